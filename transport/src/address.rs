@@ -1,0 +1,46 @@
+//! Where things are: owners, words of their windows, and ranges of private slots.
+
+use core::fmt;
+
+/// A process that holds a part of the shared memory, counted from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner(pub u32);
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "owner {}", self.0)
+    }
+}
+
+/// One word of one owner's window; `index` counts words from the window's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RemoteWord {
+    /// Whose window.
+    pub owner: Owner,
+    /// Which word of it.
+    pub index: u64,
+}
+
+/// A run of `words` words that lies within one owner's window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Segment {
+    /// The first word.
+    pub start: RemoteWord,
+    /// How many words, at least 1.
+    pub words: u32,
+}
+
+/// A private landing or staging buffer, counted from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u32);
+
+/// A run of `words` words of a slot, from its word `start` on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Local {
+    /// Which slot.
+    pub slot: Slot,
+    /// The first word.
+    pub start: u32,
+    /// How many words, at least 1.
+    pub words: u32,
+}

@@ -1,0 +1,44 @@
+//! What an engine can do and how large it is, both fixed when it is opened.
+
+use crate::Owner;
+
+/// Whose atomics an owner's word is atomic with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtomicScope {
+    /// Coherent with the CPU's own atomic instructions.
+    Cpu,
+    /// Only with atomics posted through this transport, the owner's own included.
+    Device,
+}
+
+/// What an engine can do. Every field has a case in the conformance suite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// Operations in flight; a post answers Full if and only if this many are.
+    pub depth: u32,
+    /// Whose atomics the transport's are atomic with.
+    pub atomics: AtomicScope,
+    /// Words in the longest READ or WRITE.
+    pub words_per_op: u32,
+    /// A READ never brings a word half old, half new. No InfiniBand or PCIe clause promises it.
+    pub word_reads_whole: bool,
+    /// Peers' operations stall unless the owner of the words polls.
+    pub needs_owner_progress: bool,
+    /// A poll may wait for the owner of the words (MPI atomics).
+    pub poll_may_wait: bool,
+}
+
+/// How many owners, words and slots there are. Windows and slots are of one size for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// This process.
+    pub me: Owner,
+    /// How many owners there are.
+    pub owners: u32,
+    /// Words in each owner's window.
+    pub window_words: u64,
+    /// Private slots of this engine.
+    pub slots: u32,
+    /// Words in each slot, a multiple of 8.
+    pub slot_words: u32,
+}

@@ -1,0 +1,161 @@
+//! Compare-and-swap and fetch-and-add: what they return, what they leave, and with whom they
+//! are atomic.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+
+use super::rig::{Failure, Rig, same, word};
+use super::{Case, Shape};
+use crate::AtomicScope;
+
+const SHAPE: Shape = Shape { owners: 3, window_words: 64, slots: 2, slot_words: 8, depth: 16 };
+/// Differs from its own bytes reversed and has no byte twice, so that order and width show.
+const ODD: u64 = 0x0123_4567_89ab_cdef;
+const ROUNDS: u64 = 400;
+
+pub(super) const CASES: &[Case] = &[
+    Case { name: "cas_swaps_on_match", shape: SHAPE, skip: |_| None, body: cas_match },
+    Case { name: "cas_compares_all_64_bits", shape: SHAPE, skip: |_| None, body: cas_bits },
+    Case { name: "cas_chain_has_one_winner", shape: SHAPE, skip: |_| None, body: cas_chain },
+    Case { name: "faa_returns_the_old_value", shape: SHAPE, skip: |_| None, body: faa_old },
+    Case { name: "faa_wraps", shape: SHAPE, skip: |_| None, body: faa_wraps },
+    Case { name: "faa_sums_exactly", shape: SHAPE, skip: |_| None, body: faa_sums },
+    Case { name: "neighbours_are_untouched", shape: SHAPE, skip: |_| None, body: neighbours },
+    Case {
+        name: "atomic_with_the_cpu",
+        shape: SHAPE,
+        skip: |caps| (caps.atomics == AtomicScope::Device).then_some("atomics is Device"),
+        body: with_cpu,
+    },
+];
+
+fn cas_match(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    for who in 0..rig.owners() {
+        rig.alone(who, |rig| {
+            for owner in 0..rig.owners() {
+                let at = word(owner, 8 + u64::from(who));
+                same("old value of a CAS that swaps", rig.cas(at, 0, ODD)?, 0)?;
+                same("the word after it", rig.read_word(at)?, ODD)?;
+                same("old value of a CAS that does not", rig.cas(at, 1, 2)?, ODD)?;
+                same("the word after that", rig.read_word(at)?, ODD)?;
+                same("old value of a swap to 0", rig.cas(at, ODD, 0)?, ODD)?;
+                same("the word at last", rig.read_word(at)?, 0)?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+fn cas_bits(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    rig.alone(1, |rig| {
+        let at = word(0, 9);
+        rig.write(&[ODD], at)?;
+        for bit in 0..64 {
+            let near = ODD ^ (1 << bit);
+            same(format_args!("CAS off by bit {bit}"), rig.cas(at, near, 0)?, ODD)?;
+            same(format_args!("word after CAS off by bit {bit}"), rig.read_word(at)?, ODD)?;
+        }
+        same("CAS of the exact value", rig.cas(at, ODD, 5)?, ODD)
+    })
+}
+
+/// All owners walk one word through 1, 2, 3, ...; each step is won exactly once.
+fn cas_chain(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    let at = word(0, 16);
+    let mut won = 0;
+    let mut value = 0;
+    while value < ROUNDS {
+        let old = rig.cas(at, value, value + 1)?;
+        if old < value {
+            return Err(Failure(format!("the word went back from {value} to {old}")));
+        }
+        if old == value {
+            won += 1;
+            value += 1;
+        } else {
+            value = old;
+        }
+    }
+    // Every owner adds its wins to a word of owner 1; the sum is the number of steps.
+    rig.faa(word(1, 16), won)?;
+    rig.exchange.barrier()?;
+    same("steps won by all", rig.read_word(word(1, 16))?, ROUNDS)?;
+    same("the chain's end", rig.read_word(at)?, ROUNDS)?;
+    rig.exchange.barrier()?;
+    Ok(())
+}
+
+fn faa_old(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    rig.alone(2, |rig| {
+        for owner in 0..rig.owners() {
+            let at = word(owner, 17);
+            rig.write(&[ODD], at)?;
+            same("old value", rig.faa(at, 0x1_0000_0001)?, ODD)?;
+            same("sum", rig.read_word(at)?, ODD + 0x1_0000_0001)?;
+            same("old value, adding 0", rig.faa(at, 0)?, ODD + 0x1_0000_0001)?;
+            same("sum, adding 0", rig.read_word(at)?, ODD + 0x1_0000_0001)?;
+        }
+        Ok(())
+    })
+}
+
+fn faa_wraps(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    rig.alone(0, |rig| {
+        let at = word(1, 18);
+        rig.write(&[u64::MAX, 7], at)?;
+        same("old value", rig.faa(at, 3)?, u64::MAX)?;
+        same("wrapped", rig.read_word(at)?, 2)?;
+        same("no carry into the next word", rig.read_word(word(1, 19))?, 7)
+    })
+}
+
+fn faa_sums(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    let addend = u64::from(rig.me()) + 1;
+    let mut last = None;
+    for _ in 0..ROUNDS {
+        let old = rig.faa(word(0, 20), addend)?;
+        if last.is_some_and(|last| old < last + addend) {
+            return Err(Failure(format!("the sum went back from {last:?} to {old}")));
+        }
+        last = Some(old);
+    }
+    rig.exchange.barrier()?;
+    let owners = u64::from(rig.owners());
+    let sum = ROUNDS * owners * (owners + 1) / 2;
+    same("the sum of all", rig.read_word(word(0, 20))?, sum)?;
+    rig.exchange.barrier()?;
+    Ok(())
+}
+
+fn neighbours(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    rig.alone(1, |rig| {
+        rig.write(&[1, 2, 3], word(2, 30))?;
+        rig.cas(word(2, 31), 2, u64::MAX)?;
+        rig.faa(word(2, 31), 1)?;
+        let around = [rig.read_word(word(2, 30))?, rig.read_word(word(2, 32))?];
+        same("the words on both sides", around, [1, 3])
+    })
+}
+
+/// The owner adds with CPU instructions while the others add through the transport.
+fn with_cpu(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    rig.transport.window()[40].store(0, Release);
+    rig.exchange.barrier()?;
+    for _ in 0..ROUNDS {
+        if rig.me() == 0 {
+            for _ in 0..16 {
+                rig.transport.window()[40].fetch_add(1, AcqRel);
+            }
+            rig.faa(word(0, 40), 1)?;
+        } else {
+            rig.faa(word(0, 40), 17)?;
+        }
+    }
+    rig.exchange.barrier()?;
+    if rig.me() == 0 {
+        let sum = rig.transport.window()[40].load(Acquire);
+        same("the sum of both", sum, 17 * ROUNDS * u64::from(rig.owners()))?;
+    }
+    rig.exchange.barrier()?;
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! The life of an engine: idle owners, no allocation after opening, leaving and losing a peer.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use super::rig::{Failure, Rig, local, same, segment, word};
+use super::{Case, Shape};
+use crate::{Completion, Fault, Owner, PostError, Token};
+
+const SHAPE: Shape = Shape { owners: 3, window_words: 64, slots: 4, slot_words: 16, depth: 8 };
+
+pub(super) const CASES: &[Case] = &[
+    Case {
+        name: "an_idle_owner_stalls_nobody",
+        shape: SHAPE,
+        skip: |caps| caps.needs_owner_progress.then_some("needs_owner_progress is true"),
+        body: idle_owner,
+    },
+    Case { name: "nothing_is_allocated", shape: SHAPE, skip: |_| None, body: no_allocation },
+    Case { name: "closing_with_work_in_flight", shape: SHAPE, skip: |_| None, body: close_busy },
+    Case { name: "a_lost_owner_is_named", shape: SHAPE, skip: |_| None, body: lost_owner },
+];
+
+/// The contract's bound on noticing a lost owner, for an engine that keeps polling.
+const LOST_WITHIN: Duration = Duration::from_secs(1);
+
+/// Owner 0 waits in the barrier, outside the transport, while the others use its window.
+fn idle_owner(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    if rig.me() != 0 {
+        for _ in 0..200 {
+            rig.faa(word(0, 1), 1)?;
+            rig.read(segment(0, 0, 8), local(0, 0, 8))?;
+        }
+    }
+    rig.exchange.barrier()?;
+    same("the sum", rig.read_word(word(0, 1))?, 200 * u64::from(rig.owners() - 1))?;
+    rig.exchange.barrier()?;
+    Ok(())
+}
+
+fn no_allocation(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    let Some(count) = rig.allocations else {
+        return Err(Failure("the test must count allocations for this case".into()));
+    };
+    let before = count();
+    let grown = vec![0_u8; 64];
+    same("the counter counts", count() > before, true)?;
+    drop(grown);
+
+    let peer = (rig.me() + 1) % rig.owners();
+    let before = count();
+    let outcome = mixed_rounds(rig, peer);
+    let after = count();
+    outcome?;
+    same("allocations after opening", after - before, 0)?;
+    rig.exchange.barrier()?;
+    Ok(())
+}
+
+fn mixed_rounds(rig: &mut Rig<'_>, peer: u32) -> Result<(), Failure> {
+    for round in 0..500 {
+        rig.transport.staged(local(1, 0, 8))?.fill(round);
+        rig.transport.read(Token(0), segment(peer, 0, 16), local(0, 0, 16))?;
+        rig.transport.write(Token(1), local(1, 0, 8), segment(peer, 16, 8))?;
+        rig.transport.compare_and_swap(Token(2), word(peer, 40), round, round + 1)?;
+        rig.transport.fetch_add(Token(3), word(peer, 41), 1)?;
+        rig.transport.kick();
+        for _ in 0..4 {
+            rig.next()?.result?;
+        }
+        let words = rig.transport.landed(local(0, 0, 16))?;
+        same("words landed", words.len(), 16)?;
+        let refused = rig.transport.fetch_add(Token(9), word(u32::MAX, 0), 1);
+        same("a refusal", refused, Err(PostError::UnknownOwner))?;
+    }
+    Ok(())
+}
+
+/// Returns with a full queue; the engine that is dropped then must neither hang nor harm.
+fn close_busy(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    let peer = (rig.me() + 1) % rig.owners();
+    for token in 0..rig.transport.caps().depth {
+        rig.transport.read(Token(token.into()), segment(peer, 0, 16), local(token % 4, 0, 16))?;
+    }
+    rig.exchange.barrier()?;
+    Ok(())
+}
+
+/// The last owner leaves; the others keep working and must learn who it was, in time, after
+/// everything they had posted was reported.
+fn lost_owner(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    rig.exchange.barrier()?;
+    let lost = rig.owners() - 1;
+    if rig.me() == lost {
+        return Ok(());
+    }
+    let start = Instant::now();
+    let mut open = 0_u32;
+    let fault = loop {
+        match rig.transport.fetch_add(Token(1), word(rig.me(), 2), 1) {
+            Ok(()) => open += 1,
+            Err(PostError::Full | PostError::Closed) => {}
+            Err(refused) => return Err(refused.into()),
+        }
+        let mut out = [Completion::default(); 2];
+        match rig.transport.poll(&mut out) {
+            Ok(ends) => open -= u32::try_from(ends).unwrap_or(u32::MAX),
+            Err(fault) => break fault,
+        }
+        if start.elapsed() > LOST_WITHIN + rig.patience {
+            return Err(Failure("the loss was never reported".into()));
+        }
+    };
+    same("the fault", fault, Fault::OwnerLost(Owner(lost)))?;
+    same("accepted and not reported", (open, rig.transport.in_flight()), (0, 0))?;
+    same("noticed in time", start.elapsed() < LOST_WITHIN, true)?;
+    let post = rig.transport.fetch_add(Token(1), word(rig.me(), 2), 1);
+    same("a post after the fault", post, Err(PostError::Closed))?;
+    let again = rig.transport.poll(&mut [Completion::default()]);
+    same("a poll after the fault", again, Err(fault))
+}

@@ -1,0 +1,248 @@
+//! Posting and polling: what is refused, what depth means, and that each operation ends once.
+
+use super::rig::{Failure, Rig, local, same, segment, word};
+use super::{Case, Shape};
+use crate::{Completion, Local, PostError, Segment, SlotError, Token};
+
+const SHAPE: Shape = Shape { owners: 2, window_words: 64, slots: 4, slot_words: 16, depth: 8 };
+
+pub(super) const CASES: &[Case] = &[
+    Case { name: "full_exactly_at_depth", shape: SHAPE, skip: |_| None, body: depth },
+    Case { name: "bad_ranges_are_refused", shape: SHAPE, skip: |_| None, body: refusals },
+    Case { name: "a_refusal_leaves_no_trace", shape: SHAPE, skip: |_| None, body: no_trace },
+    Case { name: "tokens_come_back_as_given", shape: SHAPE, skip: |_| None, body: tokens },
+    Case { name: "small_poll_buffers", shape: SHAPE, skip: |_| None, body: small_buffers },
+    Case { name: "progress_without_kick", shape: SHAPE, skip: |_| None, body: no_kick },
+    Case { name: "a_busy_slot_is_not_shown", shape: SHAPE, skip: |_| None, body: busy_slot },
+    Case { name: "a_random_mix_ends_once_each", shape: SHAPE, skip: |_| None, body: random_mix },
+];
+
+fn depth(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    rig.alone(0, |rig| {
+        let depth = rig.transport.caps().depth;
+        for round in 0..3 {
+            for posted in 0..depth {
+                same("in flight", rig.transport.in_flight(), posted)?;
+                post_kind(rig, posted + round, u64::from(posted))?;
+            }
+            same("in flight at depth", rig.transport.in_flight(), depth)?;
+            for kind in 0..4 {
+                let refused = post_kind(rig, kind, 99).err().map(|f| f.0);
+                let full = Failure::from(PostError::Full).0;
+                same("a post beyond depth", refused, Some(full))?;
+            }
+            let mut seen = vec![false; depth as usize];
+            for left in (0..depth).rev() {
+                let end = rig.next()?;
+                end.result?;
+                let index = usize::try_from(end.token.0).unwrap_or(usize::MAX);
+                let fresh = seen.get_mut(index).is_some_and(|s| !core::mem::replace(s, true));
+                same(format_args!("token {index} is one of ours, once"), fresh, true)?;
+                same("in flight", rig.transport.in_flight(), left)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn post_kind(rig: &mut Rig<'_>, kind: u32, token: u64) -> Result<(), Failure> {
+    let token = Token(token);
+    match kind % 4 {
+        0 => rig.transport.read(token, segment(1, 0, 2), local(0, 0, 2))?,
+        1 => rig.transport.write(token, local(1, 0, 2), segment(1, 4, 2))?,
+        2 => rig.transport.compare_and_swap(token, word(1, 8), 0, 0)?,
+        _ => rig.transport.fetch_add(token, word(1, 9), 1)?,
+    }
+    Ok(())
+}
+
+/// Ranges that no engine of this geometry may accept, with the reason.
+fn bad_copies(rig: &Rig<'_>) -> Vec<(Segment, Local, PostError)> {
+    use PostError::{OutOfRange, UnknownOwner};
+    let geometry = rig.transport.geometry();
+    let (window, slot) = (geometry.window_words, geometry.slot_words);
+    let good = local(0, 0, 4);
+    let mut bad = vec![
+        (segment(geometry.owners, 0, 4), good, UnknownOwner),
+        (segment(u32::MAX, 0, 4), good, UnknownOwner),
+        (segment(1, window, 4), good, OutOfRange),
+        (segment(1, window - 3, 4), good, OutOfRange),
+        (segment(1, u64::MAX - 1, 4), good, OutOfRange),
+        (segment(1, 0, 0), local(0, 0, 0), OutOfRange),
+        (segment(1, 0, 4), local(0, 0, 3), OutOfRange),
+        (segment(1, 0, 4), local(0, 0, 5), OutOfRange),
+        (segment(1, 0, 4), local(geometry.slots, 0, 4), OutOfRange),
+        (segment(1, 0, 4), local(u32::MAX, 0, 4), OutOfRange),
+        (segment(1, 0, 4), local(0, slot - 3, 4), OutOfRange),
+        (segment(1, 0, 4), local(0, u32::MAX, 4), OutOfRange),
+    ];
+    let long = rig.transport.caps().words_per_op.saturating_add(1);
+    if u64::from(long) <= window && long <= slot {
+        bad.push((segment(1, 0, long), local(0, 0, long), OutOfRange));
+    }
+    bad
+}
+
+fn refusals(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    rig.alone(0, |rig| {
+        for (remote, at, why) in bad_copies(rig) {
+            let what = format!("{remote:?} and {at:?}");
+            same(format_args!("READ {what}"), rig.transport.read(Token(1), remote, at), Err(why))?;
+            same(
+                format_args!("WRITE {what}"),
+                rig.transport.write(Token(1), at, remote),
+                Err(why),
+            )?;
+        }
+        let geometry = *rig.transport.geometry();
+        for (at, why) in [
+            (word(geometry.owners, 0), PostError::UnknownOwner),
+            (word(1, geometry.window_words), PostError::OutOfRange),
+            (word(1, u64::MAX), PostError::OutOfRange),
+        ] {
+            let cas = rig.transport.compare_and_swap(Token(1), at, 0, 1);
+            same(format_args!("CAS at {at:?}"), cas, Err(why))?;
+            same(
+                format_args!("FAA at {at:?}"),
+                rig.transport.fetch_add(Token(1), at, 1),
+                Err(why),
+            )?;
+        }
+        for at in [local(0, 0, 0), local(0, geometry.slot_words, 1), local(geometry.slots, 0, 1)] {
+            let error = Some(SlotError::OutOfRange);
+            same(format_args!("landed {at:?}"), rig.transport.landed(at).err(), error)?;
+            same(format_args!("staged {at:?}"), rig.transport.staged(at).err(), error)?;
+        }
+        same("in flight", rig.transport.in_flight(), 0)
+    })
+}
+
+fn no_trace(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    rig.alone(0, |rig| {
+        for (remote, at, _) in bad_copies(rig) {
+            let read = rig.transport.read(Token(1), remote, at);
+            let write = rig.transport.write(Token(1), at, remote);
+            same("both refused", read.is_err() && write.is_err(), true)?;
+        }
+        let depth = rig.transport.caps().depth;
+        for token in 0..depth {
+            rig.transport.fetch_add(Token(u64::from(token)), word(1, 20), 1)?;
+        }
+        for _ in 0..3 {
+            let beyond = rig.transport.fetch_add(Token(77), word(1, 20), 1000);
+            same("a post beyond depth", beyond, Err(PostError::Full))?;
+        }
+        for _ in 0..depth {
+            let token = rig.next()?.token.0;
+            same("one of the accepted", token < u64::from(depth), true)?;
+        }
+        let mut more = [Completion::default(); 4];
+        same("completions of refused posts", rig.transport.poll(&mut more)?, 0)?;
+        same("the sum", rig.read_word(word(1, 20))?, u64::from(depth))?;
+        same("slot 0 is free", rig.transport.landed(local(0, 0, 4)).is_ok(), true)
+    })
+}
+
+fn tokens(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    rig.alone(0, |rig| {
+        for token in [0, 1, u64::MAX, 1 << 63, 0xdead_beef] {
+            rig.transport.fetch_add(Token(token), word(1, 21), 1)?;
+            let end = rig.next()?;
+            same("token", end.token.0, token)?;
+        }
+        rig.transport.read(Token(5), segment(1, 0, 1), local(0, 0, 1))?;
+        rig.transport.fetch_add(Token(5), word(1, 21), 1)?;
+        same("one token used twice", [rig.next()?, rig.next()?].map(|e| e.token.0), [5, 5])
+    })
+}
+
+fn small_buffers(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    rig.alone(0, |rig| {
+        for token in 0..4 {
+            rig.transport.fetch_add(Token(token), word(1, 22), 1)?;
+        }
+        for _ in 0..100 {
+            same("poll into nothing", rig.transport.poll(&mut [])?, 0)?;
+        }
+        same("in flight", rig.transport.in_flight(), 4)?;
+        let mut seen = [false; 4];
+        for _ in 0..4 {
+            let token = usize::try_from(rig.next()?.token.0).unwrap_or(4);
+            let fresh = seen.get_mut(token).is_some_and(|s| !core::mem::replace(s, true));
+            same("a fresh token", fresh, true)?;
+        }
+        same("nothing more", rig.transport.poll(&mut [Completion::default(); 2])?, 0)
+    })
+}
+
+/// `kick` is an optimisation: polling alone must bring every end; so must a kick and a poll.
+fn no_kick(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    rig.alone(0, |rig| {
+        rig.transport.fetch_add(Token(1), word(1, 23), 1)?;
+        rig.finish(1)?;
+        rig.transport.kick();
+        rig.transport.fetch_add(Token(2), word(1, 23), 1)?;
+        rig.transport.kick();
+        rig.transport.kick();
+        rig.finish(2)?;
+        same("the sum", rig.read_word(word(1, 23))?, 2)
+    })
+}
+
+fn busy_slot(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    rig.alone(0, |rig| {
+        let busy = Some(SlotError::Busy);
+        rig.transport.read(Token(1), segment(1, 0, 4), local(2, 0, 4))?;
+        rig.transport.write(Token(2), local(3, 0, 4), segment(1, 32, 4))?;
+        for slot in [2, 3] {
+            let elsewhere = local(slot, 8, 2);
+            same("a view of a busy slot", rig.transport.landed(elsewhere).err(), busy)?;
+            same("staging in a busy slot", rig.transport.staged(elsewhere).err(), busy)?;
+        }
+        same("another slot", rig.transport.landed(local(1, 0, 4)).err(), None)?;
+        rig.next()?;
+        rig.next()?;
+        for slot in [2, 3] {
+            same("a free slot", rig.transport.landed(local(slot, 0, 4)).err(), None)?;
+            same("staging in a free slot", rig.transport.staged(local(slot, 0, 4)).err(), None)?;
+        }
+        Ok(())
+    })
+}
+
+/// A seeded mix at full depth on words nobody else uses; the sums and ends must come out.
+fn random_mix(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    let peer = 1 - rig.me();
+    let counter = word(peer, 48);
+    let depth = u64::from(rig.transport.caps().depth);
+    let (mut posted, mut ended, mut added) = (0_u64, 0_u64, 0_u64);
+    let mut open = std::collections::HashSet::new();
+    let mut state = 0x2545_f491_4f6c_dd1d_u64 ^ u64::from(rig.me());
+    while posted < 2_000 || ended < posted {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let dice = state >> 33;
+        let room = posted < 2_000 && posted - ended < depth;
+        if room && !dice.is_multiple_of(3) {
+            let addend = dice % 7;
+            match dice % 4 {
+                0 => rig.transport.read(Token(posted), segment(peer, 50, 8), local(0, 0, 8))?,
+                1 => rig.transport.compare_and_swap(Token(posted), word(peer, 49), 1, 2)?,
+                _ => {
+                    rig.transport.fetch_add(Token(posted), counter, addend)?;
+                    added += addend;
+                }
+            }
+            open.insert(posted);
+            posted += 1;
+        } else if posted > ended {
+            let end = rig.next()?;
+            end.result?;
+            same(format_args!("end of {}", end.token.0), open.remove(&end.token.0), true)?;
+            ended += 1;
+        }
+    }
+    same("the sum", rig.read_word(counter)?, added)?;
+    same("the word compared with 1", rig.read_word(word(peer, 49))?, 0)?;
+    rig.exchange.barrier()?;
+    Ok(())
+}

@@ -1,0 +1,355 @@
+//! A wrapper that breaks one rule of the contract, to prove that the suite notices.
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Release};
+use std::collections::VecDeque;
+
+use crate::{
+    Caps, Completion, Fault, Geometry, Local, PostError, RemoteWord, Segment, SlotError, Token,
+    Transport,
+};
+
+/// A rule of the contract that the wrapper breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// None: the control, which must pass everything.
+    Nothing,
+    /// CAS stores what it should compare with, and compares with what it should store.
+    SwapExpectedAndDesired,
+    /// A failed CAS claims that it found what it expected.
+    CasReportsExpected,
+    /// FAA gives the sum instead of the old value.
+    FaaReportsSum,
+    /// FAA adds twice.
+    FaaAddsTwice,
+    /// FAA is a load and a store.
+    FaaIsSplit,
+    /// WRITE completes without writing.
+    WriteIsLost,
+    /// READ leaves out its last word.
+    ReadStopsShort,
+    /// READ completes before its words are there.
+    ReadCompletesEarly,
+    /// A word arrives half old, half new.
+    TearWord,
+    /// Some completions never come.
+    LoseCompletion,
+    /// Some completions come twice.
+    DeliverTwice,
+    /// Only half of the token comes back.
+    CutToken,
+    /// A poll into an empty buffer eats a completion.
+    EmptyPollEats,
+    /// Full is answered one operation early.
+    FullTooEarly,
+    /// A refused post completes all the same.
+    RefusalCompletes,
+    /// An owner that does not exist is taken for another.
+    OwnerWraps,
+    /// A slot with an operation in flight is shown.
+    ShowBusySlot,
+    /// Nothing ends until the caller kicks.
+    NeedKick,
+    /// A poll allocates.
+    AllocateInPoll,
+    /// The fault of a lost owner is kept silent.
+    HideFault,
+    /// The fault is given before all operations were.
+    FaultBeforeEnds,
+}
+
+impl Rule {
+    /// Each rule that can be broken, with a case that must then fail.
+    pub const ALL: &[(Rule, &str)] = &[
+        (Rule::SwapExpectedAndDesired, "cas_swaps_on_match"),
+        (Rule::CasReportsExpected, "cas_chain_has_one_winner"),
+        (Rule::CasReportsExpected, "cas_compares_all_64_bits"),
+        (Rule::FaaReportsSum, "faa_returns_the_old_value"),
+        (Rule::FaaAddsTwice, "faa_sums_exactly"),
+        (Rule::FaaIsSplit, "faa_sums_exactly"),
+        (Rule::FaaIsSplit, "atomic_with_the_cpu"),
+        (Rule::WriteIsLost, "write_at_every_offset"),
+        (Rule::WriteIsLost, "completed_write_is_seen"),
+        (Rule::ReadStopsShort, "read_at_every_offset"),
+        (Rule::ReadCompletesEarly, "straddle_lands_in_one_slot"),
+        (Rule::TearWord, "words_are_whole_under_a_writer"),
+        (Rule::LoseCompletion, "a_random_mix_ends_once_each"),
+        (Rule::DeliverTwice, "a_random_mix_ends_once_each"),
+        (Rule::CutToken, "tokens_come_back_as_given"),
+        (Rule::EmptyPollEats, "small_poll_buffers"),
+        (Rule::FullTooEarly, "full_exactly_at_depth"),
+        (Rule::RefusalCompletes, "a_refusal_leaves_no_trace"),
+        (Rule::OwnerWraps, "bad_ranges_are_refused"),
+        (Rule::ShowBusySlot, "a_busy_slot_is_not_shown"),
+        (Rule::NeedKick, "progress_without_kick"),
+        (Rule::AllocateInPoll, "nothing_is_allocated"),
+        (Rule::HideFault, "a_lost_owner_is_named"),
+        (Rule::FaultBeforeEnds, "a_lost_owner_is_named"),
+    ];
+}
+
+/// What an operation was, so that its completion can be falsified.
+#[derive(Clone, Copy)]
+enum Posted {
+    Read { into: Local },
+    Write,
+    CompareAndSwap { expected: u64 },
+    FetchAdd { addend: u64 },
+}
+
+/// An engine that breaks one [`Rule`] of the contract. Landing slots are copies, so that what a
+/// READ brought can be falsified too.
+pub struct Sabotage<T> {
+    inner: T,
+    rule: Rule,
+    posted: Vec<(Token, Posted)>,
+    /// READs completed, whose words are not copied yet because their slot is still busy.
+    landing: Vec<Local>,
+    slots: Vec<u64>,
+    first_word: usize,
+    slot_words: usize,
+    /// Completions of the wrapper's own making.
+    extra: VecDeque<Completion>,
+    held: Option<Completion>,
+    ends: u64,
+    kicked: bool,
+}
+
+impl<T: Transport> Sabotage<T> {
+    /// Wraps `inner`.
+    pub fn new(inner: T, rule: Rule) -> Self {
+        let geometry = *inner.geometry();
+        let depth = inner.caps().depth as usize;
+        let slot_words = geometry.slot_words as usize;
+        // A line more, so that the slots can begin on one.
+        let slots = vec![0_u64; slot_words * geometry.slots as usize + 8];
+        Self {
+            rule,
+            posted: Vec::with_capacity(depth),
+            landing: Vec::with_capacity(depth),
+            first_word: slots.as_ptr().align_offset(64),
+            slots,
+            slot_words,
+            extra: VecDeque::with_capacity(depth),
+            held: None,
+            ends: 0,
+            kicked: true,
+            inner,
+        }
+    }
+
+    fn broken(&self, rule: Rule) -> bool {
+        self.rule == rule
+    }
+
+    fn range(&self, at: Local) -> core::ops::Range<usize> {
+        let start = self.first_word + at.slot.0 as usize * self.slot_words + at.start as usize;
+        start..start + at.words as usize
+    }
+
+    /// Whether the post is to be refused although the engine has room.
+    fn full_early(&self) -> bool {
+        self.broken(Rule::FullTooEarly) && self.inner.in_flight() + 1 == self.inner.caps().depth
+    }
+
+    fn note(
+        &mut self,
+        token: Token,
+        what: Posted,
+        outcome: Result<(), PostError>,
+    ) -> Result<(), PostError> {
+        match outcome {
+            Ok(()) => self.posted.push((token, what)),
+            Err(_) if self.broken(Rule::RefusalCompletes) && self.extra.is_empty() => {
+                self.extra.push_back(Completion { token, result: Ok(0) });
+            }
+            Err(_) => {}
+        }
+        self.kicked = false;
+        outcome
+    }
+
+    fn falsify(&mut self, mut end: Completion) -> Option<Completion> {
+        self.ends += 1;
+        let known = self.posted.iter().position(|(token, _)| *token == end.token);
+        let what = known.map(|at| self.posted.remove(at).1);
+        if let Some(Posted::Read { into }) = what {
+            self.landing.push(into);
+        }
+        match (self.rule, what) {
+            (Rule::CasReportsExpected, Some(Posted::CompareAndSwap { expected })) => {
+                end.result = Ok(expected);
+            }
+            (Rule::FaaReportsSum, Some(Posted::FetchAdd { addend })) => {
+                end.result = end.result.map(|old| old.wrapping_add(addend));
+            }
+            (Rule::CutToken, _) => end.token.0 &= 0xffff_ffff,
+            (Rule::LoseCompletion, _) if self.ends.is_multiple_of(7) => return None,
+            (Rule::DeliverTwice, _) if self.ends.is_multiple_of(5) => self.extra.push_back(end),
+            // The newest end is held back until another comes, so that a fault finds one untold.
+            (Rule::FaultBeforeEnds, _) => return self.held.replace(end),
+            _ => {}
+        }
+        Some(end)
+    }
+
+    /// Whether the engine gave one more end.
+    fn take_one(&mut self, one: &mut [Completion; 1]) -> Result<bool, Fault> {
+        match self.inner.poll(one) {
+            Err(_) if self.broken(Rule::HideFault) => Ok(false),
+            ends => Ok(ends? == 1),
+        }
+    }
+
+    /// Copies what landed to the wrapper's slots, as the rule has it.
+    fn land(&mut self) {
+        let mut next = 0;
+        while let Some(&at) = self.landing.get(next) {
+            let range = self.range(at);
+            let Ok(words) = self.inner.landed(at) else {
+                next += 1;
+                continue;
+            };
+            self.landing.swap_remove(next);
+            let skip = match self.rule {
+                Rule::ReadStopsShort => words.len() - 1,
+                Rule::ReadCompletesEarly => 0,
+                _ => words.len(),
+            };
+            for (slot, word) in self.slots[range].iter_mut().zip(words).take(skip) {
+                *slot = match self.rule {
+                    Rule::TearWord => *slot & 0xffff_ffff | *word & !0xffff_ffff,
+                    _ => *word,
+                };
+            }
+        }
+    }
+}
+
+impl<T: Transport> Transport for Sabotage<T> {
+    fn caps(&self) -> &Caps {
+        self.inner.caps()
+    }
+
+    fn geometry(&self) -> &Geometry {
+        self.inner.geometry()
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.inner.in_flight()
+    }
+
+    fn read(&mut self, token: Token, mut from: Segment, into: Local) -> Result<(), PostError> {
+        if self.full_early() {
+            return Err(PostError::Full);
+        }
+        if self.broken(Rule::OwnerWraps) {
+            from.start.owner.0 %= self.inner.geometry().owners;
+        }
+        let outcome = self.inner.read(token, from, into);
+        self.note(token, Posted::Read { into }, outcome)
+    }
+
+    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
+        if self.full_early() {
+            return Err(PostError::Full);
+        }
+        let outcome = if self.broken(Rule::WriteIsLost) {
+            self.inner.fetch_add(token, to.start, 0)
+        } else {
+            self.inner.write(token, from, to)
+        };
+        self.note(token, Posted::Write, outcome)
+    }
+
+    fn compare_and_swap(
+        &mut self,
+        token: Token,
+        at: RemoteWord,
+        expected: u64,
+        desired: u64,
+    ) -> Result<(), PostError> {
+        if self.full_early() {
+            return Err(PostError::Full);
+        }
+        let outcome = if self.broken(Rule::SwapExpectedAndDesired) {
+            self.inner.compare_and_swap(token, at, desired, expected)
+        } else {
+            self.inner.compare_and_swap(token, at, expected, desired)
+        };
+        self.note(token, Posted::CompareAndSwap { expected }, outcome)
+    }
+
+    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
+        if self.full_early() {
+            return Err(PostError::Full);
+        }
+        let word = self.inner.direct(Segment { start: at, words: 1 });
+        let outcome = match (self.rule, word) {
+            (Rule::FaaAddsTwice, _) => self.inner.fetch_add(token, at, addend.wrapping_mul(2)),
+            (Rule::FaaIsSplit, Some([word])) => {
+                let old = word.load(Acquire);
+                std::thread::yield_now();
+                word.store(old.wrapping_add(addend), Release);
+                self.inner.fetch_add(token, at, 0)
+            }
+            _ => self.inner.fetch_add(token, at, addend),
+        };
+        self.note(token, Posted::FetchAdd { addend }, outcome)
+    }
+
+    fn kick(&mut self) {
+        self.kicked = true;
+        self.inner.kick();
+    }
+
+    fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
+        if self.broken(Rule::NeedKick) && !self.kicked {
+            return Ok(0);
+        }
+        if self.broken(Rule::AllocateInPoll) {
+            drop(core::hint::black_box(vec![0_u64; 4]));
+        }
+        if self.broken(Rule::EmptyPollEats) && out.is_empty() {
+            self.inner.poll(&mut [Completion::default()])?;
+        }
+        let mut one = [Completion::default()];
+        let mut count = 0;
+        while count < out.len() {
+            let end = match self.extra.pop_front() {
+                Some(end) => Some(end),
+                None => match self.take_one(&mut one) {
+                    Ok(true) => self.falsify(one[0]),
+                    Err(fault) if count == 0 => return Err(fault),
+                    Ok(false) | Err(_) => break,
+                },
+            };
+            if let Some(end) = end {
+                out[count] = end;
+                count += 1;
+            }
+        }
+        self.land();
+        Ok(count)
+    }
+
+    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+        match self.inner.landed(at) {
+            Err(SlotError::Busy) if self.broken(Rule::ShowBusySlot) => {}
+            other => drop(other?),
+        }
+        Ok(&self.slots[self.range(at)])
+    }
+
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+        self.inner.staged(at)
+    }
+
+    fn window(&self) -> &[AtomicU64] {
+        self.inner.window()
+    }
+
+    fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
+        self.inner.direct(at)
+    }
+}

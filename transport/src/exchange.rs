@@ -1,0 +1,78 @@
+//! Who takes part, and the collective calls made before and between phases of one-sided work.
+
+use crate::{ExchangeError, Owner};
+
+/// The members of a job and their collective calls, made by all of them in the same order.
+///
+/// A call may block, within a bound that the implementation states, and ends with
+/// [`ExchangeError::OwnerLost`] for everybody when a member dies. After an error the exchange
+/// is unusable.
+pub trait Exchange {
+    /// This process.
+    fn me(&self) -> Owner;
+
+    /// How many processes take part.
+    fn owners(&self) -> u32;
+
+    /// Gathers everybody's `mine` into `all`, in the order of owners.
+    ///
+    /// # Errors
+    /// [`ExchangeError::LengthDiffers`] unless all contributions have one length and `all` is
+    /// that times `owners`; otherwise why the job cannot go on.
+    fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError>;
+
+    /// Returns when everybody has called it. What anyone wrote before, everyone sees after.
+    ///
+    /// # Errors
+    /// Why the job cannot go on.
+    fn barrier(&mut self) -> Result<(), ExchangeError>;
+}
+
+impl<E: Exchange + ?Sized> Exchange for &mut E {
+    fn me(&self) -> Owner {
+        (**self).me()
+    }
+
+    fn owners(&self) -> u32 {
+        (**self).owners()
+    }
+
+    fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
+        (**self).all_gather(mine, all)
+    }
+
+    fn barrier(&mut self) -> Result<(), ExchangeError> {
+        (**self).barrier()
+    }
+}
+
+/// The exchange of a job with one member.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Alone;
+
+impl Exchange for Alone {
+    fn me(&self) -> Owner {
+        Owner(0)
+    }
+
+    fn owners(&self) -> u32 {
+        1
+    }
+
+    fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
+        if mine.len() != all.len() {
+            let bytes = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
+            return Err(ExchangeError::LengthDiffers {
+                owner: Owner(0),
+                expected: bytes(all.len()),
+                found: bytes(mine.len()),
+            });
+        }
+        all.copy_from_slice(mine);
+        Ok(())
+    }
+
+    fn barrier(&mut self) -> Result<(), ExchangeError> {
+        Ok(())
+    }
+}
