@@ -1,0 +1,108 @@
+//! One rank that joins its job however it was started, and then does what its arguments say.
+//!
+//! ```text
+//! job --ranks 3 join gather barrier                                   starts ranks 1 and 2 itself
+//! mpirun -n 3 job --rendezvous 127.0.0.1:7000 join gather barrier     rank and size from mpirun
+//! job --rank 0 --size 2 --rendezvous 127.0.0.1:7000 join barrier      rank and size by hand
+//! ```
+//! The last two need `PROBELINE_SECRET`. A step is `join`, `gather`, `barrier`, `wait` (for ever),
+//! `kill` (itself, at once) or `exit=STATUS`; `2:barrier` is for rank 2 only.
+
+use core::error::Error;
+use core::time::Duration;
+use std::env;
+use std::process;
+use std::thread;
+
+use exchange::{Job, Launch, Limits, Options, Rendezvous, Start, join};
+use rustix::process::{Signal, getpid, kill_process};
+use transport::Exchange;
+
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("{error}");
+        process::exit(1);
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
+    let (options, steps) = read_arguments()?;
+    let launch = Launch::from_env().ok().flatten();
+    let rank = match (&options.start, launch) {
+        (Start::Placed { rank, .. }, _) => *rank,
+        (_, Some(launch)) => launch.rank,
+        _ => 0,
+    };
+    let mut job = None;
+    for step in steps {
+        let step = match step.split_once(':') {
+            Some((who, _)) if who != rank.to_string() => continue,
+            Some((_, step)) => step,
+            None => &step,
+        };
+        take(step, &options, &mut job).map_err(|error| format!("rank {rank} {step}: {error}"))?;
+        println!("rank {rank} {step}: good");
+    }
+    let ends = job.map(|job| job.finish(Duration::from_secs(10))).unwrap_or_default();
+    for (rank, status) in ends {
+        let status = status.map_or("had to be killed".to_owned(), |status| status.to_string());
+        println!("rank {rank} ended: {status}");
+    }
+    Ok(())
+}
+
+fn take(step: &str, options: &Options, job: &mut Option<Job>) -> Result<(), Box<dyn Error>> {
+    match (step, job) {
+        ("join", job) => {
+            let joined = join(options.clone())?;
+            println!("rank {} has process {}", joined.me().0, process::id());
+            *job = Some(joined);
+        }
+        ("wait", _) => loop {
+            thread::sleep(Duration::from_secs(3600));
+        },
+        ("kill", _) => kill_process(getpid(), Signal::KILL)?,
+        ("barrier", Some(job)) => job.barrier()?,
+        ("gather", Some(job)) => gather(job)?,
+        _ => match step.strip_prefix("exit=") {
+            Some(status) => process::exit(status.parse()?),
+            None => return Err("no such step, or not before join".into()),
+        },
+    }
+    Ok(())
+}
+
+/// Everybody's process id, which all have to be different.
+fn gather(job: &mut Job) -> Result<(), Box<dyn Error>> {
+    let mut all = vec![0; 4 * job.owners() as usize];
+    job.all_gather(&process::id().to_le_bytes(), &mut all)?;
+    let mut ids: Vec<_> = all.chunks_exact(4).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    println!("rank {} of {} sees {} processes", job.me().0, job.owners(), ids.len());
+    Ok(())
+}
+
+fn read_arguments() -> Result<(Options, Vec<String>), Box<dyn Error>> {
+    let mut arguments = env::args().skip(1).peekable();
+    let (mut ranks, mut rank, mut size) = (None, None, None);
+    let (mut rendezvous, mut parameters, mut limits) = (None, String::new(), Limits::default());
+    while let Some(option) = arguments.next_if(|argument| argument.starts_with("--")) {
+        let value = arguments.next().ok_or("an option has no value")?;
+        match option.as_str() {
+            "--ranks" => ranks = Some(value.parse()?),
+            "--rank" => rank = Some(value.parse()?),
+            "--size" => size = Some(value.parse()?),
+            "--rendezvous" => rendezvous = Some(Rendezvous { address: value, allow_remote: false }),
+            "--parameters" => parameters = value,
+            "--limit" => limits.rendezvous = Duration::from_secs(value.parse()?),
+            _ => return Err(format!("there is no option {option}").into()),
+        }
+    }
+    let start = match (ranks, rank.zip(size), rendezvous) {
+        (Some(ranks), _, _) => Start::Spawn { ranks, arguments: None },
+        (None, Some((rank, size)), Some(rendezvous)) => Start::Placed { rank, size, rendezvous },
+        (None, _, rendezvous) => Start::Launched { rendezvous },
+    };
+    Ok((Options { start, parameters, secret: None, limits }, arguments.collect()))
+}

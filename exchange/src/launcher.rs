@@ -1,0 +1,360 @@
+//! Rank and size as the launcher of this process put them into its environment.
+//!
+//! Sources: mpirun(1) of Open MPI ("Exported Environment Variables"), the PMIx standard for
+//! `PMIX_RANK`, Hydra's process manager for `PMI_*` and `MPI_LOCAL*`, srun(1) ("Output
+//! Environment Variables"). All but Slurm's were also read under the launchers themselves.
+
+use core::error::Error;
+use core::fmt;
+use std::env;
+
+/// This rank's number, in a process started by [`spawn`](crate::spawn).
+pub(crate) const RANK_VARIABLE: &str = "PROBELINE_RANK";
+/// How many ranks there are.
+pub(crate) const RANKS_VARIABLE: &str = "PROBELINE_RANKS";
+
+/// Slurm numbers steps from 0; from here on are the shell of `salloc`, the batch script and other
+/// things that `srun` did not start (`SLURM_INTERACTIVE_STEP` and above in slurm.h).
+const SLURM_FIRST_RESERVED_STEP: u32 = 0xffff_fffa;
+
+/// Who started this process, as the innermost set of variables says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Launcher {
+    /// `mpirun` of Open MPI.
+    OpenMpi,
+    /// A PMIx server, such as `srun --mpi=pmix`.
+    Pmix,
+    /// A PMI server, such as MPICH's `mpiexec.hydra`.
+    Pmi,
+    /// `srun`.
+    Slurm,
+    /// Rank 0 of this very job.
+    Probeline,
+}
+
+impl Launcher {
+    /// How to start a command that is to be told where to meet.
+    pub(crate) fn example(self) -> &'static str {
+        match self {
+            Self::OpenMpi => "mpirun -x PROBELINE_SECRET ... COMMAND",
+            Self::Pmi => "mpiexec ... COMMAND",
+            Self::Pmix | Self::Slurm => "srun ... COMMAND",
+            Self::Probeline => "COMMAND",
+        }
+    }
+}
+
+impl fmt::Display for Launcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OpenMpi => "mpirun (Open MPI)",
+            Self::Pmix => "a PMIx launcher",
+            Self::Pmi => "mpiexec (PMI)",
+            Self::Slurm => "srun",
+            Self::Probeline => "rank 0",
+        })
+    }
+}
+
+/// What a launcher says of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Who says so.
+    pub launcher: Launcher,
+    /// This process's number, below `size`.
+    pub rank: u32,
+    /// How many processes there are.
+    pub size: u32,
+    /// This process's number among those of its machine, where the launcher says.
+    pub local_rank: Option<u32>,
+    /// How many processes its machine has, where the launcher says.
+    pub local_size: Option<u32>,
+}
+
+impl Launch {
+    /// Reads the environment; `None` if no launcher started this process.
+    ///
+    /// The first of these that is there counts, so that a launcher started by another one is
+    /// believed: processes started by rank 0 of this job, Open MPI, PMI, PMIx, Slurm. Slurm's
+    /// variables count in a step of `srun` only, not in a shell of `salloc` or a batch script.
+    ///
+    /// # Errors
+    /// [`LaunchError`] if what is there makes no sense.
+    pub fn from_env() -> Result<Option<Self>, LaunchError> {
+        Self::from_lookup(|name| env::var_os(name).map(|value| value.to_string_lossy().into()))
+    }
+
+    /// As [`from_env`](Self::from_env), asking `lookup` for the variables.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_lookup(
+        lookup: impl Fn(&'static str) -> Option<String>,
+    ) -> Result<Option<Self>, LaunchError> {
+        let variables = Variables(&lookup);
+        let launches = [Variables::probeline, Variables::open_mpi, Variables::pmi, Variables::pmix];
+        for launch in launches {
+            if let Some(launch) = launch(&variables)? {
+                return Ok(Some(launch));
+            }
+        }
+        variables.slurm()
+    }
+
+    /// What rank 0 of this job says, whatever else is in the environment.
+    pub(crate) fn by_probeline() -> Result<Option<Self>, LaunchError> {
+        let lookup = |name| env::var_os(name).map(|value| value.to_string_lossy().into());
+        Variables(&lookup).probeline()
+    }
+}
+
+/// Where variables are looked up.
+struct Variables<'a>(&'a dyn Fn(&'static str) -> Option<String>);
+
+impl Variables<'_> {
+    fn number(&self, variable: &'static str) -> Result<Option<u32>, LaunchError> {
+        let Some(value) = (self.0)(variable) else { return Ok(None) };
+        let number = value.parse().map(Some);
+        number.map_err(|_| LaunchError::NotANumber { variable, value })
+    }
+
+    /// A launch, if one of the two variables is there.
+    fn launch(
+        &self,
+        launcher: Launcher,
+        rank_variable: &'static str,
+        size_variable: &'static str,
+        local_rank: &'static str,
+        local_size: Option<&'static str>,
+    ) -> Result<Option<Launch>, LaunchError> {
+        let (rank, size) = match (self.number(rank_variable)?, self.number(size_variable)?) {
+            (None, None) => return Ok(None),
+            (Some(rank), Some(size)) => (rank, size),
+            (Some(_), None) => {
+                return Err(LaunchError::HalfSet { set: rank_variable, unset: size_variable });
+            }
+            (None, Some(_)) => {
+                return Err(LaunchError::HalfSet { set: size_variable, unset: rank_variable });
+            }
+        };
+        if rank >= size {
+            return Err(LaunchError::RankOutOfRange {
+                variable: rank_variable,
+                rank,
+                size_variable,
+                size,
+            });
+        }
+        let local_rank = self.number(local_rank)?;
+        let local_size = local_size.map_or(Ok(None), |variable| self.number(variable))?;
+        Ok(Some(Launch { launcher, rank, size, local_rank, local_size }))
+    }
+
+    /// All ranks are on this machine.
+    fn probeline(&self) -> Result<Option<Launch>, LaunchError> {
+        let (rank, size) = (RANK_VARIABLE, RANKS_VARIABLE);
+        self.launch(Launcher::Probeline, rank, size, rank, Some(size))
+    }
+
+    fn open_mpi(&self) -> Result<Option<Launch>, LaunchError> {
+        let (rank, size) = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
+        let (local_rank, local_size) = ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
+        self.launch(Launcher::OpenMpi, rank, size, local_rank, Some(local_size))
+    }
+
+    fn pmi(&self) -> Result<Option<Launch>, LaunchError> {
+        let (local_rank, local_size) = ("MPI_LOCALRANKID", "MPI_LOCALNRANKS");
+        self.launch(Launcher::Pmi, "PMI_RANK", "PMI_SIZE", local_rank, Some(local_size))
+    }
+
+    /// PMIx has no variable for the size: it is Slurm's, as in `srun --mpi=pmix`.
+    fn pmix(&self) -> Result<Option<Launch>, LaunchError> {
+        if (self.0)("PMIX_RANK").is_none() {
+            return Ok(None);
+        }
+        self.launch(Launcher::Pmix, "PMIX_RANK", self.slurm_size(), "SLURM_LOCALID", None)
+    }
+
+    fn slurm(&self) -> Result<Option<Launch>, LaunchError> {
+        let started_by_srun =
+            self.number("SLURM_STEP_ID")?.is_some_and(|step| step < SLURM_FIRST_RESERVED_STEP);
+        if !started_by_srun || (self.0)("SLURM_PROCID").is_none() {
+            return Ok(None);
+        }
+        self.launch(Launcher::Slurm, "SLURM_PROCID", self.slurm_size(), "SLURM_LOCALID", None)
+    }
+
+    /// The variable with the size of the step; `SLURM_NTASKS` may be that of the whole job.
+    fn slurm_size(&self) -> &'static str {
+        const STEP: &str = "SLURM_STEP_NUM_TASKS";
+        if (self.0)(STEP).is_some() { STEP } else { "SLURM_NTASKS" }
+    }
+}
+
+/// Why a launcher's variables make no sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// A variable is not a number from 0 to 4294967295.
+    NotANumber {
+        /// Which variable.
+        variable: &'static str,
+        /// What it is.
+        value: String,
+    },
+    /// One of two variables that belong together is there.
+    HalfSet {
+        /// The one that is.
+        set: &'static str,
+        /// The one that is not.
+        unset: &'static str,
+    },
+    /// The rank is not below the size.
+    RankOutOfRange {
+        /// Where the rank is from.
+        variable: &'static str,
+        /// The rank.
+        rank: u32,
+        /// Where the size is from.
+        size_variable: &'static str,
+        /// The size.
+        size: u32,
+    },
+}
+
+impl fmt::Display for LaunchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotANumber { variable, value } => {
+                write!(f, "the environment has {variable}={value:?}, which is not a number")?;
+            }
+            Self::HalfSet { set, unset } => {
+                write!(f, "the environment has {set} and no {unset}")?;
+            }
+            Self::RankOutOfRange { variable, rank, size_variable, size } => {
+                write!(f, "the environment has {variable}={rank} and {size_variable}={size}")?;
+            }
+        }
+        f.write_str(": unset what an earlier launch left there, or give rank and size as options")
+    }
+}
+
+impl Error for LaunchError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launch(variables: &str) -> Result<Option<Launch>, LaunchError> {
+        Launch::from_lookup(|name| {
+            let mut pairs = variables.split(' ').filter_map(|pair| pair.split_once('='));
+            pairs.find(|(found, _)| *found == name).map(|(_, value)| value.to_owned())
+        })
+    }
+
+    fn found(
+        launcher: Launcher,
+        [rank, size]: [u32; 2],
+        [local_rank, local_size]: [Option<u32>; 2],
+    ) -> Result<Option<Launch>, LaunchError> {
+        Ok(Some(Launch { launcher, rank, size, local_rank, local_size }))
+    }
+
+    const OPEN_MPI: &str = "OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 \
+        OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_RANK=3";
+    const MPICH: &str = "PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2";
+    const SLURM: &str = "SLURM_PROCID=5 SLURM_NTASKS=8 SLURM_LOCALID=1 SLURM_STEP_ID=0 \
+        SLURM_STEP_NUM_TASKS=6";
+
+    #[test]
+    fn every_launcher_is_read() {
+        assert_eq!(launch(""), Ok(None));
+        assert_eq!(launch(OPEN_MPI), found(Launcher::OpenMpi, [3, 4], [Some(1), Some(2)]));
+        assert_eq!(launch(MPICH), found(Launcher::Pmi, [1, 2], [Some(1), Some(2)]));
+        assert_eq!(launch(SLURM), found(Launcher::Slurm, [5, 6], [Some(1), None]));
+        assert_eq!(
+            launch("SLURM_PROCID=5 SLURM_NTASKS=8 SLURM_STEP_ID=3"),
+            found(Launcher::Slurm, [5, 8], [None, None])
+        );
+        assert_eq!(
+            launch("PMIX_RANK=2 SLURM_NTASKS=8 SLURM_STEP_NUM_TASKS=3"),
+            found(Launcher::Pmix, [2, 3], [None, None])
+        );
+        assert_eq!(
+            launch("PROBELINE_RANK=1 PROBELINE_RANKS=3"),
+            found(Launcher::Probeline, [1, 3], [Some(1), Some(3)])
+        );
+    }
+
+    #[test]
+    fn the_innermost_launcher_counts() {
+        let mut all =
+            vec![SLURM, "PMIX_RANK=2", MPICH, OPEN_MPI, "PROBELINE_RANK=0 PROBELINE_RANKS=1"];
+        for expected in
+            [Launcher::Probeline, Launcher::OpenMpi, Launcher::Pmi, Launcher::Pmix, Launcher::Slurm]
+        {
+            assert_eq!(launch(&all.join(" ")).unwrap().unwrap().launcher, expected);
+            all.pop();
+        }
+    }
+
+    #[test]
+    fn an_allocation_of_slurm_is_no_launch() {
+        for shell in [
+            "SLURM_JOB_ID=7 SLURM_NTASKS=8",
+            "SLURM_JOB_ID=7 SLURM_NTASKS=8 SLURM_PROCID=0 SLURM_LOCALID=0",
+            "SLURM_JOB_ID=7 SLURM_NTASKS=8 SLURM_STEP_ID=0",
+            "SLURM_NTASKS=8 SLURM_PROCID=0 SLURM_STEP_ID=4294967290",
+            "SLURM_NTASKS=8 SLURM_PROCID=0 SLURM_STEP_ID=4294967291",
+        ] {
+            assert_eq!(launch(shell), Ok(None), "{shell}");
+        }
+    }
+
+    #[test]
+    fn half_a_launch_names_both_variables() {
+        for (variables, set, unset) in [
+            ("PMI_RANK=0", "PMI_RANK", "PMI_SIZE"),
+            ("PMI_SIZE=2", "PMI_SIZE", "PMI_RANK"),
+            ("OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+            ("OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
+            ("PROBELINE_RANK=0", "PROBELINE_RANK", "PROBELINE_RANKS"),
+            ("PMIX_RANK=0", "PMIX_RANK", "SLURM_NTASKS"),
+            ("SLURM_PROCID=0 SLURM_STEP_ID=0", "SLURM_PROCID", "SLURM_NTASKS"),
+        ] {
+            let error = LaunchError::HalfSet { set, unset };
+            let message = error.to_string();
+            assert!(message.contains(set) && message.contains(unset), "{message}");
+            assert_eq!(launch(variables), Err(error), "{variables}");
+        }
+    }
+
+    #[test]
+    fn values_that_are_no_numbers_are_named() {
+        for (variable, others) in [
+            ("PMI_RANK", "PMI_SIZE=2"),
+            ("PMI_SIZE", "PMI_RANK=0"),
+            ("MPI_LOCALRANKID", "PMI_RANK=0 PMI_SIZE=2"),
+            ("SLURM_STEP_ID", "SLURM_PROCID=0"),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1"),
+        ] {
+            for value in ["", "x", "-1", "1.0", "4294967296"] {
+                let error = launch(&format!("{others} {variable}={value}")).unwrap_err();
+                assert_eq!(error, LaunchError::NotANumber { variable, value: value.to_owned() });
+                assert!(error.to_string().contains(variable), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_rank_is_below_the_size() {
+        for (variables, rank, size) in
+            [("PMI_RANK=2 PMI_SIZE=2", 2, 2), ("PMI_RANK=0 PMI_SIZE=0", 0, 0)]
+        {
+            let (variable, size_variable) = ("PMI_RANK", "PMI_SIZE");
+            let error = LaunchError::RankOutOfRange { variable, rank, size_variable, size };
+            assert_eq!(launch(variables), Err(error));
+        }
+    }
+}

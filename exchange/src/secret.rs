@@ -1,0 +1,216 @@
+//! The secret that the ranks of a job share, from a file or the environment; never shown.
+
+use core::error::Error;
+use core::fmt;
+use std::env;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+/// The environment variable that carries the secret.
+pub const SECRET_VARIABLE: &str = "PROBELINE_SECRET";
+
+/// The shortest secret taken: 128 bits if they are random.
+const MIN_BYTES: usize = 16;
+/// The longest secret taken; a longer file is surely the wrong file.
+const MAX_BYTES: usize = 4096;
+
+/// A secret shared by the ranks of one job. Erased from memory when dropped; `Debug` hides it.
+///
+/// It should be random, as a rank shows a keyed hash of it to whoever answers at the address it
+/// is told: `openssl rand -hex 32 > FILE`, with `umask 077`.
+#[derive(Clone)]
+pub struct Secret(Zeroizing<Vec<u8>>);
+
+impl Secret {
+    /// Takes `bytes` as they are.
+    ///
+    /// # Errors
+    /// [`SecretError::Length`] below 16 or above 4096 bytes.
+    pub fn new(bytes: Vec<u8>) -> Result<Self, SecretError> {
+        let bytes = Zeroizing::new(bytes);
+        if !(MIN_BYTES..=MAX_BYTES).contains(&bytes.len()) {
+            return Err(SecretError::Length { bytes: bytes.len() });
+        }
+        Ok(Self(bytes))
+    }
+
+    /// Reads the file at `path`, without one newline at its end.
+    ///
+    /// # Errors
+    /// [`SecretError::Exposed`] if others than the file's owner may read it; otherwise why it
+    /// cannot be read or is no secret.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, SecretError> {
+        let path = path.as_ref();
+        let unreadable = |error| SecretError::File { path: path.to_owned(), error };
+        let file = File::open(path).map_err(unreadable)?;
+        let mode = file.metadata().map_err(unreadable)?.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(SecretError::Exposed { path: path.to_owned(), mode });
+        }
+        // Reserved before reading, so that no copy is left behind in memory by growing.
+        let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES + 2));
+        file.take(MAX_BYTES as u64 + 2).read_to_end(&mut bytes).map_err(unreadable)?;
+        if bytes.last() == Some(&b'\n') {
+            bytes.pop();
+        }
+        Self::new(core::mem::take(&mut *bytes))
+    }
+
+    /// Reads [`SECRET_VARIABLE`].
+    ///
+    /// # Errors
+    /// [`SecretError::Unset`], or [`SecretError::Length`].
+    pub fn from_env() -> Result<Self, SecretError> {
+        use std::os::unix::ffi::OsStringExt;
+        let value = env::var_os(SECRET_VARIABLE).ok_or(SecretError::Unset)?;
+        Self::new(value.into_vec())
+    }
+
+    /// A fresh secret of 64 hexadecimal digits, which fits into an environment variable.
+    ///
+    /// # Errors
+    /// [`SecretError::NoRandom`] if the system gives no random bytes.
+    pub fn random() -> Result<Self, SecretError> {
+        let mut random = Zeroizing::new([0_u8; 32]);
+        getrandom::fill(&mut *random).map_err(|_| SecretError::NoRandom)?;
+        let digit = |value: u8| char::from_digit(value.into(), 16).map_or(0, |c| c as u8);
+        Self::new(random.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect())
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(hidden)")
+    }
+}
+
+/// Why there is no usable secret.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SecretError {
+    /// The environment has no [`SECRET_VARIABLE`].
+    Unset,
+    /// The file cannot be read.
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// Others than its owner may read or write the file.
+    Exposed {
+        /// Which file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// Not between 16 and 4096 bytes.
+    Length {
+        /// Bytes found.
+        bytes: usize,
+    },
+    /// The system gives no random bytes.
+    NoRandom,
+}
+
+impl fmt::Display for SecretError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unset => write!(
+                f,
+                "no secret is given: set {SECRET_VARIABLE} for all ranks, or name a file that \
+                 holds it"
+            ),
+            Self::File { path, error } => {
+                write!(f, "the secret file {} cannot be read: {error}", path.display())
+            }
+            Self::Exposed { path, mode } => write!(
+                f,
+                "the secret file {0} has mode {mode:03o}, so others may read it: chmod 600 {0}",
+                path.display()
+            ),
+            Self::Length { bytes } => write!(
+                f,
+                "a secret has {MIN_BYTES} to {MAX_BYTES} bytes and this one has {bytes}: make one \
+                 with openssl rand -hex 32"
+            ),
+            Self::NoRandom => f.write_str("the system gives no random bytes"),
+        }
+    }
+}
+
+impl Error for SecretError {}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process;
+
+    use super::*;
+
+    fn file(name: &str, content: &[u8], mode: u32) -> PathBuf {
+        let path = env::temp_dir().join(format!("probeline-secret-{}-{name}", process::id()));
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    fn read(name: &str, content: &[u8], mode: u32) -> Result<Secret, SecretError> {
+        let path = file(name, content, mode);
+        let secret = Secret::from_file(&path);
+        fs::remove_file(path).unwrap();
+        secret
+    }
+
+    #[test]
+    fn one_newline_is_trimmed() {
+        let secret = read("newline", b"0123456789abcdef\n\n", 0o600).unwrap();
+        assert_eq!(secret.bytes(), b"0123456789abcdef\n");
+    }
+
+    #[test]
+    fn a_file_that_others_may_read_is_refused_with_what_to_type() {
+        for mode in [0o640, 0o604, 0o620, 0o666] {
+            let error = read("exposed", b"0123456789abcdef", mode).unwrap_err();
+            assert!(matches!(error, SecretError::Exposed { mode: found, .. } if found == mode));
+            assert!(error.to_string().contains("chmod 600 "), "{error}");
+        }
+        assert!(read("owner", b"0123456789abcdef", 0o400).is_ok());
+    }
+
+    #[test]
+    fn lengths_are_bounded() {
+        for (bytes, good) in [(0, false), (15, false), (16, true), (4096, true), (4097, false)] {
+            assert_eq!(read("length", &vec![b'x'; bytes], 0o600).is_ok(), good, "{bytes}");
+            assert_eq!(Secret::new(vec![b'x'; bytes]).is_ok(), good, "{bytes}");
+        }
+        assert!(read("longest", &[&[b'x'; 4096][..], b"\n"].concat(), 0o600).is_ok());
+        assert!(matches!(
+            read("huge", &vec![b'x'; 1 << 20], 0o600),
+            Err(SecretError::Length { .. })
+        ));
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = Secret::from_file("/nowhere/secret").unwrap_err();
+        assert!(error.to_string().contains("/nowhere/secret"), "{error}");
+    }
+
+    #[test]
+    fn debug_hides_it_and_random_ones_differ() {
+        let (one, two) = (Secret::random().unwrap(), Secret::random().unwrap());
+        assert_ne!(one.bytes(), two.bytes());
+        assert_eq!(one.bytes().len(), 64);
+        assert!(one.bytes().iter().all(u8::is_ascii_hexdigit));
+        assert_eq!(format!("{one:?}"), "Secret(hidden)");
+    }
+}

@@ -1,0 +1,307 @@
+//! Collective calls over real sockets: results, deaths, limits and damaged streams.
+
+use core::time::Duration;
+use std::net::TcpListener;
+use std::thread;
+use std::time::Instant;
+
+use proptest::prelude::*;
+use rustix::io::Errno;
+use transport::{Exchange, ExchangeError, Owner};
+
+use crate::abort;
+use crate::frame::Kind;
+use crate::hub::host;
+use crate::link::{MAX_RESULT_BYTES, flush};
+use crate::secret::Secret;
+use crate::tcp::Tcp;
+use crate::terms::{Limits, Terms};
+use crate::{THREADS_LIMIT, member, threads};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The ranks of a job, all in this process.
+fn ranks(size: u32, collective: Duration) -> Vec<Tcp> {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let terms = |rank| Terms {
+        rank,
+        size,
+        parameters: String::new(),
+        secret: Secret::new(vec![7; 32]).unwrap(),
+        limits: Limits { rendezvous: 10 * SECOND, collective },
+    };
+    thread::scope(|scope| {
+        let hub = scope.spawn(|| host(&listener, &terms(0), &mut || Ok(())).unwrap());
+        let members: Vec<_> = (1..size)
+            .map(|rank| {
+                scope.spawn(move || {
+                    let link = member::meet("", &[address], &terms(rank)).unwrap();
+                    Tcp::new(&terms(rank), vec![link])
+                })
+            })
+            .collect();
+        let hub = Tcp::new(&terms(0), hub.join().unwrap());
+        let members = members.into_iter().map(|member| member.join().unwrap());
+        [hub].into_iter().chain(members).collect()
+    })
+}
+
+fn run<E: Send, R: Send>(ranks: Vec<E>, body: impl Fn(E) -> R + Sync) -> Vec<R> {
+    thread::scope(|scope| {
+        let body = &body;
+        let running: Vec<_> =
+            ranks.into_iter().map(|rank| scope.spawn(move || body(rank))).collect();
+        running.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn gathers_in_the_order_of_owners_many_times() {
+    run(ranks(5, 10 * SECOND), |mut rank| {
+        for call in 0..200_u32 {
+            let mine = (rank.me().0 * 1000 + call).to_le_bytes();
+            let mut all = [0; 20];
+            rank.all_gather(&mine, &mut all).unwrap();
+            for (owner, given) in (0..).zip(all.chunks_exact(4)) {
+                assert_eq!(given, (owner * 1000 + call).to_le_bytes());
+            }
+            rank.barrier().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_result_of_the_largest_size_arrives() {
+    let each = MAX_RESULT_BYTES / 4;
+    run(ranks(4, 10 * SECOND), |mut rank| {
+        let mine = vec![u8::try_from(rank.me().0).unwrap(); each];
+        let mut all = vec![9; MAX_RESULT_BYTES];
+        rank.all_gather(&mine, &mut all).unwrap();
+        for (owner, given) in (0..).zip(all.chunks_exact(each)) {
+            assert!(given.iter().all(|byte| *byte == owner));
+        }
+    });
+}
+
+#[test]
+fn a_larger_result_is_refused_by_all() {
+    let each = MAX_RESULT_BYTES / 2 + 1;
+    let ends = run(ranks(2, 10 * SECOND), |mut rank| {
+        rank.all_gather(&vec![0; each], &mut vec![0; 2 * each])
+    });
+    let error = ExchangeError::System { errno: Errno::MSGSIZE.raw_os_error() };
+    assert_eq!(ends, [Err(error); 2]);
+}
+
+#[test]
+fn a_barrier_waits_for_the_last() {
+    let times = run(ranks(3, 10 * SECOND), |mut rank| {
+        thread::sleep(Duration::from_millis(50) * rank.me().0);
+        let arrived = Instant::now();
+        rank.barrier().unwrap();
+        (arrived, Instant::now())
+    });
+    let last = times.iter().map(|(arrived, _)| *arrived).max().unwrap();
+    assert!(times.iter().all(|(_, left)| *left >= last));
+}
+
+/// Loopback takes some tens of microseconds; the bound is for a busy machine.
+#[test]
+fn a_barrier_is_quick() {
+    const CALLS: u32 = 500;
+    let times = run(ranks(4, 10 * SECOND), |mut rank| {
+        rank.barrier().unwrap();
+        let start = Instant::now();
+        (0..CALLS).for_each(|_| rank.barrier().unwrap());
+        start.elapsed() / CALLS
+    });
+    println!("a barrier of 4 ranks takes {:?}", times[0]);
+    assert!(times[0] < Duration::from_millis(10), "{times:?}");
+}
+
+#[test]
+fn leaving_after_the_last_call_disturbs_nobody_inside_it() {
+    for _ in 0..20 {
+        let ends = run(ranks(4, 10 * SECOND), |mut rank| {
+            let mut all = vec![0; 4 << 16];
+            rank.barrier().and_then(|()| rank.all_gather(&[1; 1 << 16], &mut all))
+        });
+        assert_eq!(ends, [Ok(()); 4]);
+    }
+}
+
+/// All wait, and then `who` goes.
+fn end_of_call_without(who: u32, gather: bool) {
+    let ends = run(ranks(4, 60 * SECOND), |mut rank| {
+        rank.barrier().unwrap();
+        if rank.me() == Owner(who) {
+            thread::sleep(SECOND / 5);
+            return Instant::now();
+        }
+        let lost = Err(ExchangeError::OwnerLost(Owner(who)));
+        let end = if gather { rank.all_gather(&[1], &mut [0; 4]) } else { rank.barrier() };
+        let noticed = Instant::now();
+        assert_eq!(end, lost);
+        assert_eq!(rank.barrier(), lost, "the same error again");
+        noticed
+    });
+    for noticed in &ends {
+        assert!(noticed.saturating_duration_since(ends[who as usize]) < SECOND);
+    }
+}
+
+#[test]
+fn any_rank_that_leaves_is_named_to_all_that_wait() {
+    for who in 0..4 {
+        end_of_call_without(who, false);
+        end_of_call_without(who, true);
+    }
+}
+
+/// Rank 1 has given its part and dies, while all the others wait for rank 2.
+#[test]
+fn a_death_is_noticed_while_all_wait_for_somebody_else() {
+    let start = Instant::now();
+    let ends = run(ranks(4, 60 * SECOND), |mut rank| match rank.me().0 {
+        1 => {
+            rank.links[0].send(Kind::Give, &[]);
+            flush(&mut rank.links, SECOND).unwrap();
+            Err(ExchangeError::OwnerLost(Owner(1)))
+        }
+        2 => {
+            thread::sleep(SECOND / 2);
+            rank.barrier()
+        }
+        _ => {
+            let end = rank.barrier();
+            assert!(start.elapsed() < SECOND / 2, "before rank 2 has come");
+            end
+        }
+    });
+    assert_eq!(ends, [Err(ExchangeError::OwnerLost(Owner(1))); 4]);
+}
+
+/// Rank 0 leaves outside any call, as it does when its transport has told it of the loss.
+#[test]
+fn a_rank_0_that_leaves_for_a_loss_names_who_was_lost() {
+    let ends = run(ranks(4, 10 * SECOND), |mut rank| match rank.me() {
+        Owner(0) => {
+            thread::sleep(SECOND / 4);
+            Ok(())
+        }
+        Owner(2) => Ok(()),
+        _ => rank.barrier(),
+    });
+    let lost = Err(ExchangeError::OwnerLost(Owner(2)));
+    assert_eq!(ends, [Ok(()), lost, Ok(()), lost]);
+}
+
+#[test]
+fn waiting_is_bounded_and_all_hear_who_is_missing() {
+    for who in [1, 2] {
+        let ends = run(ranks(3, SECOND / 5), |mut rank| {
+            if rank.me() == Owner(who) {
+                thread::sleep(SECOND / 2);
+            }
+            rank.barrier()
+        });
+        let error = ExchangeError::TimedOut { after_s: 1, missing: Some(Owner(who)) };
+        assert_eq!(ends, [Err(error); 3]);
+    }
+}
+
+#[test]
+fn a_rank_0_that_does_not_come_is_named_by_the_others_themselves() {
+    let mut members = ranks(3, SECOND / 5);
+    let _late = members.remove(0);
+    let error = ExchangeError::TimedOut { after_s: 1, missing: Some(Owner(0)) };
+    assert_eq!(run(members, |mut rank| rank.barrier()), [Err(error); 2]);
+}
+
+#[test]
+fn a_member_that_takes_no_result_is_a_bounded_wait_too() {
+    let each = MAX_RESULT_BYTES / 3;
+    let ends = run(ranks(3, 2 * SECOND), |mut rank| {
+        if rank.me() == Owner(2) {
+            rank.links[0].send(Kind::Give, &vec![1; each]);
+            flush(&mut rank.links, SECOND).unwrap();
+            thread::sleep(3 * SECOND);
+            return Ok(());
+        }
+        rank.all_gather(&vec![1; each], &mut vec![0; 3 * each])
+    });
+    let error = ExchangeError::TimedOut { after_s: 2, missing: Some(Owner(2)) };
+    assert_eq!(ends, [Err(error), Ok(()), Ok(())]);
+}
+
+#[test]
+fn errors_are_the_same_for_all_and_as_for_threads() {
+    fn lengths<E: Exchange>(mut rank: E) -> Result<(), ExchangeError> {
+        let each = if rank.me() == Owner(1) { 3 } else { 2 };
+        rank.all_gather(&vec![0; each], &mut vec![0; each * 3])
+    }
+    fn result<E: Exchange>(mut rank: E) -> Result<(), ExchangeError> {
+        rank.all_gather(&[0; 2], &mut vec![0; 6 + usize::from(rank.me() == Owner(2))])
+    }
+    fn kinds<E: Exchange>(mut rank: E) -> Result<(), ExchangeError> {
+        if rank.me() == Owner(1) { rank.all_gather(&[1], &mut [0; 3]) } else { rank.barrier() }
+    }
+    let tcp = || ranks(3, 10 * SECOND);
+    assert_eq!(run(tcp(), lengths), run(threads(3), lengths));
+    assert_eq!(run(tcp(), result), run(threads(3), result));
+    assert_eq!(run(tcp(), kinds), run(threads(3), kinds));
+    assert!(run(tcp(), kinds).iter().all(Result::is_err));
+    assert!(THREADS_LIMIT >= 10 * SECOND);
+}
+
+#[test]
+fn a_job_of_one_needs_nobody() {
+    let mut alone = ranks(1, SECOND).pop().unwrap();
+    let mut all = [0; 2];
+    alone.all_gather(&[1, 2], &mut all).unwrap();
+    assert_eq!((all, alone.barrier()), ([1, 2], Ok(())));
+}
+
+#[test]
+fn an_abort_of_a_member_reaches_all() {
+    let error = ExchangeError::System { errno: 5 };
+    let ends = run(ranks(3, 10 * SECOND), |mut rank| {
+        if rank.me() == Owner(2) {
+            rank.links[0].send(Kind::Abort, &abort::encode(error));
+            flush(&mut rank.links, SECOND).unwrap();
+            return Err(error);
+        }
+        rank.barrier()
+    });
+    assert_eq!(ends, [Err(error); 3]);
+}
+
+/// What is not a sealed frame ends the job, naming whose stream is damaged.
+fn end_with_noise(from: u32, noise: &[u8]) {
+    let ends = run(ranks(3, 10 * SECOND), |mut rank| {
+        if rank.me() == Owner(from) {
+            rank.links[0].wire.outgoing.extend(noise);
+            flush(&mut rank.links, SECOND).unwrap();
+            thread::sleep(SECOND / 20);
+            return Err(ExchangeError::OwnerLost(Owner(from)));
+        }
+        rank.barrier()
+    });
+    match from {
+        0 => assert_eq!(ends[1], Err(ExchangeError::OwnerLost(Owner(0)))),
+        _ => assert_eq!(ends, [Err(ExchangeError::OwnerLost(Owner(from))); 3]),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn injected_bytes_end_the_job_and_nothing_else(
+        from in 0..3_u32, kind in 0..10_u8, noise in prop::collection::vec(any::<u8>(), 0..200)
+    ) {
+        let header = [&[kind][..], &0_u32.to_le_bytes(), &[0; 8]].concat();
+        end_with_noise(from, &[header, noise].concat());
+    }
+}

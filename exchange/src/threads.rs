@@ -1,0 +1,291 @@
+//! Members that are threads of one process: a mutex, a condition variable and a bounded wait.
+
+use core::fmt;
+use core::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use transport::{Exchange, ExchangeError, Owner};
+
+use crate::bounds::{deadline, one_length, result_fits, whole_seconds};
+
+/// How long a call waits for the others unless told otherwise: far longer than any test's phase,
+/// short enough that a forgotten member is a message and not a hang.
+pub const THREADS_LIMIT: Duration = Duration::from_secs(60);
+
+/// One member of a job whose members are threads of one process. See [`threads`].
+pub struct Thread {
+    me: Owner,
+    limit: Duration,
+    shared: Arc<Shared>,
+}
+
+/// The `owners` members of a job in this process, in the order of owners, one for each thread.
+///
+/// A call waits at most [`THREADS_LIMIT`]. A member that is dropped, by a panic too, ends every
+/// later call, and every call that still waits for it, with [`ExchangeError::OwnerLost`].
+#[must_use]
+pub fn threads(owners: u32) -> Vec<Thread> {
+    threads_within(owners, THREADS_LIMIT)
+}
+
+/// As [`threads`], each call waiting at most `limit`.
+#[must_use]
+pub fn threads_within(owners: u32, limit: Duration) -> Vec<Thread> {
+    let shared = Arc::new(Shared {
+        owners,
+        round: Mutex::new(Round {
+            finished: 0,
+            given: [vec![None; owners as usize], vec![None; owners as usize]],
+            ended: None,
+        }),
+        changed: Condvar::new(),
+    });
+    (0..owners).map(|me| Thread { me: Owner(me), limit, shared: Arc::clone(&shared) }).collect()
+}
+
+struct Shared {
+    owners: u32,
+    round: Mutex<Round>,
+    changed: Condvar,
+}
+
+struct Round {
+    /// Calls that everybody has arrived at.
+    finished: u64,
+    /// Contributions by owner to the present call and to the one before, which slow members may
+    /// still be reading: nobody is two calls ahead of anybody.
+    given: [Vec<Option<Vec<u8>>>; 2],
+    /// Why the job cannot go on; the first reason stays.
+    ended: Option<ExchangeError>,
+}
+
+impl Round {
+    fn given(&mut self, call: u64) -> &mut [Option<Vec<u8>>] {
+        &mut self.given[usize::from(call % 2 == 1)]
+    }
+
+    /// An owner that has not arrived at `call`.
+    fn missing(&mut self, call: u64) -> Option<Owner> {
+        let absent = self.given(call).iter().position(Option::is_none)?;
+        u32::try_from(absent).ok().map(Owner)
+    }
+
+    /// Takes `mine` in, and finishes `call` if it was the last.
+    fn arrive(&mut self, call: u64, me: Owner, mine: &[u8]) {
+        self.given(call)[me.0 as usize] = Some(mine.to_vec());
+        if self.missing(call).is_some() {
+            return;
+        }
+        match one_length(self.given(call).iter().flatten().map(Vec::len)) {
+            Ok(()) => {
+                self.finished += 1;
+                self.given(call + 1).fill(None);
+            }
+            Err(error) => self.ended = Some(error),
+        }
+    }
+}
+
+impl Shared {
+    /// The state; nothing panics while it is locked, so poison carries no news.
+    fn lock(&self) -> MutexGuard<'_, Round> {
+        self.round.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, error: ExchangeError) {
+        self.lock().ended.get_or_insert(error);
+        self.changed.notify_all();
+    }
+}
+
+impl Thread {
+    /// Arrives at the present call, waits until everybody has, and gives all contributions.
+    fn meet(&self, mine: &[u8], mut take: impl FnMut(&[u8])) -> Result<(), ExchangeError> {
+        let until = deadline(self.limit);
+        let mut round = self.shared.lock();
+        if let Some(error) = round.ended {
+            return Err(error);
+        }
+        let call = round.finished;
+        round.arrive(call, self.me, mine);
+        if round.finished > call || round.ended.is_some() {
+            self.shared.changed.notify_all();
+        }
+        // A finished call is good, whatever ended the job after it.
+        while round.finished == call {
+            if let Some(error) = round.ended {
+                return Err(error);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let missing = round.missing(call);
+                let after_s = whole_seconds(self.limit);
+                round.ended = Some(ExchangeError::TimedOut { after_s, missing });
+                self.shared.changed.notify_all();
+                continue;
+            }
+            let woken = self.shared.changed.wait_timeout(round, left);
+            round = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        round.given(call).iter().flatten().for_each(|given| take(given));
+        Ok(())
+    }
+}
+
+impl Exchange for Thread {
+    fn me(&self) -> Owner {
+        self.me
+    }
+
+    fn owners(&self) -> u32 {
+        self.shared.owners
+    }
+
+    fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
+        if let Err(error) = result_fits(self.me, self.owners(), mine.len(), all.len()) {
+            self.shared.end(error);
+            return Err(error);
+        }
+        let mut rest = all;
+        self.meet(mine, |given| {
+            if let Some((part, after)) =
+                core::mem::take(&mut rest).split_at_mut_checked(given.len())
+            {
+                part.copy_from_slice(given);
+                rest = after;
+            }
+        })
+    }
+
+    fn barrier(&mut self) -> Result<(), ExchangeError> {
+        self.meet(&[], |_| {})
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.shared.end(ExchangeError::OwnerLost(self.me));
+    }
+}
+
+impl fmt::Debug for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Thread").field("me", &self.me).field("owners", &self.owners()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn run<R: Send>(members: Vec<Thread>, body: impl Fn(Thread) -> R + Sync) -> Vec<R> {
+        thread::scope(|scope| {
+            let body = &body;
+            let running: Vec<_> =
+                members.into_iter().map(|member| scope.spawn(move || body(member))).collect();
+            running.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn gathers_in_the_order_of_owners_many_times() {
+        run(threads(5), |mut member| {
+            for call in 0..500_u32 {
+                let mine = (member.me().0 * 1000 + call).to_le_bytes();
+                let mut all = [0; 20];
+                member.all_gather(&mine, &mut all).unwrap();
+                for (owner, given) in (0..).zip(all.chunks_exact(4)) {
+                    assert_eq!(given, (owner * 1000 + call).to_le_bytes());
+                }
+                member.barrier().unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn leaving_after_the_last_call_disturbs_nobody_inside_it() {
+        for _ in 0..200 {
+            let ends = run(threads(4), |mut member| member.barrier());
+            assert_eq!(ends, [Ok(()); 4]);
+        }
+    }
+
+    #[test]
+    fn a_dropped_member_ends_waiting_and_later_calls() {
+        let start = Instant::now();
+        let ends = run(threads(3), |mut member| {
+            member.barrier().unwrap();
+            if member.me() == Owner(1) {
+                return Err(ExchangeError::OwnerLost(Owner(1)));
+            }
+            let first = member.barrier();
+            assert_eq!(first, member.barrier(), "the same error again");
+            first
+        });
+        assert_eq!(ends, [Err(ExchangeError::OwnerLost(Owner(1))); 3]);
+        assert!(start.elapsed() < SECOND);
+    }
+
+    #[test]
+    fn a_panicking_member_is_a_lost_one() {
+        let mut members = threads(2);
+        let last = members.pop().unwrap();
+        let died = thread::spawn(move || {
+            let _owned = last;
+            panic!("on purpose");
+        });
+        assert_eq!(members[0].barrier(), Err(ExchangeError::OwnerLost(Owner(1))));
+        assert!(died.join().is_err());
+    }
+
+    #[test]
+    fn waiting_is_bounded_and_names_who_is_missing() {
+        let mut members = threads_within(3, Duration::from_millis(50));
+        let late = members.pop().unwrap();
+        let error = ExchangeError::TimedOut { after_s: 1, missing: Some(Owner(2)) };
+        assert_eq!(run(members, |mut member| member.barrier()), [Err(error); 2]);
+        assert_eq!(run(vec![late], |mut member| member.barrier()), [Err(error)]);
+    }
+
+    #[test]
+    fn lengths_that_differ_are_an_error_for_everybody() {
+        let ends = run(threads(3), |mut member| {
+            let each = if member.me() == Owner(1) { 3 } else { 2 };
+            member.all_gather(&vec![0; each], &mut vec![0; each * 3])
+        });
+        let error = ExchangeError::LengthDiffers { owner: Owner(1), expected: 2, found: 3 };
+        assert_eq!(ends, [Err(error); 3]);
+    }
+
+    #[test]
+    fn a_result_that_does_not_fit_is_an_error_for_everybody() {
+        let ends = run(threads(2), |mut member| {
+            member.all_gather(&[0; 2], &mut vec![0; 4 + member.me().0 as usize])
+        });
+        let error = ExchangeError::LengthDiffers { owner: Owner(1), expected: 5, found: 4 };
+        assert_eq!(ends, [Err(error); 2]);
+    }
+
+    #[test]
+    fn a_barrier_does_not_meet_an_all_gather() {
+        let ends = run(threads(2), |mut member| match member.me() {
+            Owner(0) => member.barrier(),
+            _ => member.all_gather(&[1], &mut [0; 2]),
+        });
+        let error = ExchangeError::LengthDiffers { owner: Owner(1), expected: 0, found: 1 };
+        assert_eq!(ends, [Err(error); 2]);
+    }
+
+    #[test]
+    fn one_member_needs_nobody() {
+        let mut alone = threads(1).pop().unwrap();
+        let mut all = [0; 2];
+        alone.all_gather(&[1, 2], &mut all).unwrap();
+        assert_eq!((all, alone.barrier()), ([1, 2], Ok(())));
+    }
+}

@@ -1,0 +1,335 @@
+//! Jobs of real processes: spawned, killed, left alone, and started by mpirun and mpiexec.
+
+use core::sync::atomic::{AtomicU16, Ordering};
+use core::time::Duration;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::thread;
+use std::time::Instant;
+
+const SECOND: Duration = Duration::from_secs(1);
+const SECRET: &str = "the secret of these tests";
+
+/// The example `job`, which `cargo test` builds beside the tests.
+fn job() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let job = tests.ancestors().nth(2).unwrap().join("examples/job");
+    assert!(job.is_file(), "no {}: build it with cargo build --examples", job.display());
+    job
+}
+
+fn command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.env("PROBELINE_SECRET", SECRET);
+    command
+}
+
+fn run(command: &mut Command) -> (Output, String, String) {
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    (output, stdout, stderr)
+}
+
+fn spawned(arguments: &[&str]) -> Command {
+    let mut command = command(&job());
+    command.args(arguments);
+    command
+}
+
+/// A free port below those that the system hands out for outgoing connections.
+fn port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = u16::try_from(std::process::id() % 10_000).unwrap();
+    loop {
+        let port = 20_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
+        // Not tried by binding it: a process that another test starts just then would hold it on.
+        let in_use = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        if !in_use.contains(&format!(":{port:04X} ")) {
+            return port;
+        }
+    }
+}
+
+/// A rank of a job started by hand; ends with the test.
+struct Rank {
+    process: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Rank {
+    fn start(rank: u32, size: u32, port: u16, steps: &[&str]) -> Self {
+        let (rank, size) = (rank.to_string(), size.to_string());
+        let address = format!("127.0.0.1:{port}");
+        let mut command = spawned(&["--rank", &rank, "--size", &size, "--rendezvous", &address]);
+        let mut process = command.args(steps).spawn().unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap());
+        Self { process, lines }
+    }
+
+    fn read_until(&mut self, text: &str) -> String {
+        let mut line = String::new();
+        while !line.contains(text) {
+            line.clear();
+            if self.lines.read_line(&mut line).unwrap() == 0 {
+                let mut said = String::new();
+                self.process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+                panic!("ended before {text:?}: {said}");
+            }
+        }
+        line
+    }
+
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut said = String::new();
+        self.process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (self.process.wait().unwrap().code(), said)
+    }
+}
+
+impl Drop for Rank {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Whether a process still runs; one that has ended and was not waited for does not.
+fn runs(pid: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = status.rsplit(')').next().unwrap().trim().chars().next();
+    state.is_some_and(|state| state != 'Z')
+}
+
+fn wait_until(limit: Duration, done: impl Fn() -> bool) -> bool {
+    let until = Instant::now() + limit;
+    while !done() && Instant::now() < until {
+        thread::sleep(Duration::from_millis(5));
+    }
+    done()
+}
+
+#[test]
+fn a_spawned_job_works_and_ends_well() {
+    let (output, stdout, stderr) =
+        run(&mut spawned(&["--ranks", "4", "join", "gather", "barrier"]));
+    assert!(output.status.success(), "{stderr}");
+    for rank in 0..4 {
+        assert!(stdout.contains(&format!("rank {rank} of 4 sees 4 processes")), "{stdout}");
+    }
+    for rank in 1..4 {
+        assert!(stdout.contains(&format!("rank {rank} ended: exit status: 0")), "{stdout}");
+    }
+}
+
+#[test]
+fn a_spawned_job_of_one_starts_nothing() {
+    let (output, stdout, stderr) = run(&mut spawned(&["--ranks", "1", "join", "gather"]));
+    assert!(output.status.success(), "{stderr}");
+    assert!(stdout.contains("rank 0 of 1 sees 1 processes"), "{stdout}");
+}
+
+#[test]
+fn the_exit_status_of_every_child_is_known() {
+    let (output, stdout, stderr) =
+        run(&mut spawned(&["--ranks", "3", "join", "barrier", "1:exit=7", "2:kill"]));
+    assert!(output.status.success(), "{stderr}");
+    assert!(stdout.contains("rank 1 ended: exit status: 7"), "{stdout}");
+    assert!(stdout.contains("rank 2 ended: signal: 9"), "{stdout}");
+}
+
+#[test]
+fn a_child_that_fails_to_start_is_noticed_at_once() {
+    let start = Instant::now();
+    let (output, _, stderr) = run(&mut spawned(&["--ranks", "3", "2:exit=3", "join"]));
+    assert!(!output.status.success());
+    assert!(stderr.contains("rank 2 ended before it had joined (exit status: 3)"), "{stderr}");
+    assert!(start.elapsed() < 2 * SECOND, "{:?}", start.elapsed());
+}
+
+#[test]
+fn children_that_still_run_are_killed() {
+    let start = Instant::now();
+    let mut parent = spawned(&["--ranks", "2", "join", "0:exit=5", "wait"]).spawn().unwrap();
+    let mut lines = BufReader::new(parent.stdout.take().unwrap());
+    assert_eq!(parent.wait().unwrap().code(), Some(5));
+    let mut said = String::new();
+    // The pipe ends when the last process that has it does.
+    lines.read_to_string(&mut said).unwrap();
+    assert!(start.elapsed() < 2 * SECOND);
+}
+
+#[test]
+fn children_do_not_outlive_a_killed_parent() {
+    let mut parent = spawned(&["--ranks", "3", "join", "barrier", "wait"]).spawn().unwrap();
+    let mut lines = BufReader::new(parent.stdout.take().unwrap()).lines();
+    let mut children = Vec::new();
+    while children.len() < 2 {
+        let line = lines.next().unwrap().unwrap();
+        match line.split_once(" has process ") {
+            Some((rank, pid)) if rank != "rank 0" => children.push(pid.to_owned()),
+            _ => {}
+        }
+    }
+    assert!(children.iter().all(|pid| runs(pid)));
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    let gone = wait_until(SECOND, || !children.iter().any(|pid| runs(pid)));
+    assert!(gone, "{children:?}");
+}
+
+#[test]
+fn a_spawned_process_whose_parent_is_gone_does_not_start() {
+    let (output, _, stderr) = run(spawned(&["join"])
+        .env("PROBELINE_RANK", "1")
+        .env("PROBELINE_RANKS", "2")
+        .env("PROBELINE_RENDEZVOUS", "127.0.0.1:1")
+        .env("PROBELINE_PARENT", "1"));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr.contains("the process that started this one has ended"), "{stderr}");
+}
+
+/// All others wait in a call, and rank `who` is killed.
+fn killed(who: usize, call: &str) {
+    let port = port();
+    let steps = ["join", "barrier", call];
+    let mut waiting: Vec<_> = (0..4)
+        .map(|rank| {
+            let own = if rank == who { &["join", "barrier", "wait"] } else { &steps };
+            Rank::start(u32::try_from(rank).unwrap(), 4, port, own)
+        })
+        .collect();
+    for rank in &mut waiting {
+        rank.read_until("barrier: good");
+    }
+    thread::sleep(SECOND / 10);
+    let mut dying = waiting.remove(who);
+    dying.process.kill().unwrap();
+    let death = Instant::now();
+    for rank in waiting {
+        let (status, said) = rank.end();
+        assert_eq!(status, Some(1));
+        assert!(said.contains(&format!("{call}: owner {who} died or left")), "{said}");
+        assert!(death.elapsed() < SECOND, "{:?}, {said}", death.elapsed());
+    }
+}
+
+#[test]
+fn a_killed_process_is_named_to_all_that_wait_for_it() {
+    killed(2, "barrier");
+    killed(1, "gather");
+    killed(0, "barrier");
+}
+
+/// Rank 2 is inside the barrier when it dies; rank 1 never comes to it.
+#[test]
+fn a_process_killed_inside_a_call_is_named_at_once() {
+    let port = port();
+    let steps =
+        |rank| if rank == 1 { ["join", "barrier", "wait"] } else { ["join", "barrier", "barrier"] };
+    let mut ranks: Vec<_> = (0..3).map(|rank| Rank::start(rank, 3, port, &steps(rank))).collect();
+    for rank in &mut ranks {
+        rank.read_until("barrier: good");
+    }
+    thread::sleep(SECOND / 5);
+    ranks.pop().unwrap().process.kill().unwrap();
+    let death = Instant::now();
+    let (status, said) = ranks.swap_remove(0).end();
+    assert_eq!(status, Some(1));
+    assert!(said.contains("barrier: owner 2 died or left"), "{said}");
+    assert!(death.elapsed() < SECOND, "{:?}", death.elapsed());
+}
+
+#[test]
+fn a_rank_without_a_secret_says_how_to_give_one() {
+    let (output, _, stderr) = run(spawned(&["--rank", "0", "--size", "2", "--rendezvous"])
+        .args(["127.0.0.1:1", "join"])
+        .env_remove("PROBELINE_SECRET"));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr.contains("set PROBELINE_SECRET"), "{stderr}");
+}
+
+#[test]
+fn without_a_launcher_there_is_no_rank() {
+    let (output, _, stderr) = run(&mut spawned(&["--rendezvous", "127.0.0.1:1", "join"]));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr.contains("start it with mpirun or srun"), "{stderr}");
+}
+
+/// The launchers, each with the Debian package it is from.
+const OPEN_MPI: [&str; 2] = ["mpirun.openmpi", "openmpi-bin"];
+const MPICH: [&str; 2] = ["mpiexec.hydra", "mpich"];
+
+/// What each rank has said, its exit status last.
+fn launched([launcher, package]: [&str; 2], ranks: u32, arguments: &[&str]) -> Vec<String> {
+    let found = std::env::split_paths(&std::env::var_os("PATH").unwrap())
+        .map(|directory| directory.join(launcher))
+        .find(|path| path.is_file());
+    let path = found.unwrap_or_else(|| {
+        panic!("no {launcher}: apt-get install --no-install-recommends {package}")
+    });
+    // Two mpiruns that start at once get in each other's way in one directory.
+    let directory = std::env::temp_dir().join(format!("probeline-{}", port()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let mut command = command(&path);
+    command.env("TMPDIR", &directory);
+    if [launcher, package] == OPEN_MPI {
+        // Tests may run as root, and on fewer cores than ranks.
+        command.args(["--allow-run-as-root", "--oversubscribe", "-x", "PROBELINE_SECRET"]);
+    }
+    // Into files: mpiexec of MPICH 4.0 was seen to lose what ranks say just before they end.
+    let script = r#""$@" >"$0/$$.said" 2>&1; echo "status $?" >>"$0/$$.said""#;
+    command.args(["-n", &ranks.to_string(), "sh", "-c", script]).arg(&directory).arg(job());
+    let (_, _, stderr) = run(command.args(arguments));
+    let files = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
+    let said = files.filter(|path| path.extension().is_some_and(|extension| extension == "said"));
+    let said: Vec<_> = said.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    assert_eq!(said.len(), ranks as usize, "{launcher} did not start all ranks: {stderr}");
+    std::fs::remove_dir_all(directory).unwrap();
+    said
+}
+
+fn launcher_gives_every_rank_its_place(launcher: [&str; 2]) {
+    for ranks in [2, 3] {
+        let address = format!("127.0.0.1:{}", port());
+        let arguments = ["--rendezvous", &address, "join", "gather", "barrier"];
+        let said = launched(launcher, ranks, &arguments);
+        assert!(said.iter().all(|said| said.ends_with("status 0\n")), "{said:?}");
+        for rank in 0..ranks {
+            let line = format!("rank {rank} of {ranks} sees {ranks} processes");
+            assert!(said.iter().any(|said| said.contains(&line)), "{said:?}");
+        }
+    }
+}
+
+fn launched_without_a_rendezvous_says_what_to_give(launcher: [&str; 2], example: &str) {
+    for said in launched(launcher, 2, &["join"]) {
+        assert!(said.contains("give all ranks --rendezvous HOST:PORT"), "{said}");
+        assert!(said.contains(example) && said.ends_with("status 1\n"), "{said}");
+    }
+    for said in launched(launcher, 2, &["--ranks", "2", "join"]) {
+        assert!(said.contains("each was asked to start a job of its own"), "{said}");
+    }
+}
+
+#[test]
+fn under_open_mpi_every_rank_has_its_place() {
+    launcher_gives_every_rank_its_place(OPEN_MPI);
+}
+
+#[test]
+fn under_open_mpi_the_missing_options_are_named() {
+    launched_without_a_rendezvous_says_what_to_give(OPEN_MPI, "mpirun -x PROBELINE_SECRET");
+}
+
+#[test]
+fn under_mpich_every_rank_has_its_place() {
+    launcher_gives_every_rank_its_place(MPICH);
+}
+
+#[test]
+fn under_mpich_the_missing_options_are_named() {
+    launched_without_a_rendezvous_says_what_to_give(MPICH, "mpiexec ... COMMAND");
+}
