@@ -1,0 +1,303 @@
+//! Which CPUs this process may use, and pinning a thread to one of them.
+
+use core::error::Error;
+use core::ffi::c_ulong;
+use core::fmt;
+use std::io;
+
+use core_affinity::CoreId;
+
+use crate::{CpuId, CpuSet};
+
+const WORD_BITS: u32 = c_ulong::BITS;
+
+/// The CPUs a process was given (by `taskset`, a job scheduler, a container) when it started.
+///
+/// Pinning narrows the very mask that says what is allowed, so the mask is taken once, first.
+/// Threads and processes started later inherit the narrow one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Affinity {
+    allowed: CpuSet,
+}
+
+impl Affinity {
+    /// Takes the calling thread's mask. Call it in `main`, before anything pins.
+    ///
+    /// # Errors
+    /// [`AffinityError::List`].
+    pub fn take() -> Result<Self, AffinityError> {
+        let allowed = match core_affinity::get_core_ids() {
+            Some(cores) => {
+                let ids = cores.iter().filter_map(|core| u32::try_from(core.id).ok());
+                ids.map(CpuId).collect()
+            }
+            // It asks about 1024 CPUs and gives no reason: the machine has more, or we may not ask.
+            None => current_mask().map_err(|errno| AffinityError::List { errno })?,
+        };
+        Ok(Self { allowed })
+    }
+
+    /// The CPUs that were allowed when the mask was taken.
+    #[must_use]
+    pub fn allowed(&self) -> &CpuSet {
+        &self.allowed
+    }
+
+    /// Pins the calling thread to `cpu` and reads back that it is.
+    ///
+    /// # Errors
+    /// [`AffinityError`]; the thread may then run where it did before.
+    pub fn pin(&self, cpu: CpuId) -> Result<(), AffinityError> {
+        if !self.allowed.contains(cpu) {
+            return Err(AffinityError::NotAllowed { cpu });
+        }
+        set_cpu(cpu).map_err(|errno| AffinityError::Pin { cpu, errno })?;
+        let now = current_mask().map_err(|errno| AffinityError::List { errno })?;
+        if now == CpuSet::from_iter([cpu]) {
+            return Ok(());
+        }
+        Err(AffinityError::Elsewhere { cpu, now })
+    }
+
+    /// Gives the calling thread all the allowed CPUs back, for threads and processes it is about
+    /// to start.
+    ///
+    /// # Errors
+    /// [`AffinityError::Unpin`].
+    pub fn unpin(&self) -> Result<(), AffinityError> {
+        set_mask(&self.allowed).map_err(|errno| AffinityError::Unpin { errno })
+    }
+}
+
+fn set_cpu(cpu: CpuId) -> Result<(), i32> {
+    let id = cpu.0 as usize;
+    if id >= CPUS_OF_CORE_AFFINITY {
+        // `core_affinity` would panic.
+        return set_mask(&CpuSet::from_iter([cpu]));
+    }
+    if core_affinity::set_for_current(CoreId { id }) {
+        return Ok(());
+    }
+    // It says no more than false, but the system call was the last thing it did.
+    Err(last_errno())
+}
+
+/// Bits in the C library's `cpu_set_t` (`CPU_SETSIZE`).
+const CPUS_OF_CORE_AFFINITY: usize = 8 * size_of::<libc::cpu_set_t>();
+
+/// The calling thread's mask. The kernel refuses a buffer shorter than its own masks, whose length
+/// it does not tell: sched_getaffinity(2) recommends to double until it fits.
+fn current_mask() -> Result<CpuSet, i32> {
+    let mut bits = CPUS_OF_CORE_AFFINITY;
+    loop {
+        let mut mask: Vec<c_ulong> = vec![0; bits / WORD_BITS as usize];
+        // SAFETY: the C library writes at most the stated bytes, which `mask` has, and `cpu_set_t`
+        // is an array of `c_ulong`.
+        let done =
+            unsafe { libc::sched_getaffinity(0, size_of_val(&*mask), mask.as_mut_ptr().cast()) };
+        if done == 0 {
+            return Ok(cpus_of(&mask));
+        }
+        let errno = last_errno();
+        bits *= 2;
+        if errno != libc::EINVAL || bits > CpuSet::MAX_CPUS as usize {
+            return Err(errno);
+        }
+    }
+}
+
+fn set_mask(cpus: &CpuSet) -> Result<(), i32> {
+    let mask = mask_of(cpus);
+    // SAFETY: the kernel reads the stated bytes, which `mask` has; `cpu_set_t` is an array of
+    // `c_ulong`.
+    let done = unsafe { libc::sched_setaffinity(0, size_of_val(&*mask), mask.as_ptr().cast()) };
+    if done == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+fn cpus_of(mask: &[c_ulong]) -> CpuSet {
+    let bit = |cpu: &u32| mask[(cpu / WORD_BITS) as usize] >> (cpu % WORD_BITS) & 1 == 1;
+    (0..CpuSet::MAX_CPUS).take(mask.len() * WORD_BITS as usize).filter(bit).map(CpuId).collect()
+}
+
+fn mask_of(cpus: &CpuSet) -> Vec<c_ulong> {
+    let words = cpus.last().map_or(0, |last| last.0 / WORD_BITS + 1);
+    let mut mask = vec![0; words as usize];
+    for CpuId(cpu) in cpus.iter() {
+        mask[(cpu / WORD_BITS) as usize] |= 1 << (cpu % WORD_BITS);
+    }
+    mask
+}
+
+fn last_errno() -> i32 {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// Why the allowed CPUs are not known, or a thread is not pinned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AffinityError {
+    /// The mask could not be read.
+    List {
+        /// The system's reason.
+        errno: i32,
+    },
+    /// The CPU is not one this process may use.
+    NotAllowed {
+        /// Which.
+        cpu: CpuId,
+    },
+    /// The kernel refused the CPU: it went offline, or left the process's cpuset.
+    Pin {
+        /// Which.
+        cpu: CpuId,
+        /// The system's reason.
+        errno: i32,
+    },
+    /// The kernel accepted the CPU, and the mask is a different one.
+    Elsewhere {
+        /// The CPU asked for.
+        cpu: CpuId,
+        /// Where the thread may run now.
+        now: CpuSet,
+    },
+    /// The kernel refused to give the allowed CPUs back.
+    Unpin {
+        /// The system's reason.
+        errno: i32,
+    },
+}
+
+impl fmt::Display for AffinityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = |errno: &i32| io::Error::from_raw_os_error(*errno);
+        match self {
+            Self::List { errno } => write!(f, "cannot read the affinity mask: {}", reason(errno)),
+            Self::NotAllowed { cpu } => {
+                write!(f, "{cpu} is not allowed here; see taskset or the job's cpuset")
+            }
+            Self::Pin { cpu, errno } => write!(f, "cannot pin to {cpu}: {}", reason(errno)),
+            Self::Elsewhere { cpu, now } => {
+                write!(f, "pinned to {cpu}, but the thread may run on {now}")
+            }
+            Self::Unpin { errno } => {
+                write!(f, "cannot take back the allowed cpus: {}", reason(errno))
+            }
+        }
+    }
+}
+
+impl Error for AffinityError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::refuse::{refusing, refusing_below};
+    use proptest::prelude::*;
+
+    /// Runs `test` in a thread of its own, so that what it pins ends with it.
+    fn in_thread<T: Send>(test: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| scope.spawn(test).join().unwrap())
+    }
+
+    fn only(cpu: CpuId) -> CpuSet {
+        CpuSet::from_iter([cpu])
+    }
+
+    #[test]
+    fn a_thread_runs_where_it_was_pinned_and_elsewhere_again_when_unpinned() {
+        in_thread(|| {
+            let affinity = Affinity::take().unwrap();
+            assert!(!affinity.allowed().is_empty());
+            for cpu in affinity.allowed().iter() {
+                affinity.pin(cpu).unwrap();
+                // SAFETY: no arguments.
+                let here = unsafe { libc::sched_getcpu() };
+                assert_eq!(u32::try_from(here), Ok(cpu.0));
+                // What was taken first is still all of it; what is taken now is not.
+                assert_eq!(Affinity::take().unwrap().allowed(), &only(cpu));
+            }
+            affinity.unpin().unwrap();
+            assert_eq!(Affinity::take().unwrap(), affinity);
+        });
+    }
+
+    #[test]
+    fn both_ways_to_read_the_mask_agree() {
+        assert_eq!(current_mask(), Ok(Affinity::take().unwrap().allowed));
+    }
+
+    #[test]
+    fn a_cpu_that_was_not_allowed_is_refused_before_the_kernel_is_asked() {
+        in_thread(|| {
+            let affinity = Affinity::take().unwrap();
+            for cpu in [CpuId(1023), CpuId(1024), CpuId(u32::MAX)] {
+                assert_eq!(affinity.pin(cpu), Err(AffinityError::NotAllowed { cpu }));
+            }
+            assert_eq!(current_mask(), Ok(affinity.allowed));
+        });
+    }
+
+    #[test]
+    fn a_cpu_that_is_gone_is_an_error_on_either_side_of_1024() {
+        in_thread(|| {
+            // No machine has CPUs of these numbers and so few below them.
+            for cpu in [CpuId(1023), CpuId(1024), CpuId(65_535)] {
+                let affinity = Affinity { allowed: only(cpu) };
+                let refused = AffinityError::Pin { cpu, errno: libc::EINVAL };
+                assert_eq!(affinity.pin(cpu), Err(refused));
+                assert_eq!(affinity.unpin(), Err(AffinityError::Unpin { errno: libc::EINVAL }));
+            }
+        });
+    }
+
+    #[test]
+    fn refusals_carry_the_errno() {
+        let affinity = Affinity::take().unwrap();
+        let cpu = affinity.allowed.first().unwrap();
+        let errno = libc::EPERM;
+        let refused = refusing(libc::SYS_sched_setaffinity, errno, || affinity.pin(cpu));
+        assert_eq!(refused, Err(AffinityError::Pin { cpu, errno }));
+        let refused = refusing(libc::SYS_sched_getaffinity, errno, Affinity::take);
+        assert_eq!(refused, Err(AffinityError::List { errno }));
+        let refused = refusing(libc::SYS_sched_getaffinity, errno, || affinity.pin(cpu));
+        assert_eq!(refused, Err(AffinityError::List { errno }));
+    }
+
+    #[test]
+    fn masks_of_machines_beyond_1024_cpus_are_read() {
+        let affinity = Affinity::take().unwrap();
+        // A kernel for 4096 CPUs, whose masks have 512 bytes.
+        let taken = refusing_below(libc::SYS_sched_getaffinity, 512, libc::EINVAL, Affinity::take);
+        assert_eq!(taken, Ok(affinity));
+    }
+
+    #[test]
+    fn a_kernel_with_masks_too_long_for_us_is_not_asked_for_ever() {
+        let refused = refusing(libc::SYS_sched_getaffinity, libc::EINVAL, current_mask);
+        assert_eq!(refused, Err(libc::EINVAL));
+    }
+
+    #[test]
+    fn pinning_that_did_not_happen_is_noticed() {
+        let affinity = Affinity::take().unwrap();
+        let cpu = affinity.allowed.first().unwrap();
+        let result = refusing(libc::SYS_sched_setaffinity, 0, || affinity.pin(cpu));
+        let now = affinity.allowed.clone();
+        // With one CPU there is nowhere else to be.
+        let noticed = Err(AffinityError::Elsewhere { cpu, now });
+        assert_eq!(result, if affinity.allowed.len() == 1 { Ok(()) } else { noticed });
+    }
+
+    proptest! {
+        #[test]
+        fn masks_keep_every_cpu(
+            ids in prop::collection::btree_set(0..CpuSet::MAX_CPUS, 0..40),
+            spare in 0..3_usize,
+        ) {
+            let cpus: CpuSet = ids.into_iter().map(CpuId).collect();
+            let mut mask = mask_of(&cpus);
+            mask.extend(core::iter::repeat_n(0, spare));
+            prop_assert_eq!(cpus_of(&mask), cpus);
+        }
+    }
+}

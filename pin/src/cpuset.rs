@@ -1,0 +1,246 @@
+//! Sets of CPUs, and the list format in which the kernel writes them.
+
+use core::error::Error;
+use core::fmt;
+use core::str::FromStr;
+use std::collections::BTreeSet;
+
+/// A logical CPU, that is a hardware thread, by the kernel's number. Numbers may have holes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CpuId(pub u32);
+
+impl fmt::Display for CpuId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cpu {}", self.0)
+    }
+}
+
+/// A set of CPUs. Reads and prints the kernel's list format, `0-3,8,10-11`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuSet(BTreeSet<CpuId>);
+
+impl CpuSet {
+    /// CPU numbers a list may name, and a mask may be long. Kernels are built for 8192 CPUs at
+    /// most (x86, `MAXSMP`); the rest is room, and keeps `0-4294967295` from filling memory.
+    pub const MAX_CPUS: u32 = 1 << 16;
+
+    /// Adds `cpu`; false if it was there.
+    pub fn insert(&mut self, cpu: CpuId) -> bool {
+        self.0.insert(cpu)
+    }
+
+    /// Whether `cpu` is in the set.
+    #[must_use]
+    pub fn contains(&self, cpu: CpuId) -> bool {
+        self.0.contains(&cpu)
+    }
+
+    /// How many CPUs.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The lowest CPU.
+    #[must_use]
+    pub fn first(&self) -> Option<CpuId> {
+        self.0.first().copied()
+    }
+
+    /// The highest CPU.
+    #[must_use]
+    pub fn last(&self) -> Option<CpuId> {
+        self.0.last().copied()
+    }
+
+    /// The CPUs, in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// The CPUs that are also in `other`.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        Self(&self.0 & &other.0)
+    }
+
+    /// The CPUs that are not in `other`.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Self {
+        Self(&self.0 - &other.0)
+    }
+}
+
+impl FromIterator<CpuId> for CpuSet {
+    fn from_iter<I: IntoIterator<Item = CpuId>>(cpus: I) -> Self {
+        Self(cpus.into_iter().collect())
+    }
+}
+
+impl Extend<CpuId> for CpuSet {
+    fn extend<I: IntoIterator<Item = CpuId>>(&mut self, cpus: I) {
+        self.0.extend(cpus);
+    }
+}
+
+impl FromStr for CpuSet {
+    type Err = CpuListError;
+
+    /// Reads a cpulist as sysfs writes it; surrounding white space is ignored, and an empty list
+    /// is the empty set (a node without CPUs).
+    fn from_str(list: &str) -> Result<Self, CpuListError> {
+        let mut cpus = Self::default();
+        let list = list.trim();
+        if list.is_empty() {
+            return Ok(cpus);
+        }
+        for range in list.split(',') {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (first, last) = (cpu_number(first)?, cpu_number(last)?);
+            if first > last {
+                return Err(CpuListError::Reversed { first, last });
+            }
+            cpus.extend((first..=last).map(CpuId));
+        }
+        Ok(cpus)
+    }
+}
+
+fn cpu_number(digits: &str) -> Result<u32, CpuListError> {
+    // `parse` alone would take a sign.
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(CpuListError::NotANumber);
+    }
+    match digits.parse() {
+        Ok(number) if number < CpuSet::MAX_CPUS => Ok(number),
+        _ => Err(CpuListError::TooLarge),
+    }
+}
+
+impl fmt::Display for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut cpus = self.iter().peekable();
+        let mut comma = "";
+        while let Some(CpuId(first)) = cpus.next() {
+            let mut last = first;
+            while let Some(CpuId(next)) = cpus.next_if(|next| next.0 - last == 1) {
+                last = next;
+            }
+            write!(f, "{comma}{first}")?;
+            if last > first {
+                write!(f, "-{last}")?;
+            }
+            comma = ",";
+        }
+        Ok(())
+    }
+}
+
+/// Why a text is not a list of CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CpuListError {
+    /// Something else than decimal digits where a CPU number is due.
+    NotANumber,
+    /// A range that ends before it starts.
+    Reversed {
+        /// Where it starts.
+        first: u32,
+        /// Where it ends.
+        last: u32,
+    },
+    /// A number of [`CpuSet::MAX_CPUS`] or more.
+    TooLarge,
+}
+
+impl fmt::Display for CpuListError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotANumber => f.write_str("a cpu list looks like 0-3,8"),
+            Self::Reversed { first, last } => write!(f, "the range {first}-{last} is reversed"),
+            Self::TooLarge => write!(f, "cpu numbers end before {}", CpuSet::MAX_CPUS),
+        }
+    }
+}
+
+impl Error for CpuListError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::btree_set;
+    use proptest::prelude::*;
+
+    fn set(cpus: impl IntoIterator<Item = u32>) -> CpuSet {
+        cpus.into_iter().map(CpuId).collect()
+    }
+
+    #[test]
+    fn kernel_lists_are_read() {
+        let cases: [(&str, CpuSet); 6] = [
+            ("", set([])),
+            ("\n", set([])),
+            ("0\n", set([0])),
+            ("0-3,8,10-11\n", set([0, 1, 2, 3, 8, 10, 11])),
+            ("5-5", set([5])),
+            ("1022-1025,1791\n", set([1022, 1023, 1024, 1025, 1791])),
+        ];
+        for (list, cpus) in cases {
+            assert_eq!(list.parse(), Ok(cpus), "{list:?}");
+        }
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        use CpuListError::{NotANumber, Reversed, TooLarge};
+        let cases = [
+            ("0,", NotANumber),
+            (",", NotANumber),
+            ("0-", NotANumber),
+            ("-1", NotANumber),
+            ("+1", NotANumber),
+            ("0-3-5", NotANumber),
+            ("0 1", NotANumber),
+            ("0-7:2/4", NotANumber),
+            ("3-1", Reversed { first: 3, last: 1 }),
+            ("65536", TooLarge),
+            ("0-4294967295", TooLarge),
+            ("99999999999999999999", TooLarge),
+        ];
+        for (list, why) in cases {
+            assert_eq!(list.parse::<CpuSet>(), Err(why), "{list:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_reads_back(ids in btree_set(0..CpuSet::MAX_CPUS, 0..200)) {
+            let cpus = set(ids);
+            prop_assert_eq!(cpus.to_string().parse(), Ok(cpus));
+        }
+
+        /// Runs, not single numbers: the shape real machines have.
+        #[test]
+        fn runs_read_back(runs in prop::collection::vec((0..4000_u32, 1..80_u32), 0..12)) {
+            let cpus = set(runs.into_iter().flat_map(|(start, len)| start..start + len));
+            let list = cpus.to_string();
+            prop_assert_eq!(list.parse(), Ok(cpus));
+            // The shortest list: no two of its ranges touch.
+            let ends: Vec<u32> = list.split([',', '-']).filter_map(|n| n.parse().ok()).collect();
+            prop_assert!(ends.windows(2).all(|pair| pair[0] < pair[1]));
+        }
+
+        #[test]
+        fn no_text_panics(list in "[-0-9, \n:x]{0,40}") {
+            if let Ok(cpus) = list.parse::<CpuSet>() {
+                prop_assert_eq!(cpus.to_string().parse(), Ok(cpus));
+            }
+        }
+    }
+}

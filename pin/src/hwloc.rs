@@ -1,0 +1,327 @@
+//! The machine as hwloc sees it: the same topology, and what sysfs does not give easily.
+
+use core::error::Error;
+use core::fmt;
+use std::collections::BTreeSet;
+use std::io;
+
+use hwlocality::Topology as Hwloc;
+use hwlocality::errors::{HybridError, RawHwlocError};
+use hwlocality::object::TopologyObject;
+use hwlocality::object::attributes::ObjectAttributes;
+use hwlocality::object::depth::NormalDepth;
+use hwlocality::object::types::{CacheType, OSDeviceType, ObjectType};
+use hwlocality::topology::builder::{BuildFlags, TypeFilter};
+
+use crate::{Core, CpuId, CpuSet, Node, NodeId, Topology};
+
+/// What hwloc finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Survey {
+    /// The nodes and cores. hwloc leaves out nodes without memory and their CPUs, knows no free
+    /// huge pages, and always has a node, so that [`Topology::reports_numa`] is true.
+    pub topology: Topology,
+    /// The CPU caches, from the first level up.
+    pub caches: Vec<Cache>,
+    /// The devices of note: network, RDMA, storage, GPU.
+    pub devices: Vec<Device>,
+}
+
+/// One cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// 1 is nearest to the core.
+    pub level: usize,
+    /// What it holds.
+    pub kind: CacheKind,
+    /// Its size in bytes, where that is known.
+    pub bytes: Option<u64>,
+    /// The CPUs that share it.
+    pub cpus: CpuSet,
+}
+
+/// What a cache holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheKind {
+    /// Data and instructions.
+    Unified,
+    /// Data.
+    Data,
+    /// Instructions.
+    Instruction,
+}
+
+/// One device, by the name the operating system has for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Such as `mlx5_0` or `eth0`.
+    pub name: String,
+    /// What it is.
+    pub kind: DeviceKind,
+    /// Its PCI address, such as `0000:81:00.0`.
+    pub pci: Option<String>,
+    /// The node whose CPUs are nearest, if that is one node.
+    pub node: Option<NodeId>,
+}
+
+/// What a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// A network interface.
+    Network,
+    /// An RDMA device.
+    Rdma,
+    /// A disk or a memory device.
+    Storage,
+    /// A GPU or another co-processor.
+    Gpu,
+    /// Anything else.
+    Other,
+}
+
+/// Surveys this machine, CPUs that this process may not use included.
+///
+/// # Errors
+/// [`HwlocError`], the library's call that failed.
+pub fn survey() -> Result<Survey, HwlocError> {
+    let hwloc = Hwloc::builder()
+        .with_flags(BuildFlags::INCLUDE_DISALLOWED)?
+        .with_cpu_icache_type_filter(TypeFilter::KeepAll)?
+        .with_io_type_filter(TypeFilter::KeepImportant)?
+        .build()?;
+    survey_of(&hwloc)
+}
+
+fn survey_of(hwloc: &Hwloc) -> Result<Survey, HwlocError> {
+    let topology = Topology {
+        nodes: nodes(hwloc)?,
+        cores: cores(hwloc),
+        l3_groups: hwloc.objects_with_type(ObjectType::L3Cache).map(cpus).collect(),
+        reports_numa: true,
+    };
+    let devices = hwloc.os_devices().filter_map(|object| device(object, &topology)).collect();
+    Ok(Survey { caches: caches(hwloc), devices, topology })
+}
+
+fn nodes(hwloc: &Hwloc) -> Result<Vec<Node>, HwlocError> {
+    let mut nodes = Vec::new();
+    for object in hwloc.objects_with_type(ObjectType::NUMANode) {
+        let Some(id) = node_id(object) else {
+            continue;
+        };
+        let Some(ObjectAttributes::NUMANode(numa)) = object.attributes() else {
+            continue;
+        };
+        // hwloc lends memory without CPUs those of its neighbour, which have their own node.
+        let own = hwloc.objects_with_type(ObjectType::PU).filter(|pu| home(pu) == Some(id));
+        nodes.push(Node {
+            id,
+            cpus: own.filter_map(os_number).map(CpuId).collect(),
+            memory_bytes: Some(numa.local_memory().map_or(0, u64::from)),
+            huge_pages: Vec::new(),
+            distances: distances(hwloc, id)?,
+        });
+    }
+    nodes.sort_by_key(|node| node.id);
+    Ok(nodes)
+}
+
+/// The distances from one node, out of the matrix that hwloc takes from the firmware's table.
+fn distances(hwloc: &Hwloc, from: NodeId) -> Result<Vec<(NodeId, u32)>, HwlocError> {
+    let matrices = hwloc.distances_with_name("NUMALatency")?;
+    let Some(matrix) = matrices.first() else {
+        return Ok(Vec::new());
+    };
+    let ids: Vec<Option<NodeId>> = matrix.objects().map(|node| node.and_then(node_id)).collect();
+    let mut row = Vec::new();
+    for ((sender, receiver), distance) in matrix.enumerate_distances() {
+        if ids[sender] == Some(from) {
+            row.extend(ids[receiver].zip(u32::try_from(distance).ok()));
+        }
+    }
+    row.sort_unstable();
+    Ok(row)
+}
+
+fn cores(hwloc: &Hwloc) -> Vec<Core> {
+    let core = |object: &TopologyObject| {
+        let package = object.first_ancestor_with_type(ObjectType::Package);
+        Some(Core { cpus: cpus(object), node: home(object)?, package: package.and_then(os_number) })
+    };
+    let mut cores: Vec<Core> = hwloc.objects_with_type(ObjectType::Core).filter_map(core).collect();
+    cores.sort_by_key(|core| (core.node, core.cpus.first()));
+    cores
+}
+
+fn caches(hwloc: &Hwloc) -> Vec<Cache> {
+    let mut caches = Vec::new();
+    let depths = NormalDepth::iter_range(NormalDepth::MIN, hwloc.depth());
+    for object in depths.flat_map(|depth| hwloc.objects_at_depth(depth)) {
+        let Some(ObjectAttributes::Cache(cache)) = object.attributes() else {
+            continue;
+        };
+        let kind = match cache.cache_type() {
+            CacheType::Data => CacheKind::Data,
+            CacheType::Instruction => CacheKind::Instruction,
+            _ => CacheKind::Unified,
+        };
+        let bytes = cache.size().map(u64::from);
+        caches.push(Cache { level: cache.depth(), kind, bytes, cpus: cpus(object) });
+    }
+    caches.sort_by_key(|cache| cache.level);
+    caches
+}
+
+fn device(object: &TopologyObject, topology: &Topology) -> Option<Device> {
+    let Some(ObjectAttributes::OSDevice(device)) = object.attributes() else {
+        return None;
+    };
+    let kind = match device.device_type() {
+        OSDeviceType::Network => DeviceKind::Network,
+        OSDeviceType::OpenFabrics => DeviceKind::Rdma,
+        OSDeviceType::Storage => DeviceKind::Storage,
+        OSDeviceType::GPU | OSDeviceType::CoProcessor => DeviceKind::Gpu,
+        _ => DeviceKind::Other,
+    };
+    // The CPUs of the part of the machine it hangs on; those of several nodes say nothing.
+    let nearby = object.first_non_io_ancestor().map(cpus).unwrap_or_default();
+    let nodes: BTreeSet<NodeId> =
+        nearby.iter().filter_map(|cpu| topology.node_of_cpu(cpu)).collect();
+    Some(Device {
+        name: object.name()?.to_string_lossy().into_owned(),
+        kind,
+        pci: object.ancestors().find_map(pci_address),
+        node: nodes.first().copied().filter(|_| nodes.len() == 1),
+    })
+}
+
+fn pci_address(object: &TopologyObject) -> Option<String> {
+    let Some(ObjectAttributes::PCIDevice(pci)) = object.attributes() else {
+        return None;
+    };
+    let (domain, bus) = (pci.domain(), pci.bus_id());
+    Some(format!("{domain:04x}:{bus:02x}:{:02x}.{}", pci.bus_device(), pci.function()))
+}
+
+/// The node that Linux counts the CPUs of `object` to. hwloc names all memory that is near; the
+/// kernel numbers the CPUs' own memory before HBM and CXL memory.
+fn home(object: &TopologyObject) -> Option<NodeId> {
+    let node = object.nodeset()?.first_set()?;
+    u32::try_from(usize::from(node)).ok().map(NodeId)
+}
+
+fn node_id(object: &TopologyObject) -> Option<NodeId> {
+    os_number(object).map(NodeId)
+}
+
+fn os_number(object: &TopologyObject) -> Option<u32> {
+    u32::try_from(object.os_index()?).ok()
+}
+
+fn cpus(object: &TopologyObject) -> CpuSet {
+    let Some(set) = object.cpuset() else {
+        return CpuSet::default();
+    };
+    set.iter_set().filter_map(|cpu| u32::try_from(usize::from(cpu)).ok()).map(CpuId).collect()
+}
+
+/// Why hwloc gave no topology.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HwlocError {
+    /// The function of the library that failed.
+    pub call: &'static str,
+    /// The system's reason, where there is one.
+    pub errno: Option<i32>,
+}
+
+impl From<RawHwlocError> for HwlocError {
+    fn from(error: RawHwlocError) -> Self {
+        Self { call: error.api, errno: error.errno.map(|errno| errno.0) }
+    }
+}
+
+impl<E: Error> From<HybridError<E>> for HwlocError {
+    fn from(error: HybridError<E>) -> Self {
+        match error {
+            HybridError::Hwloc(error) => error.into(),
+            // Arguments checked before the call; ours are constants.
+            HybridError::Rust(_) => Self { call: "hwlocality", errno: Some(libc::EINVAL) },
+        }
+    }
+}
+
+impl fmt::Display for HwlocError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.errno {
+            Some(errno) => write!(f, "{}: {}", self.call, io::Error::from_raw_os_error(errno)),
+            None => write!(f, "{} failed", self.call),
+        }
+    }
+}
+
+impl Error for HwlocError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{device_node, place};
+    use std::path::Path;
+
+    fn synthetic(description: &str) -> Survey {
+        survey_of(&Hwloc::builder().from_synthetic(description).unwrap().build().unwrap()).unwrap()
+    }
+
+    /// What both can know: of nodes with memory, all but huge pages, and distances of several.
+    fn common(mut topology: Topology) -> Topology {
+        topology.nodes.retain(Node::has_memory);
+        let alone = topology.nodes.len() == 1;
+        for node in &mut topology.nodes {
+            node.huge_pages.clear();
+            node.distances.retain(|_| !alone);
+        }
+        let known: Vec<NodeId> = topology.nodes.iter().map(|node| node.id).collect();
+        topology.cores.retain(|core| known.contains(&core.node));
+        topology
+    }
+
+    #[test]
+    fn hwloc_and_sysfs_agree_about_this_machine() {
+        let sys = Path::new("/sys");
+        let (hwloc, sysfs) = (survey().unwrap(), Topology::from_sysfs(sys).unwrap());
+        assert_eq!(common(hwloc.topology), common(sysfs));
+        for device in hwloc.devices.iter().filter(|device| device.kind == DeviceKind::Network) {
+            // A machine with one node knows the node of a card even if the card does not.
+            let node = device_node(sys, &device.name).unwrap();
+            assert!(node.is_none() || node == device.node, "{device:?} {node:?}");
+        }
+    }
+
+    #[test]
+    fn packages_nodes_and_threads_are_told_apart() {
+        let survey = synthetic("Package:2 [NUMANode(memory=1GB)] L3:2 Core:2 PU:2");
+        let topology = &survey.topology;
+        assert_eq!((topology.nodes().len(), topology.cores().len()), (2, 8));
+        assert_eq!(topology.nodes()[1].cpus.to_string(), "8-15");
+        assert_eq!(topology.cores()[4].cpus.to_string(), "8-9");
+        assert_eq!(topology.cores()[4].package, Some(1));
+        assert_eq!(topology.l3_groups().len(), 4);
+        assert_eq!(survey.caches.iter().filter(|cache| cache.level == 3).count(), 4);
+        let placements = place(topology, &topology.cpus(), 2, None).unwrap();
+        assert_eq!(placements.iter().map(|p| p.cpu.0).collect::<Vec<_>>(), [0, 8]);
+    }
+
+    #[test]
+    fn memory_beside_the_cpus_own_gets_none_of_them() {
+        // Numbered as firmware does it: the DRAM of all packages first, then what lies beside it.
+        let hbm = "Package:2 [NUMANode(memory=4GB indexes=0,2,1,3)] [NUMANode(memory=1GB)] PU:2";
+        let cxl = "[NUMANode(memory=4GB)] Package:2 [NUMANode(memory=1GB)] PU:2";
+        for (description, expected) in
+            [(hbm, ["0-1", "2-3", "", ""].as_slice()), (cxl, &["0-1", "2-3", ""])]
+        {
+            let survey = synthetic(description);
+            let nodes = survey.topology.nodes().iter();
+            let cpus: Vec<String> = nodes.map(|node| node.cpus.to_string()).collect();
+            assert_eq!(cpus, expected, "{description}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! NUMA memory policy by system call: put pages on a node, and ask where a page lies.
+
+use core::error::Error;
+use core::ffi::{c_int, c_long, c_uint, c_ulong};
+use core::fmt;
+use core::ptr::NonNull;
+use std::io;
+
+/// A NUMA node, by the kernel's number. Numbers may have holes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node {}", self.0)
+    }
+}
+
+/// Nodes a mask names: the largest number any architecture's kernel can be built for
+/// (`CONFIG_NODES_SHIFT` is at most 10).
+const MAX_NODES: usize = 1024;
+const WORD_BITS: usize = c_ulong::BITS as usize;
+
+// mbind(2); libc has the modes but not these flags.
+const MPOL_MF_STRICT: c_uint = 1;
+const MPOL_MF_MOVE: c_uint = 2;
+// get_mempolicy(2).
+const MPOL_F_NODE: c_uint = 1;
+const MPOL_F_ADDR: c_uint = 2;
+
+/// Makes `node` the preferred home of the pages of a range, and moves there what is elsewhere.
+/// `start` is page-aligned; the last page is taken whole.
+///
+/// `MPOL_PREFERRED`, not `MPOL_BIND`: a node that runs short, or whose huge pages do, then costs
+/// latency. Under `MPOL_BIND` the first touch dies by SIGBUS or the OOM killer, long after the
+/// call that could have reported it. [`node_of`] tells where a page came to lie.
+///
+/// # Errors
+/// The errno of mbind(2). `ENOSYS` and `EPERM` mean a kernel without NUMA or a container's seccomp
+/// filter; `EINVAL` a node that is absent, without memory or outside the cpuset; `EIO` that some
+/// pages could not be moved. The policy may be in force after `EIO`.
+pub(crate) fn bind_range(start: NonNull<u8>, bytes: usize, node: NodeId) -> Result<(), i32> {
+    let bit = node.0 as usize;
+    let mut mask: [c_ulong; MAX_NODES / WORD_BITS] = [0; MAX_NODES / WORD_BITS];
+    let Some(word) = mask.get_mut(bit / WORD_BITS) else {
+        return Err(libc::EINVAL);
+    };
+    *word = 1 << (bit % WORD_BITS);
+    // SAFETY: the kernel reads MAX_NODES bits of `mask`, which outlives the call, and changes
+    // neither contents nor access rights of the range, whoever it belongs to.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mbind,
+            start.as_ptr(),
+            bytes,
+            c_long::from(libc::MPOL_PREFERRED),
+            mask.as_ptr(),
+            // The kernel takes one less than it is given.
+            MAX_NODES + 1,
+            MPOL_MF_STRICT | MPOL_MF_MOVE,
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+/// The node that the page at `address` lies on.
+///
+/// The page must have been written: an anonymous page only read is the kernel's shared zero page,
+/// and one never touched becomes that by asking. See get_mempolicy(2).
+///
+/// # Errors
+/// [`NumaError::Unavailable`] where the kernel or a container does not say,
+/// [`NumaError::NotMapped`] if no page is there, otherwise the errno.
+pub fn node_of(address: NonNull<u8>) -> Result<NodeId, NumaError> {
+    let mut node: c_int = -1;
+    // SAFETY: the kernel writes one int to `node`; with no mask and `MPOL_F_ADDR` it touches the
+    // page at `address` as a read would, and reports EFAULT where nothing is mapped.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_get_mempolicy,
+            &raw mut node,
+            core::ptr::null_mut::<c_ulong>(),
+            0 as c_ulong,
+            address.as_ptr(),
+            c_ulong::from(MPOL_F_NODE | MPOL_F_ADDR),
+        )
+    };
+    if done != 0 {
+        return Err(NumaError::from_errno(last_errno()));
+    }
+    u32::try_from(node).map(NodeId).map_err(|_| NumaError::NotMapped)
+}
+
+/// Why the kernel did not say where a page lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NumaError {
+    /// The kernel has no NUMA support, or a container's seccomp filter hides it.
+    Unavailable {
+        /// `ENOSYS` or `EPERM`.
+        errno: i32,
+    },
+    /// Nothing is mapped at the address.
+    NotMapped,
+    /// Any other error of the system call.
+    System {
+        /// `errno`.
+        errno: i32,
+    },
+}
+
+impl NumaError {
+    fn from_errno(errno: i32) -> Self {
+        match errno {
+            libc::ENOSYS | libc::EPERM => Self::Unavailable { errno },
+            libc::EFAULT => Self::NotMapped,
+            _ => Self::System { errno },
+        }
+    }
+}
+
+impl fmt::Display for NumaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unavailable { errno } => write!(
+                f,
+                "memory policy is not available here (errno {errno}); in a container, allow \
+                 mbind and get_mempolicy or grant CAP_SYS_NICE"
+            ),
+            Self::NotMapped => f.write_str("nothing is mapped at the address"),
+            Self::System { errno } => write!(f, "get_mempolicy failed with errno {errno}"),
+        }
+    }
+}
+
+impl Error for NumaError {}
+
+fn last_errno() -> i32 {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Topology;
+    use crate::refuse::refusing;
+    use std::path::Path;
+
+    /// The largest base page of any architecture, so that eight of these are whole pages.
+    const PAGE_BYTES: usize = 1 << 16;
+
+    /// Memory that starts on a page and has eight, all written.
+    fn pages() -> (Vec<u8>, NonNull<u8>) {
+        let mut memory = vec![1; 9 * PAGE_BYTES];
+        let offset = memory.as_ptr().align_offset(PAGE_BYTES);
+        let start = NonNull::from(&mut memory[offset]);
+        (memory, start)
+    }
+
+    /// A node with memory, and whether this kernel lets us bind to it.
+    fn node_and_support() -> (NodeId, bool) {
+        let topology = Topology::from_sysfs(Path::new("/sys")).unwrap();
+        let node = topology.nodes().iter().find(|node| node.has_memory()).unwrap().id;
+        let (_memory, start) = pages();
+        match bind_range(start, PAGE_BYTES, node) {
+            Ok(()) => (node, true),
+            Err(libc::ENOSYS | libc::EPERM) => (node, false),
+            Err(errno) => panic!("mbind to {node}: errno {errno}"),
+        }
+    }
+
+    #[test]
+    fn pages_lie_on_the_node_they_were_bound_to_or_the_kernel_says_it_cannot() {
+        let (node, supported) = node_and_support();
+        let (_memory, start) = pages();
+        if supported {
+            assert_eq!(bind_range(start, 8 * PAGE_BYTES - 1, node), Ok(()));
+            assert_eq!(node_of(start), Ok(node));
+        } else {
+            assert!(matches!(node_of(start), Err(NumaError::Unavailable { .. })));
+        }
+    }
+
+    #[test]
+    fn binding_leaves_the_contents() {
+        let (node, _) = node_and_support();
+        let (memory, start) = pages();
+        let _ = bind_range(start, 8 * PAGE_BYTES, node);
+        assert!(memory.iter().all(|byte| *byte == 1));
+    }
+
+    #[test]
+    fn wrong_nodes_and_addresses_are_errors() {
+        let (node, supported) = node_and_support();
+        let (_memory, start) = pages();
+        // The mask has no bit for this one, so the kernel is not asked.
+        let beyond = NodeId(u32::try_from(MAX_NODES).unwrap());
+        assert_eq!(bind_range(start, PAGE_BYTES, beyond), Err(libc::EINVAL));
+        let absent = bind_range(start, PAGE_BYTES, NodeId(1023));
+        let misaligned = bind_range(NonNull::dangling(), PAGE_BYTES, node);
+        let unmapped = node_of(NonNull::dangling());
+        if supported {
+            assert_eq!((absent, misaligned), (Err(libc::EINVAL), Err(libc::EINVAL)));
+            assert_eq!(unmapped, Err(NumaError::NotMapped));
+        } else {
+            assert!(absent.is_err() && misaligned.is_err() && unmapped.is_err());
+        }
+    }
+
+    #[test]
+    fn a_containers_refusal_is_told_apart() {
+        let (_memory, start) = pages();
+        let start = start.addr();
+        for errno in [libc::ENOSYS, libc::EPERM] {
+            let bound = refusing(libc::SYS_mbind, errno, || {
+                bind_range(NonNull::without_provenance(start), PAGE_BYTES, NodeId(0))
+            });
+            assert_eq!(bound, Err(errno));
+            let asked = refusing(libc::SYS_get_mempolicy, errno, || {
+                node_of(NonNull::without_provenance(start))
+            });
+            assert_eq!(asked, Err(NumaError::Unavailable { errno }));
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! Which CPU and which node each process (rank) of this machine gets.
+
+use core::error::Error;
+use core::fmt;
+
+use crate::{CpuId, CpuSet, Node, NodeId, Topology};
+
+/// Ranks of one machine. More processes than the kernel's default `pid_max` (32,768) cannot run
+/// anyhow; the bound keeps a mistyped count from filling memory.
+pub const MAX_RANKS: u32 = 1 << 15;
+
+/// Where one rank goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The CPU to pin to.
+    pub cpu: CpuId,
+    /// The node of that CPU.
+    pub node: NodeId,
+    /// The node to take memory from: `node`, or the nearest with memory if it has none.
+    pub memory: NodeId,
+    /// Whom the core is shared with.
+    pub sharing: Sharing,
+}
+
+/// How much of its core a rank has for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sharing {
+    /// All of it.
+    Alone,
+    /// Another rank runs on a hardware thread beside it: both are slower.
+    Core,
+    /// Another rank runs on the same CPU: whichever polls keeps the other from running.
+    Cpu,
+}
+
+/// Chooses a CPU for each of `ranks` processes, in the order of ranks.
+///
+/// Only CPUs in `allowed` are used. Every physical core gets a rank before a second hardware
+/// thread of any core does, and every hardware thread before a CPU gets a second rank. Ranks go to
+/// nodes in contiguous blocks (the first ranks to the first node), of sizes as even as the nodes
+/// allow; with `near`, such as the node of the network card, its cores are filled first, then those
+/// of the node nearest to it, and so on.
+///
+/// # Errors
+/// [`PlacementError`].
+pub fn place(
+    topology: &Topology,
+    allowed: &CpuSet,
+    ranks: u32,
+    near: Option<NodeId>,
+) -> Result<Vec<Placement>, PlacementError> {
+    if ranks > MAX_RANKS {
+        return Err(PlacementError::TooManyRanks { ranks });
+    }
+    let order: Vec<&Node> = match near {
+        None => topology.nodes().iter().collect(),
+        Some(id) if topology.node(id).is_some() => topology.nodes_by_distance(id),
+        Some(node) => return Err(PlacementError::UnknownNode { node }),
+    };
+    let seats: Vec<Seats> =
+        order.iter().map(|node| Seats::of(topology, node.id, allowed)).collect();
+    let total: usize = seats.iter().map(|seats| seats.cpus.len()).sum();
+    if total == 0 {
+        return Err(PlacementError::NoCpu);
+    }
+    let blocks = block_sizes(&seats, ranks as usize, total, near.is_none());
+    let mut placements = Vec::with_capacity(ranks as usize);
+    for (seats, &block) in seats.iter().zip(&blocks) {
+        let memory = topology.memory_near(seats.node).unwrap_or(seats.node);
+        placements.extend((0..block).map(|rank| {
+            let (cpu, node) = (seats.cpus[rank % seats.cpus.len()].cpu, seats.node);
+            Placement { cpu, node, memory, sharing: seats.sharing(rank, block) }
+        }));
+    }
+    Ok(placements)
+}
+
+/// One node's allowed CPUs in the order in which ranks take them: the first thread of each core,
+/// then the second of each, and so on; after the last, from the start again.
+struct Seats {
+    node: NodeId,
+    cpus: Vec<Seat>,
+}
+
+#[derive(Clone, Copy)]
+struct Seat {
+    /// Which thread of its core, from 0, counted among the allowed.
+    thread: usize,
+    /// The core, by its position in the topology.
+    core: usize,
+    cpu: CpuId,
+}
+
+impl Seats {
+    fn of(topology: &Topology, node: NodeId, allowed: &CpuSet) -> Self {
+        let mut cpus = Vec::new();
+        for (core, threads) in topology.cores().iter().enumerate() {
+            if threads.node == node {
+                let threads = threads.cpus.intersection(allowed);
+                cpus.extend(threads.iter().enumerate().map(|(thread, cpu)| Seat {
+                    thread,
+                    core,
+                    cpu,
+                }));
+            }
+        }
+        cpus.sort_by_key(|seat| (seat.thread, seat.cpu));
+        Self { node, cpus }
+    }
+
+    /// How many cores have a `thread`th thread.
+    fn threads(&self, thread: usize) -> usize {
+        self.cpus.iter().filter(|seat| seat.thread == thread).count()
+    }
+
+    /// What the `rank`th of `block` ranks here shares, and with whom.
+    fn sharing(&self, rank: usize, block: usize) -> Sharing {
+        let seats = self.cpus.len();
+        if rank >= seats || rank + seats < block {
+            return Sharing::Cpu;
+        }
+        let core = self.cpus[rank].core;
+        let ranks_on_core = self.cpus.iter().take(block).filter(|seat| seat.core == core).count();
+        if ranks_on_core > 1 { Sharing::Core } else { Sharing::Alone }
+    }
+}
+
+/// How many ranks each node gets.
+fn block_sizes(seats: &[Seats], ranks: usize, total: usize, even: bool) -> Vec<usize> {
+    let rounds = ranks / total;
+    let mut left = ranks % total;
+    let mut blocks: Vec<usize> = seats.iter().map(|seats| rounds * seats.cpus.len()).collect();
+    // Each pass takes the next thread of every core; all passes together have `total` places.
+    let mut thread = 0;
+    while left > 0 {
+        let room: Vec<usize> = seats.iter().map(|seats| seats.threads(thread)).collect();
+        let shares = if even { spread(left, &room) } else { fill(left, &room) };
+        for (block, share) in blocks.iter_mut().zip(shares) {
+            *block += share;
+            left -= share;
+        }
+        thread += 1;
+    }
+    blocks
+}
+
+/// Deals out one at a time, to each that has room left.
+fn spread(ranks: usize, room: &[usize]) -> Vec<usize> {
+    let mut left = ranks.min(room.iter().sum());
+    let mut shares = vec![0; room.len()];
+    while left > 0 {
+        for (share, room) in shares.iter_mut().zip(room) {
+            if left > 0 && *share < *room {
+                *share += 1;
+                left -= 1;
+            }
+        }
+    }
+    shares
+}
+
+/// Fills one after the other.
+fn fill(ranks: usize, room: &[usize]) -> Vec<usize> {
+    let mut left = ranks;
+    let mut take = |room: &usize| {
+        let share = left.min(*room);
+        left -= share;
+        share
+    };
+    room.iter().map(&mut take).collect()
+}
+
+/// Why ranks cannot be placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlacementError {
+    /// None of the allowed CPUs is in the topology.
+    NoCpu,
+    /// The topology has no such node.
+    UnknownNode {
+        /// The node asked for.
+        node: NodeId,
+    },
+    /// More ranks than [`MAX_RANKS`].
+    TooManyRanks {
+        /// The number asked for.
+        ranks: u32,
+    },
+}
+
+impl fmt::Display for PlacementError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCpu => f.write_str(
+                "none of the cpus this process may use is online; compare taskset with the topology",
+            ),
+            Self::UnknownNode { node } => write!(f, "this machine has no {node}"),
+            Self::TooManyRanks { ranks } => {
+                write!(f, "{ranks} processes are more than the {MAX_RANKS} one machine can have")
+            }
+        }
+    }
+}
+
+impl Error for PlacementError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Core;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// Nodes with that many cores each, all of them of `threads` threads, numbered as x86 kernels
+    /// do: the first threads of all cores, then the second ones.
+    fn machine(cores_per_node: &[u32], threads: u32) -> Topology {
+        let total: u32 = cores_per_node.iter().sum();
+        let (mut nodes, mut cores, mut first) = (Vec::new(), Vec::new(), 0);
+        for (id, &count) in (0..).map(NodeId).zip(cores_per_node) {
+            let mut node_cpus = CpuSet::default();
+            for core in first..first + count {
+                let cpus: CpuSet = (0..threads).map(|t| CpuId(core + t * total)).collect();
+                node_cpus.extend(cpus.iter());
+                cores.push(Core { cpus, node: id, package: Some(id.0) });
+            }
+            first += count;
+            nodes.push(Node {
+                id,
+                cpus: node_cpus,
+                memory_bytes: Some(1 << 30),
+                huge_pages: Vec::new(),
+                distances: Vec::new(),
+            });
+        }
+        Topology { nodes, cores, l3_groups: Vec::new(), reports_numa: true }
+    }
+
+    fn placed(topology: &Topology, ranks: u32, near: Option<u32>) -> Vec<(u32, u32, Sharing)> {
+        let placements = place(topology, &topology.cpus(), ranks, near.map(NodeId)).unwrap();
+        placements.iter().map(|p| (p.cpu.0, p.node.0, p.sharing)).collect()
+    }
+
+    #[test]
+    fn blocks_are_contiguous_and_even() {
+        use Sharing::Alone;
+        let machine = machine(&[4, 4], 2);
+        let expected = [(0, 0, Alone), (1, 0, Alone), (2, 0, Alone), (4, 1, Alone), (5, 1, Alone)];
+        assert_eq!(placed(&machine, 5, None), expected);
+    }
+
+    #[test]
+    fn near_fills_its_node_then_the_others_then_siblings() {
+        use Sharing::{Alone, Core};
+        let machine = machine(&[2, 2], 2);
+        let expected = [(2, 1, Alone), (3, 1, Alone), (0, 0, Alone)];
+        assert_eq!(placed(&machine, 3, Some(1)), expected);
+        let expected = [(2, 1, Core), (3, 1, Alone), (6, 1, Core), (0, 0, Alone), (1, 0, Alone)];
+        assert_eq!(placed(&machine, 5, Some(1)), expected);
+    }
+
+    #[test]
+    fn ranks_beyond_the_cpus_wrap_round_and_say_so() {
+        use Sharing::{Core, Cpu};
+        let machine = machine(&[1, 1], 2);
+        let expected = [(0, 0, Cpu), (2, 0, Core), (0, 0, Cpu), (1, 1, Core), (3, 1, Core)];
+        assert_eq!(placed(&machine, 5, None), expected);
+    }
+
+    #[test]
+    fn impossible_requests_are_refused() {
+        let machine = machine(&[2], 1);
+        let cpus = machine.cpus();
+        let elsewhere = CpuSet::from_iter([CpuId(7)]);
+        assert_eq!(place(&machine, &cpus, 0, None), Ok(Vec::new()));
+        assert_eq!(place(&machine, &elsewhere, 1, None), Err(PlacementError::NoCpu));
+        let node = NodeId(3);
+        let unknown = Err(PlacementError::UnknownNode { node });
+        assert_eq!(place(&machine, &cpus, 1, Some(node)), unknown);
+        let ranks = MAX_RANKS + 1;
+        assert_eq!(
+            place(&machine, &cpus, ranks, None),
+            Err(PlacementError::TooManyRanks { ranks })
+        );
+    }
+
+    prop_compose! {
+        /// A machine and a mask that leaves at least one of its CPUs.
+        fn masked_machine()(
+            cores in prop::collection::vec(0..9_u32, 1..6),
+            threads in 1..5_u32,
+            keep in prop::collection::vec(prop::bool::weighted(0.7), 256),
+            one in any::<prop::sample::Index>(),
+        ) -> (Topology, CpuSet) {
+            let mut cores = cores;
+            cores[0] += 1;
+            let topology = machine(&cores, threads);
+            let cpus: Vec<CpuId> = topology.cpus().iter().collect();
+            let mut allowed: CpuSet =
+                cpus.iter().zip(keep).filter(|(_, keep)| *keep).map(|(cpu, _)| *cpu).collect();
+            allowed.insert(*one.get(&cpus));
+            (topology, allowed)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_policy_holds(
+            (topology, allowed) in masked_machine(),
+            ranks in 0..150_u32,
+            near in prop::option::of(any::<prop::sample::Index>()),
+        ) {
+            let near = near.map(|index| index.get(topology.nodes()).id);
+            let placements = place(&topology, &allowed, ranks, near).unwrap();
+            prop_assert_eq!(placements.len(), ranks as usize);
+
+            let core_of = |cpu| topology.cores().iter().position(|c| c.cpus.contains(cpu)).unwrap();
+            let (mut on_cpu, mut on_core) = (BTreeMap::new(), BTreeMap::new());
+            for p in &placements {
+                prop_assert!(allowed.contains(p.cpu));
+                prop_assert_eq!(topology.node_of_cpu(p.cpu), Some(p.node));
+                *on_cpu.entry(p.cpu).or_insert(0_usize) += 1;
+                *on_core.entry(core_of(p.cpu)).or_insert(0_usize) += 1;
+            }
+
+            // What is reported is what is so.
+            for p in &placements {
+                let sharing = match (on_cpu[&p.cpu], on_core[&core_of(p.cpu)]) {
+                    (1, 1) => Sharing::Alone,
+                    (1, _) => Sharing::Core,
+                    _ => Sharing::Cpu,
+                };
+                prop_assert_eq!(p.sharing, sharing);
+            }
+
+            // No sharing while something is free.
+            let cores: BTreeSet<usize> = allowed.iter().map(core_of).collect();
+            let ranks = ranks as usize;
+            let on_cpu_max = on_cpu.values().max().copied().unwrap_or(0);
+            prop_assert_eq!(on_core.len(), ranks.min(cores.len()));
+            prop_assert_eq!(on_cpu_max, ranks.div_ceil(allowed.len()));
+
+            // Contiguous: a node never comes back.
+            let mut nodes: Vec<NodeId> = placements.iter().map(|p| p.node).collect();
+            nodes.dedup();
+            prop_assert_eq!(nodes.iter().collect::<BTreeSet<_>>().len(), nodes.len());
+
+            if ranks <= cores.len() {
+                check_blocks(&topology, &cores, &placements, near)?;
+            }
+        }
+    }
+
+    /// While every rank has a core of its own: even blocks, or the nearest nodes full.
+    fn check_blocks(
+        topology: &Topology,
+        cores: &BTreeSet<usize>,
+        placements: &[Placement],
+        near: Option<NodeId>,
+    ) -> Result<(), TestCaseError> {
+        let room = |id| cores.iter().filter(|core| topology.cores()[**core].node == id).count();
+        let block = |id| placements.iter().filter(|p| p.node == id).count();
+        let order: Vec<NodeId> = match near {
+            Some(near) => topology.nodes_by_distance(near).iter().map(|node| node.id).collect(),
+            None => topology.nodes().iter().map(|node| node.id).collect(),
+        };
+        for (i, &earlier) in order.iter().enumerate() {
+            for &later in &order[i + 1..] {
+                if near.is_some() {
+                    prop_assert!(block(later) == 0 || block(earlier) == room(earlier));
+                    continue;
+                }
+                let (a, b) = (block(earlier), block(later));
+                prop_assert!(a <= b + 1 || b == room(later), "{a} {b}");
+                prop_assert!(b <= a || a == room(earlier), "{a} {b}");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,292 @@
+//! Reads a machine's topology from sysfs (kernel documentation: `ABI/stable/sysfs-devices-node`,
+//! `ABI/stable/sysfs-devices-system-cpu`, `admin-guide/cputopology`).
+
+use core::error::Error;
+use core::fmt;
+use core::str::FromStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::{Core, CpuId, CpuSet, HugePagePool, Node, NodeId, Topology};
+
+/// Cache levels and kinds looked at for the level 3 cache: x86 has four, and none more than eight.
+const CACHES_PER_CPU: u32 = 8;
+
+/// Reads the tree at `root`.
+///
+/// CPUs are those of the nodes, not of `cpu/online`, wherever there are nodes: container file
+/// systems (LXCFS) renumber the latter, and affinity masks hold the kernel's own numbers.
+pub(crate) fn read_topology(root: &Path) -> Result<Topology, TopologyError> {
+    let system = root.join("devices/system");
+    let ids = node_ids(&system.join("node"))?;
+    let mut nodes = Vec::with_capacity(ids.len());
+    for &id in &ids {
+        nodes.push(read_node(&system, id, &ids)?);
+    }
+    let reports_numa = !nodes.is_empty();
+    if !reports_numa {
+        nodes.push(assumed_node(root)?);
+    }
+    let mut cores = Vec::new();
+    for node in &nodes {
+        read_cores(&system, node, &mut cores)?;
+    }
+    let l3_groups = read_l3_groups(&system, &cores)?;
+    Ok(Topology { nodes, cores, l3_groups, reports_numa })
+}
+
+/// The numbers of the directories `nodeN`, ascending; there is one for each node that is online.
+fn node_ids(dir: &Path) -> Result<Vec<NodeId>, TopologyError> {
+    let mut ids: Vec<NodeId> = file_names(dir)?
+        .iter()
+        .filter_map(|name| name.strip_prefix("node")?.parse().ok().map(NodeId))
+        .collect();
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+fn read_node(system: &Path, id: NodeId, ids: &[NodeId]) -> Result<Node, TopologyError> {
+    let dir = system.join(format!("node/node{}", id.0));
+    let cpulist = dir.join("cpulist");
+    let cpus = cpus(&cpulist)?.ok_or_else(|| TopologyError::missing(&cpulist))?;
+    Ok(Node {
+        id,
+        cpus: online(system, cpus)?,
+        memory_bytes: memory_bytes(&dir.join("meminfo"))?,
+        huge_pages: huge_pages(&dir.join("hugepages"))?,
+        distances: distances(&dir.join("distance"), ids)?,
+    })
+}
+
+/// The one node of a kernel that knows none.
+fn assumed_node(root: &Path) -> Result<Node, TopologyError> {
+    let list = root.join("devices/system/cpu/online");
+    let cpus = cpus(&list)?.ok_or_else(|| TopologyError::missing(&list))?;
+    Ok(Node {
+        id: NodeId(0),
+        cpus,
+        memory_bytes: None,
+        huge_pages: huge_pages(&root.join("kernel/mm/hugepages"))?,
+        distances: Vec::new(),
+    })
+}
+
+/// Kernels before 4.15 list CPUs that are offline with their node.
+fn online(system: &Path, cpus: CpuSet) -> Result<CpuSet, TopologyError> {
+    let mut offline = CpuSet::default();
+    for cpu in cpus.iter() {
+        // Missing where a CPU cannot be taken offline.
+        if number(&cpu_dir(system, cpu).join("online"))? == Some(0) {
+            offline.insert(cpu);
+        }
+    }
+    Ok(cpus.difference(&offline))
+}
+
+/// Sizes are in `meminfo` as `Node 0 MemTotal:  8386460 kB`.
+fn memory_bytes(path: &Path) -> Result<Option<u64>, TopologyError> {
+    let Some(text) = text(path)? else {
+        return Ok(None);
+    };
+    let total = text.lines().find_map(|line| line.split_once("MemTotal:"));
+    let kib = total.and_then(|(_, size)| size.trim().strip_suffix("kB")?.trim().parse().ok());
+    match kib.and_then(|kib: u64| kib.checked_mul(1024)) {
+        Some(bytes) => Ok(Some(bytes)),
+        None => Err(TopologyError::malformed(path, "a line such as Node 0 MemTotal: 1024 kB")),
+    }
+}
+
+/// One number for each node that is online, in ascending order of nodes.
+fn distances(path: &Path, ids: &[NodeId]) -> Result<Vec<(NodeId, u32)>, TopologyError> {
+    let Some(text) = text(path)? else {
+        return Ok(Vec::new());
+    };
+    let distances: Result<Vec<u32>, _> = text.split_whitespace().map(str::parse).collect();
+    match distances {
+        Ok(distances) if distances.len() == ids.len() => {
+            Ok(ids.iter().copied().zip(distances).collect())
+        }
+        _ => Err(TopologyError::malformed(path, "one number for each node that is online")),
+    }
+}
+
+/// The pools of a directory that holds `hugepages-2048kB/{nr,free}_hugepages`, by page size.
+fn huge_pages(dir: &Path) -> Result<Vec<HugePagePool>, TopologyError> {
+    let mut pools = Vec::new();
+    for name in file_names(dir)? {
+        let kib = name.strip_prefix("hugepages-").and_then(|size| size.strip_suffix("kB"));
+        let Some(page_bytes) = kib.and_then(|kib| kib.parse::<u64>().ok()?.checked_mul(1024))
+        else {
+            continue;
+        };
+        let pool = dir.join(name);
+        pools.push(HugePagePool {
+            page_bytes,
+            total: number(&pool.join("nr_hugepages"))?.unwrap_or(0),
+            free: number(&pool.join("free_hugepages"))?.unwrap_or(0),
+        });
+    }
+    pools.sort_unstable_by_key(|pool| pool.page_bytes);
+    Ok(pools)
+}
+
+/// Adds the cores of `node`, each CPU to exactly one, whatever the siblings' lists claim: virtual
+/// machines show lists that overlap or leave their node.
+fn read_cores(system: &Path, node: &Node, cores: &mut Vec<Core>) -> Result<(), TopologyError> {
+    let mut taken = CpuSet::default();
+    for cpu in node.cpus.iter() {
+        if taken.contains(cpu) {
+            continue;
+        }
+        let dir = cpu_dir(system, cpu).join("topology");
+        let siblings = match cpus(&dir.join("core_cpus_list"))? {
+            Some(siblings) => siblings,
+            // Its name before Linux 5.3.
+            None => cpus(&dir.join("thread_siblings_list"))?.unwrap_or_default(),
+        };
+        let mut threads = siblings.intersection(&node.cpus).difference(&taken);
+        threads.insert(cpu);
+        taken.extend(threads.iter());
+        let package: Option<i64> = number(&dir.join("physical_package_id"))?;
+        // POWER guests have -1 here.
+        let package = package.and_then(|id| u32::try_from(id).ok());
+        cores.push(Core { cpus: threads, node: node.id, package });
+    }
+    Ok(())
+}
+
+/// The CPUs under each level 3 cache.
+fn read_l3_groups(system: &Path, cores: &[Core]) -> Result<Vec<CpuSet>, TopologyError> {
+    let mut groups: Vec<CpuSet> = Vec::new();
+    for core in cores {
+        let Some(cpu) = core.cpus.first() else {
+            continue;
+        };
+        if groups.iter().any(|group| group.contains(cpu)) {
+            continue;
+        }
+        groups.extend(l3_group(&cpu_dir(system, cpu).join("cache"))?);
+    }
+    Ok(groups)
+}
+
+fn l3_group(caches: &Path) -> Result<Option<CpuSet>, TopologyError> {
+    for index in 0..CACHES_PER_CPU {
+        let cache = caches.join(format!("index{index}"));
+        match number(&cache.join("level"))? {
+            Some(3) => return cpus(&cache.join("shared_cpu_list")),
+            Some(_) => (),
+            None => break,
+        }
+    }
+    Ok(None)
+}
+
+fn cpu_dir(system: &Path, cpu: CpuId) -> PathBuf {
+    system.join(format!("cpu/cpu{}", cpu.0))
+}
+
+/// The CPU list in a file, `None` if there is no such file.
+fn cpus(path: &Path) -> Result<Option<CpuSet>, TopologyError> {
+    parsed(path, "a cpu list such as 0-3,8")
+}
+
+/// The number in a file, `None` if there is no such file.
+pub(crate) fn number<T: FromStr>(path: &Path) -> Result<Option<T>, TopologyError> {
+    parsed(path, "a number")
+}
+
+fn parsed<T: FromStr>(path: &Path, expected: &'static str) -> Result<Option<T>, TopologyError> {
+    let Some(text) = text(path)? else {
+        return Ok(None);
+    };
+    match text.trim().parse() {
+        Ok(value) => Ok(Some(value)),
+        Err(_) => Err(TopologyError::malformed(path, expected)),
+    }
+}
+
+/// What a file holds, `None` if there is no such file.
+pub(crate) fn text(path: &Path) -> Result<Option<String>, TopologyError> {
+    found(path, fs::read_to_string(path))
+}
+
+/// The names in a directory, none if there is no such directory.
+fn file_names(dir: &Path) -> Result<Vec<String>, TopologyError> {
+    let Some(entries) = found(dir, fs::read_dir(dir))? else {
+        return Ok(Vec::new());
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = found(dir, entry.map(|entry| entry.file_name()))?;
+        names.extend(name.and_then(|name| name.into_string().ok()));
+    }
+    Ok(names)
+}
+
+fn found<T>(path: &Path, result: io::Result<T>) -> Result<Option<T>, TopologyError> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ENOTDIR) => Ok(None),
+            Some(errno) => Err(TopologyError::Read { path: path.into(), errno }),
+            // Only text that is not UTF-8 has no errno.
+            None => Err(TopologyError::malformed(path, "text")),
+        },
+    }
+}
+
+/// Why the topology of a machine, or the node of a device, is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TopologyError {
+    /// A file could not be read.
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// The system's reason.
+        errno: i32,
+    },
+    /// A file holds something else than the kernel writes there.
+    Malformed {
+        /// Which.
+        path: PathBuf,
+        /// What should be in it.
+        expected: &'static str,
+    },
+    /// There is no RDMA device or network interface of this name.
+    NoSuchDevice {
+        /// The name asked for.
+        name: String,
+    },
+}
+
+impl TopologyError {
+    fn missing(path: &Path) -> Self {
+        Self::Read { path: path.into(), errno: libc::ENOENT }
+    }
+
+    fn malformed(path: &Path, expected: &'static str) -> Self {
+        Self::Malformed { path: path.into(), expected }
+    }
+}
+
+impl fmt::Display for TopologyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read { path, errno } => {
+                let reason = io::Error::from_raw_os_error(*errno);
+                write!(f, "cannot read {}: {reason}", path.display())
+            }
+            Self::Malformed { path, expected } => {
+                write!(f, "{} does not hold {expected}", path.display())
+            }
+            Self::NoSuchDevice { name } => {
+                write!(f, "no RDMA device or network interface is called {name}")
+            }
+        }
+    }
+}
+
+impl Error for TopologyError {}

@@ -1,0 +1,202 @@
+//! What a machine is made of, as far as placing processes needs it: nodes, cores, distances.
+
+use core::fmt;
+use std::path::Path;
+
+use crate::{CpuId, CpuSet, NodeId, TopologyError, sysfs};
+
+/// The NUMA nodes and physical cores of a machine, CPUs that are offline left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) cores: Vec<Core>,
+    pub(crate) l3_groups: Vec<CpuSet>,
+    pub(crate) reports_numa: bool,
+}
+
+/// One NUMA node. It may have no CPUs (HBM, CXL memory) or no memory (empty DIMM slots).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// The kernel's number.
+    pub id: NodeId,
+    /// Its CPUs that are online.
+    pub cpus: CpuSet,
+    /// Its memory in bytes, where that is known.
+    pub memory_bytes: Option<u64>,
+    /// Its pools of huge pages, by page size.
+    pub huge_pages: Vec<HugePagePool>,
+    /// How far each node is from its CPUs, itself included, where that is known: 10 is local, 20
+    /// twice as far (ACPI SLIT). Firmware often guesses.
+    pub distances: Vec<(NodeId, u32)>,
+}
+
+/// A node's huge pages of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HugePagePool {
+    /// Bytes in a page.
+    pub page_bytes: u64,
+    /// Pages reserved.
+    pub total: u64,
+    /// Pages of them not in use.
+    pub free: u64,
+}
+
+/// One physical core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Core {
+    /// Its hardware threads (SMT siblings) that are online, at least one.
+    pub cpus: CpuSet,
+    /// The node it belongs to.
+    pub node: NodeId,
+    /// The package (socket) it is in, where that is known.
+    pub package: Option<u32>,
+}
+
+impl Node {
+    /// How far `other` is, where that is known; 10 is local.
+    #[must_use]
+    pub fn distance_to(&self, other: NodeId) -> Option<u32> {
+        self.distances.iter().find(|(id, _)| *id == other).map(|(_, distance)| *distance)
+    }
+
+    /// Whether memory can be had here. Where the size is not known, it is assumed.
+    #[must_use]
+    pub fn has_memory(&self) -> bool {
+        self.memory_bytes != Some(0)
+    }
+}
+
+impl Topology {
+    /// Reads the tree mounted at `root`, `/sys` but for tests.
+    ///
+    /// A kernel without NUMA gives one assumed node 0, and [`reports_numa`](Self::reports_numa)
+    /// says so. Facts that a kernel or a container leaves out are `None` or empty.
+    ///
+    /// # Errors
+    /// [`TopologyError`] names the file that could not be read or understood.
+    pub fn from_sysfs(root: &Path) -> Result<Self, TopologyError> {
+        sysfs::read_topology(root)
+    }
+
+    /// The nodes, by ascending number.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The node of that number.
+    #[must_use]
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.id == id)
+    }
+
+    /// The physical cores, by ascending node and lowest CPU.
+    #[must_use]
+    pub fn cores(&self) -> &[Core] {
+        &self.cores
+    }
+
+    /// The CPUs that are online.
+    #[must_use]
+    pub fn cpus(&self) -> CpuSet {
+        self.nodes.iter().flat_map(|node| node.cpus.iter()).collect()
+    }
+
+    /// The sets of CPUs that share a level 3 cache, where that is known.
+    #[must_use]
+    pub fn l3_groups(&self) -> &[CpuSet] {
+        &self.l3_groups
+    }
+
+    /// Whether the nodes are the kernel's; false if it reports none and node 0 is an assumption.
+    #[must_use]
+    pub fn reports_numa(&self) -> bool {
+        self.reports_numa
+    }
+
+    /// The node that `cpu` belongs to.
+    #[must_use]
+    pub fn node_of_cpu(&self, cpu: CpuId) -> Option<NodeId> {
+        self.nodes.iter().find(|node| node.cpus.contains(cpu)).map(|node| node.id)
+    }
+
+    /// The nodes from the nearest to `from` to the farthest, itself first; by number where
+    /// distances are equal or unknown.
+    #[must_use]
+    pub fn nodes_by_distance(&self, from: NodeId) -> Vec<&Node> {
+        let origin = self.node(from);
+        let distance = |to| origin.and_then(|node| node.distance_to(to)).unwrap_or(u32::MAX);
+        let mut nodes: Vec<&Node> = self.nodes.iter().collect();
+        nodes.sort_by_key(|node| (node.id != from, distance(node.id), node.id));
+        nodes
+    }
+
+    /// Where memory for a CPU of `node` is best taken: from `node` itself, or if it has none from
+    /// the nearest that has, one with CPUs before one without (DRAM before CXL memory).
+    #[must_use]
+    pub fn memory_near(&self, node: NodeId) -> Option<NodeId> {
+        let origin = self.node(node)?;
+        let cost = |to: &Node| {
+            let distance = origin.distance_to(to.id).unwrap_or(u32::MAX);
+            (to.id != node, distance, to.cpus.is_empty(), to.id)
+        };
+        let with_memory = self.nodes.iter().filter(|to| to.has_memory());
+        with_memory.min_by_key(|to| cost(to)).map(|to| to.id)
+    }
+}
+
+impl fmt::Display for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (nodes, cores) = (self.nodes.len(), self.cores.len());
+        write!(f, "{nodes} nodes, {cores} cores, {} cpus", self.cpus().len())?;
+        if !self.reports_numa {
+            write!(f, " (the kernel reports no NUMA; one node is assumed)")?;
+        }
+        for node in &self.nodes {
+            let cores = self.cores.iter().filter(|core| core.node == node.id).count();
+            write!(f, "\n{}: {cores} cores, cpus {}", node.id, Listed(&node.cpus))?;
+            if let Some(bytes) = node.memory_bytes {
+                write!(f, ", memory {}", Bytes(bytes))?;
+            }
+            for pool in &node.huge_pages {
+                let page = Bytes(pool.page_bytes);
+                write!(f, ", {page} pages {} of {} free", pool.free, pool.total)?;
+            }
+            for (i, (to, distance)) in node.distances.iter().enumerate() {
+                let lead = if i == 0 { "\n  distance" } else { "," };
+                write!(f, "{lead} {distance} to {to}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A CPU list for people, who need a word where there is nothing.
+struct Listed<'a>(&'a CpuSet);
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { f.write_str("none") } else { write!(f, "{}", self.0) }
+    }
+}
+
+/// A size in the largest binary unit that it fills, to one decimal.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+        for (unit, shift) in UNITS {
+            let whole = self.0 >> shift;
+            if whole == 0 {
+                continue;
+            }
+            let tenths = ((self.0 - (whole << shift)) * 10) >> shift;
+            return match tenths {
+                0 => write!(f, "{whole} {unit}"),
+                _ => write!(f, "{whole}.{tenths} {unit}"),
+            };
+        }
+        write!(f, "{} B", self.0)
+    }
+}

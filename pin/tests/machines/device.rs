@@ -1,0 +1,77 @@
+//! Network cards in trees with the links that sysfs has.
+
+use pin::{NodeId, TopologyError, device_node};
+
+use crate::tree::Tree;
+
+const ROOT: &str = "devices/pci0000:80";
+
+fn node_of(tree: &str, name: &str) -> Result<Option<NodeId>, TopologyError> {
+    device_node(Tree::of(tree).root(), name)
+}
+
+/// A class entry and its link to the device.
+fn class(class: &str, name: &str, device: &str) -> String {
+    format!(
+        "{device}/{class}/{name}/dev_id: 0x0
+         {device}/{class}/{name}/device -> ../..
+         class/{class}/{name} -> ../../{device}/{class}/{name}\n"
+    )
+}
+
+#[test]
+fn an_rdma_card_has_its_node() {
+    let card = format!("{ROOT}/0000:81:00.0");
+    let tree = class("infiniband", "mlx5_0", &card) + &class("net", "eth2", &card);
+    for (numa_node, node) in [("1", Some(NodeId(1))), ("0", Some(NodeId(0))), ("-1", None)] {
+        let tree = format!("{tree}{card}/numa_node: {numa_node}");
+        assert_eq!(node_of(&tree, "mlx5_0"), Ok(node));
+        assert_eq!(node_of(&tree, "eth2"), Ok(node));
+    }
+}
+
+#[test]
+fn a_software_rdma_device_has_the_node_of_its_interface() {
+    let card = format!("{ROOT}/0000:81:00.0");
+    let soft_roce = "devices/virtual/infiniband/rxe0/parent: eth2
+        class/infiniband/rxe0 -> ../../devices/virtual/infiniband/rxe0\n";
+    let tree = class("net", "eth2", &card) + soft_roce + &format!("{card}/numa_node: 3");
+    assert_eq!(node_of(&tree, "rxe0"), Ok(Some(NodeId(3))));
+}
+
+#[test]
+fn a_virtio_card_has_the_node_of_the_pci_device_below() {
+    let pci = format!("{ROOT}/0000:81:00.0");
+    let tree = class("net", "eth0", &format!("{pci}/virtio1")) + &format!("{pci}/numa_node: 2");
+    assert_eq!(node_of(&tree, "eth0"), Ok(Some(NodeId(2))));
+    let tree = tree
+        + "\ndevices/virtual/infiniband/rxe0/parent: eth0
+           class/infiniband/rxe0 -> ../../devices/virtual/infiniband/rxe0";
+    assert_eq!(node_of(&tree, "rxe0"), Ok(Some(NodeId(2))));
+}
+
+#[test]
+fn a_device_without_hardware_has_no_node() {
+    let tree = "devices/virtual/net/lo/mtu: 65536
+        class/net/lo -> ../../devices/virtual/net/lo
+        devices/virtual/infiniband/siw0/parent: lo
+        class/infiniband/siw0 -> ../../devices/virtual/infiniband/siw0";
+    assert_eq!(node_of(tree, "lo"), Ok(None));
+    assert_eq!(node_of(tree, "siw0"), Ok(None));
+}
+
+#[test]
+fn other_names_are_refused() {
+    let tree = "class/net/lo/mtu: 65536";
+    for name in ["eth7", "", ".", "..", "../net/lo", "lo/", "lo/../lo", "/proc"] {
+        let refused = TopologyError::NoSuchDevice { name: name.into() };
+        assert_eq!(node_of(tree, name), Err(refused), "{name:?}");
+    }
+}
+
+#[test]
+fn a_node_that_is_no_number_is_an_error() {
+    let card = format!("{ROOT}/0000:81:00.0");
+    let tree = class("net", "eth2", &card) + &format!("{card}/numa_node: none");
+    assert!(matches!(node_of(&tree, "eth2"), Err(TopologyError::Malformed { .. })));
+}

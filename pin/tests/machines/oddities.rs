@@ -1,0 +1,188 @@
+//! Trees no recorded machine has: what kernels, containers and broken tables may show.
+
+use pin::{HugePagePool, NodeId, Topology, TopologyError};
+
+use crate::tree::Tree;
+use crate::{core_of, node_cpus, node_numbers, placed, topology};
+
+#[test]
+fn without_nodes_one_is_assumed() {
+    let tree = Tree::of(
+        "devices/system/cpu/online: 0-1
+         devices/system/cpu/cpu{0-1}/topology/thread_siblings_list: 0-1
+         kernel/mm/hugepages/hugepages-2048kB/nr_hugepages: 8
+         kernel/mm/hugepages/hugepages-2048kB/free_hugepages: 5",
+    );
+    let topology = topology(&tree);
+    assert!(!topology.reports_numa());
+    assert_eq!(node_numbers(topology.nodes()), [0]);
+    assert_eq!(topology.cores().len(), 1);
+    assert_eq!(topology.nodes()[0].memory_bytes, None);
+    let pool = HugePagePool { page_bytes: 2 << 20, total: 8, free: 5 };
+    assert_eq!(topology.nodes()[0].huge_pages, [pool]);
+    assert_eq!(topology.memory_near(NodeId(0)), Some(NodeId(0)));
+}
+
+#[test]
+fn a_node_directory_without_nodes_is_no_numa_either() {
+    let tree = Tree::of(
+        "devices/system/node/online: 0
+         devices/system/cpu/online: 0",
+    );
+    assert!(!topology(&tree).reports_numa());
+}
+
+#[test]
+fn nodes_are_listed_by_number_whatever_the_directory_says() {
+    let tree = Tree::of(
+        "devices/system/node/node2/cpulist: 2
+         devices/system/node/node10/cpulist: 1
+         devices/system/node/node0/cpulist: 0
+         devices/system/node/node3/cpulist: 3
+         devices/system/node/nodes/cpulist: 4
+         devices/system/node/node10/distance: 40 30 20 10",
+    );
+    let topology = topology(&tree);
+    assert_eq!(node_numbers(topology.nodes()), [0, 2, 3, 10]);
+    assert_eq!(topology.node(NodeId(10)).unwrap().distance_to(NodeId(2)), Some(30));
+    assert_eq!(placed(&topology, 4, Some(10)), [(1, 10), (3, 3), (2, 2), (0, 0)]);
+}
+
+#[test]
+fn huge_pages_are_listed_by_size() {
+    let node = "devices/system/node/node0";
+    let tree = Tree::of(&format!(
+        "{node}/cpulist: 0
+         {node}/hugepages/hugepages-1048576kB/nr_hugepages: 2
+         {node}/hugepages/hugepages-1048576kB/free_hugepages: 1
+         {node}/hugepages/hugepages-2048kB/nr_hugepages: 512
+         {node}/hugepages/hugepages-2048kB/free_hugepages: 512
+         {node}/hugepages/something: 1"
+    ));
+    let topology = topology(&tree);
+    let pools: Vec<_> =
+        topology.nodes()[0].huge_pages.iter().map(|p| (p.page_bytes, p.free)).collect();
+    assert_eq!(pools, [(2 << 20, 512), (1 << 30, 1)]);
+    assert!(topology.to_string().ends_with("2 MiB pages 512 of 512 free, 1 GiB pages 1 of 2 free"));
+}
+
+#[test]
+fn old_kernels_list_offline_cpus_with_their_node() {
+    let tree = Tree::of(
+        "devices/system/node/node0/cpulist: 0-3
+         devices/system/cpu/cpu{1,2}/online: 1
+         devices/system/cpu/cpu3/online: 0",
+    );
+    assert_eq!(node_cpus(&topology(&tree), 0), "0-2");
+}
+
+#[test]
+fn a_renumbered_online_file_is_not_believed() {
+    let tree = Tree::of(
+        "devices/system/cpu/online: 0-1
+         devices/system/node/node0/cpulist: 0-3
+         devices/system/node/node1/cpulist: 4-7",
+    );
+    assert_eq!(topology(&tree).cpus().to_string(), "0-7");
+}
+
+#[test]
+fn cpu_numbers_may_pass_1024() {
+    let tree = Tree::of(
+        "devices/system/node/node0/cpulist: 0-895
+         devices/system/node/node1/cpulist: 896-1791
+         devices/system/cpu/cpu{895,1791}/topology/core_cpus_list: 895,1791
+         devices/system/cpu/cpu{1000-1001}/topology/core_cpus_list: 1000-1001",
+    );
+    let topology = topology(&tree);
+    assert_eq!(topology.cpus().len(), 1792);
+    assert_eq!(core_of(&topology, 1001), "1000-1001");
+    // A sibling on another node is a firmware error; the CPU keeps its node.
+    assert_eq!((core_of(&topology, 895), core_of(&topology, 1791)), ("895".into(), "1791".into()));
+    let ranks: Vec<(u32, u32)> = placed(&topology, 1790, Some(1));
+    assert_eq!((ranks[0], ranks[894], ranks[895]), ((896, 1), (1791, 1), (0, 0)));
+}
+
+#[test]
+fn overlapping_siblings_leave_each_cpu_in_one_core() {
+    let tree = Tree::of(
+        "devices/system/node/node0/cpulist: 0-3
+         devices/system/cpu/cpu0/topology/core_cpus_list: 0-1
+         devices/system/cpu/cpu1/topology/core_cpus_list: 1-2
+         devices/system/cpu/cpu2/topology/core_cpus_list: 1-3
+         devices/system/cpu/cpu3/topology/physical_package_id: -1",
+    );
+    let topology = topology(&tree);
+    let cores: Vec<String> = topology.cores().iter().map(|core| core.cpus.to_string()).collect();
+    assert_eq!(cores, ["0-1", "2-3"]);
+    assert_eq!(topology.cores()[1].package, None);
+}
+
+#[test]
+fn memory_of_other_cpus_comes_before_memory_of_none() {
+    let tree = Tree::of(
+        "devices/system/node/node{0,2}/cpulist: 0
+         devices/system/node/node1/cpulist:
+         devices/system/node/node0/meminfo: Node 0 MemTotal: 0 kB
+         devices/system/node/node1/meminfo: Node 1 MemTotal: 1024 kB
+         devices/system/node/node2/meminfo: Node 2 MemTotal: 1024 kB
+         devices/system/node/node0/distance: 10 20 20
+         devices/system/node/node1/distance: 20 10 40
+         devices/system/node/node2/distance: 20 40 10",
+    );
+    let topology = topology(&tree);
+    assert_eq!(topology.memory_near(NodeId(0)), Some(NodeId(2)));
+    assert_eq!(topology.memory_near(NodeId(1)), Some(NodeId(1)));
+    assert_eq!(topology.memory_near(NodeId(9)), None);
+}
+
+#[test]
+fn errors_name_the_file() {
+    let system = "devices/system";
+    let cases = [
+        ("node/node0/cpulist: all", "node/node0/cpulist", "a cpu list such as 0-3,8"),
+        ("node/node0/meminfo: Node 0 MemTotal: much", "node/node0/meminfo", "a line such as"),
+        ("node/node0/distance: 10 20", "node/node0/distance", "one number for each node"),
+        ("cpu/cpu0/online: x", "cpu/cpu0/online", "a number"),
+        ("cpu/cpu0/topology/core_cpus_list: 3-1", "cpu/cpu0/topology/core_cpus_list", "a cpu list"),
+        ("cpu/cpu0/cache/index0/level:", "cpu/cpu0/cache/index0/level", "a number"),
+    ];
+    for (line, file, what) in cases {
+        let tree = Tree::of(&format!("{system}/node/node0/cpulist: 0\n{system}/{line}"));
+        let error = Topology::from_sysfs(tree.root()).unwrap_err();
+        let TopologyError::Malformed { path, expected } = &error else {
+            panic!("{line}: {error:?}");
+        };
+        assert_eq!(*path, tree.root().join(system).join(file));
+        assert!(expected.contains(what), "{line}: {error}");
+        assert!(error.to_string().contains(file));
+    }
+}
+
+#[test]
+fn a_missing_or_unreadable_file_is_an_error_where_nothing_can_stand_for_it() {
+    let empty = Tree::of("devices/system/cpu/kernel_max: 7");
+    let online = empty.root().join("devices/system/cpu/online");
+    let missing = Err(TopologyError::Read { path: online, errno: libc::ENOENT });
+    assert_eq!(Topology::from_sysfs(empty.root()), missing);
+
+    let no_list = Tree::of("devices/system/node/node0/distance: 10");
+    let path = no_list.root().join("devices/system/node/node0/cpulist");
+    let missing = Err(TopologyError::Read { path, errno: libc::ENOENT });
+    assert_eq!(Topology::from_sysfs(no_list.root()), missing);
+
+    // A directory cannot be read as a file.
+    let directory = Tree::of("devices/system/node/node0/cpulist/x: 0");
+    let path = directory.root().join("devices/system/node/node0/cpulist");
+    let unreadable = Err(TopologyError::Read { path, errno: libc::EISDIR });
+    assert_eq!(Topology::from_sysfs(directory.root()), unreadable);
+}
+
+#[test]
+fn text_that_is_not_utf8_is_malformed() {
+    let tree = Tree::of("devices/system/node/node0/cpulist: 0");
+    let path = tree.root().join("devices/system/node/node0/distance");
+    std::fs::write(&path, [0xFF, 0xFE]).unwrap();
+    let error = Topology::from_sysfs(tree.root()).unwrap_err();
+    assert_eq!(error, TopologyError::Malformed { path, expected: "text" });
+}

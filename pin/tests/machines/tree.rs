@@ -1,0 +1,77 @@
+//! A directory that looks like `/sys`, unpacked from a text and removed when dropped.
+//!
+//! One fact a line: `path: content` is a file, `path -> target` a link, `#` a comment. Braces with
+//! a cpu list, `cpu{0-3,8}/online`, stand for one file each.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+pub(crate) struct Tree(PathBuf);
+
+impl Tree {
+    /// The machine recorded in `tests/fixtures/NAME.txt`.
+    pub(crate) fn recorded(name: &str) -> Self {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+        Self::of(&fs::read_to_string(fixtures.join(format!("{name}.txt"))).unwrap())
+    }
+
+    pub(crate) fn of(text: &str) -> Self {
+        static TREES: AtomicU32 = AtomicU32::new(0);
+        let nth = TREES.fetch_add(1, Ordering::Relaxed);
+        // In memory where that can be had: a machine is up to a thousand small files.
+        let shm = Path::new("/dev/shm");
+        let parent = if shm.is_dir() { shm.into() } else { std::env::temp_dir() };
+        let root = parent.join(format!("pin-tree-{}-{nth}", std::process::id()));
+        fs::create_dir(&root).unwrap();
+        let tree = Self(root);
+        text.lines().for_each(|line| tree.add(line.trim()));
+        tree
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.0
+    }
+
+    fn add(&self, line: &str) {
+        if line.is_empty() || line.starts_with('#') {
+            return;
+        }
+        if let Some((path, target)) = line.split_once(" -> ") {
+            symlink(target, self.with_parents(path)).unwrap();
+            return;
+        }
+        // A path may hold colons (PCI addresses), and content may be empty.
+        let (path, content) = line.split_once(": ").unwrap_or((line.trim_end_matches(':'), ""));
+        for path in expanded(path) {
+            fs::write(self.with_parents(&path), format!("{content}\n")).unwrap();
+        }
+    }
+
+    fn with_parents(&self, path: &str) -> PathBuf {
+        let path = self.0.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        path
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+/// The paths that a path with braces stands for. Reads the list by itself, not with the parser
+/// that is tested.
+fn expanded(path: &str) -> Vec<String> {
+    let Some((before, rest)) = path.split_once('{') else {
+        return vec![path.into()];
+    };
+    let (list, after) = rest.split_once('}').unwrap();
+    let bounds = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        first.parse::<u32>().unwrap()..=last.parse().unwrap()
+    };
+    list.split(',').flat_map(bounds).map(|n| format!("{before}{n}{after}")).collect()
+}
