@@ -1,0 +1,197 @@
+use core::sync::atomic::Ordering::SeqCst;
+use std::ffi::CString;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::thread;
+
+use exchange::Thread;
+use pin::{HugePages, NodeId};
+use transport::{Alone, ExchangeError, Transport};
+
+use super::*;
+
+fn small() -> Builder {
+    Builder::new(64).slots(2, 8).depth(4)
+}
+
+/// Opens one engine by each builder, in a thread each.
+fn open_all(builders: &[Builder]) -> Vec<Result<(), OpenError>> {
+    let members = exchange::threads(u32::try_from(builders.len()).unwrap());
+    thread::scope(|scope| {
+        let open = |builder: &Builder, mut member: Thread| {
+            let opened = builder.open(&mut member).map(drop);
+            member.barrier().unwrap();
+            opened
+        };
+        let opening: Vec<_> = builders
+            .iter()
+            .zip(members)
+            .map(|(builder, member)| scope.spawn(move || open(builder, member)))
+            .collect();
+        opening.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn sizes_that_differ_are_named_on_both_sides() {
+    let ends = open_all(&[small(), small(), Builder::new(72).slots(2, 8)]);
+    let what = "words in the window";
+    let differs =
+        |owner, mine, theirs| Err(OpenError::Differs { owner: Owner(owner), what, mine, theirs });
+    assert_eq!(ends, [differs(2, 64, 72), differs(2, 64, 72), differs(0, 72, 64)]);
+    let text = ends[0].unwrap_err().to_string();
+    assert!(text.contains("owner 2 was opened with 72 words in the window, this one with 64"));
+
+    let ends = open_all(&[small(), small().slots(9, 16)]);
+    assert!(matches!(ends[0], Err(OpenError::Differs { what: "words in a slot", .. })));
+}
+
+#[test]
+fn depth_slots_and_memory_may_differ() {
+    let never = MemoryPolicy { node: None, huge: HugePages::Never };
+    let ends = open_all(&[small(), small().depth(9).slots(7, 8).memory(never)]);
+    assert_eq!(ends, [Ok(()), Ok(())]);
+}
+
+#[test]
+fn when_one_owner_fails_the_others_hear_of_it_at_once() {
+    let nowhere = MemoryPolicy { node: Some(NodeId(1023)), huge: HugePages::Never };
+    let ends = open_all(&[small(), small().memory(nowhere), small()]);
+    assert!(matches!(ends[1], Err(OpenError::Memory(_))), "{ends:?}");
+    assert_eq!(ends[0], Err(OpenError::PeerFailed(Owner(1))));
+    assert_eq!(ends[2], ends[0]);
+}
+
+#[test]
+fn impossible_sizes_are_refused() {
+    for builder in [
+        Builder::new(0),
+        Builder::new(u64::MAX),
+        Builder::new(u64::MAX / 8),
+        small().slots(0, 8),
+        small().slots(1, 0),
+        small().slots(1, 12),
+        small().slots(u32::MAX, u32::MAX - 7),
+        small().depth(0),
+        small().depth(u32::MAX),
+    ] {
+        let error = builder.open(&mut Alone).unwrap_err();
+        assert!(matches!(error, OpenError::Sizes(_) | OpenError::Memory(_)), "{error}");
+    }
+}
+
+/// Shows or changes what was gathered in a call of [`Alone`].
+struct Meddling<F>(F, u32);
+
+impl<F: FnMut(u32, &mut [u8])> Exchange for Meddling<F> {
+    fn me(&self) -> Owner {
+        Alone.me()
+    }
+
+    fn owners(&self) -> u32 {
+        Alone.owners()
+    }
+
+    fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
+        Alone.all_gather(mine, all)?;
+        (self.0)(self.1, all);
+        self.1 += 1;
+        Ok(())
+    }
+
+    fn barrier(&mut self) -> Result<(), ExchangeError> {
+        Alone.barrier()
+    }
+}
+
+fn hello_in(all: &[u8]) -> Hello {
+    Hello::from_bytes(all.as_chunks().0.first().unwrap())
+}
+
+/// What reaching a peer gives that says `change` of its record.
+fn reach_changed(change: impl Fn(&mut Hello)) -> OpenError {
+    let own = small().create().unwrap();
+    let mut theirs = own.hello;
+    change(&mut theirs);
+    Window::of_peer(Owner(1), &theirs).unwrap_err()
+}
+
+#[test]
+fn what_is_not_the_peers_memory_is_not_taken_for_it() {
+    let stranger = OpenError::Stranger { owner: Owner(1), pid: u64::from(std::process::id()) };
+    assert_eq!(reach_changed(|hello| hello.nonce ^= 1), stranger);
+    // Standard input or whatever is there, but no sealed memfd.
+    assert_eq!(reach_changed(|hello| hello.window_words += 1 << 20), stranger);
+    let null = fs::File::open("/dev/null").unwrap();
+    assert_eq!(reach_changed(|hello| hello.fd = null.as_raw_fd().unsigned_abs().into()), stranger);
+
+    let gone = reach_changed(|hello| hello.pid = u64::from(u32::MAX));
+    assert!(matches!(gone, OpenError::Unreachable { errno: libc::ENOENT, .. }), "{gone:?}");
+    assert!(gone.to_string().contains("PID namespace"), "{gone}");
+}
+
+#[test]
+fn the_memory_is_reached_by_its_record_and_its_file_closed_after_opening() {
+    let mut file = (String::new(), 0);
+    let inode = |path: &str| fs::metadata(path).map_or(0, |file| file.ino());
+    let look = |call, all: &mut [u8]| {
+        if call == 0 {
+            let hello = hello_in(all);
+            let path = format!("/proc/{}/fd/{}", hello.pid, hello.fd);
+            file = (path.clone(), inode(&path));
+            let peer = Window::of_peer(Owner(1), &hello).unwrap();
+            assert!(peer.is_alive());
+            peer.words()[3].store(7, SeqCst);
+        }
+    };
+    let engine = small().open(&mut Meddling(look, 0)).unwrap();
+    assert_eq!(engine.window()[3].load(SeqCst), 7);
+    assert_eq!(engine.window().len(), 64);
+    let (path, opened) = file;
+    assert_ne!(opened, 0);
+    assert_ne!(inode(&path), opened, "the descriptor is closed, whoever has its number now");
+}
+
+/// Tries to open `path` in a child, as user `uid` if given: 0 or errno.
+fn open_in_child(path: &str, uid: Option<u32>) -> i32 {
+    let path = CString::new(path).unwrap();
+    // SAFETY: the child of a process with threads makes system calls only, and ends by one.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            if let Some(uid) = uid
+                && (libc::setgroups(0, core::ptr::null()) != 0
+                    || libc::setgid(uid) != 0
+                    || libc::setuid(uid) != 0)
+            {
+                libc::_exit(255);
+            }
+            let opened = libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+            libc::_exit(if opened == -1 { *libc::__errno_location() } else { 0 });
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        assert!(libc::WIFEXITED(status));
+        libc::WEXITSTATUS(status)
+    }
+}
+
+#[test]
+fn another_user_cannot_open_the_memory() {
+    // SAFETY: only asks.
+    if unsafe { libc::geteuid() } != 0 {
+        // Not by eprintln!, which the harness keeps to itself.
+        let why = "not run: another_user_cannot_open_the_memory (needs root to become another)";
+        writeln!(io::stderr(), "{why}").unwrap();
+        return;
+    }
+    const NOBODY: u32 = 65534;
+    let own = small().create().unwrap();
+    let path = format!("/proc/{}/fd/{}", own.hello.pid, own.hello.fd);
+    assert_eq!(open_in_child(&path, None), 0, "the owner's user can");
+    let errno = open_in_child(&path, Some(NOBODY));
+    assert!(matches!(errno, libc::EACCES | libc::EPERM), "errno {errno}");
+    let error = OpenError::Unreachable { owner: Owner(1), pid: own.hello.pid, errno };
+    assert!(error.to_string().contains("run all owners as one user"), "{error}");
+}

@@ -1,0 +1,42 @@
+//! One-sided operations between processes, or threads, of one machine over shared memory.
+//!
+//! Every owner's window is a memfd that all others map when they open, so an operation is a few
+//! CPU instructions done at the post, and its completion waits in a queue for `poll`. The memory
+//! has no name: nothing is left behind, whatever ends the processes. A peer's memory stays mapped
+//! and cannot shrink, so a lost owner never costs a signal; that it is lost is told by a robust
+//! mutex, which the kernel marks when its holder dies, however it dies.
+//!
+//! Peers open each other's memfd through `/proc/PID/fd`, which the kernel allows to processes of
+//! the same user in the same PID namespace. The exchange carries numbers only.
+//!
+//! # Memory order
+//! READ loads and both atomics are sequentially consistent word by word; a WRITE stores its words
+//! with release order and then fences once. So whatever completed is seen by every operation
+//! posted later, wherever. On x86-64 the loads are plain ones. There is no protocol beyond this:
+//! no word here is published by another, hence nothing that a model checker of interleavings
+//! would have to explore; a protocol of the caller's is to be checked at the caller's.
+//!
+//! ```
+//! use transport::{Alone, Completion, Owner, RemoteWord, Token, Transport};
+//!
+//! let mut engine = shm::Builder::new(1024).slots(16, 64).depth(32).open(&mut Alone)?;
+//! let word = RemoteWord { owner: Owner(0), index: 5 };
+//! engine.compare_and_swap(Token(7), word, 0, 42)?;
+//! let mut done = [Completion::default()];
+//! assert_eq!(engine.poll(&mut done)?, 1);
+//! assert_eq!(done[0], Completion { token: Token(7), result: Ok(0) });
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+
+mod builder;
+mod engine;
+mod error;
+mod hello;
+mod lock;
+mod queue;
+mod slots;
+mod window;
+
+pub use builder::Builder;
+pub use engine::Engine;
+pub use error::OpenError;

@@ -1,0 +1,191 @@
+//! A lock held for an engine's life by the thread that opened it, which others only try: held is
+//! alive. A robust mutex, so the kernel marks it when that thread ends, by whatever means. See
+//! pthread_mutexattr_setrobust(3) and the kernel's Documentation/locking/robust-futexes.rst.
+
+use core::mem::MaybeUninit;
+use core::sync::atomic::AtomicU64;
+
+use libc::{pthread_mutex_t, pthread_mutexattr_t};
+
+/// Words of memory a lock takes.
+pub(crate) const LOCK_WORDS: usize = size_of::<pthread_mutex_t>().div_ceil(size_of::<AtomicU64>());
+
+const _: () = assert!(align_of::<pthread_mutex_t>() <= align_of::<AtomicU64>());
+
+/// The lock in some words that processes share.
+pub(crate) struct Lock<'a>(pub(crate) &'a [AtomicU64; LOCK_WORDS]);
+
+impl Lock<'_> {
+    /// Makes the lock in zeroed memory that nobody else uses yet, and takes it.
+    ///
+    /// # Errors
+    /// The error of the pthread call that failed; then there is no lock.
+    ///
+    /// # Safety
+    /// The memory stays mapped at this address until this same thread has called
+    /// [`release`](Self::release), or ended: the C library links the lock into a list of the
+    /// thread's.
+    pub(crate) unsafe fn create_held(&self) -> Result<(), i32> {
+        let mut attributes = MaybeUninit::<pthread_mutexattr_t>::uninit();
+        let attributes = attributes.as_mut_ptr();
+        // SAFETY: `attributes` is a place for one; initialised first, used, then destroyed.
+        unsafe {
+            check(libc::pthread_mutexattr_init(attributes))?;
+            let made = self.create(attributes);
+            libc::pthread_mutexattr_destroy(attributes);
+            made?;
+        }
+        // SAFETY: a mutex just made; the caller keeps it where it is while it is held.
+        check(unsafe { libc::pthread_mutex_lock(self.mutex()) })
+    }
+
+    /// # Safety
+    /// `attributes` is initialised; nobody uses the memory yet.
+    unsafe fn create(&self, attributes: *mut pthread_mutexattr_t) -> Result<(), i32> {
+        const SHARED: i32 = libc::PTHREAD_PROCESS_SHARED;
+        const ROBUST: i32 = libc::PTHREAD_MUTEX_ROBUST;
+        // SAFETY: the caller's promise.
+        unsafe {
+            check(libc::pthread_mutexattr_setpshared(attributes, SHARED))?;
+            check(libc::pthread_mutexattr_setrobust(attributes, ROBUST))?;
+            check(libc::pthread_mutex_init(self.mutex(), attributes))
+        }
+    }
+
+    /// Lets the lock go.
+    ///
+    /// # Safety
+    /// This thread took it by [`create_held`](Self::create_held).
+    pub(crate) unsafe fn release(&self) {
+        // SAFETY: the caller's promise.
+        let _ = unsafe { libc::pthread_mutex_unlock(self.mutex()) };
+    }
+
+    /// Whether the thread that made the lock still holds it. No system call; where it does, one
+    /// failed compare-and-swap.
+    ///
+    /// # Safety
+    /// The lock was made by [`create_held`](Self::create_held), in this or another process.
+    pub(crate) unsafe fn is_held(&self) -> bool {
+        // SAFETY: the caller's promise. While it fails with EBUSY the lock is in no list of ours.
+        match unsafe { libc::pthread_mutex_trylock(self.mutex()) } {
+            libc::EBUSY => true,
+            // Released, or its holder died. Now it is ours, in our thread's list, and goes back at
+            // once, so that whoever tries next learns it too. Who tries between these calls takes
+            // it for held, and learns when it asks again.
+            errno @ (0 | libc::EOWNERDEAD) => {
+                // SAFETY: this thread holds the lock since the line above.
+                unsafe { self.give_back(errno) };
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Unlocks what trylock gave with `errno`. Repaired first where its holder died: a lock that
+    /// was not is left locked by the next trylock that finds it so (glibc 2.36), and would look
+    /// held for ever.
+    ///
+    /// # Safety
+    /// This thread holds the lock.
+    unsafe fn give_back(&self, errno: i32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if errno == libc::EOWNERDEAD {
+                let _ = libc::pthread_mutex_consistent(self.mutex());
+            }
+            let _ = libc::pthread_mutex_unlock(self.mutex());
+        }
+    }
+
+    fn mutex(&self) -> *mut pthread_mutex_t {
+        // Atomics may be changed through a shared reference, by the C library too.
+        self.0.as_ptr().cast_mut().cast()
+    }
+}
+
+fn check(errno: i32) -> Result<(), i32> {
+    if errno == 0 { Ok(()) } else { Err(errno) }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Memory that stays for ever, as a lock whose holder just ends needs it.
+    fn words() -> &'static [AtomicU64; LOCK_WORDS] {
+        Box::leak(Box::new([const { AtomicU64::new(0) }; LOCK_WORDS]))
+    }
+
+    fn is_held(words: &[AtomicU64; LOCK_WORDS]) -> bool {
+        // SAFETY: the tests ask only after the lock was made.
+        unsafe { Lock(words).is_held() }
+    }
+
+    #[test]
+    fn held_by_oneself_is_held_and_released_is_not() {
+        let words = words();
+        // SAFETY: leaked memory, released by this thread.
+        unsafe { Lock(words).create_held().unwrap() };
+        assert!((0..1000).all(|_| is_held(words)));
+        // SAFETY: taken above.
+        unsafe { Lock(words).release() };
+        assert!((0..1000).all(|_| !is_held(words)));
+    }
+
+    #[test]
+    fn a_thread_that_ends_without_releasing_is_noticed_by_everybody() {
+        let words = words();
+        let (made, wait_made) = channel();
+        let (end, wait_end) = channel::<()>();
+        let holder = thread::spawn(move || {
+            // SAFETY: leaked memory.
+            unsafe { Lock(words).create_held().unwrap() };
+            made.send(()).unwrap();
+            let _ = wait_end.recv();
+        });
+        wait_made.recv().unwrap();
+        assert!((0..1000).all(|_| is_held(words)));
+        drop(end);
+        holder.join().unwrap();
+        let all = thread::scope(|scope| {
+            let ask = || {
+                let start = Instant::now();
+                while is_held(words) && start.elapsed() < Duration::from_secs(1) {
+                    thread::yield_now();
+                }
+                start.elapsed() < Duration::from_secs(1)
+            };
+            let asking: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+            asking.into_iter().all(|thread| thread.join().unwrap())
+        });
+        assert!(all);
+        assert!(!is_held(words));
+    }
+
+    /// Trying others' locks must not break this thread's own list of locks held.
+    #[test]
+    fn own_locks_are_still_marked_after_trying_others() {
+        let (own, others) = (words(), [words(), words(), words()]);
+        let holder = |words: &'static [AtomicU64; LOCK_WORDS]| {
+            // SAFETY: leaked memory.
+            unsafe { Lock(words).create_held().unwrap() };
+        };
+        for dead in others {
+            thread::spawn(move || holder(dead)).join().unwrap();
+        }
+        thread::spawn(move || {
+            holder(own);
+            assert!(others.iter().all(|other| !is_held(other)));
+            assert!(is_held(own));
+        })
+        .join()
+        .unwrap();
+        assert!(!is_held(own));
+    }
+}

@@ -1,0 +1,318 @@
+//! Owners that are processes of their own: killed, crowded, and watched for system calls.
+
+mod common;
+
+use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use core::time::Duration;
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process;
+use std::time::Instant;
+
+use exchange::Job;
+use shm::{Builder, Engine};
+use transport::{
+    Completion, Exchange, Fault, Local, Owner, PostError, RemoteWord, Segment, Slot, Token,
+    Transport,
+};
+
+const WINDOW_WORDS: u64 = 64;
+/// The first words of a window are the tests' own, random operations use the others.
+const RESERVED_WORDS: u64 = 16;
+
+fn main() {
+    common::run(&[
+        (KILL, a_killed_owner_is_named_and_leaves_nothing),
+        (LEAVE, leaving_is_noticed_like_dying),
+        (CROWD, more_owners_than_cores_make_progress),
+        (FORBID, the_data_path_makes_no_system_call),
+    ]);
+}
+
+const KILL: &str = "a_killed_owner_is_named_and_leaves_nothing";
+const LEAVE: &str = "leaving_is_noticed_like_dying";
+const CROWD: &str = "more_owners_than_cores_make_progress";
+const FORBID: &str = "the_data_path_makes_no_system_call";
+
+fn open(job: &mut Job) -> Engine {
+    Builder::new(WINDOW_WORDS).slots(4, 16).depth(8).open(job).unwrap()
+}
+
+fn word(owner: u32, index: u64) -> RemoteWord {
+    RemoteWord { owner: Owner(owner), index }
+}
+
+/// A word of the tests' own, by load and store, which also works on a dead engine.
+fn direct(engine: &Engine, owner: u32, index: u64) -> &AtomicU64 {
+    &engine.direct(Segment { start: word(owner, index), words: 1 }).unwrap()[0]
+}
+
+/// Nanoseconds of the machine's clock, the same for all processes.
+fn now_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes one timespec.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) }, 0);
+    u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).unwrap()
+}
+
+/// What rank 0 says, told to everybody.
+fn broadcast(job: &mut Job, values: [u64; 4]) -> [u64; 4] {
+    let mine: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+    let mut all = vec![0; mine.len() * job.owners() as usize];
+    job.all_gather(&mine, &mut all).unwrap();
+    let (words, _) = all.as_chunks();
+    [0, 1, 2, 3].map(|i| u64::from_ne_bytes(words[i]))
+}
+
+/// A xorshift generator; the seed is printed by the tests that use it.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// One owner's stream of random operations, and the account of their ends.
+struct Stream {
+    engine: Engine,
+    dice: Dice,
+    accepted: u64,
+    open: HashSet<u64>,
+}
+
+impl Stream {
+    fn new(engine: Engine, seed: u64) -> Self {
+        Self { engine, dice: Dice(seed | 1), accepted: 0, open: HashSet::new() }
+    }
+
+    /// Posts a random operation and polls for a random number of ends.
+    fn step(&mut self) -> Result<(), Fault> {
+        let token = self.accepted;
+        match self.post(Token(token)) {
+            Ok(()) => {
+                self.accepted += 1;
+                self.open.insert(token);
+            }
+            Err(PostError::Full | PostError::Closed) => {}
+            Err(error) => panic!("{error}"),
+        }
+        let mut out = [Completion::default(); 3];
+        let room = usize::try_from(self.dice.below(4)).unwrap();
+        let ends = self.engine.poll(&mut out[..room])?;
+        for end in &out[..ends] {
+            end.result.unwrap();
+            assert!(self.open.remove(&end.token.0), "reported twice or never accepted");
+        }
+        Ok(())
+    }
+
+    fn post(&mut self, token: Token) -> Result<(), PostError> {
+        let owner = u32::try_from(self.dice.below(self.engine.geometry().owners.into())).unwrap();
+        let words = u32::try_from(1 + self.dice.below(16)).unwrap();
+        let room = WINDOW_WORDS - RESERVED_WORDS - u64::from(words);
+        let at = word(owner, RESERVED_WORDS + self.dice.below(room));
+        let remote = Segment { start: at, words };
+        let slot = Slot(u32::try_from(self.dice.below(4)).unwrap());
+        let local = Local { slot, start: 0, words };
+        match self.dice.below(4) {
+            0 => self.engine.read(token, remote, local),
+            1 => self.engine.write(token, local, remote),
+            2 => self.engine.compare_and_swap(token, at, 0, token.0),
+            _ => self.engine.fetch_add(token, at, 1),
+        }
+    }
+}
+
+/// Word of owner 0 with the time of the kill; behind it, how long each survivor took to notice.
+const KILLED_AT: u64 = 0;
+const NOTICED: u64 = 1;
+
+fn a_killed_owner_is_named_and_leaves_nothing() {
+    let seed = now_ns();
+    let mut dice = Dice(seed | 1);
+    let mut worst_us = 0;
+    for round in 0..10 {
+        let mut job = common::start(KILL, 4);
+        let (victim, seed) = (1 + dice.below(3), dice.below(u64::MAX));
+        // Half of the victims are killed from outside after some time, half by themselves after
+        // some operations.
+        let (after_us, after_operations) = match round % 2 {
+            0 => (dice.below(60_000), u64::MAX),
+            _ => (u64::MAX, 1 + dice.below(100_000)),
+        };
+        let plan = broadcast(&mut job, [victim, seed, after_us, after_operations]);
+        worst_us = worst_us.max(kill_one(job, plan));
+    }
+    println!("seed {seed}: noticed after at most {worst_us} us");
+    assert!(!mapped() && named().is_empty(), "{:?}", named());
+}
+
+/// Runs until an owner is killed. In rank 0: the longest time that a survivor took to notice.
+fn kill_one(mut job: Job, [victim, seed, after_us, after_operations]: [u64; 4]) -> u64 {
+    let me = u64::from(job.me().0);
+    let mut pids = [0_u8; 16];
+    job.all_gather(&process::id().to_ne_bytes(), &mut pids).unwrap();
+    let pids = pids.as_chunks().0.iter().map(|pid| i32::from_ne_bytes(*pid)).collect::<Vec<_>>();
+    let victim_pid = pids[usize::try_from(victim).unwrap()];
+
+    let mut stream = Stream::new(open(&mut job), seed.rotate_left(7 * job.me().0));
+    job.barrier().unwrap();
+    let start = Instant::now();
+    let mut killed = false;
+    let fault = loop {
+        let due = match me {
+            0 => start.elapsed().as_micros() >= u128::from(after_us),
+            me => me == victim && stream.accepted >= after_operations,
+        };
+        if due && !killed {
+            killed = true;
+            direct(&stream.engine, 0, KILLED_AT).store(now_ns(), SeqCst);
+            // SAFETY: a child of rank 0, which has not been waited for, or this process itself.
+            assert_eq!(unsafe { libc::kill(victim_pid, libc::SIGKILL) }, 0);
+        }
+        if let Err(fault) = stream.step() {
+            break fault;
+        }
+        assert!(start.elapsed() < common::PATIENCE, "never noticed");
+    };
+    let killed_at = direct(&stream.engine, 0, KILLED_AT).load(SeqCst);
+    let took_us = (now_ns() - killed_at) / 1000;
+    assert_eq!(fault, Fault::OwnerLost(Owner(u32::try_from(victim).unwrap())));
+    assert_eq!((stream.open.len(), stream.engine.in_flight()), (0, 0), "not reported");
+    assert_eq!(stream.engine.fetch_add(Token(0), word(0, 20), 1), Err(PostError::Closed));
+    assert!(took_us < 1_000_000, "noticed after {took_us} us");
+    direct(&stream.engine, 0, NOTICED + me).store(took_us, SeqCst);
+
+    let ends = common::finish(job);
+    for (rank, end) in (1..).zip(&ends) {
+        let expected = if rank == victim { Some(libc::SIGKILL) } else { None };
+        assert_eq!(end.signal(), expected, "rank {rank}: {end}");
+        assert!(rank == victim || end.success(), "rank {rank}: {end}");
+    }
+    assert!(pids[1..].iter().all(|pid| fs::metadata(format!("/proc/{pid}")).is_err()));
+    (0..4).map(|rank| direct(&stream.engine, 0, NOTICED + rank).load(SeqCst)).max().unwrap()
+}
+
+/// Whether this process still maps memory of ours.
+fn mapped() -> bool {
+    fs::read_to_string("/proc/self/maps").unwrap().contains("memfd:probeline")
+}
+
+/// Names of ours where named shared memory would be left behind.
+fn named() -> Vec<String> {
+    let names = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.contains("probeline") || name.contains("shm")).collect()
+}
+
+fn more_owners_than_cores_make_progress() {
+    const OWNERS: u32 = 6;
+    const HANDOVERS: u64 = 60;
+    let mut job = common::start(CROWD, OWNERS);
+    let mut engine = open(&mut job);
+    let me = u64::from(job.me().0);
+    let start = Instant::now();
+    let (mut held, mut mine) = (0, 0);
+    while held < HANDOVERS {
+        // Whose turn it is not learns who holds the token, by a swap that fails.
+        let turn = if held % u64::from(OWNERS) == me { held } else { u64::MAX };
+        engine.compare_and_swap(Token(turn), word(0, 0), turn, held + 1).unwrap();
+        let mut end = [Completion::default()];
+        while engine.poll(&mut end).unwrap() == 0 {}
+        let old = end[0].result.unwrap();
+        mine += u64::from(old == turn);
+        held = if old == turn { held + 1 } else { old };
+        assert!(start.elapsed() < common::PATIENCE, "the token stands at {held}");
+    }
+    if me == 0 {
+        println!("{HANDOVERS} handovers of {OWNERS} owners in {:?}", start.elapsed());
+    }
+    assert_eq!(mine, HANDOVERS / u64::from(OWNERS));
+    job.barrier().unwrap();
+    let ends = common::finish(job);
+    assert!(ends.iter().all(|end| end.success()), "{ends:?}");
+}
+
+/// Rank 1 does everything the data path does, up to the loss of rank 2, where a system call would
+/// be its end; rank 2 then makes one, to show that it would be.
+fn the_data_path_makes_no_system_call() {
+    const DONE: i32 = 42;
+    let mut job = common::start(FORBID, 3);
+    let mut stream = Stream::new(open(&mut job), 0x5eed);
+    job.barrier().unwrap();
+    if job.me() == Owner(0) {
+        let ends = common::finish(job);
+        assert_eq!(ends[0].code(), Some(DONE), "rank 1: {}", ends[0]);
+        assert_eq!(ends[1].signal(), Some(libc::SIGSYS), "rank 2: {}", ends[1]);
+        return;
+    }
+    // So that counting them allocates nothing, which may be a system call.
+    stream.open.reserve(64);
+    forbid_system_calls();
+    for _ in 0..100_000 {
+        assert!(stream.step().is_ok());
+    }
+    // Rank 2 goes on until rank 1 is through as well, and then makes its call.
+    let through = |stream: &Stream| direct(&stream.engine, 0, 1).load(SeqCst) == 1;
+    if job.me() == Owner(1) {
+        direct(&stream.engine, 0, 1).store(1, SeqCst);
+    } else {
+        while !through(&stream) {
+            assert!(stream.step().is_ok());
+        }
+        let _ = process::id();
+    }
+    while stream.step().is_ok() {}
+    // SAFETY: ends the process by the one call that is left.
+    unsafe { libc::_exit(DONE) };
+}
+
+/// From here on this thread may end its process and do nothing else.
+fn forbid_system_calls() {
+    let statement = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter {
+        code: u16::try_from(code).unwrap(),
+        jt,
+        jf,
+        k,
+    };
+    let exit = u32::try_from(libc::SYS_exit_group).unwrap();
+    let mut filter = [
+        // The first field of seccomp_data is the number of the call.
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, exit, 0, 1),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_KILL_PROCESS, 0, 0),
+    ];
+    let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
+    // SAFETY: two calls of prctl(2) by its manual page; the program outlives them.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let mode = libc::SECCOMP_MODE_FILTER;
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program), 0);
+    }
+}
+
+fn leaving_is_noticed_like_dying() {
+    let mut job = common::start(LEAVE, 2);
+    let mut engine = open(&mut job);
+    job.barrier().unwrap();
+    if job.me() == Owner(1) {
+        drop(engine);
+        common::finish(job);
+        return;
+    }
+    let start = Instant::now();
+    let fault = loop {
+        if let Err(fault) = engine.poll(&mut []) {
+            break fault;
+        }
+        assert!(start.elapsed() < Duration::from_secs(1), "never noticed");
+    };
+    assert_eq!(fault, Fault::OwnerLost(Owner(1)));
+    assert!(common::finish(job)[0].success());
+}
