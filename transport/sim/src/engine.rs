@@ -1,0 +1,224 @@
+//! One owner's transport.
+
+use alloc::sync::Arc;
+use core::sync::atomic::AtomicU64;
+
+use transport::{
+    Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Segment, SlotError,
+    Token, Transport,
+};
+
+use crate::cluster::{Shared, Turn};
+use crate::record::{Action, Post, run};
+use crate::slots::Slots;
+use crate::{POISON, Reach};
+
+/// The engine of one owner, with a clock of its own.
+///
+/// A poll reports what is due at the engine's time. Where nothing is due and something is in
+/// flight, it advances the engine to its next completion first, after letting everything happen
+/// in the cluster that comes before; so a caller that polls until an operation ends never hangs.
+/// With nothing in flight it advances the engine by the model's `idle_poll_ns`.
+///
+/// An operation starts when it is posted; `kick` does nothing.
+pub struct Engine {
+    caps: Caps,
+    geometry: Geometry,
+    slots: Slots,
+    in_flight: u32,
+    shared: Arc<Shared>,
+    turn: Option<Arc<dyn Turn>>,
+}
+
+impl Engine {
+    pub(crate) fn new(me: Owner, shared: Arc<Shared>, turn: Option<Arc<dyn Turn>>) -> Self {
+        let geometry = shared.config().geometry(me);
+        Self {
+            caps: shared.config().caps(),
+            geometry,
+            slots: Slots::new(geometry),
+            in_flight: 0,
+            shared,
+            turn,
+        }
+    }
+
+    /// This engine's virtual time, in nanoseconds.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.shared.fabric().clock_ns(self.geometry.me)
+    }
+
+    /// The caller's CPU works for `ns` nanoseconds.
+    pub fn spend(&mut self, ns: u64) {
+        self.shared.fabric().spend(self.geometry.me, ns);
+    }
+
+    fn copy(
+        &mut self,
+        token: Token,
+        action: Action,
+        remote: Segment,
+        local: Local,
+    ) -> Result<(), PostError> {
+        let mut fabric = self.shared.fabric();
+        if fabric.is_closed(self.geometry.me) {
+            return Err(PostError::Closed);
+        }
+        self.geometry.check_copy(&self.caps, remote, local)?;
+        if self.in_flight == self.caps.depth {
+            return Err(PostError::Full);
+        }
+        let payload = match action {
+            Action::Write => self.slots.words(local),
+            _ => &[],
+        };
+        fabric.accept(self.geometry.me, Post { token, action, remote, local }, payload)?;
+        self.slots.hold(local);
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    fn atomic(&mut self, token: Token, action: Action, at: RemoteWord) -> Result<(), PostError> {
+        let mut fabric = self.shared.fabric();
+        if fabric.is_closed(self.geometry.me) {
+            return Err(PostError::Closed);
+        }
+        self.geometry.check_word(at)?;
+        if self.in_flight == self.caps.depth {
+            return Err(PostError::Full);
+        }
+        let remote = Segment { start: at, words: 1 };
+        let post = Post { token, action, remote, local: Local::default() };
+        fabric.accept(self.geometry.me, post, &[])?;
+        self.in_flight += 1;
+        Ok(())
+    }
+}
+
+impl Transport for Engine {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
+        self.copy(token, Action::Read, from, into)?;
+        self.slots.words_mut(into).fill(POISON);
+        Ok(())
+    }
+
+    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
+        self.copy(token, Action::Write, to, from)
+    }
+
+    fn compare_and_swap(
+        &mut self,
+        token: Token,
+        at: RemoteWord,
+        expected: u64,
+        desired: u64,
+    ) -> Result<(), PostError> {
+        self.atomic(token, Action::CompareAndSwap { expected, desired }, at)
+    }
+
+    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
+        self.atomic(token, Action::FetchAdd { addend }, at)
+    }
+
+    fn kick(&mut self) {}
+
+    fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
+        let me = self.geometry.me;
+        let mut fabric = self.shared.fabric();
+        if let Some(fault) = fabric.fault(me) {
+            return Err(fault);
+        }
+        if out.is_empty() {
+            return Ok(0);
+        }
+        let until_ns = fabric.poll_until_ns(me);
+        if let Some(turn) = &self.turn {
+            drop(fabric);
+            turn.yield_until(me, until_ns);
+            fabric = self.shared.fabric();
+            if let Some(fault) = fabric.fault(me) {
+                return Err(fault);
+            }
+        }
+        fabric.run_until(until_ns);
+        let polled = fabric.deliver(me, until_ns, &mut self.slots, out);
+        self.in_flight -= u32::try_from(polled).unwrap_or(self.in_flight);
+        Ok(polled)
+    }
+
+    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+        self.slots.check(at)?;
+        Ok(self.slots.words(at))
+    }
+
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+        self.slots.check(at)?;
+        Ok(self.slots.words_mut(at))
+    }
+
+    fn window(&self) -> &[AtomicU64] {
+        self.shared.window(self.geometry.me)
+    }
+
+    fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
+        self.geometry.check_segment(at).ok()?;
+        let reached = match self.shared.config().direct_reach {
+            Reach::None => false,
+            Reach::Own => at.start.owner == self.geometry.me,
+            Reach::All => true,
+        };
+        reached.then(|| run(self.shared.window(at.start.owner), at))
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.shared.fabric().close(self.geometry.me);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use transport::Slot;
+
+    use super::*;
+    use crate::{Cluster, Config, Model};
+
+    /// The contract hides a busy slot; what it holds is seen from in here only.
+    #[test]
+    fn a_landing_range_is_poisoned_from_post_to_completion() {
+        let cluster = Cluster::new(Config { model: Model::simple(1_000), ..Config::default() });
+        let mut engine = cluster.unwrap().engine(Owner(0)).unwrap();
+        let whole = Local { slot: Slot(3), start: 0, words: 64 };
+        let landing = Local { start: 8, words: 4, ..whole };
+        engine.staged(whole).unwrap().fill(1);
+        let start = RemoteWord { owner: Owner(1), index: 0 };
+        let from = Segment { start, words: 4 };
+        assert!(engine.read(Token(0), Segment { words: 5, ..from }, landing).is_err());
+        assert_eq!(engine.slots.words(whole), [1; 64], "a refused post leaves no trace");
+
+        engine.read(Token(0), from, landing).unwrap();
+        assert_eq!(engine.slots.words(landing), [POISON; 4]);
+        assert_eq!(engine.landed(landing), Err(SlotError::Busy));
+        engine.shared.fabric().settle();
+        assert_eq!(engine.slots.words(landing), [POISON; 4], "read, not yet completed");
+
+        assert_eq!(engine.poll(&mut [Completion::default()]), Ok(1));
+        let mut expected = [1; 64];
+        expected[8..12].fill(0);
+        assert_eq!(engine.landed(whole), Ok(&expected[..]));
+    }
+}

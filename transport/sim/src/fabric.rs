@@ -1,0 +1,445 @@
+//! What all owners share: their clocks, the operations in flight, and the events to come.
+
+use alloc::boxed::Box;
+use alloc::collections::BinaryHeap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::sync::atomic::AtomicU64;
+
+use transport::{Completion, Fault, OpError, Owner, PostError, RemoteWord};
+
+use crate::faults::{DEATH_STATUS, Dice, End, Fate};
+use crate::model::Network;
+use crate::record::{Action, Post, Record};
+use crate::slots::Slots;
+use crate::trace::{Trace, digest};
+use crate::{Config, Counters, Kind, Moment, OpenError, Order, Rng, What, streams};
+
+/// Every owner's window.
+pub(crate) type Windows = Arc<[Box<[AtomicU64]>]>;
+
+/// A step of one operation: an effect, or a READ taking words. Each operation has at most one in
+/// the heap, so the heap never grows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Event {
+    at_ns: u64,
+    tie: u64,
+    sequence: u64,
+    record: u32,
+}
+
+/// An operation in flight, in the order in which its engine reports it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    /// When it is done, or a random number where completions are shuffled.
+    key: u64,
+    sequence: u64,
+    record: u32,
+}
+
+/// One owner's engine, as the fabric sees it.
+struct Member {
+    now_ns: u64,
+    taken: bool,
+    fault: Option<Fault>,
+    /// Killed, or its engine dropped.
+    gone: bool,
+    posted: u64,
+    in_flight: BinaryHeap<Reverse<Due>>,
+    free: Vec<u32>,
+    /// Operations that are to be reported before their effect, or were.
+    late: u32,
+}
+
+pub(crate) struct Fabric {
+    windows: Windows,
+    members: Box<[Member]>,
+    records: Box<[Record]>,
+    events: BinaryHeap<Reverse<Event>>,
+    network: Network,
+    dice: Dice,
+    chance: Rng,
+    order: Order,
+    scatter_reads: bool,
+    depth: u32,
+    sequence: u64,
+    /// The first owner lost, and when.
+    lost: Option<(Owner, u64)>,
+    pub(crate) now_ns: u64,
+    pub(crate) counters: Counters,
+    pub(crate) trace: Trace,
+}
+
+impl Fabric {
+    pub(crate) fn new(config: &Config, windows: Windows) -> Self {
+        let each = config.records();
+        let all = each * config.owners;
+        let rng = |stream| Rng::new(config.seed, stream);
+        let member = |owner: u32| Member {
+            now_ns: 0,
+            taken: false,
+            fault: None,
+            gone: false,
+            posted: 0,
+            in_flight: BinaryHeap::with_capacity(config.depth as usize),
+            free: (owner * each..(owner + 1) * each).rev().collect(),
+            late: 0,
+        };
+        Self {
+            windows,
+            members: (0..config.owners).map(member).collect(),
+            records: (0..all).map(|_| Record::new(config)).collect(),
+            events: BinaryHeap::with_capacity(all as usize),
+            network: Network::new(config.model, config.owners, rng(streams::NETWORK)),
+            dice: Dice::new(config.faults, config.tears(), rng(streams::FAULTS)),
+            chance: rng(streams::ORDER),
+            order: config.order,
+            scatter_reads: config.scatter_reads,
+            depth: config.depth,
+            sequence: 0,
+            lost: None,
+            now_ns: 0,
+            counters: Counters::default(),
+            trace: Trace::new(config.trace_events),
+        }
+    }
+
+    pub(crate) fn take(&mut self, owner: Owner) -> Result<(), OpenError> {
+        let Some(member) = self.members.get_mut(owner.0 as usize) else {
+            return Err(OpenError::UnknownOwner(owner));
+        };
+        if core::mem::replace(&mut member.taken, true) {
+            return Err(OpenError::Taken(owner));
+        }
+        Ok(())
+    }
+
+    fn member(&mut self, owner: Owner) -> &mut Member {
+        &mut self.members[owner.0 as usize]
+    }
+
+    pub(crate) fn clock_ns(&self, owner: Owner) -> u64 {
+        self.members[owner.0 as usize].now_ns
+    }
+
+    pub(crate) fn spend(&mut self, owner: Owner, ns: u64) {
+        let member = self.member(owner);
+        member.now_ns = member.now_ns.saturating_add(ns);
+    }
+
+    pub(crate) fn meet(&mut self, at_ns: u64) {
+        self.run_until(at_ns);
+        for member in &mut self.members {
+            member.now_ns = member.now_ns.max(at_ns);
+        }
+    }
+
+    /// Whether no more posts are accepted.
+    pub(crate) fn is_closed(&self, me: Owner) -> bool {
+        self.lost.is_some() || self.members[me.0 as usize].fault.is_some()
+    }
+
+    /// Takes a post that was checked; `payload` is what a WRITE writes.
+    pub(crate) fn accept(
+        &mut self,
+        me: Owner,
+        post: Post,
+        payload: &[u64],
+    ) -> Result<(), PostError> {
+        let kind = post.action.kind();
+        let member = &mut self.members[me.0 as usize];
+        // There is one: depth is in flight at most, and depth late at most.
+        let Some(index) = member.free.pop() else { return Err(PostError::Full) };
+        member.posted += 1;
+        member.now_ns = member.now_ns.saturating_add(self.network.model().post_ns);
+        let now_ns = member.now_ns;
+        self.note(now_ns, me, What::Posted(kind), post.remote.start, post.token.0);
+
+        let fate = self.throw(me, kind);
+        let times = self.network.schedule(
+            kind,
+            post.remote.words,
+            me,
+            post.remote.start,
+            now_ns,
+            fate.factor,
+        );
+        let mut done_ns = times.done_ns;
+        if fate.repeated {
+            done_ns = done_ns.saturating_add(self.dice.repeated_after_ns(done_ns - now_ns));
+        }
+        self.records[index as usize].start(me, post, done_ns, payload);
+        self.plan(index, fate, now_ns, times.effect_ns);
+        self.queue(me, index, done_ns);
+        self.die_if_due(me);
+        Ok(())
+    }
+
+    /// Throws the dice and counts what they say.
+    fn throw(&mut self, me: Owner, kind: Kind) -> Fate {
+        let mut fate = self.dice.throw(kind);
+        let member = &mut self.members[me.0 as usize];
+        if fate.end == End::ErrorLate {
+            if member.late == self.depth {
+                fate.end = End::ErrorUndone;
+            } else {
+                member.late += 1;
+            }
+        }
+        let counters = &mut self.counters;
+        counters.posted += 1;
+        counters.slow += u64::from(fate.factor > 1);
+        counters.repeated_reads += u64::from(fate.repeated);
+        match fate.end {
+            End::Fine => {}
+            End::ErrorDone => counters.errors_done += 1,
+            End::ErrorUndone => counters.errors_undone += 1,
+            End::ErrorLate => counters.errors_late += 1,
+        }
+        fate
+    }
+
+    /// Schedules the first event of a record, if it has any.
+    fn plan(&mut self, index: u32, fate: Fate, now_ns: u64, effect_ns: u64) {
+        let record = &mut self.records[index as usize];
+        let read = record.post.action.kind() == Kind::Read;
+        record.late = fate.end == End::ErrorLate;
+        if fate.end != End::Fine {
+            record.error = Some(OpError::RetryExceeded);
+        }
+        let at_ns = match fate.end {
+            End::Fine if read => {
+                record.plan_samples(fate.repeated, fate.torn);
+                if self.scatter_reads {
+                    record.next_sample_ns(now_ns, &mut self.chance)
+                } else {
+                    effect_ns
+                }
+            }
+            End::Fine => effect_ns,
+            End::ErrorDone if !read => effect_ns,
+            End::ErrorDone | End::ErrorUndone => return,
+            End::ErrorLate => record.done_ns.saturating_add(self.dice.late_by_ns()),
+        };
+        record.scheduled = true;
+        self.push(at_ns, index);
+    }
+
+    fn push(&mut self, at_ns: u64, record: u32) {
+        let (tie, sequence) = (self.tie(), self.next_sequence());
+        self.events.push(Reverse(Event { at_ns, tie, sequence, record }));
+    }
+
+    fn queue(&mut self, me: Owner, record: u32, done_ns: u64) {
+        let key = match self.order {
+            Order::ByTime => done_ns,
+            Order::Shuffled => self.chance.bits(),
+        };
+        let sequence = self.next_sequence();
+        self.member(me).in_flight.push(Reverse(Due { key, sequence, record }));
+    }
+
+    fn tie(&mut self) -> u64 {
+        match self.order {
+            Order::ByTime => 0,
+            Order::Shuffled => self.chance.bits(),
+        }
+    }
+
+    fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    /// The time a poll advances its engine to: now, or when the completion it waits for is due.
+    pub(crate) fn poll_until_ns(&self, me: Owner) -> u64 {
+        let member = &self.members[me.0 as usize];
+        match member.in_flight.peek() {
+            Some(Reverse(due)) => member.now_ns.max(self.records[due.record as usize].done_ns),
+            None => member.now_ns.saturating_add(self.network.model().idle_poll_ns.max(1)),
+        }
+    }
+
+    /// The engine that is to report something first, and when.
+    pub(crate) fn next_delivery(&self) -> Option<(Owner, u64)> {
+        let owners = (0..).map(Owner).zip(&self.members);
+        owners
+            .filter(|(_, member)| !member.in_flight.is_empty())
+            .map(|(owner, _)| (owner, self.poll_until_ns(owner)))
+            .min_by_key(|&(owner, at_ns)| (at_ns, owner))
+    }
+
+    /// Lets everything happen that happens by `until_ns`, in the order of time.
+    pub(crate) fn run_until(&mut self, until_ns: u64) {
+        while let Some(&Reverse(event)) = self.events.peek()
+            && event.at_ns <= until_ns
+        {
+            self.events.pop();
+            self.happen(event);
+        }
+        self.now_ns = self.now_ns.max(until_ns);
+    }
+
+    /// Lets everything happen that was started.
+    pub(crate) fn settle(&mut self) {
+        while let Some(Reverse(event)) = self.events.pop() {
+            self.now_ns = self.now_ns.max(event.at_ns);
+            self.happen(event);
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        let record = &mut self.records[event.record as usize];
+        let owner = record.owner;
+        if !record.cancelled {
+            let word = record.post.remote.start;
+            let window = &self.windows[word.owner.0 as usize];
+            if let Action::Read = record.post.action {
+                let (word, value) = record.sample(window, &mut self.chance);
+                let next_ns = record.next_sample_ns(event.at_ns, &mut self.chance);
+                let more = record.samples_left > 0;
+                self.note(event.at_ns, owner, What::Sampled, word, value);
+                if more {
+                    self.push(next_ns, event.record);
+                    return;
+                }
+            } else {
+                let kind = record.post.action.kind();
+                let old = record.apply(window);
+                self.counters.late_effects += u64::from(!record.unreported);
+                self.note(event.at_ns, owner, What::Applied(kind), word, old);
+            }
+        }
+        let record = &mut self.records[event.record as usize];
+        record.scheduled = false;
+        self.members[owner.0 as usize].late -= u32::from(record.late);
+        self.free_if_over(event.record);
+    }
+
+    fn free_if_over(&mut self, index: u32) {
+        let record = &self.records[index as usize];
+        if record.unreported || record.scheduled {
+            return;
+        }
+        let member = &mut self.members[record.owner.0 as usize];
+        member.free.push(index);
+    }
+
+    /// Reports to `me`, whose clock is advanced to `at_ns`, what is done by then.
+    pub(crate) fn deliver(
+        &mut self,
+        me: Owner,
+        at_ns: u64,
+        slots: &mut Slots,
+        out: &mut [Completion],
+    ) -> usize {
+        self.member(me).now_ns = at_ns;
+        let mut polled = 0;
+        for into in out {
+            let Some(&Reverse(due)) = self.member(me).in_flight.peek() else { break };
+            if self.records[due.record as usize].done_ns > at_ns {
+                break;
+            }
+            self.member(me).in_flight.pop();
+            *into = self.report(due.record, at_ns, slots);
+            polled += 1;
+        }
+        self.counters.completed += polled as u64;
+        let cpu_ns = self.network.model().completion_ns.saturating_mul(polled as u64);
+        self.spend(me, cpu_ns);
+        polled
+    }
+
+    /// Ends one operation for its caller, and lands what a READ has brought.
+    fn report(&mut self, index: u32, at_ns: u64, slots: &mut Slots) -> Completion {
+        let record = &mut self.records[index as usize];
+        let Post { token, action, remote, local } = record.post;
+        let kind = action.kind();
+        let result = record.result();
+        let mut value = result.unwrap_or(0);
+        if result.is_ok() && kind == Kind::Read {
+            self.counters.torn_words += record.tear(&mut self.dice);
+            slots.words_mut(local).copy_from_slice(record.words());
+            value = digest(record.words());
+        }
+        if local.words > 0 {
+            slots.release(local);
+        }
+        record.unreported = false;
+        let owner = record.owner;
+        let what = if result.is_ok() { What::Completed(kind) } else { What::Failed(kind) };
+        self.note(at_ns, owner, what, remote.start, value);
+        self.free_if_over(index);
+        Completion { token, result }
+    }
+
+    /// Why `me` is dead, once everything it had accepted was reported.
+    pub(crate) fn fault(&mut self, me: Owner) -> Option<Fault> {
+        let lost = self.lost;
+        let member = self.member(me);
+        if !member.in_flight.is_empty() {
+            return None;
+        }
+        if let (None, Some((owner, at_ns))) = (member.fault, lost) {
+            member.fault = Some(Fault::OwnerLost(owner));
+            member.now_ns = member.now_ns.max(at_ns);
+        }
+        member.fault
+    }
+
+    fn die_if_due(&mut self, me: Owner) {
+        let Some(death) = self.dice.faults().death else { return };
+        let owners = u64::try_from(self.members.len()).unwrap_or(u64::MAX);
+        let dying = u64::from(death.owner.0) % owners == u64::from(me.0);
+        if dying && self.member(me).posted == death.after_ops {
+            self.counters.deaths += 1;
+            self.end(me, Fault::Device { code: DEATH_STATUS });
+        }
+    }
+
+    /// Ends the engine of `me`: what is not done by now is flushed.
+    fn end(&mut self, me: Owner, fault: Fault) {
+        let member = &mut self.members[me.0 as usize];
+        member.fault.get_or_insert(fault);
+        let now_ns = member.now_ns;
+        for Reverse(due) in &member.in_flight {
+            let record = &mut self.records[due.record as usize];
+            if record.done_ns <= now_ns {
+                continue;
+            }
+            record.error = Some(OpError::Flushed);
+            record.done_ns = now_ns;
+            record.cancelled =
+                record.post.action.kind() == Kind::Read || self.dice.flushed_undone();
+            self.counters.flushed += 1;
+        }
+        self.note(now_ns, me, What::Ended, RemoteWord { owner: me, index: 0 }, 0);
+    }
+
+    /// The owner dies: its engine, if it still has one, and every other learn of it.
+    pub(crate) fn lose(&mut self, owner: Owner) {
+        let Some(member) = self.members.get_mut(owner.0 as usize) else { return };
+        if core::mem::replace(&mut member.gone, true) {
+            return;
+        }
+        let at_ns = member.now_ns;
+        self.end(owner, Fault::OwnerLost(owner));
+        self.lost.get_or_insert((owner, at_ns));
+        self.counters.lost_owners += 1;
+    }
+
+    /// The owner's engine is dropped: nobody is there to report to any more.
+    pub(crate) fn close(&mut self, owner: Owner) {
+        self.lose(owner);
+        while let Some(Reverse(due)) = self.member(owner).in_flight.pop() {
+            self.records[due.record as usize].unreported = false;
+            self.free_if_over(due.record);
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, at_ns: u64, owner: Owner, what: What, word: RemoteWord, value: u64) {
+        self.trace.add(Moment { at_ns, owner, what, word, value });
+    }
+}

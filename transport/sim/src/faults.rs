@@ -1,0 +1,244 @@
+//! What may go wrong, how often, and the dice that decide it for each operation.
+
+use transport::Owner;
+
+use crate::{Kind, Rng};
+
+/// What goes wrong by chance. Every `_ppm` is a probability for each operation, in parts per
+/// million; each fault that happens is counted in [`Counters`](crate::Counters).
+///
+/// All three errors carry the same status, so that a caller cannot tell them apart. A READ that
+/// fails leaves its landing range poisoned. Owners are lost not by chance but when an engine is
+/// dropped, or by [`Cluster::kill`](crate::Cluster::kill).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Faults {
+    /// The operation takes effect and completes in error.
+    pub error_done_ppm: u32,
+    /// The operation completes in error and never takes effect.
+    pub error_undone_ppm: u32,
+    /// The operation completes in error and takes effect later. Where `depth` effects of one
+    /// engine are late already, and for a READ, it is an error without effect.
+    pub error_late_ppm: u32,
+    /// The longest time between such a completion and its effect, in nanoseconds.
+    pub late_ns: u64,
+    /// A READ is executed again, up to a roundtrip later, and the later words land.
+    pub repeated_read_ppm: u32,
+    /// A READ's words may be torn: each is sampled twice, and where it changed in between, some
+    /// bytes of either sample land. Only where
+    /// [`Config::word_reads_whole`](crate::Config::word_reads_whole) is false.
+    pub torn_read_ppm: u32,
+    /// The roundtrip takes `slow_factor` times as long.
+    pub slow_ppm: u32,
+    /// How many times as long, at least 1.
+    pub slow_factor: u32,
+    /// An engine that dies.
+    pub death: Option<Death>,
+}
+
+/// The end of one engine: what is in flight is flushed, half of it without effect, and then the
+/// engine reports [`DEATH_STATUS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Death {
+    /// Whose engine, modulo the number of owners.
+    pub owner: Owner,
+    /// The operation that is the last one to be accepted, counted from 1.
+    pub after_ops: u64,
+}
+
+/// The status in the [`Fault::Device`](transport::Fault::Device) of an engine that died.
+pub const DEATH_STATUS: u32 = 0xdead;
+
+/// One million parts are all operations.
+pub(crate) const ALL_PPM: u32 = 1_000_000;
+
+impl Faults {
+    /// Nothing goes wrong.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self {
+            error_done_ppm: 0,
+            error_undone_ppm: 0,
+            error_late_ppm: 0,
+            late_ns: 0,
+            repeated_read_ppm: 0,
+            torn_read_ppm: 0,
+            slow_ppm: 0,
+            slow_factor: 1,
+            death: None,
+        }
+    }
+
+    /// A random choice of faults with random weights, the same for the same seed: leaving some
+    /// out altogether lets the others be met in states that they would hide (Groce et al.,
+    /// "Swarm testing", ISSTA 2012).
+    #[must_use]
+    pub fn swarm(seed: u64) -> Self {
+        let mut rng = Rng::new(seed, crate::streams::SWARM);
+        Self {
+            error_done_ppm: weight(&mut rng),
+            error_undone_ppm: weight(&mut rng),
+            error_late_ppm: weight(&mut rng),
+            late_ns: 1 << rng.below(20),
+            repeated_read_ppm: weight(&mut rng),
+            torn_read_ppm: weight(&mut rng).saturating_mul(4),
+            slow_ppm: weight(&mut rng),
+            slow_factor: 1 << rng.below(8),
+            death: (rng.below(4) == 0).then(|| Death {
+                owner: Owner(u32::from(rng.bits().to_le_bytes()[0])),
+                after_ops: 1 << rng.below(14),
+            }),
+        }
+    }
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self::none()
+    }
+}
+
+/// Zero every other time, else from 0.02 to 16 in a hundred, small ones as likely as large ones.
+fn weight(rng: &mut Rng) -> u32 {
+    let exponent = rng.below(20);
+    if exponent >= 10 { 0 } else { 160_000 >> exponent }
+}
+
+/// How one operation will end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Fine,
+    ErrorDone,
+    ErrorUndone,
+    ErrorLate,
+}
+
+/// What the dice say about one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fate {
+    pub(crate) end: End,
+    /// How many times the roundtrip takes as long.
+    pub(crate) factor: u32,
+    pub(crate) repeated: bool,
+    pub(crate) torn: bool,
+}
+
+/// The dice.
+pub(crate) struct Dice {
+    faults: Faults,
+    rng: Rng,
+    tears: bool,
+}
+
+impl Dice {
+    pub(crate) fn new(faults: Faults, tears: bool, rng: Rng) -> Self {
+        Self { faults, rng, tears }
+    }
+
+    pub(crate) fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    pub(crate) fn throw(&mut self, kind: Kind) -> Fate {
+        let read = kind == Kind::Read;
+        let end = self.end(read);
+        Fate {
+            end,
+            factor: if self.rng.chance(self.faults.slow_ppm) { self.faults.slow_factor } else { 1 },
+            repeated: read && end == End::Fine && self.rng.chance(self.faults.repeated_read_ppm),
+            torn: read
+                && end == End::Fine
+                && self.tears
+                && self.rng.chance(self.faults.torn_read_ppm),
+        }
+    }
+
+    fn end(&mut self, read: bool) -> End {
+        let Faults { error_done_ppm, error_undone_ppm, error_late_ppm, .. } = self.faults;
+        let errors_ppm = error_done_ppm + error_undone_ppm + error_late_ppm;
+        if !self.rng.chance(errors_ppm) {
+            return End::Fine;
+        }
+        let which = self.rng.below(errors_ppm.into());
+        if which < u64::from(error_done_ppm) {
+            End::ErrorDone
+        } else if which < u64::from(error_done_ppm) + u64::from(error_undone_ppm) || read {
+            End::ErrorUndone
+        } else {
+            End::ErrorLate
+        }
+    }
+
+    /// How long after its completion a late effect comes, in nanoseconds, at least 1.
+    pub(crate) fn late_by_ns(&mut self) -> u64 {
+        1 + self.rng.below(self.faults.late_ns)
+    }
+
+    /// Up to a roundtrip more, for the second execution of a READ.
+    pub(crate) fn repeated_after_ns(&mut self, roundtrip_ns: u64) -> u64 {
+        self.rng.up_to(roundtrip_ns)
+    }
+
+    /// Whether a flushed operation loses its effect.
+    pub(crate) fn flushed_undone(&mut self) -> bool {
+        self.rng.chance(ALL_PPM / 2)
+    }
+
+    /// `old` with some of its bytes, never all and never none, replaced by those of `new`.
+    pub(crate) fn tear(&mut self, old: u64, new: u64) -> u64 {
+        let which = 1 + self.rng.below(254);
+        let mask = (0..8).filter(|byte| which >> byte & 1 == 1).fold(0, |m, b| m | 0xff << (8 * b));
+        old & !mask | new & mask
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tear_takes_whole_bytes_of_both() {
+        let mut dice = Dice::new(Faults::none(), true, Rng::new(1, 1));
+        for _ in 0..1_000 {
+            let torn = dice.tear(0, u64::MAX).to_le_bytes();
+            assert!(torn.iter().all(|&byte| byte == 0 || byte == 0xff));
+            assert!(torn.contains(&0) && torn.contains(&0xff));
+        }
+    }
+
+    #[test]
+    fn errors_come_in_their_shares() {
+        let faults = Faults {
+            error_done_ppm: 100_000,
+            error_undone_ppm: 200_000,
+            error_late_ppm: 300_000,
+            ..Faults::none()
+        };
+        let mut dice = Dice::new(faults, false, Rng::new(1, 1));
+        let ends: alloc::vec::Vec<End> =
+            (0..100_000).map(|_| dice.throw(Kind::Write).end).collect();
+        for (end, share) in
+            [(End::ErrorDone, 10_000), (End::ErrorUndone, 20_000), (End::ErrorLate, 30_000)]
+        {
+            let found = ends.iter().filter(|&&e| e == end).count();
+            assert!(found.abs_diff(share) < share / 20, "{end:?}: {found}");
+        }
+        assert!((0..1_000).all(|_| dice.throw(Kind::Read).end != End::ErrorLate));
+    }
+
+    #[test]
+    fn swarms_differ_repeat_and_leave_faults_out() {
+        let swarms: alloc::vec::Vec<Faults> = (0..200).map(Faults::swarm).collect();
+        assert_eq!(swarms[7], Faults::swarm(7));
+        for feature in [
+            |f: &Faults| f.error_done_ppm > 0,
+            |f: &Faults| f.error_late_ppm > 0,
+            |f: &Faults| f.repeated_read_ppm > 0,
+            |f: &Faults| f.torn_read_ppm > 0,
+            |f: &Faults| f.slow_ppm > 0,
+            |f: &Faults| f.death.is_some(),
+        ] {
+            let with = swarms.iter().filter(|f| feature(f)).count();
+            assert!((20..180).contains(&with), "{with} of 200");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! An accepted operation, kept until it was reported and its effect is over.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+
+use transport::{Local, OpError, Owner, RemoteWord, Segment, Token};
+
+use crate::faults::Dice;
+use crate::trace::digest;
+use crate::{Config, Kind, Rng};
+
+/// What an operation does when its time comes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    Read,
+    Write,
+    CompareAndSwap { expected: u64, desired: u64 },
+    FetchAdd { addend: u64 },
+}
+
+impl Action {
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Self::Read => Kind::Read,
+            Self::Write => Kind::Write,
+            Self::CompareAndSwap { .. } => Kind::CompareAndSwap,
+            Self::FetchAdd { .. } => Kind::FetchAdd,
+        }
+    }
+}
+
+/// An operation as it is posted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Post {
+    pub(crate) token: Token,
+    pub(crate) action: Action,
+    pub(crate) remote: Segment,
+    /// Nothing, for an atomic.
+    pub(crate) local: Local,
+}
+
+pub(crate) struct Record {
+    pub(crate) owner: Owner,
+    pub(crate) post: Post,
+    pub(crate) done_ns: u64,
+    /// Where it completes in error.
+    pub(crate) error: Option<OpError>,
+    /// An atomic's old value.
+    pub(crate) value: u64,
+    /// Not polled yet.
+    pub(crate) unreported: bool,
+    /// Its next event is in the heap.
+    pub(crate) scheduled: bool,
+    /// That event is to do nothing.
+    pub(crate) cancelled: bool,
+    /// That event comes after the completion, on purpose.
+    pub(crate) late: bool,
+    /// Events to come in which a READ takes words.
+    pub(crate) samples_left: u32,
+    torn: bool,
+    /// Words to write, or words read so far.
+    words: Box<[u64]>,
+    /// The later sample of each word, where words may be torn.
+    later: Box<[u64]>,
+    /// The words of a scattered READ, in the order in which they are sampled, last first.
+    order: Box<[u32]>,
+}
+
+impl Record {
+    pub(crate) fn new(config: &Config) -> Self {
+        let words = config.slot_words as usize;
+        let buffer = |wanted: bool| vec![0; if wanted { words } else { 0 }].into_boxed_slice();
+        let in_order = if config.scatter_reads { config.slot_words } else { 0 };
+        Self {
+            owner: Owner(0),
+            post: Post {
+                token: Token(0),
+                action: Action::Read,
+                remote: Segment::default(),
+                local: Local::default(),
+            },
+            done_ns: 0,
+            error: None,
+            value: 0,
+            unreported: false,
+            scheduled: false,
+            cancelled: false,
+            late: false,
+            samples_left: 0,
+            torn: false,
+            words: buffer(true),
+            later: buffer(config.tears()),
+            order: (0..in_order).collect(),
+        }
+    }
+
+    pub(crate) fn start(&mut self, owner: Owner, post: Post, done_ns: u64, payload: &[u64]) {
+        self.owner = owner;
+        self.post = post;
+        self.done_ns = done_ns;
+        self.error = None;
+        self.value = 0;
+        self.unreported = true;
+        self.scheduled = false;
+        self.cancelled = false;
+        self.late = false;
+        self.samples_left = 0;
+        self.torn = false;
+        self.words[..payload.len()].copy_from_slice(payload);
+    }
+
+    /// How many events take the words: one for each word and sweep where READs are scattered.
+    pub(crate) fn plan_samples(&mut self, repeated: bool, torn: bool) {
+        let sweeps = 1 + u32::from(repeated) + u32::from(torn);
+        self.torn = torn;
+        self.samples_left = if self.order.is_empty() { sweeps } else { sweeps * self.len() };
+        // Indices of this READ's words alone; what the last READ left is of another length.
+        for (place, index) in (0..self.len()).zip(self.order.iter_mut()) {
+            *index = place;
+        }
+    }
+
+    fn len(&self) -> u32 {
+        self.post.remote.words
+    }
+
+    /// When the next sample is taken, `from_ns` at the earliest: the samples left share what is
+    /// left of the time at random.
+    pub(crate) fn next_sample_ns(&self, from_ns: u64, rng: &mut Rng) -> u64 {
+        let left_ns = self.done_ns.saturating_sub(from_ns);
+        let share_ns = left_ns.saturating_mul(2) / (u64::from(self.samples_left) + 1);
+        from_ns + rng.up_to(share_ns).min(left_ns)
+    }
+
+    /// Takes one word, or all, from `window`; says the first one taken and their digest.
+    pub(crate) fn sample(&mut self, window: &[AtomicU64], rng: &mut Rng) -> (RemoteWord, u64) {
+        self.samples_left -= 1;
+        let start = self.post.remote.start;
+        let source = run(window, self.post.remote);
+        if self.order.is_empty() {
+            let into =
+                if self.torn && self.samples_left == 0 { &mut self.later } else { &mut self.words };
+            for (into, from) in into.iter_mut().zip(source) {
+                *into = from.load(Acquire);
+            }
+            return (start, digest(&into[..source.len()]));
+        }
+        let last_sweep = self.samples_left < self.len();
+        let index = self.draw_word(rng);
+        let word = source[index as usize].load(Acquire);
+        let into = if self.torn && last_sweep { &mut self.later } else { &mut self.words };
+        into[index as usize] = word;
+        (RemoteWord { index: start.index + u64::from(index), ..start }, word)
+    }
+
+    /// A word not yet sampled in this sweep: one step of a Fisher-Yates shuffle.
+    fn draw_word(&mut self, rng: &mut Rng) -> u32 {
+        let unsampled = self.samples_left % self.len();
+        let drawn = u32::try_from(rng.up_to(unsampled.into())).unwrap_or(0);
+        self.order.swap(drawn as usize, unsampled as usize);
+        self.order[unsampled as usize]
+    }
+
+    /// Has its effect on `window`, which is not a READ's, and says the first word's old value.
+    pub(crate) fn apply(&mut self, window: &[AtomicU64]) -> u64 {
+        let target = run(window, self.post.remote);
+        let Some(first) = target.first() else { return 0 };
+        let old = match self.post.action {
+            Action::Read => first.load(Acquire),
+            Action::Write => {
+                let old = first.load(Acquire);
+                for (to, &word) in target.iter().zip(&self.words) {
+                    to.store(word, Release);
+                }
+                old
+            }
+            Action::CompareAndSwap { expected, desired } => {
+                match first.compare_exchange(expected, desired, AcqRel, Acquire) {
+                    Ok(old) | Err(old) => old,
+                }
+            }
+            Action::FetchAdd { addend } => first.fetch_add(addend, AcqRel),
+        };
+        self.value = old;
+        old
+    }
+
+    /// Tears the words that changed between their two samples; says how many did.
+    pub(crate) fn tear(&mut self, dice: &mut Dice) -> u64 {
+        if !self.torn {
+            return 0;
+        }
+        let len = self.len() as usize;
+        let mut torn = 0;
+        for (word, &later) in self.words[..len].iter_mut().zip(&self.later) {
+            if *word != later {
+                *word = dice.tear(*word, later);
+                torn += 1;
+            }
+        }
+        torn
+    }
+
+    /// The words a READ has brought.
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words[..self.len() as usize]
+    }
+
+    /// What its completion carries.
+    pub(crate) fn result(&self) -> Result<u64, OpError> {
+        match (self.error, self.post.action.kind()) {
+            (Some(error), _) => Err(error),
+            (None, Kind::Read | Kind::Write) => Ok(0),
+            (None, Kind::CompareAndSwap | Kind::FetchAdd) => Ok(self.value),
+        }
+    }
+}
+
+/// The words of `at` in its owner's window; empty where they leave it.
+pub(crate) fn run(window: &[AtomicU64], at: Segment) -> &[AtomicU64] {
+    let start = usize::try_from(at.start.index).unwrap_or(usize::MAX);
+    window.get(start..start.saturating_add(at.words as usize)).unwrap_or(&[])
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use transport::Slot;
+
+    use super::*;
+
+    fn read_of(words: u32, repeated: bool, config: &Config) -> Record {
+        let mut record = Record::new(config);
+        let remote = Segment { start: RemoteWord { owner: Owner(0), index: 4 }, words };
+        let local = Local { slot: Slot(0), start: 0, words };
+        let post = Post { token: Token(1), action: Action::Read, remote, local };
+        record.start(Owner(0), post, 1_000, &[]);
+        record.plan_samples(repeated, config.tears());
+        record
+    }
+
+    /// Every sweep of a scattered READ takes each word once, between post and completion.
+    #[test]
+    fn a_sweep_takes_every_word_once() {
+        let config = Config { scatter_reads: true, slot_words: 16, ..Config::default() };
+        let window: Vec<AtomicU64> = (0..32).map(AtomicU64::new).collect();
+        let mut rng = Rng::new(1, 1);
+        let mut orders = Vec::new();
+        for _ in 0..50 {
+            let mut record = read_of(13, true, &config);
+            let mut now_ns = 0;
+            for sweep in 0..2 {
+                let mut seen = Vec::new();
+                for _ in 0..13 {
+                    now_ns = record.next_sample_ns(now_ns, &mut rng);
+                    seen.push(record.sample(&window, &mut rng).0.index);
+                }
+                if sweep == 0 {
+                    orders.push(seen.clone());
+                }
+                seen.sort_unstable();
+                assert_eq!(seen, (4..17).collect::<Vec<u64>>());
+            }
+            assert!(now_ns <= 1_000);
+            assert_eq!(record.samples_left, 0);
+            assert_eq!(record.words(), (4..17).collect::<Vec<u64>>());
+        }
+        orders.sort_unstable();
+        orders.dedup();
+        assert_eq!(orders.len(), 50, "the order is drawn anew");
+    }
+
+    #[test]
+    fn a_range_beyond_the_window_is_empty() {
+        let window = [const { AtomicU64::new(0) }; 4];
+        let at = |index| Segment { start: RemoteWord { owner: Owner(0), index }, words: 2 };
+        assert_eq!([2, 3, u64::MAX].map(|index| run(&window, at(index)).len()), [2, 0, 0]);
+    }
+}

@@ -1,0 +1,87 @@
+//! The collective calls of bodies on a stage.
+
+use std::sync::Arc;
+use std::vec::Vec;
+
+use transport::{Exchange, ExchangeError, Owner};
+
+use super::call::{Call, gather};
+use super::{Cast, Place, Stage};
+
+/// One owner's exchange on a stage.
+///
+/// Everybody leaves a call at the latest one's time plus the model's `barrier_ns`. A call ends
+/// with [`ExchangeError::OwnerLost`] once a body has ended, and with
+/// [`ExchangeError::TimedOut`] where some have called a barrier and others an all-gather. Each
+/// error is for everybody and ends all later calls too.
+pub struct StageExchange {
+    stage: Arc<Stage>,
+    me: Owner,
+}
+
+impl StageExchange {
+    pub(super) fn new(stage: Arc<Stage>, me: Owner) -> Self {
+        Self { stage, me }
+    }
+
+    /// Calls, waits for the others, and lets `take` have what was gathered.
+    fn call(&self, call: Call, take: impl FnOnce(&[u8])) -> Result<(), ExchangeError> {
+        let stage = &self.stage;
+        let me = self.me.0 as usize;
+        let mut cast = stage.cast();
+        if let Some(error) = cast.broken {
+            return Err(error);
+        }
+        cast.actors[me].at_ns = stage.cluster.clock_ns(self.me);
+        cast.actors[me].place = Place::Called(call);
+        stage.meet_if_all_called(&mut cast);
+        stage.hand_over(&mut cast);
+        let cast = stage.wait(cast, self.me);
+        cast.actors[me].outcome?;
+        take(&cast.gathered);
+        Ok(())
+    }
+}
+
+impl Exchange for StageExchange {
+    fn me(&self) -> Owner {
+        self.me
+    }
+
+    fn owners(&self) -> u32 {
+        self.stage.cluster.config().owners
+    }
+
+    fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
+        let call = Call { mine: Some(mine.to_vec()), room: all.len() };
+        self.call(call, |gathered| all.copy_from_slice(gathered))
+    }
+
+    fn barrier(&mut self) -> Result<(), ExchangeError> {
+        self.call(Call { mine: None, room: 0 }, |_| {})
+    }
+}
+
+impl Stage {
+    /// Lets everybody go on together, once the last one has called.
+    fn meet_if_all_called(&self, cast: &mut Cast) {
+        let latest_ns = cast.actors.iter().map(|actor| actor.at_ns).max().unwrap_or(0);
+        let calls: Vec<&Call> = cast.actors.iter().filter_map(|actor| actor.place.call()).collect();
+        if calls.len() < cast.actors.len() {
+            return;
+        }
+        let leave_ns = latest_ns.saturating_add(self.cluster.config().model.barrier_ns);
+        self.cluster.meet(leave_ns);
+        let outcome = gather(&calls).map(|gathered| cast.gathered = gathered);
+        cast.end_calls(outcome, leave_ns);
+    }
+}
+
+impl Place {
+    fn call(&self) -> Option<&Call> {
+        match self {
+            Self::Called(call) => Some(call),
+            Self::Ready | Self::Ended => None,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What the tests share: seeds that can be replayed, addresses, and blocking calls.
+// Each test binary uses a part of it.
+#![allow(dead_code)]
+
+use sim::{Cluster, Config, Engine, Rng};
+use transport::{
+    Completion, Fault, Local, OpError, Owner, RemoteWord, Segment, Slot, Token, Transport,
+};
+
+/// The seeds to try: 0 to `count`, or the one in `PROBELINE_SEED`.
+pub(crate) fn seeds(count: u64) -> Vec<u64> {
+    match std::env::var("PROBELINE_SEED") {
+        Ok(seed) => vec![seed.parse().expect("PROBELINE_SEED is a number")],
+        Err(_) => (0..count).collect(),
+    }
+}
+
+/// Says, when its test fails, which seed it was and how to see it again.
+pub(crate) struct Replay(pub(crate) u64);
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let test = std::thread::current().name().unwrap_or("").to_owned();
+            eprintln!("replay: PROBELINE_SEED={} cargo test -p probeline-sim {test}", self.0);
+        }
+    }
+}
+
+pub(crate) fn cluster(config: Config) -> Cluster {
+    Cluster::new(config).unwrap()
+}
+
+pub(crate) fn engines(cluster: &Cluster) -> Vec<Engine> {
+    (0..cluster.config().owners).map(|owner| cluster.engine(Owner(owner)).unwrap()).collect()
+}
+
+/// A random number below `bound`.
+pub(crate) fn pick(rng: &mut Rng, bound: u32) -> u32 {
+    u32::try_from(rng.below(bound.into())).unwrap()
+}
+
+pub(crate) fn word(owner: u32, index: u64) -> RemoteWord {
+    RemoteWord { owner: Owner(owner), index }
+}
+
+pub(crate) fn segment(owner: u32, index: u64, words: u32) -> Segment {
+    Segment { start: word(owner, index), words }
+}
+
+pub(crate) fn local(slot: u32, start: u32, words: u32) -> Local {
+    Local { slot: Slot(slot), start, words }
+}
+
+/// Polls one completion; none within a million polls fails.
+pub(crate) fn next(engine: &mut Engine) -> Result<Completion, Fault> {
+    let mut one = [Completion::default()];
+    for _ in 0..1_000_000 {
+        if engine.poll(&mut one)? == 1 {
+            return Ok(one[0]);
+        }
+    }
+    panic!("no completion, {} in flight", engine.in_flight());
+}
+
+/// Polls the one operation in flight.
+pub(crate) fn finish(engine: &mut Engine) -> Result<u64, OpError> {
+    assert_eq!(engine.in_flight(), 1);
+    next(engine).unwrap().result
+}
+
+pub(crate) fn read(engine: &mut Engine, from: Segment) -> Result<Vec<u64>, OpError> {
+    let into = local(0, 0, from.words);
+    engine.read(Token(0), from, into).unwrap();
+    finish(engine)?;
+    Ok(engine.landed(into).unwrap().to_vec())
+}
+
+pub(crate) fn write(engine: &mut Engine, words: &[u64], to: RemoteWord) -> Result<u64, OpError> {
+    let from = local(0, 0, u32::try_from(words.len()).unwrap());
+    engine.staged(from).unwrap().copy_from_slice(words);
+    engine.write(Token(0), from, Segment { start: to, words: from.words }).unwrap();
+    finish(engine)
+}
+
+pub(crate) fn cas(engine: &mut Engine, at: RemoteWord, old: u64, new: u64) -> Result<u64, OpError> {
+    engine.compare_and_swap(Token(0), at, old, new).unwrap();
+    finish(engine)
+}
+
+pub(crate) fn add(engine: &mut Engine, at: RemoteWord, addend: u64) -> Result<u64, OpError> {
+    engine.fetch_add(Token(0), at, addend).unwrap();
+    finish(engine)
+}

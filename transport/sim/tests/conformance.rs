@@ -1,0 +1,157 @@
+//! Every case of the suite, on every kind of cluster that must pass it, and no allocation on the
+//! data path under any fault, which the suite cannot cause.
+
+mod common;
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::cell::Cell;
+use std::alloc::System;
+
+use common::{Replay, cluster, engines, local, pick, seeds, segment, word};
+use sim::{Config, Faults, Jitter, Model, Order, Reach, Rng, stage};
+use transport::conformance::{Case, Failure, Report, Rig, Verdict, cases};
+use transport::{AtomicScope, Completion, Token, Transport};
+
+/// The system's allocator, counting for each thread.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to `System` unchanged, which upholds the contract. The counter is a
+// thread-local without destructor or lazy initialisation, so counting does not allocate.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller upholds `System`'s contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller upholds `System`'s contract, which is the same.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Runs one case on a fresh cluster.
+fn verdicts(case: &Case, config: Config) -> Vec<Result<Verdict, Failure>> {
+    let shape = case.shape;
+    let config = Config {
+        owners: shape.owners,
+        window_words: shape.window_words,
+        slots: shape.slots,
+        slot_words: shape.slot_words,
+        depth: shape.depth,
+        ..config
+    };
+    let cluster = cluster(config);
+    stage::run(&cluster, |mut engine, mut exchange| {
+        let mut rig = Rig::new(&mut engine, &mut exchange);
+        rig.allocations = Some(|| ALLOCATIONS.get());
+        case.run(&mut rig)
+    })
+    .unwrap()
+}
+
+fn suite(config: Config, skips: &[&str]) {
+    for seed in seeds(2) {
+        let _replay = Replay(seed);
+        let mut report = Report::new();
+        for case in cases() {
+            report.add(case, &verdicts(case, Config { seed, ..config }));
+        }
+        if let Err(failure) = report.judge(skips) {
+            panic!("{failure}");
+        }
+    }
+}
+
+#[test]
+fn instant() {
+    suite(Config { model: Model::instant(), ..Config::default() }, &[]);
+}
+
+#[test]
+fn simple_and_scattered() {
+    let model = Model::simple(2_000);
+    suite(Config { model, scatter_reads: true, ..Config::default() }, &[]);
+}
+
+fn jittered() -> Model {
+    Model {
+        post_ns: 30,
+        completion_ns: 40,
+        jitter: Jitter::Exponential { mean_ns: 1_000 },
+        atomic_word_ns: 50,
+        ..Model::simple(2_000)
+    }
+}
+
+#[test]
+fn jittered_and_slow() {
+    let faults =
+        Faults { slow_ppm: 20_000, slow_factor: 50, repeated_read_ppm: 100_000, ..Faults::none() };
+    let config = Config { model: jittered(), faults, scatter_reads: true, ..Config::default() };
+    suite(config, &[]);
+}
+
+#[test]
+fn shuffled() {
+    let config = Config { order: Order::Shuffled, scatter_reads: true, ..Config::default() };
+    suite(Config { model: jittered(), direct_reach: Reach::All, ..config }, &[]);
+    suite(Config { model: Model::instant(), direct_reach: Reach::None, ..config }, &[]);
+}
+
+#[test]
+fn torn_words_and_device_scope() {
+    let faults = Faults { torn_read_ppm: 1_000_000, repeated_read_ppm: 100_000, ..Faults::none() };
+    let config = Config {
+        model: jittered(),
+        faults,
+        word_reads_whole: false,
+        atomics: AtomicScope::Device,
+        ..Config::default()
+    };
+    suite(config, &["words_are_whole_under_a_writer", "atomic_with_the_cpu"]);
+}
+
+/// Random operations from all engines, most of the time at full depth.
+#[test]
+fn nothing_is_allocated_under_faults() {
+    for seed in seeds(40) {
+        let _replay = Replay(seed);
+        let cluster = cluster(Config {
+            owners: 3,
+            seed,
+            model: jittered(),
+            order: if seed.is_multiple_of(2) { Order::ByTime } else { Order::Shuffled },
+            faults: Faults::swarm(seed),
+            scatter_reads: true,
+            word_reads_whole: false,
+            trace_events: 100,
+            ..Config::default()
+        });
+        let mut engines = engines(&cluster);
+        let mut rng = Rng::new(seed, 104);
+        let mut ends = [Completion::default(); 4];
+        let before = ALLOCATIONS.get();
+        for _ in 0..3_000 {
+            let engine = &mut engines[pick(&mut rng, 3) as usize];
+            let (token, owner) = (Token(rng.bits()), pick(&mut rng, 3));
+            let _full_or_closed = match rng.below(3) {
+                0 => engine.read(token, segment(owner, 0, 64), local(0, 0, 64)),
+                1 => engine.write(token, local(1, 0, 64), segment(owner, 0, 64)),
+                _ => engine.fetch_add(token, word(owner, 1), 1),
+            };
+            if rng.chance(400_000) {
+                let _some_or_dead = engine.poll(&mut ends);
+            }
+        }
+        assert_eq!(ALLOCATIONS.get() - before, 0);
+        assert!(cluster.counters().completed > 50);
+    }
+}

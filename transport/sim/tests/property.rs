@@ -1,0 +1,235 @@
+//! Random operations: one engine against a plain array, and whole clusters against the rules of
+//! the contract that hold under every fault.
+
+mod common;
+
+use core::sync::atomic::Ordering::Acquire;
+use std::collections::HashSet;
+
+use common::{Replay, cluster, engines, local, next, pick, seeds, segment, word};
+use sim::{Config, Engine, Faults, Jitter, Model, Order, Rng};
+use transport::{Completion, Fault, Local, OpError, Owner, PostError, Segment, Token, Transport};
+
+const OWNERS: u32 = 3;
+const WINDOW: u64 = 40;
+const DEPTH: u32 = 8;
+const SLOT_WORDS: u32 = 16;
+
+fn random_config(seed: u64, rng: &mut Rng) -> Config {
+    let jitter =
+        [Jitter::None, Jitter::Uniform { most_ns: 3_000 }, Jitter::Exponential { mean_ns: 800 }];
+    let base = if rng.chance(300_000) { Model::instant() } else { Model::simple(1_000) };
+    let order = if rng.chance(500_000) { Order::Shuffled } else { Order::ByTime };
+    Config {
+        owners: OWNERS,
+        window_words: WINDOW,
+        slots: DEPTH,
+        slot_words: SLOT_WORDS,
+        depth: DEPTH,
+        seed,
+        order,
+        model: Model { jitter: jitter[pick(rng, 3) as usize], ..base },
+        scatter_reads: rng.chance(500_000),
+        word_reads_whole: rng.chance(500_000),
+        ..Config::default()
+    }
+}
+
+/// What the completion of an operation must bring.
+struct Expected {
+    result: u64,
+    landed: Option<(Local, Vec<u64>)>,
+}
+
+type Windows = Vec<Vec<u64>>;
+
+/// A random range that touches no word of `used`, which it joins.
+fn fresh_range(rng: &mut Rng, used: &mut HashSet<(u32, u64)>) -> Option<Segment> {
+    let owner = pick(rng, OWNERS);
+    let words = 1 + pick(rng, SLOT_WORDS);
+    let start = rng.up_to(WINDOW - u64::from(words));
+    let range: Vec<_> = (start..start + u64::from(words)).map(|index| (owner, index)).collect();
+    if range.iter().any(|word| used.contains(word)) {
+        return None;
+    }
+    used.extend(range);
+    Some(segment(owner, start, words))
+}
+
+/// Posts a random operation on `range`, does the same to `model`, and says what must come of it.
+fn post_any(
+    engine: &mut Engine,
+    slot: u32,
+    range: Segment,
+    rng: &mut Rng,
+    model: &mut Windows,
+) -> Expected {
+    let token = Token(slot.into());
+    let first = usize::try_from(range.start.index).unwrap();
+    let words = &mut model[range.start.owner.0 as usize][first..first + range.words as usize];
+    let at = local(slot, pick(rng, SLOT_WORDS + 1 - range.words), range.words);
+    let old = words[0];
+    match rng.below(4) {
+        0 => {
+            engine.read(token, range, at).unwrap();
+            return Expected { result: 0, landed: Some((at, words.to_vec())) };
+        }
+        1 => {
+            words.fill_with(|| rng.bits());
+            engine.staged(at).unwrap().copy_from_slice(words);
+            engine.write(token, at, range).unwrap();
+            return Expected { result: 0, landed: None };
+        }
+        2 => {
+            let expected = if rng.chance(500_000) { old } else { rng.bits() };
+            let desired = rng.bits();
+            engine.compare_and_swap(token, range.start, expected, desired).unwrap();
+            if old == expected {
+                words[0] = desired;
+            }
+        }
+        _ => {
+            let addend = rng.bits();
+            engine.fetch_add(token, range.start, addend).unwrap();
+            words[0] = old.wrapping_add(addend);
+        }
+    }
+    Expected { result: old, landed: None }
+}
+
+/// Batches of operations on words of their own, so that any order gives the same.
+#[test]
+fn one_engine_does_what_an_array_does() {
+    for seed in seeds(150) {
+        let _replay = Replay(seed);
+        let mut rng = Rng::new(seed, 100);
+        let faults = Faults {
+            repeated_read_ppm: 200_000,
+            torn_read_ppm: 500_000,
+            slow_ppm: 50_000,
+            slow_factor: 20,
+            ..Faults::none()
+        };
+        let cluster = cluster(Config { faults, ..random_config(seed, &mut rng) });
+        let mut engines = engines(&cluster);
+        let mut model: Windows = engines.iter().map(|e| vec![0; e.window().len()]).collect();
+        let engine = &mut engines[pick(&mut rng, OWNERS) as usize];
+        for _ in 0..30 {
+            let mut used = HashSet::new();
+            let mut expected = Vec::new();
+            for slot in 0..DEPTH {
+                let Some(range) = fresh_range(&mut rng, &mut used) else { break };
+                expected.push(post_any(engine, slot, range, &mut rng, &mut model));
+            }
+            for _ in 0..expected.len() {
+                let end = next(engine).unwrap();
+                let posted = usize::try_from(end.token.0).unwrap();
+                assert_eq!(end.result, Ok(expected[posted].result));
+            }
+            for (at, words) in expected.into_iter().filter_map(|e| e.landed) {
+                assert_eq!(engine.landed(at), Ok(&words[..]));
+            }
+        }
+        for (engine, words) in engines.iter().zip(&model) {
+            let window: Vec<u64> = engine.window().iter().map(|word| word.load(Acquire)).collect();
+            assert_eq!(&window, words);
+        }
+    }
+}
+
+/// What one engine of a swarm was told.
+#[derive(Default)]
+struct Told {
+    posted: u64,
+    open: HashSet<u64>,
+    olds: Vec<u64>,
+    unknown: u64,
+    fault: Option<Fault>,
+}
+
+/// All engines add 1 to one word and read it, under any faults, while an owner may be lost.
+#[test]
+fn every_operation_ends_once_whatever_goes_wrong() {
+    for seed in seeds(200) {
+        let _replay = Replay(seed);
+        let mut rng = Rng::new(seed, 101);
+        let config = random_config(seed, &mut rng);
+        let cluster = cluster(Config { faults: Faults::swarm(seed), ..config });
+        let mut engines = engines(&cluster);
+        let mut told: Vec<Told> = engines.iter().map(|_| Told::default()).collect();
+        let kill_at = rng.below(6_000);
+        for step in 0..4_000 {
+            if step == kill_at {
+                cluster.kill(Owner(1));
+            }
+            let who = pick(&mut rng, OWNERS) as usize;
+            turn(&mut engines[who], &mut told[who], &mut rng);
+        }
+        for (engine, told) in engines.iter_mut().zip(&mut told) {
+            while engine.in_flight() > 0 {
+                poll(engine, told);
+            }
+            assert!(told.open.is_empty(), "accepted and not reported: {:?}", told.open);
+        }
+        cluster.settle();
+        let sum = engines[0].window()[0].load(Acquire);
+        let mut olds: Vec<u64> = told.iter().flat_map(|told| told.olds.clone()).collect();
+        let unknown: u64 = told.iter().map(|told| told.unknown).sum();
+        let known = olds.len() as u64;
+        assert!((known..=known + unknown).contains(&sum), "{sum}: {known} and {unknown} unknown");
+        olds.sort_unstable();
+        olds.dedup();
+        assert_eq!(olds.len() as u64, known, "each successful add has an old value of its own");
+    }
+}
+
+fn turn(engine: &mut Engine, told: &mut Told, rng: &mut Rng) {
+    if rng.chance(400_000) {
+        poll(engine, told);
+        return;
+    }
+    let token = told.posted;
+    let full = engine.in_flight() == DEPTH;
+    let read = rng.chance(300_000);
+    let result = if read {
+        engine.read(Token(token << 1), segment(0, 0, 4), local(0, 0, 4))
+    } else {
+        engine.fetch_add(Token(token << 1 | 1), word(0, 0), 1)
+    };
+    match result {
+        Ok(()) => {
+            assert!(!full && told.fault.is_none());
+            told.posted += 1;
+            told.open.insert(token << 1 | u64::from(!read));
+        }
+        Err(PostError::Full) => assert!(full),
+        Err(PostError::Closed) => {}
+        Err(refused) => panic!("{refused}"),
+    }
+}
+
+fn poll(engine: &mut Engine, told: &mut Told) {
+    let mut ends = [Completion::default(); 3];
+    let before = engine.in_flight();
+    match engine.poll(&mut ends) {
+        Ok(count) => {
+            assert!(told.fault.is_none(), "alive after {:?}", told.fault);
+            assert_eq!(engine.in_flight(), before - u32::try_from(count).unwrap());
+            for end in &ends[..count] {
+                assert!(told.open.remove(&end.token.0), "{end:?} is not in flight");
+                match end.result {
+                    Ok(old) if end.token.0 & 1 == 1 => told.olds.push(old),
+                    Ok(zero) => assert_eq!(zero, 0),
+                    Err(OpError::RetryExceeded | OpError::Flushed) => {
+                        told.unknown += end.token.0 & 1;
+                    }
+                    Err(other) => panic!("{other}"),
+                }
+            }
+        }
+        Err(fault) => {
+            assert_eq!(before, 0, "{fault} before everything was reported");
+            assert_eq!(*told.fault.get_or_insert(fault), fault);
+        }
+    }
+}

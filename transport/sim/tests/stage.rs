@@ -1,0 +1,226 @@
+//! Blocking bodies: who runs when, what barriers cost, and how bodies end.
+
+mod common;
+
+use core::panic::AssertUnwindSafe;
+use core::sync::atomic::Ordering::{Acquire, Release};
+use std::panic::catch_unwind;
+use std::sync::Mutex;
+
+use common::{add, cluster, next, read, segment, word};
+use sim::stage::{self, StageError};
+use sim::{Config, Jitter, Model, OpenError, What};
+use transport::{Exchange, ExchangeError, Fault, Owner, Transport};
+
+fn of(owners: u32) -> Config {
+    Config { owners, model: Model::simple(1_000), ..Config::default() }
+}
+
+const fn lost(owner: u32) -> ExchangeError {
+    ExchangeError::OwnerLost(Owner(owner))
+}
+
+#[test]
+fn results_come_in_the_order_of_owners() {
+    let found = stage::run(&cluster(of(5)), |engine, exchange| {
+        assert_eq!((exchange.me(), exchange.owners()), (engine.geometry().me, 5));
+        exchange.me().0 * 10
+    });
+    assert_eq!(found.unwrap(), [0, 10, 20, 30, 40]);
+}
+
+/// Every effect of the whole cluster happens in the order of virtual time.
+#[test]
+fn effects_are_in_the_order_of_time() {
+    let model = Model {
+        post_ns: 70,
+        completion_ns: 90,
+        jitter: Jitter::Uniform { most_ns: 2_000 },
+        ..Model::simple(1_000)
+    };
+    let config = Config { model, trace_events: 1 << 16, scatter_reads: true, ..of(4) };
+    let cluster = cluster(config);
+    stage::run(&cluster, |mut engine, mut exchange| {
+        let me = exchange.me().0;
+        for round in 0..100 {
+            for peer in 0..4 {
+                let at = word(peer, u64::from(me));
+                engine.fetch_add(transport::Token(0), at, 1).unwrap();
+            }
+            engine.spend(u64::from(me) * 37);
+            if round % 10 == 0 {
+                read(drained(&mut engine), segment(0, 0, 4)).unwrap();
+            }
+            while engine.in_flight() > 2 {
+                next(&mut engine).unwrap().result.unwrap();
+            }
+        }
+        drained(&mut engine);
+        exchange.barrier().unwrap();
+    })
+    .unwrap();
+    let effects: Vec<u64> = cluster
+        .trace()
+        .iter()
+        .filter(|moment| matches!(moment.what, What::Applied(_) | What::Sampled))
+        .map(|moment| moment.at_ns)
+        .collect();
+    assert_eq!(effects.len(), 1_600 + 4 * 10 * 4);
+    assert!(effects.is_sorted());
+}
+
+fn drained(engine: &mut sim::Engine) -> &mut sim::Engine {
+    while engine.in_flight() > 0 {
+        next(engine).unwrap().result.unwrap();
+    }
+    engine
+}
+
+#[test]
+fn all_leave_a_barrier_at_the_latest_ones_time() {
+    let model = Model { barrier_ns: 300, ..Model::simple(1_000) };
+    let left = stage::run(&cluster(Config { model, ..of(3) }), |mut engine, mut exchange| {
+        engine.spend(u64::from(exchange.me().0) * 5_000);
+        exchange.barrier().unwrap();
+        let first_ns = engine.now_ns();
+        exchange.barrier().unwrap();
+        (first_ns, engine.now_ns())
+    });
+    assert_eq!(left.unwrap(), [(10_300, 10_600); 3]);
+}
+
+#[test]
+fn an_all_gather_gives_everybody_everything() {
+    let found = stage::run(&cluster(of(3)), |_engine, mut exchange| {
+        let mut rounds = Vec::new();
+        for round in 0..3 {
+            let me = u8::try_from(exchange.me().0).unwrap();
+            let mut all = [0; 6];
+            exchange.all_gather(&[me, round], &mut all).unwrap();
+            rounds.push(all);
+        }
+        rounds
+    });
+    let expected = [0, 1, 2].map(|round| [0, round, 1, round, 2, round]).to_vec();
+    assert_eq!(found.unwrap(), vec![expected; 3]);
+}
+
+#[test]
+fn contributions_of_different_lengths_are_an_error_for_all() {
+    let found = stage::run(&cluster(of(3)), |_engine, mut exchange| {
+        let mine = vec![0; if exchange.me().0 == 1 { 5 } else { 4 }];
+        let mut all = [0; 12];
+        [exchange.all_gather(&mine, &mut all), exchange.barrier()]
+    });
+    let error = ExchangeError::LengthDiffers { owner: Owner(1), expected: 4, found: 5 };
+    assert_eq!(found.unwrap(), [[Err(error); 2]; 3]);
+}
+
+#[test]
+fn calls_that_never_meet_are_an_error_for_all() {
+    let found = stage::run(&cluster(of(3)), |_engine, mut exchange| {
+        if exchange.me().0 == 2 { exchange.all_gather(&[], &mut []) } else { exchange.barrier() }
+    });
+    let error = ExchangeError::TimedOut { after_s: 0, missing: Some(Owner(2)) };
+    assert_eq!(found.unwrap(), [Err(error); 3]);
+}
+
+/// The one that returns is lost for those in a barrier and for those that poll, and not for one
+/// that has left the same barrier and does nothing more.
+#[test]
+fn a_body_that_returns_is_lost() {
+    let found = stage::run(&cluster(of(4)), |mut engine, mut exchange| {
+        exchange.barrier().unwrap();
+        match exchange.me().0 {
+            0 => (None, None),
+            1 | 2 => (exchange.barrier().err(), Some(next(&mut engine))),
+            _ => (None, Some(next(&mut engine))),
+        }
+    });
+    let fault = Some(Err(Fault::OwnerLost(Owner(0))));
+    let both = (Some(lost(0)), fault);
+    assert_eq!(found.unwrap(), [(None, None), both, both, (None, fault)]);
+}
+
+#[test]
+fn parting_after_a_barrier_disturbs_nobody() {
+    for owners in [1, 2, 7] {
+        let found = stage::run(&cluster(of(owners)), |mut engine, mut exchange| {
+            add(&mut engine, word(0, 0), 1).unwrap();
+            exchange.barrier()
+        });
+        assert_eq!(found.unwrap(), vec![Ok(()); owners as usize]);
+    }
+}
+
+#[test]
+fn a_panic_goes_on_after_the_others_were_released() {
+    let outcomes = Mutex::new(Vec::new());
+    let panic = catch_unwind(AssertUnwindSafe(|| {
+        stage::run(&cluster(of(3)), |mut engine, mut exchange| {
+            let me = exchange.me().0;
+            assert_ne!(me, 1, "a failure of owner 1");
+            let outcome = if me == 0 {
+                exchange.barrier().map_err(|error| error.to_string())
+            } else {
+                next(&mut engine).map(drop).map_err(|fault| fault.to_string())
+            };
+            outcomes.lock().unwrap().push(outcome);
+        })
+    }));
+    let message = panic.unwrap_err().downcast::<String>().unwrap();
+    assert!(message.contains("a failure of owner 1"), "{message}");
+    let outcomes = outcomes.into_inner().unwrap();
+    assert_eq!(outcomes.len(), 2);
+    assert!(outcomes.iter().all(|o| o.as_ref().is_err_and(|e| e.contains("owner 1"))));
+}
+
+/// Nobody keeps the turn for ever at one instant, whether it waits with READs, with idle polls,
+/// or by looking at its own window between them.
+#[test]
+fn who_waits_in_a_loop_lets_the_others_on() {
+    for model in [Model::instant(), Model::simple(1_000)] {
+        let found = stage::run(&cluster(Config { model, ..of(3) }), |mut engine, mut exchange| {
+            match exchange.me().0 {
+                0 => while read(&mut engine, segment(2, 0, 1)).unwrap()[0] != 50 {},
+                1 => {
+                    while engine.window()[0].load(Acquire) != 1 {
+                        assert_eq!(engine.poll(&mut [Default::default()]), Ok(0));
+                    }
+                    engine.window()[1].store(1, Release);
+                }
+                _ => {
+                    (0..50).for_each(|old| assert_eq!(add(&mut engine, word(2, 0), 1), Ok(old)));
+                    add(&mut engine, word(1, 0), 1).unwrap();
+                }
+            }
+            exchange.barrier()
+        });
+        assert_eq!(found.unwrap(), [Ok(()); 3]);
+    }
+}
+
+#[test]
+fn an_engine_that_was_taken_stops_the_play() {
+    let cluster = cluster(of(2));
+    let taken = cluster.engine(Owner(1)).unwrap();
+    let found = stage::run(&cluster, |_, _| ());
+    assert!(matches!(found, Err(StageError::Open(OpenError::Taken(Owner(1))))));
+    drop(taken);
+    assert_eq!(cluster.engine(Owner(2)).err(), Some(OpenError::UnknownOwner(Owner(2))));
+}
+
+/// What outlives its body is dead, and says so instead of waiting for a turn.
+#[test]
+fn what_outlives_its_body_does_not_hang() {
+    let kept = stage::run(&cluster(of(2)), |engine, exchange| (engine, exchange)).unwrap();
+    for (mut engine, mut exchange) in kept {
+        let me = exchange.me();
+        assert!(exchange.barrier().is_err());
+        if me == Owner(0) {
+            assert_eq!(add(&mut engine, word(1, 0), 1), Ok(0));
+        } else {
+            assert_eq!(next(&mut engine), Err(Fault::OwnerLost(Owner(0))));
+        }
+    }
+}

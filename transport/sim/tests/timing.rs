@@ -1,0 +1,165 @@
+//! Virtual time: what one operation takes, what rates and words allow, and whose clock is whose.
+
+mod common;
+
+use common::{add, cas, cluster, engines, finish, local, read, segment, word, write};
+use sim::{Config, Cost, Engine, Model, Rates, Roundtrips};
+use transport::{Completion, Owner, Token, Transport};
+
+const MODEL: Model = Model {
+    post_ns: 30,
+    completion_ns: 45,
+    idle_poll_ns: 20,
+    local: Roundtrips {
+        read: Cost { base_ns: 200, word_ps: 500 },
+        write: Cost { base_ns: 210, word_ps: 750 },
+        atomic_ns: 300,
+    },
+    remote: Roundtrips {
+        read: Cost { base_ns: 2_000, word_ps: 1_500 },
+        write: Cost { base_ns: 2_100, word_ps: 2_500 },
+        atomic_ns: 2_600,
+    },
+    ..Model::instant()
+};
+
+fn config(model: Model) -> Config {
+    Config { model, depth: 64, ..Config::default() }
+}
+
+fn took(engine: &mut Engine, call: impl FnOnce(&mut Engine)) -> u64 {
+    let start_ns = engine.now_ns();
+    call(engine);
+    engine.now_ns() - start_ns
+}
+
+#[test]
+fn a_blocking_call_takes_what_the_model_says() {
+    for scatter_reads in [false, true] {
+        let cluster = cluster(Config { scatter_reads, ..config(MODEL) });
+        let mut engine = cluster.engine(Owner(0)).unwrap();
+        let cpu_ns = 30 + 45;
+        for (owner, read_ns, write_ns, atomic_ns) in [
+            (0, 200 + 8 / 2, 210 + 16 * 3 / 4, 300),
+            (1, 2_000 + 8 * 3 / 2, 2_100 + 16 * 5 / 2, 2_600),
+        ] {
+            let times = [
+                took(&mut engine, |e| assert!(read(e, segment(owner, 0, 8)).is_ok())),
+                took(&mut engine, |e| assert!(write(e, &[7; 16], word(owner, 0)).is_ok())),
+                took(&mut engine, |e| assert_eq!(cas(e, word(owner, 1), 7, 8), Ok(7))),
+                took(&mut engine, |e| assert_eq!(add(e, word(owner, 1), 1), Ok(8))),
+            ];
+            assert_eq!(times, [read_ns, write_ns, atomic_ns, atomic_ns].map(|ns| ns + cpu_ns));
+        }
+    }
+}
+
+#[test]
+fn operations_in_flight_overlap() {
+    let cluster = cluster(config(MODEL));
+    let mut engine = cluster.engine(Owner(0)).unwrap();
+    for token in 0..4 {
+        engine.fetch_add(Token(token), word(1, token), 1).unwrap();
+    }
+    assert_eq!(cluster.next_delivery(), Some((Owner(0), 30 + 2_600)));
+    let mut ends = [Completion::default(); 8];
+    // Each was posted 30 ns after the one before, and a completion costs 45 ns to poll.
+    assert_eq!(engine.poll(&mut ends), Ok(1));
+    assert_eq!(engine.now_ns(), 30 + 2_600 + 45);
+    assert_eq!(engine.poll(&mut ends), Ok(1));
+    assert_eq!(engine.now_ns(), 30 + 2_600 + 2 * 45);
+    assert_eq!(engine.poll(&mut ends), Ok(2));
+    assert_eq!(engine.now_ns(), 30 + 2_600 + 4 * 45);
+}
+
+#[test]
+fn a_poll_reports_all_that_is_due_and_fits() {
+    let cluster = cluster(config(Model { post_ns: 0, ..MODEL }));
+    let mut engine = cluster.engine(Owner(0)).unwrap();
+    for token in 0..5 {
+        engine.fetch_add(Token(token), word(1, token), 1).unwrap();
+    }
+    assert_eq!(engine.poll(&mut []), Ok(0));
+    assert_eq!(engine.now_ns(), 0);
+    assert_eq!(engine.poll(&mut [Completion::default(); 2]), Ok(2));
+    assert_eq!(engine.poll(&mut [Completion::default(); 8]), Ok(3));
+}
+
+#[test]
+fn clocks_are_each_engines_own() {
+    let cluster = cluster(config(MODEL));
+    let [mut first, mut second] = <[Engine; 2]>::try_from(engines(&cluster)).ok().unwrap();
+    first.spend(10_000);
+    assert_eq!((first.now_ns(), second.now_ns(), cluster.now_ns()), (10_000, 0, 0));
+    assert_eq!(second.poll(&mut [Completion::default()]), Ok(0));
+    assert_eq!((second.now_ns(), cluster.now_ns()), (20, 20));
+    first.fetch_add(Token(1), word(1, 0), 1).unwrap();
+    second.fetch_add(Token(2), word(0, 0), 1).unwrap();
+    assert_eq!(cluster.next_delivery(), Some((Owner(1), 20 + 30 + 2_600)));
+    assert_eq!(finish(&mut second), Ok(0));
+    assert_eq!(cluster.next_delivery(), Some((Owner(0), 10_000 + 30 + 2_600)));
+    assert_eq!(finish(&mut first), Ok(0));
+    assert_eq!(cluster.next_delivery(), None);
+}
+
+/// Where nothing costs time, a loop of idle polls still gets to whatever is to come.
+#[test]
+fn time_never_stands_still() {
+    let cluster = cluster(config(Model::instant()));
+    let mut engine = cluster.engine(Owner(0)).unwrap();
+    (0..5).for_each(|_| assert_eq!(engine.poll(&mut [Completion::default()]), Ok(0)));
+    assert_eq!(engine.now_ns(), 5);
+}
+
+/// Posts `ops` operations as fast as the depth allows, each from the engine that is due first,
+/// and says when the last one was done.
+fn flood(config: Config, ops: u64, post: impl Fn(&mut Engine, u64)) -> u64 {
+    let cluster = cluster(config);
+    let mut engines = engines(&cluster);
+    let (mut posted, mut ended) = (0, 0);
+    let mut ends = [Completion::default(); 16];
+    while ended < ops {
+        for engine in &mut engines {
+            while posted < ops && engine.in_flight() < config.depth {
+                post(engine, posted);
+                posted += 1;
+            }
+        }
+        let (owner, _) = cluster.next_delivery().unwrap();
+        ended += engines[owner.0 as usize].poll(&mut ends).unwrap() as u64;
+    }
+    engines.iter().map(Engine::now_ns).max().unwrap()
+}
+
+fn reads_peer(engine: &mut Engine, _op: u64) {
+    let peer = 1 - engine.geometry().me.0;
+    engine.read(Token(0), segment(peer, 0, 8), local(0, 0, 8)).unwrap();
+}
+
+#[test]
+fn rates_hold_and_are_reached() {
+    const OPS: u64 = 5_000;
+    let simple = Model::simple(1_000);
+    let rates = |copies_per_s, atomics_per_s| Rates { copies_per_s, atomics_per_s };
+    let adds = |engine: &mut Engine, op| engine.fetch_add(Token(op), word(0, op % 64), 1).unwrap();
+    // Two initiators at 20 M/s each; two targets at 10 M/s each; one target at 5 M/s.
+    let found = [
+        (
+            40_000_000,
+            flood(config(Model { initiator: rates(20_000_000, 0), ..simple }), OPS, reads_peer),
+        ),
+        (
+            20_000_000,
+            flood(config(Model { target: rates(10_000_000, 0), ..simple }), OPS, reads_peer),
+        ),
+        (5_000_000, flood(config(Model { target: rates(0, 5_000_000), ..simple }), OPS, adds)),
+        // 64 words free again after 12.8 us each.
+        (5_000_000, flood(config(Model { atomic_word_ns: 12_800, ..simple }), OPS, adds)),
+    ];
+    for (per_s, took_ns) in found {
+        let least_ns = OPS * 1_000_000_000 / per_s;
+        let share = took_ns * 100 / least_ns;
+        // The first ones of each queue do not wait; the last one's roundtrip is not hidden.
+        assert!((99..104).contains(&share), "{OPS} at {per_s}/s took {took_ns} ns");
+    }
+}
