@@ -1,0 +1,185 @@
+//! A transport of the embedder's own: one owner whose window is a static array.
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+
+use transport::{
+    AtomicScope, Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Segment,
+    Slot, SlotError, Token, Transport,
+};
+
+const WINDOW_WORDS: usize = 4096 + 8;
+const SLOTS: usize = 16;
+const SLOT_WORDS: usize = 8;
+const DEPTH: usize = 16;
+
+static WINDOW: [AtomicU64; WINDOW_WORDS] = [const { AtomicU64::new(0) }; WINDOW_WORDS];
+
+/// Executes at the post and tells at the poll.
+pub(crate) struct Memory {
+    caps: Caps,
+    geometry: Geometry,
+    slots: [[u64; SLOT_WORDS]; SLOTS],
+    /// Slot of each operation not told yet, `None` for atomics; first in, first out.
+    ends: [(Completion, Option<Slot>); DEPTH],
+    first: usize,
+    count: usize,
+}
+
+impl Memory {
+    pub(crate) fn new() -> Self {
+        Self {
+            caps: Caps {
+                depth: DEPTH as u32,
+                atomics: AtomicScope::Cpu,
+                words_per_op: SLOT_WORDS as u32,
+                word_reads_whole: true,
+                needs_owner_progress: false,
+                poll_may_wait: false,
+            },
+            geometry: Geometry {
+                me: Owner(0),
+                owners: 1,
+                window_words: WINDOW_WORDS as u64,
+                slots: SLOTS as u32,
+                slot_words: SLOT_WORDS as u32,
+            },
+            slots: [[0; SLOT_WORDS]; SLOTS],
+            ends: [(Completion { token: Token(0), result: Ok(0) }, None); DEPTH],
+            first: 0,
+            count: 0,
+        }
+    }
+
+    fn words(at: Segment) -> &'static [AtomicU64] {
+        let start = usize::try_from(at.start.index).unwrap_or(usize::MAX);
+        let words = at.words as usize;
+        WINDOW.get(start..).and_then(|rest| rest.get(..words)).unwrap_or(&[])
+    }
+
+    fn slot_range(at: Local) -> core::ops::Range<usize> {
+        at.start as usize..at.start as usize + at.words as usize
+    }
+
+    fn has_room(&self) -> Result<(), PostError> {
+        if self.count < DEPTH { Ok(()) } else { Err(PostError::Full) }
+    }
+
+    fn end(&mut self, token: Token, old: u64, slot: Option<Slot>) {
+        if let Some(place) = self.ends.get_mut((self.first + self.count) % DEPTH) {
+            *place = (Completion { token, result: Ok(old) }, slot);
+            self.count += 1;
+        }
+    }
+
+    fn check_slot(&self, at: Local) -> Result<(), SlotError> {
+        if !self.geometry.contains_local(at) {
+            return Err(SlotError::OutOfRange);
+        }
+        let mut untold = self.ends.iter().cycle().skip(self.first).take(self.count);
+        if untold.any(|(_, slot)| *slot == Some(at.slot)) {
+            return Err(SlotError::Busy);
+        }
+        Ok(())
+    }
+}
+
+impl Transport for Memory {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.count as u32
+    }
+
+    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
+        self.geometry.check_copy(&self.caps, from, into)?;
+        self.has_room()?;
+        let slot = self.slots.get_mut(into.slot.0 as usize);
+        let landing = slot.and_then(|slot| slot.get_mut(Self::slot_range(into)));
+        for (word, bucket) in landing.into_iter().flatten().zip(Self::words(from)) {
+            *word = bucket.load(Acquire);
+        }
+        self.end(token, 0, Some(into.slot));
+        Ok(())
+    }
+
+    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
+        self.geometry.check_copy(&self.caps, to, from)?;
+        self.has_room()?;
+        let slot = self.slots.get(from.slot.0 as usize);
+        let staged = slot.and_then(|slot| slot.get(Self::slot_range(from)));
+        for (word, bucket) in staged.into_iter().flatten().zip(Self::words(to)) {
+            bucket.store(*word, Release);
+        }
+        self.end(token, 0, Some(from.slot));
+        Ok(())
+    }
+
+    fn compare_and_swap(
+        &mut self,
+        token: Token,
+        at: RemoteWord,
+        expected: u64,
+        desired: u64,
+    ) -> Result<(), PostError> {
+        self.geometry.check_word(at)?;
+        self.has_room()?;
+        if let [word] = Self::words(Segment { start: at, words: 1 }) {
+            let old = word.compare_exchange(expected, desired, AcqRel, Acquire);
+            self.end(token, old.unwrap_or_else(|found| found), None);
+        }
+        Ok(())
+    }
+
+    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
+        self.geometry.check_word(at)?;
+        self.has_room()?;
+        if let [word] = Self::words(Segment { start: at, words: 1 }) {
+            let old = word.fetch_add(addend, AcqRel);
+            self.end(token, old, None);
+        }
+        Ok(())
+    }
+
+    fn kick(&mut self) {}
+
+    fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
+        let mut told = 0;
+        for place in out.iter_mut().take(self.count) {
+            if let Some((end, _)) = self.ends.get(self.first % DEPTH) {
+                *place = *end;
+            }
+            self.first = (self.first + 1) % DEPTH;
+            told += 1;
+        }
+        self.count -= told;
+        Ok(told)
+    }
+
+    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+        self.check_slot(at)?;
+        let slot = self.slots.get(at.slot.0 as usize);
+        slot.and_then(|slot| slot.get(Self::slot_range(at))).ok_or(SlotError::OutOfRange)
+    }
+
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+        self.check_slot(at)?;
+        let slot = self.slots.get_mut(at.slot.0 as usize);
+        slot.and_then(|slot| slot.get_mut(Self::slot_range(at))).ok_or(SlotError::OutOfRange)
+    }
+
+    fn window(&self) -> &[AtomicU64] {
+        &WINDOW
+    }
+
+    fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
+        self.geometry.check_segment(at).ok()?;
+        Some(Self::words(at))
+    }
+}

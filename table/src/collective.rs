@@ -1,0 +1,403 @@
+//! What all owners do together between barriers: agree, count, clear, and collect garbage.
+//!
+//! Each of these calls is made by every owner, in the same order, with nothing else in flight.
+//! Between its barriers owners load and store their own buckets with the CPU, and read and write
+//! others' words through the transport; no atomic is used, so the atomic scope does not matter.
+//!
+//! An owner whose own part fails still makes all barriers of the call, so that nobody is left one
+//! behind, and shows the others that it failed.
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Release};
+
+use transport::{
+    Completion, Exchange, Local, Owner, PostError, RemoteWord, Segment, Slot, Token, Transport,
+};
+
+use crate::bucket::Bucket;
+use crate::config::Config;
+use crate::error::{CollectiveError, OpenError, OperationError};
+use crate::layout::Position;
+use crate::operation::Operation;
+use crate::table::Table;
+
+/// "probelin", and the version of this layout.
+const MAGIC: u64 = 0x7072_6f62_656c_696e;
+const VERSION: u64 = 1;
+/// Header words that all owners must have alike, with their names.
+const AGREED: [&str; 6] = [
+    "format",
+    "version",
+    "number of owners",
+    "buckets per owner",
+    "reach (C times M)",
+    "first word",
+];
+/// The header word in which an owner shows the others a number.
+const SHOWN: u64 = 7;
+/// What it shows where it has none: more than any count of buckets.
+const FAILED: u64 = u64::MAX;
+
+impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
+    /// Opens the table together with all other owners and checks that all have the same.
+    ///
+    /// An owner that cannot open it keeps nobody waiting: the others find that it differs.
+    ///
+    /// # Errors
+    /// [`OpenError`]: the configuration here, a failed exchange, or an owner that differs.
+    pub fn open(
+        transport: T,
+        config: Config,
+        mut operations: S,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<Self, OpenError> {
+        let count = operations.as_mut().len();
+        if let Err(error) = config.check(transport.caps(), transport.geometry(), count) {
+            // Takes part in both barriers of `agree`, with a header of zeros: what stands there
+            // may be that of an earlier table.
+            let first = usize::try_from(config.first_word).unwrap_or(usize::MAX);
+            for word in transport.window().iter().skip(first).take(AGREED.len()) {
+                word.store(0, Release);
+            }
+            exchange.barrier().and_then(|()| exchange.barrier()).ok();
+            return Err(error.into());
+        }
+        let mut table = Self::new(transport, config, operations)?;
+        table.agree(exchange)?;
+        Ok(table)
+    }
+
+    /// Checks that all owners opened the same table.
+    ///
+    /// # Errors
+    /// [`CollectiveError::Differs`] names the first owner that has another.
+    pub fn agree(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<(), CollectiveError> {
+        exchange.barrier()?;
+        let compared = self.compare();
+        // After a difference too: an owner that left would fail the READs of the others.
+        let parted = exchange.barrier();
+        compared?;
+        Ok(parted?)
+    }
+
+    fn compare(&mut self) -> Result<(), CollectiveError> {
+        let mine = self.agreed();
+        for owner in 0..self.layout().owners() {
+            for (at, (&what, &mine)) in (0..).zip(AGREED.iter().zip(&mine)) {
+                let theirs = self.read_word(self.header(owner, at))?;
+                if theirs != mine {
+                    return Err(CollectiveError::Differs {
+                        owner: Owner(owner),
+                        what,
+                        mine,
+                        theirs,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many data are in the whole table.
+    ///
+    /// # Errors
+    /// [`CollectiveError`].
+    pub fn len(&mut self, exchange: &mut (impl Exchange + ?Sized)) -> Result<u64, CollectiveError> {
+        let quiet = self.quiesce();
+        exchange.barrier()?;
+        let mine = quiet.map(|()| self.local().count() as u64);
+        self.sum(mine, exchange)
+    }
+
+    /// The share of buckets that are occupied in the whole table, 0 to 1.
+    ///
+    /// # Errors
+    /// [`CollectiveError`].
+    #[allow(clippy::cast_precision_loss)]
+    pub fn load_factor(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<f64, CollectiveError> {
+        let len = self.len(exchange)?;
+        Ok(len as f64 / self.layout().buckets() as f64)
+    }
+
+    /// Empties the whole table.
+    ///
+    /// A claim that ended in error may still take effect, and a bucket that is emptied takes it:
+    /// after an operation of unknown outcome, call this or [`retain`](Self::retain) only once the
+    /// transport's device has dropped what it had in flight.
+    ///
+    /// # Errors
+    /// [`CollectiveError`], after which the content is undefined.
+    pub fn clear(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<(), CollectiveError> {
+        let quiet = self.quiesce();
+        exchange.barrier()?;
+        for bucket in self.buckets() {
+            bucket.store(0, Release);
+        }
+        exchange.barrier()?;
+        Ok(quiet?)
+    }
+
+    /// Keeps only the data for which `keep` says so, and returns how many were removed from the
+    /// whole table: the stop-the-world garbage collection that the paper leaves out (section 1).
+    ///
+    /// `keep` must give the same answer on every owner, and may be asked more than once: an owner
+    /// judges the clusters that begin in its part, wherever they end. In place, without memory,
+    /// each owner for itself. A part without an empty bucket is left to the owner before it, which
+    /// reads it word by word. For claims that ended in error see [`clear`](Self::clear).
+    ///
+    /// # Errors
+    /// [`CollectiveError`], after which the content is undefined; on every owner if the part of
+    /// one failed.
+    pub fn retain(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+        mut keep: impl FnMut(u64) -> bool,
+    ) -> Result<u64, CollectiveError> {
+        let quiet = self.quiesce();
+        exchange.barrier()?;
+        let empty = self.first_empty();
+        let parts_with_room = self.sum(quiet.map(|()| u64::from(empty.is_some())), exchange);
+        let removed = match (parts_with_room, empty) {
+            (Err(error), _) => Err(error),
+            (Ok(_), Some(empty)) => self.sweep(empty, &mut keep).map_err(Into::into),
+            (Ok(0), None) if exchange.me() == Owner(0) => {
+                self.sweep_full(&mut keep).map_err(Into::into)
+            }
+            (Ok(_), None) => Ok(0),
+        };
+        self.sum(removed, exchange)
+    }
+
+    /// Goes through the clusters that begin in this owner's part, from the empty bucket `from`
+    /// on, and puts each datum that stays at the first empty bucket from its home.
+    ///
+    /// That is right where it stands or before, since a datum's home is in its own cluster. The
+    /// owner of the next part leaves the front of it, up to its first empty bucket, to this one.
+    fn sweep(
+        &mut self,
+        from: Position,
+        keep: &mut impl FnMut(u64) -> bool,
+    ) -> Result<u64, OperationError> {
+        let mut removed = 0;
+        let mut hole = false;
+        let mut at = from;
+        // Once round the ring at most.
+        for _ in 1..self.layout().buckets() {
+            at = self.layout().advance(at, 1);
+            let word = self.load(at)?;
+            let Some(bucket) = Bucket::from_word(word) else {
+                if at.owner != from.owner {
+                    break;
+                }
+                hole = false;
+                continue;
+            };
+            if !keep(bucket.data()) {
+                self.store(at, 0)?;
+                removed += 1;
+                hole = true;
+            } else if hole {
+                self.move_home(at, bucket)?;
+            }
+        }
+        Ok(removed)
+    }
+
+    /// As `sweep`, where no bucket of the table is empty: the first one removed makes the start.
+    fn sweep_full(&mut self, keep: &mut impl FnMut(u64) -> bool) -> Result<u64, OperationError> {
+        let mut at = Position::default();
+        for _ in 0..self.layout().buckets() {
+            let word = self.load(at)?;
+            if Bucket::from_word(word).is_some_and(|bucket| !keep(bucket.data())) {
+                self.store(at, 0)?;
+                return Ok(1 + self.sweep_ring(at, keep)?);
+            }
+            at = self.layout().advance(at, 1);
+        }
+        Ok(0)
+    }
+
+    /// The whole ring is one cluster, begun behind `from`, which has just been emptied.
+    ///
+    /// Probe orders may lead over `from`, so a datum put right early on can have a hole opened
+    /// in front of it later. Turns are repeated until nothing moves; each move brings a datum
+    /// nearer to its home, so they end.
+    fn sweep_ring(
+        &mut self,
+        from: Position,
+        keep: &mut impl FnMut(u64) -> bool,
+    ) -> Result<u64, OperationError> {
+        let mut removed = 0;
+        let mut moved = true;
+        while moved {
+            moved = false;
+            let mut at = from;
+            for _ in 0..self.layout().buckets() {
+                at = self.layout().advance(at, 1);
+                let word = self.load(at)?;
+                let Some(bucket) = Bucket::from_word(word) else { continue };
+                if keep(bucket.data()) {
+                    moved |= self.move_home(at, bucket)?;
+                } else {
+                    self.store(at, 0)?;
+                    removed += 1;
+                }
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Moves the bucket at `from` to the first empty one from its home; false if it is there.
+    fn move_home(&mut self, from: Position, bucket: Bucket) -> Result<bool, OperationError> {
+        let mut to = self.layout().home(bucket);
+        // Ends at `from` at the latest.
+        while to != from && self.load(to)? != 0 {
+            to = self.layout().advance(to, 1);
+        }
+        if to == from {
+            return Ok(false);
+        }
+        self.store(to, bucket.word())?;
+        self.store(from, 0)?;
+        Ok(true)
+    }
+
+    /// Everybody's `mine`, added up; an error if anybody has one. All owners make both barriers.
+    fn sum<E: Into<CollectiveError>>(
+        &mut self,
+        mine: Result<u64, E>,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<u64, CollectiveError> {
+        self.show(SHOWN, *mine.as_ref().unwrap_or(&FAILED));
+        exchange.barrier()?;
+        let sum = mine.map_err(Into::into).and_then(|_| self.add_up());
+        exchange.barrier()?;
+        sum
+    }
+
+    fn add_up(&mut self) -> Result<u64, CollectiveError> {
+        let mut sum: u64 = 0;
+        for owner in 0..self.layout().owners() {
+            match self.read_word(self.header(owner, SHOWN))? {
+                FAILED => return Err(CollectiveError::PartFailed { owner: Owner(owner) }),
+                theirs => sum = sum.saturating_add(theirs),
+            }
+        }
+        Ok(sum)
+    }
+
+    fn agreed(&self) -> [u64; AGREED.len()] {
+        let config = self.config();
+        [
+            MAGIC,
+            VERSION,
+            u64::from(self.layout().owners()),
+            config.buckets_per_owner,
+            u64::from(config.chunk_buckets) * u64::from(config.max_chunks),
+            config.first_word,
+        ]
+    }
+
+    pub(crate) fn write_header(&self) {
+        for (at, value) in (0..).zip(self.agreed()) {
+            self.show(at, value);
+        }
+    }
+
+    fn header(&self, owner: u32, at: u64) -> RemoteWord {
+        RemoteWord { owner: Owner(owner), index: self.config().first_word + at }
+    }
+
+    fn show(&self, at: u64, value: u64) {
+        let index = usize::try_from(self.config().first_word + at);
+        if let Some(word) = index.ok().and_then(|i| self.pipeline.transport.window().get(i)) {
+            word.store(value, Release);
+        }
+    }
+
+    /// This owner's buckets.
+    pub(crate) fn buckets(&self) -> &[AtomicU64] {
+        let window = self.pipeline.transport.window();
+        let first = usize::try_from(self.layout().first_word()).unwrap_or(usize::MAX);
+        let count = usize::try_from(self.layout().buckets_per_owner()).unwrap_or(0);
+        window.get(first..).and_then(|rest| rest.get(..count)).unwrap_or(&[])
+    }
+
+    fn me(&self) -> u32 {
+        self.pipeline.transport.geometry().me.0
+    }
+
+    fn first_empty(&self) -> Option<Position> {
+        let index = self.buckets().iter().position(|bucket| bucket.load(Acquire) == 0)?;
+        Some(Position { owner: self.me(), index: index as u64 })
+    }
+
+    fn quiesce(&mut self) -> Result<(), OperationError> {
+        Ok(self.pipeline.quiesce()?)
+    }
+
+    fn own(&self, at: Position) -> Option<&AtomicU64> {
+        if at.owner != self.me() {
+            return None;
+        }
+        self.buckets().get(usize::try_from(at.index).ok()?)
+    }
+
+    fn load(&mut self, at: Position) -> Result<u64, OperationError> {
+        match self.own(at) {
+            Some(bucket) => Ok(bucket.load(Acquire)),
+            None => self.read_word(self.layout().word(at)),
+        }
+    }
+
+    fn store(&mut self, at: Position, word: u64) -> Result<(), OperationError> {
+        match self.own(at) {
+            Some(bucket) => bucket.store(word, Release),
+            None => self.write_word(self.layout().word(at), word)?,
+        }
+        Ok(())
+    }
+
+    fn read_word(&mut self, at: RemoteWord) -> Result<u64, OperationError> {
+        let from = Segment { start: at, words: 1 };
+        let posted = self.pipeline.transport.read(TOKEN, from, LANDING);
+        self.finish(posted)?;
+        let words = self.pipeline.transport.landed(LANDING);
+        Ok(words.ok().and_then(|words| words.first().copied()).unwrap_or(0))
+    }
+
+    fn write_word(&mut self, at: RemoteWord, word: u64) -> Result<(), OperationError> {
+        if let Ok([staged]) = self.pipeline.transport.staged(LANDING) {
+            *staged = word;
+        }
+        let to = Segment { start: at, words: 1 };
+        let posted = self.pipeline.transport.write(TOKEN, LANDING, to);
+        self.finish(posted)
+    }
+
+    /// Polls until the one operation in flight has ended, which the transport bounds. Where the
+    /// post found the transport dead, the poll says why.
+    fn finish(&mut self, posted: Result<(), PostError>) -> Result<(), OperationError> {
+        match posted {
+            Ok(()) | Err(PostError::Closed) => {}
+            Err(refused) => return Err(OperationError::Post(refused)),
+        }
+        let mut end = [Completion::default()];
+        while self.pipeline.poll_transport(&mut end)? == 0 {}
+        let [end] = end;
+        end.result.map(drop).map_err(OperationError::Failed)
+    }
+}
+
+/// Slot 0 belongs to an operation of the pipeline, which is at rest.
+const LANDING: Local = Local { slot: Slot(0), start: 0, words: 1 };
+const TOKEN: Token = Token(0);

@@ -1,0 +1,142 @@
+//! The parameters of a table, and which of them a transport can serve.
+
+use transport::{Caps, Geometry};
+
+use crate::error::ConfigError;
+use crate::layout::HEADER_WORDS;
+
+/// Buckets in a cache line; C is a multiple of it (paper section 3.1).
+const LINE_BUCKETS: u32 = 8;
+/// The largest M: with it even C = 8 probes half a million buckets, far beyond any table that
+/// still answers in reasonable time.
+const MOST_CHUNKS: u32 = 1 << 16;
+/// The most operations in flight; a token keeps 24 bits for them.
+const MOST_OPERATIONS: u32 = 1 << 24;
+
+/// The parameters of a table. All owners give the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The table's first word in each window, a multiple of 8. Its header is there, one cache
+    /// line; the buckets follow.
+    pub first_word: u64,
+    /// Buckets in each owner's part, a multiple of 8.
+    pub buckets_per_owner: u64,
+    /// C, the buckets that one chunk READ brings: a multiple of 8, at most a part.
+    pub chunk_buckets: u32,
+    /// M, the chunks that an operation looks at before it answers full, at least 1.
+    pub max_chunks: u32,
+}
+
+impl Config {
+    /// A table at the window's start, with the paper's C = 32 and M = 32 (section 4.2).
+    #[must_use]
+    pub fn new(buckets_per_owner: u64) -> Self {
+        Self { first_word: 0, buckets_per_owner, chunk_buckets: 32, max_chunks: 32 }
+    }
+
+    /// Words of each window that the table takes up, header included.
+    #[must_use]
+    pub fn words(&self) -> u64 {
+        HEADER_WORDS.saturating_add(self.buckets_per_owner)
+    }
+
+    /// Slots of the transport that `operations` in flight need, each of at least C words.
+    #[must_use]
+    pub fn slots(operations: u32) -> u32 {
+        operations.saturating_mul(2)
+    }
+
+    /// Checks everything against what the transport can serve.
+    pub(crate) fn check(
+        &self,
+        caps: &Caps,
+        geometry: &Geometry,
+        operations: usize,
+    ) -> Result<(), ConfigError> {
+        self.check_place(geometry)?;
+        let part = u32::try_from(self.buckets_per_owner).unwrap_or(u32::MAX);
+        let most =
+            part.min(geometry.slot_words).min(caps.words_per_op) / LINE_BUCKETS * LINE_BUCKETS;
+        let c = self.chunk_buckets;
+        if c == 0 || !c.is_multiple_of(LINE_BUCKETS) || c > most {
+            return Err(ConfigError::ChunkBuckets { found: c, most });
+        }
+        if self.max_chunks == 0 || self.max_chunks > MOST_CHUNKS {
+            return Err(ConfigError::MaxChunks { found: self.max_chunks, most: MOST_CHUNKS });
+        }
+        let most = (geometry.slots / 2).min(MOST_OPERATIONS);
+        if operations == 0 || operations > most as usize {
+            return Err(ConfigError::Operations { found: operations, most });
+        }
+        if caps.depth < 2 {
+            return Err(ConfigError::Depth { found: caps.depth });
+        }
+        Ok(())
+    }
+
+    fn check_place(&self, geometry: &Geometry) -> Result<(), ConfigError> {
+        let line = u64::from(LINE_BUCKETS);
+        if !self.first_word.is_multiple_of(line) {
+            return Err(ConfigError::FirstWord { found: self.first_word });
+        }
+        let room = geometry.window_words.saturating_sub(self.first_word);
+        let most = room.saturating_sub(HEADER_WORDS) / line * line;
+        let found = self.buckets_per_owner;
+        if found == 0 || !found.is_multiple_of(line) || found > most {
+            return Err(ConfigError::Buckets { found, most });
+        }
+        Ok(())
+    }
+
+    /// M, or as many chunks as cover the table once, if that is fewer: more would look at the
+    /// same buckets again.
+    pub(crate) fn chunks_to_probe(&self, owners: u32) -> u32 {
+        let buckets = self.buckets_per_owner.saturating_mul(u64::from(owners));
+        let once = buckets.div_ceil(u64::from(self.chunk_buckets.max(1)));
+        self.max_chunks.min(u32::try_from(once).unwrap_or(u32::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use transport::{AtomicScope, Owner};
+
+    const CAPS: Caps = Caps {
+        depth: 2,
+        atomics: AtomicScope::Cpu,
+        words_per_op: u32::MAX,
+        word_reads_whole: true,
+        needs_owner_progress: false,
+        poll_may_wait: false,
+    };
+    const GEOMETRY: Geometry =
+        Geometry { me: Owner(0), owners: 1, window_words: 1 << 40, slots: 2, slot_words: 1 << 31 };
+
+    /// Limits that no transport at hand has.
+    #[test]
+    fn limits_of_large_and_odd_transports() {
+        let config = Config { chunk_buckets: 24, ..Config::new(1 << 36) };
+        for (words_per_op, allowed) in [(24, true), (31, true), (32, true), (23, false)] {
+            let caps = Caps { words_per_op, ..CAPS };
+            let refused = ConfigError::ChunkBuckets { found: 24, most: 16 };
+            let expected = if allowed { Ok(()) } else { Err(refused) };
+            assert_eq!(config.check(&caps, &GEOMETRY, 1), expected, "{words_per_op}");
+        }
+        let most = 1 << 24;
+        for (slots, operations, most) in [(u32::MAX, most + 1, 1 << 24), (1, 1, 0), (0, 1, 0)] {
+            let refused = ConfigError::Operations { found: operations, most };
+            let geometry = Geometry { slots, ..GEOMETRY };
+            assert_eq!(config.check(&CAPS, &geometry, operations), Err(refused));
+        }
+        let geometry = Geometry { slots: u32::MAX, ..GEOMETRY };
+        assert_eq!(config.check(&CAPS, &geometry, most), Ok(()));
+    }
+
+    #[test]
+    fn nothing_is_probed_twice() {
+        let config = Config { chunk_buckets: 16, max_chunks: 5, ..Config::new(24) };
+        assert_eq!([1, 2, 3, 4].map(|owners| config.chunks_to_probe(owners)), [2, 3, 5, 5]);
+        assert_eq!(Config::new(u64::MAX / 8 * 8).chunks_to_probe(u32::MAX), 32);
+    }
+}

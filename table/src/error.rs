@@ -1,0 +1,275 @@
+//! Why data, a configuration, an operation or a collective call was refused or failed.
+
+use core::error::Error;
+use core::fmt;
+
+use transport::{ExchangeError, Fault, OpError, Owner, PostError};
+
+use crate::bucket::MAX_DATA;
+
+/// Data that a bucket does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataOutOfRange {
+    /// The data.
+    pub data: u64,
+}
+
+impl fmt::Display for DataOutOfRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "data {} has more than 63 bits: 0 to {MAX_DATA} is allowed", self.data)
+    }
+}
+
+impl Error for DataOutOfRange {}
+
+/// What of a configuration does not do, with what would. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// C is no multiple of 8, or does not fit a part, a slot or one READ.
+    ChunkBuckets {
+        /// C as given.
+        found: u32,
+        /// The largest C here.
+        most: u32,
+    },
+    /// M is 0 or too large.
+    MaxChunks {
+        /// M as given.
+        found: u32,
+        /// The largest M.
+        most: u32,
+    },
+    /// The table does not start on a cache line.
+    FirstWord {
+        /// The word as given.
+        found: u64,
+    },
+    /// The table does not fit the windows.
+    Buckets {
+        /// Buckets in each part, as given.
+        found: u64,
+        /// The most that fit behind the first word and the header.
+        most: u64,
+    },
+    /// No storage for operations, or more than the transport has slots for (two each).
+    Operations {
+        /// Operations given.
+        found: usize,
+        /// The most that the transport's slots allow.
+        most: u32,
+    },
+    /// The transport cannot hold the two READs of a chunk that straddles two parts.
+    Depth {
+        /// The transport's depth.
+        found: u32,
+    },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::ChunkBuckets { found, most } => write!(
+                f,
+                "C is {found} buckets a chunk: a multiple of 8 from 8 to {most} is allowed here"
+            ),
+            Self::MaxChunks { found, most } => {
+                write!(f, "M is {found} chunks: 1 to {most} is allowed")
+            }
+            Self::FirstWord { found } => {
+                write!(f, "the table's first word is {found}: a multiple of 8 is needed")
+            }
+            Self::Buckets { found, most } => write!(
+                f,
+                "{found} buckets for each owner do not fit: 8 to {most}, a multiple of 8, do"
+            ),
+            Self::Operations { found, most } => write!(
+                f,
+                "storage for {found} operations: 1 to {most} is allowed, two slots for each"
+            ),
+            Self::Depth { found } => {
+                write!(f, "the transport's depth is {found}: at least 2 is needed")
+            }
+        }
+    }
+}
+
+impl Error for ConfigError {}
+
+/// Why an operation was not begun. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubmitError {
+    /// All storage for operations is in use: poll, then submit again.
+    Busy,
+    /// The data does not fit a bucket.
+    Data(DataOutOfRange),
+}
+
+impl fmt::Display for SubmitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy => f.write_str("all operations are in use: poll before the next"),
+            Self::Data(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for SubmitError {}
+
+impl From<DataOutOfRange> for SubmitError {
+    fn from(error: DataOutOfRange) -> Self {
+        Self::Data(error)
+    }
+}
+
+/// Why an operation ended without an outcome. Unless it was refused, whether it took effect is
+/// unknown; repeating it is safe, and may then find what the first try inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OperationError {
+    /// Not begun.
+    Refused(SubmitError),
+    /// One of its one-sided operations failed.
+    Failed(OpError),
+    /// The transport did not accept one of its one-sided operations.
+    Post(PostError),
+    /// The transport died.
+    Fault(Fault),
+}
+
+impl fmt::Display for OperationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(error) => error.fmt(f),
+            Self::Failed(_) => f.write_str("an operation failed, its outcome is unknown"),
+            Self::Post(_) => f.write_str("an operation could not be posted"),
+            Self::Fault(_) => f.write_str("the transport is dead"),
+        }
+    }
+}
+
+impl Error for OperationError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Refused(error) => Some(error),
+            Self::Failed(error) => Some(error),
+            Self::Post(error) => Some(error),
+            Self::Fault(error) => Some(error),
+        }
+    }
+}
+
+impl From<Fault> for OperationError {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<SubmitError> for OperationError {
+    fn from(error: SubmitError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// Why a collective call ended without its result.
+///
+/// After an error in `clear` or `retain` the table's content is undefined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CollectiveError {
+    /// The exchange failed.
+    Exchange(ExchangeError),
+    /// A one-sided operation of the call failed.
+    Operation(OperationError),
+    /// This owner could not do its part of the call; it says why itself.
+    PartFailed {
+        /// Which.
+        owner: Owner,
+    },
+    /// Another owner's table is not this one.
+    Differs {
+        /// Whose.
+        owner: Owner,
+        /// What differs.
+        what: &'static str,
+        /// Here.
+        mine: u64,
+        /// There.
+        theirs: u64,
+    },
+}
+
+impl fmt::Display for CollectiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exchange(_) => f.write_str("a collective call failed"),
+            Self::Operation(_) => f.write_str("an operation of a collective call failed"),
+            Self::PartFailed { owner } => {
+                write!(f, "{owner} could not do its part of a collective call; it says why itself")
+            }
+            Self::Differs { owner, what, mine, theirs } => write!(
+                f,
+                "{owner} opened another table: its {what} is {theirs}, here it is {mine}; \
+                 start all of them with the same parameters"
+            ),
+        }
+    }
+}
+
+impl Error for CollectiveError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Exchange(error) => Some(error),
+            Self::Operation(error) => Some(error),
+            Self::PartFailed { .. } | Self::Differs { .. } => None,
+        }
+    }
+}
+
+impl From<ExchangeError> for CollectiveError {
+    fn from(error: ExchangeError) -> Self {
+        Self::Exchange(error)
+    }
+}
+
+impl From<OperationError> for CollectiveError {
+    fn from(error: OperationError) -> Self {
+        Self::Operation(error)
+    }
+}
+
+/// Why a table was not opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// The configuration does not do.
+    Config(ConfigError),
+    /// The owners did not agree.
+    Collective(CollectiveError),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the table was not opened")
+    }
+}
+
+impl Error for OpenError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Config(error) => Some(error),
+            Self::Collective(error) => Some(error),
+        }
+    }
+}
+
+impl From<ConfigError> for OpenError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
+
+impl From<CollectiveError> for OpenError {
+    fn from(error: CollectiveError) -> Self {
+        Self::Collective(error)
+    }
+}

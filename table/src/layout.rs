@@ -1,0 +1,171 @@
+//! Where buckets are: the table is the owners' parts, one after the other, closed to a ring.
+//!
+//! Paper section 3.1: n processes own k buckets each, T = b_0 .. b_(kn-1); a chunk that passes
+//! the end of a part is split (Fig. 1, split), here also between two owners.
+
+use transport::{Owner, RemoteWord, Segment};
+
+use crate::bucket::{Bucket, DATA_BITS, MAX_DATA};
+
+/// Words in front of the buckets of each part: one cache line.
+pub(crate) const HEADER_WORDS: u64 = 8;
+
+/// The ring of buckets. Copy it: three words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    owners: u32,
+    buckets_per_owner: u64,
+    /// The first bucket's word in each window.
+    first_word: u64,
+}
+
+/// A bucket's place: the owner and the bucket's index in that owner's part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Position {
+    /// Who holds it.
+    pub owner: u32,
+    /// Which of the owner's buckets.
+    pub index: u64,
+}
+
+impl Layout {
+    /// `owners` parts of `buckets_per_owner` buckets; both at least 1.
+    pub(crate) fn new(owners: u32, buckets_per_owner: u64, first_word: u64) -> Self {
+        Self { owners, buckets_per_owner, first_word }
+    }
+
+    /// How many owners there are.
+    #[must_use]
+    pub fn owners(&self) -> u32 {
+        self.owners
+    }
+
+    /// Buckets in each owner's part.
+    #[must_use]
+    pub fn buckets_per_owner(&self) -> u64 {
+        self.buckets_per_owner
+    }
+
+    /// Buckets in the whole table.
+    #[must_use]
+    pub fn buckets(&self) -> u64 {
+        self.buckets_per_owner.saturating_mul(u64::from(self.owners))
+    }
+
+    /// The word of each window that holds its first bucket.
+    #[must_use]
+    pub fn first_word(&self) -> u64 {
+        self.first_word
+    }
+
+    /// The first position in a bucket's probe order: the hash as a fraction of the ring. Two
+    /// multiplications instead of one and a division by the size of a part.
+    #[inline]
+    #[must_use]
+    pub fn home(&self, bucket: Bucket) -> Position {
+        let (owner, rest) = scale(bucket.hash(), u64::from(self.owners));
+        let (index, _) = scale(rest, self.buckets_per_owner);
+        // The whole part of a fraction of `owners` is less than `owners`, which is a u32.
+        #[allow(clippy::cast_possible_truncation)]
+        Position { owner: owner as u32, index }
+    }
+
+    /// The position `buckets` further round the ring, at most one part further.
+    #[inline]
+    #[must_use]
+    pub fn advance(&self, from: Position, buckets: u64) -> Position {
+        let index = from.index + buckets;
+        if index < self.buckets_per_owner {
+            return Position { owner: from.owner, index };
+        }
+        let owner = if from.owner + 1 < self.owners { from.owner + 1 } else { 0 };
+        Position { owner, index: index - self.buckets_per_owner }
+    }
+
+    /// The word that is a bucket.
+    #[inline]
+    #[must_use]
+    pub fn word(&self, at: Position) -> RemoteWord {
+        RemoteWord { owner: Owner(at.owner), index: self.first_word + at.index }
+    }
+
+    /// The chunk of `buckets` (at most one part) that starts at `start`: one segment, or two
+    /// where it passes into the next part.
+    #[inline]
+    #[must_use]
+    pub fn chunk(&self, start: Position, buckets: u32) -> (Segment, Option<Segment>) {
+        let left = self.buckets_per_owner - start.index;
+        if u64::from(buckets) <= left {
+            return (Segment { start: self.word(start), words: buckets }, None);
+        }
+        // Less than `buckets`, which is a u32.
+        #[allow(clippy::cast_possible_truncation)]
+        let first = left as u32;
+        let next = self.advance(start, left);
+        (
+            Segment { start: self.word(start), words: first },
+            Some(Segment { start: self.word(next), words: buckets - first }),
+        )
+    }
+}
+
+/// `fraction` / 2^63 of `whole`: the whole part, and the fraction that is left.
+#[inline]
+fn scale(fraction: u64, whole: u64) -> (u64, u64) {
+    let product = u128::from(fraction) * u128::from(whole);
+    // fraction < 2^63, so the whole part is less than `whole`.
+    #[allow(clippy::cast_possible_truncation)]
+    ((product >> DATA_BITS) as u64, product as u64 & MAX_DATA)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn linear(layout: &Layout, at: Position) -> u64 {
+        u64::from(at.owner) * layout.buckets_per_owner + at.index
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_cover_the_ring_in_order(
+            owners in 1_u32..6, eighths in 1_u64..20, chunk in 1_u32..20, data in 0..=MAX_DATA,
+        ) {
+            let layout = Layout::new(owners, eighths * 8, 24);
+            let chunk = (chunk * 8).min(u32::try_from(eighths * 8).unwrap());
+            let mut start = layout.home(Bucket::new(data).unwrap());
+            let home = linear(&layout, start);
+            prop_assert!(home < layout.buckets());
+            for i in 0..4 {
+                let (first, second) = layout.chunk(start, chunk);
+                prop_assert_eq!(first.words + second.map_or(0, |s| s.words), chunk);
+                let mut expected = (home + i * u64::from(chunk)) % layout.buckets();
+                for segment in [Some(first), second].into_iter().flatten() {
+                    prop_assert!(segment.words > 0);
+                    let end = segment.start.index + u64::from(segment.words);
+                    prop_assert!(end <= 24 + layout.buckets_per_owner);
+                    for word in 0..u64::from(segment.words) {
+                        let index = segment.start.index - 24 + word;
+                        let at = Position { owner: segment.start.owner.0, index };
+                        prop_assert_eq!(linear(&layout, at), expected);
+                        expected = (expected + 1) % layout.buckets();
+                    }
+                }
+                start = layout.advance(start, u64::from(chunk));
+            }
+        }
+
+        #[test]
+        fn homes_are_uniform_over_owners(owners in 1_u32..9, seed: u64) {
+            let layout = Layout::new(owners, 1000, 0);
+            let mut counts = vec![0_u32; owners as usize];
+            for i in 0..1000 * u64::from(owners) {
+                let bucket = Bucket::new(seed.wrapping_add(i) & MAX_DATA).unwrap();
+                counts[layout.home(bucket).owner as usize] += 1;
+            }
+            // Binomial: the standard deviation is below 32, six of them allowed.
+            prop_assert!(counts.iter().all(|c| (808..1192).contains(c)), "{:?}", counts);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! A hash table spread over the memory of many processes and reached only with one-sided
+//! operations: READ, WRITE, compare-and-swap, fetch-and-add and polling for their ends.
+//!
+//! [`Table::find_or_put`] is the operation of W. Oortwijn, T. van Dijk and J. van de Pol, *A
+//! Distributed Hash Table for Shared Memory* (PPAM 2015): linear probing over 64-bit buckets,
+//! read C at a time, the next chunk requested before the present one is scanned, and a
+//! compare-and-swap on the first bucket that looks empty. No owner's CPU takes part in another's
+//! operation.
+//!
+//! What makes it right is one rule: a bucket goes from empty to occupied once, by
+//! compare-and-swap, and never changes again (but between the barriers of [`Table::clear`] and
+//! [`Table::retain`]). So a stale READ can only show an *empty* bucket that is occupied, never a
+//! wrong occupant; data lives in the first bucket of its probe order that was empty when it was
+//! inserted; and find-or-put is linearizable whatever order READs land in. Where a transport
+//! does not promise that a READ brings words whole ([`Caps::word_reads_whole`]), no decision
+//! rests on a word that a tear could have made.
+//!
+//! The crate needs neither std nor an allocator: storage comes from the caller, and
+//! [`Table::submit`] with [`Table::poll`] fits into a poll loop of the caller's own.
+//!
+//! [`Caps::word_reads_whole`]: transport::Caps::word_reads_whole
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+mod bucket;
+mod collective;
+mod config;
+mod error;
+mod find_or_put;
+mod layout;
+mod operation;
+mod pipeline;
+mod stats;
+mod table;
+
+pub use bucket::{Bucket, DATA_BITS, MAX_DATA};
+pub use config::Config;
+pub use error::{
+    CollectiveError, ConfigError, DataOutOfRange, OpenError, OperationError, SubmitError,
+};
+pub use find_or_put::{Intent, Outcome, Search, Step};
+pub use layout::{Layout, Position};
+pub use operation::Operation;
+pub use stats::{OutcomeStats, Stats};
+pub use table::{Finished, Table};
+
+/// The README's example, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

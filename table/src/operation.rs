@@ -1,0 +1,215 @@
+//! The storage of one operation in flight, and queues of them without allocation.
+
+use transport::Token;
+
+use crate::bucket::Bucket;
+use crate::error::OperationError;
+use crate::find_or_put::{Intent, Outcome, Search};
+use crate::layout::Position;
+
+/// Storage for one operation in flight; the caller of a table provides an array of them.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    pub(crate) search: Search,
+    /// What its end is reported under; none where a blocking call waits for it.
+    pub(crate) tag: Option<u64>,
+    pub(crate) state: State,
+    /// Where the chunk in each landing slot starts.
+    pub(crate) start: [Position; 2],
+    /// READs of that chunk still in flight.
+    pub(crate) landing: [u8; 2],
+    /// One-sided operations in flight, of this operation or left over from it.
+    pub(crate) in_flight: u8,
+    /// Counts the operations that used this storage, so that a left-over answer is recognised.
+    pub(crate) generation: u32,
+    /// It stands in the queue for room in the transport.
+    pub(crate) queued: bool,
+    next: u32,
+}
+
+/// Where an operation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The storage is free.
+    Free,
+    /// It wants its chunk read and scanned.
+    Chunk,
+    /// It wants to claim the bucket at this offset of its chunk.
+    Claim(u32),
+    /// It wants to confirm the bucket at this offset of its chunk.
+    Confirm(u32),
+    /// Its claim or confirmation is in flight.
+    Answer,
+    /// It has failed, but still stands in the queue for room in the transport.
+    Failed(OperationError),
+    /// It has ended and was not reported yet.
+    Ended(Result<Outcome, OperationError>),
+    /// It was reported, but a READ ahead of need is still to land.
+    Draining,
+}
+
+impl Operation {
+    /// Storage that is free.
+    pub const EMPTY: Self = Self {
+        search: Search::new(Bucket::ANY, Intent::Find, 1),
+        tag: None,
+        state: State::Free,
+        start: [Position { owner: 0, index: 0 }; 2],
+        landing: [0; 2],
+        in_flight: 0,
+        generation: 0,
+        queued: false,
+        next: NONE,
+    };
+
+    /// Begins `search` at `home` in this free storage.
+    #[inline]
+    pub(crate) fn begin(&mut self, search: Search, home: Position, tag: Option<u64>) {
+        self.search = search;
+        self.tag = tag;
+        self.state = State::Chunk;
+        self.start[0] = home;
+        self.landing = [0; 2];
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// A READ into this of the two landing slots was posted.
+    #[inline]
+    pub(crate) fn posted(&mut self, parity: usize) {
+        self.in_flight += 1;
+        if let Some(landing) = self.landing.get_mut(parity) {
+            *landing += 1;
+        }
+    }
+
+    /// A READ into this of the two landing slots has ended.
+    #[inline]
+    pub(crate) fn landed(&mut self, parity: usize) {
+        if let Some(landing) = self.landing.get_mut(parity) {
+            *landing = landing.saturating_sub(1);
+        }
+    }
+
+    /// Whether it is still to end.
+    #[inline]
+    pub(crate) fn is_running(&self) -> bool {
+        !matches!(self.state, State::Free | State::Ended(_) | State::Draining)
+    }
+}
+
+/// What a one-sided operation was posted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// A READ into this of the two landing slots.
+    Chunk(usize),
+    /// A claim or a confirmation.
+    Claim,
+    Confirm,
+}
+
+/// The name of a one-sided operation: whose it is, for what, and of which generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub(crate) operation: u32,
+    pub(crate) part: Part,
+    pub(crate) generation: u32,
+}
+
+impl Name {
+    /// 32 bits of generation, 24 of operation, 8 of part.
+    #[inline]
+    pub(crate) fn token(self) -> Token {
+        let part = match self.part {
+            Part::Chunk(parity) => parity as u64,
+            Part::Claim => 2,
+            Part::Confirm => 3,
+        };
+        Token(u64::from(self.generation) << 32 | u64::from(self.operation) << 8 | part)
+    }
+
+    /// The inverse of [`token`](Self::token).
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)]
+    pub(crate) fn from_token(token: Token) -> Self {
+        let part = match token.0 & 0xff {
+            2 => Part::Claim,
+            3 => Part::Confirm,
+            parity => Part::Chunk(parity as usize & 1),
+        };
+        let operation = (token.0 >> 8) as u32 & 0xff_ffff;
+        Self { operation, part, generation: (token.0 >> 32) as u32 }
+    }
+}
+
+const NONE: u32 = u32::MAX;
+
+/// A first-in-first-out queue of operations, linked through their storage. An operation is in
+/// one queue at most.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    head: u32,
+    tail: u32,
+}
+
+impl Queue {
+    pub(crate) const EMPTY: Self = Self { head: NONE, tail: NONE };
+
+    #[inline]
+    pub(crate) fn push(&mut self, operations: &mut [Operation], index: u32) {
+        let Some(operation) = operations.get_mut(index as usize) else { return };
+        operation.next = NONE;
+        match operations.get_mut(self.tail as usize) {
+            Some(last) => last.next = index,
+            None => self.head = index,
+        }
+        self.tail = index;
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self, operations: &[Operation]) -> Option<u32> {
+        let index = self.head;
+        let operation = operations.get(index as usize)?;
+        self.head = operation.next;
+        if self.head == NONE {
+            self.tail = NONE;
+        }
+        Some(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn names_come_back(operation in 0_u32..1 << 24, generation: u32, part in 0..4) {
+            let part = [Part::Chunk(0), Part::Chunk(1), Part::Claim, Part::Confirm][part as usize];
+            let name = Name { operation, part, generation };
+            prop_assert_eq!(Name::from_token(name.token()), name);
+        }
+
+        #[test]
+        fn a_queue_keeps_order(moves in prop::collection::vec(any::<bool>(), 1..200)) {
+            let mut operations = [const { Operation::EMPTY }; 8];
+            let (mut queue, mut model) = (Queue::EMPTY, std::collections::VecDeque::new());
+            let mut free: Vec<u32> = (0..8).collect();
+            for push in moves {
+                if push && let Some(index) = free.pop() {
+                    queue.push(&mut operations, index);
+                    model.push_back(index);
+                } else {
+                    let popped = queue.pop(&operations);
+                    prop_assert_eq!(popped, model.pop_front());
+                    free.extend(popped);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! The calls that all owners make together, over shared memory and on the simulator's stage.
+
+mod common;
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use common::job::{AnyTable, Over, Sizes, on_shm};
+use common::{content, home, own_words, storage};
+use proptest::prelude::*;
+use sim::{Cluster, Rng, stage};
+use table::{
+    CollectiveError, Config, ConfigError, Finished, Intent, Layout, MAX_DATA, OpenError, Outcome,
+    Table,
+};
+use transport::{Exchange, Owner, Transport};
+
+const CONFIG: Config =
+    Config { first_word: 8, buckets_per_owner: 64, chunk_buckets: 16, max_chunks: 64 };
+const BOTH: [Over; 2] = [Over::Shm, Over::Sim { seed: 1 }];
+
+/// What an owner's `open` gave; the engine is gone.
+fn open<T: Transport>(
+    engine: T,
+    config: Config,
+    operations: u32,
+    mut exchange: impl Exchange,
+) -> Result<(), OpenError> {
+    let table = Table::open(engine, config, storage(operations), &mut exchange)?;
+    // Nobody leaves while others still read.
+    exchange.barrier().unwrap();
+    drop(table);
+    Ok(())
+}
+
+/// What `open` gave each of three owners, of which `odd` has another configuration.
+fn open_with(over: Over, odd: u32, theirs: Config, operations: u32) -> Vec<Result<(), OpenError>> {
+    let sizes = Sizes { window_words: 128, ..Sizes::of(3, &CONFIG) };
+    let config = |me| if me == Owner(odd) { (theirs, operations) } else { (CONFIG, 4) };
+    match over {
+        Over::Shm => on_shm(sizes, |engine, exchange| {
+            let (config, operations) = config(exchange.me());
+            open(engine, config, operations, exchange)
+        }),
+        Over::Sim { seed } => {
+            stage::run(&Cluster::new(sizes.sim(seed)).unwrap(), |engine, exchange| {
+                let (config, operations) = config(exchange.me());
+                open(engine, config, operations, exchange)
+            })
+            .unwrap()
+        }
+    }
+}
+
+#[test]
+fn the_same_table_is_opened_by_all() {
+    for over in BOTH {
+        assert_eq!(open_with(over, 1, CONFIG, 4), [Ok(()); 3]);
+        // How far operations look is what matters, not in how many steps, nor how many at once.
+        let steps = Config { chunk_buckets: 32, max_chunks: 32, ..CONFIG };
+        assert_eq!(open_with(over, 1, steps, 1), [Ok(()); 3]);
+    }
+}
+
+#[test]
+fn an_owner_with_another_table_is_named_to_everybody() {
+    for (what, theirs) in [
+        ("buckets per owner", Config { buckets_per_owner: 56, ..CONFIG }),
+        ("reach (C times M)", Config { chunk_buckets: 8, ..CONFIG }),
+        ("reach (C times M)", Config { max_chunks: 63, ..CONFIG }),
+        // It shows its header elsewhere.
+        ("format", Config { first_word: 16, ..CONFIG }),
+    ] {
+        for (over, odd) in BOTH.into_iter().flat_map(|over| [0, 1, 2].map(|odd| (over, odd))) {
+            let begin = Instant::now();
+            let ends = open_with(over, odd, theirs, 4);
+            for (me, end) in (0..).zip(&ends) {
+                let different = if me != odd { odd } else { u32::from(odd == 0) };
+                assert!(
+                    matches!(end, Err(OpenError::Collective(CollectiveError::Differs {
+                        owner: Owner(owner), what: found, ..
+                    })) if *owner == different && *found == what),
+                    "{over:?}, {odd} has another {what}, owner {me}: {end:?}"
+                );
+            }
+            assert!(begin.elapsed() < Duration::from_secs(5), "somebody waited in vain");
+        }
+    }
+}
+
+#[test]
+fn an_owner_whose_table_is_impossible_keeps_nobody_waiting() {
+    let odd_chunk = Config { chunk_buckets: 12, ..CONFIG };
+    let chunk = ConfigError::ChunkBuckets { found: 12, most: 64 };
+    let storage = ConfigError::Operations { found: 0, most: 4 };
+    for (theirs, operations, error) in [(odd_chunk, 4, chunk), (CONFIG, 0, storage)] {
+        for (over, odd) in BOTH.into_iter().flat_map(|over| [0, 1, 2].map(|odd| (over, odd))) {
+            let begin = Instant::now();
+            let ends = open_with(over, odd, theirs, operations);
+            for (me, end) in (0..).zip(&ends) {
+                let right = match end {
+                    Err(OpenError::Config(found)) => me == odd && *found == error,
+                    Err(OpenError::Collective(CollectiveError::Differs { owner, .. })) => {
+                        me != odd && *owner == Owner(odd)
+                    }
+                    _ => false,
+                };
+                assert!(right, "{over:?}, owner {me} of those with {odd} odd: {end:?}");
+            }
+            assert!(begin.elapsed() < Duration::from_secs(5), "somebody waited in vain");
+        }
+    }
+}
+
+#[test]
+fn an_owner_that_left_ends_the_call_for_the_others() {
+    for over in BOTH {
+        let begin = Instant::now();
+        let ends = over.run(Sizes::of(3, &CONFIG), |engine, exchange| {
+            let mut table = Table::open(engine, CONFIG, storage(2), exchange).unwrap();
+            table.find_or_put(u64::from(exchange.me().0)).unwrap();
+            assert_eq!(table.len(exchange), Ok(3));
+            if exchange.me() == Owner(2) {
+                return None;
+            }
+            Some(table.retain(exchange, |_| true))
+        });
+        assert!(matches!(ends[..], [Some(Err(_)), Some(Err(_)), None]), "{ends:?}");
+        assert!(begin.elapsed() < Duration::from_secs(5), "somebody waited in vain");
+    }
+}
+
+/// Operations that are in flight when a call begins end before it does anything, and are reported
+/// after it.
+#[test]
+fn what_was_in_flight_takes_part_and_is_still_reported() {
+    let calls: [(Call, u64); 3] = [
+        (|table, exchange| assert_eq!(table.len(exchange), Ok(12)), 12),
+        (|table, exchange| table.clear(exchange).unwrap(), 0),
+        (|table, exchange| assert_eq!(table.retain(exchange, |data| data < 5), Ok(7)), 5),
+    ];
+    for (over, (call, left)) in BOTH.into_iter().flat_map(|over| calls.map(|call| (over, call))) {
+        over.run(Sizes::of(3, &CONFIG), |engine, exchange| {
+            let mut table = Table::open(engine, CONFIG, storage(4), exchange).unwrap();
+            let me = u64::from(exchange.me().0);
+            for tag in 0..4 {
+                table.submit(tag, 4 * me + tag, Intent::FindOrPut).unwrap();
+            }
+            call(&mut table, exchange);
+            assert_eq!(table.transport().unwrap().in_flight(), 0);
+            let mut out = [Finished::default(); 8];
+            assert_eq!(table.poll(&mut out), Ok(4));
+            for end in &out[..4] {
+                assert_eq!(end.result, Ok(Outcome::Inserted));
+            }
+            assert_eq!(out[..4].iter().map(|end| end.tag).sum::<u64>(), 6);
+            assert_eq!(table.len(exchange), Ok(left));
+        });
+    }
+}
+
+type Call = fn(&mut AnyTable<'_>, &mut dyn Exchange);
+
+/// A second table on an engine must not be told of the first one's operations.
+#[test]
+fn an_engine_is_given_back_at_rest() {
+    for over in BOTH {
+        over.run(Sizes::of(2, &CONFIG), |engine, exchange| {
+            let config = Config { chunk_buckets: 8, ..CONFIG };
+            for round in 0..20 {
+                let mut table = Table::open(&mut *engine, config, storage(4), exchange).unwrap();
+                for tag in 0..4 {
+                    table.submit(tag, 4 * round + tag, Intent::FindOrPut).unwrap();
+                }
+                let engine = table.into_transport();
+                assert_eq!(engine.in_flight(), 0);
+                exchange.barrier().unwrap();
+            }
+        });
+    }
+}
+
+fn random_data(rng: &mut Rng) -> u64 {
+    rng.bits() & MAX_DATA
+}
+
+fn sizes(owners: u32) -> impl Strategy<Value = (u32, Config)> {
+    (1_u64..9, 1_u32..9, 0_u64..2).prop_map(move |(part, chunk, first)| {
+        let config = Config {
+            first_word: 8 * first,
+            buckets_per_owner: 8 * part,
+            chunk_buckets: 8 * chunk.min(u32::try_from(part).unwrap()),
+            // As far as the ring is long.
+            max_chunks: 64,
+        };
+        (owners, config)
+    })
+}
+
+fn over() -> impl Strategy<Value = Over> {
+    prop_oneof![Just(Over::Shm), any::<u64>().prop_map(|seed| Over::Sim { seed })]
+}
+
+/// Where the data of a table have their homes.
+#[derive(Clone, Copy, Debug)]
+enum Homes {
+    Anywhere,
+    /// At most so many buckets before the border of two owners, the end of the ring among them.
+    BeforeBorders(usize),
+    /// All with one owner: its part is full before another's is touched.
+    With(Owner),
+}
+
+/// So many different data, the same for all owners.
+fn data(layout: &Layout, homes: Homes, count: usize, seed: u64) -> Vec<u64> {
+    let part = usize::try_from(layout.buckets_per_owner()).unwrap();
+    let (mut rng, mut all) = (Rng::new(seed, 1), BTreeSet::new());
+    while all.len() < count {
+        let data = random_data(&mut rng);
+        let home = home(layout, data);
+        let fits = match homes {
+            Homes::Anywhere => true,
+            Homes::BeforeBorders(buckets) => part - home % part <= buckets,
+            Homes::With(Owner(owner)) => home / part == owner as usize % layout.owners() as usize,
+        };
+        if fits {
+            all.insert(data);
+        }
+    }
+    all.into_iter().collect()
+}
+
+/// A load factor as a number of buckets.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn share_of(buckets: u64, load: f64) -> usize {
+    (buckets as f64 * load) as usize
+}
+
+/// What one owner gives back: its part at several moments.
+struct Moments {
+    layout: Layout,
+    parts: Vec<Vec<u64>>,
+    inserted: u64,
+}
+
+impl Moments {
+    /// The whole table's content at the `nth` moment; each datum where it must be.
+    fn content(all: &[Self], nth: usize) -> Result<BTreeSet<u64>, String> {
+        let ring: Vec<u64> = all.iter().flat_map(|owner| owner.parts[nth].clone()).collect();
+        content(&all[0].layout, &ring)
+    }
+}
+
+/// Puts this owner's share of `data`; how many of it were not there.
+fn put(table: &mut AnyTable<'_>, data: &[u64]) -> u64 {
+    let put = |&data: &u64| match table.find_or_put(data).unwrap() {
+        Outcome::Inserted => 1,
+        Outcome::Found => 0,
+        outcome => panic!("{data} ended {outcome:?}"),
+    };
+    data.iter().map(put).sum()
+}
+
+fn share(data: &[u64], exchange: &dyn Exchange) -> Vec<u64> {
+    let (me, owners) = (exchange.me().0 as usize, exchange.owners() as usize);
+    data.iter().copied().skip(me).step_by(owners).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn len_load_factor_and_clear(
+        (owners, config) in (1_u32..4).prop_flat_map(sizes),
+        over in over(),
+        load in prop_oneof![Just(1.0), 0.0..1.0],
+        seed: u64,
+    ) {
+        let buckets = config.buckets_per_owner * u64::from(owners);
+        let count = share_of(buckets, load);
+        over.run(Sizes::of(owners, &config), |engine, exchange| {
+            let mut table = Table::open(engine, config, storage(4), exchange).unwrap();
+            let all = data(table.layout(), Homes::Anywhere, count, seed);
+            for _ in 0..2 {
+                assert_eq!(table.len(exchange), Ok(0));
+                assert_eq!(table.load_factor(exchange), Ok(0.0));
+                let inserted = put(&mut table, &share(&all, exchange));
+                assert_eq!(inserted, share(&all, exchange).len() as u64);
+                assert_eq!(table.len(exchange), Ok(count as u64));
+                let load = count as f64 / buckets as f64;
+                assert_eq!(table.load_factor(exchange), Ok(load));
+                table.clear(exchange).unwrap();
+                assert_eq!(table.local().count(), 0);
+                for &data in &all {
+                    assert_eq!(table.find(data), Ok(false));
+                }
+            }
+            exchange.barrier().unwrap();
+        });
+    }
+
+    /// Rounds of garbage collection on tables of any load and with clusters across all borders:
+    /// what is kept stays, where it can be found; what is not is gone; and the table works on.
+    #[test]
+    fn retain_keeps_the_set_and_its_order(
+        (owners, config) in (1_u32..4).prop_flat_map(sizes),
+        over in over(),
+        load in prop_oneof![Just(0.3), Just(0.9), Just(1.0), 0.0..1.0],
+        homes in prop_oneof![
+            Just(Homes::Anywhere),
+            (1_usize..6).prop_map(Homes::BeforeBorders),
+            (0_u32..3).prop_map(|owner| Homes::With(Owner(owner))),
+        ],
+        kept_ppm in prop::collection::vec(
+            prop_oneof![Just(0), Just(1_000_000), Just(990_000), 0_u32..1_000_000], 1..4,
+        ),
+        seed: u64,
+    ) {
+        let count = share_of(config.buckets_per_owner * u64::from(owners), load);
+        let keep = |round: usize, data: u64| {
+            Rng::new(data, seed ^ round as u64).chance(kept_ppm[round])
+        };
+        let moments = over.run(Sizes::of(owners, &config), |engine, exchange| {
+            let mut table = Table::open(engine, config, storage(4), exchange).unwrap();
+            let layout = *table.layout();
+            let all = data(&layout, homes, count, seed);
+            let (mut parts, mut inserted) = (Vec::new(), 0);
+            for round in 0..kept_ppm.len() {
+                inserted += put(&mut table, &share(&all, exchange));
+                assert_eq!(table.len(exchange), Ok(count as u64));
+                let removed = table.retain(exchange, |data| keep(round, data)).unwrap();
+                parts.push(own_words(&table));
+                exchange.barrier().unwrap();
+                let kept = all.iter().filter(|&&data| keep(round, data)).count() as u64;
+                assert_eq!(removed, count as u64 - kept);
+                assert_eq!(table.len(exchange), Ok(kept));
+                for &data in &all {
+                    assert_eq!(table.find(data), Ok(keep(round, data)));
+                }
+                exchange.barrier().unwrap();
+            }
+            // Everybody puts everything: each datum that is missing is inserted by one of them.
+            inserted += put(&mut table, &all);
+            exchange.barrier().unwrap();
+            parts.push(own_words(&table));
+            Moments { layout, parts, inserted }
+        });
+        let layout = moments[0].layout;
+        let all = data(&layout, homes, count, seed);
+        let mut inserted = count;
+        for round in 0..kept_ppm.len() {
+            let kept: BTreeSet<u64> = all.iter().copied().filter(|&data| keep(round, data)).collect();
+            inserted += count - kept.len();
+            prop_assert_eq!(Moments::content(&moments, round), Ok(kept));
+        }
+        prop_assert_eq!(Moments::content(&moments, kept_ppm.len()), Ok(all.into_iter().collect()));
+        prop_assert_eq!(moments.iter().map(|owner| owner.inserted).sum::<u64>(), inserted as u64);
+    }
+}

@@ -1,0 +1,113 @@
+//! What results say about the set, and whether all of it can be true.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use table::{Intent, OperationError, Outcome};
+
+use super::Wrong;
+
+/// How an operation ended.
+pub(crate) type End = Result<Outcome, OperationError>;
+
+/// What is known of one datum.
+#[derive(Default)]
+struct Known {
+    /// Somebody has begun to put it.
+    tried: bool,
+    /// It was found or inserted, and stays.
+    present: bool,
+    /// There was no room for it, and never will be.
+    full: bool,
+    /// Times that it was reported inserted.
+    inserted: u32,
+    /// A put of it ended in error: it may be there all the same, with nobody told so.
+    unknown: bool,
+}
+
+struct Running {
+    data: u64,
+    intent: Intent,
+    /// Known to be there when the operation began.
+    was_present: bool,
+}
+
+/// Every operation of a run, in the order in which they began and ended.
+#[derive(Default)]
+pub(crate) struct Account {
+    known: BTreeMap<u64, Known>,
+    running: BTreeMap<u64, Running>,
+}
+
+impl Account {
+    /// An operation begins, under a tag of its own.
+    pub(crate) fn begin(&mut self, tag: u64, data: u64, intent: Intent) {
+        let known = self.known.entry(data).or_default();
+        known.tried |= intent == Intent::FindOrPut;
+        let running = Running { data, intent, was_present: known.present };
+        assert!(self.running.insert(tag, running).is_none(), "the test used tag {tag} twice");
+    }
+
+    /// It was refused after all.
+    pub(crate) fn refused(&mut self, tag: u64) {
+        self.running.remove(&tag);
+    }
+
+    /// It has ended. Gives what it was.
+    pub(crate) fn end(&mut self, tag: u64, end: End) -> Result<(u64, Intent), Wrong> {
+        let Some(Running { data, intent, was_present }) = self.running.remove(&tag) else {
+            return Err(format!("tag {tag} ended {end:?}, but is not running"));
+        };
+        let known = self.known.entry(data).or_default();
+        let is_put = intent == Intent::FindOrPut;
+        let right = match end {
+            Ok(Outcome::Found) => known.tried,
+            Ok(Outcome::Inserted) => is_put && !was_present && known.inserted == 0,
+            Ok(Outcome::Full) => is_put && !was_present,
+            Ok(Outcome::Absent) => !is_put && !was_present,
+            Err(_) => true,
+        };
+        known.present |= matches!(end, Ok(Outcome::Found | Outcome::Inserted));
+        known.full |= end == Ok(Outcome::Full);
+        known.inserted += u32::from(end == Ok(Outcome::Inserted));
+        known.unknown |= is_put && end.is_err();
+        if !right || (known.present && known.full) {
+            return Err(format!(
+                "{intent:?} of {data} ended {end:?}; known to be there before: {was_present}, \
+                 inserted {} times, full: {}",
+                known.inserted, known.full
+            ));
+        }
+        Ok((data, intent))
+    }
+
+    /// The set that the data known to be there are.
+    pub(crate) fn present(&self) -> BTreeSet<u64> {
+        self.known.iter().filter(|(_, known)| known.present).map(|(&data, _)| data).collect()
+    }
+
+    /// Compares what all operations said with what the table holds at the end.
+    pub(crate) fn check(&self, content: &BTreeSet<u64>) -> Result<(), Wrong> {
+        if let Some(tag) = self.running.keys().next() {
+            return Err(format!("tag {tag} never ended, one of {}", self.running.len()));
+        }
+        for (data, known) in &self.known {
+            let is_there = content.contains(data);
+            let right = if known.present {
+                is_there && (known.unknown || known.inserted == 1)
+            } else {
+                !is_there || known.unknown
+            };
+            if !right {
+                return Err(format!(
+                    "{data} in the table: {is_there}, known to be: {}, inserted {} times, \
+                     ended in error: {}",
+                    known.present, known.inserted, known.unknown
+                ));
+            }
+        }
+        match content.iter().find(|data| !self.known.contains_key(data)) {
+            Some(data) => Err(format!("{data} is in the table, and nobody put it there")),
+            None => Ok(()),
+        }
+    }
+}

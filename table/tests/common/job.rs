@@ -1,0 +1,94 @@
+//! Owners as threads, over shared memory or on the simulator's stage.
+
+use std::thread;
+
+use exchange::{Thread, threads};
+use sim::{Cluster, stage};
+use table::{Config, Operation, Table};
+use transport::{Exchange, Transport};
+
+/// A table over whichever transport it is.
+pub(crate) type AnyTable<'a> = Table<&'a mut dyn Transport, Vec<Operation>>;
+
+/// What an owner's thread does with its engine and its exchange.
+pub(crate) trait Body<R>: Fn(&mut dyn Transport, &mut dyn Exchange) -> R + Sync {}
+
+impl<R, F: Fn(&mut dyn Transport, &mut dyn Exchange) -> R + Sync> Body<R> for F {}
+
+/// Which transport the owners have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Over {
+    Shm,
+    Sim { seed: u64 },
+}
+
+/// How many owners, and how large their engines are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) owners: u32,
+    pub(crate) window_words: u64,
+    pub(crate) operations: u32,
+    pub(crate) depth: u32,
+}
+
+impl Sizes {
+    /// For tables of this configuration.
+    pub(crate) fn of(owners: u32, config: &Config) -> Self {
+        Self { owners, window_words: config.first_word + config.words(), operations: 4, depth: 6 }
+    }
+
+    /// The longest chunk that fits a slot.
+    pub(crate) const SLOT_WORDS: u32 = 64;
+
+    pub(crate) fn sim(&self, seed: u64) -> sim::Config {
+        sim::Config {
+            owners: self.owners,
+            window_words: self.window_words,
+            slots: Config::slots(self.operations),
+            slot_words: Self::SLOT_WORDS,
+            depth: self.depth,
+            seed,
+            order: sim::Order::Shuffled,
+            model: sim::Model {
+                jitter: sim::Jitter::Uniform { most_ns: 2_000 },
+                ..sim::Model::simple(1_000)
+            },
+            ..sim::Config::default()
+        }
+    }
+}
+
+impl Over {
+    /// Runs `body` for every owner, and gives what they returned in the order of owners.
+    pub(crate) fn run<R: Send>(self, sizes: Sizes, body: impl Body<R>) -> Vec<R> {
+        match self {
+            Self::Shm => on_shm(sizes, |mut engine, mut exchange| body(&mut engine, &mut exchange)),
+            Self::Sim { seed } => {
+                let cluster = Cluster::new(sizes.sim(seed)).unwrap();
+                let body = |mut engine, mut exchange| body(&mut engine, &mut exchange);
+                stage::run(&cluster, body).unwrap()
+            }
+        }
+    }
+}
+
+/// As [`Over::run`] on shared memory, with an engine that the body may drop.
+pub(crate) fn on_shm<R: Send>(
+    sizes: Sizes,
+    body: impl Fn(shm::Engine, Thread) -> R + Sync,
+) -> Vec<R> {
+    let builder = shm::Builder::new(sizes.window_words)
+        .slots(Config::slots(sizes.operations), Sizes::SLOT_WORDS)
+        .depth(sizes.depth);
+    thread::scope(|scope| {
+        let (builder, body) = (&builder, &body);
+        let owner = |mut member: Thread| {
+            scope.spawn(move || {
+                let engine = builder.open(&mut member).unwrap();
+                body(engine, member)
+            })
+        };
+        let running: Vec<_> = threads(sizes.owners).into_iter().map(owner).collect();
+        running.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}

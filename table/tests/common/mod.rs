@@ -1,0 +1,94 @@
+//! What the tests share: seeds that can be replayed, tables seen from outside, and jobs.
+// Each test binary uses a part of it.
+#![allow(dead_code)]
+
+pub(crate) mod account;
+pub(crate) mod drive;
+pub(crate) mod job;
+
+use core::sync::atomic::Ordering::Acquire;
+use std::collections::BTreeSet;
+
+use table::{Bucket, Layout, Operation, Table};
+use transport::Transport;
+
+/// Why a run is wrong, for the message of the test that fails.
+pub(crate) type Wrong = String;
+
+/// Storage for `operations` in flight.
+pub(crate) fn storage(operations: u32) -> Vec<Operation> {
+    vec![Operation::EMPTY; operations as usize]
+}
+
+/// The seeds to try: 0 to `count`, or the one in `PROBELINE_SEED`.
+pub(crate) fn seeds(count: u64) -> Vec<u64> {
+    match std::env::var("PROBELINE_SEED") {
+        Ok(seed) => vec![seed.parse().expect("PROBELINE_SEED is a number")],
+        Err(_) => (0..count).collect(),
+    }
+}
+
+/// Says, when its test fails, which seed it was and how to see it again.
+pub(crate) struct Replay(pub(crate) u64);
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let test = std::thread::current().name().unwrap_or("").to_owned();
+            eprintln!("replay: PROBELINE_SEED={} cargo test -p probeline-table {test}", self.0);
+        }
+    }
+}
+
+/// The words of this owner's buckets.
+pub(crate) fn own_words<T: Transport, S: AsMut<[Operation]>>(table: &Table<T, S>) -> Vec<u64> {
+    let layout = table.layout();
+    let first = usize::try_from(layout.first_word()).unwrap();
+    let count = usize::try_from(layout.buckets_per_owner()).unwrap();
+    let words = &table.engine().window()[first..first + count];
+    words.iter().map(|word| word.load(Acquire)).collect()
+}
+
+/// Where in the ring, counted from owner 0's first bucket, the probe order of `data` begins.
+pub(crate) fn home(layout: &Layout, data: u64) -> usize {
+    let at = layout.home(Bucket::new(data).unwrap());
+    usize::try_from(u64::from(at.owner) * layout.buckets_per_owner() + at.index).unwrap()
+}
+
+/// The set that the ring's words hold.
+///
+/// # Errors
+/// A datum that is there twice, or behind an empty bucket of its probe order (paper section 3.1).
+pub(crate) fn content(layout: &Layout, ring: &[u64]) -> Result<BTreeSet<u64>, Wrong> {
+    let mut set = BTreeSet::new();
+    for (at, bucket) in ring
+        .iter()
+        .enumerate()
+        .filter_map(|(at, &word)| Bucket::from_word(word).map(|bucket| (at, bucket)))
+    {
+        let data = bucket.data();
+        if !set.insert(data) {
+            return Err(format!("{data} is in two buckets, one of them {at}"));
+        }
+        let mut probe = home(layout, data);
+        while probe != at {
+            if ring[probe] == 0 {
+                return Err(format!("{data}, in bucket {at}, lies behind the empty one {probe}"));
+            }
+            probe = (probe + 1) % ring.len();
+        }
+    }
+    Ok(set)
+}
+
+/// Data of which every fourth has a word full of zero bytes, where a tear is hardest to tell, and
+/// shares its home with others that a tear makes of it. Different for each `number` below 65536.
+pub(crate) fn key(number: u64) -> u64 {
+    if !number.is_multiple_of(4) {
+        return number;
+    }
+    let n = number / 4;
+    let ones = (0..7).filter(|byte| n >> (3 + byte) & 1 == 1).map(|byte| 1 << (8 * byte));
+    let top = (n & 7) << 4 | n >> 10;
+    Bucket::from_word(1 << 63 | top << 56 | ones.sum::<u64>()).unwrap().data()
+}

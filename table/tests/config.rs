@@ -1,0 +1,204 @@
+//! What a configuration may be, at its limits, and what refusals say and leave alone.
+
+mod common;
+
+use core::error::Error;
+
+use common::storage;
+use sim::{Cluster, Engine};
+use table::{
+    Config, ConfigError, DataOutOfRange, Finished, Intent, MAX_DATA, Operation, OperationError,
+    Outcome, Stats, SubmitError, Table,
+};
+use transport::{Owner, Transport};
+
+/// Windows of 19 lines and 3 words, 7 slots of 48 words.
+const SIM: sim::Config = sim::Config {
+    owners: 2,
+    window_words: 155,
+    slots: 7,
+    slot_words: 48,
+    depth: 2,
+    seed: 0,
+    order: sim::Order::ByTime,
+    model: sim::Model::instant(),
+    faults: sim::Faults::none(),
+    scatter_reads: false,
+    word_reads_whole: true,
+    atomics: transport::AtomicScope::Cpu,
+    direct_reach: sim::Reach::Own,
+    trace_events: 0,
+};
+const CONFIG: Config =
+    Config { first_word: 8, buckets_per_owner: 136, chunk_buckets: 48, max_chunks: 1 };
+
+type SimTable = Table<Engine, Vec<Operation>>;
+
+fn new(sim: sim::Config, config: Config, operations: u32) -> Result<SimTable, ConfigError> {
+    let engine = Cluster::new(sim).unwrap().engine(Owner(0)).unwrap();
+    Table::new(engine, config, storage(operations))
+}
+
+/// Checks that `allowed` opens, and that each of `refused` says `error` and all of `words`.
+fn limits<V: Copy>(
+    make: impl Fn(V) -> Result<SimTable, ConfigError>,
+    allowed: &[V],
+    refused: &[(V, ConfigError)],
+    words: &[&str],
+) {
+    for &value in allowed {
+        assert!(make(value).is_ok(), "{:?}", make(value).err());
+    }
+    for &(value, error) in refused {
+        assert_eq!(make(value).err(), Some(error));
+        let text = error.to_string();
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    }
+}
+
+#[test]
+fn the_first_word_begins_a_line() {
+    let refused = |found| (found, ConfigError::FirstWord { found });
+    limits(
+        |first_word| new(SIM, Config { first_word, ..CONFIG }, 1),
+        &[0, 8],
+        &[refused(1), refused(7), refused(9), refused(u64::MAX)],
+        &["first word", "multiple of 8"],
+    );
+}
+
+#[test]
+fn buckets_fit_the_windows() {
+    let make =
+        |buckets_per_owner| new(SIM, Config { buckets_per_owner, chunk_buckets: 8, ..CONFIG }, 1);
+    let refused = |found| (found, ConfigError::Buckets { found, most: 136 });
+    limits(
+        make,
+        &[8, 16, 128, 136],
+        &[refused(0), refused(4), refused(132), refused(144), refused(u64::MAX - 7)],
+        &["buckets", "8 to 136", "multiple of 8"],
+    );
+    let nowhere = |first_word| Config { first_word, buckets_per_owner: 8, ..CONFIG };
+    for first_word in [144, 152, u64::MAX - 7] {
+        let none = ConfigError::Buckets { found: 8, most: 0 };
+        assert_eq!(new(SIM, nowhere(first_word), 1).err(), Some(none), "{first_word}");
+    }
+}
+
+#[test]
+fn a_chunk_fits_a_part_and_a_slot() {
+    let refused = |most| move |found| (found, ConfigError::ChunkBuckets { found, most });
+    let slot = refused(48);
+    limits(
+        |chunk_buckets| new(SIM, Config { chunk_buckets, ..CONFIG }, 1),
+        &[8, 16, 40, 48],
+        &[slot(0), slot(1), slot(7), slot(12), slot(56), slot(u32::MAX)],
+        &["C is", "8 to 48", "multiple of 8"],
+    );
+    let part = refused(24);
+    limits(
+        |chunk_buckets| new(SIM, Config { chunk_buckets, buckets_per_owner: 24, ..CONFIG }, 1),
+        &[8, 16, 24],
+        &[part(0), part(20), part(32)],
+        &["8 to 24"],
+    );
+}
+
+#[test]
+fn chunks_are_one_to_65536() {
+    let refused = |found| (found, ConfigError::MaxChunks { found, most: 65_536 });
+    limits(
+        |max_chunks| new(SIM, Config { max_chunks, ..CONFIG }, 1),
+        &[1, 2, 65_535, 65_536],
+        &[refused(0), refused(65_537), refused(u32::MAX)],
+        &["M is", "1 to 65536"],
+    );
+}
+
+#[test]
+fn operations_have_two_slots_each() {
+    let refused =
+        |found| (found, ConfigError::Operations { found: found as usize, most: SIM.slots / 2 });
+    limits(
+        |operations| new(SIM, CONFIG, operations),
+        &[1, 2, 3],
+        &[refused(0), refused(4), refused(100)],
+        &["storage for", "1 to 3", "two slots"],
+    );
+}
+
+#[test]
+fn the_transport_holds_the_two_reads_of_a_chunk() {
+    limits(
+        |depth| new(sim::Config { depth, ..SIM }, CONFIG, 1),
+        &[2, 3],
+        &[(1, ConfigError::Depth { found: 1 })],
+        &["depth is 1", "at least 2"],
+    );
+}
+
+#[test]
+fn the_papers_parameters_are_the_default() {
+    let config = Config::new(1_000);
+    assert_eq!((config.first_word, config.chunk_buckets, config.max_chunks), (0, 32, 32));
+    assert_eq!((config.words(), Config::slots(5)), (1_008, 10));
+    let table = new(SIM, CONFIG, 1).unwrap();
+    assert_eq!(*table.config(), CONFIG);
+    let layout = table.layout();
+    assert_eq!((layout.owners(), layout.buckets_per_owner(), layout.first_word()), (2, 136, 16));
+}
+
+#[test]
+fn data_beyond_63_bits_changes_nothing() {
+    let mut table = new(SIM, CONFIG, 1).unwrap();
+    let too_large = DataOutOfRange { data: 1 << 63 };
+    assert!(too_large.to_string().contains(&format!("0 to {MAX_DATA}")), "{too_large}");
+    for data in [1 << 63, u64::MAX] {
+        let error = SubmitError::Data(DataOutOfRange { data });
+        let refused = OperationError::Refused(error);
+        assert_eq!(table.find_or_put(data), Err(refused));
+        assert_eq!(table.find(data), Err(refused));
+        assert_eq!(table.submit(1, data, Intent::FindOrPut), Err(error));
+        assert_eq!(refused.source().map(ToString::to_string), Some(error.to_string()));
+    }
+    assert_eq!((table.engine().in_flight(), *table.stats()), (0, Stats::default()));
+    assert_eq!(table.local().count(), 0);
+    // The only storage is still free.
+    for data in [0, MAX_DATA] {
+        assert_eq!(table.find(data), Ok(false));
+        assert_eq!(table.find_or_put(data), Ok(Outcome::Inserted));
+        assert_eq!(table.find_or_put(data), Ok(Outcome::Found));
+        assert_eq!(table.find(data), Ok(true));
+    }
+}
+
+#[test]
+fn a_busy_table_goes_on_with_what_it_has() {
+    let mut table = new(SIM, CONFIG, 3).unwrap();
+    for tag in 0..3 {
+        table.submit(tag, tag, Intent::FindOrPut).unwrap();
+    }
+    let in_flight = table.engine().in_flight();
+    assert_eq!(table.submit(3, 3, Intent::FindOrPut), Err(SubmitError::Busy));
+    assert!(SubmitError::Busy.to_string().contains("poll"));
+    let too_large = SubmitError::Data(DataOutOfRange { data: u64::MAX });
+    assert_eq!(table.submit(4, u64::MAX, Intent::Find), Err(too_large));
+    assert_eq!(table.engine().in_flight(), in_flight);
+
+    let mut out = [Finished::default(); 1];
+    let mut tags = Vec::new();
+    for _ in 0..100 {
+        if table.poll(&mut out).unwrap() == 1 {
+            assert_eq!(out[0].result, Ok(Outcome::Inserted));
+            tags.push(out[0].tag);
+        }
+    }
+    tags.sort_unstable();
+    assert_eq!(tags, [0, 1, 2]);
+    assert_eq!(table.submit(3, 3, Intent::FindOrPut), Ok(()));
+    table.transport().unwrap();
+    assert_eq!(table.poll(&mut out), Ok(1));
+    assert_eq!(out[0], Finished { tag: 3, result: Ok(Outcome::Inserted) });
+    table.reset_stats();
+    assert_eq!(*table.stats(), Stats::default());
+}

@@ -1,0 +1,179 @@
+//! Tables against a set: random sizes and loads, random operations, several owners at once.
+
+mod common;
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+
+use common::account::Account;
+use common::drive::{Drive, Plan, block};
+use common::job::Sizes;
+use common::{content, key, own_words, storage};
+use proptest::prelude::*;
+use sim::{Cluster, Engine, Jitter, Model, Order, Rng, stage};
+use table::{Config, Finished, Intent, Operation, OperationError, Outcome, SubmitError, Table};
+use transport::{AtomicScope, Exchange, Transport};
+
+/// A table of random sizes, as a rule too small for what is put into it.
+fn config() -> impl Strategy<Value = Config> {
+    let part = prop_oneof![4 => 1_u64..9, 2 => 9_u64..40, 1 => 40_u64..400];
+    let chunk = 1_u32..9;
+    (0_u64..3, part, chunk, 1_u32..9).prop_map(|(first, part, chunk, max_chunks)| Config {
+        first_word: 8 * first,
+        buckets_per_owner: 8 * part,
+        chunk_buckets: 8 * chunk.min(u32::try_from(part).unwrap()),
+        max_chunks,
+    })
+}
+
+fn sim_config(owners: u32, config: &Config) -> impl Strategy<Value = sim::Config> + use<> {
+    let sizes = Sizes::of(owners, config);
+    let depth = prop_oneof![Just(2), Just(3), Just(5), Just(24)];
+    (any::<u64>(), depth, any::<[bool; 5]>()).prop_map(
+        move |(seed, depth, [shuffled, scatter_reads, whole, exact, device])| sim::Config {
+            depth,
+            slots: Config::slots(MOST_OPERATIONS),
+            order: if shuffled { Order::Shuffled } else { Order::ByTime },
+            model: Model {
+                jitter: if exact { Jitter::None } else { Jitter::Exponential { mean_ns: 900 } },
+                ..Model::simple(1_000)
+            },
+            scatter_reads,
+            word_reads_whole: whole,
+            faults: sim::Faults { torn_read_ppm: 400_000, ..sim::Faults::none() },
+            atomics: if device { AtomicScope::Device } else { AtomicScope::Cpu },
+            ..sizes.sim(seed)
+        },
+    )
+}
+
+const MOST_OPERATIONS: u32 = 10;
+
+fn plan() -> impl Strategy<Value = Plan> {
+    (1_u32..5, config())
+        .prop_flat_map(|(owners, table)| (sim_config(owners, &table), Just(table)))
+        .prop_flat_map(|(sim, table)| {
+            let buckets = table.buckets_per_owner * u64::from(sim.owners);
+            // From a tenth of the buckets to twice as many.
+            let keys = prop_oneof![buckets / 10 + 1..buckets + 2, buckets * 3 / 4..buckets * 2];
+            let operations = prop_oneof![1 => Just(1), 3 => 1..=MOST_OPERATIONS];
+            let shares = (0_u32..600_000, prop_oneof![Just(0), 0_u32..300_000]);
+            (Just(sim), Just(table), operations, keys, 2_u64..7, shares, 1_u32..12)
+        })
+        .prop_map(|(sim, table, operations, keys, times, (finds_ppm, blocking_ppm), poll_room)| {
+            let submits = (keys * times).min(30_000);
+            let (key_step, kill) = (1, None);
+            Plan {
+                sim,
+                table,
+                operations,
+                keys,
+                key_step,
+                submits,
+                finds_ppm,
+                blocking_ppm,
+                poll_room,
+                kill,
+            }
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..Default::default() })]
+
+    /// Poll form and blocking calls mixed: each datum is inserted once among all owners, nothing
+    /// is found that was not put, and everything submitted ends once.
+    #[test]
+    fn many_owners_many_operations(plan in plan()) {
+        let mut drive = Drive::new(plan, |engine| engine);
+        drive.agree();
+        prop_assert_eq!(drive.run(), Ok(()));
+    }
+
+    /// One operation at a time: each outcome is what a set says, and full exactly where every
+    /// bucket within reach is taken.
+    #[test]
+    fn one_after_the_other(plan in plan()) {
+        let (sim, keys, submits) = (plan.sim, plan.keys, plan.submits);
+        let mut drive = Drive::new(plan, |engine| engine);
+        let (mut set, mut rng) = (HashSet::new(), Rng::new(sim.seed, 7));
+        for _ in 0..submits {
+            let data = key(rng.below(keys));
+            let owner = usize::try_from(rng.below(sim.owners.into())).unwrap();
+            let (is_there, has_room) = drive.look(data);
+            prop_assert_eq!(is_there, set.contains(&data));
+            if rng.chance(300_000) {
+                prop_assert_eq!(drive.tables[owner].find(data), Ok(is_there));
+                continue;
+            }
+            let expected = match (is_there, has_room) {
+                (true, _) => Outcome::Found,
+                (false, true) => Outcome::Inserted,
+                (false, false) => Outcome::Full,
+            };
+            prop_assert_eq!(drive.tables[owner].find_or_put(data), Ok(expected));
+            if expected == Outcome::Inserted {
+                set.insert(data);
+            }
+        }
+        let found: HashSet<u64> = drive.tables.iter().flat_map(Table::local).collect();
+        prop_assert_eq!(found, set);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 50, failure_persistence: None, ..Default::default() })]
+
+    /// Blocking calls on a thread for each owner, some of the poll form among them.
+    #[test]
+    fn blocking_bodies(plan in plan()) {
+        let cluster = Cluster::new(plan.sim).unwrap();
+        let account = Mutex::new(Account::default());
+        let parts = stage::run(&cluster, |engine, mut exchange| {
+            let storage = storage(plan.operations);
+            let mut table = Table::open(engine, plan.table, storage, &mut exchange).unwrap();
+            body(&plan, &mut table, &account);
+            exchange.barrier().unwrap();
+            (*table.layout(), own_words(&table))
+        })
+        .unwrap();
+        let ring: Vec<u64> = parts.iter().flat_map(|(_, words)| words.clone()).collect();
+        let content = content(&parts[0].0, &ring);
+        prop_assert_eq!(content.and_then(|set| account.into_inner().unwrap().check(&set)), Ok(()));
+    }
+}
+
+/// One owner's share of the operations. The account is never locked during a call, where others
+/// have their turns.
+fn body(plan: &Plan, table: &mut Table<Engine, Vec<Operation>>, account: &Mutex<Account>) {
+    let account = || account.lock().unwrap();
+    let owners = u64::from(plan.sim.owners);
+    let me = u64::from(table.engine().geometry().me.0);
+    let mut rng = Rng::new(plan.sim.seed, 8 + me);
+    let mut out = vec![Finished::default(); plan.poll_room as usize];
+    let mut running = 0;
+    for tag in (me..plan.submits).step_by(usize::try_from(owners).unwrap()) {
+        let data = key(rng.below(plan.keys));
+        let find = rng.chance(plan.finds_ppm);
+        let intent = if find { Intent::Find } else { Intent::FindOrPut };
+        account().begin(tag, data, intent);
+        if rng.chance(300_000) {
+            match table.submit(tag, data, intent) {
+                Ok(()) => running += 1,
+                Err(_) => account().refused(tag),
+            }
+        } else {
+            match block(table, data, intent) {
+                Err(OperationError::Refused(SubmitError::Busy)) => account().refused(tag),
+                end => _ = account().end(tag, end).unwrap(),
+            }
+        }
+        while running > 0 && (rng.chance(500_000) || tag + owners >= plan.submits) {
+            let count = table.poll(&mut out).unwrap();
+            for end in &out[..count] {
+                account().end(end.tag, end.result).unwrap();
+            }
+            running -= count;
+        }
+    }
+}

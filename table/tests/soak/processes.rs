@@ -1,0 +1,287 @@
+//! Four processes on shared memory, all of which want the same data, as long as one likes.
+//!
+//! Copies of this test program run the same test; each notes for itself what it saw of every
+//! datum, and after each round all compare.
+
+use core::time::Duration;
+use std::collections::HashMap;
+use std::env;
+use std::process;
+use std::thread;
+use std::time::Instant;
+
+use exchange::{Job, Limits, Options, Start, join};
+use sim::Rng;
+use table::{Config, Finished, Intent, OperationError, Outcome, SubmitError, Table};
+use transport::{Exchange, Owner, RemoteWord, Segment, Transport};
+
+use crate::common::drive::block;
+use crate::common::{content, key, storage};
+
+const TEST: &str = "processes::slow_soak_between_processes";
+const RANKS: u32 = 4;
+/// Longer than any call here waits, so that what hangs is a failure with a name.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Short, so that data are new, and raced for, again and again.
+const ROUND: Duration = Duration::from_millis(80);
+const OPERATIONS: u32 = 16;
+/// With a reach of 128 buckets some data find no room when the table is nearly full.
+const TABLE: Config =
+    Config { first_word: 0, buckets_per_owner: 1_024, chunk_buckets: 32, max_chunks: 4 };
+/// Up to a quarter more data than buckets.
+const MOST_KEYS: usize = 5_120;
+
+type ShmTable = Table<shm::Engine, Vec<table::Operation>>;
+
+/// What a rank saw of a datum in one round, one bit each.
+const SEEN: u8 = 1;
+const INSERTED: u8 = 2;
+const FULL: u8 = 4;
+const TRIED: u8 = 8;
+/// It is in this rank's part.
+const HERE: u8 = 16;
+
+#[test]
+fn slow_soak_between_processes() {
+    let seconds = env::var("PROBELINE_SOAK_SECONDS").map_or(60, |text| text.parse().unwrap());
+    let arguments = [TEST, "--exact", "--nocapture", "--quiet"].map(Into::into).to_vec();
+    let mut job = join(Options {
+        start: Start::Spawn { ranks: RANKS, arguments: Some(arguments) },
+        parameters: format!("seconds={seconds}"),
+        secret: None,
+        limits: Limits { rendezvous: PATIENCE, collective: PATIENCE },
+    })
+    .unwrap();
+    let engine = shm::Builder::new(TABLE.words())
+        .slots(Config::slots(OPERATIONS), TABLE.chunk_buckets)
+        .depth(24)
+        .open(&mut job)
+        .unwrap();
+    let table = Table::open(engine, TABLE, storage(OPERATIONS), &mut job).unwrap();
+    let mut rank = Rank {
+        numbers: (0..MOST_KEYS).map(|number| (key(number as u64), number)).collect(),
+        rng: Rng::new(job.me().0.into(), 300),
+        job,
+        table,
+        flags: vec![0; MOST_KEYS],
+        before: vec![false; MOST_KEYS],
+        operations: 0,
+    };
+    rank.soak(Duration::from_secs(seconds));
+
+    let Rank { mut job, table, .. } = rank;
+    job.barrier().unwrap();
+    drop(table);
+    if job.me() != Owner(0) {
+        // Without a word: rank 0 speaks for all.
+        drop(job);
+        process::exit(0);
+    }
+    for (rank, end) in job.finish(PATIENCE) {
+        assert!(end.is_some_and(|status| status.success()), "rank {rank}: {end:?}");
+    }
+}
+
+/// One process's view of the run.
+struct Rank {
+    job: Job,
+    table: ShmTable,
+    rng: Rng,
+    /// Which datum is which.
+    numbers: HashMap<u64, usize>,
+    /// By datum, what this rank saw in this round.
+    flags: Vec<u8>,
+    /// The data that were in the table before this round.
+    before: Vec<bool>,
+    operations: u64,
+}
+
+impl Rank {
+    fn soak(&mut self, duration: Duration) {
+        let begin = Instant::now();
+        // The same in all ranks.
+        let mut plan = Rng::new(0, 301);
+        let (mut rounds, mut removed, mut full) = (0_u64, 0, 0);
+        loop {
+            let keys = 400 + usize::try_from(plan.below(MOST_KEYS as u64 - 399)).unwrap();
+            self.round(keys);
+            let (there, without_room) = self.compare();
+            full += without_room;
+            rounds += 1;
+            removed += if rounds % 3 == 0 { self.clear(there) } else { self.retain(rounds) };
+            if self.everybody(u64::from(begin.elapsed() < duration)).contains(&0) {
+                break;
+            }
+        }
+        let operations: u64 = self.everybody(self.operations).iter().sum();
+        let lost: u64 = self.everybody(self.table.stats().total().claims_lost).iter().sum();
+        if self.job.me() == Owner(0) {
+            println!(
+                "{RANKS} ranks, {:.1} s: {operations} operations in {rounds} rounds, {lost} \
+                 claims lost; {removed} data removed by {} clears and {} retains; {full} found \
+                 no room",
+                begin.elapsed().as_secs_f64(),
+                rounds / 3,
+                rounds - rounds / 3,
+            );
+        }
+    }
+
+    /// Random operations on the first `keys` data, new ones tried by all ranks at once.
+    fn round(&mut self, keys: usize) {
+        let begin = Instant::now();
+        let mut running = 0;
+        self.job.barrier().unwrap();
+        while begin.elapsed() < ROUND {
+            let share = begin.elapsed().as_secs_f64() / ROUND.as_secs_f64();
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let fresh = (share * keys as f64) as u64;
+            // Now and then what it has read is old by the time it claims: others run in between.
+            let wait = self.rng.chance(400_000);
+            // Looking at the clock takes longer than an operation does.
+            for _ in 0..2 * OPERATIONS {
+                let near = fresh + self.rng.below(8);
+                let any = self.rng.below(keys as u64);
+                let number = if self.rng.chance(700_000) { near } else { any };
+                let number = usize::try_from(number).unwrap().min(keys - 1);
+                let find = self.rng.chance(300_000);
+                let intent = if find { Intent::Find } else { Intent::FindOrPut };
+                let blocks = !wait && self.rng.chance(300_000);
+                running += usize::from(self.begin(number, intent, blocks));
+                if !wait {
+                    running -= self.poll();
+                }
+            }
+            if wait {
+                thread::sleep(Duration::from_micros(1));
+            }
+            running -= self.poll();
+        }
+        while running > 0 {
+            running -= self.poll();
+        }
+    }
+
+    /// Begins an operation, or does it in a blocking call; whether it is in flight now.
+    fn begin(&mut self, number: usize, intent: Intent, blocks: bool) -> bool {
+        self.flags[number] |= if intent == Intent::FindOrPut { TRIED } else { 0 };
+        let is_known = self.before[number] || self.flags[number] & SEEN > 0;
+        let tag = number << 1 | usize::from(is_known);
+        let data = key(number as u64);
+        if !blocks {
+            return self.table.submit(tag as u64, data, intent).is_ok();
+        }
+        match block(&mut self.table, data, intent) {
+            Err(OperationError::Refused(SubmitError::Busy)) => {}
+            end => self.end(tag, end.unwrap()),
+        }
+        false
+    }
+
+    fn poll(&mut self) -> usize {
+        let mut out = [Finished::default(); 4];
+        let count = self.table.poll(&mut out).unwrap();
+        for end in &out[..count] {
+            self.end(usize::try_from(end.tag).unwrap(), end.result.unwrap());
+        }
+        count
+    }
+
+    fn end(&mut self, tag: usize, outcome: Outcome) {
+        let (number, was_known) = (tag >> 1, tag & 1 == 1);
+        assert!(
+            outcome == Outcome::Found || !was_known,
+            "{} was there and is {outcome:?}",
+            key(number as u64)
+        );
+        self.operations += 1;
+        self.flags[number] |= match outcome {
+            Outcome::Found => SEEN,
+            Outcome::Inserted => {
+                assert!(self.flags[number] & INSERTED == 0, "{number} inserted twice here");
+                SEEN | INSERTED
+            }
+            Outcome::Full => FULL,
+            Outcome::Absent => 0,
+        };
+    }
+
+    /// Compares what all ranks saw with what the table holds; how many data are there, and how
+    /// many found no room.
+    fn compare(&mut self) -> (u64, u64) {
+        let len = self.table.len(&mut self.job).unwrap();
+        for data in self.table.local() {
+            let number = self.numbers[&data];
+            assert!(self.flags[number] & HERE == 0, "{data} is twice in one part");
+            self.flags[number] |= HERE;
+        }
+        self.check_order(len);
+        let mut all = vec![0; MOST_KEYS * RANKS as usize];
+        self.job.all_gather(&self.flags, &mut all).unwrap();
+        let (mut there, mut without_room) = (0, 0);
+        for (number, before) in self.before.iter_mut().enumerate() {
+            let flags: Vec<u8> = all.chunks(MOST_KEYS).map(|flags| flags[number]).collect();
+            let count = |flag| flags.iter().filter(|flags| **flags & flag > 0).count();
+            let (inserted, here) = (count(INSERTED), count(HERE));
+            let right = here == inserted + usize::from(*before)
+                && here <= 1
+                && (here == 1 || count(SEEN) == 0)
+                && (here == 0 || count(FULL) == 0)
+                && (inserted == 0 || count(TRIED) > 0);
+            assert!(right, "datum {number}, there before: {before}, flags by rank: {flags:?}");
+            *before = here == 1;
+            there += here as u64;
+            without_room += u64::from(count(FULL) > 0);
+        }
+        assert_eq!(len, there);
+        self.flags.fill(0);
+        (there, without_room)
+    }
+
+    /// Each datum lies in its probe order with no empty bucket before it; rank 0 looks.
+    fn check_order(&mut self, len: u64) {
+        if self.job.me() == Owner(0) {
+            let mut ring = Vec::new();
+            for owner in (0..RANKS).map(Owner) {
+                let start = RemoteWord { owner, index: self.table.layout().first_word() };
+                let words = u32::try_from(TABLE.buckets_per_owner).unwrap();
+                let words = self.table.engine().direct(Segment { start, words }).unwrap();
+                ring.extend(words.iter().map(|w| w.load(core::sync::atomic::Ordering::Acquire)));
+            }
+            let set = content(self.table.layout(), &ring).unwrap();
+            assert_eq!(set.len() as u64, len);
+        }
+        self.job.barrier().unwrap();
+    }
+
+    fn clear(&mut self, there: u64) -> u64 {
+        self.table.clear(&mut self.job).unwrap();
+        assert_eq!(self.table.len(&mut self.job), Ok(0));
+        self.before.fill(false);
+        there
+    }
+
+    /// Removes about a third.
+    fn retain(&mut self, round: u64) -> u64 {
+        let keep = |data: u64| Rng::new(data, round).below(3) > 0;
+        let removed = self.table.retain(&mut self.job, keep).unwrap();
+        let mut expected = 0;
+        for (number, before) in self.before.iter_mut().enumerate() {
+            let removed = *before && !keep(key(number as u64));
+            expected += u64::from(removed);
+            *before &= !removed;
+        }
+        assert_eq!(removed, expected);
+        let left = self.before.iter().filter(|before| **before).count() as u64;
+        assert_eq!(self.table.len(&mut self.job), Ok(left));
+        self.check_order(left);
+        removed
+    }
+
+    /// Everybody's number, by rank.
+    fn everybody(&mut self, mine: u64) -> Vec<u64> {
+        let mut all = vec![0; 8 * RANKS as usize];
+        self.job.all_gather(&mine.to_ne_bytes(), &mut all).unwrap();
+        all.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect()
+    }
+}

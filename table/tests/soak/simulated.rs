@@ -1,0 +1,242 @@
+//! Owners whose operations fail, come late, twice and torn, and who die.
+
+use core::sync::atomic::AtomicU64;
+
+use sim::{Engine, Faults, Jitter, Model, Order, Rng};
+use table::Config;
+use transport::{
+    AtomicScope, Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Segment,
+    SlotError, Token, Transport,
+};
+
+use crate::common::drive::{Drive, Plan};
+use crate::common::{Replay, Wrong, seeds};
+
+/// A run of random sizes with `faults`; one datum for every two buckets up to three for two.
+fn plan(seed: u64, mut faults: Faults) -> Plan {
+    let key_step = if seed.is_multiple_of(4) { 4 } else { 1 };
+    if key_step > 1 {
+        // Among words full of zero bytes an operation takes dozens of confirmations; where one in
+        // six fails, none ever ends well.
+        faults.error_done_ppm /= 16;
+        faults.error_undone_ppm /= 16;
+        faults.error_late_ppm /= 16;
+    }
+    let mut rng = Rng::new(seed, 200);
+    let mut from = |least: u64, most: u64| least + rng.up_to(most - least);
+    let owners = u32::try_from(from(3, 4)).unwrap();
+    let part = 8 * from(4, 60);
+    let small = |n: u64| u32::try_from(n).unwrap();
+    let table = Config {
+        first_word: 8 * from(0, 2),
+        buckets_per_owner: part,
+        chunk_buckets: small(8 * from(1, 4)),
+        max_chunks: small(from(1, 4)),
+    };
+    let operations = small(from(1, 8));
+    let buckets = part * u64::from(owners);
+    let sim = sim::Config {
+        owners,
+        window_words: table.first_word + table.words(),
+        slots: Config::slots(operations),
+        slot_words: 32,
+        depth: small(from(2, 16)),
+        seed,
+        order: if from(0, 3) > 0 { Order::Shuffled } else { Order::ByTime },
+        model: Model {
+            jitter: Jitter::Exponential { mean_ns: from(100, 2_000) },
+            atomic_word_ns: from(0, 300),
+            ..Model::simple(2_000)
+        },
+        faults,
+        scatter_reads: from(0, 1) == 1,
+        word_reads_whole: false,
+        atomics: if from(0, 2) == 0 { AtomicScope::Device } else { AtomicScope::Cpu },
+        ..sim::Config::default()
+    };
+    Plan {
+        sim,
+        table,
+        operations,
+        keys: from(buckets / 2, buckets * 3 / 2),
+        key_step,
+        submits: 4 * buckets,
+        finds_ppm: small(from(0, 400_000)),
+        blocking_ppm: small(from(0, 300_000)),
+        poll_room: small(from(1, 6)),
+        kill: None,
+    }
+}
+
+#[test]
+fn a_hundred_seeds_of_everything_going_wrong() {
+    let mut sums = sim::Counters::default();
+    let (mut operations, mut confirms) = (0, 0);
+    for seed in seeds(100) {
+        let _replay = Replay(seed);
+        let mut faults = Faults::swarm(seed);
+        if seed % 2 == 0 {
+            faults.torn_read_ppm = 500_000;
+        }
+        let mut drive = Drive::new(plan(seed, faults), |engine| engine);
+        assert_eq!(drive.run(), Ok(()), "seed {seed}");
+        let counters = drive.cluster.counters();
+        operations += drive.ended();
+        confirms += drive.confirms();
+        sums.errors_done += counters.errors_done;
+        sums.errors_undone += counters.errors_undone;
+        sums.late_effects += counters.late_effects;
+        sums.repeated_reads += counters.repeated_reads;
+        sums.torn_words += counters.torn_words;
+        sums.slow += counters.slow;
+        sums.deaths += counters.deaths;
+    }
+    println!(
+        "{operations} operations, {confirms} confirmations; {} errors with and {} without effect, \
+         {} late effects, {} repeated READs, {} torn words, {} slow operations, {} deaths",
+        sums.errors_done,
+        sums.errors_undone,
+        sums.late_effects,
+        sums.repeated_reads,
+        sums.torn_words,
+        sums.slow,
+        sums.deaths,
+    );
+    if std::env::var_os("PROBELINE_SEED").is_none() {
+        let happened = [
+            sums.errors_done,
+            sums.errors_undone,
+            sums.late_effects,
+            sums.repeated_reads,
+            sums.torn_words,
+            sums.slow,
+            sums.deaths,
+            confirms,
+        ];
+        assert!(happened.iter().all(|&times| times > 0), "{sums:?}");
+    }
+}
+
+/// Killed from outside, or dead by itself: every owner hears how each of its operations ended,
+/// and then why its engine is dead.
+#[test]
+fn a_lost_owner_is_the_end_of_all_and_nothing_is_kept_silent() {
+    for seed in seeds(40) {
+        let _replay = Replay(seed);
+        let mut faults = Faults { death: None, ..Faults::swarm(seed) };
+        let by_itself = seed % 2 == 0;
+        let victim = Owner(u32::try_from(seed % 3).unwrap());
+        // Early in a run, which is some hundred operations long at least.
+        let after = 20 + 7 * (seed % 40);
+        if by_itself {
+            faults.death = Some(sim::Death { owner: victim, after_ops: after });
+        }
+        let mut plan = plan(seed, faults);
+        plan.kill = (!by_itself).then_some((after, victim));
+        let dead = match by_itself {
+            true => Fault::Device { code: sim::DEATH_STATUS },
+            false => Fault::OwnerLost(victim),
+        };
+        let mut drive = Drive::new(plan, |engine| engine);
+        assert_eq!(drive.run(), Ok(()), "seed {seed}");
+        for (owner, fault) in (0..).map(Owner).zip(drive.faults()) {
+            let expected = if owner == victim { dead } else { Fault::OwnerLost(victim) };
+            assert_eq!(fault, Some(expected), "seed {seed}, {owner}");
+        }
+    }
+}
+
+/// An engine that says of itself that words arrive whole.
+struct Boaster {
+    inner: Engine,
+    caps: Caps,
+}
+
+impl Boaster {
+    fn new(inner: Engine) -> Self {
+        Self { caps: Caps { word_reads_whole: true, ..*inner.caps() }, inner }
+    }
+}
+
+/// The same words again and again by all owners at once, and every READ may be torn.
+fn torn(seed: u64) -> Plan {
+    let plan = plan(seed, Faults { torn_read_ppm: 500_000, ..Faults::none() });
+    let key_step = 1 + seed % 2 * 3;
+    Plan { key_step, operations: 4, sim: sim::Config { slots: 8, ..plan.sim }, ..plan }
+}
+
+fn is_right<T: Transport>(seed: u64, wrap: impl Fn(Engine) -> T) -> Result<(), Wrong> {
+    Drive::new(torn(seed), wrap).run()
+}
+
+/// The soak can fail: where nothing protects from torn words, it does.
+#[test]
+fn without_protection_torn_words_are_found_out() {
+    let wrong: Vec<Wrong> = (0..40).filter_map(|seed| is_right(seed, Boaster::new).err()).collect();
+    println!("{} of 40 seeds, such as: {:?}", wrong.len(), wrong.first());
+    assert!(wrong.len() > 4);
+    for seed in seeds(40) {
+        let _replay = Replay(seed);
+        assert_eq!(is_right(seed, |engine| engine), Ok(()), "seed {seed}");
+    }
+}
+
+impl Transport for Boaster {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn geometry(&self) -> &Geometry {
+        self.inner.geometry()
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.inner.in_flight()
+    }
+
+    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
+        self.inner.read(token, from, into)
+    }
+
+    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
+        self.inner.write(token, from, to)
+    }
+
+    fn compare_and_swap(
+        &mut self,
+        token: Token,
+        at: RemoteWord,
+        expected: u64,
+        desired: u64,
+    ) -> Result<(), PostError> {
+        self.inner.compare_and_swap(token, at, expected, desired)
+    }
+
+    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
+        self.inner.fetch_add(token, at, addend)
+    }
+
+    fn kick(&mut self) {
+        self.inner.kick();
+    }
+
+    fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
+        self.inner.poll(out)
+    }
+
+    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+        self.inner.landed(at)
+    }
+
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+        self.inner.staged(at)
+    }
+
+    fn window(&self) -> &[AtomicU64] {
+        self.inner.window()
+    }
+
+    fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
+        self.inner.direct(at)
+    }
+}
