@@ -1,0 +1,254 @@
+//! The options that several commands share.
+
+use std::path::PathBuf;
+
+use clap::builder::RangedI64ValueParser;
+use clap::{Args, ValueEnum, value_parser};
+use exchange::Launch;
+use table::Config;
+
+use crate::failure::{Failure, Result};
+use crate::machine::memory_available;
+use crate::size::Size;
+
+/// Which ranks there are, how they meet, and what they run over.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct JobArgs {
+    /// Ranks (owners) of the job: the launcher's number under mpirun or srun, else 2
+    #[arg(long = "ranks", value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
+    ranks_asked: Option<u32>,
+
+    /// What that comes to.
+    #[arg(skip)]
+    pub(crate) ranks: u32,
+
+    /// What one-sided operations go over
+    #[arg(long, value_enum, default_value_t = TransportName::Shm)]
+    pub(crate) transport: TransportName,
+
+    /// Memory for the table's buckets, all ranks together; without it 32MiB for bench-latency and
+    /// roundtrips, which fill it several times, and 128MiB for the others
+    #[arg(long = "table-size", value_name = "SIZE")]
+    table_size_asked: Option<Size>,
+
+    /// What that comes to.
+    #[arg(skip)]
+    pub(crate) table_size: Size,
+
+    /// Seed of the data and of the simulator; an exploration leaves nothing to chance
+    #[arg(long, default_value_t = 1, value_name = "SEED")]
+    pub(crate) seed: u64,
+
+    #[command(flatten)]
+    pub(crate) meeting: MeetingArgs,
+
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+
+    #[command(flatten)]
+    pub(crate) sim: SimArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TransportName {
+    /// Shared memory between processes of this machine
+    Shm,
+    /// The seeded simulator, in virtual time
+    Sim,
+}
+
+impl TransportName {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Shm => "shm",
+            Self::Sim => "sim",
+        }
+    }
+}
+
+/// How ranks that this command does not start itself find each other.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Ranks started by hand, mpirun or srun")]
+pub(crate) struct MeetingArgs {
+    /// Where ranks meet over TCP: rank 0 listens there, the others come
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) rendezvous: Option<String>,
+
+    /// This process's rank, when no launcher tells
+    #[arg(long, value_name = "RANK", requires = "rendezvous")]
+    pub(crate) rank: Option<u32>,
+
+    /// File with the shared secret; the variable PROBELINE_SECRET without it
+    #[arg(long, value_name = "FILE", requires = "rendezvous")]
+    pub(crate) secret_file: Option<PathBuf>,
+
+    /// Allow a rendezvous address that other machines reach
+    #[arg(long, requires = "rendezvous")]
+    pub(crate) allow_remote: bool,
+
+    /// Seconds to wait until all ranks have met
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    pub(crate) meet_timeout: u64,
+
+    /// Seconds to wait for the slowest rank in a collective call
+    #[arg(long, default_value_t = 600, value_name = "SECONDS")]
+    pub(crate) collective_timeout: u64,
+}
+
+/// Cores, nodes and pages of shared memory.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Placement (shm)")]
+pub(crate) struct PlaceArgs {
+    /// Pin each rank to a core of its own and its memory to that core's node, or leave both to
+    /// the kernel
+    #[arg(long, value_enum, default_value_t = PinName::Cores)]
+    pub(crate) pin: PinName,
+
+    /// Huge pages for the windows
+    #[arg(long, value_enum, default_value_t = HugeName::Try)]
+    pub(crate) huge_pages: HugeName,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PinName {
+    Cores,
+    None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HugeName {
+    /// Where the machine gives them
+    Try,
+    Never,
+    /// Or end with an error
+    Require,
+}
+
+/// The simulator's model.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Simulator (sim)")]
+pub(crate) struct SimArgs {
+    /// Roundtrip between two owners; to its own part an owner takes a tenth of it
+    #[arg(long, default_value_t = 2000, value_name = "NS")]
+    #[arg(value_parser = value_parser!(u64).range(1..))]
+    pub(crate) sim_roundtrip_ns: u64,
+}
+
+/// Where results go besides standard output.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Results")]
+pub(crate) struct OutputArgs {
+    /// Write the results as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Write the rows of the results as CSV
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+}
+
+/// One C and one M.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct ChunkArgs {
+    /// C, buckets that one chunk READ brings: a multiple of 8
+    #[arg(short = 'C', long, default_value_t = 32, value_name = "C", value_parser = chunk_buckets)]
+    pub(crate) chunk_buckets: u32,
+
+    /// M, chunks at most before an operation answers full
+    #[arg(short = 'M', long, default_value_t = 32, value_name = "M", value_parser = max_chunks())]
+    pub(crate) max_chunks: u32,
+}
+
+/// Several C and one M.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ChunkListArgs {
+    /// C, buckets that one chunk READ brings: multiples of 8, separated by commas
+    #[arg(short = 'C', long, default_value = "8,16,32,64,128", value_delimiter = ',')]
+    #[arg(value_name = "C,...", value_parser = chunk_buckets)]
+    pub(crate) chunk_buckets: Vec<u32>,
+}
+
+/// The most buckets in a chunk: as many words as one READ of the simulator brings, 512 KiB.
+const MOST_CHUNK_BUCKETS: u32 = 1 << 16;
+
+/// C as the table takes it, so that a wrong one is told before anything starts.
+fn chunk_buckets(text: &str) -> core::result::Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(c) if c.is_multiple_of(8) && (8..=MOST_CHUNK_BUCKETS).contains(&c) => Ok(c),
+        _ => Err(format!("C is a multiple of 8 from 8 to {MOST_CHUNK_BUCKETS}")),
+    }
+}
+
+/// M as the table takes it.
+pub(crate) fn max_chunks() -> RangedI64ValueParser<u32> {
+    value_parser!(u32).range(1..=1 << 16)
+}
+
+/// Two are the least that show what a remote part costs.
+const DEFAULT_RANKS: u32 = 2;
+
+impl JobArgs {
+    /// Settles how many ranks there are, and how large their table is if nothing else was asked;
+    /// a chunk of each C has to fit a rank's part of it.
+    pub(crate) fn settle(&mut self, table_size: Size, chunk_buckets: &[u32]) -> Result<()> {
+        self.table_size = self.table_size_asked.unwrap_or(table_size);
+        let launched = Launch::from_env()?.filter(|launch| launch.size > 1);
+        self.ranks = match (self.ranks_asked, launched) {
+            (Some(asked), Some(launch)) if asked != launch.size => {
+                return Err(Failure::new(format!(
+                    "--ranks {asked}, but the launcher started {} ranks: leave out --ranks",
+                    launch.size
+                )));
+            }
+            (Some(asked), _) => asked,
+            (None, Some(launch)) => launch.size,
+            (None, None) => DEFAULT_RANKS,
+        };
+        self.check_table_size(chunk_buckets)
+    }
+
+    /// Both transports keep the whole table on this machine.
+    fn check_table_size(&self, chunk_buckets: &[u32]) -> Result<()> {
+        let (size, ranks) = (self.table_size, self.ranks);
+        let widest = chunk_buckets.iter().copied().max().unwrap_or(8);
+        let least = Size(u64::from(widest) * 8 * u64::from(ranks));
+        if size.0 < least.0 {
+            return Err(Failure::new(format!(
+                "--table-size {size} is too small: a chunk of C = {widest} in the part of each of \
+                 {ranks} ranks takes {least} at least"
+            )));
+        }
+        match memory_available() {
+            Some(available) if size.0 > available => Err(Failure::new(format!(
+                "--table-size {size} is too large: this machine has {} of memory available",
+                Size::mib(available >> 20)
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the ranks of a command with several C have to have alike.
+    pub(crate) fn parameters(&self, command: &str, chunks: &ChunkListArgs, most: u32) -> String {
+        let chunk_buckets: Vec<String> =
+            chunks.chunk_buckets.iter().map(ToString::to_string).collect();
+        format!(
+            "command={command} buckets_per_owner={} chunk_buckets={} max_chunks={most} seed={}",
+            self.buckets_per_owner(),
+            chunk_buckets.join(","),
+            self.seed
+        )
+    }
+
+    /// The table of this job.
+    pub(crate) fn config(&self, chunk_buckets: u32, max_chunks: u32) -> Config {
+        Config { chunk_buckets, max_chunks, ..Config::new(self.buckets_per_owner()) }
+    }
+
+    /// Buckets in each owner's part: the table's size over all owners, whole lines of 8.
+    pub(crate) fn buckets_per_owner(&self) -> u64 {
+        self.table_size.0 / 8 / u64::from(self.ranks.max(1)) / 8 * 8
+    }
+}

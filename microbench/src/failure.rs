@@ -1,0 +1,71 @@
+//! An error as a person reads it: what failed and why, in one line.
+
+use core::error::Error;
+use core::fmt;
+
+use transport::ExchangeError;
+
+/// What ends the command, with its causes; the next step is in the text of each.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    message: String,
+    /// Every rank ends with the same one.
+    everywhere: bool,
+    /// The exchange says that an owner is lost.
+    loss: bool,
+}
+
+pub(crate) type Result<T> = core::result::Result<T, Failure>;
+
+impl Failure {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), everywhere: false, loss: false }
+    }
+
+    /// Adds when the advice given does not help.
+    pub(crate) fn or(self, condition: &str) -> Self {
+        Self { message: format!("{}, {condition}", self.message), ..self }
+    }
+
+    /// Says that every rank ends with this, so that one of them telling it is enough.
+    pub(crate) fn everywhere(self) -> Self {
+        Self { everywhere: true, ..self }
+    }
+
+    pub(crate) fn is_everywhere(&self) -> bool {
+        self.everywhere
+    }
+
+    pub(crate) fn is_loss(&self) -> bool {
+        self.loss
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl<E: Error + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let mut message = error.to_string();
+        let mut loss = is_loss(&error);
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            // Some errors show their cause in their own text as well.
+            if !message.contains(&cause_text) {
+                message.push_str(": ");
+                message.push_str(&cause_text);
+            }
+            loss |= is_loss(cause);
+            source = cause.source();
+        }
+        Self { message, everywhere: false, loss }
+    }
+}
+
+fn is_loss(error: &(dyn Error + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(ExchangeError::OwnerLost(_)))
+}

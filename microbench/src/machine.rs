@@ -1,0 +1,97 @@
+//! The facts of this machine that a latency depends on, as far as they can be read.
+
+use std::fs;
+
+use pin::Topology;
+use serde::Serialize;
+
+/// What was found; a fact that could not be read is `None`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Machine {
+    cpu: Option<String>,
+    cpus_online: Option<String>,
+    memory_mib: Option<u64>,
+    kernel: Option<String>,
+    governor: Option<String>,
+    transparent_huge_pages: Option<String>,
+    shmem_huge_pages: Option<String>,
+    huge_pages_2mib_free: Option<u64>,
+    virtual_machine: bool,
+    load_average: Option<String>,
+}
+
+impl Machine {
+    pub(crate) fn look() -> Self {
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let thp = "/sys/kernel/mm/transparent_hugepage";
+        Self {
+            cpu: field(&cpuinfo, "model name").map(str::to_owned),
+            cpus_online: line("/sys/devices/system/cpu/online"),
+            memory_mib: kib(&meminfo, "MemTotal").map(|kib| kib / 1024),
+            kernel: line("/proc/sys/kernel/osrelease"),
+            governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            transparent_huge_pages: chosen(&format!("{thp}/enabled")),
+            shmem_huge_pages: chosen(&format!("{thp}/shmem_enabled")),
+            huge_pages_2mib_free: line("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+                .and_then(|count| count.parse().ok()),
+            virtual_machine: field(&cpuinfo, "flags")
+                .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
+            load_average: line("/proc/loadavg")
+                .and_then(|load| load.split(' ').next().map(str::to_owned)),
+        }
+    }
+
+    /// The facts in a few lines.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let or = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "unknown".to_owned());
+        let virtual_machine = if self.virtual_machine { " (a virtual machine)" } else { "" };
+        vec![
+            format!("{}, CPUs {}{virtual_machine}", or(&self.cpu), or(&self.cpus_online)),
+            format!(
+                "{} MiB of memory, kernel {}, governor {}, load {}",
+                self.memory_mib.map_or_else(|| "unknown".to_owned(), |mib| mib.to_string()),
+                or(&self.kernel),
+                or(&self.governor),
+                or(&self.load_average),
+            ),
+            format!(
+                "huge pages: {} of 2 MiB free, transparent {}, for shared memory {}",
+                self.huge_pages_2mib_free.unwrap_or(0),
+                or(&self.transparent_huge_pages),
+                or(&self.shmem_huge_pages),
+            ),
+        ]
+    }
+}
+
+/// Bytes that memory for a table can take: what is available, and free huge pages, which do not
+/// count as that.
+pub(crate) fn memory_available() -> Option<u64> {
+    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
+    let topology = Topology::from_sysfs("/sys".as_ref()).ok();
+    let nodes = topology.iter().flat_map(Topology::nodes);
+    let pools = nodes.flat_map(|node| &node.huge_pages);
+    let huge: u64 = pools.map(|pool| pool.free * pool.page_bytes).sum();
+    Some(kib(&meminfo, "MemAvailable")? * 1024 + huge)
+}
+
+fn line(path: &str) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+/// The bracketed word of a sysfs choice such as `always [madvise] never`.
+fn chosen(path: &str) -> Option<String> {
+    let choice = line(path)?;
+    let (_, rest) = choice.split_once('[')?;
+    Some(rest.split_once(']')?.0.to_owned())
+}
+
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    Some(line.split_once(':')?.1.trim())
+}
+
+fn kib(text: &str, name: &str) -> Option<u64> {
+    field(text, name)?.split(' ').next()?.parse().ok()
+}

@@ -1,0 +1,79 @@
+//! `probeline`: measures the table and its transports, and does real work with it.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod failure;
+mod job;
+mod keys;
+mod latency;
+mod machine;
+mod net;
+mod place;
+mod progress;
+mod report;
+mod scenario;
+mod size;
+mod timed;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::{Failure, Result};
+use scenario::{explore, latency as bench_latency, roundtrips, throughput, topology};
+
+/// A hash table spread over the memory of many processes, reached with one-sided operations only.
+#[derive(Parser)]
+#[command(version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Latency of READ, CAS, FAA and of find-or-put by load factor and C
+    BenchLatency(bench_latency::LatencyArgs),
+    /// find-or-puts a second by all ranks at once, on several workloads
+    BenchThroughput(throughput::ThroughputArgs),
+    /// Chunk READs that an insert takes, by load factor and C
+    Roundtrips(roundtrips::RoundtripsArgs),
+    /// Explore the states of a Petri net, with the table as the set of visited states
+    Explore(explore::ExploreArgs),
+    /// What this machine is made of, and where each rank would go
+    Topology(topology::TopologyArgs),
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            tell(&failure);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says why this rank ends, unless rank 0, which has started it, says the same.
+fn tell(failure: &Failure) {
+    let launch = exchange::Launch::from_env().ok().flatten();
+    let spawned = launch.is_some_and(|launch| launch.launcher == exchange::Launcher::Probeline);
+    if spawned && failure.is_everywhere() {
+        return;
+    }
+    let rank = launch.map(|launch| format!(", rank {}", launch.rank)).unwrap_or_default();
+    let line = format!("probeline{rank}: {failure}\n");
+    // In one piece, because several ranks may write at once; and it may be that nobody reads.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
+        Command::BenchLatency(args) => bench_latency::run(args),
+        Command::BenchThroughput(args) => throughput::run(args),
+        Command::Roundtrips(args) => roundtrips::run(args),
+        Command::Explore(args) => explore::run(args),
+        Command::Topology(args) => topology::run(&args),
+    }
+}

@@ -1,0 +1,273 @@
+//! The most tokens each place can ever hold, where the structure of the net proves it.
+//!
+//! A weighted sum of tokens that no transition changes (a P-invariant) bounds every place in it:
+//! with weights y >= 0 and initial marking m0, place p never holds more than (y . m0) / y(p).
+//! The invariants come from Farkas' elimination (Colom and Silva, "Convex geometry and
+//! semiflows in P/T nets", 1991), which may grow exponentially and is therefore bounded; giving
+//! up only loses bounds.
+
+use super::Net;
+
+/// The most places and transitions that invariants are looked for in: a dense matrix of 4 MiB.
+/// Nets that fit one table entry are far smaller.
+const MAX_SIDE: usize = 512;
+
+/// The most rows kept at a time: 16 MiB for the largest matrix.
+const MAX_ROWS: usize = 2_048;
+
+/// Cells of the matrix looked at before giving up: less than 0.1 s.
+const MAX_WORK: usize = 1 << 26;
+
+/// An upper bound on each place's tokens, where one is known.
+pub(super) fn upper_bounds(net: &Net) -> Vec<Option<u64>> {
+    let mut bounds = bounds_of_shrinking(net);
+    if net.places().len() > MAX_SIDE || net.transitions().len() > MAX_SIDE {
+        return bounds;
+    }
+    for invariant in Elimination::new(net).invariants() {
+        let Some(total) = weighted_sum(&invariant, net) else { continue };
+        for (bound, &weight) in bounds.iter_mut().zip(&invariant) {
+            let Some(most) = total.checked_div(u128::from(weight)) else { continue };
+            let Ok(most) = u64::try_from(most) else { continue };
+            *bound = Some(bound.map_or(most, |known| known.min(most)));
+        }
+    }
+    bounds
+}
+
+/// What the invariant's sum is, in the initial marking and ever after; none past a `u128`.
+fn weighted_sum(invariant: &[u64], net: &Net) -> Option<u128> {
+    invariant.iter().zip(net.places()).try_fold(0_u128, |sum, (&weight, place)| {
+        sum.checked_add(u128::from(weight) * u128::from(place.initial))
+    })
+}
+
+/// A place that no transition adds to never holds more than at the start.
+fn bounds_of_shrinking(net: &Net) -> Vec<Option<u64>> {
+    let mut bounds: Vec<_> = net.places().iter().map(|place| Some(place.initial)).collect();
+    for transition in net.transitions() {
+        for (place, change) in transition.effect() {
+            if change > 0 {
+                bounds[place] = None;
+            }
+        }
+    }
+    bounds
+}
+
+/// Rows `(change by transition, weight by place)`, the first being what the transitions do to
+/// the sum that the second defines. Rows combine until the changes are 0.
+struct Elimination {
+    transitions: usize,
+    rows: Vec<Vec<i64>>,
+    work: usize,
+}
+
+impl Elimination {
+    fn new(net: &Net) -> Self {
+        let (transitions, places) = (net.transitions().len(), net.places().len());
+        let mut rows = vec![vec![0; transitions + places]; places];
+        for (place, row) in rows.iter_mut().enumerate() {
+            row[transitions + place] = 1;
+        }
+        for (column, transition) in net.transitions().iter().enumerate() {
+            for (place, change) in transition.effect() {
+                rows[place][column] = change;
+            }
+        }
+        Self { transitions, rows, work: 0 }
+    }
+
+    /// Weights by place of the sums that were found to never change.
+    fn invariants(mut self) -> Vec<Vec<u64>> {
+        while let Some(column) = self.cheapest_column() {
+            if !self.eliminate(column) {
+                break;
+            }
+        }
+        // Whatever was left undone, a row without changes is an invariant.
+        let transitions = self.transitions;
+        self.rows.retain(|row| row[..transitions].iter().all(|&change| change == 0));
+        let weights = self
+            .rows
+            .into_iter()
+            .map(|row| row[transitions..].iter().map(|weight| weight.unsigned_abs()).collect());
+        weights.collect()
+    }
+
+    /// The transition whose elimination makes the fewest new rows; none when all is eliminated.
+    fn cheapest_column(&mut self) -> Option<usize> {
+        self.work += self.rows.len() * self.transitions;
+        let mut signs = vec![(0_usize, 0_usize); self.transitions];
+        for row in &self.rows {
+            for (&change, (gains, losses)) in row.iter().zip(&mut signs) {
+                *gains += usize::from(change > 0);
+                *losses += usize::from(change < 0);
+            }
+        }
+        let open = signs.iter().enumerate().filter(|(_, (gains, losses))| gains + losses > 0);
+        open.min_by_key(|(_, (gains, losses))| gains * losses).map(|(column, _)| column)
+    }
+
+    /// Replaces the rows that a transition changes by the sums in which its changes cancel.
+    /// Answers whether to go on.
+    fn eliminate(&mut self, column: usize) -> bool {
+        let (changed, mut kept): (Vec<_>, Vec<_>) =
+            core::mem::take(&mut self.rows).into_iter().partition(|row| row[column] != 0);
+        let (gains, losses): (Vec<_>, Vec<_>) = changed.iter().partition(|row| row[column] > 0);
+        for gain in &gains {
+            for loss in &losses {
+                self.work += gain.len() * (1 + kept.len());
+                if self.work > MAX_WORK || kept.len() >= MAX_ROWS {
+                    self.rows = kept;
+                    return false;
+                }
+                let Some(sum) = combine(gain, loss, column) else { continue };
+                // A row that uses all the places of another one bounds nothing better.
+                if !kept.iter().any(|row| self.covers(&sum, row)) {
+                    kept.push(sum);
+                }
+            }
+        }
+        self.rows = kept;
+        true
+    }
+
+    /// Whether `row` uses every place that `smaller` uses.
+    fn covers(&self, row: &[i64], smaller: &[i64]) -> bool {
+        let mut weights = row[self.transitions..].iter().zip(&smaller[self.transitions..]);
+        weights.all(|(&weight, &needed)| needed == 0 || weight != 0)
+    }
+}
+
+/// The smallest positive sum of the two rows that is 0 at `column`; none if it leaves an `i64`.
+fn combine(gain: &[i64], loss: &[i64], column: usize) -> Option<Vec<i64>> {
+    let common = gcd(gain[column], loss[column]);
+    let (of_gain, of_loss) = (-loss[column] / common, gain[column] / common);
+    let cells = gain.iter().zip(loss);
+    let sums: Option<Vec<i64>> = cells
+        .map(|(&a, &b)| a.checked_mul(of_gain)?.checked_add(b.checked_mul(of_loss)?))
+        .collect();
+    let mut sums = sums?;
+    let common = sums.iter().fold(0, |common, &sum| gcd(common, sum));
+    if common > 1 {
+        sums.iter_mut().for_each(|sum| *sum /= common);
+    }
+    Some(sums)
+}
+
+/// The greatest common divisor, at least 0; 0 only of two zeros.
+fn gcd(a: i64, b: i64) -> i64 {
+    let (mut a, mut b) = (a.saturating_abs(), b.saturating_abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::MAX_TOKENS;
+    use super::super::naive::{explore, net, nets};
+    use super::*;
+
+    #[test]
+    fn bounds_every_place_of_a_conservative_net() {
+        let bounds = upper_bounds(&Net::load("kanban:5").unwrap());
+        assert_eq!(bounds, [Some(5); 16]);
+        let bounds = upper_bounds(&Net::load("philosophers:12").unwrap());
+        assert_eq!(bounds, [Some(1); 60]);
+    }
+
+    #[test]
+    fn weights_count() {
+        // a -> 2b, 3b -> c: 6a + 3b + 9c stays at 42.
+        let net = net(&[7, 0, 0], &[(&[(0, 1)], &[(1, 2)]), (&[(1, 3)], &[(2, 1)])]);
+        assert_eq!(upper_bounds(&net), [Some(7), Some(14), Some(4)]);
+    }
+
+    #[test]
+    fn no_bound_where_tokens_appear_from_nothing() {
+        let net = net(&[3, 0, 9], &[(&[], &[(1, 1)]), (&[(2, 1)], &[])]);
+        assert_eq!(upper_bounds(&net), [Some(3), None, Some(9)]);
+    }
+
+    #[test]
+    fn of_several_invariants_the_lowest_bound_counts() {
+        for (left, right) in [(7, 3), (3, 7)] {
+            let net = net(
+                &[left, right, 0],
+                &[(&[(0, 1), (1, 1)], &[(2, 1)]), (&[(2, 1)], &[(0, 1), (1, 1)])],
+            );
+            assert_eq!(upper_bounds(&net), [Some(left), Some(right), Some(3)]);
+        }
+    }
+
+    /// The invariants have weights of 2^124 and of 2^64.
+    #[test]
+    fn weights_past_all_integers_give_no_bound() {
+        let most = MAX_TOKENS;
+        let ends = [[(0, 1)], [(1, most)], [(1, most - 1)], [(2, most)]];
+        let down = net(&[9, 0, 0], &[(&ends[0], &ends[1]), (&ends[2], &ends[3])]);
+        let up = net(&[0, 0, 9], &[(&ends[1], &ends[0]), (&ends[3], &ends[2])]);
+        let narrow = net(&[0, 0, 9], &[(&ends[1], &ends[0]), (&[(2, 4)], &[(1, 1)])]);
+        assert_eq!(upper_bounds(&down), [Some(9), None, None]);
+        assert_eq!(upper_bounds(&up), [None, None, Some(9)]);
+        assert_eq!(upper_bounds(&narrow), [None, None, Some(9)]);
+    }
+
+    /// The invariant's sum is 16 times 2^124 and a little, which is just past a u128.
+    #[test]
+    fn sums_past_all_integers_give_no_bound() {
+        let mut initial = vec![MAX_TOKENS; 17];
+        initial[0] = 3;
+        let ends: Vec<_> = (1..17).map(|place| ([(0, MAX_TOKENS)], [(place, 1)])).collect();
+        let ends: Vec<_> = ends.iter().map(|(from, to)| (&from[..], &to[..])).collect();
+        let bounds = upper_bounds(&net(&initial, &ends));
+        assert_eq!(bounds[0], Some(3));
+        assert_eq!(bounds[1..], [None; 16]);
+    }
+
+    /// Stages of two places each: every choice of one place a stage is an invariant, 2^30 of them.
+    #[test]
+    fn gives_up_on_too_many_invariants() {
+        let stages = 30;
+        let mut initial = vec![0; 2 * stages];
+        (initial[0], initial[1]) = (1, 1);
+        let ends: Vec<_> = (0..2 * stages - 2)
+            .step_by(2)
+            .map(|at| ([(at, 1), (at + 1, 1)], [(at + 2, 1), (at + 3, 1)]))
+            .collect();
+        let ends: Vec<_> = ends.iter().map(|(from, to)| (&from[..], &to[..])).collect();
+        let net = net(&initial, &ends);
+        for (most, bound) in largest(&net, 100).into_iter().zip(upper_bounds(&net)) {
+            assert!(bound.is_none_or(|bound| most <= bound));
+        }
+    }
+
+    #[test]
+    fn a_net_too_large_to_look_at_keeps_the_simple_bounds() {
+        let initial = vec![2; MAX_SIDE + 1];
+        let net = net(&initial, &[(&[(0, 1)], &[(1, 1)])]);
+        let bounds = upper_bounds(&net);
+        assert_eq!((bounds[0], bounds[1], bounds[MAX_SIDE]), (Some(2), None, Some(2)));
+    }
+
+    fn largest(net: &Net, limit: usize) -> Vec<u64> {
+        let (markings, _) = explore(net, limit);
+        (0..net.places().len())
+            .map(|place| markings.iter().map(|marking| marking[place]).max().unwrap())
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn no_reachable_marking_exceeds_a_bound(net in nets()) {
+            for (most, bound) in largest(&net, 300).into_iter().zip(upper_bounds(&net)) {
+                prop_assert!(bound.is_none_or(|bound| most <= bound));
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Where a model comes from: a built-in family of nets or a PNML file.
+
+use core::error::Error;
+use core::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use super::Net;
+use super::PnmlError;
+use super::generators::{self, BuiltIn, SpecError};
+
+/// The longest file that is read. The contest's largest place/transition nets stay below it, and
+/// the parsed tree takes several times the memory.
+pub(crate) const MAX_FILE_BYTES: u64 = 256 << 20;
+
+/// Reads the net that `model` names. `NAME:NUMBER` is a built-in one unless a file is called so.
+pub(super) fn load(model: &str) -> Result<Net, LoadError> {
+    let path = Path::new(model);
+    let is_spec = model.contains(':') && !model.contains('/');
+    if is_spec && !path.exists() {
+        return generators::build(model).map_err(LoadError::Spec);
+    }
+    let text = read(path)?;
+    Net::parse(&text).map_err(|error| LoadError::Pnml { path: model.to_owned(), error })
+}
+
+fn read(path: &Path) -> Result<String, LoadError> {
+    let name = || path.display().to_string();
+    let file = File::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => LoadError::Missing { path: name() },
+        _ => LoadError::Read { path: name(), error },
+    })?;
+    let bytes = read_bounded(&file).map_err(|error| LoadError::Read { path: name(), error })?;
+    let bytes = bytes.ok_or_else(|| LoadError::TooLong { path: name() })?;
+    String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        LoadError::NotUtf8 { path: name(), line: 1 + lines(good) }
+    })
+}
+
+/// The file's bytes; none if they are more than [`MAX_FILE_BYTES`].
+fn read_bounded(file: &File) -> io::Result<Option<Vec<u8>>> {
+    if file.metadata()?.len() > MAX_FILE_BYTES {
+        return Ok(None);
+    }
+    // Bounded again, because a pipe does not tell its length.
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= MAX_FILE_BYTES).then_some(bytes))
+}
+
+fn lines(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|&&byte| byte == b'\n').count()
+}
+
+/// Why there is no net to explore.
+#[derive(Debug)]
+pub(crate) enum LoadError {
+    /// The specification of a built-in model is wrong.
+    Spec(SpecError),
+    /// There is no such file.
+    Missing {
+        /// Its path.
+        path: String,
+    },
+    /// The file cannot be read.
+    Read {
+        /// Its path.
+        path: String,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// The file is longer than [`MAX_FILE_BYTES`].
+    TooLong {
+        /// Its path.
+        path: String,
+    },
+    /// The file is no UTF-8 text.
+    NotUtf8 {
+        /// Its path.
+        path: String,
+        /// The line, counted from 1, where other bytes begin.
+        line: usize,
+    },
+    /// The file holds no place/transition net.
+    Pnml {
+        /// Its path.
+        path: String,
+        /// What is wrong, and in which line.
+        error: PnmlError,
+    },
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spec(error) => error.fmt(f),
+            Self::Missing { path } => write!(
+                f,
+                "{path}: there is no such file; name a PNML file or a built-in model: {BuiltIn}"
+            ),
+            Self::Read { path, error } => write!(f, "{path}: {error}"),
+            Self::TooLong { path } => {
+                write!(f, "{path}: the file is longer than {} MiB", MAX_FILE_BYTES >> 20)
+            }
+            Self::NotUtf8 { path, line } => write!(
+                f,
+                "{path}:{line}: the file is not UTF-8 text; unpack it if it is an archive, \
+                 else convert it with iconv -t UTF-8"
+            ),
+            Self::Pnml { path, error } => write!(f, "{path}:{error}"),
+        }
+    }
+}
+
+impl Error for LoadError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Spec(error) => Some(error),
+            Self::Read { error, .. } => Some(error),
+            Self::Pnml { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// A file of this test alone, deleted when dropped.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let name = format!("probeline-{}-{name}", std::process::id());
+            Self(std::env::temp_dir().join(name))
+        }
+
+        fn load(&self) -> LoadError {
+            load(&self.0.display().to_string()).unwrap_err()
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    #[test]
+    fn builds_what_is_built_in() {
+        assert_eq!(load("philosophers:5").unwrap().places().len(), 25);
+    }
+
+    #[test]
+    fn lists_what_is_built_in_when_nothing_is_found() {
+        for model in ["absent", "absent:3", "kanban", "kanban:x", "no/such:1"] {
+            let message = load(model).unwrap_err().to_string();
+            for name in ["kanban:N", "fms:N", "philosophers:N"] {
+                assert!(message.contains(name), "{message}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_is_no_specification() {
+        assert!(matches!(load("no/such:1"), Err(LoadError::Missing { .. })));
+        assert!(matches!(load("nosuch:1"), Err(LoadError::Spec(_))));
+    }
+
+    #[test]
+    fn reads_a_file() {
+        let file = Scratch::new("good.pnml");
+        let text = r#"<pnml xmlns="http://www.pnml.org/version-2009/grammar/pnml">
+            <net type="http://www.pnml.org/version-2009/grammar/ptnet"><place id="p"/></net>
+            </pnml>"#;
+        std::fs::write(&file.0, text).unwrap();
+        assert_eq!(load(&file.0.display().to_string()).unwrap().places()[0].id, "p");
+    }
+
+    #[test]
+    fn names_the_file_and_the_line() {
+        let file = Scratch::new("bad.pnml");
+        std::fs::write(&file.0, "<pnml>\n<net>\n</pnml>").unwrap();
+        let message = file.load().to_string();
+        assert!(message.starts_with(&format!("{}:3: ", file.0.display())), "{message}");
+    }
+
+    #[test]
+    fn refuses_other_encodings() {
+        let file = Scratch::new("latin.pnml");
+        std::fs::write(&file.0, b"<pnml>\n<!-- caf\xe9 -->\n</pnml>").unwrap();
+        assert!(matches!(file.load(), LoadError::NotUtf8 { line: 2, .. }));
+    }
+
+    #[test]
+    fn refuses_a_file_past_the_bound() {
+        let file = Scratch::new("long.pnml");
+        File::create(&file.0).unwrap().set_len(MAX_FILE_BYTES + 1).unwrap();
+        assert!(matches!(file.load(), LoadError::TooLong { .. }));
+    }
+
+    #[test]
+    fn says_why_a_file_cannot_be_read() {
+        let directory = std::env::temp_dir().display().to_string();
+        assert!(matches!(load(&directory), Err(LoadError::Read { .. })));
+    }
+}

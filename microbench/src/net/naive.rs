@@ -1,0 +1,81 @@
+//! Nets and the firing rule on plain markings, to check everything else against.
+
+use std::collections::HashSet;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::{Arc, ENTRY_BITS, Net, Place, Transition};
+
+/// Inputs and outputs of a transition, each a place and a weight.
+pub(super) type Ends<'a> = (&'a [(usize, u64)], &'a [(usize, u64)]);
+
+/// A net of places `p0..` and transitions `t0..`.
+pub(super) fn net(initial: &[u64], transitions: &[Ends<'_>]) -> Net {
+    let arcs =
+        |ends: &[(usize, u64)]| ends.iter().map(|&(place, weight)| Arc { place, weight }).collect();
+    let places = initial.iter().enumerate().map(|(number, &initial)| {
+        let id = format!("p{number}");
+        Place { name: id.clone(), id, initial }
+    });
+    let transitions = transitions.iter().enumerate().map(|(number, &(inputs, outputs))| {
+        Transition { id: format!("t{number}"), inputs: arcs(inputs), outputs: arcs(outputs) }
+    });
+    Net::new(places.collect(), transitions.collect()).unwrap()
+}
+
+/// Nets of up to 6 places and transitions, bounded and unbounded ones, some with large counts.
+pub(super) fn nets() -> impl Strategy<Value = Net> {
+    (1_usize..=6).prop_flat_map(|places| {
+        let count = prop_oneof![8 => 0_u64..4, 1 => 4_u64..300, 1 => 0_u64..=1 << 40];
+        let weight = prop_oneof![6 => Just(1_u64), 3 => 1_u64..5, 1 => 5_u64..200];
+        let ends = vec((0..places, weight), 0..=3);
+        let transitions = vec((ends.clone(), ends), 0..=6);
+        (vec(count, places), transitions).prop_map(|(initial, transitions)| {
+            let ends: Vec<Ends<'_>> =
+                transitions.iter().map(|(inputs, outputs)| (&inputs[..], &outputs[..])).collect();
+            net(&initial, &ends)
+        })
+    })
+}
+
+/// Up to 7 field widths that fit an entry: narrow ones, wide ones, some without bits.
+pub(super) fn widths() -> impl Strategy<Value = Vec<u32>> {
+    let bits = prop_oneof![3 => 0_u32..=4, 2 => 0_u32..=20, 1 => 0..=ENTRY_BITS];
+    vec(bits, 1..8).prop_map(|mut widths| {
+        let mut left = ENTRY_BITS;
+        for bits in &mut widths {
+            *bits = (*bits).min(left);
+            left -= *bits;
+        }
+        widths
+    })
+}
+
+/// The successors of a marking, with the numbers of the transitions.
+pub(super) fn successors(net: &Net, marking: &[u64]) -> Vec<(u32, Vec<u64>)> {
+    let enabled = (0..).zip(net.transitions()).filter(|(_, each)| each.is_enabled(marking));
+    let fired = enabled.map(|(number, transition)| {
+        let mut after = marking.to_vec();
+        transition.fire(&mut after);
+        (number, after)
+    });
+    fired.collect()
+}
+
+/// The markings reached first, at most `limit` of them, and the arcs that leave them.
+pub(super) fn explore(net: &Net, limit: usize) -> (Vec<Vec<u64>>, u64) {
+    let mut visited = HashSet::from([net.initial()]);
+    let mut queue = vec![net.initial()];
+    let (mut next, mut arcs) = (0, 0);
+    while let Some(marking) = queue.get(next).cloned() {
+        next += 1;
+        for (_, after) in successors(net, &marking) {
+            arcs += 1;
+            if visited.len() < limit && visited.insert(after.clone()) {
+                queue.push(after);
+            }
+        }
+    }
+    (queue, arcs)
+}

@@ -1,0 +1,400 @@
+//! Reads a place/transition net from PNML (ISO/IEC 15909-2, grammar of 2009).
+//!
+//! Layout, names of nodes and tool-specific parts mean nothing to the state space and are passed
+//! over; whatever else is not known is refused, because it may change what the net does.
+
+mod error;
+
+pub(crate) use error::{PnmlError, PnmlFault};
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use roxmltree::{Document, Node, ParsingOptions};
+
+use super::{Arc, MAX_TOKENS, Net, Place, Transition};
+
+const PNML: &str = "http://www.pnml.org/version-2009/grammar/pnml";
+const PT_NET: &str = "http://www.pnml.org/version-2009/grammar/ptnet";
+
+/// The net types that give tokens a colour: symmetric, high-level, and P/T nets written as such.
+const COLOURED_NETS: [&str; 3] = ["symmetricnet", "highlevelnet", "pt-hlpng"];
+
+/// What only coloured nets contain.
+const COLOURED_LABELS: [&str; 6] =
+    ["declaration", "hlinitialMarking", "hlinscription", "condition", "structure", "sort"];
+
+/// Elements that say nothing about behaviour.
+const PASSED_OVER: [&str; 3] = ["name", "graphics", "toolspecific"];
+
+/// The most tags and attributes together, and the most nodes of the parser's tree, which bounds it
+/// to about 3 GB. Files of the Model Checking Contest have a tag or attribute in 16 bytes, so that
+/// the longest file that is read has half of this.
+pub(super) const MAX_ELEMENTS: u32 = 1 << 25;
+
+/// Builds the net that a PNML text describes.
+///
+/// # Errors
+/// [`PnmlError`], with the line.
+pub(super) fn parse(text: &str) -> Result<Net, PnmlError> {
+    // Before the parser sees the text, because it reserves its memory by the same count.
+    if text.bytes().filter(|&byte| byte == b'<' || byte == b'=').count() > MAX_ELEMENTS as usize {
+        return Err(PnmlError { line: 1, fault: PnmlFault::TooManyElements });
+    }
+    let options = ParsingOptions {
+        // Entities of a document type definition may expand without end.
+        allow_dtd: false,
+        nodes_limit: MAX_ELEMENTS,
+        ..ParsingOptions::default()
+    };
+    let document =
+        Document::parse_with_options(text, options).map_err(|error| malformed(text, error))?;
+    let mut reader = Reader::new(&document);
+    let net = reader.net()?;
+    reader.collect(net)?;
+    reader.resolve_references()?;
+    reader.connect()?;
+    let (places, transitions) = (reader.places, reader.transitions);
+    Net::new(places, transitions).map_err(|error| fault_at(&document, net, PnmlFault::Net(error)))
+}
+
+fn malformed(text: &str, error: roxmltree::Error) -> PnmlError {
+    let line_of = |at: usize| 1 + text[..at].matches('\n').count();
+    match error {
+        roxmltree::Error::NodesLimitReached => {
+            PnmlError { line: 1, fault: PnmlFault::TooManyElements }
+        }
+        roxmltree::Error::DtdDetected => {
+            let line = line_of(text.find("<!DOCTYPE").unwrap_or(0));
+            PnmlError { line, fault: PnmlFault::DocumentType }
+        }
+        // These come without a position: what is missing is missing at the end.
+        roxmltree::Error::UnclosedRootNode | roxmltree::Error::UnexpectedEndOfStream => {
+            PnmlError { line: line_of(text.len()), fault: PnmlFault::Malformed(error) }
+        }
+        _ => PnmlError { line: error.pos().row as usize, fault: PnmlFault::Malformed(error) },
+    }
+}
+
+fn fault_at(document: &Document<'_>, node: Node<'_, '_>, fault: PnmlFault) -> PnmlError {
+    PnmlError { line: document.text_pos_at(node.range().start).row as usize, fault }
+}
+
+/// What an identifier stands for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Object {
+    Place(usize),
+    Transition(usize),
+    /// Another node's stand-in on a page, by its index in `references`.
+    Reference(usize),
+    /// A net, page or arc, which nothing may refer to.
+    Other,
+}
+
+/// A node that stands for the node `target`.
+struct Reference<'a, 'input> {
+    node: Node<'a, 'input>,
+    target: &'a str,
+}
+
+struct Reader<'a, 'input> {
+    document: &'a Document<'input>,
+    objects: HashMap<&'a str, Object>,
+    places: Vec<Place>,
+    transitions: Vec<Transition>,
+    references: Vec<Reference<'a, 'input>>,
+    /// What each reference stands for, once resolved a place or transition.
+    resolved: Vec<Option<Object>>,
+    arcs: Vec<Node<'a, 'input>>,
+}
+
+impl<'a, 'input> Reader<'a, 'input> {
+    fn new(document: &'a Document<'input>) -> Self {
+        Self {
+            document,
+            objects: HashMap::new(),
+            places: Vec::new(),
+            transitions: Vec::new(),
+            references: Vec::new(),
+            resolved: Vec::new(),
+            arcs: Vec::new(),
+        }
+    }
+
+    /// Finds the only net and checks its type.
+    fn net(&self) -> Result<Node<'a, 'input>, PnmlError> {
+        let root = self.document.root_element();
+        if !root.has_tag_name((PNML, "pnml")) {
+            let root_name = root.tag_name().name().to_owned();
+            return Err(self.fault(root, PnmlFault::NotPnml { root: root_name }));
+        }
+        let mut nets = elements(root).filter(|node| node.tag_name().name() == "net");
+        let net = nets.next().ok_or_else(|| self.fault(root, PnmlFault::NoNet))?;
+        if let Some(second) = nets.next() {
+            return Err(self.fault(second, PnmlFault::SeveralNets));
+        }
+        let net_type = self.attribute(net, "type")?.trim();
+        if net_type == PT_NET {
+            return Ok(net);
+        }
+        let kind = net_type.rsplit('/').next().unwrap_or(net_type);
+        if COLOURED_NETS.contains(&kind) {
+            return Err(self.fault(net, PnmlFault::Coloured { sign: format!("type {net_type}") }));
+        }
+        Err(self.fault(net, PnmlFault::NetType { net_type: net_type.to_owned() }))
+    }
+
+    /// Collects the objects of the net and of its pages, however deep, in the file's order.
+    fn collect(&mut self, net: Node<'a, 'input>) -> Result<(), PnmlError> {
+        self.claim_if_named(net)?;
+        let mut open = vec![elements(net)];
+        while let Some(page) = open.last_mut() {
+            match page.next() {
+                Some(node) if node.tag_name().name() == "page" => {
+                    self.claim_if_named(node)?;
+                    open.push(elements(node));
+                }
+                Some(node) => self.object(node)?,
+                None => drop(open.pop()),
+            }
+        }
+        Ok(())
+    }
+
+    fn object(&mut self, node: Node<'a, 'input>) -> Result<(), PnmlError> {
+        match node.tag_name().name() {
+            "place" => self.place(node),
+            "transition" => self.transition(node),
+            "referencePlace" | "referenceTransition" => self.reference(node),
+            "arc" => {
+                self.arcs.push(node);
+                self.claim_if_named(node)
+            }
+            name if PASSED_OVER.contains(&name) => Ok(()),
+            _ => Err(self.unknown(node)),
+        }
+    }
+
+    fn place(&mut self, node: Node<'a, 'input>) -> Result<(), PnmlError> {
+        let id = self.claim(node, Object::Place(self.places.len()))?;
+        let [marking] = self.labels(node, ["initialMarking"])?;
+        let initial = self.count(marking, 0)?;
+        let name = child(node, "name").and_then(|name| child(name, "text")).map(text_of);
+        let name = name.as_deref().map(str::trim).filter(|name| !name.is_empty()).unwrap_or(id);
+        self.places.push(Place { id: id.to_owned(), name: name.to_owned(), initial });
+        Ok(())
+    }
+
+    fn transition(&mut self, node: Node<'a, 'input>) -> Result<(), PnmlError> {
+        let id = self.claim(node, Object::Transition(self.transitions.len()))?.to_owned();
+        let [] = self.labels(node, [])?;
+        self.transitions.push(Transition { id, inputs: Vec::new(), outputs: Vec::new() });
+        Ok(())
+    }
+
+    fn reference(&mut self, node: Node<'a, 'input>) -> Result<(), PnmlError> {
+        self.claim(node, Object::Reference(self.references.len()))?;
+        let target = self.attribute(node, "ref")?;
+        self.references.push(Reference { node, target });
+        Ok(())
+    }
+
+    /// Follows every reference to the place or transition it stands for.
+    fn resolve_references(&mut self) -> Result<(), PnmlError> {
+        self.resolved = vec![None; self.references.len()];
+        // Each reference is walked over once: a walk ends where an earlier one has been.
+        let mut walked_by = vec![None; self.references.len()];
+        for first in 0..self.references.len() {
+            let mut walk = Vec::new();
+            let mut at = first;
+            let end = loop {
+                if let Some(end) = self.resolved[at] {
+                    break end;
+                }
+                let Reference { node, target } = self.references[at];
+                if walked_by[at] == Some(first) {
+                    return Err(self.fault(node, PnmlFault::Cycle));
+                }
+                walked_by[at] = Some(first);
+                walk.push(at);
+                match self.find(node, target)? {
+                    Object::Reference(next) => at = next,
+                    end => break end,
+                }
+            };
+            for at in walk {
+                self.check_reference(self.references[at].node, end)?;
+                self.resolved[at] = Some(end);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_reference(&self, node: Node<'_, '_>, end: Object) -> Result<(), PnmlError> {
+        let for_place = node.tag_name().name() == "referencePlace";
+        match end {
+            Object::Place(_) if for_place => Ok(()),
+            Object::Transition(_) if !for_place => Ok(()),
+            _ => Err(self.fault(node, PnmlFault::WrongReference)),
+        }
+    }
+
+    /// Gives every transition its arcs.
+    fn connect(&mut self) -> Result<(), PnmlError> {
+        for node in core::mem::take(&mut self.arcs) {
+            let [inscription, kind, arc_kind] =
+                self.labels(node, ["inscription", "type", "arctype"])?;
+            self.check_kind(node, kind.or(arc_kind))?;
+            let weight = self.count(inscription, 1)?;
+            if weight == 0 {
+                return Err(self.fault(node, PnmlFault::NoWeight));
+            }
+            match (self.end(node, "source")?, self.end(node, "target")?) {
+                (Object::Place(place), Object::Transition(transition)) => {
+                    self.transitions[transition].inputs.push(Arc { place, weight });
+                }
+                (Object::Transition(transition), Object::Place(place)) => {
+                    self.transitions[transition].outputs.push(Arc { place, weight });
+                }
+                _ => return Err(self.fault(node, PnmlFault::SameKind)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The place or transition at one end of an arc.
+    fn end(&self, arc: Node<'a, 'input>, attribute: &'static str) -> Result<Object, PnmlError> {
+        let id = self.attribute(arc, attribute)?;
+        match self.find(arc, id)? {
+            Object::Reference(index) => Ok(self.resolved[index].unwrap_or(Object::Other)),
+            object => Ok(object),
+        }
+    }
+
+    /// Refuses arcs that do more than move tokens. Tools write the kind as an attribute `type`,
+    /// or as an element with a value or a text.
+    fn check_kind(&self, arc: Node<'_, '_>, label: Option<Node<'_, '_>>) -> Result<(), PnmlError> {
+        let of_label = label.map(|label| match label.attribute("value") {
+            Some(value) => value.to_owned(),
+            None => {
+                label.descendants().filter(Node::is_text).filter_map(|text| text.text()).collect()
+            }
+        });
+        let kind = arc.attribute("type").map(str::to_owned).or(of_label);
+        match kind {
+            Some(kind) if kind.trim() != "normal" => {
+                Err(self.fault(arc, PnmlFault::ArcKind { kind: kind.trim().to_owned() }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the identifier stands for that `node` refers to: a place, transition or reference.
+    fn find(&self, node: Node<'_, '_>, id: &str) -> Result<Object, PnmlError> {
+        match self.objects.get(id) {
+            None | Some(Object::Other) => {
+                Err(self.fault(node, PnmlFault::Dangling { id: id.to_owned() }))
+            }
+            Some(object) => Ok(*object),
+        }
+    }
+
+    /// Enters a node under its identifier, which no other node may have.
+    fn claim(&mut self, node: Node<'a, 'input>, object: Object) -> Result<&'a str, PnmlError> {
+        let id = self.attribute(node, "id")?;
+        match self.objects.entry(id) {
+            Entry::Occupied(_) => {
+                Err(self.fault(node, PnmlFault::DuplicateId { id: id.to_owned() }))
+            }
+            Entry::Vacant(entry) => {
+                entry.insert(object);
+                Ok(id)
+            }
+        }
+    }
+
+    /// Nothing refers to nets, pages and arcs, so these may do without an identifier.
+    fn claim_if_named(&mut self, node: Node<'a, 'input>) -> Result<(), PnmlError> {
+        if node.has_attribute("id") {
+            self.claim(node, Object::Other)?;
+        }
+        Ok(())
+    }
+
+    fn attribute(
+        &self,
+        node: Node<'a, 'input>,
+        attribute: &'static str,
+    ) -> Result<&'a str, PnmlError> {
+        node.attribute(attribute).ok_or_else(|| {
+            let element = node.tag_name().name().to_owned();
+            self.fault(node, PnmlFault::MissingAttribute { element, attribute })
+        })
+    }
+
+    /// The labels of these names that a node has, at most one of each, and no unknown ones.
+    fn labels<const N: usize>(
+        &self,
+        node: Node<'a, 'input>,
+        names: [&'static str; N],
+    ) -> Result<[Option<Node<'a, 'input>>; N], PnmlError> {
+        let mut found = [None; N];
+        for child in elements(node) {
+            let name = child.tag_name().name();
+            match names.iter().position(|&wanted| wanted == name) {
+                Some(index) if found[index].is_none() => found[index] = Some(child),
+                Some(index) => {
+                    return Err(self.fault(child, PnmlFault::Repeated { label: names[index] }));
+                }
+                None if PASSED_OVER.contains(&name) => {}
+                None => return Err(self.unknown(child)),
+            }
+        }
+        Ok(found)
+    }
+
+    /// The number that a marking or inscription says, or what counts where it says nothing.
+    fn count(&self, label: Option<Node<'a, 'input>>, default: u64) -> Result<u64, PnmlError> {
+        let Some(label) = label else { return Ok(default) };
+        let [Some(text)] = self.labels(label, ["text"])? else { return Ok(default) };
+        let said = text_of(text);
+        match said.trim().parse() {
+            Ok(count) if count <= MAX_TOKENS => Ok(count),
+            _ => Err(self.fault(text, PnmlFault::Count { said: said.trim().to_owned() })),
+        }
+    }
+
+    /// Refuses an element, and says so where it shows a kind of net that is known not to work.
+    fn unknown(&self, node: Node<'_, '_>) -> PnmlError {
+        let element = node.tag_name().name().to_owned();
+        let parent = node.parent_element().map_or("", |parent| parent.tag_name().name());
+        let is_sort = element == "type" && parent == "place";
+        if is_sort || COLOURED_LABELS.contains(&element.as_str()) {
+            return self.fault(node, PnmlFault::Coloured { sign: format!("a <{element}>") });
+        }
+        if element.to_ascii_lowercase().ends_with("arc") {
+            return self.fault(node, PnmlFault::ArcKind { kind: element });
+        }
+        self.fault(node, PnmlFault::Unknown { element, parent: parent.to_owned() })
+    }
+
+    fn fault(&self, node: Node<'_, '_>, fault: PnmlFault) -> PnmlError {
+        fault_at(self.document, node, fault)
+    }
+}
+
+fn elements<'a, 'input>(node: Node<'a, 'input>) -> impl Iterator<Item = Node<'a, 'input>> {
+    node.children().filter(Node::is_element)
+}
+
+fn child<'a, 'input>(node: Node<'a, 'input>, name: &str) -> Option<Node<'a, 'input>> {
+    elements(node).find(|child| child.tag_name().name() == name)
+}
+
+/// The characters of an element, whatever comments cut them up.
+fn text_of(node: Node<'_, '_>) -> String {
+    node.children().filter(Node::is_text).filter_map(|text| text.text()).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! A short look at a net's state space: the most tokens each place was seen to hold.
+//!
+//! Bounded by work and not by time, and seeded, so that every process of a job sees the same.
+
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use super::Net;
+
+/// How far to look. Work is counted in arcs examined and tokens copied.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    /// States kept by the breadth-first search.
+    pub(super) states: usize,
+    /// Work of the search; also bounds its memory, 8 bytes each.
+    pub(super) search_work: usize,
+    /// Random walks from the initial marking.
+    pub(super) walks: u32,
+    /// Steps of each walk.
+    pub(super) steps: u32,
+    /// Work of all walks.
+    pub(super) walk_work: usize,
+}
+
+impl Default for Budget {
+    /// Together less than 0.3 s in a release build.
+    fn default() -> Self {
+        Self { states: 20_000, search_work: 8 << 20, walks: 64, steps: 1_024, walk_work: 8 << 20 }
+    }
+}
+
+/// What was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// The most tokens in each place.
+    pub(super) most: Vec<u64>,
+    /// Whether every reachable state was seen.
+    pub(super) complete: bool,
+}
+
+/// Looks at the first states and, unless these are all, at those along random walks.
+pub(super) fn probe(net: &Net, budget: Budget) -> Seen {
+    let mut seen = Seen { most: net.initial(), complete: false };
+    seen.complete = search(net, budget, &mut seen.most);
+    if !seen.complete {
+        walk(net, budget, &mut seen.most);
+    }
+    seen
+}
+
+/// Breadth first, in the order of transitions. Answers whether it came to an end.
+fn search(net: &Net, budget: Budget, most: &mut [u64]) -> bool {
+    let initial: Rc<[u64]> = net.initial().into();
+    let mut visited = HashSet::from([Rc::clone(&initial)]);
+    let mut queue = vec![initial];
+    let mut after = net.initial();
+    let mut complete = true;
+    let mut work = 0;
+    let mut next = 0;
+    while let Some(marking) = queue.get(next).cloned() {
+        next += 1;
+        for transition in net.transitions() {
+            work += 1 + transition.inputs.len();
+            if work > budget.search_work {
+                return false;
+            }
+            if !transition.is_enabled(&marking) {
+                continue;
+            }
+            work += marking.len();
+            after.copy_from_slice(&marking);
+            transition.fire(&mut after);
+            raise(most, &after);
+            if visited.contains(after.as_slice()) {
+                continue;
+            }
+            if visited.len() == budget.states {
+                complete = false;
+                continue;
+            }
+            let state: Rc<[u64]> = after.as_slice().into();
+            visited.insert(Rc::clone(&state));
+            queue.push(state);
+        }
+    }
+    complete
+}
+
+/// At random, because what a search has not reached lies far from the initial marking.
+fn walk(net: &Net, budget: Budget, most: &mut [u64]) {
+    let mut random = SplitMix(0x9e37_79b9_7f4a_7c15);
+    let mut enabled = Vec::with_capacity(net.transitions().len());
+    let mut work = 0;
+    for _ in 0..budget.walks {
+        let mut marking = net.initial();
+        for _ in 0..budget.steps {
+            enabled.clear();
+            for transition in net.transitions() {
+                work += 1 + transition.inputs.len();
+                if transition.is_enabled(&marking) {
+                    enabled.push(transition);
+                }
+            }
+            work += marking.len();
+            if work > budget.walk_work {
+                return;
+            }
+            if enabled.is_empty() {
+                break;
+            }
+            enabled[random.below(enabled.len())].fire(&mut marking);
+            raise(most, &marking);
+        }
+    }
+}
+
+fn raise(most: &mut [u64], marking: &[u64]) {
+    for (most, &tokens) in most.iter_mut().zip(marking) {
+        *most = tokens.max(*most);
+    }
+}
+
+/// Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `end`, which is at least 1; the bias is far below what matters here.
+    fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next() % end as u64).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::naive::{explore, net, nets};
+    use super::*;
+
+    const SMALL: Budget =
+        Budget { states: 40, search_work: 4_000, walks: 4, steps: 50, walk_work: 4_000 };
+
+    #[test]
+    fn sees_all_of_a_small_state_space() {
+        let seen = probe(&Net::load("fms:2").unwrap(), Budget::default());
+        assert!(seen.complete);
+        assert_eq!(seen.most.iter().max(), Some(&3));
+    }
+
+    #[test]
+    fn is_not_complete_with_a_state_or_work_left() {
+        let net = Net::load("philosophers:5").unwrap();
+        let enough = Budget { states: 243, ..Budget::default() };
+        assert!(probe(&net, enough).complete);
+        assert!(!probe(&net, Budget { states: 242, ..enough }).complete);
+        assert!(!probe(&net, Budget { search_work: 10_000, ..enough }).complete);
+    }
+
+    #[test]
+    fn walks_reach_where_the_search_does_not() {
+        // p1 fills by 200 firings of t0; the others keep a search near the initial marking.
+        let net = net(
+            &[200, 0, 1, 0],
+            &[
+                (&[(0, 1)], &[(1, 1)]),
+                (&[(2, 1)], &[(3, 1)]),
+                (&[(3, 1)], &[(2, 1)]),
+                (&[], &[(3, 1)]),
+            ],
+        );
+        let search = Budget { states: 50, walks: 0, ..Budget::default() };
+        let both = Budget { states: 50, ..Budget::default() };
+        assert!(probe(&net, search).most[1] < 50);
+        assert_eq!(probe(&net, both).most[1], 200);
+    }
+
+    #[test]
+    fn counts_past_a_word_stay_at_its_end() {
+        let most = super::super::MAX_TOKENS;
+        let seen = probe(&net(&[most], &[(&[], &[(0, most)])]), SMALL);
+        assert_eq!(seen.most, [u64::MAX]);
+    }
+
+    proptest! {
+        #[test]
+        fn sees_the_same_twice_and_nothing_unreachable(net in nets()) {
+            let seen = probe(&net, SMALL);
+            prop_assert_eq!(&probe(&net, SMALL), &seen);
+            if seen.complete {
+                let (markings, _) = explore(&net, SMALL.states + 1);
+                prop_assert!(markings.len() <= SMALL.states);
+                for (place, &most) in seen.most.iter().enumerate() {
+                    let naive = markings.iter().map(|marking| marking[place]).max();
+                    prop_assert_eq!(naive, Some(most));
+                }
+            }
+        }
+    }
+}

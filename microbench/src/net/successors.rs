@@ -1,0 +1,309 @@
+//! The firing rule on packed states: all places of a transition at once, in one word.
+//!
+//! Fields lie side by side in a word, so subtracting what a transition needs borrows out of a
+//! field's top bit if and only if that place has too few tokens, and adding what it brings
+//! carries out of it if and only if the field is too narrow. (The lowest field to fail does so
+//! exactly; what it spills into those above cannot hide it.) Which bits borrow or carry is a few
+//! Boolean operations on the operands and the result (Warren, Hacker's Delight, 2nd edition,
+//! section 2-16).
+
+use core::error::Error;
+use core::fmt;
+
+use super::packing::{Field, Packing};
+use super::{Net, Transition};
+
+/// The bit that no field uses and every state leaves 0.
+const NO_FIELD: u64 = 1 << 63;
+
+/// The transitions of a net, compiled for one packing.
+#[derive(Clone, Debug)]
+pub(crate) struct FiringRule {
+    rules: Vec<Rule>,
+    /// For each rule the places it adds to, from which the rare overflow is explained.
+    gains: Vec<Box<[Gain]>>,
+}
+
+/// One transition.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rule {
+    /// The tokens that inputs must have, each in its field.
+    needs: u64,
+    /// The top bits of these fields.
+    need_tops: u64,
+    /// The tokens that places have more of afterwards, each in its field.
+    gains: u64,
+    /// The top bits of these fields.
+    gain_tops: u64,
+    /// What firing adds to a state: the gains less the losses, modulo 2^64.
+    change: u64,
+    /// The transition's number in the net.
+    transition: u32,
+}
+
+/// A place that has more tokens after a transition.
+#[derive(Clone, Copy, Debug)]
+struct Gain {
+    place: usize,
+    field: Field,
+    tokens: u64,
+}
+
+impl FiringRule {
+    /// Compiles the transitions of `net` for states of `packing`, which must be the net's.
+    pub(crate) fn new(net: &Net, packing: &Packing) -> Self {
+        let mut compiled = Self { rules: Vec::new(), gains: Vec::new() };
+        for (number, transition) in (0..).zip(net.transitions()) {
+            // Dropped is what no state of this packing has the tokens for.
+            let Some(rule) = Rule::with_needs(transition, packing.fields(), number) else {
+                continue;
+            };
+            compiled.add(rule, transition, packing.fields());
+        }
+        compiled
+    }
+
+    fn add(&mut self, mut rule: Rule, transition: &Transition, fields: &[Field]) {
+        let mut gains = Vec::new();
+        for (place, change) in transition.effect() {
+            let (field, tokens) = (fields[place], change.unsigned_abs());
+            if change < 0 {
+                rule.change = rule.change.wrapping_sub(tokens << field.shift);
+            }
+            if change > 0 {
+                rule.gain(field, tokens);
+                gains.push(Gain { place, field, tokens });
+            }
+        }
+        self.rules.push(rule);
+        self.gains.push(gains.into());
+    }
+
+    /// Hands every transition that `state` enables to `emit`, with the state that it leads to, in
+    /// the order of the net. Answers how many, which is the state's number of outgoing arcs:
+    /// transitions that lead to one state are arcs of their own.
+    ///
+    /// # Errors
+    /// [`Overflow`] where a successor does not fit the packing; some may have been emitted before.
+    #[inline]
+    pub(crate) fn successors(
+        &self,
+        state: u64,
+        mut emit: impl FnMut(u32, u64),
+    ) -> Result<u32, Overflow> {
+        let mut enabled = 0;
+        for (index, rule) in self.rules.iter().enumerate() {
+            if !rule.is_enabled(state) {
+                continue;
+            }
+            let next = state.wrapping_add(rule.change);
+            if rule.overflows(state, next) {
+                return Err(self.overflow(state, index));
+            }
+            enabled += 1;
+            emit(rule.transition, next);
+        }
+        Ok(enabled)
+    }
+
+    /// Finds a place whose field is too narrow for what the rule at `index` adds.
+    #[cold]
+    fn overflow(&self, state: u64, index: usize) -> Overflow {
+        let mut found = Overflow::default();
+        for gain in &self.gains[index] {
+            // Below 2^63 and at most 2^62, so the sum stays within a u64.
+            let tokens = gain.field.tokens(state) + gain.tokens;
+            if tokens > gain.field.most() {
+                found = Overflow { place: gain.place, tokens };
+            }
+        }
+        found
+    }
+}
+
+impl Rule {
+    /// A rule with the needs of a transition; none where a field is too narrow to meet them.
+    fn with_needs(transition: &Transition, fields: &[Field], number: u32) -> Option<Self> {
+        let mut rule = Self { transition: number, ..Self::default() };
+        for arc in &transition.inputs {
+            let field = fields[arc.place];
+            if arc.weight > field.most() {
+                return None;
+            }
+            rule.needs |= arc.weight << field.shift;
+            rule.need_tops |= top(field);
+        }
+        Some(rule)
+    }
+
+    fn gain(&mut self, field: Field, tokens: u64) {
+        if tokens > field.most() {
+            // Too much for the field even when it is empty: made to carry in every state.
+            self.gains |= NO_FIELD;
+            self.gain_tops |= NO_FIELD;
+            return;
+        }
+        self.gains |= tokens << field.shift;
+        self.gain_tops |= top(field);
+        self.change = self.change.wrapping_add(tokens << field.shift);
+    }
+
+    #[inline]
+    fn is_enabled(&self, state: u64) -> bool {
+        let rest = state.wrapping_sub(self.needs);
+        let borrows = (!state & self.needs) | (!(state ^ self.needs) & rest);
+        borrows & self.need_tops == 0
+    }
+
+    /// Whether a place has too many tokens for its field in `next`, the sum of `state` and change.
+    #[inline]
+    fn overflows(&self, state: u64, next: u64) -> bool {
+        // Gains and losses are in different fields, and losses borrow from no other field, so the
+        // carries are those of state + gains.
+        let carries = (state & self.gains) | ((state | self.gains) & !next);
+        carries & self.gain_tops != 0
+    }
+}
+
+/// The top bit of a field that has one.
+fn top(field: Field) -> u64 {
+    1 << (field.shift + field.bits - 1)
+}
+
+/// A state does not fit the packing: a place holds more tokens than its field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Overflow {
+    /// Which place, counted from 0.
+    pub(crate) place: usize,
+    /// The tokens that it holds there.
+    pub(crate) tokens: u64,
+}
+
+impl fmt::Display for Overflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { place, tokens } = self;
+        write!(f, "place number {place} holds {tokens} tokens, more than its field; widen it")
+    }
+}
+
+impl Error for Overflow {}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::{btree_map, vec};
+    use proptest::prelude::*;
+
+    use super::super::MAX_TOKENS;
+    use super::super::naive::{self, Ends, net};
+    use super::*;
+
+    fn fire(net: &Net, packing: &Packing, state: u64) -> Result<Vec<(u32, u64)>, Overflow> {
+        let mut fired = Vec::new();
+        let enabled = FiringRule::new(net, packing)
+            .successors(state, |transition, next| fired.push((transition, next)))?;
+        assert_eq!(enabled as usize, fired.len());
+        Ok(fired)
+    }
+
+    #[test]
+    fn one_arc_for_each_transition() {
+        let net = net(&[1, 0], &[(&[(0, 1)], &[(1, 1)]), (&[(0, 1)], &[(1, 1)])]);
+        let packing = Packing::of_widths(&[1, 1]);
+        assert_eq!(fire(&net, &packing, 0b01), Ok(vec![(0, 0b10), (1, 0b10)]));
+    }
+
+    #[test]
+    fn a_transition_without_inputs_is_always_enabled() {
+        let net = net(&[0], &[(&[], &[]), (&[], &[(0, 1)])]);
+        let packing = Packing::of_widths(&[1]);
+        assert_eq!(fire(&net, &packing, 0), Ok(vec![(0, 0), (1, 1)]));
+        assert_eq!(fire(&net, &packing, 1), Err(Overflow { place: 0, tokens: 2 }));
+    }
+
+    #[test]
+    fn a_borrow_from_a_neighbour_enables_nothing() {
+        let net = net(&[0, 0], &[(&[(0, 1)], &[])]);
+        let packing = Packing::of_widths(&[2, 2]);
+        assert_eq!(fire(&net, &packing, 0b0100), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_field_without_bits_never_has_enough_and_cannot_gain() {
+        let packing = Packing::of_widths(&[1, 0]);
+        let takes = net(&[1, 0], &[(&[(1, 1)], &[])]);
+        assert_eq!(fire(&takes, &packing, 1), Ok(vec![]));
+        let gives = net(&[1, 0], &[(&[(0, 1)], &[(1, 6)])]);
+        assert_eq!(fire(&gives, &packing, 0), Ok(vec![]));
+        assert_eq!(fire(&gives, &packing, 1), Err(Overflow { place: 1, tokens: 6 }));
+    }
+
+    #[test]
+    fn what_comes_back_at_once_does_not_overflow() {
+        let net = net(&[3], &[(&[(0, 3)], &[(0, 3)]), (&[(0, 3)], &[(0, 1)])]);
+        let packing = Packing::of_widths(&[2]);
+        assert_eq!(fire(&net, &packing, 3), Ok(vec![(0, 3), (1, 1)]));
+        assert_eq!(fire(&net, &packing, 2), Ok(vec![]));
+    }
+
+    #[test]
+    fn counts_of_2_to_62_are_fired_and_overflow() {
+        let net = net(&[MAX_TOKENS], &[(&[(0, MAX_TOKENS)], &[]), (&[], &[(0, MAX_TOKENS)])]);
+        let packing = Packing::of_widths(&[63]);
+        assert_eq!(fire(&net, &packing, 5), Ok(vec![(1, MAX_TOKENS + 5)]));
+        let overflow = Overflow { place: 0, tokens: 1 << 63 };
+        assert_eq!(fire(&net, &packing, MAX_TOKENS), Err(overflow));
+    }
+
+    /// Field widths, and a net of as many places with weights that fit them and some that do not.
+    fn packed_nets() -> impl Strategy<Value = (Vec<u32>, Net)> {
+        naive::widths().prop_flat_map(|widths| {
+            let places = widths.len();
+            let weight = prop_oneof![4 => 1_u64..=2, 2 => 1_u64..=20, 1 => 1..=MAX_TOKENS];
+            let ends = btree_map(0..places, weight, 0..4);
+            let ends = ends.prop_map(|ends| ends.into_iter().collect::<Vec<_>>());
+            let transitions = vec((ends.clone(), ends), 1..6);
+            transitions.prop_map(move |transitions| {
+                let ends: Vec<Ends<'_>> =
+                    transitions.iter().map(|(from, to)| (&from[..], &to[..])).collect();
+                (widths.clone(), net(&vec![0; places], &ends))
+            })
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        /// Same transitions, same order, same markings; and an overflow where and only where the
+        /// naive rule leaves a field, with a place and count that it left it with.
+        #[test]
+        fn packed_and_naive_rule_agree(
+            (widths, net) in packed_nets(),
+            words in vec((any::<u64>(), any::<u64>(), any::<bool>()), 8),
+        ) {
+            let packing = Packing::of_widths(&widths);
+            let used: u32 = widths.iter().sum();
+            for (word, other, sparse) in words {
+                let word = if sparse { word & other } else { word | other };
+                let state = word & !(u64::MAX << used);
+                let marking: Vec<u64> = packing.unpack(state).collect();
+                let naive = naive::successors(&net, &marking);
+                let too_many = naive.iter().find(|(_, after)| packing.pack(after).is_err());
+                match fire(&net, &packing, state) {
+                    Ok(fired) => {
+                        prop_assert!(too_many.is_none());
+                        let packed: Vec<_> = naive
+                            .iter()
+                            .map(|(transition, after)| (*transition, packing.pack(after).unwrap()))
+                            .collect();
+                        prop_assert_eq!(fired, packed);
+                    }
+                    Err(Overflow { place, tokens }) => {
+                        let after = too_many.map(|(_, after)| after[place]);
+                        prop_assert_eq!(after, Some(tokens));
+                        prop_assert!(tokens > packing.fields()[place].most());
+                    }
+                }
+            }
+        }
+    }
+}

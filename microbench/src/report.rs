@@ -1,0 +1,163 @@
+//! What a command tells: a table for people, JSON and CSV for programs.
+
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::Path;
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use crate::cli::{JobArgs, OutputArgs};
+use crate::failure::{Failure, Result};
+use crate::machine::Machine;
+
+/// Counts changes of the JSON's shape that a reader must know of.
+const SCHEMA: u32 = 1;
+
+/// All that a run gave.
+#[derive(Serialize)]
+pub(crate) struct Report<R> {
+    schema: u32,
+    command: &'static str,
+    version: &'static str,
+    /// What the run was given, by name.
+    #[serde(serialize_with = "as_map")]
+    parameters: Vec<(&'static str, Value)>,
+    machine: Machine,
+    pub(crate) transport: Vec<String>,
+    pub(crate) rows: Vec<R>,
+    /// What the numbers mean.
+    pub(crate) notes: Vec<String>,
+}
+
+fn as_map<S: Serializer>(
+    parameters: &[(&'static str, Value)],
+    serializer: S,
+) -> core::result::Result<S::Ok, S::Error> {
+    serializer.collect_map(parameters.iter().map(|(name, value)| (name, value)))
+}
+
+/// A line of a report.
+pub(crate) trait Row: Serialize {
+    /// Column heads of the table for people.
+    const HEAD: &'static [&'static str];
+
+    /// Its cells.
+    fn cells(&self) -> Vec<String>;
+}
+
+impl<R: Row> Report<R> {
+    pub(crate) fn new(command: &'static str) -> Self {
+        Self {
+            schema: SCHEMA,
+            command,
+            version: env!("CARGO_PKG_VERSION"),
+            parameters: Vec::new(),
+            machine: Machine::look(),
+            transport: Vec::new(),
+            rows: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    pub(crate) fn parameter(&mut self, name: &'static str, value: impl Into<Value>) {
+        self.parameters.push((name, value.into()));
+    }
+
+    /// What all jobs are given.
+    pub(crate) fn job(&mut self, job: &JobArgs) {
+        self.parameter("transport", job.transport.name());
+        self.parameter("ranks", job.ranks);
+        self.parameter("table_bytes", job.table_size.0);
+        self.parameter("buckets_per_rank", job.buckets_per_owner());
+        self.parameter("seed", job.seed);
+    }
+
+    /// Prints everything and writes the files that were asked for.
+    pub(crate) fn publish(&self, files: Files) -> Result<()> {
+        // First, because whoever reads the output may stop reading.
+        files.write(self)?;
+        match self.print() {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            printed => Ok(printed?),
+        }
+    }
+
+    fn print(&self) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        for line in self.machine.lines().iter().chain(&self.transport) {
+            writeln!(out, "{line}")?;
+        }
+        let parameters = self.parameters.iter().map(|(name, value)| match value.as_str() {
+            Some(text) => format!("{name} {text}"),
+            None => format!("{name} {value}"),
+        });
+        writeln!(out, "{}\n", parameters.collect::<Vec<_>>().join(", "))?;
+        writeln!(out, "{}", self.table())?;
+        if !self.notes.is_empty() {
+            writeln!(out)?;
+        }
+        for note in &self.notes {
+            writeln!(out, "{note}")?;
+        }
+        Ok(())
+    }
+
+    fn table(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(NOTHING).set_header(R::HEAD.iter().copied());
+        for row in &self.rows {
+            table.add_row(row.cells());
+        }
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        table.trim_fmt()
+    }
+}
+
+/// The files for results, opened before the run so that nothing is measured in vain. What they
+/// held before stays until there are results.
+pub(crate) struct Files {
+    json: Option<File>,
+    csv: Option<File>,
+}
+
+impl Files {
+    pub(crate) fn open(args: &OutputArgs) -> Result<Self> {
+        Ok(Self {
+            json: args.json.as_deref().map(open).transpose()?,
+            csv: args.csv.as_deref().map(open).transpose()?,
+        })
+    }
+
+    fn write<R: Row>(self, report: &Report<R>) -> Result<()> {
+        if let Some(json) = self.json {
+            let mut json = emptied(json);
+            serde_json::to_writer_pretty(&mut json, report)?;
+            writeln!(json)?;
+            json.flush()?;
+        }
+        if let Some(csv) = self.csv {
+            let mut csv = csv::Writer::from_writer(emptied(csv));
+            for row in &report.rows {
+                csv.serialize(row)?;
+            }
+            csv.flush()?;
+        }
+        Ok(())
+    }
+}
+
+fn open(path: &Path) -> Result<File> {
+    let file = File::options().write(true).create(true).truncate(false).open(path);
+    file.map_err(|error| Failure::new(format!("{} cannot be written: {error}", path.display())))
+}
+
+fn emptied(file: File) -> BufWriter<File> {
+    // Devices and pipes cannot be cut short and need not be.
+    let _ = file.set_len(0);
+    BufWriter::new(file)
+}

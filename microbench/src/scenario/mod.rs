@@ -1,0 +1,93 @@
+//! What the command can run: each file is a scenario with its options, its work and its report.
+
+pub(crate) mod explore;
+pub(crate) mod latency;
+pub(crate) mod roundtrips;
+pub(crate) mod throughput;
+pub(crate) mod topology;
+
+use table::{Config, Operation, Table};
+use transport::{Exchange, ExchangeError};
+
+use crate::failure::{Failure, Result};
+use crate::job::Shape;
+use crate::size::Size;
+use crate::timed::Timed;
+
+/// Operations that a blocking caller needs: one, and one more whose READ ahead may still land.
+const OPERATIONS: u32 = 2;
+/// The READs of two chunks, each split in two, and as many of the operation before; a claim.
+const DEPTH: u32 = 16;
+
+/// A table for blocking calls.
+type BlockingTable<T> = Table<T, [Operation; OPERATIONS as usize]>;
+
+/// Opens a table for blocking calls together with the other ranks.
+fn open<T: Timed>(
+    engine: T,
+    config: Config,
+    exchange: &mut dyn Exchange,
+) -> Result<BlockingTable<T>> {
+    Ok(Table::open(engine, config, [const { Operation::EMPTY }; OPERATIONS as usize], exchange)?)
+}
+
+/// Engines for blocking calls on a table, with `more` words behind it and `more_slots` slots
+/// behind the table's.
+fn shape(config: &Config, slot_words: u32, more: u64, more_slots: u32) -> Shape {
+    Shape {
+        window_words: config.words() + more,
+        slots: Config::slots(OPERATIONS) + more_slots,
+        slot_words,
+        depth: DEPTH,
+    }
+}
+
+/// Everybody's numbers, in the order of owners.
+pub(crate) fn gather<const N: usize>(
+    exchange: &mut dyn Exchange,
+    mine: [u64; N],
+) -> core::result::Result<Vec<[u64; N]>, ExchangeError> {
+    let bytes: Vec<u8> = mine.iter().flat_map(|number| number.to_le_bytes()).collect();
+    let mut all = vec![0; bytes.len() * exchange.owners() as usize];
+    exchange.all_gather(&bytes, &mut all)?;
+    let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
+    Ok(all
+        .chunks_exact(8 * N)
+        .map(|of_owner| core::array::from_fn(|i| number(&of_owner[8 * i..8 * i + 8])))
+        .collect())
+}
+
+/// What to do about a table that is too small for the data.
+fn full(config: &Config, owners: u32, held: u64) -> Failure {
+    let buckets = config.buckets_per_owner * u64::from(owners);
+    let size = Size((buckets * 16).next_power_of_two());
+    let more_chunks = if u64::from(config.chunk_buckets) * u64::from(config.max_chunks) < buckets {
+        format!(", or with a larger --max-chunks than {}", config.max_chunks)
+    } else {
+        String::new()
+    };
+    Failure::new(format!(
+        "{}. Start again with --table-size {size}{more_chunks}",
+        no_room(config, owners, held)
+    ))
+}
+
+/// What to do where data is a share of the table, so that a larger one would be as full.
+fn too_few_chunks(config: &Config, owners: u32, held: u64) -> Failure {
+    Failure::new(format!(
+        "{}. Start again with a larger --max-chunks than {}, or without C = {}",
+        no_room(config, owners, held),
+        config.max_chunks,
+        config.chunk_buckets
+    ))
+}
+
+fn no_room(config: &Config, owners: u32, held: u64) -> String {
+    let buckets = config.buckets_per_owner * u64::from(owners);
+    let seen = u64::from(config.chunk_buckets) * u64::from(config.max_chunks);
+    format!(
+        "the table is full: an operation found {} buckets in a row occupied, {held} of {buckets} \
+         are",
+        seen.min(buckets)
+    )
+}

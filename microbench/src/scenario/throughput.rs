@@ -1,0 +1,321 @@
+//! `bench-throughput`: all ranks at once, on the paper's workloads and two more (section 4.2).
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use table::Config;
+use transport::{Exchange, Owner};
+
+use super::{BlockingTable, gather, open, shape};
+use crate::cli::{ChunkArgs, JobArgs};
+use crate::failure::{Failure, Result};
+use crate::job::{self, Scenario, Shape};
+use crate::keys::Keys;
+use crate::machine::memory_available;
+use crate::progress::Progress;
+use crate::report::{Files, Report, Row};
+use crate::size::Size;
+use crate::timed::Timed;
+
+/// Operations before each run that are not timed, one for this many: they warm up code, caches
+/// and the page tables of the private slots, on data that the run then finds as its first.
+const WARM_UP_SHARE: usize = 100;
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ThroughputArgs {
+    #[command(flatten)]
+    chunks: ChunkArgs,
+
+    /// Workloads to run, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME,...")]
+    #[arg(default_value = "mixed,read-intensive,write-intensive,uniform,zipf")]
+    workload: Vec<Workload>,
+
+    /// Operations of each rank
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    ops: u32,
+
+    /// Different keys, instead of each workload's own number
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 63))]
+    key_range: Option<u64>,
+
+    /// Runs of each workload; the median is reported
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=999))]
+    repeat: u32,
+
+    // Last: its headings in the help hold for whatever comes after them.
+    #[command(flatten)]
+    job: JobArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Workload {
+    /// About half finds, half inserts: 0.65 keys for each operation of all ranks
+    Mixed,
+    /// About 80 % finds: 0.2 keys for each operation
+    ReadIntensive,
+    /// About 20 % finds: 2.3 keys for each operation
+    WriteIntensive,
+    /// Keys of 63 bits, practically all inserts
+    Uniform,
+    /// Zipf-distributed keys with exponent 0.99, one for each operation
+    Zipf,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ThroughputRow {
+    workload: String,
+    ranks: u32,
+    operations: u64,
+    found_share: f64,
+    inserted_share: f64,
+    full: u64,
+    median_ops_per_s: f64,
+    least_ops_per_s: f64,
+    most_ops_per_s: f64,
+    mean_latency_ns: f64,
+    load_factor: f64,
+    effective_roundtrips: f64,
+    claims_lost: u64,
+}
+
+pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
+    args.job.settle(Size::mib(128), &[args.chunks.chunk_buckets])?;
+    args.check()?;
+    let files = Files::open(&args.job.output)?;
+    // Before the run, which would show in the load.
+    let mut report = Report::new("bench-throughput");
+    let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };
+    report.transport = ended.transport;
+    report.job(&args.job);
+    report.parameter("chunk_buckets", args.chunks.chunk_buckets);
+    report.parameter("max_chunks", args.chunks.max_chunks);
+    report.parameter("ops_per_rank", args.ops);
+    report.parameter("key_range", args.key_range);
+    report.parameter("runs", args.repeat);
+    report.rows = ended.output;
+    report.notes = args.notes(&report.rows);
+    report.publish(files)
+}
+
+impl Workload {
+    /// The keys of a rank where all ranks together do `operations`. The shares are those of the
+    /// program that made the paper's figures.
+    fn keys(self, operations: u64, given: Option<u64>) -> Keys {
+        let range = |permille: u64| given.unwrap_or((operations * permille / 1000).max(1));
+        match self {
+            Self::Mixed => Keys::Uniform(range(650)),
+            Self::ReadIntensive => Keys::Uniform(range(200)),
+            Self::WriteIntensive => Keys::Uniform(range(2300)),
+            Self::Uniform => Keys::Uniform(given.unwrap_or(1 << 63)),
+            Self::Zipf => Keys::Zipf(range(1000)),
+        }
+    }
+
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+impl ThroughputArgs {
+    fn config(&self) -> Config {
+        self.job.config(self.chunks.chunk_buckets, self.chunks.max_chunks)
+    }
+
+    /// Whether the keys, which are drawn before the clock runs, fit beside the table.
+    fn check(&self) -> Result<()> {
+        let keys = u64::from(self.ops) * u64::from(self.job.ranks) * 8;
+        match memory_available() {
+            Some(available) if self.job.table_size.0 + keys > available => {
+                Err(Failure::new(format!(
+                    "--ops {} is too much: the keys of all ranks take {}, and this machine has {} of \
+                     memory available for them and the table",
+                    self.ops,
+                    Size::mib(keys >> 20),
+                    Size::mib(available >> 20)
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn notes(&self, rows: &[ThroughputRow]) -> Vec<String> {
+        let mut notes = vec![
+            "Each rank does its operations one after the other, all ranks at once, in a table that \
+             is empty at first. ops/s: the operations of all ranks by the time from the first rank's \
+             start to the last one's end; the median of the runs, with least and most."
+                .to_owned(),
+            format!(
+                "Keys are drawn before the clock runs. Warm-up, not counted: one find for \
+                 {WARM_UP_SHARE} operations. latency: the mean of a rank, its time by its \
+                 operations; nothing is timed one by one."
+            ),
+        ];
+        if rows.iter().any(|row| row.full > 0) {
+            notes.push(
+                "Some operations were full: the table is too small for the workload; take a \
+                 larger --table-size or fewer --ops."
+                    .to_owned(),
+            );
+        }
+        notes
+    }
+
+    /// One run of all ranks: the sums of their counters and the time of the slowest.
+    fn once<T: Timed>(
+        table: &mut BlockingTable<T>,
+        keys: &[u64],
+        exchange: &mut dyn Exchange,
+    ) -> Result<Run> {
+        table.clear(exchange)?;
+        for &key in keys.iter().take(keys.len() / WARM_UP_SHARE) {
+            table.find(key)?;
+        }
+        table.reset_stats();
+        exchange.barrier()?;
+        let start = table.engine().now_ns();
+        for &key in keys {
+            table.find_or_put(key)?;
+        }
+        let end = table.engine().now_ns();
+        let stats = table.stats();
+        let total = stats.total();
+        let mine = [
+            start,
+            end,
+            stats.found.operations,
+            stats.inserted.operations,
+            stats.full.operations,
+            total.effective_roundtrips,
+            total.claims_lost,
+        ];
+        let all = gather(exchange, mine)?;
+        let sum = |i: usize| all.iter().map(|of_rank| of_rank[i]).sum();
+        Ok(Run {
+            // Ranks leave a barrier at different times: from the first start to the last end.
+            took_ns: all.iter().map(|of_rank| of_rank[1]).max().unwrap_or(0)
+                - all.iter().map(|of_rank| of_rank[0]).min().unwrap_or(0),
+            rank_ns: all.iter().map(|of_rank| of_rank[1] - of_rank[0]).sum(),
+            found: sum(2),
+            inserted: sum(3),
+            full: sum(4),
+            effective: sum(5),
+            claims_lost: sum(6),
+        })
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn row(&self, workload: Workload, buckets: u64, mut runs: Vec<Run>) -> ThroughputRow {
+        runs.sort_by_key(|run| run.took_ns);
+        let operations = u64::from(self.ops) * u64::from(self.job.ranks);
+        let rate = |run: &Run| operations as f64 * 1e9 / run.took_ns.max(1) as f64;
+        let median = &runs[runs.len() / 2];
+        let share = |part: u64| part as f64 / operations.max(1) as f64;
+        ThroughputRow {
+            workload: workload.name(),
+            ranks: self.job.ranks,
+            operations,
+            found_share: share(median.found),
+            inserted_share: share(median.inserted),
+            full: median.full,
+            median_ops_per_s: rate(median),
+            least_ops_per_s: runs.last().map_or(0.0, rate),
+            most_ops_per_s: runs.first().map_or(0.0, rate),
+            mean_latency_ns: share(median.rank_ns),
+            load_factor: median.inserted as f64 / buckets as f64,
+            effective_roundtrips: share(median.effective),
+            claims_lost: median.claims_lost,
+        }
+    }
+}
+
+struct Run {
+    took_ns: u64,
+    rank_ns: u64,
+    found: u64,
+    inserted: u64,
+    full: u64,
+    effective: u64,
+    claims_lost: u64,
+}
+
+impl Row for ThroughputRow {
+    const HEAD: &'static [&'static str] = &[
+        "workload",
+        "ranks",
+        "found",
+        "inserted",
+        "full",
+        "M ops/s",
+        "least",
+        "most",
+        "latency ns",
+        "load",
+        "eff",
+        "lost CAS",
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.workload.clone(),
+            self.ranks.to_string(),
+            format!("{:.1}%", self.found_share * 100.0),
+            format!("{:.1}%", self.inserted_share * 100.0),
+            self.full.to_string(),
+            format!("{:.3}", self.median_ops_per_s / 1e6),
+            format!("{:.3}", self.least_ops_per_s / 1e6),
+            format!("{:.3}", self.most_ops_per_s / 1e6),
+            format!("{:.1}", self.mean_latency_ns),
+            format!("{:.2}", self.load_factor),
+            format!("{:.3}", self.effective_roundtrips),
+            self.claims_lost.to_string(),
+        ]
+    }
+}
+
+impl Scenario for ThroughputArgs {
+    type Output = Vec<ThroughputRow>;
+
+    fn shape(&self) -> Shape {
+        shape(&self.config(), self.chunks.chunk_buckets.next_multiple_of(8), 0, 0)
+    }
+
+    fn parameters(&self) -> String {
+        let names: Vec<String> = self.workload.iter().map(|workload| workload.name()).collect();
+        format!(
+            "command=bench-throughput buckets_per_owner={} chunk_buckets={} max_chunks={} ops={} \
+             workload={} key_range={} repeat={} seed={}",
+            self.job.buckets_per_owner(),
+            self.chunks.chunk_buckets,
+            self.chunks.max_chunks,
+            self.ops,
+            names.join(","),
+            self.key_range.unwrap_or(0),
+            self.repeat,
+            self.job.seed
+        )
+    }
+
+    fn run<T: Timed>(&self, engine: T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
+        let me = exchange.me();
+        let operations = u64::from(self.ops) * u64::from(self.job.ranks);
+        let mut table = open(engine, self.config(), exchange)?;
+        let buckets = table.layout().buckets();
+        let steps = self.workload.len() * self.repeat as usize;
+        let mut progress = Progress::new(steps as u64, me == Owner(0));
+        let mut rows: Vec<ThroughputRow> = Vec::new();
+        for &workload in &self.workload {
+            let keys = workload.keys(operations, self.key_range);
+            let keys = keys.draw(self.ops as usize, self.job.seed, me.0)?;
+            let mut runs = Vec::new();
+            for _ in 0..self.repeat {
+                let done = rows.len() * self.repeat as usize + runs.len();
+                progress.set(done as u64, &workload.name());
+                runs.push(Self::once(&mut table, &keys, exchange)?);
+            }
+            rows.push(self.row(workload, buckets, runs));
+        }
+        Ok(rows)
+    }
+}

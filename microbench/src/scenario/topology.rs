@@ -1,0 +1,120 @@
+//! `topology`: what this machine is made of, and which core and node each rank would get.
+
+use clap::Args;
+use pin::{Affinity, Sharing, Topology};
+use serde::Serialize;
+
+use crate::cli::OutputArgs;
+use crate::failure::Result;
+use crate::report::{Files, Report, Row};
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TopologyArgs {
+    /// Ranks to place
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: u32,
+
+    /// Fill the node of this network or RDMA device first, such as mlx5_0 or eth0
+    #[arg(long, value_name = "DEVICE")]
+    near: Option<String>,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct PlaceRow {
+    rank: u32,
+    cpu: u32,
+    node: u32,
+    memory_node: u32,
+    sharing: &'static str,
+}
+
+pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
+    let files = Files::open(&args.output)?;
+    let affinity = Affinity::take()?;
+    let sysfs = "/sys".as_ref();
+    let topology = Topology::from_sysfs(sysfs)?;
+    let near = match &args.near {
+        Some(device) => pin::device_node(sysfs, device)?,
+        None => None,
+    };
+    let places = pin::place(&topology, affinity.allowed(), args.ranks, near)?;
+
+    let mut report = Report::new("topology");
+    report.transport = found(&topology, &affinity)?;
+    if let Some(device) = &args.near {
+        report.transport.push(match near {
+            Some(node) => format!("{device} is on {node}"),
+            None => format!("the node of {device} is not known: placed as without --near"),
+        });
+    }
+    report.parameter("ranks", args.ranks);
+    report.rows = (0..)
+        .zip(&places)
+        .map(|(rank, place)| PlaceRow {
+            rank,
+            cpu: place.cpu.0,
+            node: place.node.0,
+            memory_node: place.memory.0,
+            sharing: match place.sharing {
+                Sharing::Alone => "no",
+                Sharing::Core => "its core",
+                Sharing::Cpu => "its CPU",
+            },
+        })
+        .collect();
+    report.notes = vec![
+        "Only CPUs that this process may use are given out: first a core for each rank, then the \
+         other hardware threads, then the same CPUs again. shares: what another rank has part of."
+            .to_owned(),
+    ];
+    report.publish(files)
+}
+
+/// The nodes and cores, and what this process may use of them, in words.
+fn found(topology: &Topology, affinity: &Affinity) -> Result<Vec<String>> {
+    let mut lines: Vec<String> = topology.to_string().lines().map(str::to_owned).collect();
+    let groups: Vec<String> = topology.l3_groups().iter().map(ToString::to_string).collect();
+    lines.push(format!("CPUs that share an L3 cache: {}", groups.join(" | ")));
+    lines.push(format!("CPUs that this process may use: {}", affinity.allowed()));
+    lines.extend(more()?);
+    Ok(lines)
+}
+
+/// Caches and devices, which hwloc knows.
+#[cfg(feature = "hwloc")]
+fn more() -> Result<Vec<String>> {
+    let survey = pin::hwloc::survey()?;
+    let caches = survey.caches.iter().map(|cache| {
+        let bytes = cache.bytes.map_or_else(String::new, |bytes| format!(" {} KiB,", bytes >> 10));
+        format!("L{} cache ({:?}):{bytes} CPUs {}", cache.level, cache.kind, cache.cpus)
+    });
+    let devices = survey.devices.iter().map(|device| {
+        let node = device.node.map_or_else(|| "of no one node".to_owned(), |node| node.to_string());
+        let pci = device.pci.as_deref().unwrap_or("not on PCI");
+        format!("device {} ({:?}): {pci}, {node}", device.name, device.kind)
+    });
+    Ok(caches.chain(devices).collect())
+}
+
+#[cfg(not(feature = "hwloc"))]
+fn more() -> Result<Vec<String>> {
+    Ok(Vec::new())
+}
+
+impl Row for PlaceRow {
+    const HEAD: &'static [&'static str] = &["rank", "CPU", "node", "memory", "shares"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.rank.to_string(),
+            self.cpu.to_string(),
+            self.node.to_string(),
+            self.memory_node.to_string(),
+            self.sharing.to_owned(),
+        ]
+    }
+}

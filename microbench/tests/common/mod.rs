@@ -1,0 +1,275 @@
+//! Runs the command without a shell, for no longer than it may take, and sees that no process of
+//! it is left.
+
+// Each test file uses a part of it.
+#![allow(dead_code)]
+
+use core::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use core::time::Duration;
+use std::collections::HashMap;
+use std::env;
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{self, Child, Command, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Longer than anything here takes on a machine with other work: what is not done by then hangs.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// For what is refused before anything starts.
+pub(crate) const AT_ONCE: Duration = Duration::from_secs(5);
+
+/// How long processes that were killed may still be seen.
+const VANISH: Duration = Duration::from_secs(2);
+
+/// The variable that marks all processes of a run, whatever started them.
+const MARK: &str = "PROBELINE_TEST_RUN";
+
+/// The command with these arguments.
+pub(crate) fn probeline(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_probeline"));
+    command.args(arguments).env_remove("PROBELINE_SECRET");
+    command
+}
+
+/// Runs the command to its end.
+pub(crate) fn run(arguments: &[&str]) -> Ended {
+    Running::start(&mut probeline(arguments)).end()
+}
+
+/// A command that runs; whatever is left of it ends with this.
+pub(crate) struct Running {
+    process: Child,
+    mark: String,
+    output: Option<[JoinHandle<String>; 2]>,
+    started: Instant,
+}
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self::start_with(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+    }
+
+    /// As `start`, with the output streams that the command has.
+    pub(crate) fn start_with(command: &mut Command) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let mark = format!("{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let mut process = command
+            .env(MARK, &mark)
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", command.get_program().display()));
+        let output = process.stdout.take().zip(process.stderr.take());
+        let output =
+            output.map(|(out, err)| [thread::spawn(|| text(out)), thread::spawn(|| text(err))]);
+        Self { process, mark, output, started: Instant::now() }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// The process of a rank that rank 0 has started.
+    pub(crate) fn pid_of_rank(&self, rank: u32) -> Option<u32> {
+        let variable = format!("PROBELINE_RANK={rank}");
+        marked(&self.mark).into_iter().find(|(_, env)| env.contains(&variable)).map(|(pid, _)| pid)
+    }
+
+    /// Waits for the end of the command, and for that of every process of it.
+    pub(crate) fn end(mut self) -> Ended {
+        let code = loop {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                break status.code();
+            }
+            assert!(self.started.elapsed() < LIMIT, "still runs after {LIMIT:?}");
+            thread::sleep(Duration::from_millis(1));
+        };
+        let took = self.started.elapsed();
+        let gone = wait_until(VANISH, || marked(&self.mark).is_empty());
+        assert!(gone, "left behind: {:?}", self.left());
+        let output = self.output.take().map(|both| both.map(|text| text.join().unwrap()));
+        let [stdout, stderr] = output.unwrap_or_default();
+        Ended { code, stdout, stderr, took, everything_gone: self.started.elapsed() }
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_none()
+    }
+
+    /// Ends everything at once, and gives both outputs until then.
+    pub(crate) fn kill(mut self) -> [String; 2] {
+        assert!(self.is_running());
+        for pid in self.left() {
+            kill(pid);
+        }
+        self.end().outputs()
+    }
+
+    fn left(&self) -> Vec<u32> {
+        marked(&self.mark).into_iter().map(|(pid, _)| pid).collect()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for pid in self.left() {
+            kill(pid);
+        }
+        // It may have been waited for.
+        let _ = self.process.wait();
+    }
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// `None` after a signal.
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) took: Duration,
+    /// From the start until the last process of it was gone.
+    pub(crate) everything_gone: Duration,
+}
+
+impl Ended {
+    fn outputs(self) -> [String; 2] {
+        [self.stdout, self.stderr]
+    }
+
+    /// Checks that all went well, and gives what was printed.
+    #[track_caller]
+    pub(crate) fn printed(self) -> String {
+        assert_eq!((self.code, self.stderr.as_str()), (Some(0), ""), "{}", self.stdout);
+        self.stdout
+    }
+
+    /// Checks that nothing was printed but why it failed, and gives that.
+    #[track_caller]
+    pub(crate) fn failed(self) -> String {
+        assert!(matches!(self.code, Some(1 | 2)), "{self:?}");
+        assert!(
+            !self.stderr.contains("panicked") && !self.stderr.contains("backtrace"),
+            "{self:?}"
+        );
+        assert_eq!(self.stdout, "", "{}", self.stderr);
+        self.stderr
+    }
+
+    /// As `failed`, of a failure that takes one line.
+    #[track_caller]
+    pub(crate) fn failed_in_one_line(self) -> String {
+        let said = self.failed();
+        assert!(said.starts_with("probeline: ") && said.ends_with('\n'), "{said:?}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        said
+    }
+}
+
+fn text(mut from: impl Read) -> String {
+    let mut bytes = Vec::new();
+    // The other end of a terminal closes with an error.
+    let _ = from.read_to_end(&mut bytes);
+    String::from_utf8(bytes).unwrap()
+}
+
+/// The processes of a run, and their environment.
+fn marked(mark: &str) -> Vec<(u32, Vec<String>)> {
+    let variable = format!("{MARK}={mark}");
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse() else { continue };
+        // Not there for a process that has ended, nor for those of other users.
+        let Ok(environ) = fs::read(entry.path().join("environ")) else { continue };
+        let variables = environ.split(|&byte| byte == 0).map(String::from_utf8_lossy);
+        let variables: Vec<String> = variables.map(|variable| variable.into_owned()).collect();
+        if variables.contains(&variable) {
+            found.push((pid, variables));
+        }
+    }
+    found
+}
+
+/// Ends a process at once; it may have ended already.
+pub(crate) fn kill(pid: u32) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).unwrap();
+    let _ = kill_process(pid, Signal::KILL);
+}
+
+pub(crate) fn wait_until(limit: Duration, done: impl Fn() -> bool) -> bool {
+    let until = Instant::now() + limit;
+    while !done() {
+        if Instant::now() >= until {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
+/// A directory of a test's own, deleted when dropped.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = env::temp_dir().join(format!("probeline-test-{}-{number}", process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// The path of a file in it.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    /// Writes a file and gives its path.
+    pub(crate) fn file(&self, name: &str, content: &str) -> String {
+        let path = self.path(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Rows by the names of their columns.
+pub(crate) type Rows = Vec<HashMap<String, String>>;
+
+/// Runs the command and gives its results and what it printed.
+#[track_caller]
+pub(crate) fn rows(arguments: &[&str]) -> (Rows, String) {
+    let scratch = Scratch::new();
+    let csv = scratch.path("rows.csv");
+    let printed = run(&[arguments, &["--csv", &csv]].concat()).printed();
+    (read_rows(&csv), printed)
+}
+
+/// The rows of a CSV file with a head.
+pub(crate) fn read_rows(path: &str) -> Rows {
+    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_path(path).unwrap();
+    reader.deserialize().map(Result::unwrap).collect()
+}
+
+/// A free port below those that the system hands out for outgoing connections.
+pub(crate) fn port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = u16::try_from(process::id() % 10_000).unwrap();
+    loop {
+        let port = 20_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
+        // Not tried by binding it: a process that another test starts just then would hold it on.
+        let in_use = fs::read_to_string("/proc/net/tcp").unwrap();
+        if !in_use.contains(&format!(":{port:04X} ")) {
+            return port;
+        }
+    }
+}

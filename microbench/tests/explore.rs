@@ -1,0 +1,201 @@
+//! `explore`: the published sizes of state spaces, nets from files, and what cannot be explored.
+
+mod common;
+
+use std::collections::HashSet;
+
+use common::{AT_ONCE, Scratch, rows, run};
+
+/// States, arcs and deadlocks of a net, and what was printed.
+#[track_caller]
+fn explore(model: &str, options: &[&str]) -> ([u64; 3], String) {
+    let (rows, printed) = rows(&[&["explore", model], options].concat());
+    assert_eq!(rows.len(), 1);
+    (["states", "arcs", "deadlocks"].map(|count| rows[0][count].parse().unwrap()), printed)
+}
+
+/// As published for `Kanban-PT-00005` of the Model Checking Contest (examination `StateSpace`).
+#[test]
+fn kanban_5_has_its_published_size_with_1_2_and_4_ranks() {
+    for ranks in ["1", "2", "4"] {
+        let (counts, printed) = explore("kanban:5", &["--ranks", ranks]);
+        println!("{printed}");
+        assert_eq!(counts, [2_546_432, 24_460_016, 0], "{ranks} ranks");
+    }
+}
+
+/// The first two as published for `FMS-PT-00002` and `Philosophers-PT-000005` of the contest; ten
+/// philosophers have 3^10 states.
+const SMALL: [(&str, [u64; 3]); 3] = [
+    ("fms:2", [3_444, 16_311, 0]),
+    ("philosophers:5", [243, 945, 2]),
+    ("philosophers:10", [59_049, 459_270, 2]),
+];
+
+#[test]
+fn small_nets_have_their_published_sizes_with_1_2_and_4_ranks() {
+    for (model, size) in SMALL {
+        for ranks in ["1", "2", "4"] {
+            let (counts, printed) = explore(model, &["--ranks", ranks, "--table-size", "2MiB"]);
+            assert_eq!(counts, size, "{printed}");
+        }
+    }
+}
+
+#[test]
+fn more_ranks_than_cores_explore_too() {
+    let (counts, printed) = explore("fms:2", &["--ranks", "6"]);
+    assert_eq!(counts, [3_444, 16_311, 0], "{printed}");
+    assert!(printed.contains("shm, 6 ranks"), "{printed}");
+}
+
+#[test]
+fn the_simulator_finds_the_same_and_leaves_the_same_trace_for_the_same_seed() {
+    let mut traces = HashSet::new();
+    for (model, size) in &SMALL[..2] {
+        for ranks in ["1", "3"] {
+            let options = ["--transport", "sim", "--ranks", ranks, "--seed", "7"];
+            let options = [&options[..], &["--table-size", "1MiB"]].concat();
+            let (counts, first) = explore(model, &options);
+            assert_eq!(counts, *size, "{first}");
+            let (_, second) = explore(model, &options);
+            assert_eq!(trace(&first), trace(&second));
+            traces.insert(trace(&first).to_owned());
+        }
+    }
+    assert_eq!(traces.len(), 4, "the trace does not show what was done: {traces:?}");
+}
+
+fn trace(printed: &str) -> &str {
+    printed.lines().find(|line| line.starts_with("trace ")).unwrap()
+}
+
+/// A token of `raw` gives two of `part`; three of these give one of `whole`. On two pages, of
+/// which the second refers to `part` on the first.
+const TWO_PAGES: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<pnml xmlns="http://www.pnml.org/version-2009/grammar/pnml">
+  <net id="works" type="http://www.pnml.org/version-2009/grammar/ptnet">
+    <page id="cut">
+      <place id="raw"><initialMarking><text>70</text></initialMarking></place>
+      <place id="part"/>
+      <transition id="split"/>
+      <arc id="a1" source="raw" target="split"/>
+      <arc id="a2" source="split" target="part"><inscription><text>2</text></inscription></arc>
+    </page>
+    <page id="join">
+      <referencePlace id="part_here" ref="part"/>
+      <place id="whole"/>
+      <transition id="assemble"/>
+      <arc id="a3" source="part_here" target="assemble"><inscription><text>3</text></inscription></arc>
+      <arc id="a4" source="assemble" target="whole"/>
+    </page>
+  </net>
+</pnml>
+"#;
+
+/// The state space of [`TWO_PAGES`], by its two rules alone.
+fn size_of_two_pages() -> [u64; 3] {
+    let (mut seen, mut open) = (HashSet::from([(70, 0, 0)]), vec![(70, 0, 0)]);
+    let (mut arcs, mut deadlocks) = (0, 0);
+    while let Some((raw, part, whole)) = open.pop() {
+        let split = (raw >= 1).then(|| (raw - 1, part + 2, whole));
+        let assemble = (part >= 3).then(|| (raw, part - 3, whole + 1));
+        let next: Vec<(i32, i32, i32)> = split.into_iter().chain(assemble).collect();
+        arcs += next.len() as u64;
+        deadlocks += u64::from(next.is_empty());
+        open.extend(next.into_iter().filter(|state| seen.insert(*state)));
+    }
+    [seen.len() as u64, arcs, deadlocks]
+}
+
+#[test]
+fn a_net_from_a_file_is_explored() {
+    let scratch = Scratch::new();
+    let file = scratch.file("two pages.pnml", TWO_PAGES);
+    let size = size_of_two_pages();
+    assert!(size[0] > 1000 && size[2] == 1, "{size:?}");
+    for options in [&["--ranks", "1"][..], &["--ranks", "3"], &["--transport", "sim"]] {
+        let options = [options, &["--table-size", "1MiB"]].concat();
+        let (counts, printed) = explore(&file, &options);
+        assert_eq!(counts, size, "{printed}");
+    }
+}
+
+/// The line that the command says, with as many ranks, and at once.
+#[track_caller]
+fn refused(model: &str, expected: &[&str]) {
+    for ranks in ["1", "2"] {
+        let ended = run(&["explore", model, "--ranks", ranks]);
+        assert!(ended.everything_gone < AT_ONCE, "{ended:?}");
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        let said = ended.failed_in_one_line();
+        for part in expected {
+            assert!(said.contains(part), "{part:?} is not in {said}");
+        }
+    }
+}
+
+#[test]
+fn a_coloured_net_is_refused() {
+    let scratch = Scratch::new();
+    let text = TWO_PAGES.replace("grammar/ptnet", "grammar/symmetricnet");
+    let file = scratch.file("coloured.pnml", &text);
+    refused(&file, &[&format!("{file}:3: "), "coloured", "-PT-"]);
+
+    let text = TWO_PAGES.replace(r#"<place id="whole"/>"#, r#"<place id="whole"><type/></place>"#);
+    let file = scratch.file("typed.pnml", &text);
+    refused(&file, &[&format!("{file}:13: "), "coloured"]);
+}
+
+#[test]
+fn malformed_files_are_refused_with_their_line() {
+    let scratch = Scratch::new();
+    let file = scratch.file("open.pnml", &TWO_PAGES.replace("    </page>\n  </net>", "  </net>"));
+    refused(&file, &[&format!("{file}:17: "), "not well-formed XML"]);
+    let file = scratch.file("dangling.pnml", &TWO_PAGES.replace(r#"ref="part""#, r#"ref="gone""#));
+    refused(&file, &[&format!("{file}:12: "), "gone"]);
+    let file = scratch.file("empty.pnml", "");
+    refused(&file, &[&format!("{file}:1: ")]);
+}
+
+#[test]
+fn what_is_no_model_is_refused_with_those_there_are() {
+    let scratch = Scratch::new();
+    let names = ["kanban:N", "fms:N", "philosophers:N"];
+    let missing = scratch.path("missing.pnml");
+    refused(&missing, &[&[missing.as_str(), "no such file"][..], &names].concat());
+    for model in ["kanban", "kanban:", "kanban:-1", "fms:0", "philosophers:99999999999", "petri:3"]
+    {
+        refused(model, &names);
+    }
+    refused(&scratch.path(""), &["directory"]);
+}
+
+#[test]
+fn a_net_whose_states_do_not_fit_an_entry_is_refused_with_what_they_need() {
+    refused("philosophers:13", &["needs at least 65 bits", "63 fit", "smaller instance"]);
+    refused("kanban:1000000000", &["needs at least", "63 fit", "ticket_1 (30)"]);
+}
+
+#[test]
+fn a_full_table_says_which_size_to_ask_for_until_one_is_large_enough() {
+    let shm = [&["--ranks", "1"][..], &["--ranks", "2"], &["--ranks", "3"]];
+    for options in shm.into_iter().chain([&["--transport", "sim"][..]]) {
+        let mut size = "4KiB".to_owned();
+        // From 512 buckets to 65,536 in steps of two, for 59,049 states.
+        for _ in 0..8 {
+            let arguments = ["explore", "philosophers:10", "--table-size", &size];
+            let ended = run(&[&arguments[..], options].concat());
+            if ended.code == Some(0) {
+                break;
+            }
+            let said = ended.failed_in_one_line();
+            assert!(said.contains("the table is full"), "{said}");
+            let (_, rest) = said.split_once("--table-size ").unwrap();
+            let asked = rest.split([',', '\n']).next().unwrap().to_owned();
+            assert_ne!(asked, size, "{said}");
+            size = asked;
+        }
+        assert_eq!(size, "512KiB", "{options:?}");
+    }
+}

@@ -1,0 +1,347 @@
+//! Jobs whose ranks are started by hand, by mpirun, mpiexec and as srun does, and ranks that are
+//! killed.
+
+mod common;
+
+use core::time::Duration;
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::Instant;
+
+use common::{AT_ONCE, Ended, Running, Scratch, kill, port, probeline, run, wait_until};
+
+const SECRET: &str = "the secret of these tests";
+
+/// What the others of a job take at most to name a rank that was killed and to be gone.
+const NOTICED: Duration = Duration::from_secs(1);
+
+/// `fms:2` as the contest publishes it.
+const FMS_2: &str = "3444  16311";
+
+/// A rank of a job of `ranks`, started by hand.
+fn by_hand(command: &[&str], address: &str, rank: u32, ranks: u32) -> Command {
+    let (rank, ranks) = (rank.to_string(), ranks.to_string());
+    let mut started = probeline(command);
+    started.args(["--rendezvous", address, "--rank", &rank, "--ranks", &ranks]);
+    started.env("PROBELINE_SECRET", SECRET);
+    started
+}
+
+fn address() -> String {
+    format!("127.0.0.1:{}", port())
+}
+
+/// Starts all, and waits for the end of all.
+fn together(commands: impl IntoIterator<Item = Command>) -> Vec<Ended> {
+    let running: Vec<_> = commands.into_iter().map(|mut rank| Running::start(&mut rank)).collect();
+    running.into_iter().map(Running::end).collect()
+}
+
+/// Rank 0 prints the published counts, and nobody anything else.
+#[track_caller]
+fn all_explored(ranks: Vec<Ended>) {
+    let mut printed = ranks.into_iter().map(Ended::printed);
+    let report = printed.next().unwrap();
+    assert!(report.contains(FMS_2), "{report}");
+    assert!(printed.all(|other| other.is_empty()));
+}
+
+#[test]
+fn ranks_started_by_hand_explore_together() {
+    let address = address();
+    // The first to come waits for rank 0.
+    let ranks = [2, 1, 0].map(|rank| by_hand(&["explore", "fms:2"], &address, rank, 3));
+    let mut ended = together(ranks);
+    ended.reverse();
+    all_explored(ended);
+}
+
+#[test]
+fn the_secret_may_be_in_a_file_that_nobody_else_reads() {
+    use std::os::unix::fs::PermissionsExt;
+    let (address, scratch) = (address(), Scratch::new());
+    let file = scratch.file("secret", SECRET);
+    let command = ["explore", "fms:2", "--secret-file", &file];
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let said = together([by_hand(&command, &address, 0, 2)]).remove(0).failed_in_one_line();
+    assert!(said.contains(&format!("chmod 600 {file}")), "{said}");
+
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut from_file = by_hand(&command, &address, 0, 2);
+    from_file.env_remove("PROBELINE_SECRET");
+    all_explored(together([from_file, by_hand(&["explore", "fms:2"], &address, 1, 2)]));
+}
+
+#[test]
+fn a_rank_with_another_secret_is_kept_out() {
+    let (address, command) = (address(), ["explore", "fms:2", "--meet-timeout", "2"]);
+    let mut stranger = by_hand(&command, &address, 1, 2);
+    stranger.env("PROBELINE_SECRET", "not the secret of these tests");
+    let [host, stranger] =
+        together([by_hand(&command, &address, 0, 2), stranger]).try_into().unwrap();
+    assert!(host.took < Duration::from_secs(2) + AT_ONCE, "{host:?}");
+    let said = stranger.failed_in_one_line();
+    assert!(said.contains("secret is not rank 0's") && said.contains("PROBELINE_SECRET"), "{said}");
+    let said = host.failed_in_one_line();
+    assert!(said.contains("rank 1 did not come within 2 s"), "{said}");
+    assert!(said.contains("refused: wrong secret"), "{said}");
+    assert!(!said.contains(SECRET));
+}
+
+#[test]
+fn without_a_secret_it_says_how_to_give_one() {
+    let mut rank = by_hand(&["explore", "fms:2"], &address(), 0, 2);
+    rank.env_remove("PROBELINE_SECRET");
+    let said = together([rank]).remove(0).failed_in_one_line();
+    assert!(said.contains("set PROBELINE_SECRET for all ranks"), "{said}");
+}
+
+#[test]
+fn ranks_with_different_parameters_are_told_which_differ() {
+    let base = ["explore", "fms:2", "--table-size", "2MiB"];
+    let other = |at: usize, with: &'static str| {
+        let mut other = base;
+        other[at] = with;
+        other.to_vec()
+    };
+    let cases = [
+        ([&base[..], &["-C", "64"]].concat(), "chunk_buckets", "32", "64"),
+        ([&base[..], &["-M", "7"]].concat(), "max_chunks", "32", "7"),
+        ([&base[..], &["--pin", "none"]].concat(), "pin", "Cores", "None"),
+        (other(1, "fms:3"), "model", "fms:2", "fms:3"),
+        (other(3, "1MiB"), "buckets_per_owner", "131072", "65536"),
+        (vec!["roundtrips"], "command", "explore", "roundtrips"),
+    ];
+    for (theirs, field, here, there) in cases {
+        let address = address();
+        let ranks = [by_hand(&base, &address, 0, 2), by_hand(&theirs, &address, 1, 2)];
+        let [first, second] = together(ranks).try_into().unwrap();
+        assert!(first.took < AT_ONCE && second.took < AT_ONCE);
+        let (first, second) = (first.failed_in_one_line(), second.failed_in_one_line());
+        let says = |said: &str, other: u32, mine, theirs| {
+            said.contains(&format!("rank {other} has other parameters"))
+                && said.contains(&format!("{field} is {mine:?} here and {theirs:?} there"))
+        };
+        assert!(says(&first, 1, here, there), "{first}");
+        assert!(says(&second, 0, there, here), "{second}");
+    }
+}
+
+#[test]
+fn ranks_told_of_different_numbers_say_so() {
+    let address = address();
+    let ranks =
+        [(0, 2), (1, 3)].map(|(rank, ranks)| by_hand(&["roundtrips"], &address, rank, ranks));
+    for (ended, other) in together(ranks).into_iter().zip(["of 3 ranks", "of 2 ranks"]) {
+        let said = ended.failed_in_one_line();
+        assert!(said.contains(other) && said.contains("give all the same number"), "{said}");
+    }
+}
+
+#[test]
+fn a_rank_that_never_comes_is_named() {
+    let (address, command) = (address(), ["explore", "fms:2", "--meet-timeout", "1"]);
+    for ended in together([0, 2].map(|rank| by_hand(&command, &address, rank, 3))) {
+        assert!(ended.took < AT_ONCE, "{ended:?}");
+        let said = ended.failed_in_one_line();
+        assert!(said.contains("rank 1 did not come within 1 s"), "{said}");
+    }
+    let ended = together([by_hand(&command, &address, 1, 2)]).remove(0);
+    assert!(ended.took < AT_ONCE, "{ended:?}");
+    let said = ended.failed_in_one_line();
+    assert!(said.contains("rank 0 did not start the job") && said.contains(&address), "{said}");
+}
+
+#[test]
+fn an_address_that_others_reach_has_to_be_allowed() {
+    let said = together([by_hand(&["roundtrips"], "0.0.0.0:7000", 0, 2)]).remove(0);
+    let said = said.failed_in_one_line();
+    assert!(said.contains("--allow-remote"), "{said}");
+}
+
+/// What mpirun and mpiexec are called, and the Debian package of each.
+const OPEN_MPI: [&str; 2] = ["mpirun.openmpi", "openmpi-bin"];
+const MPICH: [&str; 2] = ["mpiexec.hydra", "mpich"];
+
+fn program([name, package]: [&str; 2]) -> PathBuf {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&path).map(|directory| directory.join(name));
+    found
+        .into_iter()
+        .find(|path| path.is_file())
+        .unwrap_or_else(|| panic!("no {name}: apt-get install --no-install-recommends {package}"))
+}
+
+fn launched(launcher: [&str; 2], ranks: &str, arguments: &[&str]) -> Ended {
+    let mut command = Command::new(program(launcher));
+    // Two mpiruns that start at once get in each other's way in one directory.
+    let scratch = Scratch::new();
+    command.env("TMPDIR", scratch.path("")).env("PROBELINE_SECRET", SECRET);
+    if launcher == OPEN_MPI {
+        // Tests may run as root, and on fewer cores than ranks.
+        command.args(["--allow-run-as-root", "--oversubscribe", "-x", "PROBELINE_SECRET"]);
+    }
+    command.args(["-n", ranks, env!("CARGO_BIN_EXE_probeline")]).args(arguments);
+    Running::start(&mut command).end()
+}
+
+/// mpirun gives each rank a core of its own before the command sees any; mpiexec leaves it all.
+fn a_launcher_starts_ranks_that_explore_on_cores_of_their_own(launcher: [&str; 2]) {
+    let address = address();
+    let report = launched(launcher, "2", &["explore", "fms:2", "--rendezvous", &address]).printed();
+    assert!(report.contains(FMS_2) && report.contains("shm, 2 ranks"), "{report}");
+    let cores = thread::available_parallelism().unwrap().get();
+    assert!(cores < 2 || !report.contains("some share"), "{report}");
+}
+
+fn a_launcher_without_a_rendezvous_is_told_what_to_give(launcher: [&str; 2]) {
+    let ended = launched(launcher, "2", &["explore", "fms:2"]);
+    assert_ne!(ended.code, Some(0));
+    assert!(ended.stderr.contains("give all ranks --rendezvous HOST:PORT"), "{ended:?}");
+
+    let ended = launched(launcher, "2", &["explore", "fms:2", "--transport", "sim"]);
+    assert_ne!(ended.code, Some(0));
+    assert!(ended.stderr.contains("the simulator has all ranks in one process"), "{ended:?}");
+}
+
+#[test]
+fn open_mpi_starts_ranks() {
+    a_launcher_starts_ranks_that_explore_on_cores_of_their_own(OPEN_MPI);
+}
+
+#[test]
+fn open_mpi_without_a_rendezvous() {
+    a_launcher_without_a_rendezvous_is_told_what_to_give(OPEN_MPI);
+}
+
+#[test]
+fn mpich_starts_ranks() {
+    a_launcher_starts_ranks_that_explore_on_cores_of_their_own(MPICH);
+}
+
+#[test]
+fn mpich_without_a_rendezvous() {
+    a_launcher_without_a_rendezvous_is_told_what_to_give(MPICH);
+}
+
+/// Without Slurm: processes with the variables that srun gives the tasks of a step.
+fn as_srun_does(rank: &str, arguments: &[&str]) -> Command {
+    let mut command = probeline(arguments);
+    command.env("PROBELINE_SECRET", SECRET).envs([
+        ("SLURM_JOB_ID", "4711"),
+        ("SLURM_STEP_ID", "0"),
+        ("SLURM_PROCID", rank),
+        ("SLURM_LOCALID", rank),
+        ("SLURM_NODEID", "0"),
+        ("SLURM_NTASKS", "2"),
+        ("SLURM_STEP_NUM_TASKS", "2"),
+    ]);
+    command
+}
+
+#[test]
+fn tasks_of_a_slurm_step_explore_together() {
+    let address = address();
+    let arguments = ["explore", "fms:2", "--rendezvous", &address];
+    all_explored(together(["0", "1"].map(|rank| as_srun_does(rank, &arguments))));
+
+    // Without an address each task says what to give, and which it is.
+    for rank in ["0", "1"] {
+        let said = together([as_srun_does(rank, &["explore", "fms:2"])]).remove(0).failed();
+        assert!(said.starts_with(&format!("probeline, rank {rank}: srun started this")), "{said}");
+        assert!(said.contains("--rendezvous HOST:PORT"), "{said}");
+    }
+    // A number of ranks that is not the launcher's is no slip of theirs.
+    let arguments = [&arguments[..], &["--ranks", "3"]].concat();
+    let said = together([as_srun_does("0", &arguments)]).remove(0).failed();
+    assert!(said.contains("leave out --ranks"), "{said}");
+}
+
+/// Minutes of it, at four points in turn: finding, clearing, drawing keys, waiting for the others.
+const LONG: [&str; 7] =
+    ["bench-throughput", "--repeat", "999", "--ops", "100000", "--table-size", "8MiB"];
+
+/// Whether a process has the memory of all `ranks` mapped, so that it is past the meeting.
+fn reaches(pid: u32, ranks: usize) -> bool {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    maps.lines().filter(|line| line.contains("memfd:probeline")).count() >= ranks
+}
+
+/// Names of ours where shared memory that has names would be left behind.
+fn named_memory() -> Vec<String> {
+    let names = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.contains("probeline")).collect()
+}
+
+#[test]
+fn a_killed_rank_is_named_by_all_others() {
+    // Ranks 0 and 2 share a core of two, so that rank 1 mostly waits for both when rank 2 is killed:
+    // it then sees rank 0 leave as well.
+    for (victim, after_ms) in [(1, 300), (0, 317), (2, 250), (2, 331), (2, 410)] {
+        let address = address();
+        let ranks = (0..3).map(|rank| Running::start(&mut by_hand(&LONG, &address, rank, 3)));
+        let mut ranks: Vec<_> = ranks.collect();
+        assert!(wait_until(AT_ONCE, || ranks.iter().all(|rank| reaches(rank.pid(), 3))));
+        thread::sleep(Duration::from_millis(after_ms));
+        let victim_rank = ranks.remove(victim);
+        let killed = Instant::now();
+        kill(victim_rank.pid());
+        for rank in ranks {
+            let said = rank.end().failed_in_one_line();
+            assert!(said.contains(&format!("owner {victim} died or left")), "{said}");
+        }
+        let took = killed.elapsed();
+        println!("started by hand, rank {victim} killed: the others had ended after {took:?}");
+        assert!(took < NOTICED, "{took:?}");
+        assert_eq!(victim_rank.end().code, None);
+        assert_eq!(named_memory(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_spawned_job_ends_with_any_rank_that_is_killed() {
+    for (victim, after_ms) in [(0, 305), (1, 300), (2, 318)] {
+        let job = Running::start(&mut probeline(&[&LONG[..], &["--ranks", "3"]].concat()));
+        let pid = |rank| if rank == 0 { Some(job.pid()) } else { job.pid_of_rank(rank) };
+        let all_reach = || (0..3).all(|rank| pid(rank).is_some_and(|pid| reaches(pid, 3)));
+        assert!(wait_until(AT_ONCE, all_reach));
+        thread::sleep(Duration::from_millis(after_ms));
+        let victim_pid = pid(victim).unwrap();
+        let killed = Instant::now();
+        kill(victim_pid);
+        let ended = job.end();
+        let took = killed.elapsed();
+        println!("spawned, rank {victim} killed: everything was gone after {took:?}");
+        assert!(took < NOTICED, "{took:?}");
+        assert_eq!(named_memory(), [""; 0]);
+        // The others of a killed rank 0 end with it, and may say why.
+        assert_eq!(ended.code, if victim == 0 { None } else { Some(1) }, "{ended:?}");
+        let lines: Vec<&str> = ended.stderr.lines().collect();
+        assert!(
+            victim == 0 || lines.iter().any(|line| line.starts_with("probeline: ")),
+            "{lines:?}"
+        );
+        for line in lines {
+            assert!(line.contains(&format!("owner {victim} died or left")), "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_rank_that_cannot_take_part_ends_the_job_of_all() {
+    // Rank 1 of a spawned job is told by its environment; here its rank 0 is not there.
+    let mut orphan = probeline(&["explore", "fms:2"]);
+    orphan.envs([("PROBELINE_RANK", "1"), ("PROBELINE_RANKS", "2"), ("PROBELINE_PARENT", "1")]);
+    orphan.env("PROBELINE_RENDEZVOUS", "127.0.0.1:1").env("PROBELINE_SECRET", SECRET);
+    let said = Running::start(&mut orphan).end().failed();
+    assert!(said.contains("the process that started this one has ended"), "{said}");
+
+    // And a job whose ranks cannot get what they ask for says so once and leaves nobody.
+    let ended = run(&["explore", "fms:2", "--collective-timeout", "0"]);
+    assert!(ended.everything_gone < AT_ONCE && ended.code == Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("did not arrive within 0 s"), "{ended:?}");
+}
