@@ -1,0 +1,67 @@
+# Everything a person does here, one recipe each. `just` lists them.
+
+[private]
+default:
+    @just --list --unsorted
+
+# Latency of READ, CAS, FAA and find-or-put, two ranks over shared memory
+bench-latency *args:
+    cargo run --release --quiet -- bench-latency {{args}}
+
+# find-or-puts a second on the paper's workloads and two more
+bench-throughput *args:
+    cargo run --release --quiet -- bench-throughput {{args}}
+
+# Chunk READs an insert takes, by load factor and C (paper Fig. 2)
+roundtrips *args:
+    cargo run --release --quiet -- roundtrips {{args}}
+
+# Explore a Petri net: a PNML file, or kanban:N, fms:N, philosophers:N
+explore model="kanban:5" *args:
+    cargo run --release --quiet -- explore {{model}} {{args}}
+
+# This machine's nodes and cores, and where ranks would go
+topology *args:
+    cargo run --release --quiet -- topology {{args}}
+
+# Every check (the same as ./test)
+test:
+    ./test
+
+# Formatting, lints and the tests that take no time: while writing
+quick:
+    cargo fmt --all
+    cargo clippy --workspace --all-targets -- -D warnings
+    cargo test --workspace --lib --bins
+
+# The exhaustive model check of find-or-put, with the number of executions
+model-check:
+    cargo test --package probeline-table --test model -- --nocapture
+
+# The soak on shared memory with four ranks, for this many seconds
+soak seconds="60":
+    PROBELINE_SOAK_SECONDS={{seconds}} cargo test --package probeline-table --test soak -- --nocapture
+
+# The table linked without std and without a panic
+nostd:
+    ci/nostd-link
+    ci/nostd-sysroot
+
+# The documentation of all crates
+doc:
+    cargo doc --workspace --no-deps --open
+
+# Licences, sources, duplicates and (with the advisory database) advisories; installs cargo-deny
+deny *checks="licenses bans sources":
+    cargo deny --version >/dev/null 2>&1 || cargo install --locked cargo-deny
+    cargo deny check {{checks}}
+
+# Every feature by itself; installs cargo-hack
+features:
+    cargo hack --version >/dev/null 2>&1 || cargo install --locked cargo-hack
+    cargo hack clippy --workspace --each-feature --no-dev-deps -- -D warnings
+
+# Fuzz the reading of nets for this many seconds; wants a nightly toolchain, installs cargo-fuzz
+fuzz seconds="60":
+    cargo fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fuzz
+    cargo +nightly fuzz run pnml -- -max_total_time={{seconds}} -max_len=4096
