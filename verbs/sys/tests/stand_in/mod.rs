@@ -1,0 +1,308 @@
+//! A provider and a library that only note how they were called.
+
+use core::cell::RefCell;
+use core::ffi::{CStr, c_int, c_uint, c_void};
+use core::mem::MaybeUninit;
+use core::ptr;
+
+use verbs_sys::*;
+
+/// A call that was made, by the function it reached; pointers as addresses.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Call {
+    PostSend { qp: usize, wr: usize },
+    PostRecv { qp: usize, wr: usize },
+    PollCq { cq: usize, num_entries: c_int, wc: usize },
+    ReqNotifyCq { cq: usize, solicited_only: c_int },
+    ProviderQueryPort { context: usize, port_num: u8, bytes: usize },
+    LibraryQueryPort { context: usize, port_num: u8 },
+    ProviderQueryDevice { context: usize, input: usize, bytes: usize },
+    LibraryQueryDevice { context: usize },
+    QueryGid { context: usize, port_num: u32, gid_index: u32, flags: u32, bytes: usize },
+    RegMr { pd: usize, addr: usize, length: usize, access: c_int },
+    RegMrIova2 { pd: usize, addr: usize, length: usize, iova: u64, access: c_uint },
+    ProviderCreateQp { context: usize, attr: usize },
+    LibraryCreateQp { pd: usize, attr: usize },
+    Wr { qp: usize, op: &'static str, arguments: Vec<u64> },
+}
+
+thread_local! {
+    static CALLS: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
+    /// What the provider's fallible functions return.
+    static ANSWER: RefCell<c_int> = const { RefCell::new(0) };
+}
+
+/// The calls of this thread since the last time.
+pub(crate) fn calls() -> Vec<Call> {
+    CALLS.take()
+}
+
+/// Has the provider return `answer` from now on, in this thread.
+pub(crate) fn answer(answer: c_int) {
+    ANSWER.set(answer);
+}
+
+fn note(call: Call) -> c_int {
+    CALLS.with_borrow_mut(|calls| calls.push(call));
+    ANSWER.with_borrow(|answer| *answer)
+}
+
+/// A queue pair and a completion queue on a context, extended or not.
+pub(crate) struct StandIn {
+    extended: *mut verbs_context,
+    qp: *mut ibv_qp_ex,
+    cq: *mut ibv_cq,
+}
+
+/// All zeros: null, no function, no bits. A value of every type that this is used for.
+pub(crate) fn zeroed<T>() -> T {
+    // SAFETY: used for C structs of integers, pointers and optional functions only.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
+fn boxed<T>() -> *mut T {
+    Box::into_raw(Box::new(zeroed()))
+}
+
+impl StandIn {
+    /// A context whose every function is missing, marked as extended.
+    pub(crate) fn new() -> Self {
+        let stand_in = Self { extended: boxed(), qp: boxed(), cq: boxed() };
+        let context = stand_in.context();
+        // SAFETY: all three were just made and are ours.
+        unsafe {
+            (*stand_in.extended).sz = size_of::<verbs_context>();
+            (*context).abi_compat = ptr::without_provenance_mut(usize::MAX);
+            (*stand_in.qp).qp_base.context = context;
+            (*stand_in.cq).context = context;
+        }
+        stand_in
+    }
+
+    pub(crate) fn extended(&mut self) -> &mut verbs_context {
+        // SAFETY: made in `new`, and borrowed as `self` is.
+        unsafe { &mut *self.extended }
+    }
+
+    pub(crate) fn qp_ex(&mut self) -> &mut ibv_qp_ex {
+        // SAFETY: made in `new`, and borrowed as `self` is.
+        unsafe { &mut *self.qp }
+    }
+
+    pub(crate) fn context(&self) -> *mut ibv_context {
+        // SAFETY: made in `new`.
+        unsafe { &raw mut (*self.extended).context }
+    }
+
+    pub(crate) fn extended_pointer(&self) -> *mut verbs_context {
+        self.extended
+    }
+
+    pub(crate) fn qp_ex_pointer(&self) -> *mut ibv_qp_ex {
+        self.qp
+    }
+
+    pub(crate) fn qp(&self) -> *mut ibv_qp {
+        self.qp.cast()
+    }
+
+    pub(crate) fn cq(&self) -> *mut ibv_cq {
+        self.cq
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        // SAFETY: each came from a box, in `new`, and is freed once.
+        unsafe {
+            drop(Box::from_raw(self.extended));
+            drop(Box::from_raw(self.qp));
+            drop(Box::from_raw(self.cq));
+        }
+    }
+}
+
+/// The table over a library that notes the calls it gets. `ibv_*` without a stand-in abort.
+pub(crate) fn verbs() -> Verbs {
+    // SAFETY: the named ones have their fields' signatures; `unexpected` takes no arguments and
+    // never returns, so whatever it is called as, it aborts.
+    unsafe { Verbs::from_symbols(symbol) }.unwrap()
+}
+
+/// The address of a stand-in.
+pub(crate) fn symbol(name: &CStr) -> *mut c_void {
+    match name.to_bytes() {
+        b"ibv_query_port" => library_query_port as *mut c_void,
+        b"ibv_query_device" => library_query_device as *mut c_void,
+        b"_ibv_query_gid_ex" => query_gid as *mut c_void,
+        b"ibv_reg_mr" => reg_mr as *mut c_void,
+        b"ibv_reg_mr_iova2" => reg_mr_iova2 as *mut c_void,
+        b"ibv_create_qp" => library_create_qp as *mut c_void,
+        _ => unexpected as *mut c_void,
+    }
+}
+
+extern "C" fn unexpected() {
+    std::process::abort();
+}
+
+pub(crate) extern "C" fn post_send(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_send_wr,
+    bad_wr: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: the tests pass a place that can be written.
+    unsafe { *bad_wr = wr.wrapping_add(1) };
+    note(Call::PostSend { qp: qp.addr(), wr: wr.addr() })
+}
+
+pub(crate) extern "C" fn post_recv(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: the tests pass a place that can be written.
+    unsafe { *bad_wr = wr.wrapping_add(1) };
+    note(Call::PostRecv { qp: qp.addr(), wr: wr.addr() })
+}
+
+pub(crate) extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
+    note(Call::PollCq { cq: cq.addr(), num_entries, wc: wc.addr() })
+}
+
+pub(crate) extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
+    note(Call::ReqNotifyCq { cq: cq.addr(), solicited_only })
+}
+
+pub(crate) extern "C" fn provider_query_port(
+    context: *mut ibv_context,
+    port_num: u8,
+    _port_attr: *mut ibv_port_attr,
+    bytes: usize,
+) -> c_int {
+    note(Call::ProviderQueryPort { context: context.addr(), port_num, bytes })
+}
+
+extern "C" fn library_query_port(
+    context: *mut ibv_context,
+    port_num: u8,
+    _port_attr: *mut _compat_ibv_port_attr,
+) -> c_int {
+    note(Call::LibraryQueryPort { context: context.addr(), port_num })
+}
+
+pub(crate) extern "C" fn provider_query_device(
+    context: *mut ibv_context,
+    input: *const ibv_query_device_ex_input,
+    _attr: *mut ibv_device_attr_ex,
+    bytes: usize,
+) -> c_int {
+    note(Call::ProviderQueryDevice { context: context.addr(), input: input.addr(), bytes })
+}
+
+/// Succeeds, whatever the answer is.
+extern "C" fn library_query_device(
+    context: *mut ibv_context,
+    device_attr: *mut ibv_device_attr,
+) -> c_int {
+    // SAFETY: the tests pass a place that can be written.
+    unsafe { (*device_attr).max_qp = 7 };
+    note(Call::LibraryQueryDevice { context: context.addr() });
+    0
+}
+
+extern "C" fn query_gid(
+    context: *mut ibv_context,
+    port_num: u32,
+    gid_index: u32,
+    _entry: *mut ibv_gid_entry,
+    flags: u32,
+    bytes: usize,
+) -> c_int {
+    note(Call::QueryGid { context: context.addr(), port_num, gid_index, flags, bytes })
+}
+
+extern "C" fn reg_mr(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> *mut ibv_mr {
+    note(Call::RegMr { pd: pd.addr(), addr: addr.addr(), length, access });
+    ptr::null_mut()
+}
+
+extern "C" fn reg_mr_iova2(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_uint,
+) -> *mut ibv_mr {
+    note(Call::RegMrIova2 { pd: pd.addr(), addr: addr.addr(), length, iova, access });
+    ptr::null_mut()
+}
+
+pub(crate) extern "C" fn provider_create_qp(
+    context: *mut ibv_context,
+    attr: *mut ibv_qp_init_attr_ex,
+) -> *mut ibv_qp {
+    note(Call::ProviderCreateQp { context: context.addr(), attr: attr.addr() });
+    ptr::without_provenance_mut(0x100)
+}
+
+extern "C" fn library_create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
+    note(Call::LibraryCreateQp { pd: pd.addr(), attr: attr.addr() });
+    ptr::without_provenance_mut(0x200)
+}
+
+fn note_wr(qp: *mut ibv_qp_ex, op: &'static str, arguments: &[u64]) -> c_int {
+    note(Call::Wr { qp: qp.addr(), op, arguments: arguments.to_vec() })
+}
+
+pub(crate) extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
+    note_wr(qp, "start", &[]);
+}
+
+pub(crate) extern "C" fn wr_rdma_read(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64) {
+    note_wr(qp, "rdma_read", &[rkey.into(), remote_addr]);
+}
+
+pub(crate) extern "C" fn wr_rdma_write(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64) {
+    note_wr(qp, "rdma_write", &[rkey.into(), remote_addr]);
+}
+
+pub(crate) extern "C" fn wr_atomic_cmp_swp(
+    qp: *mut ibv_qp_ex,
+    rkey: u32,
+    remote_addr: u64,
+    compare: u64,
+    swap: u64,
+) {
+    note_wr(qp, "atomic_cmp_swp", &[rkey.into(), remote_addr, compare, swap]);
+}
+
+pub(crate) extern "C" fn wr_atomic_fetch_add(
+    qp: *mut ibv_qp_ex,
+    rkey: u32,
+    remote_addr: u64,
+    add: u64,
+) {
+    note_wr(qp, "atomic_fetch_add", &[rkey.into(), remote_addr, add]);
+}
+
+pub(crate) extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u32) {
+    note_wr(qp, "set_sge", &[lkey.into(), addr, length.into()]);
+}
+
+pub(crate) extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, addr: *mut c_void, length: usize) {
+    note_wr(qp, "set_inline_data", &[addr.addr() as u64, length as u64]);
+}
+
+pub(crate) extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
+    note_wr(qp, "complete", &[])
+}
+
+pub(crate) extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
+    note_wr(qp, "abort", &[]);
+}
