@@ -68,6 +68,13 @@ impl Error for OpError {}
 pub enum Fault {
     /// This owner died, or closed its engine while it was still used.
     OwnerLost(Owner),
+    /// An operation on this owner's window failed, which ended the way there.
+    Operation {
+        /// Whose window.
+        owner: Owner,
+        /// How it failed.
+        error: OpError,
+    },
     /// The backend's own status, as the device gave it.
     Device {
         /// The status code.
@@ -79,6 +86,9 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OwnerLost(owner) => write!(f, "{owner} died or left while it was still used"),
+            Self::Operation { owner, error } => {
+                write!(f, "an operation on the window of {owner} failed: {error}")
+            }
             Self::Device { code } => write!(f, "the device ended the transport, status {code}"),
         }
     }

@@ -1,0 +1,160 @@
+//! An open device, its limits and its ports.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+use verbs_sys::{self as sys, Verbs};
+
+use crate::{Gid, GidKind, Port, VerbFailed};
+
+/// An open device. Clones are the same one, closed with the last of them and of what was made
+/// from them.
+#[derive(Clone)]
+pub struct Context(Arc<Open>);
+
+struct Open {
+    verbs: Verbs,
+    context: NonNull<sys::ibv_context>,
+    name: String,
+}
+
+// SAFETY: libibverbs lets any thread call verbs on a context, at any time (ibv_open_device(3),
+// rdma-core's Documentation/libibverbs.md).
+unsafe impl Send for Open {}
+// SAFETY: as above.
+unsafe impl Sync for Open {}
+
+/// With whom a device's atomics are atomic (`enum ibv_atomic_cap`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtomicCapability {
+    /// It has none.
+    None,
+    /// With other atomics through this device.
+    Device,
+    /// With those of the CPU and of other devices too.
+    Global,
+}
+
+/// What a device can do (ibv_query_device(3)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceLimits {
+    /// Queue pairs.
+    pub queue_pairs: u32,
+    /// Work requests outstanding on a queue pair.
+    pub work_requests: u32,
+    /// Entries of a completion queue.
+    pub completions: u32,
+    /// READs and atomics of others that a queue pair works on at once.
+    pub responder_reads: u8,
+    /// READs and atomics that a queue pair has outstanding at once.
+    pub initiator_reads: u8,
+    /// Bytes in a memory region.
+    pub region_bytes: u64,
+    /// Its atomics.
+    pub atomics: AtomicCapability,
+    /// Ports, counted from 1.
+    pub ports: u8,
+}
+
+impl Context {
+    pub(crate) fn new(verbs: Verbs, context: NonNull<sys::ibv_context>, name: String) -> Self {
+        Self(Arc::new(Open { verbs, context, name }))
+    }
+
+    /// The device's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    #[inline]
+    pub(crate) fn verbs(&self) -> &Verbs {
+        &self.0.verbs
+    }
+
+    #[inline]
+    pub(crate) fn as_ptr(&self) -> *mut sys::ibv_context {
+        self.0.context.as_ptr()
+    }
+
+    /// The device's limits.
+    ///
+    /// # Errors
+    /// [`VerbFailed`].
+    pub fn limits(&self) -> Result<DeviceLimits, VerbFailed> {
+        let mut attr = MaybeUninit::<sys::ibv_device_attr>::zeroed();
+        // SAFETY: the context is open, and the library fills the struct.
+        let returned = unsafe { (self.verbs().ibv_query_device)(self.as_ptr(), attr.as_mut_ptr()) };
+        VerbFailed::check("ibv_query_device", returned)?;
+        // SAFETY: plain numbers, for which zero is valid too.
+        let attr = unsafe { attr.assume_init() };
+        let count = |count: i32| u32::try_from(count).unwrap_or(0);
+        // More than 255 cannot be asked for of a queue pair.
+        let reads = |count: i32| u8::try_from(count.clamp(0, 255)).unwrap_or(0);
+        Ok(DeviceLimits {
+            queue_pairs: count(attr.max_qp),
+            work_requests: count(attr.max_qp_wr),
+            completions: count(attr.max_cqe),
+            responder_reads: reads(attr.max_qp_rd_atom),
+            initiator_reads: reads(attr.max_qp_init_rd_atom),
+            region_bytes: attr.max_mr_size,
+            atomics: match attr.atomic_cap {
+                sys::IBV_ATOMIC_HCA => AtomicCapability::Device,
+                sys::IBV_ATOMIC_GLOB => AtomicCapability::Global,
+                _ => AtomicCapability::None,
+            },
+            ports: attr.phys_port_cnt,
+        })
+    }
+
+    /// Port `number`, counted from 1.
+    ///
+    /// # Errors
+    /// [`VerbFailed`]: EINVAL where there is no such port.
+    pub fn port(&self, number: u8) -> Result<Port, VerbFailed> {
+        let mut attr = MaybeUninit::<sys::ibv_port_attr>::zeroed();
+        // SAFETY: the context is open, and the library fills the struct, or its older part.
+        let returned =
+            unsafe { sys::ibv_query_port(self.verbs(), self.as_ptr(), number, attr.as_mut_ptr()) };
+        VerbFailed::check("ibv_query_port", returned)?;
+        // SAFETY: plain numbers, for which zero is valid too.
+        let attr = unsafe { attr.assume_init() };
+        Ok(Port::new(number, &attr))
+    }
+
+    /// The entry `index` of the GID table of port `number`; `None` where it is empty.
+    pub fn gid(&self, number: u8, index: u32) -> Option<(Gid, GidKind)> {
+        let mut entry = MaybeUninit::<sys::ibv_gid_entry>::zeroed();
+        // SAFETY: the context is open, and the library fills the struct. No flags are defined.
+        let returned = unsafe {
+            let entry = entry.as_mut_ptr();
+            sys::ibv_query_gid_ex(self.verbs(), self.as_ptr(), u32::from(number), index, entry, 0)
+        };
+        if returned != 0 {
+            return None;
+        }
+        // SAFETY: plain numbers and bytes, for which zero is valid too.
+        let entry = unsafe { entry.assume_init() };
+        // SAFETY: every field of the union is 16 bytes.
+        let gid = Gid(unsafe { entry.gid.raw });
+        (gid != Gid::ZERO).then_some((gid, GidKind::of(entry.gid_type)))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // SAFETY: all that was made from the context held it, and is gone. A failure leaves a
+        // context open, which nothing can mend.
+        unsafe { (self.verbs.ibv_close_device)(self.context.as_ptr()) };
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Context").field(&self.0.name).finish()
+    }
+}

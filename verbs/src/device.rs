@@ -1,0 +1,113 @@
+//! The RDMA devices of this machine.
+
+use alloc::string::String;
+use core::ffi::{CStr, c_int};
+use core::fmt;
+use core::ptr::NonNull;
+
+use verbs_sys::{self as sys, Verbs};
+
+use crate::{Context, VerbFailed};
+
+/// The devices that were there when it was made (ibv_get_device_list(3)).
+pub struct DeviceList {
+    verbs: Verbs,
+    /// An array of `len` devices, or nothing where the kernel has no RDMA at all.
+    devices: Option<NonNull<*mut sys::ibv_device>>,
+    len: usize,
+}
+
+impl DeviceList {
+    /// Looks what is there.
+    ///
+    /// # Errors
+    /// [`VerbFailed`]. A kernel without RDMA is not an error but an empty list.
+    pub fn new(verbs: Verbs) -> Result<Self, VerbFailed> {
+        let mut len: c_int = 0;
+        // SAFETY: the library writes one number.
+        let devices = unsafe { (verbs.ibv_get_device_list)(&raw mut len) };
+        let devices = NonNull::new(devices);
+        if devices.is_none() {
+            let failed = VerbFailed::last("ibv_get_device_list");
+            if failed.errno != libc::ENOSYS {
+                return Err(failed);
+            }
+        }
+        Ok(Self { verbs, devices, len: usize::try_from(len).unwrap_or(0) })
+    }
+
+    /// The devices, in the library's order.
+    pub fn iter(&self) -> impl Iterator<Item = Device<'_>> {
+        let devices = match self.devices {
+            // SAFETY: the library made an array of `len` devices, which drop frees.
+            Some(devices) => unsafe { core::slice::from_raw_parts(devices.as_ptr(), self.len) },
+            None => &[],
+        };
+        devices
+            .iter()
+            .filter_map(|device| Some(Device { list: self, device: NonNull::new(*device)? }))
+    }
+}
+
+impl Drop for DeviceList {
+    fn drop(&mut self) {
+        if let Some(devices) = self.devices {
+            // SAFETY: from ibv_get_device_list, freed here only; a Device borrows the list, and an
+            // open one is counted by the library itself.
+            unsafe { (self.verbs.ibv_free_device_list)(devices.as_ptr()) };
+        }
+    }
+}
+
+impl fmt::Debug for DeviceList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// A device, not opened.
+#[derive(Clone, Copy)]
+pub struct Device<'a> {
+    list: &'a DeviceList,
+    device: NonNull<sys::ibv_device>,
+}
+
+impl Device<'_> {
+    /// Its name, such as `mlx5_0`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        // SAFETY: the list keeps the device, whose name is a C string.
+        let name = unsafe {
+            let name = (self.list.verbs.ibv_get_device_name)(self.device.as_ptr());
+            if name.is_null() { c"" } else { CStr::from_ptr(name) }
+        };
+        name.to_string_lossy().into_owned()
+    }
+
+    /// Its globally unique number, which no other device has.
+    #[must_use]
+    pub fn guid(&self) -> u64 {
+        // SAFETY: the list keeps the device.
+        u64::from_be(unsafe { (self.list.verbs.ibv_get_device_guid)(self.device.as_ptr()) })
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// [`VerbFailed`]: EACCES where the process may not use the device.
+    pub fn open(&self) -> Result<Context, VerbFailed> {
+        // SAFETY: the list keeps the device while it is opened.
+        let context = unsafe { (self.list.verbs.ibv_open_device)(self.device.as_ptr()) };
+        let context = NonNull::new(context).ok_or_else(|| VerbFailed::last("ibv_open_device"))?;
+        Ok(Context::new(self.list.verbs, context, self.name()))
+    }
+}
+
+impl fmt::Debug for Device<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device")
+            .field("name", &self.name())
+            .field("guid", &format_args!("{:#018x}", self.guid()))
+            .finish()
+    }
+}

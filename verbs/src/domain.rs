@@ -1,0 +1,61 @@
+//! Protection domains.
+
+use alloc::sync::Arc;
+use core::fmt;
+use core::ptr::NonNull;
+
+use verbs_sys as sys;
+
+use crate::{Context, VerbFailed};
+
+/// What belongs together: a queue pair reaches regions of its own domain only (ibv_alloc_pd(3)).
+/// Clones are the same one, freed with the last of them and of what was made in them.
+#[derive(Clone)]
+pub struct ProtectionDomain(Arc<Allocated>);
+
+struct Allocated {
+    domain: NonNull<sys::ibv_pd>,
+    context: Context,
+}
+
+// SAFETY: any thread may use a domain (ibv_alloc_pd(3) states no bound on threads).
+unsafe impl Send for Allocated {}
+// SAFETY: as above.
+unsafe impl Sync for Allocated {}
+
+impl ProtectionDomain {
+    /// A domain of an open device.
+    ///
+    /// # Errors
+    /// [`VerbFailed`].
+    pub fn new(context: &Context) -> Result<Self, VerbFailed> {
+        // SAFETY: the context is open, and stays so while the domain holds it.
+        let domain = unsafe { (context.verbs().ibv_alloc_pd)(context.as_ptr()) };
+        let domain = NonNull::new(domain).ok_or_else(|| VerbFailed::last("ibv_alloc_pd"))?;
+        Ok(Self(Arc::new(Allocated { domain, context: context.clone() })))
+    }
+
+    /// The device it is of.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.0.context
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut sys::ibv_pd {
+        self.0.domain.as_ptr()
+    }
+}
+
+impl Drop for Allocated {
+    fn drop(&mut self) {
+        // SAFETY: all that was made in the domain held it, and is gone, or was leaked for ever: then
+        // the kernel refuses, and the domain lives as long as the process.
+        unsafe { (self.context.verbs().ibv_dealloc_pd)(self.domain.as_ptr()) };
+    }
+}
+
+impl fmt::Debug for ProtectionDomain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ProtectionDomain").field(self.context()).finish()
+    }
+}

@@ -1,0 +1,549 @@
+//! The transport over verbs: an engine with a queue pair to every owner, its own included.
+//!
+//! Atomics of a device are atomic with its own only, so an owner's operations on its own window go
+//! through the device as all others do, over a queue pair that is connected to another one here.
+//!
+//! # Thread rules
+//! An engine may be sent to another thread and is used by one at a time, which the compiler sees
+//! to. Several threads of a process each open an engine of their own, as members of the exchange.
+//!
+//! ```
+//! fn send<T: Send>() {}
+//! send::<verbs::Engine>();
+//! ```
+//! ```compile_fail,E0277
+//! fn sync<T: Sync>() {}
+//! sync::<verbs::Engine>();
+//! ```
+//!
+//! # Losing an owner
+//! An owner that leaves tells the others by a WRITE, which they see with their next poll. One that
+//! is killed or cut off answers no more: an operation on its window fails within
+//! [`Retry::bound`](crate::Retry::bound), up to four times as long where the device takes its time.
+//! An engine with nothing under way there asks after one owner every 16,384 polls, all in turn, so
+//! that it hears of it too.
+
+mod builder;
+mod control;
+mod deadline;
+mod hello;
+mod lane;
+mod ledger;
+mod link;
+mod open_error;
+mod private;
+mod self_test;
+
+pub use builder::Builder;
+pub use link::Link;
+pub use open_error::OpenError;
+pub use self_test::SelfTestFailed;
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use core::time::Duration;
+
+use transport::{
+    Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Segment,
+    SlotError, Token, Transport,
+};
+
+use crate::{LocalRange, RemoteAddress, Status, VerbFailed, WorkCompletion, WorkRequest};
+use builder::Parts;
+use control::{SOMEBODY, control_words, lost, named, word_of};
+use deadline::Deadline;
+use lane::BATCH;
+use ledger::{Entry, Kind, Ledger};
+use private::Own;
+use self_test::SCRATCH;
+
+/// Requests of the engine itself on one queue pair: asking after the owner, and two on leaving.
+const SPARE_REQUESTS: u32 = 4;
+/// Names of the engine's own requests, beyond every index of the ledger.
+const ASKING: u64 = 1 << 32;
+const PARTING: u64 = 1 << 33;
+/// Every so many polls one owner is asked after: at tens of nanoseconds for a poll, one READ in
+/// half a millisecond.
+const POLLS_PER_ASKING: u32 = 1 << 14;
+/// How long a leaving engine tries to tell the others.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// An open engine of one owner.
+///
+/// Dropping it while peers still use theirs ends theirs with [`Fault::OwnerLost`]. Dropping waits
+/// for one second at most, in order to tell them.
+pub struct Engine {
+    caps: Caps,
+    geometry: Geometry,
+    link: Link,
+    parts: Parts,
+    control_words: usize,
+    ledger: Ledger,
+    /// Owners whose lanes have collected requests, each once.
+    waiting: Vec<u32>,
+    /// Operations that the device refused to take, and why.
+    refused: Vec<(u32, OpError)>,
+    /// Completions on their way to the caller.
+    ends: [WorkCompletion; BATCH],
+    polls: u32,
+    /// Whom the last asking was after, and whether it is under way.
+    asked: u32,
+    asking: bool,
+    fault: Option<Fault>,
+    /// The completion queue tells nothing any more.
+    silent: bool,
+}
+
+impl Engine {
+    fn new(caps: Caps, geometry: Geometry, link: Link, parts: Parts) -> Self {
+        let (owners, depth) = (geometry.owners as usize, caps.depth as usize);
+        Self {
+            control_words: usize::try_from(control_words(geometry.owners)).unwrap_or(usize::MAX),
+            ledger: Ledger::new(caps.depth),
+            waiting: Vec::with_capacity(owners),
+            refused: Vec::with_capacity(depth),
+            ends: [WorkCompletion::default(); BATCH],
+            polls: 0,
+            asked: geometry.me.0,
+            asking: false,
+            fault: None,
+            silent: false,
+            caps,
+            geometry,
+            link,
+            parts,
+        }
+    }
+
+    /// How this owner is connected.
+    #[must_use]
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Refuses what cannot be accepted now or ever; `request` is the check of the request itself.
+    #[inline]
+    fn admit(&self, request: Result<(), PostError>) -> Result<(), PostError> {
+        if self.fault.is_some() {
+            return Err(PostError::Closed);
+        }
+        request?;
+        if self.ledger.is_full() { Err(PostError::Full) } else { Ok(()) }
+    }
+
+    /// Enters a READ or WRITE between two checked ranges and collects its request.
+    #[inline]
+    fn copy(
+        &mut self,
+        token: Token,
+        remote: Segment,
+        local: Local,
+        request: impl FnOnce(&Self, u64, RemoteAddress, LocalRange) -> WorkRequest,
+    ) -> Result<(), PostError> {
+        self.admit(self.geometry.check_copy(&self.caps, remote, local))?;
+        let owner = remote.start.owner;
+        let at = self.window_of(owner, remote.start.index, remote.words)?;
+        let range = self.parts.private.slot(local).ok_or(PostError::OutOfRange)?;
+        let kind = Kind::Copy(local.slot);
+        let index = self.ledger.enter(Entry { token, owner, kind }).ok_or(PostError::Full)?;
+        self.parts.private.hold(local.slot);
+        let request = request(self, index.into(), at, range);
+        self.collect(owner, &request);
+        Ok(())
+    }
+
+    /// Enters an atomic and collects its request.
+    #[inline]
+    fn atomic(
+        &mut self,
+        token: Token,
+        at: RemoteWord,
+        request: impl FnOnce(u64, RemoteAddress, LocalRange) -> WorkRequest,
+    ) -> Result<(), PostError> {
+        self.admit(self.geometry.check_word(at))?;
+        let address = self.window_of(at.owner, at.index, 1)?;
+        let entry = Entry { token, owner: at.owner, kind: Kind::Atomic };
+        let index = self.ledger.enter(entry).ok_or(PostError::Full)?;
+        let Some(into) = self.parts.private.result(index) else {
+            self.ledger.strike(index);
+            return Err(PostError::Full);
+        };
+        self.collect(at.owner, &request(index.into(), address, into));
+        Ok(())
+    }
+
+    #[inline]
+    fn window_of(&self, owner: Owner, index: u64, words: u32) -> Result<RemoteAddress, PostError> {
+        let lane = self.parts.lanes.get(owner.0 as usize).ok_or(PostError::UnknownOwner)?;
+        lane.window(index, words).ok_or(PostError::OutOfRange)
+    }
+
+    /// Collects a request for the next doorbell, or rings it first where the list is full.
+    #[inline]
+    fn collect(&mut self, owner: Owner, request: &WorkRequest) {
+        let Some(lane) = self.parts.lanes.get_mut(owner.0 as usize) else { return };
+        if lane.collected() == 0 {
+            // As many as there are lanes at most, for which there is room.
+            self.waiting.push(owner.0);
+        }
+        if lane.push(request) {
+            return;
+        }
+        self.ring(owner);
+        if let Some(lane) = self.parts.lanes.get_mut(owner.0 as usize) {
+            lane.push(request);
+        }
+    }
+
+    /// Rings the doorbell of one lane.
+    #[inline]
+    fn ring(&mut self, owner: Owner) {
+        let Some(lane) = self.parts.lanes.get_mut(owner.0 as usize) else { return };
+        let (from, refused) = (self.refused.len(), &mut self.refused);
+        let rung = lane.ring(|id| {
+            if let Ok(index) = u32::try_from(id) {
+                // As many as there are entries at most, for which there is room.
+                refused.push((index, OpError::Flushed));
+            }
+        });
+        if let Err(error) = rung {
+            if let Some((_, first)) = self.refused.get_mut(from) {
+                *first = error;
+            }
+            self.fail(owner, error);
+        }
+    }
+
+    /// An operation on the window of `owner` has failed: the engine is dead.
+    #[cold]
+    fn fail(&mut self, owner: Owner, error: OpError) {
+        if let Some(lane) = self.parts.lanes.get_mut(owner.0 as usize) {
+            lane.dead = true;
+        }
+        self.fault.get_or_insert(match error {
+            OpError::RetryExceeded => Fault::OwnerLost(owner),
+            error => Fault::Operation { owner, error },
+        });
+    }
+
+    /// Looks whether somebody has left, and now and then asks after an owner.
+    #[inline]
+    fn watch(&mut self) {
+        let owners = self.geometry.owners;
+        if self.fault.is_none()
+            && let Some(first) = named(self.parts.window.words(), SOMEBODY, owners)
+        {
+            self.part_from(first);
+        }
+        self.polls = self.polls.wrapping_add(1);
+        if self.polls.is_multiple_of(POLLS_PER_ASKING) {
+            self.ask();
+        }
+    }
+
+    /// Some owner has left, and `first` was the first to be lost.
+    #[cold]
+    fn part_from(&mut self, first: Owner) {
+        self.fault = Some(Fault::OwnerLost(first));
+        for (owner, lane) in (0..).map(Owner).zip(&mut self.parts.lanes) {
+            let words = self.parts.window.words();
+            let left = named(words, word_of(owner), self.geometry.owners).is_some();
+            if left || owner == first {
+                // So that what is on its way there ends now; should this fail, it ends in time.
+                lane.dead = true;
+                let _ = lane.pair.fail();
+            }
+        }
+    }
+
+    /// Asks after the next owner but this one, by a READ of its scratch word.
+    #[cold]
+    fn ask(&mut self) {
+        let next = if self.asked + 1 < self.geometry.owners { self.asked + 1 } else { 0 };
+        self.asked = next;
+        if self.asking || self.fault.is_some() || next == self.geometry.me.0 {
+            return;
+        }
+        let Some(lane) = self.parts.lanes.get_mut(next as usize) else { return };
+        let ranges = lane.control(SCRATCH).zip(self.parts.private.own(Own::Asked));
+        let Some((from, into)) = ranges else { return };
+        // A refusal shows with the next operation there.
+        self.asking = lane.pair.post(&WorkRequest::read(ASKING, from, into)).is_ok();
+    }
+
+    /// Moves what the device has told into `out`.
+    #[inline]
+    fn reap(&mut self, out: &mut [Completion]) -> usize {
+        let mut reported = 0;
+        while reported < out.len() && !self.silent {
+            let room = (out.len() - reported).min(BATCH);
+            let ends = self.ends.get_mut(..room).unwrap_or_default();
+            let found = match self.parts.completions.poll(ends) {
+                Ok(0) => break,
+                Ok(found) => found,
+                Err(failed) => {
+                    self.fall_silent(failed);
+                    break;
+                }
+            };
+            for place in 0..found {
+                let Some(end) = self.ends.get(place).copied() else { break };
+                let (Some(ended), Some(place)) = (self.ended(&end), out.get_mut(reported)) else {
+                    continue;
+                };
+                *place = ended;
+                reported += 1;
+            }
+        }
+        reported
+    }
+
+    /// What a completion tells the caller; `None` for those of the engine's own requests.
+    #[inline]
+    fn ended(&mut self, end: &WorkCompletion) -> Option<Completion> {
+        let result = end.result().map_err(op_error);
+        let Ok(index) = u32::try_from(end.id()) else {
+            self.own_ended(end.id(), result);
+            return None;
+        };
+        let entry = self.ledger.strike(index)?;
+        if let Err(error) = result {
+            self.fail(entry.owner, error);
+        }
+        let value = match entry.kind {
+            Kind::Copy(slot) => {
+                self.parts.private.release(slot);
+                0
+            }
+            Kind::Atomic => self.parts.private.landed_result(index),
+        };
+        Some(Completion { token: entry.token, result: result.map(|()| value) })
+    }
+
+    #[cold]
+    fn own_ended(&mut self, id: u64, result: Result<(), OpError>) {
+        if id != ASKING {
+            return;
+        }
+        self.asking = false;
+        if let Err(error) = result {
+            self.fail(Owner(self.asked), error);
+        }
+    }
+
+    /// The completion queue is broken. Whatever is in flight is reported by the engine itself; the
+    /// device may still use the slots, so they stay busy.
+    #[cold]
+    fn fall_silent(&mut self, failed: VerbFailed) {
+        self.silent = true;
+        let code = failed.errno.unsigned_abs();
+        self.fault.get_or_insert(Fault::Device { code });
+    }
+
+    /// Operations that the device will never report.
+    #[cold]
+    fn report_unheard(&mut self, out: &mut [Completion]) -> usize {
+        let mut reported = 0;
+        for place in out {
+            let Some(ended) = self.refused_one().or_else(|| self.unheard_one()) else { break };
+            *place = ended;
+            reported += 1;
+        }
+        reported
+    }
+
+    /// An operation that the device did not take: its slot is free.
+    fn refused_one(&mut self) -> Option<Completion> {
+        let (index, error) = self.refused.pop()?;
+        let entry = self.ledger.strike(index)?;
+        if let Kind::Copy(slot) = entry.kind {
+            self.parts.private.release(slot);
+        }
+        Some(Completion { token: entry.token, result: Err(error) })
+    }
+
+    /// An operation whose end is not told any more.
+    fn unheard_one(&mut self) -> Option<Completion> {
+        let entry = self.silent.then(|| self.ledger.strike_any())??;
+        Some(Completion { token: entry.token, result: Err(OpError::Flushed) })
+    }
+
+    /// Tells everybody that this owner leaves, and because of whom.
+    fn bid_farewell(&mut self) {
+        let me = self.geometry.me;
+        let because = match self.fault {
+            Some(Fault::OwnerLost(owner)) => owner,
+            _ => me,
+        };
+        let Some(word) = self.parts.private.own_word(Own::Parting) else { return };
+        word.store(lost(because), Relaxed);
+        let Some(from) = self.parts.private.own(Own::Parting) else { return };
+        for (owner, lane) in (0..).map(Owner).zip(&mut self.parts.lanes) {
+            if owner == me || lane.dead {
+                lane.dead = true;
+                continue;
+            }
+            let told = [word_of(me), SOMEBODY].into_iter().zip(0..).all(|(word, turn)| {
+                let id = PARTING | (u64::from(owner.0) << 1) | turn;
+                let to = lane.control(word);
+                to.is_some_and(|to| lane.pair.post(&WorkRequest::write(id, from, to)).is_ok())
+            });
+            lane.dead = !told;
+        }
+        self.await_farewell();
+    }
+
+    /// Waits until everybody has been told, is lost, or has left too.
+    fn await_farewell(&mut self) {
+        let deadline = Deadline::after(FAREWELL);
+        while !self.silent && !deadline.has_passed() {
+            let words = self.parts.window.words();
+            for (owner, lane) in (0..).map(Owner).zip(&mut self.parts.lanes) {
+                lane.dead |= named(words, word_of(owner), self.geometry.owners).is_some();
+            }
+            if self.parts.lanes.iter().all(|lane| lane.dead) {
+                return;
+            }
+            let Ok(found) = self.parts.completions.poll(&mut self.ends) else { return };
+            for end in self.ends.iter().take(found) {
+                let id = end.id();
+                // The second of two tells of both, and an error of everything behind it.
+                if id & PARTING != 0 && (id & 1 == 1 || end.result().is_err()) {
+                    let owner = usize::try_from((id & !PARTING) >> 1).unwrap_or(usize::MAX);
+                    if let Some(lane) = self.parts.lanes.get_mut(owner) {
+                        lane.dead = true;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A status as the contract names it.
+#[cold]
+fn op_error(status: Status) -> OpError {
+    match status {
+        Status::RemoteAccess => OpError::RemoteAccess,
+        Status::RetryExceeded => OpError::RetryExceeded,
+        Status::Flushed => OpError::Flushed,
+        status => OpError::Device { code: status.code() },
+    }
+}
+
+impl Transport for Engine {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    #[inline]
+    fn in_flight(&self) -> u32 {
+        self.ledger.len()
+    }
+
+    #[inline]
+    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
+        self.copy(token, from, into, |_, id, from, into| WorkRequest::read(id, from, into))
+    }
+
+    #[inline]
+    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
+        self.copy(token, to, from, |_, id, to, from| WorkRequest::write(id, from, to))
+    }
+
+    #[inline]
+    fn compare_and_swap(
+        &mut self,
+        token: Token,
+        at: RemoteWord,
+        expected: u64,
+        desired: u64,
+    ) -> Result<(), PostError> {
+        self.atomic(token, at, |id, at, into| {
+            WorkRequest::compare_and_swap(id, at, expected, desired, into)
+        })
+    }
+
+    #[inline]
+    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
+        self.atomic(token, at, |id, at, into| WorkRequest::fetch_add(id, at, addend, into))
+    }
+
+    #[inline]
+    fn kick(&mut self) {
+        while let Some(owner) = self.waiting.pop() {
+            self.ring(Owner(owner));
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
+        self.kick();
+        self.watch();
+        let mut reported = self.reap(out);
+        if let Some(fault) = self.fault {
+            reported += self.report_unheard(out.get_mut(reported..).unwrap_or_default());
+            if reported == 0 && self.ledger.len() == 0 {
+                return Err(fault);
+            }
+        }
+        Ok(reported)
+    }
+
+    #[inline]
+    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+        if !self.geometry.contains_local(at) {
+            return Err(SlotError::OutOfRange);
+        }
+        self.parts.private.landed(at)
+    }
+
+    #[inline]
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+        if !self.geometry.contains_local(at) {
+            return Err(SlotError::OutOfRange);
+        }
+        self.parts.private.staged(at)
+    }
+
+    #[inline]
+    fn window(&self) -> &[AtomicU64] {
+        let words = self.parts.window.words().get(self.control_words..).unwrap_or_default();
+        let len = usize::try_from(self.geometry.window_words).unwrap_or(usize::MAX);
+        words.get(..len).unwrap_or_default()
+    }
+
+    /// This owner's own words; those of others are beyond its loads.
+    #[inline]
+    fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
+        self.geometry.check_segment(at).ok()?;
+        if at.start.owner != self.geometry.me {
+            return None;
+        }
+        let start = usize::try_from(at.start.index).ok()?;
+        self.window().get(start..)?.get(..at.words as usize)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.kick();
+        self.bid_farewell();
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("geometry", &self.geometry)
+            .field("link", &self.link)
+            .field("in_flight", &self.in_flight())
+            .field("fault", &self.fault)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,169 @@
+//! Whether a device's atomics do what they should, tried when an engine is opened.
+
+use core::error::Error;
+use core::fmt;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::SeqCst;
+use core::time::Duration;
+
+use super::deadline::Deadline;
+use super::lane::Lane;
+use super::private::{Own, Private};
+use crate::{CompletionQueue, LocalRange, PostFailed, RemoteAddress, Status, VerbFailed};
+use crate::{WorkCompletion, WorkRequest};
+
+/// Control word of every owner, the first one, that the test works on, and that others READ to see that the owner
+/// is there.
+pub(super) const SCRATCH: u64 = 0;
+
+/// The longest wait for one operation of the test, beyond what its queue pair may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// No byte like another, so that any other order shows.
+const KNOWN: u64 = 0x0123_4567_89ab_cdef;
+const OTHER: u64 = 0xfedc_ba98_7654_3210;
+
+/// What the test has found wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SelfTestFailed {
+    /// A request was not taken.
+    Post(PostFailed),
+    /// Completions could not be polled for.
+    Poll(VerbFailed),
+    /// A request failed.
+    Status(Status),
+    /// A request did not complete in time.
+    TimedOut,
+    /// Values come in the other byte order, as old firmware has it.
+    ByteOrder {
+        /// The operation.
+        operation: &'static str,
+    },
+    /// The operation completed, and the word is as it was.
+    NoEffect {
+        /// The operation.
+        operation: &'static str,
+    },
+    /// A wrong value.
+    Wrong {
+        /// The operation.
+        operation: &'static str,
+        /// What it should have been.
+        expected: u64,
+        /// What it was.
+        found: u64,
+    },
+}
+
+impl fmt::Display for SelfTestFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Post(failed) => failed.fmt(f),
+            Self::Poll(failed) => failed.fmt(f),
+            Self::Status(status) => {
+                write!(f, "a request to this port itself failed: {status}")
+            }
+            Self::TimedOut => f.write_str("a request to this port itself never completed"),
+            Self::ByteOrder { operation } => write!(
+                f,
+                "{operation} works in big-endian order; newer firmware or another driver works \
+                 in the host's"
+            ),
+            Self::NoEffect { operation } => {
+                write!(f, "{operation} completes without having changed the word")
+            }
+            Self::Wrong { operation, expected, found } => {
+                write!(f, "{operation} left {found:#018x} for {expected:#018x}")
+            }
+        }
+    }
+}
+
+impl Error for SelfTestFailed {}
+
+/// A test under way: requests go over `lane` to this engine's own scratch word.
+pub(super) struct SelfTest<'a> {
+    pub(super) lane: &'a mut Lane,
+    pub(super) completions: &'a mut CompletionQueue,
+    pub(super) private: &'a Private,
+    /// The scratch word, as the CPU sees it.
+    pub(super) scratch: &'a AtomicU64,
+    /// How long a queue pair tries.
+    pub(super) retry: Duration,
+}
+
+impl SelfTest<'_> {
+    /// Does one of each operation and looks at what it returned and left. The scratch word is 0
+    /// in the end.
+    pub(super) fn run(mut self) -> Result<(), SelfTestFailed> {
+        self.scratch.store(KNOWN, SeqCst);
+        let old = self.run_one(|at, into| WorkRequest::fetch_add(0, at, 1, into))?;
+        same("fetch-and-add, returned", KNOWN, old)?;
+        self.left("fetch-and-add", KNOWN, KNOWN + 1)?;
+
+        let swap =
+            |expected| move |at, into| WorkRequest::compare_and_swap(0, at, expected, OTHER, into);
+        let old = self.run_one(swap(KNOWN))?;
+        same("compare-and-swap, returned", KNOWN + 1, old)?;
+        same("compare-and-swap of another value", KNOWN + 1, self.scratch.load(SeqCst))?;
+        self.run_one(swap(KNOWN + 1))?;
+        self.left("compare-and-swap", KNOWN + 1, OTHER)?;
+
+        let read = self.run_one(|at, into| WorkRequest::read(0, at, into))?;
+        same("READ, returned", OTHER, read)?;
+        self.scratch.store(0, SeqCst);
+        Ok(())
+    }
+
+    /// The word should have gone from `before` to `after`.
+    fn left(&self, operation: &'static str, before: u64, after: u64) -> Result<(), SelfTestFailed> {
+        match self.scratch.load(SeqCst) {
+            found if found == before => Err(SelfTestFailed::NoEffect { operation }),
+            found => same(operation, after, found),
+        }
+    }
+
+    /// Posts one request and waits for its end; what landed.
+    fn run_one(
+        &mut self,
+        request: impl FnOnce(RemoteAddress, LocalRange) -> WorkRequest,
+    ) -> Result<u64, SelfTestFailed> {
+        let ranges = self.lane.control(SCRATCH).zip(self.private.own(Own::Tested));
+        let Some((at, into)) = ranges else { return Err(SelfTestFailed::TimedOut) };
+        self.lane.pair.post(&request(at, into)).map_err(SelfTestFailed::Post)?;
+        let deadline = Deadline::after(self.retry * 4 + PATIENCE);
+        let mut end = [WorkCompletion::default()];
+        while self.completions.poll(&mut end).map_err(SelfTestFailed::Poll)? == 0 {
+            if deadline.has_passed() {
+                return Err(SelfTestFailed::TimedOut);
+            }
+        }
+        let [end] = end;
+        end.result().map_err(SelfTestFailed::Status)?;
+        Ok(self.private.own_word(Own::Tested).map_or(0, |word| word.load(SeqCst)))
+    }
+}
+
+fn same(operation: &'static str, expected: u64, found: u64) -> Result<(), SelfTestFailed> {
+    if found == expected {
+        return Ok(());
+    }
+    if found == expected.swap_bytes() {
+        return Err(SelfTestFailed::ByteOrder { operation });
+    }
+    Err(SelfTestFailed::Wrong { operation, expected, found })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_byte_order_is_named() {
+        assert_eq!(same("x", KNOWN, KNOWN), Ok(()));
+        let swapped = same("x", KNOWN, KNOWN.swap_bytes());
+        assert_eq!(swapped, Err(SelfTestFailed::ByteOrder { operation: "x" }));
+        assert!(matches!(same("x", KNOWN, 7), Err(SelfTestFailed::Wrong { found: 7, .. })));
+    }
+}

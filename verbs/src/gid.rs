@@ -1,0 +1,184 @@
+//! Addresses of ports, and which of a port's own to use.
+
+use core::error::Error;
+use core::fmt;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use verbs_sys as sys;
+
+use crate::{Context, Port};
+
+/// A port's global address, written like an IPv6 one (InfiniBand specification, 4.1.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Gid(pub [u8; 16]);
+
+/// By which protocol a GID is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GidKind {
+    /// InfiniBand.
+    Infiniband,
+    /// RoCE v1: Ethernet frames, which no router passes on.
+    RoceV1,
+    /// RoCE v2: UDP packets.
+    RoceV2,
+    /// One that this library does not know.
+    Unknown(u32),
+}
+
+/// Why a port has no address to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GidError {
+    /// Its table is empty.
+    Empty,
+    /// It has addresses, none of them RoCE v2.
+    NoRoceV2,
+    /// All of its RoCE v2 addresses are link-local, which are made of no IP address.
+    OnlyLinkLocal,
+    /// There is no entry with the index that was asked for.
+    NoSuchIndex(u32),
+}
+
+impl Gid {
+    pub(crate) const ZERO: Self = Self([0; 16]);
+
+    /// The address as IPv6 writes it.
+    #[must_use]
+    pub const fn ipv6(self) -> Ipv6Addr {
+        Ipv6Addr::from_octets(self.0)
+    }
+
+    /// The IPv4 address inside, if it is one.
+    #[must_use]
+    pub const fn ipv4(self) -> Option<Ipv4Addr> {
+        self.ipv6().to_ipv4_mapped()
+    }
+
+    /// Which of several to use, the least first; `None` for link-local ones, which other networks
+    /// do not reach and which have no place in a routing table.
+    fn preference(self) -> Option<u8> {
+        match self.ipv4() {
+            Some(address) if address.is_link_local() => None,
+            // Reaches this machine only, which is all that a device on `lo` does.
+            Some(address) if address.is_loopback() => Some(2),
+            Some(_) => Some(0),
+            None if self.ipv6().is_unicast_link_local() => None,
+            None => Some(1),
+        }
+    }
+}
+
+impl GidKind {
+    pub(crate) fn of(code: u32) -> Self {
+        match code {
+            sys::IBV_GID_TYPE_IB => Self::Infiniband,
+            sys::IBV_GID_TYPE_ROCE_V1 => Self::RoceV1,
+            sys::IBV_GID_TYPE_ROCE_V2 => Self::RoceV2,
+            code => Self::Unknown(code),
+        }
+    }
+}
+
+impl Context {
+    /// The GID of `port` to use, and its index: the one asked for, or the first RoCE v2 address
+    /// that is made of an IPv4 one, or else of a routable IPv6 one.
+    ///
+    /// # Errors
+    /// [`GidError`]: why there is none.
+    pub fn choose_gid(&self, port: &Port, index: Option<u32>) -> Result<(u32, Gid), GidError> {
+        if let Some(index) = index {
+            let (gid, _) = self.gid(port.number, index).ok_or(GidError::NoSuchIndex(index))?;
+            return Ok((index, gid));
+        }
+        let table = (0..port.gids).filter_map(|index| {
+            let (gid, kind) = self.gid(port.number, index)?;
+            Some((index, gid, kind))
+        });
+        choose(table)
+    }
+}
+
+/// The best of a table's entries that are not empty.
+fn choose(
+    table: impl Iterator<Item = (u32, Gid, GidKind)> + Clone,
+) -> Result<(u32, Gid), GidError> {
+    let v2 = table.clone().filter(|(_, _, kind)| *kind == GidKind::RoceV2);
+    let best = v2
+        .clone()
+        .filter_map(|(index, gid, _)| Some((gid.preference()?, index, gid)))
+        .min_by_key(|(preference, index, _)| (*preference, *index));
+    match best {
+        Some((_, index, gid)) => Ok((index, gid)),
+        None if v2.count() > 0 => Err(GidError::OnlyLinkLocal),
+        None if table.count() > 0 => Err(GidError::NoRoceV2),
+        None => Err(GidError::Empty),
+    }
+}
+
+impl fmt::Display for Gid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.ipv6().fmt(f)
+    }
+}
+
+impl fmt::Display for GidError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str(
+                "its GID table is empty: give the network interface below it an IP address",
+            ),
+            Self::NoRoceV2 => f.write_str(
+                "none of its GIDs is RoCE v2: enable it in the driver, or choose a GID by its index",
+            ),
+            Self::OnlyLinkLocal => f.write_str(
+                "all of its RoCE v2 GIDs are link-local: give the network interface below it an \
+                 IP address, or choose a GID by its index",
+            ),
+            Self::NoSuchIndex(index) => write!(f, "its GID table has no entry {index}"),
+        }
+    }
+}
+
+impl Error for GidError {}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+
+    fn chosen(table: &[(&str, GidKind)]) -> Result<u32, GidError> {
+        let entries: Vec<_> = (0..)
+            .zip(table)
+            .map(|(index, (text, kind))| {
+                (index, Gid(text.parse::<Ipv6Addr>().unwrap().octets()), *kind)
+            })
+            .collect();
+        choose(entries.into_iter()).map(|(index, _)| index)
+    }
+
+    #[test]
+    fn an_ipv4_address_over_roce_v2_comes_first() {
+        use GidKind::{RoceV1, RoceV2};
+        let (local, v4, v6) = ("fe80::5054:ff:fe12:1", "::ffff:10.0.0.1", "2001:db8::1");
+        assert_eq!(chosen(&[(local, RoceV1), (local, RoceV2), (v4, RoceV1), (v4, RoceV2)]), Ok(3));
+        assert_eq!(chosen(&[(v6, RoceV2), (v4, RoceV2), (v4, RoceV2)]), Ok(1));
+        assert_eq!(chosen(&[(local, RoceV2), (v6, RoceV2)]), Ok(1));
+        assert_eq!(chosen(&[("::ffff:127.0.0.1", RoceV2), (v6, RoceV2)]), Ok(1));
+        assert_eq!(chosen(&[(local, RoceV2), ("::ffff:127.0.0.1", RoceV2)]), Ok(1));
+    }
+
+    #[test]
+    fn why_there_is_none_is_said() {
+        use GidKind::{Infiniband, RoceV1, RoceV2};
+        assert_eq!(chosen(&[]), Err(GidError::Empty));
+        assert_eq!(
+            chosen(&[("::ffff:10.0.0.1", RoceV1), ("fe80::1", Infiniband)]),
+            Err(GidError::NoRoceV2)
+        );
+        assert_eq!(
+            chosen(&[("fe80::1", RoceV2), ("::ffff:169.254.1.1", RoceV2)]),
+            Err(GidError::OnlyLinkLocal)
+        );
+    }
+}

@@ -1,0 +1,371 @@
+//! Reliable connected queue pairs, whose states are types.
+
+use alloc::sync::Arc;
+use core::cell::Cell;
+use core::error::Error;
+use core::ffi::c_int;
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::{ManuallyDrop, MaybeUninit};
+use core::ptr::{self, NonNull};
+
+use verbs_sys as sys;
+
+use crate::completion::Created;
+use crate::work_request::Prepared;
+use crate::{
+    Access, CompletionQueue, Gid, LinkLayer, Mtu, Port, ProtectionDomain, Retry, VerbFailed,
+    WorkRequest, WorkRequestList,
+};
+
+/// The state a queue pair is made in.
+#[derive(Debug)]
+pub struct Reset(());
+/// It has a port and access rights.
+#[derive(Debug)]
+pub struct Init(());
+/// It has a peer, whose requests it answers.
+#[derive(Debug)]
+pub struct ReadyToReceive(());
+/// It takes work requests.
+#[derive(Debug)]
+pub struct ReadyToSend(());
+
+/// A reliable connected queue pair in state `S` (InfiniBand specification, 10.3.1). A step takes
+/// it and gives it back in the next state; one that fails destroys it.
+///
+/// Nothing can be posted before it is ready:
+///
+/// ```compile_fail,E0599
+/// fn early(pair: &mut verbs::QueuePair<verbs::Init>, request: &verbs::WorkRequest) {
+///     let _ = pair.post(request);
+/// }
+/// ```
+/// Nor can a step be left out, or gone twice:
+///
+/// ```compile_fail,E0599
+/// fn hasty(pair: verbs::QueuePair<verbs::Reset>, peer: &verbs::Peer, path: &verbs::Path) {
+///     let _ = pair.ready_to_receive(peer, path);
+/// }
+/// ```
+/// ```compile_fail,E0382
+/// fn twice(pair: verbs::QueuePair<verbs::Reset>, port: &verbs::Port) {
+///     let _ = pair.init(port, verbs::Access::WINDOW);
+///     let _ = pair.init(port, verbs::Access::WINDOW);
+/// }
+/// ```
+/// It may be sent to another thread, and is used by one at a time:
+///
+/// ```compile_fail,E0277
+/// fn sync<T: Sync>() {}
+/// sync::<verbs::QueuePair<verbs::ReadyToSend>>();
+/// ```
+pub struct QueuePair<S> {
+    pair: Owned,
+    state: PhantomData<S>,
+}
+
+/// What a queue pair is to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Work requests outstanding at most.
+    pub requests: u32,
+    /// Words that an inline WRITE may carry, at most [`crate::INLINE_WORDS`].
+    pub inline_words: u32,
+}
+
+/// Who is at the other end, as it told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The number of its queue pair.
+    pub queue_pair: u32,
+    /// The packet sequence number it starts with: 24 bits.
+    pub packet_sequence: u32,
+    /// Its port's address on InfiniBand.
+    pub lid: u16,
+    /// Its port's address on Ethernet.
+    pub gid: Gid,
+}
+
+/// How packets go to a peer. Both ends must have chosen alike, but for the port and the GID index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// The port of this side.
+    pub port: u8,
+    /// What is below it.
+    pub link_layer: LinkLayer,
+    /// The index of this side's own GID.
+    pub gid_index: u8,
+    /// The payload of a packet, at most what both ports have.
+    pub mtu: Mtu,
+    /// READs and atomics outstanding at once, at most what both devices have; at least 1.
+    pub reads: u8,
+    /// The packet sequence number this side starts with: 24 bits.
+    pub packet_sequence: u32,
+    /// How long a request tries to reach the peer.
+    pub retry: Retry,
+}
+
+/// Requests that were not posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PostFailed {
+    /// Requests before the one that was refused: they are posted, and complete. None is behind it.
+    pub posted: usize,
+    /// Why: ENOMEM for a queue pair that holds no more, EINVAL for a request it cannot do.
+    pub errno: i32,
+}
+
+impl fmt::Display for PostFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let failed = VerbFailed { verb: "ibv_post_send", errno: self.errno };
+        write!(f, "{failed}, after {} work requests", self.posted)
+    }
+}
+
+impl Error for PostFailed {}
+
+/// Hops that packets to a peer may take, as perftest sets it.
+const HOP_LIMIT: u8 = 64;
+/// Of the timers for a receiver that is not ready the shortest but one, 0.01 ms. One-sided
+/// requests need no receiver.
+const MIN_RNR_TIMER: u8 = 1;
+
+struct Owned {
+    pair: NonNull<sys::ibv_qp>,
+    /// Dropped only when the pair was destroyed.
+    parts: ManuallyDrop<Parts>,
+    _of_one_thread: PhantomData<Cell<()>>,
+}
+
+/// What the device uses for a queue pair.
+struct Parts {
+    domain: ProtectionDomain,
+    _completions: Arc<Created>,
+}
+
+// SAFETY: any thread may use it, one at a time, which `&mut` sees to.
+unsafe impl Send for Owned {}
+
+impl Owned {
+    fn modify(
+        &mut self,
+        step: &'static str,
+        attr: &mut sys::ibv_qp_attr,
+        mask: u32,
+    ) -> Result<(), VerbFailed> {
+        let modify = self.parts.domain.context().verbs().ibv_modify_qp;
+        let mask = (mask | sys::IBV_QP_STATE).cast_signed();
+        // SAFETY: the pair is alive; the library reads the fields that the mask names.
+        VerbFailed::check(step, unsafe { modify(self.pair.as_ptr(), attr, mask) })
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let destroy = self.parts.domain.context().verbs().ibv_destroy_qp;
+        // SAFETY: created in `new`, destroyed here only.
+        if unsafe { destroy(self.pair.as_ptr()) } != 0 {
+            // The device may use it still: its domain and completion queue stay for ever.
+            return;
+        }
+        // SAFETY: dropped here only.
+        unsafe { ManuallyDrop::drop(&mut self.parts) };
+    }
+}
+
+impl QueuePair<Reset> {
+    /// A queue pair that reaches the regions of `domain` and completes to `completions`.
+    ///
+    /// # Errors
+    /// [`VerbFailed`]: EINVAL or ENOMEM where the device does not hold as much.
+    pub fn new(
+        domain: &ProtectionDomain,
+        completions: &CompletionQueue,
+        capacity: Capacity,
+    ) -> Result<Self, VerbFailed> {
+        let created = completions.created();
+        let mut attr = sys::ibv_qp_init_attr {
+            qp_context: ptr::null_mut(),
+            send_cq: created.as_ptr(),
+            recv_cq: created.as_ptr(),
+            srq: ptr::null_mut(),
+            cap: sys::ibv_qp_cap {
+                max_send_wr: capacity.requests,
+                // Nothing is received, but some providers do not take 0.
+                max_recv_wr: 1,
+                max_send_sge: 1,
+                max_recv_sge: 1,
+                max_inline_data: capacity.inline_words * 8,
+            },
+            qp_type: sys::IBV_QPT_RC,
+            sq_sig_all: 0,
+        };
+        let create = domain.context().verbs().ibv_create_qp;
+        // SAFETY: domain and completion queue are alive and stay so while the pair holds them.
+        let pair = unsafe { create(domain.as_ptr(), &raw mut attr) };
+        let pair = NonNull::new(pair).ok_or_else(|| VerbFailed::last("ibv_create_qp"))?;
+        let parts = Parts { domain: domain.clone(), _completions: Arc::clone(created) };
+        let parts = ManuallyDrop::new(parts);
+        Ok(Self::in_state(Owned { pair, parts, _of_one_thread: PhantomData }))
+    }
+
+    /// RESET to INIT: peers get `access` to it.
+    ///
+    /// # Errors
+    /// [`VerbFailed`].
+    pub fn init(mut self, port: &Port, access: Access) -> Result<QueuePair<Init>, VerbFailed> {
+        let mut attr = no_attributes();
+        attr.qp_state = sys::IBV_QPS_INIT;
+        attr.port_num = port.number;
+        attr.qp_access_flags = access.bits();
+        let mask = sys::IBV_QP_PKEY_INDEX | sys::IBV_QP_PORT | sys::IBV_QP_ACCESS_FLAGS;
+        self.pair.modify("ibv_modify_qp to INIT", &mut attr, mask)?;
+        Ok(QueuePair::in_state(self.pair))
+    }
+}
+
+impl QueuePair<Init> {
+    /// INIT to RTR: from now on the peer's requests are answered.
+    ///
+    /// # Errors
+    /// [`VerbFailed`]: EINVAL where the device does not take these values, ETIMEDOUT where the
+    /// peer's address leads nowhere.
+    pub fn ready_to_receive(
+        mut self,
+        peer: &Peer,
+        path: &Path,
+    ) -> Result<QueuePair<ReadyToReceive>, VerbFailed> {
+        let mut attr = no_attributes();
+        attr.qp_state = sys::IBV_QPS_RTR;
+        attr.path_mtu = u32::from(path.mtu.code());
+        attr.dest_qp_num = peer.queue_pair;
+        attr.rq_psn = peer.packet_sequence;
+        attr.max_dest_rd_atomic = path.reads;
+        attr.min_rnr_timer = MIN_RNR_TIMER;
+        attr.ah_attr.port_num = path.port;
+        attr.ah_attr.dlid = peer.lid;
+        if path.link_layer == LinkLayer::Ethernet {
+            attr.ah_attr.is_global = 1;
+            attr.ah_attr.grh.dgid.raw = peer.gid.0;
+            attr.ah_attr.grh.sgid_index = path.gid_index;
+            attr.ah_attr.grh.hop_limit = HOP_LIMIT;
+        }
+        let mask = sys::IBV_QP_AV
+            | sys::IBV_QP_PATH_MTU
+            | sys::IBV_QP_DEST_QPN
+            | sys::IBV_QP_RQ_PSN
+            | sys::IBV_QP_MAX_DEST_RD_ATOMIC
+            | sys::IBV_QP_MIN_RNR_TIMER;
+        self.pair.modify("ibv_modify_qp to RTR", &mut attr, mask)?;
+        Ok(QueuePair::in_state(self.pair))
+    }
+}
+
+impl QueuePair<ReadyToReceive> {
+    /// RTR to RTS: from now on it takes work requests. The peer must have reached RTR before the
+    /// first is posted.
+    ///
+    /// # Errors
+    /// [`VerbFailed`].
+    pub fn ready_to_send(mut self, path: &Path) -> Result<QueuePair<ReadyToSend>, VerbFailed> {
+        let mut attr = no_attributes();
+        attr.qp_state = sys::IBV_QPS_RTS;
+        attr.sq_psn = path.packet_sequence;
+        attr.max_rd_atomic = path.reads;
+        attr.timeout = path.retry.timeout();
+        attr.retry_cnt = path.retry.count();
+        attr.rnr_retry = path.retry.count();
+        let mask = sys::IBV_QP_SQ_PSN
+            | sys::IBV_QP_MAX_QP_RD_ATOMIC
+            | sys::IBV_QP_TIMEOUT
+            | sys::IBV_QP_RETRY_CNT
+            | sys::IBV_QP_RNR_RETRY;
+        self.pair.modify("ibv_modify_qp to RTS", &mut attr, mask)?;
+        Ok(QueuePair::in_state(self.pair))
+    }
+}
+
+impl QueuePair<ReadyToSend> {
+    /// Posts one request, with a doorbell of its own.
+    ///
+    /// # Errors
+    /// [`PostFailed`]: it was not posted.
+    #[inline]
+    pub fn post(&mut self, request: &WorkRequest) -> Result<(), PostFailed> {
+        let mut prepared = Prepared::empty();
+        let prepared = &raw mut prepared;
+        // SAFETY: a local that stays until it was posted.
+        unsafe { Prepared::fill(prepared, request, ptr::null_mut()) };
+        self.post_chain(prepared.cast()).map_err(|(errno, _)| PostFailed { posted: 0, errno })
+    }
+
+    /// Posts all requests of `list`, in their order and with one doorbell, and empties it.
+    ///
+    /// # Errors
+    /// [`PostFailed`]: those from the refused one on were not posted, and stay in the list.
+    #[inline]
+    pub fn post_list(&mut self, list: &mut WorkRequestList) -> Result<(), PostFailed> {
+        let Some(first) = list.first() else { return Ok(()) };
+        match self.post_chain(first) {
+            Ok(()) => {
+                list.clear();
+                Ok(())
+            }
+            Err((errno, refused)) => Err(PostFailed { posted: list.keep_from(refused), errno }),
+        }
+    }
+
+    #[inline]
+    fn post_chain(
+        &mut self,
+        first: *mut sys::ibv_send_wr,
+    ) -> Result<(), (c_int, *const sys::ibv_send_wr)> {
+        let mut refused = ptr::null_mut();
+        // SAFETY: the pair is alive and in a state that takes requests; `first` leads to requests
+        // that `Prepared::fill` made, ended by a null. The library keeps no pointer to them.
+        // The memory they name is a region's, or carried: a wrong key fails at the device.
+        match unsafe { sys::ibv_post_send(self.pair.pair.as_ptr(), first, &raw mut refused) } {
+            0 => Ok(()),
+            // Some providers return -1 and leave the reason in errno.
+            errno if errno < 0 => {
+                Err((VerbFailed::last("ibv_post_send").errno, refused.cast_const()))
+            }
+            errno => Err((errno, refused.cast_const())),
+        }
+    }
+
+    /// Moves it to the error state: what is outstanding completes as flushed, and the peer's
+    /// requests are answered no more. A control verb, not of the data path.
+    ///
+    /// # Errors
+    /// [`VerbFailed`].
+    pub fn fail(&mut self) -> Result<(), VerbFailed> {
+        let mut attr = no_attributes();
+        attr.qp_state = sys::IBV_QPS_ERR;
+        self.pair.modify("ibv_modify_qp to ERR", &mut attr, 0)
+    }
+}
+
+impl<S> QueuePair<S> {
+    fn in_state(pair: Owned) -> Self {
+        Self { pair, state: PhantomData }
+    }
+
+    /// Its number, for the peer to know.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        // SAFETY: the pair is alive, and its number never changes.
+        unsafe { (*self.pair.pair.as_ptr()).qp_num }
+    }
+}
+
+impl<S> fmt::Debug for QueuePair<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueuePair").field("number", &self.number()).finish_non_exhaustive()
+    }
+}
+
+fn no_attributes() -> sys::ibv_qp_attr {
+    // SAFETY: plain numbers, for which zero is valid.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}

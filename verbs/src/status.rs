@@ -1,0 +1,121 @@
+//! How a work request ended.
+
+use core::error::Error;
+use core::fmt;
+
+use verbs_sys as sys;
+
+macro_rules! statuses {
+    ($($(#[doc = $doc:literal])* $name:ident = $code:ident, $text:literal;)*) => {
+        /// Why a work request failed (InfiniBand specification, 10.10.3; ibv_poll_cq(3)). It ends
+        /// its queue pair: what was posted behind it is flushed.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Status {
+            $($(#[doc = $doc])* $name,)*
+            /// One that this library does not know, as the device gave it.
+            Unknown(u32),
+        }
+
+        impl Status {
+            /// The outcome behind a completion's code.
+            ///
+            /// # Errors
+            /// The status, unless it is success.
+            #[inline]
+            pub const fn of(code: u32) -> Result<(), Self> {
+                match code {
+                    sys::IBV_WC_SUCCESS => Ok(()),
+                    $(sys::$code => Err(Self::$name),)*
+                    code => Err(Self::Unknown(code)),
+                }
+            }
+
+            /// The code of `enum ibv_wc_status`.
+            #[must_use]
+            pub const fn code(self) -> u32 {
+                match self {
+                    $(Self::$name => sys::$code,)*
+                    Self::Unknown(code) => code,
+                }
+            }
+        }
+
+        impl fmt::Display for Status {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$name => f.write_str($text),)*
+                    Self::Unknown(code) => write!(f, "completion status {code}"),
+                }
+            }
+        }
+
+        #[cfg(test)]
+        const ALL: &[Status] = &[$(Status::$name,)*];
+    };
+}
+
+statuses! {
+    /// The message does not fit the local buffer.
+    LocalLength = IBV_WC_LOC_LEN_ERR, "the message does not fit the local buffer";
+    /// The queue pair could not do the request.
+    LocalQueuePair = IBV_WC_LOC_QP_OP_ERR, "the queue pair could not do the request";
+    /// As above, of an end-to-end context.
+    LocalEndToEnd = IBV_WC_LOC_EEC_OP_ERR, "the end-to-end context could not do the request";
+    /// The local range is not registered, or not for this.
+    LocalProtection = IBV_WC_LOC_PROT_ERR, "the local range is not registered for this";
+    /// Flushed because the queue pair had failed.
+    Flushed = IBV_WC_WR_FLUSH_ERR, "flushed, the queue pair had failed";
+    /// A memory window could not be bound.
+    MemoryWindowBind = IBV_WC_MW_BIND_ERR, "a memory window could not be bound";
+    /// The responder answered what makes no sense.
+    BadResponse = IBV_WC_BAD_RESP_ERR, "the responder's answer makes no sense";
+    /// A local range was refused while a message was received.
+    LocalAccess = IBV_WC_LOC_ACCESS_ERR, "a local range was refused";
+    /// The responder does not take such a request.
+    RemoteInvalidRequest = IBV_WC_REM_INV_REQ_ERR, "the responder does not take such a request";
+    /// The responder's memory is not registered for this access.
+    RemoteAccess = IBV_WC_REM_ACCESS_ERR, "the responder's memory is not open to this access";
+    /// The responder could not do the request.
+    RemoteOperation = IBV_WC_REM_OP_ERR, "the responder could not do the request";
+    /// The responder did not acknowledge within the retries.
+    RetryExceeded = IBV_WC_RETRY_EXC_ERR, "the responder did not answer within the retries";
+    /// The responder was not ready to receive within the retries.
+    ReceiverNotReady = IBV_WC_RNR_RETRY_EXC_ERR, "the responder was not ready to receive";
+    /// The reliable datagram domains differ.
+    LocalDomainViolation = IBV_WC_LOC_RDD_VIOL_ERR, "the reliable datagram domains differ";
+    /// The responder refused a reliable datagram request.
+    RemoteInvalidDatagram = IBV_WC_REM_INV_RD_REQ_ERR, "the responder refused the datagram";
+    /// The responder gave the request up.
+    RemoteAborted = IBV_WC_REM_ABORT_ERR, "the responder gave the request up";
+    /// An end-to-end context's number is wrong.
+    InvalidEndToEndNumber = IBV_WC_INV_EECN_ERR, "an end-to-end context's number is wrong";
+    /// An end-to-end context's state is wrong.
+    InvalidEndToEndState = IBV_WC_INV_EEC_STATE_ERR, "an end-to-end context's state is wrong";
+    /// The device failed.
+    Fatal = IBV_WC_FATAL_ERR, "the device failed";
+    /// The responder's answer took too long.
+    ResponseTimeout = IBV_WC_RESP_TIMEOUT_ERR, "the responder's answer took too long";
+    /// Any other error.
+    General = IBV_WC_GENERAL_ERR, "the device reported a general error";
+}
+
+impl Error for Status {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_one_status_and_keeps_its_code() {
+        assert_eq!(Status::of(0), Ok(()));
+        for code in 1..=64 {
+            assert_eq!(Status::of(code).unwrap_err().code(), code);
+        }
+        for (place, status) in ALL.iter().enumerate() {
+            assert!(!ALL[..place].contains(status));
+            assert_eq!(Status::of(status.code()), Err(*status));
+        }
+        assert_eq!(Status::of(u32::MAX), Err(Status::Unknown(u32::MAX)));
+    }
+}
