@@ -5,6 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::SeqCst;
 
 use transport::{AtomicScope, Caps, Exchange, Geometry, Owner};
 
@@ -165,7 +166,8 @@ impl Builder {
     }
 
     /// As [`open`](Self::open), the window in memory that `allocate` gives: at least as many words
-    /// as it is asked for, all zero.
+    /// as it is asked for. The window is what that memory holds behind some control words, whose
+    /// number depends on that of the owners: zero, or what an engine before this one has left.
     ///
     /// # Errors
     /// As for [`open`](Self::open).
@@ -223,6 +225,9 @@ impl Builder {
                 "the memory for the window is shorter than was asked for",
             ));
         }
+        // What an engine before this one was told in the same memory is over.
+        let control = usize::try_from(control_words(owners)).unwrap_or(words);
+        window.words().iter().take(control).for_each(|word| word.store(0, SeqCst));
         let (pairs, inline_words) = self.queue_pairs(&domain, &completions, &port, owners + 1)?;
         let (mirror, pairs) = split_mirror(pairs)?;
         let hello = Hello {

@@ -1,0 +1,131 @@
+//! The conformance suite over verbs: among threads of this machine, or between processes.
+
+use core::time::Duration;
+use std::thread;
+
+use clap::Args;
+use exchange::Job;
+use transport::conformance::{Case, Failure as NotHeld, Report, Rig, Verdict, cases};
+use transport::{Exchange, Owner};
+use verbs::{Builder, Engine};
+
+use crate::allocations;
+use crate::failure::{Result, ensure};
+use crate::job::{JobArgs, PATIENCE};
+
+/// In the suite's order. Soft-RoCE's atomics are not atomic with the CPU's, and no READ is promised to bring words whole.
+const SKIPS: &[&str] = &["words_are_whole_under_a_writer", "atomic_with_the_cpu"];
+
+/// The longest wait for one completion where the machine is emulated.
+const COMPLETION: Duration = Duration::from_secs(20);
+
+#[derive(Args)]
+pub(crate) struct ConformanceArgs {
+    /// Owners are threads of this process, each with an engine of its own
+    #[arg(long)]
+    threads: bool,
+    #[command(flatten)]
+    job: JobArgs,
+}
+
+pub(crate) fn run(args: &ConformanceArgs) -> Result<()> {
+    if args.threads { threads(args) } else { processes(args) }
+}
+
+fn threads(args: &ConformanceArgs) -> Result<()> {
+    let mut report = Report::new();
+    for case in cases() {
+        let members = exchange::threads(case.shape.owners);
+        let verdicts: Vec<_> = thread::scope(|scope| {
+            let owners: Vec<_> = members
+                .into_iter()
+                .map(|mut member| scope.spawn(move || try_case(args, case, &mut member)))
+                .collect();
+            owners.into_iter().map(joined).collect()
+        });
+        report.add(case, &verdicts);
+    }
+    Ok(report.judge(SKIPS)?)
+}
+
+fn joined(
+    owner: thread::ScopedJoinHandle<'_, core::result::Result<Verdict, NotHeld>>,
+) -> core::result::Result<Verdict, NotHeld> {
+    owner.join().unwrap_or_else(|_| Err(NotHeld("it panicked".into())))
+}
+
+/// One job for all cases of as many owners, each case with engines of its own.
+fn processes(args: &ConformanceArgs) -> Result<()> {
+    let owners = args.job.ranks;
+    let mut job = args.job.join("conformance".into())?;
+    let mut report = Report::new();
+    let mut ran = 0;
+    for case in cases().filter(|case| case.shape.owners == owners) {
+        let mine = try_case(args, case, &mut job);
+        let verdicts = everybodys(mine, &mut job)?;
+        if job.me() == Owner(0) {
+            report.add(case, &verdicts);
+        }
+        ran += 1;
+    }
+    ensure(ran > 0, || format!("there is no case for {owners} owners"))?;
+    let me = job.me();
+    for (rank, status) in job.finish(PATIENCE) {
+        ensure(status.is_some_and(|status| status.success()), || format!("rank {rank} failed"))?;
+    }
+    if me != Owner(0) {
+        return Ok(());
+    }
+    let skips: Vec<_> = cases()
+        .filter(|case| case.shape.owners == owners && SKIPS.contains(&case.name))
+        .map(|case| case.name)
+        .collect();
+    Ok(report.judge(&skips)?)
+}
+
+fn try_case<E: Exchange>(
+    args: &ConformanceArgs,
+    case: &Case,
+    exchange: &mut E,
+) -> core::result::Result<Verdict, NotHeld> {
+    let mut engine = open(args, case, exchange)?;
+    let mut rig = Rig::new(&mut engine, exchange);
+    rig.patience = COMPLETION;
+    rig.allocations = Some(allocations::so_far);
+    case.run(&mut rig)
+}
+
+fn open<E: Exchange>(
+    args: &ConformanceArgs,
+    case: &Case,
+    exchange: &mut E,
+) -> core::result::Result<Engine, NotHeld> {
+    let shape = case.shape;
+    let retry = args.job.retry().map_err(|failure| NotHeld(failure.0))?;
+    Builder::new(shape.window_words)
+        .slots(shape.slots, shape.slot_words)
+        .depth(shape.depth)
+        .retry(retry)
+        .open(exchange)
+        .map_err(|error| NotHeld(format!("{error} ({error:?})")))
+}
+
+/// The verdicts of all owners; what went wrong elsewhere is on the other process's output.
+fn everybodys(
+    mine: core::result::Result<Verdict, NotHeld>,
+    job: &mut Job,
+) -> Result<Vec<core::result::Result<Verdict, NotHeld>>> {
+    if let (Err(failure), true) = (&mine, job.me() != Owner(0)) {
+        eprintln!("{}: {failure}", job.me());
+    }
+    let mut passed = vec![0; job.owners() as usize];
+    job.all_gather(&[u8::from(mine.is_ok())], &mut passed)?;
+    let me = job.me().0;
+    let verdict = |(owner, passed): (u32, u8)| match passed {
+        // A skip depends on the capabilities, which are the same for all.
+        1 => mine.clone().or(Ok(Verdict::Passed)),
+        _ if owner == me => mine.clone(),
+        _ => Err(NotHeld("see what it printed itself".into())),
+    };
+    Ok((0..).zip(passed).map(verdict).collect())
+}

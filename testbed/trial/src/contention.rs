@@ -1,0 +1,91 @@
+//! Many queue pairs, from all ranks, on one word: no fetch-and-add and no compare-and-swap is lost
+//! or done twice.
+
+use clap::Args;
+use transport::{Completion, Exchange, Owner, RemoteWord, Token, Transport};
+use verbs::Engine;
+
+use crate::failure::{Result, ensure};
+use crate::job::{JobArgs, finish, gather, part};
+
+#[derive(Args)]
+pub(crate) struct ContentionArgs {
+    /// Fetch-and-adds of each rank
+    #[arg(long, default_value_t = 2000)]
+    adds: u64,
+    /// Compare-and-swaps of each rank that must succeed
+    #[arg(long, default_value_t = 300)]
+    swaps: u64,
+    /// Fetch-and-adds in flight
+    #[arg(long, default_value_t = 8)]
+    depth: u32,
+    #[command(flatten)]
+    job: JobArgs,
+}
+
+/// The words, both of owner 0.
+const ADDED: RemoteWord = RemoteWord { owner: Owner(0), index: 3 };
+const SWAPPED: RemoteWord = RemoteWord { owner: Owner(0), index: 4 };
+
+pub(crate) fn run(args: &ContentionArgs) -> Result<()> {
+    let mut job = args.job.join(format!("{} {} {}", args.adds, args.swaps, args.depth))?;
+    let mut engine = args.job.builder(64)?.depth(args.depth).open(&mut job)?;
+    job.barrier()?;
+    let addend = u64::from(job.me().0) + 1;
+    add(&mut engine, args, addend)?;
+    let tries = swap(&mut engine, args.swaps)?;
+    job.barrier()?;
+
+    let ranks = u64::from(job.owners());
+    let expected = args.adds * ranks * (ranks + 1) / 2;
+    engine.fetch_add(Token(0), ADDED, 0)?;
+    let sum = finish(&mut engine)?;
+    ensure(sum == expected, || format!("fetch-and-add: {sum} for {expected}"))?;
+    engine.fetch_add(Token(0), SWAPPED, 0)?;
+    let (count, expected) = (finish(&mut engine)?, args.swaps * ranks);
+    ensure(count == expected, || format!("compare-and-swap: {count} for {expected}"))?;
+    let tries: u64 = gather(&mut job, tries)?.iter().sum();
+    if job.me() == Owner(0) {
+        println!("sum {sum}, {count} of {tries} swaps succeeded, by {ranks} ranks: exact");
+    }
+    part(job, engine)
+}
+
+/// Adds `addend` so often, several in flight; the values that come back never fall.
+fn add(engine: &mut Engine, args: &ContentionArgs, addend: u64) -> Result<()> {
+    let (mut posted, mut ended) = (0, 0);
+    let mut last = None;
+    while ended < args.adds {
+        while posted < args.adds && engine.in_flight() < args.depth {
+            engine.fetch_add(Token(posted), ADDED, addend)?;
+            posted += 1;
+        }
+        let mut ends = [Completion::default(); 16];
+        let found = engine.poll(&mut ends)?;
+        for end in ends.iter().take(found) {
+            let value = end.result?;
+            // One queue pair does its atomics in order (InfiniBand specification, 9.5).
+            ensure(Some(value) > last, || format!("{value} came back after {last:?}"))?;
+            last = Some(value);
+            ended += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Swaps the word for one more until it has succeeded so often; how often it has tried.
+fn swap(engine: &mut Engine, swaps: u64) -> Result<u64> {
+    let (mut expected, mut succeeded, mut tries) = (0, 0, 0);
+    while succeeded < swaps {
+        engine.compare_and_swap(Token(0), SWAPPED, expected, expected + 1)?;
+        let found = finish(engine)?;
+        tries += 1;
+        if found == expected {
+            succeeded += 1;
+            expected += 1;
+        } else {
+            expected = found;
+        }
+    }
+    Ok(tries)
+}

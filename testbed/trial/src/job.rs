@@ -1,0 +1,83 @@
+//! How the ranks of a trial meet, and the engines they open.
+
+use core::time::Duration;
+
+use clap::Args;
+use exchange::{Job, Limits, Options, Rendezvous, Start};
+use transport::{Completion, Exchange, Transport};
+use verbs::{Builder, Engine, Retry};
+
+use crate::failure::{Failure, Result};
+
+/// The longest wait for the other ranks, and for one operation.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Which rank this is and where the others are.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct JobArgs {
+    /// Ranks of the job
+    #[arg(long, default_value_t = 2)]
+    pub(crate) ranks: u32,
+    /// This one's number; without it this process is rank 0 and starts the others itself
+    #[arg(long, requires = "rendezvous")]
+    rank: Option<u32>,
+    /// Where rank 0 listens
+    #[arg(long)]
+    rendezvous: Option<String>,
+    /// Exponent of the wait for an acknowledgement
+    #[arg(long, default_value_t = 16)]
+    timeout: u8,
+    /// How often to try again
+    #[arg(long, default_value_t = 6)]
+    retries: u8,
+}
+
+impl JobArgs {
+    /// Joins the others; all of them have to have the same `parameters`.
+    pub(crate) fn join(&self, parameters: String) -> Result<Job> {
+        let start = match (self.rank, &self.rendezvous) {
+            (Some(rank), Some(address)) => Start::Placed {
+                rank,
+                size: self.ranks,
+                rendezvous: Rendezvous { address: address.clone(), allow_remote: true },
+            },
+            _ => Start::Spawn { ranks: self.ranks, arguments: None },
+        };
+        let limits = Limits { rendezvous: PATIENCE, collective: 2 * PATIENCE };
+        Ok(exchange::join(Options { start, parameters, secret: None, limits })?)
+    }
+
+    pub(crate) fn retry(&self) -> Result<Retry> {
+        Ok(Retry::new(self.timeout, self.retries)?)
+    }
+
+    pub(crate) fn builder(&self, window_words: u64) -> Result<Builder> {
+        Ok(Builder::new(window_words).retry(self.retry()?))
+    }
+}
+
+/// Parts in peace: returns when everybody has, and every child has ended well.
+pub(crate) fn part(mut job: Job, engine: Engine) -> Result<()> {
+    job.barrier()?;
+    drop(engine);
+    for (rank, status) in job.finish(PATIENCE) {
+        if !status.is_some_and(|status| status.success()) {
+            return Err(Failure(format!("rank {rank} ended badly ({status:?})")));
+        }
+    }
+    Ok(())
+}
+
+/// Polls until the one operation in flight has ended, which the queue pair's retries bound.
+pub(crate) fn finish(engine: &mut Engine) -> Result<u64> {
+    let mut end = [Completion::default()];
+    while engine.poll(&mut end)? == 0 {}
+    Ok(end[0].result?)
+}
+
+/// The value of each rank.
+pub(crate) fn gather(job: &mut Job, mine: u64) -> Result<Vec<u64>> {
+    let mut all = vec![0; 8 * job.owners() as usize];
+    job.all_gather(&mine.to_le_bytes(), &mut all)?;
+    Ok(all.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect())
+}
