@@ -74,13 +74,14 @@ impl CompletionQueue {
         // `ibv_wc`, of which there is room for as many.
         let found =
             unsafe { sys::ibv_poll_cq(self.0.queue.as_ptr(), room, out.as_mut_ptr().cast()) };
-        usize::try_from(found).map_err(|_| poll_failed(found))
+        usize::try_from(found).map_err(|_| poll_failed())
     }
 }
 
+/// The value that a provider gives is its own, no errno.
 #[cold]
-fn poll_failed(returned: c_int) -> VerbFailed {
-    VerbFailed { verb: "ibv_poll_cq", errno: returned.saturating_neg() }
+fn poll_failed() -> VerbFailed {
+    VerbFailed { verb: "ibv_poll_cq", errno: libc::EIO }
 }
 
 impl Created {

@@ -39,6 +39,7 @@ impl fmt::Display for VerbFailed {
             libc::ENOMEM => f.write_str(
                 "ENOMEM: no memory, or the locked-memory limit is reached; raise `ulimit -l`",
             ),
+            libc::EIO => f.write_str("EIO: the device, or the completion queue, is broken"),
             libc::ENODEV => f.write_str("ENODEV: the device is gone"),
             libc::EINVAL => f.write_str("EINVAL: the device does not take these values"),
             libc::ENOSYS => f.write_str("ENOSYS: the kernel has no RDMA support; load ib_uverbs"),

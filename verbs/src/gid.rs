@@ -36,7 +36,7 @@ pub enum GidError {
     /// All of its RoCE v2 addresses are link-local, which are made of no IP address.
     OnlyLinkLocal,
     /// There is no entry with the index that was asked for.
-    NoSuchIndex(u32),
+    NoSuchIndex(u8),
 }
 
 impl Gid {
@@ -85,13 +85,15 @@ impl Context {
     ///
     /// # Errors
     /// [`GidError`]: why there is none.
-    pub fn choose_gid(&self, port: &Port, index: Option<u32>) -> Result<(u32, Gid), GidError> {
+    pub fn choose_gid(&self, port: &Port, index: Option<u8>) -> Result<(u8, Gid), GidError> {
         if let Some(index) = index {
-            let (gid, _) = self.gid(port.number, index).ok_or(GidError::NoSuchIndex(index))?;
-            return Ok((index, gid));
+            let gid = self.gid(port.number, index.into());
+            return gid.map(|(gid, _)| (index, gid)).ok_or(GidError::NoSuchIndex(index));
         }
-        let table = (0..port.gids).filter_map(|index| {
-            let (gid, kind) = self.gid(port.number, index)?;
+        // An address handle has 8 bits for the index.
+        let entries = u8::try_from(port.gids).unwrap_or(u8::MAX);
+        let table = (0..entries).filter_map(|index| {
+            let (gid, kind) = self.gid(port.number, index.into())?;
             Some((index, gid, kind))
         });
         choose(table)
@@ -99,9 +101,7 @@ impl Context {
 }
 
 /// The best of a table's entries that are not empty.
-fn choose(
-    table: impl Iterator<Item = (u32, Gid, GidKind)> + Clone,
-) -> Result<(u32, Gid), GidError> {
+fn choose(table: impl Iterator<Item = (u8, Gid, GidKind)> + Clone) -> Result<(u8, Gid), GidError> {
     let v2 = table.clone().filter(|(_, _, kind)| *kind == GidKind::RoceV2);
     let best = v2
         .clone()
@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    fn chosen(table: &[(&str, GidKind)]) -> Result<u32, GidError> {
+    fn chosen(table: &[(&str, GidKind)]) -> Result<u8, GidError> {
         let entries: Vec<_> = (0..)
             .zip(table)
             .map(|(index, (text, kind))| {

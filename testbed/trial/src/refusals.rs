@@ -122,7 +122,7 @@ impl Pair {
         let path = Path {
             port: port.number,
             link_layer: port.link_layer,
-            gid_index: u8::try_from(gid.0)?,
+            gid_index: gid.0,
             mtu: port.mtu,
             reads: 16,
             packet_sequence: 0x1234,

@@ -39,7 +39,7 @@ pub struct Builder {
     depth: u32,
     device: Option<String>,
     port: Option<u8>,
-    gid_index: Option<u32>,
+    gid_index: Option<u8>,
     retry: Retry,
     reads: u8,
     word_reads_whole: bool,
@@ -107,7 +107,7 @@ impl Builder {
 
     /// The index of the GID to use on Ethernet; `None` for the first routable RoCE v2 one.
     #[must_use]
-    pub fn gid_index(mut self, index: Option<u32>) -> Self {
+    pub fn gid_index(mut self, index: Option<u8>) -> Self {
         self.gid_index = index;
         self
     }
@@ -217,7 +217,7 @@ impl Builder {
             slot_words: self.slot_words,
         };
         let private = Private::register(&domain, &geometry, self.depth)?;
-        let words = usize::try_from(control_words(owners) + self.window_words)
+        let words = usize::try_from(control_words(owners).saturating_add(self.window_words))
             .map_err(|_| OpenError::Sizes("the window does not fit the address space"))?;
         let window = MemoryRegion::register(&domain, allocate(&context, words)?, Access::WINDOW)?;
         if window.words().len() < words {
@@ -302,7 +302,7 @@ impl Builder {
         }
     }
 
-    fn choose_gid(&self, context: &Context, port: &Port) -> Result<Option<(u32, Gid)>, OpenError> {
+    fn choose_gid(&self, context: &Context, port: &Port) -> Result<Option<(u8, Gid)>, OpenError> {
         if port.link_layer == LinkLayer::Infiniband {
             return Ok(None);
         }
@@ -320,7 +320,8 @@ impl Builder {
         limits: &DeviceLimits,
         port: &Port,
     ) -> Result<(), OpenError> {
-        let window_bytes = self.window_words.saturating_mul(8);
+        let window_bytes =
+            (control_words(owners).saturating_add(self.window_words)).saturating_mul(8);
         let checks = [
             ("queue pairs", u64::from(owners) + 1, u64::from(limits.queue_pairs)),
             (
@@ -409,7 +410,7 @@ impl Own {
         let path = Path {
             port: self.link.port,
             link_layer: self.link.link_layer,
-            gid_index: self.link.gid.map_or(0, |(index, _)| u8::try_from(index).unwrap_or(0)),
+            gid_index: self.link.gid.map_or(0, |(index, _)| index),
             mtu: self.link.mtu,
             reads: self.link.reads,
             packet_sequence: self.hello.packet_sequence,

@@ -15,7 +15,7 @@ pub struct Link {
     /// What carries it.
     pub link_layer: LinkLayer,
     /// This port's address and its index, on Ethernet.
-    pub gid: Option<(u32, Gid)>,
+    pub gid: Option<(u8, Gid)>,
     /// The payload of a packet: the least of all owners' ports.
     pub mtu: Mtu,
     /// READs and atomics that a queue pair has outstanding at once: the least of all owners.

@@ -276,18 +276,16 @@ impl Engine {
     /// Moves what the device has told into `out`.
     #[inline]
     fn reap(&mut self, out: &mut [Completion]) -> usize {
+        if self.ledger.len() == 0 {
+            self.reap_own();
+            return 0;
+        }
         let mut reported = 0;
         while reported < out.len() && !self.silent {
-            let room = (out.len() - reported).min(BATCH);
-            let ends = self.ends.get_mut(..room).unwrap_or_default();
-            let found = match self.parts.completions.poll(ends) {
-                Ok(0) => break,
-                Ok(found) => found,
-                Err(failed) => {
-                    self.fall_silent(failed);
-                    break;
-                }
-            };
+            let found = self.look((out.len() - reported).min(BATCH));
+            if found == 0 {
+                break;
+            }
             for place in 0..found {
                 let Some(end) = self.ends.get(place).copied() else { break };
                 let (Some(ended), Some(place)) = (self.ended(&end), out.get_mut(reported)) else {
@@ -298,6 +296,30 @@ impl Engine {
             }
         }
         reported
+    }
+
+    /// With nothing of the caller's in flight only an asking can have ended.
+    #[inline]
+    fn reap_own(&mut self) {
+        if self.asking
+            && self.look(1) == 1
+            && let Some(end) = self.ends.first().copied()
+        {
+            self.ended(&end);
+        }
+    }
+
+    /// Looks for so many completions at most, and says how many there are.
+    #[inline]
+    fn look(&mut self, room: usize) -> usize {
+        let ends = self.ends.get_mut(..room).unwrap_or_default();
+        match self.parts.completions.poll(ends) {
+            Ok(found) => found,
+            Err(failed) => {
+                self.fall_silent(failed);
+                0
+            }
+        }
     }
 
     /// What a completion tells the caller; `None` for those of the engine's own requests.

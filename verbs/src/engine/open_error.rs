@@ -115,7 +115,7 @@ impl fmt::Display for OpenError {
                  rdma_rxe, then rdma link add rxe0 type rxe netdev INTERFACE",
             ),
             Self::NoSuchDevice { name, found } => {
-                write!(f, "no RDMA device {name}: there is {}", found.join(", "))
+                write!(f, "no RDMA device {name}: choose among {}", found.join(", "))
             }
             Self::NoActivePort { ports } => write!(
                 f,
@@ -129,11 +129,19 @@ impl fmt::Display for OpenError {
                  choose another device, or enable them in its firmware"
             ),
             Self::SelfTest { device, source } => {
-                write!(f, "the atomic operations of {device} do not work: {source}")
+                write!(
+                    f,
+                    "{device} failed its self-test: {source}; choose another device, or newer \
+                     firmware or drivers for this one"
+                )
             }
             Self::Sizes(what) => f.write_str(what),
             Self::Beyond { what, needed, limit } => {
-                write!(f, "{needed} {what} are needed, but the device has {limit} at most")
+                write!(
+                    f,
+                    "{needed} {what} are needed, but the device has {limit} at most: ask for less, \
+                     or choose another device"
+                )
             }
             Self::Verb(failed) => failed.fmt(f),
             #[cfg(feature = "pin")]

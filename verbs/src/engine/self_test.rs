@@ -65,11 +65,9 @@ impl fmt::Display for SelfTestFailed {
                 write!(f, "a request to this port itself failed: {status}")
             }
             Self::TimedOut => f.write_str("a request to this port itself never completed"),
-            Self::ByteOrder { operation } => write!(
-                f,
-                "{operation} works in big-endian order; newer firmware or another driver works \
-                 in the host's"
-            ),
+            Self::ByteOrder { operation } => {
+                write!(f, "{operation}: values are in big-endian order, not the host's")
+            }
             Self::NoEffect { operation } => {
                 write!(f, "{operation} completes without having changed the word")
             }
