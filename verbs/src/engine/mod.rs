@@ -72,6 +72,17 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// An open engine of one owner.
 ///
+/// What has landed can be looked at until the next call that may change it:
+///
+/// ```compile_fail,E0502
+/// use transport::{Local, Segment, Token, Transport};
+/// fn look(engine: &mut verbs::Engine, from: Segment, into: Local) -> Option<u64> {
+///     let words = engine.landed(into).ok()?;
+///     engine.read(Token(0), from, into).ok()?;
+///     words.first().copied()
+/// }
+/// ```
+///
 /// Dropping it while peers still use theirs ends theirs with [`Fault::OwnerLost`]. Dropping waits
 /// for one second at most, in order to tell them.
 pub struct Engine {

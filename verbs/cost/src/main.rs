@@ -1,0 +1,174 @@
+//! The loops of `c/loops.c` with the safe verbs: `post N` and `list N`; and `engine N`, the same
+//! READs through a whole engine.
+
+use core::ffi::{c_char, c_void};
+use core::hint::black_box;
+use core::sync::atomic::AtomicU64;
+use std::error::Error;
+
+use transport::{Alone, Completion, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
+use verbs::{
+    Access, Builder, Capacity, CompletionQueue, Context, DeviceList, Engine, LinkLayer,
+    MemoryRegion, Mtu, Path, Peer, ProtectionDomain, QueuePair, ReadyToSend, RemoteRegion, Retry,
+    Verbs, WorkCompletion, WorkRequest, WorkRequestList,
+};
+
+const BATCH: usize = 32;
+const WINDOW_WORDS: u64 = 4096;
+const SLOTS: u64 = 64;
+const WORDS: u32 = 8;
+
+unsafe extern "C" {
+    /// From `c/device.c`.
+    fn device_symbol(name: *const c_char) -> *mut c_void;
+}
+
+type Words = Vec<AtomicU64>;
+
+/// What the loops use.
+struct Reader {
+    pair: QueuePair<ReadyToSend>,
+    completions: CompletionQueue,
+    local: MemoryRegion<Words>,
+    remote: RemoteRegion,
+    _window: MemoryRegion<Words>,
+}
+
+impl Reader {
+    /// The request `id`: a READ of `WORDS` words.
+    #[inline]
+    fn request(&self, id: u64) -> Option<WorkRequest> {
+        let into = self.local.local(id % SLOTS * u64::from(WORDS), WORDS)?;
+        let from = self.remote.at(id * u64::from(WORDS) % WINDOW_WORDS, WORDS)?;
+        Some(WorkRequest::read(id, from, into))
+    }
+}
+
+#[inline(never)]
+fn post_loop(reader: &mut Reader, count: u64) -> Result<u64, Box<dyn Error>> {
+    let mut end = [WorkCompletion::default()];
+    let mut sum = 0;
+    for id in 0..count {
+        let request = reader.request(id).ok_or("beyond the region")?;
+        reader.pair.post(&request)?;
+        while reader.completions.poll(&mut end)? == 0 {}
+        let [end] = &end;
+        end.result()?;
+        sum += end.id();
+    }
+    Ok(sum)
+}
+
+#[inline(never)]
+fn list_loop(reader: &mut Reader, count: u64) -> Result<u64, Box<dyn Error>> {
+    let mut list = WorkRequestList::new(BATCH);
+    let mut ends = [WorkCompletion::default(); BATCH];
+    let (mut sum, mut id) = (0, 0);
+    while id < count {
+        for _ in 0..BATCH {
+            let request = reader.request(id).ok_or("beyond the region")?;
+            list.push(&request)?;
+            id += 1;
+        }
+        reader.pair.post_list(&mut list)?;
+        let mut ended = 0;
+        while ended < BATCH {
+            let found = reader.completions.poll(&mut ends)?;
+            for end in ends.iter().take(found) {
+                end.result()?;
+                sum += end.id();
+            }
+            ended += found;
+        }
+    }
+    Ok(sum)
+}
+
+#[inline(never)]
+fn engine_loop(engine: &mut Engine, count: u64) -> Result<u64, Box<dyn Error>> {
+    let mut ends = [Completion::default(); BATCH];
+    let (mut sum, mut id) = (0, 0);
+    while id < count {
+        for _ in 0..BATCH {
+            let index = id * u64::from(WORDS) % WINDOW_WORDS;
+            let from = Segment { start: RemoteWord { owner: Owner(0), index }, words: WORDS };
+            #[allow(clippy::cast_possible_truncation, reason = "less than SLOTS")]
+            let slot = Slot((id % SLOTS) as u32);
+            engine.read(Token(id), from, Local { slot, start: 0, words: WORDS })?;
+            id += 1;
+        }
+        let mut ended = 0;
+        while ended < BATCH {
+            let found = engine.poll(&mut ends)?;
+            for end in ends.iter().take(found) {
+                end.result?;
+                sum += end.token.0;
+            }
+            ended += found;
+        }
+    }
+    Ok(sum)
+}
+
+fn words(count: u64) -> Words {
+    (0..count).map(AtomicU64::new).collect()
+}
+
+fn open(context: &Context) -> Result<Reader, Box<dyn Error>> {
+    let domain = ProtectionDomain::new(context)?;
+    let completions = CompletionQueue::new(context, BATCH as u32)?;
+    let local =
+        MemoryRegion::register(&domain, words(SLOTS * u64::from(WORDS)), Access::PRIVATE)?;
+    let window = MemoryRegion::register(&domain, words(WINDOW_WORDS), Access::WINDOW)?;
+    let port = context.port(1)?;
+    let path = Path {
+        port: port.number,
+        link_layer: LinkLayer::Infiniband,
+        gid_index: 0,
+        mtu: Mtu::Bytes1024,
+        reads: 16,
+        packet_sequence: 0,
+        retry: Retry::default(),
+    };
+    let capacity = Capacity { requests: BATCH as u32, inline_words: 0 };
+    let pair = QueuePair::new(&domain, &completions, capacity)?.init(&port, Access::WINDOW)?;
+    let peer = Peer {
+        queue_pair: pair.number(),
+        packet_sequence: 0,
+        lid: port.lid,
+        gid: Default::default(),
+    };
+    let pair = pair.ready_to_receive(&peer, &path)?.ready_to_send(&path)?;
+    Ok(Reader { pair, completions, local, remote: window.remote(), _window: window })
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(which), Some(count)) = (arguments.next(), arguments.next()) else {
+        return Err("usage: verbs-cost post|list|engine COUNT".into());
+    };
+    let count = black_box(count.parse()?);
+    // SAFETY: the object's calls have the signatures of infiniband/verbs.h, and stay.
+    let library = unsafe { Verbs::from_symbols(|name| device_symbol(name.as_ptr())) }?;
+    let sum = match which.as_str() {
+        "engine" => {
+            let builder = Builder::new(WINDOW_WORDS).library(library);
+            let builder = builder.slots(SLOTS as u32, WORDS).depth(BATCH as u32);
+            let mut engine =
+                builder.open_in(&mut Alone, |_, count| Ok(Box::new(words(count as u64))))?;
+            engine_loop(&mut engine, count)?
+        }
+        _ => {
+            let list = DeviceList::new(library)?;
+            let device = list.iter().next().ok_or("no device")?;
+            let mut reader = open(&device.open()?)?;
+            match which.as_str() {
+                "post" => post_loop(&mut reader, count)?,
+                "list" => list_loop(&mut reader, count)?,
+                other => return Err(format!("no loop {other}").into()),
+            }
+        }
+    };
+    println!("{sum}");
+    Ok(())
+}
