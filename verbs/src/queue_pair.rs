@@ -292,10 +292,14 @@ impl QueuePair<ReadyToSend> {
     /// [`PostFailed`]: it was not posted.
     #[inline]
     pub fn post(&mut self, request: &WorkRequest) -> Result<(), PostFailed> {
-        let mut prepared = Prepared::empty();
-        let prepared = &raw mut prepared;
+        // What a request does not use stays uninitialised, and is not looked at.
+        let mut prepared = MaybeUninit::<Prepared>::uninit();
+        let prepared = prepared.as_mut_ptr();
         // SAFETY: a local that stays until it was posted.
-        unsafe { Prepared::fill(prepared, request, ptr::null_mut()) };
+        unsafe {
+            Prepared::link(prepared, ptr::null_mut());
+            Prepared::fill(prepared, request);
+        }
         self.post_chain(prepared.cast()).map_err(|(errno, _)| PostFailed { posted: 0, errno })
     }
 

@@ -24,10 +24,14 @@ macro_rules! statuses {
             /// The status, unless it is success.
             #[inline]
             pub const fn of(code: u32) -> Result<(), Self> {
+                if code == sys::IBV_WC_SUCCESS { Ok(()) } else { Err(Self::named(code)) }
+            }
+
+            #[cold]
+            const fn named(code: u32) -> Self {
                 match code {
-                    sys::IBV_WC_SUCCESS => Ok(()),
-                    $(sys::$code => Err(Self::$name),)*
-                    code => Err(Self::Unknown(code)),
+                    $(sys::$code => Self::$name,)*
+                    code => Self::Unknown(code),
                 }
             }
 

@@ -132,22 +132,33 @@ impl Prepared {
         unsafe { MaybeUninit::zeroed().assume_init() }
     }
 
-    /// Makes `this` the request `request` with `next` behind it. What `request` does not use
-    /// keeps what it held: the library looks at the opcode's own fields only.
+    /// Puts `next` behind `this`, and its own scatter/gather entry into it.
     ///
     /// # Safety
-    /// `this` is valid for reads and writes, and stays where it is until it was posted.
+    /// `this` is valid for writes, and stays where it is until it was posted.
     #[inline]
-    pub(crate) unsafe fn fill(this: *mut Self, request: &WorkRequest, next: *mut Self) {
+    pub(crate) unsafe fn link(this: *mut Self, next: *mut Self) {
+        // SAFETY: `this` is valid by the caller's promise.
+        unsafe {
+            (*this).wr.next = next.cast();
+            (*this).wr.sg_list = &raw mut (*this).sge;
+            (*this).wr.num_sge = 1;
+        }
+    }
+
+    /// Makes `this`, which is linked, the request `request`. What `request` does not use keeps
+    /// what it held, or stays uninitialised: the library looks at the opcode's own fields only.
+    ///
+    /// # Safety
+    /// As for `link`.
+    #[inline]
+    pub(crate) unsafe fn fill(this: *mut Self, request: &WorkRequest) {
         // SAFETY: `this` is valid by the caller's promise; fields are reached by raw places, so
         // that pointers to one of them outlive writes to another. Writing a union's field of
         // plain numbers is safe.
         unsafe {
             let wr = &raw mut (*this).wr;
             (*wr).wr_id = request.id;
-            (*wr).next = next.cast();
-            (*wr).sg_list = &raw mut (*this).sge;
-            (*wr).num_sge = 1;
             (*wr).send_flags = request.flags();
             let RemoteAddress { address, key } = request.remote;
             let local = match request.verb {
@@ -193,6 +204,8 @@ pub struct WorkRequestList {
     /// As many as it was made for, filled or not.
     requests: Vec<Prepared>,
     len: usize,
+    /// As many as it takes: none while it holds requests whose post has failed.
+    room: usize,
     /// How many of them the library has taken: some, after a post that failed.
     posted: usize,
 }
@@ -216,7 +229,14 @@ impl WorkRequestList {
     /// An empty list for `capacity` requests.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
-        Self { requests: (0..capacity).map(|_| Prepared::empty()).collect(), len: 0, posted: 0 }
+        let mut requests: Vec<_> = (0..capacity).map(|_| Prepared::empty()).collect();
+        let base = requests.as_mut_ptr();
+        for place in 0..capacity {
+            // SAFETY: a request of the buffer, which neither moves nor grows; the last is linked
+            // to its end, to which `first` lets nobody go.
+            unsafe { Prepared::link(base.add(place), base.add(place + 1)) };
+        }
+        Self { room: capacity, requests, len: 0, posted: 0 }
     }
 
     /// Requests in it.
@@ -244,15 +264,14 @@ impl WorkRequestList {
     /// [`ListFull`], also as long as it holds requests whose post has failed.
     #[inline]
     pub fn push(&mut self, request: &WorkRequest) -> Result<(), ListFull> {
-        if self.len == self.requests.len() || self.posted > 0 {
+        if self.len >= self.room {
             return Err(ListFull);
         }
         // SAFETY: `len` is less than the number of requests, so the first is one of them and the
         // next is one, or the end of the buffer, to which `first` lets nobody go. The buffer
         // neither moves nor grows.
         unsafe {
-            let this = self.requests.as_mut_ptr().add(self.len);
-            Prepared::fill(this, request, this.add(1));
+            Prepared::fill(self.requests.as_mut_ptr().add(self.len), request);
         }
         self.len += 1;
         Ok(())
@@ -261,7 +280,17 @@ impl WorkRequestList {
     /// Forgets all requests.
     #[inline]
     pub fn clear(&mut self) {
-        (self.len, self.posted) = (0, 0);
+        self.relink();
+        (self.len, self.room, self.posted) = (0, self.requests.len(), 0);
+    }
+
+    /// Has the request that `first` made the last one lead on again.
+    #[inline]
+    fn relink(&mut self) {
+        let Some(last) = self.len.checked_sub(1) else { return };
+        let base = self.requests.as_mut_ptr();
+        // SAFETY: one of the requests, and what is behind it, or the end of the buffer.
+        unsafe { (*base.add(last)).wr.next = base.add(self.len).cast() };
     }
 
     /// The first request, with the others linked behind it; `None` if there is none.
@@ -284,6 +313,8 @@ impl WorkRequestList {
         let offset = refused.addr().saturating_sub(self.requests.as_ptr().addr());
         let taken = (offset / size_of::<Prepared>()).clamp(self.posted, self.len) - self.posted;
         self.posted += taken;
+        self.relink();
+        self.room = if self.posted > 0 { 0 } else { self.room };
         taken
     }
 }

@@ -47,58 +47,73 @@ static inline int fill(const struct peer *peer, uint64_t id, struct ibv_send_wr 
 	return 0;
 }
 
-__attribute__((noinline)) static uint64_t post_loop(const struct peer *peer, uint64_t count)
+/* Posts one READ and waits for its end. */
+__attribute__((noinline)) static uint64_t read_one(const struct peer *peer, uint64_t id,
+						   struct ibv_wc *wc)
 {
+	struct ibv_send_wr wr, *bad_wr;
+	struct ibv_sge sge;
+	int found;
+
+	if (fill(peer, id, &wr, &sge) || ibv_post_send(peer->qp, &wr, &bad_wr))
+		abort();
+	while ((found = ibv_poll_cq(peer->cq, 1, wc)) == 0)
+		;
+	if (found < 0 || wc->status != IBV_WC_SUCCESS)
+		abort();
+	return wc->wr_id;
+}
+
+static uint64_t post_loop(const struct peer *peer, uint64_t count)
+{
+	struct ibv_wc wc;
 	uint64_t sum = 0;
 
-	for (uint64_t id = 0; id < count; id++) {
-		struct ibv_send_wr wr, *bad_wr;
-		struct ibv_sge sge;
-		struct ibv_wc wc;
-		int found;
+	for (uint64_t id = 0; id < count; id++)
+		sum += read_one(peer, id, &wc);
+	return sum;
+}
 
-		if (fill(peer, id, &wr, &sge) || ibv_post_send(peer->qp, &wr, &bad_wr))
+/* Posts BATCH READs in one list, and waits for their ends. */
+__attribute__((noinline)) static uint64_t read_batch(const struct peer *peer, uint64_t first,
+						     struct ibv_send_wr *wr, struct ibv_sge *sge,
+						     struct ibv_wc *wc)
+{
+	struct ibv_send_wr *bad_wr;
+	uint64_t sum = 0;
+
+	for (int i = 0; i < BATCH; i++) {
+		if (fill(peer, first + i, &wr[i], &sge[i]))
 			abort();
-		while ((found = ibv_poll_cq(peer->cq, 1, &wc)) == 0)
-			;
-		if (found < 0 || wc.status != IBV_WC_SUCCESS)
+		if (i > 0)
+			wr[i - 1].next = &wr[i];
+	}
+	if (ibv_post_send(peer->qp, wr, &bad_wr))
+		abort();
+	for (int ended = 0; ended < BATCH;) {
+		int found = ibv_poll_cq(peer->cq, BATCH, wc);
+
+		if (found < 0)
 			abort();
-		sum += wc.wr_id;
+		for (int i = 0; i < found; i++) {
+			if (wc[i].status != IBV_WC_SUCCESS)
+				abort();
+			sum += wc[i].wr_id;
+		}
+		ended += found;
 	}
 	return sum;
 }
 
-__attribute__((noinline)) static uint64_t list_loop(const struct peer *peer, uint64_t count)
+static uint64_t list_loop(const struct peer *peer, uint64_t count)
 {
 	static struct ibv_send_wr wr[BATCH];
 	static struct ibv_sge sge[BATCH];
 	static struct ibv_wc wc[BATCH];
 	uint64_t sum = 0;
 
-	for (uint64_t id = 0; id < count;) {
-		struct ibv_send_wr *bad_wr;
-
-		for (int i = 0; i < BATCH; i++) {
-			if (fill(peer, id++, &wr[i], &sge[i]))
-				abort();
-			if (i > 0)
-				wr[i - 1].next = &wr[i];
-		}
-		if (ibv_post_send(peer->qp, wr, &bad_wr))
-			abort();
-		for (int ended = 0; ended < BATCH;) {
-			int found = ibv_poll_cq(peer->cq, BATCH, wc);
-
-			if (found < 0)
-				abort();
-			for (int i = 0; i < found; i++) {
-				if (wc[i].status != IBV_WC_SUCCESS)
-					abort();
-				sum += wc[i].wr_id;
-			}
-			ended += found;
-		}
-	}
+	for (uint64_t first = 0; first < count; first += BATCH)
+		sum += read_batch(peer, first, wr, sge, wc);
 	return sum;
 }
 

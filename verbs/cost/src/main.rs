@@ -44,70 +44,79 @@ impl Reader {
     }
 }
 
+/// Posts one READ and waits for its end.
 #[inline(never)]
-fn post_loop(reader: &mut Reader, count: u64) -> Result<u64, Box<dyn Error>> {
-    let mut end = [WorkCompletion::default()];
-    let mut sum = 0;
-    for id in 0..count {
-        let request = reader.request(id).ok_or("beyond the region")?;
-        reader.pair.post(&request)?;
-        while reader.completions.poll(&mut end)? == 0 {}
-        let [end] = &end;
-        end.result()?;
-        sum += end.id();
-    }
-    Ok(sum)
+fn read_one(reader: &mut Reader, id: u64, end: &mut [WorkCompletion; 1]) -> u64 {
+    let request = reader.request(id).unwrap();
+    reader.pair.post(&request).unwrap();
+    while reader.completions.poll(end).unwrap() == 0 {}
+    let [end] = end;
+    end.result().unwrap();
+    end.id()
 }
 
+fn post_loop(reader: &mut Reader, count: u64) -> u64 {
+    let mut end = [WorkCompletion::default()];
+    (0..count).map(|id| read_one(reader, id, &mut end)).sum()
+}
+
+/// Posts `BATCH` READs in one list, and waits for their ends.
 #[inline(never)]
-fn list_loop(reader: &mut Reader, count: u64) -> Result<u64, Box<dyn Error>> {
+fn read_batch(
+    reader: &mut Reader,
+    first: u64,
+    list: &mut WorkRequestList,
+    ends: &mut [WorkCompletion; BATCH],
+) -> u64 {
+    for id in first..first + BATCH as u64 {
+        let request = reader.request(id).unwrap();
+        list.push(&request).unwrap();
+    }
+    reader.pair.post_list(list).unwrap();
+    let (mut ended, mut sum) = (0, 0);
+    while ended < BATCH {
+        let found = reader.completions.poll(ends).unwrap();
+        for end in &ends[..found] {
+            end.result().unwrap();
+            sum += end.id();
+        }
+        ended += found;
+    }
+    sum
+}
+
+fn list_loop(reader: &mut Reader, count: u64) -> u64 {
     let mut list = WorkRequestList::new(BATCH);
     let mut ends = [WorkCompletion::default(); BATCH];
-    let (mut sum, mut id) = (0, 0);
-    while id < count {
-        for _ in 0..BATCH {
-            let request = reader.request(id).ok_or("beyond the region")?;
-            list.push(&request)?;
-            id += 1;
-        }
-        reader.pair.post_list(&mut list)?;
-        let mut ended = 0;
-        while ended < BATCH {
-            let found = reader.completions.poll(&mut ends)?;
-            for end in ends.iter().take(found) {
-                end.result()?;
-                sum += end.id();
-            }
-            ended += found;
-        }
-    }
-    Ok(sum)
+    let firsts = (0..count).step_by(BATCH);
+    firsts.map(|first| read_batch(reader, first, &mut list, &mut ends)).sum()
 }
 
+/// Posts `BATCH` READs through the engine, and waits for their ends.
 #[inline(never)]
-fn engine_loop(engine: &mut Engine, count: u64) -> Result<u64, Box<dyn Error>> {
-    let mut ends = [Completion::default(); BATCH];
-    let (mut sum, mut id) = (0, 0);
-    while id < count {
-        for _ in 0..BATCH {
-            let index = id * u64::from(WORDS) % WINDOW_WORDS;
-            let from = Segment { start: RemoteWord { owner: Owner(0), index }, words: WORDS };
-            #[allow(clippy::cast_possible_truncation, reason = "less than SLOTS")]
-            let slot = Slot((id % SLOTS) as u32);
-            engine.read(Token(id), from, Local { slot, start: 0, words: WORDS })?;
-            id += 1;
-        }
-        let mut ended = 0;
-        while ended < BATCH {
-            let found = engine.poll(&mut ends)?;
-            for end in ends.iter().take(found) {
-                end.result?;
-                sum += end.token.0;
-            }
-            ended += found;
-        }
+fn engine_batch(engine: &mut Engine, first: u64, ends: &mut [Completion; BATCH]) -> u64 {
+    for id in first..first + BATCH as u64 {
+        let index = id * u64::from(WORDS) % WINDOW_WORDS;
+        let from = Segment { start: RemoteWord { owner: Owner(0), index }, words: WORDS };
+        #[allow(clippy::cast_possible_truncation, reason = "less than SLOTS")]
+        let slot = Slot((id % SLOTS) as u32);
+        engine.read(Token(id), from, Local { slot, start: 0, words: WORDS }).unwrap();
     }
-    Ok(sum)
+    let (mut ended, mut sum) = (0, 0);
+    while ended < BATCH {
+        let found = engine.poll(ends).unwrap();
+        for end in &ends[..found] {
+            end.result.unwrap();
+            sum += end.token.0;
+        }
+        ended += found;
+    }
+    sum
+}
+
+fn engine_loop(engine: &mut Engine, count: u64) -> u64 {
+    let mut ends = [Completion::default(); BATCH];
+    (0..count).step_by(BATCH).map(|first| engine_batch(engine, first, &mut ends)).sum()
 }
 
 fn words(count: u64) -> Words {
@@ -117,8 +126,7 @@ fn words(count: u64) -> Words {
 fn open(context: &Context) -> Result<Reader, Box<dyn Error>> {
     let domain = ProtectionDomain::new(context)?;
     let completions = CompletionQueue::new(context, BATCH as u32)?;
-    let local =
-        MemoryRegion::register(&domain, words(SLOTS * u64::from(WORDS)), Access::PRIVATE)?;
+    let local = MemoryRegion::register(&domain, words(SLOTS * u64::from(WORDS)), Access::PRIVATE)?;
     let window = MemoryRegion::register(&domain, words(WINDOW_WORDS), Access::WINDOW)?;
     let port = context.port(1)?;
     let path = Path {
@@ -156,15 +164,15 @@ fn main() -> Result<(), Box<dyn Error>> {
             let builder = builder.slots(SLOTS as u32, WORDS).depth(BATCH as u32);
             let mut engine =
                 builder.open_in(&mut Alone, |_, count| Ok(Box::new(words(count as u64))))?;
-            engine_loop(&mut engine, count)?
+            engine_loop(&mut engine, count)
         }
         _ => {
             let list = DeviceList::new(library)?;
             let device = list.iter().next().ok_or("no device")?;
             let mut reader = open(&device.open()?)?;
             match which.as_str() {
-                "post" => post_loop(&mut reader, count)?,
-                "list" => list_loop(&mut reader, count)?,
+                "post" => post_loop(&mut reader, count),
+                "list" => list_loop(&mut reader, count),
                 other => return Err(format!("no loop {other}").into()),
             }
         }
