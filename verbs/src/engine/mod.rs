@@ -99,7 +99,7 @@ pub struct Engine {
     /// Completions on their way to the caller.
     ends: [WorkCompletion; BATCH],
     polls: u32,
-    /// Whom the last asking was after, and whether it is under way.
+    /// Whom the last asking was after; and whether its answer is still to come.
     asked: u32,
     asking: bool,
     fault: Option<Fault>,
@@ -272,12 +272,14 @@ impl Engine {
     /// Asks after the next owner but this one, by a READ of its scratch word.
     #[cold]
     fn ask(&mut self) {
-        let next = if self.asked + 1 < self.geometry.owners { self.asked + 1 } else { 0 };
-        self.asked = next;
-        if self.asking || self.fault.is_some() || next == self.geometry.me.0 {
+        let owners = self.geometry.owners;
+        if self.asking || self.fault.is_some() || owners == 1 {
             return;
         }
-        let Some(lane) = self.parts.lanes.get_mut(next as usize) else { return };
+        let after = |owner| if owner + 1 < owners { owner + 1 } else { 0 };
+        let next = after(self.asked);
+        self.asked = if next == self.geometry.me.0 { after(next) } else { next };
+        let Some(lane) = self.parts.lanes.get_mut(self.asked as usize) else { return };
         let ranges = lane.control(SCRATCH).zip(self.parts.private.own(Own::Asked));
         let Some((from, into)) = ranges else { return };
         // A refusal shows with the next operation there.
