@@ -4,8 +4,12 @@
 default:
     @just --list --unsorted
 
-# Latency of READ, CAS, FAA and find-or-put, two ranks over shared memory
+# Latency on two nodes over RDMA: says what to run on the second node, which is given the first's name
 bench-latency *args:
+    cargo run --release --quiet -- bench-latency --two-nodes {{args}}
+
+# The same by two ranks on this machine, over shared memory if nothing else is asked
+bench-latency-local *args:
     cargo run --release --quiet -- bench-latency {{args}}
 
 # find-or-puts a second on the paper's workloads and two more
@@ -38,6 +42,10 @@ quick:
 model-check:
     cargo test --package probeline-table --test model -- --nocapture
 
+# The verbs over Soft-RoCE in virtual machines: --list, --only NAME, --layer NAME (testbed/README.md)
+vm-test *args:
+    cargo run --quiet --package probeline-testbed --bin vm-test -- {{args}}
+
 # The soak on shared memory with four ranks, for this many seconds
 soak seconds="60":
     PROBELINE_SOAK_SECONDS={{seconds}} cargo test --package probeline-table --test soak -- --nocapture
@@ -46,6 +54,14 @@ soak seconds="60":
 nostd:
     ci/nostd-link
     ci/nostd-sysroot
+
+# The bindings of libibverbs against ibverbs-sys and the C compiler; wants cmake, libclang
+verbs-oracle:
+    CARGO_TARGET_DIR=target/oracle cargo test --manifest-path verbs/oracle/Cargo.toml -- --nocapture
+
+# Write the bindings of libibverbs again; wants libclang, libibverbs-dev, installs bindgen-cli
+verbs-bindings:
+    verbs/sys/generate
 
 # The documentation of all crates
 doc:

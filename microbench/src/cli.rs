@@ -22,12 +22,21 @@ pub(crate) struct JobArgs {
     #[arg(skip)]
     pub(crate) ranks: u32,
 
-    /// What one-sided operations go over
-    #[arg(long, value_enum, default_value_t = TransportName::Shm)]
+    /// How many of them are on this machine, as far as is known.
+    #[arg(skip)]
+    ranks_here: u32,
+
+    /// What one-sided operations go over: shm without it, or verbs with --two-nodes
+    #[arg(long = "transport", value_enum, value_name = "TRANSPORT")]
+    transport_asked: Option<TransportName>,
+
+    /// What that comes to.
+    #[arg(skip)]
     pub(crate) transport: TransportName,
 
     /// Memory for the table's buckets, all ranks together; without it 32MiB for bench-latency and
-    /// roundtrips, which fill it several times, and 128MiB for the others
+    /// roundtrips, which fill it several times, and 128MiB for the others; over verbs 1MiB and
+    /// 128MiB
     #[arg(long = "table-size", value_name = "SIZE")]
     table_size_asked: Option<Size>,
 
@@ -40,10 +49,16 @@ pub(crate) struct JobArgs {
     pub(crate) seed: u64,
 
     #[command(flatten)]
+    pub(crate) nodes: NodesArgs,
+
+    #[command(flatten)]
     pub(crate) meeting: MeetingArgs,
 
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
+
+    #[command(flatten)]
+    pub(crate) verbs: VerbsArgs,
 
     #[command(flatten)]
     pub(crate) sim: SimArgs,
@@ -52,10 +67,13 @@ pub(crate) struct JobArgs {
     pub(crate) output: OutputArgs,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TransportName {
     /// Shared memory between processes of this machine
+    #[default]
     Shm,
+    /// RDMA: reliable connected queue pairs of libibverbs
+    Verbs,
     /// The seeded simulator, in virtual time
     Sim,
 }
@@ -64,10 +82,31 @@ impl TransportName {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Shm => "shm",
+            Self::Verbs => "verbs",
             Self::Sim => "sim",
         }
     }
 }
+
+/// Two nodes, one command on each.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Two nodes")]
+pub(crate) struct NodesArgs {
+    /// One of the two ranks here, the other on another node: without FIRST_NODE this is the first,
+    /// which prints the command for the second, waits for it and reports; with it, the name or
+    /// address of the first, this is the second
+    #[arg(long, value_name = "FIRST_NODE", num_args = 0..=1, default_missing_value = "")]
+    #[arg(conflicts_with_all = ["rendezvous", "ranks_asked"])]
+    pub(crate) two_nodes: Option<String>,
+
+    /// TCP port of the first node at which they meet
+    #[arg(long, default_value_t = DEFAULT_PORT, value_name = "PORT", requires = "two_nodes")]
+    #[arg(value_parser = value_parser!(u16).range(1..))]
+    pub(crate) port: u16,
+}
+
+/// No port that a system hands out for outgoing connections.
+pub(crate) const DEFAULT_PORT: u16 = 7471;
 
 /// How ranks that this command does not start itself find each other.
 #[derive(Args, Clone, Debug)]
@@ -82,25 +121,25 @@ pub(crate) struct MeetingArgs {
     pub(crate) rank: Option<u32>,
 
     /// File with the shared secret; the variable PROBELINE_SECRET without it
-    #[arg(long, value_name = "FILE", requires = "rendezvous")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) secret_file: Option<PathBuf>,
 
     /// Allow a rendezvous address that other machines reach
     #[arg(long, requires = "rendezvous")]
     pub(crate) allow_remote: bool,
 
-    /// Seconds to wait until all ranks have met
-    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
-    pub(crate) meet_timeout: u64,
+    /// Seconds to wait until all ranks have met: 60 without it, and 600 for the first of two nodes
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) meet_timeout: Option<u64>,
 
     /// Seconds to wait for the slowest rank in a collective call
     #[arg(long, default_value_t = 600, value_name = "SECONDS")]
     pub(crate) collective_timeout: u64,
 }
 
-/// Cores, nodes and pages of shared memory.
+/// Cores, nodes and pages.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Placement (shm)")]
+#[command(next_help_heading = "Placement (shm, verbs)")]
 pub(crate) struct PlaceArgs {
     /// Pin each rank to a core of its own and its memory to that core's node, or leave both to
     /// the kernel
@@ -125,6 +164,27 @@ pub(crate) enum HugeName {
     Never,
     /// Or end with an error
     Require,
+}
+
+/// The device, and how long it tries.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "RDMA (verbs)")]
+pub(crate) struct VerbsArgs {
+    /// RDMA device, such as mlx5_0; the first with an active port without it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Option<String>,
+
+    /// How long a queue pair waits for an acknowledgement before it sends again: 4.096 us times
+    /// two to the power of this, 1 to 31; 16 is 268 ms. Devices may take up to four times as long
+    #[arg(long, default_value_t = 16, value_name = "EXPONENT")]
+    #[arg(value_parser = value_parser!(u8).range(1..=31))]
+    pub(crate) timeout: u8,
+
+    /// How often it then sends again before the peer counts as lost, 0 to 6; at 7 some devices
+    /// never give up
+    #[arg(long, default_value_t = 6, value_name = "N")]
+    #[arg(value_parser = value_parser!(u8).range(0..=6))]
+    pub(crate) retries: u8,
 }
 
 /// The simulator's model.
@@ -191,12 +251,34 @@ pub(crate) fn max_chunks() -> RangedI64ValueParser<u32> {
 const DEFAULT_RANKS: u32 = 2;
 
 impl JobArgs {
-    /// Settles how many ranks there are, and how large their table is if nothing else was asked;
-    /// a chunk of each C has to fit a rank's part of it.
-    pub(crate) fn settle(&mut self, table_size: Size, chunk_buckets: &[u32]) -> Result<()> {
-        self.table_size = self.table_size_asked.unwrap_or(table_size);
+    /// Settles the transport, how many ranks there are, and how large their table is if nothing
+    /// else was asked, over verbs and elsewhere; a chunk of each C has to fit a rank's part of it.
+    pub(crate) fn settle(
+        &mut self,
+        table_size: Size,
+        over_verbs: Size,
+        chunk_buckets: &[u32],
+    ) -> Result<()> {
+        let two_nodes = self.nodes.two_nodes.is_some();
+        let transport = if two_nodes { TransportName::Verbs } else { TransportName::Shm };
+        self.transport = self.transport_asked.unwrap_or(transport);
+        let verbs = self.transport == TransportName::Verbs;
+        self.table_size =
+            self.table_size_asked.unwrap_or(if verbs { over_verbs } else { table_size });
+        if self.meeting.secret_file.is_some() && !two_nodes && self.meeting.rendezvous.is_none() {
+            return Err(Failure::new(
+                "--secret-file is for --rendezvous or --two-nodes: leave it out",
+            ));
+        }
         let launched = Launch::from_env()?.filter(|launch| launch.size > 1);
         self.ranks = match (self.ranks_asked, launched) {
+            (_, Some(launch)) if two_nodes => {
+                return Err(Failure::new(format!(
+                    "--two-nodes, but {} has started {} processes: start one on each node by hand, \
+                     or give --rendezvous HOST:PORT instead",
+                    launch.launcher, launch.size
+                )));
+            }
             (Some(asked), Some(launch)) if asked != launch.size => {
                 return Err(Failure::new(format!(
                     "--ranks {asked}, but the launcher started {} ranks: leave out --ranks",
@@ -207,12 +289,23 @@ impl JobArgs {
             (None, Some(launch)) => launch.size,
             (None, None) => DEFAULT_RANKS,
         };
-        self.check_table_size(chunk_buckets)
+        self.check_table_size(launched, chunk_buckets)
     }
 
-    /// Both transports keep the whole table on this machine.
-    fn check_table_size(&self, chunk_buckets: &[u32]) -> Result<()> {
+    /// Ranks that are surely on this machine, whose parts of the table its memory has to hold.
+    /// Over verbs the others may be anywhere, unless this command starts them.
+    fn ranks_here(&self, launched: Option<Launch>) -> u32 {
+        let meet = self.nodes.two_nodes.is_some() || self.meeting.rendezvous.is_some();
+        match (self.transport, launched) {
+            (TransportName::Verbs, Some(launch)) => launch.local_size.unwrap_or(1),
+            (TransportName::Verbs, None) if meet => 1,
+            _ => self.ranks,
+        }
+    }
+
+    fn check_table_size(&mut self, launched: Option<Launch>, chunk_buckets: &[u32]) -> Result<()> {
         let (size, ranks) = (self.table_size, self.ranks);
+        self.ranks_here = self.ranks_here(launched);
         let widest = chunk_buckets.iter().copied().max().unwrap_or(8);
         let least = Size(u64::from(widest) * 8 * u64::from(ranks));
         if size.0 < least.0 {
@@ -222,12 +315,17 @@ impl JobArgs {
             )));
         }
         match memory_available() {
-            Some(available) if size.0 > available => Err(Failure::new(format!(
+            Some(available) if self.bytes_here(size.0) > available => Err(Failure::new(format!(
                 "--table-size {size} is too large: this machine has {} of memory available",
                 Size::mib(available >> 20)
             ))),
             _ => Ok(()),
         }
+    }
+
+    /// What this machine's ranks have of `bytes` of all ranks together.
+    pub(crate) fn bytes_here(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(u64::from(self.ranks.max(1))).saturating_mul(self.ranks_here.into())
     }
 
     /// What the ranks of a command with several C have to have alike.

@@ -1,21 +1,29 @@
 //! A job: the same scenario run by all ranks over one transport.
 
 use core::time::Duration;
+use std::io::{self, Write};
 
-use exchange::{Limits, Options, Rendezvous, Secret, Start};
-use pin::Affinity;
+use exchange::{Job, JoinError, Limits, Options, Rendezvous, Secret, Start};
+use pin::{Affinity, MemoryPolicy, NodeId};
 use transport::{Exchange, Owner, Transport};
 
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::{Failure, Result};
+use crate::nodes;
 use crate::place::place;
+use crate::progress::Waiting;
 use crate::timed::Timed;
 
 /// The longest wait for children to end after the last barrier, when nothing is left to do.
 const CHILDREN_LEAVE: Duration = Duration::from_secs(10);
 
+/// Seconds until all ranks have met, for a launcher that is slow to start the last one; and for a
+/// person who is to start the second of two nodes.
+const MEET_S: u64 = 60;
+const FOR_A_PERSON_S: u64 = 600;
+
 /// Polls for each owner after which the engine of shared memory has asked whether all of them
-/// live: twice what it takes.
+/// live: twice what it takes. That of verbs is told with the next poll.
 const POLLS_TO_ASK: u32 = 128;
 
 /// The sizes of the engines that a scenario needs.
@@ -52,25 +60,55 @@ pub(crate) struct Ended<O> {
 /// Runs a scenario; `None` on every rank but 0.
 pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
     match args.transport {
-        TransportName::Shm => run_shm(args, scenario),
+        TransportName::Shm => run_on_machines(args, scenario, None, |shape, memory, job| {
+            let engine = shm::Builder::new(shape.window_words)
+                .slots(shape.slots, shape.slot_words)
+                .depth(shape.depth)
+                .memory(memory)
+                .open(job)?;
+            let line = format!("shm, {} ranks, windows on {}", job.owners(), engine.pages());
+            Ok((engine, line))
+        }),
+        TransportName::Verbs => run_verbs(args, scenario),
         TransportName::Sim => run_sim(args, scenario).map(Some),
     }
 }
 
-fn run_shm<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
+fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
+    let device = args.verbs.device.as_deref();
+    let retry = verbs::Retry::new(args.verbs.timeout, args.verbs.retries)?;
+    // A device that is not there is told of below, on all ranks.
+    let near = device.and_then(|name| pin::device_node("/sys".as_ref(), name).ok().flatten());
+    run_on_machines(args, scenario, near, |shape, memory, job| {
+        let engine = verbs::Builder::new(shape.window_words)
+            .slots(shape.slots, shape.slot_words)
+            .depth(shape.depth)
+            .device(device)
+            // The device reads and writes it, and the CPU hardly.
+            .memory(MemoryPolicy { node: None, ..memory })
+            .retry(retry)
+            .open(job)?;
+        let line = format!("verbs, {} ranks, {}", job.owners(), engine.link());
+        Ok((engine, line))
+    })
+}
+
+/// Runs a scenario on ranks that are processes, placed close to `near` where that is known, each
+/// with the engine that `open` gives and a line about it.
+fn run_on_machines<S: Scenario, E: Timed>(
+    args: &JobArgs,
+    scenario: &S,
+    near: Option<NodeId>,
+    open: impl FnOnce(Shape, MemoryPolicy, &mut Job) -> Result<(E, String)>,
+) -> Result<Option<Ended<S::Output>>> {
     // Before anything pins: afterwards the mask is that of the pinned thread.
     let affinity = Affinity::take()?;
-    let mut job = exchange::join(options(args, scenario)?)?;
+    let (mut job, farewell) = join(args, scenario)?;
     let me = job.me();
     let mut transport = Vec::new();
-    let memory = place(&args.place, &affinity, &mut job, &mut transport)?;
-    let shape = scenario.shape();
-    let mut engine = shm::Builder::new(shape.window_words)
-        .slots(shape.slots, shape.slot_words)
-        .depth(shape.depth)
-        .memory(memory)
-        .open(&mut job)?;
-    transport.push(format!("shm, {} ranks, windows on {}", job.owners(), engine.pages()));
+    let memory = place(&args.place, near, &affinity, &mut job, &mut transport)?;
+    let (mut engine, line) = open(scenario.shape(), memory, &mut job)?;
+    transport.push(line);
     let output = scenario
         .run(&mut engine, &mut job)
         .map_err(|failure| naming_the_first(failure, &mut engine))?;
@@ -80,12 +118,16 @@ fn run_shm<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::
             return Err(Failure::new(format!("rank {rank} ended badly ({status:?})")));
         }
     }
+    if let Some(farewell) = farewell {
+        // Nothing of this rank's is lost with it.
+        let _ = writeln!(io::stdout(), "{farewell}");
+    }
     Ok((me == Owner(0)).then_some(Ended { output, transport }))
 }
 
 /// Who leaves because of another's loss is lost too, to those who then wait for it in the
 /// exchange. The engine knows who was first.
-fn naming_the_first(failure: Failure, engine: &mut shm::Engine) -> Failure {
+fn naming_the_first<E: Transport>(failure: Failure, engine: &mut E) -> Failure {
     if !failure.is_loss() {
         return failure;
     }
@@ -94,16 +136,51 @@ fn naming_the_first(failure: Failure, engine: &mut shm::Engine) -> Failure {
     fault.map_or(failure, Failure::from)
 }
 
-fn options<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Options> {
+/// Joins the job; with what to say in the end.
+fn join<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<(Job, Option<String>)> {
+    let meeting = &args.meeting;
+    let given = meeting.secret_file.as_ref().map(Secret::from_file).transpose()?;
+    let first = args.nodes.two_nodes.as_deref() == Some("");
+    let limit_s = meeting.meet_timeout.unwrap_or(if first { FOR_A_PERSON_S } else { MEET_S });
+    // All ranks take part in the placement, or none.
+    let parameters = format!(
+        "transport={} {} pin={:?}",
+        args.transport.name(),
+        scenario.parameters(),
+        args.place.pin
+    );
+    let limits = Limits {
+        rendezvous: Duration::from_secs(limit_s),
+        collective: Duration::from_secs(meeting.collective_timeout),
+    };
+    let Some(node) = nodes::node(&args.nodes, limit_s, given.clone())? else {
+        let start = start(args)?;
+        return Ok((exchange::join(Options { start, parameters, secret: given, limits })?, None));
+    };
+    // Not where the report goes; and it may be that nobody reads.
+    let _ = io::stderr().write_all(node.said.as_bytes());
+    let waiting = Waiting::new(&node.waits_for);
+    let job =
+        exchange::join(Options { start: node.start, parameters, secret: node.secret, limits });
+    drop(waiting);
+    match job {
+        Err(error @ JoinError::ParametersDiffer { .. }) => {
+            Err(Failure::from(error).or("as in the command that the first node prints"))
+        }
+        joined => Ok((joined?, node.farewell)),
+    }
+}
+
+/// How ranks come to be that are not one on each of two nodes.
+fn start(args: &JobArgs) -> Result<Start> {
     let meeting = &args.meeting;
     let rendezvous = meeting
         .rendezvous
         .as_ref()
         .map(|address| Rendezvous { address: address.clone(), allow_remote: meeting.allow_remote });
-    let launched = is_launched()?;
-    let start = match (rendezvous, meeting.rank) {
+    Ok(match (rendezvous, meeting.rank) {
         (Some(rendezvous), Some(rank)) => Start::Placed { rank, size: args.ranks, rendezvous },
-        (rendezvous, None) if launched => Start::Launched { rendezvous },
+        (rendezvous, None) if is_launched()? => Start::Launched { rendezvous },
         (Some(_), None) => {
             return Err(Failure::new(
                 "--rendezvous without a launcher: say which rank this is with --rank, \
@@ -111,15 +188,7 @@ fn options<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Options> {
             ));
         }
         (None, _) => Start::Spawn { ranks: args.ranks, arguments: None },
-    };
-    let secret = meeting.secret_file.as_ref().map(Secret::from_file).transpose()?;
-    let limits = Limits {
-        rendezvous: Duration::from_secs(meeting.meet_timeout),
-        collective: Duration::from_secs(meeting.collective_timeout),
-    };
-    // All ranks take part in the placement, or none.
-    let parameters = format!("{} pin={:?}", scenario.parameters(), args.place.pin);
-    Ok(Options { start, parameters, secret, limits })
+    })
 }
 
 /// Whether a launcher has started this process as one of several.
@@ -128,10 +197,11 @@ fn is_launched() -> Result<bool> {
 }
 
 fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>> {
-    if args.meeting.rendezvous.is_some() || is_launched()? {
+    let two_nodes = args.nodes.two_nodes.is_some();
+    if args.meeting.rendezvous.is_some() || two_nodes || is_launched()? {
         return Err(Failure::new(
             "the simulator has all ranks in one process: start it once, with --ranks, without a \
-             launcher and --rendezvous",
+             launcher and --rendezvous or --two-nodes",
         ));
     }
     let shape = scenario.shape();

@@ -4,11 +4,15 @@ use hdrhistogram::Histogram;
 
 use crate::failure::Result;
 
-/// Operations between two readings of the clock for the mean. The clock's cost, tens of
-/// nanoseconds, then adds less than a nanosecond to each.
-const BATCH: u64 = 256;
+/// Operations between two readings of the clock for the mean, at most.
+const BATCH: usize = 256;
+/// A batch grows while it takes less than this share of the time limit, so that the limit is
+/// passed by little.
+const BATCH_SHARE: u64 = 16;
 /// The longest latency kept: an hour. What is longer is counted as that.
 const LONGEST_NS: u64 = 3_600_000_000_000;
+/// The share of the fastest, and of the slowest, that a trimmed mean leaves out.
+const TRIMMED: f64 = 0.1;
 
 /// Measures in two kinds of batches that take turns: whole ones for the mean, and ones in which
 /// each operation is timed by itself for the distribution.
@@ -18,6 +22,7 @@ pub(crate) struct Recorder {
     batch_operations: u64,
     longest_ns: u64,
     clock_ns: u64,
+    cut: bool,
 }
 
 /// What was measured, in nanoseconds.
@@ -31,6 +36,11 @@ pub(crate) struct Latency {
     pub(crate) p99_ns: u64,
     pub(crate) p99_9_ns: u64,
     pub(crate) max_ns: u64,
+    /// Values, exact to 3 digits, and how many operations took that long: those timed by
+    /// themselves.
+    pub(crate) histogram: Vec<[u64; 2]>,
+    /// The time limit came before the last operation.
+    pub(crate) cut: bool,
 }
 
 /// The clock's own cost: the median of many readings, in nanoseconds.
@@ -46,51 +56,92 @@ pub(crate) fn clock_cost_ns(now: impl Fn() -> u64) -> u64 {
 }
 
 impl Recorder {
-    /// `clock_ns` is taken off each operation that is timed by itself.
+    /// `clock_ns` is taken off each operation that is timed by itself, and off each batch.
     pub(crate) fn new(clock_ns: u64) -> Result<Self> {
         let mut histogram = Histogram::new_with_max(LONGEST_NS, 3)?;
         // So that nothing grows while it measures.
         histogram.auto(false);
-        Ok(Self { histogram, batch_ns: 0, batch_operations: 0, longest_ns: 0, clock_ns })
+        let (batch_ns, batch_operations, longest_ns) = (0, 0, 0);
+        Ok(Self { histogram, batch_ns, batch_operations, longest_ns, clock_ns, cut: false })
     }
 
-    /// Runs `operations` operations, half of them or a batch more for the mean.
-    /// `context` is what operation and clock share.
-    pub(crate) fn run<X>(
+    /// Forgets everything.
+    pub(crate) fn reset(&mut self) {
+        self.histogram.reset();
+        (self.batch_ns, self.batch_operations, self.longest_ns) = (0, 0, 0);
+        self.cut = false;
+    }
+
+    /// Takes in what another one has measured.
+    pub(crate) fn add(&mut self, other: &Self) -> Result<()> {
+        self.histogram.add(&other.histogram)?;
+        self.batch_ns += other.batch_ns;
+        self.batch_operations += other.batch_operations;
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+        self.cut |= other.cut;
+        Ok(())
+    }
+
+    /// Runs one operation for each of `items`, half of them or a batch more for the mean, and
+    /// stops early once `limit_ns` have passed. `context` is what operation and clock share.
+    pub(crate) fn run<I, X>(
         &mut self,
-        operations: u64,
+        mut items: impl ExactSizeIterator<Item = I>,
+        limit_ns: u64,
         context: &mut X,
-        mut operation: impl FnMut(&mut X) -> Result<()>,
+        mut operation: impl FnMut(&mut X, I) -> Result<()>,
         now: impl Fn(&X) -> u64,
     ) -> Result<()> {
-        // Of few operations half go to the mean as well.
-        let batch = BATCH.min(operations.div_ceil(2));
-        let mut left = operations;
-        while left > 0 {
-            let whole = left.min(batch);
-            let start = now(context);
-            for _ in 0..whole {
-                operation(context)?;
+        let begin = now(context);
+        let mut batch = 1;
+        while items.len() > 0 {
+            if now(context) - begin >= limit_ns {
+                self.cut = true;
+                break;
             }
-            self.batch_ns += now(context) - start;
-            self.batch_operations += whole;
-            left -= whole;
-            let single = left.min(batch);
-            for _ in 0..single {
+            // Of few operations half go to the mean as well.
+            let whole = batch.min(items.len().div_ceil(2));
+            let start = now(context);
+            for item in items.by_ref().take(whole) {
+                operation(context, item)?;
+            }
+            let took = (now(context) - start).saturating_sub(self.clock_ns);
+            self.batch_ns += took;
+            self.batch_operations += whole as u64;
+            for item in items.by_ref().take(batch) {
                 let start = now(context);
-                operation(context)?;
+                operation(context, item)?;
                 let took = (now(context) - start).saturating_sub(self.clock_ns);
                 self.longest_ns = self.longest_ns.max(took);
                 self.histogram.saturating_record(took);
             }
-            left -= single;
+            if took < limit_ns / BATCH_SHARE {
+                batch = (2 * batch).min(BATCH);
+            }
         }
         Ok(())
+    }
+
+    /// The mean of the operations timed by themselves, without the fastest and the slowest tenth:
+    /// what a busy machine does to a few of them does not show. `None` without any.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn trimmed_mean_ns(&self) -> Option<f64> {
+        let all = self.histogram.len() as f64;
+        let (first, last) = (all * TRIMMED, all * (1.0 - TRIMMED));
+        let (mut before, mut sum) = (0.0, 0.0);
+        for at in self.histogram.iter_recorded() {
+            let after = before + at.count_at_value() as f64;
+            let kept = (after.min(last) - f64::max(before, first)).max(0.0);
+            sum += kept * self.histogram.median_equivalent(at.value_iterated_to()) as f64;
+            before = after;
+        }
+        (all > 0.0).then(|| sum / (last - first))
     }
 
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn latency(&self) -> Latency {
         let at = |quantile| self.histogram.value_at_quantile(quantile).min(self.longest_ns);
+        let recorded = self.histogram.iter_recorded();
         Latency {
             operations: self.batch_operations + self.histogram.len(),
             min_ns: self.histogram.min().min(self.longest_ns),
@@ -100,6 +151,10 @@ impl Recorder {
             p99_ns: at(0.99),
             p99_9_ns: at(0.999),
             max_ns: self.longest_ns,
+            histogram: recorded
+                .map(|at| [at.value_iterated_to().min(self.longest_ns), at.count_at_value()])
+                .collect(),
+            cut: self.cut,
         }
     }
 }
@@ -108,37 +163,87 @@ impl Recorder {
 mod tests {
     use super::*;
 
+    const UNLIMITED: u64 = u64::MAX;
+
     #[test]
     fn mean_and_distribution_are_of_what_was_run() {
         let mut clock = 0_u64;
         let mut recorder = Recorder::new(0).unwrap();
         let mut count = 0_u64;
-        let operation = |clock: &mut u64| {
+        let operation = |clock: &mut u64, _| {
             count += 1;
             *clock += if count.is_multiple_of(100) { 5_000 } else { 100 };
             Ok(())
         };
-        recorder.run(10_240, &mut clock, operation, |clock| *clock).unwrap();
+        recorder.run(0..10_240, UNLIMITED, &mut clock, operation, |clock| *clock).unwrap();
         let latency = recorder.latency();
         assert_eq!((latency.operations, count), (10_240, 10_240));
         assert_eq!((latency.min_ns, latency.max_ns), (100, 5_000));
-        assert!((latency.mean_ns - 149.0).abs() < 3.0, "{}", latency.mean_ns);
+        assert!((latency.mean_ns - 149.0).abs() < 5.0, "{}", latency.mean_ns);
         assert_eq!(latency.p90_ns, 100);
-        assert!(latency.p99_9_ns >= 4_990, "{}", latency.p99_9_ns);
+        assert!(latency.p99_9_ns >= 4_990 && !latency.cut, "{}", latency.p99_9_ns);
+        // The slow ones are fewer than are left out.
+        let trimmed = recorder.trimmed_mean_ns().unwrap();
+        assert!((trimmed - 100.0).abs() < 0.1, "{trimmed}");
+
+        let [fast, slow] = latency.histogram[..] else { panic!("{:?}", latency.histogram) };
+        assert_eq!((fast[0], slow[0]), (100, 5_000));
+        let singles: u64 = latency.histogram.iter().map(|[_, count]| count).sum();
+        assert!((4_900..5_200).contains(&singles), "{singles}");
+        assert!((45..=55).contains(&slow[1]), "{}", slow[1]);
     }
 
     #[test]
     fn few_operations_have_a_distribution_too() {
         for operations in [2, 3, 100, BATCH + 1] {
             let (mut clock, mut recorder) = (0, Recorder::new(0).unwrap());
-            let tick = |clock: &mut u64| {
+            let tick = |clock: &mut u64, _| {
                 *clock += 100;
                 Ok(())
             };
-            recorder.run(operations, &mut clock, tick, |clock| *clock).unwrap();
+            recorder.run(0..operations, UNLIMITED, &mut clock, tick, |clock| *clock).unwrap();
             let latency = recorder.latency();
-            assert_eq!((latency.operations, latency.min_ns), (operations, 100));
+            assert_eq!((latency.operations, latency.min_ns), (operations as u64, 100));
             assert_eq!((latency.mean_ns, latency.p50_ns, latency.max_ns), (100.0, 100, 100));
         }
+    }
+
+    #[test]
+    fn slow_operations_end_soon_after_the_limit() {
+        for (each_ns, limit_ns) in [(500_000, 50_000_000), (20_000, 1_000_000), (100, 10)] {
+            let (mut clock, mut recorder) = (0, Recorder::new(0).unwrap());
+            let tick = |clock: &mut u64, _| {
+                *clock += each_ns;
+                Ok(())
+            };
+            recorder.run(0..1_000_000, limit_ns, &mut clock, tick, |clock| *clock).unwrap();
+            let latency = recorder.latency();
+            assert!(latency.cut && latency.operations * each_ns == clock, "{latency:?}");
+            assert!(clock >= limit_ns && clock <= limit_ns * 5 / 4 + 2 * each_ns, "{clock}");
+        }
+    }
+
+    #[test]
+    fn rounds_add_up() {
+        let (mut clock, mut all) = (0, Recorder::new(0).unwrap());
+        let mut round = Recorder::new(0).unwrap();
+        for each_ns in [100, 200, 700] {
+            round.reset();
+            let tick = |clock: &mut u64, _| {
+                *clock += each_ns;
+                Ok(())
+            };
+            round.run(0..10, UNLIMITED, &mut clock, tick, |clock| *clock).unwrap();
+            assert!(
+                round
+                    .trimmed_mean_ns()
+                    .is_some_and(|mean| (mean / each_ns as f64 - 1.0).abs() < 0.001)
+            );
+            all.add(&round).unwrap();
+        }
+        let latency = all.latency();
+        assert_eq!((latency.operations, latency.min_ns, latency.max_ns), (30, 100, 700));
+        assert_eq!(latency.histogram.len(), 3);
+        assert_eq!(Recorder::new(0).unwrap().trimmed_mean_ns(), None);
     }
 }

@@ -1,6 +1,7 @@
 //! `probeline`: measures the table and its transports, and does real work with it.
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod cli;
 mod failure;
 mod job;
@@ -8,6 +9,7 @@ mod keys;
 mod latency;
 mod machine;
 mod net;
+mod nodes;
 mod place;
 mod progress;
 mod report;
@@ -33,7 +35,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Latency of READ, CAS, FAA and of find-or-put by load factor and C
+    /// Latency of READ, WRITE, CAS, FAA and of find-or-put by load factor and C, beside its floor
     BenchLatency(bench_latency::LatencyArgs),
     /// find-or-puts a second by all ranks at once, on several workloads
     BenchThroughput(throughput::ThroughputArgs),

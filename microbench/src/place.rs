@@ -1,19 +1,24 @@
 //! Where each rank runs, and where its memory lies.
 
 use core::hash::Hasher;
+use std::fs;
 use std::hash::DefaultHasher;
 
-use pin::{Affinity, CpuId, CpuSet, HugePages, MemoryPolicy, Topology};
+use pin::{Affinity, CpuId, CpuSet, HugePages, MemoryPolicy, NodeId, Topology};
 use transport::Exchange;
 
 use crate::cli::{HugeName, PinName, PlaceArgs};
 use crate::failure::{Failure, Result};
 use crate::scenario::gather;
 
-/// Pins this rank and says where its memory goes. All ranks, of this machine, call it with the
-/// same [`PinName`]; `said` gets where they are, in words.
+/// Another one on each machine and after each boot.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Pins this rank, on `near` or close to it if that is known, and says where its memory goes. All
+/// ranks call it with the same [`PinName`]; `said` gets where they are, in words.
 pub(crate) fn place(
     args: &PlaceArgs,
+    near: Option<NodeId>,
     affinity: &Affinity,
     exchange: &mut dyn Exchange,
     said: &mut Vec<String>,
@@ -28,23 +33,28 @@ pub(crate) fn place(
         return Ok(MemoryPolicy { node: None, huge });
     }
     let topology = Topology::from_sysfs("/sys".as_ref())?;
-    let (rank, ranks) = among_equals(affinity.allowed(), exchange)?;
-    let places = pin::place(&topology, affinity.allowed(), ranks, None)?;
+    let machine = fs::read_to_string(BOOT_ID).unwrap_or_default();
+    let (rank, ranks) = among_equals(affinity.allowed(), &machine, exchange)?;
+    let places = pin::place(&topology, affinity.allowed(), ranks, near)?;
     let Some(mine) = places.get(rank as usize) else {
         return Err(Failure::new(format!("there is no place for rank {rank} of {ranks}")));
     };
     affinity.pin(mine.cpu)?;
-    let all = gather(exchange, [mine.cpu.0, mine.node.0].map(u64::from))?;
-    said.push(describe(&topology, &all));
+    let [cpu, node] = [mine.cpu.0, mine.node.0].map(u64::from);
+    let machine = hash(&machine);
+    let all = gather(exchange, [machine, cpu, node])?;
+    said.push(describe(&topology, machine, &all));
     Ok(MemoryPolicy { node: Some(mine.memory), huge })
 }
 
-/// A launcher may have given ranks CPUs of their own; those with the same ones share them out.
-/// Which of these this rank is, and how many there are.
-fn among_equals(allowed: &CpuSet, exchange: &mut dyn Exchange) -> Result<(u32, u32)> {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(allowed.to_string().as_bytes());
-    let mine = [hasher.finish()];
+/// A launcher may have given ranks CPUs of their own; those of one machine with the same ones
+/// share them out. Which of these this rank is, and how many there are.
+fn among_equals(
+    allowed: &CpuSet,
+    machine: &str,
+    exchange: &mut dyn Exchange,
+) -> Result<(u32, u32)> {
+    let mine = [hash(machine), hash(&allowed.to_string())];
     let all = gather(exchange, mine)?;
     let equals = (0..).zip(&all).filter(|(_, cpus)| **cpus == mine);
     let before = equals.clone().filter(|(rank, _)| *rank < exchange.me().0).count();
@@ -52,11 +62,17 @@ fn among_equals(allowed: &CpuSet, exchange: &mut dyn Exchange) -> Result<(u32, u
     Ok((u32::try_from(before)?, u32::try_from(equals.count())?))
 }
 
-/// CPU and node of every rank, in words.
-fn describe(topology: &Topology, all: &[[u64; 2]]) -> String {
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text.as_bytes());
+    hasher.finish()
+}
+
+/// CPU and node of every rank, in words. Of each: its machine, CPU and node.
+fn describe(topology: &Topology, machine: u64, all: &[[u64; 3]]) -> String {
     let on = |cpus: &CpuSet| {
         let number = |cpu: &u64| u32::try_from(*cpu).is_ok_and(|cpu| cpus.contains(CpuId(cpu)));
-        all.iter().filter(|[cpu, _]| number(cpu)).count()
+        all.iter().filter(|[its, cpu, _]| *its == machine && number(cpu)).count()
     };
     let cpu_shared = topology.cpus().iter().any(|cpu| on(&CpuSet::from_iter([cpu])) > 1);
     let core_shared = topology.cores().iter().any(|core| on(&core.cpus) > 1);
@@ -65,8 +81,15 @@ fn describe(topology: &Topology, all: &[[u64; 2]]) -> String {
         (false, true) => "; some share a core",
         _ => "",
     };
-    let places: Vec<String> = all.iter().map(|[cpu, node]| format!("{cpu}/{node}")).collect();
-    format!("ranks pinned to CPU/node {}{sharing}", places.join(" "))
+    let places: Vec<String> = all.iter().map(|[_, cpu, node]| format!("{cpu}/{node}")).collect();
+    let mut machines: Vec<u64> = all.iter().map(|[machine, ..]| *machine).collect();
+    machines.sort_unstable();
+    machines.dedup();
+    let machines = match machines.len() {
+        1 => String::new(),
+        several => format!(" of {several} machines"),
+    };
+    format!("ranks pinned to CPU/node {}{machines}{sharing}", places.join(" "))
 }
 
 #[cfg(test)]
@@ -75,19 +98,39 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn ranks_share_out_the_cpus_they_have_in_common() {
-        let allowed = ["0-3", "4-7", "0-3", "0-7", "4-7", "0-3"];
-        let places = thread::scope(|scope| {
-            let ranks = exchange::threads(6).into_iter().zip(allowed);
-            let ranks: Vec<_> = ranks
-                .map(|(mut exchange, cpus)| {
+    /// What each rank, told by its CPUs and machine, finds itself to be.
+    fn places(ranks: &[(&str, &str)]) -> Vec<(u32, u32)> {
+        thread::scope(|scope| {
+            let all = exchange::threads(u32::try_from(ranks.len()).unwrap()).into_iter().zip(ranks);
+            let all: Vec<_> = all
+                .map(|(mut exchange, (cpus, machine))| {
                     let cpus: CpuSet = cpus.parse().unwrap();
-                    scope.spawn(move || among_equals(&cpus, &mut exchange).unwrap())
+                    scope.spawn(move || among_equals(&cpus, machine, &mut exchange).unwrap())
                 })
                 .collect();
-            ranks.into_iter().map(|rank| rank.join().unwrap()).collect::<Vec<_>>()
-        });
-        assert_eq!(places, [(0, 3), (0, 2), (1, 3), (0, 1), (1, 2), (2, 3)]);
+            all.into_iter().map(|rank| rank.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn ranks_share_out_the_cpus_they_have_in_common() {
+        let ranks = ["0-3", "4-7", "0-3", "0-7", "4-7", "0-3"].map(|cpus| (cpus, "a"));
+        assert_eq!(places(&ranks), [(0, 3), (0, 2), (1, 3), (0, 1), (1, 2), (2, 3)]);
+    }
+
+    #[test]
+    fn ranks_of_other_machines_have_other_cpus() {
+        let ranks = [("0-3", "a"), ("0-3", "b"), ("0-3", "b"), ("0-7", "a"), ("0-3", "a")];
+        assert_eq!(places(&ranks), [(0, 2), (0, 2), (1, 2), (0, 1), (1, 2)]);
+    }
+
+    #[test]
+    fn a_cpu_is_shared_on_one_machine_only() {
+        let topology = Topology::from_sysfs("/sys".as_ref()).unwrap();
+        let said = |all: &[[u64; 3]]| describe(&topology, 7, all);
+        assert_eq!(said(&[[7, 0, 0], [9, 0, 0]]), "ranks pinned to CPU/node 0/0 0/0 of 2 machines");
+        assert!(
+            said(&[[7, 0, 0], [7, 0, 0]]).ends_with("0/0 0/0; some share a CPU and take turns")
+        );
     }
 }

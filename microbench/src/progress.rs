@@ -8,6 +8,33 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const QUIET_FOR: Duration = Duration::from_secs(2);
 
+/// A line with the time that has passed, while this process waits; only on a terminal, on standard
+/// error.
+pub(crate) struct Waiting(ProgressBar);
+
+impl Waiting {
+    pub(crate) fn new(for_what: &str) -> Self {
+        let bar = ProgressBar::new_spinner();
+        let shown = std::io::stderr().is_terminal();
+        bar.set_draw_target(if shown {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        });
+        let style = ProgressStyle::with_template("{elapsed} {msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        bar.set_message(for_what.to_owned());
+        bar.enable_steady_tick(Duration::from_secs(1));
+        Self(bar)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
 /// Drawn on standard error, only between measurements, and only if that is a terminal.
 pub(crate) struct Progress {
     start: Instant,

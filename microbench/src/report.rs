@@ -8,17 +8,21 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::cli::{JobArgs, OutputArgs};
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
 
-/// Counts changes of the JSON's shape that a reader must know of.
-const SCHEMA: u32 = 1;
+/// Counts changes of the JSON's shape that a reader must know of. 2: rows of `bench-latency` have
+/// `floor_ns`, `times_floor` (both null without a floor) and `histogram`, pairs of a latency in
+/// nanoseconds and how many operations took it; their operations `READ n B` go to 4096, `WRITE n
+/// B` and `floor READ n B` (with or without ` + CAS`) are new.
+const SCHEMA: u32 = 2;
 
 /// All that a run gave.
 #[derive(Serialize)]
-pub(crate) struct Report<R> {
+pub(crate) struct Report<R: Row> {
     schema: u32,
     command: &'static str,
     version: &'static str,
@@ -27,6 +31,7 @@ pub(crate) struct Report<R> {
     parameters: Vec<(&'static str, Value)>,
     machine: Machine,
     pub(crate) transport: Vec<String>,
+    #[serde(serialize_with = "with_histograms")]
     pub(crate) rows: Vec<R>,
     /// What the numbers mean.
     pub(crate) notes: Vec<String>,
@@ -39,6 +44,26 @@ fn as_map<S: Serializer>(
     serializer.collect_map(parameters.iter().map(|(name, value)| (name, value)))
 }
 
+fn with_histograms<R: Row, S: Serializer>(
+    rows: &[R],
+    serializer: S,
+) -> core::result::Result<S::Ok, S::Error> {
+    serializer.collect_seq(rows.iter().map(|row| Detailed {
+        row,
+        // In one line, however many pairs there are.
+        histogram: row.histogram().and_then(|pairs| to_raw_value(pairs).ok()),
+    }))
+}
+
+/// A row with what only JSON has.
+#[derive(Serialize)]
+struct Detailed<'a, R> {
+    #[serde(flatten)]
+    row: &'a R,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    histogram: Option<Box<RawValue>>,
+}
+
 /// A line of a report.
 pub(crate) trait Row: Serialize {
     /// Column heads of the table for people.
@@ -46,6 +71,11 @@ pub(crate) trait Row: Serialize {
 
     /// Its cells.
     fn cells(&self) -> Vec<String>;
+
+    /// Pairs of a latency in nanoseconds and how many operations took it, rising.
+    fn histogram(&self) -> Option<&[[u64; 2]]> {
+        None
+    }
 }
 
 impl<R: Row> Report<R> {

@@ -5,23 +5,42 @@ use transport::Transport;
 
 /// A transport with a clock.
 pub(crate) trait Timed: Transport {
-    /// Nanoseconds since some moment, the same for all ranks.
+    /// Whether the clocks of all ranks count from the same moment.
+    const ONE_CLOCK: bool;
+
+    /// Nanoseconds since some moment.
     fn now_ns(&self) -> u64;
 }
 
 impl<T: Timed> Timed for &mut T {
+    const ONE_CLOCK: bool = T::ONE_CLOCK;
+
     fn now_ns(&self) -> u64 {
         (**self).now_ns()
     }
 }
 
 impl Timed for sim::Engine {
+    const ONE_CLOCK: bool = true;
+
     fn now_ns(&self) -> u64 {
         sim::Engine::now_ns(self)
     }
 }
 
 impl Timed for shm::Engine {
+    const ONE_CLOCK: bool = true;
+
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        monotonic_ns()
+    }
+}
+
+/// Its ranks may be on several machines.
+impl Timed for verbs::Engine {
+    const ONE_CLOCK: bool = false;
+
     #[inline]
     fn now_ns(&self) -> u64 {
         monotonic_ns()

@@ -71,7 +71,7 @@ fn check_form(command: &str, report: &Reported) {
     let golden: Value = serde_json::from_str(GOLDEN).unwrap();
     assert_eq!(keys(json), HashSet::from_iter(names(&golden["report"])));
     assert_eq!(keys(&json["machine"]), HashSet::from_iter(names(&golden["machine"])));
-    assert_eq!((&json["schema"], &json["command"]), (&Value::from(1), &Value::from(command)));
+    assert_eq!((&json["schema"], &json["command"]), (&Value::from(2), &Value::from(command)));
     let parameters = names(&golden["parameters"][command]);
     assert_eq!(keys(&json["parameters"]), HashSet::from_iter(parameters));
     assert!(!names(&json["transport"]).is_empty() && !names(&json["notes"]).is_empty());
@@ -81,7 +81,12 @@ fn check_form(command: &str, report: &Reported) {
     assert_eq!(csv[0], columns);
     assert_eq!(csv.len(), 1 + rows.len());
     for (row, record) in rows.iter().zip(&csv[1..]) {
-        assert_eq!(keys(row), HashSet::from_iter(columns.iter().copied()));
+        let mut expected = HashSet::from_iter(columns.iter().copied());
+        // Of any length, so in no column.
+        if command == "bench-latency" {
+            expected.insert("histogram");
+        }
+        assert_eq!(keys(row), expected);
         for (column, cell) in columns.iter().zip(record) {
             check_cell(&row[column], cell, column);
         }
@@ -108,9 +113,15 @@ fn check_cell(value: &Value, cell: &str, column: &str) {
     }
 }
 
-/// What READ, CAS and FAA by themselves do not have.
-const MAY_BE_EMPTY: [&str; 4] =
-    ["chunk_buckets", "load_factor", "effective_roundtrips", "outgoing_roundtrips"];
+/// What READ, WRITE, CAS and FAA by themselves do not have.
+const MAY_BE_EMPTY: [&str; 6] = [
+    "chunk_buckets",
+    "load_factor",
+    "effective_roundtrips",
+    "outgoing_roundtrips",
+    "floor_ns",
+    "times_floor",
+];
 
 #[track_caller]
 fn number(row: &Value, column: &str) -> f64 {
@@ -123,21 +134,47 @@ fn rise(row: &Value, columns: &[&str]) {
     assert!(numbers.is_sorted(), "{columns:?} of {row}");
 }
 
+/// Ten READs, ten WRITEs, a CAS and two FAAs.
+const RAW_ROWS: usize = 23;
+
 #[test]
 fn bench_latency_reports() {
     let options = ["--ops", "1000", "--table-size", "256KiB", "-C", "8,64"];
     let options = [&options[..], &["--load-factors", "0.1,0.5,0.9"]].concat();
-    // Six READs, a CAS and two FAAs; inserted and found for each C and load factor.
-    let rows = command("bench-latency", &options, 9 + 2 * 2 * 3);
-    for row in rows {
-        assert!(number(&row, "operations") > 0.0, "{row}");
-        assert!(number(&row, "mean_ns") > 0.0 && number(&row, "max_ns") > 0.0, "{row}");
-        rise(&row, &["min_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns"]);
+    // Two floors for each C; inserted and found for each C and load factor.
+    let rows = command("bench-latency", &options, RAW_ROWS + 2 * 2 + 2 * 2 * 3);
+    for row in &rows {
+        assert!(number(row, "operations") > 0.0, "{row}");
+        assert!(number(row, "mean_ns") > 0.0 && number(row, "max_ns") > 0.0, "{row}");
+        rise(row, &["min_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns"]);
+        check_histogram(row);
+        assert_eq!(row["load_factor"].is_null(), row["times_floor"].is_null());
         if !row["load_factor"].is_null() {
-            assert!(number(&row, "effective_roundtrips") >= 1.0, "{row}");
-            rise(&row, &["effective_roundtrips", "outgoing_roundtrips"]);
+            assert!(number(row, "effective_roundtrips") >= 1.0, "{row}");
+            assert!(number(row, "floor_ns") > 0.0 && number(row, "times_floor") > 0.0, "{row}");
+            rise(row, &["effective_roundtrips", "outgoing_roundtrips"]);
         }
     }
+    let names: Vec<&str> = rows.iter().map(|row| row["operation"].as_str().unwrap()).collect();
+    for bytes in (3..=12).map(|power| 1 << power) {
+        for operation in ["READ", "WRITE"] {
+            assert!(names.contains(&&*format!("{operation} {bytes} B")), "{operation} {bytes}");
+        }
+    }
+}
+
+/// Pairs of a latency and a count, rising; about half of the operations, from the least to the
+/// true maximum.
+#[track_caller]
+fn check_histogram(row: &Value) {
+    let pairs = row["histogram"].as_array().unwrap();
+    let number = |pair: &Value, at: usize| pair[at].as_u64().unwrap();
+    assert!(pairs.iter().all(|pair| pair.as_array().unwrap().len() == 2 && number(pair, 1) > 0));
+    assert!(pairs.is_sorted_by(|one, other| number(one, 0) < number(other, 0)), "{row}");
+    let timed: u64 = pairs.iter().map(|pair| number(pair, 1)).sum();
+    let operations = row["operations"].as_u64().unwrap();
+    assert!(timed * 2 <= operations && timed * 4 >= operations, "{timed} of {operations}");
+    assert_eq!(number(pairs.last().unwrap(), 0), row["max_ns"].as_u64().unwrap());
 }
 
 /// In virtual time every operation has its price, so a distribution that was not filled shows.
@@ -147,12 +184,56 @@ fn bench_latency_of_few_operations_is_of_all_of_them() {
     let options = [&options[..], &["--table-size", "64KiB", "--load-factors", "0.5"]].concat();
     let report = reported(&[&["bench-latency"], &options[..]].concat());
     let rows = report.json["rows"].as_array().unwrap();
-    for row in rows.iter().filter(|row| row["load_factor"].is_null()) {
+    let raw = rows.iter().filter(|row| row["chunk_buckets"].is_null());
+    assert_eq!(raw.clone().count(), RAW_ROWS);
+    for row in raw {
         assert_eq!(number(row, "operations"), 10.0);
         for column in ["min_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns"] {
             assert_eq!(number(row, column), 3000.0, "{column} of {row}");
         }
     }
+    assert!(!report.printed.contains("cut short"), "{}", report.printed);
+}
+
+/// In virtual time nothing but roundtrips costs anything, so that a find-or-put that takes one
+/// chunk costs its floor, whichever owners it goes to.
+#[test]
+fn in_virtual_time_one_chunk_costs_its_floor() {
+    for (ranks, seed) in [("1", "1"), ("2", "1"), ("3", "7")] {
+        let options = ["--transport", "sim", "-C", "64", "--load-factors", "0.1,0.3", "--ops", "2"];
+        let more = ["--table-size", "192KiB", "--ranks", ranks, "--seed", seed];
+        let report = reported(&[&["bench-latency"], &options[..], &more].concat());
+        let rows = report.json["rows"].as_array().unwrap();
+        let beside: Vec<_> = rows.iter().filter(|row| !row["times_floor"].is_null()).collect();
+        assert_eq!(beside.len(), 4);
+        for row in beside {
+            // A chunk that straddles two owners is two READs, the floor is one.
+            let times = number(row, "times_floor");
+            assert!((times - 1.0).abs() < 0.01, "{ranks} ranks: {row}");
+        }
+    }
+}
+
+/// A roundtrip takes 5 ms of virtual time, so that a second is over after 200.
+#[test]
+fn measurements_end_with_their_time() {
+    let options = ["--transport", "sim", "--sim-roundtrip-ns", "5000000", "-C", "8"];
+    let more = ["--table-size", "512KiB", "--load-factors", "0.1,0.7"];
+    let limit = ["--seconds-per-measurement", "1", "--rounds", "5"];
+    let report = reported(&[&["bench-latency"], &options[..], &more, &limit].concat());
+    let rows = report.json["rows"].as_array().unwrap();
+    let raw = rows.iter().filter(|row| row["chunk_buckets"].is_null());
+    for row in raw {
+        let operations = number(row, "operations");
+        assert!((200.0..=260.0).contains(&operations), "{row}");
+    }
+    for row in rows.iter().filter(|row| !row["load_factor"].is_null()) {
+        // To this rank's own part a roundtrip takes a tenth; an insert takes two or three.
+        assert!((90.0..=460.0).contains(&number(row, "operations")), "{row}");
+    }
+    let said = &report.printed;
+    let all = format!("{0} of {0} rows were cut short after 1 s", rows.len());
+    assert!(said.contains(&all) && said.contains("--seconds-per-measurement"), "{said}");
 }
 
 #[test]
@@ -334,7 +415,7 @@ fn help_lists_options_under_their_headings() {
 }
 
 /// What each command refuses, and what it says is allowed.
-const REFUSED: [(&str, &str); 44] = [
+const REFUSED: [(&str, &str); 56] = [
     ("explore fms:2 -C 12", "C is a multiple of 8 from 8 to 65536"),
     ("explore fms:2 -C 0", "C is a multiple of 8 from 8 to 65536"),
     ("explore fms:2 -C 4294967288", "C is a multiple of 8 from 8 to 65536"),
@@ -361,7 +442,7 @@ const REFUSED: [(&str, &str); 44] = [
     ("explore fms:2 --ranks 0", "0 is not in 1..=4096"),
     ("bench-latency --ranks 4097", "4097 is not in 1..=4096"),
     ("bench-throughput --ranks x", "invalid value 'x' for '--ranks <N>'"),
-    ("roundtrips --transport smoke", "[possible values: shm, sim]"),
+    ("roundtrips --transport smoke", "[possible values: shm, verbs, sim]"),
     ("bench-throughput --workload all", "mixed, read-intensive, write-intensive, uniform, zipf"),
     ("bench-throughput --key-range 0", "0 is not in 1..=9223372036854775808"),
     ("bench-throughput --key-range 9223372036854775809", "is not in 1..=9223372036854775808"),
@@ -374,6 +455,18 @@ const REFUSED: [(&str, &str); 44] = [
     ("bench-latency --load-factors 0.96", "rise from 0.02 or more to 0.95 at most"),
     ("bench-latency --load-factors NaN", "rise from 0.02 or more to 0.95 at most"),
     ("explore fms:2 --transport sim --sim-roundtrip-ns 0", "0 is not in 1.."),
+    ("bench-latency --rounds 0", "0 is not in 1..=999"),
+    ("bench-latency --seconds-per-measurement 0", "seconds from 0.001 to 3600"),
+    ("bench-latency --seconds-per-measurement NaN", "seconds from 0.001 to 3600"),
+    ("bench-latency --table-size 2KiB", "too few for --rounds 5"),
+    ("bench-latency --load-factors 0.5,0.5000001", "too few for --rounds 5"),
+    ("explore fms:2 --transport verbs --retries 7", "7 is not in 0..=6"),
+    ("explore fms:2 --transport verbs --timeout 0", "0 is not in 1..=31"),
+    ("bench-latency --two-nodes --transport sim", "--two-nodes"),
+    ("bench-latency --two-nodes --ranks 2", "cannot be used with"),
+    ("explore fms:2 --two-nodes n1 --rendezvous 127.0.0.1:1", "cannot be used with"),
+    ("explore fms:2 --port 7000", "--two-nodes"),
+    ("explore fms:2 --secret-file x", "--rendezvous or --two-nodes"),
     (
         "explore fms:2 --transport sim --rendezvous 127.0.0.1:1 --rank 0",
         "without a launcher and --",

@@ -59,7 +59,7 @@ struct Exploration {
 }
 
 pub(crate) fn run(mut args: ExploreArgs) -> Result<()> {
-    args.job.settle(Size::mib(128), &[args.chunks.chunk_buckets])?;
+    args.job.settle(Size::mib(128), Size::mib(128), &[args.chunks.chunk_buckets])?;
     let files = Files::open(&args.job.output)?;
     let net = Net::load(&args.model)?;
     let packing = Packing::new(&net)?;

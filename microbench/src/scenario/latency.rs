@@ -1,34 +1,41 @@
-//! `bench-latency`: READ, CAS and FAA by themselves, then find-or-put by load factor and C.
+//! `bench-latency`: READ, WRITE, CAS and FAA by themselves, then find-or-put by load factor and C,
+//! each beside its floor.
 
-use core::hint::black_box;
+mod filling;
+mod raw;
+mod rounds;
+mod row;
 
 use clap::Args;
-use rand::rngs::SmallRng;
-use rand::{Rng, SeedableRng};
-use serde::Serialize;
-use table::{Config, Outcome, Stats};
-use transport::{Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token};
+use table::Config;
+use transport::{Exchange, Owner, Slot};
 
-use super::{BlockingTable, OPERATIONS, open, shape, too_few_chunks};
+use self::raw::{Raw, peer};
+use self::rounds::Rounds;
+use self::row::LatencyRow;
+use super::{open, shape};
 use crate::cli::{ChunkListArgs, JobArgs, TransportName, max_chunks};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
-use crate::keys::nth;
-use crate::latency::{Latency, Recorder, clock_cost_ns};
+use crate::latency::{Recorder, clock_cost_ns};
 use crate::progress::Progress;
-use crate::report::{Files, Report, Row};
+use crate::report::{Files, Report};
 use crate::size::Size;
 use crate::timed::Timed;
 
-/// Words of the READs that are measured: one, and the paper's chunks.
-const READ_WORDS: [u32; 6] = [1, 8, 16, 32, 64, 128];
 /// Inserts go on in steps of this share of the table; measured is the last before a load factor,
 /// as in the paper (section 4.1).
 const STEP: f64 = 0.02;
 /// Measured operations in a step at most, so that a large table takes no longer.
 const MEASURED: u64 = 200_000;
 /// Operations before a measurement that do not count: a tenth of it.
-const WARM_UP_SHARE: u64 = 10;
+const WARM_UP_SHARE: usize = 10;
+/// Inserts of a round at least: one for the mean and one timed by itself.
+const FEWEST: u64 = 2;
+/// Inserts in flight where the time was too short to measure all.
+const FILLING: u32 = 32;
+/// One-sided operations in flight at most, then: a READ and a claim of each, or a READ ahead.
+const FILLING_DEPTH: u32 = 2 * FILLING;
 /// The paper's own result files, C = 8 and load factor 0.5, both processes on one machine.
 const PAPER_LOCAL_NS: u32 = 287;
 
@@ -47,36 +54,36 @@ pub(crate) struct LatencyArgs {
     #[arg(value_name = "ALPHA,...")]
     load_factors: Vec<f64>,
 
-    /// Operations in each measurement of READ, CAS and FAA
+    /// Operations in each measurement of READ, WRITE, CAS and FAA
     #[arg(long, default_value_t = 100_000, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u64).range(2..))]
-    ops: u64,
+    #[arg(value_parser = clap::value_parser!(u32).range(2..))]
+    ops: u32,
+
+    /// Time for each measurement, all its rounds together, after which it ends with the
+    /// operations done until then: seconds, 0.001 to 3600. The default keeps the whole command to
+    /// a minute or so where an operation takes 0.2 ms
+    #[arg(long, default_value_t = 0.25, value_name = "SECONDS", value_parser = seconds)]
+    seconds_per_measurement: f64,
+
+    /// Rounds of find-or-put and its floors in turn; the median multiple is reported
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=999))]
+    rounds: u32,
 
     // Last: its headings in the help hold for whatever comes after them.
     #[command(flatten)]
     job: JobArgs,
 }
 
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct LatencyRow {
-    operation: String,
-    chunk_buckets: Option<u32>,
-    load_factor: Option<f64>,
-    effective_roundtrips: Option<f64>,
-    outgoing_roundtrips: Option<f64>,
-    // Not flattened from a Latency, because csv takes no flattened structs.
-    operations: u64,
-    min_ns: u64,
-    mean_ns: f64,
-    p50_ns: u64,
-    p90_ns: u64,
-    p99_ns: u64,
-    p99_9_ns: u64,
-    max_ns: u64,
+fn seconds(text: &str) -> core::result::Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.001..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("seconds from 0.001 to 3600".to_owned()),
+    }
 }
 
 pub(crate) fn run(mut args: LatencyArgs) -> Result<()> {
-    args.job.settle(Size::mib(32), &args.chunks.chunk_buckets)?;
+    args.job.settle(Size::mib(32), Size::mib(1), &args.chunks.chunk_buckets)?;
     args.check()?;
     let files = Files::open(&args.job.output)?;
     // Before the run, which would show in the load.
@@ -87,6 +94,8 @@ pub(crate) fn run(mut args: LatencyArgs) -> Result<()> {
     report.job(&args.job);
     report.parameter("max_chunks", args.max_chunks);
     report.parameter("ops", args.ops);
+    report.parameter("seconds_per_measurement", args.seconds_per_measurement);
+    report.parameter("rounds", args.rounds);
     report.rows = rows;
     report.notes = args.notes(clock_ns, &report.rows);
     report.publish(files)
@@ -102,6 +111,16 @@ impl LatencyArgs {
                 self.load_factors
             )));
         }
+        let buckets = self.job.buckets_per_owner() * u64::from(self.job.ranks);
+        let fewest = FEWEST * u64::from(self.rounds);
+        if self.steps(buckets).any(|(_, _, measured)| measured < fewest) {
+            return Err(Failure::new(format!(
+                "{buckets} buckets are too few for --rounds {}: between a load factor and the one \
+                 before, at most {STEP} apart, {fewest} inserts are to be measured. Start again \
+                 with a larger --table-size, or with fewer rounds",
+                self.rounds
+            )));
+        }
         Ok(())
     }
 
@@ -109,30 +128,56 @@ impl LatencyArgs {
         self.job.config(chunk_buckets, self.max_chunks)
     }
 
+    /// Each load factor, the data there are at it, and how many of the last inserts are measured.
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    fn steps(&self, buckets: u64) -> impl Iterator<Item = (f64, u64, u64)> {
+        let step = ((buckets as f64 * STEP) as u64).min(MEASURED);
+        let mut held = 0;
+        self.load_factors.iter().map(move |&alpha| {
+            let target = (buckets as f64 * alpha) as u64;
+            let measured = step.min(target - held);
+            held = target;
+            (alpha, target, measured)
+        })
+    }
+
     fn notes(&self, clock_ns: u64, rows: &[LatencyRow]) -> Vec<String> {
         let mut notes = vec![
             format!(
                 "All times are nanoseconds, seen by rank 0 for one operation at a time, from the \
-                 call to its result. READ, CAS and FAA go to random words of the {} of {}, each \
-                 where the result of the one before says.",
+                 call to its result. READ, WRITE, CAS and FAA go to random words of the {} of {}, \
+                 each where the result of the one before says.",
                 Size(self.config(8).words() * 8 / 1024 * 1024),
                 peer(self.job.ranks)
             ),
-            "find-or-put goes to all owners alike: inserted is new data, measured while the table \
-             fills from 0.02 below the load factor up to it; found is data that is there."
+            "find-or-put goes to all owners alike, this rank's own part included: inserted is new \
+             data, measured while the table fills from 0.02 below the load factor up to it; found \
+             is data that is there."
                 .to_owned(),
+            format!(
+                "floor: for found one READ of C buckets; for inserted such a READ, and then a CAS \
+                 of its first word that changes nothing. They go to the same owners in the same \
+                 order as the find-or-puts they stand beside, elsewhere in their parts. x floor: \
+                 find-or-put by its floor of the same round, the median of {} rounds, in each of \
+                 which all four take turns. What is divided are means of operations timed one by \
+                 one without the fastest and the slowest tenth; floor is the median of those too.",
+                self.rounds
+            ),
             format!(
                 "mean: whole batches of operations between two readings of the clock, in which the CPU \
                  may begin a find-or-put before the last has ended. Percentiles: \
                  operations timed one by one in other batches; the clock's own {clock_ns} ns were \
-                 taken off. max is the largest of all these, not a percentile."
+                 taken off. max is the largest of all these, not a percentile. The JSON has all of \
+                 them, as pairs of nanoseconds (to 3 digits) and operations."
             ),
             format!(
-                "Warm-up, not counted: before READ, CAS and FAA the whole part once, and one \
-                 operation for {WARM_UP_SHARE} measured; before found likewise; before inserted, the filling up to there."
+                "Warm-up, not counted: before all of them every part once; before READ, WRITE, CAS and FAA one \
+                 operation for {WARM_UP_SHARE} measured; the first of {WARM_UP_SHARE} of each \
+                 round's find-or-puts and floors."
             ),
             "eff, out: chunk READs waited for and posted, per operation.".to_owned(),
         ];
+        notes.extend(self.cut_short(rows));
         let paper = rows.iter().find(|row| {
             row.operation == "inserted"
                 && row.chunk_buckets == Some(8)
@@ -149,42 +194,43 @@ impl LatencyArgs {
         }
         notes
     }
+
+    fn cut_short(&self, rows: &[LatencyRow]) -> Option<String> {
+        let cut: Vec<_> = rows.iter().filter(|row| row.cut).collect();
+        let fewest = cut.iter().min_by_key(|row| row.operations)?;
+        Some(format!(
+            "{} of {} rows were cut short after {} s (--seconds-per-measurement) and count fewer \
+             operations than were asked for: see the column ops; {} has the fewest, {}.",
+            cut.len(),
+            rows.len(),
+            self.seconds_per_measurement,
+            fewest.operation,
+            fewest.operations
+        ))
+    }
 }
 
-impl Row for LatencyRow {
-    const HEAD: &'static [&'static str] = &[
-        "operation",
-        "C",
-        "load",
-        "ops",
-        "min",
-        "mean",
-        "p50",
-        "p90",
-        "p99",
-        "p99.9",
-        "max ns",
-        "eff",
-        "out",
-    ];
+/// How long measurements go on.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    clock_ns: u64,
+    measurement_ns: u64,
+    round_ns: u64,
+}
 
-    fn cells(&self) -> Vec<String> {
-        let number = |value: Option<f64>| value.map_or_else(String::new, |v| format!("{v:.2}"));
-        vec![
-            self.operation.clone(),
-            self.chunk_buckets.map_or_else(String::new, |c| c.to_string()),
-            number(self.load_factor),
-            self.operations.to_string(),
-            self.min_ns.to_string(),
-            format!("{:.1}", self.mean_ns),
-            self.p50_ns.to_string(),
-            self.p90_ns.to_string(),
-            self.p99_ns.to_string(),
-            self.p99_9_ns.to_string(),
-            self.max_ns.to_string(),
-            number(self.effective_roundtrips),
-            number(self.outgoing_roundtrips),
-        ]
+/// How far a measurement goes.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    /// Operations before it that do not count, for a tenth of the time at most.
+    warm_up: usize,
+    limit_ns: u64,
+}
+
+impl LatencyArgs {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    fn limits(&self, clock_ns: u64) -> Limits {
+        let measurement_ns = (self.seconds_per_measurement * 1e9) as u64;
+        Limits { clock_ns, measurement_ns, round_ns: measurement_ns / u64::from(self.rounds) }
     }
 }
 
@@ -192,9 +238,10 @@ impl Scenario for LatencyArgs {
     type Output = (Vec<LatencyRow>, u64);
 
     fn shape(&self) -> Shape {
-        let longest = self.chunks.chunk_buckets.iter().chain(&READ_WORDS).max();
+        let longest = self.chunks.chunk_buckets.iter().chain(&raw::WORDS).max();
         let slot_words = longest.copied().unwrap_or(8).next_multiple_of(8);
-        shape(&self.config(8), slot_words, 0, 1)
+        let slots = free_slot().0 + 1;
+        Shape { slots, depth: FILLING_DEPTH, ..shape(&self.config(8), slot_words, 0, 0) }
     }
 
     fn parameters(&self) -> String {
@@ -203,223 +250,101 @@ impl Scenario for LatencyArgs {
 
     fn run<T: Timed>(&self, mut engine: T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
         let measures = exchange.me() == Owner(0);
-        let clock_ns = clock_cost_ns(|| engine.now_ns());
+        let limits = self.limits(clock_cost_ns(|| engine.now_ns()));
         let mut rows = Vec::new();
         let steps = self.chunks.chunk_buckets.len() * self.load_factors.len();
         let mut progress = Progress::new(steps as u64, measures);
         if measures {
-            rows.extend(self.raw(&mut engine, clock_ns)?);
+            let (operations, seed) = (self.ops as usize, self.job.seed);
+            progress.set(0, "READ, WRITE, CAS and FAA");
+            rows.extend(Raw { engine: &mut engine, limits, operations, seed }.rows()?);
         }
         exchange.barrier()?;
         for &chunk_buckets in &self.chunks.chunk_buckets {
-            let mut table = open(&mut engine, self.config(chunk_buckets), exchange)?;
+            let config = self.config(chunk_buckets);
+            let mut table = open(&mut engine, config, exchange)?;
             table.clear(exchange)?;
-            if measures {
-                rows.extend(self.fill(&mut table, clock_ns, &mut progress)?);
-            }
-            exchange.barrier()?;
+            let engine = table.into_transport();
+            let mut rounds =
+                Rounds::new(engine, config, limits, self.rounds.into(), self.job.seed)?;
+            rows.extend(self.fill(&mut rounds, config, exchange, &mut progress)?);
         }
-        Ok((rows, clock_ns))
+        Ok((rows, limits.clock_ns))
     }
 }
 
 impl LatencyArgs {
-    /// READ, CAS and FAA on random words of the next owner, which are no table yet.
-    fn raw<T: Timed>(&self, engine: &mut T, clock_ns: u64) -> Result<Vec<LatencyRow>> {
-        let mut rows = Vec::new();
-        let peer = peer(engine.geometry().owners);
-        let words = engine.geometry().window_words;
-        let mut rng = SmallRng::seed_from_u64(self.job.seed);
-        warm_up(engine, peer)?;
-        // Each operation goes where the last one's result says (nowhere else, but the CPU cannot
-        // know), so that one waits for the other.
-        let mut last = 0;
-        for read in READ_WORDS.into_iter().filter(|&read| u64::from(read) <= words) {
-            let into = Local { slot: Slot(Config::slots(OPERATIONS)), start: 0, words: read };
-            // As chunks of the table lie: on any word.
-            let most = words - u64::from(read);
-            let latency = self.measure(engine, clock_ns, |engine| {
-                let index = after(last, rng.random_range(0..=most));
-                let start = RemoteWord { owner: peer, index };
-                engine.read(Token(0), Segment { start, words: read }, into)?;
-                finish(engine)?;
-                last = engine.landed(into)?.first().copied().unwrap_or(0);
-                Ok(())
-            })?;
-            rows.push(LatencyRow::new(&format!("READ {} B", read * 8), &latency));
-        }
-        let at = |index| RemoteWord { owner: peer, index };
-        let latency = self.measure(engine, clock_ns, |engine| {
-            let index = after(last, rng.random_range(0..words));
-            engine.compare_and_swap(Token(0), at(index), 0, 1)?;
-            last = finish(engine)?;
-            Ok(())
-        })?;
-        rows.push(LatencyRow::new("CAS random word", &latency));
-        let latency = self.measure(engine, clock_ns, |engine| {
-            let index = after(last, rng.random_range(0..words));
-            engine.fetch_add(Token(0), at(index), 1)?;
-            last = finish(engine)?;
-            Ok(())
-        })?;
-        rows.push(LatencyRow::new("FAA random word", &latency));
-        let latency = self.measure(engine, clock_ns, |engine| {
-            engine.fetch_add(Token(0), at(after(last, 0)), 1)?;
-            last = finish(engine)?;
-            Ok(())
-        })?;
-        rows.push(LatencyRow::new("FAA one word", &latency));
-        Ok(rows)
-    }
-
-    fn measure<T: Timed>(
-        &self,
-        engine: &mut T,
-        clock_ns: u64,
-        mut operation: impl FnMut(&mut T) -> Result<()>,
-    ) -> Result<Latency> {
-        for _ in 0..self.ops / WARM_UP_SHARE {
-            operation(engine)?;
-        }
-        let mut recorder = Recorder::new(clock_ns)?;
-        recorder.run(self.ops, engine, operation, |engine| engine.now_ns())?;
-        Ok(recorder.latency())
-    }
-
-    /// Fills the table from one load factor to the next and measures at each.
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    /// Fills the table from one load factor to the next; rank 0 measures at each.
     fn fill<T: Timed>(
         &self,
-        table: &mut BlockingTable<T>,
-        clock_ns: u64,
+        rounds: &mut Rounds<'_, T>,
+        config: Config,
+        exchange: &mut dyn Exchange,
         progress: &mut Progress,
     ) -> Result<Vec<LatencyRow>> {
-        let buckets = table.layout().buckets();
+        let buckets = config.buckets_per_owner * u64::from(exchange.owners());
+        let c = config.chunk_buckets;
+        let turn = self.chunks.chunk_buckets.iter().position(|&other| other == c).unwrap_or(0);
         let mut rows = Vec::new();
-        let seed = self.job.seed;
-        let mut rng = SmallRng::seed_from_u64(seed);
-        let mut held = 0;
-        for &alpha in &self.load_factors {
-            let chunk = table.config().chunk_buckets;
-            let turn = self.chunks.chunk_buckets.iter().position(|&c| c == chunk).unwrap_or(0);
-            let done = turn * self.load_factors.len() + rows.len() / 2;
-            progress.set(done as u64, &format!("C = {chunk}, load factor {alpha}"));
-
-            let target = (buckets as f64 * alpha) as u64;
-            let measured = ((buckets as f64 * STEP) as u64).min(MEASURED).min(target - held);
-            while held < target - measured {
-                insert(table, seed, &mut held)?;
+        for (step, (alpha, target, measured)) in self.steps(buckets).enumerate() {
+            let done = turn * self.load_factors.len() + step;
+            progress.set(done as u64, &format!("C = {c}, load factor {alpha}"));
+            rounds.prepare(target - measured, exchange)?;
+            if exchange.me() == Owner(0) {
+                rows.extend(rounds.at(alpha, target, measured)?);
+            } else {
+                rounds.skip(target);
             }
-            let mut recorder = Recorder::new(clock_ns)?;
-            table.reset_stats();
-            let mut state = (&mut *table, &mut held);
-            recorder.run(
-                measured,
-                &mut state,
-                |(table, held)| insert(table, seed, held),
-                |(table, _)| table.engine().now_ns(),
-            )?;
-            rows.push(table_row("inserted", table, alpha, &recorder.latency()));
-
-            let mut find = |table: &mut &mut BlockingTable<T>| {
-                let data = nth(seed, rng.random_range(0..held));
-                match table.find_or_put(data)? {
-                    Outcome::Found => Ok(()),
-                    other => Err(Failure::new(format!("data {data} was lost: {other:?}"))),
-                }
-            };
-            let mut table = &mut *table;
-            for _ in 0..measured / WARM_UP_SHARE {
-                find(&mut table)?;
-            }
-            let mut recorder = Recorder::new(clock_ns)?;
-            table.reset_stats();
-            recorder.run(measured, &mut table, find, |table| table.engine().now_ns())?;
-            rows.push(table_row("found", table, alpha, &recorder.latency()));
         }
+        exchange.barrier()?;
+        rows.splice(0..0, rounds.floors());
         Ok(rows)
     }
 }
 
-fn insert<T: Timed>(table: &mut BlockingTable<T>, seed: u64, held: &mut u64) -> Result<()> {
-    match table.find_or_put(nth(seed, *held))? {
-        Outcome::Inserted => {
-            *held += 1;
-            Ok(())
-        }
-        Outcome::Full => Err(too_few_chunks(table.config(), table.layout().owners(), *held)),
-        other => Err(Failure::new(format!("new data {held} was {other:?}"))),
-    }
+/// The slot behind those of the table.
+fn free_slot() -> Slot {
+    Slot(Config::slots(FILLING))
 }
 
-/// Polls until the one operation in flight has ended, which the transport bounds.
-fn finish<T: Timed>(engine: &mut T) -> Result<u64> {
-    let mut end = [Completion::default()];
-    while engine.poll(&mut end)? == 0 {}
-    Ok(end[0].result?)
-}
-
-/// `index`, once `value` is known: the compiler and the CPU have to wait for it.
-fn after(value: u64, index: u64) -> u64 {
-    index + (black_box(0) & value)
-}
-
-/// Whose words READ, CAS and FAA go to.
-fn peer(owners: u32) -> Owner {
-    Owner(1 % owners)
-}
-
-/// Reads the peer's whole window once, so that no measurement pays for a page's first use.
-fn warm_up<T: Timed>(engine: &mut T, peer: Owner) -> Result<()> {
-    let geometry = *engine.geometry();
-    let mut index = 0;
-    while index < geometry.window_words {
-        let left = u32::try_from(geometry.window_words - index).unwrap_or(u32::MAX);
-        let words = geometry.slot_words.min(left);
-        let into = Local { slot: Slot(Config::slots(OPERATIONS)), start: 0, words };
-        let start = RemoteWord { owner: peer, index };
-        engine.read(Token(0), Segment { start, words }, into)?;
-        finish(engine)?;
-        index += u64::from(words);
-    }
-    Ok(())
-}
-
-impl LatencyRow {
-    /// Of an operation without a table.
-    fn new(operation: &str, latency: &Latency) -> Self {
-        Self {
-            operation: operation.to_owned(),
-            chunk_buckets: None,
-            load_factor: None,
-            effective_roundtrips: None,
-            outgoing_roundtrips: None,
-            operations: latency.operations,
-            min_ns: latency.min_ns,
-            mean_ns: latency.mean_ns,
-            p50_ns: latency.p50_ns,
-            p90_ns: latency.p90_ns,
-            p99_ns: latency.p99_ns,
-            p99_9_ns: latency.p99_9_ns,
-            max_ns: latency.max_ns,
+/// Measures one operation for each item, after the first few, which are warm-up.
+fn measure<I, X>(
+    recorder: &mut Recorder,
+    mut items: impl ExactSizeIterator<Item = I>,
+    bound: Bound,
+    context: &mut X,
+    mut operation: impl FnMut(&mut X, I) -> Result<()>,
+    now: impl Fn(&X) -> u64,
+) -> Result<()> {
+    // Those that a warm-up cut short leaves over do not count either.
+    let measured = items.len().saturating_sub(bound.warm_up);
+    let start = now(context);
+    for item in items.by_ref().take(bound.warm_up) {
+        operation(context, item)?;
+        if now(context) - start >= bound.limit_ns / WARM_UP_SHARE as u64 {
+            break;
         }
     }
+    recorder.run(items.take(measured), bound.limit_ns, context, operation, now)
 }
 
-#[allow(clippy::cast_precision_loss)]
-fn table_row<T: Timed>(
-    operation: &str,
-    table: &BlockingTable<T>,
-    alpha: f64,
-    latency: &Latency,
-) -> LatencyRow {
-    let total = Stats::total(table.stats());
-    let mean = |sum: u64| Some(sum as f64 / total.operations.max(1) as f64);
-    LatencyRow {
-        chunk_buckets: Some(table.config().chunk_buckets),
-        load_factor: Some(alpha),
-        effective_roundtrips: mean(total.effective_roundtrips),
-        outgoing_roundtrips: mean(total.outgoing_roundtrips),
-        ..LatencyRow::new(operation, latency)
+/// The one in the middle, or the mean of two.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let upper = values.get(values.len() / 2)?;
+    let lower = values.get((values.len() - 1) / 2)?;
+    Some(f64::midpoint(*lower, *upper))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0]), Some(3.0));
+        assert_eq!(median(vec![9.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 9.0, 2.0]), Some(3.0));
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct RoundtripsRow {
 }
 
 pub(crate) fn run(mut args: RoundtripsArgs) -> Result<()> {
-    args.job.settle(Size::mib(32), &args.chunks.chunk_buckets)?;
+    args.job.settle(Size::mib(32), Size::mib(1), &args.chunks.chunk_buckets)?;
     let files = Files::open(&args.job.output)?;
     // Before the run, which would show in the load.
     let mut report = Report::new("roundtrips");

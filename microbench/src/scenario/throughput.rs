@@ -6,7 +6,7 @@ use table::Config;
 use transport::{Exchange, Owner};
 
 use super::{BlockingTable, gather, open, shape};
-use crate::cli::{ChunkArgs, JobArgs};
+use crate::cli::{ChunkArgs, JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
 use crate::keys::Keys;
@@ -81,7 +81,7 @@ pub(crate) struct ThroughputRow {
 }
 
 pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
-    args.job.settle(Size::mib(128), &[args.chunks.chunk_buckets])?;
+    args.job.settle(Size::mib(128), Size::mib(128), &[args.chunks.chunk_buckets])?;
     args.check()?;
     let files = Files::open(&args.job.output)?;
     // Before the run, which would show in the load.
@@ -127,7 +127,7 @@ impl ThroughputArgs {
     fn check(&self) -> Result<()> {
         let keys = u64::from(self.ops) * u64::from(self.job.ranks) * 8;
         match memory_available() {
-            Some(available) if self.job.table_size.0 + keys > available => {
+            Some(available) if self.job.bytes_here(self.job.table_size.0 + keys) > available => {
                 Err(Failure::new(format!(
                     "--ops {} is too much: the keys of all ranks take {}, and this machine has {} of \
                      memory available for them and the table",
@@ -141,11 +141,16 @@ impl ThroughputArgs {
     }
 
     fn notes(&self, rows: &[ThroughputRow]) -> Vec<String> {
+        let by = match self.job.transport {
+            TransportName::Verbs => "longest time of a rank, as machines have clocks of their own",
+            _ => "time from the first rank's start to the last one's end",
+        };
         let mut notes = vec![
-            "Each rank does its operations one after the other, all ranks at once, in a table that \
-             is empty at first. ops/s: the operations of all ranks by the time from the first rank's \
-             start to the last one's end; the median of the runs, with least and most."
-                .to_owned(),
+            format!(
+                "Each rank does its operations one after the other, all ranks at once, in a table \
+                 that is empty at first. ops/s: the operations of all ranks by the {by}; the median \
+                 of the runs, with least and most."
+            ),
             format!(
                 "Keys are drawn before the clock runs. Warm-up, not counted: one find for \
                  {WARM_UP_SHARE} operations. latency: the mean of a rank, its time by its \
@@ -192,10 +197,16 @@ impl ThroughputArgs {
         ];
         let all = gather(exchange, mine)?;
         let sum = |i: usize| all.iter().map(|of_rank| of_rank[i]).sum();
+        let longest = all.iter().map(|of_rank| of_rank[1] - of_rank[0]).max();
+        // Ranks leave a barrier at different times: from the first start to the last end.
+        let first_to_last = all
+            .iter()
+            .map(|of_rank| of_rank[1])
+            .max()
+            .unwrap_or(0)
+            .saturating_sub(all.iter().map(|of_rank| of_rank[0]).min().unwrap_or(0));
         Ok(Run {
-            // Ranks leave a barrier at different times: from the first start to the last end.
-            took_ns: all.iter().map(|of_rank| of_rank[1]).max().unwrap_or(0)
-                - all.iter().map(|of_rank| of_rank[0]).min().unwrap_or(0),
+            took_ns: if T::ONE_CLOCK { first_to_last } else { longest.unwrap_or(0) },
             rank_ns: all.iter().map(|of_rank| of_rank[1] - of_rank[0]).sum(),
             found: sum(2),
             inserted: sum(3),

@@ -1,0 +1,113 @@
+//! Filling the table between measurements, by its owners: without operations, so that it takes no
+//! time that depends on the transport.
+
+use core::ops::Range;
+use core::sync::atomic::Ordering::{Acquire, Release};
+
+use table::{Bucket, Config, Outcome};
+use transport::{Exchange, ExchangeError, Owner};
+
+use super::rounds::blocking;
+use crate::failure::Result;
+use crate::keys::nth;
+use crate::scenario::{gather, too_few_chunks};
+use crate::timed::Timed;
+
+/// Puts the data of these numbers into the table; all ranks call it, between two phases of
+/// operations. Each owner stores what has its home in its own part, where find-or-put would have
+/// put it: in the first empty bucket from there on. What finds none up to the end of the part goes
+/// the usual way.
+pub(super) fn fill<T: Timed>(
+    engine: &mut T,
+    config: Config,
+    seed: u64,
+    numbers: Range<u64>,
+    exchange: &mut dyn Exchange,
+) -> Result<()> {
+    exchange.barrier()?;
+    let mut table = blocking(engine, config)?;
+    let held = numbers.end;
+    let mut left = Vec::new();
+    for data in numbers.map(|n| nth(seed, n)) {
+        if !store(table.engine(), *table.layout(), &config, Bucket::new(data)?) {
+            left.push(data);
+        }
+    }
+    // Before it nobody may look, after it nobody stores.
+    exchange.barrier()?;
+    let mut full = 0;
+    for data in left {
+        full += u64::from(table.find_or_put(data)? == Outcome::Full);
+    }
+    table.into_transport();
+    if any(full, exchange)? {
+        return Err(too_few_chunks(&config, exchange.owners(), held).everywhere());
+    }
+    Ok(())
+}
+
+/// Stores a bucket that belongs into this owner's part; whether there is nothing left to do.
+fn store<T: Timed>(engine: &T, layout: table::Layout, config: &Config, bucket: Bucket) -> bool {
+    let home = layout.home(bucket);
+    if Owner(home.owner) != engine.geometry().me {
+        return true;
+    }
+    let end = layout.first_word() + layout.buckets_per_owner();
+    let within = u64::from(config.chunk_buckets) * u64::from(config.max_chunks);
+    let first = layout.word(home).index;
+    let words = first..end.min(first.saturating_add(within));
+    // A window is memory of this process, hence within a usize.
+    let mut words = words.filter_map(|at| engine.window().get(usize::try_from(at).ok()?));
+    let Some(empty) = words.find(|word| word.load(Acquire) == 0) else { return false };
+    empty.store(bucket.word(), Release);
+    true
+}
+
+fn any(mine: u64, exchange: &mut dyn Exchange) -> core::result::Result<bool, ExchangeError> {
+    Ok(gather(exchange, [mine])?.iter().any(|[theirs]| *theirs > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use table::Table;
+
+    use super::*;
+
+    /// One by one and by their owners, the same buckets are occupied and everything is found.
+    #[test]
+    fn owners_fill_as_operations_do() {
+        let config = Config { chunk_buckets: 8, max_chunks: 1024, ..Config::new(512) };
+        let shape = sim::Config {
+            owners: 3,
+            window_words: config.words(),
+            slots: 4,
+            slot_words: 8,
+            depth: 16,
+            ..sim::Config::default()
+        };
+        let cluster = sim::Cluster::new(shape).unwrap();
+        let filled = 3 * 512 * 9 / 10;
+        let outputs = sim::stage::run(&cluster, |mut engine, mut exchange| {
+            fill(&mut engine, config, 7, 0..filled / 2, &mut exchange).unwrap();
+            fill(&mut engine, config, 7, filled / 2..filled, &mut exchange).unwrap();
+            let mut table = blocking(&mut engine, config).unwrap();
+            let held = table.len(&mut exchange).unwrap();
+            let found = (0..filled).all(|n| table.find(nth(7, n)).unwrap());
+            let by_owners: Vec<bool> = occupied(&table);
+            exchange.barrier().unwrap();
+            table.clear(&mut exchange).unwrap();
+            if exchange.me() == Owner(0) {
+                for n in 0..filled {
+                    assert_eq!(table.find_or_put(nth(7, n)), Ok(Outcome::Inserted));
+                }
+            }
+            exchange.barrier().unwrap();
+            (held, found, by_owners == occupied(&table))
+        });
+        assert_eq!(outputs.unwrap(), [(filled, true, true); 3]);
+    }
+
+    fn occupied<T: Timed, S: AsMut<[table::Operation]>>(table: &Table<T, S>) -> Vec<bool> {
+        table.engine().window()[8..].iter().map(|word| word.load(Acquire) != 0).collect()
+    }
+}

@@ -1,0 +1,138 @@
+//! READ, WRITE, CAS and FAA by themselves, on words of the next owner that are no table yet.
+
+use core::hint::black_box;
+
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use transport::{Completion, Local, Owner, RemoteWord, Segment, Token};
+
+use super::row::LatencyRow;
+use super::{Bound, Limits, WARM_UP_SHARE, free_slot, measure};
+use crate::failure::Result;
+use crate::latency::Recorder;
+use crate::timed::Timed;
+
+/// Words of the READs and WRITEs that are measured: 8 B to 4 KiB.
+pub(super) const WORDS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+
+/// What is measured and where.
+pub(super) struct Raw<'a, T> {
+    pub(super) engine: &'a mut T,
+    pub(super) limits: Limits,
+    /// Operations of each measurement.
+    pub(super) operations: usize,
+    pub(super) seed: u64,
+}
+
+impl<T: Timed> Raw<'_, T> {
+    /// All of them, one after the other. Each operation goes where the last one's result says
+    /// (nowhere else, but the CPU cannot know), so that one waits for the other.
+    pub(super) fn rows(mut self) -> Result<Vec<LatencyRow>> {
+        let peer = peer(self.engine.geometry().owners);
+        let words = self.engine.geometry().window_words;
+        let mut rng = SmallRng::seed_from_u64(self.seed);
+        (0..self.engine.geometry().owners)
+            .try_for_each(|owner| touch(self.engine, Owner(owner)))?;
+        let mut rows = Vec::new();
+        for length in self.lengths() {
+            let into = Local { slot: free_slot(), start: 0, words: length };
+            // As chunks of the table lie: on any word.
+            let most = words - u64::from(length);
+            rows.push(self.row(&format!("READ {} B", length * 8), |engine, last| {
+                let index = after(last, rng.random_range(0..=most));
+                read(engine, Segment { start: RemoteWord { owner: peer, index }, words: length })?;
+                Ok(engine.landed(into)?.first().copied().unwrap_or(0))
+            })?);
+        }
+        for length in self.lengths() {
+            let from = Local { slot: free_slot(), start: 0, words: length };
+            let most = words - u64::from(length);
+            self.engine.staged(from)?.fill(1);
+            rows.push(self.row(&format!("WRITE {} B", length * 8), |engine, last| {
+                let start =
+                    RemoteWord { owner: peer, index: after(last, rng.random_range(0..=most)) };
+                engine.write(Token(0), from, Segment { start, words: length })?;
+                finish(engine)
+            })?);
+        }
+        let at = |index| RemoteWord { owner: peer, index };
+        rows.push(self.row("CAS random word", |engine, last| {
+            let index = after(last, rng.random_range(0..words));
+            engine.compare_and_swap(Token(0), at(index), 0, 1)?;
+            finish(engine)
+        })?);
+        rows.push(self.row("FAA random word", |engine, last| {
+            let index = after(last, rng.random_range(0..words));
+            engine.fetch_add(Token(0), at(index), 1)?;
+            finish(engine)
+        })?);
+        rows.push(self.row("FAA one word", |engine, last| {
+            engine.fetch_add(Token(0), at(after(last, 0)), 1)?;
+            finish(engine)
+        })?);
+        Ok(rows)
+    }
+
+    /// Those of [`WORDS`] that the windows and the engine take.
+    fn lengths(&self) -> impl Iterator<Item = u32> + use<T> {
+        let window = self.engine.geometry().window_words;
+        let most = self.engine.caps().words_per_op;
+        WORDS.into_iter().filter(move |&words| words <= most && u64::from(words) <= window)
+    }
+
+    /// Measures `operation`, which gets the result of the one before.
+    fn row(
+        &mut self,
+        name: &str,
+        mut operation: impl FnMut(&mut T, u64) -> Result<u64>,
+    ) -> Result<LatencyRow> {
+        let mut last = 0;
+        let next = |engine: &mut T, _| {
+            last = operation(engine, last)?;
+            Ok(())
+        };
+        let warm_up = self.operations / WARM_UP_SHARE;
+        let bound = Bound { warm_up, limit_ns: self.limits.measurement_ns };
+        let items = 0..warm_up + self.operations;
+        let mut recorder = Recorder::new(self.limits.clock_ns)?;
+        measure(&mut recorder, items, bound, self.engine, next, T::now_ns)?;
+        Ok(LatencyRow::new(name, recorder.latency()))
+    }
+}
+
+/// Whose words these operations go to.
+pub(super) fn peer(owners: u32) -> Owner {
+    Owner(1 % owners)
+}
+
+/// Reads into the free slot and waits for it.
+pub(super) fn read<T: Timed>(engine: &mut T, from: Segment) -> Result<u64> {
+    let into = Local { slot: free_slot(), start: 0, words: from.words };
+    engine.read(Token(0), from, into)?;
+    finish(engine)
+}
+
+/// Polls until the one operation in flight has ended, which the transport bounds.
+pub(super) fn finish<T: Timed>(engine: &mut T) -> Result<u64> {
+    let mut end = [Completion::default()];
+    while engine.poll(&mut end)? == 0 {}
+    Ok(end[0].result?)
+}
+
+/// `index`, once `value` is known: the compiler and the CPU have to wait for it.
+pub(super) fn after(value: u64, index: u64) -> u64 {
+    index + (black_box(0) & value)
+}
+
+/// Reads an owner's whole window once, so that no measurement pays for a page's first use.
+fn touch<T: Timed>(engine: &mut T, owner: Owner) -> Result<()> {
+    let geometry = *engine.geometry();
+    let mut index = 0;
+    while index < geometry.window_words {
+        let left = u32::try_from(geometry.window_words - index).unwrap_or(u32::MAX);
+        let words = geometry.slot_words.min(left);
+        read(engine, Segment { start: RemoteWord { owner, index }, words })?;
+        index += u64::from(words);
+    }
+    Ok(())
+}

@@ -1,0 +1,219 @@
+//! Two nodes, here two processes of one machine: the first prints a command, the second is started
+//! with it.
+
+mod common;
+
+use core::time::Duration;
+use std::fs::{self, File};
+use std::process::Command;
+
+use common::{AT_ONCE, Ended, Running, Scratch, port, probeline, run, wait_until};
+
+/// A small run; over shared memory, as this machine need not have an RDMA device.
+const SMALL: [&str; 11] = [
+    "bench-latency",
+    "--transport",
+    "shm",
+    "--ops",
+    "100",
+    "--table-size",
+    "64KiB",
+    "--load-factors",
+    "0.5",
+    "-C",
+    "8,16",
+];
+
+const VARIABLE: &str = "PROBELINE_SECRET=";
+
+/// The first node, which is to be told from by what it says while it runs.
+struct First {
+    running: Running,
+    scratch: Scratch,
+}
+
+impl First {
+    fn start(arguments: &[&str], secret: Option<&str>) -> Self {
+        let scratch = Scratch::new();
+        let mut command = probeline(arguments);
+        command.envs(secret.map(|secret| ("PROBELINE_SECRET", secret)));
+        let [output, said] = ["output", "said"].map(|name| File::create(scratch.path(name)));
+        let running = Running::start_with(command.stdout(output.unwrap()).stderr(said.unwrap()));
+        Self { running, scratch }
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.scratch.path(name)).unwrap()
+    }
+
+    /// All that it says before it waits.
+    fn says(&self) -> String {
+        let told = wait_until(AT_ONCE, || self.read("said").contains("listens at TCP port"));
+        assert!(told, "{}", self.read("said"));
+        self.read("said")
+    }
+
+    fn end(self) -> Ended {
+        let Self { running, scratch } = self;
+        let mut ended = running.end();
+        let read = |name| fs::read_to_string(scratch.path(name)).unwrap();
+        (ended.stdout, ended.stderr) = (read("output"), read("said"));
+        ended
+    }
+}
+
+/// A command line in what was said, without its variable, and the secret in it.
+fn printed_command(said: &str, start: &str) -> (Option<String>, Vec<String>) {
+    let split = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let lines = said.lines().filter_map(|line| line.strip_prefix("  "));
+    let commands = lines.map(|line| match line.strip_prefix(VARIABLE) {
+        Some(line) => (line.split(' ').next().map(str::to_owned), split(line)[1..].to_vec()),
+        None => (None, split(line)),
+    });
+    let mut commands = commands.filter(|(_, words)| words[0].ends_with(start));
+    commands.next().unwrap_or_else(|| panic!("no {start} in {said}"))
+}
+
+/// As printed, but with the address of this machine that surely leads back to it.
+fn second(words: &[String], secret: Option<&str>) -> Command {
+    let words: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+    let host = words.iter().position(|&word| word == "--two-nodes").unwrap() + 1;
+    let mut command = probeline(&[&words[..host], &["127.0.0.1"], &words[host + 1..]].concat());
+    command.envs(secret.map(|secret| ("PROBELINE_SECRET", secret)));
+    command
+}
+
+/// What the first of two says of the second, with its secret, is all that the second needs.
+#[test]
+fn the_second_node_is_started_with_what_the_first_prints() {
+    let (port, scratch) = (port().to_string(), Scratch::new());
+    let json = scratch.path("report.json");
+    let own = ["--two-nodes", "--port", &port, "--json", &json];
+    let first = First::start(&[&SMALL[..], &own].concat(), None);
+    let said = first.says();
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    assert!(said.contains("within 600 s (--meet-timeout)"), "{said}");
+    assert!(
+        said.contains(&format!("TCP port {port}")) && said.contains("its addresses: "),
+        "{said}"
+    );
+
+    let (secret, words) = printed_command(&said, "probeline");
+    let secret = secret.unwrap();
+    assert!(secret.len() == 32 && secret.chars().all(|c| c.is_ascii_hexdigit()), "{secret}");
+    assert!(words.contains(&name.trim().to_owned()), "{words:?}");
+    assert!(!said.contains(&json), "the second has no results: {said}");
+    let (recipe_secret, recipe) = printed_command(&said, "just");
+    assert_eq!(recipe_secret.as_ref(), Some(&secret));
+    assert_eq!(recipe[..3], ["just", "bench-latency", name.trim()]);
+    assert_eq!(recipe[3..], words[4..], "{said}");
+
+    let second = Running::start(&mut second(&words, Some(&secret))).end();
+    let first = first.end();
+    assert_eq!((first.code, second.code), (Some(0), Some(0)), "{first:?} {second:?}");
+    assert!(first.stdout.contains("shm, 2 ranks") && first.stdout.contains("found"), "{first:?}");
+    assert!(fs::read_to_string(json).unwrap().contains("times_floor"));
+    assert_eq!(second.stdout, "The first node, 127.0.0.1, prints the report.\n");
+    assert!(second.stderr.contains(&format!("Joining the first node at 127.0.0.1:{port}")));
+    assert!(!second.stderr.contains(&secret) && !second.stderr.contains("waiting"), "{second:?}");
+}
+
+#[test]
+fn secrets_are_fresh_and_one_that_is_given_is_not_shown() {
+    let given = "a secret that both nodes know";
+    let [one, two] = [port(), port()].map(|port| {
+        let port = port.to_string();
+        First::start(&["explore", "fms:2", "--two-nodes", "--port", &port], None)
+    });
+    let [one, two] = [one, two].map(|first| printed_command(&first.says(), "probeline").0.unwrap());
+    assert_ne!(one, two);
+
+    let port = port().to_string();
+    let arguments = ["explore", "fms:2", "--transport", "shm", "--two-nodes", "--port", &port];
+    let first = First::start(&arguments, Some(given));
+    let said = first.says();
+    let (secret, words) = printed_command(&said, "probeline");
+    assert!(secret.is_none() && !said.contains(given) && !said.contains("just "), "{said}");
+    assert!(said.contains("with the same secret there as here"), "{said}");
+    let second = Running::start(&mut second(&words, Some(given))).end();
+    let first = first.end();
+    assert_eq!((first.code, second.code), (Some(0), Some(0)), "{first:?} {second:?}");
+    assert!(first.stdout.contains("3444  16311"), "{first:?}");
+}
+
+#[test]
+fn a_second_node_with_another_secret_is_kept_out() {
+    let port = port().to_string();
+    let own = ["--two-nodes", "--port", &port, "--meet-timeout", "2"];
+    let first = First::start(&[&SMALL[..], &own].concat(), None);
+    let said = first.says();
+    assert!(said.contains("within 2 s"), "{said}");
+    let (secret, words) = printed_command(&said, "probeline");
+    let stranger = Running::start(&mut second(&words, Some("another secret altogether"))).end();
+    assert_eq!(stranger.code, Some(1), "{stranger:?}");
+    assert!(stranger.stderr.contains("secret is not rank 0's"), "{stranger:?}");
+    assert!(stranger.stderr.contains("PROBELINE_SECRET") && stranger.stdout.is_empty());
+    let without = Running::start(&mut second(&words, None)).end();
+    assert!(without.stderr.contains("no secret is given: set PROBELINE_SECRET"), "{without:?}");
+
+    let first = first.end();
+    assert!(first.took < Duration::from_secs(2) + AT_ONCE, "{first:?}");
+    assert_eq!((first.code, first.stdout.as_str()), (Some(1), ""), "{first:?}");
+    let last = first.stderr.lines().last().unwrap();
+    assert!(last.contains("rank 1 did not come within 2 s"), "{last}");
+    assert!(last.contains("refused: wrong secret") && !last.contains(&secret.unwrap()), "{last}");
+}
+
+#[test]
+fn a_second_node_with_other_options_is_told_which() {
+    for (option, value, field) in
+        [("-C", "64", "chunk_buckets"), ("--transport", "verbs", "transport")]
+    {
+        let port = port().to_string();
+        let first = First::start(&[&SMALL[..], &["--two-nodes", "--port", &port]].concat(), None);
+        let (secret, mut words) = printed_command(&first.says(), "probeline");
+        let at = words.iter().position(|word| word == option).unwrap() + 1;
+        value.clone_into(&mut words[at]);
+        let second = Running::start(&mut second(&words, secret.as_deref())).end();
+        for ended in [first.end(), second] {
+            assert!(ended.code == Some(1) && ended.took < AT_ONCE, "{ended:?}");
+            let last = ended.stderr.lines().last().unwrap();
+            assert!(last.contains("has other parameters: ") && last.contains(value), "{last}");
+            assert!(last.contains(&format!("{field} is ")), "{last}");
+            assert!(last.ends_with("as in the command that the first node prints"), "{last}");
+        }
+    }
+}
+
+#[test]
+fn who_waits_alone_ends_in_time() {
+    let port = port().to_string();
+    let alone = |node: &[&str]| {
+        let own = [node, &["--port", &port, "--meet-timeout", "1"]].concat();
+        let ended =
+            First::start(&[&SMALL[..], &own].concat(), Some("the secret of these tests")).end();
+        assert!(ended.code == Some(1) && ended.took < AT_ONCE, "{ended:?}");
+        ended.stderr
+    };
+    let said = alone(&["--two-nodes"]);
+    assert!(said.contains("rank 1 did not come within 1 s"), "{said}");
+    let said = alone(&["--two-nodes", "127.0.0.1"]);
+    assert!(said.contains("rank 0 did not start the job at 127.0.0.1:"), "{said}");
+}
+
+/// Without an RDMA device on this machine; a job over verbs where there is one.
+#[test]
+fn verbs_work_or_say_what_is_missing() {
+    let arguments = ["explore", "fms:2", "--transport", "verbs", "--table-size", "1MiB"];
+    let ended = run(&arguments);
+    let devices = fs::read_dir("/sys/class/infiniband").map_or(0, Iterator::count);
+    if devices > 0 {
+        assert!(ended.printed().contains("3444  16311"));
+        return;
+    }
+    assert!(ended.took < AT_ONCE && ended.code == Some(1), "{ended:?}");
+    let said = &ended.stderr;
+    assert!(said.contains("libibverbs") || said.contains("rdma_rxe"), "{said}");
+    // Every rank is on this machine and is told the same, or of the other's failure.
+    assert!(said.lines().all(|line| line.starts_with("probeline")) && ended.stdout.is_empty());
+}
