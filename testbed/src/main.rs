@@ -1,0 +1,47 @@
+//! `vm-test`: tries the verbs in virtual machines with Soft-RoCE. See the README of this crate.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use testbed::runner::{Selection, run};
+use testbed::{Failure, Layer};
+
+/// Tries the verbs in virtual machines with Soft-RoCE
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    /// Run only cases whose name contains this
+    #[arg(long, value_name = "SUBSTRING")]
+    only: Option<String>,
+    /// Run only cases of this layer: loopback, two, icount, tearing, numa; may be repeated
+    #[arg(long = "layer", value_name = "NAME", value_parser = layer)]
+    layers: Vec<Layer>,
+    /// Print the names of the cases and run none
+    #[arg(long)]
+    list: bool,
+    /// Keep the logs of boots that went well, too
+    #[arg(long)]
+    keep: bool,
+}
+
+fn layer(name: &str) -> Result<Layer, String> {
+    let found = Layer::ALL.into_iter().find(|layer| layer.name() == name);
+    found.ok_or_else(|| "no such layer; there are loopback, two, icount, tearing, numa".to_owned())
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let selection = Selection { only: cli.only, layers: cli.layers, keep: cli.keep };
+    if cli.list {
+        selection.cases().iter().for_each(|case| println!("{}", case.full_name()));
+        return ExitCode::SUCCESS;
+    }
+    match run(&selection) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("vm-test: {}", Failure::from(error));
+            ExitCode::FAILURE
+        }
+    }
+}

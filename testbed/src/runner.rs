@@ -1,0 +1,159 @@
+//! Runs cases, those of one layer in one boot for as long as none spoils it.
+
+use core::any::Any;
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+use std::time::Instant;
+
+use crate::bed::Bed;
+use crate::case::{Case, Failure, Layer};
+use crate::cases;
+use crate::error::Error;
+use crate::programs::Build;
+use crate::report::Report;
+use crate::site::Site;
+
+/// Which cases to run.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Only those whose full name contains this.
+    pub only: Option<String>,
+    /// Only those of these layers, unless empty.
+    pub layers: Vec<Layer>,
+    /// Whether logs stay although all went well.
+    pub keep: bool,
+}
+
+impl Selection {
+    /// The cases, layer by layer.
+    #[must_use]
+    pub fn cases(&self) -> Vec<Case> {
+        let fits = |case: &Case| {
+            let named = self.only.as_ref().is_none_or(|only| case.full_name().contains(only));
+            named && (self.layers.is_empty() || self.layers.contains(&case.layer))
+        };
+        let mut cases: Vec<Case> = cases::all().into_iter().filter(fits).collect();
+        // Those that spoil a boot come last in it.
+        cases.sort_by_key(|case| {
+            (Layer::ALL.iter().position(|&layer| layer == case.layer), case.spoils)
+        });
+        cases
+    }
+}
+
+/// Builds what the cases need and runs them; whether all passed.
+///
+/// # Errors
+/// What is missing on this machine, or could not be built.
+pub fn run(selection: &Selection) -> Result<bool, Error> {
+    let cases = selection.cases();
+    if cases.is_empty() {
+        return Err(Error::Plan("no case has such a name; --list shows them all"));
+    }
+    let site = Site::open()?;
+    println!("kernel {} ({})", site.kernel().release, site.kernel().package);
+    build(&cases)?;
+    let report = Report::new(cases.len(), cases::all().len() - cases.len());
+    let mut run = Run { site, keep: selection.keep, report, bed: None, boots: 0, broken: None };
+    for case in &cases {
+        run.case(case);
+    }
+    run.end_bed(selection.keep);
+    Ok(run.report.close())
+}
+
+fn build(cases: &[Case]) -> Result<(), Error> {
+    let mut done: Vec<Build> = Vec::new();
+    for &build in cases.iter().flat_map(|case| case.builds) {
+        if !done.contains(&build) {
+            build.make()?;
+            done.push(build);
+        }
+    }
+    Ok(())
+}
+
+/// A run that is under way.
+struct Run {
+    site: Site,
+    keep: bool,
+    report: Report,
+    bed: Option<(Layer, Bed)>,
+    boots: u32,
+    /// The layer whose machines did not boot.
+    broken: Option<Layer>,
+}
+
+impl Run {
+    fn case(&mut self, case: &Case) {
+        if self.bed.as_ref().is_some_and(|(layer, _)| *layer != case.layer) {
+            self.end_bed(self.keep);
+        }
+        let booted = self.boot(case.layer);
+        let name = case.full_name();
+        self.report.begin(&name);
+        let start = Instant::now();
+        let outcome = booted.and_then(|()| match &self.bed {
+            Some((_, bed)) => attempt(case, bed),
+            None => Err(Failure("no machines".to_owned())),
+        });
+        match &outcome {
+            Ok(()) => self.report.passed(start.elapsed()),
+            Err(Failure(why)) => self.report.failed(&name, start.elapsed(), why),
+        }
+        if outcome.is_err() {
+            if let Some((_, bed)) = &self.bed {
+                println!("    logs: {}", bed.dir().display());
+            }
+            // Whatever it left behind is nobody else's trouble.
+            self.bed = None;
+        } else if case.spoils {
+            self.end_bed(self.keep);
+        }
+    }
+
+    fn boot(&mut self, layer: Layer) -> Result<(), Failure> {
+        if self.bed.is_some() {
+            return Ok(());
+        }
+        if self.broken == Some(layer) {
+            return Err(Failure("its machines did not boot: see above".to_owned()));
+        }
+        self.boots += 1;
+        let name = format!("{}-{}", layer.name(), self.boots);
+        let booted = Bed::boot(&self.site, &name, layer.plan());
+        let bed = booted.map_err(|error| {
+            self.broken = Some(layer);
+            let Failure(why) = Failure::from(error);
+            Failure(format!("{why}\nlogs: {}", self.site.dir().join(&name).display()))
+        })?;
+        let (release, seconds) = (bed.release(), bed.boot_time().as_secs_f32());
+        println!("boot {name}: {release}, ready in {seconds:.1} s");
+        self.bed = Some((layer, bed));
+        Ok(())
+    }
+
+    /// Ends the machines; a bad end is a failure of its own.
+    fn end_bed(&mut self, keep: bool) {
+        let Some((layer, bed)) = self.bed.take() else { return };
+        let dir = bed.dir().to_owned();
+        let start = Instant::now();
+        let Err(error) = bed.end(keep) else { return };
+        let name = format!("{}::power_off", layer.name());
+        self.report.begin(&name);
+        let Failure(why) = Failure::from(error);
+        let why = format!("{why}\nlogs: {}", dir.display());
+        self.report.failed(&name, start.elapsed(), &why);
+    }
+}
+
+/// Runs a case, whose panic is its failure.
+fn attempt(case: &Case, bed: &Bed) -> Result<(), Failure> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| (case.run)(bed)));
+    outcome.unwrap_or_else(|panic| Err(Failure(format!("panicked: {}", message(&*panic)))))
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("with no message")
+}
