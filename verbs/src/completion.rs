@@ -92,9 +92,11 @@ impl Created {
 
 impl Drop for Created {
     fn drop(&mut self) {
-        // SAFETY: all queue pairs that use it held it. Where one could not be destroyed the kernel
-        // refuses, and the queue lives as long as the process.
-        unsafe { (self.context.verbs().ibv_destroy_cq)(self.queue.as_ptr()) };
+        // SAFETY: all queue pairs that use it held it, and are gone.
+        if unsafe { (self.context.verbs().ibv_destroy_cq)(self.queue.as_ptr()) } != 0 {
+            // It lives as long as the process, and so does its device.
+            core::mem::forget(self.context.clone());
+        }
     }
 }
 

@@ -48,9 +48,11 @@ impl ProtectionDomain {
 
 impl Drop for Allocated {
     fn drop(&mut self) {
-        // SAFETY: all that was made in the domain held it, and is gone, or was leaked for ever: then
-        // the kernel refuses, and the domain lives as long as the process.
-        unsafe { (self.context.verbs().ibv_dealloc_pd)(self.domain.as_ptr()) };
+        // SAFETY: all that was made in the domain held it, and is gone.
+        if unsafe { (self.context.verbs().ibv_dealloc_pd)(self.domain.as_ptr()) } != 0 {
+            // It lives as long as the process, and so does its device.
+            core::mem::forget(self.context.clone());
+        }
     }
 }
 

@@ -167,7 +167,9 @@ impl<M: Memory> Drop for MemoryRegion<M> {
         let dereg = self.domain.context().verbs().ibv_dereg_mr;
         // SAFETY: registered in `register`, deregistered here only.
         if unsafe { dereg(self.region.as_ptr()) } != 0 {
-            // The device may reach the memory still: it stays, for as long as the process.
+            // The device may reach the memory still: it stays, for as long as the process, and so
+            // does what the region is in.
+            core::mem::forget(self.domain.clone());
             return;
         }
         // SAFETY: dropped here only.

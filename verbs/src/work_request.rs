@@ -166,7 +166,8 @@ impl Prepared {
                 Verb::CompareAndSwap { into, .. } | Verb::FetchAdd { into, .. } => into,
                 Verb::WriteInline(words, len) => {
                     (*this).inline = words;
-                    let address = (&raw const (*this).inline).addr() as u64;
+                    // The library makes a pointer of it again.
+                    let address = (&raw const (*this).inline).expose_provenance() as u64;
                     LocalRange { address, bytes: len * 8, key: 0 }
                 }
             };

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
-use super::perftest::median_us;
+use super::perftest::figure;
 use crate::bed::Bed;
 use crate::case::{Case, Failure, Layer, ensure};
 use crate::error::Error;
@@ -32,7 +32,7 @@ fn wire(bed: &Bed) -> Result<(), Failure> {
     far.set_link(Link::On)?;
     ensure(untouched?.status == 0, || "the other machine noticed as well".to_owned())?;
     await_port(far, "ACTIVE")?;
-    median_us("ib_read_lat --iters 100", far, near).map(|_| ())
+    figure("ib_read_lat --iters 100", far, near).map(|_| ())
 }
 
 fn await_port(machine: &Machine, state: &str) -> Result<(), Failure> {
@@ -67,7 +67,7 @@ fn loss(bed: &Bed) -> Result<(), Failure> {
     let (near, far) = (bed.machine(1), bed.machine(2));
     let before = near.counter("completer_retry_err")?;
     far.netem("loss 10%")?;
-    let outcome = median_us("ib_read_lat --iters 100", far, near);
+    let outcome = figure("ib_read_lat --iters 100", far, near);
     far.netem_off()?;
     outcome?;
     let retries = near.counter("completer_retry_err")? - before;

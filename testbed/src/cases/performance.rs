@@ -1,15 +1,12 @@
 //! The library beside perftest, in one boot, on the same CPU: medians of rounds that take turns.
 
-use core::time::Duration;
-
-use super::trial::{Ranks, TRIAL, median, number, port};
+use super::perftest::figure;
+use super::trial::{Ranks, TRIAL, median, number};
 use crate::bed::Bed;
 use crate::case::{Case, Failure, Layer, ensure};
 
 /// Rounds of each measurement.
 const ROUNDS: usize = 5;
-/// The longest of one.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// Of perftest's latency, this library's at most.
 const MOST: f64 = 1.05;
@@ -46,7 +43,6 @@ pub(super) const CASES: &[Case] = &[
 const READ: Comparison = Comparison {
     what: "READ 64 B, median us",
     perftest: "ib_read_lat -s 64 -n 1000",
-    column: 4,
     trial: "latency read",
     figure: "median_ns",
     scale: 1e-3,
@@ -54,7 +50,6 @@ const READ: Comparison = Comparison {
 const SWAP: Comparison = Comparison {
     what: "compare-and-swap, median us",
     perftest: "ib_atomic_lat -A CMP_AND_SWAP -n 1000",
-    column: 4,
     trial: "latency cas",
     figure: "median_ns",
     scale: 1e-3,
@@ -62,7 +57,6 @@ const SWAP: Comparison = Comparison {
 const RATE: Comparison = Comparison {
     what: "READ 64 B at depth 16, million a second",
     perftest: "ib_read_bw -s 64 -n 3000 -t 16",
-    column: 4,
     trial: "rate --operations 3000",
     figure: "reads_per_s",
     scale: 1e-6,
@@ -72,8 +66,6 @@ const RATE: Comparison = Comparison {
 struct Comparison {
     what: &'static str,
     perftest: &'static str,
-    /// Of perftest's table, from 0 on.
-    column: usize,
     trial: &'static str,
     figure: &'static str,
     /// From the trial's unit to perftest's.
@@ -83,9 +75,13 @@ struct Comparison {
 impl Comparison {
     /// The library's median over perftest's.
     fn ratio(&self, bed: &Bed) -> Result<f64, Failure> {
+        let machines = bed.machines();
+        let (Some(client), Some(server)) = (machines.first(), machines.last()) else {
+            return Err(Failure("no machine".into()));
+        };
         let (mut theirs, mut ours) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            theirs.push(self.perftest(bed)?);
+            theirs.push(figure(self.perftest, server, client)?);
             let output = Ranks::start(bed, "trial", 2, self.trial)?.finish()?;
             ours.push(number(&output, self.figure)? * self.scale);
         }
@@ -93,23 +89,5 @@ impl Comparison {
         let ratio = ours / theirs;
         println!("{}: {ours:.4}, perftest {theirs:.4}, ratio {ratio:.3}", self.what);
         Ok(ratio)
-    }
-
-    /// Runs perftest's server on the last machine and its client on the first.
-    fn perftest(&self, bed: &Bed) -> Result<f64, Failure> {
-        let port = port();
-        let command = format!("{} -d rxe0 -x $GID_INDEX -F -p {port}", self.perftest);
-        let machines = bed.machines();
-        let (Some(first), Some(last)) = (machines.first(), machines.last()) else {
-            return Err(Failure("no machine".into()));
-        };
-        let server = last.start(&command, LIMIT)?;
-        last.listening(port, LIMIT)?;
-        let output = first.output(&format!("{command} {}", last.address()), LIMIT)?;
-        server.wait()?.good()?;
-        let line =
-            output.lines().skip_while(|line| !line.trim_start().starts_with("#bytes")).nth(1);
-        let value = line.and_then(|line| line.split_whitespace().nth(self.column)?.parse().ok());
-        value.ok_or_else(|| Failure(format!("no figure in: {output}")))
     }
 }
