@@ -26,13 +26,16 @@
 mod builder;
 mod control;
 mod deadline;
+mod farewell;
 mod hello;
 mod lane;
 mod ledger;
 mod link;
 mod open_error;
+mod opening;
 mod private;
 mod self_test;
+mod watch;
 
 pub use builder::Builder;
 pub use link::Link;
@@ -42,8 +45,6 @@ pub use self_test::SelfTestFailed;
 use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::Relaxed;
-use core::time::Duration;
 
 use transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Segment,
@@ -51,24 +52,15 @@ use transport::{
 };
 
 use crate::{LocalRange, RemoteAddress, Status, VerbFailed, WorkCompletion, WorkRequest};
-use builder::Parts;
-use control::{SOMEBODY, control_words, lost, named, word_of};
-use deadline::Deadline;
+use control::control_words;
 use lane::BATCH;
 use ledger::{Entry, Kind, Ledger};
-use private::Own;
-use self_test::SCRATCH;
+use opening::Parts;
 
 /// Requests of the engine itself on one queue pair: asking after the owner, and two on leaving.
 const SPARE_REQUESTS: u32 = 4;
-/// Names of the engine's own requests, beyond every index of the ledger.
+/// The name of the request that asks after an owner, beyond every index of the ledger.
 const ASKING: u64 = 1 << 32;
-const PARTING: u64 = 1 << 33;
-/// Every so many polls one owner is asked after: at tens of nanoseconds for a poll, one READ in
-/// half a millisecond.
-const POLLS_PER_ASKING: u32 = 1 << 14;
-/// How long a leaving engine tries to tell the others.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 /// An open engine of one owner.
 ///
@@ -239,53 +231,6 @@ impl Engine {
         });
     }
 
-    /// Looks whether somebody has left, and now and then asks after an owner.
-    #[inline]
-    fn watch(&mut self) {
-        let owners = self.geometry.owners;
-        if self.fault.is_none()
-            && let Some(first) = named(self.parts.window.words(), SOMEBODY, owners)
-        {
-            self.part_from(first);
-        }
-        self.polls = self.polls.wrapping_add(1);
-        if self.polls.is_multiple_of(POLLS_PER_ASKING) {
-            self.ask();
-        }
-    }
-
-    /// Some owner has left, and `first` was the first to be lost.
-    #[cold]
-    fn part_from(&mut self, first: Owner) {
-        self.fault = Some(Fault::OwnerLost(first));
-        for (owner, lane) in (0..).map(Owner).zip(&mut self.parts.lanes) {
-            let words = self.parts.window.words();
-            let left = named(words, word_of(owner), self.geometry.owners).is_some();
-            if left || owner == first {
-                // So that what is on its way there ends now; should this fail, it ends in time.
-                lane.dead = true;
-                let _ = lane.pair.fail();
-            }
-        }
-    }
-
-    /// Asks after the next owner but this one, by a READ of its scratch word.
-    #[cold]
-    fn ask(&mut self) {
-        let owners = self.geometry.owners;
-        if self.asking || self.fault.is_some() || owners == 1 {
-            return;
-        }
-        let after = |owner| if owner + 1 < owners { owner + 1 } else { 0 };
-        let next = after(self.asked);
-        self.asked = if next == self.geometry.me.0 { after(next) } else { next };
-        let Some(lane) = self.parts.lanes.get_mut(self.asked as usize) else { return };
-        let ranges = lane.control(SCRATCH).zip(self.parts.private.own(Own::Asked));
-        let Some((from, into)) = ranges else { return };
-        // A refusal shows with the next operation there.
-        self.asking = lane.pair.post(&WorkRequest::read(ASKING, from, into)).is_ok();
-    }
-
     /// Moves what the device has told into `out`.
     #[inline]
     fn reap(&mut self, out: &mut [Completion]) -> usize {
@@ -403,56 +348,6 @@ impl Engine {
     fn unheard_one(&mut self) -> Option<Completion> {
         let entry = self.silent.then(|| self.ledger.strike_any())??;
         Some(Completion { token: entry.token, result: Err(OpError::Flushed) })
-    }
-
-    /// Tells everybody that this owner leaves, and because of whom.
-    fn bid_farewell(&mut self) {
-        let me = self.geometry.me;
-        let because = match self.fault {
-            Some(Fault::OwnerLost(owner)) => owner,
-            _ => me,
-        };
-        let Some(word) = self.parts.private.own_word(Own::Parting) else { return };
-        word.store(lost(because), Relaxed);
-        let Some(from) = self.parts.private.own(Own::Parting) else { return };
-        for (owner, lane) in (0..).map(Owner).zip(&mut self.parts.lanes) {
-            if owner == me || lane.dead {
-                lane.dead = true;
-                continue;
-            }
-            let told = [word_of(me), SOMEBODY].into_iter().zip(0..).all(|(word, turn)| {
-                let id = PARTING | (u64::from(owner.0) << 1) | turn;
-                let to = lane.control(word);
-                to.is_some_and(|to| lane.pair.post(&WorkRequest::write(id, from, to)).is_ok())
-            });
-            lane.dead = !told;
-        }
-        self.await_farewell();
-    }
-
-    /// Waits until everybody has been told, is lost, or has left too.
-    fn await_farewell(&mut self) {
-        let deadline = Deadline::after(FAREWELL);
-        while !self.silent && !deadline.has_passed() {
-            let words = self.parts.window.words();
-            for (owner, lane) in (0..).map(Owner).zip(&mut self.parts.lanes) {
-                lane.dead |= named(words, word_of(owner), self.geometry.owners).is_some();
-            }
-            if self.parts.lanes.iter().all(|lane| lane.dead) {
-                return;
-            }
-            let Ok(found) = self.parts.completions.poll(&mut self.ends) else { return };
-            for end in self.ends.iter().take(found) {
-                let id = end.id();
-                // The second of two tells of both, and an error of everything behind it.
-                if id & PARTING != 0 && (id & 1 == 1 || end.result().is_err()) {
-                    let owner = usize::try_from((id & !PARTING) >> 1).unwrap_or(usize::MAX);
-                    if let Some(lane) = self.parts.lanes.get_mut(owner) {
-                        lane.dead = true;
-                    }
-                }
-            }
-        }
     }
 }
 
