@@ -63,6 +63,10 @@ verbs-oracle:
 verbs-bindings:
     verbs/sys/generate
 
+# Instructions of a READ by the safe verbs and by a loop in C; wants valgrind, libibverbs-dev
+verbs-cost:
+    CARGO_TARGET_DIR=target/cost verbs/cost/measure
+
 # The documentation of all crates
 doc:
     cargo doc --workspace --no-deps --open

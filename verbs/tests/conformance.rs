@@ -1,0 +1,101 @@
+//! The suite every transport passes, over threads with devices that stand in for real ones.
+
+mod counting;
+#[allow(dead_code, reason = "shared with the other tests")]
+mod stand_in;
+
+use core::sync::atomic::AtomicU64;
+use std::thread;
+
+use stand_in::{Fabric, Machine, Setup};
+use transport::conformance::{Case, Failure, Report, Rig, Verdict, cases};
+use transport::{Exchange, Owner};
+use verbs::{Builder, Engine};
+use verbs_sys::IBV_ATOMIC_GLOB;
+
+/// Of a device whose atomics are atomic with the CPU's and whose reads are whole, nothing.
+const SKIPS: &[&str] = &[];
+/// Of one that promises neither.
+const LEAST_SKIPS: &[&str] = &["words_are_whole_under_a_writer", "atomic_with_the_cpu"];
+
+fn open(
+    case: &Case,
+    machine: &Machine,
+    whole: bool,
+    exchange: &mut dyn Exchange,
+) -> Result<Engine, Failure> {
+    let shape = case.shape;
+    Builder::new(shape.window_words)
+        .library(machine.library())
+        .slots(shape.slots, shape.slot_words)
+        .depth(shape.depth)
+        .word_reads_whole(whole)
+        .open_in(exchange, |_, words| Ok(Box::new(zeroes(words))))
+        .map_err(|error| Failure(format!("{error} ({error:?})")))
+}
+
+fn zeroes(words: usize) -> Vec<AtomicU64> {
+    (0..words).map(|_| AtomicU64::new(0)).collect()
+}
+
+fn run(
+    case: &Case,
+    machine: &Machine,
+    whole: bool,
+    exchange: &mut dyn Exchange,
+) -> Result<Verdict, Failure> {
+    let mut engine = open(case, machine, whole, exchange)?;
+    let mut rig = Rig::new(&mut engine, exchange);
+    rig.allocations = Some(counting::allocations);
+    case.run(&mut rig)
+}
+
+/// All cases, each on a fabric of its own, whose machines have what `setup` gives them.
+fn suite(fabric: impl Fn() -> Fabric, setup: impl Fn(Owner) -> Setup, whole: bool, skips: &[&str]) {
+    let mut report = Report::new();
+    for case in cases() {
+        let fabric = fabric();
+        let members = exchange::threads(case.shape.owners);
+        let verdicts: Vec<_> = thread::scope(|scope| {
+            let owners: Vec<_> = members
+                .into_iter()
+                .map(|mut member| {
+                    let machine = fabric.machine(setup(member.me()));
+                    scope.spawn(move || run(case, &machine, whole, &mut member))
+                })
+                .collect();
+            owners.into_iter().map(|owner| owner.join().unwrap()).collect()
+        });
+        report.add(case, &verdicts);
+        fabric.judge_empty();
+    }
+    report.judge(skips).unwrap();
+}
+
+#[test]
+fn on_ethernet_as_posted() {
+    suite(Fabric::new, |_| Setup::with(|device| device.atomics = IBV_ATOMIC_GLOB), true, SKIPS);
+}
+
+#[test]
+fn on_ethernet_late_and_out_of_order() {
+    suite(|| Fabric::lazy(7), |_| Setup::default(), false, LEAST_SKIPS);
+}
+
+#[test]
+fn on_infiniband() {
+    suite(Fabric::new, |_| Setup::with(|device| device.ethernet = false), false, LEAST_SKIPS);
+}
+
+#[test]
+fn on_devices_that_differ() {
+    let setup = |owner: Owner| {
+        Setup::with(|device| {
+            device.mtu += owner.0;
+            device.reads >>= owner.0;
+            device.inline_bytes = 32 * owner.0;
+            device.gids.rotate_left(owner.0 as usize);
+        })
+    };
+    suite(Fabric::new, setup, false, LEAST_SKIPS);
+}

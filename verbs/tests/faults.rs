@@ -1,0 +1,428 @@
+//! Failures while data flows: every accepted operation is reported once, then the fault.
+
+mod counting;
+#[allow(dead_code, reason = "shared with the other tests")]
+mod job;
+#[allow(dead_code, reason = "shared with the other tests")]
+mod stand_in;
+
+use core::sync::atomic::Ordering::Relaxed;
+use core::time::Duration;
+use std::time::Instant;
+
+use job::{DEPTH, SLOT_WORDS, SLOTS};
+use proptest::prelude::*;
+use stand_in::{Fabric, Machine};
+use transport::{
+    Completion, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Slot, SlotError,
+    Token, Transport,
+};
+use verbs::Engine;
+use verbs_sys::*;
+
+/// Polls after which what was told must be known: far fewer than until an engine asks.
+const SOON: u32 = 100;
+/// Polls after which everything must have ended: far more than any schedule here needs.
+const POLLS: u32 = 100_000;
+
+fn word(owner: u32, index: u64) -> RemoteWord {
+    RemoteWord { owner: Owner(owner), index }
+}
+
+fn segment(owner: u32, index: u64, words: u32) -> Segment {
+    Segment { start: word(owner, index), words }
+}
+
+fn slot(slot: u32, words: u32) -> Local {
+    Local { slot: Slot(slot), start: 0, words }
+}
+
+/// Polls until the fault; what was reported before it.
+fn until_fault(engine: &mut Engine) -> (Vec<Completion>, Fault) {
+    fault_within(POLLS, engine)
+}
+
+fn fault_within(polls: u32, engine: &mut Engine) -> (Vec<Completion>, Fault) {
+    let mut ends = Vec::new();
+    let mut out = [Completion::default(); 5];
+    for _ in 0..polls {
+        match engine.poll(&mut out) {
+            Ok(found) => ends.extend_from_slice(&out[..found]),
+            Err(fault) => return (ends, fault),
+        }
+    }
+    panic!("no fault, {} in flight", engine.in_flight());
+}
+
+/// Two engines, the first of which breaks as told once both are open.
+fn broken(change: impl FnOnce(&mut stand_in::Faults)) -> (Fabric, Vec<Machine>, Vec<Engine>) {
+    let fabric = Fabric::new();
+    let machines = job::machines(&fabric, 2);
+    let engines = job::engines(&machines);
+    machines[0].break_it(change);
+    (fabric, machines, engines)
+}
+
+/// Fills the depth with additions to a word of owner 1.
+fn add_everything(engine: &mut Engine) {
+    for token in 0..DEPTH {
+        engine.fetch_add(Token(token.into()), word(1, 0), 1).unwrap();
+    }
+}
+
+fn sum_at(engine: &Engine) -> u64 {
+    engine.window()[0].load(Relaxed)
+}
+
+/// Adds 1 to a word of owner 1 until no more is accepted; how often.
+fn add_until_refused(engine: &mut Engine) -> u32 {
+    let mut add = |token: u32| engine.fetch_add(Token(token.into()), word(1, 0), 1).is_ok();
+    (0..).take_while(|token| add(*token)).count().try_into().unwrap()
+}
+
+#[test]
+fn a_refusal_at_any_request_reports_all_and_posts_no_more() {
+    for right in 0..DEPTH {
+        let (fabric, _, mut engines) = broken(|faults| faults.post = Some((right, libc::ENOMEM)));
+        // The doorbell rings when the 33rd is to be collected.
+        let accepted = if right < 32 { 33 } else { DEPTH };
+        assert_eq!(add_until_refused(&mut engines[0]), accepted);
+        let (mut ends, fault) = until_fault(&mut engines[0]);
+        let error = OpError::Device { code: libc::ENOMEM.unsigned_abs() };
+        assert_eq!(fault, Fault::Operation { owner: Owner(1), error });
+        ends.sort_by_key(|end| end.token);
+        let expected: Vec<_> = (0..accepted)
+            .map(|place| match place {
+                done if done < right => Ok(u64::from(done)),
+                // The first that was refused of each list.
+                first if first == right || first == 32 => Err(error),
+                _ => Err(OpError::Flushed),
+            })
+            .collect();
+        assert_eq!(ends.iter().map(|end| end.result).collect::<Vec<_>>(), expected, "{right}");
+        assert_eq!(sum_at(&engines[1]), right.into());
+        assert_eq!(engines[0].in_flight(), 0);
+        drop(engines);
+        fabric.judge_empty();
+    }
+}
+
+#[test]
+fn a_refused_operation_gives_its_slot_back() {
+    let (_, _, mut engines) = broken(|faults| faults.post = Some((0, libc::ENOMEM)));
+    engines[0].read(Token(1), segment(1, 0, 4), slot(2, 4)).unwrap();
+    assert_eq!(engines[0].landed(slot(2, 1)), Err(SlotError::Busy));
+    let (ends, _) = until_fault(&mut engines[0]);
+    assert_eq!(ends.len(), 1);
+    assert_eq!(engines[0].landed(slot(2, 1)), Ok(&[0][..]));
+}
+
+#[test]
+fn statuses_have_their_names_and_unknown_ones_their_codes() {
+    for (status, error) in [
+        (IBV_WC_REM_ACCESS_ERR, OpError::RemoteAccess),
+        (IBV_WC_LOC_PROT_ERR, OpError::Device { code: IBV_WC_LOC_PROT_ERR }),
+        (IBV_WC_FATAL_ERR, OpError::Device { code: IBV_WC_FATAL_ERR }),
+        (4711, OpError::Device { code: 4711 }),
+        (u32::MAX, OpError::Device { code: u32::MAX }),
+    ] {
+        let (fabric, _, mut engines) = broken(|faults| faults.status = Some((3, status)));
+        add_everything(&mut engines[0]);
+        let (ends, fault) = until_fault(&mut engines[0]);
+        assert_eq!(fault, Fault::Operation { owner: Owner(1), error });
+        for (place, end) in ends.iter().enumerate() {
+            let result = match place {
+                0..3 => Ok(place as u64),
+                3 => Err(error),
+                _ => Err(OpError::Flushed),
+            };
+            assert_eq!((end.token.0, end.result), (place as u64, result));
+        }
+        assert_eq!(ends.len(), DEPTH as usize);
+        let closed = engines[0].fetch_add(Token(0), word(0, 0), 1);
+        assert_eq!(closed, Err(PostError::Closed));
+        drop(engines);
+        fabric.judge_empty();
+    }
+}
+
+#[test]
+fn a_queue_that_breaks_reports_all_and_keeps_its_slots() {
+    let (fabric, machines, mut engines) = broken(|_| ());
+    for place in 0..4 {
+        engines[0].read(Token(place.into()), segment(1, 0, 4), slot(place, 4)).unwrap();
+    }
+    engines[0].kick();
+    machines[0].break_it(|faults| faults.poll = Some(-2));
+    let (ends, fault) = until_fault(&mut engines[0]);
+    assert!(matches!(fault, Fault::Device { .. }));
+    assert_eq!(ends.len(), 4);
+    assert!(ends.iter().all(|end| end.result == Err(OpError::Flushed)));
+    for place in 0..4 {
+        // The device may write there at any time.
+        assert_eq!(engines[0].landed(slot(place, 4)), Err(SlotError::Busy));
+        assert_eq!(engines[0].staged(slot(place, 4)).err(), Some(SlotError::Busy));
+    }
+    machines[0].break_it(|faults| faults.poll = None);
+    assert_eq!(engines[0].poll(&mut [Completion::default()]), Err(fault));
+    drop(engines);
+    fabric.judge_empty();
+}
+
+#[test]
+fn an_owner_that_leaves_is_named_to_all() {
+    let fabric = Fabric::new();
+    let mut engines = job::engines(&job::machines(&fabric, 4));
+    engines[1].fetch_add(Token(1), word(3, 0), 1).unwrap();
+    drop(engines.remove(2));
+    for engine in &mut engines {
+        let (ends, fault) = fault_within(SOON, engine);
+        assert_eq!(fault, Fault::OwnerLost(Owner(2)));
+        assert!(ends.iter().all(|end| end.result == Ok(0)), "others still answer: {ends:?}");
+    }
+    drop(engines);
+    fabric.judge_empty();
+}
+
+#[test]
+fn who_leaves_because_of_a_lost_owner_names_that_one() {
+    let fabric = Fabric::new();
+    let machines = job::machines(&fabric, 3);
+    let mut engines = job::engines(&machines);
+    machines[1].break_it(|faults| faults.cut_off = true);
+    engines[0].read(Token(7), segment(1, 0, 1), slot(0, 1)).unwrap();
+    assert_eq!(until_fault(&mut engines[0]).1, Fault::OwnerLost(Owner(1)));
+    drop(engines.remove(0));
+    assert_eq!(fault_within(SOON, &mut engines[1]).1, Fault::OwnerLost(Owner(1)));
+    drop(engines);
+    fabric.judge_empty();
+}
+
+#[test]
+fn an_owner_that_was_killed_is_lost() {
+    let fabric = Fabric::new();
+    let machines = job::machines(&fabric, 3);
+    let mut engines = job::engines(&machines);
+    machines[1].break_it(|faults| faults.cut_off = true);
+    engines[0].read(Token(7), segment(1, 0, 1), slot(0, 1)).unwrap();
+    engines[0].read(Token(8), segment(1, 0, 1), slot(1, 1)).unwrap();
+    let (ends, fault) = until_fault(&mut engines[0]);
+    assert_eq!(fault, Fault::OwnerLost(Owner(1)));
+    let ends: Vec<_> = ends.iter().map(|end| (end.token.0, end.result)).collect();
+    assert_eq!(ends, [(7, Err(OpError::RetryExceeded)), (8, Err(OpError::Flushed))]);
+    // The one with nothing under way there asks now and then.
+    let (ends, fault) = until_fault(&mut engines[2]);
+    assert_eq!((ends.len(), fault), (0, Fault::OwnerLost(Owner(1))));
+    let start = Instant::now();
+    drop(engines);
+    assert!(start.elapsed() < Duration::from_secs(4), "each says goodbye for a second at most");
+    fabric.judge_empty();
+}
+
+#[test]
+fn failing_allocates_nothing() {
+    let (_, machines, mut engines) = broken(|faults| faults.status = Some((40, 99)));
+    let mut out = [Completion::default(); 5];
+    let before = counting::allocations();
+    drop(core::hint::black_box(vec![0_u8; 64]));
+    assert!(counting::allocations() > before, "the counter counts");
+    let before = counting::allocations();
+    add_everything(&mut engines[0]);
+    machines[0].break_it(|faults| faults.post = Some((45, libc::ENOMEM)));
+    let mut ended = 0;
+    while let Ok(found) = engines[0].poll(&mut out) {
+        ended += found;
+    }
+    assert_eq!(counting::allocations(), before);
+    assert_eq!(ended, DEPTH as usize);
+}
+
+#[test]
+fn the_depth_is_the_devices_too() {
+    let fabric = Fabric::new();
+    let mut engines = job::engines(&job::machines(&fabric, 2));
+    for _ in 0..100 {
+        add_everything(&mut engines[0]);
+        engines[0].kick();
+        assert_eq!(engines[0].fetch_add(Token(0), word(1, 0), 1), Err(PostError::Full));
+        let mut out = [Completion::default(); DEPTH as usize];
+        assert_eq!(engines[0].poll(&mut out), Ok(DEPTH as usize));
+    }
+    assert_eq!(sum_at(&engines[1]), 100 * u64::from(DEPTH));
+    drop(engines);
+    fabric.judge_empty();
+}
+
+/// What goes wrong in a schedule, and after how many requests.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    None,
+    Post(u32),
+    Status(u32, u32),
+    Poll(u32),
+    CutOff(u32),
+}
+
+fn trouble() -> impl Strategy<Value = Trouble> {
+    prop_oneof![
+        Just(Trouble::None),
+        (0..300_u32).prop_map(Trouble::Post),
+        (0..300_u32, 1..30_u32).prop_map(|(right, status)| Trouble::Status(right, status)),
+        (0..300_u32).prop_map(Trouble::Poll),
+        (0..300_u32).prop_map(Trouble::CutOff),
+    ]
+}
+
+/// One step of a schedule: what to post, to whom, with which slot, and how much to poll for.
+type Step = (u8, u32, u32, usize);
+
+/// What owner `owner` has at `index`; nobody writes there.
+fn pattern(owner: u32, index: u64) -> u64 {
+    (u64::from(owner) << 32) | (index + 1)
+}
+
+/// What is known of the operations of a schedule.
+#[derive(Default)]
+struct Book {
+    /// By token: the slot it holds, and the owner whose words are to land there.
+    open: Vec<Option<(Option<u32>, Option<u32>)>>,
+    reported: usize,
+}
+
+impl Book {
+    fn enter(&mut self, slot: Option<u32>, owner: Option<u32>) {
+        self.open.push(Some((slot, owner)));
+    }
+
+    fn holds(&self, slot: u32) -> bool {
+        self.open.iter().flatten().any(|(held, _)| *held == Some(slot))
+    }
+
+    fn strike(&mut self, end: &Completion) {
+        let entry = self.open.get_mut(usize::try_from(end.token.0).unwrap());
+        entry.and_then(Option::take).expect("accepted, and reported once");
+        self.reported += 1;
+    }
+}
+
+fn post(engine: &mut Engine, book: &mut Book, (kind, owner, place, _): Step) {
+    let token = Token(book.open.len() as u64);
+    let posted = match kind {
+        0 => engine.read(token, segment(owner, 0, SLOT_WORDS), slot(place, SLOT_WORDS)),
+        1 => engine.write(token, slot(place, 4), segment(owner, 32, 4)),
+        2 => engine.compare_and_swap(token, word(owner, 40), 0, 1),
+        _ => engine.fetch_add(token, word(owner, 41), 1),
+    };
+    match posted {
+        Ok(()) => book.enter((kind < 2).then_some(place), (kind == 0).then_some(owner)),
+        Err(PostError::Full) => assert_eq!(engine.in_flight(), DEPTH),
+        Err(PostError::Closed) => {}
+        Err(refused) => panic!("{refused}"),
+    }
+}
+
+/// Slots are to be seen if and only if nothing holds them.
+fn look(engine: &Engine, book: &Book, silent: bool) {
+    for place in 0..SLOTS {
+        match engine.landed(slot(place, SLOT_WORDS)) {
+            Ok(_) => assert!(!book.holds(place)),
+            Err(error) => assert!(error == SlotError::Busy && (silent || book.holds(place))),
+        }
+    }
+}
+
+/// The words that a READ has brought, if nothing else uses its slot.
+fn check_landed(engine: &Engine, slot_of: u32, owner: u32) {
+    let Ok(words) = engine.landed(slot(slot_of, SLOT_WORDS)) else { return };
+    let lands = (0..u64::from(SLOT_WORDS)).map(|index| pattern(owner, index));
+    assert!(words.iter().copied().eq(lands), "{words:x?}");
+}
+
+fn schedule(seed: u64, trouble: Trouble, steps: &[Step]) {
+    let fabric = Fabric::lazy(seed);
+    let machines = job::machines(&fabric, 3);
+    let mut engines = job::engines(&machines);
+    for (owner, engine) in (0..).zip(&engines) {
+        for (index, word) in (0..32).zip(engine.window()) {
+            word.store(pattern(owner, index), Relaxed);
+        }
+    }
+    match trouble {
+        Trouble::Post(right) => machines[0].break_it(|f| f.post = Some((right, libc::ENOMEM))),
+        Trouble::Status(right, code) => {
+            machines[0].break_it(|f| f.status = Some((right, code)));
+        }
+        _ => {}
+    }
+    let mut book = Book::default();
+    let mut out = [Completion::default(); 8];
+    let mut end = None;
+    let closing = core::iter::repeat_n((9, 0, 0, 8), POLLS as usize);
+    for (turn, step) in (0..).zip(steps.iter().copied().chain(closing)) {
+        match trouble {
+            Trouble::Poll(at) if at == turn => machines[0].break_it(|f| f.poll = Some(-1)),
+            Trouble::CutOff(at) if at == turn => machines[1].break_it(|f| f.cut_off = true),
+            _ => {}
+        }
+        if step.0 < 9 {
+            post(&mut engines[0], &mut book, step);
+        } else if engines[0].in_flight() == 0 {
+            break;
+        }
+        let silent = matches!(trouble, Trouble::Poll(_));
+        look(&engines[0], &book, silent);
+        match engines[0].poll(&mut out[..step.3]) {
+            Ok(found) => {
+                for ended in &out[..found] {
+                    let entry = book.open[usize::try_from(ended.token.0).unwrap()];
+                    book.strike(ended);
+                    if let (Ok(_), Some((Some(held), Some(owner)))) = (ended.result, entry) {
+                        // Others may have used the slot since it landed.
+                        let alone = steps.iter().filter(|step| step.0 < 2 && step.2 == held);
+                        if alone.count() == 1 {
+                            check_landed(&engines[0], held, owner);
+                        }
+                    }
+                }
+            }
+            Err(fault) => {
+                end = Some(fault);
+                break;
+            }
+        }
+    }
+    assert_eq!(engines[0].in_flight(), 0);
+    assert_eq!(book.reported, book.open.len(), "accepted, and reported");
+    if end.is_some() {
+        assert_eq!(engines[0].poll(&mut out).err(), end, "and nothing more");
+    }
+    if matches!(trouble, Trouble::None) {
+        assert_eq!(end, None);
+    }
+    drop(engines);
+    fabric.judge_empty();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn every_accepted_operation_is_reported_once(
+        seed: u64,
+        trouble in trouble(),
+        steps in prop::collection::vec((0..4_u8, 0..3_u32, 0..SLOTS, 0..4_usize), 0..400),
+    ) {
+        schedule(seed, trouble, &steps);
+    }
+
+    #[test]
+    fn what_lands_is_what_was_there(
+        seed: u64,
+        trouble in trouble(),
+        steps in prop::collection::vec((2..4_u8, 0..3_u32, 0..SLOTS, 0..4_usize), 0..100),
+        owners in (0..3_u32, 0..3_u32),
+    ) {
+        let reads = [(0, owners.0, 0, 0), (0, owners.1, 1, 0)];
+        schedule(seed, trouble, &[&reads[..], &steps].concat());
+    }
+}

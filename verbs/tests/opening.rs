@@ -1,0 +1,263 @@
+//! What an engine cannot be opened with: each reason is named, says what to do, ends the opening
+//! of all owners, and leaves nothing behind.
+
+#[allow(dead_code, reason = "shared with the other tests")]
+mod job;
+#[allow(dead_code, reason = "shared with the other tests")]
+mod stand_in;
+
+use core::time::Duration;
+use std::time::Instant;
+
+use stand_in::{Fabric, Machine, Setup};
+use transport::{Exchange, ExchangeError, Owner};
+use verbs::{Builder, GidError, LoadError, OpenError};
+use verbs_sys::{IBV_ATOMIC_NONE, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2};
+
+/// Nobody waits longer for an owner that has failed.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
+
+/// Opens three engines, of which the last has `setup` and goes through `change`. Its error, after
+/// the others' were looked at.
+fn refusal(setup: Setup, change: impl Fn(&Machine, Builder) -> Builder + Sync) -> OpenError {
+    let fabric = Fabric::new();
+    let mut machines = job::machines(&fabric, 2);
+    machines.push(fabric.machine(setup));
+    let start = Instant::now();
+    let ends = job::run(&machines, |machine, member| {
+        let builder = job::builder(machine);
+        let last = member.me() == Owner(2);
+        let builder = if last { change(machine, builder) } else { builder };
+        job::open(&builder, member).map(drop)
+    });
+    assert!(start.elapsed() < ENDS_WITHIN);
+    fabric.judge_empty();
+    let mut errors = ends.into_iter().map(Result::unwrap_err);
+    for error in errors.by_ref().take(2) {
+        assert!(matches!(error, OpenError::PeerFailed(Owner(2))), "{error:?}");
+        assert!(error.to_string().contains("see its own message"));
+    }
+    errors.next().unwrap()
+}
+
+fn of_setup(setup: Setup) -> OpenError {
+    refusal(setup, |_, builder| builder)
+}
+
+fn of_builder(change: impl Fn(Builder) -> Builder + Sync) -> OpenError {
+    refusal(Setup::default(), |_, builder| change(builder))
+}
+
+#[track_caller]
+fn says(error: &OpenError, text: &str) {
+    let said = error.to_string();
+    assert!(said.contains(text), "{said:?} lacks {text:?}");
+}
+
+#[test]
+fn no_device() {
+    let none = of_setup(Setup { devices: Vec::new(), no_list: None });
+    assert!(matches!(none, OpenError::NoDevice));
+    says(&none, "modprobe rdma_rxe");
+    let no_rdma = Setup { no_list: Some(libc::ENOSYS), ..Setup::default() };
+    assert!(matches!(of_setup(no_rdma), OpenError::NoDevice));
+    let forbidden = of_setup(Setup { no_list: Some(libc::EPERM), ..Setup::default() });
+    assert!(matches!(forbidden, OpenError::Verb(failed) if failed.errno == libc::EPERM));
+    says(&forbidden, "permissions");
+}
+
+#[test]
+fn another_device() {
+    let error = of_builder(|builder| builder.device(Some("mlx5_7")));
+    assert!(matches!(error, OpenError::NoSuchDevice { .. }));
+    says(&error, "no RDMA device mlx5_7: choose among stand0");
+    let error = of_builder(|builder| builder.port(Some(9)));
+    assert!(matches!(error, OpenError::Verb(failed) if failed.errno == libc::EINVAL));
+}
+
+#[test]
+fn a_port_that_is_down() {
+    let error = of_setup(Setup::with(|device| device.active = false));
+    assert!(matches!(error, OpenError::NoActivePort { .. }));
+    says(&error, "stand0/1: see that the cable is in");
+}
+
+#[test]
+fn the_first_active_port_is_taken() {
+    let mut setup = Setup::with(|device| (device.name, device.active) = ("down0", false));
+    setup.devices.extend(Setup::with(|device| device.name = "up0").devices);
+    setup.devices.extend(Setup::with(|device| device.name = "up1").devices);
+    let fabric = Fabric::new();
+    let machine = [fabric.machine(setup)];
+    let names = job::run(&machine, |machine, member| {
+        let first = job::open(&job::builder(machine), member).unwrap();
+        let asked = job::open(&job::builder(machine).device(Some("up1")), member).unwrap();
+        [first.link().device.clone(), asked.link().device.clone()]
+    });
+    assert_eq!(names, [["up0", "up1"]]);
+    fabric.judge_empty();
+}
+
+#[test]
+fn no_address() {
+    let gids = |gids: &[stand_in::Gid]| of_setup(Setup::with(|d| d.gids = gids.to_vec()));
+    let local = "fe80::1";
+    let mut far = vec![(local, IBV_GID_TYPE_ROCE_V2); 256];
+    far.push(("::ffff:10.0.0.9", IBV_GID_TYPE_ROCE_V2));
+    for (error, why, text) in [
+        (gids(&[]), GidError::Empty, "an IP address"),
+        (gids(&[(local, IBV_GID_TYPE_ROCE_V1)]), GidError::NoRoceV2, "by its index"),
+        (gids(&[(local, IBV_GID_TYPE_ROCE_V2)]), GidError::OnlyLinkLocal, "by its index"),
+        (of_builder(|b| b.gid_index(Some(30))), GidError::NoSuchIndex(30), "no entry 30"),
+        // A queue pair's index is one byte: entry 256 is not entry 0.
+        (gids(&far), GidError::OnlyLinkLocal, "an IP address"),
+    ] {
+        assert!(matches!(error, OpenError::Gid { source, .. } if source == why), "{error:?}");
+        says(&error, "stand0, port 1: ");
+        says(&error, text);
+    }
+}
+
+#[test]
+fn no_atomics() {
+    let error = of_setup(Setup::with(|device| device.atomics = IBV_ATOMIC_NONE));
+    assert!(matches!(error, OpenError::NoAtomics { .. }));
+    says(&error, "choose another device");
+}
+
+#[test]
+fn impossible_sizes() {
+    type Change = fn(Builder) -> Builder;
+    let sizes: [(Change, &str); 6] = [
+        (|b| b.slots(0, 8), "at least 1 slot"),
+        (|b| b.slots(1, 7), "a multiple of 8"),
+        (|b| b.slots(1, 0), "a multiple of 8"),
+        (|b| b.depth(0), "at least 1"),
+        (|b| b.depth((1 << 14) + 1), "at most 2^14"),
+        (|b| b.reads(0), "at least 1 READ"),
+    ];
+    for (change, text) in sizes {
+        let error = of_builder(change);
+        assert!(matches!(error, OpenError::Sizes(_)), "{error:?}");
+        says(&error, text);
+    }
+    let error = refusal(Setup::default(), |machine, _| Builder::new(0).library(machine.library()));
+    assert!(matches!(error, OpenError::Sizes("a window needs at least 1 word")));
+}
+
+#[test]
+fn more_than_the_device_has() {
+    let beyond: [(Setup, &str); 5] = [
+        (Setup::with(|d| d.queue_pairs = 3), "4 queue pairs are needed"),
+        (Setup::with(|d| d.work_requests = 48), "work requests on a queue pair"),
+        (Setup::with(|d| d.completions = 50), "entries of a completion queue"),
+        (Setup::with(|d| d.region_bytes = 511), "bytes in a memory region"),
+        (Setup::with(|d| d.message_bytes = 127), "128 bytes in a message"),
+    ];
+    for (setup, text) in beyond {
+        let error = of_setup(setup);
+        assert!(matches!(error, OpenError::Beyond { .. }), "{error:?}");
+        says(&error, text);
+        says(&error, "at most");
+    }
+}
+
+#[test]
+fn owners_that_differ_name_each_other() {
+    let other = |change: fn(&Machine, Builder) -> Builder, setup: Setup| {
+        let fabric = Fabric::new();
+        let machines = [fabric.machine(Setup::default()), fabric.machine(setup)];
+        let ends = job::run(&machines, |machine, member| {
+            let builder = job::builder(machine);
+            let other = member.me() == Owner(1);
+            let builder = if other { change(machine, builder) } else { builder };
+            job::open(&builder, member).map(drop).unwrap_err()
+        });
+        fabric.judge_empty();
+        ends
+    };
+    let slots = other(|_, builder| builder.slots(4, 24), Setup::default());
+    assert!(matches!(slots[0], OpenError::Differs { owner: Owner(1), mine: 16, theirs: 24, .. }));
+    assert!(matches!(slots[1], OpenError::Differs { owner: Owner(0), mine: 24, theirs: 16, .. }));
+    says(&slots[0], "start every owner with the same sizes");
+    let windows = other(|machine, _| Builder::new(8).library(machine.library()), Setup::default());
+    assert!(matches!(windows[0], OpenError::Differs { owner: Owner(1), mine: 64, .. }));
+    let links = other(|_, builder| builder, Setup::with(|device| device.ethernet = false));
+    assert!(matches!(links[0], OpenError::LinkLayers { owner: Owner(1), .. }));
+    assert!(matches!(links[1], OpenError::LinkLayers { owner: Owner(0), .. }));
+    says(&links[1], "choose devices on one network");
+}
+
+#[test]
+fn a_member_that_leaves_ends_the_opening_of_the_others() {
+    let fabric = Fabric::new();
+    let ends = job::run(&job::machines(&fabric, 3), |machine, member| {
+        if member.me() == Owner(1) {
+            return None;
+        }
+        job::open(&job::builder(machine), member).map(drop).err()
+    });
+    for error in [&ends[0], &ends[2]] {
+        let lost = ExchangeError::OwnerLost(Owner(1));
+        assert!(matches!(error, Some(OpenError::Exchange(why)) if *why == lost), "{error:?}");
+    }
+    fabric.judge_empty();
+}
+
+#[test]
+fn memory_that_is_not_had_or_too_short() {
+    let fabric = Fabric::new();
+    let ends = job::run(&job::machines(&fabric, 2), |machine, member| {
+        let (builder, last) = (job::builder(machine), member.me() == Owner(1));
+        let short = builder
+            .open_in(member, |_, words| Ok(Box::new(job::zeroes(words - usize::from(last)))));
+        let none = builder.open_in(member, |_, words| match last {
+            true => Err(OpenError::Sizes("no memory today")),
+            false => Ok(Box::new(job::zeroes(words))),
+        });
+        [short.map(drop).unwrap_err(), none.map(drop).unwrap_err()]
+    });
+    assert!(ends[0].iter().all(|error| matches!(error, OpenError::PeerFailed(Owner(1)))));
+    says(&ends[1][0], "shorter than was asked for");
+    says(&ends[1][1], "no memory today");
+    fabric.judge_empty();
+}
+
+#[test]
+fn a_call_that_fails_at_any_moment_leaves_nothing_behind() {
+    let calls = [
+        ("ibv_open_device", libc::EACCES, 1, "/dev/infiniband"),
+        ("ibv_query_device", libc::EIO, 2, "EIO"),
+        ("ibv_query_port", libc::EIO, 1, "EIO"),
+        ("ibv_alloc_pd", libc::ENOMEM, 1, "ulimit -l"),
+        ("ibv_create_cq", libc::ENOMEM, 1, "ulimit -l"),
+        ("ibv_reg_mr", libc::ENOMEM, 2, "ulimit -l"),
+        // Three owners and the mirror; the first is tried again without inline data.
+        ("ibv_create_qp", libc::ENOMEM, 4, "ulimit -l"),
+        // To INIT each, to RTR each, to RTS all but the mirror.
+        ("ibv_modify_qp", libc::ETIMEDOUT, 11, "is its address reachable?"),
+    ];
+    for (name, errno, times, text) in calls {
+        for right in 0..times {
+            let error = refusal(Setup::default(), |machine, builder| {
+                machine.break_it(|faults| faults.call = Some((name, right, errno)));
+                builder
+            });
+            let OpenError::Verb(failed) = error else { panic!("{name} {right}: {error:?}") };
+            assert_eq!(failed.errno, errno, "{name}, {right}");
+            assert!(failed.verb.starts_with(name), "{failed}");
+            says(&OpenError::Verb(failed), text);
+        }
+        // One more is not needed.
+        let fabric = Fabric::new();
+        let machines = job::machines(&fabric, 3);
+        machines[2].break_it(|faults| faults.call = Some((name, times, errno)));
+        drop(job::engines(&machines));
+        fabric.judge_empty();
+    }
+}
+
+#[test]
+fn a_library_that_is_not_there_says_what_to_install() {
+    says(&OpenError::Library(LoadError::Library), "ibverbs-providers");
+}

@@ -1,0 +1,382 @@
+//! Work requests reach the library as they were made, and do what the specification says.
+
+mod counting;
+#[allow(dead_code, reason = "shared with the other tests")]
+mod stand_in;
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+
+use stand_in::{Fabric, Machine, Seen, Setup};
+use verbs::{
+    Access, Capacity, CompletionQueue, DeviceList, LinkLayer, ListFull, MemoryRegion, Mtu, Path,
+    Peer, ProtectionDomain, QueuePair, ReadyToSend, RemoteRegion, Retry, Status, WorkCompletion,
+    WorkRequest, WorkRequestList,
+};
+use verbs_sys::*;
+
+const WORDS: u32 = 64;
+const REQUESTS: u32 = 8;
+
+/// Two connected queue pairs on one device, each with a completion queue of its own.
+struct Two {
+    fabric: Fabric,
+    machine: Machine,
+    pair: QueuePair<ReadyToSend>,
+    completions: CompletionQueue,
+    local: MemoryRegion<Vec<AtomicU64>>,
+    remote: MemoryRegion<Vec<AtomicU64>>,
+    answers: QueuePair<ReadyToSend>,
+    answered: CompletionQueue,
+}
+
+fn words() -> Vec<AtomicU64> {
+    (100..100 + u64::from(WORDS)).map(AtomicU64::new).collect()
+}
+
+fn two(inline_words: u32, access: Access, pair_access: Access) -> Two {
+    let fabric = Fabric::new();
+    let machine = fabric.machine(Setup::default());
+    let list = DeviceList::new(machine.library()).unwrap();
+    let context = list.iter().next().unwrap().open().unwrap();
+    let domain = ProtectionDomain::new(&context).unwrap();
+    let port = context.port(1).unwrap();
+    let (index, gid) = context.choose_gid(&port, None).unwrap();
+    let capacity = Capacity { requests: REQUESTS, inline_words };
+    let make = |access| {
+        let queue = CompletionQueue::new(&context, REQUESTS).unwrap();
+        let pair = QueuePair::new(&domain, &queue, capacity).unwrap();
+        (pair.init(&port, access).unwrap(), queue)
+    };
+    let ((pair, completions), (answers, answered)) = (make(Access::PRIVATE), make(pair_access));
+    let path = Path {
+        port: 1,
+        link_layer: LinkLayer::Ethernet,
+        gid_index: index,
+        mtu: Mtu::Bytes1024,
+        reads: 16,
+        packet_sequence: 5,
+        retry: Retry::default(),
+    };
+    let peer = |queue_pair| Peer { queue_pair, packet_sequence: 5, lid: 0, gid };
+    let (to, from) = (peer(answers.number()), peer(pair.number()));
+    let pair = pair.ready_to_receive(&to, &path).unwrap().ready_to_send(&path).unwrap();
+    let answers = answers.ready_to_receive(&from, &path).unwrap().ready_to_send(&path).unwrap();
+    let local = MemoryRegion::register(&domain, words(), Access::PRIVATE).unwrap();
+    let remote = MemoryRegion::register(&domain, words(), access).unwrap();
+    Two { fabric, machine, pair, completions, local, remote, answers, answered }
+}
+
+fn whole() -> Two {
+    two(8, Access::WINDOW, Access::WINDOW)
+}
+
+impl Two {
+    fn read(&self, id: u64) -> WorkRequest {
+        self.read_of(id, self.remote.remote(), 4)
+    }
+
+    fn read_of(&self, id: u64, region: RemoteRegion, count: u32) -> WorkRequest {
+        let into = self.local.local(8, count).unwrap();
+        WorkRequest::read(id, region.at(16, count).unwrap(), into)
+    }
+
+    /// The next completion.
+    fn end(&mut self) -> Option<(u64, Result<(), Status>)> {
+        let mut ends = [WorkCompletion::default()];
+        // More often than a request to nobody is tried.
+        let found = (0..200).any(|_| self.completions.poll(&mut ends).unwrap() == 1);
+        let [end] = ends;
+        assert!(!found || end.queue_pair() == self.pair.number());
+        found.then(|| (end.id(), end.result()))
+    }
+
+    /// How one request ends that is posted now.
+    fn outcome(&mut self, request: WorkRequest) -> Result<(), Status> {
+        self.pair.post(&request).unwrap();
+        self.end().unwrap().1
+    }
+
+    fn address(region: &MemoryRegion<Vec<AtomicU64>>, word: usize) -> u64 {
+        region.words()[word].as_ptr().addr() as u64
+    }
+}
+
+/// The parts of a request that do not depend on where it was posted.
+fn parts(seen: &Seen) -> (u64, u32, u32, (u64, u64)) {
+    (seen.id, seen.opcode, seen.flags, seen.operands)
+}
+
+#[test]
+fn each_kind_has_its_fields() {
+    let mut two = whole();
+    two.fabric.watch();
+    let at = two.remote.remote().at(3, 1).unwrap();
+    let one = two.local.local(2, 1).unwrap();
+    let from = two.local.local(40, 5).unwrap();
+    let to = two.remote.remote().at(50, 5).unwrap();
+    let requests = [
+        two.read(1),
+        WorkRequest::write(2, from, to),
+        WorkRequest::compare_and_swap(3, at, 103, 7, one),
+        WorkRequest::fetch_add(4, at, 9, one).fenced(),
+        WorkRequest::write_inline(5, &[1, 2, 3], to).unwrap().unsignalled(),
+        WorkRequest::read(6, to, from).unsignalled().fenced(),
+    ];
+    for request in &requests {
+        two.pair.post(request).unwrap();
+    }
+    let seen = two.fabric.seen();
+    let (signalled, fence, inline) = (IBV_SEND_SIGNALED, IBV_SEND_FENCE, IBV_SEND_INLINE);
+    assert_eq!(
+        seen.iter().map(parts).collect::<Vec<_>>(),
+        [
+            (1, IBV_WR_RDMA_READ, signalled, (0, 0)),
+            (2, IBV_WR_RDMA_WRITE, signalled, (0, 0)),
+            (3, IBV_WR_ATOMIC_CMP_AND_SWP, signalled, (103, 7)),
+            (4, IBV_WR_ATOMIC_FETCH_AND_ADD, signalled | fence, (9, 0)),
+            (5, IBV_WR_RDMA_WRITE, inline, (0, 0)),
+            (6, IBV_WR_RDMA_READ, fence, (0, 0)),
+        ]
+    );
+    let (local, remote) = (&two.local, &two.remote);
+    let key = remote.remote().key();
+    let remotes = [16, 50, 3, 3, 50, 50].map(|word| (Two::address(remote, word), key));
+    assert_eq!(seen.iter().map(|seen| seen.remote).collect::<Vec<_>>(), remotes);
+    let ranges =
+        [(8, 32), (40, 40), (2, 8), (2, 8)].map(|(w, bytes)| (Two::address(local, w), bytes));
+    for (seen, range) in seen.iter().zip(ranges) {
+        assert_eq!((seen.local.0, seen.local.1), range);
+    }
+    assert_eq!(seen[4].local.1, 24);
+    assert!(seen.iter().zip(1..).all(|(seen, call)| seen.call == call), "a doorbell each");
+    let ends: Vec<_> = core::iter::from_fn(|| two.end()).collect();
+    assert_eq!(ends, [1, 2, 3, 4].map(|id| (id, Ok(()))));
+    let now = |words: &[AtomicU64], place: usize| words[place].load(Relaxed);
+    assert_eq!(now(two.remote.words(), 3), 16);
+    assert_eq!(now(two.local.words(), 2), 7, "the sum's old value");
+    let read: Vec<_> = (40..45).map(|place| now(two.local.words(), place)).collect();
+    assert_eq!(read, [1, 2, 3, 143, 144], "inline words over those written before");
+}
+
+#[test]
+fn a_list_is_one_doorbell_in_its_order() {
+    let mut two = whole();
+    two.fabric.watch();
+    let mut list = WorkRequestList::new(4);
+    for _ in 0..3 {
+        for id in 0..4 {
+            list.push(&two.read(id)).unwrap();
+        }
+        assert_eq!(list.push(&two.read(9)), Err(ListFull));
+        two.pair.post_list(&mut list).unwrap();
+        assert!(list.is_empty());
+        let seen = two.fabric.seen();
+        assert!(seen.iter().all(|other| other.call == seen[0].call));
+        assert_eq!(seen.iter().map(|seen| seen.id).collect::<Vec<_>>(), [0, 1, 2, 3]);
+        (0..4).for_each(|id| assert_eq!(two.end(), Some((id, Ok(())))));
+    }
+    two.pair.post_list(&mut list).unwrap();
+    assert_eq!(two.fabric.seen(), [], "an empty list rings no doorbell");
+    // A shorter one after longer ones ends where it ends.
+    list.push(&two.read(7)).unwrap();
+    two.pair.post_list(&mut list).unwrap();
+    assert_eq!(two.fabric.seen().len(), 1);
+}
+
+#[test]
+fn a_list_refused_half_way_keeps_the_rest() {
+    for right in 0..4_u32 {
+        let mut two = whole();
+        two.fabric.watch();
+        let mut list = WorkRequestList::new(6);
+        (0..4).for_each(|id| list.push(&two.read(id)).unwrap());
+        two.machine.break_it(|faults| faults.post = Some((right, libc::ENOMEM)));
+        let failed = two.pair.post_list(&mut list).unwrap_err();
+        assert_eq!((failed.posted, failed.errno), (right as usize, libc::ENOMEM));
+        assert!(failed.to_string().contains(&format!("after {right} work requests")));
+        assert!(list.ids().eq(u64::from(right)..4));
+        assert_eq!(list.len(), 4 - right as usize);
+        two.machine.break_it(|faults| faults.post = None);
+        // With some of them posted it takes none until the rest is.
+        assert_eq!(list.push(&two.read(4)).is_ok(), right == 0);
+        let len = list.len();
+        two.pair.post_list(&mut list).unwrap();
+        assert!(list.is_empty());
+        let ids: Vec<_> = two.fabric.seen().iter().map(|seen| seen.id).collect();
+        assert_eq!(ids.len(), right as usize + len, "{ids:?}: none is lost");
+        assert!(ids.into_iter().eq(0..if right == 0 { 5 } else { 4 }));
+    }
+}
+
+#[test]
+fn a_full_send_queue_refuses_until_an_end_was_polled_for() {
+    let mut two = whole();
+    for id in 0..u64::from(REQUESTS) - 1 {
+        two.pair.post(&two.read(id).unsignalled()).unwrap();
+    }
+    two.pair.post(&two.read(77)).unwrap();
+    let refused = two.pair.post(&two.read(78)).unwrap_err();
+    assert_eq!((refused.posted, refused.errno), (0, libc::ENOMEM));
+    assert_eq!(two.end(), Some((77, Ok(()))));
+    assert_eq!(two.end(), None, "the others were silent");
+    two.pair.post(&two.read(79)).unwrap();
+}
+
+#[test]
+fn inline_words_need_a_queue_pair_that_takes_them() {
+    let two = whole();
+    let to = two.remote.remote().at(0, 8).unwrap();
+    assert!(WorkRequest::write_inline(1, &[], to).is_none());
+    assert!(WorkRequest::write_inline(1, &[0; 9], to).is_none());
+    let mut two = super_short();
+    let to = two.remote.remote().at(0, 8).unwrap();
+    let refused = two.pair.post(&WorkRequest::write_inline(1, &[0; 3], to).unwrap()).unwrap_err();
+    assert_eq!(refused.errno, libc::EINVAL);
+    assert_eq!(two.outcome(WorkRequest::write_inline(1, &[8; 2], to).unwrap()), Ok(()));
+    assert_eq!(two.remote.words()[1].load(Relaxed), 8);
+}
+
+/// With room for two inline words.
+fn super_short() -> Two {
+    two(2, Access::WINDOW, Access::WINDOW)
+}
+
+#[test]
+fn what_a_peer_has_not_opened_stays_closed() {
+    let read_only = Access::LOCAL_WRITE | Access::REMOTE_READ;
+    for (region, pair) in [(read_only, Access::WINDOW), (Access::WINDOW, read_only)] {
+        let writes: [fn(&Two) -> WorkRequest; 3] = [
+            |two| {
+                WorkRequest::write(
+                    1,
+                    two.local.local(0, 2).unwrap(),
+                    two.remote.remote().at(0, 2).unwrap(),
+                )
+            },
+            |two| {
+                WorkRequest::fetch_add(
+                    1,
+                    two.remote.remote().at(0, 1).unwrap(),
+                    1,
+                    two.local.local(0, 1).unwrap(),
+                )
+            },
+            |two| {
+                WorkRequest::write_inline(1, &[1], two.remote.remote().at(0, 1).unwrap()).unwrap()
+            },
+        ];
+        for request in writes {
+            let mut two = two(8, region, pair);
+            assert_eq!(two.outcome(two.read(1)), Ok(()));
+            assert_eq!(two.outcome(request(&two)), Err(Status::RemoteAccess));
+            assert_eq!(two.remote.words()[0].load(Relaxed), 100);
+            // Both ends have failed.
+            assert_eq!(two.outcome(two.read(2)), Err(Status::Flushed));
+            two.answers.post(&two.read(3)).unwrap();
+            let mut ends = [WorkCompletion::default()];
+            assert_eq!(two.answered.poll(&mut ends), Ok(1));
+            assert_eq!(ends[0].result(), Err(Status::Flushed));
+        }
+    }
+}
+
+#[test]
+fn keys_and_ranges_that_are_not_open_end_in_an_error() {
+    for wrong in [
+        |region: RemoteRegion| region.with_key(region.key() + 1),
+        |region: RemoteRegion| region.with_key(0),
+        |region: RemoteRegion| region.with_words(1 << 20),
+    ] {
+        let mut two = whole();
+        let region = wrong(two.remote.remote());
+        let count = if region.key() == two.remote.remote().key() { WORDS } else { 4 };
+        let into = two.local.local(0, count).unwrap();
+        let request = WorkRequest::read(1, region.at(16, count).unwrap(), into);
+        assert_eq!(two.outcome(request), Err(Status::RemoteAccess));
+        assert_eq!(two.local.words()[8].load(Relaxed), 108, "nothing has landed");
+    }
+}
+
+#[test]
+fn a_region_that_is_gone_opens_nothing() {
+    let Two { fabric, mut pair, mut completions, local, remote, answers, .. } = whole();
+    let into = local.local(0, 1).unwrap();
+    let from = remote.remote().at(0, 1).unwrap();
+    drop(remote);
+    let mut ends = [WorkCompletion::default()];
+    pair.post(&WorkRequest::read(1, from, into)).unwrap();
+    assert_eq!(completions.poll(&mut ends), Ok(1));
+    assert_eq!(ends[0].result(), Err(Status::RemoteAccess));
+    drop((local, answers, pair, completions));
+    fabric.judge_empty();
+}
+
+#[test]
+fn a_local_region_that_is_gone_is_not_landed_in() {
+    let Two { fabric, mut pair, mut completions, local, remote, answers, answered, .. } = whole();
+    let request =
+        WorkRequest::read(1, remote.remote().at(0, 1).unwrap(), local.local(0, 1).unwrap());
+    drop(local);
+    let mut ends = [WorkCompletion::default()];
+    pair.post(&request).unwrap();
+    assert_eq!(completions.poll(&mut ends), Ok(1));
+    assert_eq!(ends[0].result(), Err(Status::LocalProtection));
+    drop((remote, answers, answered, pair, completions));
+    fabric.judge_empty();
+}
+
+#[test]
+fn a_peer_that_is_gone_is_not_reached() {
+    let Two { mut pair, mut completions, local, remote, answers, .. } = whole();
+    drop(answers);
+    let (from, into) = (remote.remote().at(0, 1).unwrap(), local.local(0, 1).unwrap());
+    pair.post(&WorkRequest::read(1, from, into)).unwrap();
+    pair.post(&WorkRequest::read(2, from, into)).unwrap();
+    let mut ends = [WorkCompletion::default(); 4];
+    assert_eq!(completions.poll(&mut ends), Ok(0));
+    let polls = (0..1000).find(|_| completions.poll(&mut ends).unwrap() == 2);
+    assert!(polls.is_some());
+    assert_eq!(ends[0].result(), Err(Status::RetryExceeded));
+    assert_eq!(ends[1].result(), Err(Status::Flushed));
+    assert_ne!(ends[0].vendor_error(), 0);
+}
+
+#[test]
+fn a_pair_that_was_failed_flushes() {
+    let mut two = whole();
+    two.pair.fail().unwrap();
+    assert_eq!(two.outcome(two.read(1)), Err(Status::Flushed));
+    two.fabric.judge();
+}
+
+#[test]
+fn posting_and_polling_allocate_nothing() {
+    let mut two = whole();
+    let mut list = WorkRequestList::new(4);
+    let mut ends = [WorkCompletion::default(); 8];
+    let before = counting::allocations();
+    drop(core::hint::black_box(vec![0_u8; 64]));
+    assert!(counting::allocations() > before, "the counter counts");
+    let before = counting::allocations();
+    for round in 0..100 {
+        two.pair.post(&two.read(round)).unwrap();
+        for id in 0..4 {
+            list.push(&two.read(id)).unwrap();
+        }
+        two.pair.post_list(&mut list).unwrap();
+        assert_eq!(two.completions.poll(&mut ends), Ok(5));
+        assert_eq!(ends[0].result(), Ok(()));
+    }
+    // Refusals and failures neither.
+    two.machine.break_it(|faults| faults.post = Some((2, libc::ENOMEM)));
+    for id in 0..4 {
+        list.push(&two.read(id)).unwrap();
+    }
+    assert_eq!(two.pair.post_list(&mut list).unwrap_err().posted, 2);
+    list.clear();
+    assert_eq!(two.pair.post(&two.read(1)).unwrap_err().errno, libc::ENOMEM);
+    two.machine.break_it(|faults| faults.poll = Some(-2));
+    assert!(two.completions.poll(&mut ends).is_err());
+    assert_eq!(counting::allocations(), before);
+}

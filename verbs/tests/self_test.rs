@@ -1,0 +1,64 @@
+//! Devices whose atomics do not do what they say are refused when an engine is opened.
+
+#[allow(dead_code, reason = "shared with the other tests")]
+mod job;
+#[allow(dead_code, reason = "shared with the other tests")]
+mod stand_in;
+
+use stand_in::{Atomics, Fabric, Faults};
+use transport::Owner;
+use verbs::{OpenError, Retry, SelfTestFailed, Status};
+use verbs_sys::IBV_WC_REM_ACCESS_ERR;
+
+/// What is wrong with a device that is broken so; the other owner hears that this one has failed.
+fn verdict(broken: impl Fn(&mut Faults)) -> SelfTestFailed {
+    let fabric = Fabric::new();
+    let machines = job::machines(&fabric, 2);
+    machines[1].break_it(broken);
+    let retry = Retry::new(1, 0).unwrap();
+    let mut ends = job::run(&machines, |machine, member| {
+        job::open(&job::builder(machine).retry(retry), member).map(drop).unwrap_err()
+    });
+    fabric.judge_empty();
+    let own = ends.pop();
+    assert!(matches!(ends.pop(), Some(OpenError::PeerFailed(Owner(1)))));
+    match own {
+        Some(OpenError::SelfTest { device, source }) if device == "stand0" => source,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_other_byte_order() {
+    let failed = verdict(|faults| faults.atomics = Atomics::Swapped);
+    assert_eq!(failed, SelfTestFailed::ByteOrder { operation: "fetch-and-add, returned" });
+    assert!(failed.to_string().contains("big-endian order"));
+}
+
+#[test]
+fn no_effect() {
+    let failed = verdict(|faults| faults.atomics = Atomics::Idle);
+    assert_eq!(failed, SelfTestFailed::NoEffect { operation: "fetch-and-add" });
+}
+
+#[test]
+fn a_wrong_sum() {
+    let failed = verdict(|faults| faults.atomics = Atomics::Wrong);
+    assert!(matches!(failed, SelfTestFailed::Wrong { operation: "fetch-and-add", .. }));
+    assert!(failed.to_string().contains("left 0x0123456789abcdf1 for 0x0123456789abcdf0"));
+}
+
+#[test]
+fn a_request_that_fails_is_refused_or_never_ends() {
+    // Four requests: each of them may be the one.
+    for right in 0..4 {
+        let failed = verdict(|faults| faults.status = Some((right, IBV_WC_REM_ACCESS_ERR)));
+        assert_eq!(failed, SelfTestFailed::Status(Status::RemoteAccess));
+        let failed = verdict(|faults| faults.status = Some((right, 1234)));
+        assert_eq!(failed, SelfTestFailed::Status(Status::Unknown(1234)));
+        let failed = verdict(|faults| faults.post = Some((right, libc::ENOMEM)));
+        assert!(matches!(failed, SelfTestFailed::Post(post) if post.errno == libc::ENOMEM));
+    }
+    assert!(matches!(verdict(|faults| faults.poll = Some(-2)), SelfTestFailed::Poll(_)));
+    assert_eq!(verdict(|faults| faults.poll = Some(0)), SelfTestFailed::TimedOut);
+}

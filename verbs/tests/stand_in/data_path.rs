@@ -1,0 +1,123 @@
+//! The provider's functions: posting and polling.
+
+use core::ffi::c_int;
+use core::ptr;
+
+use verbs_sys::*;
+
+use super::Seen;
+use super::calls::context;
+use super::pair::{INLINE_WORDS, Request};
+
+pub(super) extern "C" fn post_send(
+    qp: *mut ibv_qp,
+    mut wr: *mut ibv_send_wr,
+    bad_wr: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: one of ours, never freed.
+    let (at, number) = unsafe { (context((*qp).context), (*qp).qp_num) };
+    let mut state = at.machine.fabric.state();
+    let (call, inline_bytes) = match state.pairs.get_mut(&number) {
+        Some(pair) => {
+            pair.calls += 1;
+            (pair.calls, pair.inline_bytes)
+        }
+        None => (0, 0),
+    };
+    while !wr.is_null() {
+        // SAFETY: a chain of requests that the caller has filled, each with its range.
+        let posted = unsafe { request(&*wr, number, call, inline_bytes) };
+        if let Err(errno) = posted.and_then(|request| state.post(number, request)) {
+            // SAFETY: the caller's place for it.
+            unsafe { *bad_wr = wr };
+            return errno;
+        }
+        // SAFETY: as above.
+        wr = unsafe { (*wr).next };
+    }
+    0
+}
+
+/// # Safety
+/// `wr` is filled for its opcode, and what it carries inline can be read.
+unsafe fn request(
+    wr: &ibv_send_wr,
+    queue_pair: u32,
+    call: u64,
+    inline_bytes: u32,
+) -> Result<Request, c_int> {
+    if wr.num_sge != 1 {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: one entry, as was found just now.
+    let sge = unsafe { *wr.sg_list };
+    // SAFETY: the opcode tells which part of the union was filled.
+    let (remote, operands) = unsafe {
+        match wr.opcode {
+            IBV_WR_RDMA_READ | IBV_WR_RDMA_WRITE => {
+                ((wr.wr.rdma.remote_addr, wr.wr.rdma.rkey), (0, 0))
+            }
+            IBV_WR_ATOMIC_CMP_AND_SWP => {
+                let atomic = wr.wr.atomic;
+                ((atomic.remote_addr, atomic.rkey), (atomic.compare_add, atomic.swap))
+            }
+            IBV_WR_ATOMIC_FETCH_AND_ADD => {
+                let atomic = wr.wr.atomic;
+                ((atomic.remote_addr, atomic.rkey), (atomic.compare_add, 0))
+            }
+            _ => return Err(libc::EINVAL),
+        }
+    };
+    let mut carried = None;
+    if wr.send_flags & IBV_SEND_INLINE != 0 {
+        if wr.opcode != IBV_WR_RDMA_WRITE || sge.length > inline_bytes {
+            return Err(libc::EINVAL);
+        }
+        let mut words = [0; INLINE_WORDS];
+        let from: *const u64 = ptr::with_exposed_provenance(usize::try_from(sge.addr).unwrap());
+        for (index, word) in words.iter_mut().take(sge.length as usize / 8).enumerate() {
+            // SAFETY: inline data is as long as it says, by the caller's promise.
+            *word = unsafe { *from.add(index) };
+        }
+        carried = Some(words);
+    }
+    let seen = Seen {
+        queue_pair,
+        call,
+        id: wr.wr_id,
+        opcode: wr.opcode,
+        flags: wr.send_flags,
+        local: (sge.addr, sge.length, sge.lkey),
+        remote,
+        operands,
+    };
+    Ok(Request { seen, carried })
+}
+
+pub(super) extern "C" fn poll_cq(cq: *mut ibv_cq, room: c_int, wc: *mut ibv_wc) -> c_int {
+    // SAFETY: one of ours, never freed.
+    let (at, handle) = unsafe { (context((*cq).context), (*cq).handle) };
+    let mut state = at.machine.fabric.state();
+    if let Some(returned) = state.faults(at.machine.me).poll {
+        return returned;
+    }
+    match state.completions.get(&handle) {
+        None => return -state.violation("a poll of a completion queue that is gone".into()),
+        Some(queue) if queue.overrun || queue.machine != at.machine.me => return -1,
+        Some(_) => state.work(handle),
+    }
+    let mut found = 0;
+    while found < room {
+        let Some(end) = state.take_end(handle) else { break };
+        // SAFETY: the caller has room for as many. Of a failed one only these fields are filled.
+        unsafe {
+            let wc = wc.add(found as usize);
+            (*wc).wr_id = end.id;
+            (*wc).status = end.status;
+            (*wc).qp_num = end.pair;
+            (*wc).vendor_err = if end.status == IBV_WC_SUCCESS { 0 } else { 0x81 };
+        }
+        found += 1;
+    }
+    found
+}

@@ -1,0 +1,335 @@
+//! Everything that there is, and how requests are carried out.
+
+use core::ptr;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::collections::{BTreeMap, VecDeque};
+
+use verbs_sys::*;
+
+use super::pair::{INLINE_WORDS, Pair, Request};
+use super::{Atomics, Device, Faults, Seen, Setup, TRIES};
+
+/// Of whom a domain is, and what is in it.
+pub(super) struct Domain {
+    pub(super) context: u32,
+    pub(super) users: u32,
+}
+
+pub(super) struct Region {
+    pub(super) domain: u32,
+    pub(super) address: u64,
+    pub(super) bytes: u64,
+    pub(super) access: u32,
+}
+
+pub(super) struct Completions {
+    pub(super) context: u32,
+    pub(super) machine: usize,
+    pub(super) pairs: Vec<u32>,
+    pub(super) capacity: usize,
+    pub(super) ends: VecDeque<End>,
+    pub(super) overrun: bool,
+}
+
+/// A completion that waits, and the places of the send queue that it frees.
+#[derive(Clone, Copy)]
+pub(super) struct End {
+    pub(super) id: u64,
+    pub(super) status: ibv_wc_status,
+    pub(super) pair: u32,
+    places: u32,
+}
+
+pub(super) struct State {
+    pub(super) machines: Vec<(Setup, Faults)>,
+    pub(super) contexts: BTreeMap<u32, u32>,
+    pub(super) domains: BTreeMap<u32, Domain>,
+    pub(super) regions: BTreeMap<u32, Region>,
+    pub(super) completions: BTreeMap<u32, Completions>,
+    pub(super) pairs: BTreeMap<u32, Pair>,
+    pub(super) created: u32,
+    pub(super) violations: Vec<String>,
+    pub(super) seen: Option<Vec<Seen>>,
+    /// What decides about requests that are carried out late.
+    random: Option<u64>,
+}
+
+impl State {
+    pub(super) fn new(seed: Option<u64>) -> Self {
+        Self {
+            machines: Vec::new(),
+            contexts: BTreeMap::new(),
+            domains: BTreeMap::new(),
+            regions: BTreeMap::new(),
+            completions: BTreeMap::new(),
+            pairs: BTreeMap::new(),
+            created: 0,
+            violations: Vec::new(),
+            seen: None,
+            random: seed,
+        }
+    }
+
+    pub(super) fn alive(&self) -> [usize; 5] {
+        let (regions, queues) = (self.regions.len(), self.completions.len());
+        [self.contexts.len(), self.domains.len(), regions, queues, self.pairs.len()]
+    }
+
+    /// A number that no object has had.
+    pub(super) fn handle(&mut self) -> u32 {
+        self.created += 1;
+        // No index is a key or a number by accident.
+        0x1000 + self.created
+    }
+
+    pub(super) fn device(&self, machine: usize, device: usize) -> &Device {
+        &self.machines[machine].0.devices[device]
+    }
+
+    pub(super) fn faults(&mut self, machine: usize) -> &mut Faults {
+        &mut self.machines[machine].1
+    }
+
+    pub(super) fn violation(&mut self, what: String) -> i32 {
+        self.violations.push(what);
+        libc::EINVAL
+    }
+
+    fn random(&mut self) -> Option<u64> {
+        let state = self.random.as_mut()?;
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        Some(*state >> 33)
+    }
+
+    /// Takes a request into the send queue of `number`.
+    pub(super) fn post(&mut self, number: u32, request: Request) -> Result<(), i32> {
+        let Some(pair) = self.pairs.get(&number) else {
+            return Err(self.violation(format!("post to queue pair {number}, which is gone")));
+        };
+        let (state, machine) = (pair.state, pair.machine);
+        let full = pair.outstanding == pair.capacity;
+        if !matches!(state, IBV_QPS_RTS | IBV_QPS_ERR) {
+            return Err(self.violation(format!("post to queue pair {number} in state {state}")));
+        }
+        if let Some(errno) = self.faults(machine).post() {
+            return Err(errno);
+        }
+        if full {
+            return Err(libc::ENOMEM);
+        }
+        if let Some(seen) = &mut self.seen {
+            seen.push(request.seen);
+        }
+        if let Some(pair) = self.pairs.get_mut(&number) {
+            pair.outstanding += 1;
+            pair.waiting.push_back(request);
+        }
+        if self.random.is_none() {
+            self.advance(number, false);
+        }
+        Ok(())
+    }
+
+    /// Lets the queue pairs of a completion queue work before it is polled.
+    pub(super) fn work(&mut self, queue: u32) {
+        let count = self.completions.get(&queue).map_or(0, |queue| queue.pairs.len());
+        for turn in 0..count {
+            let place = match self.random() {
+                Some(dice) if dice.is_multiple_of(4) => continue,
+                Some(dice) => usize::try_from(dice / 4).unwrap_or(0) % count,
+                None => turn,
+            };
+            if let Some(&number) = self.completions.get(&queue).and_then(|q| q.pairs.get(place)) {
+                self.advance(number, true);
+            }
+        }
+    }
+
+    /// Carries out what a queue pair holds; a lazy one, some of it.
+    fn advance(&mut self, number: u32, polled: bool) {
+        loop {
+            if self.random().is_some_and(|dice| dice.is_multiple_of(3)) {
+                return;
+            }
+            let Some(pair) = self.pairs.get(&number) else { return };
+            let Some(&request) = pair.waiting.front() else { return };
+            let flushed = pair.state == IBV_QPS_ERR;
+            let done = match flushed {
+                true => Err(IBV_WC_WR_FLUSH_ERR),
+                false if !self.peer_answers(number) => match self.try_again(number, polled) {
+                    true => return,
+                    false => Err(IBV_WC_RETRY_EXC_ERR),
+                },
+                false => self.carry_out(number, &request),
+            };
+            self.end(number, &request, done);
+        }
+    }
+
+    fn peer_answers(&self, number: u32) -> bool {
+        let Some(pair) = self.pairs.get(&number) else { return false };
+        let Some(peer) = self.pairs.get(&pair.attr.dest_qp_num) else { return false };
+        let cut_off = self.machines[peer.machine].1.cut_off;
+        !cut_off && pair.reaches(peer, self.device(peer.machine, peer.device))
+    }
+
+    fn try_again(&mut self, number: u32, polled: bool) -> bool {
+        let Some(pair) = self.pairs.get_mut(&number) else { return false };
+        pair.tries += u32::from(polled);
+        pair.tries < TRIES
+    }
+
+    /// The oldest request of a queue pair has ended.
+    fn end(&mut self, number: u32, request: &Request, done: Result<(), ibv_wc_status>) {
+        let Some(pair) = self.pairs.get_mut(&number) else { return };
+        pair.waiting.pop_front();
+        pair.tries = 0;
+        pair.silent += 1;
+        if done.is_err() {
+            pair.state = IBV_QPS_ERR;
+        }
+        if done.is_ok() && request.seen.flags & IBV_SEND_SIGNALED == 0 {
+            return;
+        }
+        let places = core::mem::take(&mut pair.silent);
+        let status = done.err().unwrap_or(IBV_WC_SUCCESS);
+        let end = End { id: request.seen.id, status, pair: number, places };
+        let queue = pair.completions;
+        let Some(queue) = self.completions.get_mut(&queue) else { return };
+        if queue.ends.len() == queue.capacity {
+            queue.overrun = true;
+            self.violations.push(format!("completion queue of pair {number} overrun"));
+            return;
+        }
+        queue.ends.push_back(end);
+    }
+
+    /// Hands the oldest completion out.
+    pub(super) fn take_end(&mut self, queue: u32) -> Option<End> {
+        let end = self.completions.get_mut(&queue)?.ends.pop_front()?;
+        if let Some(pair) = self.pairs.get_mut(&end.pair) {
+            pair.outstanding -= end.places;
+        }
+        Some(end)
+    }
+
+    fn carry_out(&mut self, number: u32, request: &Request) -> Result<(), ibv_wc_status> {
+        let Some(pair) = self.pairs.get(&number) else { return Err(IBV_WC_GENERAL_ERR) };
+        let (machine, domain, answers) = (pair.machine, pair.domain, pair.attr.dest_qp_num);
+        let asked = pair.attr.max_rd_atomic;
+        if let Some(status) = self.faults(machine).status() {
+            return Err(status);
+        }
+        let seen = &request.seen;
+        let (address, bytes, key) = seen.local;
+        let words = usize::try_from(bytes / 8).unwrap_or(0);
+        let (landing, from_us, right) = match seen.opcode {
+            IBV_WR_RDMA_READ => (true, false, IBV_ACCESS_REMOTE_READ),
+            IBV_WR_RDMA_WRITE => (false, true, IBV_ACCESS_REMOTE_WRITE),
+            _ => (true, false, IBV_ACCESS_REMOTE_ATOMIC),
+        };
+        let access = if landing { IBV_ACCESS_LOCAL_WRITE } else { 0 };
+        let local = match request.carried {
+            Some(_) => None,
+            None => {
+                let range = self.range(key, Some(domain), address, bytes.into(), access);
+                Some(range.ok_or(IBV_WC_LOC_PROT_ERR)?)
+            }
+        };
+        let atomic = right == IBV_ACCESS_REMOTE_ATOMIC;
+        if atomic && (bytes != 8 || !seen.remote.0.is_multiple_of(8)) {
+            return Err(IBV_WC_REM_INV_REQ_ERR);
+        }
+        let remote = self.remote(answers, seen, right);
+        let fits = |pair: &Pair| from_us || asked <= pair.attr.max_dest_rd_atomic;
+        if !self.pairs.get(&answers).is_some_and(fits) {
+            return Err(IBV_WC_REM_INV_REQ_ERR);
+        }
+        let Some(remote) = remote else {
+            // A responder that refuses an access fails too (InfiniBand specification, 9.9.3).
+            if let Some(pair) = self.pairs.get_mut(&answers) {
+                pair.state = IBV_QPS_ERR;
+            }
+            return Err(IBV_WC_REM_ACCESS_ERR);
+        };
+        match local {
+            None => write_carried(request, remote, words),
+            Some(local) if seen.opcode == IBV_WR_RDMA_READ => copy(remote, local, words),
+            Some(local) if from_us => copy(local, remote, words),
+            Some(local) => {
+                let kind = self.faults(machine).atomics;
+                put(local, atomic_of(kind, remote, seen));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a request's remote range is, if the pair `answers` opens it for `right`.
+    fn remote(&self, answers: u32, seen: &Seen, right: u32) -> Option<*const AtomicU64> {
+        let pair = self.pairs.get(&answers)?;
+        if pair.attr.qp_access_flags & right == 0 {
+            return None;
+        }
+        let (address, key) = seen.remote;
+        self.range(key, Some(pair.domain), address, seen.local.1.into(), right)
+    }
+
+    /// The words of a registered range, which the lock keeps registered while they are used.
+    fn range(
+        &self,
+        key: u32,
+        domain: Option<u32>,
+        address: u64,
+        bytes: u64,
+        access: u32,
+    ) -> Option<*const AtomicU64> {
+        let region = self.regions.get(&key)?;
+        let end = address.checked_add(bytes)?;
+        let inside = region.address <= address && end <= region.address + region.bytes;
+        let open = region.access & access == access && domain == Some(region.domain);
+        if !inside || !open || !address.is_multiple_of(8) {
+            return None;
+        }
+        Some(ptr::with_exposed_provenance(usize::try_from(address).ok()?))
+    }
+}
+
+fn word(base: *const AtomicU64, index: usize) -> &'static AtomicU64 {
+    // SAFETY: `range` gave the base of a registered range, and callers stay within it. Registered
+    // memory is atomics that stay mapped until it is deregistered, which takes the lock.
+    unsafe { &*base.add(index) }
+}
+
+fn put(to: *const AtomicU64, value: u64) {
+    word(to, 0).store(value, Release);
+}
+
+fn copy(from: *const AtomicU64, to: *const AtomicU64, words: usize) {
+    for index in 0..words {
+        word(to, index).store(word(from, index).load(Acquire), Release);
+    }
+}
+
+fn write_carried(request: &Request, to: *const AtomicU64, words: usize) {
+    let carried = request.carried.unwrap_or([0; INLINE_WORDS]);
+    for (index, value) in carried.into_iter().take(words).enumerate() {
+        word(to, index).store(value, Release);
+    }
+}
+
+/// Does an atomic on a word; the old value.
+fn atomic_of(kind: Atomics, at: *const AtomicU64, seen: &Seen) -> u64 {
+    let word = word(at, 0);
+    let (first, second) = seen.operands;
+    let add = seen.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+    let turn = |value: u64| if kind == Atomics::Swapped { value.swap_bytes() } else { value };
+    let change = |old: u64| match kind {
+        Atomics::Idle => None,
+        Atomics::Wrong if add => Some(old.wrapping_add(first).wrapping_add(1)),
+        _ if add => Some(turn(turn(old).wrapping_add(first))),
+        _ => (turn(old) == first).then(|| turn(second)),
+    };
+    let old = word.fetch_update(AcqRel, Acquire, change);
+    turn(old.unwrap_or_else(|old| old))
+}

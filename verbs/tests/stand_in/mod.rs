@@ -1,0 +1,111 @@
+//! RDMA devices behind libibverbs' function table, as the specification and the kernel have them.
+//!
+//! A [`Fabric`] connects the [`Machine`]s of one test, each used by one thread. Its devices check
+//! what real ones check: keys, ranges, rights, states, limits and the order of destruction. What
+//! nothing may ever do is noted, and [`Fabric::judge`] fails for it.
+
+mod calls;
+mod data_path;
+mod fabric;
+mod objects;
+mod pair;
+mod setup;
+
+use core::cell::RefCell;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fabric::State;
+pub(crate) use pair::Seen;
+#[allow(unused_imports, reason = "not every test names them all")]
+pub(crate) use setup::{Atomics, Device, Faults, Gid, Setup};
+use verbs::Verbs;
+
+/// Polls after which a request to nobody fails.
+const TRIES: u32 = 50;
+
+/// What connects the machines of a test.
+#[derive(Clone)]
+pub(crate) struct Fabric(Arc<Mutex<State>>);
+
+/// One machine of a fabric, with devices of its own.
+#[derive(Clone)]
+pub(crate) struct Machine {
+    fabric: Fabric,
+    me: usize,
+}
+
+thread_local! {
+    /// The machine whose devices this thread lists.
+    static HERE: RefCell<Option<Machine>> = const { RefCell::new(None) };
+}
+
+impl Fabric {
+    /// One that carries requests out as soon as they are posted.
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(State::new(None))))
+    }
+
+    /// One that carries requests out in polls, in an order and number that `seed` decides. A
+    /// queue pair's own requests stay in their order.
+    pub(crate) fn lazy(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(State::new(Some(seed)))))
+    }
+
+    /// A machine more.
+    pub(crate) fn machine(&self, setup: Setup) -> Machine {
+        let mut state = self.state();
+        state.machines.push((setup, Faults::default()));
+        Machine { fabric: self.clone(), me: state.machines.len() - 1 }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Objects that were created and not destroyed: contexts, domains, regions, completion queues
+    /// and queue pairs.
+    pub(crate) fn alive(&self) -> [usize; 5] {
+        self.state().alive()
+    }
+
+    /// Objects that were created.
+    pub(crate) fn created(&self) -> u32 {
+        self.state().created
+    }
+
+    /// Fails if anything was done that nothing may ever do.
+    pub(crate) fn judge(&self) {
+        let state = self.state();
+        assert!(state.violations.is_empty(), "{:#?}", state.violations);
+    }
+
+    /// Fails as [`judge`](Self::judge), or if anything was left behind.
+    pub(crate) fn judge_empty(&self) {
+        self.judge();
+        assert_eq!(self.alive(), [0; 5], "contexts, domains, regions, completion queues, pairs");
+    }
+
+    /// Notes every request from now on.
+    pub(crate) fn watch(&self) {
+        self.state().seen = Some(Vec::new());
+    }
+
+    /// The requests noted since the last time.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.state().seen.as_mut().map(core::mem::take).unwrap_or_default()
+    }
+}
+
+impl Machine {
+    /// The library, whose devices in this thread are those of this machine from now on.
+    pub(crate) fn library(&self) -> Verbs {
+        HERE.set(Some(self.clone()));
+        // SAFETY: `symbol` gives functions with the signatures of their names.
+        unsafe { Verbs::from_symbols(calls::symbol) }.unwrap()
+    }
+
+    /// Changes what goes wrong on this machine.
+    pub(crate) fn break_it(&self, change: impl FnOnce(&mut Faults)) {
+        change(&mut self.fabric.state().machines[self.me].1);
+    }
+}

@@ -1,0 +1,152 @@
+//! What a machine has, and what goes wrong on it.
+
+use core::net::Ipv6Addr;
+
+use verbs_sys::*;
+
+/// The devices of a machine.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    pub(crate) devices: Vec<Device>,
+    /// Instead of a list: its errno.
+    pub(crate) no_list: Option<i32>,
+}
+
+/// A device with one port.
+#[derive(Clone)]
+pub(crate) struct Device {
+    pub(crate) name: &'static str,
+    pub(crate) active: bool,
+    pub(crate) ethernet: bool,
+    pub(crate) mtu: ibv_mtu,
+    pub(crate) gids: Vec<Gid>,
+    pub(crate) message_bytes: u32,
+    pub(crate) atomics: ibv_atomic_cap,
+    pub(crate) queue_pairs: i32,
+    pub(crate) work_requests: i32,
+    pub(crate) completions: i32,
+    pub(crate) region_bytes: u64,
+    /// READs and atomics at once, of either side.
+    pub(crate) reads: i32,
+    pub(crate) inline_bytes: u32,
+}
+
+/// An entry of a GID table: address and type.
+pub(crate) type Gid = (&'static str, u32);
+
+/// How atomics go wrong.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Atomics {
+    Right,
+    /// In big-endian order.
+    Swapped,
+    /// They complete, and nothing changes.
+    Idle,
+    /// Fetch-and-add adds one too much.
+    Wrong,
+}
+
+/// What goes wrong on a machine. Counts are of what is still done right.
+pub(crate) struct Faults {
+    /// The call of this name fails with this errno, from one on.
+    pub(crate) call: Option<(&'static str, u32, i32)>,
+    /// A request is refused with this errno when it is posted, from one on.
+    pub(crate) post: Option<(u32, i32)>,
+    /// One request ends with this status.
+    pub(crate) status: Option<(u32, ibv_wc_status)>,
+    /// What polls return instead of looking: a failure, or 0 for a queue that tells nothing.
+    pub(crate) poll: Option<i32>,
+    /// Its queue pairs answer nobody, as those of a process that was killed.
+    pub(crate) cut_off: bool,
+    pub(crate) atomics: Atomics,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        let atomics = Atomics::Right;
+        Self { call: None, post: None, status: None, poll: None, cut_off: false, atomics }
+    }
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { devices: vec![Device::default()], no_list: None }
+    }
+}
+
+impl Setup {
+    /// One device, changed.
+    pub(crate) fn with(change: impl FnOnce(&mut Device)) -> Self {
+        let mut device = Device::default();
+        change(&mut device);
+        Self { devices: vec![device], no_list: None }
+    }
+}
+
+impl Default for Device {
+    fn default() -> Self {
+        Self {
+            name: "stand0",
+            active: true,
+            ethernet: true,
+            mtu: IBV_MTU_1024,
+            gids: vec![
+                ("fe80::5054:ff:fe12:1", IBV_GID_TYPE_ROCE_V1),
+                ("fe80::5054:ff:fe12:1", IBV_GID_TYPE_ROCE_V2),
+                ("::ffff:10.0.0.1", IBV_GID_TYPE_ROCE_V2),
+            ],
+            message_bytes: 1 << 30,
+            atomics: IBV_ATOMIC_HCA,
+            queue_pairs: 1 << 10,
+            work_requests: 1 << 14,
+            completions: 1 << 16,
+            region_bytes: 1 << 40,
+            reads: 16,
+            inline_bytes: 64,
+        }
+    }
+}
+
+impl Device {
+    pub(super) fn gid(&self, index: usize) -> Option<([u8; 16], u32)> {
+        let (text, kind) = self.gids.get(index)?;
+        Some((text.parse::<Ipv6Addr>().unwrap().octets(), *kind))
+    }
+}
+
+impl Faults {
+    /// The errno with which the call `name` is to fail now.
+    pub(super) fn call(&mut self, name: &str) -> Option<i32> {
+        let (broken, right, errno) = self.call.as_mut()?;
+        if *broken != name {
+            return None;
+        }
+        if *right > 0 {
+            *right -= 1;
+            return None;
+        }
+        Some(*errno)
+    }
+
+    /// The errno with which a request is to be refused now.
+    pub(super) fn post(&mut self) -> Option<i32> {
+        let (right, errno) = self.post.as_mut()?;
+        if *right > 0 {
+            *right -= 1;
+            return None;
+        }
+        Some(*errno)
+    }
+
+    /// The status with which a request is to end now.
+    pub(super) fn status(&mut self) -> Option<ibv_wc_status> {
+        let (right, status) = self.status.as_mut()?;
+        if *right > 0 {
+            *right -= 1;
+            return None;
+        }
+        let status = *status;
+        self.status = None;
+        Some(status)
+    }
+}
