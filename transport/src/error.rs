@@ -42,6 +42,11 @@ pub enum OpError {
     RetryExceeded,
     /// An earlier failure ended the engine before this operation's end was known.
     Flushed,
+    /// The device did not take it, by an error of the operating system. It had no effect.
+    NotPosted {
+        /// `errno`.
+        errno: i32,
+    },
     /// The backend's own status, as the device gave it.
     Device {
         /// The status code.
@@ -55,6 +60,7 @@ impl fmt::Display for OpError {
             Self::RemoteAccess => f.write_str("the owner's side refused the access"),
             Self::RetryExceeded => f.write_str("the owner's side did not answer"),
             Self::Flushed => f.write_str("an earlier failure ended the transport"),
+            Self::NotPosted { errno } => write!(f, "the device did not take it, errno {errno}"),
             Self::Device { code } => write!(f, "the device reported status {code}"),
         }
     }
@@ -80,6 +86,11 @@ pub enum Fault {
         /// The status code.
         code: u32,
     },
+    /// The device tells nothing any more, by an error of the operating system.
+    System {
+        /// `errno`; ETIMEDOUT where it was silent for too long.
+        errno: i32,
+    },
 }
 
 impl fmt::Display for Fault {
@@ -90,6 +101,9 @@ impl fmt::Display for Fault {
                 write!(f, "an operation on the window of {owner} failed: {error}")
             }
             Self::Device { code } => write!(f, "the device ended the transport, status {code}"),
+            Self::System { errno } => {
+                write!(f, "the device tells nothing any more, errno {errno}; see the kernel's log")
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 
 use verbs_sys::{self as sys, Verbs};
 
-use crate::{Gid, GidKind, Port, VerbFailed};
+use crate::{Gid, GidEntry, GidKind, Port, VerbFailed};
 
 /// An open device. Clones are the same one, closed with the last of them and of what was made
 /// from them.
@@ -49,9 +49,9 @@ pub struct DeviceLimits {
     /// Entries of a completion queue.
     pub completions: u32,
     /// READs and atomics of others that a queue pair works on at once.
-    pub responder_reads: u8,
+    pub responder_rd_atomic: u8,
     /// READs and atomics that a queue pair has outstanding at once.
-    pub initiator_reads: u8,
+    pub initiator_rd_atomic: u8,
     /// Bytes in a memory region.
     pub region_bytes: u64,
     /// Its atomics.
@@ -94,13 +94,13 @@ impl Context {
         let attr = unsafe { attr.assume_init() };
         let count = |count: i32| u32::try_from(count).unwrap_or(0);
         // More than 255 cannot be asked for of a queue pair.
-        let reads = |count: i32| u8::try_from(count.clamp(0, 255)).unwrap_or(0);
+        let rd_atomic = |count: i32| u8::try_from(count.clamp(0, 255)).unwrap_or(0);
         Ok(DeviceLimits {
             queue_pairs: count(attr.max_qp),
             work_requests: count(attr.max_qp_wr),
             completions: count(attr.max_cqe),
-            responder_reads: reads(attr.max_qp_rd_atom),
-            initiator_reads: reads(attr.max_qp_init_rd_atom),
+            responder_rd_atomic: rd_atomic(attr.max_qp_rd_atom),
+            initiator_rd_atomic: rd_atomic(attr.max_qp_init_rd_atom),
             region_bytes: attr.max_mr_size,
             atomics: match attr.atomic_cap {
                 sys::IBV_ATOMIC_HCA => AtomicCapability::Device,
@@ -127,21 +127,28 @@ impl Context {
     }
 
     /// The entry `index` of the GID table of port `number`; `None` where it is empty.
-    pub fn gid(&self, number: u8, index: u32) -> Option<(Gid, GidKind)> {
+    ///
+    /// # Errors
+    /// [`VerbFailed`] where the device is gone.
+    pub fn gid(&self, number: u8, index: u8) -> Result<Option<GidEntry>, VerbFailed> {
         let mut entry = MaybeUninit::<sys::ibv_gid_entry>::zeroed();
+        let (port, at) = (u32::from(number), u32::from(index));
         // SAFETY: the context is open, and the library fills the struct. No flags are defined.
         let returned = unsafe {
-            let entry = entry.as_mut_ptr();
-            sys::ibv_query_gid_ex(self.verbs(), self.as_ptr(), u32::from(number), index, entry, 0)
+            sys::ibv_query_gid_ex(self.verbs(), self.as_ptr(), port, at, entry.as_mut_ptr(), 0)
         };
-        if returned != 0 {
-            return None;
+        match VerbFailed::check("ibv_query_gid_ex", returned) {
+            Ok(()) => {}
+            Err(failed) if matches!(failed.errno, libc::ENODEV | libc::EIO) => return Err(failed),
+            // An empty entry has different errnos in different versions.
+            Err(_) => return Ok(None),
         }
         // SAFETY: plain numbers and bytes, for which zero is valid too.
         let entry = unsafe { entry.assume_init() };
         // SAFETY: every field of the union is 16 bytes.
         let gid = Gid(unsafe { entry.gid.raw });
-        (gid != Gid::ZERO).then_some((gid, GidKind::of(entry.gid_type)))
+        let kind = GidKind::of(entry.gid_type);
+        Ok((gid != Gid::ZERO).then_some(GidEntry { index, gid, kind }))
     }
 }
 

@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 
 use verbs_sys::{self as sys, Verbs};
 
-use crate::{Context, VerbFailed};
+use crate::{Context, Library, VerbFailed};
 
 /// The devices that were there when it was made (ibv_get_device_list(3)).
 pub struct DeviceList {
@@ -22,7 +22,8 @@ impl DeviceList {
     ///
     /// # Errors
     /// [`VerbFailed`]. A kernel without RDMA is not an error but an empty list.
-    pub fn new(verbs: Verbs) -> Result<Self, VerbFailed> {
+    pub fn new(library: Library) -> Result<Self, VerbFailed> {
+        let verbs = library.verbs();
         let mut len: c_int = 0;
         // SAFETY: the library writes one number.
         let devices = unsafe { (verbs.ibv_get_device_list)(&raw mut len) };

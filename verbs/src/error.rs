@@ -24,8 +24,16 @@ impl VerbFailed {
     pub(crate) fn check(verb: &'static str, returned: c_int) -> Result<(), Self> {
         match returned {
             0 => Ok(()),
-            errno if errno > 0 => Err(Self { verb, errno }),
-            _ => Err(Self::last(verb)),
+            returned => Err(Self::of(verb, returned)),
+        }
+    }
+
+    /// For a verb that returned no 0: an errno, as some providers have it a negated one, or -1
+    /// with the reason in errno.
+    pub(crate) fn of(verb: &'static str, returned: c_int) -> Self {
+        match returned {
+            -1 => Self::last(verb),
+            returned => Self { verb, errno: returned.saturating_abs() },
         }
     }
 }
@@ -33,22 +41,21 @@ impl VerbFailed {
 impl fmt::Display for VerbFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} failed with ", self.verb)?;
-        match self.errno {
-            libc::EPERM => f.write_str("EPERM: this process may not; see the device's permissions"),
-            libc::EACCES => f.write_str("EACCES: no right to open /dev/infiniband/uverbs*"),
-            libc::ENOMEM => f.write_str(
-                "ENOMEM: no memory, or the locked-memory limit is reached; raise `ulimit -l`",
-            ),
-            libc::EIO => f.write_str("EIO: the device, or the completion queue, is broken"),
-            libc::ENODEV => f.write_str("ENODEV: the device is gone"),
-            libc::EINVAL => f.write_str("EINVAL: the device does not take these values"),
-            libc::ENOSYS => f.write_str("ENOSYS: the kernel has no RDMA support; load ib_uverbs"),
-            libc::EOPNOTSUPP => f.write_str("EOPNOTSUPP: the device cannot do this"),
-            libc::ETIMEDOUT => {
-                f.write_str("ETIMEDOUT: the peer cannot be resolved; is its address reachable?")
+        let (name, advice) = match self.errno {
+            libc::EPERM => ("EPERM", "this process may not; see the device's permissions"),
+            libc::EACCES => ("EACCES", "no right to open /dev/infiniband/uverbs*"),
+            libc::ENOMEM => {
+                ("ENOMEM", "no memory, or the limit of locked memory is reached; raise `ulimit -l`")
             }
-            errno => write!(f, "errno {errno}"),
-        }
+            libc::EIO => ("EIO", "the device is broken or gone; see the kernel's log"),
+            libc::ENODEV => ("ENODEV", "the device is gone; see the kernel's log"),
+            libc::EINVAL => ("EINVAL", "the device does not take these values; ask it for less"),
+            libc::ENOSYS => ("ENOSYS", "the kernel has no RDMA support; load ib_uverbs"),
+            libc::EOPNOTSUPP => ("EOPNOTSUPP", "the device cannot do this; choose another"),
+            libc::ETIMEDOUT => ("ETIMEDOUT", "nothing came back; is the peer's address reachable?"),
+            errno => return write!(f, "errno {errno}; see errno(3) and the kernel's log"),
+        };
+        write!(f, "{name}: {advice}")
     }
 }
 

@@ -1,16 +1,28 @@
 //! Addresses of ports, and which of a port's own to use.
 
+use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use verbs_sys as sys;
 
-use crate::{Context, Port};
+use crate::{Context, LinkLayer, Port, VerbFailed};
 
 /// A port's global address, written like an IPv6 one (InfiniBand specification, 4.1.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Gid(pub [u8; 16]);
+
+/// An entry of a port's GID table that is not empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GidEntry {
+    /// Its place in the table. Address handles have 8 bits for it.
+    pub index: u8,
+    /// The address.
+    pub gid: Gid,
+    /// By which protocol it is reached.
+    pub kind: GidKind,
+}
 
 /// By which protocol a GID is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +43,8 @@ pub enum GidKind {
 pub enum GidError {
     /// Its table is empty.
     Empty,
+    /// It could not be read.
+    Unreadable(VerbFailed),
     /// It has addresses, none of them RoCE v2.
     NoRoceV2,
     /// All of its RoCE v2 addresses are link-local, which are made of no IP address.
@@ -77,41 +91,60 @@ impl GidKind {
             code => Self::Unknown(code),
         }
     }
+
+    pub(crate) fn code(self) -> u32 {
+        match self {
+            Self::Infiniband => sys::IBV_GID_TYPE_IB,
+            Self::RoceV1 => sys::IBV_GID_TYPE_ROCE_V1,
+            Self::RoceV2 => sys::IBV_GID_TYPE_ROCE_V2,
+            Self::Unknown(code) => code,
+        }
+    }
+}
+
+impl fmt::Display for GidKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Infiniband => f.write_str("InfiniBand"),
+            Self::RoceV1 => f.write_str("RoCE v1"),
+            Self::RoceV2 => f.write_str("RoCE v2"),
+            Self::Unknown(code) => write!(f, "GID type {code}"),
+        }
+    }
 }
 
 impl Context {
-    /// The GID of `port` to use, and its index: the one asked for, or the first RoCE v2 address
-    /// that is made of an IPv4 one, or else of a routable IPv6 one.
+    /// The entry of the GID table of `port` to use: the one asked for; or on Ethernet the first
+    /// RoCE v2 address that is made of an IPv4 one, or else of a routable IPv6 one; or on
+    /// InfiniBand the first.
     ///
     /// # Errors
     /// [`GidError`]: why there is none.
-    pub fn choose_gid(&self, port: &Port, index: Option<u8>) -> Result<(u8, Gid), GidError> {
-        if let Some(index) = index {
-            let gid = self.gid(port.number, index.into());
-            return gid.map(|(gid, _)| (index, gid)).ok_or(GidError::NoSuchIndex(index));
+    pub fn choose_gid(&self, port: &Port, index: Option<u8>) -> Result<GidEntry, GidError> {
+        let first = (port.link_layer == LinkLayer::Infiniband).then_some(0);
+        if let Some(index) = index.or(first) {
+            let entry = self.gid(port.number, index).map_err(GidError::Unreadable)?;
+            return entry.ok_or(GidError::NoSuchIndex(index));
         }
         // An address handle has 8 bits for the index.
-        let entries = u8::try_from(port.gids).unwrap_or(u8::MAX);
-        let table = (0..entries).filter_map(|index| {
-            let (gid, kind) = self.gid(port.number, index.into())?;
-            Some((index, gid, kind))
-        });
-        choose(table)
+        let indices = 0..u8::try_from(port.gids).unwrap_or(u8::MAX);
+        let table: Result<Vec<_>, _> =
+            indices.filter_map(|index| self.gid(port.number, index).transpose()).collect();
+        choose(&table.map_err(GidError::Unreadable)?)
     }
 }
 
 /// The best of a table's entries that are not empty.
-fn choose(table: impl Iterator<Item = (u8, Gid, GidKind)> + Clone) -> Result<(u8, Gid), GidError> {
-    let v2 = table.clone().filter(|(_, _, kind)| *kind == GidKind::RoceV2);
-    let best = v2
-        .clone()
-        .filter_map(|(index, gid, _)| Some((gid.preference()?, index, gid)))
-        .min_by_key(|(preference, index, _)| (*preference, *index));
+fn choose(table: &[GidEntry]) -> Result<GidEntry, GidError> {
+    let v2 = || table.iter().filter(|entry| entry.kind == GidKind::RoceV2);
+    let best = v2()
+        .filter_map(|entry| Some((entry.gid.preference()?, entry)))
+        .min_by_key(|(preference, entry)| (*preference, entry.index));
     match best {
-        Some((_, index, gid)) => Ok((index, gid)),
-        None if v2.count() > 0 => Err(GidError::OnlyLinkLocal),
-        None if table.count() > 0 => Err(GidError::NoRoceV2),
-        None => Err(GidError::Empty),
+        Some((_, entry)) => Ok(*entry),
+        None if v2().count() > 0 => Err(GidError::OnlyLinkLocal),
+        None if table.is_empty() => Err(GidError::Empty),
+        None => Err(GidError::NoRoceV2),
     }
 }
 
@@ -128,13 +161,17 @@ impl fmt::Display for GidError {
                 "its GID table is empty: give the network interface below it an IP address",
             ),
             Self::NoRoceV2 => f.write_str(
-                "none of its GIDs is RoCE v2: enable it in the driver, or choose a GID by its index",
+                "none of its GIDs is RoCE v2: enable it in the driver, or choose a GID by its \
+                 index",
             ),
             Self::OnlyLinkLocal => f.write_str(
                 "all of its RoCE v2 GIDs are link-local: give the network interface below it an \
                  IP address, or choose a GID by its index",
             ),
-            Self::NoSuchIndex(index) => write!(f, "its GID table has no entry {index}"),
+            Self::Unreadable(failed) => failed.fmt(f),
+            Self::NoSuchIndex(index) => {
+                write!(f, "its GID table has no entry {index}: `ibv_devinfo -v` lists them")
+            }
         }
     }
 }
@@ -143,18 +180,15 @@ impl Error for GidError {}
 
 #[cfg(test)]
 mod tests {
-    use std::vec::Vec;
-
     use super::*;
 
     fn chosen(table: &[(&str, GidKind)]) -> Result<u8, GidError> {
-        let entries: Vec<_> = (0..)
-            .zip(table)
-            .map(|(index, (text, kind))| {
-                (index, Gid(text.parse::<Ipv6Addr>().unwrap().octets()), *kind)
-            })
-            .collect();
-        choose(entries.into_iter()).map(|(index, _)| index)
+        let entry = |(index, (text, kind)): (u8, &(&str, GidKind))| {
+            let gid = Gid(text.parse::<Ipv6Addr>().unwrap().octets());
+            GidEntry { index, gid, kind: *kind }
+        };
+        let entries: Vec<_> = (0..).zip(table).map(entry).collect();
+        choose(&entries).map(|entry| entry.index)
     }
 
     #[test]

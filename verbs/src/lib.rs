@@ -15,7 +15,7 @@
 //! #     Box::new((0..words).map(|_| Default::default()).collect::<Vec<_>>())
 //! # }
 //! let builder = verbs::Builder::new(1024).slots(16, 64).depth(32);
-//! let mut engine = builder.open_in(&mut Alone, |_, words| Ok(memory(words)))?;
+//! let mut engine = builder.open_in(&mut Alone, |_, _, words| Ok(memory(words)))?;
 //! println!("{}", engine.link()); // what was negotiated and chosen
 //! let word = RemoteWord { owner: Owner(0), index: 5 };
 //! engine.compare_and_swap(Token(7), word, 0, 42)?;
@@ -27,16 +27,20 @@
 //!
 //! # Why the verbs are safe
 //! A device works on registered memory at any time, also on that of work requests long forgotten.
-//! So a [`MemoryRegion`] owns its memory and shows it as atomics only, a request names ranges of
-//! regions and keeps nothing alive, and a region that goes is deregistered first: after that its
-//! keys open nothing. What goes wrong then is a completion with an error, never a stray write.
+//! So a [`MemoryRegion`] owns its memory and shows it as atomics only, and is deregistered before
+//! it goes. A request names ranges of regions and keeps nothing alive: posted too late it ends in
+//! an error, or, where its key was given out anew, reaches another region of the same domain,
+//! which is atomics too. The one exception, an engine's slots, lie in a domain that nobody else
+//! has, without a right for peers.
 //! Objects hold what they are made of, so that they are destroyed in the order that the kernel
 //! wants; one that cannot be destroyed is leaked with all that it uses.
 //!
 //! # Threads
 //! Everything here may be sent to another thread. [`QueuePair`], [`CompletionQueue`] and [`Engine`]
 //! are used by one thread at a time, which `&mut` and the lack of `Sync` see to. [`Context`] and
-//! [`ProtectionDomain`] are shared by cloning. Children made by fork(2) must not use any of it.
+//! [`ProtectionDomain`] are shared by cloning. Children made by fork(2) must not use any of it; on
+//! kernels that move a parent's pinned pages when it forks (before Linux 5.12), set
+//! `RDMAV_FORK_SAFE=1`, or the device goes on with the pages that the parent no longer has.
 //!
 //! # Cost
 //! Posting and polling allocate nothing, take no lock of this crate's and make no system call of
@@ -55,6 +59,7 @@ mod domain;
 mod engine;
 mod error;
 mod gid;
+mod library;
 mod memory;
 mod port;
 mod queue_pair;
@@ -66,9 +71,10 @@ pub use completion::{CompletionQueue, WorkCompletion};
 pub use context::{AtomicCapability, Context, DeviceLimits};
 pub use device::{Device, DeviceList};
 pub use domain::ProtectionDomain;
-pub use engine::{Builder, Engine, Link, OpenError, SelfTestFailed};
+pub use engine::{Builder, Engine, Link, OpenError, Part, SelfTestFailed};
 pub use error::VerbFailed;
-pub use gid::{Gid, GidError, GidKind};
+pub use gid::{Gid, GidEntry, GidError, GidKind};
+pub use library::Library;
 pub use memory::{Access, LocalRange, Memory, MemoryRegion, RemoteAddress, RemoteRegion};
 pub use port::{LinkLayer, Mtu, Port};
 pub use queue_pair::{
@@ -76,5 +82,5 @@ pub use queue_pair::{
 };
 pub use retry::{Retry, RetryError};
 pub use status::Status;
-pub use verbs_sys::{LoadError, Verbs};
+pub use verbs_sys::LoadError;
 pub use work_request::{INLINE_WORDS, ListFull, WorkRequest, WorkRequestList};

@@ -79,6 +79,11 @@ impl Access {
         .union(Self::REMOTE_WRITE)
         .union(Self::REMOTE_READ)
         .union(Self::REMOTE_ATOMIC);
+
+    /// The bits that are named above, and no others.
+    pub(crate) const fn code(self) -> u32 {
+        Self::from_bits_truncate(self.bits()).bits()
+    }
 }
 
 /// Memory registered with a device, which it owns. Dropping it ends every right to it first.
@@ -122,7 +127,7 @@ impl<M: Memory> MemoryRegion<M> {
         // which deregisters first. A device's changes meet atomics only.
         let region = unsafe {
             let start: NonNull<AtomicU64> = start;
-            sys::ibv_reg_mr(verbs, domain.as_ptr(), start.as_ptr().cast(), bytes, access.bits())
+            sys::ibv_reg_mr(verbs, domain.as_ptr(), start.as_ptr().cast(), bytes, access.code())
         };
         let region = NonNull::new(region).ok_or_else(|| VerbFailed::last("ibv_reg_mr"))?;
         // SAFETY: the library filled it, and only deregistering changes it.
@@ -145,13 +150,13 @@ impl<M: Memory> MemoryRegion<M> {
         &self.memory
     }
 
-    /// `words` words from `start` on, for work requests of this domain's queue pairs; `None` where
-    /// they leave the region, or are more bytes than a message can have.
+    /// `words` words from `start` on, for work requests of this domain's queue pairs; `None` for
+    /// none, where they leave the region, or for 2 GiB, which no message is longer than.
     #[inline]
     #[must_use]
     pub fn local(&self, start: u64, words: u32) -> Option<LocalRange> {
         let address = self.remote.at(start, words)?.address;
-        let bytes = words.checked_mul(8)?;
+        let bytes = words.checked_mul(8).filter(|bytes| (1..1 << 31).contains(bytes))?;
         Some(LocalRange { address, bytes, key: self.local_key })
     }
 
@@ -183,8 +188,8 @@ impl<M: Memory> fmt::Debug for MemoryRegion<M> {
     }
 }
 
-/// A run of words of a region of this process. It keeps nothing alive: once the region is gone,
-/// its key opens nothing.
+/// A run of words of a region of this process. It keeps nothing alive: once the region is gone, a
+/// request with it fails.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalRange {
     pub(crate) address: u64,

@@ -21,6 +21,8 @@ pub struct Port {
     pub gids: u32,
     /// Bytes in the longest message.
     pub message_bytes: u32,
+    /// It reaches peers by a global route header only, as virtual InfiniBand ports may.
+    pub global_only: bool,
 }
 
 /// What carries a port's packets.
@@ -68,6 +70,23 @@ impl Mtu {
     }
 }
 
+impl Port {
+    /// Whether packets carry a global route header: on Ethernet always.
+    #[must_use]
+    pub fn needs_global_route(&self) -> bool {
+        self.link_layer == LinkLayer::Ethernet || self.global_only
+    }
+}
+
+impl fmt::Display for LinkLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Infiniband => "InfiniBand",
+            Self::Ethernet => "Ethernet",
+        })
+    }
+}
+
 impl fmt::Display for Mtu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} B", 128_u32 << self.code())
@@ -88,6 +107,7 @@ impl Port {
             lid: attr.lid,
             gids: u32::try_from(attr.gid_tbl_len).unwrap_or(0),
             message_bytes: attr.max_msg_sz,
+            global_only: u32::from(attr.flags) & sys::IBV_QPF_GRH_REQUIRED != 0,
         }
     }
 }

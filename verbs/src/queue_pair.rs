@@ -14,8 +14,8 @@ use verbs_sys as sys;
 use crate::completion::Created;
 use crate::work_request::Prepared;
 use crate::{
-    Access, CompletionQueue, Gid, LinkLayer, Mtu, Port, ProtectionDomain, Retry, VerbFailed,
-    WorkRequest, WorkRequestList,
+    Access, CompletionQueue, Gid, Mtu, Port, ProtectionDomain, Retry, VerbFailed, WorkRequest,
+    WorkRequestList,
 };
 
 /// The state a queue pair is made in.
@@ -80,7 +80,7 @@ pub struct Peer {
     /// The number of its queue pair.
     pub queue_pair: u32,
     /// The packet sequence number it starts with: 24 bits.
-    pub packet_sequence: u32,
+    pub psn: u32,
     /// Its port's address on InfiniBand.
     pub lid: u16,
     /// Its port's address on Ethernet.
@@ -92,18 +92,41 @@ pub struct Peer {
 pub struct Path {
     /// The port of this side.
     pub port: u8,
-    /// What is below it.
-    pub link_layer: LinkLayer,
+    /// Whether packets carry a global route header: see [`Port::needs_global_route`].
+    pub global: bool,
     /// The index of this side's own GID.
     pub gid_index: u8,
+    /// The class of traffic in the global route header, which Ethernet takes for DSCP and ECN.
+    pub traffic_class: u8,
+    /// The service level on InfiniBand, 0 to 15; on Ethernet the priority, 0 to 7.
+    pub service_level: u8,
     /// The payload of a packet, at most what both ports have.
     pub mtu: Mtu,
     /// READs and atomics outstanding at once, at most what both devices have; at least 1.
-    pub reads: u8,
+    pub rd_atomic: u8,
     /// The packet sequence number this side starts with: 24 bits.
-    pub packet_sequence: u32,
+    pub psn: u32,
     /// How long a request tries to reach the peer.
     pub retry: Retry,
+}
+
+impl Path {
+    /// Over `port`, with its MTU, its first GID, one READ or atomic outstanding, and no class of
+    /// traffic.
+    #[must_use]
+    pub fn over(port: &Port) -> Self {
+        Self {
+            port: port.number,
+            global: port.needs_global_route(),
+            gid_index: 0,
+            traffic_class: 0,
+            service_level: 0,
+            mtu: port.mtu,
+            rd_atomic: 1,
+            psn: 0,
+            retry: Retry::default(),
+        }
+    }
 }
 
 /// Requests that were not posted.
@@ -113,21 +136,25 @@ pub struct PostFailed {
     pub posted: usize,
     /// Why: ENOMEM for a queue pair that holds no more, EINVAL for a request it cannot do.
     pub errno: i32,
+    /// The library did not say which request it refused, as where a doorbell failed: each may be
+    /// carried out still, at any time, and may complete or not.
+    pub in_doubt: bool,
 }
 
 impl fmt::Display for PostFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let failed = VerbFailed { verb: "ibv_post_send", errno: self.errno };
-        write!(f, "{failed}, after {} work requests", self.posted)
+        if self.errno == libc::ENOMEM {
+            return f.write_str("the queue pair holds no more work requests: poll, then post");
+        }
+        VerbFailed { verb: "ibv_post_send", errno: self.errno }.fmt(f)
     }
 }
 
 impl Error for PostFailed {}
 
-/// Hops that packets to a peer may take, as perftest sets it.
-const HOP_LIMIT: u8 = 64;
-/// Of the timers for a receiver that is not ready the shortest but one, 0.01 ms. One-sided
-/// requests need no receiver.
+/// Hops that packets to a peer may take: as many as there can be, as perftest has it.
+const HOP_LIMIT: u8 = 0xff;
+/// The shortest timer for a receiver that is not ready, 0.01 ms. One-sided requests need none.
 const MIN_RNR_TIMER: u8 = 1;
 
 struct Owned {
@@ -195,7 +222,7 @@ impl QueuePair<Reset> {
                 max_recv_wr: 1,
                 max_send_sge: 1,
                 max_recv_sge: 1,
-                max_inline_data: capacity.inline_words * 8,
+                max_inline_data: capacity.inline_words.saturating_mul(8),
             },
             qp_type: sys::IBV_QPT_RC,
             sq_sig_all: 0,
@@ -213,11 +240,26 @@ impl QueuePair<Reset> {
     ///
     /// # Errors
     /// [`VerbFailed`].
-    pub fn init(mut self, port: &Port, access: Access) -> Result<QueuePair<Init>, VerbFailed> {
+    pub fn init(self, port: &Port, access: Access) -> Result<QueuePair<Init>, VerbFailed> {
+        self.init_in_partition(port, 0, access)
+    }
+
+    /// As [`init`](Self::init), in the partition whose key is the entry `pkey_index` of the port's
+    /// table, and not the first one.
+    ///
+    /// # Errors
+    /// [`VerbFailed`]: EINVAL where there is no such entry.
+    pub fn init_in_partition(
+        mut self,
+        port: &Port,
+        pkey_index: u16,
+        access: Access,
+    ) -> Result<QueuePair<Init>, VerbFailed> {
         let mut attr = no_attributes();
         attr.qp_state = sys::IBV_QPS_INIT;
         attr.port_num = port.number;
-        attr.qp_access_flags = access.bits();
+        attr.pkey_index = pkey_index;
+        attr.qp_access_flags = access.code();
         let mask = sys::IBV_QP_PKEY_INDEX | sys::IBV_QP_PORT | sys::IBV_QP_ACCESS_FLAGS;
         self.pair.modify("ibv_modify_qp to INIT", &mut attr, mask)?;
         Ok(QueuePair::in_state(self.pair))
@@ -239,13 +281,15 @@ impl QueuePair<Init> {
         attr.qp_state = sys::IBV_QPS_RTR;
         attr.path_mtu = u32::from(path.mtu.code());
         attr.dest_qp_num = peer.queue_pair;
-        attr.rq_psn = peer.packet_sequence;
-        attr.max_dest_rd_atomic = path.reads;
+        attr.rq_psn = peer.psn;
+        attr.max_dest_rd_atomic = path.rd_atomic;
         attr.min_rnr_timer = MIN_RNR_TIMER;
         attr.ah_attr.port_num = path.port;
         attr.ah_attr.dlid = peer.lid;
-        if path.link_layer == LinkLayer::Ethernet {
+        attr.ah_attr.sl = path.service_level;
+        if path.global {
             attr.ah_attr.is_global = 1;
+            attr.ah_attr.grh.traffic_class = path.traffic_class;
             attr.ah_attr.grh.dgid.raw = peer.gid.0;
             attr.ah_attr.grh.sgid_index = path.gid_index;
             attr.ah_attr.grh.hop_limit = HOP_LIMIT;
@@ -270,8 +314,8 @@ impl QueuePair<ReadyToReceive> {
     pub fn ready_to_send(mut self, path: &Path) -> Result<QueuePair<ReadyToSend>, VerbFailed> {
         let mut attr = no_attributes();
         attr.qp_state = sys::IBV_QPS_RTS;
-        attr.sq_psn = path.packet_sequence;
-        attr.max_rd_atomic = path.reads;
+        attr.sq_psn = path.psn;
+        attr.max_rd_atomic = path.rd_atomic;
         attr.timeout = path.retry.timeout();
         attr.retry_cnt = path.retry.count();
         attr.rnr_retry = path.retry.count();
@@ -289,7 +333,7 @@ impl QueuePair<ReadyToSend> {
     /// Posts one request, with a doorbell of its own.
     ///
     /// # Errors
-    /// [`PostFailed`]: it was not posted.
+    /// [`PostFailed`]: it was not posted, unless that is in doubt.
     #[inline]
     pub fn post(&mut self, request: &WorkRequest) -> Result<(), PostFailed> {
         // What a request does not use stays uninitialised, and is not looked at.
@@ -300,13 +344,18 @@ impl QueuePair<ReadyToSend> {
             Prepared::link(prepared, ptr::null_mut());
             Prepared::fill(prepared, request);
         }
-        self.post_chain(prepared.cast()).map_err(|(errno, _)| PostFailed { posted: 0, errno })
+        self.post_chain(prepared.cast()).map_err(|(errno, refused)| PostFailed {
+            posted: 0,
+            errno,
+            in_doubt: refused.is_null(),
+        })
     }
 
     /// Posts all requests of `list`, in their order and with one doorbell, and empties it.
     ///
     /// # Errors
-    /// [`PostFailed`]: those from the refused one on were not posted, and stay in the list.
+    /// [`PostFailed`]: those from the refused one on were not posted, and stay in the list. Where
+    /// that is in doubt all stay in it.
     #[inline]
     pub fn post_list(&mut self, list: &mut WorkRequestList) -> Result<(), PostFailed> {
         let Some(first) = list.first() else { return Ok(()) };
@@ -315,7 +364,12 @@ impl QueuePair<ReadyToSend> {
                 list.clear();
                 Ok(())
             }
-            Err((errno, refused)) => Err(PostFailed { posted: list.keep_from(refused), errno }),
+            Err((errno, refused)) if refused.is_null() => {
+                Err(PostFailed { posted: 0, errno, in_doubt: true })
+            }
+            Err((errno, refused)) => {
+                Err(PostFailed { posted: list.keep_from(refused), errno, in_doubt: false })
+            }
         }
     }
 
@@ -323,18 +377,14 @@ impl QueuePair<ReadyToSend> {
     fn post_chain(
         &mut self,
         first: *mut sys::ibv_send_wr,
-    ) -> Result<(), (c_int, *const sys::ibv_send_wr)> {
+    ) -> Result<(), (c_int, *mut sys::ibv_send_wr)> {
         let mut refused = ptr::null_mut();
         // SAFETY: the pair is alive and in a state that takes requests; `first` leads to requests
         // that `Prepared::fill` made, ended by a null. The library keeps no pointer to them.
         // The memory they name is a region's, or carried: a wrong key fails at the device.
         match unsafe { sys::ibv_post_send(self.pair.pair.as_ptr(), first, &raw mut refused) } {
             0 => Ok(()),
-            // Some providers return -1 and leave the reason in errno.
-            errno if errno < 0 => {
-                Err((VerbFailed::last("ibv_post_send").errno, refused.cast_const()))
-            }
-            errno => Err((errno, refused.cast_const())),
+            returned => Err((VerbFailed::of("ibv_post_send", returned).errno, refused)),
         }
     }
 

@@ -62,7 +62,7 @@ impl WorkRequest {
         Some(Self::new(id, Verb::WriteInline(carried, len), to))
     }
 
-    /// Compare-and-swap of the word at `at`, whose old value lands in `into`, one word.
+    /// Compare-and-swap of the word at `at`, whose old value lands in the first word of `into`.
     #[inline]
     #[must_use]
     pub fn compare_and_swap(
@@ -75,7 +75,7 @@ impl WorkRequest {
         Self::new(id, Verb::CompareAndSwap { expected, desired, into }, at)
     }
 
-    /// Fetch-and-add on the word at `at`, whose old value lands in `into`, one word.
+    /// Fetch-and-add on the word at `at`, whose old value lands in the first word of `into`.
     #[inline]
     #[must_use]
     pub fn fetch_add(id: u64, at: RemoteAddress, addend: u64, into: LocalRange) -> Self {
@@ -143,6 +143,8 @@ impl Prepared {
             (*this).wr.next = next.cast();
             (*this).wr.sg_list = &raw mut (*this).sge;
             (*this).wr.num_sge = 1;
+            // Some providers hand it on whatever the opcode is.
+            (*this).wr.__bindgen_anon_1.imm_data = 0;
         }
     }
 
@@ -163,7 +165,9 @@ impl Prepared {
             let RemoteAddress { address, key } = request.remote;
             let local = match request.verb {
                 Verb::Read(local) | Verb::Write(local) => local,
-                Verb::CompareAndSwap { into, .. } | Verb::FetchAdd { into, .. } => into,
+                Verb::CompareAndSwap { into, .. } | Verb::FetchAdd { into, .. } => {
+                    LocalRange { bytes: 8, ..into }
+                }
                 Verb::WriteInline(words, len) => {
                     (*this).inline = words;
                     // The library makes a pointer of it again.

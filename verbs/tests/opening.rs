@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use stand_in::{Fabric, Machine, Setup};
 use transport::{Exchange, ExchangeError, Owner};
-use verbs::{Builder, GidError, LoadError, OpenError};
+use verbs::{Builder, GidError, LoadError, OpenError, Part};
 use verbs_sys::{IBV_ATOMIC_NONE, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2};
 
 /// Nobody waits longer for an owner that has failed.
@@ -72,7 +72,8 @@ fn another_device() {
     assert!(matches!(error, OpenError::NoSuchDevice { .. }));
     says(&error, "no RDMA device mlx5_7: choose among stand0");
     let error = of_builder(|builder| builder.port(Some(9)));
-    assert!(matches!(error, OpenError::Verb(failed) if failed.errno == libc::EINVAL));
+    assert!(matches!(error, OpenError::NoActivePort { .. }));
+    says(&error, "no active port among stand0/9");
 }
 
 #[test]
@@ -134,7 +135,7 @@ fn impossible_sizes() {
         (|b| b.slots(1, 0), "a multiple of 8"),
         (|b| b.depth(0), "at least 1"),
         (|b| b.depth((1 << 14) + 1), "at most 2^14"),
-        (|b| b.reads(0), "at least 1 READ"),
+        (|b| b.rd_atomic(0), "at least 1 READ"),
     ];
     for (change, text) in sizes {
         let error = of_builder(change);
@@ -209,17 +210,24 @@ fn memory_that_is_not_had_or_too_short() {
     let fabric = Fabric::new();
     let ends = job::run(&job::machines(&fabric, 2), |machine, member| {
         let (builder, last) = (job::builder(machine), member.me() == Owner(1));
-        let short = builder
-            .open_in(member, |_, words| Ok(Box::new(job::zeroes(words - usize::from(last)))));
-        let none = builder.open_in(member, |_, words| match last {
-            true => Err(OpenError::Sizes("no memory today")),
-            false => Ok(Box::new(job::zeroes(words))),
-        });
-        [short.map(drop).unwrap_err(), none.map(drop).unwrap_err()]
+        let mut errors = Vec::new();
+        for part in [Part::Window, Part::Private] {
+            let short = builder.open_in(member, |_, asked, words| {
+                Ok(Box::new(job::zeroes(words - usize::from(last && asked == part))))
+            });
+            let none = builder.open_in(member, |_, asked, words| match last && asked == part {
+                true => Err(OpenError::Sizes("no memory today")),
+                false => Ok(Box::new(job::zeroes(words))),
+            });
+            errors.extend([short.map(drop).unwrap_err(), none.map(drop).unwrap_err()]);
+        }
+        errors
     });
     assert!(ends[0].iter().all(|error| matches!(error, OpenError::PeerFailed(Owner(1)))));
-    says(&ends[1][0], "shorter than was asked for");
+    says(&ends[1][0], "shorter than what was asked for");
     says(&ends[1][1], "no memory today");
+    says(&ends[1][2], "too short");
+    says(&ends[1][3], "no memory today");
     fabric.judge_empty();
 }
 
@@ -227,7 +235,7 @@ fn memory_that_is_not_had_or_too_short() {
 fn a_call_that_fails_at_any_moment_leaves_nothing_behind() {
     let calls = [
         ("ibv_open_device", libc::EACCES, 1, "/dev/infiniband"),
-        ("ibv_query_device", libc::EIO, 2, "EIO"),
+        ("ibv_query_device", libc::EIO, 1, "EIO"),
         ("ibv_query_port", libc::EIO, 1, "EIO"),
         ("ibv_alloc_pd", libc::ENOMEM, 1, "ulimit -l"),
         ("ibv_create_cq", libc::ENOMEM, 1, "ulimit -l"),
@@ -235,7 +243,7 @@ fn a_call_that_fails_at_any_moment_leaves_nothing_behind() {
         // Three owners and the mirror; the first is tried again without inline data.
         ("ibv_create_qp", libc::ENOMEM, 4, "ulimit -l"),
         // To INIT each, to RTR each, to RTS all but the mirror.
-        ("ibv_modify_qp", libc::ETIMEDOUT, 11, "is its address reachable?"),
+        ("ibv_modify_qp", libc::ETIMEDOUT, 11, "address reachable?"),
     ];
     for (name, errno, times, text) in calls {
         for right in 0..times {

@@ -31,7 +31,7 @@ fn verdict(broken: impl Fn(&mut Faults)) -> SelfTestFailed {
 #[test]
 fn the_other_byte_order() {
     let failed = verdict(|faults| faults.atomics = Atomics::Swapped);
-    assert_eq!(failed, SelfTestFailed::ByteOrder { operation: "fetch-and-add, returned" });
+    assert_eq!(failed, SelfTestFailed::ByteOrder { operation: "fetch-and-add" });
     assert!(failed.to_string().contains("big-endian order"));
 }
 
@@ -45,7 +45,7 @@ fn no_effect() {
 fn a_wrong_sum() {
     let failed = verdict(|faults| faults.atomics = Atomics::Wrong);
     assert!(matches!(failed, SelfTestFailed::Wrong { operation: "fetch-and-add", .. }));
-    assert!(failed.to_string().contains("left 0x0123456789abcdf1 for 0x0123456789abcdf0"));
+    assert!(failed.to_string().contains("0x0123456789abcdf1 where 0x0123456789abcdf0 was due"));
 }
 
 #[test]

@@ -190,6 +190,17 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 	return 0;
 }
 
+int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
+		      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
+{
+	(void)context, (void)flags;
+	memset(entry, 0, entry_size);
+	entry->gid.raw[15] = 1;
+	entry->gid_index = index;
+	entry->port_num = port;
+	return 0;
+}
+
 int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	free(qp);
@@ -216,6 +227,7 @@ static const struct {
 	{ "ibv_create_qp", ibv_create_qp },
 	{ "ibv_modify_qp", ibv_modify_qp },
 	{ "ibv_destroy_qp", ibv_destroy_qp },
+	{ "_ibv_query_gid_ex", _ibv_query_gid_ex },
 };
 
 void *device_symbol(const char *name)

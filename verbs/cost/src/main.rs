@@ -8,10 +8,11 @@ use std::error::Error;
 
 use transport::{Alone, Completion, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
 use verbs::{
-    Access, Builder, Capacity, CompletionQueue, Context, DeviceList, Engine, LinkLayer,
-    MemoryRegion, Mtu, Path, Peer, ProtectionDomain, QueuePair, ReadyToSend, RemoteRegion, Retry,
-    Verbs, WorkCompletion, WorkRequest, WorkRequestList,
+    Access, Builder, Capacity, CompletionQueue, Context, DeviceList, Engine, Library, MemoryRegion,
+    Path, Peer, ProtectionDomain, QueuePair, ReadyToSend, RemoteRegion, WorkCompletion,
+    WorkRequest, WorkRequestList,
 };
+use verbs_sys::Verbs;
 
 const BATCH: usize = 32;
 const WINDOW_WORDS: u64 = 4096;
@@ -129,23 +130,10 @@ fn open(context: &Context) -> Result<Reader, Box<dyn Error>> {
     let local = MemoryRegion::register(&domain, words(SLOTS * u64::from(WORDS)), Access::PRIVATE)?;
     let window = MemoryRegion::register(&domain, words(WINDOW_WORDS), Access::WINDOW)?;
     let port = context.port(1)?;
-    let path = Path {
-        port: port.number,
-        link_layer: LinkLayer::Infiniband,
-        gid_index: 0,
-        mtu: Mtu::Bytes1024,
-        reads: 16,
-        packet_sequence: 0,
-        retry: Retry::default(),
-    };
+    let path = Path { rd_atomic: 16, ..Path::over(&port) };
     let capacity = Capacity { requests: BATCH as u32, inline_words: 0 };
     let pair = QueuePair::new(&domain, &completions, capacity)?.init(&port, Access::WINDOW)?;
-    let peer = Peer {
-        queue_pair: pair.number(),
-        packet_sequence: 0,
-        lid: port.lid,
-        gid: Default::default(),
-    };
+    let peer = Peer { queue_pair: pair.number(), psn: 0, lid: port.lid, gid: Default::default() };
     let pair = pair.ready_to_receive(&peer, &path)?.ready_to_send(&path)?;
     Ok(Reader { pair, completions, local, remote: window.remote(), _window: window })
 }
@@ -156,14 +144,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: verbs-cost post|list|engine COUNT".into());
     };
     let count = black_box(count.parse()?);
-    // SAFETY: the object's calls have the signatures of infiniband/verbs.h, and stay.
-    let library = unsafe { Verbs::from_symbols(|name| device_symbol(name.as_ptr())) }?;
+    // SAFETY: the object's calls have the signatures of infiniband/verbs.h, and stay; those that
+    // are made here keep to their manual pages.
+    let library =
+        unsafe { Library::from_verbs(Verbs::from_symbols(|name| device_symbol(name.as_ptr()))?) };
     let sum = match which.as_str() {
         "engine" => {
             let builder = Builder::new(WINDOW_WORDS).library(library);
             let builder = builder.slots(SLOTS as u32, WORDS).depth(BATCH as u32);
             let mut engine =
-                builder.open_in(&mut Alone, |_, count| Ok(Box::new(words(count as u64))))?;
+                builder.open_in(&mut Alone, |_, _, count| Ok(Box::new(words(count as u64))))?;
             engine_loop(&mut engine, count)
         }
         _ => {

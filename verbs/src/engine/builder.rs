@@ -11,16 +11,16 @@ use transport::{AtomicScope, Caps, Exchange, Owner};
 use super::hello::Hello;
 use super::opening::Connected;
 use super::{Engine, OpenError};
-use crate::{AtomicCapability, Context, Memory, Retry, Verbs};
+use crate::{AtomicCapability, Context, Library, Memory, Retry};
 
 /// READs and atomics outstanding on a queue pair at most, if nothing else was asked: what most
 /// devices have.
-const READS: u8 = 16;
+const RD_ATOMIC: u8 = 16;
 /// The sizes of an engine and the device it goes over. All owners of a job choose the same window
 /// and slot sizes.
 #[derive(Clone, Debug)]
 pub struct Builder {
-    pub(super) library: Option<Verbs>,
+    pub(super) library: Option<Library>,
     pub(super) window_words: u64,
     pub(super) slots: u32,
     pub(super) slot_words: u32,
@@ -29,15 +29,27 @@ pub struct Builder {
     pub(super) port: Option<u8>,
     pub(super) gid_index: Option<u8>,
     pub(super) retry: Retry,
-    pub(super) reads: u8,
+    pub(super) rd_atomic: u8,
+    pub(super) pkey_index: u16,
+    pub(super) service_level: u8,
+    pub(super) traffic_class: u8,
     pub(super) word_reads_whole: bool,
     #[cfg(feature = "pin")]
     memory: pin::MemoryPolicy,
 }
 
+/// What memory is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The window, and the control words in front of it.
+    Window,
+    /// The slots, and where the old values of atomics land.
+    Private,
+}
+
 impl Builder {
     /// An engine whose window has `window_words` words, with 64 slots of 64 words and depth 64,
-    /// over the first device with an active port.
+    /// over the first device that can be used.
     #[must_use]
     pub fn new(window_words: u64) -> Self {
         Self {
@@ -50,7 +62,10 @@ impl Builder {
             port: None,
             gid_index: None,
             retry: Retry::default(),
-            reads: READS,
+            rd_atomic: RD_ATOMIC,
+            pkey_index: 0,
+            service_level: 0,
+            traffic_class: 0,
             word_reads_whole: false,
             #[cfg(feature = "pin")]
             memory: pin::MemoryPolicy::default(),
@@ -59,8 +74,8 @@ impl Builder {
 
     /// The library to use; without it the system's is loaded.
     #[must_use]
-    pub fn library(mut self, verbs: Verbs) -> Self {
-        self.library = Some(verbs);
+    pub fn library(mut self, library: Library) -> Self {
+        self.library = Some(library);
         self
     }
 
@@ -79,7 +94,7 @@ impl Builder {
         self
     }
 
-    /// The device, by its name; `None` for the first one with an active port.
+    /// The device, by its name; `None` for the first one that can be used.
     #[must_use]
     pub fn device(mut self, name: Option<&str>) -> Self {
         self.device = name.map(ToString::to_string);
@@ -93,7 +108,8 @@ impl Builder {
         self
     }
 
-    /// The index of the GID to use on Ethernet; `None` for the first routable RoCE v2 one.
+    /// The index of the GID to use; `None` for the first routable RoCE v2 one on Ethernet, and for
+    /// the first one on InfiniBand.
     #[must_use]
     pub fn gid_index(mut self, index: Option<u8>) -> Self {
         self.gid_index = index;
@@ -110,8 +126,29 @@ impl Builder {
     /// READs and atomics outstanding on a queue pair at most, at least 1; the devices of both ends
     /// bound them too.
     #[must_use]
-    pub fn reads(mut self, reads: u8) -> Self {
-        self.reads = reads;
+    pub fn rd_atomic(mut self, rd_atomic: u8) -> Self {
+        self.rd_atomic = rd_atomic;
+        self
+    }
+
+    /// The place of the partition's key in the port's table, 0 unless told otherwise.
+    #[must_use]
+    pub fn pkey_index(mut self, index: u16) -> Self {
+        self.pkey_index = index;
+        self
+    }
+
+    /// The service level on InfiniBand, 0 to 15, or the priority on Ethernet, 0 to 7.
+    #[must_use]
+    pub fn service_level(mut self, level: u8) -> Self {
+        self.service_level = level;
+        self
+    }
+
+    /// The class of traffic: on Ethernet DSCP in the upper six bits, and ECN.
+    #[must_use]
+    pub fn traffic_class(mut self, class: u8) -> Self {
+        self.traffic_class = class;
         self
     }
 
@@ -133,13 +170,14 @@ impl Builder {
     }
 
     /// Opens this owner's engine, its window in memory from `pin`; every member of `exchange` does
-    /// so. The window is zero. Waits for the others as long as the exchange does.
+    /// so. The window is zero. Waits for the others as long as the exchange does, and for its own
+    /// self-test 30 seconds at most.
     ///
     /// # Errors
     /// [`OpenError`]: what this owner, or another one, is missing. If one fails, all do.
     #[cfg(feature = "pin")]
     pub fn open<E: Exchange + ?Sized>(&self, exchange: &mut E) -> Result<Engine, OpenError> {
-        self.open_in(exchange, |context, words| {
+        self.open_in(exchange, |context, _, words| {
             let node = match self.memory.node {
                 Some(node) => Some(node),
                 None => {
@@ -153,16 +191,16 @@ impl Builder {
         })
     }
 
-    /// As [`open`](Self::open), the window in memory that `allocate` gives: at least as many words
-    /// as it is asked for. The window is what that memory holds behind some control words, whose
-    /// number depends on that of the owners: zero, or what an engine before this one has left.
+    /// As [`open`](Self::open), in memory that `allocate` gives for each [`Part`]: at least as many
+    /// words as it is asked for. The window is what its memory holds behind some control words,
+    /// whose number depends on that of the owners: zero, or what an engine before has left.
     ///
     /// # Errors
     /// As for [`open`](Self::open).
     pub fn open_in<E, F>(&self, exchange: &mut E, allocate: F) -> Result<Engine, OpenError>
     where
         E: Exchange + ?Sized,
-        F: FnOnce(&Context, usize) -> Result<Box<dyn Memory + Send>, OpenError>,
+        F: FnMut(&Context, Part, usize) -> Result<Box<dyn Memory + Send>, OpenError>,
     {
         // An owner that fails still takes part in both calls, so that nobody waits for it in vain.
         let own = self.create(exchange, allocate);
@@ -176,6 +214,14 @@ impl Builder {
         let Connected { geometry, link, parts } = connected?;
         everybody?;
         Ok(Engine::new(self.caps(link.atomics), geometry, link, parts))
+    }
+
+    /// Whether there is a device that an engine can be opened on, and none is.
+    ///
+    /// # Errors
+    /// [`OpenError`]: what is missing on this machine.
+    pub fn probe(&self) -> Result<(), OpenError> {
+        self.choose_port().map(|_| ())
     }
 
     fn caps(&self, atomics: AtomicCapability) -> Caps {

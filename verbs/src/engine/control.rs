@@ -1,8 +1,8 @@
 //! The control words in front of every window, which are no part of the table.
 //!
 //! Word 0 is the self-test's, and what others READ to see that the owner is there. A leaving owner
-//! writes into those of all others: first a word of its own, then one that tells that some owner
-//! has left. Both hold the number of the owner that was lost first, plus 1: itself, or the one
+//! writes into those of all others: first one that tells that some owner has left, then a word of
+//! its own. Both hold the number of the owner that was lost first, plus 1: itself, or the one
 //! because of which it leaves.
 
 use core::sync::atomic::AtomicU64;

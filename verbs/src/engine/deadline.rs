@@ -3,6 +3,9 @@
 use core::mem::MaybeUninit;
 use core::time::Duration;
 
+/// What is granted to a device beyond its timers, on a machine with other things to do.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
 /// A moment of the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadline(Duration);

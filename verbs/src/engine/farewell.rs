@@ -33,7 +33,8 @@ impl Engine {
                 lane.dead = true;
                 continue;
             }
-            let told = [word_of(me), SOMEBODY].into_iter().zip(0..).all(|(word, turn)| {
+            // Who sees the owner's word has all that it was to be told.
+            let told = [SOMEBODY, word_of(me)].into_iter().zip(0..).all(|(word, turn)| {
                 let id = PARTING | (u64::from(owner.0) << 1) | turn;
                 let to = lane.control(word);
                 to.is_some_and(|to| lane.pair.post(&WorkRequest::write(id, from, to)).is_ok())

@@ -6,26 +6,29 @@ use alloc::vec::Vec;
 use transport::{Exchange, Owner};
 
 use super::OpenError;
-use crate::{Gid, LinkLayer, Mtu, RemoteRegion};
+use crate::{Gid, GidKind, LinkLayer, Mtu, RemoteRegion};
 
 /// Changes with the encoding, and with what owners do to each other's control words.
 const VERSION: u32 = 1;
 /// Bytes that do not depend on the number of owners.
-const FIXED: usize = 4 + 8 + 4 + 4 + RemoteRegion::BYTES + 16 + 2 + 4;
+const FIXED: usize = 4 + 8 + 4 + 4 + RemoteRegion::BYTES + 16 + 4 + 2 + 5;
 
 /// One owner's side of all its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) window_words: u64,
     pub(super) slot_words: u32,
-    pub(super) packet_sequence: u32,
+    pub(super) psn: u32,
     pub(super) region: RemoteRegion,
     pub(super) gid: Gid,
+    pub(super) gid_kind: GidKind,
     pub(super) lid: u16,
     pub(super) link_layer: LinkLayer,
+    /// Its packets need a global route header.
+    pub(super) global: bool,
     pub(super) mtu: Mtu,
-    pub(super) responder_reads: u8,
-    pub(super) initiator_reads: u8,
+    pub(super) responder_rd_atomic: u8,
+    pub(super) initiator_rd_atomic: u8,
     /// By owner: the number of the queue pair that is for it.
     pub(super) queue_pairs: Vec<u32>,
 }
@@ -50,12 +53,13 @@ impl Hello {
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         bytes.extend_from_slice(&self.window_words.to_le_bytes());
         bytes.extend_from_slice(&self.slot_words.to_le_bytes());
-        bytes.extend_from_slice(&self.packet_sequence.to_le_bytes());
+        bytes.extend_from_slice(&self.psn.to_le_bytes());
         bytes.extend_from_slice(&self.region.to_bytes());
         bytes.extend_from_slice(&self.gid.0);
+        bytes.extend_from_slice(&self.gid_kind.code().to_le_bytes());
         bytes.extend_from_slice(&self.lid.to_le_bytes());
-        let ethernet = u8::from(self.link_layer == LinkLayer::Ethernet);
-        bytes.extend([ethernet, self.mtu.code(), self.responder_reads, self.initiator_reads]);
+        bytes.extend([u8::from(self.link_layer == LinkLayer::Ethernet), u8::from(self.global)]);
+        bytes.extend([self.mtu.code(), self.responder_rd_atomic, self.initiator_rd_atomic]);
         bytes.extend(self.queue_pairs.iter().flat_map(|number| number.to_le_bytes()));
         bytes
     }
@@ -73,17 +77,19 @@ impl Hello {
         Ok(Self {
             window_words: u64::from_le_bytes(reader.take()),
             slot_words: u32::from_le_bytes(reader.take()),
-            packet_sequence: u32::from_le_bytes(reader.take()),
+            psn: u32::from_le_bytes(reader.take()),
             region: RemoteRegion::from_bytes(&reader.take()),
             gid: Gid(reader.take()),
+            gid_kind: GidKind::of(u32::from_le_bytes(reader.take())),
             lid: u16::from_le_bytes(reader.take()),
             link_layer: match reader.take() {
                 [0] => LinkLayer::Infiniband,
                 [_] => LinkLayer::Ethernet,
             },
+            global: reader.take() != [0],
             mtu: Mtu::of(u8::from_le_bytes(reader.take()).into()),
-            responder_reads: u8::from_le_bytes(reader.take()),
-            initiator_reads: u8::from_le_bytes(reader.take()),
+            responder_rd_atomic: u8::from_le_bytes(reader.take()),
+            initiator_rd_atomic: u8::from_le_bytes(reader.take()),
             queue_pairs: reader.0.as_chunks().0.iter().map(|n| u32::from_le_bytes(*n)).collect(),
         })
     }
@@ -101,7 +107,24 @@ impl Hello {
         if self.link_layer != theirs.link_layer {
             return Err(OpenError::LinkLayers { owner, mine: self.link_layer });
         }
-        Ok(())
+        self.reaches(owner, theirs)
+    }
+
+    /// Fails unless packets find their way by these addresses.
+    fn reaches(&self, owner: Owner, theirs: &Self) -> Result<(), OpenError> {
+        let same = match self.link_layer {
+            LinkLayer::Ethernet => {
+                let family = |hello: &Self| (hello.gid_kind, hello.gid.ipv4().is_some());
+                family(self) == family(theirs)
+            }
+            // The first half is the subnet's prefix.
+            LinkLayer::Infiniband => self.gid.0.first_chunk::<8>() == theirs.gid.0.first_chunk(),
+        };
+        if same {
+            return Ok(());
+        }
+        let address = |hello: &Self| (hello.gid_kind, hello.gid);
+        Err(OpenError::Addresses { owner, mine: address(self), theirs: address(theirs) })
     }
 }
 
@@ -125,14 +148,16 @@ mod tests {
         Hello {
             window_words: 1 << 40,
             slot_words: 24,
-            packet_sequence: 0x00ab_cdef,
+            psn: 0x00ab_cdef,
             region: RemoteRegion { address: u64::MAX - 4095, words: 77, key: 0x1234_5678 },
             gid: Gid([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]),
+            gid_kind: GidKind::RoceV2,
             lid: 0xbeef,
             link_layer: LinkLayer::Ethernet,
+            global: true,
             mtu: Mtu::Bytes2048,
-            responder_reads: 16,
-            initiator_reads: 128,
+            responder_rd_atomic: 16,
+            initiator_rd_atomic: 128,
             queue_pairs: vec![7, u32::MAX, 9],
         }
     }
@@ -159,6 +184,8 @@ mod tests {
             Hello { window_words: 8, ..hello() },
             Hello { slot_words: 8, ..hello() },
             Hello { link_layer: LinkLayer::Infiniband, ..hello() },
+            Hello { gid_kind: GidKind::RoceV1, ..hello() },
+            Hello { gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 10, 0, 0, 1]), ..hello() },
         ];
         wrong.iter().for_each(|theirs| assert!(mine.agree(Owner(1), theirs).is_err()));
     }

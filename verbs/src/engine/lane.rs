@@ -1,7 +1,5 @@
 //! The way to one owner: a queue pair, its window, and what is to be posted next.
 
-use transport::OpError;
-
 use crate::{
     PostFailed, QueuePair, ReadyToSend, RemoteAddress, RemoteRegion, WorkRequest, WorkRequestList,
 };
@@ -55,16 +53,18 @@ impl Lane {
         self.list.len()
     }
 
-    /// Rings the doorbell for them. Those that were refused are given to `refused` by name.
+    /// Rings the doorbell for them. Those that were refused, without a doubt, are given to `refused`
+    /// by name.
     #[inline]
-    pub(super) fn ring(&mut self, refused: impl FnMut(u64)) -> Result<(), OpError> {
-        self.pair.post_list(&mut self.list).map_err(|failed| self.take_refused(failed, refused))
+    pub(super) fn ring(&mut self, refused: impl FnMut(u64)) -> Result<(), PostFailed> {
+        self.pair.post_list(&mut self.list).inspect_err(|failed| self.give_up(failed, refused))
     }
 
     #[cold]
-    fn take_refused(&mut self, failed: PostFailed, refused: impl FnMut(u64)) -> OpError {
-        self.list.ids().for_each(refused);
+    fn give_up(&mut self, failed: &PostFailed, refused: impl FnMut(u64)) {
+        if !failed.in_doubt {
+            self.list.ids().for_each(refused);
+        }
         self.list.clear();
-        OpError::Device { code: failed.errno.unsigned_abs() }
     }
 }

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use crate::{AtomicCapability, Gid, LinkLayer, Mtu, Retry};
+use crate::{AtomicCapability, GidEntry, LinkLayer, Mtu, Retry};
 
 /// How this owner is connected, as negotiated and chosen when the engine was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,12 +14,20 @@ pub struct Link {
     pub port: u8,
     /// What carries it.
     pub link_layer: LinkLayer,
-    /// This port's address and its index, on Ethernet.
-    pub gid: Option<(u8, Gid)>,
+    /// This port's address.
+    pub gid: GidEntry,
+    /// Whether packets carry a global route header.
+    pub global: bool,
+    /// The place of the partition's key in the port's table.
+    pub pkey_index: u16,
+    /// The service level on InfiniBand, the priority on Ethernet.
+    pub service_level: u8,
+    /// The class of traffic, on Ethernet DSCP and ECN.
+    pub traffic_class: u8,
     /// The payload of a packet: the least of all owners' ports.
     pub mtu: Mtu,
     /// READs and atomics that a queue pair has outstanding at once: the least of all owners.
-    pub reads: u8,
+    pub rd_atomic: u8,
     /// How long a request tries to reach its owner.
     pub retry: Retry,
     /// With whom the device's atomics are atomic.
@@ -32,16 +40,25 @@ pub struct Link {
 
 impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, port {}, {:?}", self.device, self.port, self.link_layer)?;
-        if let Some((index, gid)) = self.gid {
-            write!(f, ", GID {index} {gid}")?;
+        let GidEntry { index, gid, kind } = self.gid;
+        write!(f, "{}, port {}, {}, GID {index} {gid}", self.device, self.port, self.link_layer)?;
+        if self.link_layer == LinkLayer::Ethernet {
+            write!(f, " ({kind})")?;
+        }
+        let extras = [
+            ("partition key", u32::from(self.pkey_index)),
+            ("service level", self.service_level.into()),
+            ("traffic class", self.traffic_class.into()),
+        ];
+        for (what, value) in extras.into_iter().filter(|(_, value)| *value != 0) {
+            write!(f, ", {what} {value}")?;
         }
         write!(
             f,
             ", MTU {}, {} READs or atomics outstanding on each of {} queue pairs, {}, WRITE \
              inline up to {} B, atomics with {}",
             self.mtu,
-            self.reads,
+            self.rd_atomic,
             self.queue_pairs,
             self.retry,
             self.inline_words * 8,

@@ -20,8 +20,10 @@
 //! An owner that leaves tells the others by a WRITE, which they see with their next poll. One that
 //! is killed or cut off answers no more: an operation on its window fails within
 //! [`Retry::bound`](crate::Retry::bound), up to four times as long where the device takes its time.
-//! An engine with nothing under way there asks after one owner every 16,384 polls, all in turn, so
-//! that it hears of it too.
+//! An engine with nothing under way there asks after one owner a millisecond, all in turn, by a
+//! READ, so that it hears of it too; it looks at the clock every 256 polls. A device that leaves an
+//! asking, or after a fault what is in flight, unanswered for four times the bound and 5 s is taken
+//! for dead itself: [`Fault::System`].
 
 mod builder;
 mod control;
@@ -37,7 +39,7 @@ mod private;
 mod self_test;
 mod watch;
 
-pub use builder::Builder;
+pub use builder::{Builder, Part};
 pub use link::Link;
 pub use open_error::OpenError;
 pub use self_test::SelfTestFailed;
@@ -45,20 +47,22 @@ pub use self_test::SelfTestFailed;
 use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::AtomicU64;
+use core::time::Duration;
 
 use transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Segment,
     SlotError, Token, Transport,
 };
 
-use crate::{LocalRange, RemoteAddress, Status, VerbFailed, WorkCompletion, WorkRequest};
+use crate::{LocalRange, PostFailed, RemoteAddress, Status, WorkCompletion, WorkRequest};
 use control::control_words;
+use deadline::Deadline;
 use lane::BATCH;
 use ledger::{Entry, Kind, Ledger};
 use opening::Parts;
 
-/// Requests of the engine itself on one queue pair: asking after the owner, and two on leaving.
-const SPARE_REQUESTS: u32 = 4;
+/// Requests of the engine itself on one queue pair: one that asks after the owner, two on leaving.
+const SPARE_REQUESTS: u32 = 3;
 /// The name of the request that asks after an owner, beyond every index of the ledger.
 const ASKING: u64 = 1 << 32;
 
@@ -76,7 +80,7 @@ const ASKING: u64 = 1 << 32;
 /// ```
 ///
 /// Dropping it while peers still use theirs ends theirs with [`Fault::OwnerLost`]. Dropping waits
-/// for one second at most, in order to tell them.
+/// for one second at most in order to tell them, and then for the kernel to destroy what was made.
 pub struct Engine {
     caps: Caps,
     geometry: Geometry,
@@ -86,15 +90,19 @@ pub struct Engine {
     ledger: Ledger,
     /// Owners whose lanes have collected requests, each once.
     waiting: Vec<u32>,
-    /// Operations that the device refused to take, and why.
-    refused: Vec<(u32, OpError)>,
+    /// Operations that the device refused to take, and why it did the last time.
+    refused: Vec<u32>,
+    refusal: OpError,
     /// Completions on their way to the caller.
     ends: [WorkCompletion; BATCH],
     polls: u32,
-    /// Whom the last asking was after; and whether its answer is still to come.
+    /// Whom the last asking was after, when the next is due, and by when an answer has to come.
     asked: u32,
-    asking: bool,
+    next_asking: Deadline,
+    asking: Option<Deadline>,
     fault: Option<Fault>,
+    /// When what is in flight has to have ended, once there is a fault.
+    closing: Option<Deadline>,
     /// The completion queue tells nothing any more.
     silent: bool,
 }
@@ -107,11 +115,14 @@ impl Engine {
             ledger: Ledger::new(caps.depth),
             waiting: Vec::with_capacity(owners),
             refused: Vec::with_capacity(depth),
+            refusal: OpError::Flushed,
             ends: [WorkCompletion::default(); BATCH],
             polls: 0,
             asked: geometry.me.0,
-            asking: false,
+            next_asking: Deadline::after(Duration::ZERO),
+            asking: None,
             fault: None,
+            closing: None,
             silent: false,
             caps,
             geometry,
@@ -204,18 +215,27 @@ impl Engine {
     #[inline]
     fn ring(&mut self, owner: Owner) {
         let Some(lane) = self.parts.lanes.get_mut(owner.0 as usize) else { return };
-        let (from, refused) = (self.refused.len(), &mut self.refused);
+        let refused = &mut self.refused;
         let rung = lane.ring(|id| {
             if let Ok(index) = u32::try_from(id) {
                 // As many as there are entries at most, for which there is room.
-                refused.push((index, OpError::Flushed));
+                refused.push(index);
             }
         });
-        if let Err(error) = rung {
-            if let Some((_, first)) = self.refused.get_mut(from) {
-                *first = error;
-            }
-            self.fail(owner, error);
+        if let Err(failed) = rung {
+            self.not_posted(owner, failed);
+        }
+    }
+
+    /// The device has refused requests on their way to `owner`.
+    #[cold]
+    fn not_posted(&mut self, owner: Owner, failed: PostFailed) {
+        let errno = failed.errno;
+        self.refusal = OpError::NotPosted { errno };
+        self.fail(owner, self.refusal);
+        if failed.in_doubt {
+            // It may carry them out all the same and never say so.
+            self.fall_silent(Fault::System { errno });
         }
     }
 
@@ -231,40 +251,44 @@ impl Engine {
         });
     }
 
-    /// Moves what the device has told into `out`.
+    /// Moves what the device has told into `out`, and says how much, and whether that is all.
     #[inline]
-    fn reap(&mut self, out: &mut [Completion]) -> usize {
+    fn reap(&mut self, out: &mut [Completion]) -> (usize, bool) {
         if self.ledger.len() == 0 {
-            self.reap_own();
-            return 0;
+            return (0, self.reap_own());
         }
         let mut reported = 0;
         while reported < out.len() && !self.silent {
-            let found = self.look((out.len() - reported).min(BATCH));
-            if found == 0 {
-                break;
-            }
+            let room = (out.len() - reported).min(BATCH);
+            let found = self.look(room);
             for place in 0..found {
-                let Some(end) = self.ends.get(place).copied() else { break };
-                let (Some(ended), Some(place)) = (self.ended(&end), out.get_mut(reported)) else {
+                let Some(end) = self.ends.get(place) else { break };
+                let (id, result) = (end.id(), end.result());
+                let (Some(ended), Some(place)) = (self.ended(id, result), out.get_mut(reported))
+                else {
                     continue;
                 };
                 *place = ended;
                 reported += 1;
             }
+            if found < room {
+                return (reported, true);
+            }
         }
-        reported
+        (reported, false)
     }
 
-    /// With nothing of the caller's in flight only an asking can have ended.
+    /// With nothing of the caller's in flight only an asking can have ended; whether none has.
     #[inline]
-    fn reap_own(&mut self) {
-        if self.asking
-            && self.look(1) == 1
-            && let Some(end) = self.ends.first().copied()
-        {
-            self.ended(&end);
+    fn reap_own(&mut self) -> bool {
+        if self.asking.is_none() || self.silent || self.look(1) == 0 {
+            return true;
         }
+        if let Some(end) = self.ends.first() {
+            let (id, result) = (end.id(), end.result());
+            self.ended(id, result);
+        }
+        false
     }
 
     /// Looks for so many completions at most, and says how many there are.
@@ -274,7 +298,7 @@ impl Engine {
         match self.parts.completions.poll(ends) {
             Ok(found) => found,
             Err(failed) => {
-                self.fall_silent(failed);
+                self.fall_silent(Fault::System { errno: failed.errno });
                 0
             }
         }
@@ -282,10 +306,10 @@ impl Engine {
 
     /// What a completion tells the caller; `None` for those of the engine's own requests.
     #[inline]
-    fn ended(&mut self, end: &WorkCompletion) -> Option<Completion> {
-        let result = end.result().map_err(op_error);
-        let Ok(index) = u32::try_from(end.id()) else {
-            self.own_ended(end.id(), result);
+    fn ended(&mut self, id: u64, result: Result<(), Status>) -> Option<Completion> {
+        let result = result.map_err(op_error);
+        let Ok(index) = u32::try_from(id) else {
+            self.own_ended(id, result);
             return None;
         };
         let entry = self.ledger.strike(index)?;
@@ -307,19 +331,18 @@ impl Engine {
         if id != ASKING {
             return;
         }
-        self.asking = false;
+        self.asking = None;
         if let Err(error) = result {
             self.fail(Owner(self.asked), error);
         }
     }
 
-    /// The completion queue is broken. Whatever is in flight is reported by the engine itself; the
-    /// device may still use the slots, so they stay busy.
+    /// The device tells nothing any more. Whatever is in flight is reported by the engine itself;
+    /// the device may still use the slots, so they stay busy.
     #[cold]
-    fn fall_silent(&mut self, failed: VerbFailed) {
+    fn fall_silent(&mut self, fault: Fault) {
         self.silent = true;
-        let code = failed.errno.unsigned_abs();
-        self.fault.get_or_insert(Fault::Device { code });
+        self.fault.get_or_insert(fault);
     }
 
     /// Operations that the device will never report.
@@ -336,12 +359,12 @@ impl Engine {
 
     /// An operation that the device did not take: its slot is free.
     fn refused_one(&mut self) -> Option<Completion> {
-        let (index, error) = self.refused.pop()?;
+        let index = self.refused.pop()?;
         let entry = self.ledger.strike(index)?;
         if let Kind::Copy(slot) = entry.kind {
             self.parts.private.release(slot);
         }
-        Some(Completion { token: entry.token, result: Err(error) })
+        Some(Completion { token: entry.token, result: Err(self.refusal) })
     }
 
     /// An operation whose end is not told any more.
@@ -383,7 +406,12 @@ impl Transport for Engine {
 
     #[inline]
     fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
-        self.copy(token, to, from, |_, id, to, from| WorkRequest::write(id, from, to))
+        self.copy(token, to, from, |engine, id, to, range| {
+            let carried = engine.parts.private.carried(from, engine.link.inline_words);
+            let words = carried.as_ref().and_then(|words| words.get(..from.words as usize));
+            let inline = words.and_then(|words| WorkRequest::write_inline(id, words, to));
+            inline.unwrap_or_else(|| WorkRequest::write(id, range, to))
+        })
     }
 
     #[inline]
@@ -414,9 +442,10 @@ impl Transport for Engine {
     #[inline]
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
         self.kick();
-        self.watch();
-        let mut reported = self.reap(out);
+        let (mut reported, all) = self.reap(out);
+        self.watch(all);
         if let Some(fault) = self.fault {
+            self.close(all);
             reported += self.report_unheard(out.get_mut(reported..).unwrap_or_default());
             if reported == 0 && self.ledger.len() == 0 {
                 return Err(fault);

@@ -8,7 +8,7 @@ use core::fmt;
 use transport::{ExchangeError, Owner};
 
 use super::self_test::SelfTestFailed;
-use crate::{GidError, LinkLayer, LoadError, VerbFailed};
+use crate::{Gid, GidError, GidKind, LinkLayer, LoadError, VerbFailed};
 
 /// Why an engine could not be opened. When one owner fails, all do.
 #[derive(Clone, Debug)]
@@ -95,6 +95,15 @@ pub enum OpenError {
         /// This owner's.
         mine: LinkLayer,
     },
+    /// Packets would not find their way between two addresses.
+    Addresses {
+        /// Whose.
+        owner: Owner,
+        /// This owner's.
+        mine: (GidKind, Gid),
+        /// The other's.
+        theirs: (GidKind, Gid),
+    },
     /// Another owner could not open its engine; its own error says why.
     PeerFailed(Owner),
 }
@@ -148,16 +157,23 @@ impl fmt::Display for OpenError {
             Self::Memory(_) => f.write_str("cannot obtain this owner's window"),
             #[cfg(feature = "pin")]
             Self::Node(_) => f.write_str("cannot find out the device's NUMA node"),
-            Self::Random { errno } => write!(f, "getrandom failed with errno {errno}"),
+            Self::Random { errno } => {
+                write!(f, "getrandom failed with errno {errno}: is it filtered out here?")
+            }
             Self::Exchange(_) => f.write_str("cannot agree with the other owners"),
             Self::Differs { owner, what, mine, theirs } => write!(
                 f,
                 "{owner} was opened with {theirs} {what}, this one with {mine}: \
                  start every owner with the same sizes and the same build"
             ),
-            Self::LinkLayers { owner, mine } => write!(
+            Self::LinkLayers { owner, mine } => {
+                write!(f, "{owner} is not on {mine} as this one is: choose devices on one network")
+            }
+            Self::Addresses { owner, mine, theirs } => write!(
                 f,
-                "{owner} is not on {mine:?} as this one is: choose devices on one network"
+                "{owner} has the {} address {}, this one the {} address {}: choose addresses of one \
+                 kind, on InfiniBand of one subnet",
+                theirs.0, theirs.1, mine.0, mine.1
             ),
             Self::PeerFailed(owner) => {
                 write!(f, "{owner} could not open its engine: see its own message")

@@ -1,43 +1,50 @@
 //! What opening an engine does before and after the owners have told each other of themselves.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::SeqCst;
+use core::time::Duration;
 
 use transport::{Exchange, Geometry, Owner};
 
+use super::builder::Part;
 use super::control::control_words;
+use super::deadline::{Deadline, PATIENCE};
 use super::hello::Hello;
-use super::lane::{BATCH, Lane};
+use super::lane::Lane;
 use super::link::Link;
 use super::private::Private;
 use super::self_test::{SelfTest, SelfTestFailed};
 use super::{Builder, OpenError, SPARE_REQUESTS};
 use crate::{
-    Access, AtomicCapability, Capacity, CompletionQueue, Context, DeviceLimits, DeviceList, Gid,
-    INLINE_WORDS, Init, LinkLayer, Memory, MemoryRegion, Path, Peer, Port, ProtectionDomain,
-    QueuePair, ReadyToReceive, Reset, Retry, VerbFailed, Verbs,
+    Access, AtomicCapability, Capacity, CompletionQueue, Context, Device, DeviceLimits, DeviceList,
+    GidEntry, INLINE_WORDS, Init, Library, Memory, MemoryRegion, Path, Peer, Port,
+    ProtectionDomain, QueuePair, ReadyToReceive, Reset, Retry, VerbFailed,
 };
 
 /// The largest depth: its completions fit every device's queue with some to spare.
 const MAX_DEPTH: u32 = 1 << 14;
+/// Words that a WRITE carries inline where the device lets it.
+#[allow(clippy::cast_possible_truncation)]
+const MOST_INLINE: u32 = INLINE_WORDS as u32;
+/// The longest that the self-test may take, however long a queue pair would try.
+const SELF_TEST: Duration = Duration::from_secs(30);
+
+const TOO_LARGE: OpenError = OpenError::Sizes("window or slots do not fit the address space");
+const SHORT: OpenError = OpenError::Sizes("the memory given is shorter than what was asked for");
 
 impl Builder {
     /// Everything that does not depend on the others.
-    pub(super) fn create<E, F>(&self, exchange: &E, allocate: F) -> Result<Own, OpenError>
+    pub(super) fn create<E, F>(&self, exchange: &E, mut allocate: F) -> Result<Own, OpenError>
     where
         E: Exchange + ?Sized,
-        F: FnOnce(&Context, usize) -> Result<Box<dyn Memory + Send>, OpenError>,
+        F: FnMut(&Context, Part, usize) -> Result<Box<dyn Memory + Send>, OpenError>,
     {
         self.check()?;
         let (me, owners) = (exchange.me(), exchange.owners());
-        let (context, port) = self.choose_port()?;
-        let limits = context.limits()?;
-        if limits.atomics == AtomicCapability::None {
-            return Err(OpenError::NoAtomics { device: context.name().to_string() });
-        }
-        let gid = self.choose_gid(&context, &port)?;
+        let Chosen { context, limits, port, gid } = self.choose_port()?;
         self.check_limits(owners, &limits, &port)?;
 
         let domain = ProtectionDomain::new(&context)?;
@@ -50,31 +57,32 @@ impl Builder {
             slots: self.slots,
             slot_words: self.slot_words,
         };
-        let private = Private::register(&domain, &geometry, self.depth)?;
+        let words = Private::words(&geometry, self.depth).ok_or(TOO_LARGE)?;
+        let memory = allocate(&context, Part::Private, words)?;
+        let private = Private::register(&domain, memory, &geometry, self.depth)?;
         let words = usize::try_from(control_words(owners).saturating_add(self.window_words))
-            .map_err(|_| OpenError::Sizes("the window does not fit the address space"))?;
-        let window = MemoryRegion::register(&domain, allocate(&context, words)?, Access::WINDOW)?;
-        if window.words().len() < words {
-            return Err(OpenError::Sizes(
-                "the memory for the window is shorter than was asked for",
-            ));
-        }
-        // What an engine before this one was told in the same memory is over.
-        let control = usize::try_from(control_words(owners)).unwrap_or(words);
-        window.words().iter().take(control).for_each(|word| word.store(0, SeqCst));
-        let (pairs, inline_words) = self.queue_pairs(&domain, &completions, &port, owners + 1)?;
-        let (mirror, pairs) = split_mirror(pairs)?;
+            .map_err(|_| TOO_LARGE)?;
+        let memory = allocate(&context, Part::Window, words)?;
+        let window = window(&domain, memory, words, owners)?;
+        let mirror = self.queue_pair(&domain, &completions, &port, MOST_INLINE);
+        // None of them carries words inline where one does not.
+        let inline_words = if mirror.is_ok() { MOST_INLINE } else { 0 };
+        let make = || self.queue_pair(&domain, &completions, &port, inline_words);
+        let mirror = mirror.or_else(|_| make())?;
+        let pairs = (0..owners).map(|_| make()).collect::<Result<Vec<_>, _>>()?;
         let hello = Hello {
             window_words: self.window_words,
             slot_words: self.slot_words,
-            packet_sequence: random()? & 0x00ff_ffff,
+            psn: random()? & 0x00ff_ffff,
             region: window.remote(),
-            gid: gid.map(|(_, gid)| gid).unwrap_or_default(),
+            gid: gid.gid,
+            gid_kind: gid.kind,
             lid: port.lid,
             link_layer: port.link_layer,
+            global: port.needs_global_route(),
             mtu: port.mtu,
-            responder_reads: limits.responder_reads.min(self.reads),
-            initiator_reads: limits.initiator_reads.min(self.reads),
+            responder_rd_atomic: limits.responder_rd_atomic.min(self.rd_atomic),
+            initiator_rd_atomic: limits.initiator_rd_atomic.min(self.rd_atomic),
             queue_pairs: pairs.iter().map(QueuePair::number).collect(),
         };
         let link = Link {
@@ -82,8 +90,12 @@ impl Builder {
             port: port.number,
             link_layer: port.link_layer,
             gid,
+            global: hello.global,
+            pkey_index: self.pkey_index,
+            service_level: self.service_level,
+            traffic_class: self.traffic_class,
             mtu: port.mtu,
-            reads: hello.initiator_reads,
+            rd_atomic: hello.initiator_rd_atomic,
             retry: self.retry,
             atomics: limits.atomics,
             inline_words,
@@ -102,50 +114,58 @@ impl Builder {
             Self { depth, .. } if !(1..=MAX_DEPTH).contains(depth) => {
                 "the depth must be at least 1 and at most 2^14"
             }
-            Self { reads: 0, .. } => "at least 1 READ must be outstanding, or none ever completes",
+            Self { rd_atomic: 0, .. } => {
+                "at least 1 READ or atomic must be outstanding, or none ever completes"
+            }
+            Self { service_level: 16.., .. } => "a service level is at most 15",
             _ => return Ok(()),
         };
         Err(OpenError::Sizes(refusal))
     }
 
-    /// The device and port that were asked for, or the first active one.
-    fn choose_port(&self) -> Result<(Context, Port), OpenError> {
-        let verbs = self.library.map_or_else(Verbs::load, Ok).map_err(OpenError::Library)?;
-        let list = DeviceList::new(verbs)?;
+    /// The device and port that were asked for, or the first with all that is needed.
+    pub(super) fn choose_port(&self) -> Result<Chosen, OpenError> {
+        let library = self.library.map_or_else(Library::load, Ok).map_err(OpenError::Library)?;
+        let list = DeviceList::new(library)?;
         let found: Vec<String> = list.iter().map(|device| device.name()).collect();
         if found.is_empty() {
             return Err(OpenError::NoDevice);
         }
         let wanted = |name: &str| self.device.as_deref().is_none_or(|wanted| wanted == name);
-        let mut inactive = Vec::new();
+        // What is wrong with the first is told, if no other will do.
+        let mut first_error = None;
         for device in list.iter().filter(|device| wanted(&device.name())) {
-            let context = device.open()?;
-            let ports = context.limits()?.ports;
-            let numbers = self.port.map_or(1..=ports, |port| port..=port);
-            for number in numbers {
-                let port = context.port(number)?;
-                if port.active {
-                    return Ok((context, port));
-                }
-                inactive.push(alloc::format!("{}/{number}", context.name()));
+            match self.try_device(&device) {
+                Ok(chosen) => return Ok(chosen),
+                Err(error) => first_error = first_error.or(Some(error)),
             }
         }
-        match self.device.clone() {
-            Some(name) if inactive.is_empty() => Err(OpenError::NoSuchDevice { name, found }),
-            _ => Err(OpenError::NoActivePort { ports: inactive }),
-        }
+        let name = self.device.clone().unwrap_or_default();
+        Err(first_error.unwrap_or(OpenError::NoSuchDevice { name, found }))
     }
 
-    fn choose_gid(&self, context: &Context, port: &Port) -> Result<Option<(u8, Gid)>, OpenError> {
-        if port.link_layer == LinkLayer::Infiniband {
-            return Ok(None);
+    fn try_device(&self, device: &Device<'_>) -> Result<Chosen, OpenError> {
+        let context = device.open()?;
+        let name = || context.name().to_string();
+        let limits = context.limits()?;
+        let all = 1..=limits.ports;
+        let numbers = all.filter(|number| self.port.is_none_or(|wanted| wanted == *number));
+        let ports = numbers.map(|number| context.port(number)).collect::<Result<Vec<_>, _>>()?;
+        let Some(&port) = ports.iter().find(|port| port.active) else {
+            let asked = self.port.filter(|_| ports.is_empty());
+            let numbers = ports.iter().map(|port| port.number).chain(asked);
+            let ports = numbers.map(|number| format!("{}/{number}", name())).collect();
+            return Err(OpenError::NoActivePort { ports });
+        };
+        if limits.atomics == AtomicCapability::None {
+            return Err(OpenError::NoAtomics { device: name() });
         }
-        let chosen = context.choose_gid(port, self.gid_index);
-        chosen.map(Some).map_err(|source| OpenError::Gid {
-            device: context.name().to_string(),
+        let gid = context.choose_gid(&port, self.gid_index).map_err(|source| OpenError::Gid {
+            device: name(),
             port: port.number,
             source,
-        })
+        })?;
+        Ok(Chosen { context, limits, port, gid })
     }
 
     fn check_limits(
@@ -177,34 +197,42 @@ impl Builder {
         }
     }
 
-    /// So many queue pairs in INIT, and the words that they carry inline: all that are of use, or
-    /// none where the device does not.
-    fn queue_pairs(
+    /// A queue pair in INIT.
+    fn queue_pair(
         &self,
         domain: &ProtectionDomain,
         completions: &CompletionQueue,
         port: &Port,
-        count: u32,
-    ) -> Result<(Vec<QueuePair<Init>>, u32), OpenError> {
-        let requests = self.depth + SPARE_REQUESTS;
-        let make = |inline_words| {
-            QueuePair::<Reset>::new(domain, completions, Capacity { requests, inline_words })
-        };
-        #[allow(clippy::cast_possible_truncation)]
-        let mut inline_words = INLINE_WORDS as u32;
-        let mut pairs = Vec::new();
-        for _ in 0..count {
-            let pair = match make(inline_words) {
-                Err(_) if pairs.is_empty() => {
-                    inline_words = 0;
-                    make(inline_words)?
-                }
-                made => made?,
-            };
-            pairs.push(pair.init(port, Access::WINDOW)?);
-        }
-        Ok((pairs, inline_words))
+        inline_words: u32,
+    ) -> Result<QueuePair<Init>, VerbFailed> {
+        let capacity = Capacity { requests: self.depth + SPARE_REQUESTS, inline_words };
+        let pair = QueuePair::<Reset>::new(domain, completions, capacity)?;
+        pair.init_in_partition(port, self.pkey_index, Access::WINDOW)
     }
+}
+
+/// A device that can be used, and by which port.
+pub(super) struct Chosen {
+    context: Context,
+    limits: DeviceLimits,
+    port: Port,
+    gid: GidEntry,
+}
+
+/// A window of `words` words with its control words, which say nothing yet.
+fn window(
+    domain: &ProtectionDomain,
+    memory: Box<dyn Memory + Send>,
+    words: usize,
+    owners: u32,
+) -> Result<MemoryRegion<Box<dyn Memory + Send>>, OpenError> {
+    if memory.words().len() < words {
+        return Err(SHORT);
+    }
+    // What an engine before this one was told in the same memory is over.
+    let control = usize::try_from(control_words(owners)).unwrap_or(words);
+    memory.words().iter().take(control).for_each(|word| word.store(0, SeqCst));
+    Ok(MemoryRegion::register(domain, memory, Access::WINDOW)?)
 }
 
 /// What an owner has before it knows the others.
@@ -229,11 +257,13 @@ impl Own {
         let me = self.geometry.me;
         let path = Path {
             port: self.link.port,
-            link_layer: self.link.link_layer,
-            gid_index: self.link.gid.map_or(0, |(index, _)| index),
+            global: self.link.global,
+            gid_index: self.link.gid.index,
+            traffic_class: self.link.traffic_class,
+            service_level: self.link.service_level,
             mtu: self.link.mtu,
-            reads: self.link.reads,
-            packet_sequence: self.hello.packet_sequence,
+            rd_atomic: self.link.rd_atomic,
+            psn: self.hello.psn,
             retry: self.link.retry,
         };
         let mirror = self.mirror.number();
@@ -267,8 +297,9 @@ impl Own {
     fn settle(&mut self, all: &[Hello]) {
         for theirs in all {
             self.link.mtu = self.link.mtu.min(theirs.mtu);
-            let reads = theirs.initiator_reads.min(theirs.responder_reads);
-            self.link.reads = self.link.reads.min(reads).max(1);
+            self.link.global |= theirs.global;
+            let rd_atomic = theirs.initiator_rd_atomic.min(theirs.responder_rd_atomic);
+            self.link.rd_atomic = self.link.rd_atomic.min(rd_atomic).max(1);
         }
     }
 }
@@ -300,25 +331,15 @@ impl Parts {
             completions: &mut self.completions,
             private: &self.private,
             scratch,
-            retry: retry.bound(),
+            deadline: Deadline::after(SELF_TEST.min(retry.bound() * 4 + PATIENCE)),
         };
         test.run()
     }
 }
 
 fn peer(queue_pair: u32, hello: &Hello) -> Peer {
-    let &Hello { packet_sequence, lid, gid, .. } = hello;
-    Peer { queue_pair, packet_sequence, lid, gid }
-}
-
-/// Takes the last queue pair, which answers this owner's own requests.
-fn split_mirror(
-    mut pairs: Vec<QueuePair<Init>>,
-) -> Result<(QueuePair<Init>, Vec<QueuePair<Init>>), OpenError> {
-    match pairs.pop() {
-        Some(mirror) => Ok((mirror, pairs)),
-        None => Err(OpenError::Sizes("there is no queue pair")),
-    }
+    let &Hello { psn, lid, gid, .. } = hello;
+    Peer { queue_pair, psn, lid, gid }
 }
 
 fn random() -> Result<u32, OpenError> {
@@ -330,6 +351,3 @@ fn random() -> Result<u32, OpenError> {
     }
     Err(OpenError::Random { errno: VerbFailed::last("getrandom").errno })
 }
-
-// The lists of a lane and what is spare fit its queue pair.
-const _: () = assert!(BATCH <= MAX_DEPTH as usize);

@@ -1,15 +1,18 @@
 //! The private memory of an engine: slots, and where the old values of atomics land.
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 
 use transport::{Geometry, Local, Slot, SlotError};
 use volatile::VolatilePtr;
 use volatile::access::ReadOnly;
 
-use crate::{Access, LocalRange, MemoryRegion, ProtectionDomain, VerbFailed};
+use super::OpenError;
+use crate::{Access, INLINE_WORDS, LocalRange, Memory, MemoryRegion, ProtectionDomain};
 
 /// Words in a cache line, to which slots are aligned.
 const LINE_WORDS: u64 = 8;
@@ -18,6 +21,11 @@ const LINE_BYTES: usize = 64;
 /// The engine's own words before the results: where its asking after owners lands, what it tells
 /// on leaving, and where its self-test lands.
 const OWN_WORDS: u64 = LINE_WORDS;
+
+/// Words before slot 0: the own ones, and a result for each operation in flight.
+fn before_slots(depth: u32) -> u64 {
+    OWN_WORDS + u64::from(depth).next_multiple_of(LINE_WORDS)
+}
 
 /// The engine's own words, by what they are for.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +43,7 @@ pub(super) enum Own {
 /// unreported operations keep each slot busy.
 #[derive(Debug)]
 pub(super) struct Private {
-    region: MemoryRegion<Vec<AtomicU64>>,
+    region: MemoryRegion<Box<dyn Memory + Send>>,
     /// The word where the own words start: on a cache line.
     base: u64,
     /// The first word of slot 0.
@@ -45,27 +53,32 @@ pub(super) struct Private {
 }
 
 impl Private {
-    /// Zeroed memory for the slots of `geometry` and `depth` results.
+    /// Words that it takes, with what aligning them may leave over; `None` for more than there can
+    /// be.
+    pub(super) fn words(geometry: &Geometry, depth: u32) -> Option<usize> {
+        let slots = u64::from(geometry.slot_words).checked_mul(geometry.slots.into())?;
+        let words = slots.checked_add(before_slots(depth) + LINE_WORDS)?;
+        usize::try_from(words).ok().filter(|words| words.checked_mul(8).is_some())
+    }
+
+    /// Registers `memory`, of at least as many words as [`words`](Self::words) says.
     pub(super) fn register(
         domain: &ProtectionDomain,
+        memory: Box<dyn Memory + Send>,
         geometry: &Geometry,
         depth: u32,
-    ) -> Result<Self, VerbFailed> {
-        let no_memory = VerbFailed { verb: "allocating the slots", errno: libc::ENOMEM };
-        let results = OWN_WORDS + u64::from(depth).next_multiple_of(LINE_WORDS);
-        let slot_words = u64::from(geometry.slot_words);
-        let words = (slot_words.checked_mul(geometry.slots.into()))
-            .and_then(|words| words.checked_add(results + LINE_WORDS))
-            .and_then(|words| usize::try_from(words).ok())
-            .ok_or(no_memory)?;
-        let mut memory = Vec::new();
-        memory.try_reserve_exact(words).map_err(|_| no_memory)?;
-        memory.resize_with(words, AtomicU64::default);
-        let base = memory.as_ptr().align_offset(LINE_BYTES);
+    ) -> Result<Self, OpenError> {
+        let words = memory.words();
+        if Self::words(geometry, depth).is_none_or(|needed| words.len() < needed) {
+            return Err(OpenError::Sizes("the memory given for the slots is too short"));
+        }
+        // Now, so that no first touch is left for the data path.
+        words.iter().for_each(|word| word.store(0, Relaxed));
+        let base = words.as_ptr().align_offset(LINE_BYTES) as u64;
         let region = MemoryRegion::register(domain, memory, Access::PRIVATE)?;
-        let base = base as u64;
         let busy = vec![0; geometry.slots as usize];
-        Ok(Self { region, base, slots: base + results, slot_words, busy })
+        let slots = base + before_slots(depth);
+        Ok(Self { region, base, slots, slot_words: geometry.slot_words.into(), busy })
     }
 
     /// The own word `which`, for the device to use.
@@ -102,6 +115,19 @@ impl Private {
         self.region.local(self.first(at), at.words)
     }
 
+    /// The words of the slot range `at`, if a WRITE can carry them inline.
+    #[inline]
+    pub(super) fn carried(&self, at: Local, inline_words: u32) -> Option<[u64; INLINE_WORDS]> {
+        if at.words > inline_words {
+            return None;
+        }
+        let mut carried = [0; INLINE_WORDS];
+        for (carried, word) in carried.iter_mut().zip(self.atomics(at).ok()?) {
+            *carried = word.load(Relaxed);
+        }
+        Some(carried)
+    }
+
     #[inline]
     fn first(&self, at: Local) -> u64 {
         self.slots + u64::from(at.slot.0) * self.slot_words + u64::from(at.start)
@@ -120,8 +146,9 @@ impl Private {
         self.idle(at.slot)?;
         let words = self.atomics(at)?;
         // SAFETY: an AtomicU64 has the layout of a u64. No operation on the slot is in flight, by
-        // the count, so the device does not write it; this side does so by `staged` alone, which
-        // takes `&mut self`.
+        // the count, so the device does not write it: the region's key has no rights for peers,
+        // and nobody but this engine has a queue pair in its domain. This side writes by `staged`
+        // alone, which takes `&mut self`.
         Ok(unsafe { core::slice::from_raw_parts(words.as_ptr().cast(), words.len()) })
     }
 

@@ -4,7 +4,6 @@ use core::error::Error;
 use core::fmt;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
-use core::time::Duration;
 
 use super::deadline::Deadline;
 use super::lane::Lane;
@@ -12,12 +11,9 @@ use super::private::{Own, Private};
 use crate::{CompletionQueue, LocalRange, PostFailed, RemoteAddress, Status, VerbFailed};
 use crate::{WorkCompletion, WorkRequest};
 
-/// Control word of every owner, the first one, that the test works on, and that others READ to see that the owner
-/// is there.
+/// The first control word of every owner: the test works on it, and others READ it to see that the
+/// owner is there.
 pub(super) const SCRATCH: u64 = 0;
-
-/// The longest wait for one operation of the test, beyond what its queue pair may take.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// No byte like another, so that any other order shows.
 const KNOWN: u64 = 0x0123_4567_89ab_cdef;
@@ -47,7 +43,7 @@ pub enum SelfTestFailed {
     },
     /// A wrong value.
     Wrong {
-        /// The operation.
+        /// The operation, or what it returned.
         operation: &'static str,
         /// What it should have been.
         expected: u64,
@@ -72,7 +68,7 @@ impl fmt::Display for SelfTestFailed {
                 write!(f, "{operation} completes without having changed the word")
             }
             Self::Wrong { operation, expected, found } => {
-                write!(f, "{operation} left {found:#018x} for {expected:#018x}")
+                write!(f, "{operation}: {found:#018x} where {expected:#018x} was due")
             }
         }
     }
@@ -87,8 +83,8 @@ pub(super) struct SelfTest<'a> {
     pub(super) private: &'a Private,
     /// The scratch word, as the CPU sees it.
     pub(super) scratch: &'a AtomicU64,
-    /// How long a queue pair tries.
-    pub(super) retry: Duration,
+    /// When all of it has to be over.
+    pub(super) deadline: Deadline,
 }
 
 impl SelfTest<'_> {
@@ -97,29 +93,35 @@ impl SelfTest<'_> {
     pub(super) fn run(mut self) -> Result<(), SelfTestFailed> {
         self.scratch.store(KNOWN, SeqCst);
         let old = self.run_one(|at, into| WorkRequest::fetch_add(0, at, 1, into))?;
-        same("fetch-and-add, returned", KNOWN, old)?;
+        in_order("fetch-and-add", KNOWN, old)?;
         self.left("fetch-and-add", KNOWN, KNOWN + 1)?;
+        same("the value that fetch-and-add returned", KNOWN, old)?;
 
         let swap =
             |expected| move |at, into| WorkRequest::compare_and_swap(0, at, expected, OTHER, into);
         let old = self.run_one(swap(KNOWN))?;
-        same("compare-and-swap, returned", KNOWN + 1, old)?;
-        same("compare-and-swap of another value", KNOWN + 1, self.scratch.load(SeqCst))?;
-        self.run_one(swap(KNOWN + 1))?;
+        same("the word after compare-and-swap of another value", KNOWN + 1, self.word())?;
+        same("the value that compare-and-swap returned", KNOWN + 1, old)?;
+        let old = self.run_one(swap(KNOWN + 1))?;
         self.left("compare-and-swap", KNOWN + 1, OTHER)?;
+        same("the value that compare-and-swap returned", KNOWN + 1, old)?;
 
         let read = self.run_one(|at, into| WorkRequest::read(0, at, into))?;
-        same("READ, returned", OTHER, read)?;
+        same("what READ brought", OTHER, read)?;
         self.scratch.store(0, SeqCst);
         Ok(())
     }
 
     /// The word should have gone from `before` to `after`.
     fn left(&self, operation: &'static str, before: u64, after: u64) -> Result<(), SelfTestFailed> {
-        match self.scratch.load(SeqCst) {
+        match self.word() {
             found if found == before => Err(SelfTestFailed::NoEffect { operation }),
             found => same(operation, after, found),
         }
+    }
+
+    fn word(&self) -> u64 {
+        self.scratch.load(SeqCst)
     }
 
     /// Posts one request and waits for its end; what landed.
@@ -129,28 +131,35 @@ impl SelfTest<'_> {
     ) -> Result<u64, SelfTestFailed> {
         let ranges = self.lane.control(SCRATCH).zip(self.private.own(Own::Tested));
         let Some((at, into)) = ranges else { return Err(SelfTestFailed::TimedOut) };
+        // What no operation of the test returns, so that one which lands nothing is seen.
+        let landing = self.private.own_word(Own::Tested);
+        landing.inspect(|word| word.store(!KNOWN, SeqCst));
         self.lane.pair.post(&request(at, into)).map_err(SelfTestFailed::Post)?;
-        let deadline = Deadline::after(self.retry * 4 + PATIENCE);
         let mut end = [WorkCompletion::default()];
         while self.completions.poll(&mut end).map_err(SelfTestFailed::Poll)? == 0 {
-            if deadline.has_passed() {
+            if self.deadline.has_passed() {
                 return Err(SelfTestFailed::TimedOut);
             }
         }
         let [end] = end;
         end.result().map_err(SelfTestFailed::Status)?;
-        Ok(self.private.own_word(Own::Tested).map_or(0, |word| word.load(SeqCst)))
+        Ok(landing.map_or(0, |word| word.load(SeqCst)))
     }
 }
 
 fn same(operation: &'static str, expected: u64, found: u64) -> Result<(), SelfTestFailed> {
+    in_order(operation, expected, found)?;
     if found == expected {
         return Ok(());
     }
+    Err(SelfTestFailed::Wrong { operation, expected, found })
+}
+
+fn in_order(operation: &'static str, expected: u64, found: u64) -> Result<(), SelfTestFailed> {
     if found == expected.swap_bytes() {
         return Err(SelfTestFailed::ByteOrder { operation });
     }
-    Err(SelfTestFailed::Wrong { operation, expected, found })
+    Ok(())
 }
 
 #[cfg(test)]

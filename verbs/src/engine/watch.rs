@@ -1,21 +1,26 @@
-//! Whether the other owners are still there.
+//! Whether the other owners, and the device, are still there.
 
-use transport::{Fault, Owner};
+use core::time::Duration;
+
+use transport::{Fault, OpError, Owner};
 
 use super::control::{SOMEBODY, named, word_of};
+use super::deadline::{Deadline, PATIENCE};
 use super::private::Own;
 use super::self_test::SCRATCH;
 use super::{ASKING, Engine};
 use crate::WorkRequest;
 
-/// Every so many polls one owner is asked after: at tens of nanoseconds for a poll, one READ in
-/// half a millisecond.
-const POLLS_PER_ASKING: u32 = 1 << 14;
+/// Every so many polls the clock is looked at: its tens of nanoseconds are then nothing to a poll.
+const POLLS_PER_LOOK: u32 = 256;
+/// An owner is asked after no more often: a thousand READs a second are nothing to a device.
+const ASKING_EVERY: Duration = Duration::from_millis(1);
 
 impl Engine {
-    /// Looks whether somebody has left, and now and then asks after an owner.
+    /// Looks whether somebody has left, and now and then asks after an owner. `all` says that
+    /// everything the device has told so far was heard.
     #[inline]
-    pub(super) fn watch(&mut self) {
+    pub(super) fn watch(&mut self, all: bool) {
         let owners = self.geometry.owners;
         if self.fault.is_none()
             && let Some(first) = named(self.parts.window.words(), SOMEBODY, owners)
@@ -23,8 +28,8 @@ impl Engine {
             self.part_from(first);
         }
         self.polls = self.polls.wrapping_add(1);
-        if self.polls.is_multiple_of(POLLS_PER_ASKING) {
-            self.ask();
+        if self.polls.is_multiple_of(POLLS_PER_LOOK) {
+            self.look_after(all);
         }
     }
 
@@ -43,20 +48,55 @@ impl Engine {
         }
     }
 
-    /// Asks after the next owner but this one, by a READ of its scratch word.
+    /// Asks after the next owner where that is due, or sees whether an answer is overdue.
     #[cold]
-    fn ask(&mut self) {
-        let owners = self.geometry.owners;
-        if self.asking || self.fault.is_some() || owners == 1 {
+    fn look_after(&mut self, all: bool) {
+        if self.fault.is_some() {
             return;
         }
+        match self.asking {
+            // Only if it is not waiting to be heard, as after this process has stood still.
+            Some(deadline) if all && deadline.has_passed() => {
+                self.fall_silent(Fault::System { errno: libc::ETIMEDOUT });
+            }
+            Some(_) => {}
+            None if self.next_asking.has_passed() => self.ask(),
+            None => {}
+        }
+    }
+
+    /// Asks after the next owner but this one, by a READ of its scratch word; an owner that is
+    /// alone asks itself, and so its device.
+    fn ask(&mut self) {
+        let owners = self.geometry.owners;
         let after = |owner| if owner + 1 < owners { owner + 1 } else { 0 };
         let next = after(self.asked);
         self.asked = if next == self.geometry.me.0 { after(next) } else { next };
+        self.next_asking = Deadline::after(ASKING_EVERY);
         let Some(lane) = self.parts.lanes.get_mut(self.asked as usize) else { return };
         let ranges = lane.control(SCRATCH).zip(self.parts.private.own(Own::Asked));
         let Some((from, into)) = ranges else { return };
-        // A refusal shows with the next operation there.
-        self.asking = lane.pair.post(&WorkRequest::read(ASKING, from, into)).is_ok();
+        match lane.pair.post(&WorkRequest::read(ASKING, from, into)) {
+            Ok(()) => self.asking = Some(self.answered_by()),
+            Err(failed) => {
+                self.fail(Owner(self.asked), OpError::NotPosted { errno: failed.errno });
+            }
+        }
+    }
+
+    /// After a fault: sees whether what is in flight is overdue.
+    #[cold]
+    pub(super) fn close(&mut self, all: bool) {
+        match self.closing {
+            None => self.closing = Some(self.answered_by()),
+            Some(deadline) if all && deadline.has_passed() => self.silent = true,
+            Some(_) => {}
+        }
+    }
+
+    /// Until then a device that lives has told how a request of now has ended: four times what the
+    /// timer says is what the specification leaves it.
+    fn answered_by(&self) -> Deadline {
+        Deadline::after(self.link.retry.bound().saturating_mul(4).saturating_add(PATIENCE))
     }
 }

@@ -18,7 +18,8 @@ use fabric::State;
 pub(crate) use pair::Seen;
 #[allow(unused_imports, reason = "not every test names them all")]
 pub(crate) use setup::{Atomics, Device, Faults, Gid, Setup};
-use verbs::Verbs;
+use verbs::Library;
+use verbs_sys::Verbs;
 
 /// Polls after which a request to nobody fails.
 const TRIES: u32 = 50;
@@ -98,10 +99,11 @@ impl Fabric {
 
 impl Machine {
     /// The library, whose devices in this thread are those of this machine from now on.
-    pub(crate) fn library(&self) -> Verbs {
+    pub(crate) fn library(&self) -> Library {
         HERE.set(Some(self.clone()));
-        // SAFETY: `symbol` gives functions with the signatures of their names.
-        unsafe { Verbs::from_symbols(calls::symbol) }.unwrap()
+        // SAFETY: `symbol` gives functions with the signatures of their names, and they keep to
+        // their manual pages.
+        unsafe { Library::from_verbs(Verbs::from_symbols(calls::symbol).unwrap()) }
     }
 
     /// Changes what goes wrong on this machine.
