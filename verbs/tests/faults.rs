@@ -12,12 +12,12 @@ use std::time::Instant;
 
 use job::{DEPTH, SLOT_WORDS, SLOTS};
 use proptest::prelude::*;
-use stand_in::{Fabric, Machine};
+use stand_in::{Fabric, Machine, Setup};
 use transport::{
-    Completion, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Slot, SlotError,
-    Token, Transport,
+    Alone, Completion, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Slot,
+    SlotError, Token, Transport,
 };
-use verbs::Engine;
+use verbs::{Engine, Retry};
 use verbs_sys::*;
 
 /// Polls after which what was told must be known: far fewer than until an engine asks.
@@ -165,6 +165,57 @@ fn a_queue_that_breaks_reports_all_and_keeps_its_slots() {
     assert_eq!(engines[0].poll(&mut [Completion::default()]), Err(fault));
     drop(engines);
     fabric.judge_empty();
+}
+
+/// Nobody says which request was refused: any may be carried out, and land, at any time.
+#[test]
+fn a_doorbell_that_fails_reports_all_and_keeps_its_slots() {
+    let (fabric, machines, mut engines) = broken(|_| ());
+    machines[0].break_it(|faults| faults.doorbell = Some(libc::EIO));
+    for place in 0..4 {
+        engines[0].read(Token(place.into()), segment(1, 0, 4), slot(place, 4)).unwrap();
+    }
+    let (ends, fault) = until_fault(&mut engines[0]);
+    let error = OpError::NotPosted { errno: libc::EIO };
+    assert_eq!(fault, Fault::Operation { owner: Owner(1), error });
+    let mut tokens: Vec<_> = ends.iter().map(|end| end.token.0).collect();
+    tokens.sort_unstable();
+    assert_eq!(tokens, [0, 1, 2, 3]);
+    assert!(ends.iter().all(|end| end.result == Err(OpError::Flushed)));
+    for place in 0..4 {
+        assert_eq!(engines[0].landed(slot(place, 4)), Err(SlotError::Busy));
+    }
+    drop(engines);
+    fabric.judge_empty();
+}
+
+/// Takes 5 seconds, which are granted to a device beyond its timers.
+#[test]
+fn a_device_that_tells_nothing_is_taken_for_dead() {
+    for busy in [true, false] {
+        let fabric = Fabric::new();
+        let machine = fabric.machine(Setup::default());
+        let quick = Retry::new(1, 0).unwrap();
+        let builder = job::builder(&machine).retry(quick);
+        let mut engine = job::open(&builder, &mut Alone).unwrap();
+        machine.break_it(|faults| faults.poll = Some(0));
+        if busy {
+            engine.read(Token(1), segment(0, 0, 4), slot(0, 4)).unwrap();
+        }
+        let begin = Instant::now();
+        let mut ends = Vec::new();
+        let fault = loop {
+            let mut out = [Completion::default(); 5];
+            assert!(begin.elapsed() < Duration::from_secs(20), "it waits for ever");
+            match engine.poll(&mut out) {
+                Ok(found) => ends.extend_from_slice(&out[..found]),
+                Err(fault) => break fault,
+            }
+        };
+        assert_eq!(fault, Fault::System { errno: libc::ETIMEDOUT });
+        assert_eq!(ends.len(), usize::from(busy));
+        assert_eq!(engine.in_flight(), 0);
+    }
 }
 
 #[test]

@@ -35,7 +35,10 @@ pub(super) extern "C" fn post_send(
         // SAFETY: as above.
         wr = unsafe { (*wr).next };
     }
-    0
+    let doorbell = state.machines[at.machine.me].1.doorbell;
+    // SAFETY: as above.
+    doorbell.inspect(|_| unsafe { *bad_wr = ptr::null_mut() });
+    doorbell.unwrap_or(0)
 }
 
 /// # Safety

@@ -52,6 +52,8 @@ pub(crate) struct Faults {
     pub(crate) call: Option<(&'static str, u32, i32)>,
     /// A request is refused with this errno when it is posted, from one on.
     pub(crate) post: Option<(u32, i32)>,
+    /// All requests are taken, and then the doorbell fails with this errno, which names none.
+    pub(crate) doorbell: Option<i32>,
     /// One request ends with this status.
     pub(crate) status: Option<(u32, ibv_wc_status)>,
     /// What polls return instead of looking: a failure, or 0 for a queue that tells nothing.
@@ -64,7 +66,15 @@ pub(crate) struct Faults {
 impl Default for Faults {
     fn default() -> Self {
         let atomics = Atomics::Right;
-        Self { call: None, post: None, status: None, poll: None, cut_off: false, atomics }
+        Self {
+            call: None,
+            post: None,
+            doorbell: None,
+            status: None,
+            poll: None,
+            cut_off: false,
+            atomics,
+        }
     }
 }
 
