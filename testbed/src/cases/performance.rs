@@ -1,6 +1,6 @@
 //! The library beside perftest, in one boot, on the same CPU: medians of rounds that take turns.
 
-use super::perftest::figure;
+use super::perftest::{figure, repeats};
 use super::trial::{Ranks, TRIAL, median, number};
 use crate::bed::Bed;
 use crate::case::{Case, Failure, Layer, ensure};
@@ -17,6 +17,11 @@ pub(super) const CASES: &[Case] = &[
     Case::new(Layer::Icount, "read_latency_is_that_of_perftest", |bed| {
         let ratio = READ.ratio(bed)?;
         ensure(ratio <= MOST, || format!("{ratio:.3} is more than {MOST}"))
+    })
+    .needs(TRIAL),
+    Case::new(Layer::Icount, "read_latency_repeats", |bed| {
+        let (first, second) = (READ.ours(bed)?, READ.ours(bed)?);
+        repeats(first, second)
     })
     .needs(TRIAL),
     Case::new(Layer::Icount, "swap_latency_is_that_of_perftest", |bed| {
@@ -82,12 +87,17 @@ impl Comparison {
         let (mut theirs, mut ours) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             theirs.push(figure(self.perftest, server, client)?);
-            let output = Ranks::start(bed, "trial", 2, self.trial)?.finish()?;
-            ours.push(number(&output, self.figure)? * self.scale);
+            ours.push(self.ours(bed)?);
         }
         let (theirs, ours) = (median(theirs), median(ours));
         let ratio = ours / theirs;
         println!("{}: {ours:.4}, perftest {theirs:.4}, ratio {ratio:.3}", self.what);
         Ok(ratio)
+    }
+
+    /// The library's figure, in perftest's unit.
+    fn ours(&self, bed: &Bed) -> Result<f64, Failure> {
+        let output = Ranks::start(bed, "trial", 2, self.trial)?.finish()?;
+        Ok(number(&output, self.figure)? * self.scale)
     }
 }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::trial::{LIMIT, Ranks, command, median, port};
+use super::trial::{LIMIT, Ranks, SECRET, command, median, port};
 use crate::bed::Bed;
 use crate::case::{Case, Failure, Layer, ensure};
 use crate::programs::{Build, program};
@@ -52,9 +52,8 @@ fn under_mpirun(bed: &Bed) -> Result<(), Failure> {
     let explore = format!("explore fms:2 --transport verbs --pin none {meeting}");
     let start = "mpirun.openmpi --allow-run-as-root --oversubscribe -n 2 -x PROBELINE_SECRET";
     let probeline = program("probeline")?;
-    let secret = "export PROBELINE_SECRET=0123456789abcdef0123456789abcdef";
-    let output =
-        bed.machine(1).output(&format!("{secret}; {start} {probeline} {explore}"), LIMIT)?;
+    let explore = format!("export {SECRET}; {start} {probeline} {explore}");
+    let output = bed.machine(1).output(&explore, LIMIT)?;
     explored(&output, &FMS)
 }
 

@@ -15,7 +15,7 @@ pub(super) const TRIAL: &[Build] = &[Build::Release(&["--package", "probeline-tr
 pub(super) const LIMIT: Duration = Duration::from_secs(150);
 
 /// What the ranks of one boot know, and nobody else could use.
-const SECRET: &str = "PROBELINE_SECRET=0123456789abcdef0123456789abcdef";
+pub(super) const SECRET: &str = "PROBELINE_SECRET=0123456789abcdef0123456789abcdef";
 
 /// A port that no case before has used.
 pub(super) fn port() -> u16 {
