@@ -1,32 +1,35 @@
 # Everything a person does here, one recipe each. `just` lists them.
 
+# Words go to the commands as they were given: "$@" is not split again.
+set positional-arguments
+
 [private]
 default:
     @just --list --unsorted
 
-# Latency on two nodes over RDMA: says what to run on the second node, which is given the first's name
+# Latency on two nodes over RDMA: here, then there what it prints (just bench-latency FIRST_NODE)
 bench-latency *args:
-    cargo run --release --quiet -- bench-latency --two-nodes {{args}}
+    cargo run --release -- bench-latency --two-nodes "$@"
 
 # The same by two ranks on this machine, over shared memory if nothing else is asked
 bench-latency-local *args:
-    cargo run --release --quiet -- bench-latency {{args}}
+    cargo run --release -- bench-latency "$@"
 
 # find-or-puts a second on the paper's workloads and two more
 bench-throughput *args:
-    cargo run --release --quiet -- bench-throughput {{args}}
+    cargo run --release --quiet -- bench-throughput "$@"
 
 # Chunk READs an insert takes, by load factor and C (paper Fig. 2)
 roundtrips *args:
-    cargo run --release --quiet -- roundtrips {{args}}
+    cargo run --release --quiet -- roundtrips "$@"
 
 # Explore a Petri net: a PNML file, or kanban:N, fms:N, philosophers:N
 explore model="kanban:5" *args:
-    cargo run --release --quiet -- explore {{model}} {{args}}
+    cargo run --release --quiet -- explore "$@"
 
 # This machine's nodes and cores, and where ranks would go
 topology *args:
-    cargo run --release --quiet -- topology {{args}}
+    cargo run --release --quiet -- topology "$@"
 
 # Every check (the same as ./test)
 test:
@@ -44,7 +47,7 @@ model-check:
 
 # The verbs over Soft-RoCE in virtual machines: --list, --only NAME, --layer NAME (testbed/README.md)
 vm-test *args:
-    cargo run --quiet --package probeline-testbed --bin vm-test -- {{args}}
+    cargo run --quiet --package probeline-testbed --bin vm-test -- "$@"
 
 # The soak on shared memory with four ranks, for this many seconds
 soak seconds="60":

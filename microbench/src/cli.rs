@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::builder::RangedI64ValueParser;
+use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
 use clap::{Args, ValueEnum, value_parser};
 use exchange::Launch;
 use table::Config;
@@ -34,9 +34,9 @@ pub(crate) struct JobArgs {
     #[arg(skip)]
     pub(crate) transport: TransportName,
 
-    /// Memory for the table's buckets, all ranks together; without it 32MiB for bench-latency and
-    /// roundtrips, which fill it several times, and 128MiB for the others; over verbs 1MiB and
-    /// 128MiB
+    /// Memory for the table's buckets, all ranks together. Without it bench-latency and roundtrips,
+    /// which fill the table several times, take 32MiB, or 1MiB over verbs; bench-throughput and
+    /// explore take 128MiB over anything
     #[arg(long = "table-size", value_name = "SIZE")]
     table_size_asked: Option<Size>,
 
@@ -96,7 +96,7 @@ pub(crate) struct NodesArgs {
     /// which prints the command for the second, waits for it and reports; with it, the name or
     /// address of the first, this is the second
     #[arg(long, value_name = "FIRST_NODE", num_args = 0..=1, default_missing_value = "")]
-    #[arg(conflicts_with_all = ["rendezvous", "ranks_asked"])]
+    #[arg(conflicts_with_all = ["rendezvous", "rank", "ranks_asked", "allow_remote"])]
     pub(crate) two_nodes: Option<String>,
 
     /// TCP port of the first node at which they meet
@@ -129,12 +129,17 @@ pub(crate) struct MeetingArgs {
     pub(crate) allow_remote: bool,
 
     /// Seconds to wait until all ranks have met: 60 without it, and 600 for the first of two nodes
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = wait_s())]
     pub(crate) meet_timeout: Option<u64>,
 
     /// Seconds to wait for the slowest rank in a collective call
-    #[arg(long, default_value_t = 600, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 600, value_name = "SECONDS", value_parser = wait_s())]
     pub(crate) collective_timeout: u64,
+}
+
+/// Seconds to wait for other ranks: a day at most.
+fn wait_s() -> RangedU64ValueParser {
+    value_parser!(u64).range(1..=86_400)
 }
 
 /// Cores, nodes and pages.
@@ -166,35 +171,88 @@ pub(crate) enum HugeName {
     Require,
 }
 
-/// The device, and how long it tries.
+/// The device, the way through the network, and how long it tries.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "RDMA (verbs)")]
 pub(crate) struct VerbsArgs {
-    /// RDMA device, such as mlx5_0; the first with an active port without it
+    /// RDMA device, such as mlx5_0; the first that can be used without it
     #[arg(long, value_name = "NAME")]
     pub(crate) device: Option<String>,
 
-    /// How long a queue pair waits for an acknowledgement before it sends again: 4.096 us times
-    /// two to the power of this, 1 to 31; 16 is 268 ms. Devices may take up to four times as long
-    #[arg(long, default_value_t = 16, value_name = "EXPONENT")]
-    #[arg(value_parser = value_parser!(u8).range(1..=31))]
-    pub(crate) timeout: u8,
+    /// Its port, from 1 on, as ibv_devinfo counts them; the first active one without it
+    #[arg(long, value_name = "N", value_parser = value_parser!(u8).range(1..))]
+    pub(crate) ib_port: Option<u8>,
 
-    /// How often it then sends again before the peer counts as lost, 0 to 6; at 7 some devices
-    /// never give up
-    #[arg(long, default_value_t = 6, value_name = "N")]
-    #[arg(value_parser = value_parser!(u8).range(0..=6))]
-    pub(crate) retries: u8,
+    /// Place of this node's address in the port's GID table; the first that fits without it
+    #[arg(long, value_name = "N")]
+    pub(crate) gid_index: Option<u8>,
+
+    /// Place of the partition's key in the port's P_Key table, 0 without it
+    #[arg(long, value_name = "N")]
+    pub(crate) pkey_index: Option<u16>,
+
+    /// Service level on InfiniBand, 0 to 15, or priority on Ethernet, 0 to 7; 0 without it
+    #[arg(long, value_name = "N", value_parser = value_parser!(u8).range(0..=15))]
+    pub(crate) service_level: Option<u8>,
+
+    /// Traffic class; on Ethernet four times the DSCP, plus the ECN; 0 without it
+    #[arg(long, value_name = "N")]
+    pub(crate) traffic_class: Option<u8>,
+
+    /// How long a queue pair waits for an acknowledgement before it sends again: 4.096 us times
+    /// two to the power of this, 1 to 31; without it 16, which is 268 ms. Devices may take up to
+    /// four times as long
+    #[arg(long, value_name = "EXPONENT", value_parser = value_parser!(u8).range(1..=31))]
+    pub(crate) timeout: Option<u8>,
+
+    /// How often it then sends again before the peer counts as lost, 0 to 6; 6 without it. At 7
+    /// some devices never give up
+    #[arg(long, value_name = "N", value_parser = value_parser!(u8).range(0..=6))]
+    pub(crate) retries: Option<u8>,
+}
+
+/// The timeout and the retries of a queue pair if nothing else was asked.
+const DEFAULT_TIMEOUT: u8 = 16;
+const DEFAULT_RETRIES: u8 = 6;
+
+impl VerbsArgs {
+    pub(crate) fn retry(&self) -> core::result::Result<verbs::Retry, verbs::RetryError> {
+        let timeout = self.timeout.unwrap_or(DEFAULT_TIMEOUT);
+        verbs::Retry::new(timeout, self.retries.unwrap_or(DEFAULT_RETRIES))
+    }
+
+    /// The first option that was given.
+    fn given(&self) -> Option<&'static str> {
+        let options = [
+            ("--device", self.device.is_some()),
+            ("--ib-port", self.ib_port.is_some()),
+            ("--gid-index", self.gid_index.is_some()),
+            ("--pkey-index", self.pkey_index.is_some()),
+            ("--service-level", self.service_level.is_some()),
+            ("--traffic-class", self.traffic_class.is_some()),
+            ("--timeout", self.timeout.is_some()),
+            ("--retries", self.retries.is_some()),
+        ];
+        options.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
 }
 
 /// The simulator's model.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Simulator (sim)")]
 pub(crate) struct SimArgs {
-    /// Roundtrip between two owners; to its own part an owner takes a tenth of it
-    #[arg(long, default_value_t = 2000, value_name = "NS")]
-    #[arg(value_parser = value_parser!(u64).range(1..))]
-    pub(crate) sim_roundtrip_ns: u64,
+    /// Roundtrip between two owners, 2000 ns without it; to its own part an owner takes a tenth of
+    /// it
+    #[arg(long = "sim-roundtrip-ns", value_name = "NS", value_parser = value_parser!(u64).range(1..))]
+    roundtrip_ns_asked: Option<u64>,
+}
+
+const DEFAULT_ROUNDTRIP_NS: u64 = 2000;
+
+impl SimArgs {
+    pub(crate) fn roundtrip_ns(&self) -> u64 {
+        self.roundtrip_ns_asked.unwrap_or(DEFAULT_ROUNDTRIP_NS)
+    }
 }
 
 /// Where results go besides standard output.
@@ -262,6 +320,7 @@ impl JobArgs {
         let two_nodes = self.nodes.two_nodes.is_some();
         let transport = if two_nodes { TransportName::Verbs } else { TransportName::Shm };
         self.transport = self.transport_asked.unwrap_or(transport);
+        self.check_options()?;
         let verbs = self.transport == TransportName::Verbs;
         self.table_size =
             self.table_size_asked.unwrap_or(if verbs { over_verbs } else { table_size });
@@ -290,6 +349,20 @@ impl JobArgs {
             (None, None) => DEFAULT_RANKS,
         };
         self.check_table_size(launched, chunk_buckets)
+    }
+
+    /// Options of another transport would be without effect.
+    fn check_options(&self) -> Result<()> {
+        let of_sim = self.sim.roundtrip_ns_asked.map(|_| "--sim-roundtrip-ns");
+        let strange = match self.transport {
+            TransportName::Shm => self.verbs.given().zip(Some("verbs")).or(of_sim.zip(Some("sim"))),
+            TransportName::Verbs => of_sim.zip(Some("sim")),
+            TransportName::Sim => self.verbs.given().zip(Some("verbs")),
+        };
+        let Some((option, transport)) = strange else { return Ok(()) };
+        Err(Failure::new(format!(
+            "{option} is for --transport {transport}: add that, or leave it out"
+        )))
     }
 
     /// Ranks that are surely on this machine, whose parts of the table its memory has to hold.

@@ -3,11 +3,11 @@
 use core::time::Duration;
 use std::io::{self, Write};
 
-use exchange::{Job, JoinError, Limits, Options, Rendezvous, Secret, Start};
+use exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
 use pin::{Affinity, MemoryPolicy, NodeId};
 use transport::{Exchange, Owner, Transport};
 
-use crate::cli::{JobArgs, TransportName};
+use crate::cli::{JobArgs, TransportName, VerbsArgs};
 use crate::failure::{Failure, Result};
 use crate::nodes;
 use crate::place::place;
@@ -76,21 +76,33 @@ pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<En
 
 fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
     let device = args.verbs.device.as_deref();
-    let retry = verbs::Retry::new(args.verbs.timeout, args.verbs.retries)?;
-    // A device that is not there is told of below, on all ranks.
+    let builder = builder(&args.verbs, scenario.shape())?;
+    if args.meeting.rendezvous.is_none() {
+        // Before anybody is asked to start the other node. Ranks that meet elsewhere may be of
+        // several machines, and learn of it from each other when all open their engines.
+        builder.probe()?;
+    }
     let near = device.and_then(|name| pin::device_node("/sys".as_ref(), name).ok().flatten());
-    run_on_machines(args, scenario, near, |shape, memory, job| {
-        let engine = verbs::Builder::new(shape.window_words)
-            .slots(shape.slots, shape.slot_words)
-            .depth(shape.depth)
-            .device(device)
-            // The device reads and writes it, and the CPU hardly.
-            .memory(MemoryPolicy { node: None, ..memory })
-            .retry(retry)
-            .open(job)?;
+    run_on_machines(args, scenario, near, |_, memory, job| {
+        // The device reads and writes it, and the CPU hardly.
+        let engine = builder.memory(MemoryPolicy { node: None, ..memory }).open(job)?;
         let line = format!("verbs, {} ranks, {}", job.owners(), engine.link());
         Ok((engine, line))
     })
+}
+
+/// All of an engine but where its memory lies.
+fn builder(args: &VerbsArgs, shape: Shape) -> Result<verbs::Builder> {
+    Ok(verbs::Builder::new(shape.window_words)
+        .slots(shape.slots, shape.slot_words)
+        .depth(shape.depth)
+        .device(args.device.as_deref())
+        .port(args.ib_port)
+        .gid_index(args.gid_index)
+        .pkey_index(args.pkey_index.unwrap_or(0))
+        .service_level(args.service_level.unwrap_or(0))
+        .traffic_class(args.traffic_class.unwrap_or(0))
+        .retry(args.retry()?))
 }
 
 /// Runs a scenario on ranks that are processes, placed close to `near` where that is known, each
@@ -163,12 +175,8 @@ fn join<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<(Job, Option<String
     let job =
         exchange::join(Options { start: node.start, parameters, secret: node.secret, limits });
     drop(waiting);
-    match job {
-        Err(error @ JoinError::ParametersDiffer { .. }) => {
-            Err(Failure::from(error).or("as in the command that the first node prints"))
-        }
-        joined => Ok((joined?, node.farewell)),
-    }
+    let job = job.map_err(|error| nodes::not_met(error, &args.nodes))?;
+    Ok((job, node.farewell))
 }
 
 /// How ranks come to be that are not one on each of two nodes.
@@ -212,7 +220,7 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
         slot_words: shape.slot_words,
         depth: shape.depth,
         seed: args.seed,
-        model: sim::Model::simple(args.sim.sim_roundtrip_ns),
+        model: sim::Model::simple(args.sim.roundtrip_ns()),
         ..sim::Config::default()
     };
     let cluster = sim::Cluster::new(config)?;
@@ -224,7 +232,9 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
     let transport = vec![
         format!(
             "sim, {} owners, {} ns roundtrip between two, seed {}; times are virtual",
-            args.ranks, args.sim.sim_roundtrip_ns, args.seed
+            args.ranks,
+            args.sim.roundtrip_ns(),
+            args.seed
         ),
         format!("trace {:016x}", cluster.trace_hash()),
     ];

@@ -1,13 +1,15 @@
-//! Two nodes: where they meet, and what the first says about how to start the second.
+//! Two nodes: where they meet, what the first says about how to start the second, and what to do
+//! when they do not meet.
 
+use core::net::Ipv6Addr;
 use std::env;
 use std::path::Path;
 
-use exchange::{Rendezvous, SECRET_VARIABLE, Secret, Start};
+use exchange::{JoinError, Rendezvous, SECRET_VARIABLE, Secret, SecretError, Start};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::addresses;
-use crate::cli::NodesArgs;
+use crate::cli::{DEFAULT_PORT, NodesArgs};
 use crate::failure::{Failure, Result};
 
 /// Bytes of a fresh secret, two hexadecimal digits each.
@@ -18,6 +20,14 @@ const IPV6: &str = "/proc/net/if_inet6";
 
 /// Options that say where this node's results go; each takes a value.
 const OWN_OPTIONS: [&str; 2] = ["--json", "--csv"];
+
+/// Options that the other node may need otherwise, and when.
+const OTHERWISE_THERE: [(&str, &str); 4] = [
+    ("--device", "is called otherwise"),
+    ("--ib-port", "has another number"),
+    ("--gid-index", "has another number"),
+    ("--pkey-index", "has another number"),
+];
 
 /// One of two nodes, before they have met.
 pub(crate) struct Node {
@@ -38,7 +48,7 @@ pub(crate) fn node(args: &NodesArgs, limit_s: u64, secret: Option<Secret>) -> Re
     match args.two_nodes.as_deref() {
         None => Ok(None),
         Some("") => first(args.port, limit_s, secret).map(Some),
-        Some(host) => Ok(Some(second(host, args.port, limit_s, secret))),
+        Some(host) => second(host, args.port, limit_s, secret).map(Some),
     }
 }
 
@@ -54,13 +64,16 @@ fn first(port: u16, limit_s: u64, given: Option<Secret>) -> Result<Node> {
     };
     let host = addresses::host_name().unwrap_or_else(|| "FIRST_NODE".to_owned());
     let command = Command::new(env::args());
+    let folder =
+        if command.is_relative() { " in the folder of this repository there," } else { "" };
     let mut said = format!(
-        "On the other node, within {limit_s} s (--meet-timeout):\n\n  {assignment}{}\n",
+        "On the other node,{folder} within {limit_s} s (--meet-timeout):\n\n  {assignment}{}\n",
         command.of_second(&host)
     );
     if let Some(recipe) = command.recipe_of_second(&host) {
         said.push_str(&format!("\nor the same by its recipe:\n\n  {assignment}{recipe}\n"));
     }
+    said.push_str(&command.otherwise_there());
     if !fresh {
         said.push_str("\nwith the same secret there as here.\n");
     }
@@ -80,15 +93,61 @@ fn first(port: u16, limit_s: u64, given: Option<Secret>) -> Result<Node> {
     })
 }
 
-fn second(host: &str, port: u16, limit_s: u64, secret: Option<Secret>) -> Node {
-    let host_part = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-    let address = format!("{host_part}:{port}");
-    Node {
+fn second(host: &str, port: u16, limit_s: u64, secret: Option<Secret>) -> Result<Node> {
+    let address = format!("{}:{port}", host_part(host)?);
+    Ok(Node {
         said: format!("Joining the first node at {address}, for {limit_s} s (--meet-timeout).\n"),
         farewell: Some(format!("The first node, {host}, prints the report.")),
         waits_for: format!("joining {address}, for {limit_s} s"),
         start: placed(1, address),
         secret,
+    })
+}
+
+/// The host as it stands before the colon of a port.
+fn host_part(host: &str) -> Result<String> {
+    let Some((name, port)) = host.rsplit_once(':') else { return Ok(host.to_owned()) };
+    if host.contains('%') || host.parse::<Ipv6Addr>().is_ok() {
+        return Ok(format!("[{host}]"));
+    }
+    let port = port.parse().unwrap_or(DEFAULT_PORT);
+    Err(Failure::new(format!(
+        "--two-nodes {host} is neither a name nor an address: give the port by --port {port}, as \
+         in --two-nodes {name} --port {port}"
+    )))
+}
+
+/// Why the two have not met, and what to do about it.
+pub(crate) fn not_met(error: JoinError, args: &NodesArgs) -> Failure {
+    let port = args.port;
+    match error {
+        JoinError::Missing { after_s, refusals, .. } => {
+            let refused =
+                if refusals.total() > 0 { format!(" ({refusals})") } else { String::new() };
+            Failure::new(format!(
+                "the other node did not come within {after_s} s{refused}: start this one again, \
+                 and there the command it prints; if that was started, see that TCP port {port} of \
+                 this machine is open to it"
+            ))
+        }
+        JoinError::Listen { error, .. } => Failure::new(format!(
+            "this node cannot listen at TCP port {port}: {error}; give both nodes another --port"
+        )),
+        JoinError::Address { address, error } => Failure::new(format!(
+            "{address:?} is no address to meet at ({error}): give --two-nodes the first node's \
+             name or one of the addresses it prints"
+        )),
+        JoinError::Secret(SecretError::Unset) => Failure::new(format!(
+            "no secret is given: copy the whole line that the first node prints, with \
+             {SECRET_VARIABLE}=, or give the secret that the first was given"
+        )),
+        JoinError::Unreachable { .. } => {
+            Failure::from(error).or(&format!("and that its TCP port {port} is open"))
+        }
+        JoinError::ParametersDiffer { .. } => {
+            Failure::from(error).or("as in the command that the first node prints")
+        }
+        other => other.into(),
     }
 }
 
@@ -132,6 +191,21 @@ impl Command {
         Self { program, name, options }
     }
 
+    /// Whether it was started by a path that holds in one folder only.
+    fn is_relative(&self) -> bool {
+        self.program.contains('/') && !self.program.starts_with('/')
+    }
+
+    /// A line for each option that the other node may need otherwise.
+    fn otherwise_there(&self) -> String {
+        let given =
+            |name: &str| self.options.iter().any(|option| option.split('=').next() == Some(name));
+        let there = OTHERWISE_THERE.iter().filter(|(name, _)| given(name));
+        let lines = there.map(|(name, when)| format!("(another {name} if it {when} there)\n"));
+        let lines: String = lines.collect();
+        if lines.is_empty() { lines } else { format!("\n{lines}") }
+    }
+
     fn of_second(&self, host: &str) -> String {
         let command = [&self.program, &self.name].map(|word| quoted(word)).join(" ");
         format!("{command} --two-nodes {host}{}", self.options())
@@ -160,7 +234,6 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::DEFAULT_PORT;
 
     fn command(line: &str) -> Command {
         Command::new(line.split(' ').map(str::to_owned))
@@ -190,16 +263,38 @@ mod tests {
 
     #[test]
     fn an_ipv6_address_is_bracketed() {
-        for (host, address) in
-            [("n1", "n1:7471"), ("10.0.0.1", "10.0.0.1:7471"), ("fd00::1", "[fd00::1]:7471")]
-        {
+        for (host, address) in [
+            ("n1", "n1:7471"),
+            ("10.0.0.1", "10.0.0.1:7471"),
+            ("fd00::1", "[fd00::1]:7471"),
+            ("fe80::1%eth0", "[fe80::1%eth0]:7471"),
+        ] {
             let Start::Placed { rank: 1, size: 2, rendezvous } =
-                second(host, DEFAULT_PORT, 60, None).start
+                second(host, DEFAULT_PORT, 60, None).unwrap().start
             else {
                 panic!("{host} is not the second of two");
             };
             assert_eq!(rendezvous.address, address);
             assert!(rendezvous.allow_remote);
         }
+    }
+
+    #[test]
+    fn a_port_is_no_part_of_the_host() {
+        for (host, option) in [("n1:7000", "--port 7000"), ("n1:", "--port 7471")] {
+            let failure = second(host, DEFAULT_PORT, 60, None).err().unwrap();
+            assert!(failure.to_string().contains(option), "{failure}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_otherwise_on_the_second_is_said() {
+        let first = command("target/release/probeline explore fms:2 --device=mlx5_0 --gid-index 3");
+        let said = first.otherwise_there();
+        assert!(said.contains("(another --device if it is called otherwise there)\n"), "{said}");
+        assert!(said.contains("(another --gid-index if it has another number there)\n"), "{said}");
+        assert_eq!(command("p explore fms:2").otherwise_there(), "");
+        assert!(first.is_relative());
+        assert!(!command("/bin/p explore").is_relative() && !command("p explore").is_relative());
     }
 }

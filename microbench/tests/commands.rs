@@ -415,7 +415,7 @@ fn help_lists_options_under_their_headings() {
 }
 
 /// What each command refuses, and what it says is allowed.
-const REFUSED: [(&str, &str); 56] = [
+const REFUSED: [(&str, &str); 70] = [
     ("explore fms:2 -C 12", "C is a multiple of 8 from 8 to 65536"),
     ("explore fms:2 -C 0", "C is a multiple of 8 from 8 to 65536"),
     ("explore fms:2 -C 4294967288", "C is a multiple of 8 from 8 to 65536"),
@@ -465,7 +465,21 @@ const REFUSED: [(&str, &str); 56] = [
     ("bench-latency --two-nodes --transport sim", "--two-nodes"),
     ("bench-latency --two-nodes --ranks 2", "cannot be used with"),
     ("explore fms:2 --two-nodes n1 --rendezvous 127.0.0.1:1", "cannot be used with"),
+    ("bench-latency --two-nodes --rank 1", "cannot be used with"),
+    ("bench-latency --two-nodes n1 --allow-remote", "cannot be used with"),
+    ("explore fms:2 --two-nodes --rendezvous 127.0.0.1:1 --rank 1", "cannot be used with"),
     ("explore fms:2 --port 7000", "--two-nodes"),
+    ("explore fms:2 --meet-timeout 0", "0 is not in 1..=86400"),
+    ("explore fms:2 --collective-timeout 0", "0 is not in 1..=86400"),
+    ("explore fms:2 --collective-timeout 86401", "86401 is not in 1..=86400"),
+    ("explore fms:2 --device x", "--device is for --transport verbs: add that, or leave it out"),
+    ("roundtrips --transport sim --timeout 16", "--timeout is for --transport verbs: add that"),
+    ("bench-throughput --retries 6", "--retries is for --transport verbs: add that"),
+    ("bench-latency --gid-index 3", "--gid-index is for --transport verbs: add that"),
+    ("explore fms:2 --sim-roundtrip-ns 9", "--sim-roundtrip-ns is for --transport sim: add that"),
+    ("bench-latency --two-nodes --sim-roundtrip-ns 9", "--sim-roundtrip-ns is for --transport sim"),
+    ("explore fms:2 --transport verbs --ib-port 0", "0 is not in 1..=255"),
+    ("explore fms:2 --transport verbs --service-level 16", "16 is not in 0..=15"),
     ("explore fms:2 --secret-file x", "--rendezvous or --two-nodes"),
     (
         "explore fms:2 --transport sim --rendezvous 127.0.0.1:1 --rank 0",

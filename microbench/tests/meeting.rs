@@ -11,7 +11,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
-use common::{AT_ONCE, Ended, Running, Scratch, kill, port, probeline, run, wait_until};
+use common::{AT_ONCE, Ended, Running, Scratch, kill, port, probeline, stop, wait_until};
 
 const SECRET: &str = "the secret of these tests";
 
@@ -340,8 +340,13 @@ fn a_rank_that_cannot_take_part_ends_the_job_of_all() {
     let said = Running::start(&mut orphan).end().failed();
     assert!(said.contains("the process that started this one has ended"), "{said}");
 
-    // And a job whose ranks cannot get what they ask for says so once and leaves nobody.
-    let ended = run(&["explore", "fms:2", "--collective-timeout", "0"]);
-    assert!(ended.everything_gone < AT_ONCE && ended.code == Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("did not arrive within 0 s"), "{ended:?}");
+    // And a job in which one rank no longer takes part says so and leaves nobody.
+    let job = Running::start(&mut probeline(&[&LONG[..], &["--collective-timeout", "1"]].concat()));
+    let reaches = |rank| job.pid_of_rank(rank).is_some_and(|pid| reaches(pid, 2));
+    assert!(wait_until(AT_ONCE, || reaches(1)));
+    let begin = Instant::now();
+    stop(job.pid_of_rank(1).unwrap());
+    let ended = job.end();
+    assert!(begin.elapsed() < AT_ONCE && ended.code == Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("did not arrive within 1 s"), "{ended:?}");
 }

@@ -36,6 +36,15 @@ pub enum Error {
     },
     /// A plan that no machine can be made of.
     Plan(&'static str),
+    /// No case has this in its name.
+    NoCase {
+        /// What was looked for; `None` if the layers asked for have no case at all.
+        only: Option<String>,
+    },
+    /// The host's programs would not run in the guests.
+    Architecture,
+    /// Nobody says where the kernel is to be kept.
+    NoCache,
     /// Another run uses the same folder.
     Busy(PathBuf),
     /// Something did not happen in time.
@@ -100,6 +109,19 @@ impl fmt::Display for Error {
             ),
             Self::Io { what, .. } => f.write_str(what),
             Self::Plan(why) => write!(f, "no such machines: {why}"),
+            Self::NoCase { only: Some(only) } => write!(
+                f,
+                "no case of these layers has \"{only}\" in its name; --list shows them all"
+            ),
+            Self::NoCase { only: None } => {
+                f.write_str("these layers have no case; --list shows them all")
+            }
+            Self::Architecture => {
+                f.write_str("the guests run the host's programs, which must be x86-64")
+            }
+            Self::NoCache => f.write_str(
+                "no folder to keep the kernel in: set HOME or XDG_CACHE_HOME to an absolute path",
+            ),
             Self::Busy(folder) => {
                 write!(f, "another vm-test uses {}; wait for it to end", folder.display())
             }

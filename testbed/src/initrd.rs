@@ -4,11 +4,11 @@ use core::time::Duration;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::Error;
 use crate::kernel::Kernel;
-use crate::site::places;
+use crate::site::{BUSYBOX, find};
 use crate::tool::Tool;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -23,7 +23,8 @@ pub(crate) fn build(kernel: &Kernel, folder: &Path) -> Result<(), Error> {
         fs::create_dir_all(stage.join(name)).map_err(Error::io(format!("creating {name}")))?;
     }
     let busybox = stage.join("bin/busybox");
-    fs::copy(find_busybox()?, &busybox).map_err(Error::io("copying busybox"))?;
+    let found = find(BUSYBOX.0).ok_or(Error::Missing { programs: vec![BUSYBOX] })?;
+    fs::copy(found, &busybox).map_err(Error::io("copying busybox"))?;
     let init = stage.join("init");
     fs::write(&init, INIT).map_err(Error::io("writing init"))?;
     fs::write(stage.join("agent"), AGENT).map_err(Error::io("writing agent"))?;
@@ -58,10 +59,4 @@ fn join(parts: &[&Path], into: &Path) -> Result<(), Error> {
             .map_err(Error::io(format!("writing {}", into.display())))?;
     }
     Ok(())
-}
-
-fn find_busybox() -> Result<PathBuf, Error> {
-    let missing = Error::Missing { programs: vec![("busybox", "busybox-static")] };
-    let mut paths = places().into_iter().map(|place| place.join("busybox"));
-    paths.find(|path| path.is_file()).ok_or(missing)
 }

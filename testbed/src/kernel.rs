@@ -113,7 +113,7 @@ fn cache() -> Result<PathBuf, Error> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
     let base = base.filter(|base| base.is_absolute());
-    let base = base.ok_or(Error::Plan("set HOME or XDG_CACHE_HOME, where the kernel is kept"))?;
+    let base = base.ok_or(Error::NoCache)?;
     Ok(base.join("probeline/vm"))
 }
 

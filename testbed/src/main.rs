@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use testbed::runner::{Selection, run};
-use testbed::{Failure, Layer};
+use testbed::{Error, Failure, Layer};
 
 /// Tries the verbs in virtual machines with Soft-RoCE
 #[derive(Parser)]
@@ -29,14 +29,16 @@ fn layer(name: &str) -> Result<Layer, String> {
     found.ok_or_else(|| "no such layer; there are loopback, two, icount, tearing, numa".to_owned())
 }
 
+/// Names of the cases, one a line.
+fn list(selection: &Selection) -> Result<bool, Error> {
+    selection.cases()?.iter().for_each(|case| println!("{}", case.full_name()));
+    Ok(true)
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let selection = Selection { only: cli.only, layers: cli.layers, keep: cli.keep };
-    if cli.list {
-        selection.cases().iter().for_each(|case| println!("{}", case.full_name()));
-        return ExitCode::SUCCESS;
-    }
-    match run(&selection) {
+    match if cli.list { list(&selection) } else { run(&selection) } {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

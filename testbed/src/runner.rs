@@ -26,30 +26,32 @@ pub struct Selection {
 
 impl Selection {
     /// The cases, layer by layer.
-    #[must_use]
-    pub fn cases(&self) -> Vec<Case> {
+    ///
+    /// # Errors
+    /// [`Error::NoCase`] if there is none.
+    pub fn cases(&self) -> Result<Vec<Case>, Error> {
         let fits = |case: &Case| {
             let named = self.only.as_ref().is_none_or(|only| case.full_name().contains(only));
             named && (self.layers.is_empty() || self.layers.contains(&case.layer))
         };
         let mut cases: Vec<Case> = cases::all().into_iter().filter(fits).collect();
+        if cases.is_empty() {
+            return Err(Error::NoCase { only: self.only.clone() });
+        }
         // Those that spoil a boot come last in it.
         cases.sort_by_key(|case| {
             (Layer::ALL.iter().position(|&layer| layer == case.layer), case.spoils)
         });
-        cases
+        Ok(cases)
     }
 }
 
 /// Builds what the cases need and runs them; whether all passed.
 ///
 /// # Errors
-/// What is missing on this machine, or could not be built.
+/// No such case; what is missing on this machine, or could not be built.
 pub fn run(selection: &Selection) -> Result<bool, Error> {
-    let cases = selection.cases();
-    if cases.is_empty() {
-        return Err(Error::Plan("no case has such a name; --list shows them all"));
-    }
+    let cases = selection.cases()?;
     let site = Site::open()?;
     println!("kernel {} ({})", site.kernel().release, site.kernel().package);
     build(&cases)?;
@@ -156,4 +158,17 @@ fn attempt(case: &Case, bed: &Bed) -> Result<(), Failure> {
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("with no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_no_case_has_is_told() {
+        let none = Selection { only: Some("nosuch".to_owned()), ..Selection::default() };
+        let said = none.cases().unwrap_err().to_string();
+        assert!(said.contains("has \"nosuch\" in its name; --list"), "{said}");
+        assert_eq!(Selection::default().cases().unwrap().len(), cases::all().len());
+    }
 }

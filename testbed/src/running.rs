@@ -16,8 +16,8 @@ const GLANCE: Duration = Duration::from_millis(5);
 /// The longest until the agent has started a command.
 const AGENT: Duration = Duration::from_secs(20);
 
-/// The longest that a command which nobody waits for any more is waited for.
-const LAST: Duration = Duration::from_secs(3);
+/// The longest until a command that was killed, and that nobody waits for any more, is over.
+const OVER: Duration = Duration::from_secs(10);
 
 /// A command that runs in a guest; killed, with all it has started, when this is dropped.
 #[derive(Debug)]
@@ -157,10 +157,10 @@ impl Drop for Running {
             let gone = over(said).map(|()| None);
             said.began.get(&self.id).map(|&pid| Some(pid)).filter(|_| gone.is_none()).or(gone)
         };
-        if let Some(Some(pid)) = self.channel.wait(Instant::now() + LAST, began) {
+        if let Some(Some(pid)) = self.channel.wait(Instant::now() + AGENT, began) {
             self.channel.tell(&format!("signal KILL {pid}"));
             // So that whoever comes next finds its ports free.
-            let _ = self.channel.wait(Instant::now() + LAST, over);
+            let _ = self.channel.wait(Instant::now() + OVER, over);
         }
     }
 }

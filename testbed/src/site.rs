@@ -8,10 +8,13 @@ use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::programs::target_dir;
 
+/// What a guest's first process runs in.
+pub(crate) const BUSYBOX: (&str, &str) = ("busybox", "busybox-static");
+
 /// The programs that the host or the guests run, and the packages that have them.
-const TOOLS: [(&str, &str); 17] = [
+const TOOLS: [(&str, &str); 19] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
-    ("busybox", "busybox-static"),
+    BUSYBOX,
     ("cpio", "cpio"),
     ("modprobe", "kmod"),
     ("depmod", "kmod"),
@@ -19,6 +22,7 @@ const TOOLS: [(&str, &str); 17] = [
     ("zstd", "zstd"),
     ("setpriv", "util-linux"),
     ("kill", "procps"),
+    ("pgrep", "procps"),
     ("dpkg", "dpkg"),
     ("apt-get", "apt"),
     ("ip", "iproute2"),
@@ -27,7 +31,11 @@ const TOOLS: [(&str, &str); 17] = [
     ("ibv_devinfo", "ibverbs-utils"),
     ("ib_read_lat", "perftest"),
     ("numactl", "numactl"),
+    ("mpirun.openmpi", "openmpi-bin"),
 ];
+
+/// What libibverbs reads to find the provider of Soft-RoCE, and the package that has it.
+const PROVIDER: (&str, &str) = ("/etc/libibverbs.d/rxe.driver", "ibverbs-providers");
 
 /// What all boots of a run have in common. One run at a time has a folder of builds to itself.
 #[derive(Debug)]
@@ -43,13 +51,13 @@ impl Site {
     /// logs of the run before.
     ///
     /// # Errors
-    /// [`Error::Missing`], [`Error::NoKernel`], [`Error::Busy`].
+    /// [`Error::Architecture`], [`Error::Missing`], [`Error::NoKernel`], [`Error::Busy`].
     pub fn open() -> Result<Self, Error> {
         if env::consts::ARCH != "x86_64" {
-            return Err(Error::Plan("the guests run the host's programs, which must be x86-64"));
+            return Err(Error::Architecture);
         }
-        let there = |name: &str| places().iter().any(|place| place.join(name).is_file());
-        let programs: Vec<_> = TOOLS.into_iter().filter(|(name, _)| !there(name)).collect();
+        let all = TOOLS.into_iter().chain([PROVIDER]);
+        let programs: Vec<_> = all.filter(|(name, _)| find(name).is_none()).collect();
         if !programs.is_empty() {
             return Err(Error::Missing { programs });
         }
@@ -71,10 +79,12 @@ impl Site {
     }
 }
 
-/// Where programs are looked for; an ordinary user's `PATH` may lack the last two.
-pub(crate) fn places() -> Vec<PathBuf> {
+/// Where a program, or a file by its whole path, is.
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).collect()
+    // An ordinary user's `PATH` may lack the last two.
+    let places = env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    places.map(|place| place.join(name)).find(|path| path.is_file())
 }
 
 fn lock(dir: &Path) -> Result<File, Error> {

@@ -49,7 +49,7 @@ pub(crate) struct LatencyArgs {
     #[arg(short = 'M', long, default_value_t = 1024, value_name = "M", value_parser = max_chunks())]
     max_chunks: u32,
 
-    /// Load factors to measure at, rising, above 0.02 and up to 0.95
+    /// Load factors to measure at, rising, from 0.02 to 0.95
     #[arg(long, default_value = "0.1,0.3,0.5,0.7,0.8,0.9", value_delimiter = ',')]
     #[arg(value_name = "ALPHA,...")]
     load_factors: Vec<f64>,

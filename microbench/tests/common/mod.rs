@@ -200,6 +200,12 @@ pub(crate) fn kill(pid: u32) {
     let _ = kill_process(pid, Signal::KILL);
 }
 
+/// Stops a process where it is.
+pub(crate) fn stop(pid: u32) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+}
+
 pub(crate) fn wait_until(limit: Duration, done: impl Fn() -> bool) -> bool {
     let until = Instant::now() + limit;
     while !done() {
@@ -267,7 +273,9 @@ pub(crate) fn port() -> u16 {
     loop {
         let port = 20_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
         // Not tried by binding it: a process that another test starts just then would hold it on.
-        let in_use = fs::read_to_string("/proc/net/tcp").unwrap();
+        let mut in_use = fs::read_to_string("/proc/net/tcp").unwrap();
+        // Not there if the kernel has no IPv6.
+        in_use.push_str(&fs::read_to_string("/proc/net/tcp6").unwrap_or_default());
         if !in_use.contains(&format!(":{port:04X} ")) {
             return port;
         }

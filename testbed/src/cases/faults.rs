@@ -1,6 +1,7 @@
 //! What is done to machines from outside happens to them.
 
 use core::time::Duration;
+use std::fs::{self, DirEntry};
 use std::thread;
 use std::time::Instant;
 
@@ -50,6 +51,8 @@ fn frozen(bed: &Bed) -> Result<(), Failure> {
     let ticks = machine.start("while sleep 0.05; do echo tick; done", SHORT)?;
     ticks.wait_for("tick", SHORT)?;
     machine.freeze()?;
+    // What a thread was about to write may still come.
+    stopped(machine)?;
     let before = ticks.output().len();
     thread::sleep(WHILE);
     let after = ticks.output().len();
@@ -59,6 +62,22 @@ fn frozen(bed: &Bed) -> Result<(), Failure> {
     while ticks.output().len() == after {
         ensure(Instant::now() < deadline, || "it did not go on once thawed".to_owned())?;
         thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// Waits until no thread of QEMU runs any more.
+fn stopped(machine: &Machine) -> Result<(), Failure> {
+    let tasks = format!("/proc/{}/task", machine.qemu().id());
+    let stands = |task: DirEntry| {
+        // One that has ended in the meantime stands still as well.
+        let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        status.is_empty() || status.contains("State:\tT (stopped)")
+    };
+    let deadline = Instant::now() + SHORT;
+    while !fs::read_dir(&tasks)?.filter_map(Result::ok).all(stands) {
+        ensure(Instant::now() < deadline, || "it was not stopped".to_owned())?;
+        thread::sleep(Duration::from_millis(1));
     }
     Ok(())
 }

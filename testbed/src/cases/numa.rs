@@ -8,7 +8,7 @@ use crate::programs::{Build, example, program, test_programs};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-const COMMAND: Build = Build::Release(&["--package", "probeline", "--bin", "probeline"]);
+const COMMAND: Build = Build::Release(&["--package", "probeline"]);
 const CHECK: Build = Build::Release(&["--package", "probeline-testbed", "--example", "pin-check"]);
 const PIN: &str = "probeline-pin";
 
