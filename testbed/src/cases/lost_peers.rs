@@ -2,9 +2,11 @@
 //!
 //! The bounds: a request tries for (retries + 1) times its timeout, 0.47 s with timeout 14 and
 //! 1.9 s with 16 (`verbs::Retry::bound`), and emulated machines are slow to run at all. An engine
-//! with nothing under way asks after its owner every 16,384 polls.
+//! with nothing under way asks after its owners every few milliseconds, so the bound is the same.
+//! The host's clock measures from the fault until rank 0 says what it has seen.
 
 use core::time::Duration;
+use std::fs;
 use std::thread::sleep;
 use std::time::Instant;
 
@@ -12,7 +14,9 @@ use super::conformance::{exact, none_wrong};
 use super::trial::{Ranks, TRIAL, together};
 use crate::bed::Bed;
 use crate::case::{Case, Failure, Layer, ensure};
+use crate::error::Error;
 use crate::faults::Link;
+use crate::machine::Machine;
 
 /// The longest until both ranks of a trial work.
 const UNDER_WAY: Duration = Duration::from_secs(30);
@@ -20,68 +24,70 @@ const UNDER_WAY: Duration = Duration::from_secs(30);
 const MOMENT: Duration = Duration::from_millis(500);
 /// The longest until an operation on a machine that stands still has failed.
 const FAILED: Duration = Duration::from_secs(5);
+/// What an emulated machine takes longer than the requests try.
+const SLOW: Duration = Duration::from_millis(2500);
+/// How long an engine that is left tries to tell a rank that is gone.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// How often operations fail whose outcome is unknown.
+const ROUNDS: u32 = 3;
+/// How long requests try with timeout 14, and with 16.
+const SHORT_TRY: Duration = Duration::from_millis(470);
+const LONG_TRY: Duration = Duration::from_millis(1880);
 
-/// Rank 1 is lost, within this time.
+/// Rank 1 is lost, with no silence longer than this.
 const LOST: &str = "stream --expect lost --within-ms 2500";
-/// All goes on, with no silence longer than this.
-const SURVIVAL: &str = "stream --expect survival --within-ms 2500";
+/// What rank 0 then says.
+const LOST_OWNER: &str = "OwnerLost(Owner(1))";
+/// All goes on, with no silence longer than this; requests try for 3.8 s.
+const SURVIVAL: &str = "stream --expect survival --within-ms 6000 --timeout 17 --seconds 6";
+/// How long a process stands still, and less than which a silence shows that it was served.
+const STOPPED: Duration = Duration::from_secs(3);
 
 pub(super) const CASES: &[Case] = &[
     Case::new(Layer::Two, "a_killed_process_is_named", |bed| {
-        lost(bed, &format!("{LOST} --timeout 14"), |_, ranks| Ok(ranks.rank(1)?.signal("KILL")?))
+        let work = format!("{LOST} --timeout 14");
+        lost(bed, &work, SHORT_TRY, |_, ranks| Ok(ranks.rank(1)?.signal("KILL")?))
     })
     .needs(TRIAL),
     Case::new(Layer::Two, "a_killed_process_is_named_to_an_idle_engine", |bed| {
-        // Until it is asked after: in an emulated machine some seconds.
-        let idle = "stream --expect lost --idle --within-ms 20000 --timeout 14";
-        lost(bed, idle, |_, ranks| Ok(ranks.rank(1)?.signal("KILL")?))
+        let idle = "stream --expect lost --idle --timeout 14";
+        lost(bed, idle, SHORT_TRY, |_, ranks| Ok(ranks.rank(1)?.signal("KILL")?))
     })
     .needs(TRIAL),
     Case::new(Layer::Two, "an_owner_that_never_polls_is_served", |bed| {
-        said(&together(bed, 2, &format!("{SURVIVAL} --seconds 3 --asleep"))?)
+        silence(&together(bed, 2, &format!("{SURVIVAL} --asleep"))?).map(|_| ())
     })
     .needs(TRIAL),
-    Case::new(Layer::Two, "a_stopped_process_is_served", |bed| {
-        let ranks = begin(bed, &format!("{SURVIVAL} --seconds 3"))?;
-        ranks.rank(1)?.signal("STOP")?;
-        sleep(Duration::from_secs(2));
-        ranks.rank(1)?.signal("CONT")?;
-        said(&ranks.finish()?)
-    })
-    .needs(TRIAL),
+    Case::new(Layer::Two, "a_stopped_process_is_served", stopped).needs(TRIAL),
     Case::new(Layer::Two, "a_link_off_for_a_moment_is_survived", |bed| {
-        let ranks = begin(bed, &format!("{SURVIVAL} --seconds 4"))?;
-        bed.machine(2).set_link(Link::Off)?;
-        sleep(MOMENT);
-        bed.machine(2).set_link(Link::On)?;
-        said(&ranks.finish()?)
+        survived(bed, |machine| machine.set_link(Link::Off), |machine| machine.set_link(Link::On))
     })
     .needs(TRIAL),
     Case::new(Layer::Two, "a_link_off_for_good_ends_it", |bed| {
-        let outcome = lost(bed, LOST, |bed, _| Ok(bed.machine(2).set_link(Link::Off)?));
+        let outcome = lost(bed, LOST, LONG_TRY, |bed, _| Ok(bed.machine(2).set_link(Link::Off)?));
         bed.machine(2).set_link(Link::On)?;
         outcome
     })
     .needs(TRIAL),
     Case::new(Layer::Two, "a_machine_frozen_for_a_moment_is_survived", |bed| {
-        let ranks = begin(bed, &format!("{SURVIVAL} --seconds 4"))?;
-        bed.machine(2).freeze()?;
-        sleep(MOMENT);
-        bed.machine(2).thaw()?;
-        said(&ranks.finish()?)
+        survived(bed, Machine::freeze, Machine::thaw)
     })
     .needs(TRIAL),
     Case::new(Layer::Two, "a_frozen_machine_is_named", |bed| {
-        let outcome = lost(bed, LOST, |bed, _| Ok(bed.machine(2).freeze()?));
+        let outcome = lost(bed, LOST, LONG_TRY, |bed, _| Ok(bed.machine(2).freeze()?));
         bed.machine(2).thaw()?;
         outcome
     })
     .needs(TRIAL),
+    Case::new(Layer::Two, "a_rank_killed_before_it_opens_is_named", killed_before_opening)
+        .needs(TRIAL),
+    Case::new(Layer::Two, "a_rank_killed_while_it_opens_is_named", killed_while_opening)
+        .needs(TRIAL),
     Case::new(Layer::Two, "an_unknown_outcome_is_repeated_safely", unknown).needs(TRIAL),
     Case::new(Layer::Two, "nothing_is_lost_with_1_percent_loss", |bed| lossy(bed, 1)).needs(TRIAL),
     Case::new(Layer::Two, "nothing_is_lost_with_5_percent_loss", |bed| lossy(bed, 5)).needs(TRIAL),
     Case::new(Layer::Two, "a_killed_machine_is_named", |bed| {
-        lost(bed, LOST, |bed, _| Ok(bed.machine(2).kill()?))
+        lost(bed, LOST, LONG_TRY, |bed, _| Ok(bed.machine(2).kill()?))
     })
     .needs(TRIAL)
     .spoils(),
@@ -95,24 +101,59 @@ fn begin(bed: &Bed, arguments: &str) -> Result<Ranks, Failure> {
     Ok(ranks)
 }
 
-/// Rank 0 has to name rank 1 after `fault`.
+/// Rank 0 has to name rank 1 after `fault`, as soon as a request that tries so long can tell.
 fn lost(
     bed: &Bed,
     arguments: &str,
+    tries: Duration,
     fault: impl FnOnce(&Bed, &Ranks) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let ranks = begin(bed, arguments)?;
+    let begin = Instant::now();
     fault(bed, &ranks)?;
-    let output = ranks.finish_first()?;
-    said(&output)?;
-    ensure(output.contains("OwnerLost(Owner(1))"), || output.clone())
+    let line = ranks.rank(0)?.wait_for(LOST_OWNER, UNDER_WAY)?;
+    let took = begin.elapsed();
+    println!("{line}; told {took:.1?} after it happened");
+    ensure(took <= tries + SLOW, || format!("only after {took:?}"))?;
+    ranks.finish_first().map(|_| ())
 }
 
-/// Shows what rank 0 has seen.
-fn said(output: &str) -> Result<(), Failure> {
+/// What is done to machine 2 for a moment shows as a silence, and then all goes on.
+fn survived(
+    bed: &Bed,
+    begin_it: impl FnOnce(&Machine) -> Result<(), Error>,
+    end_it: impl FnOnce(&Machine) -> Result<(), Error>,
+) -> Result<(), Failure> {
+    let ranks = begin(bed, SURVIVAL)?;
+    begin_it(bed.machine(2))?;
+    sleep(MOMENT);
+    end_it(bed.machine(2))?;
+    let silence = silence(&ranks.finish()?)?;
+    ensure(silence >= MOMENT * 4 / 5, || format!("nothing happened: a silence of {silence:?}"))
+}
+
+/// Rank 1 stands still, and its window is served all the same.
+fn stopped(bed: &Bed) -> Result<(), Failure> {
+    let ranks = begin(bed, SURVIVAL)?;
+    let rank = ranks.rank(1)?;
+    rank.signal("STOP")?;
+    let states = format!("cat $(pgrep -g {} trial | sed 's|.*|/proc/&/status|')", rank.pid()?);
+    let states = bed.machine(2).output(&states, UNDER_WAY)?;
+    ensure(states.contains("T (stopped)"), || format!("it does not stand still: {states}"))?;
+    sleep(STOPPED);
+    rank.signal("CONT")?;
+    let silence = silence(&ranks.finish()?)?;
+    ensure(silence < STOPPED, || format!("a silence of {silence:?}"))
+}
+
+/// Shows what rank 0 has seen; its longest silence.
+fn silence(output: &str) -> Result<Duration, Failure> {
     let line = output.lines().find(|line| line.contains("longest silence"));
-    println!("{}", line.ok_or_else(|| Failure(output.to_owned()))?);
-    Ok(())
+    let line = line.ok_or_else(|| Failure(output.to_owned()))?;
+    println!("{line}");
+    let words = line.rsplit_once("longest silence ").and_then(|(_, rest)| rest.split_once(' '));
+    let ms = words.and_then(|(ms, _)| ms.parse().ok());
+    ms.map(Duration::from_millis).ok_or_else(|| Failure(format!("no silence in: {line}")))
 }
 
 /// Loss and duplication on the way to both machines: all is exact, and packets were sent again.
@@ -139,18 +180,50 @@ fn sent_again(bed: &Bed) -> Result<u64, Failure> {
     Ok(counters.sum::<Result<u64, _>>()?)
 }
 
-/// A machine is frozen until an operation of the other has failed, and then goes on.
+/// A machine is frozen until operations of the other have failed, and then goes on.
 fn unknown(bed: &Bed) -> Result<(), Failure> {
-    let ranks = Ranks::start(bed, "trial", 2, "unknown --timeout 14")?;
-    ranks.rank(0)?.wait_for("putting", UNDER_WAY)?;
-    sleep(MOMENT);
-    bed.machine(2).freeze()?;
-    let begin = Instant::now();
-    let failed = ranks.rank(0)?.wait_for("of unknown outcome", FAILED);
-    bed.machine(2).thaw()?;
-    println!("{} ({:.1?} after the freeze)", failed?, begin.elapsed());
+    let arguments = format!("unknown --timeout 14 --rounds {ROUNDS} --told-in $SHARE");
+    let ranks = Ranks::start(bed, "trial", 2, &arguments)?;
+    for round in 1..=ROUNDS {
+        ranks.rank(0)?.wait_for(&format!("ready for round {round}"), UNDER_WAY)?;
+        bed.machine(2).freeze()?;
+        sleep(MOMENT);
+        let begin = Instant::now();
+        fs::write(bed.dir().join(format!("share/frozen-{round}")), "")?;
+        let failed = ranks.rank(0)?.wait_for(&format!("round {round}, "), FAILED);
+        bed.machine(2).thaw()?;
+        println!("{} ({:.1?} after they were sent)", failed?, begin.elapsed());
+    }
     let output = ranks.finish()?;
-    let repeated = output.lines().find(|line| line.starts_with("repeated"));
-    println!("{}", repeated.ok_or_else(|| Failure(output.clone()))?);
+    output.lines().filter(|line| line.contains("took effect")).for_each(|line| println!("{line}"));
     ensure(output.contains("each there once"), || output.clone())
+}
+
+/// Rank 1 is killed when it has joined, before it opens its engine.
+fn killed_before_opening(bed: &Bed) -> Result<(), Failure> {
+    lost_while_opening(bed, "opening", Duration::ZERO)
+}
+
+/// Rank 1 is killed somewhere in the opening of an engine, or between two of them.
+fn killed_while_opening(bed: &Bed) -> Result<(), Failure> {
+    for delay_ms in [1000, 1313, 1771] {
+        lost_while_opening(bed, "opening --over-and-over", Duration::from_millis(delay_ms))?;
+    }
+    Ok(())
+}
+
+/// The exchange tells of a rank that ended as soon as its connection does; before that rank 0 may
+/// bid a farewell to it, for a second at most.
+fn lost_while_opening(bed: &Bed, arguments: &str, delay: Duration) -> Result<(), Failure> {
+    let ranks = Ranks::start(bed, "trial", 2, &format!("{arguments} --timeout 14"))?;
+    ranks.rank(0)?.wait_for("joined", UNDER_WAY)?;
+    ranks.rank(1)?.wait_for("joined", UNDER_WAY)?;
+    sleep(delay);
+    let begin = Instant::now();
+    ranks.rank(1)?.signal("KILL")?;
+    let line = ranks.rank(0)?.wait_for("died or left", UNDER_WAY)?;
+    let took = begin.elapsed();
+    println!("{line} ({took:.1?} after it was killed)");
+    ensure(took <= FAREWELL + SLOW, || format!("only after {took:?}"))?;
+    ranks.finish_first().map(|_| ())
 }

@@ -3,6 +3,7 @@
 mod commands;
 mod conformance;
 mod faults;
+mod lost_devices;
 mod lost_peers;
 mod numa;
 mod performance;
@@ -23,6 +24,7 @@ pub fn all() -> Vec<Case> {
         verbs::CASES,
         conformance::CASES,
         lost_peers::CASES,
+        lost_devices::CASES,
         performance::CASES,
         probeline::CASES,
         tearing::CASES,

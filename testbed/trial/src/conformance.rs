@@ -11,9 +11,11 @@ use verbs::{Builder, Engine};
 
 use crate::allocations;
 use crate::failure::{Result, ensure};
-use crate::job::{JobArgs, PATIENCE};
+use crate::job::JobArgs;
+use crate::patience::PATIENCE;
 
-/// In the suite's order. Soft-RoCE's atomics are not atomic with the CPU's, and no READ is promised to bring words whole.
+/// In the suite's order. Soft-RoCE's atomics are not atomic with the CPU's, and no READ is promised
+/// to bring words whole.
 const SKIPS: &[&str] = &["words_are_whole_under_a_writer", "atomic_with_the_cpu"];
 
 /// The longest wait for one completion where the machine is emulated.

@@ -2,7 +2,6 @@
 //! or done twice.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::time::Instant;
 
 use clap::Args;
 use exchange::Job;
@@ -10,7 +9,8 @@ use transport::{Completion, Exchange, Owner, RemoteWord, Token, Transport};
 use verbs::Engine;
 
 use crate::failure::{Failure, Result, ensure};
-use crate::job::{JobArgs, PATIENCE, finish, gather, part};
+use crate::job::{JobArgs, finish, gather, part};
+use crate::patience::Patience;
 
 #[derive(Args)]
 pub(crate) struct ContentionArgs {
@@ -23,8 +23,8 @@ pub(crate) struct ContentionArgs {
     /// Fetch-and-adds in flight
     #[arg(long, default_value_t = 8)]
     depth: u32,
-    /// The CPU of rank 0 adds to the word too, which the device's atomics know nothing of; ends well
-    /// only if additions were lost
+    /// The CPU of rank 0 adds to the word too, which the device's atomics know nothing of; ends
+    /// well only if additions were lost
     #[arg(long)]
     against_cpu: bool,
     #[command(flatten)]
@@ -74,13 +74,13 @@ fn against_cpu(args: &ContentionArgs, mut job: Job, mut engine: Engine) -> Resul
     }
     let mut by_cpu = 0;
     if job.me() == Owner(0) {
-        let begin = Instant::now();
+        let mut patience = Patience::new("end of the others");
         let word = |at: RemoteWord| engine.window().get(usize::try_from(at.index).ok()?);
         let (Some(added), Some(done)) = (word(ADDED), word(DONE)) else {
             return Err(Failure("the window is too short".into()));
         };
         while done.load(Acquire) < others {
-            ensure(begin.elapsed() < PATIENCE, || "the others do not end".into())?;
+            patience.turn()?;
             added.fetch_add(1, Relaxed);
             by_cpu += 1;
         }
@@ -99,7 +99,7 @@ fn against_cpu(args: &ContentionArgs, mut job: Job, mut engine: Engine) -> Resul
 /// Adds `addend` so often, several in flight; the values that come back never fall.
 fn add(engine: &mut Engine, args: &ContentionArgs, addend: u64) -> Result<()> {
     let (mut posted, mut ended) = (0, 0);
-    let mut last = None;
+    let (mut last, mut patience) = (None, Patience::new("completion"));
     while ended < args.adds {
         while posted < args.adds && engine.in_flight() < args.depth {
             engine.fetch_add(Token(posted), ADDED, addend)?;
@@ -107,6 +107,7 @@ fn add(engine: &mut Engine, args: &ContentionArgs, addend: u64) -> Result<()> {
         }
         let mut ends = [Completion::default(); 16];
         let found = engine.poll(&mut ends)?;
+        patience.turn()?;
         for end in ends.iter().take(found) {
             let value = end.result?;
             // One queue pair does its atomics in order (InfiniBand specification, 9.5).
@@ -114,6 +115,7 @@ fn add(engine: &mut Engine, args: &ContentionArgs, addend: u64) -> Result<()> {
             ensure(in_order, || format!("{value} came back after {last:?}"))?;
             last = Some(value);
             ended += 1;
+            patience.renew();
         }
     }
     Ok(())
@@ -122,6 +124,7 @@ fn add(engine: &mut Engine, args: &ContentionArgs, addend: u64) -> Result<()> {
 /// Swaps the word for one more until it has succeeded so often; how often it has tried.
 fn swap(engine: &mut Engine, swaps: u64) -> Result<u64> {
     let (mut expected, mut succeeded, mut tries) = (0, 0, 0);
+    let mut patience = Patience::new("successful compare-and-swap");
     while succeeded < swaps {
         engine.compare_and_swap(Token(0), SWAPPED, expected, expected + 1)?;
         let found = finish(engine)?;
@@ -129,8 +132,10 @@ fn swap(engine: &mut Engine, swaps: u64) -> Result<u64> {
         if found == expected {
             succeeded += 1;
             expected += 1;
+            patience.renew();
         } else {
             expected = found;
+            patience.turn()?;
         }
     }
     Ok(tries)

@@ -1,16 +1,12 @@
 //! How the ranks of a trial meet, and the engines they open.
 
-use core::time::Duration;
-
 use clap::Args;
 use exchange::{Job, Limits, Options, Rendezvous, Start};
 use transport::{Completion, Exchange, Transport};
 use verbs::{Builder, Engine, Retry};
 
 use crate::failure::{Failure, Result};
-
-/// The longest wait for the other ranks, and for one operation.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+use crate::patience::{PATIENCE, Patience};
 
 /// Which rank this is and where the others are.
 #[derive(Args, Clone, Debug)]
@@ -68,10 +64,12 @@ pub(crate) fn part(mut job: Job, engine: Engine) -> Result<()> {
     Ok(())
 }
 
-/// Polls until the one operation in flight has ended, which the queue pair's retries bound.
+/// Polls until the one operation in flight has ended.
 pub(crate) fn finish(engine: &mut Engine) -> Result<u64> {
-    let mut end = [Completion::default()];
-    while engine.poll(&mut end)? == 0 {}
+    let (mut end, mut patience) = ([Completion::default()], Patience::new("completion"));
+    while engine.poll(&mut end)? == 0 {
+        patience.turn()?;
+    }
     Ok(end[0].result?)
 }
 

@@ -7,14 +7,15 @@ use transport::{Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transp
 
 use crate::failure::Result;
 use crate::job::{JobArgs, finish, part};
+use crate::words::words;
 
 #[derive(Args)]
 pub(crate) struct LatencyArgs {
     /// What is measured
     operation: Operation,
     /// Bytes of a READ, a multiple of 8
-    #[arg(long, default_value_t = 64)]
-    bytes: u32,
+    #[arg(long = "bytes", value_name = "BYTES", default_value = "64", value_parser = words)]
+    words: u32,
     /// Operations that count
     #[arg(long, default_value_t = 1000)]
     operations: usize,
@@ -32,8 +33,8 @@ enum Operation {
 }
 
 pub(crate) fn run(args: &LatencyArgs) -> Result<()> {
-    let mut job = args.job.join(format!("{:?} {}", args.operation, args.bytes))?;
-    let words = args.bytes / 8;
+    let mut job = args.job.join(format!("{:?} {}", args.operation, args.words))?;
+    let words = args.words;
     let mut engine = args.job.builder(1024)?.slots(1, words.next_multiple_of(8)).open(&mut job)?;
     job.barrier()?;
     if job.me() == Owner(0) {

@@ -7,11 +7,15 @@ mod contention;
 mod failure;
 mod job;
 mod latency;
+mod opening;
+mod operation;
+mod patience;
 mod rate;
 mod refusals;
 mod soak;
 mod stream;
 mod unknown;
+mod words;
 
 use std::process::ExitCode;
 
@@ -40,7 +44,9 @@ enum Trial {
     Rate(rate::RateArgs),
     /// Rank 0 works on rank 1's window while something happens to it
     Stream(stream::StreamArgs),
-    /// An operation that failed and takes effect all the same, and its repetition
+    /// A rank that dies while engines are opened
+    Opening(opening::OpeningArgs),
+    /// Operations that failed and take effect all the same, and their repetition
     Unknown(unknown::UnknownArgs),
 }
 
@@ -53,6 +59,7 @@ fn main() -> ExitCode {
         Trial::Latency(args) => latency::run(&args),
         Trial::Rate(args) => rate::run(&args),
         Trial::Stream(args) => stream::run(&args),
+        Trial::Opening(args) => opening::run(&args),
         Trial::Unknown(args) => unknown::run(&args),
     };
     match outcome {

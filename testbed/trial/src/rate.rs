@@ -7,12 +7,14 @@ use transport::{Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, T
 
 use crate::failure::Result;
 use crate::job::{JobArgs, part};
+use crate::patience::Patience;
+use crate::words::words;
 
 #[derive(Args)]
 pub(crate) struct RateArgs {
     /// Bytes of a READ, a multiple of 8
-    #[arg(long, default_value_t = 64)]
-    bytes: u32,
+    #[arg(long = "bytes", value_name = "BYTES", default_value = "64", value_parser = words)]
+    words: u32,
     /// READs in flight
     #[arg(long, default_value_t = 16)]
     depth: u32,
@@ -24,8 +26,8 @@ pub(crate) struct RateArgs {
 }
 
 pub(crate) fn run(args: &RateArgs) -> Result<()> {
-    let mut job = args.job.join(format!("{} {}", args.bytes, args.depth))?;
-    let words = args.bytes / 8;
+    let mut job = args.job.join(format!("{} {}", args.words, args.depth))?;
+    let words = args.words;
     let slot_words = words.next_multiple_of(8);
     let builder = args.job.builder(4096)?.slots(args.depth, slot_words).depth(args.depth);
     let mut engine = builder.open(&mut job)?;
@@ -54,9 +56,14 @@ fn read<T: Transport>(engine: &mut T, words: u32, depth: u32, count: u64) -> Res
         post(engine, u32::try_from(posted)?)?;
         posted += 1;
     }
-    let mut ends = [Completion::default(); 16];
+    let (mut ends, mut patience) = ([Completion::default(); 16], Patience::new("completion"));
     while ended < count {
         let found = engine.poll(&mut ends)?;
+        if found == 0 {
+            patience.turn()?;
+            continue;
+        }
+        patience.renew();
         for end in ends.iter().take(found) {
             end.result?;
             ended += 1;

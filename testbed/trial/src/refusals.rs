@@ -6,13 +6,13 @@ use core::sync::atomic::Ordering::SeqCst;
 use std::time::Instant;
 
 use verbs::{
-    Access, Capacity, CompletionQueue, Context, DeviceList, Gid, LinkLayer, MemoryRegion, Path,
-    Peer, Port, ProtectionDomain, QueuePair, ReadyToSend, RemoteRegion, Retry, RetryError, Status,
-    Verbs, WorkCompletion, WorkRequest, WorkRequestList,
+    Access, Capacity, CompletionQueue, Context, DeviceList, Library, MemoryRegion, Path, Peer,
+    Port, ProtectionDomain, QueuePair, ReadyToSend, RemoteRegion, Retry, RetryError, Status,
+    WorkCompletion, WorkRequest, WorkRequestList,
 };
 
 use crate::failure::{Failure, Result, ensure};
-use crate::job::PATIENCE;
+use crate::patience::PATIENCE;
 
 /// Makes a request that must be refused.
 type Request = fn(&Pair) -> WorkRequest;
@@ -28,13 +28,12 @@ struct Pair {
 }
 
 const WORDS: u64 = 64;
+/// Work requests outstanding on a queue pair; more than any trial here posts at once.
+const REQUESTS: u32 = 16;
 const UNTOUCHED: u64 = 0x1111_2222_3333_4444;
 
 pub(crate) fn run() -> Result<()> {
-    let list = DeviceList::new(Verbs::load()?)?;
-    let device = list.iter().next().ok_or_else(|| Failure("no device".into()))?;
-    let context = device.open()?;
-    let port = context.port(1)?;
+    let (context, port) = active_port()?;
     endless_retries()?;
     let remote_access: &[(&str, Request)] = &[
         ("READ with a wrong key", |pair| read(pair, wrong_key(pair), 0, 1)),
@@ -63,6 +62,20 @@ pub(crate) fn run() -> Result<()> {
     flushed_behind_an_error(&context, &port)?;
     inline_words_are_carried(&context, &port)?;
     silent_until_signalled(&context, &port)
+}
+
+/// The first one there is, and its device.
+fn active_port() -> Result<(Context, Port)> {
+    for device in DeviceList::new(Library::load()?)?.iter() {
+        let context = device.open()?;
+        for number in 1..=context.limits()?.ports {
+            let port = context.port(number)?;
+            if port.active {
+                return Ok((context, port));
+            }
+        }
+    }
+    Err(Failure("no active port".into()))
 }
 
 /// Counts and timers with which a device waits for ever are no values of the type.
@@ -111,29 +124,23 @@ fn add(pair: &Pair, region: RemoteRegion, start: u64) -> WorkRequest {
 impl Pair {
     fn new(context: &Context, port: &Port, access: Access) -> Result<Self> {
         let domain = ProtectionDomain::new(context)?;
-        let completions = CompletionQueue::new(context, 64)?;
-        let capacity = Capacity { requests: 16, inline_words: 8 };
+        let limits = context.limits()?;
+        let requests = REQUESTS.min(limits.work_requests);
+        let entries = (4 * REQUESTS).min(limits.completions);
+        let completions = CompletionQueue::new(context, entries)?;
+        let capacity = Capacity { requests, inline_words: 8 };
         let pair = || QueuePair::new(&domain, &completions, capacity)?.init(port, Access::WINDOW);
         let (near, far) = (pair()?, pair()?);
-        let gid = match port.link_layer {
-            LinkLayer::Ethernet => context.choose_gid(port, None)?,
-            LinkLayer::Infiniband => (0, Gid::default()),
-        };
+        let gid = context.choose_gid(port, None)?;
         let path = Path {
-            port: port.number,
-            link_layer: port.link_layer,
-            gid_index: gid.0,
-            mtu: port.mtu,
-            reads: 16,
-            packet_sequence: 0x1234,
+            gid_index: gid.index,
+            // Both ends are this device.
+            rd_atomic: limits.initiator_rd_atomic.min(limits.responder_rd_atomic),
+            psn: 0x1234,
             retry: Retry::new(14, 6)?,
+            ..Path::over(port)
         };
-        let at = |queue_pair| Peer {
-            queue_pair,
-            packet_sequence: path.packet_sequence,
-            lid: port.lid,
-            gid: gid.1,
-        };
+        let at = |queue_pair| Peer { queue_pair, psn: path.psn, lid: port.lid, gid: gid.gid };
         let (to_far, to_near) = (at(far.number()), at(near.number()));
         let near = near.ready_to_receive(&to_far, &path)?.ready_to_send(&path)?;
         let far = far.ready_to_receive(&to_near, &path)?.ready_to_send(&path)?;

@@ -9,6 +9,8 @@ use verbs::Engine;
 
 use crate::failure::{Failure, Result, ensure};
 use crate::job::{JobArgs, part};
+use crate::operation::one;
+use crate::patience::Patience;
 
 #[derive(Args)]
 pub(crate) struct SoakArgs {
@@ -71,7 +73,7 @@ fn datum(number: u64) -> u64 {
 
 /// Which data this rank has inserted.
 fn in_step(table: &mut Soaked, data: u64) -> Result<Vec<u8>> {
-    (0..data).map(|number| counted(table.find_or_put(datum(number))?)).collect()
+    (0..data).map(|number| counted(one(table, datum(number), Intent::FindOrPut)?)).collect()
 }
 
 /// As [`in_step`], many operations in flight, each rank starting elsewhere.
@@ -80,6 +82,7 @@ fn spread(table: &mut Soaked, job: &Job, args: &SoakArgs) -> Result<Vec<u8>> {
     let first = args.data * u64::from(job.me().0) / u64::from(job.owners()) / 2;
     let mut waiting = (0..args.data).map(|number| (first + number) % args.data).peekable();
     let (mut under_way, mut ends) = (0, [Finished::default(); 16]);
+    let mut patience = Patience::new("end of an operation");
     while waiting.peek().is_some() || under_way > 0 {
         while let Some(&number) = waiting.peek() {
             match table.submit(number, datum(number), Intent::FindOrPut) {
@@ -91,6 +94,11 @@ fn spread(table: &mut Soaked, job: &Job, args: &SoakArgs) -> Result<Vec<u8>> {
             waiting.next();
         }
         let found = table.poll(&mut ends)?;
+        if found == 0 {
+            patience.turn()?;
+            continue;
+        }
+        patience.renew();
         for end in ends.iter().take(found) {
             let place = inserted.get_mut(usize::try_from(end.tag)?);
             *place.ok_or_else(|| Failure(format!("tag {}", end.tag)))? += counted(end.result?)?;
@@ -116,7 +124,7 @@ fn judge(table: &mut Soaked, job: &mut Job, inserted: &[u8]) -> Result<usize> {
     let not_once = (0..inserted.len()).filter(|&datum| by(datum) != 1).count();
     let mut lost = 0;
     for number in 0..inserted.len() as u64 {
-        lost += usize::from(!table.find(datum(number))?);
+        lost += usize::from(one(table, datum(number), Intent::Find)? != Outcome::Found);
     }
     let held = table.len(job)?;
     let surplus = held.abs_diff(inserted.len() as u64);

@@ -14,6 +14,7 @@ use verbs::Engine;
 
 use crate::failure::{Failure, Result, ensure};
 use crate::job::{JobArgs, finish, part};
+use crate::patience::Patience;
 
 #[derive(Args)]
 pub(crate) struct StreamArgs {
@@ -24,10 +25,11 @@ pub(crate) struct StreamArgs {
     #[arg(long, default_value_t = 30)]
     seconds: u64,
     /// The bound on what rank 0 may be without an answer, in milliseconds
-    #[arg(long)]
-    within_ms: u64,
-    /// Nothing is under way when it happens: rank 0 polls only
-    #[arg(long)]
+    #[arg(long, required_unless_present = "idle")]
+    within_ms: Option<u64>,
+    /// Nothing is under way when it happens: rank 0 polls only, and how long it takes to see what
+    /// has happened is for whoever made it happen to say
+    #[arg(long, conflicts_with = "within_ms")]
     idle: bool,
     /// Rank 1 takes no part, not even by polling, as no owner needs to
     #[arg(long)]
@@ -40,6 +42,8 @@ pub(crate) struct StreamArgs {
 enum Expected {
     /// Rank 1 is lost
     Lost,
+    /// The engine of rank 0 is dead, whatever it says of the reason
+    Fault,
     /// All goes on, the slowest operation within the bound
     Survival,
 }
@@ -65,18 +69,24 @@ pub(crate) fn run(args: &StreamArgs) -> Result<()> {
     println!("{seen}");
     match (args.expect, seen.fault) {
         (Expected::Survival, None) => {
-            let within = Duration::from_millis(args.within_ms);
-            ensure(seen.longest <= within, || format!("longer than {within:?}"))?;
+            args.in_time(&seen)?;
             engine.fetch_add(Token(0), COUNTED, 0)?;
             let sum = finish(&mut engine)?;
             ensure(sum == seen.added, || format!("the sum is {sum} for {}", seen.added))?;
             part(job, engine)
         }
-        (Expected::Lost, Some(Fault::OwnerLost(Owner(1)))) => {
-            let within = Duration::from_millis(args.within_ms);
-            ensure(seen.longest <= within, || format!("longer than {within:?}"))
+        (Expected::Lost, Some(Fault::OwnerLost(Owner(1)))) | (Expected::Fault, Some(_)) => {
+            args.in_time(&seen)
         }
         (expected, fault) => Err(Failure(format!("expected {expected:?}, fault {fault:?}"))),
+    }
+}
+
+impl StreamArgs {
+    /// No silence was longer than allowed.
+    fn in_time(&self, seen: &Seen) -> Result<()> {
+        let within = self.within_ms.map_or(Duration::MAX, Duration::from_millis);
+        ensure(seen.longest <= within, || format!("longer than {within:?}"))
     }
 }
 
@@ -100,6 +110,7 @@ fn endure(args: &StreamArgs, engine: &mut Engine) -> Result<()> {
         match engine.poll(&mut []) {
             Ok(_) => {}
             Err(Fault::OwnerLost(Owner(0))) if args.expect == Expected::Lost => return Ok(()),
+            Err(_) if args.expect == Expected::Fault => return Ok(()),
             Err(fault) => return Err(fault.into()),
         }
     }
@@ -107,6 +118,7 @@ fn endure(args: &StreamArgs, engine: &mut Engine) -> Result<()> {
 }
 
 /// What rank 0 has seen.
+#[derive(Default)]
 struct Seen {
     accepted: u64,
     ended: u64,
@@ -114,7 +126,7 @@ struct Seen {
     added: u64,
     unknown: u64,
     first_error: Option<OpError>,
-    /// The longest time between two signs of life.
+    /// The longest time between two signs of life; zero where none was to come.
     longest: Duration,
     fault: Option<Fault>,
 }
@@ -124,28 +136,24 @@ impl core::fmt::Display for Seen {
         write!(
             f,
             "{} operations, {} of unknown outcome, first error {:?}, fault {:?}, longest silence \
-             {:.0?}",
-            self.accepted, self.unknown, self.first_error, self.fault, self.longest
+             {} ms",
+            self.accepted,
+            self.unknown,
+            self.first_error,
+            self.fault,
+            self.longest.as_millis()
         )
     }
 }
 
 fn work(args: &StreamArgs, engine: &mut Engine) -> Result<Seen> {
-    let mut seen = Seen {
-        accepted: 0,
-        ended: 0,
-        added: 0,
-        unknown: 0,
-        first_error: None,
-        longest: Duration::ZERO,
-        fault: None,
-    };
+    let mut seen = Seen::default();
     let begin = Instant::now();
     let mut sign_of_life = begin;
-    let most = Duration::from_secs(args.seconds + 60);
+    let mut patience = Patience::new("completion");
     while seen.fault.is_none() {
         let goes_on = begin.elapsed() < Duration::from_secs(args.seconds);
-        ensure(begin.elapsed() < most, || "it hangs".into())?;
+        patience.turn()?;
         while goes_on && post(engine, &mut seen)? {}
         let mut ends = [Completion::default(); 8];
         match engine.poll(&mut ends) {
@@ -154,6 +162,7 @@ fn work(args: &StreamArgs, engine: &mut Engine) -> Result<Seen> {
             Ok(found) => {
                 seen.longest = seen.longest.max(sign_of_life.elapsed());
                 sign_of_life = Instant::now();
+                patience.renew();
                 ends.iter().take(found).for_each(|end| seen.take(end));
             }
             Err(fault) => seen.fault = Some(fault),
@@ -200,19 +209,10 @@ fn post(engine: &mut Engine, seen: &mut Seen) -> Result<bool> {
 
 /// Nothing is posted: the engine itself asks after its owners.
 fn idle(args: &StreamArgs, engine: &mut Engine) -> Result<Seen> {
-    let mut seen = Seen {
-        accepted: 0,
-        ended: 0,
-        added: 0,
-        unknown: 0,
-        first_error: None,
-        longest: Duration::ZERO,
-        fault: None,
-    };
+    let mut seen = Seen::default();
     let begin = Instant::now();
     while seen.fault.is_none() && begin.elapsed() < Duration::from_secs(args.seconds) {
         seen.fault = engine.poll(&mut []).err();
     }
-    seen.longest = begin.elapsed();
     Ok(seen)
 }
