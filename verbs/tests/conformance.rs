@@ -26,7 +26,7 @@ fn open(
 ) -> Result<Engine, Failure> {
     let shape = case.shape;
     Builder::new(shape.window_words)
-        .library(machine.library())
+        .libibverbs(machine.libibverbs())
         .slots(shape.slots, shape.slot_words)
         .depth(shape.depth)
         .word_reads_whole(whole)

@@ -142,7 +142,8 @@ fn impossible_sizes() {
         assert!(matches!(error, OpenError::Sizes(_)), "{error:?}");
         says(&error, text);
     }
-    let error = refusal(Setup::default(), |machine, _| Builder::new(0).library(machine.library()));
+    let error =
+        refusal(Setup::default(), |machine, _| Builder::new(0).libibverbs(machine.libibverbs()));
     assert!(matches!(error, OpenError::Sizes("a window needs at least 1 word")));
 }
 
@@ -181,7 +182,8 @@ fn owners_that_differ_name_each_other() {
     assert!(matches!(slots[0], OpenError::Differs { owner: Owner(1), mine: 16, theirs: 24, .. }));
     assert!(matches!(slots[1], OpenError::Differs { owner: Owner(0), mine: 24, theirs: 16, .. }));
     says(&slots[0], "start every owner with the same sizes");
-    let windows = other(|machine, _| Builder::new(8).library(machine.library()), Setup::default());
+    let windows =
+        other(|machine, _| Builder::new(8).libibverbs(machine.libibverbs()), Setup::default());
     assert!(matches!(windows[0], OpenError::Differs { owner: Owner(1), mine: 64, .. }));
     let links = other(|_, builder| builder, Setup::with(|device| device.ethernet = false));
     assert!(matches!(links[0], OpenError::LinkLayers { owner: Owner(1), .. }));

@@ -37,7 +37,7 @@ fn words() -> Vec<AtomicU64> {
 fn two(inline_words: u32, access: Access, pair_access: Access) -> Two {
     let fabric = Fabric::new();
     let machine = fabric.machine(Setup::default());
-    let list = DeviceList::new(machine.library()).unwrap();
+    let list = DeviceList::new(machine.libibverbs()).unwrap();
     let context = list.iter().next().unwrap().open().unwrap();
     let domain = ProtectionDomain::new(&context).unwrap();
     let port = context.port(1).unwrap();

@@ -131,7 +131,7 @@ fn a_domain_or_completion_queue_that_stays_harms_nothing() {
 fn parts_dropped_in_any_order_are_destroyed_in_the_right_one() {
     let fabric = Fabric::new();
     let machine = fabric.machine(Setup::default());
-    let list = DeviceList::new(machine.library()).unwrap();
+    let list = DeviceList::new(machine.libibverbs()).unwrap();
     let context = list.iter().next().unwrap().open().unwrap();
     let domain = ProtectionDomain::new(&context).unwrap();
     let memory = Counted { words: job::zeroes(8), freed: Arc::default() };
@@ -151,7 +151,7 @@ fn parts_dropped_in_any_order_are_destroyed_in_the_right_one() {
 fn a_region_that_cannot_be_registered_gives_its_memory_back() {
     let fabric = Fabric::new();
     let machine = fabric.machine(Setup::default());
-    let list = DeviceList::new(machine.library()).unwrap();
+    let list = DeviceList::new(machine.libibverbs()).unwrap();
     let domain = ProtectionDomain::new(&list.iter().next().unwrap().open().unwrap()).unwrap();
     machine.break_it(|faults| faults.call = Some(("ibv_reg_mr", 0, libc::ENOMEM)));
     let memory = Counted { words: job::zeroes(8), freed: Arc::default() };

@@ -150,7 +150,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         unsafe { Library::from_verbs(Verbs::from_symbols(|name| device_symbol(name.as_ptr()))?) };
     let sum = match which.as_str() {
         "engine" => {
-            let builder = Builder::new(WINDOW_WORDS).library(library);
+            let builder = Builder::new(WINDOW_WORDS).libibverbs(library);
             let builder = builder.slots(SLOTS as u32, WORDS).depth(BATCH as u32);
             let mut engine =
                 builder.open_in(&mut Alone, |_, _, count| Ok(Box::new(words(count as u64))))?;

@@ -20,7 +20,7 @@ const RD_ATOMIC: u8 = 16;
 /// and slot sizes.
 #[derive(Clone, Debug)]
 pub struct Builder {
-    pub(super) library: Option<Library>,
+    pub(super) loaded: Option<Library>,
     pub(super) window_words: u64,
     pub(super) slots: u32,
     pub(super) slot_words: u32,
@@ -53,7 +53,7 @@ impl Builder {
     #[must_use]
     pub fn new(window_words: u64) -> Self {
         Self {
-            library: None,
+            loaded: None,
             window_words,
             slots: 64,
             slot_words: 64,
@@ -74,8 +74,8 @@ impl Builder {
 
     /// The library to use; without it the system's is loaded.
     #[must_use]
-    pub fn library(mut self, library: Library) -> Self {
-        self.library = Some(library);
+    pub fn libibverbs(mut self, library: Library) -> Self {
+        self.loaded = Some(library);
         self
     }
 

@@ -125,7 +125,7 @@ impl Builder {
 
     /// The device and port that were asked for, or the first with all that is needed.
     pub(super) fn choose_port(&self) -> Result<Chosen, OpenError> {
-        let library = self.library.map_or_else(Library::load, Ok).map_err(OpenError::Library)?;
+        let library = self.loaded.map_or_else(Library::load, Ok).map_err(OpenError::Library)?;
         let list = DeviceList::new(library)?;
         let found: Vec<String> = list.iter().map(|device| device.name()).collect();
         if found.is_empty() {

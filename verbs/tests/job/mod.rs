@@ -19,7 +19,7 @@ pub(crate) const DEPTH: u32 = 48;
 
 /// The sizes above, over the machine's devices.
 pub(crate) fn builder(machine: &Machine) -> Builder {
-    let builder = Builder::new(WINDOW_WORDS).library(machine.library());
+    let builder = Builder::new(WINDOW_WORDS).libibverbs(machine.libibverbs());
     builder.slots(SLOTS, SLOT_WORDS).depth(DEPTH)
 }
 

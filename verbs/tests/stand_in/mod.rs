@@ -99,7 +99,7 @@ impl Fabric {
 
 impl Machine {
     /// The library, whose devices in this thread are those of this machine from now on.
-    pub(crate) fn library(&self) -> Library {
+    pub(crate) fn libibverbs(&self) -> Library {
         HERE.set(Some(self.clone()));
         // SAFETY: `symbol` gives functions with the signatures of their names, and they keep to
         // their manual pages.
