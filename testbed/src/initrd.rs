@@ -19,7 +19,7 @@ const AGENT: &str = include_str!("../guest/agent");
 /// Writes `initrd` in `folder`: two archives one after the other, of which the kernel unpacks both.
 pub(crate) fn build(kernel: &Kernel, folder: &Path) -> Result<(), Error> {
     let stage = folder.join("stage");
-    for name in ["bin", "dev", "lower", "root", "upper"] {
+    for name in ["bin", "dev", "lower", "merged", "upper"] {
         fs::create_dir_all(stage.join(name)).map_err(Error::io(format!("creating {name}")))?;
     }
     let busybox = stage.join("bin/busybox");
