@@ -146,14 +146,30 @@ fn wait_s() -> RangedU64ValueParser {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Placement (shm, verbs)")]
 pub(crate) struct PlaceArgs {
-    /// Pin each rank to a core of its own and its memory to that core's node, or leave both to
-    /// the kernel
-    #[arg(long, value_enum, default_value_t = PinName::Cores)]
-    pub(crate) pin: PinName,
+    /// Pin each rank to a core of its own and its memory to that core's node, as without it, or
+    /// leave both to the kernel
+    #[arg(long = "pin", value_enum, value_name = "PIN")]
+    pin_asked: Option<PinName>,
 
-    /// Huge pages for the windows
-    #[arg(long, value_enum, default_value_t = HugeName::Try)]
-    pub(crate) huge_pages: HugeName,
+    /// Huge pages for the windows: try without it
+    #[arg(long = "huge-pages", value_enum, value_name = "HUGE_PAGES")]
+    huge_pages_asked: Option<HugeName>,
+}
+
+impl PlaceArgs {
+    pub(crate) fn pin(&self) -> PinName {
+        self.pin_asked.unwrap_or(PinName::Cores)
+    }
+
+    pub(crate) fn huge_pages(&self) -> HugeName {
+        self.huge_pages_asked.unwrap_or(HugeName::Try)
+    }
+
+    /// An option of these that was given.
+    fn given(&self) -> Option<&'static str> {
+        let pages = self.huge_pages_asked.map(|_| "--huge-pages");
+        self.pin_asked.map(|_| "--pin").or(pages)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -357,7 +373,10 @@ impl JobArgs {
         let strange = match self.transport {
             TransportName::Shm => self.verbs.given().zip(Some("verbs")).or(of_sim.zip(Some("sim"))),
             TransportName::Verbs => of_sim.zip(Some("sim")),
-            TransportName::Sim => self.verbs.given().zip(Some("verbs")),
+            TransportName::Sim => {
+                let of_machines = self.place.given().zip(Some("shm or verbs"));
+                self.verbs.given().zip(Some("verbs")).or(of_machines)
+            }
         };
         let Some((option, transport)) = strange else { return Ok(()) };
         Err(Failure::new(format!(

@@ -159,7 +159,7 @@ fn join<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<(Job, Option<String
         "transport={} {} pin={:?}",
         args.transport.name(),
         scenario.parameters(),
-        args.place.pin
+        args.place.pin()
     );
     let limits = Limits {
         rendezvous: Duration::from_secs(limit_s),

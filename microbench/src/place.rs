@@ -23,12 +23,12 @@ pub(crate) fn place(
     exchange: &mut dyn Exchange,
     said: &mut Vec<String>,
 ) -> Result<MemoryPolicy> {
-    let huge = match args.huge_pages {
+    let huge = match args.huge_pages() {
         HugeName::Try => HugePages::Try,
         HugeName::Never => HugePages::Never,
         HugeName::Require => HugePages::Require,
     };
-    if args.pin == PinName::None {
+    if args.pin() == PinName::None {
         said.push("ranks are not pinned".to_owned());
         return Ok(MemoryPolicy { node: None, huge });
     }

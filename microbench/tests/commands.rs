@@ -415,7 +415,7 @@ fn help_lists_options_under_their_headings() {
 }
 
 /// What each command refuses, and what it says is allowed.
-const REFUSED: [(&str, &str); 70] = [
+const REFUSED: [(&str, &str); 72] = [
     ("explore fms:2 -C 12", "C is a multiple of 8 from 8 to 65536"),
     ("explore fms:2 -C 0", "C is a multiple of 8 from 8 to 65536"),
     ("explore fms:2 -C 4294967288", "C is a multiple of 8 from 8 to 65536"),
@@ -474,6 +474,8 @@ const REFUSED: [(&str, &str); 70] = [
     ("explore fms:2 --collective-timeout 86401", "86401 is not in 1..=86400"),
     ("explore fms:2 --device x", "--device is for --transport verbs: add that, or leave it out"),
     ("roundtrips --transport sim --timeout 16", "--timeout is for --transport verbs: add that"),
+    ("roundtrips --transport sim --pin none", "--pin is for --transport shm or verbs"),
+    ("explore fms:2 --transport sim --huge-pages try", "--huge-pages is for --transport shm or"),
     ("bench-throughput --retries 6", "--retries is for --transport verbs: add that"),
     ("bench-latency --gid-index 3", "--gid-index is for --transport verbs: add that"),
     ("explore fms:2 --sim-roundtrip-ns 9", "--sim-roundtrip-ns is for --transport sim: add that"),
