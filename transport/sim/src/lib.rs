@@ -42,6 +42,7 @@ mod fabric;
 mod faults;
 mod kind;
 mod model;
+mod oortwijn2015;
 mod record;
 mod rng;
 mod slots;

@@ -76,6 +76,8 @@ pub struct Model {
     pub owners_per_node: u32,
     /// Roundtrips between owners of one node, an owner's to itself included.
     pub local: Roundtrips,
+    /// Whether those are the CPU's own loads and stores, which take no turns at a NIC.
+    pub local_by_cpu: bool,
     /// Roundtrips between nodes.
     pub remote: Roundtrips,
     /// What chance adds to every roundtrip.
@@ -103,6 +105,7 @@ impl Model {
             barrier_ns: 0,
             owners_per_node: 1,
             local: none,
+            local_by_cpu: false,
             remote: none,
             jitter: Jitter::None,
             initiator: unlimited,
@@ -127,13 +130,17 @@ impl Model {
     /// One operation's roundtrip where it waits for nothing, in nanoseconds, without jitter.
     #[must_use]
     pub fn roundtrip_ns(&self, kind: Kind, words: u32, from: Owner, to: Owner) -> u64 {
-        let node = |owner: Owner| owner.0 / self.owners_per_node.max(1);
-        let trips = if node(from) == node(to) { &self.local } else { &self.remote };
+        let trips = if self.is_local(from, to) { &self.local } else { &self.remote };
         match kind {
             Kind::Read => trips.read.of(words),
             Kind::Write => trips.write.of(words),
             Kind::CompareAndSwap | Kind::FetchAdd => trips.atomic_ns,
         }
+    }
+
+    fn is_local(&self, from: Owner, to: Owner) -> bool {
+        let node = |owner: Owner| owner.0 / self.owners_per_node.max(1);
+        node(from) == node(to)
     }
 }
 
@@ -220,11 +227,17 @@ impl Network {
         let out_ns = (trip_ns / 2).saturating_add(self.rng.up_to(jitter_ns));
         let both_ns = trip_ns.saturating_add(jitter_ns);
 
-        let initiator = &mut self.nics[from.0 as usize].initiator;
-        let sent_ns = initiator.take(kind, &self.model.initiator, now_ns);
+        let by_cpu = self.model.local_by_cpu && self.model.is_local(from, to.owner);
+        let (initiator, target) = if by_cpu {
+            (Rates::default(), Rates::default())
+        } else {
+            (self.model.initiator, self.model.target)
+        };
+        let turns = &mut self.nics[from.0 as usize].initiator;
+        let sent_ns = turns.take(kind, &initiator, now_ns);
         let arrived_ns = sent_ns.saturating_add(out_ns);
         let nic = &mut self.nics[to.owner.0 as usize];
-        let served_ns = nic.target.take(kind, &self.model.target, arrived_ns);
+        let served_ns = nic.target.take(kind, &target, arrived_ns);
         let effect_ns = match kind {
             Kind::Read | Kind::Write => served_ns,
             Kind::CompareAndSwap | Kind::FetchAdd => {
@@ -328,6 +341,20 @@ mod tests {
             assert_eq!(last, Some(1_000 + 1_001));
             assert_eq!(add(&mut network, 0).done_ns, 1_000, "atomics have a queue of their own");
             assert_eq!(read(&mut network, 9_000).done_ns, 10_000, "an idle NIC keeps nobody");
+        }
+    }
+
+    #[test]
+    fn what_the_cpu_does_takes_no_turn() {
+        let rates = Rates { copies_per_s: 1_000_000, atomics_per_s: 1_000_000 };
+        let model = Model { initiator: rates, target: rates, ..Model::simple(1_000) };
+        for (local_by_cpu, last_ns) in [(true, 100), (false, 9_100)] {
+            let mut network = network(Model { local_by_cpu, ..model });
+            let own = RemoteWord { owner: Owner(0), ..AT };
+            let mut reads = || network.schedule(Kind::Read, 8, Owner(0), own, 0, 1).done_ns;
+            assert_eq!((0..10).map(|_| reads()).last(), Some(last_ns));
+            let adds = (0..10).map(|_| add(&mut network, 3).done_ns);
+            assert_eq!(adds.last(), Some(10_000), "the peer's word is over the NIC");
         }
     }
 
