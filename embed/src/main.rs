@@ -1,7 +1,8 @@
 //! The table embedded without std: no allocator, a transport and a panic handler of its own.
 //!
-//! Fills a table through the blocking call and through the poll form, queries it, and exits with
-//! 0 if every answer was right. That this links is the proof that `table` and `transport` need
+//! Fills a table through the blocking call, the poll form and batches, queries it, also by futures,
+//! and exits with 0 if every answer was right. That this links is the proof that `table` and
+//! `transport` need
 //! neither std nor alloc; with the feature `prove-no-panic` it links only if the optimiser has
 //! found that nothing in it can panic.
 #![no_std]
@@ -10,10 +11,16 @@
 mod memory;
 
 use core::ffi::c_int;
+use core::future::Future;
 use core::panic::PanicInfo;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
 
 use memory::Memory;
-use table::{Config, Finished, Intent, Operation, Outcome, Table};
+use table::{
+    CacheEntry, ChunkChoice, Config, Finished, FirstClaim, Intent, Operation, OperationError,
+    Outcome, Probing, ReadAhead, ReadCost, Shared, Table,
+};
 use transport::Alone;
 
 // The C library gives the program its start and `abort`; nothing of Rust's std is linked.
@@ -49,21 +56,41 @@ const DATA: u64 = BUCKETS * 9 / 10;
 // SAFETY: the only `main` in the program, with the signature that C calls it by.
 #[unsafe(no_mangle)]
 extern "C" fn main(_: c_int, _: *const *const u8) -> c_int {
-    match fill_and_query() {
+    match run() {
         Some(()) => 0,
         None => 1,
     }
 }
 
-fn fill_and_query() -> Option<()> {
-    let config = Config { chunk_buckets: 8, max_chunks: 64, ..Config::new(BUCKETS) };
+/// The paper's algorithm, and everything beyond it.
+fn run() -> Option<()> {
+    let chunks = Config { chunk_buckets: 8, max_chunks: 512, ..Config::paper(BUCKETS) };
+    fill_and_query(chunks)?;
+    let choice = ChunkChoice::Adaptive(ReadCost { base_ps: 2_000_000, bucket_ps: 5_000 });
+    let (ahead, claim) = (ReadAhead::Likely, FirstClaim::Auto);
+    let hidden = Config {
+        chunk_choice: choice,
+        chunk_buckets: 32,
+        read_ahead: ahead,
+        first_claim: claim,
+        ..chunks
+    };
+    fill_and_query(hidden)?;
+    fill_and_query(Config { direct: true, ..chunks })?;
+    fill_and_query(Config { direct: true, probing: Probing::Jump, ..chunks })
+}
+
+fn fill_and_query(config: Config) -> Option<()> {
     let mut operations = [const { Operation::EMPTY }; 8];
-    let mut table = Table::open(Memory::new(), config, &mut operations[..], &mut Alone).ok()?;
-    for data in 0..DATA / 2 {
+    let mut entries = [CacheEntry::EMPTY; 64];
+    let table = Table::open(Memory::new(), config, &mut operations[..], &mut Alone).ok()?;
+    let mut table = table.with_cache(&mut entries[..]);
+    for data in 0..DATA / 4 {
         expect(table.find_or_put(data) == Ok(Outcome::Inserted))?;
     }
     let (found, inserted) = submit_all(&mut table)?;
-    expect((found, inserted) == (DATA / 2, DATA - DATA / 2))?;
+    expect((found, inserted) == (DATA / 4, DATA / 2 - DATA / 4))?;
+    batch_all(&mut table)?;
     for data in 0..DATA {
         expect(table.find(data) == Ok(true))?;
     }
@@ -74,14 +101,48 @@ fn fill_and_query() -> Option<()> {
     expect(table.find(3) == Ok(true) && table.find(4) == Ok(false))?;
     #[cfg(feature = "canary")]
     assert!(table.find(5) != Ok(true), "a panic that the proof must notice");
+    let mut shared = Shared::new(table);
+    expect(block_on(shared.find(4))? == Outcome::Absent)?;
+    expect(block_on(shared.find_or_put(4))? == Outcome::Inserted)?;
+    shared.table().clear(&mut Alone).ok()
+}
+
+/// Puts the second half through batches.
+fn batch_all(table: &mut Embedded<'_>) -> Option<()> {
+    const BATCH: u64 = 64;
+    let mut next = DATA / 2;
+    while next < DATA {
+        let size = BATCH.min(DATA - next);
+        let (mut data, mut ends) = ([0; BATCH as usize], [Ok(Outcome::Full); BATCH as usize]);
+        for (place, data) in (next..).zip(&mut data) {
+            *data = place;
+        }
+        let (data, ends) = (data.get(..size as usize)?, ends.get_mut(..size as usize)?);
+        table.find_or_put_batch(data, ends).ok()?;
+        expect(ends.iter().all(|end| *end == Ok(Outcome::Inserted)))?;
+        next += size;
+    }
     Some(())
 }
 
-/// Puts all data through the poll form, and counts what was found and what inserted.
-fn submit_all(table: &mut Table<Memory, &mut [Operation]>) -> Option<(u64, u64)> {
+/// Polls a future until it ends, which the transport bounds.
+fn block_on(future: impl Future<Output = Result<Outcome, OperationError>>) -> Option<Outcome> {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(end) = future.as_mut().poll(&mut context) {
+            return end.ok();
+        }
+    }
+}
+
+type Embedded<'s> = Table<Memory, &'s mut [Operation], &'s mut [CacheEntry]>;
+
+/// Puts the first half through the poll form, and counts what was found and what inserted.
+fn submit_all(table: &mut Embedded<'_>) -> Option<(u64, u64)> {
     let (mut next, mut found, mut inserted) = (0, 0, 0);
-    while found + inserted < DATA {
-        while next < DATA && table.submit(next, next, Intent::FindOrPut).is_ok() {
+    while found + inserted < DATA / 2 {
+        while next < DATA / 2 && table.submit(next, next, Intent::FindOrPut).is_ok() {
             next += 1;
         }
         let mut finished = [Finished::default(); 4];

@@ -10,7 +10,7 @@ use transport::{
 
 const WINDOW_WORDS: usize = 4096 + 8;
 const SLOTS: usize = 16;
-const SLOT_WORDS: usize = 8;
+const SLOT_WORDS: usize = 32;
 const DEPTH: usize = 16;
 
 static WINDOW: [AtomicU64; WINDOW_WORDS] = [const { AtomicU64::new(0) }; WINDOW_WORDS];

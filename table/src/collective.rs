@@ -2,7 +2,8 @@
 //!
 //! Each of these calls is made by every owner, in the same order, with nothing else in flight.
 //! Between its barriers owners load and store their own buckets with the CPU, and read and write
-//! others' words through the transport; no atomic is used, so the atomic scope does not matter.
+//! others' words through the transport. The only atomics are the transport's own claims of empty
+//! buckets, into which nobody stores meanwhile, so the atomic scope does not matter.
 //!
 //! An owner whose own part fails still makes all barriers of the call, so that nobody is left one
 //! behind, and shows the others that it failed.
@@ -15,23 +16,28 @@ use transport::{
 };
 
 use crate::bucket::Bucket;
+use crate::cache::CacheEntry;
 use crate::config::Config;
 use crate::error::{CollectiveError, OpenError, OperationError};
+use crate::find_or_put::Intent;
 use crate::layout::Position;
 use crate::operation::Operation;
+use crate::probe::Probing;
 use crate::table::Table;
+use crate::walk::Walk;
 
 /// "probelin", and the version of this layout.
 const MAGIC: u64 = 0x7072_6f62_656c_696e;
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// Header words that all owners must have alike, with their names.
-const AGREED: [&str; 6] = [
+const AGREED: [&str; 7] = [
     "format",
     "version",
     "number of owners",
     "buckets per owner",
     "reach (C times M)",
     "first word",
+    "probe order (0 linear, 1 lines, 2 jump)",
 ];
 /// The header word in which an owner shows the others a number.
 const SHOWN: u64 = 7;
@@ -66,7 +72,14 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
         table.agree(exchange)?;
         Ok(table)
     }
+}
 
+impl<T, S, C> Table<T, S, C>
+where
+    T: Transport,
+    S: AsMut<[Operation]>,
+    C: AsMut<[CacheEntry]>,
+{
     /// Checks that all owners opened the same table.
     ///
     /// # Errors
@@ -122,7 +135,9 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<f64, CollectiveError> {
         let len = self.len(exchange)?;
-        Ok(len as f64 / self.layout().buckets() as f64)
+        let load_factor = len as f64 / self.layout().buckets() as f64;
+        self.pipeline.policy.set_load_factor(load_factor);
+        Ok(load_factor)
     }
 
     /// Empties the whole table.
@@ -138,6 +153,7 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
         let quiet = self.quiesce();
+        self.pipeline.forget(&self.config);
         exchange.barrier()?;
         for bucket in self.buckets() {
             bucket.store(0, Release);
@@ -149,10 +165,10 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
     /// Keeps only the data for which `keep` says so, and returns how many were removed from the
     /// whole table: the stop-the-world garbage collection that the paper leaves out (section 1).
     ///
-    /// `keep` must give the same answer on every owner, and may be asked more than once: an owner
-    /// judges the clusters that begin in its part, wherever they end. In place, without memory,
-    /// each owner for itself. A part without an empty bucket is left to the owner before it, which
-    /// reads it word by word. For claims that ended in error see [`clear`](Self::clear).
+    /// `keep` must give the same answer on every owner, and may be asked more than once. In place,
+    /// without memory, each owner for itself: of linear probing it judges the clusters that begin
+    /// in its part, wherever they end, and a part without an empty bucket is left to the owner
+    /// before it, which reads it word by word. For claims that ended in error see [`clear`](Self::clear).
     ///
     /// # Errors
     /// [`CollectiveError`], after which the content is undefined; on every owner if the part of
@@ -163,7 +179,11 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
         mut keep: impl FnMut(u64) -> bool,
     ) -> Result<u64, CollectiveError> {
         let quiet = self.quiesce();
+        self.pipeline.forget(&self.config);
         exchange.barrier()?;
+        if self.layout().probing() != Probing::Linear {
+            return self.retain_by_rounds(quiet, exchange, keep);
+        }
         let empty = self.first_empty();
         let parts_with_room = self.sum(quiet.map(|()| u64::from(empty.is_some())), exchange);
         let removed = match (parts_with_room, empty) {
@@ -175,6 +195,74 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
             (Ok(_), None) => Ok(0),
         };
         self.sum(removed, exchange)
+    }
+
+    /// Where probe orders make no clusters: every owner removes what goes from its part, then moves
+    /// what stays there to the first empty bucket from its home, whoever has that, in rounds until
+    /// nothing moves anywhere.
+    ///
+    /// A move brings a datum nearer to its home, so the rounds end; and in a round without a move
+    /// no bucket became empty behind the back of one that was looked at before.
+    fn retain_by_rounds(
+        &mut self,
+        quiet: Result<(), OperationError>,
+        exchange: &mut (impl Exchange + ?Sized),
+        mut keep: impl FnMut(u64) -> bool,
+    ) -> Result<u64, CollectiveError> {
+        let mut removed = 0;
+        for bucket in self.buckets() {
+            let occupant = Bucket::from_word(bucket.load(Acquire));
+            if occupant.is_some_and(|occupant| !keep(occupant.data())) {
+                bucket.store(0, Release);
+                removed += 1;
+            }
+        }
+        let all_removed = self.sum(quiet.map(|()| removed), exchange)?;
+        loop {
+            let moved = self.settle();
+            if self.sum(moved, exchange)? == 0 {
+                return Ok(all_removed);
+            }
+        }
+    }
+
+    /// Moves what is in this owner's part and has an empty bucket before it in its probe order.
+    fn settle(&mut self) -> Result<u64, OperationError> {
+        let (owner, mut moved) = (self.me(), 0);
+        for index in 0..self.layout().buckets_per_owner() {
+            let from = Position { owner, index };
+            let Some(bucket) = Bucket::from_word(self.load(from)?) else { continue };
+            if self.settle_bucket(from, bucket)? {
+                self.store(from, 0)?;
+                moved += 1;
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Claims the first empty bucket in front of `from`; false if there is none.
+    fn settle_bucket(&mut self, from: Position, bucket: Bucket) -> Result<bool, OperationError> {
+        let layout = *self.layout();
+        let mut walk = Walk::new(bucket, Intent::Find, layout.buckets(), &layout);
+        // Once through the table at most.
+        loop {
+            let at = walk.position(&layout);
+            if at == from {
+                return Ok(false);
+            }
+            if self.load(at)? == 0 && self.claim(layout.word(at), bucket)? {
+                return Ok(true);
+            }
+            if !walk.pass(&layout) {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Claims a bucket as any operation does, since others claim at the same time.
+    fn claim(&mut self, at: RemoteWord, bucket: Bucket) -> Result<bool, OperationError> {
+        let posted = self.pipeline.transport.compare_and_swap(TOKEN, at, 0, bucket.word());
+        Ok(self.finish(posted)? == 0)
     }
 
     /// Goes through the clusters that begin in this owner's part, from the empty bucket `from`
@@ -304,6 +392,7 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
             config.buckets_per_owner,
             u64::from(config.chunk_buckets) * u64::from(config.max_chunks),
             config.first_word,
+            config.probing.number(),
         ]
     }
 
@@ -381,12 +470,12 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
         }
         let to = Segment { start: at, words: 1 };
         let posted = self.pipeline.transport.write(TOKEN, LANDING, to);
-        self.finish(posted)
+        self.finish(posted).map(drop)
     }
 
-    /// Polls until the one operation in flight has ended, which the transport bounds. Where the
-    /// post found the transport dead, the poll says why.
-    fn finish(&mut self, posted: Result<(), PostError>) -> Result<(), OperationError> {
+    /// Polls until the one operation in flight has ended, which the transport bounds, and gives the
+    /// word that an atomic found. Where the post found the transport dead, the poll says why.
+    fn finish(&mut self, posted: Result<(), PostError>) -> Result<u64, OperationError> {
         match posted {
             Ok(()) | Err(PostError::Closed) => {}
             Err(refused) => return Err(OperationError::Post(refused)),
@@ -394,7 +483,7 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
         let mut end = [Completion::default()];
         while self.pipeline.poll_transport(&mut end)? == 0 {}
         let [end] = end;
-        end.result.map(drop).map_err(OperationError::Failed)
+        end.result.map_err(OperationError::Failed)
     }
 }
 

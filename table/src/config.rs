@@ -4,16 +4,17 @@ use transport::{Caps, Geometry};
 
 use crate::error::ConfigError;
 use crate::layout::HEADER_WORDS;
+use crate::policy::{ChunkChoice, FirstClaim, ReadAhead};
+use crate::probe::{LINE_BUCKETS, Probing};
 
-/// Buckets in a cache line; C is a multiple of it (paper section 3.1).
-const LINE_BUCKETS: u32 = 8;
 /// The largest M: with it even C = 8 probes half a million buckets, far beyond any table that
 /// still answers in reasonable time.
 const MOST_CHUNKS: u32 = 1 << 16;
 /// The most operations in flight; a token keeps 24 bits for them.
 const MOST_OPERATIONS: u32 = 1 << 24;
 
-/// The parameters of a table. All owners give the same.
+/// The parameters of a table. All owners give the same sizes, reach (C times M) and probe order;
+/// the rest may differ between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The table's first word in each window, a multiple of 8. Its header is there, one cache
@@ -21,17 +22,53 @@ pub struct Config {
     pub first_word: u64,
     /// Buckets in each owner's part, a multiple of 8.
     pub buckets_per_owner: u64,
-    /// C, the buckets that one chunk READ brings: a multiple of 8, at most a part.
+    /// C, the buckets that one chunk READ brings: a multiple of 8, at most a part. The most that
+    /// one brings where C is adaptive.
     pub chunk_buckets: u32,
-    /// M, the chunks that an operation looks at before it answers full, at least 1.
+    /// M, the chunks of `chunk_buckets` that an operation looks at before it answers full, at
+    /// least 1.
     pub max_chunks: u32,
+    /// In which order buckets are looked at.
+    pub probing: Probing,
+    /// Whether C is always `chunk_buckets`, or chosen for each operation.
+    pub chunk_choice: ChunkChoice,
+    /// When the next chunk is requested before the present one is scanned.
+    pub read_ahead: ReadAhead,
+    /// Whether the home bucket is claimed along with the first READ.
+    pub first_claim: FirstClaim,
+    /// Whether the CPU itself loads the words it reaches, and claims buckets there where the
+    /// transport's atomics are atomic with the CPU's.
+    pub direct: bool,
 }
 
 impl Config {
-    /// A table at the window's start, with the paper's C = 32 and M = 32 (section 4.2).
+    /// A table at the window's start with the paper's C = 32, M = 32 (section 4.2) and probe order,
+    /// and everything that hides latency and needs no measuring.
     #[must_use]
-    pub fn new(buckets_per_owner: u64) -> Self {
-        Self { first_word: 0, buckets_per_owner, chunk_buckets: 32, max_chunks: 32 }
+    pub const fn new(buckets_per_owner: u64) -> Self {
+        Self {
+            read_ahead: ReadAhead::Likely,
+            first_claim: FirstClaim::Auto,
+            direct: true,
+            ..Self::paper(buckets_per_owner)
+        }
+    }
+
+    /// The paper's own algorithm (Fig. 1), by which everything else is measured: each chunk by
+    /// READ, the next one always ahead, claims only of buckets seen empty.
+    #[must_use]
+    pub const fn paper(buckets_per_owner: u64) -> Self {
+        Self {
+            first_word: 0,
+            buckets_per_owner,
+            chunk_buckets: 32,
+            max_chunks: 32,
+            probing: Probing::Linear,
+            chunk_choice: ChunkChoice::Fixed,
+            read_ahead: ReadAhead::Always,
+            first_claim: FirstClaim::Off,
+            direct: false,
+        }
     }
 
     /// Words of each window that the table takes up, header included.
@@ -61,6 +98,9 @@ impl Config {
         if c == 0 || !c.is_multiple_of(LINE_BUCKETS) || c > most {
             return Err(ConfigError::ChunkBuckets { found: c, most });
         }
+        if self.probing == Probing::Jump && c != LINE_BUCKETS {
+            return Err(ConfigError::JumpChunk { found: c });
+        }
         if self.max_chunks == 0 || self.max_chunks > MOST_CHUNKS {
             return Err(ConfigError::MaxChunks { found: self.max_chunks, most: MOST_CHUNKS });
         }
@@ -88,12 +128,10 @@ impl Config {
         Ok(())
     }
 
-    /// M, or as many chunks as cover the table once, if that is fewer: more would look at the
-    /// same buckets again.
-    pub(crate) fn chunks_to_probe(&self, owners: u32) -> u32 {
+    /// The buckets that an operation looks at: C times M, or the whole table if that is fewer.
+    pub(crate) fn reach(&self, owners: u32) -> u64 {
         let buckets = self.buckets_per_owner.saturating_mul(u64::from(owners));
-        let once = buckets.div_ceil(u64::from(self.chunk_buckets.max(1)));
-        self.max_chunks.min(u32::try_from(once).unwrap_or(u32::MAX))
+        (u64::from(self.chunk_buckets) * u64::from(self.max_chunks)).min(buckets)
     }
 }
 
@@ -134,9 +172,19 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_probed_twice() {
+    fn nothing_is_looked_at_twice() {
         let config = Config { chunk_buckets: 16, max_chunks: 5, ..Config::new(24) };
-        assert_eq!([1, 2, 3, 4].map(|owners| config.chunks_to_probe(owners)), [2, 3, 5, 5]);
-        assert_eq!(Config::new(u64::MAX / 8 * 8).chunks_to_probe(u32::MAX), 32);
+        assert_eq!([1, 2, 3, 4].map(|owners| config.reach(owners)), [24, 48, 72, 80]);
+        assert_eq!(Config::new(u64::MAX / 8 * 8).reach(u32::MAX), 32 * 32);
+    }
+
+    #[test]
+    fn jumps_go_line_by_line() {
+        let geometry = Geometry { slots: 2, ..GEOMETRY };
+        let config =
+            |chunk_buckets| Config { chunk_buckets, probing: Probing::Jump, ..Config::new(64) };
+        assert_eq!(config(8).check(&CAPS, &geometry, 1), Ok(()));
+        let refused = Err(ConfigError::JumpChunk { found: 16 });
+        assert_eq!(config(16).check(&CAPS, &geometry, 1), refused);
     }
 }

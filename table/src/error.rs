@@ -33,6 +33,11 @@ pub enum ConfigError {
         /// The largest C here.
         most: u32,
     },
+    /// C is not the 8 buckets of a line, by which `Probing::Jump` goes.
+    JumpChunk {
+        /// C as given.
+        found: u32,
+    },
     /// M is 0 or too large.
     MaxChunks {
         /// M as given.
@@ -73,6 +78,12 @@ impl fmt::Display for ConfigError {
                 f,
                 "C is {found} buckets a chunk: a multiple of 8 from 8 to {most} is allowed here"
             ),
+            Self::JumpChunk { found } => {
+                write!(
+                    f,
+                    "C is {found} buckets a chunk, but probing jumps from line to line: give 8"
+                )
+            }
             Self::MaxChunks { found, most } => {
                 write!(f, "M is {found} chunks: 1 to {most} is allowed")
             }
@@ -121,6 +132,27 @@ impl From<DataOutOfRange> for SubmitError {
         Self::Data(error)
     }
 }
+
+/// Why a batch was not begun. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchError {
+    /// There is not one place for an outcome for each datum.
+    Lengths {
+        /// Data given.
+        data: usize,
+        /// Places for outcomes.
+        outcomes: usize,
+    },
+}
+
+impl fmt::Display for BatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Lengths { data, outcomes } = self;
+        write!(f, "a batch of {data} data with room for {outcomes} outcomes: give as many")
+    }
+}
+
+impl Error for BatchError {}
 
 /// Why an operation ended without an outcome. Unless it was refused, whether it took effect is
 /// unknown; repeating it is safe, and may then find what the first try inserted.

@@ -6,18 +6,24 @@
 use transport::{Owner, RemoteWord, Segment};
 
 use crate::bucket::{Bucket, DATA_BITS, MAX_DATA};
+use crate::probe::{LINE_BUCKETS, Probing};
 
 /// Words in front of the buckets of each part: one cache line.
 pub(crate) const HEADER_WORDS: u64 = 8;
 
-/// The ring of buckets. Copy it: three words.
+/// The ring of buckets. Copy it: four words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     owners: u32,
     buckets_per_owner: u64,
     /// The first bucket's word in each window.
     first_word: u64,
+    probing: Probing,
 }
+
+/// Odd: the low bits of the hash, which the home depends on least, decide the high bits of the
+/// product. The 64-bit multiplier of Knuth's multiplicative hashing, 2^64 by the golden ratio.
+const SECOND_HASH: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A bucket's place: the owner and the bucket's index in that owner's part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -30,8 +36,20 @@ pub struct Position {
 
 impl Layout {
     /// `owners` parts of `buckets_per_owner` buckets; both at least 1.
-    pub(crate) fn new(owners: u32, buckets_per_owner: u64, first_word: u64) -> Self {
-        Self { owners, buckets_per_owner, first_word }
+    pub(crate) fn new(
+        owners: u32,
+        buckets_per_owner: u64,
+        first_word: u64,
+        probing: Probing,
+    ) -> Self {
+        Self { owners, buckets_per_owner, first_word, probing }
+    }
+
+    /// In which order an operation looks at buckets.
+    #[inline]
+    #[must_use]
+    pub fn probing(&self) -> Probing {
+        self.probing
     }
 
     /// How many owners there are.
@@ -80,6 +98,49 @@ impl Layout {
         }
         let owner = if from.owner + 1 < self.owners { from.owner + 1 } else { 0 };
         Position { owner, index: index - self.buckets_per_owner }
+    }
+
+    /// The position `by` further round the ring, of which it is a place.
+    #[inline]
+    pub(crate) fn plus(&self, from: Position, by: Position) -> Position {
+        let next = self.advance(from, by.index);
+        let owner = u64::from(next.owner) + u64::from(by.owner);
+        let owners = u64::from(self.owners);
+        let owner = if owner < owners { owner } else { owner - owners };
+        // Less than `owners`, which is a u32.
+        #[allow(clippy::cast_possible_truncation)]
+        Position { owner: owner as u32, index: next.index }
+    }
+
+    /// A whole number of lines, at least one where there are more than one and less than all of
+    /// them: how far apart the lines are that a search for `bucket` jumps to.
+    pub(crate) fn stride(&self, bucket: Bucket) -> Position {
+        let line = u64::from(LINE_BUCKETS);
+        let lines_per_owner = self.buckets_per_owner / line;
+        let lines = lines_per_owner.saturating_mul(u64::from(self.owners));
+        let second = bucket.hash().wrapping_mul(SECOND_HASH) & MAX_DATA;
+        let (stride, _) = scale(second, lines.saturating_sub(1));
+        let stride = stride + 1;
+        let owner = stride.checked_div(lines_per_owner).unwrap_or(0);
+        let index = (stride - owner * lines_per_owner) * line;
+        // Less than `owners` while there are two lines; a single one leads back at once.
+        #[allow(clippy::cast_possible_truncation)]
+        Position { owner: owner as u32, index }
+    }
+
+    /// Which of the 8 buckets of its cache line a bucket is.
+    #[inline]
+    pub(crate) fn offset_in_line(&self, at: Position) -> u32 {
+        // Below 8.
+        #[allow(clippy::cast_possible_truncation)]
+        let offset = (at.index & u64::from(LINE_BUCKETS - 1)) as u32;
+        offset
+    }
+
+    /// The number of a bucket in the whole table.
+    #[inline]
+    pub(crate) fn number(&self, at: Position) -> u64 {
+        u64::from(at.owner) * self.buckets_per_owner + at.index
     }
 
     /// The word that is a bucket.
@@ -132,7 +193,7 @@ mod tests {
         fn chunks_cover_the_ring_in_order(
             owners in 1_u32..6, eighths in 1_u64..20, chunk in 1_u32..20, data in 0..=MAX_DATA,
         ) {
-            let layout = Layout::new(owners, eighths * 8, 24);
+            let layout = Layout::new(owners, eighths * 8, 24, Probing::Linear);
             let chunk = (chunk * 8).min(u32::try_from(eighths * 8).unwrap());
             let mut start = layout.home(Bucket::new(data).unwrap());
             let home = linear(&layout, start);
@@ -158,7 +219,7 @@ mod tests {
 
         #[test]
         fn homes_are_uniform_over_owners(owners in 1_u32..9, seed: u64) {
-            let layout = Layout::new(owners, 1000, 0);
+            let layout = Layout::new(owners, 1000, 0, Probing::Linear);
             let mut counts = vec![0_u32; owners as usize];
             for i in 0..1000 * u64::from(owners) {
                 let bucket = Bucket::new(seed.wrapping_add(i) & MAX_DATA).unwrap();

@@ -20,27 +20,44 @@
 //!
 //! [`Caps::word_reads_whole`]: transport::Caps::word_reads_whole
 #![cfg_attr(not(test), no_std)]
-#![forbid(unsafe_code)]
+// One exception, in `line`.
+#![deny(unsafe_code)]
 
 mod bucket;
+mod cache;
+mod chunk_choice;
 mod collective;
 mod config;
+mod direct;
 mod error;
 mod find_or_put;
+mod future;
 mod layout;
+mod line;
+#[cfg(test)]
+mod model;
 mod operation;
 mod pipeline;
+mod policy;
+mod probe;
 mod stats;
 mod table;
+mod walk;
 
 pub use bucket::{Bucket, DATA_BITS, MAX_DATA};
+pub use cache::CacheEntry;
+pub use chunk_choice::ReadCost;
 pub use config::Config;
 pub use error::{
-    CollectiveError, ConfigError, DataOutOfRange, OpenError, OperationError, SubmitError,
+    BatchError, CollectiveError, ConfigError, DataOutOfRange, OpenError, OperationError,
+    SubmitError,
 };
-pub use find_or_put::{Intent, Outcome, Search, Step};
+pub use find_or_put::{Intent, Outcome, Plan, Search, Step};
+pub use future::{FindOrPut, Shared};
 pub use layout::{Layout, Position};
 pub use operation::Operation;
+pub use policy::{ChunkChoice, FirstClaim, ReadAhead};
+pub use probe::Probing;
 pub use stats::{OutcomeStats, Stats};
 pub use table::{Finished, Table};
 

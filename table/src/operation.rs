@@ -4,16 +4,22 @@ use transport::Token;
 
 use crate::bucket::Bucket;
 use crate::error::OperationError;
-use crate::find_or_put::{Intent, Outcome, Search};
+use crate::find_or_put::{Intent, Outcome, Plan, Search};
 use crate::layout::Position;
+use crate::probe::{LINE_BUCKETS, Probe};
+use crate::walk::Walk;
 
 /// Storage for one operation in flight; the caller of a table provides an array of them.
 #[derive(Clone, Debug)]
 pub struct Operation {
+    /// Where it stands while the CPU looks at the buckets itself.
+    pub(crate) walk: Walk,
+    /// Its search by READs.
     pub(crate) search: Search,
-    /// What its end is reported under; none where a blocking call waits for it.
-    pub(crate) tag: Option<u64>,
+    pub(crate) report: Report,
     pub(crate) state: State,
+    /// Where the chunk starts that was last requested, and how the way goes on.
+    pub(crate) probe: Probe,
     /// Where the chunk in each landing slot starts.
     pub(crate) start: [Position; 2],
     /// READs of that chunk still in flight.
@@ -27,11 +33,28 @@ pub struct Operation {
     next: u32,
 }
 
+/// Whom the end of an operation is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// Whoever asks for this operation by its storage.
+    Asker,
+    /// The caller's next poll, under the tag it gave.
+    Poll(u64),
+    /// The batch call, as the end of the datum at this place.
+    Batch(usize),
+    /// Nobody any more.
+    Nobody,
+}
+
 /// Where an operation stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// The storage is free.
     Free,
+    /// It looks at lines that the CPU reaches.
+    Walk,
+    /// It wants its first bucket claimed, and its first chunk read.
+    First,
     /// It wants its chunk read and scanned.
     Chunk,
     /// It wants to claim the bucket at this offset of its chunk.
@@ -40,8 +63,8 @@ pub(crate) enum State {
     Confirm(u32),
     /// Its claim or confirmation is in flight.
     Answer,
-    /// It has failed, but still stands in the queue for room in the transport.
-    Failed(OperationError),
+    /// It is over, but still stands in the queue for room in the transport.
+    Over(Result<Outcome, OperationError>),
     /// It has ended and was not reported yet.
     Ended(Result<Outcome, OperationError>),
     /// It was reported, but a READ ahead of need is still to land.
@@ -51,9 +74,11 @@ pub(crate) enum State {
 impl Operation {
     /// Storage that is free.
     pub const EMPTY: Self = Self {
-        search: Search::new(Bucket::ANY, Intent::Find, 1),
-        tag: None,
+        walk: Walk::NOWHERE,
+        search: Search::new(Bucket::ANY, Intent::Find, NO_PLAN),
+        report: Report::Asker,
         state: State::Free,
+        probe: Probe::NOWHERE,
         start: [Position { owner: 0, index: 0 }; 2],
         landing: [0; 2],
         in_flight: 0,
@@ -62,15 +87,22 @@ impl Operation {
         next: NONE,
     };
 
-    /// Begins `search` at `home` in this free storage.
+    /// Begins in this free storage, at `walk`.
     #[inline]
-    pub(crate) fn begin(&mut self, search: Search, home: Position, tag: Option<u64>) {
-        self.search = search;
-        self.tag = tag;
-        self.state = State::Chunk;
-        self.start[0] = home;
-        self.landing = [0; 2];
+    pub(crate) fn begin(&mut self, walk: Walk, report: Report) {
+        self.walk = walk;
+        self.report = report;
+        self.state = State::Walk;
         self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// Goes on by READs, from where it stands.
+    #[inline]
+    pub(crate) fn search(&mut self, plan: Plan) {
+        self.search = Search::new(self.walk.bucket, self.walk.intent, plan);
+        self.probe = self.walk.probe;
+        self.landing = [0; 2];
+        self.state = if plan.claim_first { State::First } else { State::Chunk };
     }
 
     /// A READ into this of the two landing slots was posted.
@@ -102,7 +134,8 @@ impl Operation {
 pub(crate) enum Part {
     /// A READ into this of the two landing slots.
     Chunk(usize),
-    /// A claim or a confirmation.
+    /// The claim along with the first READ, a later one, or a confirmation.
+    FirstClaim,
     Claim,
     Confirm,
 }
@@ -123,6 +156,7 @@ impl Name {
             Part::Chunk(parity) => parity as u64,
             Part::Claim => 2,
             Part::Confirm => 3,
+            Part::FirstClaim => 4,
         };
         Token(u64::from(self.generation) << 32 | u64::from(self.operation) << 8 | part)
     }
@@ -134,6 +168,7 @@ impl Name {
         let part = match token.0 & 0xff {
             2 => Part::Claim,
             3 => Part::Confirm,
+            4 => Part::FirstClaim,
             parity => Part::Chunk(parity as usize & 1),
         };
         let operation = (token.0 >> 8) as u32 & 0xff_ffff;
@@ -142,6 +177,15 @@ impl Name {
 }
 
 const NONE: u32 = u32::MAX;
+/// For storage that is free.
+const NO_PLAN: Plan = Plan {
+    chunk_buckets: LINE_BUCKETS,
+    reach: 1,
+    rotation: 0,
+    skip: 0,
+    ahead_from: u32::MAX,
+    claim_first: false,
+};
 
 /// A first-in-first-out queue of operations, linked through their storage. An operation is in
 /// one queue at most.
@@ -170,6 +214,12 @@ impl Queue {
         self.head == NONE
     }
 
+    /// Who came last.
+    #[inline]
+    pub(crate) fn last(&self) -> u32 {
+        self.tail
+    }
+
     #[inline]
     pub(crate) fn pop(&mut self, operations: &[Operation]) -> Option<u32> {
         let index = self.head;
@@ -189,8 +239,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_come_back(operation in 0_u32..1 << 24, generation: u32, part in 0..4) {
-            let part = [Part::Chunk(0), Part::Chunk(1), Part::Claim, Part::Confirm][part as usize];
+        fn names_come_back(operation in 0_u32..1 << 24, generation: u32, part in 0..5) {
+            let part_of = [Part::Chunk(0), Part::Chunk(1), Part::Claim, Part::Confirm, Part::FirstClaim];
+            let part = part_of[part as usize];
             let name = Name { operation, part, generation };
             prop_assert_eq!(Name::from_token(name.token()), name);
         }

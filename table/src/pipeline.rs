@@ -1,49 +1,75 @@
 //! Many operations in flight over one engine, in storage that the caller supplies.
 //!
-//! Each operation has two landing slots, for the chunk it scans and the one read ahead. When it
-//! ends while the READ ahead is still in flight it is reported at once, and its storage is free
-//! again when that has landed: nobody waits for a chunk that nobody needs.
+//! An operation whose home the CPU reaches walks the lines itself, a line a turn, the next one
+//! asked for in between. Any other has two landing slots, for the chunk it scans and the one read
+//! ahead. When it ends while the READ ahead is still in flight it is reported at once, and its
+//! storage is free again when that has landed: nobody waits for a chunk that nobody needs.
 
-use transport::{Completion, Fault, Local, PostError, Segment, Slot, Token, Transport};
+mod batch;
+mod posting;
+
+use transport::{Completion, Fault, Token, Transport};
 
 use crate::bucket::Bucket;
+use crate::cache::{Cache, CacheEntry};
+use crate::config::Config;
+use crate::direct::{Direct, Look};
 use crate::error::{OperationError, SubmitError};
-use crate::find_or_put::{Intent, Outcome, Search, Step};
+use crate::find_or_put::{Intent, Outcome, Step};
 use crate::layout::Layout;
-use crate::operation::{Name, Operation, Part, Queue, State};
+use crate::operation::{Name, Operation, Part, Queue, Report, State};
+use crate::policy::Policy;
 use crate::stats::Stats;
 use crate::table::Finished;
+use crate::walk::Walk;
 
 /// Completions taken from the transport in one poll: as many as a cache-friendly array holds;
 /// what is left comes with the next.
 const POLL_BATCH: usize = 16;
+/// Blocking calls that need no transport between two polls of it, which tell of lost owners: a
+/// poll then costs each of them well under a nanosecond.
+const CALLS_PER_POLL: u32 = 64;
 
-pub(crate) struct Pipeline<T, S> {
+pub(crate) struct Pipeline<T, S, C> {
     pub(crate) transport: T,
     pub(crate) layout: Layout,
     pub(crate) stats: Stats,
+    pub(crate) cache: Cache<C>,
+    pub(crate) policy: Policy,
     operations: S,
-    chunk_buckets: u32,
-    max_chunks: u32,
+    /// Buckets that an operation looks at before it gives up.
+    reach: u64,
+    direct: Direct,
     words_whole: bool,
     free: Queue,
+    /// Operations that walk lines which the CPU reaches.
+    walking: Queue,
     /// Operations that have something to post and found the transport full.
     waiting: Queue,
     /// Operations that have ended and were not reported yet.
     ended: Queue,
-    /// Operations that a completion can still change.
+    /// The same, of a batch under way.
+    ended_of_batch: Queue,
+    /// Operations that a completion or a walk can still change.
     active: u32,
+    unpolled: u32,
     fault: Option<Fault>,
     completions: [Completion; POLL_BATCH],
 }
 
-impl<T: Transport, S: AsMut<[Operation]>> Pipeline<T, S> {
+impl<T, S, C> Pipeline<T, S, C>
+where
+    T: Transport,
+    S: AsMut<[Operation]>,
+    C: AsMut<[CacheEntry]>,
+{
+    /// A pipeline for tables of this configuration, which has been checked.
     pub(crate) fn new(
         transport: T,
         layout: Layout,
-        chunk_buckets: u32,
-        max_chunks: u32,
+        config: &Config,
         mut operations: S,
+        cache: C,
     ) -> Self {
         let mut free = Queue::EMPTY;
         let slice = operations.as_mut();
@@ -55,24 +81,59 @@ impl<T: Transport, S: AsMut<[Operation]>> Pipeline<T, S> {
         }
         Self {
             words_whole: transport.caps().word_reads_whole,
+            direct: Direct::allowed(config.direct, transport.caps()),
+            reach: config.reach(layout.owners()),
+            policy: Policy::new(config),
+            cache: Cache::new(cache),
             transport,
             layout,
             stats: Stats::default(),
             operations,
-            chunk_buckets,
-            max_chunks,
             free,
+            walking: Queue::EMPTY,
             waiting: Queue::EMPTY,
             ended: Queue::EMPTY,
+            ended_of_batch: Queue::EMPTY,
             active: 0,
+            unpolled: 0,
             fault: None,
             completions: [Completion { token: Token(0), result: Ok(0) }; POLL_BATCH],
+        }
+    }
+
+    /// The same, at rest, with another cache, which is empty.
+    pub(crate) fn with_cache<D: AsMut<[CacheEntry]>>(self, cache: D) -> Pipeline<T, S, D> {
+        Pipeline {
+            cache: Cache::new(cache),
+            transport: self.transport,
+            layout: self.layout,
+            stats: self.stats,
+            policy: self.policy,
+            operations: self.operations,
+            reach: self.reach,
+            direct: self.direct,
+            words_whole: self.words_whole,
+            free: self.free,
+            walking: self.walking,
+            waiting: self.waiting,
+            ended: self.ended,
+            ended_of_batch: self.ended_of_batch,
+            active: self.active,
+            unpolled: self.unpolled,
+            fault: self.fault,
+            completions: self.completions,
         }
     }
 
     #[inline]
     fn operation(&mut self, index: u32) -> Option<&mut Operation> {
         self.operations.as_mut().get_mut(index as usize)
+    }
+
+    /// Buckets have changed, or may: what was learnt of them is worth nothing any more.
+    pub(crate) fn forget(&mut self, config: &Config) {
+        self.cache.forget();
+        self.policy = Policy::new(config);
     }
 
     /// Runs one operation to its end.
@@ -82,19 +143,64 @@ impl<T: Transport, S: AsMut<[Operation]>> Pipeline<T, S> {
         bucket: Bucket,
         intent: Intent,
     ) -> Result<Outcome, OperationError> {
+        let mut walk = Walk::new(bucket, intent, self.reach, &self.layout);
+        if self.is_cached(&mut walk) {
+            self.poll_sometimes();
+            self.stats.count_cached();
+            return Ok(Outcome::Found);
+        }
+        if self.direct == Direct::Claims
+            && let Some(result) = self.run_directly(&mut walk)
+        {
+            return result;
+        }
         let index = self.wait_for_storage()?;
-        self.begin(index, bucket, intent, None);
+        self.begin(index, walk, Report::Asker);
         // Ends because every one-sided operation that the transport accepted does.
         loop {
-            match self.operation(index).map(|operation| operation.state) {
-                Some(State::Ended(result)) => {
-                    self.release(index);
-                    return result;
-                }
-                Some(_) => self.progress(),
-                None => return Err(SubmitError::Busy.into()),
+            if let Some(result) = self.take_end(index) {
+                return result;
+            }
+            self.progress();
+        }
+    }
+
+    /// `None` where the walk leaves what the CPU reaches.
+    #[inline]
+    fn run_directly(&mut self, walk: &mut Walk) -> Option<Result<Outcome, OperationError>> {
+        self.poll_sometimes();
+        if let Some(fault) = self.fault {
+            self.stats.failed += 1;
+            return Some(Err(fault.into()));
+        }
+        // Each turn passes a line of those in reach.
+        loop {
+            let line = walk.line(&self.transport, &self.layout)?;
+            let before = self.cache.is_on().then_some(*walk);
+            let look = walk.look(line, &self.layout);
+            if let Some(before) = before {
+                self.cache.learn_line(before, walk, look, line, &self.layout);
+            }
+            if let Look::Done(outcome) = look {
+                self.stats.count_direct(outcome, walk.lines);
+                return Some(Ok(outcome));
             }
         }
+    }
+
+    #[inline]
+    fn poll_sometimes(&mut self) {
+        self.unpolled += 1;
+        if self.unpolled >= CALLS_PER_POLL {
+            self.unpolled = 0;
+            self.progress();
+        }
+    }
+
+    /// Takes the walk past what the cache knows; true if it knows the end.
+    #[inline]
+    fn is_cached(&mut self, walk: &mut Walk) -> bool {
+        self.cache.is_on() && self.cache.follow(walk, &self.layout)
     }
 
     pub(crate) fn submit(
@@ -103,9 +209,40 @@ impl<T: Transport, S: AsMut<[Operation]>> Pipeline<T, S> {
         bucket: Bucket,
         intent: Intent,
     ) -> Result<(), SubmitError> {
+        self.start(bucket, intent, Report::Poll(tag)).map(drop)
+    }
+
+    /// Begins an operation, and says in which storage.
+    pub(crate) fn start(
+        &mut self,
+        bucket: Bucket,
+        intent: Intent,
+        report: Report,
+    ) -> Result<u32, SubmitError> {
         let index = self.free.pop(self.operations.as_mut()).ok_or(SubmitError::Busy)?;
-        self.begin(index, bucket, intent, Some(tag));
-        Ok(())
+        let walk = Walk::new(bucket, intent, self.reach, &self.layout);
+        self.begin(index, walk, report);
+        Ok(index)
+    }
+
+    /// The end of an operation that was begun for an asker, whose storage is free then.
+    #[inline]
+    pub(crate) fn take_end(&mut self, index: u32) -> Option<Result<Outcome, OperationError>> {
+        let Some(operation) = self.operation(index) else {
+            return Some(Err(SubmitError::Busy.into()));
+        };
+        let State::Ended(result) = operation.state else { return None };
+        self.release(index);
+        Some(result)
+    }
+
+    /// The asker goes away before the end.
+    pub(crate) fn abandon(&mut self, index: u32) {
+        if self.take_end(index).is_none()
+            && let Some(operation) = self.operation(index)
+        {
+            operation.report = Report::Nobody;
+        }
     }
 
     pub(crate) fn poll(&mut self, out: &mut [Finished]) -> Result<usize, Fault> {
@@ -114,7 +251,7 @@ impl<T: Transport, S: AsMut<[Operation]>> Pipeline<T, S> {
         for place in out {
             let Some(index) = self.ended.pop(self.operations.as_mut()) else { break };
             let Some(operation) = self.operation(index) else { break };
-            if let (State::Ended(result), Some(tag)) = (operation.state, operation.tag) {
+            if let (State::Ended(result), Report::Poll(tag)) = (operation.state, operation.report) {
                 *place = Finished { tag, result };
                 count += 1;
             }
@@ -158,20 +295,39 @@ impl<T: Transport, S: AsMut<[Operation]>> Pipeline<T, S> {
         }
     }
 
+    /// Begins an operation in free storage, at `walk`.
     #[inline]
-    fn begin(&mut self, index: u32, bucket: Bucket, intent: Intent, tag: Option<u64>) {
-        let (home, max_chunks) = (self.layout.home(bucket), self.max_chunks);
-        if let Some(operation) = self.operation(index) {
-            operation.begin(Search::new(bucket, intent, max_chunks), home, tag);
-            self.active += 1;
+    fn begin(&mut self, index: u32, mut walk: Walk, report: Report) {
+        let cached = self.is_cached(&mut walk);
+        let Some(operation) = self.operation(index) else { return };
+        operation.begin(walk, report);
+        self.active += 1;
+        if cached {
+            self.stats.count_cached();
+            return self.finish(index, Ok(Outcome::Found));
         }
+        if self.direct == Direct::Claims && walk.line(&self.transport, &self.layout).is_some() {
+            return self.walking.push(self.operations.as_mut(), index);
+        }
+        self.search(index);
+    }
+
+    /// Goes on by READs.
+    #[inline]
+    fn search(&mut self, index: u32) {
+        let Some(operation) = self.operations.as_mut().get_mut(index as usize) else { return };
+        let mut plan = self.policy.plan(&operation.walk);
+        // What the CPU loads it sees at once: a claim beside that gains nothing.
+        plan.claim_first &= self.direct == Direct::Off
+            || operation.walk.line(&self.transport, &self.layout).is_none();
+        operation.search(plan);
         // Behind those that wait for room: a steady stream of new operations would starve them.
         if self.waiting.is_empty() { self.advance(index) } else { self.wait(index) }
     }
 
-    /// One poll of the transport, and what follows from it.
+    /// One poll of the transport, and what follows from it; one line of each walk.
     #[inline]
-    fn progress(&mut self) {
+    pub(crate) fn progress(&mut self) {
         match self.transport.poll(&mut self.completions) {
             Ok(count) => {
                 for at in 0..count {
@@ -182,8 +338,42 @@ impl<T: Transport, S: AsMut<[Operation]>> Pipeline<T, S> {
                 if !self.waiting.is_empty() {
                     self.serve_waiting();
                 }
+                if !self.walking.is_empty() {
+                    self.walk_on();
+                }
             }
             Err(fault) => self.on_fault(fault),
+        }
+    }
+
+    /// Each walk looks at one line, asked for a turn ago, and asks for the next.
+    fn walk_on(&mut self) {
+        let last = self.walking.last();
+        while let Some(index) = self.walking.pop(self.operations.as_mut()) {
+            self.walk_line(index);
+            if index == last {
+                return;
+            }
+        }
+    }
+
+    fn walk_line(&mut self, index: u32) {
+        let Some(operation) = self.operations.as_mut().get_mut(index as usize) else { return };
+        let before = operation.walk;
+        let Some(line) = before.line(&self.transport, &self.layout) else {
+            return self.search(index);
+        };
+        let look = operation.walk.look(line, &self.layout);
+        let after = operation.walk;
+        if self.cache.is_on() {
+            self.cache.learn_line(before, &after, look, line, &self.layout);
+        }
+        match look {
+            Look::Done(outcome) => self.end(index, Ok(outcome)),
+            Look::Passed => {
+                after.line(&self.transport, &self.layout);
+                self.walking.push(self.operations.as_mut(), index);
+            }
         }
     }
 
@@ -203,6 +393,7 @@ impl<T: Transport, S: AsMut<[Operation]>> Pipeline<T, S> {
     fn on_fault(&mut self, fault: Fault) {
         self.fault = Some(fault);
         self.waiting = Queue::EMPTY;
+        self.walking = Queue::EMPTY;
         for index in (0..).take(self.operations.as_mut().len()) {
             let Some(operation) = self.operation(index) else { return };
             operation.queued = false;
@@ -231,17 +422,45 @@ impl<T: Transport, S: AsMut<[Operation]>> Pipeline<T, S> {
             }
             return;
         }
-        let step = match (completion.result, name.part) {
-            (Err(error), _) => return self.fail(index, OperationError::Failed(error)),
-            (Ok(_), Part::Chunk(parity)) => {
-                operation.landed(parity);
-                return self.advance(index);
-            }
-            (Ok(old), Part::Claim) => operation.search.on_claim(old),
-            (Ok(word), Part::Confirm) => operation.search.on_confirm(word),
+        // How it ends is decided: what it had posted besides only has to come in.
+        if matches!(operation.state, State::Over(_)) {
+            return;
+        }
+        let word = match completion.result {
+            Ok(word) => word,
+            Err(error) => return self.end(index, Err(OperationError::Failed(error))),
         };
-        self.take(index, step);
+        match name.part {
+            Part::Chunk(parity) => operation.landed(parity),
+            part => self.on_answer(index, part, word),
+        }
         self.advance(index);
+    }
+
+    /// The word that an atomic found.
+    #[inline]
+    fn on_answer(&mut self, index: u32, part: Part, word: u64) {
+        let Some(operation) = self.operations.as_mut().get_mut(index as usize) else { return };
+        let search = &operation.search;
+        let (offset, parity) = (search.offset(search.cursor()), parity(search.chunk()));
+        let step = match part {
+            Part::FirstClaim => operation.search.on_first_claim(word),
+            Part::Claim => Some(operation.search.on_claim(word)),
+            Part::Confirm | Part::Chunk(_) => Some(operation.search.on_confirm(word)),
+        };
+        // What the READ showed has been acted upon already.
+        let Some(step) = step else { return };
+        if self.cache.is_on()
+            && let Some(&start) = operation.start.get(parity)
+        {
+            let at = self.layout.advance(start, u64::from(offset));
+            let inserted =
+                (step == Step::Done(Outcome::Inserted)).then(|| operation.search.bucket());
+            if let Some(bucket) = Bucket::from_word(word).or(inserted) {
+                self.cache.learn(at, bucket, &self.layout);
+            }
+        }
+        self.take(index, step);
     }
 
     /// Does what the operation can do now. Each turn moves it on through its at most M chunks
@@ -254,14 +473,21 @@ impl<T: Transport, S: AsMut<[Operation]>> Pipeline<T, S> {
                 return;
             }
             match operation.state {
+                State::First => {
+                    if !self.post_first_claim(index) {
+                        return;
+                    }
+                }
                 State::Chunk => match self.scan(index) {
+                    Some(Step::AwaitClaim) | None => return,
                     Some(step) => self.take(index, step),
-                    None => return,
                 },
-                State::Claim(offset) => return self.post_atomic(index, offset, Part::Claim),
-                State::Confirm(offset) => return self.post_atomic(index, offset, Part::Confirm),
-                State::Failed(error) => return self.end(index, Err(error)),
-                State::Answer | State::Free | State::Ended(_) | State::Draining => return,
+                State::Claim(offset) => return self.post_answered(index, offset, Part::Claim),
+                State::Confirm(offset) => return self.post_answered(index, offset, Part::Confirm),
+                State::Over(result) => return self.end(index, result),
+                State::Answer | State::Walk | State::Free | State::Ended(_) | State::Draining => {
+                    return;
+                }
             }
         }
     }
@@ -270,117 +496,11 @@ impl<T: Transport, S: AsMut<[Operation]>> Pipeline<T, S> {
     fn take(&mut self, index: u32, step: Step) {
         let Some(operation) = self.operation(index) else { return };
         operation.state = match step {
-            Step::Await | Step::Rescan => State::Chunk,
+            Step::Await | Step::AwaitClaim | Step::Rescan => State::Chunk,
             Step::Claim { offset } => State::Claim(offset),
             Step::Confirm { offset } => State::Confirm(offset),
             Step::Done(outcome) => return self.end(index, Ok(outcome)),
         };
-    }
-
-    /// Asks for the chunks that are due, then scans the present one if it has landed.
-    #[inline]
-    fn scan(&mut self, index: u32) -> Option<Step> {
-        while let Some(chunk) = self.operation(index)?.search.request() {
-            if !self.request(index, chunk) {
-                return None;
-            }
-        }
-        let operation = self.operations.as_mut().get_mut(index as usize)?;
-        let parity = parity(operation.search.chunk());
-        if operation.landing.get(parity).is_none_or(|&landing| landing > 0) {
-            return None;
-        }
-        let words = Local { slot: slot(index, parity), start: 0, words: self.chunk_buckets };
-        match self.transport.landed(words) {
-            Ok(words) => Some(operation.search.scan(words, self.words_whole)),
-            Err(_) => {
-                self.fail(index, OperationError::Post(PostError::OutOfRange));
-                None
-            }
-        }
-    }
-
-    /// Posts the READs of a chunk, both or none of them. False if there was no room.
-    #[inline]
-    fn request(&mut self, index: u32, chunk: u32) -> bool {
-        let (layout, buckets) = (self.layout, self.chunk_buckets);
-        let Some(operation) = self.operation(index) else { return false };
-        let parity = parity(chunk);
-        let [even, odd] = operation.start;
-        let start = match (chunk, parity) {
-            (0, _) => even,
-            (_, 0) => layout.advance(odd, u64::from(buckets)),
-            _ => layout.advance(even, u64::from(buckets)),
-        };
-        let (first, second) = layout.chunk(start, buckets);
-        if !self.has_room(1 + u32::from(second.is_some())) {
-            self.wait(index);
-            return false;
-        }
-        let posted = self.post_read(index, parity, first, 0)
-            && second.is_none_or(|second| self.post_read(index, parity, second, first.words));
-        if posted && let Some(operation) = self.operation(index) {
-            operation.start = if parity == 0 { [start, odd] } else { [even, start] };
-            operation.search.requested();
-        }
-        posted
-    }
-
-    #[inline]
-    fn post_read(&mut self, index: u32, parity: usize, from: Segment, start: u32) -> bool {
-        let Some(operation) = self.operations.as_mut().get_mut(index as usize) else {
-            return false;
-        };
-        let token =
-            Name { operation: index, part: Part::Chunk(parity), generation: operation.generation }
-                .token();
-        let into = Local { slot: slot(index, parity), start, words: from.words };
-        match self.transport.read(token, from, into) {
-            Ok(()) => {
-                operation.posted(parity);
-                true
-            }
-            Err(refused) => {
-                self.on_refusal(index, refused);
-                false
-            }
-        }
-    }
-
-    #[inline]
-    fn post_atomic(&mut self, index: u32, offset: u32, part: Part) {
-        if !self.has_room(1) {
-            return self.wait(index);
-        }
-        let layout = self.layout;
-        let Some(operation) = self.operations.as_mut().get_mut(index as usize) else { return };
-        let parity = parity(operation.search.chunk());
-        let Some(&start) = operation.start.get(parity) else { return };
-        let at = layout.word(layout.advance(start, u64::from(offset)));
-        let token = Name { operation: index, part, generation: operation.generation }.token();
-        let posted = match part {
-            Part::Claim => {
-                let desired = operation.search.bucket().word();
-                self.transport.compare_and_swap(token, at, 0, desired)
-            }
-            _ => self.transport.fetch_add(token, at, 0),
-        };
-        match posted {
-            Ok(()) => {
-                operation.in_flight += 1;
-                operation.state = State::Answer;
-            }
-            Err(refused) => self.on_refusal(index, refused),
-        }
-    }
-
-    #[cold]
-    fn on_refusal(&mut self, index: u32, refused: PostError) {
-        match refused {
-            // The next poll says why, and ends the operation.
-            PostError::Closed => {}
-            other => self.fail(index, OperationError::Post(other)),
-        }
     }
 
     #[inline]
@@ -396,31 +516,45 @@ impl<T: Transport, S: AsMut<[Operation]>> Pipeline<T, S> {
         }
     }
 
-    #[cold]
-    fn fail(&mut self, index: u32, error: OperationError) {
-        let Some(operation) = self.operation(index) else { return };
-        if operation.queued {
-            operation.state = State::Failed(error);
-        } else {
-            self.end(index, Err(error));
-        }
-    }
-
-    /// The operation has its result, though READs ahead of need may still be in flight.
+    /// The operation has its result, though one-sided operations of it that do not matter any
+    /// more may be in flight.
     #[inline]
     fn end(&mut self, index: u32, result: Result<Outcome, OperationError>) {
+        let reach = self.reach;
         let Some(operation) = self.operations.as_mut().get_mut(index as usize) else { return };
+        if operation.queued {
+            operation.state = State::Over(result);
+            return;
+        }
         match result {
-            Ok(outcome) => self.stats.count(outcome, &operation.search),
+            Ok(outcome) if operation.state == State::Walk => {
+                self.stats.count_direct(outcome, operation.walk.lines);
+            }
+            Ok(outcome) => {
+                let search = &operation.search;
+                self.stats.count(outcome, search, operation.walk.lines);
+                let at_home = search.reach() == reach && search.buckets() == 1;
+                self.policy.ended(outcome, search, at_home);
+            }
             Err(_) => self.stats.failed += 1,
         }
+        self.finish(index, result);
+    }
+
+    /// As `end`, counted already.
+    #[inline]
+    fn finish(&mut self, index: u32, result: Result<Outcome, OperationError>) {
+        let Some(operation) = self.operations.as_mut().get_mut(index as usize) else { return };
         operation.state = State::Ended(result);
-        let (reported, settled) = (operation.tag.is_some(), operation.in_flight == 0);
-        if settled {
+        let report = operation.report;
+        if operation.in_flight == 0 {
             self.active -= 1;
         }
-        if reported {
-            self.ended.push(self.operations.as_mut(), index);
+        match report {
+            Report::Asker => {}
+            Report::Poll(_) => self.ended.push(self.operations.as_mut(), index),
+            Report::Batch(_) => self.ended_of_batch.push(self.operations.as_mut(), index),
+            Report::Nobody => self.release(index),
         }
     }
 
@@ -451,11 +585,6 @@ impl<T: Transport, S: AsMut<[Operation]>> Pipeline<T, S> {
 #[inline]
 fn parity(chunk: u32) -> usize {
     chunk as usize & 1
-}
-
-#[inline]
-fn slot(index: u32, parity: usize) -> Slot {
-    Slot(index << 1 | u32::from(parity == 1))
 }
 
 #[cfg(test)]

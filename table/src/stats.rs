@@ -18,6 +18,14 @@ pub struct OutcomeStats {
     pub claims_lost: u64,
     /// Fetch-and-adds of 0 to tell what a torn word is.
     pub confirms: u64,
+    /// Compare-and-swaps posted along with the first READ, which are not among `claims`.
+    pub first_claims: u64,
+    /// Those of them that ended their operation.
+    pub first_claims_decided: u64,
+    /// Cache lines that the CPU looked at itself.
+    pub lines: u64,
+    /// Operations that the cache answered, without looking at the table.
+    pub cache_hits: u64,
 }
 
 /// What a table's operations have cost since it was opened or its counters were reset.
@@ -44,14 +52,63 @@ impl Stats {
             .fold(OutcomeStats::default(), |sum, part| sum.plus(part))
     }
 
+    /// The share of operations that the cache answered, 0 to 1; 0 where there were none.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn cache_hit_rate(&self) -> f64 {
+        let total = self.total();
+        if total.operations == 0 { 0.0 } else { total.cache_hits as f64 / total.operations as f64 }
+    }
+
     #[inline]
-    pub(crate) fn count(&mut self, outcome: Outcome, search: &Search) {
-        let stats = match outcome {
+    fn of(&mut self, outcome: Outcome) -> &mut OutcomeStats {
+        match outcome {
             Outcome::Found => &mut self.found,
             Outcome::Inserted => &mut self.inserted,
             Outcome::Full => &mut self.full,
             Outcome::Absent => &mut self.absent,
-        };
+        }
+    }
+
+    /// An operation that the cache answered.
+    #[inline]
+    pub(crate) fn count_cached(&mut self) {
+        self.found.operations += 1;
+        self.found.cache_hits += 1;
+    }
+
+    /// What other operations have cost.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.found = self.found.plus(&other.found);
+        self.inserted = self.inserted.plus(&other.inserted);
+        self.full = self.full.plus(&other.full);
+        self.absent = self.absent.plus(&other.absent);
+        self.failed += other.failed;
+    }
+
+    /// Operations that ended so at the one line that the CPU looked at.
+    pub(crate) fn count_home(&mut self, outcome: Outcome, operations: u64) {
+        let stats = self.of(outcome);
+        stats.operations += operations;
+        stats.lines += operations;
+    }
+
+    /// An operation for which the CPU looked at `lines` itself, to its end.
+    #[inline]
+    pub(crate) fn count_direct(&mut self, outcome: Outcome, lines: u32) {
+        let stats = self.of(outcome);
+        stats.operations += 1;
+        stats.lines += u64::from(lines);
+    }
+
+    /// An operation by READs, after `lines` that the CPU looked at itself.
+    #[inline]
+    pub(crate) fn count(&mut self, outcome: Outcome, search: &Search, lines: u32) {
+        let stats = self.of(outcome);
+        let (first, decided) = search.claimed_first();
+        stats.lines += u64::from(lines);
+        stats.first_claims += u64::from(first);
+        stats.first_claims_decided += u64::from(decided);
         let (claims, claims_lost) = search.claims();
         stats.operations += 1;
         stats.effective_roundtrips += u64::from(search.effective_roundtrips());
@@ -73,6 +130,10 @@ impl OutcomeStats {
             claims: self.claims + other.claims,
             claims_lost: self.claims_lost + other.claims_lost,
             confirms: self.confirms + other.confirms,
+            first_claims: self.first_claims + other.first_claims,
+            first_claims_decided: self.first_claims_decided + other.first_claims_decided,
+            lines: self.lines + other.lines,
+            cache_hits: self.cache_hits + other.cache_hits,
         }
     }
 }

@@ -5,8 +5,9 @@ use core::sync::atomic::Ordering::Acquire;
 use transport::{Fault, Transport};
 
 use crate::bucket::Bucket;
+use crate::cache::CacheEntry;
 use crate::config::Config;
-use crate::error::{ConfigError, OperationError, SubmitError};
+use crate::error::{BatchError, ConfigError, OperationError, SubmitError};
 use crate::find_or_put::{Intent, Outcome};
 use crate::layout::{HEADER_WORDS, Layout};
 use crate::operation::Operation;
@@ -34,8 +35,8 @@ impl Default for Finished {
 ///
 /// Every owner opens one with the same [`Config`]. The table owns its engine; whoever needs the
 /// engine for words outside the table borrows it by [`transport`](Self::transport).
-pub struct Table<T, S> {
-    pub(crate) pipeline: Pipeline<T, S>,
+pub struct Table<T, S, C = [CacheEntry; 0]> {
+    pub(crate) pipeline: Pipeline<T, S, C>,
     pub(crate) config: Config,
 }
 
@@ -52,13 +53,43 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
         let geometry = *transport.geometry();
         config.check(transport.caps(), &geometry, operations.as_mut().len())?;
         let first_bucket = config.first_word + HEADER_WORDS;
-        let layout = Layout::new(geometry.owners, config.buckets_per_owner, first_bucket);
-        let max_chunks = config.chunks_to_probe(geometry.owners);
-        let pipeline =
-            Pipeline::new(transport, layout, config.chunk_buckets, max_chunks, operations);
-        let table = Self { pipeline, config };
+        let buckets = config.buckets_per_owner;
+        let layout = Layout::new(geometry.owners, buckets, first_bucket, config.probing);
+        let pipeline = Pipeline::new(transport, layout, &config, operations, []);
+        let mut table = Self { pipeline, config };
+        table.pipeline.policy.set_load_factor(table.sample());
         table.write_header();
         Ok(table)
+    }
+}
+
+impl<T, S, C> Table<T, S, C>
+where
+    T: Transport,
+    S: AsMut<[Operation]>,
+    C: AsMut<[CacheEntry]>,
+{
+    /// The same table with a cache of occupied buckets that this owner has seen, in the first
+    /// entries of `entries`, as many as are a power of two.
+    ///
+    /// It answers finds without a roundtrip, and takes an operation past buckets that are known
+    /// to hold other data. It needs no coherence protocol, as an occupied bucket never changes;
+    /// [`clear`](Self::clear) and [`retain`](Self::retain) drop it.
+    pub fn with_cache<D: AsMut<[CacheEntry]>>(self, entries: D) -> Table<T, S, D> {
+        Table { pipeline: self.pipeline.with_cache(entries), config: self.config }
+    }
+
+    /// The share of occupied buckets among some of this owner's, 0 to 1.
+    fn sample(&self) -> f64 {
+        const BUCKETS: usize = 256;
+        let buckets = self.buckets();
+        let sample = buckets.iter().step_by(buckets.len().div_ceil(BUCKETS).max(1));
+        let (mut occupied, mut all) = (0_u32, 0_u32);
+        for bucket in sample {
+            occupied += u32::from(Bucket::from_word(bucket.load(Acquire)).is_some());
+            all += 1;
+        }
+        f64::from(occupied) / f64::from(all.max(1))
     }
 
     /// Finds `data`, or puts it in the first bucket of its probe order that is empty (paper
@@ -80,6 +111,51 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
     pub fn find(&mut self, data: u64) -> Result<bool, OperationError> {
         let bucket = Bucket::new(data).map_err(SubmitError::Data)?;
         Ok(self.pipeline.run(bucket, Intent::Find)? == Outcome::Found)
+    }
+
+    /// [`find_or_put`](Self::find_or_put) of each of `data`; each end is left at the same place
+    /// of `outcomes`. As many are in flight as the storage and the transport's depth allow, in
+    /// any order, with a doorbell for all that could be posted at once. What the CPU does itself
+    /// is interleaved, so that cache misses overlap.
+    ///
+    /// Data that is in the batch twice is inserted once. Operations submitted before go on
+    /// meanwhile, and are reported by [`poll`](Self::poll). Waits for the end; the transport
+    /// bounds the wait.
+    ///
+    /// # Errors
+    /// [`BatchError`] where the lengths differ. What becomes of each datum is in its outcome.
+    pub fn find_or_put_batch(
+        &mut self,
+        data: &[u64],
+        outcomes: &mut [Result<Outcome, OperationError>],
+    ) -> Result<(), BatchError> {
+        self.batch(data, Intent::FindOrPut, outcomes)
+    }
+
+    /// As [`find_or_put_batch`](Self::find_or_put_batch), for [`find`](Self::find): outcomes are
+    /// [`Outcome::Found`] and [`Outcome::Absent`].
+    ///
+    /// # Errors
+    /// As for [`find_or_put_batch`](Self::find_or_put_batch).
+    pub fn find_batch(
+        &mut self,
+        data: &[u64],
+        outcomes: &mut [Result<Outcome, OperationError>],
+    ) -> Result<(), BatchError> {
+        self.batch(data, Intent::Find, outcomes)
+    }
+
+    fn batch(
+        &mut self,
+        data: &[u64],
+        intent: Intent,
+        outcomes: &mut [Result<Outcome, OperationError>],
+    ) -> Result<(), BatchError> {
+        if data.len() != outcomes.len() {
+            return Err(BatchError::Lengths { data: data.len(), outcomes: outcomes.len() });
+        }
+        self.pipeline.run_batch(data, intent, outcomes);
+        Ok(())
     }
 
     /// Begins an operation whose end [`poll`](Self::poll) reports under `tag`.

@@ -7,17 +7,18 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use common::job::{AnyTable, Over, Sizes, on_shm};
-use common::{content, home, own_words, storage};
+use common::means::{Setup, probed, setups};
+use common::{cache, content, home, own_words, storage};
 use proptest::prelude::*;
 use sim::{Cluster, Rng, stage};
 use table::{
-    CollectiveError, Config, ConfigError, Finished, Intent, Layout, MAX_DATA, OpenError, Outcome,
-    Table,
+    ChunkChoice, CollectiveError, Config, ConfigError, Finished, FirstClaim, Intent, Layout,
+    MAX_DATA, OpenError, Outcome, Probing, ReadAhead, ReadCost, Table,
 };
 use transport::{Exchange, Owner, Transport};
 
 const CONFIG: Config =
-    Config { first_word: 8, buckets_per_owner: 64, chunk_buckets: 16, max_chunks: 64 };
+    Config { first_word: 8, chunk_buckets: 16, max_chunks: 64, ..Config::paper(64) };
 const BOTH: [Over; 2] = [Over::Shm, Over::Sim { seed: 1 }];
 
 /// What an owner's `open` gave; the engine is gone.
@@ -60,6 +61,14 @@ fn the_same_table_is_opened_by_all() {
         // How far operations look is what matters, not in how many steps, nor how many at once.
         let steps = Config { chunk_buckets: 32, max_chunks: 32, ..CONFIG };
         assert_eq!(open_with(over, 1, steps, 1), [Ok(()); 3]);
+        let means = Config {
+            chunk_choice: ChunkChoice::Adaptive(ReadCost { base_ps: 1, bucket_ps: 1 }),
+            read_ahead: ReadAhead::Never,
+            first_claim: FirstClaim::On,
+            direct: true,
+            ..steps
+        };
+        assert_eq!(open_with(over, 1, means, 1), [Ok(()); 3]);
     }
 }
 
@@ -69,6 +78,8 @@ fn an_owner_with_another_table_is_named_to_everybody() {
         ("buckets per owner", Config { buckets_per_owner: 56, ..CONFIG }),
         ("reach (C times M)", Config { chunk_buckets: 8, ..CONFIG }),
         ("reach (C times M)", Config { max_chunks: 63, ..CONFIG }),
+        ("probe order (0 linear, 1 lines, 2 jump)", probed(CONFIG, Probing::Lines)),
+        ("probe order (0 linear, 1 lines, 2 jump)", probed(CONFIG, Probing::Jump)),
         // It shows its header elsewhere.
         ("format", Config { first_word: 16, ..CONFIG }),
     ] {
@@ -142,7 +153,8 @@ fn what_was_in_flight_takes_part_and_is_still_reported() {
     ];
     for (over, (call, left)) in BOTH.into_iter().flat_map(|over| calls.map(|call| (over, call))) {
         over.run(Sizes::of(3, &CONFIG), |engine, exchange| {
-            let mut table = Table::open(engine, CONFIG, storage(4), exchange).unwrap();
+            let table = Table::open(engine, CONFIG, storage(4), exchange).unwrap();
+            let mut table = table.with_cache(cache(64));
             let me = u64::from(exchange.me().0);
             for tag in 0..4 {
                 table.submit(tag, 4 * me + tag, Intent::FindOrPut).unwrap();
@@ -185,17 +197,28 @@ fn random_data(rng: &mut Rng) -> u64 {
     rng.bits() & MAX_DATA
 }
 
-fn sizes(owners: u32) -> impl Strategy<Value = (u32, Config)> {
-    (1_u64..9, 1_u32..9, 0_u64..2).prop_map(move |(part, chunk, first)| {
-        let config = Config {
+fn table_setups(owners: u32) -> impl Strategy<Value = Vec<Setup>> {
+    (1_u64..9, 1_u32..9, 0_u64..2, any::<u64>()).prop_map(move |(part, chunk, first, seed)| {
+        let sizes = Config {
             first_word: 8 * first,
-            buckets_per_owner: 8 * part,
             chunk_buckets: 8 * chunk.min(u32::try_from(part).unwrap()),
             // As far as the ring is long.
             max_chunks: 64,
+            ..Config::paper(8 * part)
         };
-        (owners, config)
+        setups(seed, owners, sizes)
     })
+}
+
+/// This owner's table, together with all others.
+fn open_as<'e>(
+    setups: &[Setup],
+    engine: &'e mut dyn Transport,
+    exchange: &mut dyn Exchange,
+) -> AnyTable<'e> {
+    let Setup { config, cache_entries } = setups[exchange.me().0 as usize];
+    let table = Table::open(engine, config, storage(4), exchange).unwrap();
+    table.with_cache(cache(cache_entries))
 }
 
 fn over() -> impl Strategy<Value = Over> {
@@ -262,6 +285,19 @@ fn put(table: &mut AnyTable<'_>, data: &[u64]) -> u64 {
     data.iter().map(put).sum()
 }
 
+/// Finds everything, so that a cache is full of it.
+fn see_all(table: &mut AnyTable<'_>, data: &[u64]) {
+    for &data in data {
+        assert_eq!(table.find(data), Ok(true));
+    }
+}
+
+/// The sizes of engines for these tables, and the buckets of all.
+fn sizes_of(setups: &[Setup]) -> (Sizes, u64) {
+    let (owners, config) = (u32::try_from(setups.len()).unwrap(), setups[0].config);
+    (Sizes::of(owners, &config), config.buckets_per_owner * u64::from(owners))
+}
+
 fn share(data: &[u64], exchange: &dyn Exchange) -> Vec<u64> {
     let (me, owners) = (exchange.me().0 as usize, exchange.owners() as usize);
     data.iter().copied().skip(me).step_by(owners).collect()
@@ -272,15 +308,15 @@ proptest! {
 
     #[test]
     fn len_load_factor_and_clear(
-        (owners, config) in (1_u32..4).prop_flat_map(sizes),
+        setups in (1_u32..4).prop_flat_map(table_setups),
         over in over(),
         load in prop_oneof![Just(1.0), 0.0..1.0],
         seed: u64,
     ) {
-        let buckets = config.buckets_per_owner * u64::from(owners);
+        let (sizes, buckets) = sizes_of(&setups);
         let count = share_of(buckets, load);
-        over.run(Sizes::of(owners, &config), |engine, exchange| {
-            let mut table = Table::open(engine, config, storage(4), exchange).unwrap();
+        over.run(sizes, |engine, exchange| {
+            let mut table = open_as(&setups, engine, exchange);
             let all = data(table.layout(), Homes::Anywhere, count, seed);
             for _ in 0..2 {
                 assert_eq!(table.len(exchange), Ok(0));
@@ -290,6 +326,7 @@ proptest! {
                 assert_eq!(table.len(exchange), Ok(count as u64));
                 let load = count as f64 / buckets as f64;
                 assert_eq!(table.load_factor(exchange), Ok(load));
+                see_all(&mut table, &all);
                 table.clear(exchange).unwrap();
                 assert_eq!(table.local().count(), 0);
                 for &data in &all {
@@ -304,7 +341,7 @@ proptest! {
     /// what is kept stays, where it can be found; what is not is gone; and the table works on.
     #[test]
     fn retain_keeps_the_set_and_its_order(
-        (owners, config) in (1_u32..4).prop_flat_map(sizes),
+        setups in (1_u32..4).prop_flat_map(table_setups),
         over in over(),
         load in prop_oneof![Just(0.3), Just(0.9), Just(1.0), 0.0..1.0],
         homes in prop_oneof![
@@ -317,18 +354,20 @@ proptest! {
         ),
         seed: u64,
     ) {
-        let count = share_of(config.buckets_per_owner * u64::from(owners), load);
+        let (sizes, buckets) = sizes_of(&setups);
+        let count = share_of(buckets, load);
         let keep = |round: usize, data: u64| {
             Rng::new(data, seed ^ round as u64).chance(kept_ppm[round])
         };
-        let moments = over.run(Sizes::of(owners, &config), |engine, exchange| {
-            let mut table = Table::open(engine, config, storage(4), exchange).unwrap();
+        let moments = over.run(sizes, |engine, exchange| {
+            let mut table = open_as(&setups, engine, exchange);
             let layout = *table.layout();
             let all = data(&layout, homes, count, seed);
             let (mut parts, mut inserted) = (Vec::new(), 0);
             for round in 0..kept_ppm.len() {
                 inserted += put(&mut table, &share(&all, exchange));
                 assert_eq!(table.len(exchange), Ok(count as u64));
+                see_all(&mut table, &all);
                 let removed = table.retain(exchange, |data| keep(round, data)).unwrap();
                 parts.push(own_words(&table));
                 exchange.barrier().unwrap();

@@ -5,8 +5,7 @@ use sim::{Cluster, Faults, Model, stage};
 use table::{CollectiveError, Config, Operation, OperationError, Outcome, Table};
 use transport::{Exchange, ExchangeError, Fault, Owner};
 
-const CONFIG: Config =
-    Config { first_word: 0, buckets_per_owner: 64, chunk_buckets: 8, max_chunks: 8 };
+const CONFIG: Config = Config { chunk_buckets: 8, max_chunks: 8, ..Config::paper(64) };
 const ROUNDS: u64 = 24;
 
 fn cluster(seed: u64, faults: Faults) -> Cluster {

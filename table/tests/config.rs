@@ -30,7 +30,7 @@ const SIM: sim::Config = sim::Config {
     trace_events: 0,
 };
 const CONFIG: Config =
-    Config { first_word: 8, buckets_per_owner: 136, chunk_buckets: 48, max_chunks: 1 };
+    Config { first_word: 8, chunk_buckets: 48, max_chunks: 1, ..Config::paper(136) };
 
 type SimTable = Table<Engine, Vec<Operation>>;
 

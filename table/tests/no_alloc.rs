@@ -1,15 +1,23 @@
-//! After opening, nothing allocates: blocking calls, the poll form, and the collective calls.
+//! After opening, nothing allocates: blocking calls, batches, the poll form, futures, and the
+//! collective calls, with the paper's algorithm alone and with all that goes beyond it.
 
 mod common;
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
+use core::future::Future;
 use core::hint::black_box;
+use core::pin::Pin;
+use core::task::{Context, Waker};
 use std::alloc::System;
 
 use common::job::{Sizes, on_shm};
-use common::storage;
-use table::{Config, Finished, Intent, SubmitError, Table};
+use common::means::probed;
+use common::{cache, storage};
+use table::{
+    CacheEntry, ChunkChoice, Config, Finished, FirstClaim, Intent, Operation, Outcome, Probing,
+    ReadAhead, ReadCost, Shared, SubmitError, Table,
+};
 use transport::Exchange;
 
 /// The system's allocator, counting the allocations of each thread.
@@ -45,51 +53,105 @@ fn allocations(call: impl FnOnce()) -> u64 {
 }
 
 const OPERATIONS: u32 = 8;
-const CONFIG: Config =
-    Config { first_word: 0, buckets_per_owner: 1_024, chunk_buckets: 16, max_chunks: 8 };
+const CONFIG: Config = Config { chunk_buckets: 16, max_chunks: 8, ..Config::paper(1_024) };
+const MEANS: Config = Config {
+    probing: Probing::Lines,
+    chunk_choice: ChunkChoice::Adaptive(ReadCost { base_ps: 1_000_000, bucket_ps: 1_000 }),
+    read_ahead: ReadAhead::Likely,
+    first_claim: FirstClaim::On,
+    ..CONFIG
+};
 /// More than there are buckets, so that some find no room.
 const KEYS: u64 = 2_500;
 
-#[test]
-fn nothing_allocates_after_opening() {
+type ShmTable = Table<shm::Engine, Vec<Operation>, Vec<CacheEntry>>;
+
+fn blocking(table: &mut ShmTable) {
+    for data in 0..KEYS / 2 {
+        table.find_or_put(data).unwrap();
+        table.find(data + KEYS / 4).unwrap();
+    }
+}
+
+fn batches(table: &mut ShmTable) {
+    let mut ends = [Ok(Outcome::Absent); 100];
+    for first in (0..KEYS).step_by(50) {
+        let data: [u64; 100] = core::array::from_fn(|i| first + i as u64);
+        table.find_or_put_batch(&data, &mut ends).unwrap();
+        table.find_batch(&data, &mut ends).unwrap();
+        assert!(ends.iter().all(Result::is_ok));
+    }
+}
+
+fn poll_form(table: &mut ShmTable) {
+    let mut out = [Finished::default(); 3];
+    let mut ended = 0;
+    for tag in 0..KEYS {
+        while table.submit(tag, tag, Intent::FindOrPut) == Err(SubmitError::Busy) {
+            ended += table.poll(&mut out).unwrap();
+        }
+    }
+    while ended < usize::try_from(KEYS).unwrap() {
+        ended += table.poll(&mut out).unwrap();
+    }
+}
+
+/// Twice as many as there is storage for, one of which is dropped.
+fn futures(table: &Shared<shm::Engine, Vec<Operation>, Vec<CacheEntry>>) {
+    let mut context = Context::from_waker(Waker::noop());
+    let mut futures: [_; 16] = core::array::from_fn(|i| Some(table.find_or_put(i as u64)));
+    let mut running = futures.len();
+    while running > 0 {
+        for future in &mut futures {
+            let Some(here) = future else { continue };
+            if running == 5 || Pin::new(here).poll(&mut context).is_ready() {
+                *future = None;
+                running -= 1;
+            }
+        }
+    }
+}
+
+fn collective(table: &mut ShmTable, exchange: &mut dyn Exchange) {
+    table.agree(exchange).unwrap();
+    assert!(table.len(exchange).unwrap() > 2_000);
+    assert!(table.load_factor(exchange).unwrap() > 0.9);
+    table.retain(exchange, |data| data % 3 > 0).unwrap();
+    table.clear(exchange).unwrap();
+}
+
+fn nothing_allocates_with(config: Config, cache_entries: usize) {
     // Fewer than all operations can post, so that they queue.
-    let sizes = Sizes { operations: OPERATIONS, depth: 5, ..Sizes::of(2, &CONFIG) };
+    let sizes = Sizes { operations: OPERATIONS, depth: 5, ..Sizes::of(2, &config) };
     let counts = on_shm(sizes, |engine, mut exchange| {
-        let mut table = Table::open(engine, CONFIG, storage(OPERATIONS), &mut exchange).unwrap();
-        let blocking = allocations(|| {
-            for data in 0..KEYS / 2 {
-                table.find_or_put(data).unwrap();
-                table.find(data + KEYS / 4).unwrap();
-            }
-        });
-        let poll_form = allocations(|| {
-            let mut out = [Finished::default(); 3];
-            let mut ended = 0;
-            for tag in 0..KEYS {
-                while table.submit(tag, tag, Intent::FindOrPut) == Err(SubmitError::Busy) {
-                    ended += table.poll(&mut out).unwrap();
-                }
-            }
-            while ended < usize::try_from(KEYS).unwrap() {
-                ended += table.poll(&mut out).unwrap();
-            }
-        });
-        let full = table.stats().full.operations;
+        let table = Table::open(engine, config, storage(OPERATIONS), &mut exchange).unwrap();
+        let mut table = table.with_cache(cache(cache_entries));
+        let blocking = allocations(|| blocking(&mut table));
+        let batches = allocations(|| batches(&mut table));
+        let poll_form = allocations(|| poll_form(&mut table));
+        assert!(table.stats().full.operations > 0);
+        assert_eq!(table.stats().total().cache_hits > 0, cache_entries > 0);
         let refused = allocations(|| {
             assert!(table.find_or_put(u64::MAX).is_err());
             assert!(table.submit(0, u64::MAX, Intent::Find).is_err());
         });
-        let collective = allocations(|| {
-            let exchange: &mut dyn Exchange = &mut exchange;
-            table.agree(exchange).unwrap();
-            assert!(table.len(exchange).unwrap() > 2_000);
-            assert!(table.load_factor(exchange).unwrap() > 0.9);
-            table.retain(exchange, |data| data % 3 > 0).unwrap();
-            table.clear(exchange).unwrap();
-        });
-        assert!(full > 0);
-        [blocking, poll_form, refused, collective]
+        let shared = Shared::new(table);
+        let futures = allocations(|| futures(&shared));
+        let mut table = shared.into_table();
+        let collective = allocations(|| collective(&mut table, &mut exchange));
+        [blocking, batches, poll_form, refused, futures, collective]
     });
-    assert_eq!(counts, [[0; 4]; 2], "blocking, poll form, refused, collective");
+    let what = "blocking, batches, poll form, refused, futures, collective";
+    assert_eq!(counts, [[0; 6]; 2], "{what} with {config:?}");
+}
+
+#[test]
+fn nothing_allocates_after_opening() {
+    for cache_entries in [0, 64] {
+        nothing_allocates_with(CONFIG, cache_entries);
+        nothing_allocates_with(MEANS, cache_entries);
+        nothing_allocates_with(Config { direct: true, ..MEANS }, cache_entries);
+        nothing_allocates_with(probed(MEANS, Probing::Jump), cache_entries);
+    }
     assert_eq!(allocations(|| drop(black_box(vec![1; 8]))), 1, "the counter counts");
 }

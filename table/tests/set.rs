@@ -8,10 +8,11 @@ use std::sync::Mutex;
 use common::account::Account;
 use common::drive::{Drive, Plan, block};
 use common::job::Sizes;
-use common::{content, key, own_words, storage};
+use common::means::setups;
+use common::{CachedTable, cache, content, key, own_words, storage};
 use proptest::prelude::*;
-use sim::{Cluster, Engine, Jitter, Model, Order, Rng, stage};
-use table::{Config, Finished, Intent, Operation, OperationError, Outcome, SubmitError, Table};
+use sim::{Cluster, Engine, Jitter, Model, Order, Reach, Rng, stage};
+use table::{Config, Finished, Intent, OperationError, Outcome, SubmitError, Table};
 use transport::{AtomicScope, Exchange, Transport};
 
 /// A table of random sizes, as a rule too small for what is put into it.
@@ -20,29 +21,33 @@ fn config() -> impl Strategy<Value = Config> {
     let chunk = 1_u32..9;
     (0_u64..3, part, chunk, 1_u32..9).prop_map(|(first, part, chunk, max_chunks)| Config {
         first_word: 8 * first,
-        buckets_per_owner: 8 * part,
         chunk_buckets: 8 * chunk.min(u32::try_from(part).unwrap()),
         max_chunks,
+        ..Config::paper(8 * part)
     })
 }
 
 fn sim_config(owners: u32, config: &Config) -> impl Strategy<Value = sim::Config> + use<> {
     let sizes = Sizes::of(owners, config);
     let depth = prop_oneof![Just(2), Just(3), Just(5), Just(24)];
-    (any::<u64>(), depth, any::<[bool; 5]>()).prop_map(
-        move |(seed, depth, [shuffled, scatter_reads, whole, exact, device])| sim::Config {
-            depth,
-            slots: Config::slots(MOST_OPERATIONS),
-            order: if shuffled { Order::Shuffled } else { Order::ByTime },
-            model: Model {
-                jitter: if exact { Jitter::None } else { Jitter::Exponential { mean_ns: 900 } },
-                ..Model::simple(1_000)
-            },
-            scatter_reads,
-            word_reads_whole: whole,
-            faults: sim::Faults { torn_read_ppm: 400_000, ..sim::Faults::none() },
-            atomics: if device { AtomicScope::Device } else { AtomicScope::Cpu },
-            ..sizes.sim(seed)
+    let reach = prop_oneof![Just(Reach::None), Just(Reach::Own), Just(Reach::All)];
+    (any::<u64>(), depth, reach, any::<[bool; 5]>()).prop_map(
+        move |(seed, depth, direct_reach, [shuffled, scatter_reads, whole, exact, device])| {
+            sim::Config {
+                depth,
+                direct_reach,
+                slots: Config::slots(MOST_OPERATIONS),
+                order: if shuffled { Order::Shuffled } else { Order::ByTime },
+                model: Model {
+                    jitter: if exact { Jitter::None } else { Jitter::Exponential { mean_ns: 900 } },
+                    ..Model::simple(1_000)
+                },
+                scatter_reads,
+                word_reads_whole: whole,
+                faults: sim::Faults { torn_read_ppm: 400_000, ..sim::Faults::none() },
+                atomics: if device { AtomicScope::Device } else { AtomicScope::Cpu },
+                ..sizes.sim(seed)
+            }
         },
     )
 }
@@ -58,20 +63,22 @@ fn plan() -> impl Strategy<Value = Plan> {
             let keys = prop_oneof![buckets / 10 + 1..buckets + 2, buckets * 3 / 4..buckets * 2];
             let operations = prop_oneof![1 => Just(1), 3 => 1..=MOST_OPERATIONS];
             let shares = (0_u32..600_000, prop_oneof![Just(0), 0_u32..300_000]);
-            (Just(sim), Just(table), operations, keys, 2_u64..7, shares, 1_u32..12)
+            let setups = any::<u64>().prop_map(move |seed| setups(seed, sim.owners, table));
+            (Just(sim), setups, operations, keys, 2_u64..7, shares, 1_u32..12)
         })
-        .prop_map(|(sim, table, operations, keys, times, (finds_ppm, blocking_ppm), poll_room)| {
+        .prop_map(|(sim, setups, operations, keys, times, (finds_ppm, blocking_ppm), poll_room)| {
             let submits = (keys * times).min(30_000);
             let (key_step, kill) = (1, None);
             Plan {
                 sim,
-                table,
+                setups,
                 operations,
                 keys,
                 key_step,
                 submits,
                 finds_ppm,
                 blocking_ppm,
+                batch_ppm: 40_000,
                 poll_room,
                 kill,
             }
@@ -111,7 +118,16 @@ proptest! {
                 (false, true) => Outcome::Inserted,
                 (false, false) => Outcome::Full,
             };
-            prop_assert_eq!(drive.tables[owner].find_or_put(data), Ok(expected));
+            if rng.chance(300_000) {
+                // Whichever of the two comes first.
+                let mut ends = [Ok(Outcome::Absent); 2];
+                drive.tables[owner].find_or_put_batch(&[data; 2], &mut ends).unwrap();
+                let other = if has_room { Outcome::Found } else { expected };
+                prop_assert!(ends.contains(&Ok(expected)) && ends.contains(&Ok(other)), "{:?}", ends);
+                prop_assert!(expected != other || ends[0] == ends[1], "{:?}", ends);
+            } else {
+                prop_assert_eq!(drive.tables[owner].find_or_put(data), Ok(expected));
+            }
             if expected == Outcome::Inserted {
                 set.insert(data);
             }
@@ -131,7 +147,9 @@ proptest! {
         let account = Mutex::new(Account::default());
         let parts = stage::run(&cluster, |engine, mut exchange| {
             let storage = storage(plan.operations);
-            let mut table = Table::open(engine, plan.table, storage, &mut exchange).unwrap();
+            let setup = plan.setups[exchange.me().0 as usize];
+            let table = Table::open(engine, setup.config, storage, &mut exchange).unwrap();
+            let mut table = table.with_cache(cache(setup.cache_entries));
             body(&plan, &mut table, &account);
             exchange.barrier().unwrap();
             (*table.layout(), own_words(&table))
@@ -145,7 +163,7 @@ proptest! {
 
 /// One owner's share of the operations. The account is never locked during a call, where others
 /// have their turns.
-fn body(plan: &Plan, table: &mut Table<Engine, Vec<Operation>>, account: &Mutex<Account>) {
+fn body(plan: &Plan, table: &mut CachedTable<Engine>, account: &Mutex<Account>) {
     let account = || account.lock().unwrap();
     let owners = u64::from(plan.sim.owners);
     let me = u64::from(table.engine().geometry().me.0);

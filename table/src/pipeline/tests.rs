@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use proptest::prelude::*;
 use transport::{
     AtomicScope, Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord,
-    Segment, SlotError, Token, Transport,
+    Segment, Slot, SlotError, Token, Transport,
 };
 
 use super::*;
@@ -177,7 +177,7 @@ impl Transport for Script {
     }
 }
 
-type Scripted = Pipeline<Script, Vec<Operation>>;
+type Scripted = Pipeline<Script, Vec<Operation>, [CacheEntry; 0]>;
 
 /// `owners` parts of `part` buckets without a header, read at most `chunks` chunks of 8 far.
 fn pipeline(owners: u32, part: u64, chunks: u32, operations: u32, depth: u32) -> Scripted {
@@ -207,7 +207,8 @@ fn pipeline(owners: u32, part: u64, chunks: u32, operations: u32, depth: u32) ->
         runs: false,
     };
     let storage = vec![Operation::EMPTY; operations as usize];
-    Pipeline::new(script, Layout::new(owners, part, 0), C, chunks, storage)
+    let config = Config { chunk_buckets: C, max_chunks: chunks, ..Config::paper(part) };
+    Pipeline::new(script, Layout::new(owners, part, 0, config.probing), &config, storage, [])
 }
 
 fn index(index: u64) -> usize {

@@ -2,18 +2,21 @@
 
 use sim::{Cluster, Engine, Rng};
 use table::{
-    Bucket, Config, Finished, Intent, Operation, OperationError, Outcome, SubmitError, Table,
+    Bucket, Finished, FirstClaim, Intent, OperationError, Outcome, OutcomeStats, Probing, Stats,
+    SubmitError, Table,
 };
-use transport::{Exchange, ExchangeError, Fault, Owner, Transport};
+use transport::{AtomicScope, Exchange, ExchangeError, Fault, Owner, PostError, Transport};
 
 use super::account::{Account, End};
-use super::{Wrong, content, home, key, own_words, storage};
+use super::means::Setup;
+use super::{CachedTable, Wrong, cache, content, key, own_words, probe_order, storage};
 
 /// What is driven, and with what.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) sim: sim::Config,
-    pub(crate) table: Config,
+    /// How each owner opens the table.
+    pub(crate) setups: Vec<Setup>,
     /// Operations in flight for each owner.
     pub(crate) operations: u32,
     /// Different data.
@@ -26,6 +29,8 @@ pub(crate) struct Plan {
     pub(crate) finds_ppm: u32,
     /// How many of a million are blocking calls.
     pub(crate) blocking_ppm: u32,
+    /// How many of a million of the others begin a batch.
+    pub(crate) batch_ppm: u32,
     /// The most ends that a poll has room for.
     pub(crate) poll_room: u32,
     /// An owner that is killed after so many steps.
@@ -35,7 +40,7 @@ pub(crate) struct Plan {
 pub(crate) struct Drive<T> {
     plan: Plan,
     pub(crate) cluster: Cluster,
-    pub(crate) tables: Vec<Table<T, Vec<Operation>>>,
+    pub(crate) tables: Vec<CachedTable<T>>,
     account: Account,
     rng: Rng,
     left: u64,
@@ -44,7 +49,7 @@ pub(crate) struct Drive<T> {
 }
 
 /// What the test knows of one owner.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct Member {
     /// Submitted and not ended.
     running: u32,
@@ -62,6 +67,8 @@ struct Member {
 /// Steps for each operation before a run counts as stuck: ten times what the worst of 1,500 seeds
 /// took, where a third of the one-sided operations ended in error.
 const PATIENCE: u64 = 20_000;
+/// What a batch finds in the places of its ends: nothing here ends so.
+const UNTOUCHED: End = Err(OperationError::Post(PostError::OutOfRange));
 /// The stream of the seed that the driver draws from, none of the simulator's.
 const STREAM: u64 = 100;
 
@@ -69,12 +76,13 @@ impl<T: Transport> Drive<T> {
     pub(crate) fn new(plan: Plan, wrap: impl Fn(Engine) -> T) -> Self {
         let cluster = Cluster::new(plan.sim).unwrap();
         let owners = (0..plan.sim.owners).map(Owner);
-        let open = |owner| {
+        let open = |(owner, setup): (Owner, &Setup)| {
             let engine = wrap(cluster.engine(owner).unwrap());
-            Table::new(engine, plan.table, storage(plan.operations)).unwrap()
+            let table = Table::new(engine, setup.config, storage(plan.operations)).unwrap();
+            table.with_cache(cache(setup.cache_entries))
         };
         Self {
-            tables: owners.map(open).collect(),
+            tables: owners.zip(&plan.setups).map(open).collect(),
             account: Account::default(),
             rng: Rng::new(plan.sim.seed, STREAM),
             left: plan.submits,
@@ -132,6 +140,8 @@ impl<T: Transport> Drive<T> {
         {
             if self.rng.chance(self.plan.blocking_ppm) {
                 self.block(owner, data, intent)
+            } else if self.rng.chance(self.plan.batch_ppm) {
+                self.batch(owner, data, intent)
             } else {
                 self.submit(owner, data, intent)
             }
@@ -182,16 +192,79 @@ impl<T: Transport> Drive<T> {
         let tag = self.tag(owner);
         self.account.begin(tag, data, intent);
         let end = block(&mut self.tables[owner], data, intent);
+        let submitted = self.members[owner].running;
+        self.called(owner, tag, (data, intent), end, submitted)
+    }
+
+    /// A call that waited has ended so, while so many submitted operations were not reported.
+    fn called(
+        &mut self,
+        owner: usize,
+        tag: u64,
+        (data, intent): (u64, Intent),
+        end: End,
+        submitted: u32,
+    ) -> Result<(), Wrong> {
         if end == Err(OperationError::Refused(SubmitError::Busy)) {
             self.account.refused(tag);
             self.members[owner].again.push((data, intent));
-            if self.members[owner].running == self.plan.operations {
+            if submitted == self.plan.operations {
                 return Ok(());
             }
-            return Err(format!("owner {owner} is busy with {}", self.members[owner].running));
+            return Err(format!("owner {owner} is busy with {submitted}"));
         }
         self.members[owner].running += 1;
         self.end(owner, tag, end)
+    }
+
+    /// A batch of random length, most of them longer than the storage, with data in it twice and
+    /// data that no bucket holds.
+    fn batch(&mut self, owner: usize, first: u64, intent: Intent) -> Result<(), Wrong> {
+        let most = if self.rng.chance(200_000) { 200 } else { 12 };
+        let (mut data, mut copies) = (vec![first], vec![false]);
+        for _ in 0..self.rng.up_to(most) {
+            let is_copy = self.rng.chance(100_000);
+            if self.rng.chance(100_000) {
+                data.push(1 << 63 | self.rng.bits());
+            } else if is_copy {
+                data.push(data[usize::try_from(self.rng.below(data.len() as u64)).unwrap()]);
+            } else {
+                data.extend(self.work(owner).map(|(data, _)| data));
+            }
+            copies.resize(data.len(), is_copy);
+        }
+        let mut tags = Vec::new();
+        for &data in &data {
+            tags.push(self.tag(owner));
+            if Bucket::new(data).is_ok() {
+                self.account.begin(tags[tags.len() - 1], data, intent);
+            }
+        }
+        let mut ends = vec![UNTOUCHED; data.len()];
+        let table = &mut self.tables[owner];
+        let called = match intent {
+            Intent::FindOrPut => table.find_or_put_batch(&data, &mut ends),
+            Intent::Find => table.find_batch(&data, &mut ends),
+        };
+        called.map_err(|error| error.to_string())?;
+        let submitted = self.members[owner].running;
+        for (((&data, tag), end), is_copy) in data.iter().zip(tags).zip(ends).zip(copies) {
+            let again = self.members[owner].again.len();
+            match (Bucket::new(data), end) {
+                (_, UNTOUCHED) => return Err(format!("no end of {data} in a batch")),
+                (Ok(_), _) => self.called(owner, tag, (data, intent), end, submitted)?,
+                (Err(refused), _) => {
+                    if end != Err(OperationError::Refused(SubmitError::Data(refused))) {
+                        return Err(format!("{data} ended {end:?}"));
+                    }
+                }
+            }
+            // Copies of what fails would become more and more.
+            if is_copy {
+                self.members[owner].again.truncate(again);
+            }
+        }
+        Ok(())
     }
 
     fn poll(&mut self, owner: usize) -> Result<(), Wrong> {
@@ -255,12 +328,12 @@ impl<T: Transport> Drive<T> {
     /// Whether the chunks of `data` hold it, and whether they have room for it in front.
     pub(crate) fn look(&self, data: u64) -> (bool, bool) {
         let layout = *self.tables[0].layout();
-        let chunk = u64::from(self.plan.table.chunk_buckets);
-        let reach = (chunk * u64::from(self.plan.table.max_chunks)).min(layout.buckets());
+        let config = self.plan.setups[0].config;
+        let reach = u64::from(config.chunk_buckets) * u64::from(config.max_chunks);
         let word = Bucket::new(data).unwrap().word();
-        let home = home(&layout, data) as u64;
-        for at in home..home + reach {
-            let at = at % layout.buckets();
+        let order = probe_order(&layout, data);
+        for at in order.take(usize::try_from(reach).unwrap()) {
+            let at = at as u64;
             let owner = usize::try_from(at / layout.buckets_per_owner()).unwrap();
             let index = layout.first_word() + at % layout.buckets_per_owner();
             let bucket = &self.tables[owner].engine().window()[usize::try_from(index).unwrap()];
@@ -288,25 +361,22 @@ impl<T: Transport> Drive<T> {
 
     fn check_stats(&self, owner: usize) -> Result<(), Wrong> {
         let stats = *self.tables[owner].stats();
-        let member = &self.members[owner];
-        let most = u64::from(self.plan.table.max_chunks);
-        let total = stats.total();
+        let (member, setup) = (&self.members[owner], &self.plan.setups[owner]);
         let words_whole = self.tables[owner].engine().caps().word_reads_whole;
         let parts = [stats.found, stats.inserted, stats.full, stats.absent];
         let right = parts.map(|part| part.operations)
             == [member.found, member.inserted, member.full, member.absent]
             && stats.failed == member.failed
-            && parts.iter().all(|part| {
-                part.operations <= part.effective_roundtrips
-                    && part.effective_roundtrips <= part.outgoing_roundtrips
-                    && part.outgoing_roundtrips <= part.operations * most
-            })
-            && stats.inserted.claims == stats.inserted.claims_lost + member.inserted
-            && stats.found.claims == stats.found.claims_lost
-            && stats.full.claims == stats.full.claims_lost
-            && stats.absent.claims == 0
-            && (total.confirms == 0 || !words_whole);
-        if right { Ok(()) } else { Err(format!("owner {owner}: {stats:?}")) }
+            && (stats.total().confirms == 0 || !words_whole)
+            && if setup.is_paper() {
+                is_right_of_paper(&stats, setup.config.max_chunks)
+            } else {
+                let claims_directly = setup.config.direct
+                    && self.plan.sim.direct_reach != sim::Reach::None
+                    && self.plan.sim.atomics == AtomicScope::Cpu;
+                is_right(&stats, setup, claims_directly)
+            };
+        if right { Ok(()) } else { Err(format!("owner {owner}: {stats:?}, {setup:?}, {member:?}")) }
     }
 
     /// Words that took an atomic to tell, over all owners.
@@ -326,12 +396,61 @@ impl<T: Transport> Drive<T> {
     }
 }
 
+/// Whether these can be the costs of the paper's algorithm with so many chunks at most.
+fn is_right_of_paper(stats: &Stats, max_chunks: u32) -> bool {
+    let parts = [stats.found, stats.inserted, stats.full, stats.absent];
+    let beyond = |part: &OutcomeStats| {
+        [part.first_claims, part.first_claims_decided, part.lines, part.cache_hits] != [0; 4]
+    };
+    !parts.iter().any(beyond)
+        && parts.iter().all(|part| {
+            part.operations <= part.effective_roundtrips
+                && part.effective_roundtrips <= part.outgoing_roundtrips
+                && part.outgoing_roundtrips <= part.operations * u64::from(max_chunks)
+        })
+        && stats.inserted.claims == stats.inserted.claims_lost + stats.inserted.operations
+        && stats.found.claims == stats.found.claims_lost
+        && stats.full.claims == stats.full.claims_lost
+        && stats.absent.claims == 0
+}
+
+/// Whether these can be the costs with what this owner has switched on.
+fn is_right(stats: &Stats, setup: &Setup, claims_directly: bool) -> bool {
+    let Setup { config, cache_entries } = *setup;
+    let Stats { found, inserted, full, absent, .. } = *stats;
+    let parts = [found, inserted, full, absent];
+    // An adaptive C may be no more than 8, and linear walks leave off between two chunks.
+    let most_chunks = u64::from(config.chunk_buckets) * u64::from(config.max_chunks) / 8 + 1;
+    let costs = parts.iter().all(|part| {
+        let without_read = part.first_claims_decided + part.cache_hits + part.lines;
+        part.operations <= part.effective_roundtrips + without_read
+            && part.effective_roundtrips <= part.outgoing_roundtrips
+            && part.outgoing_roundtrips <= part.operations * most_chunks
+            && part.first_claims_decided <= part.first_claims
+            && part.first_claims <= part.operations
+            && part.cache_hits <= part.operations
+            && part.lines <= part.operations * most_chunks
+    });
+    let by_claim = inserted.claims - inserted.claims_lost + inserted.first_claims_decided;
+    let claims = by_claim <= inserted.operations
+        && inserted.operations <= by_claim + inserted.lines
+        && found.claims == found.claims_lost
+        && [full.claims, full.first_claims_decided] == [full.claims_lost, 0]
+        && [absent.claims, absent.first_claims] == [0; 2]
+        && [inserted.cache_hits, full.cache_hits, absent.cache_hits] == [0; 3];
+    let total = stats.total();
+    let switched_off = (config.first_claim != FirstClaim::Off || total.first_claims == 0)
+        && (claims_directly || total.lines == 0)
+        && (cache_entries > 0 || total.cache_hits == 0);
+    let always_on = config.first_claim != FirstClaim::On
+        || config.direct
+        || [inserted.first_claims, full.first_claims] == [inserted.operations, full.operations];
+    let jumps = config.probing != Probing::Jump || config.chunk_buckets == 8;
+    costs && claims && switched_off && always_on && jumps
+}
+
 /// A blocking call.
-pub(crate) fn block<T: Transport>(
-    table: &mut Table<T, Vec<Operation>>,
-    data: u64,
-    intent: Intent,
-) -> End {
+pub(crate) fn block<T: Transport>(table: &mut CachedTable<T>, data: u64, intent: Intent) -> End {
     let outcome = |found| if found { Outcome::Found } else { Outcome::Absent };
     match intent {
         Intent::FindOrPut => table.find_or_put(data),

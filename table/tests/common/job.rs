@@ -4,11 +4,13 @@ use std::thread;
 
 use exchange::{Thread, threads};
 use sim::{Cluster, stage};
-use table::{Config, Operation, Table};
+use table::Config;
 use transport::{Exchange, Transport};
 
+use super::CachedTable;
+
 /// A table over whichever transport it is.
-pub(crate) type AnyTable<'a> = Table<&'a mut dyn Transport, Vec<Operation>>;
+pub(crate) type AnyTable<'a> = CachedTable<&'a mut dyn Transport>;
 
 /// What an owner's thread does with its engine and its exchange.
 pub(crate) trait Body<R>: Fn(&mut dyn Transport, &mut dyn Exchange) -> R + Sync {}

@@ -3,21 +3,31 @@
 #![allow(dead_code)]
 
 pub(crate) mod account;
+pub(crate) mod declared;
 pub(crate) mod drive;
 pub(crate) mod job;
+pub(crate) mod means;
 
 use core::sync::atomic::Ordering::Acquire;
 use std::collections::BTreeSet;
 
-use table::{Bucket, Layout, Operation, Table};
+use table::{Bucket, CacheEntry, Layout, MAX_DATA, Operation, Probing, Table};
 use transport::Transport;
 
 /// Why a run is wrong, for the message of the test that fails.
 pub(crate) type Wrong = String;
 
+/// A table with a cache, which may be without entries.
+pub(crate) type CachedTable<T> = Table<T, Vec<Operation>, Vec<CacheEntry>>;
+
 /// Storage for `operations` in flight.
 pub(crate) fn storage(operations: u32) -> Vec<Operation> {
     vec![Operation::EMPTY; operations as usize]
+}
+
+/// Storage for a cache of so many entries.
+pub(crate) fn cache(entries: usize) -> Vec<CacheEntry> {
+    vec![CacheEntry::EMPTY; entries]
 }
 
 /// The seeds to try: 0 to `count`, or the one in `PROBELINE_SEED`.
@@ -41,7 +51,12 @@ impl Drop for Replay {
 }
 
 /// The words of this owner's buckets.
-pub(crate) fn own_words<T: Transport, S: AsMut<[Operation]>>(table: &Table<T, S>) -> Vec<u64> {
+pub(crate) fn own_words<T, S, C>(table: &Table<T, S, C>) -> Vec<u64>
+where
+    T: Transport,
+    S: AsMut<[Operation]>,
+    C: AsMut<[CacheEntry]>,
+{
     let layout = table.layout();
     let first = usize::try_from(layout.first_word()).unwrap();
     let count = usize::try_from(layout.buckets_per_owner()).unwrap();
@@ -53,6 +68,35 @@ pub(crate) fn own_words<T: Transport, S: AsMut<[Operation]>>(table: &Table<T, S>
 pub(crate) fn home(layout: &Layout, data: u64) -> usize {
     let at = layout.home(Bucket::new(data).unwrap());
     usize::try_from(u64::from(at.owner) * layout.buckets_per_owner() + at.index).unwrap()
+}
+
+/// The ring's buckets, counted from owner 0's first, in the probe order of `data`.
+pub(crate) fn probe_order(layout: &Layout, data: u64) -> impl Iterator<Item = usize> + use<> {
+    let (home, buckets) = (home(layout, data), usize::try_from(layout.buckets()).unwrap());
+    let (probing, lines, rotation) = (layout.probing(), buckets / 8, home % 8);
+    let stride = if probing == Probing::Jump { stride(data, lines) } else { 1 };
+    let (mut line, mut first) = (home / 8, home / 8);
+    (0..buckets).map(move |nth| {
+        if probing == Probing::Linear {
+            return (home + nth) % buckets;
+        }
+        if nth > 0 && nth.is_multiple_of(8) {
+            line = (line + stride) % lines;
+            // Where strides lead back, on to the next line.
+            if line == first {
+                line = (line + 1) % lines;
+                first = line;
+            }
+        }
+        8 * line + (rotation + nth) % 8
+    })
+}
+
+/// From 1 to one less than all lines: the second hash as a fraction of 2^63 of them.
+fn stride(data: u64, lines: usize) -> usize {
+    let first = u128::from(Bucket::new(data).unwrap().hash());
+    let second = first * 0x9e37_79b9_7f4a_7c15 & u128::from(MAX_DATA);
+    1 + usize::try_from(second * lines.saturating_sub(1) as u128 >> 63).unwrap()
 }
 
 /// The set that the ring's words hold.
@@ -70,12 +114,9 @@ pub(crate) fn content(layout: &Layout, ring: &[u64]) -> Result<BTreeSet<u64>, Wr
         if !set.insert(data) {
             return Err(format!("{data} is in two buckets, one of them {at}"));
         }
-        let mut probe = home(layout, data);
-        while probe != at {
-            if ring[probe] == 0 {
-                return Err(format!("{data}, in bucket {at}, lies behind the empty one {probe}"));
-            }
-            probe = (probe + 1) % ring.len();
+        let mut before = probe_order(layout, data).take_while(|&probe| probe != at);
+        if let Some(empty) = before.find(|&probe| ring[probe] == 0) {
+            return Err(format!("{data}, in bucket {at}, lies behind the empty one {empty}"));
         }
     }
     Ok(set)

@@ -16,7 +16,8 @@ use table::{Config, Finished, Intent, OperationError, Outcome, SubmitError, Tabl
 use transport::{Exchange, Owner, RemoteWord, Segment, Transport};
 
 use crate::common::drive::block;
-use crate::common::{content, key, storage};
+use crate::common::means::{Setup, setups};
+use crate::common::{CachedTable, cache, content, key, storage};
 
 const TEST: &str = "processes::slow_soak_between_processes";
 const RANKS: u32 = 4;
@@ -26,12 +27,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const ROUND: Duration = Duration::from_millis(80);
 const OPERATIONS: u32 = 16;
 /// With a reach of 128 buckets some data find no room when the table is nearly full.
-const TABLE: Config =
-    Config { first_word: 0, buckets_per_owner: 1_024, chunk_buckets: 32, max_chunks: 4 };
+const TABLE: Config = Config { chunk_buckets: 32, max_chunks: 4, ..Config::paper(1_024) };
 /// Up to a quarter more data than buckets.
 const MOST_KEYS: usize = 5_120;
 
-type ShmTable = Table<shm::Engine, Vec<table::Operation>>;
+/// Rounds after which the table is opened anew, with other means; as many as from one clear to
+/// the next, so that it is empty.
+const ROUNDS: u64 = 3;
+
+type ShmTable = CachedTable<shm::Engine>;
 
 /// What a rank saw of a datum in one round, one bit each.
 const SEEN: u8 = 1;
@@ -57,19 +61,21 @@ fn slow_soak_between_processes() {
         .depth(24)
         .open(&mut job)
         .unwrap();
-    let table = Table::open(engine, TABLE, storage(OPERATIONS), &mut job).unwrap();
-    let mut rank = Rank {
+    let table = open(engine, Setup::paper(TABLE), &mut job);
+    let rank = Rank {
         numbers: (0..MOST_KEYS).map(|number| (key(number as u64), number)).collect(),
         rng: Rng::new(job.me().0.into(), 300),
         job,
         table,
+        lost: 0,
+        lines: 0,
+        cache_hits: 0,
         flags: vec![0; MOST_KEYS],
         before: vec![false; MOST_KEYS],
         operations: 0,
     };
-    rank.soak(Duration::from_secs(seconds));
+    let Rank { mut job, table, .. } = rank.soak(Duration::from_secs(seconds));
 
-    let Rank { mut job, table, .. } = rank;
     job.barrier().unwrap();
     drop(table);
     if job.me() != Owner(0) {
@@ -82,10 +88,19 @@ fn slow_soak_between_processes() {
     }
 }
 
+fn open(engine: shm::Engine, setup: Setup, job: &mut Job) -> ShmTable {
+    let table = Table::open(engine, setup.config, storage(OPERATIONS), job).unwrap();
+    table.with_cache(cache(setup.cache_entries))
+}
+
 /// One process's view of the run.
 struct Rank {
     job: Job,
     table: ShmTable,
+    /// Sums over all tables so far.
+    lost: u64,
+    lines: u64,
+    cache_hits: u64,
     rng: Rng,
     /// Which datum is which.
     numbers: HashMap<u64, usize>,
@@ -97,7 +112,7 @@ struct Rank {
 }
 
 impl Rank {
-    fn soak(&mut self, duration: Duration) {
+    fn soak(mut self, duration: Duration) -> Self {
         let begin = Instant::now();
         // The same in all ranks.
         let mut plan = Rng::new(0, 301);
@@ -108,23 +123,52 @@ impl Rank {
             let (there, without_room) = self.compare();
             full += without_room;
             rounds += 1;
-            removed += if rounds % 3 == 0 { self.clear(there) } else { self.retain(rounds) };
+            if rounds.is_multiple_of(ROUNDS) {
+                removed += self.clear(there);
+                self = self.reopen(&setups(plan.bits(), RANKS, TABLE));
+            } else {
+                removed += self.retain(rounds);
+            }
             if self.everybody(u64::from(begin.elapsed() < duration)).contains(&0) {
                 break;
             }
         }
         let operations: u64 = self.everybody(self.operations).iter().sum();
-        let lost: u64 = self.everybody(self.table.stats().total().claims_lost).iter().sum();
+        self.count();
+        let lost: u64 = self.everybody(self.lost).iter().sum();
+        let direct: u64 = self.everybody(self.lines).iter().sum();
+        let cached: u64 = self.everybody(self.cache_hits).iter().sum();
         if self.job.me() == Owner(0) {
             println!(
                 "{RANKS} ranks, {:.1} s: {operations} operations in {rounds} rounds, {lost} \
-                 claims lost; {removed} data removed by {} clears and {} retains; {full} found \
-                 no room",
+                 claims lost, {direct} lines looked at, {cached} answers of caches; {removed} data \
+                 removed by {} clears and {} retains; {full} found no room",
                 begin.elapsed().as_secs_f64(),
-                rounds / 3,
-                rounds - rounds / 3,
+                rounds / ROUNDS,
+                rounds - rounds / ROUNDS,
             );
         }
+        self
+    }
+
+    /// Opens the table, which is empty, with other means on the same engine.
+    fn reopen(mut self, setups: &[Setup]) -> Self {
+        self.count();
+        let Self { table, mut job, .. } = self;
+        let setup = setups[job.me().0 as usize];
+        // Nobody writes a new header while another still looks at the old table.
+        job.barrier().unwrap();
+        let table = open(table.into_transport(), setup, &mut job);
+        Self { table, job, ..self }
+    }
+
+    /// Adds up what the table counted.
+    fn count(&mut self) {
+        let total = self.table.stats().total();
+        self.lost += total.claims_lost;
+        self.lines += total.lines;
+        self.cache_hits += total.cache_hits;
+        self.table.reset_stats();
     }
 
     /// Random operations on the first `keys` data, new ones tried by all ranks at once.
@@ -171,11 +215,34 @@ impl Rank {
         if !blocks {
             return self.table.submit(tag as u64, data, intent).is_ok();
         }
+        if self.rng.chance(50_000) {
+            self.batch(number, intent);
+        }
         match block(&mut self.table, data, intent) {
             Err(OperationError::Refused(SubmitError::Busy)) => {}
             end => self.end(tag, end.unwrap()),
         }
         false
+    }
+
+    /// The data from one on, twice, in a batch.
+    fn batch(&mut self, number: usize, intent: Intent) {
+        let last = (number + 20).min(MOST_KEYS);
+        let numbers: Vec<usize> = (number..last).chain(number..last).collect();
+        let data: Vec<u64> = numbers.iter().map(|&number| key(number as u64)).collect();
+        let mut ends = vec![Ok(Outcome::Full); data.len()];
+        let called = match intent {
+            Intent::FindOrPut => self.table.find_or_put_batch(&data, &mut ends),
+            Intent::Find => self.table.find_batch(&data, &mut ends),
+        };
+        called.unwrap();
+        for (number, end) in numbers.into_iter().zip(ends) {
+            self.flags[number] |= if intent == Intent::FindOrPut { TRIED } else { 0 };
+            match end {
+                Err(OperationError::Refused(SubmitError::Busy)) => {}
+                end => self.end(number << 1 | usize::from(self.before[number]), end.unwrap()),
+            }
+        }
     }
 
     fn poll(&mut self) -> usize {

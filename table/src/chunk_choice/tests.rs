@@ -1,0 +1,216 @@
+use super::*;
+use proptest::prelude::*;
+
+/// READs of the paper's cluster, as the simulator's model has them: latency over size, and by how
+/// much two in flight follow each other.
+const PAPER: (ReadCost, u64) = (ReadCost { base_ps: 3_310_000, bucket_ps: 11_930 }, 1_311_000);
+/// Where a bucket costs next to nothing, and where 30 cost as much as a READ of none.
+const WIDE: (ReadCost, u64) = (ReadCost { base_ps: 2_000_000, bucket_ps: 640 }, 10_000);
+const NARROW: (ReadCost, u64) = (ReadCost { base_ps: 600_000, bucket_ps: 20_000 }, 0);
+
+/// The largest C in these tests, and M.
+const MOST_BUCKETS: u32 = 128;
+const REACH: u32 = 1 << 12;
+
+/// Picoseconds until an operation has the last chunk that it needs, each READ asked for and
+/// landing at its time.
+fn waited_ps(buckets: u32, chunk: u32, ahead_from: u32, (cost, apart_ps): (ReadCost, u64)) -> u64 {
+    let read_ps = cost.base_ps + cost.bucket_ps * u64::from(chunk);
+    let (mut now_ps, mut free_ps) = (0, 0);
+    let mut request = |now_ps: u64| {
+        let start_ps = now_ps.max(free_ps);
+        free_ps = start_ps + apart_ps;
+        start_ps + read_ps
+    };
+    let mut ahead_ps = None;
+    for nth in 0..buckets.div_ceil(chunk) {
+        let lands_ps = ahead_ps.take().unwrap_or_else(|| request(now_ps));
+        if nth >= ahead_from {
+            ahead_ps = Some(request(now_ps));
+        }
+        now_ps = now_ps.max(lands_ps);
+    }
+    now_ps
+}
+
+#[test]
+fn the_second_of_two_reads_is_nearly_for_free() {
+    let free = (ReadCost { base_ps: 900, bucket_ps: 1 }, 10);
+    let times = |ahead_from| [100, 101, 201, 301].map(|x| waited_ps(x, 100, ahead_from, free));
+    assert_eq!(times(u32::MAX), [1_000, 2_000, 3_000, 4_000]);
+    assert_eq!(times(0), [1_000, 1_010, 2_000, 2_010]);
+    assert_eq!(times(1), [1_000, 2_000, 2_010, 3_000]);
+}
+
+/// A table of 2^20 buckets filled from empty to 0.92: over every 0.02, the wait with the C chosen
+/// anew all the time by that with the best fixed C. The worst, at which load factor in percent,
+/// and the C chosen last.
+fn worst_ratio(read: (ReadCost, u64), ahead: ReadAhead) -> (f64, u32, u32) {
+    const BUCKETS: usize = 1 << 20;
+    let mut occupied = vec![false; BUCKETS];
+    let mut adaptive = Chooser::new(read.0, MOST_BUCKETS, ahead);
+    let mut fixed: Vec<Chooser> =
+        (8..=MOST_BUCKETS).step_by(8).map(|c| Chooser::fixed(c, ahead)).collect();
+    let (mut worst, mut hash, mut held) = ((0.0, 0), 7_u64, 0);
+    for step in 1..=46 {
+        let mut adaptive_ps = 0;
+        let mut fixed_ps = vec![0; fixed.len()];
+        while held < BUCKETS * step as usize / 50 {
+            // A permutation of 2^64 (splitmix64), so that all data are new.
+            hash = hash.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let mut at = (mixed >> 44) as usize;
+            let mut buckets = 1;
+            while occupied[at] && buckets < REACH {
+                at = (at + 1) % BUCKETS;
+                buckets += 1;
+            }
+            occupied[at] = true;
+            held += 1;
+            let ended = |chooser: &mut Chooser| {
+                let chunk = chooser.chunk_buckets();
+                let ps = waited_ps(buckets, chunk, chooser.ahead_from(), read);
+                chooser.ended(buckets);
+                ps
+            };
+            adaptive_ps += ended(&mut adaptive);
+            for (chooser, ps) in fixed.iter_mut().zip(&mut fixed_ps) {
+                *ps += ended(chooser);
+            }
+        }
+        let best_ps = fixed_ps.into_iter().min().unwrap();
+        let ratio = adaptive_ps as f64 / best_ps as f64;
+        if ratio > worst.0 {
+            worst = (ratio, step * 2);
+        }
+    }
+    (worst.0, worst.1, adaptive.chunk_buckets())
+}
+
+#[test]
+fn no_fixed_c_is_better_by_more_than_a_fiftieth_at_any_load_factor() {
+    for (name, read) in [("paper", PAPER), ("wide", WIDE), ("narrow", NARROW)] {
+        for ahead in [ReadAhead::Always, ReadAhead::Likely, ReadAhead::Never] {
+            let (ratio, percent, last) = worst_ratio(read, ahead);
+            println!(
+                "{name} {ahead:?}: {ratio:.4} of the best fixed C at load {percent} %; at last C = \
+                 {last}"
+            );
+            assert!(ratio <= 1.02, "{name} {ahead:?}: {ratio:.4} at load {percent} %");
+            assert!(last > 16, "{name} {ahead:?}: C stayed {last}");
+        }
+    }
+}
+
+/// What `Chooser::best` computes, operation by operation.
+fn brute(needed: &[u32], chooser: &Chooser) -> Choice {
+    let mut best = (u128::MAX, chooser.choice);
+    for lines in chooser.least_lines..=chooser.most_lines {
+        let chunks = |buckets: u32| buckets.div_ceil(lines * 8);
+        let reached = |chunk: u32| needed.iter().filter(|&&x| chunks(x) > chunk).count();
+        let ahead_from = match chooser.ahead {
+            ReadAhead::Always => 0,
+            ReadAhead::Never => u32::MAX,
+            ReadAhead::Likely => (0..=LINES / lines)
+                .find(|&i| reached(i) > 0 && 2 * reached(i + 1) >= reached(i))
+                .unwrap_or(u32::MAX),
+        };
+        let halves = |x: &u32| {
+            let whole = chunks(*x).min(ahead_from.saturating_add(1));
+            u128::from(whole + chunks(*x))
+        };
+        let waited = needed.iter().map(halves).sum::<u128>() * chooser.cost.of(lines);
+        if waited < best.0 {
+            best = (waited, Choice { chunk_buckets: lines * 8, ahead_from });
+        }
+    }
+    best.1
+}
+
+proptest! {
+    #[test]
+    fn chooses_what_brute_force_does(
+        needed in prop::collection::vec(1..=LINES * LINE_BUCKETS, 1..250),
+        base_ps in 0..10_000_u64, bucket_ps in 0..1_000_u64,
+        most in 1..=200_u32, likely in 0..3,
+    ) {
+        let ahead = [ReadAhead::Always, ReadAhead::Likely, ReadAhead::Never][likely as usize];
+        let mut chooser = Chooser::new(ReadCost { base_ps, bucket_ps }, most * 8, ahead);
+        chooser.needed = [0; LINES as usize];
+        chooser.left = u32::MAX;
+        needed.iter().for_each(|&buckets| chooser.ended(buckets));
+        prop_assert_eq!(chooser.best(), brute(&needed, &chooser));
+    }
+
+    #[test]
+    fn a_tail_counts_nearly_as_what_it_is(
+        further in prop::collection::vec(LINES * 8 + 1..4_000, 200..300), lines in 1..=64_u32,
+    ) {
+        let mut chooser = Chooser::new(PAPER.0, 512, ReadAhead::Never);
+        chooser.needed = [0; LINES as usize];
+        chooser.left = u32::MAX;
+        further.iter().for_each(|&buckets| chooser.ended(buckets));
+        let (halves, _) = chooser.waits(&chooser.survivors(), lines);
+        let chunks: u32 = further.iter().map(|x| x.div_ceil(lines * 8)).sum();
+        let exact = u64::from(chunks * 2 * ONE);
+        prop_assert!(halves.abs_diff(exact) <= exact / 10, "{} {}", halves, exact);
+    }
+
+    #[test]
+    fn a_line_through_measurements_is_found(
+        base_ns in 0..100_000_u64, bucket_ns in 0..1_000_u64,
+        sizes in prop::collection::btree_set(1..70_000_u32, 2..20),
+    ) {
+        let measured: Vec<_> =
+            sizes.iter().map(|&x| (x, base_ns + bucket_ns * u64::from(x))).collect();
+        let expected = ReadCost { base_ps: base_ns * 1_000, bucket_ps: bucket_ns * 1_000 };
+        prop_assert_eq!(ReadCost::from_measurements(&measured), Some(expected));
+    }
+}
+
+#[test]
+fn measurements_without_a_line_make_the_nearest_sense() {
+    let of = ReadCost::from_measurements;
+    assert_eq!(of(&[]), None);
+    assert_eq!(of(&[(8, 100), (8, 200)]), None);
+    // Longer is faster: no slope, the mean. Steeper than from the origin: through it.
+    assert_eq!(of(&[(8, 200), (16, 100)]), Some(ReadCost { base_ps: 150_000, bucket_ps: 0 }));
+    assert_eq!(of(&[(10, 0), (20, 100)]), Some(ReadCost { base_ps: 0, bucket_ps: 4_000 }));
+    // Noise around 1000 + 2 x.
+    let noisy = [(8, 1_026), (16, 1_022), (32, 1_074), (64, 1_118), (128, 1_266)];
+    let found = of(&noisy).unwrap();
+    assert!(found.base_ps.abs_diff(1_000_000) < 10_000, "{found:?}");
+    assert!(found.bucket_ps.abs_diff(2_000) < 150, "{found:?}");
+    assert!(of(&[(1, u64::MAX), (u32::MAX, u64::MAX)]).is_some());
+}
+
+#[test]
+fn an_empty_table_takes_a_line_and_forgetting_leads_back_to_it() {
+    let mut chooser = Chooser::new(PAPER.0, 128, ReadAhead::Likely);
+    let first = (chooser.chunk_buckets(), chooser.ahead_from());
+    assert_eq!(first, (8, u32::MAX));
+    for _ in 0..FIRST_INTERVAL {
+        chooser.ended(100);
+    }
+    assert_eq!(chooser.chunk_buckets(), 104, "the table is full of others' data");
+    chooser.forget();
+    assert_eq!((chooser.chunk_buckets(), chooser.ahead_from()), first);
+}
+
+#[test]
+fn extreme_costs_and_counts_choose_something() {
+    let dear = ReadCost { base_ps: u64::MAX, bucket_ps: u64::MAX };
+    let free = ReadCost { base_ps: 0, bucket_ps: 0 };
+    for cost in [dear, free] {
+        for most in [0, 7, 8, 64, u32::MAX] {
+            let mut chooser = Chooser::new(cost, most, ReadAhead::Likely);
+            for buckets in [0, 1, u32::MAX].iter().cycle().take(100_000) {
+                chooser.ended(*buckets);
+                let c = chooser.chunk_buckets();
+                assert!(c >= 8 && c.is_multiple_of(8) && c <= most.max(8));
+            }
+        }
+    }
+    let odd = Chooser::fixed(1 << 16, ReadAhead::Likely);
+    assert_eq!((odd.chunk_buckets(), odd.ahead_from()), (1 << 16, u32::MAX));
+}

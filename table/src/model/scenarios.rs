@@ -1,0 +1,202 @@
+//! What is checked: requests, shapes of the table, and what is switched on.
+
+use super::{Checker, KEYS, Mutant, Request, Scenario, find, put};
+use crate::probe::Probing;
+
+type Scripts = &'static [&'static [Request]];
+/// Buckets, C and M.
+type Shape = (usize, usize, u32);
+
+const SHAPES: &[Shape] = &[(2, 2, 1), (3, 1, 3), (3, 2, 2), (4, 2, 2)];
+/// For three clients, whose worlds are many more.
+const SMALL_SHAPES: &[Shape] = &[(2, 2, 1), (2, 1, 2), (3, 1, 3)];
+
+const THREE_KEYS: (Scripts, &[Shape]) = (&[&[put(0)], &[put(1)], &[put(2)]], SMALL_SHAPES);
+const CROSSED: (Scripts, &[Shape]) = (&[&[put(0), put(1)], &[put(1), put(0)]], SHAPES);
+
+const ALL: [(&str, (Scripts, &[Shape])); 5] = [
+    ("two keys crossed", CROSSED),
+    ("one key, three clients", (&[&[put(0)], &[put(0)], &[find(0)]], SMALL_SHAPES)),
+    ("finds among puts", (&[&[put(0), find(1)], &[put(1), find(0)]], SHAPES)),
+    ("three keys", THREE_KEYS),
+    ("more keys than room", (&[&[put(0), put(1)], &[put(2)]], SHAPES)),
+];
+
+/// The paper's algorithm.
+const PAPER: Scenario = Scenario {
+    buckets: 0,
+    chunk: 0,
+    max_chunks: 0,
+    probing: Probing::Linear,
+    filled: &[],
+    homes: [0; KEYS.len()],
+    scripts: &[],
+    claim_first: [false; 3],
+    ahead_from: 0,
+    cache_entries: 0,
+    clears: false,
+    words_tear: false,
+    failures: 0,
+    mutant: Mutant::None,
+};
+
+/// States and executions over several shapes and all placements of two homes; the ring is
+/// symmetric, so the first key's home is bucket 0. The third key shares it: clusters of three.
+fn check(
+    (scripts, shapes): (Scripts, &[Shape]),
+    switched: Scenario,
+) -> Result<(usize, f64), String> {
+    let (mut states, mut executions) = (0, 0.0);
+    for &(buckets, chunk, max_chunks) in shapes {
+        for home in 0..buckets {
+            let homes = [0, home, 0];
+            let scenario = Scenario { buckets, chunk, max_chunks, homes, scripts, ..switched };
+            let (more_states, more_executions) = Checker::check(&scenario)?;
+            states += more_states;
+            executions += more_executions;
+        }
+    }
+    Ok((states, executions))
+}
+
+fn check_all(switched: Scenario) {
+    for (name, scenario) in ALL {
+        report(name, switched, check(scenario, switched));
+    }
+}
+
+fn report(name: &str, switched: Scenario, result: Result<(usize, f64), String>) {
+    let Scenario { words_tear, failures, claim_first, cache_entries, .. } = switched;
+    let (states, executions) = result.unwrap_or_else(|violation| panic!("{name}: {violation}"));
+    println!(
+        "{name}: {states} states, {executions:.3e} executions (torn words: {words_tear}, failing \
+         claims: {failures}, first claims: {claim_first:?}, cache entries: {cache_entries})"
+    );
+}
+
+#[test]
+fn whole_words() {
+    check_all(PAPER);
+}
+
+#[test]
+fn torn_words() {
+    check_all(Scenario { words_tear: true, ..PAPER });
+}
+
+#[test]
+fn torn_words_and_a_failing_claim_with_a_late_effect() {
+    check_all(Scenario { words_tear: true, failures: 1, ..PAPER });
+}
+
+#[test]
+fn whole_words_and_a_failing_claim() {
+    check_all(Scenario { failures: 1, ..PAPER });
+}
+
+/// By all clients, and by one among others that do not.
+const WHO: [[bool; 3]; 2] = [[true; 3], [true, false, false]];
+
+#[test]
+fn first_claims() {
+    for claim_first in WHO {
+        check_all(Scenario { claim_first, ..PAPER });
+        check_all(Scenario { claim_first, ahead_from: u32::MAX, ..PAPER });
+        check_all(Scenario { claim_first, words_tear: true, ..PAPER });
+    }
+}
+
+/// Three keys of three clients would be millions of worlds more.
+#[test]
+fn failing_first_claims_with_a_late_effect() {
+    for claim_first in WHO {
+        for words_tear in [false, true] {
+            let switched = Scenario { claim_first, words_tear, failures: 1, ..PAPER };
+            for (name, (scripts, shapes)) in
+                ALL.into_iter().filter(|(name, _)| *name != "three keys")
+            {
+                let shapes = if words_tear { SMALL_SHAPES } else { shapes };
+                report(name, switched, check((scripts, shapes), switched));
+            }
+        }
+    }
+}
+
+/// Requests that come again to what was seen before.
+const AGAIN: (Scripts, &[Shape]) =
+    (&[&[put(0), put(1), find(2)], &[put(2), put(0)]], &[(3, 1, 3), (3, 3, 1)]);
+
+/// A torn word of another's key on the way to one's own, and then the key that it looks like.
+const LIKE: (Scripts, &[Shape]) = (&[&[put(2), find(0)], &[put(1)]], SHAPES);
+
+#[test]
+fn caches() {
+    for (claim_first, words_tear) in [([false; 3], true), ([true; 3], false), ([true; 3], true)] {
+        let cached = Scenario { claim_first, words_tear, clears: !words_tear, ..PAPER };
+        // One entry for all buckets, and more than there are.
+        for cache_entries in [1, 4] {
+            let switched = Scenario { cache_entries, ..cached };
+            report("again", switched, check(AGAIN, switched));
+            report("two keys crossed", switched, check(CROSSED, switched));
+            report("keys alike", switched, check(LIKE, switched));
+            let failing = Scenario { failures: 1, ..switched };
+            report("keys alike", failing, check(LIKE, failing));
+        }
+    }
+}
+
+/// One line that is walked round, and of which a cache knows a part before the first READ.
+#[test]
+fn lines_walked_round() {
+    const LINE: Scenario = Scenario {
+        buckets: 8,
+        chunk: 8,
+        max_chunks: 1,
+        probing: Probing::Lines,
+        filled: &[0, 2, 3, 4, 5],
+        scripts: &[&[put(0), put(1), put(2)], &[put(2), find(0)]],
+        ..PAPER
+    };
+    for claim_first in [[false; 3], [true; 3], [true, false, false]] {
+        for cache_entries in [0, 8] {
+            for homes in [[6, 7, 6], [7, 5, 2], [0, 1, 7]] {
+                let line = Scenario { claim_first, cache_entries, homes, ..LINE };
+                report("a line", line, Checker::check(&line));
+                let torn = Scenario { words_tear: true, ..line };
+                report("a line", torn, Checker::check(&torn));
+            }
+        }
+    }
+}
+
+/// The check can fail.
+fn is_found_out(scripts: (Scripts, &[Shape]), mutant: Scenario) {
+    let violation = check(scripts, mutant).unwrap_err();
+    println!("as it must be: {violation}");
+    let right = Scenario { mutant: Mutant::None, ..mutant };
+    check(scripts, right).unwrap();
+}
+
+#[test]
+fn without_protection_torn_words_are_found_out() {
+    let mutant = Mutant::TrustsTornWords;
+    is_found_out(THREE_KEYS, Scenario { mutant, words_tear: true, ..PAPER });
+}
+
+#[test]
+fn a_read_that_is_believed_beside_its_claim_is_found_out() {
+    let mutant = Mutant::BelievesRead;
+    is_found_out(CROSSED, Scenario { mutant, claim_first: [true; 3], ..PAPER });
+}
+
+#[test]
+fn a_cache_of_torn_words_is_found_out() {
+    let mutant = Mutant::LearnsTornWords;
+    is_found_out(LIKE, Scenario { mutant, words_tear: true, cache_entries: 4, ..PAPER });
+}
+
+#[test]
+fn a_cache_kept_across_a_clear_is_found_out() {
+    let mutant = Mutant::KeepsCache;
+    is_found_out(CROSSED, Scenario { mutant, clears: true, cache_entries: 4, ..PAPER });
+}

@@ -1,0 +1,223 @@
+//! What an operation asks of the transport: READs of its chunks, and atomics on its buckets.
+
+use core::sync::atomic::Ordering::SeqCst;
+
+use transport::{Local, PostError, RemoteWord, Segment, Slot, Transport};
+
+use super::{Pipeline, parity};
+use crate::bucket::Bucket;
+use crate::cache::CacheEntry;
+use crate::direct::Direct;
+use crate::error::OperationError;
+use crate::find_or_put::Step;
+use crate::operation::{Name, Operation, Part, State};
+
+/// Words that the CPU copies at once where it makes a READ itself: two lines, on the stack.
+const PIECE_WORDS: u32 = 16;
+
+impl<T, S, C> Pipeline<T, S, C>
+where
+    T: Transport,
+    S: AsMut<[Operation]>,
+    C: AsMut<[CacheEntry]>,
+{
+    /// Asks for the chunks that are due, then scans the present one if it has landed.
+    #[inline]
+    pub(super) fn scan(&mut self, index: u32) -> Option<Step> {
+        while let Some(chunk) = self.operation(index)?.search.request() {
+            if !self.request(index, chunk) {
+                return None;
+            }
+        }
+        let operation = self.operations.as_mut().get_mut(index as usize)?;
+        let chunk = operation.search.chunk();
+        if operation.landing.get(parity(chunk)).is_none_or(|&landing| landing > 0) {
+            return None;
+        }
+        let words = landing(index, parity(chunk), 0, operation.search.words(chunk));
+        let Ok(landed) = self.transport.landed(words) else {
+            self.end(index, Err(OperationError::Post(PostError::OutOfRange)));
+            return None;
+        };
+        let cursor = operation.search.cursor();
+        let step = operation.search.scan(landed, self.words_whole);
+        if self.cache.is_on() {
+            self.learn_chunk(index, chunk, cursor, step);
+        }
+        Some(step)
+    }
+
+    /// What a scan of `chunk` from `cursor` on has shown goes to the cache: where words may be
+    /// torn, only what the step says.
+    fn learn_chunk(&mut self, index: u32, chunk: u32, cursor: u32, step: Step) {
+        let Some(operation) = self.operations.as_mut().get(index as usize) else { return };
+        let search = &operation.search;
+        let Some(&start) = operation.start.get(parity(chunk)) else { return };
+        let all = search.words(chunk);
+        let Ok(landed) = self.transport.landed(landing(index, parity(chunk), 0, all)) else {
+            return;
+        };
+        for nth in search.shown(chunk, cursor, step, self.words_whole) {
+            let offset = search.offset(nth);
+            if let Some(bucket) = landed.get(offset as usize).and_then(|&w| Bucket::from_word(w)) {
+                let at = self.layout.advance(start, u64::from(offset));
+                self.cache.learn(at, bucket, &self.layout);
+            }
+        }
+    }
+
+    /// Asks for a chunk: posts its READs, both or none of them, but for what the CPU reaches and
+    /// copies. False if there was no room.
+    #[inline]
+    fn request(&mut self, index: u32, chunk: u32) -> bool {
+        let layout = self.layout;
+        let Some(operation) = self.operations.as_mut().get_mut(index as usize) else {
+            return false;
+        };
+        let mut probe = operation.probe;
+        if let Some(before) = chunk.checked_sub(1) {
+            probe.pass(operation.search.words(before), operation.search.bucket(), &layout);
+        }
+        let (first, second) = layout.chunk(probe.at, operation.search.words(chunk));
+        if !self.has_room(1 + u32::from(second.is_some())) {
+            self.wait(index);
+            return false;
+        }
+        let parity = parity(chunk);
+        let brought = self.bring(index, parity, first, 0)
+            && second.is_none_or(|second| self.bring(index, parity, second, first.words));
+        if brought && let Some(operation) = self.operation(index) {
+            operation.probe = probe;
+            if let Some(start) = operation.start.get_mut(parity) {
+                *start = probe.at;
+            }
+            operation.search.requested();
+        }
+        brought
+    }
+
+    #[inline]
+    fn bring(&mut self, index: u32, parity: usize, from: Segment, start: u32) -> bool {
+        let into = landing(index, parity, start, from.words);
+        if self.direct != Direct::Off && self.copy(from, into) {
+            return true;
+        }
+        self.post_read(index, parity, from, into)
+    }
+
+    /// Makes a READ by the CPU's own loads, where it reaches the words.
+    fn copy(&mut self, from: Segment, into: Local) -> bool {
+        let mut piece = [0; PIECE_WORDS as usize];
+        let mut done = 0;
+        while done < from.words {
+            let words = (from.words - done).min(PIECE_WORDS);
+            let start = RemoteWord { index: from.start.index + u64::from(done), ..from.start };
+            let Some(source) = self.transport.direct(Segment { start, words }) else {
+                return false;
+            };
+            for (word, source) in piece.iter_mut().zip(source) {
+                *word = source.load(SeqCst);
+            }
+            let part = Local { start: into.start + done, words, ..into };
+            let Ok(target) = self.transport.staged(part) else { return false };
+            for (target, word) in target.iter_mut().zip(piece) {
+                *target = word;
+            }
+            done += words;
+        }
+        true
+    }
+
+    #[inline]
+    fn post_read(&mut self, index: u32, parity: usize, from: Segment, into: Local) -> bool {
+        let Some(operation) = self.operations.as_mut().get_mut(index as usize) else {
+            return false;
+        };
+        let part = Part::Chunk(parity);
+        let name = Name { operation: index, part, generation: operation.generation };
+        match self.transport.read(name.token(), from, into) {
+            Ok(()) => {
+                operation.posted(parity);
+                true
+            }
+            Err(refused) => {
+                self.on_refusal(index, refused);
+                false
+            }
+        }
+    }
+
+    /// Claims the first bucket along with the READ that follows. False if there was no room.
+    #[inline]
+    pub(super) fn post_first_claim(&mut self, index: u32) -> bool {
+        let Some(operation) = self.operation(index) else { return false };
+        let probe = operation.probe;
+        operation.start = [probe.at; 2];
+        let Some(offset) = operation.search.first_claim() else { return false };
+        if !self.post_atomic(index, offset, Part::FirstClaim) {
+            return false;
+        }
+        if let Some(operation) = self.operation(index) {
+            operation.state = State::Chunk;
+        }
+        true
+    }
+
+    #[inline]
+    pub(super) fn post_answered(&mut self, index: u32, offset: u32, part: Part) {
+        if self.post_atomic(index, offset, part)
+            && let Some(operation) = self.operation(index)
+        {
+            operation.state = State::Answer;
+        }
+    }
+
+    /// Posts an atomic on a bucket of the present chunk. False if there was no room.
+    #[inline]
+    fn post_atomic(&mut self, index: u32, offset: u32, part: Part) -> bool {
+        if !self.has_room(1) {
+            self.wait(index);
+            return false;
+        }
+        let layout = self.layout;
+        let Some(operation) = self.operations.as_mut().get_mut(index as usize) else {
+            return false;
+        };
+        let parity = parity(operation.search.chunk());
+        let Some(&start) = operation.start.get(parity) else { return false };
+        let at = layout.word(layout.advance(start, u64::from(offset)));
+        let token = Name { operation: index, part, generation: operation.generation }.token();
+        let posted = match part {
+            Part::Confirm => self.transport.fetch_add(token, at, 0),
+            _ => {
+                let desired = operation.search.bucket().word();
+                self.transport.compare_and_swap(token, at, 0, desired)
+            }
+        };
+        match posted {
+            Ok(()) => {
+                operation.in_flight += 1;
+                true
+            }
+            Err(refused) => {
+                self.on_refusal(index, refused);
+                false
+            }
+        }
+    }
+
+    #[cold]
+    fn on_refusal(&mut self, index: u32, refused: PostError) {
+        match refused {
+            // The next poll says why, and ends the operation.
+            PostError::Closed => {}
+            other => self.end(index, Err(OperationError::Post(other))),
+        }
+    }
+}
+
+/// Where a chunk lands, or the part of it that begins at `start`.
+#[inline]
+fn landing(index: u32, parity: usize, start: u32, words: u32) -> Local {
+    Local { slot: Slot(index << 1 | u32::from(parity == 1)), start, words }
+}

@@ -1,0 +1,113 @@
+//! Where an operation stands in its probe order, bucket by bucket.
+
+use crate::bucket::Bucket;
+use crate::find_or_put::Intent;
+use crate::layout::{Layout, Position};
+use crate::probe::{LINE_BUCKETS, Probe, Probing};
+
+/// An operation that has passed some buckets, known to hold other data for ever.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Walk {
+    pub(crate) bucket: Bucket,
+    pub(crate) intent: Intent,
+    pub(crate) probe: Probe,
+    /// Buckets passed since `probe`, less than a line.
+    pub(crate) passed: u32,
+    /// Buckets still to look at, those passed since `probe` included; at least 1.
+    pub(crate) reach: u64,
+    /// Cache lines looked at with the CPU's own loads.
+    pub(crate) lines: u32,
+}
+
+impl Walk {
+    pub(crate) const NOWHERE: Self = Self {
+        bucket: Bucket::ANY,
+        intent: Intent::Find,
+        probe: Probe::NOWHERE,
+        passed: 0,
+        reach: 1,
+        lines: 0,
+    };
+
+    /// At the home of `bucket`, to look at `reach` buckets.
+    #[inline]
+    pub(crate) fn new(bucket: Bucket, intent: Intent, reach: u64, layout: &Layout) -> Self {
+        Self { bucket, intent, probe: Probe::of(bucket, layout), passed: 0, reach, lines: 0 }
+    }
+
+    /// The bucket to look at next.
+    #[inline]
+    pub(crate) fn position(&self, layout: &Layout) -> Position {
+        let offset = match layout.probing() {
+            Probing::Linear => self.passed,
+            Probing::Lines | Probing::Jump => Probe::offset(self.probe.rotation, self.passed),
+        };
+        let Position { owner, index } = self.probe.at;
+        Position { owner, index: index + u64::from(offset) }
+    }
+
+    /// The buckets of the line at `probe` that are looked at: all, or those from there on.
+    #[inline]
+    pub(crate) fn buckets_in_line(&self, layout: &Layout) -> u32 {
+        match layout.probing() {
+            Probing::Linear => LINE_BUCKETS - layout.offset_in_line(self.probe.at),
+            Probing::Lines | Probing::Jump => LINE_BUCKETS,
+        }
+    }
+
+    /// Passes the next bucket. False where it was the last to look at.
+    #[inline]
+    pub(crate) fn pass(&mut self, layout: &Layout) -> bool {
+        let linear = layout.probing() == Probing::Linear;
+        self.passed += 1;
+        if self.reach <= u64::from(self.passed) {
+            return false;
+        }
+        let whole = if linear { 1 } else { LINE_BUCKETS };
+        if self.passed == whole {
+            self.pass_line(whole, layout);
+        }
+        true
+    }
+
+    /// Goes on to the next line, past the `buckets` of this one.
+    #[inline]
+    pub(crate) fn pass_line(&mut self, buckets: u32, layout: &Layout) {
+        self.reach -= u64::from(buckets);
+        self.passed = 0;
+        self.probe.pass(buckets, self.bucket, layout);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bucket_by_bucket_is_line_by_line(data in 0..1_u64 << 63, way in 0..3, lines in 1_u64..9) {
+            let probing = [Probing::Linear, Probing::Lines, Probing::Jump][way as usize];
+            let layout = Layout::new(2, lines * 8, 8, probing);
+            let bucket = Bucket::new(data).unwrap();
+            let mut walk = Walk::new(bucket, Intent::Find, layout.buckets(), &layout);
+            let mut probe = Probe::of(bucket, &layout);
+            let mut steps = 0;
+            loop {
+                let nth = (steps % 8) as u32;
+                let offset =
+                    if way == 0 { nth } else { Probe::offset(probe.rotation, nth) };
+                let expected = layout.advance(probe.at, u64::from(offset));
+                prop_assert_eq!(walk.position(&layout), expected);
+                steps += 1;
+                if nth == 7 {
+                    probe.pass(8, bucket, &layout);
+                }
+                if !walk.pass(&layout) {
+                    break;
+                }
+            }
+            prop_assert_eq!(steps, layout.buckets());
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The means that go beyond the paper's algorithm, drawn at random: each alone, with others, all,
+//! or none.
+
+use sim::Rng;
+use table::{ChunkChoice, Config, FirstClaim, Probing, ReadAhead, ReadCost};
+
+/// The stream of a seed that means are drawn from.
+const STREAM: u64 = 400;
+/// Costs of a READ among which no C, the smallest, one between and the largest are best, and the
+/// largest there can be.
+const COSTS: [(u64, u64); 6] =
+    [(0, 0), (0, 1_000), (1_000_000, 0), (2_000_000, 2_000), (100_000, 50_000), (MOST, MOST)];
+const MOST: u64 = u64::MAX;
+/// Entries of a cache: none, no power of two, less and more than a small table has buckets.
+const CACHE_ENTRIES: [usize; 5] = [0, 1, 7, 64, 1_024];
+
+/// How one owner opens the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Setup {
+    pub(crate) config: Config,
+    pub(crate) cache_entries: usize,
+}
+
+impl Setup {
+    /// The paper's algorithm and no more, with the sizes of `config`.
+    pub(crate) fn paper(config: Config) -> Self {
+        let Config { first_word, buckets_per_owner, chunk_buckets, max_chunks, .. } = config;
+        let paper = Config::paper(buckets_per_owner);
+        let config = Config { first_word, chunk_buckets, max_chunks, ..paper };
+        Self { config, cache_entries: 0 }
+    }
+
+    pub(crate) fn is_paper(&self) -> bool {
+        *self == Self::paper(self.config)
+    }
+
+    fn random(rng: &mut Rng, config: Config) -> Self {
+        let (base_ps, bucket_ps) = pick(rng, &COSTS);
+        let adaptive = ChunkChoice::Adaptive(ReadCost { base_ps, bucket_ps });
+        let config = Config {
+            chunk_choice: pick(rng, &[ChunkChoice::Fixed, adaptive]),
+            read_ahead: pick(rng, &[ReadAhead::Always, ReadAhead::Likely, ReadAhead::Never]),
+            first_claim: pick(rng, &[FirstClaim::Off, FirstClaim::On, FirstClaim::Auto]),
+            direct: pick(rng, &[false, true]),
+            ..config
+        };
+        Self { config, cache_entries: pick(rng, &CACHE_ENTRIES) }
+    }
+}
+
+fn pick<V: Copy>(rng: &mut Rng, values: &[V]) -> V {
+    values[usize::try_from(rng.below(values.len() as u64)).unwrap()]
+}
+
+/// The same sizes and reach in this probe order.
+pub(crate) fn probed(config: Config, probing: Probing) -> Config {
+    let Config { chunk_buckets, max_chunks, .. } = config;
+    match probing {
+        Probing::Jump => Config {
+            probing,
+            chunk_buckets: 8,
+            max_chunks: max_chunks * chunk_buckets / 8,
+            ..config
+        },
+        Probing::Linear | Probing::Lines => Config { probing, ..config },
+    }
+}
+
+/// A setup for each owner: a third of the times the paper's for all, else the same at random for
+/// all, or each its own, the paper's perhaps among them. Sizes and probe order are alike.
+pub(crate) fn setups(seed: u64, owners: u32, sizes: Config) -> Vec<Setup> {
+    let mut rng = Rng::new(seed, STREAM);
+    let owners = owners as usize;
+    if rng.below(3) == 0 {
+        return vec![Setup::paper(sizes); owners];
+    }
+    let probing = pick(&mut rng, &[Probing::Linear, Probing::Lines, Probing::Jump]);
+    let config = probed(sizes, probing);
+    if rng.below(2) == 0 {
+        return vec![Setup::random(&mut rng, config); owners];
+    }
+    (0..owners).map(|_| Setup::random(&mut rng, config)).collect()
+}

@@ -1,0 +1,188 @@
+//! Operations as futures, polled by a loop that polls all of them: against a set, more than there
+//! is storage for, and dropped in the middle.
+
+mod common;
+
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use std::collections::BTreeSet;
+
+use common::account::Account;
+use common::means::setups;
+use common::{CachedTable, cache, content, key, own_words, storage};
+use sim::{Cluster, Engine, Faults, Jitter, Model, Order, Reach, Rng};
+use table::{Config, FindOrPut, Intent, OperationError, Outcome, Shared, SubmitError, Table};
+use transport::{AtomicScope, Owner};
+
+const OPERATIONS: u32 = 5;
+const OWNERS: u32 = 2;
+/// Futures at once of each owner: four times the storage.
+const FUTURES: usize = 20;
+const STEPS: u64 = 6_000;
+const SIZES: Config = Config { chunk_buckets: 16, max_chunks: 3, ..Config::paper(120) };
+
+type Storage = Vec<table::Operation>;
+type Cache = Vec<table::CacheEntry>;
+type Running<'t> = (u64, FindOrPut<'t, Engine, Storage, Cache>);
+
+fn cluster(seed: u64) -> Cluster {
+    let mut rng = Rng::new(seed, 600);
+    let mut one_of = |count: u64| usize::try_from(rng.below(count)).unwrap();
+    Cluster::new(sim::Config {
+        owners: OWNERS,
+        window_words: SIZES.words(),
+        slots: Config::slots(OPERATIONS),
+        slot_words: SIZES.chunk_buckets,
+        depth: [2, 5, 24][one_of(3)],
+        seed,
+        order: Order::Shuffled,
+        model: Model { jitter: Jitter::Exponential { mean_ns: 900 }, ..Model::simple(1_000) },
+        faults: Faults { error_undone_ppm: 2_000, ..Faults::none() },
+        atomics: [AtomicScope::Cpu, AtomicScope::Device][one_of(2)],
+        direct_reach: [Reach::None, Reach::Own, Reach::All][one_of(3)],
+        ..sim::Config::default()
+    })
+    .unwrap()
+}
+
+fn shared(seed: u64) -> Vec<Shared<Engine, Storage, Cache>> {
+    let cluster = cluster(seed);
+    let open = |(owner, setup): (Owner, common::means::Setup)| {
+        let engine = cluster.engine(owner).unwrap();
+        let table = Table::new(engine, setup.config, storage(OPERATIONS)).unwrap();
+        Shared::new(table.with_cache(cache(setup.cache_entries)))
+    };
+    (0..OWNERS).map(Owner).zip(setups(seed, OWNERS, SIZES)).map(open).collect()
+}
+
+fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Polls a random one again and again, and drops some before their ends. What a dropped one was
+/// to insert may be there or not.
+#[test]
+fn many_at_once_are_a_set() {
+    for seed in 0..60 {
+        let _replay = common::Replay(seed);
+        let tables = shared(seed);
+        let mut rng = Rng::new(seed, 601);
+        let mut account = Account::default();
+        let mut running: Vec<Vec<Running<'_>>> = (0..OWNERS).map(|_| Vec::new()).collect();
+        let (mut most, mut dropped) = (0, 0);
+        for tag in 0..STEPS {
+            let owner = usize::try_from(rng.below(OWNERS.into())).unwrap();
+            let mine = &mut running[owner];
+            if mine.len() < FUTURES && rng.chance(700_000) {
+                let data = key(rng.below(200));
+                let find = rng.chance(300_000);
+                let intent = if find { Intent::Find } else { Intent::FindOrPut };
+                account.begin(tag, data, intent);
+                let table = &tables[owner];
+                mine.push((tag, if find { table.find(data) } else { table.find_or_put(data) }));
+            }
+            most = most.max(mine.len());
+            if mine.is_empty() {
+                continue;
+            }
+            let which = usize::try_from(rng.below(mine.len() as u64)).unwrap();
+            if rng.chance(10_000) {
+                let (tag, future) = mine.swap_remove(which);
+                drop(future);
+                let unknown = Err(OperationError::Refused(SubmitError::Busy));
+                account.end(tag, unknown).unwrap();
+                dropped += 1;
+            } else if let Poll::Ready(end) = poll(&mut mine[which].1) {
+                account.end(mine.swap_remove(which).0, end).unwrap();
+            }
+        }
+        finish(&mut account, running);
+        assert!(most == FUTURES && dropped > 5, "{most} at once, {dropped} dropped");
+        check(tables, &account);
+    }
+}
+
+/// Polls all that is left, a bounded number of times.
+fn finish(account: &mut Account, running: Vec<Vec<Running<'_>>>) {
+    let mut running: Vec<Running<'_>> = running.into_iter().flatten().collect();
+    for _ in 0..100_000 {
+        running.retain_mut(|(tag, future)| match poll(future) {
+            Poll::Pending => true,
+            Poll::Ready(end) => {
+                account.end(*tag, end).unwrap();
+                false
+            }
+        });
+    }
+    assert_eq!(running.len(), 0, "never ready");
+}
+
+/// Nothing is lost of the storage, and the content is what was said.
+fn check(tables: Vec<Shared<Engine, Storage, Cache>>, account: &Account) {
+    let mut tables: Vec<CachedTable<Engine>> = tables.into_iter().map(Shared::into_table).collect();
+    for table in &mut tables {
+        table.transport().unwrap();
+        for tag in 0..OPERATIONS.into() {
+            table.submit(tag, 1, Intent::Find).unwrap();
+        }
+        table.transport().unwrap();
+    }
+    let ring: Vec<u64> = tables.iter().flat_map(own_words).collect();
+    let content: BTreeSet<u64> = content(tables[0].layout(), &ring).unwrap();
+    account.check(&content).unwrap();
+}
+
+#[test]
+fn a_future_that_was_not_polled_does_nothing() {
+    let mut tables = shared(0);
+    drop(tables[0].find_or_put(1));
+    assert_eq!(tables[0].table().find(1), Ok(false));
+    let refused = {
+        let mut future = tables[0].find_or_put(u64::MAX);
+        poll(&mut future)
+    };
+    assert!(matches!(refused, Poll::Ready(Err(OperationError::Refused(SubmitError::Data(_))))));
+}
+
+/// `.await` in a task, with a waker that is called each time that it is pending.
+#[test]
+fn tasks_await_them() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Woken(AtomicU64);
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+
+    let tables = shared(3);
+    let task = async {
+        let mut ends = Vec::new();
+        for data in [5, 6, 5] {
+            ends.push(tables[0].find_or_put(data).await);
+        }
+        ends.push(tables[0].find(7).await);
+        ends
+    };
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut task = Box::pin(task);
+    for polls in 0..10_000 {
+        assert!(woken.0.load(SeqCst) >= polls, "pending, and nobody was woken");
+        if let Poll::Ready(ends) = task.as_mut().poll(&mut Context::from_waker(&waker)) {
+            let [inserted, found] = [Ok(Outcome::Inserted), Ok(Outcome::Found)];
+            let right = ends
+                .iter()
+                .zip([inserted, inserted, found, Ok(Outcome::Absent)])
+                .all(|(end, right)| *end == right || matches!(end, Err(OperationError::Failed(_))));
+            assert!(right, "{ends:?}");
+            return;
+        }
+    }
+    panic!("never ready");
+}
