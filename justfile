@@ -23,6 +23,18 @@ bench-throughput *args:
 roundtrips *args:
     cargo run --release --quiet -- roundtrips "$@"
 
+# The table on shared memory beside the machine's limits and other sets; wants 10 GiB of memory
+bench-speed *args:
+    cargo bench --quiet --package probeline-speed --bench speed -- "$@"
+
+# What this machine's memory and a transport do at best, measured now
+limits *args:
+    cargo run --release --quiet -- limits "$@"
+
+# Let shared memory have huge pages until the next boot; asks for root
+huge-pages:
+    echo advise | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled
+
 # Explore a Petri net: a PNML file, or kanban:N, fms:N, philosophers:N
 explore model="kanban:5" *args:
     cargo run --release --quiet -- explore "$@"

@@ -257,17 +257,63 @@ impl VerbsArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Simulator (sim)")]
 pub(crate) struct SimArgs {
-    /// Roundtrip between two owners, 2000 ns without it; to its own part an owner takes a tenth of
-    /// it
+    /// What operations take: simple without it
+    #[arg(long = "sim-model", value_enum, value_name = "MODEL")]
+    model_asked: Option<SimModelName>,
+
+    /// Roundtrip between two owners in the simple model, 2000 ns without it; to its own part an
+    /// owner takes a tenth of it
     #[arg(long = "sim-roundtrip-ns", value_name = "NS", value_parser = value_parser!(u64).range(1..))]
     roundtrip_ns_asked: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SimModelName {
+    /// One roundtrip for everything
+    Simple,
+    /// The cluster of the paper, by the latencies measured there
+    Oortwijn2015,
 }
 
 const DEFAULT_ROUNDTRIP_NS: u64 = 2000;
 
 impl SimArgs {
-    pub(crate) fn roundtrip_ns(&self) -> u64 {
+    pub(crate) fn model(&self) -> sim::Model {
+        match self.name() {
+            SimModelName::Simple => sim::Model::simple(self.roundtrip_ns()),
+            SimModelName::Oortwijn2015 => sim::Model::oortwijn2015(),
+        }
+    }
+
+    /// The model in words.
+    pub(crate) fn about(&self) -> String {
+        match self.name() {
+            SimModelName::Simple => format!("{} ns roundtrip between two", self.roundtrip_ns()),
+            SimModelName::Oortwijn2015 => "latencies as on DAS-5 in the paper".to_owned(),
+        }
+    }
+
+    fn name(&self) -> SimModelName {
+        self.model_asked.unwrap_or(SimModelName::Simple)
+    }
+
+    fn roundtrip_ns(&self) -> u64 {
         self.roundtrip_ns_asked.unwrap_or(DEFAULT_ROUNDTRIP_NS)
+    }
+
+    /// The first option that was given.
+    fn given(&self) -> Option<&'static str> {
+        let roundtrip = self.roundtrip_ns_asked.map(|_| "--sim-roundtrip-ns");
+        self.model_asked.map(|_| "--sim-model").or(roundtrip)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.name() == SimModelName::Simple || self.roundtrip_ns_asked.is_none() {
+            return Ok(());
+        }
+        Err(Failure::new(
+            "--sim-roundtrip-ns is for --sim-model simple: leave out one of the two options",
+        ))
     }
 }
 
@@ -369,16 +415,16 @@ impl JobArgs {
 
     /// Options of another transport would be without effect.
     fn check_options(&self) -> Result<()> {
-        let of_sim = self.sim.roundtrip_ns_asked.map(|_| "--sim-roundtrip-ns");
+        let of_sim = self.sim.given().zip(Some("sim"));
         let strange = match self.transport {
-            TransportName::Shm => self.verbs.given().zip(Some("verbs")).or(of_sim.zip(Some("sim"))),
-            TransportName::Verbs => of_sim.zip(Some("sim")),
+            TransportName::Shm => self.verbs.given().zip(Some("verbs")).or(of_sim),
+            TransportName::Verbs => of_sim,
             TransportName::Sim => {
                 let of_machines = self.place.given().zip(Some("shm or verbs"));
                 self.verbs.given().zip(Some("verbs")).or(of_machines)
             }
         };
-        let Some((option, transport)) = strange else { return Ok(()) };
+        let Some((option, transport)) = strange else { return self.sim.check() };
         Err(Failure::new(format!(
             "{option} is for --transport {transport}: add that, or leave it out"
         )))
@@ -432,9 +478,9 @@ impl JobArgs {
         )
     }
 
-    /// The table of this job.
+    /// The table of this job, with the paper's own algorithm.
     pub(crate) fn config(&self, chunk_buckets: u32, max_chunks: u32) -> Config {
-        Config { chunk_buckets, max_chunks, ..Config::new(self.buckets_per_owner()) }
+        Config { chunk_buckets, max_chunks, ..Config::paper(self.buckets_per_owner()) }
     }
 
     /// Buckets in each owner's part: the table's size over all owners, whole lines of 8.

@@ -220,7 +220,7 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
         slot_words: shape.slot_words,
         depth: shape.depth,
         seed: args.seed,
-        model: sim::Model::simple(args.sim.roundtrip_ns()),
+        model: args.sim.model(),
         ..sim::Config::default()
     };
     let cluster = sim::Cluster::new(config)?;
@@ -231,9 +231,9 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
     })?;
     let transport = vec![
         format!(
-            "sim, {} owners, {} ns roundtrip between two, seed {}; times are virtual",
+            "sim, {} owners, {}, seed {}; times are virtual",
             args.ranks,
-            args.sim.roundtrip_ns(),
+            args.sim.about(),
             args.seed
         ),
         format!("trace {:016x}", cluster.trace_hash()),

@@ -8,6 +8,7 @@ mod job;
 mod keys;
 mod latency;
 mod machine;
+mod means;
 mod net;
 mod nodes;
 mod place;
@@ -23,7 +24,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use failure::{Failure, Result};
-use scenario::{explore, latency as bench_latency, roundtrips, throughput, topology};
+use scenario::{explore, latency as bench_latency, limits, roundtrips, throughput, topology};
 
 /// A hash table spread over the memory of many processes, reached with one-sided operations only.
 #[derive(Parser)]
@@ -41,6 +42,8 @@ enum Command {
     BenchThroughput(throughput::ThroughputArgs),
     /// Chunk READs that an insert takes, by load factor and C
     Roundtrips(roundtrips::RoundtripsArgs),
+    /// What this machine's memory and a transport do at best, measured now
+    Limits(limits::LimitsArgs),
     /// Explore the states of a Petri net, with the table as the set of visited states
     Explore(explore::ExploreArgs),
     /// What this machine is made of, and where each rank would go
@@ -75,6 +78,7 @@ fn run(command: Command) -> Result<()> {
         Command::BenchLatency(args) => bench_latency::run(args),
         Command::BenchThroughput(args) => throughput::run(args),
         Command::Roundtrips(args) => roundtrips::run(args),
+        Command::Limits(args) => limits::run(args),
         Command::Explore(args) => explore::run(args),
         Command::Topology(args) => topology::run(&args),
     }

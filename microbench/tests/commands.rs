@@ -113,14 +113,18 @@ fn check_cell(value: &Value, cell: &str, column: &str) {
     }
 }
 
-/// What READ, WRITE, CAS and FAA by themselves do not have.
-const MAY_BE_EMPTY: [&str; 6] = [
+/// What READ, WRITE, CAS and FAA by themselves do not have; and limits of memory or of a transport.
+const MAY_BE_EMPTY: [&str; 10] = [
     "chunk_buckets",
     "load_factor",
     "effective_roundtrips",
     "outgoing_roundtrips",
     "floor_ns",
     "times_floor",
+    "cores",
+    "in_flight",
+    "prefetch",
+    "limit_share",
 ];
 
 #[track_caller]
@@ -139,7 +143,7 @@ const RAW_ROWS: usize = 23;
 
 #[test]
 fn bench_latency_reports() {
-    let options = ["--ops", "1000", "--table-size", "256KiB", "-C", "8,64"];
+    let options = ["--ops", "1000", "--table-size", "256KiB", "-C", "8,64", "--paper"];
     let options = [&options[..], &["--load-factors", "0.1,0.5,0.9"]].concat();
     // Two floors for each C; inserted and found for each C and load factor.
     let rows = command("bench-latency", &options, RAW_ROWS + 2 * 2 + 2 * 2 * 3);
@@ -195,13 +199,13 @@ fn bench_latency_of_few_operations_is_of_all_of_them() {
     assert!(!report.printed.contains("cut short"), "{}", report.printed);
 }
 
-/// In virtual time nothing but roundtrips costs anything, so that a find-or-put that takes one
-/// chunk costs its floor, whichever owners it goes to.
+/// In virtual time nothing but roundtrips costs anything, so that a find-or-put of the paper that
+/// takes one chunk costs its floor, whichever owners it goes to.
 #[test]
 fn in_virtual_time_one_chunk_costs_its_floor() {
     for (ranks, seed) in [("1", "1"), ("2", "1"), ("3", "7")] {
         let options = ["--transport", "sim", "-C", "64", "--load-factors", "0.1,0.3", "--ops", "2"];
-        let more = ["--table-size", "192KiB", "--ranks", ranks, "--seed", seed];
+        let more = ["--table-size", "192KiB", "--ranks", ranks, "--seed", seed, "--paper"];
         let report = reported(&[&["bench-latency"], &options[..], &more].concat());
         let rows = report.json["rows"].as_array().unwrap();
         let beside: Vec<_> = rows.iter().filter(|row| !row["times_floor"].is_null()).collect();
@@ -212,6 +216,21 @@ fn in_virtual_time_one_chunk_costs_its_floor() {
             assert!((times - 1.0).abs() < 0.01, "{ranks} ranks: {row}");
         }
     }
+}
+
+/// The price list is the model's: on the paper's cluster a claim costs more than a READ.
+#[test]
+fn bench_latency_of_the_papers_cluster_has_its_prices() {
+    let options = ["--transport", "sim", "--sim-model", "oortwijn2015", "--ops", "10", "-C", "8"];
+    let options = [&options[..], &["--table-size", "64KiB", "--load-factors", "0.5"]].concat();
+    let report = reported(&[&["bench-latency"], &options[..]].concat());
+    let rows = report.json["rows"].as_array().unwrap();
+    for (operation, ns) in [("READ 64 B", 3310 + 95), ("CAS random word", 3745)] {
+        let of = |row: &&Value| row["operation"] == operation;
+        let row = rows.iter().find(of).unwrap_or_else(|| panic!("{operation} in {rows:?}"));
+        assert_eq!(number(row, "p50_ns"), f64::from(ns), "{row}");
+    }
+    assert!(report.printed.contains("DAS-5"), "{}", report.printed);
 }
 
 /// A roundtrip takes 5 ms of virtual time, so that a second is over after 200.
@@ -252,6 +271,22 @@ fn bench_throughput_reports_all_workloads() {
         assert!((found + inserted - 1.0).abs() < 1e-9 && number(row, "full") == 0.0, "{row}");
         assert!(number(row, "least_ops_per_s") > 0.0 && number(row, "mean_latency_ns") > 0.0);
         rise(row, &["least_ops_per_s", "median_ops_per_s", "most_ops_per_s"]);
+        let limit = number(row, "limit_ops_per_s") * number(row, "limit_share");
+        assert!((limit / number(row, "median_ops_per_s") - 1.0).abs() < 1e-9, "{row}");
+    }
+}
+
+/// Each limit of memory on two kinds of pages; READs of 8 sizes and a CAS, and both at 6 depths.
+#[test]
+fn limits_reports() {
+    let options = ["--size", "1MiB", "--cores", "one", "--seconds-per-measurement", "0.001"];
+    let options = [&options[..], &["--table-size", "64KiB", "--rounds", "3"]].concat();
+    for row in command("limits", &options, 2 * 6 + 8 + 1 + 2 * 6) {
+        assert!(number(&row, "least_ops_per_s") > 0.0 && number(&row, "mean_ns") > 0.0, "{row}");
+        rise(&row, &["least_ops_per_s", "median_ops_per_s", "most_ops_per_s"]);
+        let limit = row["limit"].as_str().unwrap();
+        assert_eq!(row["prefetch"].is_null(), !limit.starts_with("prefetched "), "{row}");
+        assert_ne!(row["cores"].is_null(), row["in_flight"].is_null(), "{row}");
     }
 }
 
@@ -415,7 +450,7 @@ fn help_lists_options_under_their_headings() {
 }
 
 /// What each command refuses, and what it says is allowed.
-const REFUSED: [(&str, &str); 72] = [
+const REFUSED: [(&str, &str); 80] = [
     ("explore fms:2 -C 12", "C is a multiple of 8 from 8 to 65536"),
     ("explore fms:2 -C 0", "C is a multiple of 8 from 8 to 65536"),
     ("explore fms:2 -C 4294967288", "C is a multiple of 8 from 8 to 65536"),
@@ -479,6 +514,11 @@ const REFUSED: [(&str, &str); 72] = [
     ("bench-throughput --retries 6", "--retries is for --transport verbs: add that"),
     ("bench-latency --gid-index 3", "--gid-index is for --transport verbs: add that"),
     ("explore fms:2 --sim-roundtrip-ns 9", "--sim-roundtrip-ns is for --transport sim: add that"),
+    ("roundtrips --sim-model oortwijn2015", "--sim-model is for --transport sim: add that"),
+    (
+        "roundtrips --transport sim --sim-model oortwijn2015 --sim-roundtrip-ns 9",
+        "--sim-roundtrip-ns is for --sim-model simple",
+    ),
     ("bench-latency --two-nodes --sim-roundtrip-ns 9", "--sim-roundtrip-ns is for --transport sim"),
     ("explore fms:2 --transport verbs --ib-port 0", "0 is not in 1..=255"),
     ("explore fms:2 --transport verbs --service-level 16", "16 is not in 0..=15"),
@@ -489,6 +529,12 @@ const REFUSED: [(&str, &str); 72] = [
     ),
     ("explore fms:2 --rendezvous 127.0.0.1:1", "say which rank this is with --rank"),
     ("explore fms:2 --rank 1", "--rendezvous <HOST:PORT>"),
+    ("limits --size 63KiB", "--size 63KiB is too small to be measured: it takes"),
+    ("limits --size 1000TiB", "MiB of memory available"),
+    ("limits --pages 2k", "[possible values: 4k, huge]"),
+    ("limits --cores two", "[possible values: one, all]"),
+    ("limits --seconds-per-measurement 0", "seconds from 0.001 to 3600"),
+    ("limits --rounds 0", "0 is not in 1..=999"),
     ("topology --ranks 0", "0 is not in 1.."),
     ("topology --near nosuch0", "nosuch0"),
 ];

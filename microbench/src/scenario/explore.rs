@@ -1,18 +1,23 @@
 //! `explore`: the reachable states of a Petri net, breadth first, with find-or-put as the set of
 //! visited states (what the paper's table was written for, section 1).
 
+mod expansion;
 mod frontier;
+mod known;
 
-use clap::Args;
+use clap::{Args, value_parser};
 use serde::Serialize;
-use table::{Config, Outcome};
+use table::Config;
 use transport::{Exchange, Owner};
 
+use self::expansion::{Counts, Expansion, Stop};
 use self::frontier::Frontier;
-use super::{BlockingTable, OPERATIONS, full, gather, open, shape};
-use crate::cli::{ChunkArgs, JobArgs};
+use super::limits::TableLimit;
+use super::{full, gather};
+use crate::cli::{ChunkArgs, JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
+use crate::means::{MeansArgs, MeansTable};
 use crate::net::{ENTRY_BITS, FiringRule, Net, Overflow, Packing};
 use crate::progress::Progress;
 use crate::report::{Files, Report, Row};
@@ -27,9 +32,45 @@ pub(crate) struct ExploreArgs {
     #[command(flatten)]
     chunks: ChunkArgs,
 
+    #[command(flatten)]
+    expand: ExpandArgs,
+
+    #[command(flatten)]
+    means: MeansArgs,
+
     // Last: its headings in the help hold for whatever comes after them.
     #[command(flatten)]
     job: JobArgs,
+}
+
+/// How successors get to the table.
+#[derive(Args, Clone, Copy, Debug)]
+struct ExpandArgs {
+    /// Successors that go through the table together, and those that the last state has beyond
+    /// them; 1 puts one after the other
+    #[arg(long, default_value_t = 512, value_name = "N")]
+    #[arg(value_parser = value_parser!(u32).range(1..=MOST_BATCH))]
+    batch: u32,
+
+    /// States, 8 bytes each, that a rank remembers to have put in the table and does not put
+    /// again: a power of two, or 0
+    #[arg(long, default_value_t = 1 << 17, value_name = "STATES", value_parser = known_states)]
+    known_states: u32,
+}
+
+/// A million: beyond it the batch itself no longer fits a cache.
+const MOST_BATCH: i64 = 1 << 20;
+
+/// A power of two, so that the top bits of a hash are an index.
+fn known_states(text: &str) -> core::result::Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(states)
+            if states == 0 || (2..=1 << 28).contains(&states) && states.is_power_of_two() =>
+        {
+            Ok(states)
+        }
+        _ => Err("it is 0 or a power of two from 2 to 268435456".to_owned()),
+    }
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -43,9 +84,13 @@ pub(crate) struct ExploreRow {
     seconds: f64,
     states_per_s: f64,
     load_factor: f64,
+    /// Successors that were not among the known states, and so went through the table.
+    find_or_puts_per_state: f64,
+    limit_share: Option<f64>,
     effective_roundtrips_per_state: f64,
     outgoing_roundtrips_per_state: f64,
     claims_lost: u64,
+    lines_per_state: f64,
     bits: u32,
     /// States that the busiest rank expanded, by the mean.
     imbalance: f64,
@@ -60,6 +105,7 @@ struct Exploration {
 
 pub(crate) fn run(mut args: ExploreArgs) -> Result<()> {
     args.job.settle(Size::mib(128), Size::mib(128), &[args.chunks.chunk_buckets])?;
+    args.means.check(&[args.chunks.chunk_buckets])?;
     let files = Files::open(&args.job.output)?;
     let net = Net::load(&args.model)?;
     let packing = Packing::new(&net)?;
@@ -72,17 +118,26 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<()> {
     report.job(&args.job);
     report.parameter("chunk_buckets", args.chunks.chunk_buckets);
     report.parameter("max_chunks", args.chunks.max_chunks);
+    report.parameter("batch", args.expand.batch);
+    report.parameter("known_states", args.expand.known_states);
+    for (name, value) in args.means.for_report(&exploration.config()) {
+        report.parameter(name, value);
+    }
     report.parameter("places", exploration.net.places().len());
     report.parameter("transitions", exploration.net.transitions().len());
-    report.rows = vec![ended.output];
+    let (row, limit) = ended.output;
+    report.rows = vec![row];
     report.notes = vec![
         "arcs: pairs of a state and a transition enabled in it. levels: breadth-first levels, the \
          initial state's included. deadlocks: states in which no transition is enabled."
             .to_owned(),
         format!(
-            "bits: the width of a packed marking, {ENTRY_BITS} at most. eff, out: chunk READs \
-             waited for and posted, per state, all find-or-puts of its successors together."
+            "puts: find-or-puts per state, one for each successor that its rank does not know to \
+             be in the table. eff, out: chunk READs waited for and posted, per state, all its \
+             find-or-puts together. lines: cache lines of the table looked at directly, per \
+             state. bits: the width of a packed marking, {ENTRY_BITS} at most."
         ),
+        limit.map_or_else(TableLimit::none, |limit| limit.note()),
     ];
     report.publish(files)
 }
@@ -97,8 +152,11 @@ impl Row for ExploreRow {
         "deadlocks",
         "states/s",
         "load",
+        "puts",
+        "of limit",
         "eff",
         "out",
+        "lines",
         "bits",
         "imbalance",
     ];
@@ -113,8 +171,11 @@ impl Row for ExploreRow {
             self.deadlocks.to_string(),
             format!("{:.0}", self.states_per_s),
             format!("{:.3}", self.load_factor),
+            format!("{:.2}", self.find_or_puts_per_state),
+            self.limit_share.map_or_else(String::new, |share| format!("{share:.3}")),
             format!("{:.2}", self.effective_roundtrips_per_state),
             format!("{:.2}", self.outgoing_roundtrips_per_state),
+            format!("{:.2}", self.lines_per_state),
             self.bits.to_string(),
             format!("{:.3}", self.imbalance),
         ]
@@ -122,35 +183,42 @@ impl Row for ExploreRow {
 }
 
 impl Scenario for Exploration {
-    type Output = ExploreRow;
+    type Output = (ExploreRow, Option<TableLimit>);
 
     fn shape(&self) -> Shape {
         let slot_words = self.args.chunks.chunk_buckets.max(frontier::READ_WORDS);
-        shape(&self.config(), slot_words.next_multiple_of(8), frontier::SHARE_WORDS, 1)
+        Shape {
+            window_words: self.config().words() + frontier::SHARE_WORDS,
+            slots: Config::slots(self.args.means.in_flight) + 1,
+            slot_words: slot_words.next_multiple_of(8),
+            depth: self.args.means.depth(),
+        }
     }
 
     fn parameters(&self) -> String {
         format!(
             "command=explore model={} places={} transitions={} buckets_per_owner={} \
-             chunk_buckets={} max_chunks={}",
+             chunk_buckets={} max_chunks={} batch={} known_states={} {}",
             self.args.model.replace(' ', "_"),
             self.net.places().len(),
             self.net.transitions().len(),
             self.args.job.buckets_per_owner(),
             self.args.chunks.chunk_buckets,
-            self.args.chunks.max_chunks
+            self.args.chunks.max_chunks,
+            self.args.expand.batch,
+            self.args.expand.known_states,
+            self.args.means.parameters()
         )
     }
 
-    fn run<T: Timed>(&self, engine: T, exchange: &mut dyn Exchange) -> Result<ExploreRow> {
+    fn run<T: Timed>(&self, mut engine: T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
+        let limit = TableLimit::measure(&mut engine, &self.config(), &self.args.job, exchange)?;
         let start = engine.now_ns();
-        let config = self.config();
-        let mut table = open(engine, config, exchange)?;
+        let mut table = self.args.means.open(engine, self.config(), exchange)?;
         let mut packing = self.packing.clone();
-        // Each turn widens a field for good, so there are at most 63.
+        // The window is fresh, so the table is empty. Each turn widens a field for good, so there
+        // are at most 63.
         let counts = loop {
-            table.clear(exchange)?;
-            table.reset_stats();
             match self.search(&mut table, &packing, exchange)? {
                 Searched::All(counts) => break counts,
                 Searched::Overflowed(overflow) => {
@@ -159,9 +227,13 @@ impl Scenario for Exploration {
                         .map_err(|error| Failure::from(error).everywhere())?;
                 }
             }
+
+            table.clear(exchange)?;
+            table.reset_stats();
         };
         let took_ns = table.engine().now_ns() - start;
-        self.row(&mut table, &packing, &counts, took_ns, exchange)
+        let row = self.row(&mut table, &packing, &counts, took_ns, limit.as_ref(), exchange)?;
+        Ok((row, limit))
     }
 }
 
@@ -171,37 +243,23 @@ enum Searched {
     Overflowed(Overflow),
 }
 
-/// Sums of a rank; of all ranks, once they are gathered.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    states: u64,
-    expanded: u64,
-    arcs: u64,
-    deadlocks: u64,
-    levels: u64,
-}
-
-/// Why a rank cannot go on with a level; all of them stop at its end.
-enum Stop {
-    Overflow(Overflow),
-    Full,
-}
-
 impl Exploration {
     fn config(&self) -> Config {
         let ChunkArgs { chunk_buckets, max_chunks } = self.args.chunks;
-        self.args.job.config(chunk_buckets, max_chunks)
+        let sizes = self.args.job.config(chunk_buckets, max_chunks);
+        self.args.means.config(sizes, self.args.job.transport == TransportName::Sim)
     }
 
     fn search<T: Timed>(
         &self,
-        table: &mut BlockingTable<T>,
+        table: &mut MeansTable<T>,
         packing: &Packing,
         exchange: &mut dyn Exchange,
     ) -> Result<Searched> {
         let rule = FiringRule::new(&self.net, packing);
+        let mut expansion = Expansion::new(rule, &self.args.expand);
         let first_word = table.config().words();
-        let mut frontier = Frontier::new(first_word, Config::slots(OPERATIONS));
+        let mut frontier = Frontier::new(first_word, Config::slots(self.args.means.in_flight));
         let mut progress = Progress::new(table.layout().buckets(), exchange.me() == Owner(0));
         let mut counts = Counts::default();
         if exchange.me() == Owner(0) {
@@ -211,6 +269,7 @@ impl Exploration {
                     table.find_or_put(state)?;
                     frontier.push(state);
                     counts.states = 1;
+                    counts.find_or_puts = 1;
                 }
                 Err(overflow) => {
                     return Err(Failure::new(format!(
@@ -219,13 +278,15 @@ impl Exploration {
                 }
             }
         }
+        let mut level = agree(None, frontier.found(), exchange)?;
         let mut held = 1;
         loop {
-            frontier.spread(table, exchange)?;
+            frontier.spread(table, &level.found, exchange)?;
             counts.levels += 1;
-            let stop = expand(table, &rule, &mut frontier, &mut counts)?;
-            let level = agree(stop.as_ref(), frontier.found(), exchange)?;
-            held += level.found;
+            let stop = expansion.expand(table, &mut frontier, &mut counts)?;
+            level = agree(stop.as_ref(), frontier.found(), exchange)?;
+            let found: u64 = level.found.iter().sum();
+            held += found;
             progress.set(held, &format!("level {}, {held} states", counts.levels));
             if level.full {
                 return Err(full(table.config(), table.layout().owners(), held)
@@ -235,7 +296,7 @@ impl Exploration {
             if let Some(overflow) = level.overflow {
                 return Ok(Searched::Overflowed(overflow));
             }
-            if level.found == 0 {
+            if found == 0 {
                 return Ok(Searched::All(counts));
             }
         }
@@ -244,10 +305,11 @@ impl Exploration {
     #[allow(clippy::cast_precision_loss)]
     fn row<T: Timed>(
         &self,
-        table: &mut BlockingTable<T>,
+        table: &mut MeansTable<T>,
         packing: &Packing,
         counts: &Counts,
         took_ns: u64,
+        limit: Option<&TableLimit>,
         exchange: &mut dyn Exchange,
     ) -> Result<ExploreRow> {
         let stats = table.stats().total();
@@ -256,9 +318,11 @@ impl Exploration {
             counts.expanded,
             counts.arcs,
             counts.deadlocks,
+            counts.find_or_puts,
             stats.effective_roundtrips,
             stats.outgoing_roundtrips,
             stats.claims_lost,
+            stats.lines,
         ];
         let all = gather(exchange, mine)?;
         let sum = |i: usize| all.iter().map(|of_rank| of_rank[i]).sum::<u64>();
@@ -273,6 +337,8 @@ impl Exploration {
         let busiest = all.iter().map(|of_rank| of_rank[1]).max().unwrap_or(0);
         let per_state = |sum: u64| sum as f64 / states as f64;
         let seconds = took_ns as f64 / 1e9;
+        let puts = sum(4) as f64;
+        let limit = limit.map(|limit| limit.per_second(states as f64 / puts.max(1.0)));
         Ok(ExploreRow {
             model: self.args.model.clone(),
             ranks: self.args.job.ranks,
@@ -283,49 +349,22 @@ impl Exploration {
             seconds,
             states_per_s: states as f64 / seconds,
             load_factor: states as f64 / table.layout().buckets() as f64,
-            effective_roundtrips_per_state: per_state(sum(4)),
-            outgoing_roundtrips_per_state: per_state(sum(5)),
-            claims_lost: sum(6),
+            find_or_puts_per_state: per_state(sum(4)),
+            limit_share: limit.map(|limit| puts / seconds / limit),
+            effective_roundtrips_per_state: per_state(sum(5)),
+            outgoing_roundtrips_per_state: per_state(sum(6)),
+            claims_lost: sum(7),
+            lines_per_state: per_state(sum(8)),
             bits: packing.bits(),
             imbalance: busiest as f64 * all.len() as f64 / states as f64,
         })
     }
 }
 
-/// Expands this rank's part of a level; new states go to the next one.
-fn expand<T: Timed>(
-    table: &mut BlockingTable<T>,
-    rule: &FiringRule,
-    frontier: &mut Frontier,
-    counts: &mut Counts,
-) -> Result<Option<Stop>> {
-    let mut successors = Vec::new();
-    while let Some(state) = frontier.pop() {
-        successors.clear();
-        let enabled = match rule.successors(state, |_, successor| successors.push(successor)) {
-            Ok(enabled) => enabled,
-            Err(overflow) => return Ok(Some(Stop::Overflow(overflow))),
-        };
-        counts.expanded += 1;
-        counts.arcs += u64::from(enabled);
-        counts.deadlocks += u64::from(enabled == 0);
-        for &successor in &successors {
-            match table.find_or_put(successor)? {
-                Outcome::Inserted => {
-                    frontier.push(successor);
-                    counts.states += 1;
-                }
-                Outcome::Found | Outcome::Absent => {}
-                Outcome::Full => return Ok(Some(Stop::Full)),
-            }
-        }
-    }
-    Ok(None)
-}
-
 /// The end of a level, the same on every rank.
 struct Level {
-    found: u64,
+    /// The states of the next one that each rank found.
+    found: Vec<u64>,
     full: bool,
     overflow: Option<Overflow>,
 }
@@ -341,7 +380,7 @@ fn agree(stop: Option<&Stop>, found: u64, exchange: &mut dyn Exchange) -> Result
     let all = gather(exchange, [found, full, place, tokens])?;
     let first = all.iter().find(|of_rank| of_rank[2] != u64::MAX);
     Ok(Level {
-        found: all.iter().map(|of_rank| of_rank[0]).sum(),
+        found: all.iter().map(|of_rank| of_rank[0]).collect(),
         full: all.iter().any(|of_rank| of_rank[1] != 0),
         overflow: first.map(|of_rank| Overflow {
             place: usize::try_from(of_rank[2]).unwrap_or(usize::MAX),

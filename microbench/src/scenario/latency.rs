@@ -18,6 +18,7 @@ use crate::cli::{ChunkListArgs, JobArgs, TransportName, max_chunks};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
 use crate::latency::{Recorder, clock_cost_ns};
+use crate::means::{self, AlgorithmArgs};
 use crate::progress::Progress;
 use crate::report::{Files, Report};
 use crate::size::Size;
@@ -70,6 +71,9 @@ pub(crate) struct LatencyArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=999))]
     rounds: u32,
 
+    #[command(flatten)]
+    algorithm: AlgorithmArgs,
+
     // Last: its headings in the help hold for whatever comes after them.
     #[command(flatten)]
     job: JobArgs,
@@ -96,6 +100,9 @@ pub(crate) fn run(mut args: LatencyArgs) -> Result<()> {
     report.parameter("ops", args.ops);
     report.parameter("seconds_per_measurement", args.seconds_per_measurement);
     report.parameter("rounds", args.rounds);
+    for (name, value) in means::of_algorithm(&args.config(8)) {
+        report.parameter(name, value);
+    }
     report.rows = rows;
     report.notes = args.notes(clock_ns, &report.rows);
     report.publish(files)
@@ -125,7 +132,8 @@ impl LatencyArgs {
     }
 
     fn config(&self, chunk_buckets: u32) -> Config {
-        self.job.config(chunk_buckets, self.max_chunks)
+        let simulated = self.job.transport == TransportName::Sim;
+        self.algorithm.config(self.job.config(chunk_buckets, self.max_chunks), simulated)
     }
 
     /// Each load factor, the data there are at it, and how many of the last inserts are measured.
@@ -177,6 +185,12 @@ impl LatencyArgs {
             ),
             "eff, out: chunk READs waited for and posted, per operation.".to_owned(),
         ];
+        if self.config(8).direct {
+            notes.push(
+                "The CPU itself loads and claims what it reaches: on shm everything, elsewhere the                  own part, without the READ and the CAS of the floor. --direct off leaves that                  out, --paper all that goes beyond the paper's algorithm."
+                    .to_owned(),
+            );
+        }
         notes.extend(self.cut_short(rows));
         let paper = rows.iter().find(|row| {
             row.operation == "inserted"

@@ -2,6 +2,7 @@
 
 pub(crate) mod explore;
 pub(crate) mod latency;
+pub(crate) mod limits;
 pub(crate) mod roundtrips;
 pub(crate) mod throughput;
 pub(crate) mod topology;

@@ -5,12 +5,14 @@ use serde::Serialize;
 use table::Config;
 use transport::{Exchange, Owner};
 
-use super::{BlockingTable, gather, open, shape};
+use super::gather;
+use super::limits::TableLimit;
 use crate::cli::{ChunkArgs, JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
 use crate::keys::Keys;
 use crate::machine::memory_available;
+use crate::means::{BatchArgs, End, MeansArgs, MeansTable, find_or_put_all};
 use crate::progress::Progress;
 use crate::report::{Files, Report, Row};
 use crate::size::Size;
@@ -44,6 +46,12 @@ pub(crate) struct ThroughputArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=999))]
     repeat: u32,
 
+    #[command(flatten)]
+    calls: BatchArgs,
+
+    #[command(flatten)]
+    means: MeansArgs,
+
     // Last: its headings in the help hold for whatever comes after them.
     #[command(flatten)]
     job: JobArgs,
@@ -74,10 +82,13 @@ pub(crate) struct ThroughputRow {
     median_ops_per_s: f64,
     least_ops_per_s: f64,
     most_ops_per_s: f64,
+    limit_ops_per_s: Option<f64>,
+    limit_share: Option<f64>,
     mean_latency_ns: f64,
     load_factor: f64,
     effective_roundtrips: f64,
     claims_lost: u64,
+    cache_hit_share: f64,
 }
 
 pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
@@ -94,8 +105,13 @@ pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
     report.parameter("ops_per_rank", args.ops);
     report.parameter("key_range", args.key_range);
     report.parameter("runs", args.repeat);
-    report.rows = ended.output;
-    report.notes = args.notes(&report.rows);
+    report.parameter("batch", args.calls.size(&args.means));
+    for (name, value) in args.means.for_report(&args.config()) {
+        report.parameter(name, value);
+    }
+    let (rows, limit) = ended.output;
+    report.rows = rows;
+    report.notes = args.notes(&report.rows, limit.as_ref());
     report.publish(files)
 }
 
@@ -120,11 +136,13 @@ impl Workload {
 
 impl ThroughputArgs {
     fn config(&self) -> Config {
-        self.job.config(self.chunks.chunk_buckets, self.chunks.max_chunks)
+        let sizes = self.job.config(self.chunks.chunk_buckets, self.chunks.max_chunks);
+        self.means.config(sizes, self.job.transport == TransportName::Sim)
     }
 
     /// Whether the keys, which are drawn before the clock runs, fit beside the table.
     fn check(&self) -> Result<()> {
+        self.means.check(&[self.chunks.chunk_buckets])?;
         let keys = u64::from(self.ops) * u64::from(self.job.ranks) * 8;
         match memory_available() {
             Some(available) if self.job.bytes_here(self.job.table_size.0 + keys) > available => {
@@ -140,7 +158,7 @@ impl ThroughputArgs {
         }
     }
 
-    fn notes(&self, rows: &[ThroughputRow]) -> Vec<String> {
+    fn notes(&self, rows: &[ThroughputRow], limit: Option<&TableLimit>) -> Vec<String> {
         let by = match self.job.transport {
             TransportName::Verbs => "longest time of a rank, as machines have clocks of their own",
             _ => "time from the first rank's start to the last one's end",
@@ -157,6 +175,7 @@ impl ThroughputArgs {
                  operations; nothing is timed one by one."
             ),
         ];
+        notes.push(limit.map_or_else(TableLimit::none, TableLimit::note));
         if rows.iter().any(|row| row.full > 0) {
             notes.push(
                 "Some operations were full: the table is too small for the workload; take a \
@@ -169,8 +188,9 @@ impl ThroughputArgs {
 
     /// One run of all ranks: the sums of their counters and the time of the slowest.
     fn once<T: Timed>(
-        table: &mut BlockingTable<T>,
+        table: &mut MeansTable<T>,
         keys: &[u64],
+        ends: &mut [End],
         exchange: &mut dyn Exchange,
     ) -> Result<Run> {
         table.clear(exchange)?;
@@ -180,9 +200,7 @@ impl ThroughputArgs {
         table.reset_stats();
         exchange.barrier()?;
         let start = table.engine().now_ns();
-        for &key in keys {
-            table.find_or_put(key)?;
-        }
+        find_or_put_all(table, keys, ends, |_, _| {})?;
         let end = table.engine().now_ns();
         let stats = table.stats();
         let total = stats.total();
@@ -194,6 +212,7 @@ impl ThroughputArgs {
             stats.full.operations,
             total.effective_roundtrips,
             total.claims_lost,
+            total.cache_hits,
         ];
         let all = gather(exchange, mine)?;
         let sum = |i: usize| all.iter().map(|of_rank| of_rank[i]).sum();
@@ -213,16 +232,24 @@ impl ThroughputArgs {
             full: sum(4),
             effective: sum(5),
             claims_lost: sum(6),
+            cache_hits: sum(7),
         })
     }
 
     #[allow(clippy::cast_precision_loss)]
-    fn row(&self, workload: Workload, buckets: u64, mut runs: Vec<Run>) -> ThroughputRow {
+    fn row(
+        &self,
+        workload: Workload,
+        buckets: u64,
+        mut runs: Vec<Run>,
+        limit: Option<&TableLimit>,
+    ) -> ThroughputRow {
         runs.sort_by_key(|run| run.took_ns);
         let operations = u64::from(self.ops) * u64::from(self.job.ranks);
         let rate = |run: &Run| operations as f64 * 1e9 / run.took_ns.max(1) as f64;
         let median = &runs[runs.len() / 2];
         let share = |part: u64| part as f64 / operations.max(1) as f64;
+        let limit = limit.map(|limit| limit.per_second(share(median.inserted)));
         ThroughputRow {
             workload: workload.name(),
             ranks: self.job.ranks,
@@ -233,10 +260,13 @@ impl ThroughputArgs {
             median_ops_per_s: rate(median),
             least_ops_per_s: runs.last().map_or(0.0, rate),
             most_ops_per_s: runs.first().map_or(0.0, rate),
+            limit_ops_per_s: limit,
+            limit_share: limit.map(|limit| rate(median) / limit),
             mean_latency_ns: share(median.rank_ns),
             load_factor: median.inserted as f64 / buckets as f64,
             effective_roundtrips: share(median.effective),
             claims_lost: median.claims_lost,
+            cache_hit_share: share(median.cache_hits),
         }
     }
 }
@@ -249,6 +279,7 @@ struct Run {
     full: u64,
     effective: u64,
     claims_lost: u64,
+    cache_hits: u64,
 }
 
 impl Row for ThroughputRow {
@@ -261,10 +292,12 @@ impl Row for ThroughputRow {
         "M ops/s",
         "least",
         "most",
+        "of limit",
         "latency ns",
         "load",
         "eff",
         "lost CAS",
+        "cached",
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -277,26 +310,28 @@ impl Row for ThroughputRow {
             format!("{:.3}", self.median_ops_per_s / 1e6),
             format!("{:.3}", self.least_ops_per_s / 1e6),
             format!("{:.3}", self.most_ops_per_s / 1e6),
+            self.limit_share.map_or_else(String::new, |share| format!("{share:.3}")),
             format!("{:.1}", self.mean_latency_ns),
             format!("{:.2}", self.load_factor),
             format!("{:.3}", self.effective_roundtrips),
             self.claims_lost.to_string(),
+            format!("{:.3}", self.cache_hit_share),
         ]
     }
 }
 
 impl Scenario for ThroughputArgs {
-    type Output = Vec<ThroughputRow>;
+    type Output = (Vec<ThroughputRow>, Option<TableLimit>);
 
     fn shape(&self) -> Shape {
-        shape(&self.config(), self.chunks.chunk_buckets.next_multiple_of(8), 0, 0)
+        self.means.shape(&self.config(), self.chunks.chunk_buckets, 0, 0)
     }
 
     fn parameters(&self) -> String {
         let names: Vec<String> = self.workload.iter().map(|workload| workload.name()).collect();
         format!(
             "command=bench-throughput buckets_per_owner={} chunk_buckets={} max_chunks={} ops={} \
-             workload={} key_range={} repeat={} seed={}",
+             workload={} key_range={} repeat={} seed={} {}",
             self.job.buckets_per_owner(),
             self.chunks.chunk_buckets,
             self.chunks.max_chunks,
@@ -304,14 +339,17 @@ impl Scenario for ThroughputArgs {
             names.join(","),
             self.key_range.unwrap_or(0),
             self.repeat,
-            self.job.seed
+            self.job.seed,
+            self.means.parameters()
         )
     }
 
-    fn run<T: Timed>(&self, engine: T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
+    fn run<T: Timed>(&self, mut engine: T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
         let me = exchange.me();
         let operations = u64::from(self.ops) * u64::from(self.job.ranks);
-        let mut table = open(engine, self.config(), exchange)?;
+        let limit = TableLimit::measure(&mut engine, &self.config(), &self.job, exchange)?;
+        let mut table = self.means.open(engine, self.config(), exchange)?;
+        let mut ends = self.calls.ends(&self.means);
         let buckets = table.layout().buckets();
         let steps = self.workload.len() * self.repeat as usize;
         let mut progress = Progress::new(steps as u64, me == Owner(0));
@@ -323,10 +361,10 @@ impl Scenario for ThroughputArgs {
             for _ in 0..self.repeat {
                 let done = rows.len() * self.repeat as usize + runs.len();
                 progress.set(done as u64, &workload.name());
-                runs.push(Self::once(&mut table, &keys, exchange)?);
+                runs.push(Self::once(&mut table, &keys, &mut ends, exchange)?);
             }
-            rows.push(self.row(workload, buckets, runs));
+            rows.push(self.row(workload, buckets, runs, limit.as_ref()));
         }
-        Ok(rows)
+        Ok((rows, limit))
     }
 }

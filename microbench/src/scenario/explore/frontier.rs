@@ -1,11 +1,12 @@
 //! The states of a level: found by any rank, spread evenly over all of them by one-sided READs.
 
+use core::mem;
 use core::sync::atomic::Ordering::Release;
 
 use transport::{Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
 
 use crate::failure::Result;
-use crate::scenario::{BlockingTable, gather};
+use crate::means::MeansTable;
 use crate::timed::Timed;
 
 /// Words of each window behind the table, through which ranks take states from each other. A
@@ -43,24 +44,31 @@ impl Frontier {
         self.next.len() as u64
     }
 
-    /// Makes the next level the present one: of all its states each rank takes an equal share,
-    /// whoever found them. All ranks call it.
+    /// Makes the next level the present one: of all its states, `found` by each rank, each rank
+    /// takes an equal share, whoever found them. All ranks call it, and meet before they do so
+    /// again.
     pub(super) fn spread<T: Timed>(
         &mut self,
-        table: &mut BlockingTable<T>,
+        table: &mut MeansTable<T>,
+        found: &[u64],
         exchange: &mut dyn Exchange,
     ) -> Result<()> {
-        let counts = gather(exchange, [self.found()])?;
-        let most = counts.iter().map(|[count]| *count).max().unwrap_or(0);
+        if found.len() == 1 {
+            mem::swap(&mut self.present, &mut self.next);
+            return Ok(());
+        }
+        let most = found.iter().max().copied().unwrap_or(0);
         for round in 0..most.div_ceil(SHARE_WORDS) {
+            if round > 0 {
+                // Until everybody has read, the words stay as they are.
+                exchange.barrier()?;
+            }
             let gone = round * SHARE_WORDS;
             let shown: Vec<u64> =
-                counts.iter().map(|[count]| count.saturating_sub(gone).min(SHARE_WORDS)).collect();
+                found.iter().map(|count| count.saturating_sub(gone).min(SHARE_WORDS)).collect();
             self.show(table.engine(), gone);
             exchange.barrier()?;
             self.take(table, &shown, exchange.me())?;
-            // Until everybody has read, the words stay as they are.
-            exchange.barrier()?;
         }
         self.next.clear();
         Ok(())
@@ -78,7 +86,7 @@ impl Frontier {
     /// Reads this rank's share of all states that are shown.
     fn take<T: Timed>(
         &mut self,
-        table: &mut BlockingTable<T>,
+        table: &mut MeansTable<T>,
         shown: &[u64],
         me: Owner,
     ) -> Result<()> {

@@ -1,0 +1,72 @@
+use super::*;
+
+use core::sync::atomic::Ordering::Relaxed;
+
+const MOMENT: Duration = Duration::from_millis(2);
+
+fn rates(memory: &Memory) -> [f64; 6] {
+    [
+        memory.indexes,
+        memory.dependent_reads,
+        memory.independent_reads,
+        memory.prefetched_reads,
+        memory.swaps,
+        memory.reads_then_swaps,
+    ]
+}
+
+/// Words that are all different, and some empty.
+fn words(count: u64) -> Vec<AtomicU64> {
+    (0..count).map(|n| AtomicU64::new(if n % 3 == 0 { 0 } else { n })).collect()
+}
+
+#[test]
+fn everything_is_measured_and_nothing_is_changed() {
+    let all = words(1 << 16);
+    // Words, and whole lines only of them: one is begun in the middle.
+    for from in 0..8 {
+        let memory = measure(&all[from..], MOMENT).unwrap();
+        assert!(rates(&memory).iter().all(|rate| rate.is_finite() && *rate > 0.0), "{memory:?}");
+        for by in [memory.prefetched_reads_by, memory.swaps_by, memory.reads_then_swaps_by] {
+            assert!([8, 16, 32, 64].contains(&by.lines), "{by}");
+        }
+        assert_ne!(memory.prefetched_reads_by.hint, Hint::Write);
+    }
+    for (now, before) in all.iter().zip(words(1 << 16)) {
+        assert_eq!(now.load(Relaxed), before.into_inner());
+    }
+}
+
+#[test]
+fn parts_are_measured_together() {
+    let all = words(1 << 16);
+    let parts: Vec<_> = all.chunks(1 << 14).collect();
+    let memory = measure_parts(&parts, MOMENT).unwrap();
+    assert!(rates(&memory).iter().all(|rate| rate.is_finite() && *rate > 0.0), "{memory:?}");
+}
+
+#[test]
+fn tiny_memory_is_refused() {
+    let all = words(1024 * 8 + 8);
+    let lines = crate::lines::whole(&all);
+    // Of words from the middle of a line on, the first ones are no line.
+    let begun = &lines.as_flattened()[1..];
+    let too_small = |lines| Err(MemoryError::TooSmall { lines, least: 1024 });
+    for (words, lines) in [(&begun[..0], 0), (&begun[..6], 0), (&begun[..1023 * 8 + 7], 1023)] {
+        assert_eq!(measure(words, MOMENT), too_small(lines));
+        assert_eq!(measure_parts(&[&all, words], MOMENT), too_small(lines));
+    }
+    assert_eq!(measure_parts(&[], MOMENT), too_small(0));
+    assert!(measure(&lines.as_flattened()[..1024 * 8], MOMENT).is_ok());
+}
+
+#[test]
+fn a_measurement_takes_its_time_and_little_more() {
+    let all = words(1 << 16);
+    let each = Duration::from_millis(40);
+    let start = std::time::Instant::now();
+    measure(&all, each).unwrap();
+    let took = start.elapsed();
+    // Five of them and a tenth; another process may have had the core for a while.
+    assert!(took >= each * 5 && took < each * 50, "{took:?}");
+}

@@ -1,0 +1,156 @@
+use core::sync::atomic::Ordering::SeqCst;
+
+use sim::{Cluster, Config, Engine, Model};
+use transport::PostError;
+
+use super::*;
+
+const ROUNDTRIP_NS: u64 = 2_000;
+const WINDOW: u64 = 4_096;
+
+fn cluster(model: Model) -> Cluster {
+    let config = Config {
+        window_words: WINDOW,
+        slots: 16,
+        slot_words: 1_024,
+        depth: 16,
+        model,
+        ..Config::default()
+    };
+    Cluster::new(config).unwrap()
+}
+
+fn plan(owners: &[Owner]) -> Plan<'_> {
+    Plan { owners, words: 0..WINDOW, time: Duration::from_millis(1), operations: u64::MAX }
+}
+
+fn meter<'a>(engine: &'a mut Engine, plan: Plan<'a>) -> Meter<'a, Engine, fn(&Engine) -> u64> {
+    let now_ns: fn(&Engine) -> u64 = Engine::now_ns;
+    Meter::new(engine, now_ns, plan, 7).unwrap()
+}
+
+/// One after the other, the operations take a roundtrip each; and n at once n times as many.
+#[test]
+fn roundtrips_and_rates_are_those_of_the_model() {
+    let cluster = cluster(Model::simple(ROUNDTRIP_NS));
+    let mut engine = cluster.engine(Owner(0)).unwrap();
+    let rates = meter(&mut engine, plan(&[Owner(1)])).all().unwrap();
+    let reads = WORDS.map(|words| (Operation::Read { words }, 1));
+    let line = Operation::Read { words: 8 };
+    let deep = [2, 4, 8, 16].map(|depth| [(line, depth), (Operation::Swap, depth)]);
+    let expected: Vec<_> =
+        reads.into_iter().chain([(Operation::Swap, 1)]).chain(deep.concat()).collect();
+    let found: Vec<_> = rates.iter().map(|rate| (rate.operation, rate.depth)).collect();
+    assert_eq!(found, expected);
+    for rate in rates {
+        assert_eq!(rate.per_second, f64::from(rate.depth) * 1e9 / ROUNDTRIP_NS as f64, "{rate:?}");
+    }
+}
+
+/// Words beyond the given ones hold something, and a swap of any of them would be an operation that
+/// brings no 0.
+#[test]
+fn operations_keep_to_the_given_words_and_leave_them_as_they_are() {
+    let cluster = cluster(Model::simple(ROUNDTRIP_NS));
+    let mut engine = cluster.engine(Owner(0)).unwrap();
+    let peer = cluster.engine(Owner(1)).unwrap();
+    let holds = |at| u64::from(!(1_000..1_016).contains(&at));
+    for (at, word) in peer.window().iter().enumerate() {
+        word.store(holds(at), SeqCst);
+    }
+    let owners = [Owner(1)];
+    let mut meter = meter(&mut engine, Plan { words: 1_000..1_016, ..plan(&owners) });
+    for operation in [Operation::Swap, Operation::Read { words: 1 }, Operation::Read { words: 16 }]
+    {
+        for slot in 0..1_000 {
+            let slot = slot % 16;
+            meter.post(operation, slot, 0).unwrap();
+            let mut ends = [Completion::default()];
+            while meter.engine.poll(&mut ends).unwrap() == 0 {}
+            assert_eq!(meter.value(operation, slot, ends[0].result.unwrap()), Ok(0));
+        }
+    }
+    for (at, word) in peer.window().iter().enumerate() {
+        assert_eq!(word.load(SeqCst), holds(at));
+    }
+}
+
+#[test]
+fn one_seed_gives_one_trace_and_another_another() {
+    let trace = |seed| {
+        let cluster = cluster(Model::simple(ROUNDTRIP_NS));
+        let mut engine = cluster.engine(Owner(0)).unwrap();
+        let owners = [Owner(0), Owner(1)];
+        let mut meter = Meter::new(&mut engine, Engine::now_ns, plan(&owners), seed).unwrap();
+        let rates = meter.all().unwrap();
+        (rates, cluster.trace_hash())
+    };
+    assert_eq!(trace(1), trace(1));
+    assert_ne!(trace(1), trace(2));
+}
+
+/// Half of them go to the own window, which takes a tenth of the time.
+#[test]
+fn owners_are_reached_alike() {
+    let cluster = cluster(Model::simple(ROUNDTRIP_NS));
+    let mut engine = cluster.engine(Owner(0)).unwrap();
+    let owners = [Owner(0), Owner(1)];
+    let mut meter = meter(&mut engine, Plan { time: Duration::from_millis(20), ..plan(&owners) });
+    let roundtrip_ns = 1e9 / meter.rate(Operation::Swap, 1).unwrap().per_second;
+    assert!((roundtrip_ns - 1_100.0).abs() < 50.0, "{roundtrip_ns}");
+}
+
+#[test]
+fn a_measurement_ends_with_its_operations_or_its_time() {
+    let cluster = cluster(Model::simple(ROUNDTRIP_NS));
+    let mut engine = cluster.engine(Owner(0)).unwrap();
+    let owners = [Owner(1)];
+    // 128 take 256 us, and one more was posted before it was seen that they had.
+    for (operations, time_us, expected) in [(40, 1_000, 40), (u64::MAX, 256, 129), (1, 1, 1)] {
+        let before = cluster.counters().posted;
+        let time = Duration::from_micros(time_us);
+        let plan = Plan { operations, time, ..plan(&owners) };
+        meter(&mut engine, plan).rate(Operation::Swap, 1).unwrap();
+        assert_eq!(cluster.counters().posted - before, expected);
+        assert_eq!(engine.in_flight(), 0);
+    }
+}
+
+#[test]
+fn a_lost_owner_ends_it_with_the_fault() {
+    let cluster = cluster(Model::simple(ROUNDTRIP_NS));
+    let mut engine = cluster.engine(Owner(0)).unwrap();
+    cluster.kill(Owner(1));
+    let owners = [Owner(1)];
+    let ended = meter(&mut engine, plan(&owners)).rate(Operation::Swap, 16);
+    let died = |error: &RemoteError| {
+        matches!(error, RemoteError::Fault(_) | RemoteError::Operation(_) | RemoteError::Post(_))
+    };
+    assert!(ended.as_ref().is_err_and(died), "{ended:?}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused() {
+    let cluster = cluster(Model::simple(ROUNDTRIP_NS));
+    let mut engine = cluster.engine(Owner(0)).unwrap();
+    let owners = [Owner(1)];
+    let refused = |engine: &mut Engine, plan| Meter::new(engine, Engine::now_ns, plan, 7).err();
+    assert_eq!(refused(&mut engine, plan(&[])), Some(RemoteError::NoOwners));
+    for words in [0..0, 0..WINDOW + 1] {
+        let error = RemoteError::Words { words: words.clone(), window_words: WINDOW };
+        assert_eq!(refused(&mut engine, Plan { words, ..plan(&owners) }), Some(error));
+    }
+    let mut meter = meter(&mut engine, plan(&owners));
+    for depth in [0, 17] {
+        let error = RemoteError::Depth { depth, deepest: 16 };
+        assert_eq!(meter.rate(Operation::Swap, depth), Err(error));
+    }
+    let too_long = meter.rate(Operation::Read { words: 1_032 }, 1);
+    assert_eq!(too_long, Err(RemoteError::Post(PostError::OutOfRange)));
+    let nobody = [Owner(2)];
+    let mut meter = Meter { plan: plan(&nobody), ..meter };
+    let unknown = meter.rate(Operation::Swap, 1);
+    assert_eq!(unknown, Err(RemoteError::Post(PostError::UnknownOwner)));
+    engine.fetch_add(Token(0), RemoteWord { owner: Owner(1), index: 0 }, 0).unwrap();
+    assert_eq!(refused(&mut engine, plan(&owners)), Some(RemoteError::InFlight(1)));
+}

@@ -1,0 +1,311 @@
+//! What hides latency: the options, and the table that they make.
+
+use core::time::Duration;
+
+use clap::{Args, ValueEnum, value_parser};
+use limits::remote;
+use table::{
+    CacheEntry, ChunkChoice, Config, FirstClaim, Operation, OperationError, Outcome, Probing,
+    ReadAhead, ReadCost, Table,
+};
+use transport::{Exchange, Owner};
+
+use crate::failure::{Failure, Result};
+use crate::job::Shape;
+use crate::timed::Timed;
+
+/// The most operations in flight: far above any device's depth.
+const MOST_IN_FLIGHT: i64 = 1 << 14;
+/// The most operations in one call, whose outcomes take 24 bytes each.
+const MOST_BATCH: i64 = 1 << 20;
+/// More gained nothing where it was measured.
+const DEFAULT_BATCH: u32 = 64;
+/// The most entries of a cache: 16 GiB.
+const MOST_ENTRIES: u64 = 1 << 30;
+/// For each size of a READ whose cost is measured, and READs at most.
+const COST_TIME: Duration = Duration::from_millis(5);
+const COST_READS: u64 = 200;
+
+/// What one operation does; without any of these, the library's defaults.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(next_help_heading = "Hiding latency")]
+pub(crate) struct AlgorithmArgs {
+    /// The paper's own algorithm in place of the library's defaults: chunks by READ, the next one
+    /// always ahead, claims only of buckets seen empty. Options below change it
+    #[arg(long)]
+    paper: bool,
+
+    /// When the next chunk is requested before the present one is scanned; `likely` without it
+    #[arg(long, value_enum, value_name = "WHEN")]
+    read_ahead: Option<ReadAheadName>,
+
+    /// Claim the home bucket along with the first READ, so that an insert takes one roundtrip;
+    /// `auto` without it, by load factor and share of inserts
+    #[arg(long, value_enum, value_name = "WHEN")]
+    one_roundtrip: Option<FirstClaimName>,
+
+    /// Let the CPU load and claim what it reaches itself; `on` without it, but `off` on the
+    /// simulator, whose time stands still meanwhile
+    #[arg(long, value_enum, value_name = "SWITCH")]
+    direct: Option<Switch>,
+}
+
+/// How calls are made.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(next_help_heading = "Hiding latency")]
+pub(crate) struct BatchArgs {
+    /// Operations in one batch call, whose misses and roundtrips overlap; 1 is blocking calls. 64
+    /// without it, 1 with --paper
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=MOST_BATCH))]
+    batch: Option<u32>,
+}
+
+impl BatchArgs {
+    /// Operations in one call.
+    pub(crate) fn size(&self, means: &MeansArgs) -> u32 {
+        self.batch.unwrap_or(if means.algorithm.paper { 1 } else { DEFAULT_BATCH })
+    }
+
+    /// Places for the outcomes of a batch; none where calls are blocking.
+    pub(crate) fn ends(&self, means: &MeansArgs) -> Vec<End> {
+        let size = self.size(means);
+        vec![Ok(Outcome::Absent); if size > 1 { size as usize } else { 0 }]
+    }
+}
+
+/// What a table has besides.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Hiding latency")]
+pub(crate) struct MeansArgs {
+    #[command(flatten)]
+    pub(crate) algorithm: AlgorithmArgs,
+
+    /// In which order buckets are looked at; `linear` without it
+    #[arg(long, value_enum, value_name = "ORDER")]
+    probing: Option<ProbingName>,
+
+    /// Choose C for each operation, -C at most, from what READs cost here and from what operations
+    /// have lately needed
+    #[arg(long)]
+    adaptive_chunks: bool,
+
+    /// Entries of each rank's cache of buckets seen, 16 bytes each, a power of two; 0 is none
+    #[arg(long, value_name = "ENTRIES", default_value = "0", value_parser = entries)]
+    cache: usize,
+
+    /// Operations in flight of each rank where they are done by READs and claims, 2 to 16384
+    #[arg(long, default_value_t = 32, value_name = "N")]
+    #[arg(value_parser = value_parser!(u32).range(2..=MOST_IN_FLIGHT))]
+    pub(crate) in_flight: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ProbingName {
+    /// From the home bucket on: the paper's
+    Linear,
+    /// The home bucket's cache line, walked round, then the next lines
+    Lines,
+    /// As lines, but each further line by a second hash; needs C = 8
+    Jump,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ReadAheadName {
+    /// The paper's
+    Always,
+    /// Once most operations that came so far went on
+    Likely,
+    Never,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FirstClaimName {
+    /// The paper's
+    Off,
+    On,
+    /// Where at least one claim in four succeeds
+    Auto,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+fn entries(text: &str) -> core::result::Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(0) => Ok(0),
+        Ok(n) if n.is_power_of_two() && n as u64 <= MOST_ENTRIES => Ok(n),
+        _ => Err(format!("0 or a power of two, {MOST_ENTRIES} at most")),
+    }
+}
+
+/// A table with what the options ask for.
+pub(crate) type MeansTable<T> = Table<T, Vec<Operation>, Vec<CacheEntry>>;
+
+impl AlgorithmArgs {
+    /// A table of these sizes; `simulated` where time is virtual.
+    pub(crate) fn config(&self, sizes: Config, simulated: bool) -> Config {
+        let buckets = sizes.buckets_per_owner;
+        let base = if self.paper { Config::paper(buckets) } else { Config::new(buckets) };
+        let direct = base.direct && !simulated;
+        Config {
+            first_word: sizes.first_word,
+            chunk_buckets: sizes.chunk_buckets,
+            max_chunks: sizes.max_chunks,
+            read_ahead: self.read_ahead.map_or(base.read_ahead, |name| match name {
+                ReadAheadName::Always => ReadAhead::Always,
+                ReadAheadName::Likely => ReadAhead::Likely,
+                ReadAheadName::Never => ReadAhead::Never,
+            }),
+            first_claim: self.one_roundtrip.map_or(base.first_claim, |name| match name {
+                FirstClaimName::Off => FirstClaim::Off,
+                FirstClaimName::On => FirstClaim::On,
+                FirstClaimName::Auto => FirstClaim::Auto,
+            }),
+            direct: self.direct.map_or(direct, |switch| switch == Switch::On),
+            ..base
+        }
+    }
+}
+
+impl MeansArgs {
+    /// A table of these sizes; `simulated` where time is virtual.
+    pub(crate) fn config(&self, sizes: Config, simulated: bool) -> Config {
+        let probing = match self.probing {
+            None | Some(ProbingName::Linear) => Probing::Linear,
+            Some(ProbingName::Lines) => Probing::Lines,
+            Some(ProbingName::Jump) => Probing::Jump,
+        };
+        Config { probing, ..self.algorithm.config(sizes, simulated) }
+    }
+
+    /// Engines for a table of this configuration, with `more_words` words behind it and
+    /// `more_slots` slots behind the table's.
+    pub(crate) fn shape(
+        &self,
+        config: &Config,
+        slot_words: u32,
+        more_words: u64,
+        more_slots: u32,
+    ) -> Shape {
+        Shape {
+            window_words: config.words() + more_words,
+            slots: Config::slots(self.in_flight) + more_slots,
+            slot_words: slot_words.next_multiple_of(8),
+            depth: self.depth(),
+        }
+    }
+
+    /// One-sided operations in flight at most: a READ and one ahead, each split in two, or a
+    /// claim, of each operation.
+    pub(crate) fn depth(&self) -> u32 {
+        4 * self.in_flight
+    }
+
+    /// What ranks must have been given alike, `name=value`.
+    pub(crate) fn parameters(&self) -> String {
+        let probing = self.probing.and_then(|name| name.to_possible_value());
+        format!(
+            "probing={}",
+            probing.map_or("linear".to_owned(), |name| name.get_name().to_owned())
+        )
+    }
+
+    /// Refuses what does not go together, before anything starts.
+    pub(crate) fn check(&self, chunk_buckets: &[u32]) -> Result<()> {
+        match chunk_buckets.iter().find(|&&c| c != 8) {
+            Some(c) if self.probing == Some(ProbingName::Jump) => Err(Failure::new(format!(
+                "--probing jump goes from line to line, 8 buckets each, but C = {c}: add -C 8"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens the table together with the other ranks.
+    pub(crate) fn open<T: Timed>(
+        &self,
+        mut engine: T,
+        mut config: Config,
+        exchange: &mut dyn Exchange,
+    ) -> Result<MeansTable<T>> {
+        if self.adaptive_chunks {
+            let cost = read_cost(&mut engine, config.chunk_buckets, exchange)?;
+            config.chunk_choice = ChunkChoice::Adaptive(cost);
+        }
+        let storage = vec![Operation::EMPTY; self.in_flight as usize];
+        let table = Table::open(engine, config, storage, exchange)?;
+        Ok(table.with_cache(vec![CacheEntry::EMPTY; self.cache]))
+    }
+
+    /// What the table does, by name, for a report.
+    pub(crate) fn for_report(&self, config: &Config) -> Vec<(&'static str, String)> {
+        let mut all = of_algorithm(config);
+        all.push(("probing", format!("{:?}", config.probing).to_lowercase()));
+        all.push(("adaptive_chunks", self.adaptive_chunks.to_string()));
+        all.push(("cache_entries", self.cache.to_string()));
+        all.push(("in_flight", self.in_flight.to_string()));
+        all
+    }
+}
+
+/// What an operation does, by name, for a report.
+pub(crate) fn of_algorithm(config: &Config) -> Vec<(&'static str, String)> {
+    vec![
+        ("read_ahead", format!("{:?}", config.read_ahead).to_lowercase()),
+        ("one_roundtrip", format!("{:?}", config.first_claim).to_lowercase()),
+        ("direct", config.direct.to_string()),
+    ]
+}
+
+/// find-or-put of each of `data`, in batches or by blocking calls, and what is to be done with
+/// each outcome, in the order of data.
+pub(crate) fn find_or_put_all<T: Timed>(
+    table: &mut MeansTable<T>,
+    data: &[u64],
+    ends: &mut [End],
+    mut each: impl FnMut(u64, Outcome),
+) -> Result<()> {
+    if ends.is_empty() {
+        for &data in data {
+            each(data, table.find_or_put(data)?);
+        }
+        return Ok(());
+    }
+    for data in data.chunks(ends.len()) {
+        let ends = &mut ends[..data.len()];
+        table.find_or_put_batch(data, ends)?;
+        for (&data, end) in data.iter().zip(ends) {
+            each(data, (*end)?);
+        }
+    }
+    Ok(())
+}
+
+/// The end of an operation.
+pub(crate) type End = core::result::Result<Outcome, OperationError>;
+
+/// What READs from the next rank cost by size, all ranks at the same time.
+fn read_cost<T: Timed>(engine: &mut T, most: u32, exchange: &mut dyn Exchange) -> Result<ReadCost> {
+    let (me, owners) = (exchange.me().0, exchange.owners());
+    let next = Owner(if me + 1 < owners { me + 1 } else { 0 });
+    exchange.barrier()?;
+    let words = 0..engine.geometry().window_words;
+    let plan = remote::Plan { owners: &[next], words, time: COST_TIME, operations: COST_READS };
+    let mut measured = Vec::new();
+    {
+        let mut meter = remote::Meter::new(engine, T::now_ns, plan, 0)?;
+        for words in remote::WORDS.into_iter().filter(|&words| words <= most) {
+            let rate = meter.rate(remote::Operation::Read { words }, 1)?;
+            // Positive, and far below 2^64.
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            measured.push((words, (1e9 / rate.per_second) as u64));
+        }
+    }
+    exchange.barrier()?;
+    // One size alone says nothing of the others, nor needs to: it is the only one there is.
+    let only = measured.first().map_or(0, |&(_, ns)| ns.saturating_mul(1_000));
+    let cost = ReadCost::from_measurements(&measured);
+    Ok(cost.unwrap_or(ReadCost { base_ps: only.max(1), bucket_ps: 0 }))
+}

@@ -1,0 +1,226 @@
+//! `limits`: what this machine can do at best, measured now. Its memory, by pages and cores; and a
+//! transport between two ranks, by size and by operations in flight.
+
+mod beside;
+mod cores;
+mod row;
+
+use core::time::Duration;
+
+use clap::{Args, ValueEnum};
+use limits::remote::{Meter, Plan, Rate, WORDS};
+use transport::{Exchange, Owner};
+
+pub(crate) use self::beside::TableLimit;
+use self::cores::Cores;
+use crate::cli::{JobArgs, TransportName};
+use crate::failure::{Failure, Result};
+use crate::job::{self, Scenario, Shape};
+use crate::machine::memory_available;
+use crate::progress::Progress;
+use crate::report::{Files, Report};
+use crate::size::Size;
+use crate::timed::Timed;
+
+/// Large enough to live in no cache.
+const SIZE: Size = Size::mib(2048);
+/// Operations in flight at most, each with a slot of its own.
+const DEPTH: u32 = 64;
+/// Operations of each measurement in the simulator, whose virtual time would take long.
+const SIMULATED: u64 = 1_000;
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LimitsArgs {
+    /// Memory to measure: 2GiB without it, or what fits into half of the memory available
+    #[arg(long = "size", value_name = "SIZE")]
+    size_asked: Option<Size>,
+
+    /// What that comes to.
+    #[arg(skip)]
+    size: Size,
+
+    /// Pages of that memory
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PAGES,...")]
+    #[arg(default_value = "4k,huge")]
+    pages: Vec<PagesName>,
+
+    /// Cores that measure at once
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "CORES,...")]
+    #[arg(default_value = "one,all")]
+    cores: Vec<CoresName>,
+
+    /// Time for each limit in each round: seconds, 0.001 to 3600. The default keeps the whole
+    /// command to half a minute or so
+    #[arg(long, default_value_t = 0.1, value_name = "SECONDS", value_parser = seconds)]
+    seconds_per_measurement: f64,
+
+    /// Rounds in which everything takes turns; the medians are reported
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=999))]
+    rounds: u32,
+
+    // Last: its headings in the help hold for whatever comes after them.
+    #[command(flatten)]
+    job: JobArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PagesName {
+    /// Base pages
+    #[value(name = "4k")]
+    Base,
+    /// Huge ones where the machine gives them
+    Huge,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum CoresName {
+    /// One, the others idle
+    One,
+    /// One thread on each that this process may use
+    All,
+}
+
+fn seconds(text: &str) -> core::result::Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.001..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("seconds from 0.001 to 3600".to_owned()),
+    }
+}
+
+pub(crate) fn run(mut args: LimitsArgs) -> Result<()> {
+    args.job.settle(Size::mib(32), Size::mib(1), &WORDS[..1])?;
+    // Before the job pins this thread.
+    let cores = Cores::find()?;
+    args.settle_size(&cores)?;
+    let files = Files::open(&args.job.output)?;
+    // Before the run, which would show in the load.
+    let mut report = Report::new("limits");
+    let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };
+    // After it, so that the other ranks wait for nothing.
+    let (mut rows, given) = cores.rows(&args)?;
+    rows.extend(row::of_transport(&args.job, &ended.output));
+    report.transport = ended.transport;
+    report.transport.extend(given);
+    report.job(&args.job);
+    report.parameter("memory_bytes", args.size.0);
+    report.parameter("seconds_per_measurement", args.seconds_per_measurement);
+    report.parameter("rounds", args.rounds);
+    report.rows = rows;
+    report.notes = args.notes();
+    report.publish(files)
+}
+
+impl LimitsArgs {
+    fn settle_size(&mut self, cores: &Cores) -> Result<()> {
+        let available = memory_available();
+        let half = available.map_or(SIZE, |bytes| Size(bytes / 2));
+        let fits = if half.0 >= SIZE.0 { SIZE } else { half };
+        self.size = self.size_asked.unwrap_or(fits);
+        let least = Size(limits::memory::LEAST_BYTES as u64 * cores.nodes());
+        if self.size.0 < least.0 {
+            return Err(Failure::new(format!(
+                "--size {} is too small to be measured: it takes {least} at least",
+                self.size
+            )));
+        }
+        match available {
+            Some(available) if self.size.0 > available => Err(Failure::new(format!(
+                "--size {} is too large: this machine has {} of memory available",
+                self.size,
+                Size::mib(available >> 20)
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn time(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds_per_measurement)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = vec![
+            format!(
+                "Memory: each operation goes to one random line of 64 bytes of {}. dependent: each \
+                 where the value of the one before says; independent: as many at once as the CPU \
+                 finds by itself; prefetched: each line requested so many operations before (8, 16, \
+                 32 and 64 were tried, into the first cache: near, into the second: far, and to be \
+                 written), the fastest way was then measured. CAS puts a value in the place of the same \
+                 value. index: computing where an operation goes, which is part of all.",
+                self.size
+            ),
+            format!(
+                "READ and CAS: rank 0 on random places of the window of {}, {} of each rank's. With \
+                 one in flight the next goes where the result of the one before says, and ns is \
+                 its roundtrip.",
+                peer(self.job.ranks),
+                Size(self.job.buckets_per_owner() * 8 / 1024 * 1024)
+            ),
+            format!(
+                "Medians of {} rounds with least and most, {} s for each limit in each. ns: the \
+                 time that one core, or the transport, takes for an operation.",
+                self.rounds, self.seconds_per_measurement
+            ),
+        ];
+        if self.job.transport == TransportName::Sim {
+            notes.push(format!(
+                "The simulator takes {SIMULATED} operations instead, for its time is virtual."
+            ));
+        }
+        notes
+    }
+}
+
+impl Scenario for LimitsArgs {
+    /// Of each round.
+    type Output = Vec<Vec<Rate>>;
+
+    fn shape(&self) -> Shape {
+        Shape {
+            window_words: self.job.buckets_per_owner(),
+            slots: DEPTH,
+            slot_words: WORDS[WORDS.len() - 1],
+            depth: DEPTH,
+        }
+    }
+
+    fn parameters(&self) -> String {
+        format!("command=limits window_words={}", self.job.buckets_per_owner())
+    }
+
+    fn run<T: Timed>(&self, mut engine: T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
+        let measures = exchange.me() == Owner(0);
+        let mut rounds = Vec::new();
+        if measures {
+            let owners = [peer(self.job.ranks)];
+            let plan = Plan {
+                owners: &owners,
+                words: 0..engine.geometry().window_words,
+                time: self.time(),
+                operations: operations(&self.job),
+            };
+            let mut meter = Meter::new(&mut engine, T::now_ns, plan, self.job.seed)?;
+            let mut progress = Progress::new(self.rounds.into(), true);
+            for round in 0..self.rounds {
+                progress.set(round.into(), "READ and CAS");
+                rounds.push(meter.all()?);
+            }
+        }
+        // The windows stay until all is measured.
+        exchange.barrier()?;
+        Ok(rounds)
+    }
+}
+
+/// Whose window READ and CAS go to.
+fn peer(ranks: u32) -> Owner {
+    Owner(1 % ranks.max(1))
+}
+
+/// Operations of one measurement of the transport at most.
+fn operations(job: &JobArgs) -> u64 {
+    match job.transport {
+        TransportName::Sim => SIMULATED,
+        TransportName::Shm | TransportName::Verbs => u64::MAX,
+    }
+}

@@ -1,0 +1,137 @@
+//! The limit that find-or-puts stand beside, measured in their own run.
+
+use core::sync::atomic::AtomicU64;
+use core::time::Duration;
+
+use limits::memory::measure_parts;
+use limits::remote::{Meter, Operation, Plan};
+use table::Config;
+use transport::{Exchange, Owner, RemoteWord, Segment};
+
+use super::operations;
+use crate::cli::{JobArgs, TransportName};
+use crate::failure::Result;
+use crate::scenario::gather;
+use crate::timed::Timed;
+
+/// The time for each limit of memory: half a second for all of them, on all ranks at once. Nobody
+/// polls meanwhile, and a lost owner is to be named within a second.
+const MEMORY: Duration = Duration::from_millis(100);
+/// The time for each of four rates of a transport: 1.2 s for all.
+const TRANSPORT: Duration = Duration::from_millis(300);
+
+/// What the ranks of a job could do at best to the memory of its table, all of them at once.
+#[derive(Clone, Debug)]
+pub(crate) struct TableLimit {
+    /// Of each rank, in operations a second: what a find takes at least, and an insert.
+    ranks: Vec<[f64; 2]>,
+    over: TransportName,
+}
+
+impl TableLimit {
+    /// Measures it with what the table will be made of: a table's words at the start of each
+    /// window, which are still 0 and stay so. All ranks call it before they open the table; all
+    /// have the same. `None` where the windows are too small to be measured.
+    pub(crate) fn measure<T: Timed>(
+        engine: &mut T,
+        config: &Config,
+        job: &JobArgs,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Option<Self>> {
+        // All at once, or a core would have the memory for itself.
+        exchange.barrier()?;
+        let mine = match job.transport {
+            TransportName::Shm => of_memory(engine, config),
+            TransportName::Verbs | TransportName::Sim => of_transport(engine, config, job)?,
+        };
+        // A table is opened only after all have told, and so have measured.
+        let all = gather(exchange, mine.unwrap_or_default().map(f64::to_bits))?;
+        let ranks: Vec<_> = all.into_iter().map(|of_rank| of_rank.map(f64::from_bits)).collect();
+        let measured = ranks.iter().flatten().all(|rate| *rate > 0.0);
+        Ok(measured.then_some(Self { ranks, over: job.transport }))
+    }
+
+    /// find-or-puts a second of all ranks together where this share of them inserts, 0 to 1, and
+    /// the others find.
+    pub(crate) fn per_second(&self, inserted_share: f64) -> f64 {
+        let inserted = inserted_share.clamp(0.0, 1.0);
+        let of_rank =
+            |[find, insert]: &[f64; 2]| 1.0 / ((1.0 - inserted) / find + inserted / insert);
+        self.ranks.iter().map(of_rank).sum()
+    }
+
+    /// What it is, in words.
+    /// What a report says where there is none.
+    pub(crate) fn none() -> String {
+        "of limit: the table is too small for its memory's limit to be measured.".to_owned()
+    }
+
+    pub(crate) fn note(&self) -> String {
+        let what = match self.over {
+            TransportName::Shm => {
+                "a find is one prefetched read of a random line of the table's memory, an insert \
+                 such a read and a CAS, each at the rate that each rank reached before, all at \
+                 once (0.5 s). Keys that come again and again are in the caches, and may pass it"
+            }
+            TransportName::Verbs | TransportName::Sim => {
+                "a find is one READ of C buckets, an insert such a READ and a CAS, to all owners \
+                 alike, at the rates that each rank reached before, all at once, with one or as \
+                 many in flight as the engine takes, whichever was faster (1.2 s)"
+            }
+        };
+        format!("of limit: find-or-puts a second by the limit, where {what}.")
+    }
+}
+
+/// Reads and swaps of random lines of all windows by the CPU.
+fn of_memory<T: Timed>(engine: &T, config: &Config) -> Option<[f64; 2]> {
+    // More than 32 GiB of a window are like 32 GiB of it.
+    let words = u32::try_from(config.words()).unwrap_or(u32::MAX);
+    let window = |owner| {
+        let start = RemoteWord { owner: Owner(owner), index: 0 };
+        engine.direct(Segment { start, words })
+    };
+    let windows: Option<Vec<&[AtomicU64]>> = (0..engine.geometry().owners).map(window).collect();
+    let memory = measure_parts(&windows?, MEMORY).ok()?;
+    Some([memory.prefetched_reads, memory.reads_then_swaps])
+}
+
+/// READs of a chunk and swaps of random words of all windows.
+fn of_transport<T: Timed>(
+    engine: &mut T,
+    config: &Config,
+    job: &JobArgs,
+) -> Result<Option<[f64; 2]>> {
+    let owners: Vec<Owner> = (0..engine.geometry().owners).map(Owner).collect();
+    let plan = Plan {
+        owners: &owners,
+        words: 0..config.words(),
+        time: TRANSPORT,
+        operations: operations(job),
+    };
+    let seed = job.seed ^ u64::from(engine.geometry().me.0) << 32;
+    let mut meter = Meter::new(engine, T::now_ns, plan, seed)?;
+    let mut best = |operation| -> Result<f64> {
+        let deepest = meter.deepest();
+        let one = meter.rate(operation, 1)?.per_second;
+        Ok(meter.rate(operation, deepest)?.per_second.max(one))
+    };
+    let read = best(Operation::Read { words: config.chunk_buckets })?;
+    let swap = best(Operation::Swap)?;
+    Ok(Some([read, 1.0 / (1.0 / read + 1.0 / swap)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_and_inserts_take_their_time_one_after_the_other() {
+        let limit = TableLimit { ranks: vec![[40.0, 10.0]; 3], over: TransportName::Shm };
+        // 1/10 of a second for each insert and 1/40 for each find, by each of three ranks.
+        for (inserted_share, expected) in [(0.0, 120.0), (1.0, 30.0), (0.5, 48.0)] {
+            let per_second = limit.per_second(inserted_share);
+            assert!((per_second - expected).abs() < 1e-9, "{inserted_share}: {per_second}");
+        }
+    }
+}

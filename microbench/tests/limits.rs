@@ -1,0 +1,91 @@
+//! Limits: in virtual time what the simulator was told, of memory what was asked for and given; and
+//! `bench-throughput` beside them.
+
+mod common;
+
+use std::collections::HashMap;
+
+use common::rows;
+
+/// The quickest run with a transport.
+const MOMENT: [&str; 6] = ["--rounds", "1", "--seconds-per-measurement", "0.001", "--size", "1MiB"];
+
+fn number(row: &HashMap<String, String>, column: &str) -> f64 {
+    row[column].parse().unwrap_or_else(|_| panic!("{column} of {row:?}"))
+}
+
+#[test]
+fn in_virtual_time_a_roundtrip_is_the_one_given() {
+    let options = ["limits", "--transport", "sim", "--sim-roundtrip-ns", "3000", "--cores", "one"];
+    let (rows, said) = rows(&[&options[..], &MOMENT, &["--pages", "4k"]].concat());
+    let of_sim: Vec<_> = rows.iter().filter(|row| row["of"] == "sim").collect();
+    assert_eq!(of_sim.len(), 8 + 1 + 2 * 6);
+    for row in of_sim {
+        let expected = 3000.0 / number(row, "in_flight");
+        // The last of a thousand operations are not as many as could be in flight.
+        let tolerance = if row["in_flight"] == "1" { 0.001 } else { 0.04 * expected };
+        assert!((number(row, "mean_ns") - expected).abs() <= tolerance, "{row:?}");
+    }
+    assert!(said.contains("The simulator takes 1000 operations instead"), "{said}");
+}
+
+#[test]
+fn the_simulator_gives_the_same_again() {
+    let trace = |seed| {
+        let options = ["limits", "--transport", "sim", "--cores", "one", "--pages", "4k"];
+        let (_, said) = rows(&[&options[..], &MOMENT, &["--seed", seed]].concat());
+        said.lines().find(|line| line.starts_with("trace ")).unwrap().to_owned()
+    };
+    assert_eq!(trace("1"), trace("1"));
+    assert_ne!(trace("1"), trace("2"));
+}
+
+#[test]
+fn huge_pages_that_are_not_given_are_not_claimed() {
+    let options = ["limits", "--transport", "sim", "--cores", "one"];
+    // Less than one huge page.
+    let (rows, said) = rows(&[&options[..], &MOMENT].concat());
+    let of_memory: Vec<_> = rows.iter().filter(|row| row["of"] != "sim").collect();
+    assert_eq!(of_memory.len(), 2 * 6);
+    assert!(of_memory.iter().all(|row| row["of"].ends_with(" KiB pages")), "{said}");
+    assert!(said.contains("huge pages were asked for and not given: "), "{said}");
+}
+
+/// All cores are one where there is one.
+#[test]
+fn all_cores_are_measured_at_once() {
+    let options = ["limits", "--transport", "sim", "--cores", "all", "--pages", "4k"];
+    let (rows, _) = rows(&[&options[..], &MOMENT].concat());
+    let of_memory: Vec<_> = rows.iter().filter(|row| row["of"] != "sim").collect();
+    assert_eq!(of_memory.len(), 6);
+    for row in of_memory {
+        let together = number(row, "cores") * 1e9 / number(row, "median_ops_per_s");
+        assert!((together / number(row, "mean_ns") - 1.0).abs() < 1e-9, "{row:?}");
+    }
+}
+
+/// New data at one at a time takes a READ and a CAS one after the other, and the limit has as many
+/// of them at once as the engine takes.
+#[test]
+fn throughput_stands_beside_the_limit_of_its_transport() {
+    let options = ["bench-throughput", "--transport", "sim", "--ranks", "1", "--ops", "2000"];
+    let more = ["--workload", "uniform", "--repeat", "1", "--sim-roundtrip-ns", "20000"];
+    let paper = ["--paper", "--in-flight", "4"];
+    let (rows, said) = rows(&[&options[..], &more, &paper].concat());
+    // To its own part an owner takes a tenth of the roundtrip.
+    let one_at_a_time = 1e9 / (2.0 * 2000.0);
+    let times = number(&rows[0], "limit_ops_per_s") / one_at_a_time;
+    assert!((1.0..=16.0).contains(&times), "{times}");
+    let share = number(&rows[0], "limit_share");
+    assert!(share > 0.5 / times && share < 1.5 / times, "{share}, {times}");
+    assert!(said.contains("of limit: find-or-puts a second by the limit"), "{said}");
+}
+
+#[test]
+fn a_table_too_small_for_its_limit_says_so() {
+    let options = ["bench-throughput", "--transport", "shm", "--ops", "100", "--repeat", "1"];
+    let more = ["--workload", "read-intensive", "--table-size", "64KiB"];
+    let (rows, said) = rows(&[&options[..], &more].concat());
+    assert_eq!((&*rows[0]["limit_share"], &*rows[0]["limit_ops_per_s"]), ("", ""));
+    assert!(said.contains("too small for its memory's limit to be measured"), "{said}");
+}
