@@ -23,9 +23,10 @@ bench-throughput *args:
 roundtrips *args:
     cargo run --release --quiet -- roundtrips "$@"
 
-# The table on shared memory beside the machine's limits and other sets; wants 10 GiB of memory
+# The table beside the machine's limits, other sets and the paper's cluster; wants 10 GiB of memory
 bench-speed *args:
     cargo bench --quiet --package probeline-speed --bench speed -- "$@"
+    cargo bench --quiet --package probeline-speed --bench cluster
 
 # What this machine's memory and a transport do at best, measured now
 limits *args:
@@ -51,11 +52,11 @@ test:
 quick:
     cargo fmt --all
     cargo clippy --workspace --all-targets -- -D warnings
-    cargo test --workspace --lib --bins
+    cargo test --workspace --lib --bins -- --skip model::
 
 # The exhaustive model check of find-or-put, with the number of executions
 model-check:
-    cargo test --package probeline-table --test model -- --nocapture
+    cargo test --package probeline-table --lib model -- --nocapture
 
 # The verbs over Soft-RoCE in virtual machines: --list, --only NAME, --layer NAME (testbed/README.md)
 vm-test *args:

@@ -43,6 +43,9 @@ const AGREED: [&str; 7] = [
 const SHOWN: u64 = 7;
 /// What it shows where it has none: more than any count of buckets.
 const FAILED: u64 = u64::MAX;
+/// Tries of a READ that says whether all go on: who did not know would leave the others waiting.
+/// A transport that fails eight in a row is about to say that it is dead.
+const TRIES: u32 = 8;
 
 impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
     /// Opens the table together with all other owners and checks that all have the same.
@@ -217,10 +220,10 @@ where
                 removed += 1;
             }
         }
-        let all_removed = self.sum(quiet.map(|()| removed), exchange)?;
+        let all_removed = self.sum_trying(TRIES, quiet.map(|()| removed), exchange)?;
         loop {
             let moved = self.settle();
-            if self.sum(moved, exchange)? == 0 {
+            if self.sum_trying(TRIES, moved, exchange)? == 0 {
                 return Ok(all_removed);
             }
         }
@@ -365,17 +368,35 @@ where
         mine: Result<u64, E>,
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<u64, CollectiveError> {
+        self.sum_trying(1, mine, exchange)
+    }
+
+    /// As `sum`, with so many tries of each READ.
+    fn sum_trying<E: Into<CollectiveError>>(
+        &mut self,
+        tries: u32,
+        mine: Result<u64, E>,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<u64, CollectiveError> {
         self.show(SHOWN, *mine.as_ref().unwrap_or(&FAILED));
         exchange.barrier()?;
-        let sum = mine.map_err(Into::into).and_then(|_| self.add_up());
+        let sum = mine.map_err(Into::into).and_then(|_| self.add_up(tries));
         exchange.barrier()?;
         sum
     }
 
-    fn add_up(&mut self) -> Result<u64, CollectiveError> {
+    fn add_up(&mut self, tries: u32) -> Result<u64, CollectiveError> {
         let mut sum: u64 = 0;
         for owner in 0..self.layout().owners() {
-            match self.read_word(self.header(owner, SHOWN))? {
+            let shown = self.header(owner, SHOWN);
+            let mut read = self.read_word(shown);
+            for _ in 1..tries {
+                if !matches!(read, Err(OperationError::Failed(_))) {
+                    break;
+                }
+                read = self.read_word(shown);
+            }
+            match read? {
                 FAILED => return Err(CollectiveError::PartFailed { owner: Owner(owner) }),
                 theirs => sum = sum.saturating_add(theirs),
             }

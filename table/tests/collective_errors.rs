@@ -2,7 +2,7 @@
 //! others, so that a later count is right or an error, and a lost owner is named.
 
 use sim::{Cluster, Faults, Model, stage};
-use table::{CollectiveError, Config, Operation, OperationError, Outcome, Table};
+use table::{CollectiveError, Config, Operation, OperationError, Outcome, Probing, Table};
 use transport::{Exchange, ExchangeError, Fault, Owner};
 
 const CONFIG: Config = Config { chunk_buckets: 8, max_chunks: 8, ..Config::paper(64) };
@@ -72,31 +72,49 @@ fn a_count_is_right_or_an_error() {
 
 #[test]
 fn retain_that_failed_on_one_owner_is_an_error_on_all() {
-    let mut failed = 0;
-    for seed in 0..100 {
-        let faults = Faults { error_undone_ppm: 4_000, ..Faults::none() };
-        let ends = stage::run(&cluster(seed, faults), |engine, mut exchange| {
-            let mut table = Table::open(engine, CONFIG, storage(), &mut exchange).ok()?;
-            let me = u64::from(exchange.me().0);
-            // Full enough for clusters that reach into the next owner's part.
-            for data in 0..48 {
-                insert(&mut table, 3 * data + me)?;
-            }
-            exchange.barrier().ok()?;
-            Some(table.retain(&mut exchange, |data| data % 2 == 0))
-        })
-        .unwrap();
-        let ends: Vec<_> = ends.into_iter().flatten().collect();
-        failed += ends.iter().filter(|end| end.is_err()).count();
-        // An owner may fail at the very last READ, when all parts are done; then it alone errs.
-        for removed in ends.iter().flatten() {
-            assert_eq!(*removed, 72, "seed {seed}");
+    for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
+        let mut failed = 0;
+        for seed in 0..100 {
+            failed += retains(seed, Config { probing, ..CONFIG });
         }
-        if ends.iter().any(|end| matches!(end, Err(CollectiveError::PartFailed { .. }))) {
-            assert!(ends.iter().all(Result::is_err), "seed {seed}: {ends:?}");
-        }
+        assert!(failed > 10, "{failed} failed with {probing:?}: nothing was tried");
     }
-    assert!(failed > 10, "{failed} failed: nothing was tried");
+}
+
+/// How many owners failed.
+fn retains(seed: u64, config: Config) -> usize {
+    let faults = Faults { error_undone_ppm: 4_000, ..Faults::none() };
+    let ends = stage::run(&cluster(seed, faults), |engine, mut exchange| {
+        let mut table = Table::open(engine, config, storage(), &mut exchange).ok()?;
+        let me = u64::from(exchange.me().0);
+        // Full enough for clusters that reach into the next owner's part.
+        for data in 0..48 {
+            insert(&mut table, 3 * data + me)?;
+        }
+        exchange.barrier().ok()?;
+        let removed = table.retain(&mut exchange, |data| data % 2 == 0);
+        // In step all the same: this meets the same call of the others, no barrier of theirs.
+        let mut all = [9; 3];
+        let told = exchange.all_gather(&[exchange.me().0.to_le_bytes()[0]], &mut all);
+        assert!(told.is_err() || all == [0, 1, 2], "seed {seed}, {all:?}");
+        Some((removed, told.is_ok()))
+    })
+    .unwrap();
+    let ends: Vec<_> = ends.into_iter().flatten().collect();
+    // An owner may fail at the very last READ, when all parts are done; then it alone errs.
+    for removed in ends.iter().filter_map(|(end, _)| end.as_ref().ok()) {
+        assert_eq!(*removed, 72, "seed {seed}");
+    }
+    if ends.iter().any(|(end, _)| matches!(end, Err(CollectiveError::PartFailed { .. }))) {
+        assert!(ends.iter().all(|(end, _)| end.is_err()), "seed {seed}: {ends:?}");
+    }
+    if ends.len() == 3 {
+        assert!(
+            ends.iter().all(|(_, told)| *told),
+            "{config:?}, seed {seed}: out of step: {ends:?}"
+        );
+    }
+    ends.iter().filter(|(end, _)| end.is_err()).count()
 }
 
 #[test]

@@ -148,8 +148,8 @@ fn a_future_that_was_not_polled_does_nothing() {
 /// `.await` in a task, with a waker that is called each time that it is pending.
 #[test]
 fn tasks_await_them() {
+    use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
     use std::task::Wake;
 
     #[derive(Default)]

@@ -379,9 +379,10 @@ impl<T: Transport> Drive<T> {
         if right { Ok(()) } else { Err(format!("owner {owner}: {stats:?}, {setup:?}, {member:?}")) }
     }
 
-    /// Words that took an atomic to tell, over all owners.
-    pub(crate) fn confirms(&self) -> u64 {
-        self.tables.iter().map(|table| table.stats().total().confirms).sum()
+    /// What operations have cost, over all owners and outcomes.
+    pub(crate) fn costs(&self) -> OutcomeStats {
+        let all = self.tables.iter().map(|table| table.stats().total());
+        all.fold(OutcomeStats::default(), |sum, part| sum.plus(&part))
     }
 
     /// Operations that have ended, those in error included.

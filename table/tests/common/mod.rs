@@ -95,8 +95,8 @@ pub(crate) fn probe_order(layout: &Layout, data: u64) -> impl Iterator<Item = us
 /// From 1 to one less than all lines: the second hash as a fraction of 2^63 of them.
 fn stride(data: u64, lines: usize) -> usize {
     let first = u128::from(Bucket::new(data).unwrap().hash());
-    let second = first * 0x9e37_79b9_7f4a_7c15 & u128::from(MAX_DATA);
-    1 + usize::try_from(second * lines.saturating_sub(1) as u128 >> 63).unwrap()
+    let second = (first * 0x9e37_79b9_7f4a_7c15) & u128::from(MAX_DATA);
+    1 + usize::try_from((second * lines.saturating_sub(1) as u128) >> 63).unwrap()
 }
 
 /// The set that the ring's words hold.
