@@ -32,8 +32,8 @@ impl CacheEntry {
     pub const EMPTY: Self = Self { at: 0, word: 0 };
 }
 
-/// Directly mapped by the place in the table: the buckets of a probe order are neighbours here as
-/// there.
+/// Directly mapped by the place in the table: buckets that are neighbours there are neighbours
+/// here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cache<C> {
     entries: C,
@@ -70,6 +70,18 @@ impl<C: AsMut<[CacheEntry]>> Cache<C> {
         if let Some(entry) = self.entries.as_mut().get_mut((at & mask) as usize) {
             *entry = CacheEntry { at, word: word.word() };
         }
+    }
+
+    /// Lets `walk` look at `line`, and learns what that shows.
+    #[inline]
+    pub(crate) fn look(&mut self, walk: &mut Walk, line: &Line, layout: &Layout) -> Look {
+        if !self.is_on() {
+            return walk.look(line, layout);
+        }
+        let before = *walk;
+        let look = walk.look(line, layout);
+        self.learn_line(before, walk, look, line, layout);
+        look
     }
 
     /// The walk at `before` has looked at `line`, which came to `look`.

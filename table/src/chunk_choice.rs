@@ -2,9 +2,8 @@
 //! paper's future work, section 5).
 
 use crate::policy::ReadAhead;
+use crate::probe::LINE_BUCKETS;
 
-/// Buckets in a cache line; every C is a multiple of it.
-const LINE_BUCKETS: u32 = 8;
 /// Lines that are told apart. At a load factor of 0.92 one insert in a hundred needs more, and no
 /// C brings so many.
 const LINES: u32 = 64;
@@ -18,7 +17,7 @@ const FIRST_INTERVAL: u32 = 16;
 /// Each choice forgets a sixteenth, so that some 4096 operations count: a fifth of the inserts
 /// that raise the load factor of 2^20 buckets by 0.02.
 const FORGET: u32 = 16;
-/// Operations that are taken to have needed one line before the first, as in an empty table.
+/// Operations that are taken to have needed what is expected, before the first.
 const PRIOR: u32 = 8;
 
 /// What a READ takes, by the buckets that it brings.
@@ -30,10 +29,11 @@ pub struct ReadCost {
     pub bucket_ps: u64,
 }
 
-/// The longest READ that counts as measured, a minute, and the most measurements: so no sum of
-/// products overflows.
+/// What counts as measured, a minute and 512 KiB at most, and how often: no sum of products then
+/// reaches 2^110.
 const MOST_NS: u64 = 60_000_000_000;
-const MOST_MEASUREMENTS: usize = 1 << 16;
+const MOST_BUCKETS: u32 = 1 << 16;
+const MOST_MEASUREMENTS: usize = 1 << 10;
 const PS_PER_NS: i128 = 1_000;
 
 impl ReadCost {
@@ -44,7 +44,8 @@ impl ReadCost {
     pub fn from_measurements(measured: &[(u32, u64)]) -> Option<Self> {
         let [mut n, mut x, mut y, mut xx, mut xy] = [0_i128; 5];
         for &(buckets, ns) in measured.iter().take(MOST_MEASUREMENTS) {
-            let (buckets, ps) = (i128::from(buckets), i128::from(ns.min(MOST_NS)) * PS_PER_NS);
+            let buckets = i128::from(buckets.min(MOST_BUCKETS));
+            let ps = i128::from(ns.min(MOST_NS)) * PS_PER_NS;
             n += 1;
             x += buckets;
             y += ps;
@@ -132,15 +133,22 @@ impl Chooser {
             interval: 0,
             choice,
         };
-        chooser.forget();
+        chooser.expect(1);
         chooser
     }
 
-    /// The table is empty again.
-    pub(crate) fn forget(&mut self) {
+    /// As if the operations so far had looked at so many buckets each.
+    pub(crate) fn expect(&mut self, buckets: u32) {
+        let line = buckets.saturating_sub(1) / LINE_BUCKETS;
         self.needed = [0; LINES as usize];
-        self.needed[0] = PRIOR * ONE;
         self.tail = Tail::default();
+        match self.needed.get_mut(line as usize) {
+            Some(weight) => *weight = PRIOR * ONE,
+            None => {
+                self.tail.weight = PRIOR * ONE;
+                self.tail.lines = u64::from(PRIOR * ONE) * (u64::from(line) + 1);
+            }
+        }
         self.interval = FIRST_INTERVAL;
         self.left = FIRST_INTERVAL;
         self.choice = self.best();

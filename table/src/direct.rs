@@ -22,7 +22,9 @@ use crate::walk::Walk;
 pub(crate) enum Direct {
     /// Nothing.
     Off,
-    /// Loads, in place of READs.
+    /// Loads in place of READs, but not by a find: its empty bucket may have been claimed by a
+    /// device, and the CPU see that no earlier than the next barrier. A find-or-put's own claim
+    /// then tells.
     Loads,
     /// Loads and compare-and-swaps.
     Claims,
@@ -35,6 +37,18 @@ impl Direct {
             (false, _) => Self::Off,
             (true, AtomicScope::Device) => Self::Loads,
             (true, AtomicScope::Cpu) => Self::Claims,
+        }
+    }
+}
+
+impl Direct {
+    /// Whether the CPU makes READs of an operation itself, where it reaches the words.
+    #[inline]
+    pub(crate) fn copies(self, intent: Intent) -> bool {
+        match self {
+            Self::Off => false,
+            Self::Loads => intent == Intent::FindOrPut,
+            Self::Claims => true,
         }
     }
 }
@@ -85,6 +99,12 @@ impl Walk {
     }
 }
 
+/// Whether the CPU reaches any owner's words.
+pub(crate) fn reaches_any(transport: &impl Transport, layout: &Layout) -> bool {
+    let first = |owner| Position { owner, index: 0 };
+    (0..layout.owners()).any(|owner| reach(transport, layout, first(owner)).is_some())
+}
+
 /// The line that the bucket at `at` is in, asked for already, where the CPU reaches it.
 #[inline]
 pub(crate) fn reach<'t>(
@@ -108,9 +128,9 @@ pub(crate) fn look(
     bucket: Bucket,
     intent: Intent,
     first: u32,
-    places: Range<u32>,
+    mut places: Range<u32>,
 ) -> Option<(u32, Outcome)> {
-    // Each turn finds one more bucket of the eight occupied.
+    // Each turn that does not end passes a place more.
     loop {
         let seen = see(line, bucket);
         // In the order in which they are looked at; those that come round again are beyond the end.
@@ -129,7 +149,7 @@ pub(crate) fn look(
         match line.get(at as usize)?.compare_exchange(0, bucket.word(), SeqCst, SeqCst) {
             Ok(_) => return Some((nth, Outcome::Inserted)),
             Err(occupant) if occupant == bucket.word() => return Some((nth, Outcome::Found)),
-            Err(_) => {}
+            Err(_) => places.start = nth + 1,
         }
     }
 }

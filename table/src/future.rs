@@ -68,7 +68,10 @@ where
 }
 
 /// A find or find-or-put to be polled. Dropped before its end it goes on by itself: what it was to
-/// insert may be inserted.
+/// insert may be inserted. One that is leaked before its end keeps its storage.
+///
+/// It ends [`SubmitError::Busy`] where all storage holds ends of [`Table::submit`] that were not
+/// polled for.
 #[must_use = "nothing happens until it is polled"]
 pub struct FindOrPut<'t, T, S, C>
 where
@@ -108,6 +111,9 @@ where
                 Err(refused) => return self.end(Err(SubmitError::Data(refused).into())),
                 Ok(bucket) => match pipeline.start(bucket, self.intent, Report::Asker) {
                     Ok(index) => Stage::Begun(index),
+                    Err(busy) if pipeline.only_polls_make_room() => {
+                        return self.end(Err(busy.into()));
+                    }
                     Err(_) => {
                         pipeline.progress();
                         Stage::New

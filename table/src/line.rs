@@ -82,16 +82,22 @@ mod x86 {
         }
     }
 
-    /// Two neighbouring words, loaded as one.
+    /// Two words side by side.
     #[inline]
-    fn pair(first: &AtomicU64, _second: &AtomicU64) -> __m128i {
+    fn pair(low: &AtomicU64, high: &AtomicU64) -> __m128i {
         let pair;
-        // SAFETY: the 16 bytes are those of two atomics, which both references keep readable, and
-        // neighbours in a `Line`. Others may change them meanwhile; the compiler sees no access
-        // that could race, and the CPU loads each aligned half whole (Intel SDM volume 3, 10.1.1).
+        // SAFETY: each instruction loads the 8 bytes that one reference keeps readable, aligned as
+        // an atomic is, and the CPU loads such 8 bytes whole (Intel SDM volume 3, 10.1.1). Others
+        // may change them meanwhile; the compiler sees no access that could race.
         unsafe {
-            asm!("movdqu {pair}, [{at}]", pair = out(xmm_reg) pair, at = in(reg) first.as_ptr(),
-                options(readonly, nostack, preserves_flags));
+            asm!(
+                "movq {pair}, [{low}]",
+                "movhps {pair}, [{high}]",
+                pair = out(xmm_reg) pair,
+                low = in(reg) low.as_ptr(),
+                high = in(reg) high.as_ptr(),
+                options(readonly, nostack, preserves_flags),
+            );
         }
         pair
     }

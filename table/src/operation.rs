@@ -24,6 +24,9 @@ pub struct Operation {
     pub(crate) start: [Position; 2],
     /// READs of that chunk still in flight.
     pub(crate) landing: [u8; 2],
+    /// Which of these chunks the CPU copied, and how much it has copied for this operation.
+    pub(crate) by_cpu: [bool; 2],
+    pub(crate) copied: Copied,
     /// One-sided operations in flight, of this operation or left over from it.
     pub(crate) in_flight: u8,
     /// Counts the operations that used this storage, so that a left-over answer is recognised.
@@ -31,6 +34,15 @@ pub struct Operation {
     /// It stands in the queue for room in the transport.
     pub(crate) queued: bool,
     next: u32,
+}
+
+/// What the CPU copied in place of READs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Copied {
+    /// Chunks, and those of them that were scanned.
+    pub(crate) chunks: u32,
+    pub(crate) scanned: u32,
+    pub(crate) lines: u32,
 }
 
 /// Whom the end of an operation is told.
@@ -81,6 +93,8 @@ impl Operation {
         probe: Probe::NOWHERE,
         start: [Position { owner: 0, index: 0 }; 2],
         landing: [0; 2],
+        by_cpu: [false; 2],
+        copied: Copied { chunks: 0, scanned: 0, lines: 0 },
         in_flight: 0,
         generation: 0,
         queued: false,
@@ -102,6 +116,7 @@ impl Operation {
         self.search = Search::new(self.walk.bucket, self.walk.intent, plan);
         self.probe = self.walk.probe;
         self.landing = [0; 2];
+        self.copied = Copied::default();
         self.state = if plan.claim_first { State::First } else { State::Chunk };
     }
 

@@ -14,7 +14,7 @@ use transport::{Completion, Fault, Token, Transport};
 use crate::bucket::Bucket;
 use crate::cache::{Cache, CacheEntry};
 use crate::config::Config;
-use crate::direct::{Direct, Look};
+use crate::direct::{Direct, Look, reaches_any};
 use crate::error::OperationError;
 use crate::find_or_put::{Outcome, Step};
 use crate::layout::Layout;
@@ -78,7 +78,10 @@ where
         }
         Self {
             words_whole: transport.caps().word_reads_whole,
-            direct: Direct::allowed(config.direct, transport.caps()),
+            direct: Direct::allowed(
+                config.direct && reaches_any(&transport, &layout),
+                transport.caps(),
+            ),
             reach: config.reach(layout.owners()),
             policy: Policy::new(config),
             cache: Cache::new(cache),
@@ -156,6 +159,14 @@ where
         self.search(index);
     }
 
+    /// Begins an operation that goes by READs and claims from the start.
+    fn begin_by_read(&mut self, index: u32, walk: Walk, report: Report) {
+        let Some(operation) = self.operation(index) else { return };
+        operation.begin(walk, report);
+        self.active += 1;
+        self.search(index);
+    }
+
     /// Goes on by READs.
     #[inline]
     fn search(&mut self, index: u32) {
@@ -203,19 +214,13 @@ where
 
     fn walk_line(&mut self, index: u32) {
         let Some(operation) = self.operations.as_mut().get_mut(index as usize) else { return };
-        let before = operation.walk;
-        let Some(line) = before.line(&self.transport, &self.layout) else {
+        let Some(line) = operation.walk.line(&self.transport, &self.layout) else {
             return self.search(index);
         };
-        let look = operation.walk.look(line, &self.layout);
-        let after = operation.walk;
-        if self.cache.is_on() {
-            self.cache.learn_line(before, &after, look, line, &self.layout);
-        }
-        match look {
+        match self.cache.look(&mut operation.walk, line, &self.layout) {
             Look::Done(outcome) => self.end(index, Ok(outcome)),
             Look::Passed => {
-                after.line(&self.transport, &self.layout);
+                operation.walk.line(&self.transport, &self.layout);
                 self.walking.push(self.operations.as_mut(), index);
             }
         }
@@ -243,7 +248,11 @@ where
             operation.queued = false;
             if operation.is_running() {
                 operation.in_flight = 0;
-                self.end(index, Err(OperationError::Fault(fault)));
+                let decided = match operation.state {
+                    State::Over(result) => result,
+                    _ => Err(OperationError::Fault(fault)),
+                };
+                self.end(index, decided);
             } else if operation.in_flight > 0 {
                 operation.in_flight = 0;
                 self.settle(index);
@@ -256,10 +265,11 @@ where
         let name = Name::from_token(completion.token);
         let index = name.operation;
         let Some(operation) = self.operation(index) else { return };
-        if operation.generation != name.generation {
+        // Left over on the transport from before the table was made, or from nobody.
+        if operation.generation != name.generation || operation.in_flight == 0 {
             return;
         }
-        operation.in_flight = operation.in_flight.saturating_sub(1);
+        operation.in_flight -= 1;
         if !operation.is_running() {
             if operation.in_flight == 0 {
                 self.settle(index);
@@ -376,7 +386,7 @@ where
             }
             Ok(outcome) => {
                 let search = &operation.search;
-                self.stats.count(outcome, search, operation.walk.lines);
+                self.stats.count(outcome, search, operation.walk.lines, operation.copied);
                 let at_home = search.reach() == reach && search.buckets() == 1;
                 self.policy.ended(outcome, search, at_home);
             }

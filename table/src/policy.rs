@@ -10,7 +10,7 @@ use crate::walk::Walk;
 pub enum ChunkChoice {
     /// Always `Config::chunk_buckets`.
     Fixed,
-    /// For each operation, `Config::chunk_buckets` at most: what costs least, READs costing this,
+    /// For each operation, `Config::chunk_buckets` at most and 512 at most: what costs least, READs costing this,
     /// for as many buckets as operations have lately looked at. The paper's future work (section
     /// 5).
     Adaptive(ReadCost),
@@ -29,6 +29,7 @@ pub enum ReadAhead {
 
 /// Whether a find-or-put claims its home bucket along with its first READ: an insert then takes
 /// one roundtrip instead of two if its home is empty, and any other operation one atomic more.
+/// Without effect where the CPU itself looks at the home first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstClaim {
     /// Never: the paper's.
@@ -87,6 +88,13 @@ impl Policy {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let parts = (load_factor * f64::from(ONE)) as u32;
         self.occupied = Share(parts.min(ONE));
+        // Of linear probing, what an insert looks at on average (Knuth, TAOCP volume 3, section
+        // 6.4, theorem K).
+        let left = (1.0 - load_factor).max(1e-3);
+        let buckets = f64::midpoint(1.0, 1.0 / (left * left));
+        // Positive, and at most 500000.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        self.chooser.expect(buckets as u32);
     }
 
     /// How the search that begins at `walk` goes about it.

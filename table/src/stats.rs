@@ -1,6 +1,7 @@
 //! What operations cost, counted by outcome.
 
 use crate::find_or_put::{Outcome, Search};
+use crate::operation::Copied;
 
 /// Sums over the operations that ended with one outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub struct OutcomeStats {
     /// Chunk reads posted, those ahead of need included. A chunk that straddles two owners
     /// counts once.
     pub outgoing_roundtrips: u64,
-    /// Compare-and-swaps on buckets that looked empty.
+    /// Compare-and-swaps posted on buckets that looked empty; those of the CPU are not counted.
     pub claims: u64,
     /// Those of them that found the bucket taken.
     pub claims_lost: u64,
@@ -22,7 +23,7 @@ pub struct OutcomeStats {
     pub first_claims: u64,
     /// Those of them that ended their operation.
     pub first_claims_decided: u64,
-    /// Cache lines that the CPU looked at itself.
+    /// Cache lines that the CPU looked at, or copied in place of a READ.
     pub lines: u64,
     /// Operations that the cache answered, without looking at the table.
     pub cache_hits: u64,
@@ -101,18 +102,21 @@ impl Stats {
         stats.lines += u64::from(lines);
     }
 
-    /// An operation by READs, after `lines` that the CPU looked at itself.
+    /// An operation by READs, after `lines` that the CPU looked at itself, and with some READs made
+    /// by the CPU.
     #[inline]
-    pub(crate) fn count(&mut self, outcome: Outcome, search: &Search, lines: u32) {
+    pub(crate) fn count(&mut self, outcome: Outcome, search: &Search, lines: u32, copied: Copied) {
         let stats = self.of(outcome);
         let (first, decided) = search.claimed_first();
-        stats.lines += u64::from(lines);
+        let effective = search.effective_roundtrips().saturating_sub(copied.scanned);
+        let outgoing = search.outgoing_roundtrips().saturating_sub(copied.chunks);
+        stats.lines += u64::from(lines) + u64::from(copied.lines);
         stats.first_claims += u64::from(first);
         stats.first_claims_decided += u64::from(decided);
         let (claims, claims_lost) = search.claims();
         stats.operations += 1;
-        stats.effective_roundtrips += u64::from(search.effective_roundtrips());
-        stats.outgoing_roundtrips += u64::from(search.outgoing_roundtrips());
+        stats.effective_roundtrips += u64::from(effective);
+        stats.outgoing_roundtrips += u64::from(outgoing);
         stats.claims += u64::from(claims);
         stats.claims_lost += u64::from(claims_lost);
         stats.confirms += u64::from(search.confirms());

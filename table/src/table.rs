@@ -80,7 +80,7 @@ where
     }
 
     /// The share of occupied buckets among some of this owner's, 0 to 1.
-    fn sample(&self) -> f64 {
+    pub(crate) fn sample(&self) -> f64 {
         const BUCKETS: usize = 256;
         let buckets = self.buckets();
         let sample = buckets.iter().step_by(buckets.len().div_ceil(BUCKETS).max(1));

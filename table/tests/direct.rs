@@ -78,8 +78,11 @@ fn claims_go_through_a_device_whose_atomics_are_its_own() {
         for (posts, stats) in owners {
             let total = stats.total();
             assert_eq!(posts.compare_and_swaps, stats.inserted.operations + total.claims_lost);
-            assert_eq!((posts.reads, posts.fetch_adds), (0, 0), "the CPU loads what it reaches");
-            assert_eq!(total.lines, 0);
+            // Only a find may not rely on what the CPU loads.
+            let finds = stats.absent.outgoing_roundtrips + stats.found.outgoing_roundtrips;
+            assert_eq!(total.outgoing_roundtrips, finds);
+            assert!(posts.reads >= finds && posts.fetch_adds == 0, "{posts:?} {stats:?}");
+            assert!(stats.inserted.lines >= stats.inserted.operations, "{stats:?}");
             inserted += stats.inserted.operations;
         }
         assert!(inserted > 400);

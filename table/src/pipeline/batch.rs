@@ -47,8 +47,10 @@ struct Batch<'b> {
     stuck_walks: usize,
 }
 
-/// As many as there are walks at a time: each may leave what the CPU reaches.
-const STUCK: usize = AHEAD + WALKS;
+/// Walks that need the pipeline before no more data are begun: as many as are worth a doorbell.
+const FULL: usize = 64;
+/// Those, and all that are under way then: each may leave what the CPU reaches.
+const STUCK: usize = FULL + AHEAD + WALKS;
 
 /// A datum whose home line was asked for; none where it has ended or walks already.
 #[derive(Clone, Copy)]
@@ -86,18 +88,19 @@ where
         // Ends because each walk has an end within reach, and because every one-sided operation
         // that the transport accepted ends.
         while batch.next < data.len() || batch.running > 0 || batch.is_stuck() {
+            let begins = !batch.is_stuck() && batch.next < data.len();
             match (self.fault, self.direct) {
                 (Some(fault), _) => self.stats.failed += batch.refuse_rest(fault.into()),
-                (None, Direct::Claims) if !batch.is_stuck() => {
+                (None, Direct::Claims) if begins => {
                     let (transport, cache) = (&self.transport, &mut self.cache);
                     let walks = Walks::new(&mut batch, transport, self.layout, cache);
                     self.stats.add(&walks.run());
                 }
                 (None, _) => self.begin_by_reads(&mut batch),
             }
+            // One doorbell for all that could be begun.
+            self.unstick(&mut batch);
             self.progress();
-            // First: what has ended makes room.
-            self.collect(&mut batch);
             self.unstick(&mut batch);
         }
     }
@@ -121,16 +124,17 @@ where
 
     fn begin_of_batch(&mut self, place: usize, walk: Walk) -> bool {
         let Some(index) = self.free.pop(self.operations.as_mut()) else { return false };
-        if let Some(operation) = self.operation(index) {
-            operation.begin(walk, Report::Batch(place));
-        }
-        self.active += 1;
-        self.search(index);
+        self.begin_by_read(index, walk, Report::Batch(place));
         true
     }
 
-    /// Finds storage for what has none. Where only the caller can free some, it is refused.
+    /// Finds storage for what has none, what has ended having made room first. Where only the
+    /// caller can free some, it is refused.
     fn unstick(&mut self, batch: &mut Batch<'_>) {
+        self.collect(batch);
+        if !batch.is_stuck() {
+            return;
+        }
         for at in 0..STUCK {
             let Some(Some((place, walk))) = batch.stuck.get(at).copied() else { continue };
             if self.begin_of_batch(place, walk) {
@@ -172,11 +176,14 @@ impl Batch<'_> {
         self.stuck_walks > 0
     }
 
-    /// There is room for all that walk.
+    /// There is room for all that are under way.
     fn stick(&mut self, place: usize, walk: Walk) {
-        if let Some(free) = self.stuck.iter_mut().find(|stuck| stuck.is_none()) {
-            *free = Some((place, walk));
-            self.stuck_walks += 1;
+        match self.stuck.iter_mut().find(|stuck| stuck.is_none()) {
+            Some(free) => {
+                *free = Some((place, walk));
+                self.stuck_walks += 1;
+            }
+            None => self.set(place, Err(SubmitError::Busy.into())),
         }
     }
 
@@ -281,7 +288,7 @@ impl<'w, 'b, 't, T: Transport, C: AsMut<[CacheEntry]>> Walks<'w, 'b, 't, T, C> {
     }
 
     /// Asks for home lines ahead and looks at each when its turn comes. Begins nothing more once
-    /// one is stuck, so that all of them find room.
+    /// enough are stuck.
     fn walk_home<const CACHED: bool>(&mut self) {
         let mut place = self.batch.next;
         let mut end = place.saturating_add(DATA_PER_POLL).min(self.batch.data.len());
@@ -300,7 +307,7 @@ impl<'w, 'b, 't, T: Transport, C: AsMut<[CacheEntry]>> Walks<'w, 'b, 't, T, C> {
                 self.walk_on(place % WALKS);
             }
             place += 1;
-            if self.batch.is_stuck() {
+            if self.batch.stuck_walks >= FULL {
                 end = end.min(place);
             }
         }
@@ -381,7 +388,6 @@ impl<'w, 'b, 't, T: Transport, C: AsMut<[CacheEntry]>> Walks<'w, 'b, 't, T, C> {
         self.batch.set(place, Ok(outcome));
     }
 
-    #[cold]
     fn learn(&mut self, bucket: Bucket, nth: u32, outcome: Outcome, line: &Line) {
         let before = self.walk(bucket);
         let after = Walk { passed: nth, ..before };
@@ -391,23 +397,13 @@ impl<'w, 'b, 't, T: Transport, C: AsMut<[CacheEntry]>> Walks<'w, 'b, 't, T, C> {
     /// A home line holds other data only, or did when it was looked at.
     fn pass(&mut self, place: usize, bucket: Bucket, line: &'t Line) {
         let mut walk = self.walk(bucket);
-        match self.look_on(&mut walk, line) {
+        match self.cache.look(&mut walk, line, &self.layout) {
             Look::Done(outcome) => {
                 self.stats.count_direct(outcome, walk.lines);
                 self.batch.set(place, Ok(outcome));
             }
             Look::Passed => self.go_beyond(place, walk),
         }
-    }
-
-    #[inline]
-    fn look_on(&mut self, walk: &mut Walk, line: &Line) -> Look {
-        let before = self.cache.is_on().then_some(*walk);
-        let look = walk.look(line, &self.layout);
-        if let Some(before) = before {
-            self.cache.learn_line(before, walk, look, line, &self.layout);
-        }
-        look
     }
 
     /// Asks for the next line of a walk, which then takes turns with the others.
@@ -431,7 +427,7 @@ impl<'w, 'b, 't, T: Transport, C: AsMut<[CacheEntry]>> Walks<'w, 'b, 't, T, C> {
     fn walk_on(&mut self, which: usize) {
         let Some(Some(mut here)) = self.beyond.get_mut(which).map(Option::take) else { return };
         self.walking -= 1;
-        match self.look_on(&mut here.walk, here.line) {
+        match self.cache.look(&mut here.walk, here.line, &self.layout) {
             Look::Done(outcome) => {
                 self.stats.count_direct(outcome, here.walk.lines);
                 self.batch.set(here.place, Ok(outcome));

@@ -62,11 +62,7 @@ where
         // Each turn passes a line of those in reach.
         loop {
             let line = walk.line(&self.transport, &self.layout)?;
-            let before = self.cache.is_on().then_some(*walk);
-            let look = walk.look(line, &self.layout);
-            if let Some(before) = before {
-                self.cache.learn_line(before, walk, look, line, &self.layout);
-            }
+            let look = self.cache.look(walk, line, &self.layout);
             if let Look::Done(outcome) = look {
                 self.stats.count_direct(outcome, walk.lines);
                 return Some(Ok(outcome));
@@ -114,6 +110,11 @@ where
         let State::Ended(result) = operation.state else { return None };
         self.release(index);
         Some(result)
+    }
+
+    /// Whether all storage is in use, and nothing is under way that would free some by itself.
+    pub(crate) fn only_polls_make_room(&self) -> bool {
+        self.free.is_empty() && self.active == 0 && !self.ended.is_empty()
     }
 
     /// The asker goes away before the end.

@@ -1,5 +1,6 @@
 //! What an operation asks of the transport: READs of its chunks, and atomics on its buckets.
 
+use core::mem::replace;
 use core::sync::atomic::Ordering::SeqCst;
 
 use transport::{Local, PostError, RemoteWord, Segment, Slot, Transport};
@@ -7,10 +8,10 @@ use transport::{Local, PostError, RemoteWord, Segment, Slot, Transport};
 use super::{Pipeline, parity};
 use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
-use crate::direct::Direct;
 use crate::error::OperationError;
 use crate::find_or_put::Step;
 use crate::operation::{Name, Operation, Part, State};
+use crate::probe::LINE_BUCKETS;
 
 /// Words that the CPU copies at once where it makes a READ itself: two lines, on the stack.
 const PIECE_WORDS: u32 = 16;
@@ -39,6 +40,12 @@ where
             self.end(index, Err(OperationError::Post(PostError::OutOfRange)));
             return None;
         };
+        // Once a chunk, however often it is scanned.
+        if let Some(by_cpu) = operation.by_cpu.get_mut(parity(chunk))
+            && replace(by_cpu, false)
+        {
+            operation.copied.scanned += 1;
+        }
         let cursor = operation.search.cursor();
         let step = operation.search.scan(landed, self.words_whole);
         if self.cache.is_on() {
@@ -74,35 +81,44 @@ where
         let Some(operation) = self.operations.as_mut().get_mut(index as usize) else {
             return false;
         };
-        let mut probe = operation.probe;
+        let (mut probe, intent) = (operation.probe, operation.search.intent());
         if let Some(before) = chunk.checked_sub(1) {
             probe.pass(operation.search.words(before), operation.search.bucket(), &layout);
         }
-        let (first, second) = layout.chunk(probe.at, operation.search.words(chunk));
-        if !self.has_room(1 + u32::from(second.is_some())) {
+        let words = operation.search.words(chunk);
+        let (first, second) = layout.chunk(probe.at, words);
+        let parity = parity(chunk);
+        let parts = [
+            Some((first, landing(index, parity, 0, first.words))),
+            second.map(|second| (second, landing(index, parity, first.words, second.words))),
+        ];
+        let copies = self.direct.copies(intent);
+        let posts =
+            parts.map(|part| part.filter(|&(from, into)| !(copies && self.copy(from, into))));
+        let count: u32 = posts.iter().map(|post| u32::from(post.is_some())).sum();
+        if count > 0 && !self.has_room(count) {
             self.wait(index);
             return false;
         }
-        let parity = parity(chunk);
-        let brought = self.bring(index, parity, first, 0)
-            && second.is_none_or(|second| self.bring(index, parity, second, first.words));
-        if brought && let Some(operation) = self.operation(index) {
-            operation.probe = probe;
-            if let Some(start) = operation.start.get_mut(parity) {
-                *start = probe.at;
+        for (from, into) in posts.into_iter().flatten() {
+            if !self.post_read(index, parity, from, into) {
+                return false;
             }
-            operation.search.requested();
         }
-        brought
-    }
-
-    #[inline]
-    fn bring(&mut self, index: u32, parity: usize, from: Segment, start: u32) -> bool {
-        let into = landing(index, parity, start, from.words);
-        if self.direct != Direct::Off && self.copy(from, into) {
-            return true;
+        let Some(operation) = self.operation(index) else { return false };
+        operation.probe = probe;
+        if let Some(start) = operation.start.get_mut(parity) {
+            *start = probe.at;
         }
-        self.post_read(index, parity, from, into)
+        if let Some(by_cpu) = operation.by_cpu.get_mut(parity) {
+            *by_cpu = count == 0;
+        }
+        if count == 0 {
+            operation.copied.chunks += 1;
+            operation.copied.lines += words.div_ceil(LINE_BUCKETS);
+        }
+        operation.search.requested();
+        true
     }
 
     /// Makes a READ by the CPU's own loads, where it reaches the words.
@@ -154,6 +170,11 @@ where
         let probe = operation.probe;
         operation.start = [probe.at; 2];
         let Some(offset) = operation.search.first_claim() else { return false };
+        // For the READ as well, which goes out with it.
+        if !self.has_room(2) {
+            self.wait(index);
+            return false;
+        }
         if !self.post_atomic(index, offset, Part::FirstClaim) {
             return false;
         }

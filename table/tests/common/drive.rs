@@ -5,7 +5,7 @@ use table::{
     Bucket, Finished, FirstClaim, Intent, OperationError, Outcome, OutcomeStats, Probing, Stats,
     SubmitError, Table,
 };
-use transport::{AtomicScope, Exchange, ExchangeError, Fault, Owner, PostError, Transport};
+use transport::{Exchange, ExchangeError, Fault, Owner, PostError, Transport};
 
 use super::account::{Account, End};
 use super::means::Setup;
@@ -371,10 +371,8 @@ impl<T: Transport> Drive<T> {
             && if setup.is_paper() {
                 is_right_of_paper(&stats, setup.config.max_chunks)
             } else {
-                let claims_directly = setup.config.direct
-                    && self.plan.sim.direct_reach != sim::Reach::None
-                    && self.plan.sim.atomics == AtomicScope::Cpu;
-                is_right(&stats, setup, claims_directly)
+                let reaches = self.plan.sim.direct_reach != sim::Reach::None;
+                is_right(&stats, setup, reaches)
             };
         if right { Ok(()) } else { Err(format!("owner {owner}: {stats:?}, {setup:?}, {member:?}")) }
     }
@@ -416,7 +414,7 @@ fn is_right_of_paper(stats: &Stats, max_chunks: u32) -> bool {
 }
 
 /// Whether these can be the costs with what this owner has switched on.
-fn is_right(stats: &Stats, setup: &Setup, claims_directly: bool) -> bool {
+fn is_right(stats: &Stats, setup: &Setup, reaches: bool) -> bool {
     let Setup { config, cache_entries } = *setup;
     let Stats { found, inserted, full, absent, .. } = *stats;
     let parts = [found, inserted, full, absent];
@@ -441,7 +439,7 @@ fn is_right(stats: &Stats, setup: &Setup, claims_directly: bool) -> bool {
         && [inserted.cache_hits, full.cache_hits, absent.cache_hits] == [0; 3];
     let total = stats.total();
     let switched_off = (config.first_claim != FirstClaim::Off || total.first_claims == 0)
-        && (claims_directly || total.lines == 0)
+        && ((config.direct && reaches) || total.lines == 0)
         && (cache_entries > 0 || total.cache_hits == 0);
     let always_on = config.first_claim != FirstClaim::On
         || config.direct

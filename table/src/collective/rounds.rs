@@ -1,0 +1,91 @@
+//! Collecting garbage where probe orders make no clusters: by rounds in which every owner moves what
+//! it holds, until nothing moves anywhere.
+
+use core::sync::atomic::Ordering::{Acquire, Release};
+
+use transport::{Exchange, RemoteWord, Transport};
+
+use super::{TOKEN, TRIES};
+use crate::bucket::Bucket;
+use crate::cache::CacheEntry;
+use crate::error::{CollectiveError, OperationError};
+use crate::find_or_put::Intent;
+use crate::layout::Position;
+use crate::operation::Operation;
+use crate::table::Table;
+use crate::walk::Walk;
+
+impl<T, S, C> Table<T, S, C>
+where
+    T: Transport,
+    S: AsMut<[Operation]>,
+    C: AsMut<[CacheEntry]>,
+{
+    /// Where probe orders make no clusters: every owner removes what goes from its part, then moves
+    /// what stays there to the first empty bucket from its home, whoever has that, in rounds until
+    /// nothing moves anywhere.
+    ///
+    /// A move brings a datum nearer to its home, so the rounds end; and in a round without a move
+    /// no bucket became empty behind the back of one that was looked at before.
+    pub(super) fn retain_by_rounds(
+        &mut self,
+        quiet: Result<(), OperationError>,
+        exchange: &mut (impl Exchange + ?Sized),
+        mut keep: impl FnMut(u64) -> bool,
+    ) -> Result<u64, CollectiveError> {
+        let mut removed = 0;
+        for bucket in self.buckets() {
+            let occupant = Bucket::from_word(bucket.load(Acquire));
+            if occupant.is_some_and(|occupant| !keep(occupant.data())) {
+                bucket.store(0, Release);
+                removed += 1;
+            }
+        }
+        let all_removed = self.sum_trying(TRIES, quiet.map(|()| removed), exchange)?;
+        loop {
+            let moved = self.settle();
+            if self.sum_trying(TRIES, moved, exchange)? == 0 {
+                return Ok(all_removed);
+            }
+        }
+    }
+
+    /// Moves what is in this owner's part and has an empty bucket before it in its probe order.
+    fn settle(&mut self) -> Result<u64, OperationError> {
+        let (owner, mut moved) = (self.me(), 0);
+        for index in 0..self.layout().buckets_per_owner() {
+            let from = Position { owner, index };
+            let Some(bucket) = Bucket::from_word(self.load(from)?) else { continue };
+            if self.settle_bucket(from, bucket)? {
+                self.store(from, 0)?;
+                moved += 1;
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Claims the first empty bucket in front of `from`; false if there is none.
+    fn settle_bucket(&mut self, from: Position, bucket: Bucket) -> Result<bool, OperationError> {
+        let layout = *self.layout();
+        let mut walk = Walk::new(bucket, Intent::Find, layout.buckets(), &layout);
+        // Once through the table at most.
+        loop {
+            let at = walk.position(&layout);
+            if at == from {
+                return Ok(false);
+            }
+            if self.load(at)? == 0 && self.claim(layout.word(at), bucket)? {
+                return Ok(true);
+            }
+            if !walk.pass(&layout) {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Claims a bucket as any operation does, since others claim at the same time.
+    fn claim(&mut self, at: RemoteWord, bucket: Bucket) -> Result<bool, OperationError> {
+        let posted = self.pipeline.transport.compare_and_swap(TOKEN, at, 0, bucket.word());
+        Ok(self.finish(posted)? == 0)
+    }
+}

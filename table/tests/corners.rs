@@ -1,0 +1,499 @@
+//! Corners that random runs seldom come to: walks that all stick at once, storage full of ends that
+//! nobody asked for, collective calls over what is in flight, words of nobody, extreme numbers.
+
+mod common;
+
+use core::future::Future;
+use core::ops::Range;
+use core::pin::Pin;
+use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::collections::BTreeSet;
+use std::sync::mpsc;
+use std::thread;
+
+use common::account::End;
+use common::declared::Declared;
+use common::job::{Over, Sizes};
+use common::means::probed;
+use common::{content, own_words, probe_order, storage};
+use sim::{Cluster, Engine, Model, Order, Reach};
+use table::{
+    Bucket, Config, Finished, FirstClaim, Intent, Layout, Operation, OperationError, Outcome,
+    Probing, ReadAhead, ReadCost, Shared, SubmitError, Table,
+};
+use transport::{
+    AtomicScope, Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Segment,
+    SlotError, Token, Transport,
+};
+
+type Plain<T> = Table<T, Vec<Operation>>;
+
+/// What no operation ends with here.
+const UNTOUCHED: End = Err(OperationError::Post(PostError::OutOfRange));
+const BUSY: End = Err(OperationError::Refused(SubmitError::Busy));
+const PROBINGS: [Probing; 3] = [Probing::Linear, Probing::Lines, Probing::Jump];
+/// Far above what any of these runs needs.
+const MOST_POLLS: usize = 100_000;
+
+fn sim_config(owners: u32, config: &Config, operations: u32) -> sim::Config {
+    sim::Config {
+        owners,
+        window_words: config.words(),
+        slots: Config::slots(operations),
+        slot_words: config.chunk_buckets,
+        model: Model::simple(1_000),
+        ..sim::Config::default()
+    }
+}
+
+/// The tables of all owners, without a cache.
+fn tables(sim: sim::Config, config: Config, operations: u32) -> Vec<Plain<Engine>> {
+    let cluster = Cluster::new(sim).unwrap();
+    let engines = (0..sim.owners).map(|owner| cluster.engine(Owner(owner)).unwrap());
+    engines.map(|engine| Table::new(engine, config, storage(operations)).unwrap()).collect()
+}
+
+/// Data from `from` on whose homes are in these buckets of `owner`.
+fn at_home(
+    layout: &Layout,
+    owner: u32,
+    homes: Range<u64>,
+    from: u64,
+) -> impl Iterator<Item = u64> + use<> {
+    let layout = *layout;
+    (from..).filter(move |&data| {
+        let home = layout.home(Bucket::new(data).unwrap());
+        home.owner == owner && homes.contains(&home.index)
+    })
+}
+
+/// What `work` gives; it fails, instead of hanging, where that takes longer than 20 s.
+fn in_time<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(work()));
+    receiver.recv_timeout(Duration::from_secs(20)).expect("an end within 20 s")
+}
+
+/// Polls until so many have ended, a bounded number of times.
+fn poll_ends<T: Transport>(table: &mut Plain<T>, count: usize) -> Vec<Finished> {
+    let mut ends = Vec::new();
+    for _ in 0..MOST_POLLS {
+        let mut out = [Finished::default(); 4];
+        let polled = table.poll(&mut out).unwrap();
+        ends.extend_from_slice(&out[..polled]);
+        if ends.len() >= count {
+            break;
+        }
+    }
+    ends
+}
+
+/// Above what fills a part.
+const BATCH: u64 = 100_000;
+const SMALL: Config = Config { chunk_buckets: 8, max_chunks: 16, ..Config::new(64) };
+
+/// Owner 0's part is full, so that of its data none ends where the CPU reaches: `far` walk all of
+/// it, then `near` its last line, and all of them leave it together. With `room` the other part is
+/// empty, else it is full as well.
+fn stuck_together(far: usize, near: usize, room: bool, operations: u32) {
+    let sim = sim::Config { atomics: AtomicScope::Cpu, ..sim_config(2, &SMALL, operations) };
+    let mut both = tables(sim::Config { direct_reach: Reach::Own, ..sim }, SMALL, operations);
+    let layout = *both[0].layout();
+    let table = &mut both[0];
+    let mut set = BTreeSet::new();
+    // From the first line on they fill this part, and then the next.
+    for data in at_home(&layout, 0, 0..8, 0).take(if room { 64 } else { 128 }) {
+        assert_eq!(table.find_or_put(data), Ok(Outcome::Inserted));
+        set.insert(data);
+    }
+    assert_eq!(table.local().count(), 64);
+    let mut data: Vec<u64> = at_home(&layout, 0, 0..8, BATCH).take(far).collect();
+    data.extend(at_home(&layout, 0, 56..64, BATCH).take(near));
+    data.extend(at_home(&layout, 1, 0..64, BATCH).take(1));
+    data.extend(set.iter().copied().take(20));
+    data.extend(at_home(&layout, 0, 8..56, BATCH).take(120));
+
+    let mut ends = vec![UNTOUCHED; data.len()];
+    table.find_or_put_batch(&data, &mut ends).unwrap();
+    let with = |outcome| ends.iter().filter(|&&end| end == Ok(outcome)).count();
+    let counts = [Outcome::Found, Outcome::Inserted, Outcome::Full].map(with);
+    let fit = 128 - set.len();
+    assert_eq!(counts, [20, fit, data.len() - 20 - fit], "{far} far, {near} near: {ends:?}");
+    for (&data, &end) in data.iter().zip(&ends) {
+        assert_eq!(set.contains(&data), end == Ok(Outcome::Found));
+    }
+    let inserted = data.iter().zip(&ends).filter(|&(_, &end)| end == Ok(Outcome::Inserted));
+    set.extend(inserted.map(|(&data, _)| data));
+
+    let mut found = vec![UNTOUCHED; data.len()];
+    both[0].find_batch(&data, &mut found).unwrap();
+    for (data, &end) in data.iter().zip(&found) {
+        let outcome = if set.contains(data) { Outcome::Found } else { Outcome::Absent };
+        assert_eq!(end, Ok(outcome));
+    }
+    let ring: Vec<u64> = both.iter().flat_map(own_words).collect();
+    assert_eq!(content(&layout, &ring), Ok(set));
+}
+
+#[test]
+fn no_end_is_lost_where_all_walks_stick() {
+    for operations in [1, 5, 64] {
+        for far in [0, 8, 16, 24] {
+            for near in [0, 16, 32, 48] {
+                stuck_together(far, near, true, operations);
+                stuck_together(far, near, false, operations);
+            }
+        }
+    }
+}
+
+/// An engine that counts its posts, and how often the doorbell is rung for some.
+struct Bells<T> {
+    inner: T,
+    posts: u32,
+    unrung: u32,
+    rings: u32,
+}
+
+impl<T> Bells<T> {
+    fn new(inner: T) -> Self {
+        Self { inner, posts: 0, unrung: 0, rings: 0 }
+    }
+
+    fn count(&mut self, posted: Result<(), PostError>) -> Result<(), PostError> {
+        self.posts += u32::from(posted.is_ok());
+        self.unrung += u32::from(posted.is_ok());
+        posted
+    }
+
+    fn ring(&mut self) {
+        self.rings += u32::from(self.unrung > 0);
+        self.unrung = 0;
+    }
+}
+
+impl<T: Transport> Transport for Bells<T> {
+    fn caps(&self) -> &Caps {
+        self.inner.caps()
+    }
+
+    fn geometry(&self) -> &Geometry {
+        self.inner.geometry()
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.inner.in_flight()
+    }
+
+    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
+        let posted = self.inner.read(token, from, into);
+        self.count(posted)
+    }
+
+    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
+        let posted = self.inner.write(token, from, to);
+        self.count(posted)
+    }
+
+    fn compare_and_swap(
+        &mut self,
+        token: Token,
+        at: RemoteWord,
+        expected: u64,
+        desired: u64,
+    ) -> Result<(), PostError> {
+        let posted = self.inner.compare_and_swap(token, at, expected, desired);
+        self.count(posted)
+    }
+
+    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
+        let posted = self.inner.fetch_add(token, at, addend);
+        self.count(posted)
+    }
+
+    fn kick(&mut self) {
+        self.ring();
+        self.inner.kick();
+    }
+
+    fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
+        self.ring();
+        self.inner.poll(out)
+    }
+
+    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+        self.inner.landed(at)
+    }
+
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+        self.inner.staged(at)
+    }
+
+    fn window(&self) -> &[AtomicU64] {
+        self.inner.window()
+    }
+
+    fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
+        self.inner.direct(at)
+    }
+}
+
+/// There is storage and room for all of the batch at once, whatever of it the CPU does itself.
+#[test]
+fn a_batch_that_fits_rings_once_or_twice() {
+    const CONFIG: Config = Config { max_chunks: 16, ..Config::new(1 << 16) };
+    for (direct_reach, atomics) in [
+        (Reach::None, AtomicScope::Cpu),
+        (Reach::Own, AtomicScope::Cpu),
+        (Reach::Own, AtomicScope::Device),
+    ] {
+        let sim = sim::Config { depth: 128, direct_reach, atomics, ..sim_config(2, &CONFIG, 64) };
+        let cluster = Cluster::new(sim).unwrap();
+        let engine = Bells::new(cluster.engine(Owner(0)).unwrap());
+        let mut table = Table::new(engine, CONFIG, storage(64)).unwrap();
+        let data: [u64; 64] = core::array::from_fn(|data| data as u64);
+        let mut ends = [UNTOUCHED; 64];
+        table.find_batch(&data, &mut ends).unwrap();
+        assert_eq!(ends, [Ok(Outcome::Absent); 64]);
+
+        let Bells { posts, rings, .. } = *table.engine();
+        let home = |data: &&u64| table.layout().home(Bucket::new(**data).unwrap());
+        let afar = data.iter().filter(|data| home(data).owner == 1).count();
+        assert!(afar > 20 && posts as usize >= afar, "{posts} posts for {afar}");
+        assert!(
+            (1..=2).contains(&rings),
+            "{rings} for {posts} posts: {direct_reach:?} {atomics:?}"
+        );
+    }
+}
+
+/// The READs of `agree` take no completion, and no slot, from operations in flight.
+#[test]
+fn owners_agree_over_operations_in_flight() {
+    const CONFIG: Config = Config { chunk_buckets: 16, direct: false, ..Config::new(64) };
+    for over in [Over::Shm, Over::Sim { seed: 1 }] {
+        let owners = over.run(Sizes::of(2, &CONFIG), |engine, exchange| {
+            let mut table = Table::open(engine, CONFIG, storage(4), exchange).unwrap();
+            let first = 4 * u64::from(exchange.me().0);
+            for tag in 0..4 {
+                table.submit(tag, first + tag, Intent::FindOrPut).unwrap();
+            }
+            let agreed = table.agree(exchange);
+            let ends = poll_ends(&mut table, 4);
+            // Nobody leaves while others still read.
+            exchange.barrier().unwrap();
+            (agreed, ends)
+        });
+        for (agreed, mut ends) in owners {
+            assert!(agreed.is_ok(), "{over:?}: {agreed:?}");
+            ends.sort_by_key(|end| end.tag);
+            let inserted = |tag| Finished { tag, result: Ok(Outcome::Inserted) };
+            assert_eq!(ends, [0, 1, 2, 3].map(inserted), "{over:?}");
+        }
+    }
+}
+
+/// A table whose storage is full of operations under the tags 0 and 1.
+fn full_storage() -> Plain<Engine> {
+    const CONFIG: Config = Config { direct: false, ..Config::new(1_024) };
+    let mut table = tables(sim_config(1, &CONFIG, 2), CONFIG, 2).remove(0);
+    for tag in 0..2 {
+        table.submit(tag, tag, Intent::FindOrPut).unwrap();
+    }
+    table
+}
+
+/// The end of a future that is polled a bounded number of times.
+fn end_of(mut future: impl Future<Output = End> + Unpin) -> End {
+    for _ in 0..MOST_POLLS {
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(end) = Pin::new(&mut future).poll(&mut context) {
+            return end;
+        }
+    }
+    panic!("never ready");
+}
+
+#[test]
+fn a_future_is_refused_where_only_polls_make_room() {
+    for ended in [false, true] {
+        let mut table = full_storage();
+        if ended {
+            table.transport().unwrap();
+        }
+        let mut shared = Shared::new(table);
+        assert_eq!(end_of(shared.find_or_put(9)), BUSY);
+        assert_eq!(end_of(shared.find(0)), BUSY);
+        assert_eq!(poll_ends(shared.table(), 2).len(), 2);
+        assert_eq!(end_of(shared.find_or_put(9)), Ok(Outcome::Inserted));
+    }
+}
+
+#[test]
+fn a_batch_is_refused_where_only_polls_make_room() {
+    for ended in [false, true] {
+        in_time(move || {
+            let mut table = full_storage();
+            if ended {
+                table.transport().unwrap();
+            }
+            let mut ends = [UNTOUCHED; 3];
+            table.find_or_put_batch(&[7, 8, 9], &mut ends).unwrap();
+            assert_eq!(ends, [BUSY; 3]);
+            assert_eq!(table.find_or_put(7), BUSY);
+            assert_eq!(poll_ends(&mut table, 2).len(), 2);
+            table.find_or_put_batch(&[7, 8, 9], &mut ends).unwrap();
+            assert_eq!(ends, [Ok(Outcome::Inserted); 3]);
+        });
+    }
+}
+
+#[test]
+fn extreme_measurements_overflow_nothing() {
+    const MOST: (u32, u64) = (u32::MAX, u64::MAX);
+    for pair in [
+        [MOST, MOST],
+        [(0, 0), MOST],
+        [(0, u64::MAX), (u32::MAX, 0)],
+        [(1, u64::MAX), MOST],
+        [(u32::MAX - 1, u64::MAX), MOST],
+    ] {
+        for times in [1, 1 << 15, 1 << 17] {
+            let cost = ReadCost::from_measurements(&pair.repeat(times));
+            assert!(pair[0].0 < u32::MAX || cost.is_none(), "one length is no line: {cost:?}");
+        }
+    }
+    let spread: Vec<_> = (0..1 << 17).map(|i: u32| (i.wrapping_mul(65_535), u64::MAX)).collect();
+    assert!(ReadCost::from_measurements(&spread).is_some());
+    // A length without limit, and as many as there may be, bring no other line.
+    let flat = [(8, 1_000), (u32::MAX, 1_000)].repeat(1 << 15);
+    let base = ReadCost { base_ps: 1_000_000, bucket_ps: 0 };
+    assert_eq!(ReadCost::from_measurements(&flat), Some(base));
+}
+
+/// The end of one operation, by each form of call.
+type Call = fn(&mut Plain<Engine>, u64, Intent) -> End;
+
+const CALLS: [Call; 3] = [
+    |table, data, intent| match intent {
+        Intent::FindOrPut => table.find_or_put(data),
+        Intent::Find => {
+            table.find(data).map(|found| if found { Outcome::Found } else { Outcome::Absent })
+        }
+    },
+    |table, data, intent| {
+        let mut end = [UNTOUCHED];
+        match intent {
+            Intent::FindOrPut => table.find_or_put_batch(&[data], &mut end).unwrap(),
+            Intent::Find => table.find_batch(&[data], &mut end).unwrap(),
+        }
+        end[0]
+    },
+    |table, data, intent| {
+        table.submit(0, data, intent).unwrap();
+        poll_ends(table, 1)[0].result
+    },
+];
+
+/// The ends of two find-or-puts and a find, where these places of the probe order hold a 1 and
+/// those before them other data.
+fn past_strays(config: Config, strays: Range<usize>, call: Call) -> [End; 3] {
+    const DATA: u64 = 5;
+    let sim = sim::Config { direct_reach: Reach::All, ..sim_config(1, &config, 2) };
+    let mut table = tables(sim, config, 2).remove(0);
+    let first_bucket = usize::try_from(table.layout().first_word()).unwrap();
+    for (nth, at) in probe_order(table.layout(), DATA).take(strays.end).enumerate() {
+        let other = Bucket::new(1_000 + nth as u64).unwrap().word();
+        let word = if strays.contains(&nth) { 1 } else { other };
+        table.engine().window()[first_bucket + at].store(word, SeqCst);
+    }
+    [Intent::FindOrPut, Intent::FindOrPut, Intent::Find]
+        .map(|intent| call(&mut table, DATA, intent))
+}
+
+/// A word of nobody, neither empty nor data, is no reason to look at it for ever.
+#[test]
+fn a_stray_word_is_passed_alike_by_cpu_and_device() {
+    for probing in PROBINGS {
+        for strays in [0..1, 3..4, 7..9, 0..8, 0..64] {
+            let ends = |direct, call| {
+                let config = Config { chunk_buckets: 16, max_chunks: 2, ..Config::new(64) };
+                let config = Config { direct, ..probed(config, probing) };
+                let strays = strays.clone();
+                in_time(move || past_strays(config, strays, call))
+            };
+            let by_device = ends(false, CALLS[0]);
+            assert!(by_device.iter().all(Result::is_ok), "{by_device:?}");
+            for call in CALLS {
+                assert_eq!(ends(false, call), by_device, "{probing:?}, {strays:?}");
+                assert_eq!(ends(true, call), by_device, "{probing:?}, {strays:?} by the CPU");
+            }
+        }
+    }
+}
+
+/// A table whose device's atomics are its own, so that the CPU copies chunks and claims nothing.
+fn copying(reach: Reach, config: Config) -> Plain<Declared<Engine>> {
+    let sim = sim::Config {
+        direct_reach: reach,
+        atomics: AtomicScope::Device,
+        order: Order::Shuffled,
+        ..sim_config(2, &config, 4)
+    };
+    let engine = Cluster::new(sim).unwrap().engine(Owner(0)).unwrap();
+    Table::new(Declared::new(engine, |_| ()), config, storage(4)).unwrap()
+}
+
+const COPIES: Config = Config {
+    chunk_buckets: 16,
+    max_chunks: 4,
+    first_claim: FirstClaim::Off,
+    read_ahead: ReadAhead::Never,
+    ..Config::new(256)
+};
+
+#[test]
+fn a_chunk_that_the_cpu_copies_is_lines_and_no_roundtrip() {
+    for probing in PROBINGS {
+        let config = Config { chunk_buckets: 8, ..probed(COPIES, probing) };
+        let mut table = copying(Reach::All, config);
+        assert_eq!(table.find_or_put(7), Ok(Outcome::Inserted));
+        assert_eq!(table.find_or_put(7), Ok(Outcome::Found));
+        for part in [table.stats().inserted, table.stats().found] {
+            assert_eq!([part.operations, part.lines], [1, 1], "{probing:?}");
+            assert_eq!([part.outgoing_roundtrips, part.effective_roundtrips], [0, 0]);
+        }
+        assert_eq!(table.stats().inserted.claims, 1);
+
+        let data: Vec<u64> = (0..500).collect();
+        let mut ends = vec![UNTOUCHED; data.len()];
+        table.find_or_put_batch(&data, &mut ends).unwrap();
+        let total = table.stats().total();
+        assert_eq!(total.operations, 502);
+        assert_eq!([total.outgoing_roundtrips, total.effective_roundtrips], [0, 0], "{probing:?}");
+        let most_lines = total.operations * u64::from(config.max_chunks);
+        assert!((total.operations..=most_lines).contains(&total.lines), "{}", total.lines);
+        assert_eq!(table.engine().posts.reads, 0);
+    }
+}
+
+/// Where chunks lie in both parts, roundtrips are the READs that were posted, and no more: one for
+/// a chunk that the CPU copies a part of.
+#[test]
+fn only_posted_reads_are_roundtrips() {
+    for probing in PROBINGS {
+        let mut table = copying(Reach::Own, probed(COPIES, probing));
+        let data: Vec<u64> = (0..480).collect();
+        let mut ends = vec![UNTOUCHED; data.len()];
+        table.find_or_put_batch(&data, &mut ends).unwrap();
+        for data in 0..100 {
+            table.find_or_put(data).unwrap();
+        }
+        let (total, reads) = (table.stats().total(), table.engine().posts.reads);
+        assert!(reads > 200 && total.lines > 200, "{reads} READs, {} lines", total.lines);
+        let roundtrips = [total.outgoing_roundtrips, total.effective_roundtrips];
+        assert_eq!(roundtrips, [reads; 2], "{probing:?}");
+    }
+}
