@@ -3,7 +3,8 @@
 //! Each of these calls is made by every owner, in the same order, with nothing else in flight.
 //! Between its barriers owners load and store their own buckets with the CPU, and read and write
 //! others' words through the transport. The only atomics are the transport's own claims of empty
-//! buckets, into which nobody stores meanwhile, so the atomic scope does not matter.
+//! buckets; a CPU that stores 0 into an occupied one meanwhile makes such a claim fail or
+//! succeed, and loses nothing, so the atomic scope does not matter.
 //!
 //! An owner whose own part fails still makes all barriers of the call, so that nobody is left one
 //! behind, and shows the others that it failed.
@@ -172,7 +173,8 @@ where
     /// `keep` must give the same answer on every owner, and may be asked more than once. In place,
     /// without memory, each owner for itself: of linear probing it judges the clusters that begin
     /// in its part, wherever they end, and a part without an empty bucket is left to the owner
-    /// before it, which reads it word by word. For claims that ended in error see [`clear`](Self::clear).
+    /// before it, which reads it word by word. For claims that ended in error see
+    /// [`clear`](Self::clear).
     ///
     /// # Errors
     /// [`CollectiveError`], after which the content is undefined; on every owner if the part of

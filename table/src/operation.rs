@@ -255,7 +255,8 @@ mod tests {
     proptest! {
         #[test]
         fn names_come_back(operation in 0_u32..1 << 24, generation: u32, part in 0..5) {
-            let part_of = [Part::Chunk(0), Part::Chunk(1), Part::Claim, Part::Confirm, Part::FirstClaim];
+            let [even, odd] = [Part::Chunk(0), Part::Chunk(1)];
+            let part_of = [even, odd, Part::Claim, Part::Confirm, Part::FirstClaim];
             let part = part_of[part as usize];
             let name = Name { operation, part, generation };
             prop_assert_eq!(Name::from_token(name.token()), name);

@@ -10,9 +10,9 @@ use crate::walk::Walk;
 pub enum ChunkChoice {
     /// Always `Config::chunk_buckets`.
     Fixed,
-    /// For each operation, `Config::chunk_buckets` at most and 512 at most: what costs least, READs costing this,
-    /// for as many buckets as operations have lately looked at. The paper's future work (section
-    /// 5).
+    /// For each operation, `Config::chunk_buckets` and 512 at most: what costs least, READs costing
+    /// this, for as many buckets as operations have lately looked at. The paper's future work
+    /// (section 5).
     Adaptive(ReadCost),
 }
 

@@ -119,8 +119,9 @@ where
     /// is interleaved, so that cache misses overlap.
     ///
     /// Data that is in the batch twice is inserted once. Operations submitted before go on
-    /// meanwhile, and are reported by [`poll`](Self::poll). Waits for the end; the transport
-    /// bounds the wait.
+    /// meanwhile, and are reported by [`poll`](Self::poll); where their ends take up all storage,
+    /// data that needs some ends [`SubmitError::Busy`]. Waits for the end; the transport bounds
+    /// the wait.
     ///
     /// # Errors
     /// [`BatchError`] where the lengths differ. What becomes of each datum is in its outcome.

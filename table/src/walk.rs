@@ -86,7 +86,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bucket_by_bucket_is_line_by_line(data in 0..1_u64 << 63, way in 0..3, lines in 1_u64..9) {
+        fn bucket_by_bucket_is_line_by_line(
+            data in 0..1_u64 << 63, way in 0..3, lines in 1_u64..9,
+        ) {
             let probing = [Probing::Linear, Probing::Lines, Probing::Jump][way as usize];
             let layout = Layout::new(2, lines * 8, 8, probing);
             let bucket = Bucket::new(data).unwrap();

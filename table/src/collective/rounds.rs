@@ -1,5 +1,5 @@
-//! Collecting garbage where probe orders make no clusters: by rounds in which every owner moves what
-//! it holds, until nothing moves anywhere.
+//! Collecting garbage where probe orders make no clusters: by rounds in which every owner moves
+//! what it holds, until nothing moves anywhere.
 
 use core::sync::atomic::Ordering::{Acquire, Release};
 
