@@ -24,9 +24,12 @@ roundtrips *args:
     cargo run --release --quiet -- roundtrips "$@"
 
 # The table beside the machine's limits, other sets and the paper's cluster; wants 10 GiB of memory
-bench-speed *args:
+bench-speed *args: && bench-cluster
     cargo bench --quiet --package probeline-speed --bench speed -- "$@"
-    cargo bench --quiet --package probeline-speed --bench cluster
+
+# Its second half: virtual time on the model of the paper's cluster
+bench-cluster *args:
+    cargo bench --quiet --package probeline-speed --bench cluster -- "$@"
 
 # What this machine's memory and a transport do at best, measured now
 limits *args:
@@ -34,7 +37,7 @@ limits *args:
 
 # Let shared memory have huge pages until the next boot; asks for root
 huge-pages:
-    echo advise | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled
+    echo advise | $([ "$(id -u)" = 0 ] || echo sudo) tee /sys/kernel/mm/transparent_hugepage/shmem_enabled
 
 # Explore a Petri net: a PNML file, or kanban:N, fms:N, philosophers:N
 explore model="kanban:5" *args:

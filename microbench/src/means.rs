@@ -73,7 +73,7 @@ impl BatchArgs {
     }
 }
 
-/// What a table has besides.
+/// What a table does, and what it has besides.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Hiding latency")]
 pub(crate) struct MeansArgs {
@@ -85,7 +85,7 @@ pub(crate) struct MeansArgs {
     probing: Option<ProbingName>,
 
     /// Choose C for each operation, -C at most, from what READs cost here and from what operations
-    /// have lately needed
+    /// have lately needed. Like the two before it, without effect on what the CPU reaches itself
     #[arg(long)]
     adaptive_chunks: bool,
 
@@ -208,13 +208,25 @@ impl MeansArgs {
     pub(crate) fn parameters(&self) -> String {
         let probing = self.probing.and_then(|name| name.to_possible_value());
         format!(
-            "probing={}",
-            probing.map_or("linear".to_owned(), |name| name.get_name().to_owned())
+            "probing={} adaptive_chunks={}",
+            probing.map_or("linear".to_owned(), |name| name.get_name().to_owned()),
+            self.adaptive_chunks
         )
+    }
+
+    /// Whether it is the paper's algorithm that options change.
+    pub(crate) fn is_paper(&self) -> bool {
+        self.algorithm.paper
     }
 
     /// Refuses what does not go together, before anything starts.
     pub(crate) fn check(&self, chunk_buckets: &[u32]) -> Result<()> {
+        if self.adaptive_chunks && chunk_buckets.contains(&8) {
+            return Err(Failure::new(
+                "--adaptive-chunks has nothing to choose from with C = 8: give a larger -C, which \
+                 is then the most",
+            ));
+        }
         match chunk_buckets.iter().find(|&&c| c != 8) {
             Some(c) if self.probing == Some(ProbingName::Jump) => Err(Failure::new(format!(
                 "--probing jump goes from line to line, 8 buckets each, but C = {c}: add -C 8"

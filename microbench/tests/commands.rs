@@ -276,6 +276,15 @@ fn bench_throughput_reports_all_workloads() {
     }
 }
 
+#[test]
+fn a_cache_answers_some_of_what_comes_again() {
+    let options = ["--workload", "zipf", "--ops", "5000", "--table-size", "1MiB", "--repeat", "1"];
+    for row in command("bench-throughput", &[&options[..], &["--cache", "1024"]].concat(), 1) {
+        let (hits, found) = (number(&row, "cache_hit_share"), number(&row, "found_share"));
+        assert!(hits > 0.1 && hits <= found, "{row}");
+    }
+}
+
 /// Each limit of memory on two kinds of pages; READs of 8 sizes and a CAS, and both at 6 depths.
 #[test]
 fn limits_reports() {

@@ -50,12 +50,19 @@ fn more_ranks_than_cores_explore_too() {
 }
 
 /// Batches of one and of some, cut anywhere; states remembered, forgotten at once, and not at all.
-const WAYS: [&[&str]; 5] = [
+const WAYS: [&[&str]; 12] = [
     &["--batch", "1", "--known-states", "0"],
     &["--batch", "1"],
     &["--batch", "7", "--known-states", "2"],
     &["--batch", "1000000", "--known-states", "0"],
     &["--batch", "64", "--in-flight", "2", "--known-states", "1024"],
+    &["--paper"],
+    &["--cache", "1024", "--known-states", "0"],
+    &["--probing", "lines"],
+    &["--probing", "jump", "-C", "8", "-M", "128"],
+    &["--direct", "off", "--one-roundtrip", "on", "--cache", "256"],
+    &["--direct", "off", "--adaptive-chunks", "--read-ahead", "likely"],
+    &["--direct", "off", "--probing", "lines", "--read-ahead", "never", "--one-roundtrip", "auto"],
 ];
 
 #[test]

@@ -15,8 +15,15 @@
 //! does not promise that a READ brings words whole ([`Caps::word_reads_whole`]), no decision
 //! rests on a word that a tear could have made.
 //!
+//! What goes beyond the paper rests on the same rule, and each is a switch in [`Config`]: many
+//! operations by one call ([`Table::find_or_put_batch`]), claims along with the first READ, a cache
+//! that needs no coherence ([`Table::with_cache`]), lines looked at in place where the CPU reaches
+//! them, C and read-ahead by what operations need, and other probe orders. [`Config::paper`] has
+//! none of them.
+//!
 //! The crate needs neither std nor an allocator: storage comes from the caller, and
-//! [`Table::submit`] with [`Table::poll`] fits into a poll loop of the caller's own.
+//! [`Table::submit`] with [`Table::poll`] fits into a poll loop of the caller's own, as the futures
+//! of [`Shared`] fit into a runtime's.
 //!
 //! [`Caps::word_reads_whole`]: transport::Caps::word_reads_whole
 #![cfg_attr(not(test), no_std)]

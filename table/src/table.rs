@@ -33,7 +33,7 @@ impl Default for Finished {
 /// A set of 63-bit numbers spread over the windows of all owners, on an engine `T`, with room
 /// for as many operations in flight as `S` stores (an array, a slice, a `Vec`).
 ///
-/// Every owner opens one with the same [`Config`]. The table owns its engine; whoever needs the
+/// Every owner opens one with the same sizes, reach and probe order. The table owns its engine; whoever needs the
 /// engine for words outside the table borrows it by [`transport`](Self::transport).
 pub struct Table<T, S, C = [CacheEntry; 0]> {
     pub(crate) pipeline: Pipeline<T, S, C>,

@@ -47,15 +47,37 @@ pub(crate) struct ExploreArgs {
 #[derive(Args, Clone, Copy, Debug)]
 struct ExpandArgs {
     /// Successors that go through the table together, and those that the last state has beyond
-    /// them; 1 puts one after the other
-    #[arg(long, default_value_t = 512, value_name = "N")]
-    #[arg(value_parser = value_parser!(u32).range(1..=MOST_BATCH))]
-    batch: u32,
+    /// them; 1 puts one after the other. 512 without it, 1 with --paper
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=MOST_BATCH))]
+    batch: Option<u32>,
 
     /// States, 8 bytes each, that a rank remembers to have put in the table and does not put
-    /// again: a power of two, or 0
-    #[arg(long, default_value_t = 1 << 17, value_name = "STATES", value_parser = known_states)]
+    /// again: a power of two from 2 on, or 0. 131072 without it, 0 with --paper
+    #[arg(long, value_name = "STATES", value_parser = known_states)]
+    known_states: Option<u32>,
+}
+
+/// The same, settled.
+#[derive(Clone, Copy, Debug)]
+struct Expand {
+    batch: u32,
     known_states: u32,
+}
+
+impl ExpandArgs {
+    fn settle(&self, paper: bool) -> Expand {
+        let (batch, known_states) = if paper { (1, 0) } else { (512, 1 << 17) };
+        Expand {
+            batch: self.batch.unwrap_or(batch),
+            known_states: self.known_states.unwrap_or(known_states),
+        }
+    }
+}
+
+impl ExploreArgs {
+    fn expand(&self) -> Expand {
+        self.expand.settle(self.means.is_paper())
+    }
 }
 
 /// A million: beyond it the batch itself no longer fits a cache.
@@ -118,8 +140,8 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<()> {
     report.job(&args.job);
     report.parameter("chunk_buckets", args.chunks.chunk_buckets);
     report.parameter("max_chunks", args.chunks.max_chunks);
-    report.parameter("batch", args.expand.batch);
-    report.parameter("known_states", args.expand.known_states);
+    report.parameter("batch", args.expand().batch);
+    report.parameter("known_states", args.expand().known_states);
     for (name, value) in args.means.for_report(&exploration.config()) {
         report.parameter(name, value);
     }
@@ -187,12 +209,7 @@ impl Scenario for Exploration {
 
     fn shape(&self) -> Shape {
         let slot_words = self.args.chunks.chunk_buckets.max(frontier::READ_WORDS);
-        Shape {
-            window_words: self.config().words() + frontier::SHARE_WORDS,
-            slots: Config::slots(self.args.means.in_flight) + 1,
-            slot_words: slot_words.next_multiple_of(8),
-            depth: self.args.means.depth(),
-        }
+        self.args.means.shape(&self.config(), slot_words, frontier::SHARE_WORDS, 1)
     }
 
     fn parameters(&self) -> String {
@@ -205,8 +222,8 @@ impl Scenario for Exploration {
             self.args.job.buckets_per_owner(),
             self.args.chunks.chunk_buckets,
             self.args.chunks.max_chunks,
-            self.args.expand.batch,
-            self.args.expand.known_states,
+            self.args.expand().batch,
+            self.args.expand().known_states,
             self.args.means.parameters()
         )
     }
@@ -257,7 +274,7 @@ impl Exploration {
         exchange: &mut dyn Exchange,
     ) -> Result<Searched> {
         let rule = FiringRule::new(&self.net, packing);
-        let mut expansion = Expansion::new(rule, &self.args.expand);
+        let mut expansion = Expansion::new(rule, &self.args.expand());
         let first_word = table.config().words();
         let mut frontier = Frontier::new(first_word, Config::slots(self.args.means.in_flight));
         let mut progress = Progress::new(table.layout().buckets(), exchange.me() == Owner(0));

@@ -187,7 +187,9 @@ impl LatencyArgs {
         ];
         if self.config(8).direct {
             notes.push(
-                "The CPU itself loads and claims what it reaches: on shm everything, elsewhere the                  own part, without the READ and the CAS of the floor. --direct off leaves that                  out, --paper all that goes beyond the paper's algorithm."
+                "The CPU itself loads and claims what it reaches: on shm everything, elsewhere the \
+                 own part, without the READ and the CAS of the floor. --direct off leaves that out, \
+                 --paper all that goes beyond the paper's algorithm."
                     .to_owned(),
             );
         }

@@ -165,9 +165,10 @@ impl ThroughputArgs {
         };
         let mut notes = vec![
             format!(
-                "Each rank does its operations one after the other, all ranks at once, in a table \
-                 that is empty at first. ops/s: the operations of all ranks by the {by}; the median \
-                 of the runs, with least and most."
+                "Each rank does its operations in calls of {}, all ranks at once, in a table that is \
+                 empty at first. ops/s: the operations of all ranks by the {by}; the median of the \
+                 runs, with least and most.",
+                self.calls.size(&self.means)
             ),
             format!(
                 "Keys are drawn before the clock runs. Warm-up, not counted: one find for \

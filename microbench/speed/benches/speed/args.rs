@@ -28,13 +28,8 @@ pub(crate) struct Args {
     /// Probe orders, separated by commas. By the first one the targets are judged, and it takes
     /// turns with the other sets
     #[arg(long, default_value = "linear,lines,jump", value_name = "ORDER,...")]
-    #[arg(value_delimiter = ',', value_parser = PossibleValuesParser::new(["linear", "lines", "jump"]).map(|name| order(&name)))]
+    #[arg(value_delimiter = ',', value_parser = orders())]
     pub(crate) probing: Vec<Order>,
-
-    /// Operations in flight of each rank
-    #[arg(long, default_value_t = 64, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub(crate) in_flight: u32,
 
     /// Leave out the other sets
     #[arg(long)]
@@ -70,6 +65,10 @@ impl Args {
 pub(crate) struct Order {
     pub(crate) name: &'static str,
     pub(crate) probing: Probing,
+}
+
+fn orders() -> impl TypedValueParser<Value = Order> {
+    PossibleValuesParser::new(["linear", "lines", "jump"]).map(|name| order(&name))
 }
 
 fn order(name: &str) -> Order {

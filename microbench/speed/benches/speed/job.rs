@@ -24,9 +24,10 @@ const REACH: u32 = 1 << 15;
 pub(crate) struct Shape {
     /// Buckets of all ranks together, a multiple of 16.
     pub(crate) buckets: u64,
-    /// Operations in flight of each rank.
-    pub(crate) in_flight: u32,
 }
+
+/// Storage of each rank: next to nothing needs any, as the CPU reaches all words.
+const OPERATIONS: u32 = 2;
 
 /// One rank, in its thread.
 pub(crate) struct Rank {
@@ -71,7 +72,7 @@ impl Job {
             .map(|(place, exchange)| (place.cpu, (place.memory, exchange)));
         let crew = Crew::start(affinity, seats.collect(), move |(node, exchange)| {
             let memory = MemoryPolicy { node: Some(node), huge: HugePages::Try };
-            Rank::open(config, shape.in_flight, memory, exchange)
+            Rank::open(config, memory, exchange)
         })?;
         let pages = crew.ask(places.len(), |_, rank| rank.table.engine().pages())?;
         Ok(Self { crew, pages })
@@ -96,18 +97,13 @@ impl Job {
 }
 
 impl Rank {
-    fn open(
-        config: Config,
-        in_flight: u32,
-        memory: MemoryPolicy,
-        mut exchange: Thread,
-    ) -> Result<Self> {
+    fn open(config: Config, memory: MemoryPolicy, mut exchange: Thread) -> Result<Self> {
         let engine = shm::Builder::new(config.words())
-            .slots(Config::slots(in_flight), config.chunk_buckets)
-            .depth(in_flight * 2)
+            .slots(Config::slots(OPERATIONS), config.chunk_buckets)
+            .depth(2 * OPERATIONS)
             .memory(memory)
             .open(&mut exchange)?;
-        let operations = vec![Operation::EMPTY; in_flight as usize];
+        let operations = vec![Operation::EMPTY; OPERATIONS as usize];
         let table = Table::open(engine, config, operations, &mut exchange)?;
         let outcomes = vec![Ok(Outcome::Absent); STEP];
         Ok(Self { table, outcomes, room: Vec::new(), _exchange: exchange })

@@ -1,9 +1,11 @@
 //! `just bench-speed`: the table on shared memory, beside what this machine's memory does at best
 //! and beside the sets that a user would take instead, all in one run whose rounds take turns.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub(crate) mod args;
 mod crew;
+#[allow(unsafe_code, reason = "an allocator is")]
+mod huge;
 mod job;
 mod keys;
 mod peers;
@@ -22,11 +24,13 @@ use clap::Parser;
 
 use args::Args;
 
+#[global_allocator]
+static ALLOCATOR: huge::Huge = huge::Huge;
+
 type Result<T> = core::result::Result<T, Box<dyn core::error::Error + Send + Sync>>;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    process::with_huge_pages();
     let (text, status) = match run(&args) {
         Ok(ended) => ended,
         Err(error) => {

@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<Measured> {
     let places = pin::place(&topology, affinity.allowed(), 2, None)?;
     // Whole lines for two ranks.
     let buckets = args.table_size / 8 / 16 * 16;
-    let shape = Shape { buckets, in_flight: args.in_flight };
+    let shape = Shape { buckets };
     let measured = Measured { buckets, ..Measured::default() };
     let start = Instant::now();
     let mut plan = Plan { args, affinity, places, shape, start, seed: 0, measured };

@@ -1,4 +1,4 @@
-//! What this process takes of the machine's memory, and how it asks for huge pages.
+//! What this process takes of the machine's memory.
 
 use core::time::Duration;
 use std::fs;
@@ -31,28 +31,6 @@ pub(crate) fn waited() -> Option<Duration> {
 fn kib(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_ascii_whitespace().next()?.parse().ok()
-}
-
-/// The GNU C library's allocator asks for huge pages where this is set before the process starts;
-/// see its manual, "Memory Allocation Tunables".
-const TUNABLES: &str = "GLIBC_TUNABLES";
-const HUGE: &str = "glibc.malloc.hugetlb=1";
-
-/// Starts this process again with huge pages for what it allocates, as the table's windows have
-/// them; returns where that was done, or cannot be.
-pub(crate) fn with_huge_pages() {
-    use std::os::unix::process::CommandExt;
-
-    let tunables = std::env::var(TUNABLES).unwrap_or_default();
-    if tunables.contains("glibc.malloc.hugetlb") {
-        return;
-    }
-    let all = if tunables.is_empty() { HUGE.to_owned() } else { format!("{tunables}:{HUGE}") };
-    let Ok(this) = std::env::current_exe() else { return };
-    let arguments = std::env::args_os().skip(1);
-    let error = std::process::Command::new(this).args(arguments).env(TUNABLES, all).exec();
-    // Only a failure comes back; then the report shows the pages that there are.
-    eprintln!("no huge pages for the other sets: {error}");
 }
 
 // Cargo sets `test` for a benchmark without a harness too, and there the tests are left out.

@@ -31,7 +31,6 @@ struct Report<'a> {
     table_bytes: u64,
     rounds: u32,
     seconds_each: f64,
-    in_flight: u32,
     peak_bytes: Option<u64>,
     #[serde(flatten)]
     measured: &'a Measured,
@@ -67,7 +66,6 @@ pub(crate) fn publish(
             table_bytes: args.table_size,
             rounds: args.rounds,
             seconds_each: args.seconds.as_secs_f64(),
-            in_flight: args.in_flight,
             peak_bytes: peak_bytes(),
             measured,
             targets,
@@ -96,10 +94,9 @@ fn head(args: &Args, measured: &Measured, cpu: &str) -> String {
     let mut lines = vec![
         cpu.to_owned(),
         format!(
-            "table {} MiB, {} buckets, {} operations in flight a rank; {} rounds, {} s each",
+            "table {} MiB, {} buckets; {} rounds, {} s each",
             args.table_size >> 20,
             measured.buckets,
-            args.in_flight,
             args.rounds,
             args.seconds.as_secs_f64()
         ),
@@ -298,9 +295,8 @@ fn notes(args: &Args, measured: &Measured) -> Vec<String> {
     ));
     if measured.peers.iter().any(PeerSize::lacks_huge_pages) {
         notes.push(
-            "Other sets have few huge pages, which flatters the table if it has them: the GNU C \
-             library asks for them only if /sys/kernel/mm/transparent_hugepage/enabled says \
-             madvise when this starts."
+            "A set has few huge pages, which flatters the table if it has them: it allocates each \
+             element by itself, or /sys/kernel/mm/transparent_hugepage/enabled says `never`."
                 .to_owned(),
         );
     }

@@ -4,7 +4,7 @@ use core::mem;
 
 use table::{OperationError, Outcome};
 
-use super::ExpandArgs;
+use super::Expand;
 use super::frontier::Frontier;
 use super::known::Known;
 use crate::failure;
@@ -42,7 +42,7 @@ pub(super) struct Expansion {
 }
 
 impl Expansion {
-    pub(super) fn new(rule: FiringRule, args: &ExpandArgs) -> Self {
+    pub(super) fn new(rule: FiringRule, args: &Expand) -> Self {
         let batch = args.batch as usize;
         let most = batch + rule.most_successors();
         Self {

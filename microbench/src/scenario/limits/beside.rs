@@ -60,12 +60,12 @@ impl TableLimit {
         self.ranks.iter().map(of_rank).sum()
     }
 
-    /// What it is, in words.
     /// What a report says where there is none.
     pub(crate) fn none() -> String {
         "of limit: the table is too small for its memory's limit to be measured.".to_owned()
     }
 
+    /// What it is, in words.
     pub(crate) fn note(&self) -> String {
         let what = match self.over {
             TransportName::Shm => {
@@ -75,7 +75,7 @@ impl TableLimit {
             }
             TransportName::Verbs | TransportName::Sim => {
                 "a find is one READ of C buckets, an insert such a READ and a CAS, to all owners \
-                 alike, at the rates that each rank reached before, all at once, with one or as \
+                 alike, the own part too, at the rates that each rank reached before, all at once, with one or as \
                  many in flight as the engine takes, whichever was faster (1.2 s)"
             }
         };
