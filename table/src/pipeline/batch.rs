@@ -19,8 +19,8 @@ use crate::probe::{LINE_BUCKETS, Probing};
 use crate::stats::Stats;
 use crate::walk::Walk;
 
-/// Data whose home lines are asked for ahead: more than the lines that a core fetches at once (10
-/// to 16 on those at hand), so that each has arrived when its turn comes; 16 and 64 measured alike.
+/// Data whose home lines are asked for ahead: more than the lines that a core fetches at once
+/// (`firmware-notes/prefetch-depth.md`), so that each has arrived when its turn comes.
 const AHEAD: usize = 32;
 /// Walks beyond their home lines that take turns, for the same reason.
 const WALKS: usize = 16;

@@ -119,7 +119,8 @@ impl UnknownArgs {
 
 impl Kept {
     fn new() -> Self {
-        let config = Config { chunk_buckets: 8, ..Config::new(BUCKETS) };
+        // The paper's: its claims go out only when their READs are polled for.
+        let config = Config { chunk_buckets: 8, ..Config::paper(BUCKETS) };
         // With room for the control words in front.
         let window = || (0..config.words() + 1024).map(|_| AtomicU64::new(0)).collect();
         Self {
