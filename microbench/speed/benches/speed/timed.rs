@@ -146,7 +146,8 @@ mod tests {
             keys.len()
         };
         let cut = span(&keys, Duration::from_millis(3), slow).unwrap();
-        assert_eq!(cut.done, 2 * STEP as u64);
+        // One step where somebody else had the CPU meanwhile.
+        assert!([1, 2].contains(&(cut.done / STEP as u64)), "{}", cut.done);
         let whole = span(&keys[..STEP + 1], Duration::from_secs(9), <[u64]>::len).unwrap();
         assert_eq!(whole.done, STEP as u64 + 1);
     }
