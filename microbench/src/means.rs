@@ -17,8 +17,8 @@ use crate::timed::Timed;
 /// The most operations in flight: far above any device's depth.
 const MOST_IN_FLIGHT: i64 = 1 << 14;
 /// The most operations in one call, whose outcomes take 24 bytes each.
-const MOST_BATCH: i64 = 1 << 20;
-/// More gained nothing where it was measured.
+pub(crate) const MOST_BATCH: i64 = 1 << 20;
+/// Twice what is in flight if nothing else is asked, so that the room of what ends early is used.
 const DEFAULT_BATCH: u32 = 64;
 /// The most entries of a cache: 16 GiB.
 const MOST_ENTRIES: u64 = 1 << 30;
@@ -85,7 +85,8 @@ pub(crate) struct MeansArgs {
     probing: Option<ProbingName>,
 
     /// Choose C for each operation, -C at most, from what READs cost here and from what operations
-    /// have lately needed. Like the two before it, without effect on what the CPU reaches itself
+    /// have lately needed. Like --read-ahead and --one-roundtrip without effect on what the CPU
+    /// reaches itself
     #[arg(long)]
     adaptive_chunks: bool,
 
@@ -271,25 +272,24 @@ pub(crate) fn of_algorithm(config: &Config) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// find-or-put of each of `data`, in batches or by blocking calls, and what is to be done with
-/// each outcome, in the order of data.
+/// find-or-put of each of `data`, in batches of as many as there are `ends`, or by blocking calls
+/// if there are none. The first error ends it.
 pub(crate) fn find_or_put_all<T: Timed>(
     table: &mut MeansTable<T>,
     data: &[u64],
     ends: &mut [End],
-    mut each: impl FnMut(u64, Outcome),
 ) -> Result<()> {
     if ends.is_empty() {
         for &data in data {
-            each(data, table.find_or_put(data)?);
+            table.find_or_put(data)?;
         }
         return Ok(());
     }
     for data in data.chunks(ends.len()) {
         let ends = &mut ends[..data.len()];
         table.find_or_put_batch(data, ends)?;
-        for (&data, end) in data.iter().zip(ends) {
-            each(data, (*end)?);
+        for end in ends {
+            (*end)?;
         }
     }
     Ok(())

@@ -39,9 +39,7 @@ impl Direct {
             (true, AtomicScope::Cpu) => Self::Claims,
         }
     }
-}
 
-impl Direct {
     /// Whether the CPU makes READs of an operation itself, where it reaches the words.
     #[inline]
     pub(crate) fn copies(self, intent: Intent) -> bool {

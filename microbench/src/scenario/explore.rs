@@ -17,7 +17,7 @@ use super::{full, gather};
 use crate::cli::{ChunkArgs, JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
-use crate::means::{MeansArgs, MeansTable};
+use crate::means::{MOST_BATCH, MeansArgs, MeansTable};
 use crate::net::{ENTRY_BITS, FiringRule, Net, Overflow, Packing};
 use crate::progress::Progress;
 use crate::report::{Files, Report, Row};
@@ -79,9 +79,6 @@ impl ExploreArgs {
         self.expand.settle(self.means.is_paper())
     }
 }
-
-/// A million: beyond it the batch itself no longer fits a cache.
-const MOST_BATCH: i64 = 1 << 20;
 
 /// A power of two, so that the top bits of a hash are an index.
 fn known_states(text: &str) -> core::result::Result<u32, String> {
