@@ -1,12 +1,9 @@
 //! The library beside perftest, in one boot, on the same CPU: medians of rounds that take turns.
 
-use super::perftest::{figure, repeats};
+use super::perftest::{ROUNDS, figure, repeats};
 use super::trial::{Ranks, TRIAL, median, number};
 use crate::bed::Bed;
 use crate::case::{Case, Failure, Layer, ensure};
-
-/// Rounds of each measurement.
-const ROUNDS: usize = 5;
 
 /// Of perftest's latency, this library's at most.
 const MOST: f64 = 1.05;
@@ -19,16 +16,7 @@ pub(super) const CASES: &[Case] = &[
         ensure(ratio <= MOST, || format!("{ratio:.3} is more than {MOST}"))
     })
     .needs(TRIAL),
-    Case::new(Layer::Icount, "read_latency_repeats", |bed| {
-        // One run in some hundreds is disturbed: medians of runs that take turns are compared.
-        let (mut first, mut second) = (Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
-            first.push(READ.ours(bed)?);
-            second.push(READ.ours(bed)?);
-        }
-        repeats(median(first), median(second))
-    })
-    .needs(TRIAL),
+    Case::new(Layer::Icount, "read_latency_repeats", |bed| repeats(|| READ.ours(bed))).needs(TRIAL),
     Case::new(Layer::Icount, "swap_latency_is_that_of_perftest", |bed| {
         let ratio = SWAP.ratio(bed)?;
         ensure(ratio <= MOST, || format!("{ratio:.3} is more than {MOST}"))
