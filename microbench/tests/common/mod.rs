@@ -4,6 +4,8 @@
 // Each test file uses a part of it.
 #![allow(dead_code)]
 
+pub(crate) mod reported;
+
 use core::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;

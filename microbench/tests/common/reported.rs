@@ -1,0 +1,133 @@
+//! A report in all its forms, and what those of all commands have in common.
+
+use std::collections::HashSet;
+use std::fs;
+
+use serde_json::Value;
+
+use super::{Scratch, run};
+
+/// What a report holds: names of fields, of parameters and of columns.
+const GOLDEN: &str = include_str!("../data/report.json");
+
+/// A report in all its forms.
+pub(crate) struct Reported {
+    pub(crate) json: Value,
+    csv: Vec<Vec<String>>,
+    pub(crate) printed: String,
+}
+
+/// Runs the command with a file for each form.
+#[track_caller]
+pub(crate) fn reported(arguments: &[&str]) -> Reported {
+    let scratch = Scratch::new();
+    let (json, csv) = (scratch.path("report.json"), scratch.path("rows.csv"));
+    let printed = run(&[arguments, &["--json", &json, "--csv", &csv]].concat()).printed();
+    let json = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_path(csv).unwrap();
+    let line = |record: Result<csv::StringRecord, _>| {
+        record.unwrap().iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let csv = reader.records().map(line).collect();
+    Reported { json, csv, printed }
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect()
+}
+
+fn keys(object: &Value) -> HashSet<&str> {
+    object.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+/// Runs a command on both transports and checks all that does not depend on which it is. Gives
+/// the rows.
+#[track_caller]
+pub(crate) fn command(command: &str, options: &[&str], rows: usize) -> Vec<Value> {
+    let transports = ["shm", "sim"].map(|transport| vec!["--transport", transport]);
+    let transports = if command == "topology" { vec![vec![]] } else { transports.to_vec() };
+    let mut all = Vec::new();
+    for transport in transports {
+        let report = reported(&[&[command], options, &transport].concat());
+        check_form(command, &report);
+        let found = report.json["rows"].as_array().unwrap();
+        assert_eq!(found.len(), rows, "{}", report.printed);
+        all.extend(found.iter().cloned());
+    }
+    all
+}
+
+#[track_caller]
+fn check_form(command: &str, report: &Reported) {
+    let Reported { json, csv, printed } = report;
+    let golden: Value = serde_json::from_str(GOLDEN).unwrap();
+    assert_eq!(keys(json), HashSet::from_iter(names(&golden["report"])));
+    assert_eq!(keys(&json["machine"]), HashSet::from_iter(names(&golden["machine"])));
+    assert_eq!((&json["schema"], &json["command"]), (&Value::from(2), &Value::from(command)));
+    let parameters = names(&golden["parameters"][command]);
+    assert_eq!(keys(&json["parameters"]), HashSet::from_iter(parameters));
+    assert!(!names(&json["transport"]).is_empty() && !names(&json["notes"]).is_empty());
+
+    let columns = names(&golden["rows"][command]);
+    let rows = json["rows"].as_array().unwrap();
+    assert_eq!(csv[0], columns);
+    assert_eq!(csv.len(), 1 + rows.len());
+    for (row, record) in rows.iter().zip(&csv[1..]) {
+        let mut expected = HashSet::from_iter(columns.iter().copied());
+        // Of any length, so in no column.
+        if command == "bench-latency" {
+            expected.insert("histogram");
+        }
+        assert_eq!(keys(row), expected);
+        for (column, cell) in columns.iter().zip(record) {
+            check_cell(&row[column], cell, column);
+        }
+    }
+    // For people: all rows, and nothing that only a terminal understands.
+    assert!(printed.lines().count() > rows.len() + 5, "{printed}");
+    assert!(printed.chars().all(|c| c == '\n' || !c.is_control()), "{printed:?}");
+}
+
+/// The same in CSV and JSON; numbers finite and not negative.
+#[track_caller]
+fn check_cell(value: &Value, cell: &str, column: &str) {
+    match value {
+        Value::String(text) => assert_eq!(text, cell),
+        // JSON has null for a number that is none as well.
+        Value::Null => assert!(cell.is_empty() && MAY_BE_EMPTY.contains(&column), "{column}"),
+        number => {
+            let number = number.as_f64().unwrap_or_else(|| panic!("{column}: {number}"));
+            assert!(number.is_finite() && number >= 0.0, "{column}: {number}");
+            // The last bit may be lost on the way through JSON.
+            let off = (cell.parse::<f64>().unwrap() - number).abs();
+            assert!(off <= number * 1e-15, "{column}: {cell} {number}");
+        }
+    }
+}
+
+/// What READ, WRITE, CAS and FAA by themselves do not have; and limits of memory or of a transport.
+const MAY_BE_EMPTY: [&str; 10] = [
+    "chunk_buckets",
+    "load_factor",
+    "effective_roundtrips",
+    "outgoing_roundtrips",
+    "floor_ns",
+    "times_floor",
+    "cores",
+    "in_flight",
+    "prefetch",
+    "limit_share",
+];
+
+/// A number of a row.
+#[track_caller]
+pub(crate) fn number(row: &Value, column: &str) -> f64 {
+    row[column].as_f64().unwrap_or_else(|| panic!("{column} of {row}"))
+}
+
+/// Checks that the numbers of these columns do not fall.
+#[track_caller]
+pub(crate) fn rise(row: &Value, columns: &[&str]) {
+    let numbers: Vec<f64> = columns.iter().map(|column| number(row, column)).collect();
+    assert!(numbers.is_sorted(), "{columns:?} of {row}");
+}

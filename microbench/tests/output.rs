@@ -1,0 +1,124 @@
+//! What a terminal sees while a command runs, and what becomes of the files for its results.
+
+mod common;
+
+use core::time::Duration;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Instant;
+
+use common::{AT_ONCE, Running, Scratch, probeline, read_rows, run};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use serde_json::Value;
+
+/// Takes minutes; the tests end it once they have seen enough.
+const LONG: [&str; 7] =
+    ["bench-throughput", "--repeat", "999", "--ops", "100000", "--table-size", "8MiB"];
+
+/// A terminal and what is written to it, piece by piece.
+struct Terminal {
+    its_end: OwnedFd,
+    pieces: Receiver<Vec<u8>>,
+}
+
+impl Terminal {
+    fn new() -> Self {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let path = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+        let its_end = File::options().read(true).write(true).open(path).unwrap().into();
+        let (send, pieces) = channel();
+        thread::spawn(move || {
+            let mut ours = File::from(ours);
+            let mut piece = [0; 4096];
+            // The last to close the other end makes this an error.
+            while let Ok(length @ 1..) = ours.read(&mut piece) {
+                if send.send(piece[..length].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { its_end, pieces }
+    }
+
+    /// Starts the command here; its end of the terminal closes when the command ends.
+    fn start(self, arguments: &[&str]) -> (Running, Receiver<Vec<u8>>) {
+        let mut command = probeline(arguments);
+        command.stdout(self.its_end.try_clone().unwrap()).stderr(self.its_end);
+        (Running::start_with(&mut command), self.pieces)
+    }
+}
+
+#[test]
+fn a_terminal_sees_a_bar_after_two_seconds() {
+    let start = Instant::now();
+    let (mut running, pieces) = Terminal::new().start(&LONG);
+    let mut seen = String::new();
+    while !(seen.contains('%') && seen.contains("mixed")) {
+        let piece = pieces.recv_timeout(Duration::from_secs(20)).expect("no bar");
+        assert!(start.elapsed() >= Duration::from_secs(2), "{:?}", String::from_utf8_lossy(&piece));
+        seen.push_str(&String::from_utf8_lossy(&piece));
+    }
+    assert!(running.is_running(), "{seen}");
+}
+
+#[test]
+fn a_terminal_sees_no_bar_before() {
+    let (running, pieces) = Terminal::new().start(&["explore", "fms:2", "--table-size", "1MiB"]);
+    assert_eq!(running.end().code, Some(0));
+    let seen: Vec<u8> = pieces.iter().flatten().collect();
+    let seen = String::from_utf8(seen).unwrap();
+    assert!(seen.contains("3444") && !seen.contains('\x1b'), "{seen:?}");
+}
+
+/// Long enough for a bar to have been drawn.
+#[test]
+fn no_terminal_sees_no_bar() {
+    let running = Running::start(&mut probeline(&LONG));
+    thread::sleep(Duration::from_secs(3));
+    assert_eq!(running.kill(), ["", ""]);
+}
+
+#[test]
+fn results_that_cannot_be_written_are_known_before_the_run() {
+    let scratch = Scratch::new();
+    let nowhere = scratch.path("no/such/directory/results");
+    let directory = scratch.path("");
+    for option in ["--json", "--csv"] {
+        for (path, why) in [(&nowhere, ErrorKind::NotFound), (&directory, ErrorKind::IsADirectory)]
+        {
+            let ended = run(&[&LONG[..], &[option, path]].concat());
+            assert!(ended.took < AT_ONCE, "{:?}", ended.took);
+            let said = ended.failed_in_one_line();
+            let expected = format!("{path} cannot be written: ");
+            assert!(said.contains(&expected), "{said}");
+            let error = fs::File::create(path).unwrap_err();
+            assert_eq!(error.kind(), why);
+            assert!(said.contains(&error.to_string()), "{said}");
+        }
+    }
+    assert!(!Path::new(&nowhere).exists());
+}
+
+#[test]
+fn results_replace_those_of_before_only_where_there_are_any() {
+    let scratch = Scratch::new();
+    let before = "x".repeat(100_000);
+    let [json, csv] = ["report.json", "rows.csv"].map(|name| scratch.file(name, &before));
+    let run = |size| {
+        let arguments = ["explore", "fms:2", "--table-size", size, "--json", &json, "--csv", &csv];
+        run(&arguments)
+    };
+    assert!(run("4KiB").failed_in_one_line().contains("the table is full"));
+    for path in [&json, &csv] {
+        assert_eq!(fs::read_to_string(path).unwrap(), before);
+    }
+    run("1MiB").printed();
+    assert!(serde_json::from_slice::<Value>(&fs::read(json).unwrap()).is_ok());
+    assert_eq!(read_rows(&csv).len(), 1);
+}

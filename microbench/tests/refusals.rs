@@ -1,0 +1,122 @@
+//! What the command line says of itself, and what it refuses.
+
+mod common;
+
+use common::{AT_ONCE, run};
+
+#[test]
+fn help_lists_options_under_their_headings() {
+    for command in ["bench-latency", "bench-throughput", "roundtrips", "explore"] {
+        let help = run(&[command, "--help"]).printed();
+        let (_, results) = help.split_once("\nResults:\n").unwrap();
+        let options = results.lines().filter(|line| line.trim_start().starts_with('-'));
+        let options: Vec<&str> = options.map(str::trim).collect();
+        assert_eq!(options, ["--json <FILE>", "--csv <FILE>"], "{help}");
+        assert!(help.contains("-C, --chunk-buckets") && help.contains("-M, --max-chunks"));
+    }
+}
+
+/// What each command refuses, and what it says is allowed.
+const REFUSED: [(&str, &str); 80] = [
+    ("explore fms:2 -C 12", "C is a multiple of 8 from 8 to 65536"),
+    ("explore fms:2 -C 0", "C is a multiple of 8 from 8 to 65536"),
+    ("explore fms:2 -C 4294967288", "C is a multiple of 8 from 8 to 65536"),
+    ("bench-latency -C 8,12", "C is a multiple of 8 from 8 to 65536"),
+    ("bench-latency -C 8,,16", "C is a multiple of 8 from 8 to 65536"),
+    ("bench-throughput -C 12", "C is a multiple of 8 from 8 to 65536"),
+    ("roundtrips -C x", "C is a multiple of 8 from 8 to 65536"),
+    ("explore fms:2 -M 0", "0 is not in 1..=65536"),
+    ("bench-latency -M 0", "0 is not in 1..=65536"),
+    ("bench-throughput -M 65537", "65537 is not in 1..=65536"),
+    ("roundtrips -M 0", "0 is not in 1..=65536"),
+    ("explore fms:2 --table-size 0", "takes 512B at least"),
+    ("explore fms:2 --table-size 511", "takes 512B at least"),
+    ("bench-latency --table-size 1KiB", "takes 2KiB at least"),
+    ("bench-throughput --ranks 64 --table-size 8KiB -C 128", "takes 64KiB at least"),
+    ("roundtrips --table-size 1KiB --transport sim", "takes 2KiB at least"),
+    ("explore fms:2 --table-size 1000TiB", "MiB of memory available"),
+    ("bench-latency --table-size 1000TiB", "MiB of memory available"),
+    ("bench-throughput --table-size 1000TiB --transport sim", "MiB of memory available"),
+    ("bench-throughput --ops 4294967295 --ranks 4096 --table-size 2MiB", "MiB of memory available"),
+    ("roundtrips --table-size 99999999999TiB", "more bytes than there are"),
+    ("roundtrips --table-size 12MB", "KiB, MiB, GiB or TiB"),
+    ("roundtrips --table-size MiB", "write for example 128MiB"),
+    ("explore fms:2 --ranks 0", "0 is not in 1..=4096"),
+    ("bench-latency --ranks 4097", "4097 is not in 1..=4096"),
+    ("bench-throughput --ranks x", "invalid value 'x' for '--ranks <N>'"),
+    ("roundtrips --transport smoke", "[possible values: shm, verbs, sim]"),
+    ("bench-throughput --workload all", "mixed, read-intensive, write-intensive, uniform, zipf"),
+    ("bench-throughput --key-range 0", "0 is not in 1..=9223372036854775808"),
+    ("bench-throughput --key-range 9223372036854775809", "is not in 1..=9223372036854775808"),
+    ("bench-throughput --ops 0", "0 is not in 1.."),
+    ("bench-throughput --repeat 0", "0 is not in 1..=999"),
+    ("bench-latency --ops 1", "1 is not in 2.."),
+    ("bench-latency --load-factors 0.5,0.3", "rise from 0.02 or more to 0.95 at most"),
+    ("bench-latency --load-factors 0.5,0.5", "rise from 0.02 or more to 0.95 at most"),
+    ("bench-latency --load-factors 0.01", "rise from 0.02 or more to 0.95 at most"),
+    ("bench-latency --load-factors 0.96", "rise from 0.02 or more to 0.95 at most"),
+    ("bench-latency --load-factors NaN", "rise from 0.02 or more to 0.95 at most"),
+    ("explore fms:2 --transport sim --sim-roundtrip-ns 0", "0 is not in 1.."),
+    ("bench-latency --rounds 0", "0 is not in 1..=999"),
+    ("bench-latency --seconds-per-measurement 0", "seconds from 0.001 to 3600"),
+    ("bench-latency --seconds-per-measurement NaN", "seconds from 0.001 to 3600"),
+    ("bench-latency --table-size 2KiB", "too few for --rounds 5"),
+    ("bench-latency --load-factors 0.5,0.5000001", "too few for --rounds 5"),
+    ("explore fms:2 --transport verbs --retries 7", "7 is not in 0..=6"),
+    ("explore fms:2 --transport verbs --timeout 0", "0 is not in 1..=31"),
+    ("bench-latency --two-nodes --transport sim", "--two-nodes"),
+    ("bench-latency --two-nodes --ranks 2", "cannot be used with"),
+    ("explore fms:2 --two-nodes n1 --rendezvous 127.0.0.1:1", "cannot be used with"),
+    ("bench-latency --two-nodes --rank 1", "cannot be used with"),
+    ("bench-latency --two-nodes n1 --allow-remote", "cannot be used with"),
+    ("explore fms:2 --two-nodes --rendezvous 127.0.0.1:1 --rank 1", "cannot be used with"),
+    ("explore fms:2 --port 7000", "--two-nodes"),
+    ("explore fms:2 --meet-timeout 0", "0 is not in 1..=86400"),
+    ("explore fms:2 --collective-timeout 0", "0 is not in 1..=86400"),
+    ("explore fms:2 --collective-timeout 86401", "86401 is not in 1..=86400"),
+    ("explore fms:2 --device x", "--device is for --transport verbs: add that, or leave it out"),
+    ("roundtrips --transport sim --timeout 16", "--timeout is for --transport verbs: add that"),
+    ("roundtrips --transport sim --pin none", "--pin is for --transport shm or verbs"),
+    ("explore fms:2 --transport sim --huge-pages try", "--huge-pages is for --transport shm or"),
+    ("bench-throughput --retries 6", "--retries is for --transport verbs: add that"),
+    ("bench-latency --gid-index 3", "--gid-index is for --transport verbs: add that"),
+    ("explore fms:2 --sim-roundtrip-ns 9", "--sim-roundtrip-ns is for --transport sim: add that"),
+    ("roundtrips --sim-model oortwijn2015", "--sim-model is for --transport sim: add that"),
+    (
+        "roundtrips --transport sim --sim-model oortwijn2015 --sim-roundtrip-ns 9",
+        "--sim-roundtrip-ns is for --sim-model simple",
+    ),
+    ("bench-latency --two-nodes --sim-roundtrip-ns 9", "--sim-roundtrip-ns is for --transport sim"),
+    ("explore fms:2 --transport verbs --ib-port 0", "0 is not in 1..=255"),
+    ("explore fms:2 --transport verbs --service-level 16", "16 is not in 0..=15"),
+    ("explore fms:2 --secret-file x", "--rendezvous or --two-nodes"),
+    (
+        "explore fms:2 --transport sim --rendezvous 127.0.0.1:1 --rank 0",
+        "without a launcher and --",
+    ),
+    ("explore fms:2 --rendezvous 127.0.0.1:1", "say which rank this is with --rank"),
+    ("explore fms:2 --rank 1", "--rendezvous <HOST:PORT>"),
+    ("limits --size 63KiB", "--size 63KiB is too small to be measured: it takes"),
+    ("limits --size 1000TiB", "MiB of memory available"),
+    ("limits --pages 2k", "[possible values: 4k, huge]"),
+    ("limits --cores two", "[possible values: one, all]"),
+    ("limits --seconds-per-measurement 0", "seconds from 0.001 to 3600"),
+    ("limits --rounds 0", "0 is not in 1..=999"),
+    ("topology --ranks 0", "0 is not in 1.."),
+    ("topology --near nosuch0", "nosuch0"),
+];
+
+#[test]
+fn what_makes_no_sense_is_refused_at_once_with_what_would() {
+    for (line, expected) in REFUSED {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let ended = run(&arguments);
+        assert!(ended.everything_gone < AT_ONCE, "{line}: {:?}", ended.took);
+        // The command line's own errors have a hint to --help below them.
+        let said = match ended.code {
+            Some(1) => ended.failed_in_one_line(),
+            _ => ended.failed(),
+        };
+        assert!(said.contains(expected), "{line}: {said}");
+    }
+}
