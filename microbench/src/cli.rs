@@ -36,7 +36,9 @@ pub(crate) struct JobArgs {
 
     /// Memory for the table's buckets, all ranks together. Without it bench-latency and roundtrips,
     /// which fill the table several times, take 32MiB, or 1MiB over verbs; bench-throughput and
-    /// explore take 128MiB over anything
+    /// explore take 128MiB over anything; limits, which reads and changes as much memory without a
+    /// table, 256MiB for each rank, but no more than a quarter of what is available, and over verbs
+    /// and in the simulator as bench-latency
     #[arg(long = "table-size", value_name = "SIZE")]
     table_size_asked: Option<Size>,
 
@@ -132,7 +134,8 @@ pub(crate) struct MeetingArgs {
     #[arg(long, value_name = "SECONDS", value_parser = wait_s())]
     pub(crate) meet_timeout: Option<u64>,
 
-    /// Seconds to wait for the slowest rank in a collective call
+    /// Seconds to wait for the slowest rank in a collective call, beside the time that it was asked
+    /// to measure for
     #[arg(long, default_value_t = 600, value_name = "SECONDS", value_parser = wait_s())]
     pub(crate) collective_timeout: u64,
 }
@@ -411,6 +414,13 @@ impl JobArgs {
             (None, None) => DEFAULT_RANKS,
         };
         self.check_table_size(launched, chunk_buckets)
+    }
+
+    /// Gives each rank such a part where no size of the table was asked for.
+    pub(crate) fn prefer_part(&mut self, part: Size) {
+        if self.table_size_asked.is_none() {
+            self.table_size = Size(part.0.saturating_mul(self.ranks.into()));
+        }
     }
 
     /// Options of another transport would be without effect.

@@ -46,6 +46,12 @@ pub(crate) trait Scenario: Sync {
     /// What all ranks must have been given alike, as `name=value` separated by spaces.
     fn parameters(&self) -> String;
 
+    /// The longest that one rank measures while the others wait for it in a collective call: by so
+    /// much they wait longer than they would else.
+    fn longest_alone(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// The work of one rank.
     fn run<T: Timed>(&self, engine: T, exchange: &mut dyn Exchange) -> Result<Self::Output>;
 }
@@ -163,7 +169,7 @@ fn join<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<(Job, Option<String
     );
     let limits = Limits {
         rendezvous: Duration::from_secs(limit_s),
-        collective: Duration::from_secs(meeting.collective_timeout),
+        collective: Duration::from_secs(meeting.collective_timeout) + scenario.longest_alone(),
     };
     let Some(node) = nodes::node(&args.nodes, limit_s, given.clone())? else {
         let start = start(args)?;

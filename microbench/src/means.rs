@@ -15,7 +15,7 @@ use crate::job::Shape;
 use crate::timed::Timed;
 
 /// The most operations in flight: far above any device's depth.
-const MOST_IN_FLIGHT: i64 = 1 << 14;
+pub(crate) const MOST_IN_FLIGHT: i64 = 1 << 14;
 /// The most operations in one call, whose outcomes take 24 bytes each.
 pub(crate) const MOST_BATCH: i64 = 1 << 20;
 /// Twice what is in flight if nothing else is asked, so that the room of what ends early is used.
@@ -308,7 +308,7 @@ fn read_cost<T: Timed>(engine: &mut T, most: u32, exchange: &mut dyn Exchange) -
     let mut measured = Vec::new();
     {
         let mut meter = remote::Meter::new(engine, T::now_ns, plan, 0)?;
-        for words in remote::WORDS.into_iter().filter(|&words| words <= most) {
+        for words in remote::WORDS.into_iter().filter(|words| (8..=most).contains(words)) {
             let rate = meter.rate(remote::Operation::Read { words }, 1)?;
             // Positive, and far below 2^64.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]

@@ -17,8 +17,10 @@ use crate::machine::Machine;
 /// Counts changes of the JSON's shape that a reader must know of. 2: rows of `bench-latency` have
 /// `floor_ns`, `times_floor` (both null without a floor) and `histogram`, pairs of a latency in
 /// nanoseconds and how many operations took it; their operations `READ n B` go to 4096, `WRITE n
-/// B` and `floor READ n B` (with or without ` + CAS`) are new.
-const SCHEMA: u32 = 2;
+/// B` and `floor READ n B` (with or without ` + CAS`) are new. 3: `limits` has `in_flight` among its
+/// parameters, and READs of 8 to 4096 bytes at every depth; its `CAS` is `CAS random word`, beside
+/// `CAS one word`, `FAA random word` and `FAA one word`.
+const SCHEMA: u32 = 3;
 
 /// All that a run gave.
 #[derive(Serialize)]

@@ -35,12 +35,12 @@ fn a_cache_answers_some_of_what_comes_again() {
     }
 }
 
-/// Each limit of memory on two kinds of pages; READs of 8 sizes and a CAS, and both at 6 depths.
+/// Each limit of memory on two kinds of pages; READs of 10 sizes and 4 atomics at 3 depths.
 #[test]
 fn limits_reports() {
     let options = ["--size", "1MiB", "--cores", "one", "--seconds-per-measurement", "0.001"];
-    let options = [&options[..], &["--table-size", "64KiB", "--rounds", "3"]].concat();
-    for row in command("limits", &options, 2 * 6 + 8 + 1 + 2 * 6) {
+    let more = ["--table-size", "64KiB", "--rounds", "3", "--in-flight", "4"];
+    for row in command("limits", &[&options[..], &more].concat(), 2 * 6 + (10 + 4) * 3) {
         assert!(number(&row, "least_ops_per_s") > 0.0 && number(&row, "mean_ns") > 0.0, "{row}");
         rise(&row, &["least_ops_per_s", "median_ops_per_s", "most_ops_per_s"]);
         let limit = row["limit"].as_str().unwrap();

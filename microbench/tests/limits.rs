@@ -3,9 +3,10 @@
 
 mod common;
 
+use core::time::Duration;
 use std::collections::HashMap;
 
-use common::rows;
+use common::{rows, run};
 
 /// The quickest run with a transport.
 const MOMENT: [&str; 6] = ["--rounds", "1", "--seconds-per-measurement", "0.001", "--size", "1MiB"];
@@ -19,7 +20,7 @@ fn in_virtual_time_a_roundtrip_is_the_one_given() {
     let options = ["limits", "--transport", "sim", "--sim-roundtrip-ns", "3000", "--cores", "one"];
     let (rows, said) = rows(&[&options[..], &MOMENT, &["--pages", "4k"]].concat());
     let of_sim: Vec<_> = rows.iter().filter(|row| row["of"] == "sim").collect();
-    assert_eq!(of_sim.len(), 8 + 1 + 2 * 6);
+    assert_eq!(of_sim.len(), (10 + 4) * 7);
     for row in of_sim {
         let expected = 3000.0 / number(row, "in_flight");
         // The last of a thousand operations are not as many as could be in flight.
@@ -27,6 +28,57 @@ fn in_virtual_time_a_roundtrip_is_the_one_given() {
         assert!((number(row, "mean_ns") - expected).abs() <= tolerance, "{row:?}");
     }
     assert!(said.contains("The simulator takes 1000 operations instead"), "{said}");
+}
+
+/// As long in all as three of what a rank waits for: the ranks meet between measurements.
+#[test]
+fn others_wait_for_one_measurement_at_a_time() {
+    let options = ["limits", "--transport", "shm", "--collective-timeout", "1", "--rounds", "1"];
+    let more = ["--seconds-per-measurement", "0.1", "--in-flight", "4"];
+    let small = ["--table-size", "64KiB", "--size", "1MiB", "--cores", "one", "--pages", "4k"];
+    let ended = run(&[&options[..], &more, &small].concat());
+    assert!(ended.took > Duration::from_secs(3), "{:?}", ended.took);
+    ended.printed();
+}
+
+/// Each measurement is longer than what a rank waits for beside it.
+#[test]
+fn others_wait_as_long_as_a_measurement_was_asked_to_take() {
+    let options = ["limits", "--transport", "shm", "--collective-timeout", "1", "--rounds", "1"];
+    let more = ["--seconds-per-measurement", "1.5", "--in-flight", "1"];
+    let small = ["--table-size", "128B", "--size", "1MiB", "--cores", "one", "--pages", "4k"];
+    let ended = run(&[&options[..], &more, &small].concat());
+    assert!(ended.took > Duration::from_secs(10), "{:?}", ended.took);
+    ended.printed();
+}
+
+/// READ, WRITE, CAS and FAA of rank 0 take longer together than what the other waits for.
+#[test]
+fn the_other_rank_waits_for_all_that_bench_latency_measures_alone() {
+    let options = ["bench-latency", "--transport", "shm", "--collective-timeout", "1"];
+    let more = ["--seconds-per-measurement", "0.1", "--ops", "100000000", "--rounds", "1"];
+    let small = ["--table-size", "64KiB", "-C", "8", "--load-factors", "0.5"];
+    let ended = run(&[&options[..], &more, &small].concat());
+    assert!(ended.took > Duration::from_secs(2), "{:?}", ended.took);
+    ended.printed();
+}
+
+/// Where nothing else is asked for, windows are large, and not the simulator's.
+#[test]
+fn windows_are_as_large_as_asked_for() {
+    let part = |options: &[&str]| {
+        let options = [&["limits"], options, &MOMENT, &["--cores", "one", "--pages", "4k"]];
+        let (_, said) = rows(&[&options.concat()[..], &["--in-flight", "1"]].concat());
+        let (_, part) =
+            said.split_once("the window of owner 1, ").unwrap_or_else(|| panic!("{said}"));
+        part.split_once(" of each").unwrap().0.to_owned()
+    };
+    assert_eq!(part(&["--transport", "shm", "--table-size", "64MiB"]), "32MiB");
+    assert_eq!(part(&["--transport", "sim"]), "16MiB");
+    // Or what a quarter of the memory available leaves for it.
+    let size = part(&["--transport", "shm"]);
+    let mib: f64 = size.strip_suffix("MiB").map_or(0.0, |mib| mib.parse().unwrap());
+    assert!((32.0..=256.0).contains(&mib), "{size}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What a transport does at best: READs and compare-and-swaps of random words of some owners, by
-//! size and by how many are in flight, without a table.
+//! What a transport does at best: READs, compare-and-swaps and fetch-and-adds of random words of
+//! some owners, by size and by how many are in flight, without a table.
 
 mod error;
 
@@ -13,8 +13,8 @@ pub use error::RemoteError;
 
 use crate::random::Random;
 
-/// Sizes of READs, in words: those of chunks of a table, from a cache line to 8 KiB.
-pub const WORDS: [u32; 8] = [8, 16, 32, 64, 128, 256, 512, 1024];
+/// Sizes of READs, in words: 8 B to 4 KiB.
+pub const WORDS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 /// Operations between two readings of the clock.
 const BLOCK: u64 = 32;
@@ -26,8 +26,8 @@ const ENDS: usize = 64;
 pub struct Plan<'a> {
     /// Whose windows, each as likely.
     pub owners: &'a [Owner],
-    /// Which words of each window. They must be 0 and hold nothing of anybody's: swaps put 0 in
-    /// the place of 0, so that they are 0 afterwards too.
+    /// Which words of each window; with a single one all that are in flight meet there. They must be 0 and hold nothing of anybody's: swaps put 0 in
+    /// the place of 0, and 0 is what is added, so that they are 0 afterwards too.
     pub words: Range<u64>,
     /// The time for each measurement, by the engine's clock.
     pub time: Duration,
@@ -45,6 +45,8 @@ pub enum Operation {
     },
     /// A compare-and-swap.
     Swap,
+    /// A fetch-and-add, of 0.
+    Add,
 }
 
 /// What was measured of one kind of operation with so many in flight.
@@ -55,6 +57,8 @@ pub struct Rate {
     /// Operations in flight. With one the next goes where the result of the one before says, so
     /// that `1e9 / per_second` is its roundtrip in nanoseconds.
     pub depth: u32,
+    /// Operations measured.
+    pub operations: u64,
     /// Operations a second.
     pub per_second: f64,
 }
@@ -92,24 +96,14 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
         }
     }
 
-    /// READ roundtrips by size, the roundtrip of a swap, and the rates of both at depths 2, 4 and
-    /// so on up to the engine's, each READ a line of 8 words.
-    ///
-    /// # Errors
-    /// As for [`rate`](Self::rate).
-    pub fn all(&mut self) -> Result<Vec<Rate>, RemoteError> {
-        let mut rates = Vec::new();
-        for words in self.sizes() {
-            rates.push(self.rate(Operation::Read { words }, 1)?);
-        }
-        rates.push(self.rate(Operation::Swap, 1)?);
-        for depth in self.depths().skip(1) {
-            if let Some(words) = self.sizes().next() {
-                rates.push(self.rate(Operation::Read { words }, depth)?);
-            }
-            rates.push(self.rate(Operation::Swap, depth)?);
-        }
-        Ok(rates)
+    /// What there is to measure: READs of all sizes and both atomics, each with 1, 2, 4 and so on up
+    /// to as many in flight as the engine takes.
+    #[must_use]
+    pub fn kinds(&self) -> Vec<(Operation, u32)> {
+        let reads = self.sizes().map(|words| Operation::Read { words });
+        let depths: Vec<u32> = self.depths().collect();
+        let at_depths = |operation| depths.iter().map(move |&depth| (operation, depth));
+        reads.chain([Operation::Swap, Operation::Add]).flat_map(at_depths).collect()
     }
 
     /// Those of [`WORDS`] that one READ, a slot and the given words take.
@@ -170,7 +164,8 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
             }
         }
         let took_ns = (self.now_ns() - start_ns).max(1);
-        Ok(Rate { operation, depth, per_second: per_second(done, took_ns) })
+        let per_second = per_second(done, took_ns);
+        Ok(Rate { operation, depth, operations: done, per_second })
     }
 
     fn now_ns(&self) -> u64 {
@@ -181,7 +176,7 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
     fn post(&mut self, operation: Operation, slot: u32, value: u64) -> Result<(), RemoteError> {
         let words = match operation {
             Operation::Read { words } => words,
-            Operation::Swap => 1,
+            Operation::Swap | Operation::Add => 1,
         };
         let Range { start, end } = self.plan.words;
         let places = (end - start).saturating_sub(u64::from(words)) + 1;
@@ -196,6 +191,7 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
                 self.engine.read(token, Segment { start: at, words }, into)?;
             }
             Operation::Swap => self.engine.compare_and_swap(token, at, 0, 0)?,
+            Operation::Add => self.engine.fetch_add(token, at, 0)?,
         }
         Ok(())
     }

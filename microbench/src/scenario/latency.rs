@@ -6,7 +6,10 @@ mod raw;
 mod rounds;
 mod row;
 
+use core::time::Duration;
+
 use clap::Args;
+use limits::remote::WORDS;
 use table::Config;
 use transport::{Exchange, Owner, Slot};
 
@@ -254,14 +257,23 @@ impl Scenario for LatencyArgs {
     type Output = (Vec<LatencyRow>, u64);
 
     fn shape(&self) -> Shape {
-        let longest = self.chunks.chunk_buckets.iter().chain(&raw::WORDS).max();
+        let longest = self.chunks.chunk_buckets.iter().chain(&WORDS).max();
         let slot_words = longest.copied().unwrap_or(8).next_multiple_of(8);
         let slots = free_slot().0 + 1;
         Shape { slots, depth: FILLING_DEPTH, ..shape(&self.config(8), slot_words, 0, 0) }
     }
 
     fn parameters(&self) -> String {
-        self.job.parameters("bench-latency", &self.chunks, self.max_chunks)
+        let job = self.job.parameters("bench-latency", &self.chunks, self.max_chunks);
+        format!("{job} seconds={}", self.seconds_per_measurement)
+    }
+
+    /// READ, WRITE, CAS and FAA, one after the other: longer than the find-or-puts at a load factor
+    /// and their floors.
+    #[allow(clippy::cast_precision_loss)]
+    fn longest_alone(&self) -> Duration {
+        let warm_up = 1.0 / WARM_UP_SHARE as f64;
+        Duration::from_secs_f64(self.seconds_per_measurement * raw::ROWS as f64 * (1.0 + warm_up))
     }
 
     fn run<T: Timed>(&self, mut engine: T, exchange: &mut dyn Exchange) -> Result<Self::Output> {

@@ -8,15 +8,18 @@ mod row;
 use core::time::Duration;
 
 use clap::{Args, ValueEnum};
-use limits::remote::{Meter, Plan, Rate, WORDS};
+use limits::remote::{Meter, Operation, Plan, WORDS};
 use transport::{Exchange, Owner};
 
 pub(crate) use self::beside::TableLimit;
 use self::cores::Cores;
+use self::row::OfTransport;
+use super::gather;
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
 use crate::machine::memory_available;
+use crate::means::MOST_IN_FLIGHT;
 use crate::progress::Progress;
 use crate::report::{Files, Report};
 use crate::size::Size;
@@ -24,8 +27,10 @@ use crate::timed::Timed;
 
 /// Large enough to live in no cache.
 const SIZE: Size = Size::mib(2048);
-/// Operations in flight at most, each with a slot of its own.
-const DEPTH: u32 = 64;
+/// Of each rank's window, where memory allows: too large for a cache.
+const WINDOW: Size = Size::mib(256);
+/// What windows take of the memory available at most, all ranks together: one part in this many.
+const WINDOWS_SHARE: u64 = 4;
 /// Operations of each measurement in the simulator, whose virtual time would take long.
 const SIMULATED: u64 = 1_000;
 
@@ -49,9 +54,14 @@ pub(crate) struct LimitsArgs {
     #[arg(default_value = "one,all")]
     cores: Vec<CoresName>,
 
+    /// READs and atomics in flight at most
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=MOST_IN_FLIGHT))]
+    in_flight: u32,
+
     /// Time for each limit in each round: seconds, 0.001 to 3600. The default keeps the whole
-    /// command to half a minute or so
-    #[arg(long, default_value_t = 0.1, value_name = "SECONDS", value_parser = seconds)]
+    /// command to a minute or so
+    #[arg(long, default_value_t = 0.05, value_name = "SECONDS", value_parser = seconds)]
     seconds_per_measurement: f64,
 
     /// Rounds in which everything takes turns; the medians are reported
@@ -89,7 +99,8 @@ fn seconds(text: &str) -> core::result::Result<f64, String> {
 }
 
 pub(crate) fn run(mut args: LimitsArgs) -> Result<()> {
-    args.job.settle(Size::mib(32), Size::mib(1), &WORDS[..1])?;
+    args.job.settle(Size::mib(32), Size::mib(1), &[])?;
+    args.settle_windows();
     // Before the job pins this thread.
     let cores = Cores::find()?;
     args.settle_size(&cores)?;
@@ -104,6 +115,7 @@ pub(crate) fn run(mut args: LimitsArgs) -> Result<()> {
     report.transport.extend(given);
     report.job(&args.job);
     report.parameter("memory_bytes", args.size.0);
+    report.parameter("in_flight", args.in_flight);
     report.parameter("seconds_per_measurement", args.seconds_per_measurement);
     report.parameter("rounds", args.rounds);
     report.rows = rows;
@@ -112,6 +124,17 @@ pub(crate) fn run(mut args: LimitsArgs) -> Result<()> {
 }
 
 impl LimitsArgs {
+    /// In the simulator a large window would take as long as a small one, and over RDMA its pages
+    /// are locked, of which a user may have few.
+    fn settle_windows(&mut self) {
+        if matches!(self.job.transport, TransportName::Sim | TransportName::Verbs) {
+            return;
+        }
+        let most = memory_available().map_or(WINDOW.0, |bytes| bytes / WINDOWS_SHARE);
+        let part = WINDOW.0.min(most / u64::from(self.job.ranks.max(1)));
+        self.job.prefer_part(Size(part));
+    }
+
     fn settle_size(&mut self, cores: &Cores) -> Result<()> {
         let available = memory_available();
         let half = available.map_or(SIZE, |bytes| Size(bytes / 2));
@@ -150,9 +173,9 @@ impl LimitsArgs {
                 self.size
             ),
             format!(
-                "READ and CAS: rank 0 on random places of the window of {}, {} of each rank's. With \
-                 one in flight the next goes where the result of the one before says, and ns is \
-                 its roundtrip.",
+                "READ, CAS, FAA: rank 0 on random places of the window of {}, {} of each rank's; or \
+                 on one word, where all that are in flight meet. With one in flight the next goes \
+                 where the result of the one before says, and ns is its roundtrip.",
                 peer(self.job.ranks),
                 Size(self.job.buckets_per_owner() * 8 / 1024 * 1024)
             ),
@@ -173,46 +196,86 @@ impl LimitsArgs {
 
 impl Scenario for LimitsArgs {
     /// Of each round.
-    type Output = Vec<Vec<Rate>>;
+    type Output = Vec<Vec<OfTransport>>;
 
     fn shape(&self) -> Shape {
         Shape {
             window_words: self.job.buckets_per_owner(),
-            slots: DEPTH,
+            slots: self.in_flight,
             slot_words: WORDS[WORDS.len() - 1],
-            depth: DEPTH,
+            depth: self.in_flight,
         }
     }
 
     fn parameters(&self) -> String {
-        format!("command=limits window_words={}", self.job.buckets_per_owner())
+        format!(
+            "command=limits window_words={} in_flight={} seconds={}",
+            self.job.buckets_per_owner(),
+            self.in_flight,
+            self.seconds_per_measurement
+        )
+    }
+
+    fn longest_alone(&self) -> Duration {
+        self.time()
     }
 
     fn run<T: Timed>(&self, mut engine: T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
-        let measures = exchange.me() == Owner(0);
-        let mut rounds = Vec::new();
-        if measures {
-            let owners = [peer(self.job.ranks)];
-            let plan = Plan {
-                owners: &owners,
-                words: 0..engine.geometry().window_words,
-                time: self.time(),
-                operations: operations(&self.job),
-            };
-            let mut meter = Meter::new(&mut engine, T::now_ns, plan, self.job.seed)?;
-            let mut progress = Progress::new(self.rounds.into(), true);
-            for round in 0..self.rounds {
-                progress.set(round.into(), "READ and CAS");
-                rounds.push(meter.all()?);
-            }
+        if exchange.me() != Owner(0) {
+            // The windows stay until all is measured.
+            while goes_on(false, exchange)? {}
+            return Ok(Vec::new());
         }
-        // The windows stay until all is measured.
-        exchange.barrier()?;
+        let mut progress = Progress::new(self.rounds.into(), true);
+        let mut rounds = Vec::new();
+        for round in 0..self.rounds {
+            progress.set(round.into(), "READ, CAS and FAA");
+            // Other places each time: those of the round before may be in a cache.
+            let seed = self.job.seed ^ u64::from(round) << 32;
+            rounds.push(self.round(&mut engine, seed, exchange)?);
+        }
+        goes_on(false, exchange)?;
         Ok(rounds)
     }
 }
 
-/// Whose window READ and CAS go to.
+impl LimitsArgs {
+    /// Everything once: on random words, and the atomics on one word.
+    fn round<T: Timed>(
+        &self,
+        engine: &mut T,
+        seed: u64,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Vec<OfTransport>> {
+        let owners = [peer(self.job.ranks)];
+        let mut all = Vec::new();
+        for (one_word, end) in [(false, engine.geometry().window_words), (true, 1)] {
+            let plan = Plan {
+                owners: &owners,
+                words: 0..end,
+                time: self.time(),
+                operations: operations(&self.job),
+            };
+            let mut meter = Meter::new(&mut *engine, T::now_ns, plan, seed)?;
+            for (operation, depth) in meter.kinds() {
+                if one_word && matches!(operation, Operation::Read { .. }) {
+                    continue;
+                }
+                all.push(OfTransport { rate: meter.rate(operation, depth)?, one_word });
+                goes_on(true, exchange)?;
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// What rank 0 says: whether it goes on. All meet after each measurement, so that the others wait
+/// for no more than one.
+fn goes_on(mine: bool, exchange: &mut dyn Exchange) -> Result<bool> {
+    Ok(gather(exchange, [u64::from(mine)])?.first().is_some_and(|[first]| *first != 0))
+}
+
+/// Whose window operations go to.
 fn peer(ranks: u32) -> Owner {
     Owner(1 % ranks.max(1))
 }

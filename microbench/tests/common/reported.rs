@@ -63,7 +63,7 @@ fn check_form(command: &str, report: &Reported) {
     let golden: Value = serde_json::from_str(GOLDEN).unwrap();
     assert_eq!(keys(json), HashSet::from_iter(names(&golden["report"])));
     assert_eq!(keys(&json["machine"]), HashSet::from_iter(names(&golden["machine"])));
-    assert_eq!((&json["schema"], &json["command"]), (&Value::from(2), &Value::from(command)));
+    assert_eq!((&json["schema"], &json["command"]), (&Value::from(3), &Value::from(command)));
     let parameters = names(&golden["parameters"][command]);
     assert_eq!(keys(&json["parameters"]), HashSet::from_iter(parameters));
     assert!(!names(&json["transport"]).is_empty() && !names(&json["notes"]).is_empty());

@@ -12,7 +12,7 @@ fn cluster(model: Model) -> Cluster {
     let config = Config {
         window_words: WINDOW,
         slots: 16,
-        slot_words: 1_024,
+        slot_words: 512,
         depth: 16,
         model,
         ..Config::default()
@@ -29,17 +29,24 @@ fn meter<'a>(engine: &'a mut Engine, plan: Plan<'a>) -> Meter<'a, Engine, fn(&En
     Meter::new(engine, now_ns, plan, 7).unwrap()
 }
 
+/// Of all kinds.
+fn all(meter: &mut Meter<'_, Engine, fn(&Engine) -> u64>) -> Vec<Rate> {
+    let kinds = meter.kinds().into_iter();
+    kinds.map(|(operation, depth)| meter.rate(operation, depth).unwrap()).collect()
+}
+
 /// One after the other, the operations take a roundtrip each; and n at once n times as many.
 #[test]
 fn roundtrips_and_rates_are_those_of_the_model() {
     let cluster = cluster(Model::simple(ROUNDTRIP_NS));
     let mut engine = cluster.engine(Owner(0)).unwrap();
-    let rates = meter(&mut engine, plan(&[Owner(1)])).all().unwrap();
-    let reads = WORDS.map(|words| (Operation::Read { words }, 1));
-    let line = Operation::Read { words: 8 };
-    let deep = [2, 4, 8, 16].map(|depth| [(line, depth), (Operation::Swap, depth)]);
-    let expected: Vec<_> =
-        reads.into_iter().chain([(Operation::Swap, 1)]).chain(deep.concat()).collect();
+    let rates = all(&mut meter(&mut engine, plan(&[Owner(1)])));
+    let reads = WORDS.map(|words| Operation::Read { words });
+    let expected: Vec<_> = reads
+        .into_iter()
+        .chain([Operation::Swap, Operation::Add])
+        .flat_map(|operation| [1, 2, 4, 8, 16].map(|depth| (operation, depth)))
+        .collect();
     let found: Vec<_> = rates.iter().map(|rate| (rate.operation, rate.depth)).collect();
     assert_eq!(found, expected);
     for rate in rates {
@@ -60,8 +67,8 @@ fn operations_keep_to_the_given_words_and_leave_them_as_they_are() {
     }
     let owners = [Owner(1)];
     let mut meter = meter(&mut engine, Plan { words: 1_000..1_016, ..plan(&owners) });
-    for operation in [Operation::Swap, Operation::Read { words: 1 }, Operation::Read { words: 16 }]
-    {
+    let reads = [1, 16].map(|words| Operation::Read { words });
+    for operation in [Operation::Swap, Operation::Add, reads[0], reads[1]] {
         for slot in 0..1_000 {
             let slot = slot % 16;
             meter.post(operation, slot, 0).unwrap();
@@ -81,8 +88,9 @@ fn one_seed_gives_one_trace_and_another_another() {
         let cluster = cluster(Model::simple(ROUNDTRIP_NS));
         let mut engine = cluster.engine(Owner(0)).unwrap();
         let owners = [Owner(0), Owner(1)];
-        let mut meter = Meter::new(&mut engine, Engine::now_ns, plan(&owners), seed).unwrap();
-        let rates = meter.all().unwrap();
+        let now_ns: fn(&Engine) -> u64 = Engine::now_ns;
+        let mut meter = Meter::new(&mut engine, now_ns, plan(&owners), seed).unwrap();
+        let rates = all(&mut meter);
         (rates, cluster.trace_hash())
     };
     assert_eq!(trace(1), trace(1));
@@ -96,8 +104,10 @@ fn owners_are_reached_alike() {
     let mut engine = cluster.engine(Owner(0)).unwrap();
     let owners = [Owner(0), Owner(1)];
     let mut meter = meter(&mut engine, Plan { time: Duration::from_millis(20), ..plan(&owners) });
-    let roundtrip_ns = 1e9 / meter.rate(Operation::Swap, 1).unwrap().per_second;
-    assert!((roundtrip_ns - 1_100.0).abs() < 50.0, "{roundtrip_ns}");
+    for operation in [Operation::Swap, Operation::Add] {
+        let roundtrip_ns = 1e9 / meter.rate(operation, 1).unwrap().per_second;
+        assert!((roundtrip_ns - 1_100.0).abs() < 50.0, "{operation:?}: {roundtrip_ns}");
+    }
 }
 
 #[test]
@@ -145,7 +155,7 @@ fn what_cannot_be_measured_is_refused() {
         let error = RemoteError::Depth { depth, deepest: 16 };
         assert_eq!(meter.rate(Operation::Swap, depth), Err(error));
     }
-    let too_long = meter.rate(Operation::Read { words: 1_032 }, 1);
+    let too_long = meter.rate(Operation::Read { words: 520 }, 1);
     assert_eq!(too_long, Err(RemoteError::Post(PostError::OutOfRange)));
     let nobody = [Owner(2)];
     let mut meter = Meter { plan: plan(&nobody), ..meter };

@@ -297,7 +297,7 @@ pub(crate) fn read_cost(seed: u64) -> Result<ReadCost> {
             operations: COST_READS,
         };
         let mut meter = remote::Meter::new(&mut engine, Nic::now_ns, plan, seed)?;
-        for words in remote::WORDS.into_iter().filter(|&words| words <= MOST_CHUNK) {
+        for words in remote::WORDS.into_iter().filter(|words| (8..=MOST_CHUNK).contains(words)) {
             let rate = meter.rate(remote::Operation::Read { words }, 1)?;
             // Positive, and far below 2^64.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]

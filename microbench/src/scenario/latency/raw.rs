@@ -2,6 +2,7 @@
 
 use core::hint::black_box;
 
+use limits::remote::WORDS;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use transport::{Completion, Local, Owner, RemoteWord, Segment, Token};
@@ -12,8 +13,8 @@ use crate::failure::Result;
 use crate::latency::Recorder;
 use crate::timed::Timed;
 
-/// Words of the READs and WRITEs that are measured: 8 B to 4 KiB.
-pub(super) const WORDS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+/// Rows at most: READs and WRITEs, a CAS and two FAAs.
+pub(super) const ROWS: usize = 2 * WORDS.len() + 3;
 
 /// What is measured and where.
 pub(super) struct Raw<'a, T> {

@@ -59,20 +59,36 @@ pub(super) fn of_memory(of: &str, rounds: &[Vec<Memory>]) -> Vec<LimitsRow> {
     LIMITS.iter().map(row).collect()
 }
 
+/// A rate, and whether all operations went to one word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OfTransport {
+    pub(super) rate: Rate,
+    pub(super) one_word: bool,
+}
+
+impl OfTransport {
+    /// As `bench-latency` calls it.
+    fn name(&self) -> String {
+        let place = if self.one_word { "one word" } else { "random word" };
+        match self.rate.operation {
+            Operation::Read { words } => format!("READ {} B", words * 8),
+            Operation::Swap => format!("CAS {place}"),
+            Operation::Add => format!("FAA {place}"),
+        }
+    }
+}
+
 /// The rows of the transport, each round having measured the same.
-pub(super) fn of_transport(job: &JobArgs, rounds: &[Vec<Rate>]) -> Vec<LimitsRow> {
+pub(super) fn of_transport(job: &JobArgs, rounds: &[Vec<OfTransport>]) -> Vec<LimitsRow> {
     let Some(first) = rounds.first() else { return Vec::new() };
-    let row = |(at, rate): (usize, &Rate)| {
-        let mut all: Vec<f64> =
-            rounds.iter().filter_map(|round| round.get(at)).map(|rate| rate.per_second).collect();
+    let row = |(at, of_first): (usize, &OfTransport)| {
+        let rates = rounds.iter().filter_map(|round| round.get(at));
+        let mut all: Vec<f64> = rates.map(|one| one.rate.per_second).collect();
         all.sort_by(f64::total_cmp);
         LimitsRow {
-            limit: match rate.operation {
-                Operation::Read { words } => format!("READ {} B", words * 8),
-                Operation::Swap => "CAS".to_owned(),
-            },
+            limit: of_first.name(),
             of: job.transport.name().to_owned(),
-            in_flight: Some(rate.depth),
+            in_flight: Some(of_first.rate.depth),
             ..LimitsRow::new(all.into_iter(), 1.0)
         }
     };
