@@ -58,6 +58,14 @@ fn the_targets_are_met_by_numbers_that_repeat() {
     // Claims that wait for READs are worth less, and nobody is to be misled.
     let on = |turns| ns(&claim(&json, turns, "on", 50)["insert"]);
     assert!(on("reads_and_claims") > on("reads") * 1.05);
+    // A READ and a claim are all that an insert takes where one chunk is enough; and in a batch a
+    // READ ahead takes a turn of the NIC as the other does, which is its limit.
+    let times = |mean: &Value| mean["times_limit"].as_f64().unwrap();
+    let blocking = times(&claim(&json, "reads", "off", 10)["insert"]);
+    assert!((blocking - 1.0).abs() < 0.03, "{blocking}");
+    let batched: Vec<f64> =
+        list(&json, "batches").iter().map(|row| times(&row["batched_insert"])).collect();
+    assert!((batched[0] - 2.0).abs() < 0.1 && (batched[1] - 1.0).abs() < 0.1, "{batched:?}");
     // 10 load factors twice, and each cache beside none.
     assert_eq!(list(&json, "adaptive").len(), 2 * 10);
     let rates = list(&json, "caches").iter().map(|row| row["find"]["cache_hit_rate"].as_f64());

@@ -49,14 +49,14 @@ pub(crate) fn run(scale: &Scale, cost: ReadCost) -> Result<Vec<BatchRow>> {
 }
 
 fn row(scale: &Scale, way: &'static str, config: Config) -> Result<BatchRow> {
-    let mut job = Job::blocking(config, scale.seed)?;
+    let mut job = Job::blocking(config, scale)?;
     job.fill(WARM)?;
     job.insert(FROM)?;
     let blocking_insert = job.insert(TO)?;
     let operations = blocking_insert.operations;
     let blocking_hit = job.hit(operations)?;
 
-    let mut job = Job::open(config, IN_FLIGHT, 0, Turns::Reads, scale.seed)?;
+    let mut job = Job::open(config, IN_FLIGHT, 0, Turns::Reads, scale)?;
     job.fill(WARM)?;
     job.insert_batches(FROM, BATCH)?;
     let batched_insert = job.insert_batches(TO, BATCH)?;

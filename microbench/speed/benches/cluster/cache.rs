@@ -49,7 +49,7 @@ pub(crate) fn run(scale: &Scale) -> Result<Vec<CacheRow>> {
     let seeds: [u64; TABLES] = core::array::from_fn(|nth| scale.seed | (nth as u64) << SEED_BITS);
     let tables = each(&seeds, |&seed| {
         let wanted = wanted(keys, seed)?;
-        caches.iter().map(|&entries| finds(scale, seed, &wanted, entries)).collect()
+        caches.iter().map(|&entries| finds(&Scale { seed, ..*scale }, &wanted, entries)).collect()
     })?;
     let tables: &[Vec<Mean>; TABLES] = tables.as_array().ok_or("a table is missing")?;
     caches.iter().enumerate().map(|(at, &entries)| row(keys, entries, at, tables)).collect()
@@ -77,9 +77,9 @@ fn wanted(keys: u64, seed: u64) -> Result<Vec<u64>> {
 }
 
 /// Finds what is wanted, the first half of which does not count.
-fn finds(scale: &Scale, seed: u64, wanted: &[u64], entries: u64) -> Result<Mean> {
+fn finds(scale: &Scale, wanted: &[u64], entries: u64) -> Result<Mean> {
     let config = Config::paper(scale.buckets_per_owner);
-    let mut job = Job::open(config, BLOCKING, usize::try_from(entries)?, Turns::Reads, seed)?;
+    let mut job = Job::open(config, BLOCKING, usize::try_from(entries)?, Turns::Reads, scale)?;
     job.fill(LOAD)?;
     let data: Vec<u64> = wanted.iter().map(|&n| job.datum(n)).collect();
     let (first, counted) = data.split_at(data.len() / 2);

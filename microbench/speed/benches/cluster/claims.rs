@@ -44,7 +44,7 @@ impl Claim {
             Self::Auto => FirstClaim::Auto,
         };
         let config = Config { first_claim, ..paper(scale.buckets_per_owner, CHUNK) };
-        Job::open(config, BLOCKING, 0, turns, scale.seed)
+        Job::open(config, BLOCKING, 0, turns, scale)
     }
 }
 

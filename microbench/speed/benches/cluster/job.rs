@@ -10,7 +10,9 @@ use table::{Bucket, CacheEntry, Config, MAX_DATA, Operation, Outcome, ReadCost, 
 use transport::{Owner, RemoteWord, Transport};
 
 use super::Result;
+use super::limit::Limit;
 use super::nic::{Nic, Turns};
+use super::plan::Scale;
 
 /// Owners, one on each node.
 pub(crate) const OWNERS: u64 = 2;
@@ -39,6 +41,8 @@ pub(crate) struct Mean {
     pub(crate) operations: u64,
     /// Of virtual time.
     pub(crate) ns: f64,
+    /// That by what the limit takes.
+    pub(crate) times_limit: f64,
     /// Chunk READs waited for.
     pub(crate) effective_roundtrips: f64,
     /// Chunk READs posted.
@@ -59,6 +63,7 @@ impl Mean {
         Self {
             operations: means.iter().map(|mean| mean.operations).sum(),
             ns: mean(|mean| mean.ns),
+            times_limit: mean(|mean| mean.times_limit),
             effective_roundtrips: mean(|mean| mean.effective_roundtrips),
             outgoing_roundtrips: mean(|mean| mean.outgoing_roundtrips),
             chunk_buckets: mean(|mean| mean.chunk_buckets),
@@ -75,6 +80,7 @@ pub(crate) struct Job {
     held: u64,
     seed: u64,
     random: Rng,
+    limit: Limit,
 }
 
 impl Job {
@@ -84,18 +90,20 @@ impl Job {
         in_flight: u32,
         cache_entries: usize,
         turns: Turns,
-        seed: u64,
+        scale: &Scale,
     ) -> Result<Self> {
+        let (seed, limits) = (scale.seed, scale.limits);
+        let limit = if in_flight == BLOCKING { limits.blocking } else { limits.batched };
         let (engine, peer) = engines(config.words(), in_flight, turns, seed)?;
         let operations = vec![Operation::EMPTY; in_flight as usize];
         let table = Table::new(engine, config, operations)?;
         let table = table.with_cache(vec![CacheEntry::EMPTY; cache_entries]);
-        Ok(Self { table, peer, held: 0, seed, random: Rng::new(seed, 1) })
+        Ok(Self { table, peer, held: 0, seed, random: Rng::new(seed, 1), limit })
     }
 
     /// The paper's way to call: one operation at a time, no cache, the model as it is.
-    pub(crate) fn blocking(config: Config, seed: u64) -> Result<Self> {
-        Self::open(config, BLOCKING, 0, Turns::Reads, seed)
+    pub(crate) fn blocking(config: Config, scale: &Scale) -> Result<Self> {
+        Self::open(config, BLOCKING, 0, Turns::Reads, scale)
     }
 
     /// How many data are held at a load factor.
@@ -254,9 +262,12 @@ impl Job {
         let engine = self.table.engine();
         let total = self.table.stats().total();
         let each = |sum: u64| sum as f64 / total.operations.max(1) as f64;
+        let ns = each(engine.now_ns() - start_ns);
+        let limit_ns = self.limit.ns(each(self.table.stats().inserted.operations));
         Mean {
             operations: total.operations,
-            ns: each(engine.now_ns() - start_ns),
+            ns,
+            times_limit: ns / limit_ns,
             effective_roundtrips: each(total.effective_roundtrips),
             outgoing_roundtrips: each(total.outgoing_roundtrips),
             chunk_buckets: (engine.words() - words) as f64
@@ -268,7 +279,12 @@ impl Job {
 }
 
 /// The engine that works, and the other one, which only must not be lost.
-fn engines(words: u64, in_flight: u32, turns: Turns, seed: u64) -> Result<(Nic, Engine)> {
+pub(crate) fn engines(
+    words: u64,
+    in_flight: u32,
+    turns: Turns,
+    seed: u64,
+) -> Result<(Nic, Engine)> {
     let model = Model::oortwijn2015();
     let cluster = Cluster::new(sim::Config {
         owners: 2,

@@ -7,6 +7,7 @@ mod batch;
 mod cache;
 mod claims;
 mod job;
+mod limit;
 mod nic;
 mod plan;
 mod report;

@@ -13,6 +13,7 @@ use super::batch::{self, BatchRow};
 use super::cache::{self, CacheRow};
 use super::claims::{self, ClaimRow, MixRow};
 use super::job::read_cost;
+use super::limit::Limits;
 use super::sweep::{self, AdaptiveRow};
 
 /// How large everything is.
@@ -24,12 +25,14 @@ pub(crate) struct Scale {
     pub(crate) buckets_per_owner: u64,
     /// Hundredths from one load factor of the adaptive C to the next.
     pub(crate) adaptive_step: u64,
+    pub(crate) limits: Limits,
 }
 
 impl Scale {
-    pub(crate) fn of(args: &Args) -> Self {
+    fn of(args: &Args) -> Result<Self> {
         let (bits, adaptive_step) = if args.quick { (17, 10) } else { (18, 2) };
-        Self { seed: args.seed, buckets_per_owner: 1 << bits, adaptive_step }
+        let limits = Limits::measure(args.seed)?;
+        Ok(Self { seed: args.seed, buckets_per_owner: 1 << bits, adaptive_step, limits })
     }
 }
 
@@ -50,7 +53,7 @@ pub(crate) struct Measured {
 
 /// Measures everything.
 pub(crate) fn run(args: &Args) -> Result<Measured> {
-    let scale = Scale::of(args);
+    let scale = Scale::of(args)?;
     let cost = read_cost(scale.seed)?;
     let ReadCost { base_ps, bucket_ps } = cost;
     Ok(Measured {

@@ -99,7 +99,7 @@ fn row(ahead: Ahead, load_percent: u64, means: &[Vec<Mean>], at: usize) -> Optio
 /// in the same buckets. All of it is inserted, but where operations learn nothing from others.
 fn fill(scale: &Scale, ahead: Ahead, chunk: Chunk) -> Result<Vec<Mean>> {
     let config = ahead.config(scale.buckets_per_owner, chunk);
-    let mut job = Job::blocking(config, scale.seed)?;
+    let mut job = Job::blocking(config, scale)?;
     let mut means = Vec::new();
     for percent in loads(scale) {
         match chunk {
