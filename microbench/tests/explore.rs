@@ -93,6 +93,34 @@ fn what_is_known_does_not_go_through_the_table_again() {
     assert!(puts("16") < puts("0") && puts("16") > puts("65536"));
 }
 
+/// Known states are counted apart from what the cache answers, and both from what is looked up:
+/// whether there are hits of each.
+#[track_caller]
+fn hits(transport: &str, known: &str, cache: &str) -> [bool; 2] {
+    let size = ["--transport", transport, "--ranks", "2", "--table-size", "1MiB"];
+    let options = ["--known-states", known, "--cache", cache];
+    let (rows, _) = rows(&[&["explore", "fms:2"], &size[..], &options].concat());
+    let number = |column: &str| rows[0][column].parse::<f64>().unwrap();
+    let (arcs, states) = (number("arcs"), number("states"));
+    let known = number("known_share") * arcs;
+    let puts = number("find_or_puts_per_state") * states;
+    // The initial state has no arc that leads to it.
+    assert!((arcs + 1.0 - known - puts).abs() < 1e-6, "{rows:?}");
+    let hits = number("cache_hit_share") * puts;
+    assert!(hits <= puts - states + 1e-6, "what is new is in no cache: {rows:?}");
+    [known > 0.1 * arcs, hits > 0.1 * puts]
+}
+
+#[test]
+fn hits_are_counted_where_they_are() {
+    for transport in ["shm", "sim"] {
+        assert_eq!(hits(transport, "0", "0"), [false, false]);
+        assert_eq!(hits(transport, "65536", "0"), [true, false]);
+        assert_eq!(hits(transport, "0", "65536"), [false, true]);
+        assert_eq!(hits(transport, "256", "65536"), [true, true]);
+    }
+}
+
 #[test]
 fn ways_that_cannot_be_are_refused() {
     let refusals = [

@@ -52,7 +52,8 @@ struct ExpandArgs {
     batch: Option<u32>,
 
     /// States, 8 bytes each, that a rank remembers to have put in the table and does not put
-    /// again: a power of two from 2 on, or 0. 131072 without it, 0 with --paper
+    /// again: a filter before the table, by states and not by buckets as --cache is; a power of two
+    /// from 2 on, or 0. 131072 without it, 0 with --paper
     #[arg(long, value_name = "STATES", value_parser = known_states)]
     known_states: Option<u32>,
 }
@@ -103,8 +104,12 @@ pub(crate) struct ExploreRow {
     seconds: f64,
     states_per_s: f64,
     load_factor: f64,
-    /// Successors that were not among the known states, and so went through the table.
+    /// Successors that were among the known states, by all.
+    known_share: f64,
+    /// Successors that were not, and so went through the table.
     find_or_puts_per_state: f64,
+    /// find-or-puts that the cache answered, by all.
+    cache_hit_share: f64,
     limit_share: Option<f64>,
     effective_roundtrips_per_state: f64,
     outgoing_roundtrips_per_state: f64,
@@ -151,8 +156,9 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<()> {
          initial state's included. deadlocks: states in which no transition is enabled."
             .to_owned(),
         format!(
-            "puts: find-or-puts per state, one for each successor that its rank does not know to \
-             be in the table. eff, out: chunk READs waited for and posted, per state, all its \
+            "known: the share of successors that their rank knows to be in the table \
+             (--known-states). puts: find-or-puts per state, one for each of the others. cached: \
+             the share of these that the cache answered (--cache). eff, out: chunk READs waited for and posted, per state, all its \
              find-or-puts together. lines: cache lines of the table looked at directly, per \
              state. bits: the width of a packed marking, {ENTRY_BITS} at most."
         ),
@@ -171,7 +177,9 @@ impl Row for ExploreRow {
         "deadlocks",
         "states/s",
         "load",
+        "known",
         "puts",
+        "cached",
         "of limit",
         "eff",
         "out",
@@ -190,7 +198,9 @@ impl Row for ExploreRow {
             self.deadlocks.to_string(),
             format!("{:.0}", self.states_per_s),
             format!("{:.3}", self.load_factor),
+            format!("{:.3}", self.known_share),
             format!("{:.2}", self.find_or_puts_per_state),
+            format!("{:.3}", self.cache_hit_share),
             self.limit_share.map_or_else(String::new, |share| format!("{share:.3}")),
             format!("{:.2}", self.effective_roundtrips_per_state),
             format!("{:.2}", self.outgoing_roundtrips_per_state),
@@ -206,7 +216,7 @@ impl Scenario for Exploration {
 
     fn shape(&self) -> Shape {
         let slot_words = self.args.chunks.chunk_buckets.max(frontier::READ_WORDS);
-        self.args.means.shape(&self.config(), slot_words, frontier::SHARE_WORDS, 1)
+        self.args.means.shape(&self.config(), slot_words, frontier::SHARE_WORDS, frontier::READS)
     }
 
     fn parameters(&self) -> String {
@@ -337,6 +347,8 @@ impl Exploration {
             stats.outgoing_roundtrips,
             stats.claims_lost,
             stats.lines,
+            counts.known,
+            stats.cache_hits,
         ];
         let all = gather(exchange, mine)?;
         let sum = |i: usize| all.iter().map(|of_rank| of_rank[i]).sum::<u64>();
@@ -363,7 +375,9 @@ impl Exploration {
             seconds,
             states_per_s: states as f64 / seconds,
             load_factor: states as f64 / table.layout().buckets() as f64,
+            known_share: sum(9) as f64 / sum(2).max(1) as f64,
             find_or_puts_per_state: per_state(sum(4)),
+            cache_hit_share: sum(10) as f64 / puts.max(1.0),
             limit_share: limit.map(|limit| puts / seconds / limit),
             effective_roundtrips_per_state: per_state(sum(5)),
             outgoing_roundtrips_per_state: per_state(sum(6)),

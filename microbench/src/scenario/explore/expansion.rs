@@ -18,6 +18,8 @@ pub(super) struct Counts {
     pub(super) states: u64,
     pub(super) expanded: u64,
     pub(super) arcs: u64,
+    /// Successors that went by the table, known to be there.
+    pub(super) known: u64,
     pub(super) find_or_puts: u64,
     pub(super) deadlocks: u64,
     pub(super) levels: u64,
@@ -71,7 +73,9 @@ impl Expansion {
             counts.expanded += 1;
             counts.arcs += enabled as u64;
             counts.deadlocks += u64::from(enabled == 0);
-            self.pending += self.known.sift(room.get_mut(..enabled).unwrap_or_default());
+            let unknown = self.known.sift(room.get_mut(..enabled).unwrap_or_default());
+            counts.known += (enabled - unknown) as u64;
+            self.pending += unknown;
             if self.pending >= self.batch && !self.put(table, frontier, counts)? {
                 return Ok(Some(Stop::Full));
             }
