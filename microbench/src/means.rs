@@ -64,7 +64,7 @@ pub(crate) struct BatchArgs {
 impl BatchArgs {
     /// Operations in one call.
     pub(crate) fn size(&self, means: &MeansArgs) -> u32 {
-        self.batch.unwrap_or(if means.algorithm.paper { 1 } else { DEFAULT_BATCH })
+        self.batch.unwrap_or(if means.is_paper() { 1 } else { DEFAULT_BATCH })
     }
 
     /// Places for the outcomes of a batch; none where calls are blocking.
@@ -77,9 +77,9 @@ impl BatchArgs {
 /// What a table does, and what it has besides.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Hiding latency")]
-pub(crate) struct MeansArgs {
+pub(crate) struct TableArgs {
     #[command(flatten)]
-    pub(crate) algorithm: AlgorithmArgs,
+    algorithm: AlgorithmArgs,
 
     /// In which order buckets are looked at; `linear` without it
     #[arg(long, value_enum, value_name = "ORDER")]
@@ -89,11 +89,19 @@ pub(crate) struct MeansArgs {
     /// have lately needed. Like --read-ahead and --one-roundtrip without effect on what the CPU
     /// reaches itself
     #[arg(long)]
-    adaptive_chunks: bool,
+    pub(crate) adaptive_chunks: bool,
 
     /// Entries of each rank's cache of buckets seen, 16 bytes each, a power of two; 0 is none
     #[arg(long, value_name = "ENTRIES", default_value = "0", value_parser = entries)]
-    cache: usize,
+    pub(crate) cache: usize,
+}
+
+/// The same, with many operations in flight.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Hiding latency")]
+pub(crate) struct MeansArgs {
+    #[command(flatten)]
+    table: TableArgs,
 
     /// Operations in flight of each rank where they are done by READs and claims, 2 to 16384
     #[arg(long, default_value_t = 32, value_name = "N")]
@@ -172,7 +180,7 @@ impl AlgorithmArgs {
     }
 }
 
-impl MeansArgs {
+impl TableArgs {
     /// A table of these sizes; `simulated` where time is virtual.
     pub(crate) fn config(&self, sizes: Config, simulated: bool) -> Config {
         let probing = match self.probing {
@@ -181,6 +189,83 @@ impl MeansArgs {
             Some(ProbingName::Jump) => Probing::Jump,
         };
         Config { probing, ..self.algorithm.config(sizes, simulated) }
+    }
+
+    /// What ranks must have been given alike, `name=value`.
+    pub(crate) fn parameters(&self) -> String {
+        let probing = self.probing.and_then(|name| name.to_possible_value());
+        format!(
+            "probing={} adaptive_chunks={}",
+            probing.map_or("linear".to_owned(), |name| name.get_name().to_owned()),
+            self.adaptive_chunks
+        )
+    }
+
+    /// Refuses what does not go together, before anything starts.
+    pub(crate) fn check(&self, chunk_buckets: &[u32]) -> Result<()> {
+        if self.adaptive_chunks && chunk_buckets.contains(&8) {
+            return Err(Failure::new(
+                "--adaptive-chunks has nothing to choose from with C = 8: give a larger -C, which \
+                 is then the most",
+            ));
+        }
+        match chunk_buckets.iter().find(|&&c| c != 8) {
+            Some(c) if self.probing == Some(ProbingName::Jump) => Err(Failure::new(format!(
+                "--probing jump goes from line to line, 8 buckets each, but C = {c}: add -C 8"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens the table together with the other ranks.
+    pub(crate) fn open<T: Timed>(
+        &self,
+        mut engine: T,
+        mut config: Config,
+        operations: u32,
+        exchange: &mut dyn Exchange,
+    ) -> Result<MeansTable<T>> {
+        if self.adaptive_chunks {
+            let cost = read_cost(&mut engine, config.chunk_buckets, exchange)?;
+            config.chunk_choice = ChunkChoice::Adaptive(cost);
+        }
+        let table = Table::open(engine, config, storage(operations), exchange)?;
+        Ok(table.with_cache(self.empty_cache()))
+    }
+
+    /// The table that [`open`](Self::open) has opened with this configuration, over its engine
+    /// again.
+    pub(crate) fn again<T: Timed>(
+        &self,
+        engine: T,
+        config: Config,
+        operations: u32,
+    ) -> Result<MeansTable<T>> {
+        Ok(Table::new(engine, config, storage(operations))?.with_cache(self.empty_cache()))
+    }
+
+    fn empty_cache(&self) -> Vec<CacheEntry> {
+        vec![CacheEntry::EMPTY; self.cache]
+    }
+
+    /// What the table does, by name, for a report.
+    pub(crate) fn for_report(&self, config: &Config) -> Vec<(&'static str, String)> {
+        let mut all = of_algorithm(config);
+        all.push(("probing", format!("{:?}", config.probing).to_lowercase()));
+        all.push(("adaptive_chunks", self.adaptive_chunks.to_string()));
+        all.push(("cache_entries", self.cache.to_string()));
+        all
+    }
+}
+
+fn storage(operations: u32) -> Vec<Operation> {
+    vec![Operation::EMPTY; operations as usize]
+}
+
+impl MeansArgs {
+    /// A table of these sizes; `simulated` where time is virtual.
+    pub(crate) fn config(&self, sizes: Config, simulated: bool) -> Config {
+        self.table.config(sizes, simulated)
     }
 
     /// Engines for a table of this configuration, with `more_words` words behind it and
@@ -208,57 +293,32 @@ impl MeansArgs {
 
     /// What ranks must have been given alike, `name=value`.
     pub(crate) fn parameters(&self) -> String {
-        let probing = self.probing.and_then(|name| name.to_possible_value());
-        format!(
-            "probing={} adaptive_chunks={}",
-            probing.map_or("linear".to_owned(), |name| name.get_name().to_owned()),
-            self.adaptive_chunks
-        )
+        self.table.parameters()
     }
 
     /// Whether it is the paper's algorithm that options change.
     pub(crate) fn is_paper(&self) -> bool {
-        self.algorithm.paper
+        self.table.algorithm.paper
     }
 
     /// Refuses what does not go together, before anything starts.
     pub(crate) fn check(&self, chunk_buckets: &[u32]) -> Result<()> {
-        if self.adaptive_chunks && chunk_buckets.contains(&8) {
-            return Err(Failure::new(
-                "--adaptive-chunks has nothing to choose from with C = 8: give a larger -C, which \
-                 is then the most",
-            ));
-        }
-        match chunk_buckets.iter().find(|&&c| c != 8) {
-            Some(c) if self.probing == Some(ProbingName::Jump) => Err(Failure::new(format!(
-                "--probing jump goes from line to line, 8 buckets each, but C = {c}: add -C 8"
-            ))),
-            _ => Ok(()),
-        }
+        self.table.check(chunk_buckets)
     }
 
     /// Opens the table together with the other ranks.
     pub(crate) fn open<T: Timed>(
         &self,
-        mut engine: T,
-        mut config: Config,
+        engine: T,
+        config: Config,
         exchange: &mut dyn Exchange,
     ) -> Result<MeansTable<T>> {
-        if self.adaptive_chunks {
-            let cost = read_cost(&mut engine, config.chunk_buckets, exchange)?;
-            config.chunk_choice = ChunkChoice::Adaptive(cost);
-        }
-        let storage = vec![Operation::EMPTY; self.in_flight as usize];
-        let table = Table::open(engine, config, storage, exchange)?;
-        Ok(table.with_cache(vec![CacheEntry::EMPTY; self.cache]))
+        self.table.open(engine, config, self.in_flight, exchange)
     }
 
     /// What the table does, by name, for a report.
     pub(crate) fn for_report(&self, config: &Config) -> Vec<(&'static str, String)> {
-        let mut all = of_algorithm(config);
-        all.push(("probing", format!("{:?}", config.probing).to_lowercase()));
-        all.push(("adaptive_chunks", self.adaptive_chunks.to_string()));
-        all.push(("cache_entries", self.cache.to_string()));
+        let mut all = self.table.for_report(config);
         all.push(("in_flight", self.in_flight.to_string()));
         all
     }

@@ -20,7 +20,8 @@ use crate::machine::Machine;
 /// B` and `floor READ n B` (with or without ` + CAS`) are new. 3: `limits` has `in_flight` among its
 /// parameters, and READs of 8 to 4096 bytes at every depth; its `CAS` is `CAS random word`, beside
 /// `CAS one word`, `FAA random word` and `FAA one word`. Rows of `explore` have `known_share` and
-/// `cache_hit_share`.
+/// `cache_hit_share`, which rows of `bench-latency` have, too, whose parameters have `probing`,
+/// `adaptive_chunks` and `cache_entries`.
 const SCHEMA: u32 = 3;
 
 /// All that a run gave.

@@ -121,3 +121,57 @@ fn measurements_end_with_their_time() {
     let all = format!("{0} of {0} rows were cut short after 1 s", rows.len());
     assert!(said.contains(&all) && said.contains("--seconds-per-measurement"), "{said}");
 }
+
+/// With each of them, the report says so, and what it is for shows.
+#[test]
+fn means_of_the_table_are_measured_and_named() {
+    let ways: [(&[&str], &str, &str); 4] = [
+        (&["-C", "16", "--probing", "lines"], "probing", "lines"),
+        (&["-C", "8", "--probing", "jump", "--direct", "off"], "probing", "jump"),
+        (&["-C", "64", "--adaptive-chunks", "--direct", "off"], "adaptive_chunks", "true"),
+        (&["-C", "8", "--cache", "8192", "--direct", "off"], "cache_entries", "8192"),
+    ];
+    for transport in ["shm", "sim"] {
+        for (way, parameter, value) in ways {
+            let options = ["bench-latency", "--transport", transport, "--ops", "10"];
+            let table = ["--table-size", "256KiB", "--load-factors", "0.3,0.9"];
+            let report = reported(&[&options[..], &table, way].concat());
+            assert_eq!(report.json["parameters"][parameter], value, "{way:?}");
+            let rows = report.json["rows"].as_array().unwrap();
+            let beside: Vec<_> = rows.iter().filter(|row| !row["times_floor"].is_null()).collect();
+            assert_eq!(beside.len(), 4, "{}", report.printed);
+            for row in beside {
+                let found = row["operation"] == "found";
+                let cached = number(row, "cache_hit_share");
+                assert_eq!(cached > 0.1, found && parameter == "cache_entries", "{row}");
+                // In virtual time a hit takes none.
+                if cached > 0.1 && transport == "sim" {
+                    assert!(number(row, "times_floor") < 1.0, "{row}");
+                }
+            }
+        }
+    }
+}
+
+/// An adaptive C reads a line where that is enough, which is what it stands beside, and more where
+/// the table is full.
+#[test]
+fn an_adaptive_chunk_stands_beside_a_line() {
+    let options = ["bench-latency", "--transport", "sim", "--ops", "10", "-C", "128", "--paper"];
+    let table = ["--table-size", "512KiB", "--load-factors", "0.1,0.9", "--adaptive-chunks"];
+    let model = ["--sim-model", "oortwijn2015"];
+    let report = reported(&[&options[..], &table, &model].concat());
+    let rows = report.json["rows"].as_array().unwrap();
+    assert!(rows.iter().any(|row| row["operation"] == "floor READ 64 B"), "{}", report.printed);
+    let of = |operation: &str, load: f64| {
+        let mut all = rows.iter();
+        let row = all.find(|row| row["operation"] == operation && row["load_factor"] == load);
+        row.unwrap_or_else(|| panic!("no {operation} at {load}"))
+    };
+    for operation in ["inserted", "found"] {
+        let times = number(of(operation, 0.1), "times_floor");
+        assert!((times - 1.0).abs() < 0.05, "{operation}: {times}");
+    }
+    // With C = 8 it would be more than five.
+    assert!(number(of("inserted", 0.9), "effective_roundtrips") < 3.0, "{}", report.printed);
+}

@@ -17,7 +17,7 @@ fn help_lists_options_under_their_headings() {
 }
 
 /// What each command refuses, and what it says is allowed.
-const REFUSED: [(&str, &str); 80] = [
+const REFUSED: [(&str, &str); 86] = [
     ("explore fms:2 -C 12", "C is a multiple of 8 from 8 to 65536"),
     ("explore fms:2 -C 0", "C is a multiple of 8 from 8 to 65536"),
     ("explore fms:2 -C 4294967288", "C is a multiple of 8 from 8 to 65536"),
@@ -61,6 +61,12 @@ const REFUSED: [(&str, &str); 80] = [
     ("bench-latency --seconds-per-measurement 0", "seconds from 0.001 to 3600"),
     ("bench-latency --seconds-per-measurement NaN", "seconds from 0.001 to 3600"),
     ("bench-latency --table-size 2KiB", "too few for --rounds 5"),
+    ("bench-latency --adaptive-chunks", "give a larger -C"),
+    ("bench-latency --probing jump", "add -C 8"),
+    ("bench-latency --cache 3", "a power of two"),
+    ("bench-latency --probing square", "[possible values: linear, lines, jump]"),
+    ("limits --in-flight 0", "0 is not in 1..=16384"),
+    ("limits --in-flight 16385", "16385 is not in 1..=16384"),
     ("bench-latency --load-factors 0.5,0.5000001", "too few for --rounds 5"),
     ("explore fms:2 --transport verbs --retries 7", "7 is not in 0..=6"),
     ("explore fms:2 --transport verbs --timeout 0", "0 is not in 1..=31"),

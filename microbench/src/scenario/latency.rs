@@ -16,12 +16,12 @@ use transport::{Exchange, Owner, Slot};
 use self::raw::{Raw, peer};
 use self::rounds::Rounds;
 use self::row::LatencyRow;
-use super::{open, shape};
+use super::{OPERATIONS, shape};
 use crate::cli::{ChunkListArgs, JobArgs, TransportName, max_chunks};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
 use crate::latency::{Recorder, clock_cost_ns};
-use crate::means::{self, AlgorithmArgs};
+use crate::means::TableArgs;
 use crate::progress::Progress;
 use crate::report::{Files, Report};
 use crate::size::Size;
@@ -38,6 +38,8 @@ const WARM_UP_SHARE: usize = 10;
 const FEWEST: u64 = 2;
 /// Inserts in flight where the time was too short to measure all.
 const FILLING: u32 = 32;
+/// As many in one call.
+const BATCH: usize = 1024;
 /// One-sided operations in flight at most, then: a READ and a claim of each, or a READ ahead.
 const FILLING_DEPTH: u32 = 2 * FILLING;
 /// The paper's own result files, C = 8 and load factor 0.5, both processes on one machine.
@@ -75,7 +77,7 @@ pub(crate) struct LatencyArgs {
     rounds: u32,
 
     #[command(flatten)]
-    algorithm: AlgorithmArgs,
+    table: TableArgs,
 
     // Last: its headings in the help hold for whatever comes after them.
     #[command(flatten)]
@@ -103,7 +105,7 @@ pub(crate) fn run(mut args: LatencyArgs) -> Result<()> {
     report.parameter("ops", args.ops);
     report.parameter("seconds_per_measurement", args.seconds_per_measurement);
     report.parameter("rounds", args.rounds);
-    for (name, value) in means::of_algorithm(&args.config(8)) {
+    for (name, value) in args.table.for_report(&args.config(8)) {
         report.parameter(name, value);
     }
     report.rows = rows;
@@ -113,6 +115,7 @@ pub(crate) fn run(mut args: LatencyArgs) -> Result<()> {
 
 impl LatencyArgs {
     fn check(&self) -> Result<()> {
+        self.table.check(&self.chunks.chunk_buckets)?;
         let rising = self.load_factors.windows(2).all(|pair| pair[0] < pair[1]);
         let within = self.load_factors.iter().all(|alpha| (STEP..=0.95).contains(alpha));
         if !rising || !within {
@@ -136,7 +139,7 @@ impl LatencyArgs {
 
     fn config(&self, chunk_buckets: u32) -> Config {
         let simulated = self.job.transport == TransportName::Sim;
-        self.algorithm.config(self.job.config(chunk_buckets, self.max_chunks), simulated)
+        self.table.config(self.job.config(chunk_buckets, self.max_chunks), simulated)
     }
 
     /// Each load factor, the data there are at it, and how many of the last inserts are measured.
@@ -166,12 +169,13 @@ impl LatencyArgs {
              is data that is there."
                 .to_owned(),
             format!(
-                "floor: for found one READ of C buckets; for inserted such a READ, and then a CAS \
+                "floor: for found one READ of {}; for inserted such a READ, and then a CAS \
                  of its first word that changes nothing. They go to the same owners in the same \
                  order as the find-or-puts they stand beside, elsewhere in their parts. x floor: \
                  find-or-put by its floor of the same round, the median of {} rounds, in each of \
                  which all four take turns. What is divided are means of operations timed one by \
                  one without the fastest and the slowest tenth; floor is the median of those too.",
+                if self.table.adaptive_chunks { "a line, 8 buckets" } else { "C buckets" },
                 self.rounds
             ),
             format!(
@@ -186,8 +190,13 @@ impl LatencyArgs {
                  operation for {WARM_UP_SHARE} measured; the first of {WARM_UP_SHARE} of each \
                  round's find-or-puts and floors."
             ),
-            "eff, out: chunk READs waited for and posted, per operation.".to_owned(),
+            "eff, out: chunk READs waited for and posted, per operation. cached: the share of \
+             operations that the cache answered; it has seen random data before."
+                .to_owned(),
         ];
+        if self.table.adaptive_chunks {
+            notes.push("C is the most: each operation has its own (--adaptive-chunks).".to_owned());
+        }
         if self.config(8).direct {
             notes.push(
                 "The CPU itself loads and claims what it reaches: on shm everything, elsewhere the \
@@ -265,7 +274,7 @@ impl Scenario for LatencyArgs {
 
     fn parameters(&self) -> String {
         let job = self.job.parameters("bench-latency", &self.chunks, self.max_chunks);
-        format!("{job} seconds={}", self.seconds_per_measurement)
+        format!("{job} {} seconds={}", self.table.parameters(), self.seconds_per_measurement)
     }
 
     /// READ, WRITE, CAS and FAA, one after the other: longer than the find-or-puts at a load factor
@@ -290,12 +299,12 @@ impl Scenario for LatencyArgs {
         exchange.barrier()?;
         for &chunk_buckets in &self.chunks.chunk_buckets {
             let config = self.config(chunk_buckets);
-            let mut table = open(&mut engine, config, exchange)?;
+            let mut table = self.table.open(&mut engine, config, OPERATIONS, exchange)?;
             table.clear(exchange)?;
-            let engine = table.into_transport();
-            let mut rounds =
-                Rounds::new(engine, config, limits, self.rounds.into(), self.job.seed)?;
-            rows.extend(self.fill(&mut rounds, config, exchange, &mut progress)?);
+            let config = *table.config();
+            table.into_transport();
+            let rounds = Rounds::new(&self.table, config, limits, self.rounds, self.job.seed)?;
+            rows.extend(self.fill(&mut engine, rounds, exchange, &mut progress)?);
         }
         Ok((rows, limits.clock_ns))
     }
@@ -305,11 +314,12 @@ impl LatencyArgs {
     /// Fills the table from one load factor to the next; rank 0 measures at each.
     fn fill<T: Timed>(
         &self,
-        rounds: &mut Rounds<'_, T>,
-        config: Config,
+        engine: &mut T,
+        mut rounds: Rounds<'_>,
         exchange: &mut dyn Exchange,
         progress: &mut Progress,
     ) -> Result<Vec<LatencyRow>> {
+        let config = self.config(rounds.chunk_buckets());
         let buckets = config.buckets_per_owner * u64::from(exchange.owners());
         let c = config.chunk_buckets;
         let turn = self.chunks.chunk_buckets.iter().position(|&other| other == c).unwrap_or(0);
@@ -317,9 +327,9 @@ impl LatencyArgs {
         for (step, (alpha, target, measured)) in self.steps(buckets).enumerate() {
             let done = turn * self.load_factors.len() + step;
             progress.set(done as u64, &format!("C = {c}, load factor {alpha}"));
-            rounds.prepare(target - measured, exchange)?;
+            rounds.prepare(engine, target - measured, exchange)?;
             if exchange.me() == Owner(0) {
-                rows.extend(rounds.at(alpha, target, measured)?);
+                rows.extend(rounds.at(engine, alpha, target, measured)?);
             } else {
                 rounds.skip(target);
             }

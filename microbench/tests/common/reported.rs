@@ -106,13 +106,14 @@ fn check_cell(value: &Value, cell: &str, column: &str) {
 }
 
 /// What READ, WRITE, CAS and FAA by themselves do not have; and limits of memory or of a transport.
-const MAY_BE_EMPTY: [&str; 10] = [
+const MAY_BE_EMPTY: [&str; 11] = [
     "chunk_buckets",
     "load_factor",
     "effective_roundtrips",
     "outgoing_roundtrips",
     "floor_ns",
     "times_floor",
+    "cache_hit_share",
     "cores",
     "in_flight",
     "prefetch",

@@ -4,19 +4,23 @@
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use table::{Bucket, Config, Outcome};
+use table::{Bucket, Config, Layout, Outcome, Probing};
 use transport::{Exchange, ExchangeError, Owner};
 
-use super::rounds::blocking;
+use super::BATCH;
+use super::rounds::batching;
 use crate::failure::Result;
 use crate::keys::nth;
 use crate::scenario::{gather, too_few_chunks};
 use crate::timed::Timed;
 
+/// Buckets in a cache line.
+const LINE_BUCKETS: u64 = 8;
+
 /// Puts the data of these numbers into the table; all ranks call it, between two phases of
 /// operations. Each owner stores what has its home in its own part, where find-or-put would have
-/// put it: in the first empty bucket from there on. What finds none up to the end of the part goes
-/// the usual way.
+/// put it: in the first empty bucket of its probe order. What finds none before that leaves the
+/// part, or jumps, goes the usual way.
 pub(super) fn fill<T: Timed>(
     engine: &mut T,
     config: Config,
@@ -25,7 +29,7 @@ pub(super) fn fill<T: Timed>(
     exchange: &mut dyn Exchange,
 ) -> Result<()> {
     exchange.barrier()?;
-    let mut table = blocking(engine, config)?;
+    let mut table = batching(engine, config)?;
     let held = numbers.end;
     let mut left = Vec::new();
     for data in numbers.map(|n| nth(seed, n)) {
@@ -36,8 +40,13 @@ pub(super) fn fill<T: Timed>(
     // Before it nobody may look, after it nobody stores.
     exchange.barrier()?;
     let mut full = 0;
-    for data in left {
-        full += u64::from(table.find_or_put(data)? == Outcome::Full);
+    let mut ends = vec![Ok(Outcome::Absent); BATCH];
+    for data in left.chunks(BATCH) {
+        let ends = &mut ends[..data.len()];
+        table.find_or_put_batch(data, ends)?;
+        for end in ends {
+            full += u64::from((*end)? == Outcome::Full);
+        }
     }
     table.into_transport();
     if any(full, exchange)? {
@@ -47,20 +56,37 @@ pub(super) fn fill<T: Timed>(
 }
 
 /// Stores a bucket that belongs into this owner's part; whether there is nothing left to do.
-fn store<T: Timed>(engine: &T, layout: table::Layout, config: &Config, bucket: Bucket) -> bool {
+fn store<T: Timed>(engine: &T, layout: Layout, config: &Config, bucket: Bucket) -> bool {
     let home = layout.home(bucket);
     if Owner(home.owner) != engine.geometry().me {
         return true;
     }
-    let end = layout.first_word() + layout.buckets_per_owner();
-    let within = u64::from(config.chunk_buckets) * u64::from(config.max_chunks);
-    let first = layout.word(home).index;
-    let words = first..end.min(first.saturating_add(within));
+    let reach = match layout.probing() {
+        Probing::Linear | Probing::Lines => {
+            u64::from(config.chunk_buckets) * u64::from(config.max_chunks)
+        }
+        // The next line is anywhere.
+        Probing::Jump => LINE_BUCKETS,
+    };
+    let places = (0..reach).map(|nth| in_order(layout.probing(), home.index, nth));
+    let within = places.take_while(|&at| at < layout.buckets_per_owner());
     // A window is memory of this process, hence within a usize.
-    let mut words = words.filter_map(|at| engine.window().get(usize::try_from(at).ok()?));
-    let Some(empty) = words.find(|word| word.load(Acquire) == 0) else { return false };
+    let word = |at| engine.window().get(usize::try_from(layout.first_word() + at).ok()?);
+    let Some(empty) = within.filter_map(word).find(|word| word.load(Acquire) == 0) else {
+        return false;
+    };
     empty.store(bucket.word(), Release);
     true
+}
+
+/// Which bucket of a part is looked at as the `nth` from `home` on, as long as lines come one after
+/// the other.
+fn in_order(probing: Probing, home: u64, nth: u64) -> u64 {
+    if probing == Probing::Linear {
+        return home + nth;
+    }
+    let in_line = LINE_BUCKETS - 1;
+    (home & !in_line) + (nth & !in_line) + ((home + nth) & in_line)
 }
 
 fn any(mine: u64, exchange: &mut dyn Exchange) -> core::result::Result<bool, ExchangeError> {
@@ -71,40 +97,44 @@ fn any(mine: u64, exchange: &mut dyn Exchange) -> core::result::Result<bool, Exc
 mod tests {
     use table::Table;
 
+    use super::super::{FILLING, FILLING_DEPTH};
     use super::*;
 
-    /// One by one and by their owners, the same buckets are occupied and everything is found.
+    /// What the owners have put is found, and all of it is there. One by one and by their owners,
+    /// the same buckets are occupied where these do not depend on who comes first.
     #[test]
     fn owners_fill_as_operations_do() {
-        let config = Config { chunk_buckets: 8, max_chunks: 1024, ..Config::new(512) };
-        let shape = sim::Config {
-            owners: 3,
-            window_words: config.words(),
-            slots: 4,
-            slot_words: 8,
-            depth: 16,
-            ..sim::Config::default()
-        };
-        let cluster = sim::Cluster::new(shape).unwrap();
-        let filled = 3 * 512 * 9 / 10;
-        let outputs = sim::stage::run(&cluster, |mut engine, mut exchange| {
-            fill(&mut engine, config, 7, 0..filled / 2, &mut exchange).unwrap();
-            fill(&mut engine, config, 7, filled / 2..filled, &mut exchange).unwrap();
-            let mut table = blocking(&mut engine, config).unwrap();
-            let held = table.len(&mut exchange).unwrap();
-            let found = (0..filled).all(|n| table.find(nth(7, n)).unwrap());
-            let by_owners: Vec<bool> = occupied(&table);
-            exchange.barrier().unwrap();
-            table.clear(&mut exchange).unwrap();
-            if exchange.me() == Owner(0) {
-                for n in 0..filled {
-                    assert_eq!(table.find_or_put(nth(7, n)), Ok(Outcome::Inserted));
+        for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
+            let config = Config { probing, chunk_buckets: 8, max_chunks: 1024, ..Config::new(512) };
+            let shape = sim::Config {
+                owners: 3,
+                window_words: config.words(),
+                slots: Config::slots(FILLING),
+                slot_words: 8,
+                depth: FILLING_DEPTH,
+                ..sim::Config::default()
+            };
+            let cluster = sim::Cluster::new(shape).unwrap();
+            let filled = 3 * 512 * 9 / 10;
+            let outputs = sim::stage::run(&cluster, |mut engine, mut exchange| {
+                fill(&mut engine, config, 7, 0..filled / 2, &mut exchange).unwrap();
+                fill(&mut engine, config, 7, filled / 2..filled, &mut exchange).unwrap();
+                let mut table = batching(&mut engine, config).unwrap();
+                let held = table.len(&mut exchange).unwrap();
+                let found = (0..filled).all(|n| table.find(nth(7, n)).unwrap());
+                let by_owners: Vec<bool> = occupied(&table);
+                exchange.barrier().unwrap();
+                table.clear(&mut exchange).unwrap();
+                if exchange.me() == Owner(0) {
+                    for n in 0..filled {
+                        assert_eq!(table.find_or_put(nth(7, n)), Ok(Outcome::Inserted));
+                    }
                 }
-            }
-            exchange.barrier().unwrap();
-            (held, found, by_owners == occupied(&table))
-        });
-        assert_eq!(outputs.unwrap(), [(filled, true, true); 3]);
+                exchange.barrier().unwrap();
+                (held, found, probing != Probing::Linear || by_owners == occupied(&table))
+            });
+            assert_eq!(outputs.unwrap(), [(filled, true, true); 3], "{probing:?}");
+        }
     }
 
     fn occupied<T: Timed, S: AsMut<[table::Operation]>>(table: &Table<T, S>) -> Vec<bool> {

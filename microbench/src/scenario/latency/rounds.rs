@@ -2,25 +2,32 @@
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use table::{Bucket, Config, Finished, Intent, Operation, Outcome, Stats, SubmitError, Table};
+use table::{Bucket, Config, Layout, Operation, Outcome, Position, Stats, Table};
 use transport::{Exchange, Local, RemoteWord, Segment, Token};
 
 use super::filling::fill;
 use super::raw::{after, finish, read};
 use super::row::LatencyRow;
-use super::{Bound, FILLING, Limits, WARM_UP_SHARE, free_slot, measure, median};
+use super::{BATCH, Bound, FILLING, Limits, WARM_UP_SHARE, free_slot, measure, median};
 use crate::failure::{Failure, Result};
 use crate::keys::nth;
 use crate::latency::Recorder;
-use crate::scenario::{BlockingTable, OPERATIONS, too_few_chunks};
+use crate::means::{MeansTable, TableArgs};
+use crate::scenario::{OPERATIONS, too_few_chunks};
 use crate::timed::Timed;
 
-/// A table that one rank measures, its engine between two uses, and what is in it.
-pub(super) struct Rounds<'a, T> {
-    engine: &'a mut T,
+/// The least C.
+const LEAST_CHUNK: u32 = 8;
+/// Finds of random data for each entry of a cache before it is measured: entries that none of them
+/// comes to are one in seven.
+const FINDS_PER_ENTRY: usize = 2;
+
+/// A table that one rank measures, and what is in it.
+pub(super) struct Rounds<'a> {
+    args: &'a TableArgs,
     config: Config,
     limits: Limits,
-    rounds: u64,
+    rounds: u32,
     seed: u64,
     /// Data in the table: the first so many.
     held: u64,
@@ -34,13 +41,13 @@ struct Series {
     recorder: Recorder,
     floors_ns: Vec<f64>,
     multiples: Vec<f64>,
-    stats: [u64; 3],
+    stats: [u64; 4],
 }
 
 impl Series {
     fn new(limits: &Limits) -> Result<Self> {
         let recorder = Recorder::new(limits.clock_ns)?;
-        Ok(Self { recorder, floors_ns: Vec::new(), multiples: Vec::new(), stats: [0; 3] })
+        Ok(Self { recorder, floors_ns: Vec::new(), multiples: Vec::new(), stats: [0; 4] })
     }
 
     /// Takes in a round of it, whose floor had this trimmed mean.
@@ -52,20 +59,26 @@ impl Series {
             self.multiples.push(took / floor.max(1.0));
         }
         let total = stats.total();
-        let stats = [total.operations, total.effective_roundtrips, total.outgoing_roundtrips];
+        let stats = [
+            total.operations,
+            total.effective_roundtrips,
+            total.outgoing_roundtrips,
+            total.cache_hits,
+        ];
         self.stats = core::array::from_fn(|i| self.stats[i] + stats[i]);
         Ok(())
     }
 
     #[allow(clippy::cast_precision_loss)]
     fn row(self, operation: &str, chunk_buckets: u32, load_factor: f64) -> LatencyRow {
-        let [operations, effective, outgoing] = self.stats;
+        let [operations, effective, outgoing, cached] = self.stats;
         let mean = |sum: u64| Some(sum as f64 / operations.max(1) as f64);
         LatencyRow {
             chunk_buckets: Some(chunk_buckets),
             load_factor: Some(load_factor),
             effective_roundtrips: mean(effective),
             outgoing_roundtrips: mean(outgoing),
+            cache_hit_share: mean(cached),
             floor_ns: median(self.floors_ns),
             times_floor: median(self.multiples),
             ..LatencyRow::new(operation, self.recorder.latency())
@@ -73,18 +86,18 @@ impl Series {
     }
 }
 
-impl<'a, T: Timed> Rounds<'a, T> {
-    /// On `engine`, whose windows hold an empty table.
+impl<'a> Rounds<'a> {
+    /// Of a table of this configuration, which is empty.
     pub(super) fn new(
-        engine: &'a mut T,
+        args: &'a TableArgs,
         config: Config,
         limits: Limits,
-        rounds: u64,
+        rounds: u32,
         seed: u64,
     ) -> Result<Self> {
         let recorder = || Recorder::new(limits.clock_ns);
         Ok(Self {
-            engine,
+            args,
             config,
             limits,
             rounds,
@@ -96,11 +109,20 @@ impl<'a, T: Timed> Rounds<'a, T> {
         })
     }
 
+    pub(super) fn chunk_buckets(&self) -> u32 {
+        self.config.chunk_buckets
+    }
+
     /// Has the owners put data into the table until so many are held; all ranks call it.
-    pub(super) fn prepare(&mut self, held: u64, exchange: &mut dyn Exchange) -> Result<()> {
+    pub(super) fn prepare<T: Timed>(
+        &mut self,
+        engine: &mut T,
+        held: u64,
+        exchange: &mut dyn Exchange,
+    ) -> Result<()> {
         let numbers = self.held..held;
         self.held = held;
-        fill(self.engine, self.config, self.seed, numbers, exchange)
+        fill(engine, self.config, self.seed, numbers, exchange)
     }
 
     /// As `at` on another rank.
@@ -110,35 +132,58 @@ impl<'a, T: Timed> Rounds<'a, T> {
 
     /// Puts `measured` new data into the table, up to `target`, in rounds, and finds as many old
     /// ones.
-    pub(super) fn at(
+    pub(super) fn at<T: Timed>(
         &mut self,
+        engine: &mut T,
         load_factor: f64,
         target: u64,
         measured: u64,
     ) -> Result<[LatencyRow; 2]> {
+        // Made here, so that what it goes by begins with this load factor.
+        let mut table = self.args.again(engine, self.config, OPERATIONS)?;
+        self.fill_cache(&mut table)?;
         let (mut inserted, mut found) = (Series::new(&self.limits)?, Series::new(&self.limits)?);
-        for round in 0..self.rounds {
-            let end = target - measured + measured * (round + 1) / self.rounds;
+        let rounds = u64::from(self.rounds);
+        for round in 0..rounds {
+            let end = target - measured + measured * (round + 1) / rounds;
             let new: Vec<u64> = (self.held..end).map(|n| nth(self.seed, n)).collect();
-            let floor = self.floor(&new, true)?;
-            let stats = self.insert(&new)?;
+            let floor = self.floor(&mut table, &new, true)?;
+            let stats = self.insert(&mut table, &new)?;
             inserted.add(&self.round, floor, &stats)?;
-            self.insert_rest(end)?;
+            self.insert_rest(&mut table, end)?;
 
-            let old = new.iter().map(|_| nth(self.seed, self.rng.random_range(0..self.held)));
-            let old: Vec<u64> = old.collect();
-            let floor = self.floor(&old, false)?;
-            let stats = self.find(&old)?;
+            let old: Vec<u64> = new.iter().map(|_| self.any_held()).collect();
+            let floor = self.floor(&mut table, &old, false)?;
+            let stats = self.find(&mut table, &old)?;
             found.add(&self.round, floor, &stats)?;
         }
+        table.into_transport();
         let c = self.config.chunk_buckets;
         Ok([inserted.row("inserted", c, load_factor), found.row("found", c, load_factor)])
+    }
+
+    fn any_held(&mut self) -> u64 {
+        nth(self.seed, self.rng.random_range(0..self.held))
+    }
+
+    /// Finds as much of the data held as fills most of the cache, for as long as a measurement
+    /// takes at most.
+    fn fill_cache<T: Timed>(&mut self, table: &mut MeansTable<&mut T>) -> Result<()> {
+        let finds = if self.held == 0 { 0 } else { FINDS_PER_ENTRY * self.args.cache };
+        let start_ns = table.engine().now_ns();
+        for _ in 0..finds {
+            table.find(self.any_held())?;
+            if table.engine().now_ns() - start_ns >= self.limits.measurement_ns {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// The floors by themselves, of all load factors together.
     pub(super) fn floors(&self) -> [LatencyRow; 2] {
         let c = self.config.chunk_buckets;
-        let read = format!("floor READ {} B", c * 8);
+        let read = format!("floor READ {} B", self.floor_words() * 8);
         let names = [read.clone(), format!("{read} + CAS")];
         core::array::from_fn(|i| LatencyRow {
             chunk_buckets: Some(c),
@@ -146,14 +191,25 @@ impl<'a, T: Timed> Rounds<'a, T> {
         })
     }
 
+    /// Words of the READ that an operation takes at least.
+    fn floor_words(&self) -> u32 {
+        if self.args.adaptive_chunks { LEAST_CHUNK } else { self.config.chunk_buckets }
+    }
+
     /// The trimmed mean of a chunk READ by itself, with `claims` of a READ and then a CAS of its
     /// first word, which leaves the word as it is. They go to the owners where `data` is looked
     /// for, in that order, but elsewhere in their parts, so that no cache line is warm for it.
-    fn floor(&mut self, data: &[u64], claims: bool) -> Result<Option<f64>> {
-        let chunks = self.chunks(data)?;
+    fn floor<T: Timed>(
+        &mut self,
+        table: &mut MeansTable<&mut T>,
+        data: &[u64],
+        claims: bool,
+    ) -> Result<Option<f64>> {
+        let words = self.floor_words();
+        let chunks = chunks(table.layout(), words, data)?;
         let mut last = 0;
-        let into = Local { slot: free_slot(), start: 0, words: self.config.chunk_buckets };
-        let operation = |engine: &mut T, chunk: &Segment| {
+        let into = Local { slot: free_slot(), start: 0, words };
+        let operation = |engine: &mut &mut T, chunk: &Segment| {
             let index = after(last, chunk.start.index);
             let start = RemoteWord { index, ..chunk.start };
             read(engine, Segment { start, ..*chunk })?;
@@ -166,29 +222,16 @@ impl<'a, T: Timed> Rounds<'a, T> {
         };
         self.round.reset();
         let bound = bound(&self.limits, data.len());
-        measure(&mut self.round, chunks.iter(), bound, self.engine, operation, T::now_ns)?;
+        let now = |engine: &&mut T| engine.now_ns();
+        measure(&mut self.round, chunks.iter(), bound, table.transport()?, operation, now)?;
         self.floors[usize::from(claims)].add(&self.round)?;
         Ok(self.round.trimmed_mean_ns())
     }
 
-    /// For each datum a whole chunk in the part of the owner where its search starts.
-    fn chunks(&mut self, data: &[u64]) -> Result<Vec<Segment>> {
-        let layout = *blocking(&mut *self.engine, self.config)?.layout();
-        let words = self.config.chunk_buckets;
-        let last = layout.buckets_per_owner() - u64::from(words);
-        let chunk = |&data: &u64| {
-            let home = layout.home(Bucket::new(data)?);
-            let mirrored = layout.buckets_per_owner() - 1 - home.index;
-            let start = layout.word(table::Position { index: mirrored.min(last), ..home });
-            Ok(Segment { start, words })
-        };
-        data.iter().map(chunk).collect()
-    }
-
     /// Inserts new data, in their order, as many as the time allows.
-    fn insert(&mut self, data: &[u64]) -> Result<Stats> {
+    fn insert<T: Timed>(&mut self, table: &mut MeansTable<&mut T>, data: &[u64]) -> Result<Stats> {
         let (config, mut held) = (self.config, self.held);
-        let stats = self.operate(data, |table, data| {
+        let stats = self.operate(table, data, |table, data| {
             inserted(&config, table.layout().owners(), table.find_or_put(data)?, &mut held)
         })?;
         self.held = held;
@@ -196,60 +239,67 @@ impl<'a, T: Timed> Rounds<'a, T> {
     }
 
     /// Finds data that is there, as many as the time allows.
-    fn find(&mut self, data: &[u64]) -> Result<Stats> {
-        self.operate(data, |table, data| match table.find_or_put(data)? {
+    fn find<T: Timed>(&mut self, table: &mut MeansTable<&mut T>, data: &[u64]) -> Result<Stats> {
+        self.operate(table, data, |table, data| match table.find_or_put(data)? {
             Outcome::Found => Ok(()),
             other => Err(Failure::new(format!("data {data} was lost: {other:?}"))),
         })
     }
 
     /// Measures `operation` on each datum; what that cost.
-    fn operate(
+    fn operate<T: Timed>(
         &mut self,
+        table: &mut MeansTable<&mut T>,
         data: &[u64],
-        mut operation: impl FnMut(&mut BlockingTable<&mut T>, u64) -> Result<()>,
+        mut operation: impl FnMut(&mut MeansTable<&mut T>, u64) -> Result<()>,
     ) -> Result<Stats> {
         self.round.reset();
+        table.reset_stats();
         let bound = bound(&self.limits, data.len());
-        let mut table = blocking(&mut *self.engine, self.config)?;
-        let operation = |table: &mut BlockingTable<_>, &data: &u64| operation(table, data);
-        let now = |table: &BlockingTable<&mut T>| table.engine().now_ns();
-        measure(&mut self.round, data.iter(), bound, &mut table, operation, now)?;
-        let stats = *table.stats();
-        table.into_transport();
-        Ok(stats)
+        let operation = |table: &mut MeansTable<_>, &data: &u64| operation(table, data);
+        let now = |table: &MeansTable<&mut T>| table.engine().now_ns();
+        measure(&mut self.round, data.iter(), bound, table, operation, now)?;
+        Ok(*table.stats())
     }
 
     /// Inserts until so many data are held, many at once and not measured: what the time was too
     /// short for.
-    fn insert_rest(&mut self, target: u64) -> Result<()> {
-        let (seed, config) = (self.seed, self.config);
-        let operations = [const { Operation::EMPTY }; FILLING as usize];
-        let mut table = Table::new(&mut *self.engine, config, operations)?;
+    fn insert_rest<T: Timed>(&mut self, table: &mut MeansTable<&mut T>, target: u64) -> Result<()> {
         let owners = table.layout().owners();
-        let mut next = self.held;
-        let mut ends = [Finished::default(); FILLING as usize];
+        let mut many = batching(table.transport()?, self.config)?;
+        let mut ends = vec![Ok(Outcome::Absent); BATCH];
         while self.held < target {
-            while next < target {
-                match table.submit(0, nth(seed, next), Intent::FindOrPut) {
-                    Ok(()) => next += 1,
-                    Err(SubmitError::Busy) => break,
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            let ended = table.poll(&mut ends)?;
-            for end in &ends[..ended] {
-                inserted(&config, owners, end.result?, &mut self.held)?;
+            let next = self.held..target.min(self.held + BATCH as u64);
+            let data: Vec<u64> = next.map(|n| nth(self.seed, n)).collect();
+            let ends = &mut ends[..data.len()];
+            many.find_or_put_batch(&data, ends)?;
+            for end in ends {
+                inserted(&self.config, owners, (*end)?, &mut self.held)?;
             }
         }
-        table.into_transport();
+        many.into_transport();
         Ok(())
     }
 }
 
-/// A table for blocking calls over an engine whose windows hold one.
-pub(super) fn blocking<T: Timed>(engine: T, config: Config) -> Result<BlockingTable<T>> {
-    Ok(Table::new(engine, config, [const { Operation::EMPTY }; OPERATIONS as usize])?)
+/// For each datum a whole chunk in the part of the owner where its search starts.
+fn chunks(layout: &Layout, words: u32, data: &[u64]) -> Result<Vec<Segment>> {
+    let last = layout.buckets_per_owner() - u64::from(words);
+    let chunk = |&data: &u64| {
+        let home = layout.home(Bucket::new(data)?);
+        let mirrored = layout.buckets_per_owner() - 1 - home.index;
+        let start = layout.word(Position { index: mirrored.min(last), ..home });
+        Ok(Segment { start, words })
+    };
+    data.iter().map(chunk).collect()
+}
+
+/// A table for batches over an engine whose windows hold one.
+pub(super) fn batching<T: Timed>(
+    engine: T,
+    config: Config,
+) -> Result<Table<T, [Operation; FILLING as usize]>> {
+    Ok(Table::new(engine, config, [const { Operation::EMPTY }; FILLING as usize])?)
 }
 
 /// Counts new data that was inserted.

@@ -23,6 +23,7 @@ pub(crate) struct LatencyRow {
     pub(super) max_ns: u64,
     pub(super) floor_ns: Option<f64>,
     pub(super) times_floor: Option<f64>,
+    pub(super) cache_hit_share: Option<f64>,
     #[serde(skip)]
     pub(super) histogram: Vec<[u64; 2]>,
     #[serde(skip)]
@@ -48,6 +49,7 @@ impl LatencyRow {
             max_ns: latency.max_ns,
             floor_ns: None,
             times_floor: None,
+            cache_hit_share: None,
             histogram: latency.histogram,
             cut: latency.cut,
         }
@@ -71,6 +73,7 @@ impl Row for LatencyRow {
         "x floor",
         "eff",
         "out",
+        "cached",
     ];
 
     fn cells(&self) -> Vec<String> {
@@ -93,6 +96,7 @@ impl Row for LatencyRow {
             number(self.times_floor, 3),
             number(self.effective_roundtrips, 2),
             number(self.outgoing_roundtrips, 2),
+            number(self.cache_hit_share, 3),
         ]
     }
 
