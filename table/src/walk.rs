@@ -70,6 +70,17 @@ impl Walk {
         true
     }
 
+    /// Goes on to the next line, all of this one having been seen to hold other data. The last in
+    /// reach is looked at again, so that one end is told in one place.
+    #[inline]
+    pub(crate) fn pass_seen_line(&mut self, layout: &Layout) {
+        let buckets = self.buckets_in_line(layout);
+        if self.reach > u64::from(buckets) {
+            self.lines += 1;
+            self.pass_line(buckets, layout);
+        }
+    }
+
     /// Goes on to the next line, past the `buckets` of this one.
     #[inline]
     pub(crate) fn pass_line(&mut self, buckets: u32, layout: &Layout) {
