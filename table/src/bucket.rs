@@ -50,7 +50,7 @@ impl Bucket {
     #[inline]
     pub fn new(data: u64) -> Result<Self, DataOutOfRange> {
         if data > MAX_DATA {
-            return Err(DataOutOfRange { data });
+            return Err(DataOutOfRange::new(data));
         }
         Ok(Self(OCCUPIED | mix(data)))
     }
@@ -191,8 +191,8 @@ mod tests {
     #[test]
     fn data_beyond_63_bits_is_refused() {
         assert_eq!(Bucket::new(MAX_DATA).unwrap().data(), MAX_DATA);
-        assert_eq!(Bucket::new(1 << 63), Err(DataOutOfRange { data: 1 << 63 }));
-        assert_eq!(Bucket::new(u64::MAX), Err(DataOutOfRange { data: u64::MAX }));
+        assert_eq!(Bucket::new(1 << 63), Err(DataOutOfRange::new(1 << 63)));
+        assert_eq!(Bucket::new(u64::MAX), Err(DataOutOfRange::new(u64::MAX)));
     }
 
     #[test]

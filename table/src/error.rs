@@ -10,13 +10,32 @@ use crate::bucket::MAX_DATA;
 /// Data that a bucket does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataOutOfRange {
+    /// Low and high half: as one word it would make an operation's end half as large again, and
+    /// batches write one for each datum.
+    halves: [u32; 2],
+}
+
+impl DataOutOfRange {
+    /// An error that names `data`.
+    #[must_use]
+    pub const fn new(data: u64) -> Self {
+        // Each half is 32 bits.
+        #[allow(clippy::cast_possible_truncation)]
+        let halves = [data as u32, (data >> 32) as u32];
+        Self { halves }
+    }
+
     /// The data.
-    pub data: u64,
+    #[must_use]
+    pub fn data(&self) -> u64 {
+        let [low, high] = self.halves.map(u64::from);
+        high << 32 | low
+    }
 }
 
 impl fmt::Display for DataOutOfRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "data {} has more than 63 bits: 0 to {MAX_DATA} is allowed", self.data)
+        write!(f, "data {} has more than 63 bits: 0 to {MAX_DATA} is allowed", self.data())
     }
 }
 
@@ -303,5 +322,17 @@ impl From<ConfigError> for OpenError {
 impl From<CollectiveError> for OpenError {
     fn from(error: CollectiveError) -> Self {
         Self::Collective(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::find_or_put::Outcome;
+
+    #[test]
+    fn an_end_is_two_words() {
+        assert!(size_of::<Result<Outcome, OperationError>>() <= 16);
+        assert_eq!(DataOutOfRange::new(u64::MAX - 1).data(), u64::MAX - 1);
     }
 }

@@ -151,10 +151,10 @@ fn the_papers_parameters_are_the_default() {
 #[test]
 fn data_beyond_63_bits_changes_nothing() {
     let mut table = new(SIM, CONFIG, 1).unwrap();
-    let too_large = DataOutOfRange { data: 1 << 63 };
+    let too_large = DataOutOfRange::new(1 << 63);
     assert!(too_large.to_string().contains(&format!("0 to {MAX_DATA}")), "{too_large}");
     for data in [1 << 63, u64::MAX] {
-        let error = SubmitError::Data(DataOutOfRange { data });
+        let error = SubmitError::Data(DataOutOfRange::new(data));
         let refused = OperationError::Refused(error);
         assert_eq!(table.find_or_put(data), Err(refused));
         assert_eq!(table.find(data), Err(refused));
@@ -181,7 +181,7 @@ fn a_busy_table_goes_on_with_what_it_has() {
     let in_flight = table.engine().in_flight();
     assert_eq!(table.submit(3, 3, Intent::FindOrPut), Err(SubmitError::Busy));
     assert!(SubmitError::Busy.to_string().contains("poll"));
-    let too_large = SubmitError::Data(DataOutOfRange { data: u64::MAX });
+    let too_large = SubmitError::Data(DataOutOfRange::new(u64::MAX));
     assert_eq!(table.submit(4, u64::MAX, Intent::Find), Err(too_large));
     assert_eq!(table.engine().in_flight(), in_flight);
 
