@@ -4,17 +4,22 @@
 //! job --ranks 3 join gather barrier                                   starts ranks 1 and 2 itself
 //! mpirun -n 3 job --rendezvous 127.0.0.1:7000 join gather barrier     rank and size from mpirun
 //! job --rank 0 --size 2 --rendezvous 127.0.0.1:7000 join barrier      rank and size by hand
+//! mpirun -n 3 job join gather barrier                                 and where to meet too
 //! ```
-//! The last two need `PROBELINE_SECRET`. A step is `join`, `gather`, `barrier`, `wait` (for ever),
-//! `kill` (itself, at once) or `exit=STATUS`; `2:barrier` is for rank 2 only.
+//! Those with a rendezvous need `PROBELINE_SECRET`. A step is `join`, `gather`, `give=BYTES` (an
+//! all-gather of so many from each), `gives=N` (so many all-gathers), `barrier`, `barriers=N`, `wait`
+//! (for ever), `sleep=MILLISECONDS`, `until=FILE` (is there), `threads` (how many there are),
+//! `leave`, `kill` (itself, at once) or `exit=STATUS`; `2:barrier` is for rank 2 only.
 
 use core::error::Error;
 use core::time::Duration;
 use std::env;
+use std::fs;
+use std::path::Path;
 use std::process;
 use std::thread;
 
-use exchange::{Job, Launch, Limits, Options, Rendezvous, Start, join};
+use exchange::{Job, Launch, Limits, Options, Rendezvous, Server, Start, join};
 use rustix::process::{Signal, getpid, kill_process};
 use transport::Exchange;
 
@@ -61,13 +66,55 @@ fn take(step: &str, options: &Options, job: &mut Option<Job>) -> Result<(), Box<
         ("wait", _) => loop {
             thread::sleep(Duration::from_secs(3600));
         },
+        ("threads", _) => threads(),
         ("kill", _) => kill_process(getpid(), Signal::KILL)?,
+        ("leave", job) => drop(job.take().map(|job| job.finish(Duration::ZERO))),
         ("barrier", Some(job)) => job.barrier()?,
         ("gather", Some(job)) => gather(job)?,
-        _ => match step.strip_prefix("exit=") {
-            Some(status) => process::exit(status.parse()?),
-            None => return Err("no such step, or not before join".into()),
+        (_, job) => match (step.split_once('='), job) {
+            (Some(("exit", status)), _) => process::exit(status.parse()?),
+            (Some(("give", bytes)), Some(job)) => give(job, bytes.parse()?)?,
+            (Some(("gives", times)), Some(job)) => {
+                (0..times.parse()?).try_for_each(|_: u32| give(job, 8))?;
+            }
+            (Some(("barriers", times)), Some(job)) => {
+                (0..times.parse()?).try_for_each(|_: u32| job.barrier())?;
+            }
+            (Some(("sleep", ms)), _) => thread::sleep(Duration::from_millis(ms.parse()?)),
+            (Some(("until", file)), _) => {
+                while !Path::new(file).exists() {
+                    thread::sleep(Duration::from_millis(5));
+                }
+            }
+            _ => return Err("no such step, or not before join".into()),
         },
+    }
+    Ok(())
+}
+
+/// Waits a moment for those that are about to end.
+fn threads() {
+    let count = || fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+    let mut threads = count();
+    for _ in 0..200 {
+        if threads == 1 {
+            break;
+        }
+        thread::sleep(Duration::from_millis(5));
+        threads = count();
+    }
+    println!("has {threads} thread{}", if threads == 1 { "" } else { "s" });
+}
+
+/// Bytes that tell whose they are and where they stand.
+fn give(job: &mut Job, bytes: usize) -> Result<(), Box<dyn Error>> {
+    let byte = |owner: u32, at: usize| (owner as usize * 31 + at * 7 + at / 256).to_le_bytes()[0];
+    let of = |owner: u32| (0..bytes).map(move |at| byte(owner, at));
+    let mine: Vec<_> = of(job.me().0).collect();
+    let mut all = vec![0; bytes * job.owners() as usize];
+    job.all_gather(&mine, &mut all)?;
+    if (0..job.owners()).flat_map(of).ne(all) {
+        return Err("not what the others gave".into());
     }
     Ok(())
 }
@@ -87,6 +134,7 @@ fn read_arguments() -> Result<(Options, Vec<String>), Box<dyn Error>> {
     let mut arguments = env::args().skip(1).peekable();
     let (mut ranks, mut rank, mut size) = (None, None, None);
     let (mut rendezvous, mut parameters, mut limits) = (None, String::new(), Limits::default());
+    let mut server = None;
     while let Some(option) = arguments.next_if(|argument| argument.starts_with("--")) {
         let value = arguments.next().ok_or("an option has no value")?;
         match option.as_str() {
@@ -96,13 +144,24 @@ fn read_arguments() -> Result<(Options, Vec<String>), Box<dyn Error>> {
             "--rendezvous" => rendezvous = Some(Rendezvous { address: value, allow_remote: false }),
             "--parameters" => parameters = value,
             "--limit" => limits.rendezvous = Duration::from_secs(value.parse()?),
+            "--collective-limit" => limits.collective = Duration::from_secs(value.parse()?),
+            "--exchange" => server = Some(server_named(&value)?),
             _ => return Err(format!("there is no option {option}").into()),
         }
     }
     let start = match (ranks, rank.zip(size), rendezvous) {
+        _ if let Some(server) = server => Start::Served(server),
         (Some(ranks), _, _) => Start::Spawn { ranks, arguments: None },
         (None, Some((rank, size)), Some(rendezvous)) => Start::Placed { rank, size, rendezvous },
         (None, _, rendezvous) => Start::Launched { rendezvous },
     };
     Ok((Options { start, parameters, secret: None, limits }, arguments.collect()))
+}
+
+fn server_named(name: &str) -> Result<Server, Box<dyn Error>> {
+    match name {
+        "pmix" => Ok(Server::Pmix),
+        "pmi" => Ok(Server::Pmi),
+        _ => Err("--exchange is pmix or pmi".into()),
+    }
 }

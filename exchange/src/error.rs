@@ -6,10 +6,13 @@ use core::net::SocketAddr;
 use std::io;
 use std::process::ExitStatus;
 
+use pmi::{Pmi1Error, PmixError};
+
 use crate::hub::HANDSHAKE_LIMIT;
 use crate::launcher::{Launch, LaunchError};
 use crate::link::MAX_PARAMETERS_BYTES;
 use crate::secret::{SECRET_VARIABLE, SecretError};
+use crate::served::Server;
 use crate::terms::{Difference, MAX_RANKS};
 
 /// Why a rank could not join its job.
@@ -156,6 +159,21 @@ pub enum JoinError {
     },
     /// The process that started this one has already ended.
     Orphaned,
+    /// The launcher's server did not answer in time, or not all ranks came.
+    Late {
+        /// What it serves.
+        server: Server,
+        /// How long it was waited for, in seconds.
+        after_s: u32,
+    },
+    /// The ranks are on several machines, and rank 0's has no address that others may reach.
+    NoAddress,
+    /// Rank 0 left something with the launcher that does not say where to meet.
+    BadNotice,
+    /// PMIx says no.
+    Pmix(PmixError),
+    /// PMI says no.
+    Pmi(Pmi1Error),
 }
 
 impl fmt::Display for JoinError {
@@ -235,9 +253,10 @@ impl fmt::Display for JoinError {
             ),
             Self::NoRendezvous { launch } => write!(
                 f,
-                "{} started this as rank {} of {}, but nobody said where to meet: give all ranks \
-                 --rendezvous HOST:PORT, HOST being rank 0's machine, and {SECRET_VARIABLE}, as in \
-                 {} --rendezvous 127.0.0.1:7000",
+                "{} started this as rank {} of {} and serves neither PMIx nor PMI, and nobody said \
+                 where to meet: let it, as srun --mpi=pmix does, or give all ranks --rendezvous \
+                 HOST:PORT, HOST being rank 0's machine, and {SECRET_VARIABLE}, as in {} \
+                 --rendezvous 127.0.0.1:7000",
                 launch.launcher,
                 launch.rank,
                 launch.size,
@@ -246,7 +265,7 @@ impl fmt::Display for JoinError {
             Self::SpawnUnderLauncher { launch } => write!(
                 f,
                 "{} started {} processes and each was asked to start a job of its own: either \
-                 start one process, or give --rendezvous HOST:PORT instead",
+                 start one process, or let the ranks meet each other",
                 launch.launcher, launch.size
             ),
             Self::Spawn { rank, error } => write!(f, "rank {rank} cannot be started: {error}"),
@@ -254,6 +273,21 @@ impl fmt::Display for JoinError {
                 write!(f, "rank {rank} ended before it had joined ({status}): see what it says")
             }
             Self::Orphaned => f.write_str("the process that started this one has ended"),
+            Self::Late { server, after_s } => write!(
+                f,
+                "not every rank came by {server} within {after_s} s: see what the launcher and the \
+                 other ranks say"
+            ),
+            Self::NoAddress => f.write_str(
+                "the ranks are on several machines, and rank 0's has no address but loopback: see \
+                 what ip address says there",
+            ),
+            Self::BadNotice => f.write_str(
+                "what rank 0 left with the launcher does not say where to meet: start the same \
+                 build everywhere",
+            ),
+            Self::Pmix(error) => error.fmt(f),
+            Self::Pmi(error) => error.fmt(f),
         }
     }
 }
@@ -263,6 +297,18 @@ impl Error for JoinError {}
 impl From<SecretError> for JoinError {
     fn from(error: SecretError) -> Self {
         Self::Secret(error)
+    }
+}
+
+impl From<PmixError> for JoinError {
+    fn from(error: PmixError) -> Self {
+        Self::Pmix(error)
+    }
+}
+
+impl From<Pmi1Error> for JoinError {
+    fn from(error: Pmi1Error) -> Self {
+        Self::Pmi(error)
     }
 }
 

@@ -107,6 +107,12 @@ impl Launch {
         let lookup = |name| env::var_os(name).map(|value| value.to_string_lossy().into());
         Variables(&lookup).probeline()
     }
+
+    /// What a launcher that speaks PMI says, whatever else is in the environment.
+    pub(crate) fn by_pmi() -> Result<Option<Self>, LaunchError> {
+        let lookup = |name| env::var_os(name).map(|value| value.to_string_lossy().into());
+        Variables(&lookup).pmi()
+    }
 }
 
 /// Where variables are looked up.

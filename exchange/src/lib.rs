@@ -2,13 +2,29 @@
 //!
 //! [`join`] is the one entry of an application. It makes an [`Exchange`](transport::Exchange) of
 //! processes that this one starts, that mpirun or srun has started, or that were started by hand,
-//! all of which meet over TCP and prove to each other that they know a shared secret. [`threads`]
-//! is the same for threads of one process, with nothing to prove.
+//! all of which meet over TCP and prove to each other that they know a shared secret ([`Tcp`]).
+//! [`threads`] is the same for threads of one process, with nothing to prove.
+//!
+//! Where the launcher serves PMIx or PMI ([`Server`]), rank 0 tells the others by that where it
+//! listens, and the secret: nobody has to give an address, a port or a secret.
+//!
+//! ```text
+//! mpirun -n 4 COMMAND                 Open MPI: PMIx
+//! mpiexec -n 4 COMMAND                MPICH and its kin: PMI-1
+//! srun -K --mpi=pmix -n 4 COMMAND     Slurm: PMIx
+//! srun -K --mpi=pmi2 -n 4 COMMAND     Slurm: PMI-1
+//! ```
+//! With `-K`, srun ends all ranks when one is killed or fails, as mpirun and mpiexec do; without it
+//! they learn of a lost rank from each other, in their next call.
+//! Both lines were tried with Slurm 22.05 and libpmix 4.2 of Debian 12, munged, slurmctld and one
+//! slurmd with `-N localhost` on the loopback interface of one machine, three ranks of
+//! `examples/job.rs` each: they met, and after a rank was killed or failed no other was left.
 //!
 //! Nothing here is on the data path.
 #![forbid(unsafe_code)]
 
 mod abort;
+mod board;
 mod bounds;
 mod error;
 mod frame;
@@ -18,8 +34,10 @@ mod job;
 mod launcher;
 mod link;
 mod member;
+mod notice;
 mod rendezvous;
 mod secret;
+mod served;
 mod spawn;
 mod tcp;
 mod terms;
@@ -37,6 +55,7 @@ pub use launcher::{Launch, LaunchError, Launcher};
 pub use link::{MAX_PARAMETERS_BYTES, MAX_RESULT_BYTES};
 pub use rendezvous::Rendezvous;
 pub use secret::{SECRET_VARIABLE, Secret, SecretError};
+pub use served::Server;
 pub use spawn::{Children, spawn};
 pub use tcp::Tcp;
 pub use terms::{Difference, Limits, MAX_RANKS, Terms};

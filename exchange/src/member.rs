@@ -23,6 +23,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// One try to connect; a machine that is down answers nothing at all.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
+/// One try to prove itself to who answers there. Rank 0 may have many callers before this one, and
+/// what is not rank 0 may never say anything.
+const PROOF_LIMIT: Duration = Duration::from_secs(5);
+
 /// How much longer than rank 0 a member waits for the last rank, so that it is rank 0 who ends
 /// the rendezvous and can say who is missing.
 const GRACE: Duration = Duration::from_secs(2);
@@ -31,6 +35,8 @@ const GRACE: Duration = Duration::from_secs(2);
 enum Setback {
     /// Rank 0 may not have started yet, or have no room just now: try again.
     Lost(String),
+    /// Something else than rank 0 listens there; rank 0 may be at another of its addresses.
+    Stranger(JoinError),
     /// Trying again would not help.
     Final(JoinError),
 }
@@ -46,9 +52,9 @@ pub(crate) fn meet(
 ) -> Result<Link, JoinError> {
     let until = deadline(terms.limits.rendezvous);
     loop {
-        let last = match join(address, addresses, terms, until) {
+        let last = match try_all(address, addresses, terms, until) {
             Ok(link) => return Ok(link),
-            Err(Setback::Final(error)) => return Err(error),
+            Err(Setback::Final(error) | Setback::Stranger(error)) => return Err(error),
             Err(Setback::Lost(last)) => last,
         };
         if Instant::now() + PAUSE >= until {
@@ -59,32 +65,41 @@ pub(crate) fn meet(
     }
 }
 
-fn join(
+/// Tries one address after the other; a stranger at one counts if rank 0 is at none.
+fn try_all(
     address: &str,
     addresses: &[SocketAddr],
     terms: &Terms,
     until: Instant,
 ) -> Result<Link, Setback> {
-    let mut wire = dial(addresses, until).map_err(|error| Setback::Lost(error.to_string()))?;
-    let session = prove(address, terms, &mut wire, until)?;
+    let mut last = Setback::Lost("there is no address".to_owned());
+    for at in addresses {
+        match (join(address, *at, terms, until), &last) {
+            (Err(Setback::Lost(_)), Setback::Stranger(_)) => {}
+            (Err(setback @ (Setback::Lost(_) | Setback::Stranger(_))), _) => last = setback,
+            (end, _) => return end,
+        }
+    }
+    Err(last)
+}
+
+fn join(address: &str, at: SocketAddr, terms: &Terms, until: Instant) -> Result<Link, Setback> {
+    let mut wire = dial(at, until).map_err(|error| Setback::Lost(error.to_string()))?;
+    let session = prove(address, terms, &mut wire, until.min(deadline(PROOF_LIMIT)))?;
     let mut link = Link::new(Owner(0), wire, session);
     let wait_s = ask(terms, &mut link, until)?;
     wait_for_start(&mut link, deadline(Duration::from_secs(wait_s.into()) + GRACE))?;
     Ok(link)
 }
 
-fn dial(addresses: &[SocketAddr], until: Instant) -> io::Result<Wire> {
-    let mut last = io::Error::from(io::ErrorKind::NotFound);
-    for address in addresses {
-        // A limit of zero is an error of its own.
-        let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        match TcpStream::connect_timeout(address, left.min(CONNECT_LIMIT)).and_then(Wire::new) {
-            Ok(wire) if wire.is_own_echo() => last = io::ErrorKind::ConnectionRefused.into(),
-            Ok(wire) => return Ok(wire),
-            Err(error) => last = error,
-        }
+fn dial(at: SocketAddr, until: Instant) -> io::Result<Wire> {
+    // A limit of zero is an error of its own.
+    let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    let wire = TcpStream::connect_timeout(&at, left.min(CONNECT_LIMIT)).and_then(Wire::new)?;
+    if wire.is_own_echo() {
+        return Err(io::ErrorKind::ConnectionRefused.into());
     }
-    Err(last)
+    Ok(wire)
 }
 
 /// Both sides' proofs.
@@ -100,7 +115,7 @@ fn prove(
         match applicant.advance(&terms.secret, wire) {
             Ok(Some(session)) => return Ok(session),
             Ok(None) => more(wire, until)?,
-            Err(stop) => return Err(Setback::Final(stopped(stop, address))),
+            Err(stop) => return Err(Setback::Stranger(stopped(stop, address))),
         }
     }
 }

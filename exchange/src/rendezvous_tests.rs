@@ -215,6 +215,38 @@ fn garbage_is_refused_without_an_answer() {
 }
 
 #[test]
+fn rank_0_is_found_at_the_one_of_its_addresses_that_is_its_own() {
+    // At the others: nobody, and another program.
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let elsewhere = [nobody, other.local_addr().unwrap()];
+    thread::spawn(move || {
+        for caller in other.incoming() {
+            let _ = caller.unwrap().write_all(b"SSH-2.0-other\r\n");
+        }
+    });
+    let (address, hub) = start_hub(terms(0, 2));
+    let member = member::meet("", &[&elsewhere[..], &[address]].concat(), &terms(1, 2));
+    assert!(member.is_ok() && hub.join().unwrap().is_ok());
+
+    let begun = Instant::now();
+    for addresses in [elsewhere, [elsewhere[1], elsewhere[0]]] {
+        let error = member::meet("", &addresses, &terms(1, 2)).err().unwrap();
+        assert!(matches!(error, JoinError::NotProbeline { .. }), "{error}");
+    }
+    assert!(begun.elapsed() < SECOND);
+}
+
+#[test]
+fn what_never_answers_is_passed_by() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, hub) = start_hub(terms(0, 2));
+    let addresses = [silent.local_addr().unwrap(), address];
+    let member = member::meet("", &addresses, &terms(1, 2));
+    assert!(member.is_ok() && hub.join().unwrap().is_ok());
+}
+
+#[test]
 fn a_rank_that_comes_twice_is_refused_and_the_first_stays() {
     let (address, hub) = start_hub(terms(0, 3));
     let [first, second] = [1, 1].map(|rank| {

@@ -70,7 +70,8 @@ pub fn spawn(
     Ok((Tcp::new(&terms, links), children))
 }
 
-fn listen() -> Result<(TcpListener, SocketAddr), JoinError> {
+/// Listens at a free port of 127.0.0.1.
+pub(crate) fn listen() -> Result<(TcpListener, SocketAddr), JoinError> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     TcpListener::bind(address)
         .and_then(|listener| Ok((listener.local_addr()?, listener)))

@@ -1,56 +1,21 @@
-//! Jobs of real processes: spawned, killed, left alone, and started by mpirun and mpiexec.
+//! Jobs of real processes: spawned, killed, left alone, and started by mpirun and mpiexec with an
+//! address to meet at.
 
-use core::sync::atomic::{AtomicU16, Ordering};
+#[allow(dead_code, reason = "shared with the other tests")]
+mod common;
+
 use core::time::Duration;
 use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command};
 use std::thread;
 use std::time::Instant;
 
-const SECOND: Duration = Duration::from_secs(1);
-const SECRET: &str = "the secret of these tests";
-
-/// The example `job`, which `cargo test` builds beside the tests.
-fn job() -> PathBuf {
-    let tests = std::env::current_exe().unwrap();
-    let job = tests.ancestors().nth(2).unwrap().join("examples/job");
-    assert!(job.is_file(), "no {}: build it with cargo build --examples", job.display());
-    job
-}
-
-fn command(program: &Path) -> Command {
-    let mut command = Command::new(program);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.env("PROBELINE_SECRET", SECRET);
-    command
-}
-
-fn run(command: &mut Command) -> (Output, String, String) {
-    let output = command.output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    (output, stdout, stderr)
-}
+use common::{MPICH, OPEN_MPI, SECOND, command, job, launched, port, run};
 
 fn spawned(arguments: &[&str]) -> Command {
     let mut command = command(&job());
     command.args(arguments);
     command
-}
-
-/// A free port below those that the system hands out for outgoing connections.
-fn port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = u16::try_from(std::process::id() % 10_000).unwrap();
-    loop {
-        let port = 20_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
-        // Not tried by binding it: a process that another test starts just then would hold it on.
-        let in_use = std::fs::read_to_string("/proc/net/tcp").unwrap();
-        if !in_use.contains(&format!(":{port:04X} ")) {
-            return port;
-        }
-    }
 }
 
 /// A rank of a job started by hand; ends with the test.
@@ -258,44 +223,13 @@ fn without_a_launcher_there_is_no_rank() {
     assert!(stderr.contains("start it with mpirun or srun"), "{stderr}");
 }
 
-/// The launchers, each with the Debian package it is from.
-const OPEN_MPI: [&str; 2] = ["mpirun.openmpi", "openmpi-bin"];
-const MPICH: [&str; 2] = ["mpiexec.hydra", "mpich"];
-
-/// What each rank has said, its exit status last.
-fn launched([launcher, package]: [&str; 2], ranks: u32, arguments: &[&str]) -> Vec<String> {
-    let found = std::env::split_paths(&std::env::var_os("PATH").unwrap())
-        .map(|directory| directory.join(launcher))
-        .find(|path| path.is_file());
-    let path = found.unwrap_or_else(|| {
-        panic!("no {launcher}: apt-get install --no-install-recommends {package}")
-    });
-    // Two mpiruns that start at once get in each other's way in one directory.
-    let directory = std::env::temp_dir().join(format!("probeline-{}", port()));
-    std::fs::create_dir_all(&directory).unwrap();
-    let mut command = command(&path);
-    command.env("TMPDIR", &directory);
-    if [launcher, package] == OPEN_MPI {
-        // Tests may run as root, and on fewer cores than ranks.
-        command.args(["--allow-run-as-root", "--oversubscribe", "-x", "PROBELINE_SECRET"]);
-    }
-    // Into files: mpiexec of MPICH 4.0 was seen to lose what ranks say just before they end.
-    let script = r#""$@" >"$0/$$.said" 2>&1; echo "status $?" >>"$0/$$.said""#;
-    command.args(["-n", &ranks.to_string(), "sh", "-c", script]).arg(&directory).arg(job());
-    let (_, _, stderr) = run(command.args(arguments));
-    let files = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
-    let said = files.filter(|path| path.extension().is_some_and(|extension| extension == "said"));
-    let said: Vec<_> = said.map(|path| std::fs::read_to_string(path).unwrap()).collect();
-    assert_eq!(said.len(), ranks as usize, "{launcher} did not start all ranks: {stderr}");
-    std::fs::remove_dir_all(directory).unwrap();
-    said
-}
-
 fn launcher_gives_every_rank_its_place(launcher: [&str; 2]) {
     for ranks in [2, 3] {
         let address = format!("127.0.0.1:{}", port());
-        let arguments = ["--rendezvous", &address, "join", "gather", "barrier"];
-        let said = launched(launcher, ranks, &arguments);
+        let job = job();
+        let job = job.to_str().unwrap();
+        let command = [job, "--rendezvous", &address, "join", "gather", "barrier"];
+        let said = launched(launcher, ranks, &command).ranks;
         assert!(said.iter().all(|said| said.ends_with("status 0\n")), "{said:?}");
         for rank in 0..ranks {
             let line = format!("rank {rank} of {ranks} sees {ranks} processes");
@@ -304,12 +238,16 @@ fn launcher_gives_every_rank_its_place(launcher: [&str; 2]) {
     }
 }
 
+/// Ranks whose launcher keeps what it serves to itself.
 fn launched_without_a_rendezvous_says_what_to_give(launcher: [&str; 2], example: &str) {
-    for said in launched(launcher, 2, &["join"]) {
+    let job = job();
+    let hidden = ["env", "-u", "PMIX_NAMESPACE", "-u", "PMI_FD", job.to_str().unwrap(), "join"];
+    for said in launched(launcher, 2, &hidden).ranks {
+        assert!(said.contains("serves neither PMIx nor PMI"), "{said}");
         assert!(said.contains("give all ranks --rendezvous HOST:PORT"), "{said}");
         assert!(said.contains(example) && said.ends_with("status 1\n"), "{said}");
     }
-    for said in launched(launcher, 2, &["--ranks", "2", "join"]) {
+    for said in launched(launcher, 2, &[job.to_str().unwrap(), "--ranks", "2", "join"]).ranks {
         assert!(said.contains("each was asked to start a job of its own"), "{said}");
     }
 }

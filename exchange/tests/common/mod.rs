@@ -1,0 +1,152 @@
+//! What the tests of processes share: the example they run, and launchers that start it.
+
+use core::sync::atomic::{AtomicU16, Ordering};
+use core::time::Duration;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Instant;
+
+use rustix::process::Pid;
+
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+const SECRET: &str = "the secret of these tests";
+
+/// The example `job`, which `cargo test` builds beside the tests.
+pub(crate) fn job() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let job = tests.ancestors().nth(2).unwrap().join("examples/job");
+    assert!(job.is_file(), "no {}: build it with cargo build --examples", job.display());
+    job
+}
+
+pub(crate) fn command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.env("PROBELINE_SECRET", SECRET);
+    command
+}
+
+pub(crate) fn run(command: &mut Command) -> (Output, String, String) {
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    (output, stdout, stderr)
+}
+
+/// A free port below those that the system hands out for outgoing connections.
+pub(crate) fn port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = u16::try_from(std::process::id() % 10_000).unwrap();
+    loop {
+        let port = 20_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
+        // Not tried by binding it: a process that another test starts just then would hold it on.
+        let in_use = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        if !in_use.contains(&format!(":{port:04X} ")) {
+            return port;
+        }
+    }
+}
+
+/// The launchers, each with the Debian package it is from.
+pub(crate) const OPEN_MPI: [&str; 2] = ["mpirun.openmpi", "openmpi-bin"];
+pub(crate) const MPICH: [&str; 2] = ["mpiexec.hydra", "mpich"];
+
+/// Longer than any launch of these tests lasts.
+const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
+
+/// Ranks that a launcher has started; it ends with the test, and they with it.
+pub(crate) struct Launching {
+    pub(crate) launcher: Child,
+    directory: PathBuf,
+    begun: Instant,
+}
+
+/// How a launch has ended.
+#[derive(Debug)]
+pub(crate) struct Launched {
+    /// What each rank that began has said, in any order; its exit status last if it ended itself.
+    pub(crate) ranks: Vec<String>,
+    /// Whether the launcher was content.
+    pub(crate) success: bool,
+    /// What the launcher said.
+    pub(crate) stderr: String,
+    pub(crate) took: Duration,
+}
+
+/// Has a launcher start so many ranks of a command.
+pub(crate) fn launch(
+    [launcher, package]: [&str; 2],
+    ranks: u32,
+    rank_command: &[&str],
+) -> Launching {
+    let found = std::env::split_paths(&std::env::var_os("PATH").unwrap())
+        .map(|directory| directory.join(launcher))
+        .find(|path| path.is_file());
+    let path = found.unwrap_or_else(|| {
+        panic!("no {launcher}: apt-get install --no-install-recommends {package}")
+    });
+    // Two mpiruns that start at once get in each other's way in one directory.
+    let directory = std::env::temp_dir().join(format!("probeline-{}", port()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let mut command = command(&path);
+    command.env("TMPDIR", &directory);
+    if [launcher, package] == OPEN_MPI {
+        // Tests may run as root, and on fewer cores than ranks.
+        command.args(["--allow-run-as-root", "--oversubscribe", "-x", "PROBELINE_SECRET"]);
+    }
+    // Into files: mpiexec of MPICH 4.0 was seen to lose what ranks say just before they end.
+    let script = r#""$@" >"$0/$$.said" 2>&1; s=$?; echo "status $s" >>"$0/$$.said"; exit $s"#;
+    command.args(["-n", &ranks.to_string(), "sh", "-c", script]).arg(&directory);
+    let begun = Instant::now();
+    Launching { launcher: command.args(rank_command).spawn().unwrap(), directory, begun }
+}
+
+impl Launching {
+    /// What each rank has said so far.
+    pub(crate) fn said(&self) -> Vec<String> {
+        let files = std::fs::read_dir(&self.directory).unwrap().map(|entry| entry.unwrap().path());
+        let said = files.filter(|path| path.extension().is_some_and(|end| end == "said"));
+        said.map(|path| std::fs::read_to_string(path).unwrap()).collect()
+    }
+
+    /// The launcher, and the helper by which that of MPICH starts and serves its ranks.
+    pub(crate) fn servers(&self) -> Vec<Pid> {
+        let launcher = Pid::from_child(&self.launcher);
+        let children = format!("/proc/{0}/task/{0}/children", launcher.as_raw_pid());
+        let children = std::fs::read_to_string(children).unwrap();
+        let helpers = children.split_whitespace().map(|pid| pid.parse().unwrap()).filter(|pid| {
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            name.trim() == "hydra_pmi_proxy"
+        });
+        [launcher].into_iter().chain(helpers.filter_map(Pid::from_raw)).collect()
+    }
+
+    /// Waits for the launcher's end.
+    pub(crate) fn end(mut self) -> Launched {
+        while self.launcher.try_wait().unwrap().is_none() {
+            assert!(self.begun.elapsed() < LAUNCH_LIMIT, "still running: {:?}", self.said());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let took = self.begun.elapsed();
+        let success = self.launcher.wait().unwrap().success();
+        let mut stderr = String::new();
+        self.launcher.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        Launched { ranks: self.said(), success, stderr, took }
+    }
+}
+
+impl Drop for Launching {
+    fn drop(&mut self) {
+        let _ = self.launcher.kill();
+        let _ = self.launcher.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Has a launcher start so many ranks of a command, all of which have to begin.
+pub(crate) fn launched(launcher: [&str; 2], ranks: u32, rank_command: &[&str]) -> Launched {
+    let ended = launch(launcher, ranks, rank_command).end();
+    assert_eq!(ended.ranks.len(), ranks as usize, "{launcher:?} did not start all: {ended:?}");
+    ended
+}

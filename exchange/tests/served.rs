@@ -1,0 +1,225 @@
+//! Jobs whose launcher says where to meet: by PMIx of Open MPI's mpirun, by PMI of MPICH's mpiexec.
+
+#[allow(dead_code, reason = "shared with the other tests")]
+mod common;
+
+use core::time::Duration;
+use std::thread;
+use std::time::Instant;
+
+use common::{Launched, MPICH, OPEN_MPI, SECOND, job, launch, launched};
+use rustix::process::{Signal, kill_process};
+
+/// What a launcher takes at most to see a rank end, end the others and end itself; mpirun gives
+/// them two seconds between asking and killing.
+const ENDED: Duration = Duration::from_secs(8);
+
+/// How long a test waits for what has to happen.
+const HAPPENS: Duration = Duration::from_secs(20);
+
+fn jobs(launcher: [&str; 2], ranks: u32, arguments: &[&str]) -> Launched {
+    let job = job();
+    launched(launcher, ranks, &[&[job.to_str().unwrap()], arguments].concat())
+}
+
+#[track_caller]
+fn all_good(ended: &Launched) {
+    assert!(ended.success, "{ended:?}");
+    assert!(ended.ranks.iter().all(|said| said.ends_with("status 0\n")), "{ended:?}");
+}
+
+/// Bytes of a gather, more and fewer than before.
+const SIZES: [&str; 6] = ["give=0", "give=1", "give=512", "give=65536", "give=3", "give=0"];
+
+fn gathers_of_changing_sizes(launcher: [&str; 2]) {
+    for ranks in [2, 4] {
+        let steps =
+            [&["join", "gather"], &SIZES[..], &["gives=2000", "barriers=200", "barrier"]].concat();
+        let ended = jobs(launcher, ranks, &steps);
+        all_good(&ended);
+        for rank in 0..ranks {
+            let line = format!("rank {rank} of {ranks} sees {ranks} processes");
+            assert!(ended.ranks.iter().any(|said| said.contains(&line)), "{ended:?}");
+        }
+    }
+}
+
+#[test]
+fn pmix_gathers_of_changing_sizes_arrive_whole() {
+    gathers_of_changing_sizes(OPEN_MPI);
+}
+
+#[test]
+fn pmi_gathers_of_changing_sizes_arrive_whole() {
+    gathers_of_changing_sizes(MPICH);
+}
+
+/// A server that keeps values as a table, not in shared memory.
+#[test]
+fn meeting_by_pmix_does_not_depend_on_where_the_server_keeps_values() {
+    let job = job();
+    let hash = ["env", "PMIX_MCA_gds=hash", job.to_str().unwrap(), "join", "gather"];
+    all_good(&launched(OPEN_MPI, 2, &hash));
+}
+
+/// No thread of libpmix runs on when the ranks have met.
+#[test]
+fn nothing_runs_beside_a_job_that_has_met() {
+    for launcher in [OPEN_MPI, MPICH] {
+        for said in jobs(launcher, 2, &["join", "threads"]).ranks {
+            assert!(said.contains("has 1 thread\n"), "{said}");
+        }
+    }
+}
+
+/// Rank 1 ends in this way after the first gather, while the others are in a call or in none.
+fn a_rank_ends(launcher: [&str; 2], end: &str, others: &str) -> Launched {
+    let ended = jobs(launcher, 3, &["join", "gather", end, others, "wait"]);
+    assert!(ended.took < ENDED, "{end}: {ended:?}");
+    let good = ended.ranks.iter().filter(|said| said.ends_with("status 0\n"));
+    assert!(good.count() <= 1, "{end}: {ended:?}");
+    let passed = ended.ranks.iter().any(|said| said.contains(&format!("{others}: good")));
+    assert!(!passed, "{end}: {ended:?}");
+    ended
+}
+
+/// The launcher ends others that wait for ever; who waits in a call sees the loss as well.
+fn the_others_of_a_lost_rank_end(launcher: [&str; 2], ends: &[&str]) {
+    for end in ends {
+        a_rank_ends(launcher, end, "wait");
+    }
+    for call in ["barrier", "give=8"] {
+        let ended = a_rank_ends(launcher, "1:exit=0", call);
+        let named = format!("{call}: owner 1 died or left");
+        let told = ended.ranks.iter().any(|said| said.contains(&named));
+        // mpiexec is as fast.
+        assert!(told || launcher == MPICH, "{ended:?}");
+    }
+}
+
+#[test]
+fn under_mpirun_the_others_of_a_lost_rank_end() {
+    // One that has left PMIx may end as long as it does not fail.
+    the_others_of_a_lost_rank_end(OPEN_MPI, &["1:kill", "1:exit=3"]);
+}
+
+#[test]
+fn under_mpiexec_the_others_of_a_lost_rank_end() {
+    the_others_of_a_lost_rank_end(MPICH, &["1:kill", "1:exit=3", "1:exit=0"]);
+}
+
+fn a_rank_that_leaves_disturbs_nobody(launcher: [&str; 2]) {
+    // Longer than a launcher takes to end the others of a lost rank.
+    let steps = ["join", "barrier", "1:leave", "1:exit=0", "0:sleep=2000", "0:leave"];
+    all_good(&jobs(launcher, 2, &steps));
+}
+
+#[test]
+fn a_rank_that_leaves_mpirun_is_not_lost() {
+    a_rank_that_leaves_disturbs_nobody(OPEN_MPI);
+}
+
+#[test]
+fn a_rank_that_leaves_mpiexec_is_not_lost() {
+    a_rank_that_leaves_disturbs_nobody(MPICH);
+}
+
+/// Rank 1 lives and never comes: to a call, and to the job.
+fn waiting_is_bounded(launcher: [&str; 2], server: &str) {
+    for call in ["barrier", "give=8"] {
+        let ended = jobs(launcher, 2, &["--collective-limit", "1", "join", "1:wait", call]);
+        let said = format!("rank 0 {call}: owner 1 did not arrive within 1 s");
+        assert!(ended.ranks.iter().any(|rank| rank.contains(&said)), "{ended:?}");
+        assert!(!ended.success && ended.took < ENDED, "{ended:?}");
+    }
+    let ended = jobs(launcher, 2, &["--limit", "1", "1:wait", "join"]);
+    let said = format!("rank 0 join: not every rank came by {server} within 1 s");
+    assert!(ended.ranks.iter().any(|rank| rank.contains(&said)), "{ended:?}");
+    assert!(!ended.success && ended.took < ENDED, "{ended:?}");
+}
+
+#[test]
+fn waiting_for_a_rank_that_never_comes_is_bounded_under_mpirun() {
+    waiting_is_bounded(OPEN_MPI, "PMIx");
+}
+
+#[test]
+fn waiting_for_a_rank_that_never_comes_is_bounded_under_mpiexec() {
+    waiting_is_bounded(MPICH, "PMI");
+}
+
+/// No call of libpmix is bounded when its server does not answer.
+#[test]
+fn waiting_for_a_server_that_has_stopped_is_bounded() {
+    for launcher in [OPEN_MPI, MPICH] {
+        let sign = std::env::temp_dir().join(format!("probeline-sign-{}", std::process::id()));
+        let (job, until) = (job(), format!("until={}", sign.display()));
+        let steps = [job.to_str().unwrap(), "--limit", "1", "until=/", &until, "join"];
+        let launching = launch(launcher, 2, &steps);
+        let happened = |what: &str| {
+            let until = Instant::now() + HAPPENS;
+            while launching.said().iter().filter(|said| said.contains(what)).count() < 2 {
+                assert!(Instant::now() < until, "no {what}: {:?}", launching.said());
+                thread::sleep(Duration::from_millis(5));
+            }
+        };
+        happened("until=/: good");
+        let servers = launching.servers();
+        for server in &servers {
+            kill_process(*server, Signal::STOP).unwrap();
+        }
+        std::fs::write(&sign, "").unwrap();
+        let stopped = Instant::now();
+        happened("status 1");
+        let took = stopped.elapsed();
+        std::fs::remove_file(sign).unwrap();
+        // It does not matter here how long they take to end: mpirun 4.1 was seen not to.
+        for server in servers {
+            kill_process(server, Signal::CONT).unwrap();
+        }
+        for said in launching.said() {
+            assert!(said.contains("join: not every rank came by PMI"), "{said}");
+        }
+        assert!((SECOND..5 * SECOND).contains(&took), "{took:?}");
+    }
+}
+
+#[test]
+fn ranks_with_different_parameters_are_told_which_differ() {
+    let script = r#"exec "$0" --parameters "c=32 m=${PMIX_RANK:-$PMI_RANK}" join"#;
+    for launcher in [OPEN_MPI, MPICH] {
+        let ended = launched(launcher, 2, &["sh", "-c", script, job().to_str().unwrap()]);
+        let said = |rank: u32, peer: u32| {
+            let said = format!(
+                "rank {rank} join: rank {peer} has other parameters: m is \"{rank}\" here and \
+                 \"{peer}\" there"
+            );
+            ended.ranks.iter().any(|rank| rank.contains(&said))
+        };
+        // Whoever ends first may have the other one ended before it has said so.
+        let one_was_ended = !ended.ranks.iter().all(|rank| rank.contains("status"));
+        let (first, second) = (said(0, 1), said(1, 0));
+        assert!(first && second || one_was_ended && (first || second), "{ended:?}");
+    }
+}
+
+#[test]
+fn calls_that_are_not_the_same_are_noticed() {
+    for launcher in [OPEN_MPI, MPICH] {
+        for (other, bytes) in [("1:barrier", 0), ("1:give=9", 9)] {
+            let ended = jobs(launcher, 2, &["join", "0:give=8", other, "1:wait"]);
+            let said = format!("owner 1 gave {bytes} bytes where 8 were expected");
+            assert!(ended.ranks.iter().any(|rank| rank.contains(&said)), "{ended:?}");
+        }
+    }
+}
+
+#[test]
+fn a_launcher_that_does_not_serve_what_is_asked_for_says_what_to_do() {
+    let ended = jobs(MPICH, 1, &["--exchange", "pmix", "join"]);
+    assert!(ended.ranks[0].contains("srun --mpi=pmix"), "{ended:?}");
+    let ended = jobs(OPEN_MPI, 1, &["--exchange", "pmi", "join"]);
+    assert!(ended.ranks[0].contains("start this with mpiexec of MPICH"), "{ended:?}");
+    all_good(&jobs(MPICH, 2, &["--exchange", "pmi", "join", "gather"]));
+    all_good(&jobs(OPEN_MPI, 2, &["--exchange", "pmix", "join", "gather"]));
+}
