@@ -1,0 +1,182 @@
+//! The private memory of an engine: slots, and what atomics carry and bring.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use std::alloc::{alloc_zeroed, dealloc};
+
+use transport::{Local, Slot, SlotError, WORD_BYTES};
+
+/// Words in a cache line, to which slots are aligned.
+const LINE_WORDS: usize = 8;
+/// Words of an atomic: the old value that it brings, and two that it carries.
+const ATOMIC_WORDS: usize = 4;
+
+/// Slots, one after another, then the words of each operation in flight; and how many unreported
+/// operations keep each slot busy. MPI writes to it between a post and the flush that ends it, so
+/// it is reached by pointers, and by references only where no operation is in flight.
+#[derive(Debug)]
+pub(super) struct Private {
+    base: NonNull<u64>,
+    layout: Layout,
+    slot_words: usize,
+    /// The first word of the first operation.
+    atomics: usize,
+    busy: Box<[u32]>,
+    /// MPI may still write to it.
+    lost: bool,
+}
+
+impl Private {
+    /// `slots` zeroed slots of `slot_words` words, a multiple of 8, and the words of `depth`
+    /// operations; `None` if memory lacks.
+    pub(super) fn new(slots: u32, slot_words: u32, depth: u32) -> Option<Self> {
+        let (slots, slot_words) = (slots as usize, slot_words as usize);
+        let atomics = slots.checked_mul(slot_words)?;
+        let words = atomics.checked_add(ATOMIC_WORDS * depth as usize)?;
+        let bytes = words.checked_mul(WORD_BYTES)?;
+        let layout = Layout::from_size_align(bytes, LINE_WORDS * WORD_BYTES).ok()?;
+        // SAFETY: at least one operation's words.
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) })?.cast();
+        let mut private =
+            Self { base, layout, slot_words, atomics, busy: vec![0; slots].into(), lost: false };
+        // Now, so that no first touch is left for the data path.
+        private.words_mut(0..words).fill(0);
+        Some(private)
+    }
+
+    /// MPI has failed, and may write to any of it for ever: no slot is shown, and nothing is freed.
+    pub(super) fn lose(&mut self) {
+        self.lost = true;
+    }
+
+    /// The first word of the slot range `at`, which the caller has checked.
+    #[inline]
+    pub(super) fn slot(&self, at: Local) -> *mut u64 {
+        self.word(self.first(at))
+    }
+
+    /// Where operation `index`, less than the depth, finds its old value, and the two words that it
+    /// carries.
+    #[inline]
+    pub(super) fn atomic(&self, index: u32) -> [*mut u64; 3] {
+        let first = self.atomics + ATOMIC_WORDS * index as usize;
+        [self.word(first), self.word(first + 1), self.word(first + 2)]
+    }
+
+    /// The old value of operation `index`, which has ended.
+    #[inline]
+    pub(super) fn old_value(&self, index: u32) -> u64 {
+        let [old, ..] = self.atomic(index);
+        // SAFETY: a word of this memory, and the flush that ended the operation has returned.
+        unsafe { old.read() }
+    }
+
+    /// What READs have brought to the slot range `at`, which the caller has checked.
+    #[inline]
+    pub(super) fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+        self.idle(at.slot)?;
+        // SAFETY: words of an idle slot: MPI has done with them, by the count, and gets them again
+        // by a post only, which takes the engine as `&mut`.
+        Ok(unsafe { core::slice::from_raw_parts(self.slot(at), at.words as usize) })
+    }
+
+    /// The slot range `at`, which the caller has checked, to be filled.
+    #[inline]
+    pub(super) fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+        self.idle(at.slot)?;
+        let first = self.first(at);
+        Ok(self.words_mut(first..first + at.words as usize))
+    }
+
+    #[inline]
+    fn first(&self, at: Local) -> usize {
+        at.slot.0 as usize * self.slot_words + at.start as usize
+    }
+
+    #[inline]
+    fn word(&self, index: usize) -> *mut u64 {
+        // SAFETY: callers stay within the memory: they have checked the slot range, or the index
+        // against the depth.
+        unsafe { self.base.as_ptr().add(index) }
+    }
+
+    /// Words that MPI does not use now.
+    #[inline]
+    fn words_mut(&mut self, range: core::ops::Range<usize>) -> &mut [u64] {
+        // SAFETY: `&mut self`, and callers give words of slots on which no operation is in flight,
+        // or all before there is any; they lie within the memory, which is initialised.
+        unsafe { core::slice::from_raw_parts_mut(self.word(range.start), range.len()) }
+    }
+
+    /// One more operation keeps `slot` busy.
+    #[inline]
+    pub(super) fn hold(&mut self, slot: Slot) {
+        if let Some(busy) = self.busy.get_mut(slot.0 as usize) {
+            *busy += 1;
+        }
+    }
+
+    /// One of them was reported, and MPI has done with it.
+    #[inline]
+    pub(super) fn release(&mut self, slot: Slot) {
+        if let Some(busy) = self.busy.get_mut(slot.0 as usize) {
+            *busy -= 1;
+        }
+    }
+
+    #[inline]
+    fn idle(&self, slot: Slot) -> Result<(), SlotError> {
+        match self.busy.get(slot.0 as usize) {
+            Some(0) if !self.lost => Ok(()),
+            Some(_) => Err(SlotError::Busy),
+            None => Err(SlotError::OutOfRange),
+        }
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        if !self.lost {
+            // SAFETY: allocated with this layout. Nothing is in flight: the engine has ended it.
+            unsafe { dealloc(self.base.as_ptr().cast(), self.layout) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_and_atomics_are_apart_and_zero() {
+        let mut private = Private::new(3, 16, 2).unwrap();
+        let at = |slot| Local { slot: Slot(slot), start: 0, words: 16 };
+        for slot in 0..3 {
+            assert_eq!(private.slot(at(slot)).addr() % 64, 0);
+            let words = private.staged(at(slot)).unwrap();
+            assert_eq!(words, [0; 16]);
+            words.fill(7);
+        }
+        assert_eq!([0, 1].map(|index| private.old_value(index)), [0, 0]);
+        assert!(private.atomic(0)[2] < private.atomic(1)[0]);
+    }
+
+    #[test]
+    fn a_held_slot_is_not_shown() {
+        let mut private = Private::new(2, 8, 1).unwrap();
+        let at = Local { slot: Slot(1), start: 0, words: 8 };
+        private.hold(Slot(1));
+        private.hold(Slot(1));
+        private.release(Slot(1));
+        assert_eq!(private.landed(at).err(), Some(SlotError::Busy));
+        private.release(Slot(1));
+        assert!(private.landed(at).is_ok());
+        private.lose();
+        assert_eq!(private.staged(at).err(), Some(SlotError::Busy));
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_are_refused() {
+        assert!(Private::new(u32::MAX, u32::MAX - 7, 1).is_none());
+    }
+}

@@ -1,0 +1,265 @@
+//! Requests at the library: their memory, made once, and where the library says that they ended.
+//!
+//! Every operation has an index. Its requests lie in memory of this crate's (`request` of
+//! `ucp_request_param_t`), so that posting allocates nothing, and the parameters of its calls are
+//! written once too. The library calls back in calls on the worker alone, hence in the thread that
+//! uses the engine: what it tells goes through cells.
+
+use core::cell::Cell;
+use core::ffi::c_void;
+use core::ptr::NonNull;
+use std::rc::Rc;
+
+use ucx_sys::{
+    UCP_OP_ATTR_FIELD_CALLBACK, UCP_OP_ATTR_FIELD_DATATYPE, UCP_OP_ATTR_FIELD_REPLY_BUFFER,
+    UCP_OP_ATTR_FIELD_REQUEST, UCP_OP_ATTR_FIELD_USER_DATA, UCS_ERR_INVALID_PARAM, UCS_OK,
+    UCS_PTR_IS_PTR, UCS_PTR_STATUS, ucp_dt_make_contig, ucp_request_param_t, ucs_status_ptr_t,
+    ucs_status_t,
+};
+
+use super::OpenError;
+use super::memory::{LINE_WORDS, Memory};
+
+/// The answer of a call that was not made, for want of an index that there is.
+const NOT_MADE: ucs_status_ptr_t =
+    core::ptr::without_provenance_mut((UCS_ERR_INVALID_PARAM as isize).cast_unsigned());
+/// Requests of one operation: a WRITE is a put and the flush behind it.
+const PARTS: usize = 2;
+/// Bytes in a word, as the library's type for counts of elements has it.
+const WORD: u64 = 8;
+
+/// Operations that have ended, in that order, and are not yet taken.
+#[derive(Debug)]
+struct Ended {
+    /// A power of two long, so that counters that wrap stay consecutive.
+    ring: Box<[Cell<u32>]>,
+    pushed: Cell<u32>,
+    taken: Cell<u32>,
+}
+
+impl Ended {
+    #[inline]
+    fn push(&self, index: u32) {
+        let pushed = self.pushed.get();
+        // Each operation is in it once at most, and there is a place for each.
+        if let Some(place) = self.ring.get(pushed as usize & (self.ring.len() - 1)) {
+            place.set(index);
+            self.pushed.set(pushed.wrapping_add(1));
+        }
+    }
+}
+
+/// What the library tells of one operation.
+#[derive(Debug)]
+struct Told {
+    index: u32,
+    /// Requests that have not ended.
+    open: Cell<u8>,
+    /// The first that was not good.
+    status: Cell<ucs_status_t>,
+    /// Where its end is entered.
+    ended: Rc<Ended>,
+}
+
+impl Told {
+    #[inline]
+    fn part_ended(&self, status: ucs_status_t) {
+        if status != UCS_OK && self.status.get() == UCS_OK {
+            self.status.set(status);
+        }
+        let open = self.open.get().saturating_sub(1);
+        self.open.set(open);
+        if open == 0 {
+            self.ended.push(self.index);
+        }
+    }
+}
+
+/// The library's word that a request has ended.
+unsafe extern "C" fn request_ended(
+    _request: *mut c_void,
+    status: ucs_status_t,
+    user_data: *mut c_void,
+) {
+    // SAFETY: what `Desk::new` has put into the parameters of the request, which the desk keeps
+    // until the worker is gone that calls this.
+    let told = unsafe { &*user_data.cast::<Told>() };
+    told.part_ended(status);
+}
+
+/// The parameters of the calls of one operation.
+struct Params {
+    /// READ and WRITE: bytes.
+    copy: ucp_request_param_t,
+    /// An atomic on a word, whose old value lands in the operation's result.
+    atomic: ucp_request_param_t,
+    /// The flush behind a WRITE.
+    flush: ucp_request_param_t,
+}
+
+/// All operations that can be at the library at once, by index.
+pub(super) struct Desk {
+    params: Box<[Params]>,
+    /// Shared and not owned, so that pointers to what is in it stay good when the desk moves.
+    told: Rc<[Told]>,
+    ended: Rc<Ended>,
+    _requests: Memory,
+    /// Of each operation the words that atomics take and give: the operand, the result.
+    words: Memory,
+}
+
+/// Words that each operation has for atomics: a line, so that none shares one with another.
+const OWN_WORDS: usize = LINE_WORDS;
+
+impl Desk {
+    /// A desk for so many operations, whose requests take `request_bytes` each.
+    pub(super) fn new(operations: u32, request_bytes: usize) -> Result<Self, OpenError> {
+        let lacking = OpenError::Sizes("no memory for the requests: choose less depth");
+        let count = operations as usize;
+        let request_words = request_bytes.div_ceil(LINE_WORDS * 8) * LINE_WORDS;
+        // A line more each, as a request is named by its end.
+        let stride = request_words + LINE_WORDS;
+        let requests = stride.checked_mul(count * PARTS).and_then(Memory::new);
+        let words = Memory::new(OWN_WORDS * count);
+        let (Some(requests), Some(words)) = (requests, words) else { return Err(lacking) };
+        let places = operations.next_power_of_two() as usize;
+        let ended = Rc::new(Ended {
+            ring: vec![Cell::new(0); places].into(),
+            pushed: Cell::new(0),
+            taken: Cell::new(0),
+        });
+        let told: Rc<[Told]> = (0..operations)
+            .map(|index| Told {
+                index,
+                open: Cell::new(0),
+                status: Cell::new(UCS_OK),
+                ended: Rc::clone(&ended),
+            })
+            .collect();
+        let of_one = |told: &Told| {
+            let index = told.index as usize;
+            let request = |part: usize| {
+                let end = (index * PARTS + part) * stride + request_words;
+                requests.at(end, 0).map_or(core::ptr::null_mut(), |end| end.as_ptr().cast())
+            };
+            let result = words.at(index * OWN_WORDS + 1, 1);
+            params(told, [request(0), request(1)], result)
+        };
+        let params = told.iter().map(of_one).collect();
+        Ok(Self { params, told, ended, _requests: requests, words })
+    }
+
+    /// Makes the call of a READ: what it answers, for [`go_on`](Self::go_on) unless it is null, that
+    /// is, the operation has ended well.
+    #[inline]
+    pub(super) fn copy(
+        &self,
+        index: u32,
+        call: impl FnOnce(*const ucp_request_param_t) -> ucs_status_ptr_t,
+    ) -> ucs_status_ptr_t {
+        let Some(params) = self.open(index, 1) else { return NOT_MADE };
+        call(&raw const params.copy)
+    }
+
+    /// Makes the two calls of a WRITE, the put and its flush: null if both have ended well. Else it
+    /// goes on already, or has ended badly.
+    #[inline]
+    pub(super) fn copy_and_flush(
+        &self,
+        index: u32,
+        put: impl FnOnce(*const ucp_request_param_t) -> ucs_status_ptr_t,
+        flush: impl FnOnce(*const ucp_request_param_t) -> ucs_status_ptr_t,
+    ) -> ucs_status_ptr_t {
+        let Some(params) = self.open(index, 2) else { return NOT_MADE };
+        let put = put(&raw const params.copy);
+        let flush = flush(&raw const params.flush);
+        if put.is_null() && flush.is_null() {
+            return put;
+        }
+        // The one of the two that is told of last is the operation's end.
+        let (first, last) = if UCS_PTR_IS_PTR(put) { (flush, put) } else { (put, flush) };
+        self.go_on(index, first);
+        last
+    }
+
+    /// Makes the call of an atomic with its operand, and `swap` where the result will land.
+    #[inline]
+    pub(super) fn atomic(
+        &self,
+        index: u32,
+        operand: u64,
+        swap: u64,
+        call: impl FnOnce(*const c_void, *const ucp_request_param_t) -> ucs_status_ptr_t,
+    ) -> ucs_status_ptr_t {
+        let Some(params) = self.open(index, 1) else { return NOT_MADE };
+        let Some(own) = self.words.at(index as usize * OWN_WORDS, 2) else { return NOT_MADE };
+        // SAFETY: two words of this operation's own, which is not under way yet.
+        unsafe {
+            own.write(operand);
+            own.add(1).write(swap);
+        }
+        call(own.as_ptr().cast(), &raw const params.atomic)
+    }
+
+    /// Takes what a call has answered: a request that goes on, or an end, which is then among those
+    /// to be taken.
+    pub(super) fn go_on(&self, index: u32, answer: ucs_status_ptr_t) {
+        if let Some(told) = self.told.get(index as usize)
+            && !UCS_PTR_IS_PTR(answer)
+        {
+            told.part_ended(UCS_PTR_STATUS(answer));
+        }
+    }
+
+    #[inline]
+    fn open(&self, index: u32, parts: u8) -> Option<&Params> {
+        let told = self.told.get(index as usize)?;
+        told.open.set(parts);
+        told.status.set(UCS_OK);
+        self.params.get(index as usize)
+    }
+
+    /// The next operation that has ended, and how.
+    #[inline]
+    pub(super) fn take(&self) -> Option<(u32, ucs_status_t)> {
+        let taken = self.ended.taken.get();
+        if taken == self.ended.pushed.get() {
+            return None;
+        }
+        let index = self.ended.ring.get(taken as usize & (self.ended.ring.len() - 1))?.get();
+        self.ended.taken.set(taken.wrapping_add(1));
+        Some((index, self.told.get(index as usize)?.status.get()))
+    }
+
+    /// A word for READs and WRITEs of the engine's own.
+    pub(super) fn scratch(&self, index: u32) -> Option<NonNull<u64>> {
+        self.words.at(index as usize * OWN_WORDS + 2, 1)
+    }
+
+    /// What an atomic that has ended brought.
+    #[inline]
+    pub(super) fn result(&self, index: u32) -> u64 {
+        let result = self.words.at(index as usize * OWN_WORDS + 1, 1);
+        // SAFETY: the operation has ended, so that the library does not touch its words.
+        result.map_or(0, |result| unsafe { result.read() })
+    }
+}
+
+fn params(told: &Told, requests: [*mut c_void; PARTS], result: Option<NonNull<u64>>) -> Params {
+    // SAFETY: a struct of integers, pointers and optional functions, for which zero is valid; only
+    // fields named in the mask are looked at.
+    let mut basic: ucp_request_param_t = unsafe { core::mem::zeroed() };
+    let [first, second] = requests;
+    basic.op_attr_mask =
+        UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    basic.request = first;
+    basic.cb.send = Some(request_ended);
+    basic.user_data = (&raw const *told).cast_mut().cast();
+    let mut atomic = basic;
+    atomic.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+    atomic.datatype = ucp_dt_make_contig(WORD);
+    atomic.reply_buffer = result.map_or(core::ptr::null_mut(), |result| result.as_ptr().cast());
+    let mut flush = basic;
+    flush.request = second;
+    Params { copy: basic, atomic, flush }
+}

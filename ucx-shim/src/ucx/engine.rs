@@ -1,0 +1,457 @@
+//! The engine: operations go to UCP when they are posted, and are reported when polled for.
+
+use core::cell::Cell;
+use core::fmt;
+use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::{AtomicU64, fence};
+use std::rc::Rc;
+
+use transport::{
+    Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Segment,
+    SlotError, Token, Transport, WORD_BYTES,
+};
+use ucx_sys::{
+    UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_CSWAP, UCS_ERR_CANCELED, UCS_ERR_CONNECTION_RESET,
+    UCS_ERR_ENDPOINT_TIMEOUT, UCS_ERR_NOT_CONNECTED, UCS_OK, Ucp, ucp_atomic_op_t, ucp_ep_h,
+    ucp_rkey_h, ucs_status_ptr_t, ucs_status_t,
+};
+
+use super::Description;
+use super::attendant::Attendant;
+use super::control::{CONTROL_WORDS, SOMEBODY, lost};
+use super::deadline::{Deadline, FAREWELL};
+use super::desk::Desk;
+use super::lane::{Alarm, Lane};
+use super::ledger::{Entry, Kind, Ledger};
+use super::mapping::Mapping;
+use super::own::{Act, OWN, Stand};
+use super::queue::{Done, Queue};
+use super::slots::Slots;
+use super::watch::Watch;
+use super::worker::Worker;
+
+/// Where every operation ends when it is posted, so many polls do without progress and without a
+/// look at the others, which cost as much as the rest of a poll.
+const POLLS_PER_TURN: u32 = 16;
+
+/// What an engine is made of. Dropped in this order: keys before the workers, and what workers
+/// and their callbacks use after them.
+pub(super) struct Parts {
+    /// By owner, this one's included.
+    pub(super) lanes: Vec<Lane>,
+    pub(super) attendant: Option<Attendant>,
+    /// Progresses this owner's operations, and without an attendant the others' too.
+    pub(super) worker: Worker,
+    /// What the attendant progresses, for the others' operations.
+    pub(super) _attended: Option<Worker>,
+    pub(super) _alarms: Vec<Rc<Alarm>>,
+    /// Some alarm has rung.
+    pub(super) rung: Rc<Cell<bool>>,
+    pub(super) desk: Desk,
+    pub(super) slots: Slots,
+    /// Control words, and behind them the window.
+    pub(super) window: Mapping,
+    pub(super) watch: Watch,
+}
+
+/// Where a range of an owner's window is.
+struct Way {
+    endpoint: ucp_ep_h,
+    key: ucp_rkey_h,
+    address: u64,
+}
+
+/// An open engine of one owner, for the thread that opened it.
+///
+/// ```compile_fail,E0277
+/// fn send<T: Send>() {}
+/// send::<ucx_shim::ucx::Engine>();
+/// ```
+///
+/// Dropping it while peers still use theirs ends theirs with [`Fault::OwnerLost`]. Dropping waits
+/// for one second at most in order to tell them, and then for what UCX takes to close; it waits for
+/// no operation in flight.
+pub struct Engine {
+    pub(super) caps: Caps,
+    pub(super) geometry: Geometry,
+    pub(super) description: Description,
+    pub(super) ucp: Ucp,
+    pub(super) parts: Parts,
+    /// What had ended when it was posted, and what had not: as many as the depth together.
+    queue: Queue,
+    ledger: Ledger,
+    pub(super) own: [Stand; OWN as usize],
+    polls: u32,
+    pub(super) turns: u32,
+    pub(super) fault: Option<Fault>,
+    /// When what is in flight has to have ended, once there is a fault.
+    pub(super) closing: Option<Deadline>,
+}
+
+impl Engine {
+    pub(super) fn new(
+        caps: Caps,
+        geometry: Geometry,
+        description: Description,
+        parts: Parts,
+    ) -> Self {
+        Self {
+            caps,
+            geometry,
+            description,
+            ucp: parts.worker.context.ucp,
+            parts,
+            queue: Queue::new(caps.depth),
+            ledger: Ledger::new(caps.depth),
+            own: [Stand::Idle; OWN as usize],
+            polls: 0,
+            turns: 0,
+            fault: None,
+            closing: None,
+        }
+    }
+
+    /// What this engine goes over, and who acts.
+    #[must_use]
+    pub fn describe(&self) -> &Description {
+        &self.description
+    }
+
+    /// Refuses what cannot be accepted now or ever; `request` is the check of the request itself.
+    /// The index of what is accepted.
+    #[inline]
+    fn admit(&self, request: Result<(), PostError>) -> Result<u32, PostError> {
+        if self.fault.is_some() {
+            return Err(PostError::Closed);
+        }
+        request?;
+        if self.in_flight() >= self.caps.depth {
+            return Err(PostError::Full);
+        }
+        self.ledger.next().ok_or(PostError::Full)
+    }
+
+    /// The way to a range of an owner's window.
+    #[inline]
+    fn way(&self, at: RemoteWord, words: u32) -> Result<Way, PostError> {
+        let lane = self.parts.lanes.get(at.owner.0 as usize).ok_or(PostError::UnknownOwner)?;
+        let address = lane.window(at.index, words).ok_or(PostError::OutOfRange)?;
+        Ok(Way { endpoint: lane.endpoint, key: lane.key.handle, address })
+    }
+
+    /// Takes what the call of an operation has answered: mostly, over shared memory, its end.
+    #[inline]
+    fn posted(
+        &mut self,
+        index: u32,
+        answer: ucs_status_ptr_t,
+        Entry { token, owner, kind }: Entry,
+    ) {
+        if let Kind::Read(slot) | Kind::Write(slot) = kind {
+            self.parts.slots.hold(slot);
+        }
+        if !answer.is_null() {
+            self.ledger.enter(Entry { token, owner, kind });
+            self.parts.desk.go_on(index, answer);
+            return;
+        }
+        let done = match kind {
+            Kind::Read(slot) => Done { token, value: 0, slot: Some(slot) },
+            Kind::Write(slot) => {
+                publish();
+                Done { token, value: 0, slot: Some(slot) }
+            }
+            Kind::Atomic => Done { token, value: self.parts.desk.result(index), slot: None },
+        };
+        self.queue.push(done);
+    }
+
+    #[inline]
+    fn atomic(
+        &mut self,
+        token: Token,
+        at: RemoteWord,
+        code: ucp_atomic_op_t,
+        operand: u64,
+        swap: u64,
+    ) -> Result<(), PostError> {
+        let index = self.admit(self.geometry.check_word(at))?;
+        let (Way { endpoint, key, address }, call) = (self.way(at, 1)?, self.ucp.ucp_atomic_op_nbx);
+        let answer = self.parts.desk.atomic(index, operand, swap, |operand, params| {
+            // SAFETY: a live endpoint and a key unpacked for it; operand and result are the
+            // desk's, which keeps them until the operation has ended or the worker is gone.
+            unsafe { call(endpoint, code, operand, 1, address, key, params) }
+        });
+        self.posted(index, answer, Entry { token, owner: at.owner, kind: Kind::Atomic });
+        Ok(())
+    }
+
+    /// What the caller is told of an operation that has ended; `None` for those of the engine's
+    /// own, and for late ones.
+    #[inline]
+    fn ended(&mut self, index: u32, status: ucs_status_t) -> Option<Completion> {
+        if let Some(which) = index.checked_sub(self.caps.depth) {
+            self.own_ended(which, status);
+            return None;
+        }
+        let Entry { token, owner, kind } = self.ledger.strike(index)?;
+        let value = match kind {
+            Kind::Read(slot) => {
+                self.parts.slots.release(slot);
+                0
+            }
+            Kind::Write(slot) => {
+                self.parts.slots.release(slot);
+                publish();
+                0
+            }
+            Kind::Atomic => self.parts.desk.result(index),
+        };
+        if status == UCS_OK {
+            return Some(Completion { token, result: Ok(value) });
+        }
+        let error = op_error(status);
+        self.fail(owner, error);
+        Some(Completion { token, result: Err(error) })
+    }
+
+    /// An operation on the window of `owner` has failed: the engine is dead.
+    #[cold]
+    fn fail(&mut self, owner: Owner, error: OpError) {
+        let first = self.first_lost();
+        self.fault.get_or_insert(match (first, error) {
+            (Some(first), _) => Fault::OwnerLost(first),
+            (None, OpError::RetryExceeded | OpError::Flushed) => Fault::OwnerLost(owner),
+            (None, error) => Fault::Operation { owner, error },
+        });
+    }
+
+    /// Progresses, and looks after the others.
+    fn turn(&mut self) {
+        self.parts.worker.progress();
+        self.watch();
+    }
+
+    /// Reports what has ended, as far as there is room.
+    #[inline]
+    fn reap(&mut self, out: &mut [Completion]) -> usize {
+        let mut reported = 0;
+        while let Some(place) = out.get_mut(reported) {
+            *place = match self.queue.pop() {
+                Some(Done { token, value, slot }) => {
+                    if let Some(slot) = slot {
+                        self.parts.slots.release(slot);
+                    }
+                    Completion { token, result: Ok(value) }
+                }
+                None => match self.next_ended() {
+                    Some(ended) => ended,
+                    None => break,
+                },
+            };
+            reported += 1;
+        }
+        reported
+    }
+
+    /// The end of one that went on.
+    fn next_ended(&mut self) -> Option<Completion> {
+        loop {
+            let (index, status) = self.parts.desk.take()?;
+            if let Some(ended) = self.ended(index, status) {
+                return Some(ended);
+            }
+        }
+    }
+
+    /// Reports what UCX has not ended after a fault. It may still work on the slots, so they stay
+    /// busy.
+    #[cold]
+    fn report_unheard(&mut self, out: &mut [Completion]) -> usize {
+        let mut reported = 0;
+        for place in out {
+            let Some(entry) = self.ledger.strike_any() else { break };
+            *place = Completion { token: entry.token, result: Err(OpError::Flushed) };
+            reported += 1;
+        }
+        reported
+    }
+
+    /// Tells everybody that this owner leaves, and because of whom.
+    fn bid_farewell(&mut self) {
+        let because = match self.fault {
+            Some(Fault::OwnerLost(owner)) => owner,
+            _ => self.geometry.me,
+        };
+        let deadline = Deadline::after(FAREWELL);
+        let word = Act::Write { index: SOMEBODY, value: lost(because) };
+        for owner in (0..self.geometry.owners).map(Owner) {
+            let lane = self.parts.lanes.get(owner.0 as usize);
+            let gone = lane.is_none_or(Lane::has_failed) || owner == because;
+            if owner != self.geometry.me && !gone && !deadline.has_passed() {
+                // Who cannot be told finds out by itself.
+                self.do_own(owner, word, deadline);
+            }
+        }
+    }
+}
+
+/// Where UCX has stored by this CPU: out of the store buffer before anything posted later loads.
+#[inline]
+fn publish() {
+    fence(SeqCst);
+}
+
+/// A status as the contract names it.
+#[cold]
+fn op_error(status: ucs_status_t) -> OpError {
+    match status {
+        UCS_ERR_CONNECTION_RESET | UCS_ERR_ENDPOINT_TIMEOUT | UCS_ERR_NOT_CONNECTED => {
+            OpError::RetryExceeded
+        }
+        UCS_ERR_CANCELED => OpError::Flushed,
+        // UCX's statuses are negative.
+        status => OpError::Device { code: status.unsigned_abs().into() },
+    }
+}
+
+impl Transport for Engine {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    #[inline]
+    fn in_flight(&self) -> u32 {
+        self.ledger.len() + self.queue.len()
+    }
+
+    #[inline]
+    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
+        let index = self.admit(self.geometry.check_copy(&self.caps, from, into))?;
+        let Way { endpoint, key, address } = self.way(from.start, from.words)?;
+        let landing = self.parts.slots.at(into).ok_or(PostError::OutOfRange)?.as_ptr().cast();
+        let (call, bytes) = (self.ucp.ucp_get_nbx, from.words as usize * WORD_BYTES);
+        let answer = self.parts.desk.copy(index, |params| {
+            // SAFETY: a live endpoint and a key unpacked for it; so many bytes of a slot that is
+            // busy until this ends, and lives until the worker is gone.
+            unsafe { call(endpoint, landing, bytes, address, key, params) }
+        });
+        let (owner, kind) = (from.start.owner, Kind::Read(into.slot));
+        self.posted(index, answer, Entry { token, owner, kind });
+        Ok(())
+    }
+
+    #[inline]
+    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
+        let index = self.admit(self.geometry.check_copy(&self.caps, to, from))?;
+        let Way { endpoint, key, address } = self.way(to.start, to.words)?;
+        let staged = self.parts.slots.at(from).ok_or(PostError::OutOfRange)?.as_ptr().cast();
+        let bytes = to.words as usize * WORD_BYTES;
+        let (put, flush) = (self.ucp.ucp_put_nbx, self.ucp.ucp_ep_flush_nbx);
+        // A put has ended when its slot can be used again; that it is there, a flush tells.
+        let answer = self.parts.desk.copy_and_flush(
+            index,
+            // SAFETY: as in `read`.
+            |params| unsafe { put(endpoint, staged, bytes, address, key, params) },
+            // SAFETY: a live endpoint.
+            |params| unsafe { flush(endpoint, params) },
+        );
+        let (owner, kind) = (to.start.owner, Kind::Write(from.slot));
+        self.posted(index, answer, Entry { token, owner, kind });
+        Ok(())
+    }
+
+    #[inline]
+    fn compare_and_swap(
+        &mut self,
+        token: Token,
+        at: RemoteWord,
+        expected: u64,
+        desired: u64,
+    ) -> Result<(), PostError> {
+        self.atomic(token, at, UCP_ATOMIC_OP_CSWAP, expected, desired)
+    }
+
+    #[inline]
+    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
+        self.atomic(token, at, UCP_ATOMIC_OP_ADD, addend, 0)
+    }
+
+    /// Progresses once: UCP has no doorbell.
+    #[inline]
+    fn kick(&mut self) {
+        self.parts.worker.progress();
+    }
+
+    #[inline]
+    fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
+        self.polls = self.polls.wrapping_add(1);
+        if self.queue.len() == 0 || self.polls.is_multiple_of(POLLS_PER_TURN) {
+            self.turn();
+        }
+        let mut reported = self.reap(out);
+        if let Some(fault) = self.fault {
+            if self.is_overdue() {
+                reported += self.report_unheard(out.get_mut(reported..).unwrap_or_default());
+            }
+            if reported == 0 && self.in_flight() == 0 {
+                return Err(fault);
+            }
+        }
+        Ok(reported)
+    }
+
+    #[inline]
+    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+        if !self.geometry.contains_local(at) {
+            return Err(SlotError::OutOfRange);
+        }
+        self.parts.slots.landed(at)
+    }
+
+    #[inline]
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+        if !self.geometry.contains_local(at) {
+            return Err(SlotError::OutOfRange);
+        }
+        self.parts.slots.staged(at)
+    }
+
+    #[inline]
+    fn window(&self) -> &[AtomicU64] {
+        self.parts.window.words().get(CONTROL_WORDS..).unwrap_or_default()
+    }
+
+    /// This owner's own words. Those of others may be within reach of loads too, but what is
+    /// compared are UCX's operations.
+    #[inline]
+    fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
+        self.geometry.check_segment(at).ok()?;
+        if at.start.owner != self.geometry.me {
+            return None;
+        }
+        let start = usize::try_from(at.start.index).ok()?;
+        self.window().get(start..)?.get(..at.words as usize)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.bid_farewell();
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("geometry", &self.geometry)
+            .field("description", &self.description)
+            .field("in_flight", &self.in_flight())
+            .field("fault", &self.fault)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,58 @@
+//! Jobs of processes: copies of the test program, all of which run the same test.
+
+use core::time::Duration;
+use std::env;
+use std::panic::catch_unwind;
+use std::process::{self, ExitStatus};
+
+use exchange::{Job, Limits, Options, Start, join};
+use transport::{Exchange, Owner};
+
+/// Longer than any phase of a test takes, so that what hangs is a failure with a name.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs, one after another, the tests whose names contain the program's first argument, if any.
+pub(crate) fn run(tests: &[(&str, fn())]) {
+    let (flags, names): (Vec<_>, Vec<_>) = env::args().skip(1).partition(|a| a.starts_with('-'));
+    let exact = flags.iter().any(|flag| flag == "--exact");
+    let wanted = |name: &str| match names.first() {
+        Some(part) => {
+            if exact {
+                name == part
+            } else {
+                name.contains(part)
+            }
+        }
+        None => true,
+    };
+    let mut failed = 0;
+    for (name, test) in tests.iter().filter(|(name, _)| wanted(name)) {
+        let passed = catch_unwind(test).is_ok();
+        println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
+        failed += i32::from(!passed);
+    }
+    process::exit(failed);
+}
+
+/// Joins a job of `ranks` processes that run the test called `test`. The process that cargo has
+/// started is rank 0; the others come here by the same way.
+pub(crate) fn start(test: &str, ranks: u32) -> Job {
+    let arguments = Some(vec![test.into(), "--exact".into()]);
+    join(Options {
+        start: Start::Spawn { ranks, arguments },
+        parameters: test.into(),
+        secret: None,
+        limits: Limits { rendezvous: PATIENCE, collective: PATIENCE },
+    })
+    .unwrap()
+}
+
+/// Leaves the job: the others' processes end here, rank 0 gets how they ended, in order of ranks.
+pub(crate) fn finish(job: Job) -> Vec<ExitStatus> {
+    if job.me() != Owner(0) {
+        drop(job);
+        process::exit(0);
+    }
+    let ends = job.finish(PATIENCE);
+    ends.into_iter().map(|(rank, end)| end.unwrap_or_else(|| panic!("rank {rank} hung"))).collect()
+}

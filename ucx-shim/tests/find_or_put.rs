@@ -1,0 +1,54 @@
+//! find-or-put over UCX: processes put the same data at once, each of them inserted once.
+
+mod common;
+
+use exchange::Job;
+use table::{Config, Operation, Outcome, Table};
+use transport::{Exchange, Owner};
+use ucx_shim::ucx::{Atomics, Builder};
+
+const OWNERS: u32 = 2;
+const DATA: u64 = 4_000;
+
+fn main() {
+    common::run(&[
+        ("shared", || put_by_all("shared", "posix,sysv,cma,self", Atomics::Cpu)),
+        ("tcp", || put_by_all("tcp", "tcp", Atomics::Cpu)),
+        ("device", || put_by_all("device", "posix,sysv,self", Atomics::Device)),
+    ]);
+}
+
+fn put_by_all(test: &str, tls: &str, atomics: Atomics) {
+    let mut job = common::start(test, OWNERS);
+    // Over a half full in the end.
+    let config = Config::new(4096);
+    let builder = Builder::new(config.words()).slots(Config::slots(16), 64).depth(32);
+    let engine = builder.tls(Some(tls)).atomics(atomics).open(&mut job).unwrap();
+    let storage = vec![Operation::EMPTY; 16].into_boxed_slice();
+    let mut table = Table::open(engine, config, storage, &mut job).unwrap();
+    job.barrier().unwrap();
+    // From both ends, so that they meet in the middle.
+    let mut data: Vec<u64> = (0..DATA).map(|datum| datum * 0x9e37_79b9).collect();
+    if job.me() != Owner(0) {
+        data.reverse();
+    }
+    let mut outcomes = vec![Ok(Outcome::Full); data.len()];
+    table.find_or_put_batch(&data, &mut outcomes).unwrap();
+    let count = |wanted| outcomes.iter().filter(|outcome| **outcome == Ok(wanted)).count() as u64;
+    let (inserted, found) = (count(Outcome::Inserted), count(Outcome::Found));
+    assert_eq!(inserted + found, DATA, "all inserted or found");
+    assert_eq!(sum(&mut job, inserted), DATA, "each inserted once");
+    let mut again = vec![Ok(Outcome::Full); data.len()];
+    table.find_batch(&data, &mut again).unwrap();
+    assert!(again.iter().all(|outcome| *outcome == Ok(Outcome::Found)), "and there");
+    job.barrier().unwrap();
+    drop(table);
+    let ends = common::finish(job);
+    assert!(ends.iter().all(|end| end.success()), "{ends:?}");
+}
+
+fn sum(job: &mut Job, mine: u64) -> u64 {
+    let mut all = [0; 8 * OWNERS as usize];
+    job.all_gather(&mine.to_le_bytes(), &mut all).unwrap();
+    all.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).sum()
+}

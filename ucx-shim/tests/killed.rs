@@ -1,0 +1,188 @@
+//! Owners that are killed while everybody has operations in flight: each operation ends once, and
+//! the survivors name who was lost.
+
+mod common;
+
+use core::time::Duration;
+use std::collections::HashSet;
+use std::os::unix::process::ExitStatusExt;
+use std::process;
+use std::time::Instant;
+
+use exchange::Job;
+use transport::{
+    Completion, Exchange, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Slot,
+    Token, Transport,
+};
+use ucx_shim::ucx::{Builder, Engine, Progress};
+
+const OWNERS: u32 = 4;
+const WINDOW_WORDS: u64 = 64;
+const SLOTS: u32 = 4;
+const SLOT_WORDS: u32 = 16;
+const DEPTH: u32 = 8;
+const ROUNDS: u32 = 5;
+/// From the kill until a survivor has heard of all ends and of the fault. A process's end is asked
+/// for every millisecond, and the library has half a second to end what is in flight.
+const NOTICED_WITHIN_NS: u64 = 3_000_000_000;
+/// Dropping waits for UCX to close, and a second at most for those that are to be told.
+const DROPPED_WITHIN: Duration = Duration::from_secs(5);
+
+fn main() {
+    common::run(&[
+        ("shared", || kill_in_rounds("shared", "posix,sysv,cma,self", Progress::Thread)),
+        ("alone", || kill_in_rounds("alone", "posix,sysv,cma,self", Progress::Caller)),
+        ("tcp", || kill_in_rounds("tcp", "tcp", Progress::Thread)),
+    ]);
+}
+
+fn kill_in_rounds(test: &str, tls: &str, progress: Progress) {
+    let seed = now_ns();
+    let mut dice = Dice(seed | 1);
+    let mut worst_ms = 0;
+    for _ in 0..ROUNDS {
+        let mut job = common::start(test, OWNERS);
+        let engine = Builder::new(WINDOW_WORDS)
+            .slots(SLOTS, SLOT_WORDS)
+            .depth(DEPTH)
+            .tls(Some(tls))
+            .progress(progress)
+            .open(&mut job)
+            .unwrap();
+        let victim = 1 + dice.below(u64::from(OWNERS) - 1);
+        // Enough for everybody to be at it by then.
+        let kill_at = now_ns() + 50_000_000 + dice.below(100_000_000);
+        let [victim, kill_at, seed] =
+            said_by_the_first(&mut job, [victim, kill_at, dice.below(u64::MAX)]);
+        worst_ms = worst_ms.max(kill_one(job, engine, victim, kill_at, seed));
+    }
+    println!("{test}: seed {seed}, rank 0 knew after at most {worst_ms} ms");
+}
+
+/// Operates until owner `victim` is killed, at the time `kill_at`; milliseconds from then on.
+fn kill_one(mut job: Job, engine: Engine, victim: u64, kill_at: u64, seed: u64) -> u64 {
+    let me = job.me();
+    let mut pids = [0_u8; 4 * OWNERS as usize];
+    job.all_gather(&process::id().to_ne_bytes(), &mut pids).unwrap();
+    let pids: Vec<i32> = pids.as_chunks().0.iter().map(|pid| i32::from_ne_bytes(*pid)).collect();
+    let mut stream = Stream::new(engine, seed.rotate_left(7 * me.0));
+    let start = Instant::now();
+    let mut killed = me != Owner(0);
+    let fault = loop {
+        if !killed && now_ns() >= kill_at {
+            killed = true;
+            let pid = pids[usize::try_from(victim).unwrap()];
+            // SAFETY: a child of rank 0, which has not been waited for.
+            assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
+        }
+        if let Err(fault) = stream.step() {
+            break fault;
+        }
+        assert!(start.elapsed() < common::PATIENCE, "never noticed");
+    };
+    let took_ns = now_ns().saturating_sub(kill_at);
+    assert_eq!(fault, Fault::OwnerLost(Owner(u32::try_from(victim).unwrap())));
+    assert_eq!((stream.open.len(), stream.engine.in_flight()), (0, 0), "not reported");
+    assert!(stream.accepted >= u64::from(DEPTH), "{} operations before the kill", stream.accepted);
+    assert_eq!(stream.engine.fetch_add(Token(0), word(0, 0), 1), Err(PostError::Closed));
+    assert_eq!(stream.engine.poll(&mut [Completion::default()]), Err(fault), "and it stays");
+    assert!(took_ns < NOTICED_WITHIN_NS, "noticed after {took_ns} ns");
+
+    let start = Instant::now();
+    drop(stream);
+    assert!(start.elapsed() < DROPPED_WITHIN, "dropped after {:?}", start.elapsed());
+    let ends = common::finish(job);
+    for (rank, end) in (1..).zip(&ends) {
+        let expected = (rank == victim).then_some(libc::SIGKILL);
+        assert_eq!(end.signal(), expected, "rank {rank}: {end}");
+        assert!(rank == victim || end.success(), "rank {rank}: {end}");
+    }
+    took_ns / 1_000_000
+}
+
+/// One owner's stream of random operations, and the account of their ends.
+struct Stream {
+    engine: Engine,
+    dice: Dice,
+    accepted: u64,
+    open: HashSet<u64>,
+    failed: bool,
+}
+
+impl Stream {
+    fn new(engine: Engine, seed: u64) -> Self {
+        Self { engine, dice: Dice(seed | 1), accepted: 0, open: HashSet::new(), failed: false }
+    }
+
+    /// Posts a random operation and polls for a random number of ends.
+    fn step(&mut self) -> Result<(), Fault> {
+        let token = self.accepted;
+        match self.post(Token(token)) {
+            Ok(()) => {
+                assert!(!self.failed, "accepted after a failure");
+                self.accepted += 1;
+                self.open.insert(token);
+            }
+            Err(PostError::Full | PostError::Closed) => {}
+            Err(error) => panic!("{error}"),
+        }
+        let mut out = [Completion::default(); 3];
+        let room = usize::try_from(self.dice.below(4)).unwrap();
+        let ends = self.engine.poll(&mut out[..room])?;
+        for end in &out[..ends] {
+            assert!(self.open.remove(&end.token.0), "reported twice or never accepted");
+            let Err(error) = end.result else { continue };
+            assert!(matches!(error, OpError::RetryExceeded | OpError::Flushed), "{error:?}");
+            self.failed = true;
+        }
+        Ok(())
+    }
+
+    fn post(&mut self, token: Token) -> Result<(), PostError> {
+        let owner = u32::try_from(self.dice.below(OWNERS.into())).unwrap();
+        let words = u32::try_from(1 + self.dice.below(SLOT_WORDS.into())).unwrap();
+        let at = word(owner, self.dice.below(WINDOW_WORDS - u64::from(words)));
+        let remote = Segment { start: at, words };
+        let slot = Slot(u32::try_from(self.dice.below(SLOTS.into())).unwrap());
+        let local = Local { slot, start: 0, words };
+        match self.dice.below(4) {
+            0 => self.engine.read(token, remote, local),
+            1 => self.engine.write(token, local, remote),
+            2 => self.engine.compare_and_swap(token, at, 0, token.0),
+            _ => self.engine.fetch_add(token, at, 1),
+        }
+    }
+}
+
+fn word(owner: u32, index: u64) -> RemoteWord {
+    RemoteWord { owner: Owner(owner), index }
+}
+
+/// What rank 0 says, told to everybody.
+fn said_by_the_first(job: &mut Job, values: [u64; 3]) -> [u64; 3] {
+    let mine: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+    let mut all = vec![0; mine.len() * OWNERS as usize];
+    job.all_gather(&mine, &mut all).unwrap();
+    let (words, _) = all.as_chunks();
+    [0, 1, 2].map(|i| u64::from_ne_bytes(words[i]))
+}
+
+/// Nanoseconds of the machine's clock, the same for all processes.
+fn now_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes one timespec.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) }, 0);
+    u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).unwrap()
+}
+
+/// A xorshift generator; the seed is printed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}

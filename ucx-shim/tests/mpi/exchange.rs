@@ -1,0 +1,65 @@
+//! MPI as an exchange.
+
+use std::thread;
+use std::time::Instant;
+
+use transport::{Completion, Exchange, ExchangeError, Owner, RemoteWord, Token, Transport};
+use ucx_shim::mpi::{Members, World};
+
+use crate::LIMIT;
+use crate::settings::Setting;
+
+/// What everybody gives arrives with everybody, in order, of any length.
+pub(crate) fn gathers(_: &World, members: &mut Members, _: &Setting) {
+    let (me, owners) = (members.me().0, members.owners());
+    for length in [0_u32, 1, 7, 4_096, 1 << 20] {
+        let part = |owner: u32| (0..length).map(move |at| (at * 31 + owner * 7).to_le_bytes()[0]);
+        let mine: Vec<u8> = part(me).collect();
+        let mut all = vec![0; (length * owners) as usize];
+        members.all_gather(&mine, &mut all).unwrap();
+        assert!(all.into_iter().eq((0..owners).flat_map(part)), "length {length}");
+        members.barrier().unwrap();
+    }
+}
+
+/// One contribution of another length is an error for all, which stays.
+pub(crate) fn lengths_differ(world: &World, members: &mut Members, _: &Setting) {
+    let mine = vec![0; if members.me() == Owner(1) { 5 } else { 4 }];
+    let differs = members.all_gather(&mine, &mut [0; 12]);
+    let Err(ExchangeError::LengthDiffers { owner, .. }) = differs else { panic!("{differs:?}") };
+    assert_eq!(owner, if members.me() == Owner(1) { Owner(0) } else { Owner(1) });
+    assert_eq!(members.barrier(), differs);
+    // Another exchange is none the worse.
+    world.members().unwrap().barrier().unwrap();
+}
+
+/// Engines of shared memory find one another by it, with no port chosen.
+pub(crate) fn carries_shared_memory(_: &World, members: &mut Members, _: &Setting) {
+    let mut engine = shm::Builder::new(64).open(members).unwrap();
+    let at = RemoteWord { owner: Owner(0), index: 1 };
+    engine.fetch_add(Token(1), at, u64::from(members.me().0) + 1).unwrap();
+    let mut end = [Completion::default()];
+    assert_eq!(engine.poll(&mut end).unwrap(), 1);
+    members.barrier().unwrap();
+    let sum = u64::from(members.owners()) * u64::from(members.owners() + 1) / 2;
+    if members.me() == Owner(0) {
+        assert_eq!(engine.window()[1].load(core::sync::atomic::Ordering::Acquire), sum);
+    }
+    members.barrier().unwrap();
+}
+
+/// Rank 1 does not come, though it lives: rank 0 says so within the limit, and ends both.
+pub(crate) fn misses(_: &World, members: &mut Members, _: &Setting) {
+    if members.me() == Owner(1) {
+        thread::sleep(3 * LIMIT);
+        return;
+    }
+    let start = Instant::now();
+    let missed = members.barrier();
+    println!("{missed:?} after {:.0?}", start.elapsed());
+}
+
+pub(crate) fn expect_miss(said: &str, _: &Setting) {
+    let expected = format!("TimedOut {{ after_s: {}, missing: None }}", LIMIT.as_secs());
+    assert!(said.contains(&expected), "{said}");
+}

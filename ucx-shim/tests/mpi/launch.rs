@@ -1,0 +1,97 @@
+//! Starts this program under the launcher of its library, for a bounded time.
+
+use core::time::Duration;
+use std::env;
+use std::io::Read;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::Instant;
+
+use crate::settings::{Setting, is_open_mpi};
+
+/// The longest that a job may take; each has bounds of its own, which are shorter.
+const LIMIT: Duration = Duration::from_secs(120);
+/// What a launcher has to end its ranks when it is told to end.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A job that must end well. What it prints is shown.
+pub(crate) fn succeeds(test: &str, setting: &Setting, ranks: u32) {
+    let (status, said) = run(test, setting, ranks);
+    print!("{said}");
+    assert!(status.success(), "{status}");
+}
+
+/// A job that must end otherwise, within its bounds, in a way that `expect` judges.
+pub(crate) fn ends(test: &str, setting: &Setting, expect: fn(&str, &Setting)) {
+    let (status, said) = run(test, setting, 2);
+    assert!(!status.success(), "it ended well:\n{said}");
+    expect(&said, setting);
+}
+
+/// How the job ended, and what it said.
+fn run(test: &str, setting: &Setting, ranks: u32) -> (ExitStatus, String) {
+    let mut job = launcher(ranks)
+        .args(setting.arguments)
+        .arg(env::current_exe().unwrap())
+        .args(["rank", test, setting.name])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("install openmpi-bin or mpich, whichever this was built for");
+    let readers = [read(job.stdout.take().unwrap()), read(job.stderr.take().unwrap())];
+    let status = wait(&mut job);
+    let said = readers.map(|reader| reader.join().unwrap()).concat();
+    (status.unwrap_or_else(|| panic!("longer than {LIMIT:?}:\n{said}")), said)
+}
+
+/// Debian names launchers by their libraries, others do not.
+fn launcher(ranks: u32) -> Command {
+    let names =
+        if is_open_mpi() { ["mpirun.openmpi", "mpirun"] } else { ["mpiexec.mpich", "mpiexec"] };
+    let there = |name: &&str| {
+        let paths = env::var_os("PATH").unwrap_or_default();
+        env::split_paths(&paths).any(|folder| folder.join(name).exists())
+    };
+    let name = names.into_iter().find(there).unwrap_or(names[1]);
+    let mut command = Command::new(name);
+    command.args(["-n", &ranks.to_string()]);
+    if is_open_mpi() {
+        // As root, and with more ranks than cores.
+        command.arg("--oversubscribe").env("OMPI_ALLOW_RUN_AS_ROOT", "1");
+        command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    }
+    command
+}
+
+fn read(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut text = Vec::new();
+        from.read_to_end(&mut text).unwrap();
+        String::from_utf8_lossy(&text).into_owned()
+    })
+}
+
+/// How it ended; `None` if it had to be ended.
+fn wait(job: &mut Child) -> Option<ExitStatus> {
+    let ended = |job: &mut Child, limit: Duration| {
+        let start = Instant::now();
+        while start.elapsed() < limit {
+            if let Some(status) = job.try_wait().unwrap() {
+                return Some(status);
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        None
+    };
+    if let Some(status) = ended(job, LIMIT) {
+        return Some(status);
+    }
+    // SAFETY: the launcher that this process has started and not waited for.
+    unsafe { libc::kill(job.id().cast_signed(), libc::SIGTERM) };
+    if ended(job, GRACE).is_none() {
+        job.kill().unwrap();
+        job.wait().unwrap();
+    }
+    None
+}

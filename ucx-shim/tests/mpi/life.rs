@@ -1,0 +1,91 @@
+//! How worlds, engines and jobs begin and end.
+
+use std::fs;
+use std::process;
+use std::thread;
+
+use transport::{Exchange, Owner};
+use ucx_shim::mpi::{Builder, InitError, Members, OpenError, World};
+
+use crate::LIMIT;
+use crate::settings::Setting;
+
+/// Windows of engines that are dropped do not pile up.
+pub(crate) fn windows_are_freed(_: &World, members: &mut Members, setting: &Setting) {
+    const WORDS: u64 = 1 << 19;
+    const BYTES: u64 = WORDS * 8;
+    let builder = Builder::new(WORDS).acc_single_intrinsic(setting.single);
+    let mut after_first = 0;
+    for round in 0..12 {
+        drop(builder.open(members).unwrap());
+        if round == 1 {
+            after_first = resident_bytes();
+        }
+    }
+    let grown = resident_bytes().saturating_sub(after_first);
+    assert!(grown < 2 * BYTES, "{grown} bytes more after ten windows of {BYTES}");
+    members.barrier().unwrap();
+}
+
+/// Memory of this process that is in RAM, shared memory included (proc(5), statm).
+fn resident_bytes() -> u64 {
+    let pages = fs::read_to_string("/proc/self/statm").unwrap();
+    4096 * pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap()
+}
+
+/// All learn that sizes differ, and the members go on.
+pub(crate) fn sizes_differ(_: &World, members: &mut Members, _: &Setting) {
+    let mine = if members.me() == Owner(2) { 128 } else { 64 };
+    let refused = Builder::new(mine).open(members).err();
+    assert!(matches!(refused, Some(OpenError::Differs { .. })), "{refused:?}");
+    let slots = if members.me() == Owner(1) { 0 } else { 4 };
+    let refused = Builder::new(64).slots(slots, 8).open(members).err();
+    match members.me() {
+        Owner(1) => assert!(matches!(refused, Some(OpenError::Sizes(_))), "{refused:?}"),
+        _ => assert_eq!(refused, Some(OpenError::PeerFailed(Owner(1)))),
+    }
+    members.barrier().unwrap();
+}
+
+/// MPI starts once in a process.
+pub(crate) fn second_world(_: &World, _: &mut Members, _: &Setting) {
+    assert_eq!(World::init(LIMIT).err(), Some(InitError::Second));
+}
+
+/// Where a compare-and-swap would end the process, opening is refused before there is one.
+pub(crate) fn refused(world: &World, members: &mut Members, _: &Setting) {
+    let refused = Builder::new(64).open(members).err();
+    let Some(error @ OpenError::AtomicsCrash { .. }) = refused else { panic!("{refused:?}") };
+    println!("{}: {error}", members.me());
+    members.barrier().unwrap();
+    world.abort(3);
+}
+
+pub(crate) fn expect_refusal(said: &str, _: &Setting) {
+    for expected in ["owner 0: Open MPI's osc rdma", "owner 1: Open MPI's osc rdma", "--mca osc sm"]
+    {
+        assert!(said.contains(expected), "{said}");
+    }
+    assert!(!said.to_lowercase().contains("segmentation fault"), "{said}");
+}
+
+/// Rank 1 is killed while rank 0 waits for it.
+pub(crate) fn killed(_: &World, members: &mut Members, _: &Setting) {
+    if members.me() == Owner(1) {
+        // SAFETY: this process ends here.
+        unsafe { libc::kill(process::id().cast_signed(), libc::SIGKILL) };
+    }
+    thread::sleep(3 * LIMIT);
+}
+
+/// Rank 1 panics, with an engine open, while rank 0 waits for it.
+pub(crate) fn panics(_: &World, members: &mut Members, setting: &Setting) {
+    let _engine = Builder::new(64).acc_single_intrinsic(setting.single).open(members).unwrap();
+    assert!(members.me() == Owner(0), "as it must");
+    thread::sleep(3 * LIMIT);
+}
+
+/// The job's own limit is that of the launcher, which [`crate::launch`] has waited for.
+pub(crate) fn expect_end(said: &str, _: &Setting) {
+    assert!(!said.contains("TimedOut"), "{said}");
+}

@@ -1,0 +1,113 @@
+//! MPI as a transport and as an exchange, with the MPI library that this was built for.
+//!
+//! This program starts itself under mpirun or mpiexec, once for each test and setting; as one of
+//! the ranks it then runs that test. `check-mpi` builds it for Open MPI and for MPICH.
+
+mod conformance;
+mod counting;
+mod exchange;
+mod idle;
+mod launch;
+mod life;
+mod settings;
+mod table;
+
+use core::time::Duration;
+use std::env;
+use std::panic::catch_unwind;
+use std::process;
+
+use settings::{Setting, settings};
+use ucx_shim::mpi::{Members, World};
+
+/// The longest wait of a rank for the others.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// What all ranks do in a setting.
+type Body = fn(&World, &mut Members, &Setting);
+/// Judges what a job said that has not ended well.
+type Expect = fn(&str, &Setting);
+
+/// Tests of what is the same in every setting run in one, the first that can be used.
+const TESTS: &[(&str, Where, &[u32], Body)] = &[
+    ("conformance", Where::Everywhere, &[2, 4], conformance::run),
+    ("table", Where::Everywhere, &[2, 4], table::find_or_put),
+    ("atomics_mix", Where::Everywhere, &[2, 6], table::atomics_mix),
+    ("idle_owner", Where::Everywhere, &[2], idle::table_row),
+    ("more_ranks_than_cores", Where::Everywhere, &[6], table::find_or_put),
+    ("windows_are_freed", Where::Everywhere, &[2], life::windows_are_freed),
+    ("sizes_differ", Where::Once, &[3], life::sizes_differ),
+    ("second_world", Where::Once, &[1], life::second_world),
+    ("gathers", Where::Once, &[1, 4], exchange::gathers),
+    ("lengths_differ", Where::Once, &[3], exchange::lengths_differ),
+    ("carries_shared_memory", Where::Once, &[3], exchange::carries_shared_memory),
+];
+
+/// Tests of ends that are none of success.
+const ENDS: &[(&str, Body, Expect)] = &[
+    ("crash_is_refused", life::refused, life::expect_refusal),
+    ("a_missing_rank_is_told", exchange::misses, exchange::expect_miss),
+    ("a_killed_rank_ends_all", life::killed, life::expect_end),
+    ("a_panic_ends_all", life::panics, life::expect_end),
+];
+
+#[derive(Clone, Copy, PartialEq)]
+enum Where {
+    Everywhere,
+    Once,
+}
+
+fn main() {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["rank", test, setting] => rank(test, setting),
+        ref words => drive(words),
+    }
+}
+
+/// Runs a test as one of its ranks.
+fn rank(test: &str, setting: &str) {
+    let (_, body) = bodies().find(|(name, _)| *name == test).unwrap();
+    let setting = settings().find(|candidate| candidate.name == setting).unwrap();
+    let world = World::init(LIMIT).unwrap();
+    let mut members = world.members().unwrap();
+    body(&world, &mut members, setting);
+}
+
+fn bodies() -> impl Iterator<Item = (&'static str, Body)> {
+    let tests = TESTS.iter().map(|(name, _, _, body)| (*name, *body));
+    tests.chain(ENDS.iter().map(|(name, body, _)| (*name, *body)))
+}
+
+/// Runs, one after another, the tests whose names contain one of `words`, or all.
+fn drive(words: &[&str]) {
+    let words: Vec<_> = words.iter().filter(|word| !word.starts_with('-')).collect();
+    let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(**word));
+    let (mut passed, mut failed) = (0, 0);
+    let mut run = |name: String, test: &dyn Fn()| {
+        if !wanted(&name) {
+            return;
+        }
+        let fine = catch_unwind(core::panic::AssertUnwindSafe(test)).is_ok();
+        println!("test {name} ... {}", if fine { "ok" } else { "FAILED" });
+        *(if fine { &mut passed } else { &mut failed }) += 1;
+    };
+    println!("{}", settings::library());
+    for (name, place, ranks, _) in TESTS {
+        let many = if *place == Where::Once { 1 } else { usize::MAX };
+        for setting in settings().filter(|setting| !setting.refused).take(many) {
+            for ranks in *ranks {
+                let called = format!("{name}, {}, {ranks} ranks", setting.name);
+                run(called, &|| launch::succeeds(name, setting, *ranks));
+            }
+        }
+    }
+    for (name, _, expect) in ENDS {
+        for setting in settings::of_ends(name) {
+            run(format!("{name}, {}", setting.name), &|| launch::ends(name, setting, *expect));
+        }
+    }
+    let result = if failed == 0 { "ok" } else { "FAILED" };
+    println!("\ntest result: {result}. {passed} passed; {failed} failed; 0 ignored; 0 measured");
+    process::exit(failed.min(1));
+}
