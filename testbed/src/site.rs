@@ -37,6 +37,9 @@ const TOOLS: [(&str, &str); 19] = [
 /// What libibverbs reads to find the provider of Soft-RoCE, and the package that has it.
 const PROVIDER: (&str, &str) = ("/etc/libibverbs.d/rxe.driver", "ibverbs-providers");
 
+/// What UCX loads to go over InfiniBand and RoCE, and the package that has it.
+const UCX: (&str, &str) = ("/usr/lib/x86_64-linux-gnu/ucx/libuct_ib.so.0", "libucx0");
+
 /// What all boots of a run have in common. One run at a time has a folder of builds to itself.
 #[derive(Debug)]
 pub struct Site {
@@ -56,7 +59,7 @@ impl Site {
         if env::consts::ARCH != "x86_64" {
             return Err(Error::Architecture);
         }
-        let all = TOOLS.into_iter().chain([PROVIDER]);
+        let all = TOOLS.into_iter().chain([PROVIDER, UCX]);
         let programs: Vec<_> = all.filter(|(name, _)| find(name).is_none()).collect();
         if !programs.is_empty() {
             return Err(Error::Missing { programs });

@@ -12,6 +12,7 @@ mod probeline;
 mod processor;
 mod tearing;
 mod trial;
+mod ucx;
 mod verbs;
 
 use crate::case::Case;
@@ -23,6 +24,7 @@ pub fn all() -> Vec<Case> {
         commands::CASES,
         verbs::CASES,
         conformance::CASES,
+        ucx::CASES,
         lost_peers::CASES,
         lost_devices::CASES,
         performance::CASES,

@@ -12,7 +12,7 @@ use crate::running::Running;
 pub(super) const TRIAL: &[Build] = &[Build::Release(&["--package", "probeline-trial"])];
 
 /// The longest that a trial may take.
-pub(super) const LIMIT: Duration = Duration::from_secs(150);
+pub(super) const LIMIT: Duration = Duration::from_secs(300);
 
 /// What the ranks of one boot know, and nobody else could use.
 pub(super) const SECRET: &str = "PROBELINE_SECRET=0123456789abcdef0123456789abcdef";

@@ -1,4 +1,4 @@
-//! The conformance suite over verbs: among threads of this machine, or between processes.
+//! The conformance suite, over verbs or UCX: among threads of this machine, or between processes.
 
 use core::time::Duration;
 use std::thread;
@@ -6,16 +6,17 @@ use std::thread;
 use clap::Args;
 use exchange::Job;
 use transport::conformance::{Case, Failure as NotHeld, Report, Rig, Verdict, cases};
-use transport::{Exchange, Owner};
+use transport::{Exchange, Owner, Transport};
 use verbs::{Builder, Engine};
 
 use crate::allocations;
 use crate::failure::{Result, ensure};
 use crate::job::JobArgs;
 use crate::patience::PATIENCE;
+use crate::ucx::UcxArgs;
 
-/// In the suite's order. Soft-RoCE's atomics are not atomic with the CPU's, and no READ is promised
-/// to bring words whole.
+/// Over verbs, in the suite's order. Soft-RoCE's atomics are not atomic with the CPU's, and no READ
+/// is promised to bring words whole.
 const SKIPS: &[&str] = &["words_are_whole_under_a_writer", "atomic_with_the_cpu"];
 
 /// The longest wait for one completion where the machine is emulated.
@@ -24,10 +25,19 @@ const COMPLETION: Duration = Duration::from_secs(20);
 #[derive(Args)]
 pub(crate) struct ConformanceArgs {
     /// Owners are threads of this process, each with an engine of its own
-    #[arg(long)]
+    #[arg(long, conflicts_with = "ucx")]
     threads: bool,
     #[command(flatten)]
+    ucx: UcxArgs,
+    #[command(flatten)]
     job: JobArgs,
+}
+
+impl ConformanceArgs {
+    /// The cases that this transport cannot be held to, in the suite's order.
+    fn skips(&self) -> &'static [&'static str] {
+        if self.ucx.is_chosen() { self.ucx.skips() } else { SKIPS }
+    }
 }
 
 pub(crate) fn run(args: &ConformanceArgs) -> Result<()> {
@@ -59,7 +69,10 @@ fn joined(
 /// One job for all cases of as many owners, each case with engines of its own.
 fn processes(args: &ConformanceArgs) -> Result<()> {
     let owners = args.job.ranks;
-    let mut job = args.job.join("conformance".into())?;
+    let mut job = args.job.join(format!("conformance {:?}", args.ucx))?;
+    if args.ucx.is_chosen() {
+        args.ucx.introduce(&mut job)?;
+    }
     let mut report = Report::new();
     let mut ran = 0;
     for case in cases().filter(|case| case.shape.owners == owners) {
@@ -79,9 +92,10 @@ fn processes(args: &ConformanceArgs) -> Result<()> {
         return Ok(());
     }
     let skips: Vec<_> = cases()
-        .filter(|case| case.shape.owners == owners && SKIPS.contains(&case.name))
+        .filter(|case| case.shape.owners == owners && args.skips().contains(&case.name))
         .map(|case| case.name)
         .collect();
+    println!("the list of skips: {skips:?}");
     Ok(report.judge(&skips)?)
 }
 
@@ -90,8 +104,20 @@ fn try_case<E: Exchange>(
     case: &Case,
     exchange: &mut E,
 ) -> core::result::Result<Verdict, NotHeld> {
+    if args.ucx.is_chosen() {
+        let mut engine = args.ucx.open(case.shape, exchange).map_err(unopened)?;
+        return try_engine(case, &mut engine, exchange);
+    }
     let mut engine = open(args, case, exchange)?;
-    let mut rig = Rig::new(&mut engine, exchange);
+    try_engine(case, &mut engine, exchange)
+}
+
+fn try_engine<E: Exchange>(
+    case: &Case,
+    engine: &mut dyn Transport,
+    exchange: &mut E,
+) -> core::result::Result<Verdict, NotHeld> {
+    let mut rig = Rig::new(engine, exchange);
     rig.patience = COMPLETION;
     rig.allocations = Some(allocations::so_far);
     case.run(&mut rig)
@@ -109,7 +135,11 @@ fn open<E: Exchange>(
         .depth(shape.depth)
         .retry(retry)
         .open(exchange)
-        .map_err(|error| NotHeld(format!("{error} ({error:?})")))
+        .map_err(unopened)
+}
+
+fn unopened(error: impl core::error::Error) -> NotHeld {
+    NotHeld(format!("{error} ({error:?})"))
 }
 
 /// The verdicts of all owners; what went wrong elsewhere is on the other process's output.

@@ -14,6 +14,7 @@ mod rate;
 mod refusals;
 mod soak;
 mod stream;
+mod ucx;
 mod unknown;
 mod words;
 
