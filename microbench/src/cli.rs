@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
 use clap::{Args, ValueEnum, value_parser};
-use exchange::Launch;
+use exchange::{Launch, Server};
 use table::Config;
 
 use crate::failure::{Failure, Result};
@@ -63,6 +63,9 @@ pub(crate) struct JobArgs {
     pub(crate) verbs: VerbsArgs,
 
     #[command(flatten)]
+    pub(crate) ucx: UcxArgs,
+
+    #[command(flatten)]
     pub(crate) sim: SimArgs,
 
     #[command(flatten)]
@@ -76,6 +79,11 @@ pub(crate) enum TransportName {
     Shm,
     /// RDMA: reliable connected queue pairs of libibverbs
     Verbs,
+    /// UCP of UCX
+    Ucx,
+    /// One-sided MPI, for ranks that the launcher of this MPI library has started
+    #[cfg(feature = "mpi")]
+    Mpi,
     /// The seeded simulator, in virtual time
     Sim,
 }
@@ -85,6 +93,9 @@ impl TransportName {
         match self {
             Self::Shm => "shm",
             Self::Verbs => "verbs",
+            Self::Ucx => "ucx",
+            #[cfg(feature = "mpi")]
+            Self::Mpi => "mpi",
             Self::Sim => "sim",
         }
     }
@@ -114,6 +125,11 @@ pub(crate) const DEFAULT_PORT: u16 = 7471;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Ranks started by hand, mpirun or srun")]
 pub(crate) struct MeetingArgs {
+    /// How ranks find each other: without it at a rendezvous where one is given, by what a
+    /// launcher that started several ranks serves, or else ranks that this command starts
+    #[arg(long = "exchange", value_enum, value_name = "EXCHANGE")]
+    pub(crate) exchange: Option<ExchangeName>,
+
     /// Where ranks meet over TCP: rank 0 listens there, the others come
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) rendezvous: Option<String>,
@@ -138,6 +154,44 @@ pub(crate) struct MeetingArgs {
     /// to measure for
     #[arg(long, default_value_t = 600, value_name = "SECONDS", value_parser = wait_s())]
     pub(crate) collective_timeout: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExchangeName {
+    /// PMIx, which mpirun of Open MPI and srun --mpi=pmix serve; needs libpmix
+    Pmix,
+    /// PMI, which mpiexec of MPICH and srun --mpi=pmi2 serve
+    Pmi,
+    /// At the address of --rendezvous
+    Tcp,
+    /// This command starts the other ranks itself
+    Spawn,
+}
+
+impl MeetingArgs {
+    /// The service of a launcher that was asked for.
+    pub(crate) fn server(&self) -> Option<Server> {
+        match self.exchange? {
+            ExchangeName::Pmix => Some(Server::Pmix),
+            ExchangeName::Pmi => Some(Server::Pmi),
+            ExchangeName::Tcp | ExchangeName::Spawn => None,
+        }
+    }
+
+    /// Options that contradict each other.
+    fn check(&self, two_nodes: bool) -> Result<()> {
+        let meets = self.rendezvous.is_some() || two_nodes;
+        let advice = match self.exchange {
+            Some(ExchangeName::Tcp) if !meets => {
+                "--exchange tcp: say where ranks meet with --rendezvous HOST:PORT"
+            }
+            Some(ExchangeName::Pmix | ExchangeName::Pmi | ExchangeName::Spawn) if meets => {
+                "--rendezvous and --two-nodes are for --exchange tcp: leave out one of the two"
+            }
+            _ => return Ok(()),
+        };
+        Err(Failure::new(advice))
+    }
 }
 
 /// Seconds to wait for other ranks: a day at most.
@@ -170,8 +224,11 @@ impl PlaceArgs {
 
     /// An option of these that was given.
     fn given(&self) -> Option<&'static str> {
-        let pages = self.huge_pages_asked.map(|_| "--huge-pages");
-        self.pin_asked.map(|_| "--pin").or(pages)
+        self.pin_asked.map(|_| "--pin").or(self.pages_given())
+    }
+
+    fn pages_given(&self) -> Option<&'static str> {
+        self.huge_pages_asked.map(|_| "--huge-pages")
     }
 }
 
@@ -256,6 +313,55 @@ impl VerbsArgs {
     }
 }
 
+/// What UCX goes over.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "UCX (ucx)")]
+pub(crate) struct UcxArgs {
+    /// Transports that UCX may use, such as posix,sysv,cma,self or tcp or rc: UCX_TLS. What the
+    /// environment says without it, or all
+    #[arg(long, value_name = "NAME,...")]
+    pub(crate) ucx_tls: Option<String>,
+
+    /// Network devices that it may use, such as mlx5_0:1 or eth0: UCX_NET_DEVICES
+    #[arg(long, value_name = "NAME,...")]
+    pub(crate) ucx_device: Option<String>,
+
+    /// Place of this node's address in the port's GID table: UCX_IB_GID_INDEX
+    #[arg(long, value_name = "N")]
+    pub(crate) ucx_gid_index: Option<u8>,
+
+    /// Atomics that it uses, UCX_ATOMIC_MODE: those that are consistent with the CPU's, or the
+    /// device's where it has all; cpu without it
+    #[arg(long, value_enum, value_name = "WHOSE")]
+    ucx_atomics: Option<UcxAtomics>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum UcxAtomics {
+    Cpu,
+    Device,
+}
+
+impl UcxArgs {
+    pub(crate) fn atomics(&self) -> ucx_shim::ucx::Atomics {
+        match self.ucx_atomics {
+            Some(UcxAtomics::Device) => ucx_shim::ucx::Atomics::Device,
+            Some(UcxAtomics::Cpu) | None => ucx_shim::ucx::Atomics::Cpu,
+        }
+    }
+
+    /// The first option that was given.
+    fn given(&self) -> Option<&'static str> {
+        let options = [
+            ("--ucx-tls", self.ucx_tls.is_some()),
+            ("--ucx-device", self.ucx_device.is_some()),
+            ("--ucx-gid-index", self.ucx_gid_index.is_some()),
+            ("--ucx-atomics", self.ucx_atomics.is_some()),
+        ];
+        options.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+}
+
 /// The simulator's model.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Simulator (sim)")]
@@ -331,6 +437,10 @@ pub(crate) struct OutputArgs {
     /// Write the rows of the results as CSV
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
+
+    /// Write the report as a page of Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
 }
 
 /// One C and one M.
@@ -389,12 +499,22 @@ impl JobArgs {
         let verbs = self.transport == TransportName::Verbs;
         self.table_size =
             self.table_size_asked.unwrap_or(if verbs { over_verbs } else { table_size });
+        let launched = self.settle_ranks()?;
+        self.check_table_size(launched, chunk_buckets)
+    }
+
+    /// Settles how many ranks there are; with what a launcher says that has started several.
+    fn settle_ranks(&mut self) -> Result<Option<Launch>> {
+        let two_nodes = self.nodes.two_nodes.is_some();
+        self.meeting.check(two_nodes)?;
         if self.meeting.secret_file.is_some() && !two_nodes && self.meeting.rendezvous.is_none() {
             return Err(Failure::new(
                 "--secret-file is for --rendezvous or --two-nodes: leave it out",
             ));
         }
-        let launched = Launch::from_env()?.filter(|launch| launch.size > 1);
+        // A job of one is a job all the same to who asks for its launcher's service.
+        let asked = self.meeting.server().is_some();
+        let launched = Launch::from_env()?.filter(|launch| launch.size > 1 || asked);
         self.ranks = match (self.ranks_asked, launched) {
             (_, Some(launch)) if two_nodes => {
                 return Err(Failure::new(format!(
@@ -413,7 +533,7 @@ impl JobArgs {
             (None, Some(launch)) => launch.size,
             (None, None) => DEFAULT_RANKS,
         };
-        self.check_table_size(launched, chunk_buckets)
+        Ok(launched)
     }
 
     /// Gives each rank such a part where no size of the table was asked for.
@@ -423,15 +543,54 @@ impl JobArgs {
         }
     }
 
+    /// Settles the same for `transports` side by side, one of them by an engine of its own in each
+    /// rank; over several machines if `apart`.
+    pub(crate) fn settle_columns(
+        &mut self,
+        transports: &[TransportName],
+        apart: bool,
+        table_size: Size,
+        chunk_buckets: &[u32],
+    ) -> Result<()> {
+        if self.transport_asked.is_some() {
+            return Err(Failure::new(
+                "--transport is for the other commands: say what is to stand side by side with \
+                 --columns",
+            ));
+        }
+        let of =
+            [(self.verbs.given(), TransportName::Verbs), (self.sim.given(), TransportName::Sim)];
+        for (option, transport) in of {
+            if let Some(option) = option.filter(|_| !transports.contains(&transport)) {
+                return Err(Failure::new(format!(
+                    "{option} is for the column {}: add it to --columns, or leave the option out",
+                    transport.name()
+                )));
+            }
+        }
+        self.sim.check()?;
+        self.transport = if apart { TransportName::Verbs } else { TransportName::Shm };
+        self.table_size = self.table_size_asked.unwrap_or(table_size);
+        let launched = self.settle_ranks()?;
+        self.check_table_size(launched, chunk_buckets)
+    }
+
     /// Options of another transport would be without effect.
     fn check_options(&self) -> Result<()> {
         let of_sim = self.sim.given().zip(Some("sim"));
+        let of_verbs = self.verbs.given().zip(Some("verbs"));
+        let of_ucx = self.ucx.given().zip(Some("ucx"));
+        // UCX and MPI allocate windows themselves.
+        let of_pages = self.place.pages_given().zip(Some("shm or verbs"));
         let strange = match self.transport {
-            TransportName::Shm => self.verbs.given().zip(Some("verbs")).or(of_sim),
-            TransportName::Verbs => of_sim,
+            TransportName::Shm => of_verbs.or(of_ucx).or(of_sim),
+            TransportName::Verbs => of_ucx.or(of_sim),
+            TransportName::Ucx => of_verbs.or(of_pages).or(of_sim),
+            #[cfg(feature = "mpi")]
+            TransportName::Mpi => of_verbs.or(of_ucx).or(of_pages).or(of_sim),
             TransportName::Sim => {
                 let of_machines = self.place.given().zip(Some("shm or verbs"));
-                self.verbs.given().zip(Some("verbs")).or(of_machines)
+                of_verbs.or(of_ucx).or(of_machines)
             }
         };
         let Some((option, transport)) = strange else { return self.sim.check() };
@@ -444,9 +603,10 @@ impl JobArgs {
     /// Over verbs the others may be anywhere, unless this command starts them.
     fn ranks_here(&self, launched: Option<Launch>) -> u32 {
         let meet = self.nodes.two_nodes.is_some() || self.meeting.rendezvous.is_some();
-        match (self.transport, launched) {
-            (TransportName::Verbs, Some(launch)) => launch.local_size.unwrap_or(1),
-            (TransportName::Verbs, None) if meet => 1,
+        let apart = !matches!(self.transport, TransportName::Shm | TransportName::Sim);
+        match launched {
+            Some(launch) if apart => launch.local_size.unwrap_or(1),
+            None if apart && meet => 1,
             _ => self.ranks,
         }
     }

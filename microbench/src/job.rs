@@ -7,7 +7,7 @@ use exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
 use pin::{Affinity, MemoryPolicy, NodeId};
 use transport::{Exchange, Owner, Transport};
 
-use crate::cli::{JobArgs, TransportName, VerbsArgs};
+use crate::cli::{ExchangeName, JobArgs, TransportName, UcxArgs, VerbsArgs};
 use crate::failure::{Failure, Result};
 use crate::nodes;
 use crate::place::place;
@@ -66,16 +66,13 @@ pub(crate) struct Ended<O> {
 /// Runs a scenario; `None` on every rank but 0.
 pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
     match args.transport {
-        TransportName::Shm => run_on_machines(args, scenario, None, |shape, memory, job| {
-            let engine = shm::Builder::new(shape.window_words)
-                .slots(shape.slots, shape.slot_words)
-                .depth(shape.depth)
-                .memory(memory)
-                .open(job)?;
-            let line = format!("shm, {} ranks, windows on {}", job.owners(), engine.pages());
-            Ok((engine, line))
-        }),
+        TransportName::Shm => run_on_machines(args, scenario, None, open_shm),
         TransportName::Verbs => run_verbs(args, scenario),
+        TransportName::Ucx => run_on_machines(args, scenario, None, |shape, _, job| {
+            open_ucx(&args.ucx, args.ucx.ucx_tls.as_deref(), shape, job)
+        }),
+        #[cfg(feature = "mpi")]
+        TransportName::Mpi => crate::mpi_job::run(args, scenario),
         TransportName::Sim => run_sim(args, scenario).map(Some),
     }
 }
@@ -83,18 +80,63 @@ pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<En
 fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
     let device = args.verbs.device.as_deref();
     let builder = builder(&args.verbs, scenario.shape())?;
-    if args.meeting.rendezvous.is_none() {
+    if args.meeting.rendezvous.is_none() && args.meeting.server().is_none() && !is_launched()? {
         // Before anybody is asked to start the other node. Ranks that meet elsewhere may be of
         // several machines, and learn of it from each other when all open their engines.
         builder.probe()?;
     }
     let near = device.and_then(|name| pin::device_node("/sys".as_ref(), name).ok().flatten());
-    run_on_machines(args, scenario, near, |_, memory, job| {
-        // The device reads and writes it, and the CPU hardly.
-        let engine = builder.memory(MemoryPolicy { node: None, ..memory }).open(job)?;
-        let line = format!("verbs, {} ranks, {}", job.owners(), engine.link());
-        Ok((engine, line))
+    run_on_machines(args, scenario, near, |shape, memory, job| {
+        open_verbs(&args.verbs, shape, memory, job)
     })
+}
+
+/// An engine of shared memory, and a line about it.
+pub(crate) fn open_shm(
+    shape: Shape,
+    memory: MemoryPolicy,
+    exchange: &mut impl Exchange,
+) -> Result<(shm::Engine, String)> {
+    let engine = shm::Builder::new(shape.window_words)
+        .slots(shape.slots, shape.slot_words)
+        .depth(shape.depth)
+        .memory(memory)
+        .open(exchange)?;
+    let line = format!("shm, {} ranks, windows on {}", exchange.owners(), engine.pages());
+    Ok((engine, line))
+}
+
+/// An engine of libibverbs, and a line about it.
+pub(crate) fn open_verbs(
+    args: &VerbsArgs,
+    shape: Shape,
+    memory: MemoryPolicy,
+    exchange: &mut impl Exchange,
+) -> Result<(verbs::Engine, String)> {
+    // The device reads and writes it, and the CPU hardly.
+    let memory = MemoryPolicy { node: None, ..memory };
+    let engine = builder(args, shape)?.memory(memory).open(exchange)?;
+    let line = format!("verbs, {} ranks, {}", exchange.owners(), engine.link());
+    Ok((engine, line))
+}
+
+/// An engine of UCX over these transports of its, and a line about it.
+pub(crate) fn open_ucx(
+    args: &UcxArgs,
+    tls: Option<&str>,
+    shape: Shape,
+    exchange: &mut impl Exchange,
+) -> Result<(ucx_shim::ucx::Engine, String)> {
+    let engine = ucx_shim::ucx::Builder::new(shape.window_words)
+        .slots(shape.slots, shape.slot_words)
+        .depth(shape.depth)
+        .tls(tls)
+        .device(args.ucx_device.as_deref())
+        .gid_index(args.ucx_gid_index)
+        .atomics(args.atomics())
+        .open(exchange)?;
+    let line = format!("ucx, {} ranks, {}", exchange.owners(), engine.describe());
+    Ok((engine, line))
 }
 
 /// All of an engine but where its memory lies.
@@ -121,7 +163,7 @@ fn run_on_machines<S: Scenario, E: Timed>(
 ) -> Result<Option<Ended<S::Output>>> {
     // Before anything pins: afterwards the mask is that of the pinned thread.
     let affinity = Affinity::take()?;
-    let (mut job, farewell) = join(args, scenario)?;
+    let (mut job, farewell) = join(args, &scenario.parameters(), scenario.longest_alone())?;
     let me = job.me();
     let mut transport = Vec::new();
     let memory = place(&args.place, near, &affinity, &mut job, &mut transport)?;
@@ -130,6 +172,12 @@ fn run_on_machines<S: Scenario, E: Timed>(
     let output = scenario
         .run(&mut engine, &mut job)
         .map_err(|failure| naming_the_first(failure, &mut engine))?;
+    leave(job, farewell)?;
+    Ok((me == Owner(0)).then_some(Ended { output, transport }))
+}
+
+/// Leaves the job together with the others, and says what there is to say in the end.
+pub(crate) fn leave(mut job: Job, farewell: Option<String>) -> Result<()> {
     job.barrier()?;
     for (rank, status) in job.finish(CHILDREN_LEAVE) {
         if !status.is_some_and(|status| status.success()) {
@@ -140,7 +188,7 @@ fn run_on_machines<S: Scenario, E: Timed>(
         // Nothing of this rank's is lost with it.
         let _ = writeln!(io::stdout(), "{farewell}");
     }
-    Ok((me == Owner(0)).then_some(Ended { output, transport }))
+    Ok(())
 }
 
 /// Who leaves because of another's loss is lost too, to those who then wait for it in the
@@ -154,22 +202,23 @@ fn naming_the_first<E: Transport>(failure: Failure, engine: &mut E) -> Failure {
     fault.map_or(failure, Failure::from)
 }
 
-/// Joins the job; with what to say in the end.
-fn join<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<(Job, Option<String>)> {
+/// Joins the job, whose ranks were given `parameters` alike, with what to say in the end; one rank
+/// measures for `longest_alone` at most while the others wait in a collective call.
+pub(crate) fn join(
+    args: &JobArgs,
+    parameters: &str,
+    longest_alone: Duration,
+) -> Result<(Job, Option<String>)> {
     let meeting = &args.meeting;
     let given = meeting.secret_file.as_ref().map(Secret::from_file).transpose()?;
     let first = args.nodes.two_nodes.as_deref() == Some("");
     let limit_s = meeting.meet_timeout.unwrap_or(if first { FOR_A_PERSON_S } else { MEET_S });
     // All ranks take part in the placement, or none.
-    let parameters = format!(
-        "transport={} {} pin={:?}",
-        args.transport.name(),
-        scenario.parameters(),
-        args.place.pin()
-    );
+    let parameters =
+        format!("transport={} {parameters} pin={:?}", args.transport.name(), args.place.pin());
     let limits = Limits {
         rendezvous: Duration::from_secs(limit_s),
-        collective: Duration::from_secs(meeting.collective_timeout) + scenario.longest_alone(),
+        collective: Duration::from_secs(meeting.collective_timeout) + longest_alone,
     };
     let Some(node) = nodes::node(&args.nodes, limit_s, given.clone())? else {
         let start = start(args)?;
@@ -192,6 +241,12 @@ fn start(args: &JobArgs) -> Result<Start> {
         .rendezvous
         .as_ref()
         .map(|address| Rendezvous { address: address.clone(), allow_remote: meeting.allow_remote });
+    if let Some(server) = meeting.server() {
+        return Ok(Start::Served(server));
+    }
+    if meeting.exchange == Some(ExchangeName::Spawn) {
+        return Ok(Start::Spawn { ranks: args.ranks, arguments: None });
+    }
     Ok(match (rendezvous, meeting.rank) {
         (Some(rendezvous), Some(rank)) => Start::Placed { rank, size: args.ranks, rendezvous },
         (rendezvous, None) if is_launched()? => Start::Launched { rendezvous },
@@ -206,7 +261,7 @@ fn start(args: &JobArgs) -> Result<Start> {
 }
 
 /// Whether a launcher has started this process as one of several.
-fn is_launched() -> Result<bool> {
+pub(crate) fn is_launched() -> Result<bool> {
     Ok(exchange::Launch::from_env()?.is_some_and(|launch| launch.size > 1))
 }
 

@@ -122,6 +122,31 @@ impl Recorder {
         Ok(())
     }
 
+    /// Runs one operation for each of `items`, each timed by itself, until `limit_ns` have passed:
+    /// for operations of which one may outlast the limit.
+    pub(crate) fn run_singly<I, X>(
+        &mut self,
+        items: impl Iterator<Item = I>,
+        limit_ns: u64,
+        context: &mut X,
+        mut operation: impl FnMut(&mut X, I) -> Result<()>,
+        now: impl Fn(&X) -> u64,
+    ) -> Result<()> {
+        let begin = now(context);
+        for item in items {
+            let start = now(context);
+            if start - begin >= limit_ns {
+                self.cut = true;
+                break;
+            }
+            operation(context, item)?;
+            let took = (now(context) - start).saturating_sub(self.clock_ns);
+            self.longest_ns = self.longest_ns.max(took);
+            self.histogram.saturating_record(took);
+        }
+        Ok(())
+    }
+
     /// The mean of the operations timed by themselves, without the fastest and the slowest tenth:
     /// what a busy machine does to a few of them does not show. `None` without any.
     #[allow(clippy::cast_precision_loss)]
@@ -138,14 +163,22 @@ impl Recorder {
         (all > 0.0).then(|| sum / (last - first))
     }
 
+    /// Of whole batches, if there were any.
     #[allow(clippy::cast_precision_loss)]
+    fn mean_ns(&self) -> f64 {
+        match self.batch_operations {
+            0 => self.histogram.mean(),
+            operations => self.batch_ns as f64 / operations as f64,
+        }
+    }
+
     pub(crate) fn latency(&self) -> Latency {
         let at = |quantile| self.histogram.value_at_quantile(quantile).min(self.longest_ns);
         let recorded = self.histogram.iter_recorded();
         Latency {
             operations: self.batch_operations + self.histogram.len(),
             min_ns: self.histogram.min().min(self.longest_ns),
-            mean_ns: self.batch_ns as f64 / self.batch_operations.max(1) as f64,
+            mean_ns: self.mean_ns(),
             p50_ns: at(0.5),
             p90_ns: at(0.9),
             p99_ns: at(0.99),
@@ -221,6 +254,21 @@ mod tests {
             assert!(latency.cut && latency.operations * each_ns == clock, "{latency:?}");
             assert!(clock >= limit_ns && clock <= limit_ns * 5 / 4 + 2 * each_ns, "{clock}");
         }
+    }
+
+    #[test]
+    fn an_operation_that_outlasts_the_limit_is_the_last() {
+        let (mut clock, mut recorder) = (0, Recorder::new(0).unwrap());
+        let tick = |clock: &mut u64, each_ns| {
+            *clock += each_ns;
+            Ok(())
+        };
+        recorder
+            .run_singly([100, 100, 5_000, 100].into_iter(), 1_000, &mut clock, tick, |c| *c)
+            .unwrap();
+        let latency = recorder.latency();
+        assert_eq!((latency.operations, latency.p50_ns, latency.cut), (3, 100, true));
+        assert!(latency.max_ns == 5_000 && (latency.mean_ns - 1_733.0).abs() < 5.0, "{latency:?}");
     }
 
     #[test]

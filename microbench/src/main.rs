@@ -9,6 +9,8 @@ mod keys;
 mod latency;
 mod machine;
 mod means;
+#[cfg(feature = "mpi")]
+mod mpi_job;
 mod net;
 mod nodes;
 mod place;
@@ -24,7 +26,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use failure::{Failure, Result};
-use scenario::{explore, latency as bench_latency, limits, roundtrips, throughput, topology};
+use scenario::{
+    compare, explore, latency as bench_latency, limits, roundtrips, throughput, topology,
+};
 
 /// A hash table spread over the memory of many processes, reached with one-sided operations only.
 #[derive(Parser)]
@@ -44,6 +48,8 @@ enum Command {
     Roundtrips(roundtrips::RoundtripsArgs),
     /// What this machine's memory and a transport do at best, measured now
     Limits(limits::LimitsArgs),
+    /// One-sided operations and the table over every transport that is here, side by side
+    Compare(compare::CompareArgs),
     /// Explore the states of a Petri net, with the table as the set of visited states
     Explore(explore::ExploreArgs),
     /// What this machine is made of, and where each rank would go
@@ -79,6 +85,7 @@ fn run(command: Command) -> Result<()> {
         Command::BenchThroughput(args) => throughput::run(args),
         Command::Roundtrips(args) => roundtrips::run(args),
         Command::Limits(args) => limits::run(args),
+        Command::Compare(args) => compare::run(args),
         Command::Explore(args) => explore::run(args),
         Command::Topology(args) => topology::run(&args),
     }

@@ -19,7 +19,7 @@ const SECRET_BYTES: usize = 16;
 const IPV6: &str = "/proc/net/if_inet6";
 
 /// Options that say where this node's results go; each takes a value.
-const OWN_OPTIONS: [&str; 2] = ["--json", "--csv"];
+const OWN_OPTIONS: [&str; 3] = ["--json", "--csv", "--markdown"];
 
 /// Options that the other node may need otherwise, and when.
 const OTHERWISE_THERE: [(&str, &str); 4] = [

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
+use comfy_table::presets::{ASCII_MARKDOWN, NOTHING};
+use comfy_table::{CellAlignment, Table, TableStyle};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -35,6 +35,9 @@ pub(crate) struct Report<R: Row> {
     parameters: Vec<(&'static str, Value)>,
     machine: Machine,
     pub(crate) transport: Vec<String>,
+    /// Of a comparison: what stands beside each other.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) columns: Vec<Value>,
     #[serde(serialize_with = "with_histograms")]
     pub(crate) rows: Vec<R>,
     /// What the numbers mean.
@@ -56,6 +59,7 @@ fn with_histograms<R: Row, S: Serializer>(
         row,
         // In one line, however many pairs there are.
         histogram: row.histogram().and_then(|pairs| to_raw_value(pairs).ok()),
+        samples: row.samples(),
     }))
 }
 
@@ -66,6 +70,8 @@ struct Detailed<'a, R> {
     row: &'a R,
     #[serde(skip_serializing_if = "Option::is_none")]
     histogram: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    samples: Option<Value>,
 }
 
 /// A line of a report.
@@ -80,6 +86,20 @@ pub(crate) trait Row: Serialize {
     fn histogram(&self) -> Option<&[[u64; 2]]> {
         None
     }
+
+    /// What was measured in each round.
+    fn samples(&self) -> Option<Value> {
+        None
+    }
+
+    /// Head and lines of the table for people.
+    fn lay_out(rows: &[Self]) -> (Vec<String>, Vec<Vec<String>>)
+    where
+        Self: Sized,
+    {
+        let head = Self::HEAD.iter().map(|&name| name.to_owned()).collect();
+        (head, rows.iter().map(Self::cells).collect())
+    }
 }
 
 impl<R: Row> Report<R> {
@@ -91,6 +111,7 @@ impl<R: Row> Report<R> {
             parameters: Vec::new(),
             machine: Machine::look(),
             transport: Vec::new(),
+            columns: Vec::new(),
             rows: Vec::new(),
             notes: Vec::new(),
         }
@@ -124,12 +145,8 @@ impl<R: Row> Report<R> {
         for line in self.machine.lines().iter().chain(&self.transport) {
             writeln!(out, "{line}")?;
         }
-        let parameters = self.parameters.iter().map(|(name, value)| match value.as_str() {
-            Some(text) => format!("{name} {text}"),
-            None => format!("{name} {value}"),
-        });
-        writeln!(out, "{}\n", parameters.collect::<Vec<_>>().join(", "))?;
-        writeln!(out, "{}", self.table())?;
+        writeln!(out, "{}\n", self.parameter_line())?;
+        writeln!(out, "{}", self.table(NOTHING))?;
         if !self.notes.is_empty() {
             writeln!(out)?;
         }
@@ -139,11 +156,32 @@ impl<R: Row> Report<R> {
         Ok(())
     }
 
-    fn table(&self) -> String {
+    fn parameter_line(&self) -> String {
+        let parameters = self.parameters.iter().map(|(name, value)| match value.as_str() {
+            Some(text) => format!("{name} {text}"),
+            None => format!("{name} {value}"),
+        });
+        parameters.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The same as is printed, as a page of Markdown.
+    fn markdown(&self) -> String {
+        let list = |lines: &[String]| -> String {
+            lines.iter().map(|line| format!("- {line}\n")).collect()
+        };
+        let about = [&self.machine.lines()[..], &self.transport, &[self.parameter_line()]].concat();
+        let notes =
+            if self.notes.is_empty() { String::new() } else { format!("\n{}", list(&self.notes)) };
+        let (command, table) = (self.command, self.table(ASCII_MARKDOWN));
+        format!("# `probeline {command}`\n\n{}\n{table}\n{notes}", list(&about))
+    }
+
+    fn table(&self, style: TableStyle) -> String {
+        let (head, lines) = R::lay_out(&self.rows);
         let mut table = Table::new();
-        table.load_style(NOTHING).set_header(R::HEAD.iter().copied());
-        for row in &self.rows {
-            table.add_row(row.cells());
+        table.load_style(style).set_header(head);
+        for line in lines {
+            table.add_row(line);
         }
         for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -157,6 +195,7 @@ impl<R: Row> Report<R> {
 pub(crate) struct Files {
     json: Option<File>,
     csv: Option<File>,
+    markdown: Option<File>,
 }
 
 impl Files {
@@ -164,6 +203,7 @@ impl Files {
         Ok(Self {
             json: args.json.as_deref().map(open).transpose()?,
             csv: args.csv.as_deref().map(open).transpose()?,
+            markdown: args.markdown.as_deref().map(open).transpose()?,
         })
     }
 
@@ -180,6 +220,11 @@ impl Files {
                 csv.serialize(row)?;
             }
             csv.flush()?;
+        }
+        if let Some(markdown) = self.markdown {
+            let mut markdown = emptied(markdown);
+            markdown.write_all(report.markdown().as_bytes())?;
+            markdown.flush()?;
         }
         Ok(())
     }

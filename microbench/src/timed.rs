@@ -47,6 +47,27 @@ impl Timed for verbs::Engine {
     }
 }
 
+/// Its ranks may be on several machines.
+impl Timed for ucx_shim::ucx::Engine {
+    const ONE_CLOCK: bool = false;
+
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        monotonic_ns()
+    }
+}
+
+/// Its ranks may be on several machines.
+#[cfg(feature = "mpi")]
+impl Timed for ucx_shim::mpi::Engine {
+    const ONE_CLOCK: bool = false;
+
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        monotonic_ns()
+    }
+}
+
 /// Nanoseconds of the machine's monotonic clock, which all its processes share (clock_gettime(2)).
 #[inline]
 fn monotonic_ns() -> u64 {

@@ -197,10 +197,29 @@ fn a_launcher_starts_ranks_that_explore_on_cores_of_their_own(launcher: [&str; 2
     assert!(cores < 2 || !report.contains("some share"), "{report}");
 }
 
-fn a_launcher_without_a_rendezvous_is_told_what_to_give(launcher: [&str; 2]) {
-    let ended = launched(launcher, "2", &["explore", "fms:2"]);
+/// With no address and no secret; `exchange` is what the launcher serves, the other what it does
+/// not.
+fn a_launcher_says_where_to_meet(launcher: [&str; 2], exchange: &str, other: &str) {
+    for (ranks, lead) in [("2", "shm, 2 ranks"), ("3", "shm, 3 ranks")] {
+        let report = launched(launcher, ranks, &["explore", "fms:2"]).printed();
+        assert!(report.contains(FMS_2) && report.contains(lead), "{report}");
+    }
+    let latency = ["bench-latency", "--ops", "200", "--table-size", "1MiB", "-C", "8"];
+    let asked = [&latency[..], &["--transport", "shm", "--exchange", exchange]].concat();
+    let report = launched(launcher, "2", &asked).printed();
+    assert!(report.contains("shm, 2 ranks"), "{report}");
+    let asked = ["explore", "fms:2", "--exchange", exchange];
+    assert!(launched(launcher, "1", &asked).printed().contains("shm, 1 ranks"));
+
+    let ended = launched(launcher, "2", &["explore", "fms:2", "--exchange", other]);
     assert_ne!(ended.code, Some(0));
-    assert!(ended.stderr.contains("give all ranks --rendezvous HOST:PORT"), "{ended:?}");
+    assert!(ended.stderr.contains("srun --mpi=pmi"), "{ended:?}");
+    let ended = launched(launcher, "2", &["explore", "fms:2", "--exchange", "tcp"]);
+    assert_ne!(ended.code, Some(0));
+    assert!(ended.stderr.contains("--rendezvous HOST:PORT"), "{ended:?}");
+    let ended = launched(launcher, "2", &["explore", "fms:2", "--exchange", "spawn"]);
+    assert_ne!(ended.code, Some(0));
+    assert!(ended.stderr.contains("each was asked to start a job of its own"), "{ended:?}");
 
     let ended = launched(launcher, "2", &["explore", "fms:2", "--transport", "sim"]);
     assert_ne!(ended.code, Some(0));
@@ -214,7 +233,7 @@ fn open_mpi_starts_ranks() {
 
 #[test]
 fn open_mpi_without_a_rendezvous() {
-    a_launcher_without_a_rendezvous_is_told_what_to_give(OPEN_MPI);
+    a_launcher_says_where_to_meet(OPEN_MPI, "pmix", "pmi");
 }
 
 #[test]
@@ -224,7 +243,7 @@ fn mpich_starts_ranks() {
 
 #[test]
 fn mpich_without_a_rendezvous() {
-    a_launcher_without_a_rendezvous_is_told_what_to_give(MPICH);
+    a_launcher_says_where_to_meet(MPICH, "pmi", "pmix");
 }
 
 /// Without Slurm: processes with the variables that srun gives the tasks of a step.

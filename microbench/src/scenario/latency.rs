@@ -13,7 +13,8 @@ use limits::remote::WORDS;
 use table::Config;
 use transport::{Exchange, Owner, Slot};
 
-use self::raw::{Raw, peer};
+use self::raw::Raw;
+pub(super) use self::raw::{after, peer};
 use self::rounds::Rounds;
 use self::row::LatencyRow;
 use super::{OPERATIONS, shape};
@@ -84,7 +85,7 @@ pub(crate) struct LatencyArgs {
     job: JobArgs,
 }
 
-fn seconds(text: &str) -> core::result::Result<f64, String> {
+pub(super) fn seconds(text: &str) -> core::result::Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.001..=3600.0).contains(&seconds) => Ok(seconds),
         _ => Err("seconds from 0.001 to 3600".to_owned()),
@@ -367,7 +368,7 @@ fn measure<I, X>(
 }
 
 /// The one in the middle, or the mean of two.
-fn median(mut values: Vec<f64>) -> Option<f64> {
+pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let upper = values.get(values.len() / 2)?;
     let lower = values.get((values.len() - 1) / 2)?;

@@ -127,7 +127,7 @@ impl LimitsArgs {
     /// In the simulator a large window would take as long as a small one, and over RDMA its pages
     /// are locked, of which a user may have few.
     fn settle_windows(&mut self) {
-        if matches!(self.job.transport, TransportName::Sim | TransportName::Verbs) {
+        if self.job.transport != TransportName::Shm {
             return;
         }
         let most = memory_available().map_or(WINDOW.0, |bytes| bytes / WINDOWS_SHARE);
@@ -284,6 +284,6 @@ fn peer(ranks: u32) -> Owner {
 fn operations(job: &JobArgs) -> u64 {
     match job.transport {
         TransportName::Sim => SIMULATED,
-        TransportName::Shm | TransportName::Verbs => u64::MAX,
+        _ => u64::MAX,
     }
 }

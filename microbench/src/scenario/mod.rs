@@ -1,5 +1,6 @@
 //! What the command can run: each file is a scenario with its options, its work and its report.
 
+pub(crate) mod compare;
 pub(crate) mod explore;
 pub(crate) mod latency;
 pub(crate) mod limits;

@@ -58,7 +58,7 @@ pub(crate) struct ThroughputArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Workload {
+pub(super) enum Workload {
     /// About half finds, half inserts: 0.65 keys for each operation of all ranks
     Mixed,
     /// About 80 % finds: 0.2 keys for each operation
@@ -118,7 +118,7 @@ pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
 impl Workload {
     /// The keys of a rank where all ranks together do `operations`. The shares are those of the
     /// program that made the paper's figures.
-    fn keys(self, operations: u64, given: Option<u64>) -> Keys {
+    pub(super) fn keys(self, operations: u64, given: Option<u64>) -> Keys {
         let range = |permille: u64| given.unwrap_or((operations * permille / 1000).max(1));
         match self {
             Self::Mixed => Keys::Uniform(range(650)),
@@ -129,7 +129,7 @@ impl Workload {
         }
     }
 
-    fn name(self) -> String {
+    pub(super) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
@@ -160,8 +160,10 @@ impl ThroughputArgs {
 
     fn notes(&self, rows: &[ThroughputRow], limit: Option<&TableLimit>) -> Vec<String> {
         let by = match self.job.transport {
-            TransportName::Verbs => "longest time of a rank, as machines have clocks of their own",
-            _ => "time from the first rank's start to the last one's end",
+            TransportName::Shm | TransportName::Sim => {
+                "time from the first rank's start to the last one's end"
+            }
+            _ => "longest time of a rank, as machines have clocks of their own",
         };
         let mut notes = vec![
             format!(

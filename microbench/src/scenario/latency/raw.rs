@@ -102,7 +102,7 @@ impl<T: Timed> Raw<'_, T> {
 }
 
 /// Whose words these operations go to.
-pub(super) fn peer(owners: u32) -> Owner {
+pub(in crate::scenario) fn peer(owners: u32) -> Owner {
     Owner(1 % owners)
 }
 
@@ -121,7 +121,7 @@ pub(super) fn finish<T: Timed>(engine: &mut T) -> Result<u64> {
 }
 
 /// `index`, once `value` is known: the compiler and the CPU have to wait for it.
-pub(super) fn after(value: u64, index: u64) -> u64 {
+pub(in crate::scenario) fn after(value: u64, index: u64) -> u64 {
     index + (black_box(0) & value)
 }
 

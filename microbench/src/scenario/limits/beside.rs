@@ -42,7 +42,7 @@ impl TableLimit {
         exchange.barrier()?;
         let mine = match job.transport {
             TransportName::Shm => of_memory(engine, config),
-            TransportName::Verbs | TransportName::Sim => of_transport(engine, config, job)?,
+            _ => of_transport(engine, config, job)?,
         };
         // A table is opened only after all have told, and so have measured.
         let all = gather(exchange, mine.unwrap_or_default().map(f64::to_bits))?;
@@ -73,7 +73,7 @@ impl TableLimit {
                  such a read and a CAS, each at the rate that each rank reached before, all at \
                  once (0.5 s). Keys that come again and again are in the caches, and may pass it"
             }
-            TransportName::Verbs | TransportName::Sim => {
+            _ => {
                 "a find is one READ of C buckets, an insert such a READ and a CAS, to all owners \
                  alike, the own part too, at the rates that each rank reached before, all at once, with one or as \
                  many in flight as the engine takes, whichever was faster (1.2 s)"

@@ -1,0 +1,347 @@
+//! `compare`: one-sided operations and the table over every transport that is here, side by side in
+//! one run. Each column is a job of its own, whose ranks sleep while the others have their turns.
+
+mod aims;
+mod bench;
+mod column;
+mod crew;
+mod director;
+mod group;
+mod launch;
+mod meeting;
+mod order;
+mod plan;
+mod primitive;
+mod row;
+mod sample;
+mod standing;
+mod together;
+mod watchdog;
+
+use core::time::Duration;
+
+use clap::{Args, ValueEnum};
+use table::{Config, Operation, Table};
+
+use self::column::ColumnName;
+use self::launch::Worker;
+use self::meeting::Meeting;
+use self::row::rows;
+use self::standing::Standing;
+use super::latency::{peer, seconds};
+use crate::cli::{ChunkArgs, JobArgs, TransportName};
+use crate::failure::{Failure, Result};
+use crate::job::{self, Shape};
+use crate::means::{self, AlgorithmArgs, End, MeansTable};
+use crate::report::{Files, Report};
+use crate::size::Size;
+use crate::timed::Timed;
+
+/// All ranks together, if nothing else was asked; the second where they are of several machines.
+const TABLE_SIZE: Size = Size::mib(64);
+const TABLE_SIZE_APART: Size = Size::mib(1);
+/// Seconds for the ranks of a column to meet and open their engines, if nothing else was asked.
+const MEET_S: u64 = 60;
+/// The longest READ that is measured.
+const MOST_WORDS: u32 = 512;
+/// Operations in one call where they are pipelined, and of them in flight where they are done by
+/// READs and claims.
+const BATCH: usize = 64;
+const IN_FLIGHT: u32 = 32;
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CompareArgs {
+    /// What stands side by side: all but sim that this machine has without it. Ranks that a
+    /// launcher has started, that meet at --rendezvous or are --two-nodes have an engine of each in
+    /// one job, and need it
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME,...")]
+    columns: Vec<ColumnName>,
+
+    /// Builds of this command with --features mpi, openmpi=PATH or mpich=PATH: openmpi and mpich
+    /// beside this one's folder without it
+    #[arg(long, value_name = "MPI=PATH")]
+    worker: Vec<Worker>,
+
+    #[command(flatten)]
+    chunks: ChunkArgs,
+
+    /// Rounds in which the columns take turns at each measurement; medians are reported
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=999))]
+    rounds: u32,
+
+    /// Operations of each rank in each measurement: 50000 without it, or 300 between machines
+    #[arg(long = "ops", value_name = "N", value_parser = clap::value_parser!(u32).range(20..))]
+    ops_asked: Option<u32>,
+
+    /// Time for each measurement of operations one at a time, and of their rates: seconds, 0.001
+    /// to 3600; 0.05 without it, or 0.5 between machines. A workload is measured to its end
+    #[arg(long = "seconds-per-measurement", value_name = "SECONDS", value_parser = seconds)]
+    seconds_asked: Option<f64>,
+
+    /// How long an owner sleeps where it takes no part: seconds, 0.001 to 3600; 0.05 without it, or
+    /// 0.5 between machines
+    #[arg(long = "sleep", value_name = "SECONDS", value_parser = seconds)]
+    sleep_asked: Option<f64>,
+
+    /// Seconds that a column may take for one measurement before it counts as hanging
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    step_timeout: u64,
+
+    /// Two rounds of few operations: shows that it works, and measures nothing well
+    #[arg(long, conflicts_with_all = ["rounds", "ops_asked", "seconds_asked", "sleep_asked"])]
+    quick: bool,
+
+    /// Be a rank of one column: take orders on standard input and answer on standard output
+    #[arg(long, hide = true)]
+    serve: bool,
+
+    /// All columns are in one job, whose ranks may be of several machines.
+    #[arg(skip)]
+    apart: bool,
+
+    #[command(flatten)]
+    algorithm: AlgorithmArgs,
+
+    // Last: its headings in the help hold for whatever comes after them.
+    #[command(flatten)]
+    job: JobArgs,
+}
+
+pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
+    if args.serve {
+        args.job.settle(TABLE_SIZE, TABLE_SIZE, &[args.chunks.chunk_buckets])?;
+        return crew::serve(&args);
+    }
+    args.check()?;
+    args.apart = args.is_apart()?;
+    let (apart, table_size) = (args.apart, if args.apart { TABLE_SIZE_APART } else { TABLE_SIZE });
+    let transports = args.transports();
+    args.job.settle_columns(&transports, apart, table_size, &[args.chunks.chunk_buckets])?;
+    let files = Files::open(&args.job.output)?;
+    // Before the run, which would show in the load.
+    let mut report = Report::new("compare");
+    let columns = match apart {
+        true => together::compare_together(&args)?,
+        false => Some(director::compare_groups(&args)),
+    };
+    let Some(columns) = columns else { return Ok(()) };
+    report.transport = columns.iter().map(Standing::line).collect();
+    report.columns = columns.iter().map(Standing::value).collect();
+    report.rows = rows(&columns);
+    report.parameter("ranks", args.job.ranks);
+    report.parameter("table_bytes", args.job.table_size.0);
+    report.parameter("buckets_per_rank", args.job.buckets_per_owner());
+    report.parameter("seed", args.job.seed);
+    report.parameter("chunk_buckets", args.chunks.chunk_buckets);
+    report.parameter("max_chunks", args.chunks.max_chunks);
+    report.parameter("rounds", args.rounds());
+    report.parameter("ops", args.operations());
+    report.parameter("seconds_per_measurement", args.time().as_secs_f64());
+    report.parameter("sleep", args.sleep().as_secs_f64());
+    for (name, value) in means::of_algorithm(&args.config()) {
+        report.parameter(name, value);
+    }
+    report.notes = aims::lines(&columns, args.job.ranks);
+    report.notes.extend(args.notes(&columns));
+    report.publish(files)?;
+    let failed = columns.iter().filter(|column| column.asked && column.has_failed());
+    let failed: Vec<String> = failed.map(Standing::line).collect();
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::new(failed.join("; "))),
+    }
+}
+
+impl CompareArgs {
+    fn config(&self) -> Config {
+        let sizes = self.job.config(self.chunks.chunk_buckets, self.chunks.max_chunks);
+        self.algorithm.config(sizes, self.job.transport == TransportName::Sim)
+    }
+
+    fn shape(&self) -> Shape {
+        let words = self.chunks.chunk_buckets.max(MOST_WORDS).max(self.job.ranks);
+        Shape {
+            window_words: self.config().words() + Meeting::words(self.job.ranks),
+            slots: Config::slots(IN_FLIGHT) + Meeting::SLOTS,
+            slot_words: words.next_multiple_of(8),
+            // A READ and one ahead of each, each split in two.
+            depth: 4 * IN_FLIGHT,
+        }
+    }
+
+    /// What all ranks must have been given alike.
+    fn parameters(&self) -> String {
+        format!(
+            "command=compare columns={} rounds={} buckets_per_owner={} chunk_buckets={} \
+             max_chunks={} ops={} sleep={:?} seed={}",
+            self.columns.iter().map(|name| name.name()).collect::<Vec<_>>().join(","),
+            self.rounds(),
+            self.job.buckets_per_owner(),
+            self.chunks.chunk_buckets,
+            self.chunks.max_chunks,
+            self.operations(),
+            self.sleep(),
+            self.job.seed
+        )
+    }
+
+    /// A table over `engine`, whose windows are 0.
+    fn table<T: Timed>(&self, engine: T, config: Config) -> Result<MeansTable<T>> {
+        let storage = vec![Operation::EMPTY; IN_FLIGHT as usize];
+        Ok(Table::new(engine, config, storage)?.with_cache(Vec::new()))
+    }
+
+    /// Places for what a batch gives; none for blocking calls.
+    fn ends(&self, batched: bool) -> Vec<End> {
+        vec![Ok(table::Outcome::Absent); if batched { BATCH } else { 0 }]
+    }
+
+    fn check(&self) -> Result<()> {
+        let again = |at: usize| self.columns[..at].contains(&self.columns[at]);
+        match (0..self.columns.len()).find(|&at| again(at)) {
+            Some(at) => Err(Failure::new(format!(
+                "--columns has {} twice: leave out one",
+                self.columns[at].name()
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether this process is one rank of a job that somebody else has started.
+    fn is_apart(&self) -> Result<bool> {
+        let (nodes, meeting) = (&self.job.nodes, &self.job.meeting);
+        let apart =
+            nodes.two_nodes.is_some() || meeting.rendezvous.is_some() || job::is_launched()?;
+        match apart && self.columns.is_empty() {
+            true => Err(Failure::new(
+                "ranks of one job have an engine of each column: say which with --columns, such as \
+                 --columns verbs,ucx-rc",
+            )),
+            false => Ok(apart),
+        }
+    }
+
+    /// What the columns run over.
+    fn transports(&self) -> Vec<TransportName> {
+        let standings = self.standings();
+        let names = standings.iter().map(|standing| standing.name.transport());
+        names.filter_map(|name| TransportName::from_str(name, false).ok()).collect()
+    }
+
+    /// The columns of the report, before anything is measured.
+    fn standings(&self) -> Vec<Standing> {
+        if !self.columns.is_empty() {
+            return self.columns.iter().map(|&name| Standing::new(name, true)).collect();
+        }
+        let all = ColumnName::value_variants().iter().filter(|name| name.is_real());
+        all.map(|&name| Standing::new(name, false)).collect()
+    }
+
+    /// What all columns' ranks are given alike, whatever their own defaults are.
+    fn more(&self) -> Vec<String> {
+        // Until all others have had their turn.
+        let asleep = self.step_timeout * (2 + u64::try_from(self.standings().len()).unwrap_or(1));
+        let options = [
+            ("--ranks", self.job.ranks.to_string()),
+            ("--table-size", self.job.table_size.to_string()),
+            ("--seed", self.job.seed.to_string()),
+            ("--step-timeout", self.step_timeout.to_string()),
+            ("--collective-timeout", asleep.min(86_400).to_string()),
+        ];
+        let options = options.into_iter();
+        let mut more: Vec<String> =
+            options.flat_map(|(name, value)| [name.to_owned(), value]).collect();
+        if !self.quick {
+            let measured = [
+                ("--ops", self.operations().to_string()),
+                ("--seconds-per-measurement", self.time().as_secs_f64().to_string()),
+                ("--sleep", self.sleep().as_secs_f64().to_string()),
+            ];
+            more.extend(measured.into_iter().flat_map(|(name, value)| [name.to_owned(), value]));
+        }
+        more
+    }
+
+    fn notes(&self, columns: &[Standing]) -> Vec<String> {
+        let mut notes = vec![
+            format!(
+                "Columns take turns at each line, {} rounds, each begun by another column; cells are \
+                 medians of the rounds. x: times the time of the line's fastest column, the median of \
+                 the rounds' ratios. {}; keys, table and numbers of operations are the same for all.",
+                self.rounds(),
+                if self.apart {
+                    "Every rank has an engine of each column"
+                } else {
+                    "Every column has ranks of its own, pinned alike, which sleep while others measure"
+                }
+            ),
+            format!(
+                "READ, CAS and FAA: rank 0 on words of {}: one always, or random ones of its part of \
+                 the table. A time is p50 / p99 of one operation at a time, timed one by one, each \
+                 going where the one before says; a rate has {} in flight. CAS puts 0 in the place of \
+                 0, FAA adds 0.",
+                peer(self.job.ranks),
+                plan::DEPTH
+            ),
+            format!(
+                "owner polls: the ranks that do not measure poll their engines, and look once in \
+                 0.1 ms whether the end has come; sleeps: they sleep for {} s outside of any library, \
+                 and what takes longer than a quarter of that \"waits\"; works: all ranks do the same.",
+                self.sleep().as_secs_f64()
+            ),
+            format!(
+                "found, inserted: find-or-put by rank 0, one at a time, of data whose search starts at \
+                 {}. mixed, read-intensive, write-intensive: the paper's, {} find-or-puts of each \
+                 rank in a table that is empty at first, by blocking calls or in batches of {BATCH}.",
+                peer(self.job.ranks),
+                self.operations()
+            ),
+        ];
+        for column in columns.iter().filter(|column| column.ability.is_some()) {
+            notes.push(format!("{} includes: {}.", column.name.name(), column.name.includes()));
+        }
+        notes
+    }
+
+    fn rounds(&self) -> u32 {
+        if self.quick { 2 } else { self.rounds }
+    }
+
+    fn operations(&self) -> u64 {
+        let usual = match (self.quick, self.apart) {
+            (true, _) => 200,
+            (false, true) => 300,
+            (false, false) => 50_000,
+        };
+        self.ops_asked.map_or(usual, u64::from)
+    }
+
+    fn time(&self) -> Duration {
+        let usual = match (self.quick, self.apart) {
+            (true, _) => 0.002,
+            (false, true) => 0.5,
+            (false, false) => 0.05,
+        };
+        Duration::from_secs_f64(self.seconds_asked.unwrap_or(usual))
+    }
+
+    fn sleep(&self) -> Duration {
+        let usual = match (self.quick, self.apart) {
+            (true, _) => 0.01,
+            (false, true) => 0.5,
+            (false, false) => 0.05,
+        };
+        Duration::from_secs_f64(self.sleep_asked.unwrap_or(usual))
+    }
+
+    /// For a column's ranks to meet and open their engines.
+    fn meet_timeout(&self) -> Duration {
+        Duration::from_secs(self.job.meeting.meet_timeout.unwrap_or(MEET_S))
+    }
+
+    fn step_timeout(&self) -> Duration {
+        Duration::from_secs(self.step_timeout)
+    }
+}

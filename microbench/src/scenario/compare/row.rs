@@ -1,0 +1,215 @@
+//! A line of the report: one step over one column; the columns stand side by side for people.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::plan::steps;
+use super::sample::Sample;
+use super::standing::Standing;
+use crate::report::Row;
+use crate::scenario::latency::median;
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct CompareRow {
+    measured: String,
+    owner: &'static str,
+    column: String,
+    unit: &'static str,
+    /// Of the rounds' medians of operations timed one by one, or of their rates.
+    median: f64,
+    least: f64,
+    most: f64,
+    p99_ns: Option<f64>,
+    times_fastest: Option<f64>,
+    waited_for_owner: bool,
+    rounds: usize,
+    operations: u64,
+    #[serde(skip)]
+    samples: Vec<Sample>,
+}
+
+/// What is divided by what others have: smaller is faster.
+pub(super) fn cost(sample: &Sample) -> f64 {
+    sample.p50_ns.map_or(sample.mean_ns, |ns| ns as f64).max(f64::MIN_POSITIVE)
+}
+
+/// One's cost by another's: the median of the rounds that both have.
+pub(super) fn times(samples: &[Sample], others: &[Sample]) -> Option<f64> {
+    median(samples.iter().zip(others).map(|(one, other)| cost(one) / cost(other)).collect())
+}
+
+/// The rows of all columns, step by step.
+pub(super) fn rows(columns: &[Standing]) -> Vec<CompareRow> {
+    let mut rows = Vec::new();
+    for (at, step) in steps().into_iter().enumerate() {
+        let fastest = fastest(columns.iter().filter(|column| column.name.is_real()), at);
+        for column in columns {
+            let samples = column.samples(at);
+            let against = fastest.filter(|_| column.name.is_real());
+            let Some(row) = CompareRow::new(samples, against, step.is_latency()) else { continue };
+            rows.push(CompareRow {
+                measured: step.name(),
+                owner: step.owner(),
+                column: column.name.name(),
+                ..row
+            });
+        }
+    }
+    rows
+}
+
+/// The samples of the column that costs least.
+pub(super) fn fastest<'a>(
+    columns: impl Iterator<Item = &'a Standing>,
+    step: usize,
+) -> Option<&'a [Sample]> {
+    let all = columns.map(|column| column.samples(step));
+    let costs =
+        all.filter_map(|samples| Some((median(samples.iter().map(cost).collect())?, samples)));
+    costs.min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, samples)| samples)
+}
+
+impl CompareRow {
+    /// Of what was measured, if anything was, beside the fastest.
+    fn new(samples: &[Sample], fastest: Option<&[Sample]>, is_latency: bool) -> Option<Self> {
+        let value = |sample: &Sample| if is_latency { cost(sample) } else { sample.ops_per_s };
+        let mut values: Vec<f64> = samples.iter().map(value).collect();
+        values.sort_by(f64::total_cmp);
+        let p99 = samples.iter().filter_map(|sample| Some(sample.p99_ns? as f64)).collect();
+        let waited = samples.iter().filter(|sample| sample.waited_for_owner).count();
+        Some(Self {
+            measured: String::new(),
+            owner: "",
+            column: String::new(),
+            unit: if is_latency { "ns" } else { "ops/s" },
+            least: *values.first()?,
+            most: *values.last()?,
+            median: median(values)?,
+            p99_ns: median(p99),
+            times_fastest: fastest.and_then(|fastest| times(samples, fastest)),
+            waited_for_owner: 2 * waited >= samples.len(),
+            rounds: samples.len(),
+            operations: samples.iter().map(|sample| sample.operations).sum(),
+            samples: samples.to_vec(),
+        })
+    }
+
+    /// A latency with its p99, or a rate, and how many times the fastest column's time it takes.
+    fn cell(&self) -> String {
+        let value = match self.p99_ns {
+            Some(p99) => format!("{} / {}", time(self.median), time(p99)),
+            None => format!("{} M/s", significant(self.median / 1e6)),
+        };
+        match self.times_fastest {
+            _ if self.waited_for_owner => format!("{value} waits"),
+            Some(times) => format!("{value} x{}", significant(times)),
+            None => value,
+        }
+    }
+
+    /// Of which line of the table it is a cell.
+    fn line(&self) -> [&str; 3] {
+        [&self.measured, self.owner, self.unit]
+    }
+}
+
+impl Row for CompareRow {
+    const HEAD: &'static [&'static str] = &["operation", "owner"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.measured.clone(), self.owner.to_owned(), self.cell()]
+    }
+
+    fn samples(&self) -> Option<Value> {
+        serde_json::to_value(&self.samples).ok()
+    }
+
+    fn lay_out(rows: &[Self]) -> (Vec<String>, Vec<Vec<String>>) {
+        let mut columns: Vec<&str> = Vec::new();
+        for row in rows {
+            if !columns.contains(&&*row.column) {
+                columns.push(&row.column);
+            }
+        }
+        let mut lines: Vec<Vec<String>> = Vec::new();
+        for of_line in rows.chunk_by(|one, other| one.line() == other.line()) {
+            let cell = |column: &&str| {
+                let row = of_line.iter().find(|row| row.column == *column);
+                row.map_or_else(|| "-".to_owned(), Self::cell)
+            };
+            let [measured, owner, _] = of_line[0].line();
+            let head = [measured.to_owned(), owner.to_owned()];
+            lines.push(head.into_iter().chain(columns.iter().map(cell)).collect());
+        }
+        let head = Self::HEAD.iter().chain(&columns).map(|&name| name.to_owned()).collect();
+        (head, lines)
+    }
+}
+
+/// Nanoseconds with a unit that fits.
+fn time(ns: f64) -> String {
+    match ns {
+        ns if ns < 1e3 => format!("{} ns", significant(ns)),
+        ns if ns < 1e6 => format!("{} us", significant(ns / 1e3)),
+        ns => format!("{} ms", significant(ns / 1e6)),
+    }
+}
+
+/// Three digits that count.
+fn significant(value: f64) -> String {
+    match value {
+        value if value >= 99.95 => format!("{value:.0}"),
+        value if value >= 9.995 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::column::ColumnName;
+    use super::*;
+
+    fn column(name: ColumnName, p50_ns: &[u64]) -> Standing {
+        let mut column = Standing::new(name, true);
+        for &p50_ns in p50_ns {
+            let p50_ns = Some(p50_ns);
+            column.add(0, Sample { p50_ns, p99_ns: p50_ns, ..Sample::default() });
+        }
+        column
+    }
+
+    #[test]
+    fn a_ratio_is_that_of_the_rounds() {
+        // The machine was ten times slower in the last round, for both alike.
+        let columns = [
+            column(ColumnName::OscSm, &[200, 210, 2_000]),
+            column(ColumnName::Shm, &[100, 100, 1_000]),
+            column(ColumnName::Sim, &[10, 10, 10]),
+        ];
+        let rows = rows(&columns);
+        let ratios: Vec<_> = rows.iter().map(|row| row.times_fastest).collect();
+        assert_eq!(ratios, [Some(2.0), Some(1.0), None]);
+        assert_eq!((rows[0].median, rows[0].least, rows[0].most), (210.0, 200.0, 2_000.0));
+        let (head, lines) = CompareRow::lay_out(&rows);
+        assert_eq!(head, ["operation", "owner", "osc-sm", "shm", "sim"]);
+        let cells = ["210 ns / 210 ns x2.00", "100 ns / 100 ns x1.00", "10.0 ns / 10.0 ns"];
+        assert_eq!(lines, [[&["READ 8 B, random", "polls"][..], &cells].concat()]);
+    }
+
+    #[test]
+    fn what_one_column_lacks_is_a_dash() {
+        let mut two = [column(ColumnName::Shm, &[100]), column(ColumnName::Sim, &[])];
+        two[1].add(1, Sample { p50_ns: Some(5), p99_ns: Some(5), ..Sample::default() });
+        let (_, lines) = CompareRow::lay_out(&rows(&two));
+        assert_eq!((&*lines[0][3], &*lines[1][2]), ("-", "-"));
+    }
+
+    #[test]
+    fn times_are_told_in_a_unit_that_fits() {
+        for (ns, text) in
+            [(4.56, "4.56 ns"), (853.0, "853 ns"), (1_862.0, "1.86 us"), (5e7, "50.0 ms")]
+        {
+            assert_eq!(time(ns), text);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! A column with what it has given so far.
+
+use limits::remote::Operation;
+use serde_json::{Value, json};
+
+use super::column::ColumnName;
+use super::order::Ability;
+use super::plan::{OwnerDoes, Place, Step, steps};
+use super::sample::Sample;
+/// A column of the report, measured or not.
+pub(super) struct Standing {
+    pub(super) name: ColumnName,
+    /// It was asked for by name, and not because it may be here.
+    pub(super) asked: bool,
+    pub(super) ability: Option<Ability>,
+    /// How its transport was set up, in words.
+    pub(super) about: Vec<String>,
+    /// Why it has not measured everything.
+    pub(super) reason: Option<String>,
+    /// Of each step, by rounds.
+    samples: Vec<Vec<Sample>>,
+}
+
+impl Standing {
+    pub(super) fn new(name: ColumnName, asked: bool) -> Self {
+        let samples = vec![Vec::new(); steps().len()];
+        Self { name, asked, ability: None, about: Vec::new(), reason: None, samples }
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.ability.is_some() && self.reason.is_none()
+    }
+
+    /// Whether it was asked for and has not measured everything.
+    pub(super) fn has_failed(&self) -> bool {
+        self.reason.is_some() && (self.asked || self.ability.is_some())
+    }
+
+    /// Forgets what was measured, which was something else.
+    pub(super) fn discard(&mut self, reason: String) {
+        *self = Self { reason: Some(reason), ..Self::new(self.name, self.asked) };
+    }
+
+    pub(super) fn add(&mut self, step: usize, sample: Sample) {
+        self.samples[step].push(sample);
+    }
+
+    /// What a step gave in each round, the first ones if it failed then.
+    pub(super) fn samples(&self, step: usize) -> &[Sample] {
+        self.samples.get(step).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether a step's operations waited for an owner that slept; `None` if nothing was measured.
+    fn waited(&self, operation: Operation) -> Option<bool> {
+        let step = Step::Latency { operation, place: Place::Random, owner: OwnerDoes::Sleep };
+        let at = steps().iter().position(|other| *other == step)?;
+        let samples = self.samples(at);
+        let waited = samples.iter().filter(|sample| sample.waited_for_owner).count();
+        (!samples.is_empty()).then_some(2 * waited >= samples.len())
+    }
+
+    /// What it is and who does its atomics, in a line.
+    pub(super) fn line(&self) -> String {
+        let name = self.name.name();
+        if let Some(reason) = &self.reason {
+            let how = if self.has_failed() { "failed" } else { "not here" };
+            return format!("{name}: {how}: {reason}");
+        }
+        let by = |waited: Option<bool>, what: &str| match waited {
+            Some(true) => format!("{what} wait for an owner that sleeps"),
+            Some(false) => format!("{what} need no owner"),
+            None => format!("{what} were not measured"),
+        };
+        let reads = by(self.waited(Operation::Read { words: 8 }), "READs");
+        let swaps = by(self.waited(Operation::Swap), "CAS");
+        let about = self.about.join("; ");
+        format!("{name}: {about}; {reads}, {swaps}")
+    }
+
+    /// The same for programs.
+    pub(super) fn value(&self) -> Value {
+        let state = match &self.reason {
+            None => "measured",
+            Some(_) if self.has_failed() => "failed",
+            Some(_) => "absent",
+        };
+        json!({
+            "column": self.name.name(),
+            "state": state,
+            "reason": self.reason,
+            "transport": self.about,
+            "includes": self.name.includes(),
+            "engine": self.ability,
+            "reads_wait_for_a_sleeping_owner": self.waited(Operation::Read { words: 8 }),
+            "atomics_wait_for_a_sleeping_owner": self.waited(Operation::Swap),
+        })
+    }
+}

@@ -1,0 +1,234 @@
+//! The comparison: what it reports, and what becomes of columns that fail, hang or are not here.
+
+mod common;
+
+use core::time::Duration;
+use std::fs;
+use std::thread;
+
+use common::{AT_ONCE, Ended, Running, Scratch, kill, probeline, read_rows, run, stop, wait_until};
+use serde_json::Value;
+
+/// Lines of the report.
+const STEPS: usize = 46;
+/// A round of a column takes more than a second, a twentieth of it for each owner that sleeps.
+const SLOWLY: [&str; 10] = [
+    "--rounds",
+    "2",
+    "--ops",
+    "200",
+    "--seconds-per-measurement",
+    "0.002",
+    "--sleep",
+    "0.05",
+    "--step-timeout",
+    "2",
+];
+
+fn json(path: &str) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn column<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let columns = report["columns"].as_array().unwrap();
+    columns.iter().find(|column| column["column"] == name).unwrap()
+}
+
+fn rows<'a>(report: &'a Value, name: &str) -> Vec<&'a Value> {
+    let rows = report["rows"].as_array().unwrap().iter();
+    rows.filter(|row| row["column"] == name).collect()
+}
+
+#[test]
+fn columns_stand_side_by_side() {
+    let scratch = Scratch::new();
+    let files = ["json", "csv", "md"].map(|name| scratch.path(name));
+    let printed = run(&[
+        "compare",
+        "--quick",
+        "--columns",
+        "sim,shm,shm-posted",
+        "--table-size",
+        "1MiB",
+        "--json",
+        &files[0],
+        "--csv",
+        &files[1],
+        "--markdown",
+        &files[2],
+    ])
+    .printed();
+
+    let report = json(&files[0]);
+    for name in ["sim", "shm", "shm-posted"] {
+        assert_eq!(column(&report, name)["state"], "measured");
+        assert_eq!(column(&report, name)["atomics_wait_for_a_sleeping_owner"], false, "{name}");
+        assert_eq!(column(&report, name)["engine"]["cpu_atomics"], true);
+        let rows = rows(&report, name);
+        assert_eq!(rows.len(), STEPS);
+        for row in rows {
+            assert!(row["median"].as_f64().unwrap() > 0.0, "{row}");
+            assert_eq!(row["samples"].as_array().unwrap().len(), 2, "{row}");
+            // Virtual time stands beside nothing.
+            assert_eq!(row["times_fastest"].is_null(), name == "sim", "{row}");
+        }
+    }
+    // In virtual time every roundtrip is the model's; the first half of the rows are primitives.
+    let simulated = rows(&report, "sim");
+    for row in simulated.iter().filter(|row| row["unit"] == "ns") {
+        assert_eq!(row["median"], 2_000.0, "{row}");
+    }
+    let shares = |name| -> Vec<f64> {
+        let of_row = |row: &&Value| row["samples"][0]["inserted_share"].as_f64();
+        rows(&report, name).iter().filter_map(of_row).collect()
+    };
+    // The same keys: what one column inserts the others do, except where ranks race for them.
+    let (shm, posted) = (shares("shm"), shares("shm-posted"));
+    assert_eq!((shm.len(), &shm), (6, &posted));
+    assert_eq!(shm, shares("sim"));
+    assert!(shm[1] < 0.3 && shm[2] > 0.7, "{shm:?}");
+
+    assert_eq!(read_rows(&files[1]).len(), 3 * STEPS);
+    let page = fs::read_to_string(&files[2]).unwrap();
+    assert!(page.starts_with("# `probeline compare`\n\n- "), "{page}");
+    assert!(page.lines().any(|line| line.starts_with("| operation")), "{page}");
+    assert_eq!(page.lines().filter(|line| line.starts_with("| READ")).count(), 20);
+    assert!(page.contains("- shm-posted includes: "), "{page}");
+    assert!(printed.contains("rounds 2") && printed.contains(" x1.00"), "{printed}");
+}
+
+#[test]
+fn a_column_that_fails_does_so_alone() {
+    let scratch = Scratch::new();
+    let file = scratch.path("json");
+    let options = ["compare", "--quick", "--columns", "shm,osc-sm", "--json", &file];
+    let ended = Running::start(probeline(&options).env("PATH", "")).end();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let missing = "neither mpirun.openmpi nor mpirun is in PATH";
+    assert!(
+        ended.stderr.starts_with(&format!("probeline: osc-sm: failed: {missing}")),
+        "{ended:?}"
+    );
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+    assert!(ended.stdout.contains("READ 8 B"), "{ended:?}");
+    let report = json(&file);
+    assert_eq!((rows(&report, "shm").len(), rows(&report, "osc-sm").len()), (STEPS, 0));
+    assert_eq!(column(&report, "osc-sm")["state"], "failed");
+}
+
+#[test]
+fn what_is_not_here_and_was_not_asked_for_is_no_failure() {
+    let scratch = Scratch::new();
+    let file = scratch.path("json");
+    let options = ["compare", "--quick", "--table-size", "1MiB", "--json", &file];
+    let printed = Running::start(probeline(&options).env("PATH", "")).end().printed();
+    let report = json(&file);
+    for name in ["osc-sm", "osc-ucx", "osc-ucx-intrinsic", "osc-rdma", "mpich"] {
+        assert_eq!(column(&report, name)["state"], "absent");
+        assert!(printed.contains(&format!("{name}: not here: neither mpi")), "{printed}");
+    }
+    assert_eq!(column(&report, "shm")["state"], "measured");
+    // Asked for by name only.
+    assert!(rows(&report, "sim").is_empty());
+}
+
+#[test]
+fn a_build_that_is_not_there_is_named() {
+    let scratch = Scratch::new();
+    let launcher = scratch.file("mpiexec.mpich", "");
+    let folder = launcher.trim_end_matches("/mpiexec.mpich");
+    let said = |worker: &str| {
+        let options = ["compare", "--quick", "--columns", "mpich", "--worker", worker];
+        Running::start(probeline(&options).env("PATH", folder)).end().stderr
+    };
+    let missing = scratch.path("nothing");
+    let told = said(&format!("mpich={missing}"));
+    assert!(told.contains(&format!("--worker: there is no file {missing}")), "{told}");
+    let told = said("openmpi=elsewhere");
+    assert!(told.contains("--features mpi --target-dir target/mpich"), "{told}");
+}
+
+/// Runs `shm` and `sim`, does `harm` to rank 1 of the first while it measures, and gives the end.
+fn harmed(harm: impl FnOnce(u32)) -> (Ended, Value) {
+    let scratch = Scratch::new();
+    let file = scratch.path("json");
+    let options = ["compare", "--columns", "shm,sim", "--table-size", "1MiB", "--json", &file];
+    let running = Running::start(&mut probeline(&[&options[..], &SLOWLY].concat()));
+    assert!(wait_until(AT_ONCE, || running.pid_of_rank(1).is_some()));
+    // Long after its engines are open, and long before two rounds are over.
+    thread::sleep(Duration::from_secs(1));
+    harm(running.pid_of_rank(1).unwrap());
+    let ended = running.end();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let report = json(&file);
+    assert_eq!(column(&report, "shm")["state"], "failed");
+    assert_eq!(column(&report, "sim")["state"], "measured", "{ended:?}");
+    assert_eq!(rows(&report, "sim").len(), STEPS);
+    (ended, report)
+}
+
+/// Rank 0 of the column, which has started the one given.
+fn rank_0(rank_1: u32) -> u32 {
+    let environ = fs::read_to_string(format!("/proc/{rank_1}/environ")).unwrap();
+    let parent = environ.split('\0').find_map(|var| var.strip_prefix("PROBELINE_PARENT="));
+    parent.unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_rank_that_hangs_fails_its_column_within_the_bound() {
+    let (ended, _) = harmed(stop);
+    assert!(ended.stderr.contains("shm: failed: in round "), "{ended:?}");
+    assert!(ended.stderr.contains("--step-timeout") || ended.stderr.contains("hangs"), "{ended:?}");
+    assert!(ended.took < Duration::from_secs(40), "{ended:?}");
+}
+
+#[test]
+fn a_column_that_does_not_answer_is_ended() {
+    let (ended, _) = harmed(|rank_1| stop(rank_0(rank_1)));
+    assert!(ended.stderr.contains("no answer within 7s: it hangs"), "{ended:?}");
+}
+
+#[test]
+fn a_rank_that_dies_fails_its_column() {
+    let (ended, report) = harmed(|rank_1| kill(rank_0(rank_1)));
+    assert!(ended.stderr.contains("its first process ended (signal: 9"), "{ended:?}");
+    // What was measured until then stays.
+    assert!(!rows(&report, "shm").is_empty());
+}
+
+#[test]
+fn a_launcher_that_starts_nothing_is_ended() {
+    let scratch = Scratch::new();
+    let launcher = scratch.file("mpiexec.mpich", "#!/bin/sh\nexec /bin/sleep 100\n");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&launcher, executable).unwrap();
+    let worker = format!("mpich={}", env!("CARGO_BIN_EXE_probeline"));
+    let columns = ["compare", "--quick", "--columns", "mpich,sim", "--table-size", "1MiB"];
+    let options = [&columns[..], &["--worker", &worker, "--meet-timeout", "1"]].concat();
+    let folder = launcher.trim_end_matches("/mpiexec.mpich");
+    let ended = Running::start(probeline(&options).env("PATH", folder)).end();
+    assert!(ended.stderr.contains("mpich: failed: no answer within 1s: it hangs"), "{ended:?}");
+    assert!(ended.stdout.contains("sim: sim, 2 owners"), "{ended:?}");
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    let refused = [
+        (&["--transport", "shm"][..], "say what is to stand side by side with --columns"),
+        (&["--columns", "shm,sim,shm"], "--columns has shm twice"),
+        (&["--columns", "mpi"], "invalid value 'mpi'"),
+        (&["--worker", "lam=a"], "write openmpi=PATH or mpich=PATH"),
+        (&["--worker", "mpich="], "the path of a build with --features mpi is missing"),
+        (&["--quick", "--rounds", "3"], "cannot be used with"),
+        (&["--sleep", "0"], "seconds from 0.001 to 3600"),
+        (&["--step-timeout", "0"], "0 is not in 1..=86400"),
+        (&["--table-size", "8B"], "--table-size 8B is too small"),
+        (&["--json", "/nowhere/a"], "/nowhere/a cannot be written"),
+    ];
+    for (options, told) in refused {
+        let ended = run(&[&["compare"], options].concat());
+        assert!(ended.took < AT_ONCE, "{ended:?}");
+        let said = ended.failed();
+        assert!(said.contains(told), "{said}");
+    }
+}
