@@ -37,6 +37,15 @@ bench-cluster *args:
 limits *args:
     cargo run --release --quiet -- limits "$@"
 
+# Every transport of this machine by turns; for MPI wants libopenmpi-dev, libmpich-dev, libclang
+compare *args:
+    cargo build --release --quiet
+    for library in openmpi mpich; do \
+      command -v mpicc.$library >/dev/null || continue; \
+      MPICC=mpicc.$library cargo build --release --quiet --features mpi --target-dir target/$library || exit; \
+    done
+    target/release/probeline compare "$@"
+
 # Let shared memory have huge pages until the next boot; asks for root
 huge-pages:
     echo advise | $([ "$(id -u)" = 0 ] || echo sudo) tee /sys/kernel/mm/transparent_hugepage/shmem_enabled
@@ -66,6 +75,10 @@ model-check:
 # The verbs over Soft-RoCE in virtual machines: --list, --only NAME, --layer NAME (testbed/README.md)
 vm-test *args:
     cargo run --quiet --package probeline-testbed --bin vm-test -- "$@"
+
+# MPI RMA as a transport, by Open MPI and by MPICH: conformance, faults, latency beside a C loop
+check-mpi *libraries:
+    ucx-shim/check-mpi "$@"
 
 # The soak on shared memory with four ranks, for this many seconds
 soak seconds="60":
