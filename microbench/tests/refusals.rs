@@ -11,7 +11,7 @@ fn help_lists_options_under_their_headings() {
         let (_, results) = help.split_once("\nResults:\n").unwrap();
         let options = results.lines().filter(|line| line.trim_start().starts_with('-'));
         let options: Vec<&str> = options.map(str::trim).collect();
-        assert_eq!(options, ["--json <FILE>", "--csv <FILE>"], "{help}");
+        assert_eq!(options, ["--json <FILE>", "--csv <FILE>", "--markdown <FILE>"], "{help}");
         assert!(help.contains("-C, --chunk-buckets") && help.contains("-M, --max-chunks"));
     }
 }
@@ -44,7 +44,7 @@ const REFUSED: [(&str, &str); 86] = [
     ("explore fms:2 --ranks 0", "0 is not in 1..=4096"),
     ("bench-latency --ranks 4097", "4097 is not in 1..=4096"),
     ("bench-throughput --ranks x", "invalid value 'x' for '--ranks <N>'"),
-    ("roundtrips --transport smoke", "[possible values: shm, verbs, sim]"),
+    ("roundtrips --transport smoke", "[possible values: shm, verbs, ucx, sim]"),
     ("bench-throughput --workload all", "mixed, read-intensive, write-intensive, uniform, zipf"),
     ("bench-throughput --key-range 0", "0 is not in 1..=9223372036854775808"),
     ("bench-throughput --key-range 9223372036854775809", "is not in 1..=9223372036854775808"),
