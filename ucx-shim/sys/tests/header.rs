@@ -82,7 +82,6 @@ fn answers<'a>(questions: impl Iterator<Item = &'a String>) -> BTreeMap<String, 
 }
 
 #[test]
-#[ignore = "wants libucx-dev"]
 fn the_compiler_and_the_header_agree_with_the_bindings() {
     let questions = questions();
     let answers = answers(questions.keys());
