@@ -1,8 +1,7 @@
 //! The committed bindings against the C compiler and the installed `ucp/api/ucp.h`: constants,
 //! sizes, alignments and offsets.
 //!
-//! Wants the header (Debian: libucx-dev) and a C compiler: hence not among the tests that run
-//! everywhere, `cargo test --package probeline-ucx-sys -- --ignored` runs it.
+//! Wants the header (Debian: libucx-dev) and a C compiler, which `ci/install` brings.
 
 use core::fmt::Write;
 use std::collections::BTreeMap;
