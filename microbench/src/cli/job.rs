@@ -1,0 +1,253 @@
+//! What all ranks of a job are given, and what it comes to.
+
+use clap::{Args, value_parser};
+use exchange::Launch;
+use table::Config;
+
+use super::{
+    ChunkListArgs, MeetingArgs, NodesArgs, OutputArgs, PlaceArgs, SimArgs, TransportName, UcxArgs,
+    VerbsArgs,
+};
+use crate::failure::{Failure, Result};
+use crate::machine::memory_available;
+use crate::size::Size;
+
+/// Which ranks there are, how they meet, and what they run over.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct JobArgs {
+    /// Ranks (owners) of the job: the launcher's number under mpirun or srun, else 2
+    #[arg(long = "ranks", value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
+    ranks_asked: Option<u32>,
+
+    /// What that comes to.
+    #[arg(skip)]
+    pub(crate) ranks: u32,
+
+    /// How many of them are on this machine, as far as is known.
+    #[arg(skip)]
+    ranks_here: u32,
+
+    /// What one-sided operations go over: shm without it, or verbs with --two-nodes
+    #[arg(long = "transport", value_enum, value_name = "TRANSPORT")]
+    transport_asked: Option<TransportName>,
+
+    /// What that comes to.
+    #[arg(skip)]
+    pub(crate) transport: TransportName,
+
+    /// Memory for the table's buckets, all ranks together. Without it bench-latency and roundtrips,
+    /// which fill the table several times, take 32MiB, or 1MiB over verbs; bench-throughput and
+    /// explore take 128MiB over anything; limits, which reads and changes as much memory without a
+    /// table, 256MiB for each rank, but no more than a quarter of what is available, and over verbs
+    /// and in the simulator as bench-latency
+    #[arg(long = "table-size", value_name = "SIZE")]
+    table_size_asked: Option<Size>,
+
+    /// What that comes to.
+    #[arg(skip)]
+    pub(crate) table_size: Size,
+
+    /// Seed of the data and of the simulator; an exploration leaves nothing to chance
+    #[arg(long, default_value_t = 1, value_name = "SEED")]
+    pub(crate) seed: u64,
+
+    #[command(flatten)]
+    pub(crate) nodes: NodesArgs,
+
+    #[command(flatten)]
+    pub(crate) meeting: MeetingArgs,
+
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+
+    #[command(flatten)]
+    pub(crate) verbs: VerbsArgs,
+
+    #[command(flatten)]
+    pub(crate) ucx: UcxArgs,
+
+    #[command(flatten)]
+    pub(crate) sim: SimArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Two are the least that show what a remote part costs.
+const DEFAULT_RANKS: u32 = 2;
+
+impl JobArgs {
+    /// Settles the transport, how many ranks there are, and how large their table is if nothing
+    /// else was asked, over verbs and elsewhere; a chunk of each C has to fit a rank's part of it.
+    pub(crate) fn settle(
+        &mut self,
+        table_size: Size,
+        over_verbs: Size,
+        chunk_buckets: &[u32],
+    ) -> Result<()> {
+        let two_nodes = self.nodes.two_nodes.is_some();
+        let transport = if two_nodes { TransportName::Verbs } else { TransportName::Shm };
+        self.transport = self.transport_asked.unwrap_or(transport);
+        self.check_options()?;
+        let verbs = self.transport == TransportName::Verbs;
+        self.table_size =
+            self.table_size_asked.unwrap_or(if verbs { over_verbs } else { table_size });
+        let launched = self.settle_ranks()?;
+        self.check_table_size(launched, chunk_buckets)
+    }
+
+    /// Settles how many ranks there are; with what a launcher says that has started several.
+    fn settle_ranks(&mut self) -> Result<Option<Launch>> {
+        let two_nodes = self.nodes.two_nodes.is_some();
+        self.meeting.check(two_nodes)?;
+        if self.meeting.secret_file.is_some() && !two_nodes && self.meeting.rendezvous.is_none() {
+            return Err(Failure::new(
+                "--secret-file is for --rendezvous or --two-nodes: leave it out",
+            ));
+        }
+        // A job of one is a job all the same to who asks for its launcher's service.
+        let asked = self.meeting.server().is_some();
+        let launched = Launch::from_env()?.filter(|launch| launch.size > 1 || asked);
+        self.ranks = match (self.ranks_asked, launched) {
+            (_, Some(launch)) if two_nodes => {
+                return Err(Failure::new(format!(
+                    "--two-nodes, but {} has started {} processes: start one on each node by hand, \
+                     or give --rendezvous HOST:PORT instead",
+                    launch.launcher, launch.size
+                )));
+            }
+            (Some(asked), Some(launch)) if asked != launch.size => {
+                return Err(Failure::new(format!(
+                    "--ranks {asked}, but the launcher started {} ranks: leave out --ranks",
+                    launch.size
+                )));
+            }
+            (Some(asked), _) => asked,
+            (None, Some(launch)) => launch.size,
+            (None, None) => DEFAULT_RANKS,
+        };
+        Ok(launched)
+    }
+
+    /// Gives each rank such a part where no size of the table was asked for.
+    pub(crate) fn prefer_part(&mut self, part: Size) {
+        if self.table_size_asked.is_none() {
+            self.table_size = Size(part.0.saturating_mul(self.ranks.into()));
+        }
+    }
+
+    /// Settles the same for `transports` side by side, one of them by an engine of its own in each
+    /// rank; over several machines if `apart`.
+    pub(crate) fn settle_columns(
+        &mut self,
+        transports: &[TransportName],
+        apart: bool,
+        table_size: Size,
+        chunk_buckets: &[u32],
+    ) -> Result<()> {
+        if self.transport_asked.is_some() {
+            return Err(Failure::new(
+                "--transport is for the other commands: say what is to stand side by side with \
+                 --columns",
+            ));
+        }
+        let of =
+            [(self.verbs.given(), TransportName::Verbs), (self.sim.given(), TransportName::Sim)];
+        for (option, transport) in of {
+            if let Some(option) = option.filter(|_| !transports.contains(&transport)) {
+                return Err(Failure::new(format!(
+                    "{option} is for the column {}: add it to --columns, or leave the option out",
+                    transport.name()
+                )));
+            }
+        }
+        self.sim.check()?;
+        self.transport = if apart { TransportName::Verbs } else { TransportName::Shm };
+        self.table_size = self.table_size_asked.unwrap_or(table_size);
+        let launched = self.settle_ranks()?;
+        self.check_table_size(launched, chunk_buckets)
+    }
+
+    /// Options of another transport would be without effect.
+    fn check_options(&self) -> Result<()> {
+        let of_sim = self.sim.given().zip(Some("sim"));
+        let of_verbs = self.verbs.given().zip(Some("verbs"));
+        let of_ucx = self.ucx.given().zip(Some("ucx"));
+        // UCX and MPI allocate windows themselves.
+        let of_pages = self.place.pages_given().zip(Some("shm or verbs"));
+        let strange = match self.transport {
+            TransportName::Shm => of_verbs.or(of_ucx).or(of_sim),
+            TransportName::Verbs => of_ucx.or(of_sim),
+            TransportName::Ucx => of_verbs.or(of_pages).or(of_sim),
+            #[cfg(feature = "mpi")]
+            TransportName::Mpi => of_verbs.or(of_ucx).or(of_pages).or(of_sim),
+            TransportName::Sim => {
+                let of_machines = self.place.given().zip(Some("shm or verbs"));
+                of_verbs.or(of_ucx).or(of_machines)
+            }
+        };
+        let Some((option, transport)) = strange else { return self.sim.check() };
+        Err(Failure::new(format!(
+            "{option} is for --transport {transport}: add that, or leave it out"
+        )))
+    }
+
+    /// Ranks that are surely on this machine, whose parts of the table its memory has to hold.
+    /// Over verbs the others may be anywhere, unless this command starts them.
+    fn ranks_here(&self, launched: Option<Launch>) -> u32 {
+        let meet = self.nodes.two_nodes.is_some() || self.meeting.rendezvous.is_some();
+        let apart = !matches!(self.transport, TransportName::Shm | TransportName::Sim);
+        match launched {
+            Some(launch) if apart => launch.local_size.unwrap_or(1),
+            None if apart && meet => 1,
+            _ => self.ranks,
+        }
+    }
+
+    fn check_table_size(&mut self, launched: Option<Launch>, chunk_buckets: &[u32]) -> Result<()> {
+        let (size, ranks) = (self.table_size, self.ranks);
+        self.ranks_here = self.ranks_here(launched);
+        let widest = chunk_buckets.iter().copied().max().unwrap_or(8);
+        let least = Size(u64::from(widest) * 8 * u64::from(ranks));
+        if size.0 < least.0 {
+            return Err(Failure::new(format!(
+                "--table-size {size} is too small: a chunk of C = {widest} in the part of each of \
+                 {ranks} ranks takes {least} at least"
+            )));
+        }
+        match memory_available() {
+            Some(available) if self.bytes_here(size.0) > available => Err(Failure::new(format!(
+                "--table-size {size} is too large: this machine has {} of memory available",
+                Size::mib(available >> 20)
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// What this machine's ranks have of `bytes` of all ranks together.
+    pub(crate) fn bytes_here(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(u64::from(self.ranks.max(1))).saturating_mul(self.ranks_here.into())
+    }
+
+    /// What the ranks of a command with several C have to have alike.
+    pub(crate) fn parameters(&self, command: &str, chunks: &ChunkListArgs, most: u32) -> String {
+        let chunk_buckets: Vec<String> =
+            chunks.chunk_buckets.iter().map(ToString::to_string).collect();
+        format!(
+            "command={command} buckets_per_owner={} chunk_buckets={} max_chunks={most} seed={}",
+            self.buckets_per_owner(),
+            chunk_buckets.join(","),
+            self.seed
+        )
+    }
+
+    /// The table of this job, with the paper's own algorithm.
+    pub(crate) fn config(&self, chunk_buckets: u32, max_chunks: u32) -> Config {
+        Config { chunk_buckets, max_chunks, ..Config::paper(self.buckets_per_owner()) }
+    }
+
+    /// Buckets in each owner's part: the table's size over all owners, whole lines of 8.
+    pub(crate) fn buckets_per_owner(&self) -> u64 {
+        self.table_size.0 / 8 / u64::from(self.ranks.max(1)) / 8 * 8
+    }
+}

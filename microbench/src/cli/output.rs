@@ -1,0 +1,22 @@
+//! Files for results.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Where results go besides standard output.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Results")]
+pub(crate) struct OutputArgs {
+    /// Write the results as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Write the rows of the results as CSV
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+
+    /// Write the report as a page of Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+}

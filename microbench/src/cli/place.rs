@@ -1,0 +1,51 @@
+//! Where ranks and their memory go.
+
+use clap::{Args, ValueEnum};
+
+/// Cores, nodes and pages.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Placement (shm, verbs)")]
+pub(crate) struct PlaceArgs {
+    /// Pin each rank to a core of its own and its memory to that core's node, as without it, or
+    /// leave both to the kernel
+    #[arg(long = "pin", value_enum, value_name = "PIN")]
+    pin_asked: Option<PinName>,
+
+    /// Huge pages for the windows: try without it
+    #[arg(long = "huge-pages", value_enum, value_name = "HUGE_PAGES")]
+    huge_pages_asked: Option<HugeName>,
+}
+
+impl PlaceArgs {
+    pub(crate) fn pin(&self) -> PinName {
+        self.pin_asked.unwrap_or(PinName::Cores)
+    }
+
+    pub(crate) fn huge_pages(&self) -> HugeName {
+        self.huge_pages_asked.unwrap_or(HugeName::Try)
+    }
+
+    /// An option of these that was given.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        self.pin_asked.map(|_| "--pin").or(self.pages_given())
+    }
+
+    pub(super) fn pages_given(&self) -> Option<&'static str> {
+        self.huge_pages_asked.map(|_| "--huge-pages")
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PinName {
+    Cores,
+    None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HugeName {
+    /// Where the machine gives them
+    Try,
+    Never,
+    /// Or end with an error
+    Require,
+}

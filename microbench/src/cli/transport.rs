@@ -1,0 +1,32 @@
+//! What one-sided operations go over.
+
+use clap::ValueEnum;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TransportName {
+    /// Shared memory between processes of this machine
+    #[default]
+    Shm,
+    /// RDMA: reliable connected queue pairs of libibverbs
+    Verbs,
+    /// UCP of UCX
+    Ucx,
+    /// One-sided MPI, for ranks that the launcher of this MPI library has started
+    #[cfg(feature = "mpi")]
+    Mpi,
+    /// The seeded simulator, in virtual time
+    Sim,
+}
+
+impl TransportName {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Shm => "shm",
+            Self::Verbs => "verbs",
+            Self::Ucx => "ucx",
+            #[cfg(feature = "mpi")]
+            Self::Mpi => "mpi",
+            Self::Sim => "sim",
+        }
+    }
+}
