@@ -16,6 +16,8 @@ pub struct Case {
     pub layer: Layer,
     /// Whether it leaves the machines so that no other case can use them.
     pub spoils: bool,
+    /// Whether it runs only where its full name is asked for.
+    pub on_demand: bool,
     /// What has to be built for it.
     pub builds: &'static [Build],
     /// Tries it.
@@ -74,7 +76,7 @@ impl Case {
         name: &'static str,
         run: fn(&Bed) -> Result<(), Failure>,
     ) -> Self {
-        Self { name, layer, spoils: false, builds: &[], run }
+        Self { name, layer, spoils: false, on_demand: false, builds: &[], run }
     }
 
     /// The same, with something built for it.
@@ -87,6 +89,12 @@ impl Case {
     #[must_use]
     pub const fn spoils(self) -> Self {
         Self { spoils: true, ..self }
+    }
+
+    /// The same, only for whoever asks for its full name.
+    #[must_use]
+    pub const fn on_demand(self) -> Self {
+        Self { on_demand: true, ..self }
     }
 
     /// The layer's and its own name.

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use std::env;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -16,6 +17,10 @@ pub enum Build {
     Release(&'static [&'static str]),
     /// The test programs of a package: see [`test_programs`].
     Tests(&'static str),
+    /// The tests of MPI as a transport, over Open MPI: see [`open_mpi_tests`].
+    OpenMpiTests,
+    /// `probeline` with Open MPI as a transport: see [`open_mpi_probeline`].
+    OpenMpiProbeline,
 }
 
 impl Build {
@@ -26,6 +31,12 @@ impl Build {
                 cargo.shown().run(LIMIT).map(|_| ())
             }
             Self::Tests(package) => test_programs(package).map(|_| ()),
+            Self::OpenMpiTests => open_mpi_tests().map(|_| ()),
+            Self::OpenMpiProbeline => {
+                let cargo = cargo_open_mpi("build")?.arg("--release");
+                let cargo = cargo.args(["--package", "probeline", "--features", "mpi"]);
+                cargo.shown().run(LIMIT).map(|_| ())
+            }
         }
     }
 }
@@ -51,8 +62,32 @@ pub fn example(name: &str) -> Result<String, Error> {
 /// # Errors
 /// What cargo said.
 pub fn test_programs(package: &str) -> Result<Vec<String>, Error> {
-    let cargo = cargo("test")?.args(["--no-run", "--message-format=json"]);
-    let messages = cargo.args(["--package", package]).shown().run(LIMIT)?;
+    let cargo = cargo("test")?.args(["--package", package]);
+    built(cargo)
+}
+
+/// The program that tests MPI as a transport, built for Open MPI, as the shell of a guest calls it.
+///
+/// # Errors
+/// What cargo said.
+pub(crate) fn open_mpi_tests() -> Result<String, Error> {
+    let cargo = cargo_open_mpi("test")?.args(["--release", "--package"]);
+    let cargo = cargo.args(["probeline-ucx-shim", "--features", "mpi", "--test", "mpi"]);
+    let programs = built(cargo)?;
+    Ok(programs.into_iter().next().unwrap_or_default())
+}
+
+/// `probeline` with Open MPI as a transport, built, as the shell of a guest calls it.
+///
+/// # Errors
+/// The folder of builds is not known.
+pub(crate) fn open_mpi_probeline() -> Result<String, Error> {
+    Ok(quoted(&open_mpi_dir()?.join("release/probeline")))
+}
+
+/// The test programs that `cargo test` builds.
+fn built(cargo: Tool) -> Result<Vec<String>, Error> {
+    let messages = cargo.args(["--no-run", "--message-format=json"]).shown().run(LIMIT)?;
     let field = "\"executable\":\"";
     let paths =
         messages.lines().filter(|line| line.contains("\"test\":true}")).filter_map(|line| {
@@ -74,10 +109,27 @@ fn workspace() -> PathBuf {
     crate_dir.parent().unwrap_or(crate_dir).to_owned()
 }
 
+/// Where what is linked with Open MPI is built, beside what is not.
+fn open_mpi_dir() -> Result<PathBuf, Error> {
+    Ok(target_dir()?.join("openmpi"))
+}
+
 fn cargo(command: &str) -> Result<Tool, Error> {
-    let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let cargo = Tool::new(program).args([command, "--quiet", "--target-dir"]);
-    Ok(cargo.arg(target_dir()?).dir(&workspace()))
+    Ok(cargo_into(&target_dir()?, Tool::new(cargo_program()), command))
+}
+
+/// The same where `mpicc` is Open MPI's.
+fn cargo_open_mpi(command: &str) -> Result<Tool, Error> {
+    let with = Tool::new("env").arg("MPICC=mpicc.openmpi").arg(cargo_program());
+    Ok(cargo_into(&open_mpi_dir()?, with, command))
+}
+
+fn cargo_into(dir: &Path, cargo: Tool, command: &str) -> Tool {
+    cargo.args([command, "--quiet", "--target-dir"]).arg(dir).dir(&workspace())
+}
+
+fn cargo_program() -> OsString {
+    env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
 fn quoted(path: &Path) -> String {

@@ -31,8 +31,12 @@ impl Selection {
     /// [`Error::NoCase`] if there is none.
     pub fn cases(&self) -> Result<Vec<Case>, Error> {
         let fits = |case: &Case| {
-            let named = self.only.as_ref().is_none_or(|only| case.full_name().contains(only));
-            named && (self.layers.is_empty() || self.layers.contains(&case.layer))
+            let name = case.full_name();
+            let named = self.only.as_ref().is_none_or(|only| name.contains(only));
+            let asked = self.only.as_ref().is_some_and(|only| name == *only);
+            named
+                && (asked || !case.on_demand)
+                && (self.layers.is_empty() || self.layers.contains(&case.layer))
         };
         let mut cases: Vec<Case> = cases::all().into_iter().filter(fits).collect();
         if cases.is_empty() {

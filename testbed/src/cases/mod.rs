@@ -5,6 +5,7 @@ mod conformance;
 mod faults;
 mod lost_devices;
 mod lost_peers;
+mod mpi;
 mod numa;
 mod performance;
 mod perftest;
@@ -25,6 +26,7 @@ pub fn all() -> Vec<Case> {
         verbs::CASES,
         conformance::CASES,
         ucx::CASES,
+        mpi::CASES,
         lost_peers::CASES,
         lost_devices::CASES,
         performance::CASES,

@@ -98,7 +98,7 @@ impl CompareRow {
     fn cell(&self) -> String {
         let value = match self.p99_ns {
             Some(p99) => format!("{} / {}", time(self.median), time(p99)),
-            None => format!("{} M/s", significant(self.median / 1e6)),
+            None => rate(self.median),
         };
         match self.times_fastest {
             _ if self.waited_for_owner => format!("{value} waits"),
@@ -155,6 +155,14 @@ fn time(ns: f64) -> String {
     }
 }
 
+fn rate(per_s: f64) -> String {
+    match per_s {
+        rate if rate < 1e3 => format!("{} /s", significant(rate)),
+        rate if rate < 1e6 => format!("{} k/s", significant(rate / 1e3)),
+        rate => format!("{} M/s", significant(rate / 1e6)),
+    }
+}
+
 /// Three digits that count.
 fn significant(value: f64) -> String {
     match value {
@@ -202,6 +210,13 @@ mod tests {
         two[1].add(1, Sample { p50_ns: Some(5), p99_ns: Some(5), ..Sample::default() });
         let (_, lines) = CompareRow::lay_out(&rows(&two));
         assert_eq!((&*lines[0][3], &*lines[1][2]), ("-", "-"));
+    }
+
+    #[test]
+    fn rates_are_told_in_a_unit_that_fits() {
+        for (per_s, text) in [(85.3, "85.3 /s"), (1_862.0, "1.86 k/s"), (5e7, "50.0 M/s")] {
+            assert_eq!(rate(per_s), text);
+        }
     }
 
     #[test]

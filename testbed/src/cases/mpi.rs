@@ -1,0 +1,95 @@
+//! Open MPI's osc ucx over Soft-RoCE between two machines: that it is a transport like the others,
+//! and what the table takes over it and over verbs.
+
+use core::time::Duration;
+use std::fs;
+
+use crate::bed::Bed;
+use crate::case::{Case, Failure, Layer, ensure};
+use crate::programs::{Build, open_mpi_probeline, open_mpi_tests, target_dir};
+use crate::running::Running;
+
+/// The longest that a job may take.
+const LIMIT: Duration = Duration::from_secs(1500);
+
+/// What osc ucx needs to be taken, and to go over Soft-RoCE; with the address of link-local IPv6,
+/// see `ucx.rs`.
+const OVER_RC: &str = "--mca osc ucx --mca pml ucx --mca btl ^openib,uct \
+    --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any \
+    -x UCX_TLS=rc,self -x UCX_NET_DEVICES=rxe0:1 -x UCX_IB_GID_INDEX=0";
+
+/// Where the second machine takes the command that starts its part of a job.
+const DOOR: u16 = 2222;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new(Layer::Two, "osc_ucx_conformance", conformance).needs(&[Build::OpenMpiTests]),
+    Case::new(Layer::Two, "verbs_insert_faster_than_osc_ucx", |bed| compare(bed, SHORT))
+        .needs(&[Build::OpenMpiProbeline]),
+    Case::new(Layer::Two, "compare_in_full", |bed| compare(bed, FULL))
+        .needs(&[Build::OpenMpiProbeline])
+        .on_demand(),
+];
+
+/// Which of the suite an owner that does nothing makes impossible is in the program's own list.
+fn conformance(bed: &Bed) -> Result<(), Failure> {
+    let sent = || bed.machine(1).counter("sent_pkts");
+    let before = sent()?;
+    let output = mpirun(bed, &format!("{} rank conformance 'osc ucx'", open_mpi_tests()?))?;
+    ensure(sent()? - before > 10_000, || "not over Soft-RoCE".into())?;
+    println!();
+    output.lines().filter(|line| line.contains("skipped")).for_each(|line| println!("{line}"));
+    ensure(output.contains(" 0 failed"), || output.clone())
+}
+
+/// Enough for the one ratio that is held to something.
+const SHORT: &str = "--rounds 3 --ops 50 --seconds-per-measurement 0.05 --sleep 0.1";
+/// What the page in `docs/` is made with.
+const FULL: &str = "--rounds 5";
+
+/// An insert over verbs takes so much of its time over osc ucx at most, where the owner polls.
+const MOST: f64 = 0.5;
+
+fn compare(bed: &Bed, effort: &str) -> Result<(), Failure> {
+    let columns = "--columns verbs,ucx-rc,osc-ucx --ucx-gid-index 0";
+    let files = "--markdown $SHARE/compare.md";
+    let command = format!("{} compare {columns} {effort} {files}", open_mpi_probeline()?);
+    let output = mpirun(bed, &command)?;
+    let line = output.lines().find_map(|line| line.strip_prefix("An insert over verbs takes "));
+    let line = line.ok_or_else(|| Failure(format!("no ratio in: {output}")))?;
+    println!("\n{line}");
+    let page = target_dir()?.join("compare-soft-roce.md");
+    fs::copy(bed.dir().join("share/compare.md"), &page)?;
+    println!("all of it: {}", page.display());
+    let ratio = line.split(' ').next().and_then(|ratio| ratio.parse::<f64>().ok());
+    ensure(ratio.is_some_and(|ratio| ratio <= MOST), || line.to_owned())
+}
+
+/// Runs `program` by two ranks, one on each machine; what it wrote.
+fn mpirun(bed: &Bed, program: &str) -> Result<String, Failure> {
+    let door = open_door(bed)?;
+    let network = "--mca oob_tcp_if_include eth0 --mca orte_keep_fqdn_hostnames 1";
+    let hosts = format!("--host {},{}", bed.machine(1).address(), bed.machine(2).address());
+    let command = format!(
+        "{AGENT}
+mpirun.openmpi --allow-run-as-root -n 2 {hosts} --mca plm_rsh_agent $SHARE/agent {network} \
+    {OVER_RC} {program}"
+    );
+    let output = bed.machine(1).output(&command, LIMIT)?;
+    door.signal("KILL")?;
+    Ok(output)
+}
+
+/// Starts a command on a node as rsh(1) does, through [`DOOR`].
+const AGENT: &str = r#"cat > $SHARE/agent <<'END'
+#!/bin/sh
+node=$1; shift
+echo "$@" | busybox nc "$node" 2222
+END
+chmod +x $SHARE/agent"#;
+
+/// A shell for whoever comes; there is nobody else on the wire.
+fn open_door(bed: &Bed) -> Result<Running, Failure> {
+    let door = bed.machine(2).start(&format!("exec busybox nc -ll -p {DOOR} -e sh"), LIMIT)?;
+    bed.machine(2).listening(DOOR, LIMIT)?;
+    Ok(door)
+}
