@@ -37,7 +37,7 @@ bench-cluster *args:
 limits *args:
     cargo run --release --quiet -- limits "$@"
 
-# Every transport of this machine by turns; for MPI wants libopenmpi-dev, libmpich-dev, libclang
+# Every transport of this machine by turns; for MPI wants libopenmpi-dev, libmpich-dev, libclang-14-dev
 compare *args:
     cargo build --release --quiet
     for library in openmpi mpich; do \
@@ -45,6 +45,11 @@ compare *args:
       MPICC=mpicc.$library cargo build --release --quiet --features mpi --target-dir target/$library || exit; \
     done
     target/release/probeline compare "$@"
+
+# The same over Soft-RoCE by verbs, UCX and Open MPI, in virtual machines: writes docs/compare-soft-roce.md
+compare-soft-roce:
+    cargo run --quiet --release --package probeline-testbed --bin vm-test -- --only two::compare_in_full
+    cp "${CARGO_TARGET_DIR:-target}/compare-soft-roce.md" docs/
 
 # Let shared memory have huge pages until the next boot; asks for root
 huge-pages:

@@ -107,7 +107,10 @@ impl Group {
     /// A reason with what the ranks printed, where that says more.
     fn with_the_others(&self, reason: String) -> String {
         let said = self.said();
-        let others = said.lines().filter(|line| !line.is_empty() && !line.ends_with(&reason));
+        if said.contains("run as root") {
+            return NO_ROOT.to_owned();
+        }
+        let others = said.lines().filter(|line| !is_ruler(line) && !line.ends_with(&reason));
         others.take(3).fold(reason.clone(), |reason, line| format!("{reason}; {line}"))
     }
 
@@ -136,6 +139,15 @@ impl Drop for Group {
             let _ = self.process.wait();
         }
     }
+}
+
+/// What mpirun of Open MPI says in a dozen lines.
+const NO_ROOT: &str = "mpirun will not run as root: be somebody else or, where root is nobody in \
+                       particular, set OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1";
+
+/// Empty, or dashes above and below what a launcher says.
+fn is_ruler(line: &str) -> bool {
+    line.bytes().all(|byte| byte == b'-')
 }
 
 /// Waits until a process has ended, or `limit` has passed.
