@@ -7,6 +7,16 @@ pub struct Counters {
     pub posted: u64,
     /// Completions polled.
     pub completed: u64,
+    /// Of these, READs by a NIC.
+    pub reads: u64,
+    /// WRITEs by a NIC.
+    pub writes: u64,
+    /// Compare-and-swaps and fetch-and-adds by a NIC.
+    pub atomics: u64,
+    /// Words of all these.
+    pub words: u64,
+    /// Completions of what the CPU did itself.
+    pub by_cpu: u64,
     /// Operations that completed in error although their effect had happened.
     pub errors_done: u64,
     /// Operations that completed in error without effect.

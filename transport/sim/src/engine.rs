@@ -49,6 +49,13 @@ impl Engine {
         self.shared.fabric().clock_ns(self.geometry.me)
     }
 
+    /// When the next poll reports something, if nothing is posted before: what a driver orders
+    /// engines by that it polls from one thread.
+    #[must_use]
+    pub fn next_poll_ns(&self) -> u64 {
+        self.shared.fabric().poll_until_ns(self.geometry.me)
+    }
+
     /// The caller's CPU works for `ns` nanoseconds.
     pub fn spend(&mut self, ns: u64) {
         self.shared.fabric().spend(self.geometry.me, ns);

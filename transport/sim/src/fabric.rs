@@ -10,7 +10,7 @@ use core::sync::atomic::AtomicU64;
 use transport::{Completion, Fault, OpError, Owner, PostError, RemoteWord};
 
 use crate::faults::{DEATH_STATUS, Dice, End, Fate};
-use crate::model::Network;
+use crate::network::{Network, Start};
 use crate::record::{Action, Post, Record};
 use crate::slots::Slots;
 use crate::trace::{Trace, digest};
@@ -152,19 +152,19 @@ impl Fabric {
         // There is one: depth is in flight at most, and depth late at most.
         let Some(index) = member.free.pop() else { return Err(PostError::Full) };
         member.posted += 1;
-        member.now_ns = member.now_ns.saturating_add(self.network.model().post_ns);
+        let to = post.remote.start;
+        let by_cpu = self.network.model().is_by_cpu(me, to.owner);
+        let post_ns = if by_cpu { 0 } else { self.network.model().post_ns };
+        member.now_ns = member.now_ns.saturating_add(post_ns);
         let now_ns = member.now_ns;
-        self.note(now_ns, me, What::Posted(kind), post.remote.start, post.token.0);
+        self.note(now_ns, me, What::Posted(kind), to, post.token.0);
 
         let fate = self.throw(me, kind);
-        let times = self.network.schedule(
-            kind,
-            post.remote.words,
-            me,
-            post.remote.start,
-            now_ns,
-            fate.factor,
-        );
+        let owner_idle = self.member(to.owner).in_flight.is_empty();
+        let words = post.remote.words;
+        let factor = fate.factor;
+        let start = Start { kind, words, from: me, to, now_ns, factor, owner_idle };
+        let times = self.network.schedule(start);
         let mut done_ns = times.done_ns;
         if fate.repeated {
             done_ns = done_ns.saturating_add(self.dice.repeated_after_ns(done_ns - now_ns));
@@ -336,19 +336,39 @@ impl Fabric {
     ) -> usize {
         self.member(me).now_ns = at_ns;
         let mut polled = 0;
+        // Completions that cost: not of what the CPU has done itself.
+        let mut over_nic = 0_u64;
         for into in out {
             let Some(&Reverse(due)) = self.member(me).in_flight.peek() else { break };
             if self.records[due.record as usize].done_ns > at_ns {
                 break;
             }
             self.member(me).in_flight.pop();
+            over_nic += u64::from(self.count_kind(due.record));
             *into = self.report(due.record, at_ns, slots);
             polled += 1;
         }
         self.counters.completed += polled as u64;
-        let cpu_ns = self.network.model().completion_ns.saturating_mul(polled as u64);
+        let cpu_ns = self.network.model().completion_ns.saturating_mul(over_nic);
         self.spend(me, cpu_ns);
         polled
+    }
+
+    /// Counts a completion by its kind; true if it came over a NIC.
+    fn count_kind(&mut self, record: u32) -> bool {
+        let record = &self.records[record as usize];
+        let Post { action, remote, .. } = record.post;
+        if self.network.model().is_by_cpu(record.owner, remote.start.owner) {
+            self.counters.by_cpu += 1;
+            return false;
+        }
+        match action.kind() {
+            Kind::Read => self.counters.reads += 1,
+            Kind::Write => self.counters.writes += 1,
+            Kind::CompareAndSwap | Kind::FetchAdd => self.counters.atomics += 1,
+        }
+        self.counters.words += u64::from(remote.words);
+        true
     }
 
     /// Ends one operation for its caller, and lands what a READ has brought.
@@ -368,6 +388,7 @@ impl Fabric {
         }
         record.unreported = false;
         let owner = record.owner;
+        self.network.release(owner, remote.start.owner);
         let what = if result.is_ok() { What::Completed(kind) } else { What::Failed(kind) };
         self.note(at_ns, owner, what, remote.start, value);
         self.free_if_over(index);
@@ -433,7 +454,9 @@ impl Fabric {
     pub(crate) fn close(&mut self, owner: Owner) {
         self.lose(owner);
         while let Some(Reverse(due)) = self.member(owner).in_flight.pop() {
-            self.records[due.record as usize].unreported = false;
+            let record = &mut self.records[due.record as usize];
+            record.unreported = false;
+            self.network.release(owner, record.post.remote.start.owner);
             self.free_if_over(due.record);
         }
     }

@@ -42,12 +42,14 @@ mod fabric;
 mod faults;
 mod kind;
 mod model;
+mod network;
 mod oortwijn2015;
 mod record;
 mod rng;
 mod slots;
 #[cfg(feature = "std")]
 pub mod stage;
+mod station;
 mod streams;
 mod trace;
 
@@ -57,7 +59,7 @@ pub use counters::Counters;
 pub use engine::Engine;
 pub use faults::{DEATH_STATUS, Death, Faults};
 pub use kind::Kind;
-pub use model::{Cost, Jitter, Model, Rates, Roundtrips};
+pub use model::{Cost, Fall, Jitter, LongReads, Model, Nic, Rates, Roundtrips, Sockets, Switches};
 pub use rng::Rng;
 pub use slots::POISON;
 pub use trace::{Moment, What};

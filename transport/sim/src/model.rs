@@ -1,11 +1,8 @@
-//! What an operation costs: the parameters, and the network that keeps the queues behind them.
+//! What an operation costs: the parameters. The network keeps the queues behind them.
 
-use alloc::boxed::Box;
-use alloc::vec;
+use transport::Owner;
 
-use transport::{Owner, RemoteWord};
-
-use crate::{Kind, Rng};
+use crate::Kind;
 
 /// A cost that grows with the words moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +23,15 @@ pub struct Roundtrips {
     pub write: Cost,
     /// A compare-and-swap or a fetch-and-add, in nanoseconds.
     pub atomic_ns: u64,
+}
+
+/// What longer READs take besides, where a runtime has another protocol for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LongReads {
+    /// Those of more words than this.
+    pub beyond_words: u32,
+    /// In nanoseconds.
+    pub more_ns: u64,
 }
 
 /// How many operations one side of a NIC takes a second; 0 is no limit.
@@ -55,12 +61,73 @@ pub enum Jitter {
     },
 }
 
+/// How a rate falls beyond so many of something.
+///
+/// Up to `knee` of them it is whole; beyond it each turn takes longer, in proportion to the excess,
+/// and twice as long at `knee + halved_by`. A `halved_by` of 0 says that it never falls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fall {
+    /// The most that keep the whole rate.
+    pub knee: u32,
+    /// How many more halve it.
+    pub halved_by: u32,
+}
+
+/// The one NIC that all ranks of a node share. All zero is no limit.
+///
+/// It adds waiting to an operation, never service: what an operation takes where nobody else is
+/// there is its roundtrip.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Nic {
+    /// What it takes from the ranks of its node.
+    pub initiator: Rates,
+    /// What it takes from all nodes.
+    pub target: Rates,
+    /// Bytes that its link carries a second, each way; 0 is no limit.
+    pub bytes_per_s: u64,
+    /// Bytes that a request or a response has besides its words.
+    pub header_bytes: u32,
+    /// How `initiator` falls with the operations of the node's ranks in flight.
+    pub outstanding: Fall,
+    /// How `initiator` and `target` fall with the queue pairs of the node's ranks, one for each
+    /// rank and each owner on another node.
+    pub connections: Fall,
+}
+
+/// Which nodes are further from each other than others.
+///
+/// Nodes that one switch holds stand at one; more stand evenly at all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switches {
+    /// Nodes that one switch holds; 0 is any number.
+    pub nodes_each: u32,
+    /// Switches.
+    pub count: u32,
+    /// What a roundtrip between nodes of two switches takes longer, in nanoseconds.
+    pub further_ns: u64,
+}
+
+/// Which ranks of a node share more than its NIC: a socket's clock, caches and memory.
+///
+/// Ranks fill one socket after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sockets {
+    /// Ranks that one socket holds; 0 is any number.
+    pub ranks_each: u32,
+    /// For each further rank on the initiator's with something in flight, in nanoseconds.
+    pub neighbour_ns: u64,
+}
+
 /// What everything costs. All zero is [`Model::instant`].
 ///
 /// An operation starts `post_ns` after the call that posts it, waits for its turn at the
 /// initiator's NIC, takes half its roundtrip to the owner, waits for its turn at the owner's NIC
 /// and, an atomic, for its word; there it has its effect, and the other half of the roundtrip
 /// later its completion can be polled. Turns are given in the order of posting.
+///
+/// Two kinds of turns are waited for. Those of `initiator` and `target` are each rank's own, as of a
+/// process's own software or queue pair; those of [`nic`](Self::nic) are shared by the ranks of
+/// a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
     /// CPU time of each post, in nanoseconds.
@@ -76,16 +143,32 @@ pub struct Model {
     pub owners_per_node: u32,
     /// Roundtrips between owners of one node, an owner's to itself included.
     pub local: Roundtrips,
-    /// Whether those are the CPU's own loads and stores, which take no turns at a NIC.
+    /// Whether those are the CPU's own loads and stores, which take no turns at a NIC, no posts
+    /// and completions, and no jitter.
     pub local_by_cpu: bool,
     /// Roundtrips between nodes.
     pub remote: Roundtrips,
+    /// What they take besides where much is READ.
+    pub remote_long: LongReads,
     /// What chance adds to every roundtrip.
     pub jitter: Jitter,
-    /// What each NIC takes from its own owner.
+    /// What a roundtrip to another node takes longer for each further rank of the initiator's
+    /// node that has something in flight, in nanoseconds.
+    pub neighbour_ns: u64,
+    /// What it takes longer besides for each of them on the initiator's socket.
+    pub sockets: Sockets,
+    /// Nodes that are further from each other.
+    pub switches: Switches,
+    /// What an operation on another node takes longer where its owner has nothing in flight, in
+    /// nanoseconds: where owners' CPUs serve requests, one that waits for nothing looks for them
+    /// less often.
+    pub idle_owner_ns: u64,
+    /// What each owner's end takes from that owner.
     pub initiator: Rates,
-    /// What each NIC takes from all owners together, its own included.
+    /// What each owner's end takes from all owners together, itself included.
     pub target: Rates,
+    /// What the owners of a node share.
+    pub nic: Nic,
     /// How long an atomic keeps its word from the next one, in nanoseconds. Words 512 apart, or a
     /// multiple of that, keep each other waiting too.
     pub atomic_word_ns: u64,
@@ -107,9 +190,15 @@ impl Model {
             local: none,
             local_by_cpu: false,
             remote: none,
+            remote_long: LongReads { beyond_words: 0, more_ns: 0 },
             jitter: Jitter::None,
+            neighbour_ns: 0,
+            sockets: Sockets { ranks_each: 0, neighbour_ns: 0 },
+            switches: Switches { nodes_each: 0, count: 0, further_ns: 0 },
+            idle_owner_ns: 0,
             initiator: unlimited,
             target: unlimited,
+            nic: Nic::UNLIMITED,
             atomic_word_ns: 0,
         }
     }
@@ -127,20 +216,73 @@ impl Model {
         }
     }
 
-    /// One operation's roundtrip where it waits for nothing, in nanoseconds, without jitter.
+    /// One operation's roundtrip where it waits for nothing, in nanoseconds, without jitter,
+    /// between nodes of one switch, with an owner that is not idle and neighbours that are.
     #[must_use]
     pub fn roundtrip_ns(&self, kind: Kind, words: u32, from: Owner, to: Owner) -> u64 {
-        let trips = if self.is_local(from, to) { &self.local } else { &self.remote };
-        match kind {
+        let local = self.is_local(from, to);
+        let trips = if local { &self.local } else { &self.remote };
+        let trip_ns = match kind {
             Kind::Read => trips.read.of(words),
             Kind::Write => trips.write.of(words),
             Kind::CompareAndSwap | Kind::FetchAdd => trips.atomic_ns,
+        };
+        if local {
+            return trip_ns;
         }
+        let long = kind == Kind::Read && words > self.remote_long.beyond_words;
+        let long_ns = if long { self.remote_long.more_ns } else { 0 };
+        trip_ns.saturating_add(long_ns)
     }
 
-    fn is_local(&self, from: Owner, to: Owner) -> bool {
-        let node = |owner: Owner| owner.0 / self.owners_per_node.max(1);
-        node(from) == node(to)
+    /// Whether both are on one node.
+    #[must_use]
+    pub fn is_local(&self, from: Owner, to: Owner) -> bool {
+        self.node(from) == self.node(to)
+    }
+
+    /// Whether the CPU reaches `to`'s words itself.
+    pub(crate) fn is_by_cpu(&self, from: Owner, to: Owner) -> bool {
+        self.local_by_cpu && self.is_local(from, to)
+    }
+
+    pub(crate) fn node(&self, owner: Owner) -> u32 {
+        owner.0 / self.owners_per_node.max(1)
+    }
+
+    /// Whether both, of one node, are on one socket.
+    pub(crate) fn share_socket(&self, one: u32, other: u32) -> bool {
+        let socket = |owner: u32| match self.sockets.ranks_each {
+            0 => 0,
+            each => owner % self.owners_per_node.max(1) / each,
+        };
+        socket(one) == socket(other)
+    }
+}
+
+impl Nic {
+    const UNLIMITED: Self = {
+        let unlimited = Rates { copies_per_s: 0, atomics_per_s: 0 };
+        let never = Fall { knee: 0, halved_by: 0 };
+        Self {
+            initiator: unlimited,
+            target: unlimited,
+            bytes_per_s: 0,
+            header_bytes: 0,
+            outstanding: never,
+            connections: never,
+        }
+    };
+}
+
+impl Fall {
+    /// A turn of `turn_ps` where there are `count`.
+    pub(crate) fn stretch(&self, turn_ps: u64, count: u64) -> u64 {
+        let excess = count.saturating_sub(self.knee.into());
+        if self.halved_by == 0 || excess == 0 {
+            return turn_ps;
+        }
+        turn_ps.saturating_add(turn_ps.saturating_mul(excess) / u64::from(self.halved_by))
     }
 }
 
@@ -161,155 +303,11 @@ impl Cost {
     }
 }
 
-/// When one operation has its effect and when its completion can be polled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Times {
-    pub(crate) effect_ns: u64,
-    pub(crate) done_ns: u64,
-}
-
-/// The model at work: who has to wait until when, and the dice for the jitter.
-pub(crate) struct Network {
-    model: Model,
-    nics: Box<[Nic]>,
-    rng: Rng,
-}
-
-struct Nic {
-    initiator: Turns,
-    target: Turns,
-    /// When each group of this owner's words takes the next atomic, in nanoseconds.
-    words_free_ns: Box<[u64]>,
-}
-
-/// When one side of a NIC takes the next operation, in picoseconds: a rate of many millions a
-/// second is not a whole number of nanoseconds.
-#[derive(Default)]
-struct Turns {
-    copies_free_ps: u64,
-    atomics_free_ps: u64,
-}
-
 const PS_PER_NS: u64 = 1_000;
-const PS_PER_S: u64 = 1_000_000_000_000;
-/// A power of two far above the operations in flight on one window, and 4 KiB an owner.
-const WORD_GROUPS: usize = 512;
-
-impl Network {
-    pub(crate) fn new(model: Model, owners: u32, rng: Rng) -> Self {
-        let groups = if model.atomic_word_ns == 0 { 0 } else { WORD_GROUPS };
-        let nic = || Nic {
-            initiator: Turns::default(),
-            target: Turns::default(),
-            words_free_ns: vec![0; groups].into_boxed_slice(),
-        };
-        Self { model, nics: (0..owners).map(|_| nic()).collect(), rng }
-    }
-
-    pub(crate) fn model(&self) -> &Model {
-        &self.model
-    }
-
-    /// Gives an operation that starts at `now_ns` its turns; its roundtrip takes `factor` times
-    /// what the model says.
-    pub(crate) fn schedule(
-        &mut self,
-        kind: Kind,
-        words: u32,
-        from: Owner,
-        to: RemoteWord,
-        now_ns: u64,
-        factor: u32,
-    ) -> Times {
-        let trip_ns = self.model.roundtrip_ns(kind, words, from, to.owner);
-        let trip_ns = trip_ns.saturating_mul(factor.into());
-        let jitter_ns = self.jitter_ns();
-        let out_ns = (trip_ns / 2).saturating_add(self.rng.up_to(jitter_ns));
-        let both_ns = trip_ns.saturating_add(jitter_ns);
-
-        let by_cpu = self.model.local_by_cpu && self.model.is_local(from, to.owner);
-        let (initiator, target) = if by_cpu {
-            (Rates::default(), Rates::default())
-        } else {
-            (self.model.initiator, self.model.target)
-        };
-        let turns = &mut self.nics[from.0 as usize].initiator;
-        let sent_ns = turns.take(kind, &initiator, now_ns);
-        let arrived_ns = sent_ns.saturating_add(out_ns);
-        let nic = &mut self.nics[to.owner.0 as usize];
-        let served_ns = nic.target.take(kind, &target, arrived_ns);
-        let effect_ns = match kind {
-            Kind::Read | Kind::Write => served_ns,
-            Kind::CompareAndSwap | Kind::FetchAdd => {
-                nic.take_word(to.index, self.model.atomic_word_ns, served_ns)
-            }
-        };
-        Times { effect_ns, done_ns: effect_ns.saturating_add(both_ns - out_ns) }
-    }
-
-    fn jitter_ns(&mut self) -> u64 {
-        match self.model.jitter {
-            Jitter::None => 0,
-            Jitter::Uniform { most_ns } => self.rng.up_to(most_ns),
-            Jitter::Exponential { mean_ns } => self.rng.exponential(mean_ns),
-        }
-    }
-}
-
-impl Nic {
-    fn take_word(&mut self, index: u64, word_ns: u64, now_ns: u64) -> u64 {
-        let group = usize::try_from(index % WORD_GROUPS as u64).unwrap_or(0);
-        let Some(free_ns) = self.words_free_ns.get_mut(group) else { return now_ns };
-        let start_ns = now_ns.max(*free_ns);
-        *free_ns = start_ns.saturating_add(word_ns);
-        start_ns
-    }
-}
-
-impl Turns {
-    /// When an operation that is ready at `now_ns` has its turn.
-    fn take(&mut self, kind: Kind, rates: &Rates, now_ns: u64) -> u64 {
-        let (free_ps, per_s) = match kind {
-            Kind::Read | Kind::Write => (&mut self.copies_free_ps, rates.copies_per_s),
-            Kind::CompareAndSwap | Kind::FetchAdd => {
-                (&mut self.atomics_free_ps, rates.atomics_per_s)
-            }
-        };
-        if per_s == 0 {
-            return now_ns;
-        }
-        let start_ps = now_ns.saturating_mul(PS_PER_NS).max(*free_ps);
-        *free_ps = start_ps.saturating_add(PS_PER_S.div_ceil(per_s));
-        // Picoseconds end after 213 days, nanoseconds do not.
-        start_ps.div_ceil(PS_PER_NS).max(now_ns)
-    }
-}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const AT: RemoteWord = RemoteWord { owner: Owner(1), index: 3 };
-
-    fn network(model: Model) -> Network {
-        Network::new(model, 4, Rng::new(1, 1))
-    }
-
-    fn read(network: &mut Network, now_ns: u64) -> Times {
-        network.schedule(Kind::Read, 8, Owner(0), AT, now_ns, 1)
-    }
-
-    fn add(network: &mut Network, index: u64) -> Times {
-        network.schedule(Kind::FetchAdd, 1, Owner(0), RemoteWord { index, ..AT }, 0, 1)
-    }
-
-    #[test]
-    fn a_roundtrip_is_base_and_words_and_its_effect_is_half_way() {
-        let mut model = Model::instant();
-        model.remote.read = Cost { base_ns: 2_000, word_ps: 1_500 };
-        let mut network = network(model);
-        assert_eq!(read(&mut network, 100), Times { effect_ns: 1_106, done_ns: 2_112 });
-    }
 
     #[test]
     fn owners_of_a_node_are_local_to_each_other() {
@@ -319,62 +317,20 @@ mod tests {
     }
 
     #[test]
-    fn jitter_only_adds_and_stays_within_its_bound() {
-        let model = Model { jitter: Jitter::Uniform { most_ns: 500 }, ..Model::simple(1_000) };
-        let mut network = network(model);
-        let all: alloc::vec::Vec<Times> = (0..2_000).map(|_| read(&mut network, 0)).collect();
-        assert!(all.iter().all(|t| (500..=1_000).contains(&t.effect_ns)));
-        assert!(all.iter().all(|t| (1_000..=1_500).contains(&t.done_ns)));
-        assert!(all.iter().any(|t| t.done_ns < 1_050) && all.iter().any(|t| t.done_ns > 1_450));
+    fn longer_reads_between_nodes_take_more() {
+        let remote_long = LongReads { beyond_words: 16, more_ns: 50 };
+        let model = Model { remote_long, ..Model::simple(1_000) };
+        let trip = |kind, words, to| model.roundtrip_ns(kind, words, Owner(0), Owner(to));
+        assert_eq!([16, 17].map(|words| trip(Kind::Read, words, 1)), [1_000, 1_050]);
+        assert_eq!([trip(Kind::Read, 17, 0), trip(Kind::Write, 17, 1)], [100, 1_000]);
     }
 
     #[test]
-    fn a_rate_spaces_operations_whatever_it_is() {
-        let rates = Rates { copies_per_s: 75_000_000, atomics_per_s: 0 };
-        for model in [
-            Model { initiator: rates, ..Model::simple(1_000) },
-            Model { target: rates, ..Model::simple(1_000) },
-        ] {
-            let mut network = network(model);
-            let last = (0..76).map(|_| read(&mut network, 0).done_ns).last();
-            // 75 spaces of 13334 ps each.
-            assert_eq!(last, Some(1_000 + 1_001));
-            assert_eq!(add(&mut network, 0).done_ns, 1_000, "atomics have a queue of their own");
-            assert_eq!(read(&mut network, 9_000).done_ns, 10_000, "an idle NIC keeps nobody");
-        }
-    }
-
-    #[test]
-    fn what_the_cpu_does_takes_no_turn() {
-        let rates = Rates { copies_per_s: 1_000_000, atomics_per_s: 1_000_000 };
-        let model = Model { initiator: rates, target: rates, ..Model::simple(1_000) };
-        for (local_by_cpu, last_ns) in [(true, 100), (false, 9_100)] {
-            let mut network = network(Model { local_by_cpu, ..model });
-            let own = RemoteWord { owner: Owner(0), ..AT };
-            let mut reads = || network.schedule(Kind::Read, 8, Owner(0), own, 0, 1).done_ns;
-            assert_eq!((0..10).map(|_| reads()).last(), Some(last_ns));
-            let adds = (0..10).map(|_| add(&mut network, 3).done_ns);
-            assert_eq!(adds.last(), Some(10_000), "the peer's word is over the NIC");
-        }
-    }
-
-    #[test]
-    fn atomics_wait_for_their_word_only() {
-        let mut network = network(Model { atomic_word_ns: 100, ..Model::simple(1_000) });
-        let effects = [3, 3, 4, 3].map(|index| add(&mut network, index).effect_ns);
-        assert_eq!(effects, [500, 600, 500, 700]);
-    }
-
-    #[test]
-    fn times_at_the_end_of_time_saturate() {
-        let rates = Rates { copies_per_s: 1, atomics_per_s: 1 };
-        let mut network = network(Model {
-            initiator: rates,
-            target: rates,
-            atomic_word_ns: u64::MAX,
-            ..Model::simple(u64::MAX)
-        });
-        assert_eq!(read(&mut network, u64::MAX).done_ns, u64::MAX);
-        assert_eq!(add(&mut network, 0).done_ns, u64::MAX);
+    fn a_rate_is_whole_up_to_the_knee_and_then_falls() {
+        let fall = Fall { knee: 1_000, halved_by: 2_000 };
+        let turns = [0, 1_000, 1_500, 3_000, 5_000].map(|count| fall.stretch(8_000, count));
+        assert_eq!(turns, [8_000, 8_000, 10_000, 16_000, 24_000]);
+        assert_eq!(Fall::default().stretch(8_000, u64::MAX), 8_000);
+        assert_eq!(fall.stretch(u64::MAX, u64::MAX), u64::MAX);
     }
 }

@@ -1,0 +1,228 @@
+//! Fits the profile `das5-fdr` to the paper's figures, and prints the constants and what is left.
+//!
+//! `cargo run --release -p probeline-profile --example fit [ROUNDS [latency|throughput]]`: so many
+//! rounds of both fits or of one, 0 to see only what is left. They are made over the same simulation
+//! that `probeline simulate` runs:
+//!
+//! - `remote.read_base_ns`, `remote.read_word_ps`, `remote.long_read_ns`, `remote.atomic_ns` and
+//!   `rank.reads_per_s` to the latencies of two machines, and the quantities of `local` to those of
+//!   one, all C and load factors;
+//! - `remote.idle_owner_ns`, `remote.jitter_mean_ns`, `remote.neighbour_ns`,
+//!   `remote.socket_neighbour_ns` and `switch.further_ns` to the throughputs of the mixed workload
+//!   that are means of three runs, 2 to 48 machines. What an idle owner and chance add leaves the
+//!   first fit's roundtrips, so that latencies stay as they are.
+//!
+//! What is least is the sum of the sixth powers of the logarithms of model by paper, which is near
+//! to the largest of them. In neither fit are the other workloads, and the figures of single runs.
+
+use core::error::Error;
+use std::env;
+
+use profile::paper::{self, Workload};
+use profile::{Given, Kind, Profile, Shape};
+use simulate::{LatencyPlan, ThroughputPlan, each, latency, throughput};
+
+type Result<T> = core::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+const CHUNKS: [u32; 5] = [8, 16, 32, 64, 128];
+const NAME: &str = "das5-fdr";
+const LATENCY: [&str; 5] = [
+    "remote.read_base_ns",
+    "remote.read_word_ps",
+    "remote.long_read_ns",
+    "remote.atomic_ns",
+    "rank.reads_per_s",
+];
+const LOCAL: [&str; 3] = ["local.read_base_ns", "local.read_word_ps", "local.atomic_ns"];
+const THROUGHPUT: [&str; 5] = [
+    "remote.idle_owner_ns",
+    "remote.jitter_mean_ns",
+    "remote.neighbour_ns",
+    "remote.socket_neighbour_ns",
+    "switch.further_ns",
+];
+/// What adds to the roundtrips of the first fit, where the owner is idle.
+const IN_BASE: [&str; 2] = ["remote.idle_owner_ns", "remote.jitter_mean_ns"];
+/// Operations of a rank in the fit: enough that seeds differ by a hundredth.
+const OPERATIONS: u32 = 200;
+const POWER: f64 = 6.0;
+
+fn main() -> Result<()> {
+    let rounds: u32 = env::args().nth(1).map_or(Ok(0), |rounds| rounds.parse())?;
+    let which = env::args().nth(2);
+    let fits = |fit: &str| which.as_deref().is_none_or(|which| which == fit);
+    let mut profile = Profile::built_in(NAME).ok_or("the profile is not built in")?;
+    tell_all(&profile)?;
+    for round in 1..=rounds {
+        if fits("latency") {
+            improve(&mut profile, &LOCAL, |profile| latencies(profile, 1))?;
+            improve(&mut profile, &LATENCY, |profile| latencies(profile, 2))?;
+        }
+        if fits("throughput") {
+            improve(&mut profile, &THROUGHPUT, throughputs)?;
+        }
+        println!("after round {round}:");
+        tell_all(&profile)?;
+    }
+    println!("{}", profile.to_toml());
+    Ok(())
+}
+
+fn tell_all(profile: &Profile) -> Result<()> {
+    for name in LOCAL.iter().chain(&LATENCY).chain(&THROUGHPUT) {
+        println!("  {name} = {}", profile.value(name).unwrap_or(0));
+    }
+    tell("latency, one machine", &latencies(profile, 1)?);
+    tell("latency, two machines", &latencies(profile, 2)?);
+    tell("throughput, mixed", &throughputs(profile)?);
+    Ok(())
+}
+
+/// The logarithms of model by paper at each C and load factor.
+fn latencies(profile: &Profile, machines: u32) -> Result<Vec<f64>> {
+    let shape = Shape { machines, ranks_per_machine: 2 / machines };
+    let rows = each(&CHUNKS, |&chunk| {
+        let mut plan = LatencyPlan::paper(profile, chunk)?;
+        plan.model = profile.paper_model(shape)?;
+        plan.shape = shape;
+        plan.buckets_per_owner = 1 << 19;
+        plan.one_in = 4;
+        Ok::<_, Box<dyn Error + Send + Sync>>(latency(&plan, &|_| {})?)
+    })?;
+    let figures = paper::latencies();
+    let of = |figure: &paper::Latency| {
+        if machines == 1 { figure.local_ns } else { figure.remote_ns }
+    };
+    Ok(rows
+        .iter()
+        .flatten()
+        .zip(&figures)
+        .map(|(row, figure)| (row.mean_ns / of(figure)).ln())
+        .collect())
+}
+
+/// The logarithms of model by paper for each number of machines and ranks.
+fn throughputs(profile: &Profile) -> Result<Vec<f64>> {
+    let mut figures = paper::throughputs();
+    figures.retain(|figure| {
+        figure.workload == Workload::Mixed && figure.machines <= 48 && figure.runs > 1
+    });
+    each(&figures, |figure| {
+        let shape =
+            Shape { machines: figure.machines, ranks_per_machine: figure.ranks_per_machine };
+        let mut plan = ThroughputPlan::paper(profile, shape, Workload::Mixed)?;
+        plan.operations = OPERATIONS;
+        let row = throughput(&plan, &|_| {})?;
+        let ops_per_s = row.cut_ops_per_s.ok_or("nothing took a microsecond")?;
+        Ok((ops_per_s / figure.ops_per_s).ln())
+    })
+}
+
+/// One step of Gauss and Newton, each residual weighted by its fourth power; a half of it, or a
+/// quarter and so on, where it makes things worse.
+fn improve(
+    profile: &mut Profile,
+    names: &[&str],
+    residuals: impl Fn(&Profile) -> Result<Vec<f64>>,
+) -> Result<()> {
+    let now = residuals(profile)?;
+    let mut slopes = Vec::new();
+    for name in names {
+        let step = (value(profile, name) * 0.05).max(5.0);
+        let mut other = profile.clone();
+        change(&mut other, name, step)?;
+        let moved = residuals(&other)?;
+        slopes.push(now.iter().zip(moved).map(|(now, moved)| (moved - now) / step).collect());
+    }
+    let weights: Vec<f64> = now.iter().map(|r: &f64| (r.abs() + 0.01).powf(POWER - 2.0)).collect();
+    let steps = solve(&slopes, &now, &weights);
+    for share in [1.0, 0.5, 0.25, 0.125] {
+        let mut other = profile.clone();
+        for (name, step) in names.iter().zip(&steps) {
+            change(&mut other, name, -share * step)?;
+        }
+        if badness(&residuals(&other)?) < badness(&now) {
+            *profile = other;
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn badness(residuals: &[f64]) -> f64 {
+    residuals.iter().map(|r| r.abs().powf(POWER)).sum()
+}
+
+fn value(profile: &Profile, name: &str) -> f64 {
+    profile.value(name).unwrap_or(0) as f64
+}
+
+/// Changes a quantity, and the roundtrips by as much less where it is a part of them.
+fn change(profile: &mut Profile, name: &str, by: f64) -> Result<()> {
+    let before = value(profile, name);
+    put(profile, name, before + by)?;
+    if IN_BASE.contains(&name) {
+        let by = value(profile, name) - before;
+        for base in ["remote.read_base_ns", "remote.atomic_ns"] {
+            let other = value(profile, base) - by;
+            put(profile, base, other)?;
+        }
+    }
+    Ok(())
+}
+
+fn put(profile: &mut Profile, name: &str, value: f64) -> Result<()> {
+    let Given { kind, source, .. } = profile.get(name).cloned().unwrap_or(Given {
+        value: 0,
+        kind: Kind::Fitted,
+        source: "fit".to_owned(),
+    });
+    // Positive, and far below 2^53.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let value = value.max(0.0).round() as u64;
+    Ok(profile.set(name, Given { value, kind, source })?)
+}
+
+/// Weighted least squares by the normal equations, which Gauss and Jordan solve; a little is added
+/// to the diagonal, so that what nothing depends on stays.
+fn solve(slopes: &[Vec<f64>], residuals: &[f64], weights: &[f64]) -> Vec<f64> {
+    let n = slopes.len();
+    let dot = |a: &[f64], b: &[f64]| -> f64 {
+        a.iter().zip(b).zip(weights).map(|((a, b), w)| a * b * w).sum()
+    };
+    let mut rows: Vec<Vec<f64>> = slopes
+        .iter()
+        .map(|a| {
+            let mut row: Vec<f64> = slopes.iter().map(|b| dot(a, b)).collect();
+            row.push(dot(a, residuals));
+            row
+        })
+        .collect();
+    for (i, row) in rows.iter_mut().enumerate() {
+        row[i] = row[i] * 1.001 + f64::MIN_POSITIVE;
+    }
+    for i in 0..n {
+        let pivot = rows[i][i];
+        rows[i].iter_mut().for_each(|cell| *cell /= pivot);
+        let row = rows[i].clone();
+        for other in (0..n).filter(|&other| other != i) {
+            let factor = rows[other][i];
+            rows[other].iter_mut().zip(&row).for_each(|(cell, of)| *cell -= factor * of);
+        }
+    }
+    rows.iter().map(|row| row[n]).collect()
+}
+
+fn tell(what: &str, residuals: &[f64]) {
+    let n = residuals.len().max(1) as f64;
+    let percent = |log: f64| (log.exp() - 1.0) * 100.0;
+    let least = residuals.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = residuals.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let square = (residuals.iter().map(|r| r * r).sum::<f64>() / n).sqrt();
+    println!(
+        "  {what}: {n} figures, model by paper {:+.1} % to {:+.1} %, root mean square {:.1} %",
+        percent(least),
+        percent(most),
+        square * 100.0
+    );
+}

@@ -1,0 +1,85 @@
+//! Why there is no profile, or no model.
+
+use core::error::Error;
+use core::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use crate::Quantity;
+
+/// A text is no profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    /// The line that shows it, from 1.
+    pub line: usize,
+    /// What is wrong there.
+    pub what: String,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.what)
+    }
+}
+
+impl Error for ParseError {}
+
+/// A profile cannot be had from a file.
+#[derive(Debug)]
+pub enum LoadError {
+    /// The file cannot be read.
+    Read(PathBuf, io::Error),
+    /// What it says is no profile.
+    Parse(PathBuf, ParseError),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read(path, error) => {
+                write!(f, "{} cannot be read: {error}; give another file", path.display())
+            }
+            Self::Parse(path, error) => write!(f, "{}, {error}", path.display()),
+        }
+    }
+}
+
+impl Error for LoadError {}
+
+/// There is no quantity of this name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownQuantity(pub String);
+
+impl fmt::Display for UnknownQuantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = crate::QUANTITIES.iter().map(|quantity| quantity.name);
+        let names: Vec<_> = names.collect();
+        write!(f, "there is no quantity {:?}; give one of {}", self.0, names.join(", "))
+    }
+}
+
+impl Error for UnknownQuantity {}
+
+/// Quantities that are needed and that the profile does not give.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingQuantity {
+    /// The profile's name.
+    pub profile: String,
+    /// Each that is missing; of those in one group any one would do.
+    pub missing: Vec<&'static [&'static str]>,
+}
+
+impl fmt::Display for MissingQuantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no source gives what is needed of the profile {}: ", self.profile)?;
+        for (at, group) in self.missing.iter().enumerate() {
+            let about = group.first().and_then(|name| Quantity::named(name));
+            let between = if at == 0 { "" } else { "; " };
+            let about = about.map_or("", |quantity| quantity.about);
+            write!(f, "{between}{} ({about})", group.join(" or "))?;
+        }
+        write!(f, ". Measure them and write them in a file of your own, or assume values")
+    }
+}
+
+impl Error for MissingQuantity {}

@@ -1,0 +1,130 @@
+//! From a profile to the simulator's model.
+
+use sim::{Cost, Fall, Jitter, LongReads, Model, Nic, Rates, Roundtrips, Sockets, Switches};
+
+use crate::{MissingQuantity, Profile};
+
+/// What is to be simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Machines, at least 1.
+    pub machines: u32,
+    /// Ranks on each, at least 1.
+    pub ranks_per_machine: u32,
+}
+
+/// Needed within a machine where there is no other.
+const ONE_MACHINE: &[&[&str]] =
+    &[&["local.read_base_ns"], &["local.read_word_ps"], &["local.atomic_ns"]];
+/// Needed between machines: what one operation takes, and a limit of each kind, without which
+/// everything would get faster without end the more is in flight.
+const BETWEEN_MACHINES: &[&[&str]] = &[
+    &["remote.read_base_ns"],
+    &["remote.read_word_ps"],
+    &["remote.atomic_ns"],
+    &["nic.reads_per_s", "rank.reads_per_s"],
+    &["nic.atomics_per_s", "rank.atomics_per_s"],
+    &["nic.bytes_per_s"],
+];
+
+impl Profile {
+    /// The model of a cluster of this shape.
+    ///
+    /// What `local` lacks goes over the NIC: an owner that the CPU does not reach is as far as
+    /// another machine's. What is absent of the rest has no effect, but for what has to be there.
+    /// A WRITE, which no experiment makes, is taken to be as a READ.
+    ///
+    /// # Errors
+    /// A quantity that has to be there is absent.
+    pub fn model(&self, shape: Shape) -> Result<Model, MissingQuantity> {
+        let needed = if shape.machines > 1 { BETWEEN_MACHINES } else { ONE_MACHINE };
+        let given = |group: &&&[&str]| group.iter().any(|name| self.get(name).is_some());
+        let missing: Vec<_> = needed.iter().filter(|group| !given(group)).copied().collect();
+        if !missing.is_empty() {
+            return Err(MissingQuantity { profile: self.name().to_owned(), missing });
+        }
+        let of = |name| self.value(name).unwrap_or(0);
+        let remote = self.trips("remote").unwrap_or_default();
+        let local = self.trips("local");
+        Ok(Model {
+            post_ns: of("cpu.post_ns"),
+            completion_ns: of("cpu.completion_ns"),
+            idle_poll_ns: IDLE_POLL_NS,
+            barrier_ns: remote.atomic_ns,
+            owners_per_node: shape.ranks_per_machine,
+            local: local.unwrap_or(remote),
+            local_by_cpu: local.is_some(),
+            remote,
+            remote_long: LongReads {
+                beyond_words: self.count("remote.long_read_words"),
+                more_ns: of("remote.long_read_ns"),
+            },
+            jitter: match of("remote.jitter_mean_ns") {
+                0 => Jitter::None,
+                mean_ns => Jitter::Exponential { mean_ns },
+            },
+            neighbour_ns: of("remote.neighbour_ns"),
+            sockets: Sockets {
+                ranks_each: self.count("machine.socket_cores"),
+                neighbour_ns: of("remote.socket_neighbour_ns"),
+            },
+            switches: Switches {
+                nodes_each: self.count("switch.nodes_each"),
+                count: self.count("switch.count"),
+                further_ns: of("switch.further_ns"),
+            },
+            idle_owner_ns: of("remote.idle_owner_ns"),
+            initiator: Rates {
+                copies_per_s: of("rank.reads_per_s"),
+                atomics_per_s: of("rank.atomics_per_s"),
+            },
+            nic: self.nic(),
+            atomic_word_ns: of("word.atomic_ns"),
+            ..Model::instant()
+        })
+    }
+
+    /// The model of the paper's program on a cluster of this shape: where its runtime has owners'
+    /// CPUs do atomics, what a NIC takes of them does not limit it.
+    ///
+    /// # Errors
+    /// As for [`model`](Self::model).
+    pub fn paper_model(&self, shape: Shape) -> Result<Model, MissingQuantity> {
+        let mut model = self.model(shape)?;
+        if self.value("owner.serves_atomics") == Some(1) {
+            model.nic.target.atomics_per_s = 0;
+        }
+        Ok(model)
+    }
+
+    fn nic(&self) -> Nic {
+        let of = |name| self.value(name).unwrap_or(0);
+        let reads_per_s = of("nic.reads_per_s");
+        let fall = |of: &str| Fall {
+            knee: self.count(&format!("nic.{of}_knee")),
+            halved_by: self.count(&format!("nic.{of}_halved_by")),
+        };
+        Nic {
+            initiator: Rates { copies_per_s: reads_per_s, atomics_per_s: 0 },
+            target: Rates { copies_per_s: reads_per_s, atomics_per_s: of("nic.atomics_per_s") },
+            bytes_per_s: of("nic.bytes_per_s"),
+            header_bytes: self.count("nic.header_bytes"),
+            outstanding: fall("outstanding"),
+            connections: fall("connections"),
+        }
+    }
+
+    /// The roundtrips of a table of the file, where it gives all of them.
+    fn trips(&self, section: &str) -> Option<Roundtrips> {
+        let of = |key| self.value(&format!("{section}.{key}"));
+        let copy = Cost { base_ns: of("read_base_ns")?, word_ps: of("read_word_ps")? };
+        Some(Roundtrips { read: copy, write: copy, atomic_ns: of("atomic_ns")? })
+    }
+
+    fn count(&self, name: &str) -> u32 {
+        self.value(name).map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX))
+    }
+}
+
+/// So short that whoever waits for nothing loses none of its time to a roundtrip's.
+const IDLE_POLL_NS: u64 = 50;

@@ -1,0 +1,162 @@
+//! The paper's figures, from the result files of its authors.
+//!
+//! W. Oortwijn, T. van Dijk and J. van de Pol, *A Distributed Hash Table for Shared Memory* (PPAM
+//! 2015). The files in `data/` say what each is of.
+
+use core::str::FromStr;
+
+/// The mean over the inserts from 0.02 below a load factor up to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Latency {
+    /// C.
+    pub chunk_buckets: u32,
+    /// In hundredths.
+    pub load_percent: u32,
+    /// Of an insert on one machine, in nanoseconds.
+    pub local_ns: f64,
+    /// Of an insert on two machines, in nanoseconds.
+    pub remote_ns: f64,
+    /// Chunk READs posted.
+    pub outgoing_roundtrips: f64,
+    /// Chunk READs waited for.
+    pub effective_roundtrips: f64,
+}
+
+/// Which operations a throughput is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Workload {
+    /// Half finds, half inserts.
+    Mixed,
+    /// 80 % finds.
+    ReadIntensive,
+    /// 80 % inserts.
+    WriteIntensive,
+}
+
+/// All workloads, in the paper's order.
+pub const WORKLOADS: [Workload; 3] =
+    [Workload::Mixed, Workload::ReadIntensive, Workload::WriteIntensive];
+
+impl Workload {
+    /// Inserts in a hundred operations (section 4.2).
+    #[must_use]
+    pub const fn inserts_percent(self) -> u32 {
+        match self {
+            Self::Mixed => 50,
+            Self::ReadIntensive => 20,
+            Self::WriteIntensive => 80,
+        }
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mixed => "mixed",
+            Self::ReadIntensive => "read-intensive",
+            Self::WriteIntensive => "write-intensive",
+        }
+    }
+
+    fn of_file(name: &str) -> Option<Self> {
+        match name {
+            "mixed" => Some(Self::Mixed),
+            "read" => Some(Self::ReadIntensive),
+            "write" => Some(Self::WriteIntensive),
+            _ => None,
+        }
+    }
+}
+
+/// The operations a second of all ranks together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Throughput {
+    /// Of which operations.
+    pub workload: Workload,
+    /// Machines, at least 2.
+    pub machines: u32,
+    /// Ranks on each.
+    pub ranks_per_machine: u32,
+    /// Find-or-puts a second, as their program adds them up.
+    pub ops_per_s: f64,
+    /// Of how many runs it is the mean.
+    pub runs: u32,
+}
+
+const LATENCIES: &str = include_str!("../data/oortwijn2015-latency.csv");
+const THROUGHPUTS: &str = include_str!("../data/oortwijn2015-throughput.csv");
+
+/// The latencies, by C and load factor.
+#[must_use]
+pub fn latencies() -> Vec<Latency> {
+    rows(LATENCIES, latency)
+}
+
+/// The throughputs of two machines and more.
+#[must_use]
+pub fn throughputs() -> Vec<Throughput> {
+    rows(THROUGHPUTS, throughput)
+}
+
+fn rows<T>(text: &'static str, row: fn(&[&str]) -> Option<T>) -> Vec<T> {
+    let lines = text.lines().filter(|line| !line.starts_with('#')).skip(1);
+    lines.filter_map(|line| row(&line.split(',').collect::<Vec<_>>())).collect()
+}
+
+fn latency(cells: &[&str]) -> Option<Latency> {
+    let load_factor: f64 = cell(cells, 1)?;
+    // Hundredths from 2 to 92.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let load_percent = (load_factor * 100.0).round() as u32;
+    Some(Latency {
+        chunk_buckets: cell(cells, 0)?,
+        load_percent,
+        local_ns: cell(cells, 2)?,
+        remote_ns: cell(cells, 3)?,
+        outgoing_roundtrips: cell(cells, 4)?,
+        effective_roundtrips: cell(cells, 5)?,
+    })
+}
+
+fn throughput(cells: &[&str]) -> Option<Throughput> {
+    Some(Throughput {
+        workload: Workload::of_file(cells.first()?)?,
+        machines: cell(cells, 1)?,
+        ranks_per_machine: cell(cells, 2)?,
+        ops_per_s: cell(cells, 3)?,
+        runs: cell(cells, 4)?,
+    })
+}
+
+fn cell<T: FromStr>(cells: &[&str], at: usize) -> Option<T> {
+    cells.get(at)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every line is read, and those that the paper prints are there (Table 1).
+    #[test]
+    fn the_figures_are_the_papers() {
+        let latencies = latencies();
+        assert_eq!(latencies.len(), 5 * 46);
+        let at = |c, percent| {
+            let row =
+                latencies.iter().find(|row| (row.chunk_buckets, row.load_percent) == (c, percent));
+            row.map_or(0.0, |row| (row.remote_ns / 10.0).round() / 100.0)
+        };
+        assert_eq!([at(8, 50), at(16, 60), at(64, 90), at(128, 90)], [3.69, 3.72, 4.54, 4.66]);
+
+        let throughputs = throughputs();
+        assert_eq!(throughputs.iter().filter(|row| row.machines <= 48).count(), 3 * 13 * 6);
+        let at = |machines, ranks| {
+            let row = throughputs.iter().find(|row| {
+                (row.workload, row.machines, row.ranks_per_machine)
+                    == (Workload::Mixed, machines, ranks)
+            });
+            row.map_or(0.0, |row| (row.ops_per_s / 1e4).round() / 100.0)
+        };
+        assert_eq!([at(2, 1), at(32, 4), at(48, 16)], [1.28, 28.76, 114.85]);
+    }
+}

@@ -1,0 +1,126 @@
+//! Profiles as files: what is built in, what is refused and where, and what is missing.
+
+use proptest::prelude::*;
+
+use profile::{Given, Kind, MissingQuantity, Profile, QUANTITIES, Shape};
+
+const TWO: Shape = Shape { machines: 2, ranks_per_machine: 1 };
+
+#[test]
+fn built_in_profiles_give_every_number_a_source_and_come_back_as_written() {
+    let names: Vec<_> = Profile::built_in_names().collect();
+    assert_eq!(names, ["das5-fdr", "connectx6-200g"]);
+    for name in names {
+        let profile = Profile::built_in(name).unwrap();
+        assert_eq!(profile.name(), name);
+        assert!(profile.given().count() > 5);
+        for (quantity, given) in profile.given() {
+            assert!(given.source.len() > 10, "{}", quantity.name);
+            assert!(given.kind != Kind::Assumed && given.kind != Kind::Measured);
+        }
+        assert_eq!(Profile::parse(&profile.to_toml()), Ok(profile));
+    }
+    assert_eq!(Profile::built_in("das6"), None);
+}
+
+#[test]
+fn das5_is_a_model_and_its_atomics_are_by_cpu_in_the_papers_program_only() {
+    let das5 = Profile::built_in("das5-fdr").unwrap();
+    let shape = Shape { machines: 48, ranks_per_machine: 16 };
+    let (nic, paper) = (das5.model(shape).unwrap(), das5.paper_model(shape).unwrap());
+    assert_eq!(nic.owners_per_node, 16);
+    assert_eq!(nic.nic.target.atomics_per_s, 1_800_000);
+    assert_eq!(paper.nic.target.atomics_per_s, 0);
+    assert_eq!(sim::Model { nic: nic.nic, ..paper }, nic, "and nothing else differs");
+}
+
+/// No source gives these of that NIC; a value for each makes it a model.
+#[test]
+fn what_no_source_gives_is_named_and_can_be_assumed() {
+    let mut connectx6 = Profile::built_in("connectx6-200g").unwrap();
+    let missing = connectx6.model(TWO).unwrap_err();
+    let groups: [&[&str]; 2] =
+        [&["remote.atomic_ns"], &["nic.atomics_per_s", "rank.atomics_per_s"]];
+    assert_eq!(
+        missing,
+        MissingQuantity { profile: "connectx6-200g".into(), missing: groups.into() }
+    );
+    let told = missing.to_string();
+    for part in
+        ["connectx6-200g", "remote.atomic_ns (a compare-and-swap's roundtrip)", "Measure them"]
+    {
+        assert!(told.contains(part), "{told}");
+    }
+    let one = connectx6.model(Shape { machines: 1, ranks_per_machine: 2 }).unwrap_err();
+    assert!(one.to_string().contains("local.read_base_ns"), "{one}");
+
+    for (name, value) in [("remote.atomic_ns", 2_400), ("nic.atomics_per_s", 50_000_000)] {
+        let given = Given { value, kind: Kind::Assumed, source: "this test".into() };
+        connectx6.set(name, given).unwrap();
+    }
+    let model = connectx6.model(TWO).unwrap();
+    assert_eq!((model.remote.atomic_ns, model.local_by_cpu), (2_400, false));
+    assert_eq!(model.local, model.remote, "without `local`, the own machine is over the NIC");
+}
+
+#[test]
+fn what_is_no_profile_is_refused_with_its_line() {
+    let head = "name = \"a\"\nabout = \"b\"\n";
+    let value = |text: &str| format!("{head}[remote]\natomic_ns = {text}\n");
+    for (text, line, what) in [
+        (format!("{head}[remot]\n"), 3, "\"remot\""),
+        (format!("{head}[remote]\n\natomic_us = {{}}\n"), 5, "\"remote.atomic_us\""),
+        (format!("{head}colour = 3\n"), 3, "\"colour\""),
+        (value("12"), 4, "value = \u{2026}"),
+        (value("{ value = 12, kind = \"fitted\" }"), 4, "a source"),
+        (value("{ value = 12, kind = \"fitted\", source = \"\" }"), 4, "a source"),
+        (value("{ kind = \"fitted\", source = \"x\" }"), 4, "a value"),
+        (value("{ value = -1, kind = \"fitted\", source = \"x\" }"), 4, "whole number"),
+        (value("{ value = 1.5, kind = \"fitted\", source = \"x\" }"), 4, "whole number"),
+        (value("{ value = 999999999999999999, kind = \"fitted\", source = \"x\" }"), 4, "whole"),
+        (value("{ value = 1, kind = \"guessed\", source = \"x\" }"), 4, "none of fitted"),
+        (value("{ value = 1, kind = \"fitted\", source = \"x\", unit = \"ns\" }"), 4, "unit"),
+        (value("{ value = 1, kind = 3, source = \"x\" }"), 4, "a string"),
+        (format!("{head}atomic = [\n"), 3, "no TOML"),
+        ("name = \"a\"\n".into(), 1, "no about"),
+        (String::new(), 1, "no name"),
+    ] {
+        let error = Profile::parse(&text).unwrap_err();
+        assert!(error.what.contains(what), "{text}: {error}");
+        assert!(error.line.abs_diff(line) <= 1, "{text}: {error}, not line {line}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = Profile::load("/no/such/file.toml".as_ref()).unwrap_err().to_string();
+    assert!(error.contains("/no/such/file.toml") && error.contains("another file"), "{error}");
+    assert!(Profile::new("a", "b").set("nic.colour", given(1, "x")).is_err());
+}
+
+fn given(value: u64, source: &str) -> Given {
+    Given { value, kind: Kind::Measured, source: source.to_owned() }
+}
+
+proptest! {
+    #[test]
+    fn any_profile_comes_back_as_written(
+        name in "\\PC{1,20}",
+        about in "[^\u{0}]{1,40}",
+        values in prop::collection::vec((0..QUANTITIES.len(), 0_u64..=1 << 48, "[^\u{0}]{1,30}"), 0..20),
+    ) {
+        let mut profile = Profile::new(&name, &about);
+        for (at, value, source) in values {
+            profile.set(QUANTITIES[at].name, given(value, &source)).unwrap();
+        }
+        prop_assert_eq!(Profile::parse(&profile.to_toml()), Ok(profile));
+    }
+
+    /// Never a panic, whatever a file holds; and a line that the text has.
+    #[test]
+    fn any_text_is_read_or_refused(text in "(name|about|nic|remote|[\\[\\]={}\"\\n. 0-9a-z_]){0,60}") {
+        if let Err(error) = Profile::parse(&text) {
+            prop_assert!((1..=1 + text.matches('\n').count()).contains(&error.line));
+        }
+    }
+}

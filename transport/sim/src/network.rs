@@ -1,0 +1,501 @@
+//! The model at work: who has to wait until when, and the dice for the jitter.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use transport::{Owner, RemoteWord};
+
+use crate::model::{Jitter, Rates, Switches};
+use crate::station::Station;
+use crate::{Kind, Model, Rng};
+
+/// When one operation has its effect and when its completion can be polled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub(crate) effect_ns: u64,
+    pub(crate) done_ns: u64,
+}
+
+/// An operation that starts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    pub(crate) kind: Kind,
+    pub(crate) words: u32,
+    pub(crate) from: Owner,
+    pub(crate) to: RemoteWord,
+    pub(crate) now_ns: u64,
+    /// How many times what the model says its roundtrip takes.
+    pub(crate) factor: u32,
+    /// Whether the owner of `to` has nothing in flight.
+    pub(crate) owner_idle: bool,
+}
+
+pub(crate) struct Network {
+    model: Model,
+    ends: Box<[End]>,
+    nics: Box<[SharedNic]>,
+    /// What each owner has in flight.
+    in_flight: Box<[u32]>,
+    rng: Rng,
+    /// Queue pairs of one node's ranks.
+    connections: u64,
+    nodes: u64,
+}
+
+/// What each owner has of its own.
+struct End {
+    initiator: Turns,
+    target: Turns,
+    /// When each group of this owner's words takes the next atomic, in nanoseconds.
+    words_free_ns: Box<[u64]>,
+}
+
+/// What the owners of a node share.
+#[derive(Default)]
+struct SharedNic {
+    initiator: Sides,
+    target: Sides,
+    inward: Station,
+    outward: Station,
+    /// Operations of the node's ranks in flight that go by it.
+    outstanding: u64,
+}
+
+#[derive(Default)]
+struct Sides {
+    copies: Station,
+    atomics: Station,
+}
+
+/// When one side of an end takes the next operation, in picoseconds: a rate of many millions a
+/// second is not a whole number of nanoseconds.
+#[derive(Default)]
+struct Turns {
+    copies_free_ps: u64,
+    atomics_free_ps: u64,
+}
+
+const PS_PER_NS: u64 = 1_000;
+const PS_PER_S: u64 = 1_000_000_000_000;
+/// A power of two far above the operations in flight on one window, and 4 KiB an owner.
+const WORD_GROUPS: usize = 512;
+/// Of a word, and of what an atomic sends: two of them there and one back.
+const WORD_BYTES: u64 = 8;
+
+impl Network {
+    pub(crate) fn new(model: Model, owners: u32, rng: Rng) -> Self {
+        let groups = if model.atomic_word_ns == 0 { 0 } else { WORD_GROUPS };
+        let end = || End {
+            initiator: Turns::default(),
+            target: Turns::default(),
+            words_free_ns: vec![0; groups].into_boxed_slice(),
+        };
+        let ranks = model.owners_per_node.clamp(1, owners.max(1));
+        let nodes = owners.div_ceil(ranks);
+        Self {
+            model,
+            ends: (0..owners).map(|_| end()).collect(),
+            nics: (0..nodes).map(|_| SharedNic::default()).collect(),
+            in_flight: vec![0; owners as usize].into_boxed_slice(),
+            rng,
+            connections: u64::from(ranks) * u64::from(owners - owners.min(ranks)),
+            nodes: nodes.into(),
+        }
+    }
+
+    pub(crate) fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Gives an operation its turns.
+    pub(crate) fn schedule(&mut self, start: Start) -> Times {
+        let Start { kind, words, from, to, now_ns, .. } = start;
+        let by_cpu = self.model.is_by_cpu(from, to.owner);
+        let trip_ns = self.trip_ns(&start);
+        self.in_flight[from.0 as usize] += 1;
+        let jitter_ns = if by_cpu { 0 } else { self.jitter_ns() };
+        let out_ns = (trip_ns / 2).saturating_add(self.rng.up_to(jitter_ns));
+        let both_ns = trip_ns.saturating_add(jitter_ns);
+        let (out_bytes, back_bytes) = self.bytes(kind, words);
+
+        let (initiator, target) = if by_cpu {
+            (Rates::default(), Rates::default())
+        } else {
+            (self.model.initiator, self.model.target)
+        };
+        let turns = &mut self.ends[from.0 as usize].initiator;
+        let mut sent_ns = turns.take(kind, &initiator, now_ns);
+        if !by_cpu {
+            sent_ns = self.send(from, kind, out_bytes, sent_ns);
+        }
+        let mut arrived_ns = sent_ns.saturating_add(out_ns);
+        if !by_cpu {
+            arrived_ns = self.arrive(to.owner, kind, out_bytes, arrived_ns);
+        }
+        let end = &mut self.ends[to.owner.0 as usize];
+        let served_ns = end.target.take(kind, &target, arrived_ns);
+        let effect_ns = match kind {
+            Kind::Read | Kind::Write => served_ns,
+            Kind::CompareAndSwap | Kind::FetchAdd => {
+                end.take_word(to.index, self.model.atomic_word_ns, served_ns)
+            }
+        };
+        let answered_ns =
+            if by_cpu { effect_ns } else { self.answer(from, to.owner, back_bytes, effect_ns) };
+        Times { effect_ns, done_ns: answered_ns.saturating_add(both_ns - out_ns) }
+    }
+
+    /// An operation that was scheduled is over, and in flight no longer.
+    pub(crate) fn release(&mut self, from: Owner, to: Owner) {
+        let in_flight = &mut self.in_flight[from.0 as usize];
+        *in_flight = in_flight.saturating_sub(1);
+        if !self.model.is_by_cpu(from, to) {
+            let nic = self.nic(from);
+            nic.outstanding = nic.outstanding.saturating_sub(1);
+        }
+    }
+
+    fn nic(&mut self, owner: Owner) -> &mut SharedNic {
+        &mut self.nics[self.model.node(owner) as usize]
+    }
+
+    fn trip_ns(&self, start: &Start) -> u64 {
+        let &Start { kind, words, from, to, factor, owner_idle, .. } = start;
+        let mut trip_ns = self.model.roundtrip_ns(kind, words, from, to.owner);
+        if !self.model.is_local(from, to.owner) {
+            let further = self.switch(from) != self.switch(to.owner);
+            let further_ns = if further { self.model.switches.further_ns } else { 0 };
+            let idle_ns = if owner_idle { self.model.idle_owner_ns } else { 0 };
+            for more_ns in [further_ns, idle_ns, self.neighbours_ns(from)] {
+                trip_ns = trip_ns.saturating_add(more_ns);
+            }
+        }
+        trip_ns.saturating_mul(factor.into())
+    }
+
+    /// What the busy ones of the initiator's node add.
+    fn neighbours_ns(&self, from: Owner) -> u64 {
+        let (of_node_ns, of_socket_ns) = (self.model.neighbour_ns, self.model.sockets.neighbour_ns);
+        if of_node_ns == 0 && of_socket_ns == 0 {
+            return 0;
+        }
+        let ranks = self.model.owners_per_node.max(1);
+        let first = self.model.node(from) * ranks;
+        let busy = |owner: &u32| {
+            *owner != from.0 && self.in_flight.get(*owner as usize).is_some_and(|&count| count > 0)
+        };
+        (first..first.saturating_add(ranks)).filter(busy).fold(0, |sum: u64, owner| {
+            let near = self.model.share_socket(from.0, owner);
+            let more_ns = of_node_ns.saturating_add(if near { of_socket_ns } else { 0 });
+            sum.saturating_add(more_ns)
+        })
+    }
+
+    /// At which switch the owner's node stands.
+    fn switch(&self, owner: Owner) -> u64 {
+        let Switches { nodes_each, count, .. } = self.model.switches;
+        if nodes_each == 0 || self.nodes <= nodes_each.into() {
+            return 0;
+        }
+        u64::from(self.model.node(owner)) * u64::from(count) / self.nodes
+    }
+
+    /// On the wire, there and back.
+    fn bytes(&self, kind: Kind, words: u32) -> (u64, u64) {
+        let header = u64::from(self.model.nic.header_bytes);
+        let data = u64::from(words) * WORD_BYTES;
+        match kind {
+            Kind::Read => (header, header + data),
+            Kind::Write => (header + data, header),
+            Kind::CompareAndSwap | Kind::FetchAdd => (header + 2 * WORD_BYTES, header + WORD_BYTES),
+        }
+    }
+
+    /// Out through the initiator's NIC.
+    fn send(&mut self, from: Owner, kind: Kind, bytes: u64, now_ns: u64) -> u64 {
+        let (limits, connections) = (self.model.nic, self.connections);
+        let nic = self.nic(from);
+        nic.outstanding += 1;
+        let turn_ps = turn_ps(&limits.initiator, kind);
+        let turn_ps = limits.outstanding.stretch(turn_ps, nic.outstanding);
+        let turn_ps = limits.connections.stretch(turn_ps, connections);
+        let turn_ns = nic.initiator.of(kind).take(turn_ps, now_ns);
+        nic.outward.take(wire_ps(limits.bytes_per_s, bytes), turn_ns)
+    }
+
+    /// In through the target's NIC.
+    fn arrive(&mut self, to: Owner, kind: Kind, bytes: u64, now_ns: u64) -> u64 {
+        let (limits, connections) = (self.model.nic, self.connections);
+        let nic = self.nic(to);
+        let arrived_ns = nic.inward.take(wire_ps(limits.bytes_per_s, bytes), now_ns);
+        let turn_ps = limits.connections.stretch(turn_ps(&limits.target, kind), connections);
+        nic.target.of(kind).take(turn_ps, arrived_ns)
+    }
+
+    /// Back over both links.
+    fn answer(&mut self, from: Owner, to: Owner, bytes: u64, now_ns: u64) -> u64 {
+        let wire_ps = wire_ps(self.model.nic.bytes_per_s, bytes);
+        let sent_ns = self.nic(to).outward.take(wire_ps, now_ns);
+        self.nic(from).inward.take(wire_ps, sent_ns)
+    }
+
+    fn jitter_ns(&mut self) -> u64 {
+        match self.model.jitter {
+            Jitter::None => 0,
+            Jitter::Uniform { most_ns } => self.rng.up_to(most_ns),
+            Jitter::Exponential { mean_ns } => self.rng.exponential(mean_ns),
+        }
+    }
+}
+
+fn turn_ps(rates: &Rates, kind: Kind) -> u64 {
+    let per_s = rates.of(kind);
+    if per_s == 0 { 0 } else { PS_PER_S.div_ceil(per_s) }
+}
+
+fn wire_ps(bytes_per_s: u64, bytes: u64) -> u64 {
+    if bytes_per_s == 0 { 0 } else { (bytes * PS_PER_S).div_ceil(bytes_per_s) }
+}
+
+impl Rates {
+    fn of(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Read | Kind::Write => self.copies_per_s,
+            Kind::CompareAndSwap | Kind::FetchAdd => self.atomics_per_s,
+        }
+    }
+}
+
+impl Sides {
+    fn of(&mut self, kind: Kind) -> &mut Station {
+        match kind {
+            Kind::Read | Kind::Write => &mut self.copies,
+            Kind::CompareAndSwap | Kind::FetchAdd => &mut self.atomics,
+        }
+    }
+}
+
+impl End {
+    fn take_word(&mut self, index: u64, word_ns: u64, now_ns: u64) -> u64 {
+        let group = usize::try_from(index % WORD_GROUPS as u64).unwrap_or(0);
+        let Some(free_ns) = self.words_free_ns.get_mut(group) else { return now_ns };
+        let start_ns = now_ns.max(*free_ns);
+        *free_ns = start_ns.saturating_add(word_ns);
+        start_ns
+    }
+}
+
+impl Turns {
+    /// When an operation that is ready at `now_ns` has its turn.
+    fn take(&mut self, kind: Kind, rates: &Rates, now_ns: u64) -> u64 {
+        let turn_ps = turn_ps(rates, kind);
+        if turn_ps == 0 {
+            return now_ns;
+        }
+        let free_ps = match kind {
+            Kind::Read | Kind::Write => &mut self.copies_free_ps,
+            Kind::CompareAndSwap | Kind::FetchAdd => &mut self.atomics_free_ps,
+        };
+        let start_ps = now_ns.saturating_mul(PS_PER_NS).max(*free_ps);
+        *free_ps = start_ps.saturating_add(turn_ps);
+        // Picoseconds end after 213 days, nanoseconds do not.
+        start_ps.div_ceil(PS_PER_NS).max(now_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Cost, Fall, Nic, Sockets};
+
+    const AT: RemoteWord = RemoteWord { owner: Owner(1), index: 3 };
+
+    fn network(model: Model) -> Network {
+        Network::new(model, 4, Rng::new(1, 1))
+    }
+
+    const READ: Start = Start {
+        kind: Kind::Read,
+        words: 8,
+        from: Owner(0),
+        to: AT,
+        now_ns: 0,
+        factor: 1,
+        owner_idle: false,
+    };
+
+    fn read(network: &mut Network, now_ns: u64) -> Times {
+        network.schedule(Start { now_ns, ..READ })
+    }
+
+    fn add(network: &mut Network, index: u64) -> Times {
+        let to = RemoteWord { index, ..AT };
+        network.schedule(Start { kind: Kind::FetchAdd, words: 1, to, ..READ })
+    }
+
+    #[test]
+    fn a_roundtrip_is_base_and_words_and_its_effect_is_half_way() {
+        let mut model = Model::instant();
+        model.remote.read = Cost { base_ns: 2_000, word_ps: 1_500 };
+        let mut network = network(model);
+        assert_eq!(read(&mut network, 100), Times { effect_ns: 1_106, done_ns: 2_112 });
+    }
+
+    #[test]
+    fn jitter_only_adds_and_stays_within_its_bound() {
+        let model = Model { jitter: Jitter::Uniform { most_ns: 500 }, ..Model::simple(1_000) };
+        let mut network = network(model);
+        let all: alloc::vec::Vec<Times> = (0..2_000).map(|_| read(&mut network, 0)).collect();
+        assert!(all.iter().all(|t| (500..=1_000).contains(&t.effect_ns)));
+        assert!(all.iter().all(|t| (1_000..=1_500).contains(&t.done_ns)));
+        assert!(all.iter().any(|t| t.done_ns < 1_050) && all.iter().any(|t| t.done_ns > 1_450));
+    }
+
+    #[test]
+    fn a_rate_spaces_operations_whatever_it_is() {
+        let rates = Rates { copies_per_s: 75_000_000, atomics_per_s: 0 };
+        for model in [
+            Model { initiator: rates, ..Model::simple(1_000) },
+            Model { target: rates, ..Model::simple(1_000) },
+        ] {
+            let mut network = network(model);
+            let last = (0..76).map(|_| read(&mut network, 0).done_ns).last();
+            // 75 spaces of 13334 ps each.
+            assert_eq!(last, Some(1_000 + 1_001));
+            assert_eq!(add(&mut network, 0).done_ns, 1_000, "atomics have a queue of their own");
+            assert_eq!(read(&mut network, 9_000).done_ns, 10_000, "an idle NIC keeps nobody");
+        }
+    }
+
+    #[test]
+    fn what_the_cpu_does_takes_no_turn() {
+        let rates = Rates { copies_per_s: 1_000_000, atomics_per_s: 1_000_000 };
+        let model = Model { initiator: rates, target: rates, ..Model::simple(1_000) };
+        for (local_by_cpu, last_ns) in [(true, 100), (false, 9_100)] {
+            let mut network = network(Model { local_by_cpu, ..model });
+            let own = RemoteWord { owner: Owner(0), ..AT };
+            let mut reads = || network.schedule(Start { to: own, ..READ }).done_ns;
+            assert_eq!((0..10).map(|_| reads()).last(), Some(last_ns));
+            let adds = (0..10).map(|_| add(&mut network, 3).done_ns);
+            assert_eq!(adds.last(), Some(10_000), "the peer's word is over the NIC");
+        }
+    }
+
+    #[test]
+    fn atomics_wait_for_their_word_only() {
+        let mut network = network(Model { atomic_word_ns: 100, ..Model::simple(1_000) });
+        let effects = [3, 3, 4, 3].map(|index| add(&mut network, index).effect_ns);
+        assert_eq!(effects, [500, 600, 500, 700]);
+    }
+
+    #[test]
+    fn times_at_the_end_of_time_saturate() {
+        let rates = Rates { copies_per_s: 1, atomics_per_s: 1 };
+        let mut network = network(Model {
+            initiator: rates,
+            target: rates,
+            atomic_word_ns: u64::MAX,
+            ..Model::simple(u64::MAX)
+        });
+        assert_eq!(read(&mut network, u64::MAX).done_ns, u64::MAX);
+        assert_eq!(add(&mut network, 0).done_ns, u64::MAX);
+    }
+
+    /// When the last of `count` READs is done, each from an owner of node 0 to one of node 1.
+    fn last_of(count: u32, network: &mut Network, words: u32) -> u64 {
+        let one = |i: u32| Start {
+            words,
+            from: Owner(i % 2),
+            to: RemoteWord { owner: Owner(2 + i % 2), index: 0 },
+            ..READ
+        };
+        (0..count).map(|i| network.schedule(one(i)).done_ns).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn owners_of_a_node_share_its_nic() {
+        let rates = Rates { copies_per_s: 10_000_000, atomics_per_s: 0 };
+        let model = Model { owners_per_node: 2, ..Model::simple(1_000) };
+        for nic in [
+            Nic { initiator: rates, ..Nic::default() },
+            Nic { target: rates, ..Nic::default() },
+            // 64 bytes and 36 of a header in 100 ns.
+            Nic { bytes_per_s: 1_000_000_000, header_bytes: 36, ..Nic::default() },
+        ] {
+            let mut network = network(Model { nic, ..model });
+            assert_eq!(last_of(101, &mut network, 8), 1_000 + 100 * 100, "{nic:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_in_flight_beyond_the_knee_slows_the_nic() {
+        let rates = Rates { copies_per_s: 10_000_000, atomics_per_s: 0 };
+        let outstanding = Fall { knee: 10, halved_by: 1 };
+        let nic = Nic { initiator: rates, outstanding, ..Nic::default() };
+        let mut network = network(Model { owners_per_node: 2, nic, ..Model::simple(1_000) });
+        // Turns of 100 ns for ten, then of 200 and 300 ns; the thirteenth waits for all of them.
+        assert_eq!(last_of(13, &mut network, 8), 1_000 + 10 * 100 + 200 + 300);
+        (0..13).for_each(|i| network.release(Owner(i % 2), Owner(2)));
+        let to = RemoteWord { owner: Owner(2), index: 0 };
+        let mut later = || network.schedule(Start { to, now_ns: 9_000, ..READ }).done_ns;
+        assert_eq!([later(), later()], [10_000, 10_100], "what is over is in flight no longer");
+    }
+
+    #[test]
+    fn connections_beyond_the_knee_slow_both_sides() {
+        let rates = Rates { copies_per_s: 10_000_000, atomics_per_s: 0 };
+        // Two nodes of two: four connections of each.
+        for (knee, turn_ns) in [(4, 100), (3, 200)] {
+            let connections = Fall { knee, halved_by: 1 };
+            for nic in [
+                Nic { initiator: rates, connections, ..Nic::default() },
+                Nic { target: rates, connections, ..Nic::default() },
+            ] {
+                let model = Model { owners_per_node: 2, nic, ..Model::simple(1_000) };
+                assert_eq!(last_of(11, &mut network(model), 8), 1_000 + 10 * turn_ns);
+            }
+        }
+    }
+
+    #[test]
+    fn nodes_that_one_switch_does_not_hold_stand_evenly_at_all() {
+        let further = |nodes_each| {
+            let switches = Switches { nodes_each, count: 2, further_ns: 50 };
+            let mut network = network(Model { switches, ..Model::simple(1_000) });
+            let mut done_ns = |from, to| {
+                let to = RemoteWord { owner: Owner(to), index: 0 };
+                network.schedule(Start { from: Owner(from), to, ..READ }).done_ns
+            };
+            [done_ns(0, 1), done_ns(1, 2), done_ns(2, 3), done_ns(0, 0)]
+        };
+        assert_eq!(further(3), [1_000, 1_050, 1_000, 100]);
+        assert_eq!(further(4), [1_000, 1_000, 1_000, 100]);
+    }
+
+    /// Ranks fill one socket of two after the other.
+    #[test]
+    fn busy_ranks_of_the_node_lengthen_roundtrips_to_others() {
+        let sockets = Sockets { ranks_each: 2, neighbour_ns: 7 };
+        let model = Model { owners_per_node: 3, neighbour_ns: 50, sockets, ..Model::simple(1_000) };
+        let mut network = network(model);
+        let mut done_ns = |from, to| {
+            let to = RemoteWord { owner: Owner(to), index: 0 };
+            network.schedule(Start { from: Owner(from), to, ..READ }).done_ns
+        };
+        assert_eq!([done_ns(0, 3), done_ns(1, 3), done_ns(2, 3)], [1_000, 1_057, 1_100]);
+        assert_eq!([done_ns(0, 3), done_ns(0, 1)], [1_107, 100], "its own do not count");
+        network.release(Owner(1), Owner(3));
+        let to = RemoteWord { owner: Owner(3), index: 0 };
+        assert_eq!(network.schedule(Start { to, ..READ }).done_ns, 1_050, "who is done is idle");
+    }
+
+    #[test]
+    fn an_idle_owner_on_another_node_answers_later() {
+        let mut network = network(Model { idle_owner_ns: 700, ..Model::simple(1_000) });
+        let mut done_ns = |owner| {
+            let to = RemoteWord { owner: Owner(owner), index: 0 };
+            network.schedule(Start { to, owner_idle: true, ..READ }).done_ns
+        };
+        assert_eq!([done_ns(0), done_ns(1)], [100, 1_700]);
+    }
+}

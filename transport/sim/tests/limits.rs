@@ -1,0 +1,200 @@
+//! What nodes share, for any model: no limit is passed, a tighter one never makes anything faster,
+//! and nothing is lost or done twice.
+
+mod common;
+
+use common::{Replay, cluster, engines, local, pick, seeds, segment, word};
+use sim::{Config, Cost, Counters, Engine, Fall, Model, Nic, Rates, Rng, Roundtrips, Switches};
+use transport::{Completion, Token, Transport};
+
+const DEPTH: u32 = 32;
+const WORDS: u32 = 64;
+/// Operations of each owner: so many that the first ones, which find nobody, are few.
+const OPS: u32 = 400;
+
+/// Any network: 2 to 4 nodes of 1 to 4 owners, and any limits.
+fn network(rng: &mut Rng) -> (u32, Model) {
+    let owners_per_node = 1 + pick(rng, 4);
+    let nodes = 2 + pick(rng, 3);
+    let trip = |rng: &mut Rng| Cost { base_ns: 500 + rng.below(2_000), word_ps: rng.below(2_000) };
+    let trips = |rng: &mut Rng| Roundtrips {
+        read: trip(rng),
+        write: trip(rng),
+        atomic_ns: 500 + rng.below(2_000),
+    };
+    let per_s = |rng: &mut Rng| 1_000_000 + rng.below(20_000_000);
+    let rates = |rng: &mut Rng| Rates { copies_per_s: per_s(rng), atomics_per_s: per_s(rng) };
+    let fall = |rng: &mut Rng| Fall { knee: 4 + pick(rng, 64), halved_by: 1 + pick(rng, 64) };
+    let model = Model {
+        post_ns: rng.below(100),
+        completion_ns: rng.below(50),
+        owners_per_node,
+        local: trips(rng),
+        local_by_cpu: rng.below(2) == 0,
+        remote: trips(rng),
+        neighbour_ns: rng.below(100),
+        switches: Switches { nodes_each: pick(rng, 4), count: 2, further_ns: rng.below(500) },
+        idle_owner_ns: rng.below(500),
+        nic: Nic {
+            initiator: rates(rng),
+            target: rates(rng),
+            bytes_per_s: 500_000_000 + rng.below(5_000_000_000),
+            header_bytes: pick(rng, 64),
+            outstanding: fall(rng),
+            connections: fall(rng),
+        },
+        atomic_word_ns: rng.below(200),
+        ..Model::instant()
+    };
+    (nodes * owners_per_node, model)
+}
+
+/// Posts one operation of any kind to any owner, with a slot of its own, which its token names.
+fn post(engine: &mut Engine, slot: u32, owners: u32, rng: &mut Rng) {
+    let to = pick(rng, owners);
+    let at = rng.below(u64::from(WORDS) - 16);
+    let token = Token(slot.into());
+    let posted = match rng.below(4) {
+        0 => engine.compare_and_swap(token, word(to, at), 0, 1),
+        1 => engine.fetch_add(token, word(to, at), 1),
+        _ => {
+            let words = 8 * (1 + pick(rng, 2));
+            engine.read(token, segment(to, at, words), local(slot, 0, words))
+        }
+    };
+    posted.unwrap();
+}
+
+/// Everybody keeps as much in flight as may be, whoever is due first going on; when the last one
+/// was done, and what has happened.
+fn flood(owners: u32, model: Model, seed: u64) -> (u64, Counters) {
+    let config = Config {
+        owners,
+        window_words: WORDS.into(),
+        slots: DEPTH,
+        slot_words: 16,
+        depth: DEPTH,
+        model,
+        seed,
+        ..Config::default()
+    };
+    let cluster = cluster(config);
+    let mut engines = engines(&cluster);
+    // Of each, so that it does the same whoever is due first.
+    let mut rngs: Vec<Rng> =
+        (0..owners).map(|owner| Rng::new(seed, 99 + u64::from(owner))).collect();
+    let mut left = vec![OPS; engines.len()];
+    let mut free: Vec<Vec<u32>> = vec![(0..DEPTH).collect(); engines.len()];
+    let mut ends = [Completion::default(); 8];
+    let mut completed = 0;
+    loop {
+        let all = engines.iter_mut().zip(&mut left).zip(&mut free).zip(&mut rngs);
+        for (((engine, left), free), rng) in all {
+            while *left > 0
+                && let Some(slot) = free.pop()
+            {
+                post(engine, slot, owners, rng);
+                *left -= 1;
+            }
+        }
+        let Some((owner, due_ns)) = cluster.next_delivery() else { break };
+        let engine = &mut engines[owner.0 as usize];
+        assert_eq!(engine.next_poll_ns(), due_ns);
+        let before_ns = engine.now_ns();
+        let count = engine.poll(&mut ends).unwrap();
+        completed += count as u64;
+        let slots = ends[..count].iter().map(|end| u32::try_from(end.token.0).unwrap());
+        free[owner.0 as usize].extend(slots);
+        assert!(engine.now_ns() >= before_ns.max(due_ns), "a clock goes back");
+    }
+    let counters = cluster.counters();
+    assert_eq!(completed, u64::from(owners * OPS));
+    assert_eq!((counters.posted, counters.completed), (completed, completed));
+    let kinds = counters.reads + counters.writes + counters.atomics + counters.by_cpu;
+    assert_eq!(kinds, completed, "each is of one kind");
+    let end_ns = engines.iter().map(Engine::now_ns).max().unwrap();
+    drop(engines);
+    (end_ns, counters)
+}
+
+/// As long as `count` take that come at most `per_s` a second.
+fn least_ns(count: u64, per_s: u64) -> u64 {
+    count.saturating_mul(1_000_000_000) / per_s.max(1)
+}
+
+#[test]
+fn no_rate_is_passed() {
+    for seed in seeds(60) {
+        let _replay = Replay(seed);
+        let (owners, model) = network(&mut Rng::new(seed, 1));
+        let nodes = u64::from(owners / model.owners_per_node);
+        let (end_ns, counters) = flood(owners, model, seed);
+        let nic = model.nic;
+        for (what, count, per_s) in [
+            ("READs sent", counters.reads, nic.initiator.copies_per_s),
+            ("READs answered", counters.reads, nic.target.copies_per_s),
+            ("atomics sent", counters.atomics, nic.initiator.atomics_per_s),
+            ("atomics answered", counters.atomics, nic.target.atomics_per_s),
+            ("bytes of READs", counters.words * 8, nic.bytes_per_s),
+        ] {
+            let least_ns = least_ns(count / nodes, per_s);
+            assert!(end_ns >= least_ns, "{what}: {count} in {end_ns} ns, {least_ns} at least");
+        }
+    }
+}
+
+#[test]
+fn a_tighter_limit_makes_nothing_faster() {
+    let half = |rates: Rates| Rates {
+        copies_per_s: rates.copies_per_s / 2,
+        atomics_per_s: rates.atomics_per_s / 2,
+    };
+    type Tighten<'a> = (&'static str, &'a dyn Fn(&mut Model));
+    let all: [Tighten<'_>; 8] = [
+        ("initiator", &|m| m.nic.initiator = half(m.nic.initiator)),
+        ("target", &|m| m.nic.target = half(m.nic.target)),
+        ("bandwidth", &|m| m.nic.bytes_per_s /= 2),
+        ("header", &|m| m.nic.header_bytes = 2 * m.nic.header_bytes + 8),
+        ("outstanding", &|m| m.nic.outstanding.knee /= 2),
+        ("connections", &|m| m.nic.connections.knee /= 2),
+        ("word", &|m| m.atomic_word_ns = 2 * m.atomic_word_ns + 10),
+        ("neighbour", &|m| m.neighbour_ns = 2 * m.neighbour_ns + 10),
+    ];
+    let mut sums = [[0; 2]; 8];
+    for seed in seeds(25) {
+        let _replay = Replay(seed);
+        let (owners, model) = network(&mut Rng::new(seed, 1));
+        let (before_ns, _) = flood(owners, model, seed);
+        for ((what, tighten), sum) in all.iter().zip(&mut sums) {
+            let mut tighter = model;
+            tighten(&mut tighter);
+            let (after_ns, _) = flood(owners, tighter, seed);
+            // Who meets whom is another matter of chance then, which a sum over seeds has less of.
+            assert!(after_ns * 10 >= before_ns * 9, "{what}: {before_ns} ns, then {after_ns} ns");
+            sum[0] += before_ns;
+            sum[1] += after_ns;
+        }
+    }
+    for ((what, _), [before_ns, after_ns]) in all.iter().zip(sums) {
+        assert!(after_ns * 200 >= before_ns * 199, "{what}: {before_ns} ns, then {after_ns} ns");
+    }
+}
+
+/// A rank that shares its NIC with nobody has the times of one whose NIC has no limits that bind.
+#[test]
+fn a_limit_that_does_not_bind_changes_nothing() {
+    for seed in seeds(20) {
+        let _replay = Replay(seed);
+        let (owners, model) = network(&mut Rng::new(seed, 1));
+        let none = Model { nic: Nic::default(), ..model };
+        let most = Rates { copies_per_s: u64::MAX, atomics_per_s: u64::MAX };
+        let never = Fall { knee: u32::MAX, halved_by: 1 };
+        let nic = Nic { initiator: most, target: most, outstanding: never, ..Nic::default() };
+        let wide = Model { nic, ..model };
+        // A turn takes a picosecond at least, which rounds to a nanosecond of waiting.
+        let (none_ns, none) = flood(owners, none, seed);
+        let (wide_ns, wide) = flood(owners, wide, seed);
+        assert!(wide_ns.abs_diff(none_ns) * 100 <= none_ns, "{none_ns} ns and {wide_ns} ns");
+        assert_eq!((none.posted, none.by_cpu), (wide.posted, wide.by_cpu));
+    }
+}
