@@ -1,0 +1,104 @@
+//! The ranks' tables on one simulated cluster.
+
+use core::sync::atomic::Ordering::Relaxed;
+use std::collections::VecDeque;
+
+use profile::Shape;
+use sim::{Cluster, Engine, Model, Rng};
+use table::{Bucket, CacheEntry, Config, Layout, Operation, Table};
+use transport::{Owner, Transport};
+
+use crate::keys::filled;
+use crate::{Error, Way};
+
+/// A rank.
+pub(crate) type Rank = Table<Engine, Vec<Operation>, Vec<CacheEntry>>;
+
+/// Which cluster, and which table on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) model: Model,
+    pub(crate) shape: Shape,
+    pub(crate) way: Way,
+    pub(crate) buckets_per_owner: u64,
+    pub(crate) chunk_buckets: u32,
+    /// C times M.
+    pub(crate) reach: u32,
+    pub(crate) seed: u64,
+    /// The ranks begin within so many nanoseconds.
+    pub(crate) spread_ns: u64,
+}
+
+/// All ranks, and what their table was filled with.
+pub(crate) struct Ranks {
+    pub(crate) cluster: Cluster,
+    pub(crate) ranks: Vec<Rank>,
+    pub(crate) layout: Layout,
+    seed: u64,
+    filled: u64,
+}
+
+impl Ranks {
+    pub(crate) fn open(plan: &Plan) -> Result<Self, Error> {
+        let Plan { model, way, .. } = *plan;
+        let owners = plan.shape.machines.saturating_mul(plan.shape.ranks_per_machine);
+        let config =
+            way.config(plan.buckets_per_owner, plan.chunk_buckets, plan.reach, &plan.model);
+        let cluster = Cluster::new(sim::Config {
+            owners,
+            window_words: config.words(),
+            slots: Config::slots(way.operations()),
+            slot_words: plan.chunk_buckets,
+            depth: way.depth(),
+            seed: plan.seed,
+            model,
+            ..sim::Config::default()
+        })?;
+        let mut offsets = Rng::new(plan.seed, 0);
+        let mut ranks = VecDeque::with_capacity(owners as usize);
+        for owner in (0..owners).map(Owner) {
+            let mut engine = cluster.engine(owner)?;
+            engine.spend(offsets.up_to(plan.spread_ns));
+            let operations = vec![Operation::EMPTY; way.operations() as usize];
+            let table = Table::new(engine, config, operations)?;
+            ranks.push_back(table.with_cache(vec![CacheEntry::EMPTY; way.cache_entries()]));
+        }
+        let ranks: Vec<Rank> = ranks.into();
+        let layout = *ranks.first().ok_or(Error::Full { buckets: 0, held: 0 })?.layout();
+        Ok(Self { cluster, ranks, layout, seed: plan.seed, filled: 0 })
+    }
+
+    /// Data that the table was filled with.
+    pub(crate) fn filled(&self) -> u64 {
+        self.filled
+    }
+
+    /// Puts one datum in the first bucket of its probe order that is empty, without taking time.
+    pub(crate) fn put(&mut self, datum: u64) -> Result<(), Error> {
+        let bucket = Bucket::new(datum).map_err(table::SubmitError::Data)?;
+        let mut at = self.layout.home(bucket);
+        for _ in 0..self.layout.buckets() {
+            let word = self.layout.word(at);
+            let owner = self.ranks.get(word.owner.0 as usize);
+            let window = owner.map_or(&[][..], |rank| rank.engine().window());
+            let place = usize::try_from(word.index).ok().and_then(|index| window.get(index));
+            if let Some(place) = place
+                && place.load(Relaxed) == 0
+            {
+                place.store(bucket.word(), Relaxed);
+                return Ok(());
+            }
+            at = self.layout.advance(at, 1);
+        }
+        Err(Error::Full { buckets: self.layout.buckets(), held: self.filled })
+    }
+
+    /// Fills the table until it was filled with `count` data, without taking time.
+    pub(crate) fn fill(&mut self, count: u64) -> Result<(), Error> {
+        while self.filled < count {
+            self.put(filled(self.seed, self.filled))?;
+            self.filled += 1;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,45 @@
+//! Experiments beside each other.
+
+use core::num::NonZero;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::panic::resume_unwind;
+use std::thread;
+
+/// At most so many at once: each has a cluster of its own in memory.
+const MOST_THREADS: usize = 2;
+
+/// Runs each of `all`, and gives what they gave in their order. Each has a cluster of its own, so
+/// it does not matter which run at the same time.
+///
+/// # Errors
+/// The error of any that has failed; what was not begun before is not begun.
+pub fn each<I: Sync, O: Send, E: Send>(
+    all: &[I],
+    run: impl Fn(&I) -> Result<O, E> + Sync,
+) -> Result<Vec<O>, E> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Relaxed);
+            let Some(one) = all.get(at) else { return Ok(done) };
+            match run(one) {
+                Ok(result) => done.push((at, result)),
+                Err(error) => {
+                    next.store(all.len(), Relaxed);
+                    return Err(error);
+                }
+            }
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = threads.min(MOST_THREADS).min(all.len());
+    let mut done: Vec<(usize, O)> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let ends =
+            threads.into_iter().map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        ends.collect::<Result<Vec<_>, E>>().map(|ends| ends.into_iter().flatten().collect())
+    })?;
+    done.sort_by_key(|(at, _)| *at);
+    Ok(done.into_iter().map(|(_, one)| one).collect())
+}

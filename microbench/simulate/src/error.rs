@@ -1,0 +1,98 @@
+//! Why nothing was simulated.
+
+use core::error;
+use core::fmt;
+
+use sim::{ConfigError, OpenError};
+use table::{OperationError, Outcome, SubmitError};
+use transport::Fault;
+
+/// Why an experiment has no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The cluster cannot be made.
+    Cluster(ConfigError),
+    /// An engine cannot be had.
+    Engine(OpenError),
+    /// The table cannot be made.
+    Table(table::ConfigError),
+    /// An operation was not begun.
+    Submit(SubmitError),
+    /// An operation failed, which none does here.
+    Operation(OperationError),
+    /// The simulated transport is dead, which none is here.
+    Fault(Fault),
+    /// An operation ended otherwise than what the table holds lets it.
+    Outcome {
+        /// What was found or put.
+        datum: u64,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// There is no room for so much data.
+    Full {
+        /// Buckets of the table.
+        buckets: u64,
+        /// Of them, occupied.
+        held: u64,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cluster(error) => error.fmt(f),
+            Self::Engine(error) => error.fmt(f),
+            Self::Table(error) => error.fmt(f),
+            Self::Submit(error) => error.fmt(f),
+            Self::Operation(error) => error.fmt(f),
+            Self::Fault(fault) => fault.fmt(f),
+            Self::Outcome { datum, outcome } => {
+                write!(f, "datum {datum:#x} was {outcome:?}, which the table's content rules out")
+            }
+            Self::Full { buckets, held } => write!(
+                f,
+                "the table is full with {held} of {buckets} buckets occupied; give a lower load \
+                 factor, more buckets or more chunks"
+            ),
+        }
+    }
+}
+
+impl error::Error for Error {}
+
+impl From<ConfigError> for Error {
+    fn from(error: ConfigError) -> Self {
+        Self::Cluster(error)
+    }
+}
+
+impl From<OpenError> for Error {
+    fn from(error: OpenError) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<table::ConfigError> for Error {
+    fn from(error: table::ConfigError) -> Self {
+        Self::Table(error)
+    }
+}
+
+impl From<SubmitError> for Error {
+    fn from(error: SubmitError) -> Self {
+        Self::Submit(error)
+    }
+}
+
+impl From<OperationError> for Error {
+    fn from(error: OperationError) -> Self {
+        Self::Operation(error)
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}

@@ -1,0 +1,193 @@
+//! How long an insert takes, by C and load factor: Table 1, left, and Fig. 2 of the paper.
+
+use profile::{Profile, Shape};
+use sim::Model;
+use table::{Bucket, Outcome};
+
+use crate::cluster::{Plan, Rank, Ranks};
+use crate::keys::Keys;
+use crate::{Error, Progress, Way};
+
+/// What is measured: inserts by one rank, while the others wait for it at a barrier.
+#[derive(Clone, Debug)]
+pub struct LatencyPlan {
+    /// What takes how long.
+    pub model: Model,
+    /// The machines; the paper has two of one rank.
+    pub shape: Shape,
+    /// How it is done.
+    pub way: Way,
+    /// C.
+    pub chunk_buckets: u32,
+    /// M: chunks that an operation looks at. The program of the paper's authors has 64.
+    pub max_chunks: u32,
+    /// In hundredths, rising; the mean is over the inserts from 2 hundredths below each.
+    pub load_percents: Vec<u32>,
+    /// Buckets of each owner, a multiple of 8.
+    pub buckets_per_owner: u64,
+    /// Of how many inserts one is done by the rank and measured; the others only fill the table.
+    pub one_in: u32,
+    /// What all data and all chance come from.
+    pub seed: u64,
+}
+
+impl LatencyPlan {
+    /// The paper's experiment, on two machines of one rank.
+    ///
+    /// # Errors
+    /// The profile lacks a quantity.
+    pub fn paper(profile: &Profile, chunk_buckets: u32) -> Result<Self, profile::MissingQuantity> {
+        let shape = Shape { machines: 2, ranks_per_machine: 1 };
+        Ok(Self {
+            model: profile.paper_model(shape)?,
+            shape,
+            way: Way::Paper,
+            chunk_buckets,
+            max_chunks: 64,
+            load_percents: (1..=46).map(|step| 2 * step).collect(),
+            buckets_per_owner: 1 << 21,
+            one_in: 2,
+            seed: 1,
+        })
+    }
+}
+
+/// The mean over the inserts up to a load factor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LatencyRow {
+    /// C.
+    pub chunk_buckets: u32,
+    /// In hundredths.
+    pub load_percent: u32,
+    /// Inserts measured.
+    pub operations: u64,
+    /// Of them, those that found no room.
+    pub full: u64,
+    /// Virtual time.
+    pub mean_ns: f64,
+    /// Chunk READs posted.
+    pub outgoing_roundtrips: f64,
+    /// Chunk READs waited for.
+    pub effective_roundtrips: f64,
+}
+
+/// The load factor's step from one measurement to the next, in hundredths (paper, section 4.1).
+const STEP: u32 = 2;
+/// The most parts that inserts go to in turn.
+const MOST_PARTS: u32 = 8;
+
+/// Runs the experiment, a row for each load factor.
+///
+/// # Errors
+/// [`Error`]; data that find no room in the table at all among them.
+pub fn latency(plan: &LatencyPlan, progress: Progress<'_>) -> Result<Vec<LatencyRow>, Error> {
+    let mut experiment = Experiment::open(plan)?;
+    let mut rows = Vec::with_capacity(plan.load_percents.len());
+    for (at, &load_percent) in plan.load_percents.iter().enumerate() {
+        rows.push(experiment.measure(load_percent)?);
+        progress((at + 1) as f64 / plan.load_percents.len() as f64);
+    }
+    Ok(rows)
+}
+
+struct Experiment<'p> {
+    plan: &'p LatencyPlan,
+    ranks: Ranks,
+    keys: Keys,
+    /// Buckets that are occupied.
+    held: u64,
+    /// Whose part the next measured insert goes to: each in turn, which chance alone would take
+    /// many more inserts for.
+    turn: u32,
+}
+
+impl<'p> Experiment<'p> {
+    fn open(plan: &'p LatencyPlan) -> Result<Self, Error> {
+        let ranks = Ranks::open(&Plan {
+            model: plan.model,
+            shape: plan.shape,
+            way: plan.way,
+            buckets_per_owner: plan.buckets_per_owner,
+            chunk_buckets: plan.chunk_buckets,
+            reach: plan.chunk_buckets.saturating_mul(plan.max_chunks),
+            seed: plan.seed,
+            spread_ns: 0,
+        })?;
+        Ok(Self { plan, ranks, keys: Keys::new(plan.seed, 0, 0), held: 0, turn: 0 })
+    }
+
+    fn count(&self, load_percent: u32) -> u64 {
+        self.ranks.layout.buckets() * u64::from(load_percent) / 100
+    }
+
+    fn measure(&mut self, load_percent: u32) -> Result<LatencyRow, Error> {
+        self.fill(self.count(load_percent.saturating_sub(STEP)))?;
+        let until = self.count(load_percent);
+        self.rank()?.reset_stats();
+        let mut ns = 0;
+        while self.held < until {
+            self.fill((self.held + u64::from(self.plan.one_in) - 1).min(until))?;
+            let datum = self.next_datum();
+            let rank = self.rank()?;
+            let start_ns = rank.engine().now_ns();
+            let outcome = rank.find_or_put(datum)?;
+            ns += rank.engine().now_ns() - start_ns;
+            match outcome {
+                Outcome::Inserted => self.held += 1,
+                Outcome::Full => self.check_full()?,
+                _ => return Err(Error::Outcome { datum, outcome }),
+            }
+        }
+        let stats = *self.rank()?.stats();
+        let total = stats.total();
+        let each = |sum: u64| sum as f64 / total.operations.max(1) as f64;
+        Ok(LatencyRow {
+            chunk_buckets: self.plan.chunk_buckets,
+            load_percent,
+            operations: total.operations,
+            full: stats.full.operations,
+            mean_ns: each(ns),
+            outgoing_roundtrips: each(total.outgoing_roundtrips),
+            effective_roundtrips: each(total.effective_roundtrips),
+        })
+    }
+
+    /// As many full ones as buckets: no more data will fit.
+    fn check_full(&mut self) -> Result<(), Error> {
+        let (buckets, held) = (self.ranks.layout.buckets(), self.held);
+        if self.rank()?.stats().full.operations > buckets {
+            return Err(Error::Full { buckets, held });
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, until: u64) -> Result<(), Error> {
+        while self.held < until {
+            let datum = self.keys.new_one();
+            self.ranks.put(datum)?;
+            self.held += 1;
+        }
+        Ok(())
+    }
+
+    /// One whose home is in the part whose turn it is; any, where parts are so many that the share
+    /// of the own one does not matter.
+    fn next_datum(&mut self) -> u64 {
+        let owners = self.ranks.layout.owners().max(1);
+        if owners > MOST_PARTS {
+            return self.keys.new_one();
+        }
+        self.turn = (self.turn + 1) % owners;
+        loop {
+            let datum = self.keys.new_one();
+            let home = Bucket::new(datum).map(|bucket| self.ranks.layout.home(bucket).owner);
+            if home.is_ok_and(|owner| owner == self.turn) {
+                return datum;
+            }
+        }
+    }
+
+    fn rank(&mut self) -> Result<&mut Rank, Error> {
+        self.ranks.ranks.first_mut().ok_or(Error::Full { buckets: 0, held: 0 })
+    }
+}

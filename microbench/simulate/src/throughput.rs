@@ -1,0 +1,294 @@
+//! How many operations all ranks do a second: Table 1, right, and Fig. 3 of the paper.
+
+use core::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use profile::paper::Workload;
+use profile::{Profile, Shape};
+use sim::Model;
+use table::{Finished, Intent, Outcome, OutcomeStats, SubmitError};
+use transport::Fault;
+
+use crate::cluster::{Plan, Rank, Ranks};
+use crate::keys::Keys;
+use crate::limit::{Limit, Load};
+use crate::{Error, Progress, Way};
+
+/// What is measured: all ranks at once.
+#[derive(Clone, Debug)]
+pub struct ThroughputPlan {
+    /// What takes how long.
+    pub model: Model,
+    /// The machines.
+    pub shape: Shape,
+    /// How it is done.
+    pub way: Way,
+    /// Which operations.
+    pub workload: Workload,
+    /// C; the paper has 32.
+    pub chunk_buckets: u32,
+    /// M; the program of the paper's authors has 64.
+    pub max_chunks: u32,
+    /// In hundredths: how full the table is when the ranks begin.
+    pub load_percent: u32,
+    /// Buckets of each owner, a multiple of 8.
+    pub buckets_per_owner: u64,
+    /// Operations of each rank that count.
+    pub operations: u32,
+    /// What all data and all chance come from.
+    pub seed: u64,
+}
+
+impl ThroughputPlan {
+    /// The paper's experiment: C = 32, on a table that is as good as empty. There, a rank puts
+    /// about 10^6 data in 2^27 buckets.
+    ///
+    /// # Errors
+    /// The profile lacks a quantity.
+    pub fn paper(
+        profile: &Profile,
+        shape: Shape,
+        workload: Workload,
+    ) -> Result<Self, profile::MissingQuantity> {
+        Ok(Self {
+            model: profile.paper_model(shape)?,
+            shape,
+            way: Way::Paper,
+            workload,
+            chunk_buckets: 32,
+            max_chunks: 64,
+            load_percent: 1,
+            buckets_per_owner: 1 << 13,
+            operations: 400,
+            seed: 1,
+        })
+    }
+}
+
+/// What all ranks have done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ThroughputRow {
+    /// On which machines.
+    pub shape: Shape,
+    /// Which operations.
+    pub workload: Workload,
+    /// Operations that count, of all ranks.
+    pub operations: u64,
+    /// The share of them that inserted, 0 to 1.
+    pub inserted: f64,
+    /// The sum over all ranks of what each did a second.
+    pub ops_per_s: f64,
+    /// The same where each operation is cut to whole microseconds, as the paper's program does;
+    /// none where a rank has several in flight, whose times overlap, or where nothing took one.
+    pub cut_ops_per_s: Option<f64>,
+    /// The mean of an operation from its begin to its end.
+    pub mean_ns: f64,
+    /// Chunk READs posted, each operation.
+    pub outgoing_roundtrips: f64,
+    /// Chunk READs waited for, each operation.
+    pub effective_roundtrips: f64,
+    /// Buckets that a chunk READ brought.
+    pub chunk_buckets: f64,
+    /// What each machine's NIC had to do.
+    pub load: Load,
+    /// Which limit that came nearest to.
+    pub limit: Limit,
+}
+
+/// Operations of each rank that do not count, before those that do.
+const WARM: u32 = 32;
+/// Twice a roundtrip: ranks that began as one would go on so for long.
+const SPREAD_NS: u64 = 8_000;
+const NS_PER_US: u64 = 1_000;
+/// From one call of `progress` to the next.
+const STEPS_PER_CALL: u64 = 1 << 14;
+
+/// Runs the experiment.
+///
+/// # Errors
+/// [`Error`].
+pub fn throughput(plan: &ThroughputPlan, progress: Progress<'_>) -> Result<ThroughputRow, Error> {
+    let mut ranks = Ranks::open(&Plan {
+        model: plan.model,
+        shape: plan.shape,
+        way: plan.way,
+        buckets_per_owner: plan.buckets_per_owner,
+        chunk_buckets: plan.chunk_buckets,
+        reach: plan.chunk_buckets.saturating_mul(plan.max_chunks),
+        seed: plan.seed,
+        spread_ns: SPREAD_NS,
+    })?;
+    ranks.fill(ranks.layout.buckets() * u64::from(plan.load_percent) / 100)?;
+    let mut workers: Vec<Worker> = (0..)
+        .zip(&ranks.ranks)
+        .map(|(rank, table)| Worker::new(plan, rank, ranks.filled(), table))
+        .collect();
+    run(plan, &mut ranks, &mut workers, progress)?;
+    Ok(row(plan, &ranks, &workers))
+}
+
+/// Steps whichever rank is due first until each has done what counts. Those that are done go on
+/// meanwhile, so that nobody has the network for itself in the end.
+fn run(
+    plan: &ThroughputPlan,
+    ranks: &mut Ranks,
+    workers: &mut [Worker],
+    progress: Progress<'_>,
+) -> Result<(), Error> {
+    let mut due = BinaryHeap::with_capacity(workers.len());
+    for (at, (worker, table)) in workers.iter_mut().zip(&mut ranks.ranks).enumerate() {
+        worker.begin(table)?;
+        due.push(Reverse((table.engine().next_poll_ns(), at)));
+    }
+    let all = (u64::from(plan.operations) + u64::from(WARM)) * workers.len() as u64;
+    let (mut unfinished, mut ended, mut steps) = (workers.len(), 0, 0);
+    while unfinished > 0
+        && let Some(Reverse((_, at))) = due.pop()
+        && let (Some(worker), Some(table)) = (workers.get_mut(at), ranks.ranks.get_mut(at))
+    {
+        let was_done = worker.is_done();
+        ended += worker.step(table)?;
+        unfinished -= usize::from(worker.is_done() && !was_done);
+        due.push(Reverse((table.engine().next_poll_ns(), at)));
+        steps += 1;
+        if steps % STEPS_PER_CALL == 0 {
+            progress((ended as f64 / all as f64).min(1.0));
+        }
+    }
+    progress(1.0);
+    Ok(())
+}
+
+/// What one rank does.
+struct Worker {
+    keys: Keys,
+    /// What was drawn when there was no storage for it.
+    drawn: Option<u64>,
+    inserts_percent: u32,
+    in_flight: u32,
+    running: u32,
+    /// Operations that have ended.
+    ended: u32,
+    /// Operations that have to end.
+    wanted: u32,
+    start_ns: u64,
+    stop_ns: u64,
+    inserted: u64,
+    sum_ns: u64,
+    sum_us: u64,
+    finished: Vec<Finished>,
+}
+
+impl Worker {
+    fn new(plan: &ThroughputPlan, rank: u32, filled: u64, table: &Rank) -> Self {
+        let in_flight = plan.way.in_flight();
+        let nothing = Finished { tag: 0, result: Err(Fault::Device { code: 0 }.into()) };
+        Self {
+            keys: Keys::new(plan.seed, rank, filled),
+            drawn: None,
+            inserts_percent: plan.workload.inserts_percent(),
+            in_flight,
+            running: 0,
+            ended: 0,
+            wanted: WARM + plan.operations,
+            start_ns: table.engine().now_ns(),
+            stop_ns: 0,
+            inserted: 0,
+            sum_ns: 0,
+            sum_us: 0,
+            finished: vec![nothing; in_flight as usize],
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.ended >= self.wanted
+    }
+
+    /// Begins as many operations as may be in flight, each with its time as its tag.
+    fn begin(&mut self, table: &mut Rank) -> Result<(), Error> {
+        while self.running < self.in_flight {
+            let drawn = self.drawn.take();
+            let datum = drawn.unwrap_or_else(|| self.keys.draw(self.inserts_percent));
+            let now_ns = table.engine().now_ns();
+            match table.submit(now_ns, datum, Intent::FindOrPut) {
+                Ok(()) => self.running += 1,
+                // READs ahead are still to land in all storage that is left.
+                Err(SubmitError::Busy) => {
+                    self.drawn = Some(datum);
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Polls once, and begins what there is room for; says how many have ended.
+    fn step(&mut self, table: &mut Rank) -> Result<u64, Error> {
+        let count = table.poll(&mut self.finished)?;
+        let now_ns = table.engine().now_ns();
+        for at in 0..count {
+            if let Some(&finished) = self.finished.get(at) {
+                self.end(finished, now_ns)?;
+            }
+        }
+        self.begin(table)?;
+        Ok(count as u64)
+    }
+
+    fn end(&mut self, finished: Finished, now_ns: u64) -> Result<(), Error> {
+        let outcome = finished.result?;
+        self.running -= 1;
+        if outcome == Outcome::Full {
+            return Err(Error::Outcome { datum: finished.tag, outcome });
+        }
+        if !self.is_done() && self.ended >= WARM {
+            let took_ns = now_ns - finished.tag;
+            self.sum_ns += took_ns;
+            self.sum_us += took_ns / NS_PER_US;
+            self.inserted += u64::from(outcome == Outcome::Inserted);
+        }
+        self.ended = self.ended.saturating_add(1);
+        if self.ended == WARM {
+            self.start_ns = now_ns;
+        }
+        if self.ended == self.wanted {
+            self.stop_ns = now_ns;
+        }
+        Ok(())
+    }
+
+    fn counted(&self) -> f64 {
+        f64::from(self.wanted - WARM)
+    }
+
+    fn per_s(&self) -> f64 {
+        self.counted() * 1e9 / (self.stop_ns - self.start_ns).max(1) as f64
+    }
+}
+
+fn row(plan: &ThroughputPlan, ranks: &Ranks, workers: &[Worker]) -> ThroughputRow {
+    let counted: f64 = workers.iter().map(Worker::counted).sum();
+    let sum = |of: fn(&Worker) -> u64| workers.iter().map(of).sum::<u64>() as f64;
+    let cut = plan.way == Way::Paper && workers.iter().all(|worker| worker.sum_us > 0);
+    let cut_of = |worker: &Worker| worker.counted() * 1e6 / worker.sum_us.max(1) as f64;
+    let totals = ranks.ranks.iter().map(|rank| rank.stats().total());
+    let stats = totals.fold(OutcomeStats::default(), |sum, total| sum.plus(&total));
+    let each = |sum: u64| sum as f64 / stats.operations.max(1) as f64;
+    let counters = ranks.cluster.counters();
+    let load = Load::of(plan.shape, &counters, ranks.cluster.now_ns());
+    ThroughputRow {
+        shape: plan.shape,
+        workload: plan.workload,
+        operations: workers.iter().map(|worker| u64::from(worker.wanted - WARM)).sum(),
+        inserted: sum(|worker| worker.inserted) / counted.max(1.0),
+        ops_per_s: workers.iter().map(Worker::per_s).sum(),
+        cut_ops_per_s: cut.then(|| workers.iter().map(cut_of).sum()),
+        mean_ns: sum(|worker| worker.sum_ns) / counted.max(1.0),
+        outgoing_roundtrips: each(stats.outgoing_roundtrips),
+        effective_roundtrips: each(stats.effective_roundtrips),
+        chunk_buckets: load.words_per_read,
+        load,
+        limit: Limit::nearest(&plan.model, &load),
+    }
+}

@@ -1,0 +1,91 @@
+//! How operations are done: the paper's way, or with what goes beyond it.
+
+use sim::Model;
+use table::{ChunkChoice, Config, FirstClaim, Probing, ReadAhead, ReadCost};
+
+/// Operations whose storage a blocking caller needs: one, and a few whose READs ahead may still be
+/// to land.
+const BLOCKING: u32 = 4;
+/// Operations with many in flight have as many behind them, whose READs ahead may be to land.
+const BEHIND: u32 = 2;
+/// One-sided operations of each at most: the READs of two chunks, each split in two, and a claim.
+const DEPTH: u32 = 5;
+const PS_PER_NS: u64 = 1_000;
+
+/// How a rank does its operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The paper's algorithm (Fig. 1), one operation at a time.
+    Paper,
+    /// Many in flight, claims along with the first READ, a cache, C by what operations need, and
+    /// lines instead of any bucket as a chunk's start.
+    Beyond {
+        /// Operations in flight.
+        in_flight: u32,
+        /// Buckets that a rank's cache has room for.
+        cache_entries: u32,
+        /// When an operation claims its home bucket along with its first READ. It costs an atomic
+        /// on a find.
+        first_claim: FirstClaim,
+    },
+}
+
+impl Way {
+    /// What it is called.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Paper => "paper",
+            Self::Beyond { .. } => "beyond",
+        }
+    }
+
+    /// Operations that are begun before the first has ended.
+    pub(crate) fn in_flight(self) -> u32 {
+        match self {
+            Self::Paper => 1,
+            Self::Beyond { in_flight, .. } => in_flight.max(1),
+        }
+    }
+
+    /// Operations that there is storage for.
+    pub(crate) fn operations(self) -> u32 {
+        match self {
+            Self::Paper => BLOCKING,
+            Self::Beyond { in_flight, .. } => in_flight.max(1) * BEHIND,
+        }
+    }
+
+    pub(crate) fn depth(self) -> u32 {
+        self.operations() * DEPTH
+    }
+
+    pub(crate) fn cache_entries(self) -> usize {
+        match self {
+            Self::Paper => 0,
+            Self::Beyond { cache_entries, .. } => cache_entries as usize,
+        }
+    }
+
+    /// The table's parameters; `reach` is C times M.
+    pub(crate) fn config(self, buckets: u64, chunk: u32, reach: u32, model: &Model) -> Config {
+        let max_chunks = (reach / chunk.max(1)).max(1);
+        let paper = Config { chunk_buckets: chunk, max_chunks, ..Config::paper(buckets) };
+        match self {
+            Self::Paper => paper,
+            Self::Beyond { first_claim, .. } => Config {
+                probing: Probing::Lines,
+                chunk_choice: ChunkChoice::Adaptive(read_cost(model)),
+                read_ahead: ReadAhead::Likely,
+                first_claim,
+                ..paper
+            },
+        }
+    }
+}
+
+/// What a READ from another machine costs.
+fn read_cost(model: &Model) -> ReadCost {
+    let read = model.remote.read;
+    ReadCost { base_ps: read.base_ns.saturating_mul(PS_PER_NS).max(1), bucket_ps: read.word_ps }
+}

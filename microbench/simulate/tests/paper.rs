@@ -1,0 +1,109 @@
+//! The paper's cluster against the paper's figures, a part of what `probeline simulate --paper`
+//! compares.
+
+use profile::paper::{self, Workload};
+use profile::{Profile, Shape};
+use simulate::{LatencyPlan, ThroughputPlan, ThroughputRow, Way, each, latency, throughput};
+use table::FirstClaim;
+
+fn das5() -> Profile {
+    Profile::built_in("das5-fdr").unwrap()
+}
+
+fn quiet(_: f64) {}
+
+/// Table 1, left: each C and load factor.
+#[test]
+fn latencies_are_the_papers_within_a_twentieth() {
+    let figures = paper::latencies();
+    let rows = each(&[8, 16, 32, 64, 128], |&chunk| {
+        let mut plan = LatencyPlan::paper(&das5(), chunk).unwrap();
+        plan.load_percents = vec![20, 50, 60, 70, 80, 90, 92];
+        latency(&plan, &quiet)
+    });
+    for row in rows.unwrap().iter().flatten() {
+        let figure = figures
+            .iter()
+            .find(|f| (f.chunk_buckets, f.load_percent) == (row.chunk_buckets, row.load_percent));
+        let figure = figure.unwrap();
+        let (time, trips) =
+            (row.mean_ns / figure.remote_ns, row.outgoing_roundtrips / figure.outgoing_roundtrips);
+        println!("C = {}, {} %: {time:.3}, {trips:.4}", row.chunk_buckets, row.load_percent);
+        assert!((time - 1.0).abs() < 0.05, "{row:?}, {figure:?}");
+        assert!((trips - 1.0).abs() < 0.02, "{row:?}, {figure:?}");
+    }
+}
+
+fn run(shape: Shape, workload: Workload, way: Way) -> ThroughputRow {
+    let mut plan = ThroughputPlan::paper(&das5(), shape, workload).unwrap();
+    plan.way = way;
+    plan.operations = 200;
+    if way != Way::Paper {
+        plan.model = das5().model(shape).unwrap();
+    }
+    throughput(&plan, &quiet).unwrap()
+}
+
+/// Table 1, right, and two more machines: mixed, 1 to 16 ranks.
+#[test]
+fn throughputs_are_the_papers_within_fifteen_hundredths() {
+    let figures = paper::throughputs();
+    let wanted = figures.iter().filter(|figure| {
+        figure.workload == Workload::Mixed && [2, 8, 16, 32, 48].contains(&figure.machines)
+    });
+    let wanted: Vec<_> = wanted.collect();
+    assert_eq!(wanted.len(), 5 * 6);
+    for figure in wanted {
+        let shape =
+            Shape { machines: figure.machines, ranks_per_machine: figure.ranks_per_machine };
+        let row = run(shape, Workload::Mixed, Way::Paper);
+        let cut = row.cut_ops_per_s.unwrap();
+        let ratio = cut / figure.ops_per_s;
+        println!("{shape:?}: {ratio:.3}");
+        assert!((ratio - 1.0).abs() < 0.15, "{shape:?}: {ratio:.3}");
+        assert!(row.ops_per_s < cut, "what is cut is less time");
+        assert!((row.inserted - 0.5).abs() < 0.05);
+    }
+}
+
+/// Nothing of these workloads was fitted: they follow from the mixed one.
+#[test]
+fn finds_are_faster_than_inserts_as_in_the_paper() {
+    let shape = Shape { machines: 8, ranks_per_machine: 4 };
+    let cut = |workload| run(shape, workload, Way::Paper).cut_ops_per_s.unwrap();
+    let [mixed, read, write] = paper::WORKLOADS.map(cut);
+    assert!(read > mixed * 1.1 && mixed > write * 1.1, "{read} {mixed} {write}");
+}
+
+/// A claim along with every first READ is an atomic on each find as well: where atomics are what a
+/// NIC does slowest, half as many operations.
+#[test]
+fn what_goes_beyond_the_paper_meets_the_rate_of_atomics() {
+    let shape = Shape { machines: 8, ranks_per_machine: 16 };
+    let beyond = |first_claim| {
+        let way = Way::Beyond { in_flight: 16, cache_entries: 1024, first_claim };
+        let row = run(shape, Workload::Mixed, way);
+        assert_eq!(row.limit.name(), "NIC atomics rate");
+        assert!(row.limit.used > 0.9 && row.limit.used <= 1.0, "{:?}", row.limit);
+        assert_eq!(row.cut_ops_per_s, None);
+        row.ops_per_s
+    };
+    let paper = run(shape, Workload::Mixed, Way::Paper);
+    assert_eq!(paper.limit.name(), "roundtrips");
+    let (off, on) = (beyond(FirstClaim::Off), beyond(FirstClaim::On));
+    assert!(off > 1.2 * paper.ops_per_s, "{off}, {paper:?}");
+    assert!((1.8..2.1).contains(&(off / on)), "{off}, {on}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_figures_and_another_gives_others() {
+    let shape = Shape { machines: 4, ranks_per_machine: 3 };
+    let of = |seed| {
+        let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::Mixed).unwrap();
+        plan.operations = 50;
+        plan.seed = seed;
+        throughput(&plan, &quiet).unwrap()
+    };
+    assert_eq!(of(7), of(7));
+    assert_ne!(of(7), of(8));
+}

@@ -1,0 +1,31 @@
+//! 1,024 owners in one process: a process of its own, so that the memory is what they take.
+
+use profile::paper::Workload;
+use profile::{Profile, Shape};
+use simulate::{ThroughputPlan, Way, throughput};
+use table::FirstClaim;
+
+/// A share of the 8 GiB that a run of this size may take.
+const MOST_KIB: u64 = 1 << 20;
+
+#[test]
+fn a_thousand_owners_fit_in_a_gibibyte() {
+    let das5 = Profile::built_in("das5-fdr").unwrap();
+    let shape = Shape { machines: 64, ranks_per_machine: 16 };
+    for way in [
+        Way::Paper,
+        Way::Beyond { in_flight: 16, cache_entries: 4096, first_claim: FirstClaim::Auto },
+    ] {
+        let mut plan = ThroughputPlan::paper(&das5, shape, Workload::Mixed).unwrap();
+        plan.way = way;
+        plan.operations = 30;
+        let row = throughput(&plan, &|_| {}).unwrap();
+        assert_eq!(row.operations, 1_024 * 30);
+        assert!(row.ops_per_s > 50e6, "{row:?}");
+    }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak_kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    println!("at most {peak_kib} KiB");
+    assert!(peak_kib < MOST_KIB, "{peak_kib} KiB");
+}

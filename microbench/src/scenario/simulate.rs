@@ -1,0 +1,291 @@
+//! `simulate`: the paper's experiments at the size of a cluster, in virtual time.
+
+mod plan;
+mod row;
+mod verdict;
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use clap::{Args, ValueEnum, value_parser};
+use profile::paper::Workload;
+use profile::{Given, Kind, Profile, UnknownQuantity};
+use simulate::{Way, each, latency, throughput};
+use table::FirstClaim;
+
+use crate::cli::{ChunkListArgs, OutputArgs, max_chunks};
+use crate::failure::{Failure, Result};
+use crate::progress::Progress;
+use crate::report::{Files, Report};
+use plan::Run;
+use row::SimulateRow;
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SimulateArgs {
+    /// The network: das5-fdr, connectx6-200g, or a file
+    #[arg(long, default_value = "das5-fdr", value_name = "P|FILE")]
+    profile: String,
+
+    /// Gives a quantity of the profile another value, which is assumed then
+    #[arg(long = "set", value_name = "QUANTITY=VALUE", value_parser = assumed)]
+    set: Vec<(String, u64)>,
+
+    /// Machines, one number or several separated by commas
+    #[arg(long, default_value = "48", value_delimiter = ',', value_name = "N,...")]
+    #[arg(value_parser = value_parser!(u32).range(1..=4096))]
+    machines: Vec<u32>,
+
+    /// Ranks on each machine, one number or several
+    #[arg(long, default_value = "16", value_delimiter = ',', value_name = "K,...")]
+    #[arg(value_parser = value_parser!(u32).range(1..=4096))]
+    ranks_per_machine: Vec<u32>,
+
+    /// Everything that the paper's authors have measured on 2 to 48 machines, beside their figures:
+    /// each load factor, machines and ranks, and throughputs as with --truncate-us
+    #[arg(long, conflicts_with_all = ["machines", "ranks_per_machine", "beyond_paper"])]
+    paper: bool,
+
+    /// What to simulate
+    #[arg(long, value_enum, default_value_t = Experiment::All)]
+    experiment: Experiment,
+
+    /// Of throughputs: which operations, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "W,...", value_enum)]
+    #[arg(default_value = "mixed,read-intensive,write-intensive")]
+    workload: Vec<WorkloadName>,
+
+    /// With everything beyond the paper: many operations in flight, one-roundtrip inserts, a cache,
+    /// adaptive C, chunks that start on lines
+    #[arg(long)]
+    beyond_paper: bool,
+
+    /// Beyond the paper: operations of a rank in flight
+    #[arg(long, default_value_t = 16, value_name = "N", value_parser = value_parser!(u32).range(1..=1024))]
+    in_flight: u32,
+
+    /// Beyond the paper: buckets that a rank's cache has room for
+    #[arg(long, default_value_t = 4096, value_name = "N", value_parser = value_parser!(u32).range(0..=1 << 24))]
+    cache: u32,
+
+    /// Beyond the paper: when an operation claims its home bucket along with its first READ, which
+    /// spares an insert a roundtrip and costs a find an atomic
+    #[arg(long, value_enum, default_value_t = FirstClaimName::Auto, value_name = "WHEN")]
+    first_claim: FirstClaimName,
+
+    /// Compare throughputs with each operation's time cut to whole microseconds, as the program of
+    /// the paper's authors cuts it
+    #[arg(long)]
+    truncate_us: bool,
+
+    /// Of latencies: load factors from 0.02 to 0.92, rising, separated by commas
+    #[arg(
+        long,
+        default_value = "0.5,0.6,0.7,0.8,0.9",
+        value_delimiter = ',',
+        value_name = "F,..."
+    )]
+    #[arg(value_parser = load_percent)]
+    load_factors: Vec<u32>,
+
+    /// Of throughputs: how full the table is when the ranks begin
+    #[arg(long, default_value = "0.01", value_name = "F", value_parser = filled_percent)]
+    filled: u32,
+
+    #[command(flatten)]
+    chunks: ChunkListArgs,
+
+    /// Of throughputs: C
+    #[arg(long, default_value_t = 32, value_name = "C", value_parser = plan::chunk_buckets)]
+    throughput_chunk_buckets: u32,
+
+    /// M, chunks at most before an operation answers full; the program of the paper's authors has 64
+    #[arg(short = 'M', long, default_value_t = 64, value_name = "M", value_parser = max_chunks())]
+    max_chunks: u32,
+
+    /// Of throughputs: operations of each rank that count
+    #[arg(long, default_value_t = 400, value_name = "N", value_parser = value_parser!(u32).range(1..=1 << 20))]
+    ops: u32,
+
+    /// What all data and all chance come from
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = value_parser!(u64).range(0..1 << 20))]
+    seed: u64,
+
+    // Last: its headings in the help hold for whatever comes after them.
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Experiment {
+    /// Inserts by one rank, by C and load factor: Table 1 left, Fig. 2
+    Latency,
+    /// All ranks at once: Table 1 right, Fig. 3
+    Throughput,
+    /// Both
+    All,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FirstClaimName {
+    /// Where inserts are many and the table is not full
+    Auto,
+    /// Always
+    On,
+    /// Never
+    Off,
+}
+
+impl FirstClaimName {
+    fn first_claim(self) -> FirstClaim {
+        match self {
+            Self::Auto => FirstClaim::Auto,
+            Self::On => FirstClaim::On,
+            Self::Off => FirstClaim::Off,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum WorkloadName {
+    Mixed,
+    ReadIntensive,
+    WriteIntensive,
+}
+
+impl WorkloadName {
+    fn workload(self) -> Workload {
+        match self {
+            Self::Mixed => Workload::Mixed,
+            Self::ReadIntensive => Workload::ReadIntensive,
+            Self::WriteIntensive => Workload::WriteIntensive,
+        }
+    }
+}
+
+fn assumed(text: &str) -> core::result::Result<(String, u64), String> {
+    let (name, value) = text.split_once('=').ok_or("write QUANTITY=VALUE")?;
+    let value = value.parse().map_err(|_| format!("{value:?} is no whole number"))?;
+    if profile::Quantity::named(name).is_none() {
+        return Err(UnknownQuantity(name.to_owned()).to_string());
+    }
+    Ok((name.to_owned(), value))
+}
+
+fn percent(text: &str, least: u32, most: u32) -> core::result::Result<u32, String> {
+    let share: f64 = text.parse().map_err(|_| format!("{text:?} is no number"))?;
+    let percent = (share * 100.0).round();
+    let whole = (share * 100.0 - percent).abs() < 1e-6;
+    let found = (least..=most).find(|&known| f64::from(known) == percent && whole);
+    found.ok_or_else(|| {
+        let (least, most) = (f64::from(least) / 100.0, f64::from(most) / 100.0);
+        format!("give hundredths from {least} to {most}")
+    })
+}
+
+fn load_percent(text: &str) -> core::result::Result<u32, String> {
+    percent(text, 2, 92)
+}
+
+fn filled_percent(text: &str) -> core::result::Result<u32, String> {
+    percent(text, 0, 90)
+}
+
+pub(crate) fn run(args: SimulateArgs) -> Result<()> {
+    let profile = args.profile()?;
+    let runs = args.runs(&profile)?;
+    let files = Files::open(&args.output)?;
+    let mut report = Report::new("simulate");
+    report.transport = vec![format!("profile {}: {}", profile.name(), profile.about())];
+    report.transport.extend(profile.given().map(|(quantity, Given { value, kind, source })| {
+        format!("{} = {value}, {kind}: {source}", quantity.name)
+    }));
+    args.tell_parameters(&mut report, &profile);
+    report.rows = all(&runs, args.truncates())?;
+    report.notes = verdict::notes(&args, &profile, &report.rows);
+    report.publish(files)
+}
+
+/// Two at a time, with a bar for all together.
+fn all(runs: &[Run], truncates: bool) -> Result<Vec<SimulateRow>> {
+    const STEPS: f64 = 1000.0;
+    let bar = Mutex::new((Progress::new(1000, true), vec![0.0; runs.len()]));
+    let weights: Vec<f64> = runs.iter().map(Run::weight).collect();
+    let sum: f64 = weights.iter().sum();
+    let numbered: Vec<_> = runs.iter().enumerate().collect();
+    let rows = each(&numbered, |&(at, run)| {
+        let tell = |share: f64| {
+            let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
+            let (bar, shares) = &mut *bar;
+            shares[at] = share * weights[at] / sum;
+            // A thousand at most.
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let done = (shares.iter().sum::<f64>() * STEPS) as u64;
+            bar.set(done.min(1000), &run.name());
+        };
+        tell(0.0);
+        match run {
+            Run::Latency(plan) => latency(plan, &tell)
+                .map(|rows| rows.iter().map(|row| SimulateRow::latency(plan, row)).collect()),
+            Run::Throughput(plan) => throughput(plan, &tell)
+                .map(|row| vec![SimulateRow::throughput(plan, &row, truncates)]),
+        }
+    })?;
+    let rows: Vec<Vec<SimulateRow>> = rows;
+    Ok(rows.into_iter().flatten().collect())
+}
+
+impl SimulateArgs {
+    fn profile(&self) -> Result<Profile> {
+        let mut profile = match Profile::built_in(&self.profile) {
+            Some(profile) => profile,
+            None if Path::new(&self.profile).exists() => Profile::load(Path::new(&self.profile))?,
+            None => {
+                let names: Vec<_> = Profile::built_in_names().collect();
+                return Err(Failure::new(format!(
+                    "there is no profile and no file {:?}; give {} or a file",
+                    self.profile,
+                    names.join(", ")
+                )));
+            }
+        };
+        for (name, value) in &self.set {
+            let source = "--set on the command line".to_owned();
+            profile.set(name, Given { value: *value, kind: Kind::Assumed, source })?;
+        }
+        Ok(profile)
+    }
+
+    fn way(&self) -> Way {
+        if self.beyond_paper {
+            Way::Beyond {
+                in_flight: self.in_flight,
+                cache_entries: self.cache,
+                first_claim: self.first_claim.first_claim(),
+            }
+        } else {
+            Way::Paper
+        }
+    }
+
+    fn truncates(&self) -> bool {
+        self.truncate_us || self.paper
+    }
+
+    fn tell_parameters(&self, report: &mut Report<SimulateRow>, profile: &Profile) {
+        report.parameter("profile", profile.name());
+        report.parameter("way", self.way().name());
+        report.parameter("truncate_us", self.truncates());
+        report.parameter("max_chunks", self.max_chunks);
+        report.parameter("filled", f64::from(self.filled) / 100.0);
+        report.parameter("ops_per_rank", self.ops);
+        report.parameter("seed", self.seed);
+        if self.beyond_paper {
+            report.parameter("in_flight", self.in_flight);
+            report.parameter("cache_entries", self.cache);
+            let first_claim = self.first_claim.to_possible_value();
+            let first_claim =
+                first_claim.map_or(String::new(), |value| value.get_name().to_owned());
+            report.parameter("first_claim", first_claim);
+        }
+    }
+}

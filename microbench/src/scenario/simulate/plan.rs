@@ -1,0 +1,167 @@
+//! Which runs a command line asks for.
+
+use profile::paper::{self, WORKLOADS};
+use profile::{MissingQuantity, Profile, Shape};
+use simulate::{LatencyPlan, ThroughputPlan, Way};
+
+use super::{Experiment, SimulateArgs};
+use crate::failure::{Failure, Result};
+
+/// One run: rows of a table.
+pub(super) enum Run {
+    Latency(LatencyPlan),
+    Throughput(ThroughputPlan),
+}
+
+/// The largest cluster of the paper.
+pub(super) const PAPERS_MACHINES: u32 = 48;
+/// Buckets of an owner in a latency run: as many for all owners together as for the paper's two.
+const LATENCY_BUCKETS: u64 = 1 << 22;
+const LEAST_BUCKETS: u64 = 1 << 12;
+/// The largest C is a part's at most; beyond that, READs would take more memory than the table.
+const MOST_CHUNK_BUCKETS: u32 = 1 << 12;
+
+/// C as a part of the table takes it.
+pub(super) fn chunk_buckets(text: &str) -> core::result::Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(c) if c.is_multiple_of(8) && (8..=MOST_CHUNK_BUCKETS).contains(&c) => Ok(c),
+        _ => Err(format!("C is a multiple of 8 from 8 to {MOST_CHUNK_BUCKETS}")),
+    }
+}
+
+impl Run {
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Latency(plan) => format!("latency, C = {}", plan.chunk_buckets),
+            Self::Throughput(plan) => {
+                let Shape { machines, ranks_per_machine } = plan.shape;
+                format!("{} on {machines} x {ranks_per_machine}", plan.workload.name())
+            }
+        }
+    }
+
+    /// About how much work it is.
+    pub(super) fn weight(&self) -> f64 {
+        match self {
+            Self::Latency(plan) => plan.buckets_per_owner as f64 * f64::from(ranks(plan.shape)),
+            Self::Throughput(plan) => f64::from(plan.operations) * f64::from(ranks(plan.shape)),
+        }
+    }
+}
+
+fn ranks(shape: Shape) -> u32 {
+    shape.machines.saturating_mul(shape.ranks_per_machine)
+}
+
+impl SimulateArgs {
+    pub(super) fn runs(&self, profile: &Profile) -> Result<Vec<Run>> {
+        let biggest = Shape {
+            machines: self.machines.iter().copied().max().unwrap_or(1),
+            ranks_per_machine: 1,
+        };
+        profile
+            .model(biggest)
+            .map_err(|missing| Failure::from(missing).or("with --set QUANTITY=VALUE"))?;
+        if let Some(&most) = self.chunks.chunk_buckets.iter().max()
+            && most > MOST_CHUNK_BUCKETS
+        {
+            let most = MOST_CHUNK_BUCKETS;
+            return Err(Failure::new(format!("C is {most} here at most: give a smaller -C")));
+        }
+        let mut runs = Vec::new();
+        if self.experiment != Experiment::Throughput {
+            for shape in self.latency_shapes() {
+                for &chunk in &self.chunks.chunk_buckets {
+                    runs.push(Run::Latency(self.latency_plan(profile, shape, chunk)?));
+                }
+            }
+        }
+        if self.experiment != Experiment::Latency {
+            for (shape, workload) in self.throughputs() {
+                let mut plan = ThroughputPlan::paper(profile, shape, workload)?;
+                plan.way = self.way();
+                plan.model = self.model(profile, shape)?;
+                plan.chunk_buckets = self.throughput_chunk_buckets;
+                plan.max_chunks = self.max_chunks;
+                plan.load_percent = self.filled;
+                plan.operations = self.ops;
+                plan.seed = self.seed;
+                runs.push(Run::Throughput(plan));
+            }
+        }
+        Ok(runs)
+    }
+
+    /// Beyond the paper, nobody's CPU serves another's operation.
+    fn model(
+        &self,
+        profile: &Profile,
+        shape: Shape,
+    ) -> core::result::Result<sim::Model, MissingQuantity> {
+        match self.way() {
+            Way::Paper => profile.paper_model(shape),
+            Way::Beyond { .. } => profile.model(shape),
+        }
+    }
+
+    fn latency_plan(&self, profile: &Profile, shape: Shape, chunk: u32) -> Result<LatencyPlan> {
+        let mut plan = LatencyPlan::paper(profile, chunk)?;
+        plan.shape = shape;
+        plan.model = self.model(profile, shape)?;
+        plan.way = self.way();
+        plan.max_chunks = self.max_chunks;
+        let each = LATENCY_BUCKETS / u64::from(ranks(shape).max(1));
+        plan.buckets_per_owner = each.max(LEAST_BUCKETS).next_multiple_of(8);
+        if !self.paper {
+            plan.load_percents.clone_from(&self.load_factors);
+        }
+        plan.seed = self.seed;
+        if plan.load_percents.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return Err(Failure::new("load factors are to rise: give --load-factors in order"));
+        }
+        Ok(plan)
+    }
+
+    /// The paper measures latencies on two machines of one rank; so does this where it is asked for
+    /// no single other cluster.
+    fn latency_shapes(&self) -> Vec<Shape> {
+        if self.paper {
+            return vec![Shape { machines: 2, ranks_per_machine: 1 }];
+        }
+        self.shapes()
+    }
+
+    fn shapes(&self) -> Vec<Shape> {
+        let machines = self.machines.iter();
+        machines
+            .flat_map(|&machines| {
+                let ranks = self.ranks_per_machine.iter();
+                ranks.map(move |&ranks_per_machine| Shape { machines, ranks_per_machine })
+            })
+            .collect()
+    }
+
+    fn throughputs(&self) -> Vec<(Shape, paper::Workload)> {
+        let wanted = WORKLOADS
+            .into_iter()
+            .filter(|&workload| self.workload.iter().any(|name| name.workload() == workload));
+        let shapes = self.shapes();
+        wanted
+            .flat_map(|workload| {
+                let shapes = if self.paper { papers_shapes(workload) } else { shapes.clone() };
+                shapes.into_iter().map(move |shape| (shape, workload))
+            })
+            .collect()
+    }
+}
+
+fn papers_shapes(workload: paper::Workload) -> Vec<Shape> {
+    let figures = paper::throughputs().into_iter();
+    figures
+        .filter(|figure| figure.workload == workload && figure.machines <= PAPERS_MACHINES)
+        .map(|figure| Shape {
+            machines: figure.machines,
+            ranks_per_machine: figure.ranks_per_machine,
+        })
+        .collect()
+}

@@ -1,0 +1,170 @@
+//! A row of the report: a latency or a throughput, beside the paper's.
+
+use profile::Shape;
+use profile::paper;
+use serde::Serialize;
+use simulate::{LatencyPlan, LatencyRow, ThroughputPlan, ThroughputRow, Way};
+
+use crate::report::Row;
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct SimulateRow {
+    pub(super) experiment: &'static str,
+    way: &'static str,
+    pub(super) machines: u32,
+    pub(super) ranks_per_machine: u32,
+    /// Of a throughput.
+    pub(super) workload: Option<&'static str>,
+    /// C; of a throughput, the mean of what READs brought.
+    chunk_buckets: f64,
+    load_factor: f64,
+    operations: u64,
+    mean_latency_ns: f64,
+    outgoing_roundtrips: f64,
+    effective_roundtrips: f64,
+    pub(super) ops_per_s: Option<f64>,
+    /// With each operation cut to whole microseconds.
+    truncated_ops_per_s: Option<f64>,
+    /// The limit that is used most, and how much of it.
+    pub(super) limit: Option<&'static str>,
+    pub(super) limit_used: Option<f64>,
+    /// A machine's READs and atomics a second.
+    pub(super) nic_reads_per_s: Option<f64>,
+    pub(super) nic_atomics_per_s: Option<f64>,
+    paper_mean_latency_ns: Option<f64>,
+    paper_outgoing_roundtrips: Option<f64>,
+    pub(super) paper_ops_per_s: Option<f64>,
+    /// How many runs the paper's figure is the mean of.
+    pub(super) paper_runs: Option<u32>,
+    /// Of the latency, or of the throughput: the model's by the paper's.
+    pub(super) by_paper: Option<f64>,
+    /// Of outgoing roundtrips.
+    pub(super) roundtrips_by_paper: Option<f64>,
+}
+
+impl SimulateRow {
+    pub(super) fn latency(plan: &LatencyPlan, row: &LatencyRow) -> Self {
+        let papers = plan.shape == Shape { machines: 2, ranks_per_machine: 1 };
+        let figure = paper::latencies().into_iter().find(|figure| {
+            papers
+                && (figure.chunk_buckets, figure.load_percent)
+                    == (row.chunk_buckets, row.load_percent)
+        });
+        let paper_ns = figure.map(|figure| figure.remote_ns);
+        let paper_out = figure.map(|figure| figure.outgoing_roundtrips);
+        Self {
+            experiment: "latency",
+            way: plan.way.name(),
+            machines: plan.shape.machines,
+            ranks_per_machine: plan.shape.ranks_per_machine,
+            workload: None,
+            chunk_buckets: row.chunk_buckets.into(),
+            load_factor: f64::from(row.load_percent) / 100.0,
+            operations: row.operations,
+            mean_latency_ns: row.mean_ns,
+            outgoing_roundtrips: row.outgoing_roundtrips,
+            effective_roundtrips: row.effective_roundtrips,
+            ops_per_s: None,
+            truncated_ops_per_s: None,
+            limit: None,
+            limit_used: None,
+            nic_reads_per_s: None,
+            nic_atomics_per_s: None,
+            paper_mean_latency_ns: paper_ns,
+            paper_outgoing_roundtrips: paper_out,
+            paper_ops_per_s: None,
+            paper_runs: None,
+            by_paper: paper_ns.map(|paper| row.mean_ns / paper),
+            roundtrips_by_paper: paper_out.map(|paper| row.outgoing_roundtrips / paper),
+        }
+    }
+
+    pub(super) fn throughput(plan: &ThroughputPlan, row: &ThroughputRow, truncates: bool) -> Self {
+        let figure = paper::throughputs().into_iter().find(|figure| {
+            (figure.workload, figure.machines, figure.ranks_per_machine)
+                == (row.workload, row.shape.machines, row.shape.ranks_per_machine)
+        });
+        let truncated = row.cut_ops_per_s.filter(|_| truncates);
+        let paper_ops = figure.map(|figure| figure.ops_per_s);
+        // Several in flight are compared as they are: nothing of theirs is cut.
+        let compared =
+            if truncates && plan.way == Way::Paper { truncated } else { Some(row.ops_per_s) };
+        Self {
+            experiment: "throughput",
+            way: plan.way.name(),
+            machines: row.shape.machines,
+            ranks_per_machine: row.shape.ranks_per_machine,
+            workload: Some(row.workload.name()),
+            chunk_buckets: row.chunk_buckets,
+            load_factor: f64::from(plan.load_percent) / 100.0,
+            operations: row.operations,
+            mean_latency_ns: row.mean_ns,
+            outgoing_roundtrips: row.outgoing_roundtrips,
+            effective_roundtrips: row.effective_roundtrips,
+            ops_per_s: Some(row.ops_per_s),
+            truncated_ops_per_s: truncated,
+            limit: Some(row.limit.name()),
+            limit_used: Some(row.limit.used),
+            nic_reads_per_s: Some(row.load.reads_per_s),
+            nic_atomics_per_s: Some(row.load.atomics_per_s),
+            paper_mean_latency_ns: None,
+            paper_outgoing_roundtrips: None,
+            paper_ops_per_s: paper_ops,
+            paper_runs: figure.map(|figure| figure.runs),
+            by_paper: compared.zip(paper_ops).map(|(model, paper)| model / paper),
+            roundtrips_by_paper: None,
+        }
+    }
+}
+
+impl SimulateRow {
+    /// C and load factor of a latency.
+    pub(super) fn cells_name(&self) -> String {
+        format!("C = {:.0} at {:.2}", self.chunk_buckets, self.load_factor)
+    }
+}
+
+impl Row for SimulateRow {
+    const HEAD: &'static [&'static str] = &[
+        "what",
+        "way",
+        "machines",
+        "ranks",
+        "C",
+        "load",
+        "mean ns",
+        "out",
+        "eff",
+        "M op/s",
+        "cut M op/s",
+        "paper",
+        "by paper",
+        "limit",
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        let million = |rate: Option<f64>| rate.map_or(String::new(), |r| format!("{:.2}", r / 1e6));
+        let paper = match self.paper_mean_latency_ns {
+            Some(ns) => format!("{ns:.0}"),
+            None => million(self.paper_ops_per_s),
+        };
+        vec![
+            self.workload.unwrap_or("latency").to_owned(),
+            self.way.to_owned(),
+            self.machines.to_string(),
+            self.ranks_per_machine.to_string(),
+            format!("{:.0}", self.chunk_buckets),
+            format!("{:.2}", self.load_factor),
+            format!("{:.0}", self.mean_latency_ns),
+            format!("{:.4}", self.outgoing_roundtrips),
+            format!("{:.4}", self.effective_roundtrips),
+            million(self.ops_per_s),
+            million(self.truncated_ops_per_s),
+            paper,
+            self.by_paper.map_or(String::new(), |ratio| format!("{ratio:.3}")),
+            self.limit
+                .zip(self.limit_used)
+                .map_or(String::new(), |(limit, used)| format!("{limit}, {:.0} %", used * 100.0)),
+        ]
+    }
+}

@@ -1,0 +1,121 @@
+//! What a report says below its table.
+
+use profile::{Kind, Profile};
+
+use super::SimulateArgs;
+use super::row::SimulateRow;
+
+/// What the paper's figures are to be met within (ratios off 1).
+const LATENCY: f64 = 0.05;
+const ROUNDTRIPS: f64 = 0.02;
+const THROUGHPUT: f64 = 0.15;
+/// The most misses that are named.
+const MOST_NAMED: usize = 12;
+
+pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]) -> Vec<String> {
+    let mut notes = vec![
+        "Virtual time: the table is the real one over the simulator's transport, and what operations \
+         take is the profile's. out: chunk READs posted; eff: waited for. M op/s: find-or-puts a \
+         second, the sum over the ranks; limit: what keeps them from more, roundtrips where none of the \
+         profile's limits does, and how much is used of the limit that is used most."
+            .to_owned(),
+    ];
+    if args.truncates() {
+        notes.push(
+            "cut: as the program of the paper's authors adds times up, each operation cut to whole \
+             microseconds; M op/s is the true throughput beside it, without that."
+                .to_owned(),
+        );
+    }
+    let names = |kind: Kind| {
+        let of = profile.given().filter(|(_, given)| given.kind == kind);
+        of.map(|(quantity, _)| quantity.name).collect::<Vec<_>>().join(", ")
+    };
+    for kind in [Kind::Fitted, Kind::Measured, Kind::Published, Kind::Assumed] {
+        let names = names(kind);
+        if !names.is_empty() {
+            notes.push(format!("{kind}: {names}."));
+        }
+    }
+    let absent: Vec<_> = profile::QUANTITIES
+        .iter()
+        .filter(|quantity| profile.get(quantity.name).is_none())
+        .map(|quantity| quantity.name)
+        .collect();
+    if !absent.is_empty() {
+        notes.push(format!("No source gives, so without effect here: {}.", absent.join(", ")));
+    }
+    if !args.beyond_paper {
+        let latencies = rows.iter().filter(|row| row.experiment == "latency");
+        notes.extend(summary("mean latency", LATENCY, latencies.clone(), |row| row.by_paper));
+        notes.extend(summary("roundtrips", ROUNDTRIPS, latencies, |row| row.roundtrips_by_paper));
+        for workload in ["mixed", "read-intensive", "write-intensive"] {
+            for (runs, name) in [(3, "means of three runs"), (1, "single runs")] {
+                let of = rows
+                    .iter()
+                    .filter(|row| row.workload == Some(workload) && row.paper_runs == Some(runs));
+                let what = format!("throughput, {workload}, {name} by the authors");
+                notes.extend(summary(&what, THROUGHPUT, of, |row| row.by_paper));
+            }
+        }
+    }
+    notes.extend(rows.iter().filter(|_| args.beyond_paper).filter_map(beyond));
+    notes
+}
+
+/// How many of the figures are near enough, and which are not.
+fn summary<'r>(
+    what: &str,
+    within: f64,
+    rows: impl Iterator<Item = &'r SimulateRow>,
+    ratio: fn(&SimulateRow) -> Option<f64>,
+) -> Option<String> {
+    let ratios: Vec<_> = rows.filter_map(|row| Some((row, ratio(row)?))).collect();
+    let least = ratios.iter().map(|(_, ratio)| *ratio).reduce(f64::min)?;
+    let most = ratios.iter().map(|(_, ratio)| *ratio).reduce(f64::max)?;
+    let off = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
+    let missed: Vec<_> = ratios.iter().filter(|(_, ratio)| (ratio - 1.0).abs() > within).collect();
+    let named = missed.iter().take(MOST_NAMED).map(|(row, ratio)| row.place(*ratio));
+    let mut note = format!(
+        "{what}: model by paper {} to {}; {} of {} figures within {:.0} %",
+        off(least),
+        off(most),
+        ratios.len() - missed.len(),
+        ratios.len(),
+        within * 100.0
+    );
+    if !missed.is_empty() {
+        note += &format!(", not: {}", named.collect::<Vec<_>>().join(", "));
+    }
+    if missed.len() > MOST_NAMED {
+        note += " and others";
+    }
+    Some(note + ".")
+}
+
+fn beyond(row: &SimulateRow) -> Option<String> {
+    let (ops_per_s, paper, used) = (row.ops_per_s?, row.paper_ops_per_s?, row.limit_used?);
+    let (workload, limit) = (row.workload?, row.limit?);
+    Some(format!(
+        "{workload} on {} machines of {} ranks: {:.1} M op/s, {:.2} times the paper's {:.2}. It meets: \
+         {limit}, {:.0} % used; a machine's NIC has {:.2} M READs and {:.2} M atomics a second.",
+        row.machines,
+        row.ranks_per_machine,
+        ops_per_s / 1e6,
+        ops_per_s / paper,
+        paper / 1e6,
+        used * 100.0,
+        row.nic_reads_per_s? / 1e6,
+        row.nic_atomics_per_s? / 1e6,
+    ))
+}
+
+impl SimulateRow {
+    fn place(&self, ratio: f64) -> String {
+        let off = format!("{:+.1} %", (ratio - 1.0) * 100.0);
+        match self.workload {
+            Some(_) => format!("{} x {} {off}", self.machines, self.ranks_per_machine),
+            None => format!("{} {off}", self.cells_name()),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! `simulate` as a person runs it: rows beside the paper's figures, what limits, what is missing.
+
+mod common;
+
+use common::reported::{number, reported};
+use common::{Scratch, run};
+use serde_json::Value;
+
+fn rows(arguments: &[&str]) -> (Vec<Value>, String) {
+    let report = reported(&[&["simulate"], arguments].concat());
+    assert_eq!(report.json["command"], "simulate");
+    (report.json["rows"].as_array().unwrap().clone(), report.printed)
+}
+
+#[test]
+fn latencies_are_beside_the_papers() {
+    let options = ["--experiment", "latency", "--machines", "2", "--ranks-per-machine", "1"];
+    let (rows, printed) =
+        rows(&[&options[..], &["-C", "16,64", "--load-factors", "0.5,0.8"]].concat());
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        assert_eq!((&row["experiment"], &row["workload"]), (&"latency".into(), &Value::Null));
+        assert!((number(&row, "by_paper") - 1.0).abs() < 0.05, "{row}");
+        assert!((number(&row, "roundtrips_by_paper") - 1.0).abs() < 0.02, "{row}");
+    }
+    assert!(printed.contains("mean latency: model by paper"), "{printed}");
+    assert!(printed.contains("4 of 4 figures within 5 %"), "{printed}");
+    assert!(printed.contains("remote.read_base_ns = "), "each number with its source: {printed}");
+}
+
+#[test]
+fn throughputs_are_by_machines_ranks_and_workload() {
+    let options = ["--experiment", "throughput", "--machines", "2,4", "--ranks-per-machine", "1,3"];
+    let (rows, _) = rows(&[&options[..], &["--truncate-us", "--ops", "100"]].concat());
+    assert_eq!(rows.len(), 3 * 4);
+    for row in &rows {
+        let (whole, cut) = (number(row, "ops_per_s"), number(row, "truncated_ops_per_s"));
+        assert!(cut > whole, "{row}");
+        let operations = number(row, "machines") * number(row, "ranks_per_machine") * 100.0;
+        assert_eq!(number(row, "operations"), operations);
+        // The paper has no figures of three ranks a machine.
+        let ranks = number(row, "ranks_per_machine");
+        assert_eq!(row["paper_ops_per_s"].is_null(), ranks == 3.0, "{row}");
+    }
+}
+
+#[test]
+fn beyond_the_paper_it_says_by_how_much_and_what_limits() {
+    let options = ["--experiment", "throughput", "--machines", "4", "--workload", "mixed"];
+    let more = ["--beyond-paper", "--first-claim", "off", "--ops", "100"];
+    let (rows, printed) = rows(&[&options[..], &more].concat());
+    assert_eq!((rows.len(), &rows[0]["limit"]), (1, &"NIC atomics rate".into()));
+    assert!(number(&rows[0], "by_paper") > 1.0);
+    assert!(printed.contains("times the paper's 15.04. It meets: NIC atomics rate"), "{printed}");
+}
+
+#[test]
+fn a_file_is_a_profile_and_what_it_lacks_is_named() {
+    let scratch = Scratch::new();
+    let path = scratch.path("own.toml");
+    let given =
+        |value: u64| format!("{{ value = {value}, kind = \"measured\", source = \"a test\" }}");
+    let text = |more: &str| {
+        let (two, none, many) = (given(2_000), given(0), given(1_000_000_000));
+        format!(
+            "name = \"own\"\nabout = \"mine\"\n[remote]\nread_base_ns = {two}\n\
+             read_word_ps = {none}\natomic_ns = {two}\n[nic]\nreads_per_s = {many}\n\
+             bytes_per_s = {many}\n{more}"
+        )
+    };
+    let options = ["--profile", &path, "--machines", "2", "--ranks-per-machine", "1"];
+    let arguments =
+        [&["simulate", "--experiment", "throughput", "--ops", "50"], &options[..]].concat();
+
+    std::fs::write(&path, text("")).unwrap();
+    let refused = run(&arguments).failed();
+    assert!(refused.contains("nic.atomics_per_s or rank.atomics_per_s"), "{refused}");
+    assert!(refused.contains("--set QUANTITY=VALUE"), "{refused}");
+    run(&[&arguments[..], &["--set", "nic.atomics_per_s=1000000"]].concat()).printed();
+
+    std::fs::write(&path, text("atomics_per_sec = 3\n")).unwrap();
+    let refused = run(&arguments).failed();
+    assert!(refused.contains("line 10") && refused.contains("nic.atomics_per_sec"), "{refused}");
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused() {
+    for (arguments, what) in [
+        ("--profile das6", "give das5-fdr, connectx6-200g or a file"),
+        ("--profile connectx6-200g", "remote.atomic_ns (a compare-and-swap's roundtrip)"),
+        ("--set nic.colour=3", "there is no quantity"),
+        ("--set nic.reads_per_s", "QUANTITY=VALUE"),
+        ("--machines 0", "0 is not in 1..=4096"),
+        ("--machines 4096 --ranks-per-machine 4096", "owners is 16777216; make it 1 to 4096"),
+        ("--load-factors 0.5,0.4", "load factors are to rise"),
+        ("--load-factors 0.955", "hundredths from 0.02 to 0.92"),
+        ("--paper --machines 4", "cannot be used with"),
+        ("--throughput-chunk-buckets 12", "C is a multiple of 8"),
+    ] {
+        let arguments: Vec<_> = ["simulate"].into_iter().chain(arguments.split(' ')).collect();
+        let refused = run(&arguments).failed();
+        assert!(refused.contains(what), "{arguments:?}: {refused}");
+    }
+}
