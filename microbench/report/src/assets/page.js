@@ -1,0 +1,32 @@
+"use strict";
+(() => {
+  const form = document.getElementById("filters");
+  if (!form) return;
+  const chosen = (name) => {
+    const boxes = form.querySelectorAll(`[data-filter="${name}"] input:checked`);
+    return new Set(Array.from(boxes, (box) => box.value));
+  };
+  // A series without a C, such as a READ by itself, is there whichever C are chosen.
+  const apply = () => {
+    const transports = chosen("transport");
+    const chunks = chosen("c");
+    for (const figure of document.querySelectorAll("figure")) {
+      const on = Array.from(figure.querySelectorAll(".series"), (series) => {
+        const { transport, c } = series.dataset;
+        return transports.has(transport) && (c === "" || chunks.has(c));
+      });
+      on.forEach((shown, at) => {
+        for (const part of figure.querySelectorAll(`.k${at}`)) part.classList.toggle("off", !shown);
+      });
+      for (const entry of figure.querySelectorAll(".legend li")) {
+        entry.classList.toggle("off", !entry.dataset.series.split(" ").some((at) => on[at]));
+      }
+      figure.querySelector(".empty").hidden = on.some((shown) => shown);
+    }
+  };
+  form.addEventListener("change", apply);
+  // The boxes are set back only after the event.
+  form.addEventListener("reset", () => setTimeout(apply));
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.hidden = false;
+})();

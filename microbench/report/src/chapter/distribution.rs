@@ -1,0 +1,255 @@
+//! Latency distributions as percentile curves, from the histograms of the runs.
+
+use super::{Chapter, distinct, rows};
+use crate::fields::Fields;
+use crate::origin::{Origins, transport};
+use crate::plot::{Axis, Form, Plot, Series, Table, all, chunk_name};
+use crate::run::Run;
+
+/// Operations without a table that are shown, if they were measured.
+const ALONE: [&str; 6] =
+    ["READ 8 B", "READ 64 B", "READ 4096 B", "WRITE 8 B", "CAS random word", "FAA random word"];
+/// The load factor that is shown beside the highest.
+const MIDDLE: f64 = 0.5;
+/// Points of a curve that lie nearer than this share of both axes are one.
+const NEAR: f64 = 1.0 / 300.0;
+
+pub(super) fn chapter(runs: &[Run]) -> Chapter {
+    let with_histograms: Vec<&Run> =
+        runs.iter().filter(|run| run.rows.iter().any(|row| curve(row).is_some())).collect();
+    let mut plots = Vec::new();
+    plots.extend(alone(&with_histograms));
+    let loads = loads(&with_histograms);
+    for (operation, what) in [("inserted", "an insert"), ("found", "a find-or-put that finds")] {
+        for &load in &loads {
+            plots.extend(of_table(&with_histograms, operation, what, load));
+        }
+    }
+    let mut missing = Vec::new();
+    if plots.is_empty() {
+        missing.push(
+            "Latency distributions: no run here has histograms. `probeline \
+             bench-latency --json FILE` makes one that has."
+                .to_owned(),
+        );
+    }
+    Chapter {
+        id: "distribution",
+        title: "Latency distributions",
+        lead:
+            "Percentile curves: the further right, the rarer and the slower. Each nine is as wide \
+               as the last. A flat curve means that nearly all operations take the same time. Of \
+               load factors the one nearest to 0.5 and the highest are shown; the files have all."
+                .to_owned(),
+        plots,
+        missing,
+    }
+}
+
+/// The load factor nearest to the middle, and the highest.
+fn loads(runs: &[&Run]) -> Vec<f64> {
+    let of_table = rows(runs).filter(|(_, row)| row.text("operation").is_some());
+    let mut all = distinct(of_table.filter_map(|(_, row)| row.number("load_factor")));
+    all.sort_by(f64::total_cmp);
+    let middle = all
+        .iter()
+        .copied()
+        .min_by(|one, other| (one - MIDDLE).abs().total_cmp(&(other - MIDDLE).abs()));
+    distinct(middle.into_iter().chain(all.last().copied()))
+}
+
+/// The one-sided operations by themselves.
+fn alone(runs: &[&Run]) -> Option<Plot> {
+    let series = curves(runs, |row| {
+        let name = row.text("operation")?;
+        ALONE.contains(&name).then(|| (name.to_owned(), None))
+    });
+    plot(
+        "distribution-one-sided".to_owned(),
+        "One-sided operations by themselves".to_owned(),
+        "READ, WRITE, CAS and FAA of random words of the peer that the run's notes name, one at a \
+         time, each timed by itself",
+        series,
+    )
+}
+
+fn of_table(runs: &[&Run], operation: &str, what: &str, load: f64) -> Option<Plot> {
+    let series = curves(runs, |row| {
+        let this = row.text("operation")? == operation && row.number("load_factor")? == load;
+        let chunk_buckets = row.chunk_buckets()?;
+        this.then(|| (chunk_name(chunk_buckets), Some(chunk_buckets)))
+    });
+    plot(
+        format!("distribution-{operation}-{:02.0}", load * 100.0),
+        format!("Latency of {what} at load factor {load}"),
+        "One find-or-put at a time, each timed by itself, seen by rank 0",
+        series,
+    )
+}
+
+/// A series for each row that `pick` names, with its C.
+fn curves(runs: &[&Run], pick: impl Fn(&Fields) -> Option<(String, Option<u32>)>) -> Vec<Series> {
+    let used: Vec<&Run> =
+        runs.iter().copied().filter(|run| run.rows.iter().any(|row| pick(row).is_some())).collect();
+    let origins = Origins::unique(&used);
+    let one = |(run, row): (&Run, &Fields)| {
+        let (hue, chunk_buckets) = pick(row)?;
+        let points = curve(row)?;
+        Some(Series {
+            hue,
+            line: origins.name(run),
+            transport: transport(run),
+            chunk_buckets,
+            points,
+        })
+    };
+    let mut series: Vec<Series> = rows(&used).filter_map(one).collect();
+    series.sort_by_key(|series| series.chunk_buckets);
+    series
+}
+
+/// For each latency of a histogram: the share of operations that were faster, and the latency.
+fn curve(row: &Fields) -> Option<Vec<[f64; 2]>> {
+    let pairs = row.get("histogram")?.as_array()?;
+    let pair = |pair: &serde_json::Value| Some([pair.get(0)?.as_f64()?, pair.get(1)?.as_f64()?]);
+    let pairs: Vec<[f64; 2]> = pairs.iter().filter_map(pair).filter(|[_, n]| *n > 0.0).collect();
+    let total: f64 = pairs.iter().map(|[_, count]| count).sum();
+    let mut before = 0.0;
+    let points = pairs.into_iter().map(|[ns, count]| {
+        let share = before / total;
+        before += count;
+        // Less than the clock can tell is shown as one nanosecond: there is no 0 on the axis.
+        [share, ns.max(1.0)]
+    });
+    let mut points: Vec<[f64; 2]> = points.collect();
+    // All but the slowest one were faster, or as fast.
+    let last = [1.0 - 1.0 / total.max(1.0), points.last()?[1]];
+    points.extend((last[0] > points.last()?[0]).then_some(last));
+    Some(points)
+}
+
+fn plot(id: String, title: String, what: &str, mut series: Vec<Series>) -> Option<Plot> {
+    let x = Axis::nines("share of operations that were faster", all(&series, 0));
+    let y = Axis::log("ns", all(&series, 1));
+    let places = [
+        (0.0, "min"),
+        (0.5, "50%"),
+        (0.9, "90%"),
+        (0.99, "99%"),
+        (0.999, "99.9%"),
+        (0.9999, "99.99%"),
+        (1.0, "max"),
+    ];
+    let table =
+        Table::at("percentile", &places, &series, |series, share| value_at(&series.points, share));
+    for series in &mut series {
+        series.points = thinned(&series.points, &x, &y);
+    }
+    Plot {
+        id,
+        title,
+        caption: format!(
+            "Nanoseconds. {what}. A curve begins at the fastest operation and ends at the slowest; \
+             what the clock cannot tell from nothing is shown as 1 ns."
+        ),
+        form: Form::Curves,
+        x,
+        y,
+        series,
+        guide: None,
+        table,
+    }
+    .within_axes()
+}
+
+/// The latency that this share of operations did not exceed.
+fn value_at(points: &[[f64; 2]], share: f64) -> Option<f64> {
+    let slower = points.iter().rev().find(|point| point[0] < share);
+    slower.or(points.first()).map(|point| point[1])
+}
+
+/// Without the points that an eye cannot tell from the one before; the ends stay.
+fn thinned(points: &[[f64; 2]], x: &Axis, y: &Axis) -> Vec<[f64; 2]> {
+    let mut kept: Vec<[f64; 2]> = Vec::new();
+    for (at, point) in points.iter().enumerate() {
+        let far = kept.last().is_none_or(|last| {
+            (x.share(point[0]) - x.share(last[0])).abs() >= NEAR
+                || (y.share(point[1]) - y.share(last[1])).abs() >= NEAR
+        });
+        if far || at + 1 == points.len() {
+            kept.push(*point);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::run::made_up;
+
+    fn run() -> Run {
+        let row = |load: f64| {
+            let histogram = json!([[0, 0], [100, 6_000], [200, 3_990], [9_000, 9], [9_999, 1]]);
+            json!({
+                "operation": "inserted", "chunk_buckets": 8, "load_factor": load,
+                "histogram": histogram,
+            })
+        };
+        let rows: Vec<_> = [0.1, 0.4, 0.7, 0.9].into_iter().map(row).collect();
+        let parameters = json!({ "transport": "shm" });
+        made_up(
+            &json!({ "schema": 3, "command": "bench-latency", "parameters": parameters, "rows": rows }),
+            1,
+        )
+    }
+
+    #[test]
+    fn a_curve_goes_from_the_fastest_to_the_slowest() {
+        let points = curve(&run().rows[0]).unwrap();
+        // The slowest is one by itself, so that its step is the end.
+        let steps = [[0.0, 100.0], [0.6, 200.0], [0.999, 9_000.0], [0.9999, 9_999.0]];
+        assert_eq!(points, steps);
+        let same = made_up(
+            &json!({ "schema": 3, "command": "x", "rows": [{ "histogram": [[7, 1_000]] }] }),
+            1,
+        );
+        assert_eq!(curve(&same.rows[0]).unwrap(), [[0.0, 7.0], [0.999, 7.0]]);
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_histogram() {
+        let points = curve(&run().rows[0]).unwrap();
+        for (share, ns) in [
+            (0.0, 100.0),
+            (0.5, 100.0),
+            (0.6, 100.0),
+            (0.61, 200.0),
+            (0.999, 200.0),
+            (0.9995, 9_000.0),
+            (1.0, 9_999.0),
+        ] {
+            assert_eq!(value_at(&points, share), Some(ns), "{share}");
+        }
+    }
+
+    #[test]
+    fn the_middle_and_the_highest_load_are_shown() {
+        let chapter = chapter(&[run()]);
+        let ids: Vec<&str> = chapter.plots.iter().map(|plot| plot.id.as_str()).collect();
+        assert_eq!(ids, ["distribution-inserted-40", "distribution-inserted-90"]);
+    }
+
+    #[test]
+    fn thinning_keeps_the_ends_and_the_shape() {
+        let points: Vec<[f64; 2]> =
+            (0..10_000).map(|at| f64::from(at) / 10_000.0).map(|x| [x, 100.0 + x]).collect();
+        let (x, y) = (Axis::nines("", [0.9999].into_iter()), Axis::log("", [1e2, 1e6].into_iter()));
+        let kept = thinned(&points, &x, &y);
+        assert!((50..=400).contains(&kept.len()), "{}", kept.len());
+        assert_eq!((kept.first(), kept.last()), (points.first(), points.last()));
+        assert!(kept.windows(2).all(|pair| x.share(pair[1][0]) - x.share(pair[0][0]) < 0.1));
+    }
+}

@@ -1,0 +1,66 @@
+//! What the page shows, chapter by chapter; each takes what it can use of all runs.
+
+mod cluster;
+mod compare;
+mod depth;
+mod distribution;
+mod latency;
+mod limit;
+mod paper;
+mod throughput;
+
+use crate::fields::Fields;
+use crate::plot::Plot;
+use crate::run::Run;
+
+/// Plots that belong together.
+pub(crate) struct Chapter {
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) lead: String,
+    pub(crate) plots: Vec<Plot>,
+    /// What a reader may look for and no run has, and how to get it.
+    pub(crate) missing: Vec<String>,
+}
+
+/// All chapters, those without plots too.
+pub(crate) fn all(runs: &[Run]) -> Vec<Chapter> {
+    vec![
+        latency::chapter(runs),
+        distribution::chapter(runs),
+        throughput::chapter(runs),
+        limit::chapter(runs),
+        paper::chapter(runs),
+        depth::chapter(runs),
+        compare::chapter(runs),
+    ]
+}
+
+/// Runs of these commands.
+fn of<'a>(runs: &'a [Run], commands: &[&str]) -> Vec<&'a Run> {
+    runs.iter().filter(|run| commands.contains(&run.command.as_str())).collect()
+}
+
+/// Each row with its run.
+fn rows<'a>(runs: &[&'a Run]) -> impl Iterator<Item = (&'a Run, &'a Fields)> {
+    runs.iter().flat_map(|run| run.rows.iter().map(move |row| (*run, row)))
+}
+
+/// The values in the order in which they come, each once.
+fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut all = Vec::new();
+    for value in values {
+        if !all.contains(&value) {
+            all.push(value);
+        }
+    }
+    all
+}
+
+/// The one in the middle, or the mean of two.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let upper = values.get(values.len() / 2)?;
+    let lower = values.get((values.len() - 1) / 2)?;
+    Some(f64::midpoint(*lower, *upper))
+}

@@ -1,0 +1,318 @@
+//! The runs beside the paper's own figures.
+
+use super::latency::{Clusters, Roundtrips, latency, roundtrips};
+use super::{Chapter, cluster, distinct};
+use crate::paper::{self, LatencyFigure, SOURCE};
+use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all, chunk_name};
+use crate::run::Run;
+
+const LOAD_FACTOR: &str = "load factor";
+/// By what name the paper's figures are filtered.
+const LOCAL: &str = "paper, 1 machine";
+const REMOTE: &str = "paper, 2 machines";
+const CLUSTER: &str = "paper, clusters";
+/// Load factors that are this near are the same.
+const SAME: f64 = 1e-6;
+
+pub(super) fn chapter(runs: &[Run]) -> Chapter {
+    let mut chapter = Chapter {
+        id: "paper",
+        title: "Beside the paper's figures",
+        lead: format!(
+            "Hollow markers are the paper's: {SOURCE}. A latency over shared memory stands beside \
+             the paper's on one machine, all others beside those on two."
+        ),
+        plots: Vec::new(),
+        missing: Vec::new(),
+    };
+    let figures = paper::latency();
+    let latencies = latency(runs, "inserted", Clusters::Papers);
+    for local in [true, false] {
+        let here = latencies.iter().filter(|series| is_local(series) == local);
+        let here: Vec<Series> = here.cloned().collect();
+        let (id, title) = match local {
+            true => ("paper-latency-local", "Mean latency of an insert, on one machine"),
+            false => ("paper-latency", "Mean latency of an insert, on two machines or as if"),
+        };
+        chapter.plots.extend(beside(
+            id,
+            title,
+            "mean, ns",
+            "Nanoseconds of one insert at a time; the paper's are means of three runs on 1 GB of \
+             each process.",
+            &here,
+            &latency_figures(&figures, &here, local),
+        ));
+    }
+    chapter.plots.extend(ratio(
+        "paper-latency-ratio",
+        "Mean latency by the paper's",
+        "Of the run by the paper's at the same C and load factor; below 1 is faster than the paper.",
+        &latencies,
+        |series, load| {
+            let figure = figure(&figures, series, load)?;
+            Some(if is_local(series) { figure.local_ns } else { figure.remote_ns })
+        },
+    ));
+    let trips = roundtrips(runs, Roundtrips::Effective, Clusters::Papers);
+    chapter.plots.extend(beside(
+        "paper-roundtrips",
+        "Roundtrips of an insert, here and in the paper",
+        "READs waited for",
+        "Chunk READs that an insert waits for; the same on one machine and on two.",
+        &trips,
+        &roundtrip_figures(&figures, &trips),
+    ));
+    chapter.plots.extend(ratio(
+        "paper-roundtrips-ratio",
+        "Roundtrips by the paper's",
+        "Of the run by the paper's at the same C and load factor; below 1 are fewer READs.",
+        &trips,
+        |series, load| Some(figure(&figures, series, load)?.effective_roundtrips),
+    ));
+    if chapter.plots.is_empty() {
+        chapter.missing.push(
+            "Latency and roundtrips beside the paper's: they need inserts by load factor. \
+             `probeline bench-latency --json FILE` makes a run that has them."
+                .to_owned(),
+        );
+    }
+    match throughput(runs) {
+        plots if plots.is_empty() => chapter.missing.push(
+            "Throughput beside the paper's: its figures are of 2 machines and more, and \
+             no run here is of as many. `probeline simulate --json FILE` makes one in virtual time."
+                .to_owned(),
+        ),
+        plots => chapter.plots.extend(plots),
+    }
+    chapter
+}
+
+fn is_local(series: &Series) -> bool {
+    series.transport == "shm"
+}
+
+/// The figure at the C of a series and at this load factor.
+fn figure(figures: &[LatencyFigure], series: &Series, load: f64) -> Option<LatencyFigure> {
+    let same = |figure: &&LatencyFigure| {
+        Some(figure.chunk_buckets) == series.chunk_buckets
+            && (figure.load_factor - load).abs() < SAME
+    };
+    figures.iter().find(same).copied()
+}
+
+/// The paper's latencies at each C that is here, on one machine or two.
+fn latency_figures(figures: &[LatencyFigure], here: &[Series], local: bool) -> Vec<Series> {
+    let ns = |figure: &LatencyFigure| if local { figure.local_ns } else { figure.remote_ns };
+    let name = if local { LOCAL } else { REMOTE };
+    let chunks = distinct(here.iter().filter_map(|series| series.chunk_buckets));
+    chunks.into_iter().filter_map(|c| of_paper(figures, name, c, ns)).collect()
+}
+
+fn roundtrip_figures(figures: &[LatencyFigure], here: &[Series]) -> Vec<Series> {
+    let chunks = distinct(here.iter().filter_map(|series| series.chunk_buckets));
+    let of_chunk =
+        |c| of_paper(figures, REMOTE, c, |figure: &LatencyFigure| figure.effective_roundtrips);
+    chunks.into_iter().filter_map(of_chunk).collect()
+}
+
+fn of_paper(
+    figures: &[LatencyFigure],
+    name: &str,
+    chunk_buckets: u32,
+    value: impl Fn(&LatencyFigure) -> f64,
+) -> Option<Series> {
+    let figures = figures.iter().filter(|figure| figure.chunk_buckets == chunk_buckets);
+    let points: Vec<[f64; 2]> = figures.map(|figure| [figure.load_factor, value(figure)]).collect();
+    (!points.is_empty()).then(|| Series {
+        hue: chunk_name(chunk_buckets),
+        line: name.to_owned(),
+        transport: name.to_owned(),
+        chunk_buckets: Some(chunk_buckets),
+        points,
+    })
+}
+
+/// Both in one plot; none where the paper has nothing of the kind.
+fn beside(
+    id: &str,
+    title: &str,
+    y: &str,
+    caption: &str,
+    here: &[Series],
+    papers: &[Series],
+) -> Option<Plot> {
+    if papers.is_empty() {
+        return None;
+    }
+    let mut series = [here, papers].concat();
+    series.sort_by_key(|series| series.chunk_buckets);
+    Plot {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        caption: caption.to_owned(),
+        form: Form::Lines,
+        x: Axis::between(LOAD_FACTOR, all(&series, 0)),
+        y: Axis::fitting(y, all(&series, 1)),
+        table: Table::by_x(LOAD_FACTOR, &series),
+        guide: None,
+        series,
+    }
+    .within_axes()
+}
+
+/// The run by the paper, where both have a point.
+fn ratio(
+    id: &str,
+    title: &str,
+    caption: &str,
+    here: &[Series],
+    paper: impl Fn(&Series, f64) -> Option<f64>,
+) -> Option<Plot> {
+    let by_paper = |series: &Series| {
+        let points = series.points.iter();
+        let points: Vec<[f64; 2]> = points
+            .filter_map(|[load, value]| Some([*load, value / paper(series, *load)?]))
+            .collect();
+        (!points.is_empty()).then(|| Series { points, ..series.clone() })
+    };
+    let series: Vec<Series> = here.iter().filter_map(by_paper).collect();
+    let loads = || all(&series, 0);
+    let (first, last) =
+        loads().fold((f64::INFINITY, 0.0_f64), |(a, b), load| (a.min(load), b.max(load)));
+    Plot {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        caption: caption.to_owned(),
+        form: Form::Lines,
+        x: Axis::between(LOAD_FACTOR, loads()),
+        y: Axis::between("times the paper's", all(&series, 1).chain([1.0])),
+        table: Table::by_x(LOAD_FACTOR, &series),
+        guide: (first <= last).then_some(Guide { from: [first, 1.0], to: [last, 1.0] }),
+        series,
+    }
+    .within_axes()
+}
+
+/// Simulated clusters beside the paper's: a plot for each workload that the paper has, too.
+fn throughput(runs: &[Run]) -> Vec<Plot> {
+    let figures = paper::throughput();
+    let plot = |workload: &str| {
+        let here = cluster::by_machines(runs, workload, |run, row| {
+            // What is cut to whole microseconds in the paper is so here, too, if that was asked for.
+            let asked = run.parameters.get("truncate_us").is_some_and(|asked| asked == true);
+            let cut = asked.then(|| row.number("truncated_ops_per_s")).flatten();
+            let rate = cut.or_else(|| row.number("ops_per_s"))?;
+            (rate > 0.0).then_some(rate / 1e6)
+        });
+        let mut series = here.clone();
+        for hue in distinct(here.iter().map(|series| series.hue.as_str())) {
+            let same = figures.iter().filter(|figure| {
+                figure.workload == workload && cluster::ranks_name(figure.ranks_per_machine) == hue
+            });
+            let points = same.map(|figure| [figure.machines, figure.ops_per_s / 1e6]);
+            let (line, transport) = (CLUSTER.to_owned(), CLUSTER.to_owned());
+            let (hue, points) = (hue.to_owned(), points.collect());
+            series.push(Series { hue, line, transport, chunk_buckets: Some(32), points });
+        }
+        Plot {
+            id: format!("paper-throughput-{workload}"),
+            title: format!("Throughput by machines, {workload}, here and in the paper"),
+            caption: "Million find-or-puts a second of all ranks of all machines. The paper's \
+                      program cut each operation's time to whole microseconds, which makes its \
+                      figures larger than what was done; a simulated run has the same cut if \
+                      --truncate-us or --paper was asked for."
+                .to_owned(),
+            form: Form::Lines,
+            x: Axis::counts("machines", all(&series, 0)),
+            y: Axis::fitting("million a second", all(&series, 1)),
+            table: Table::by_x("machines", &series),
+            guide: None,
+            series,
+        }
+        .within_axes()
+    };
+    let papers = |workload: &&str| figures.iter().any(|figure| figure.workload == *workload);
+    cluster::workloads(runs).into_iter().filter(papers).filter_map(plot).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::run::made_up;
+
+    /// A run whose inserts take so many times what they take in the paper.
+    fn run(transport: &str, times: f64) -> Run {
+        let row = |figure: &LatencyFigure| {
+            let ns = if transport == "shm" { figure.local_ns } else { figure.remote_ns };
+            json!({
+                "operation": "inserted", "chunk_buckets": figure.chunk_buckets,
+                "load_factor": figure.load_factor, "mean_ns": times * ns,
+                "effective_roundtrips": figure.effective_roundtrips,
+            })
+        };
+        let rows: Vec<Value> = paper::latency().iter().map(row).collect();
+        of_rows(transport, Value::from(rows))
+    }
+
+    fn of_rows(transport: &str, rows: Value) -> Run {
+        let parameters = json!({ "transport": transport });
+        made_up(
+            &json!({ "schema": 3, "command": "bench-latency", "parameters": parameters, "rows": rows }),
+            1,
+        )
+    }
+
+    #[test]
+    fn each_point_stands_beside_its_own_figure() {
+        let (local, remote) = ("paper-latency-local", "paper-latency");
+        for (transport, id, other, times) in
+            [("shm", local, remote, 0.25), ("sim", remote, local, 2.0)]
+        {
+            let chapter = chapter(&[run(transport, times)]);
+            let plot = |id: &str| chapter.plots.iter().find(|plot| plot.id == id);
+            assert_eq!(plot(id).unwrap().series.len(), 2 * 5);
+            assert!(plot(other).is_none());
+            for (id, expected) in [("paper-latency-ratio", times), ("paper-roundtrips-ratio", 1.0)]
+            {
+                let ratios = plot(id).unwrap();
+                assert_eq!(all(&ratios.series, 1).count(), 5 * 46);
+                assert!(
+                    all(&ratios.series, 1).all(|ratio| (ratio - expected).abs() < 1e-9),
+                    "{id}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn other_c_and_load_factors_have_no_figure() {
+        let row = json!({
+            "operation": "inserted", "chunk_buckets": 24, "load_factor": 0.555, "mean_ns": 1.0,
+        });
+        let chapter = chapter(&[of_rows("shm", json!([row]))]);
+        assert!(chapter.plots.is_empty() && chapter.missing.len() == 2, "{:?}", chapter.missing);
+    }
+
+    #[test]
+    fn simulated_clusters_are_cut_as_the_paper_is_if_asked() {
+        let rows = json!([{
+            "experiment": "throughput", "machines": 2, "ranks_per_machine": 16, "workload": "mixed",
+            "chunk_buckets": 32.0, "ops_per_s": 9e6, "truncated_ops_per_s": 10e6,
+        }]);
+        for (truncate, millions) in [(true, 10.0), (false, 9.0)] {
+            let parameters =
+                json!({ "profile": "das5-fdr", "way": "paper", "truncate_us": truncate });
+            let run = made_up(
+                &json!({ "schema": 4, "command": "simulate", "rows": rows, "parameters": parameters }),
+                1,
+            );
+            let plots = throughput(&[run]);
+            let [here, paper] = &plots[0].series[..] else { panic!("{:?}", plots[0].series) };
+            assert_eq!((&here.points[..], here.chunk_buckets), (&[[2.0, millions]][..], Some(32)));
+            assert!(paper.points.iter().any(|[x, y]| *x == 48.0 && (y - 114.85).abs() < 0.01));
+        }
+    }
+}

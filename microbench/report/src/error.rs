@@ -1,0 +1,133 @@
+//! Why no report could be made.
+
+use core::error::Error as StdError;
+use core::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// What is wrong with which file, and what to do about it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file cannot be read.
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// There is nothing in the file.
+    Empty {
+        /// The file.
+        file: PathBuf,
+    },
+    /// What is in the file is not JSON.
+    NotJson {
+        /// The file.
+        file: PathBuf,
+        /// Where it stops being JSON.
+        source: serde_json::Error,
+    },
+    /// It is JSON, but no run of a command.
+    NotARun {
+        /// The file.
+        file: PathBuf,
+        /// What a run has and this has not.
+        lacks: &'static str,
+    },
+    /// A newer build made it, whose fields may mean something else.
+    Newer {
+        /// The file.
+        file: PathBuf,
+        /// The schema that it says it has.
+        schema: u64,
+        /// The newest that is read here.
+        known: u32,
+    },
+    /// The run measured nothing.
+    NoRows {
+        /// The file.
+        file: PathBuf,
+        /// Of which command.
+        command: String,
+    },
+    /// No file was given.
+    NoRuns,
+    /// A file of the report cannot be written.
+    Write {
+        /// The file or folder.
+        file: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A plot cannot be drawn.
+    Draw {
+        /// Which one.
+        plot: String,
+        /// What the library says.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read { file, source } => {
+                write!(
+                    f,
+                    "{} cannot be read: {source}; give files that a command wrote with --json",
+                    file.display()
+                )
+            }
+            Self::Empty { file } => write!(
+                f,
+                "{} is empty: the run has not ended or did not succeed; run its command again with \
+                 --json {0}",
+                file.display()
+            ),
+            Self::NotJson { file, source } => write!(
+                f,
+                "{} is not JSON ({source}); give a file that a command wrote with --json",
+                file.display()
+            ),
+            Self::NotARun { file, lacks } => write!(
+                f,
+                "{} is JSON, but not of a run: it has no {lacks}; give a file that a command wrote \
+                 with --json",
+                file.display()
+            ),
+            Self::Newer { file, schema, known } => write!(
+                f,
+                "{} has schema {schema}, and this build reads up to {known}: make the report with \
+                 the probeline that made the run, or a newer one",
+                file.display()
+            ),
+            Self::NoRows { file, command } => write!(
+                f,
+                "{} is a run of {command} without any row, so there is nothing to show: run it \
+                 again, or leave the file out",
+                file.display()
+            ),
+            Self::NoRuns => {
+                f.write_str("no run was given: name files that a command wrote with --json")
+            }
+            Self::Write { file, source } => write!(
+                f,
+                "{} cannot be written: {source}; name a file in a folder that is there and that \
+                 you may write to",
+                file.display()
+            ),
+            Self::Draw { plot, reason } => write!(f, "the plot {plot} cannot be drawn: {reason}"),
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Read { source, .. } | Self::Write { source, .. } => Some(source),
+            Self::NotJson { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

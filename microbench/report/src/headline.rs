@@ -1,0 +1,165 @@
+//! One sentence for each run: what it is, and what it found.
+
+use crate::fields::Fields;
+use crate::number::{bytes, rate, significant, time};
+use crate::origin::transport;
+use crate::run::Run;
+
+/// The sentence.
+pub(crate) fn headline(run: &Run) -> String {
+    let finding = match run.command.as_str() {
+        "bench-latency" => latency(run),
+        "bench-throughput" => throughput(run),
+        "roundtrips" => roundtrips(run),
+        "explore" => explore(run),
+        "limits" => limits(run),
+        "compare" => compare(run),
+        "simulate" => simulate(run),
+        "doctor" => doctor(run),
+        _ => None,
+    };
+    let (what, finding) = (subject(run), finding.unwrap_or_else(|| tally(run)));
+    format!("{what}: {finding}.")
+}
+
+/// What ran over what, with how many ranks and in which table.
+fn subject(run: &Run) -> String {
+    let mut what = run.command.clone();
+    if run.transport().is_some() {
+        what.push_str(&format!(" over {}", transport(run)));
+    }
+    if let Some(ranks) = run.ranks() {
+        what.push_str(&if ranks == 1 { ", 1 rank".to_owned() } else { format!(", {ranks} ranks") });
+    }
+    if let Some(table) = run.parameters.count("table_bytes") {
+        what.push_str(&format!(", {}", bytes(table)));
+    }
+    what
+}
+
+/// Of a command that this page knows nothing of.
+fn tally(run: &Run) -> String {
+    match run.rows.len() {
+        0 => "its numbers are below".to_owned(),
+        1 => "its one row is below".to_owned(),
+        rows => format!("its {rows} rows are below"),
+    }
+}
+
+fn latency(run: &Run) -> Option<String> {
+    let of = |operation: &str| {
+        let rows = run.rows.iter().filter(|row| row.text("operation") == Some(operation));
+        rows.filter(|row| row.number("load_factor").is_some())
+            .min_by(|one, other| distance(one).total_cmp(&distance(other)))
+    };
+    let inserted = of("inserted")?;
+    let mean = time(inserted.number("mean_ns")?);
+    let floor = inserted
+        .number("times_floor")
+        .map_or_else(String::new, |times| format!(", {} times its floor", significant(times)));
+    let found = of("found")
+        .and_then(|row| row.number("mean_ns"))
+        .map_or_else(String::new, |ns| format!(", one that finds {}", time(ns)));
+    Some(format!(
+        "at load factor {} and C = {} an insert takes {mean} in the mean{floor}{found}",
+        inserted.number("load_factor")?,
+        inserted.chunk_buckets()?
+    ))
+}
+
+/// How far a row is from load factor 0.5 and C = 8, which a reader of the paper looks for first.
+fn distance(row: &Fields) -> f64 {
+    let load = row.number("load_factor").unwrap_or(0.0);
+    let chunk_buckets = row.chunk_buckets().map_or(f64::INFINITY, f64::from);
+    (load - 0.5).abs() * 1e6 + chunk_buckets
+}
+
+fn throughput(run: &Run) -> Option<String> {
+    let by_rate = |row: &&Fields| row.number("median_ops_per_s").unwrap_or(0.0);
+    let best = run.rows.iter().max_by(|one, other| by_rate(one).total_cmp(&by_rate(other)))?;
+    let mixed = run.rows.iter().find(|row| row.text("workload") == Some("mixed"));
+    let row = mixed.unwrap_or(best);
+    let share = row
+        .number("limit_share")
+        .map_or_else(String::new, |share| format!(", {} of its limit", significant(share)));
+    Some(format!(
+        "find-or-put on the {} workload at {}{share}",
+        row.text("workload")?,
+        rate(row.number("median_ops_per_s")?)
+    ))
+}
+
+fn roundtrips(run: &Run) -> Option<String> {
+    let least = run.rows.iter().filter_map(Fields::chunk_buckets).min()?;
+    let rows = run.rows.iter().filter(|row| row.chunk_buckets() == Some(least));
+    let last = rows.max_by(|one, other| {
+        one.number("load_factor")
+            .unwrap_or(0.0)
+            .total_cmp(&other.number("load_factor").unwrap_or(0.0))
+    })?;
+    Some(format!(
+        "at load factor {} an insert waits for {} READs of C = {least}",
+        last.number("load_factor")?,
+        significant(last.number("effective_roundtrips")?)
+    ))
+}
+
+fn explore(run: &Run) -> Option<String> {
+    let row = run.rows.first()?;
+    Some(format!(
+        "{} has {} states, found at {}",
+        row.text("model")?,
+        row.count("states")?,
+        rate(row.number("states_per_s")?)
+    ))
+}
+
+fn limits(run: &Run) -> Option<String> {
+    let alone = run
+        .rows
+        .iter()
+        .find(|row| row.text("limit") == Some("READ 8 B") && row.count("in_flight") == Some(1))?;
+    let many = run.rows.iter().filter(|row| row.text("limit") == Some("READ 8 B"));
+    let most = many.filter_map(|row| row.number("median_ops_per_s")).fold(0.0, f64::max);
+    Some(format!(
+        "a READ of 8 bytes takes {} by itself, and up to {} are done when many are in flight",
+        time(alone.number("mean_ns")?),
+        rate(most)
+    ))
+}
+
+fn compare(run: &Run) -> Option<String> {
+    let columns = run.more.get("columns")?.as_array()?;
+    let measured = columns.iter().filter(|column| column["state"] == "measured");
+    let names: Vec<&str> = measured.filter_map(|column| column["column"].as_str()).collect();
+    (!names.is_empty()).then(|| format!("{} by turns", names.join(", ")))
+}
+
+fn doctor(run: &Run) -> Option<String> {
+    let findings = run.doctor.as_ref()?;
+    let count = |verdict: &str| {
+        findings.iter().filter(|finding| finding.text("verdict") == Some(verdict)).count()
+    };
+    Some(format!(
+        "{} fine, {} to look at, {} broken, {} not seen",
+        count("fine"),
+        count("look at this"),
+        count("broken"),
+        count("not seen")
+    ))
+}
+
+fn simulate(run: &Run) -> Option<String> {
+    let rate_of =
+        |row: &Fields| row.any_number(&["ops_per_s", "median_ops_per_s", "total_ops_per_s"]);
+    let row = run.rows.iter().max_by(|one, other| {
+        rate_of(one).unwrap_or(0.0).total_cmp(&rate_of(other).unwrap_or(0.0))
+    })?;
+    let number = |name: &str| row.number(name).or_else(|| run.parameters.number(name));
+    Some(format!(
+        "{} machines with {} ranks each do {} in virtual time",
+        number("machines")?,
+        number("ranks_per_machine")?,
+        rate(rate_of(row)?)
+    ))
+}

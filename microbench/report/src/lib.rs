@@ -1,0 +1,85 @@
+//! A report of runs: one page of plots that needs no network and nothing beside it, and the plots
+//! as SVG files.
+//!
+//! It reads what the commands of `probeline` write with `--json`, of any number of runs, of any
+//! transports and machines. What the runs have not is left out, and the page says so.
+#![forbid(unsafe_code)]
+
+mod chapter;
+mod error;
+mod fields;
+mod headline;
+mod number;
+mod origin;
+mod page;
+mod paper;
+mod plot;
+mod run;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub use error::Error;
+
+use chapter::Chapter;
+use run::Run;
+
+/// What a page is called if nothing else was asked for.
+pub const TITLE: &str = "Probeline report";
+
+/// Runs, and what can be shown of them.
+pub struct Report {
+    runs: Vec<Run>,
+    chapters: Vec<Chapter>,
+}
+
+impl Report {
+    /// Reads the JSON of runs; `newest_schema` is that of the commands of the same build. A run
+    /// that is given twice counts once.
+    pub fn read(files: &[PathBuf], newest_schema: u32) -> Result<Self, Error> {
+        let mut runs: Vec<Run> = Vec::new();
+        for file in files {
+            let run = Run::read(file, newest_schema)?;
+            match runs.iter_mut().find(|other| other.is(&run)) {
+                Some(same) => same.files.extend(run.files),
+                None => runs.push(Run { number: runs.len() + 1, ..run }),
+            }
+        }
+        if runs.is_empty() {
+            return Err(Error::NoRuns);
+        }
+        let chapters = chapter::all(&runs);
+        Ok(Self { runs, chapters })
+    }
+
+    /// The page.
+    pub fn html(&self, title: &str) -> Result<String, Error> {
+        page::page(title, &self.runs, &self.chapters)
+    }
+
+    /// Each plot as a picture of its own: its name without an ending, and the SVG.
+    pub fn svgs(&self) -> Result<Vec<(String, String)>, Error> {
+        let plots = self.chapters.iter().flat_map(|chapter| &chapter.plots);
+        plots.map(|plot| Ok((plot.id.clone(), plot::standalone(plot)?))).collect()
+    }
+
+    /// Writes each plot into a file in `folder`, which is made if it is not there. Gives how many.
+    pub fn write_svgs(&self, folder: &Path) -> Result<usize, Error> {
+        let failed = |file: &Path| {
+            let file = file.to_owned();
+            move |source| Error::Write { file, source }
+        };
+        fs::create_dir_all(folder).map_err(failed(folder))?;
+        let svgs = self.svgs()?;
+        for (name, svg) in &svgs {
+            let file = folder.join(format!("{name}.svg"));
+            fs::write(&file, svg).map_err(failed(&file))?;
+        }
+        Ok(svgs.len())
+    }
+
+    /// What no run has, in sentences.
+    pub fn left_out(&self) -> impl Iterator<Item = &str> {
+        self.chapters.iter().flat_map(|chapter| &chapter.missing).map(String::as_str)
+    }
+}

@@ -1,0 +1,114 @@
+//! What runs are called beside each other: by what they differ in.
+
+use serde_json::Value;
+
+use crate::number::{bytes, plain};
+use crate::run::Run;
+
+/// Parameters that say how long or how often was measured, and not what.
+const EFFORT: [&str; 9] = [
+    "transport",
+    "profile",
+    "seed",
+    "ops",
+    "ops_per_rank",
+    "seconds_per_measurement",
+    "rounds",
+    "runs",
+    "buckets_per_rank",
+];
+/// Differences that fit into a name.
+const MOST: usize = 2;
+
+/// Names of some runs.
+pub(crate) struct Origins {
+    names: Vec<(usize, String)>,
+}
+
+impl Origins {
+    /// Each by its transport and what else it differs in, or by its number.
+    pub(crate) fn unique(runs: &[&Run]) -> Self {
+        let mut origins = Self::grouped(runs, &[]);
+        let names: Vec<String> = origins.names.iter().map(|(_, name)| name.clone()).collect();
+        for (number, name) in &mut origins.names {
+            if names.iter().filter(|other| *other == name).count() > 1 {
+                *name = format!("{name}, run {number}");
+            }
+        }
+        origins
+    }
+
+    /// The same, but runs that differ in nothing else than `axes` have one name.
+    pub(crate) fn grouped(runs: &[&Run], axes: &[&str]) -> Self {
+        let name = |run: &&Run| (run.number, name(run, runs, axes));
+        Self { names: runs.iter().map(name).collect() }
+    }
+
+    pub(crate) fn name(&self, run: &Run) -> String {
+        let found = self.names.iter().find(|(number, _)| *number == run.number);
+        found.map_or_else(|| format!("run {}", run.number), |(_, name)| name.clone())
+    }
+}
+
+fn name(run: &Run, all: &[&Run], axes: &[&str]) -> String {
+    let transport = way(run);
+    let alike = all.iter().filter(|other| way(other) == transport);
+    let alike: Vec<&&Run> = alike.collect();
+    let differs = |name: &str| {
+        alike.iter().any(|other| other.parameters.get(name) != run.parameters.get(name))
+    };
+    let differing = run
+        .parameters
+        .iter()
+        .filter(|(name, _)| !EFFORT.contains(name) && !axes.contains(name) && differs(name));
+    let differing: Vec<String> = differing.map(|(name, value)| parameter(name, value)).collect();
+    match differing.len() {
+        0 => transport,
+        n if n <= MOST => format!("{transport}, {}", differing.join(", ")),
+        // Too many to name: the runs' own parameters tell them.
+        _ => format!("{transport}, run {}", run.number),
+    }
+}
+
+/// What it ran over; of a simulated cluster, whether with what goes beyond the paper.
+fn way(run: &Run) -> String {
+    let transport = transport(run);
+    match run.parameters.text("way") {
+        None | Some("paper") => transport,
+        Some(way) => format!("{transport}, {way} the paper"),
+    }
+}
+
+/// What it ran over, as the page says it everywhere.
+pub(crate) fn transport(run: &Run) -> String {
+    run.transport().unwrap_or_else(|| run.command.clone())
+}
+
+/// A parameter in words.
+pub(crate) fn parameter(name: &str, value: &Value) -> String {
+    match (name, value) {
+        ("ranks", Value::Number(ranks)) => format!("{ranks} ranks"),
+        ("table_bytes", value) if value.is_u64() => {
+            format!("table {}", bytes(value.as_u64().unwrap_or(0)))
+        }
+        ("chunk_buckets", value) => format!("C = {value}"),
+        ("max_chunks", value) => format!("M = {value}"),
+        (name, value) => format!("{} {}", name.replace('_', " "), cell(value)),
+    }
+}
+
+/// A value as a cell of a table has it.
+pub(crate) fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "\u{2013}".to_owned(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), plain),
+        Value::Array(list) => list.iter().map(cell).collect::<Vec<_>>().join(", "),
+        Value::Object(object) => {
+            let pairs = object.iter().map(|(name, value)| format!("{name} {}", cell(value)));
+            pairs.collect::<Vec<_>>().join("; ")
+        }
+    }
+}

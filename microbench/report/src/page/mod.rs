@@ -1,0 +1,157 @@
+//! The page: one file that needs nothing else.
+
+mod facts;
+mod figure;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::chapter::Chapter;
+use crate::error::Error;
+use crate::headline::headline;
+use crate::plot::style_sheet;
+use crate::run::Run;
+
+const STYLE: &str = include_str!("../assets/page.css");
+const SCRIPT: &str = include_str!("../assets/page.js");
+
+/// The whole page.
+pub(crate) fn page(title: &str, runs: &[Run], chapters: &[Chapter]) -> Result<String, Error> {
+    let shown: Vec<&Chapter> =
+        chapters.iter().filter(|chapter| !chapter.plots.is_empty()).collect();
+    let mut sections = Vec::new();
+    for chapter in &shown {
+        sections.push(section(chapter)?);
+    }
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) }
+                // Or a browser asks the server for one.
+                link rel="icon" href="data:,";
+                style { (PreEscaped(style_sheet())) (PreEscaped(STYLE)) }
+            }
+            body {
+                header {
+                    h1 { (title) }
+                    (summary(runs))
+                }
+                (filters(&shown))
+                (contents(&shown))
+                main {
+                    @for section in &sections { (section) }
+                    (left_out(chapters))
+                    section id="runs" {
+                        h2 { "The runs" }
+                        p.lead {
+                            "Each as its file tells it: what it was given, the machine it ran on, \
+                             and all of its rows."
+                        }
+                        @for run in runs { (facts::run(run, runs)) }
+                    }
+                }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    Ok(page.into_string())
+}
+
+fn summary(runs: &[Run]) -> Markup {
+    html! {
+        ol.headlines {
+            @for run in runs {
+                li value=(run.number) {
+                    a href=(format!("#run-{}", run.number)) { (headline(run)) }
+                }
+            }
+        }
+    }
+}
+
+/// Boxes for each transport and each C; without a script there is nothing to choose.
+fn filters(chapters: &[&Chapter]) -> Markup {
+    let series =
+        || chapters.iter().flat_map(|chapter| &chapter.plots).flat_map(|plot| &plot.series);
+    let mut transports: Vec<&str> = Vec::new();
+    for series in series() {
+        if !transports.contains(&series.transport.as_str()) {
+            transports.push(&series.transport);
+        }
+    }
+    // What was measured here first.
+    transports.sort_by_key(|name| name.starts_with("paper"));
+    let mut chunks: Vec<u32> = series().filter_map(|series| series.chunk_buckets).collect();
+    chunks.sort_unstable();
+    chunks.dedup();
+    html! {
+        @if !transports.is_empty() {
+            form id="filters" hidden autocomplete="off" aria-label="Show" {
+                fieldset data-filter="transport" {
+                    legend { "Transport" }
+                    @for name in &transports {
+                        label { input type="checkbox" value=(name) checked; (name) }
+                    }
+                }
+                @if !chunks.is_empty() {
+                    fieldset data-filter="c" {
+                        legend { "C" }
+                        @for c in &chunks {
+                            label { input type="checkbox" value=(c) checked; (c) }
+                        }
+                    }
+                }
+                button type="reset" { "Show all" }
+            }
+        }
+    }
+}
+
+fn contents(chapters: &[&Chapter]) -> Markup {
+    html! {
+        nav aria-label="Contents" {
+            @for chapter in chapters {
+                a href=(format!("#about-{}", chapter.id)) { (chapter.title) }
+            }
+            a href="#runs" { "The runs" }
+        }
+    }
+}
+
+fn section(chapter: &Chapter) -> Result<Markup, Error> {
+    let mut figures = Vec::new();
+    for plot in &chapter.plots {
+        figures.push(figure::figure(plot)?);
+    }
+    Ok(html! {
+        section id=(format!("about-{}", chapter.id)) {
+            h2 { (chapter.title) }
+            p.lead { (chapter.lead) }
+            div.figures { @for figure in &figures { (figure) } }
+        }
+    })
+}
+
+/// What is between backquotes as code.
+fn with_code(text: &str) -> Markup {
+    html! {
+        @for (at, part) in text.split('`').enumerate() {
+            @if at % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
+fn left_out(chapters: &[Chapter]) -> Markup {
+    let missing: Vec<&String> = chapters.iter().flat_map(|chapter| &chapter.missing).collect();
+    html! {
+        @if !missing.is_empty() {
+            section id="left-out" {
+                h2 { "Left out" }
+                p.lead { "What a reader may look for, and no run here has." }
+                ul { @for text in missing { li { (with_code(text)) } } }
+            }
+        }
+    }
+}

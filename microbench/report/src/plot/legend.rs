@@ -1,0 +1,119 @@
+//! What a plot's colours, markers and kinds of line stand for.
+
+use maud::{PreEscaped, html};
+
+use super::{Form, Look, Plot, Series};
+
+/// Thickness of lines, in tenths of pixels.
+pub(super) const STROKE: u32 = 18;
+pub(super) const EDGE: u32 = 14;
+
+/// A line of a legend.
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    /// The places of the series that it is about.
+    pub(crate) series: Vec<usize>,
+    look: Look,
+    about: About,
+}
+
+/// What of a series' look an entry explains.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum About {
+    Everything,
+    /// Colour and marker.
+    Hue,
+    /// The kind of line, and whether markers are filled.
+    Line,
+}
+
+impl Plot {
+    /// An entry for each series; where hues and lines both differ, one for each hue and one for
+    /// each line, of which there are fewer.
+    pub(crate) fn legend(&self) -> Vec<Entry> {
+        let hues = self.grouped(|series| &series.hue, About::Hue);
+        let lines = self.grouped(|series| &series.line, About::Line);
+        if hues.len() > 1 && lines.len() > 1 && hues.len() + lines.len() < self.series.len() {
+            return hues.into_iter().chain(lines).collect();
+        }
+        let looks = self.series.iter().zip(self.looks()).enumerate();
+        let entry = |(at, (series, look)): (usize, (&Series, Look))| Entry {
+            name: series.name(&self.series),
+            series: vec![at],
+            look,
+            about: About::Everything,
+        };
+        looks.map(entry).collect()
+    }
+
+    fn grouped(&self, name: fn(&Series) -> &String, about: About) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = Vec::new();
+        for (at, (series, look)) in self.series.iter().zip(self.looks()).enumerate() {
+            let name = name(series);
+            match entries.iter_mut().find(|entry| entry.name == *name) {
+                Some(same) => same.series.push(at),
+                None => entries.push(Entry { name: name.clone(), series: vec![at], look, about }),
+            }
+        }
+        entries
+    }
+}
+
+impl Entry {
+    /// What stands before its name in a page.
+    pub(crate) fn key(&self, form: Form) -> String {
+        let class = match self.about {
+            About::Line => "key".to_owned(),
+            _ => format!("key s{}", self.look.colour),
+        };
+        // A marker by itself needs less room.
+        let short = self.about == About::Hue && form != Form::Curves;
+        let view = if short { "80 0 120 120" } else { "0 0 280 120" };
+        html! {
+            svg class=(class) viewBox=(view) aria-hidden="true" {
+                (PreEscaped(self.shapes(form)))
+            }
+        }
+        .into_string()
+    }
+
+    /// A short line with a marker, 280 wide and 120 high.
+    pub(super) fn shapes(&self, form: Form) -> String {
+        let look = &self.look;
+        let (red, green, blue) = look.rgb();
+        let colour = match self.about {
+            About::Line => "#575E68".to_owned(),
+            _ => format!("#{red:02X}{green:02X}{blue:02X}"),
+        };
+        let corners = look.marker.iter().map(|(x, y)| format!("{},{}", 140 + x, 60 + y));
+        let corners = corners.collect::<Vec<_>>().join(" ");
+        let dash = Some(look.dash).filter(|dash| self.about != About::Hue && !dash.is_empty());
+        let line = form != Form::Dots && (self.about != About::Hue || form == Form::Curves);
+        let marker = self.about != About::Line || look.hollow;
+        let hollow = look.hollow && self.about != About::Hue;
+        html! {
+            @if line {
+                g class="line" stroke-dasharray=[dash] {
+                    polyline fill="none" stroke=(colour) stroke-width=(STROKE) points="0,60 280,60" {}
+                }
+            }
+            @if marker {
+                g class=(marker_class(hollow)) {
+                    @if self.about == About::Line {
+                        circle cx="140" cy="60" r="34" fill="#ffffff" stroke=(colour)
+                            stroke-width=(EDGE) {}
+                    } @else {
+                        polygon points=(corners) fill=(if hollow { "#ffffff" } else { &colour })
+                            stroke=(colour) stroke-width=(EDGE) {}
+                    }
+                }
+            }
+        }
+        .into_string()
+    }
+}
+
+/// Of the group that a series' markers are in.
+pub(super) fn marker_class(hollow: bool) -> &'static str {
+    if hollow { "markers hollow" } else { "markers" }
+}

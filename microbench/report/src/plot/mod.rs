@@ -1,0 +1,102 @@
+//! A plot as data: what is shown, and along which axes. [`draw`] makes SVG of it.
+
+mod axis;
+mod draw;
+mod legend;
+mod look;
+mod table;
+
+pub(crate) use axis::{Axis, Scale};
+pub(crate) use draw::{draw, standalone};
+pub(crate) use look::{Look, style_sheet};
+pub(crate) use table::Table;
+
+/// Which way the points of a plot are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Markers, joined by lines.
+    Lines,
+    /// Steps of many points, few of which have markers.
+    Curves,
+    /// Markers alone: of things without an order.
+    Dots,
+}
+
+/// One plot.
+#[derive(Clone, Debug)]
+pub(crate) struct Plot {
+    /// Its name in the page and of its file: lower case letters, digits and dashes.
+    pub(crate) id: String,
+    pub(crate) title: String,
+    /// Units, and what is included.
+    pub(crate) caption: String,
+    pub(crate) form: Form,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) series: Vec<Series>,
+    /// A line for comparison: two points and what it is.
+    pub(crate) guide: Option<Guide>,
+    pub(crate) table: Table,
+}
+
+/// A line that nothing measured gave.
+#[derive(Clone, Debug)]
+pub(crate) struct Guide {
+    pub(crate) from: [f64; 2],
+    pub(crate) to: [f64; 2],
+}
+
+/// Points that belong together.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    /// What its colour and its marker stand for.
+    pub(crate) hue: String,
+    /// What its kind of line stands for.
+    pub(crate) line: String,
+    /// By which it is filtered.
+    pub(crate) transport: String,
+    pub(crate) chunk_buckets: Option<u32>,
+    /// By x.
+    pub(crate) points: Vec<[f64; 2]>,
+}
+
+impl Series {
+    /// What the legend says, where the other series of its plot have these.
+    pub(crate) fn name(&self, all: &[Self]) -> String {
+        let differs = |of: fn(&Self) -> &str| all.iter().any(|other| of(other) != of(self));
+        let (hue, line) = (differs(|series| &series.hue), differs(|series| &series.line));
+        match (hue, line) {
+            _ if self.line.is_empty() => self.hue.clone(),
+            _ if self.hue.is_empty() => self.line.clone(),
+            (true, false) => self.hue.clone(),
+            (false, true) => self.line.clone(),
+            _ => format!("{}, {}", self.hue, self.line),
+        }
+    }
+}
+
+/// The name of C as a series has it.
+pub(crate) fn chunk_name(chunk_buckets: u32) -> String {
+    format!("C = {chunk_buckets}")
+}
+
+impl Plot {
+    /// The points that both axes hold of each series, and only series that have any.
+    pub(crate) fn within_axes(mut self) -> Option<Self> {
+        for series in &mut self.series {
+            series.points.retain(|[x, y]| self.x.holds(*x) && self.y.holds(*y));
+        }
+        self.series.retain(|series| !series.points.is_empty());
+        (!self.series.is_empty()).then_some(self)
+    }
+
+    /// How each series looks, in their order.
+    pub(crate) fn looks(&self) -> Vec<Look> {
+        Look::of(&self.series)
+    }
+}
+
+/// All x, or all y, of all series.
+pub(crate) fn all(series: &[Series], at: usize) -> impl Iterator<Item = f64> + Clone {
+    series.iter().flat_map(move |series| series.points.iter().map(move |point| point[at]))
+}

@@ -1,0 +1,151 @@
+//! A run, read from the JSON that its command wrote.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::error::Error;
+use crate::fields::{Fields, RawFields};
+
+/// What one command gave.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Run {
+    /// The files that hold it: more than one if it was given several times.
+    pub(crate) files: Vec<String>,
+    /// From 1 on, in the order in which they were given.
+    pub(crate) number: usize,
+    pub(crate) schema: u64,
+    pub(crate) command: String,
+    pub(crate) version: Option<String>,
+    pub(crate) parameters: Fields,
+    pub(crate) machine: Fields,
+    /// How the transport was set up, in words.
+    pub(crate) transport_lines: Vec<String>,
+    pub(crate) rows: Vec<Fields>,
+    pub(crate) notes: Vec<String>,
+    /// Findings about the machine; `None` if the file has none.
+    pub(crate) doctor: Option<Vec<Fields>>,
+    /// Whatever else the file has.
+    pub(crate) more: Fields,
+}
+
+impl Run {
+    /// Reads a file; `known` is the newest schema of a report's JSON.
+    pub(crate) fn read(path: &Path, known: u32) -> Result<Self, Error> {
+        let file = path.to_owned();
+        let bytes = fs::read(path).map_err(|source| Error::Read { file: file.clone(), source })?;
+        let text = String::from_utf8_lossy(&bytes);
+        if text.trim().is_empty() {
+            return Err(Error::Empty { file });
+        }
+        let raw: RawFields = match serde_json::from_str(&text) {
+            Ok(raw) => raw,
+            // A list, say.
+            Err(error) if error.is_data() => return Err(Error::NotARun { file, lacks: "command" }),
+            Err(source) => return Err(Error::NotJson { file, source }),
+        };
+        Self::from_fields(path, &raw, known)
+    }
+
+    fn from_fields(path: &Path, raw: &RawFields, known: u32) -> Result<Self, Error> {
+        let file = path.to_owned();
+        let lacks = |lacks| Error::NotARun { file: file.clone(), lacks };
+        let command: String = field(raw, "command").ok_or_else(|| lacks("command"))?;
+        let schema: u64 = field(raw, "schema").ok_or_else(|| lacks("schema"))?;
+        let rows: Option<Vec<Fields>> = field(raw, "rows");
+        // Benchmarks that look at no machine count their schemas by themselves.
+        if field::<Value>(raw, "machine").is_some() && schema > u64::from(known) {
+            return Err(Error::Newer { file, schema, known });
+        }
+        // Findings are all that the doctor has.
+        if rows.as_ref().is_some_and(Vec::is_empty) && command != "doctor" {
+            return Err(Error::NoRows { file, command });
+        }
+        let mut run = Self {
+            files: vec![path.display().to_string()],
+            number: 0,
+            schema,
+            command,
+            version: field(raw, "version"),
+            parameters: field(raw, "parameters").unwrap_or_default(),
+            machine: field(raw, "machine").unwrap_or_default(),
+            transport_lines: field(raw, "transport").unwrap_or_default(),
+            rows: rows.unwrap_or_default(),
+            notes: field(raw, "notes").unwrap_or_default(),
+            doctor: findings(raw),
+            more: Fields::default(),
+        };
+        run.more = rest(raw);
+        Ok(run)
+    }
+
+    /// Whether it is the same run as another: the same numbers, whatever file they are in.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        let other = Self { files: self.files.clone(), number: self.number, ..other.clone() };
+        *self == other
+    }
+
+    /// What was measured: a transport, or a model of one.
+    pub(crate) fn transport(&self) -> Option<String> {
+        if let Some(profile) = self.parameters.text("profile") {
+            return Some(format!("model {profile}"));
+        }
+        self.parameters.text("transport").map(str::to_owned)
+    }
+
+    pub(crate) fn ranks(&self) -> Option<u64> {
+        self.parameters.count("ranks")
+    }
+
+    /// C: of the row, or of the whole run.
+    pub(crate) fn chunk_buckets(&self, row: &Fields) -> Option<u32> {
+        row.chunk_buckets().or_else(|| self.parameters.chunk_buckets())
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn made_up(json: &serde_json::Value, number: usize) -> Run {
+    let raw: RawFields = serde_json::from_str(&json.to_string()).unwrap();
+    Run { number, ..Run::from_fields(Path::new("made-up.json"), &raw, u32::MAX).unwrap() }
+}
+
+/// A field, if it is there and of this kind.
+fn field<T: serde::de::DeserializeOwned>(raw: &RawFields, name: &str) -> Option<T> {
+    let value = raw.0.iter().find(|(other, _)| other == name)?;
+    serde_json::from_str(value.1.get()).ok()
+}
+
+/// The findings: a list, or an object that has one.
+fn findings(raw: &RawFields) -> Option<Vec<Fields>> {
+    let list: Option<Vec<Fields>> = field(raw, "doctor");
+    list.or_else(|| {
+        let object: Fields = field(raw, "doctor")?;
+        serde_json::from_value(object.get("findings")?.clone()).ok()
+    })
+}
+
+/// The fields that no other is made of.
+fn rest(raw: &RawFields) -> Fields {
+    let known = [
+        "schema",
+        "command",
+        "version",
+        "parameters",
+        "machine",
+        "transport",
+        "rows",
+        "notes",
+        "doctor",
+    ];
+    let mut rest = Fields::default();
+    for (name, value) in raw.0.iter().filter(|(name, _)| !known.contains(&name.as_str())) {
+        rest.push(name.clone(), parsed(value));
+    }
+    rest
+}
+
+fn parsed(raw: &RawValue) -> Value {
+    serde_json::from_str(raw.get()).unwrap_or(Value::Null)
+}

@@ -1,0 +1,249 @@
+//! What files may hold, and what is said of those that hold something else.
+
+mod runs;
+
+use std::fs;
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+use report::{Error, Report, TITLE};
+use runs::{SCHEMA, Scratch, all, latency, run, throughput};
+use serde_json::{Value, json};
+
+fn read(files: &[PathBuf]) -> Result<Report, Error> {
+    Report::read(files, SCHEMA)
+}
+
+/// What is said of a file with this in it.
+#[track_caller]
+fn refused(content: &str) -> String {
+    let scratch = Scratch::new();
+    let file = scratch.file("wrong.json", content);
+    let good = scratch.file("good.json", latency("shm", 1.0).to_string());
+    let said = read(&[good, file.clone()]).err().expect("it is refused").to_string();
+    assert!(said.contains(&file.display().to_string()), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    said
+}
+
+#[test]
+fn what_is_no_run_is_refused_with_its_name_and_what_to_do() {
+    let mut newer = latency("shm", 1.0);
+    newer["schema"] = json!(SCHEMA + 1);
+    let empty = run("bench-latency", "shm", json!({}), json!([]));
+    for (content, said) in [
+        ("", "is empty"),
+        (" \n", "is empty"),
+        ("C,load\n8,0.1\n", "is not JSON"),
+        ("{\"schema\": 3, \"command\": \"bench-", "is not JSON"),
+        ("[1, 2]", "has no command"),
+        ("7", "has no command"),
+        ("{}", "has no command"),
+        ("{\"command\": \"bench-latency\"}", "has no schema"),
+        (&newer.to_string(), "has schema 5, and this build reads up to 4"),
+        (&empty.to_string(), "bench-latency without any row"),
+    ] {
+        let text = refused(content);
+        assert!(text.contains(said), "{text}");
+        let next_steps = ["--json", "make the report with", "run it again"];
+        assert!(next_steps.iter().any(|step| text.contains(step)), "{text}");
+    }
+}
+
+#[test]
+fn files_that_are_not_there_are_named() {
+    let scratch = Scratch::new();
+    let nowhere = scratch.path("nowhere.json");
+    let said = read(core::slice::from_ref(&nowhere)).err().unwrap().to_string();
+    assert!(said.contains(&nowhere.display().to_string()) && said.contains("cannot be read"));
+    assert!(read(&[scratch.folder().to_owned()]).is_err());
+    assert!(matches!(read(&[]), Err(Error::NoRuns)));
+}
+
+#[test]
+fn files_that_cannot_be_written_are_named() {
+    let scratch = Scratch::new();
+    let report = read(&scratch.runs(&[latency("shm", 1.0)])).unwrap();
+    let file = scratch.file("a-file", "");
+    let said = report.write_svgs(&file.join("folder")).unwrap_err().to_string();
+    assert!(said.contains("a-file") && said.contains("cannot be written"), "{said}");
+}
+
+#[test]
+fn a_run_that_is_given_twice_counts_once() {
+    let scratch = Scratch::new();
+    let one = latency("shm", 1.0);
+    let files = scratch.runs(&[one.clone(), latency("shm", 2.0), one]);
+    let page = read(&files).unwrap().html(TITLE).unwrap();
+    assert!(page.contains("id=\"run-2\"") && !page.contains("id=\"run-3\""));
+    for file in files {
+        assert!(page.contains(&file.display().to_string()), "{}", file.display());
+    }
+    // Two runs that differ in nothing but their numbers are told apart.
+    assert!(page.contains("shm, run 1") && page.contains("shm, run 2"));
+}
+
+#[test]
+fn what_no_run_has_is_left_out_and_said() {
+    let scratch = Scratch::new();
+    let report = read(&scratch.runs(&[throughput("shm", 2, 1e6)])).unwrap();
+    let names: Vec<String> = report.svgs().unwrap().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["throughput", "limit-share"]);
+    let page = report.html(TITLE).unwrap();
+    for missing in [
+        "Latency by load factor: no run",
+        "Latency distributions: no run",
+        "Speedup of find-or-puts: all runs",
+        "no run of limits is here",
+        "no findings of the doctor",
+    ] {
+        assert!(page.contains(missing), "{missing}");
+    }
+    assert!(report.left_out().count() >= 6);
+}
+
+#[test]
+fn fields_that_older_schemas_lack_are_left_out() {
+    let scratch = Scratch::new();
+    let mut old = latency("shm", 1.0);
+    old["schema"] = json!(1);
+    for row in old["rows"].as_array_mut().unwrap() {
+        let row = row.as_object_mut().unwrap();
+        row.remove("histogram");
+        row.remove("times_floor");
+    }
+    let report = read(&scratch.runs(&[old])).unwrap();
+    let names: Vec<String> = report.svgs().unwrap().into_iter().map(|(name, _)| name).collect();
+    assert!(names.contains(&"latency-inserted".to_owned()));
+    assert!(
+        !names.iter().any(|name| name.starts_with("distribution") || name.starts_with("floor"))
+    );
+}
+
+#[test]
+fn commands_that_are_not_known_are_shown_as_they_are() {
+    let scratch = Scratch::new();
+    let bench = json!({
+        "schema": 7, "command": "bench-speed", "version": "9", "cpu": "A CPU", "seconds": 12.5,
+        "targets": [{ "name": "batched finds", "needed": 0.75, "met": true }],
+    });
+    let report = read(&scratch.runs(&[all().pop().unwrap(), bench])).unwrap();
+    assert!(report.svgs().unwrap().is_empty());
+    let page = report.html(TITLE).unwrap();
+    for text in [
+        "No plot is made of <code>from-the-future</code>",
+        "a row",
+        "a window cannot be registered",
+        "ulimit -l unlimited",
+        "No plot is made of <code>bench-speed</code>",
+        "batched finds",
+        "12.5",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn what_a_file_says_is_never_taken_for_html() {
+    let scratch = Scratch::new();
+    let evil = "</title><script>alert(1)</script><img src=x onerror='a' \"b\">&amp;";
+    let mut one = latency(evil, 1.0);
+    one["machine"]["cpu"] = json!(evil);
+    one["notes"] = json!([evil]);
+    one["rows"][0]["operation"] = json!(evil);
+    one[evil] = json!(evil);
+    one["doctor"] = json!([{ "verdict": evil, "seen": evil, evil: evil }]);
+    let file = scratch.file("<b>.json", one.to_string());
+    let report = read(&[file]).unwrap();
+    let page = report.html(evil).unwrap();
+    assert!(!page.contains("<script>alert") && !page.contains("<img") && !page.contains("<b>"));
+    assert!(page.contains("&lt;script&gt;alert(1)"));
+    for (name, svg) in report.svgs().unwrap() {
+        assert!(!svg.contains("<script>") && !svg.contains("<img"), "{name}");
+    }
+}
+
+#[test]
+fn the_same_runs_give_the_same_page() {
+    let scratch = Scratch::new();
+    let files = scratch.runs(&all());
+    let page = || read(&files).unwrap().html(TITLE).unwrap();
+    assert_eq!(page(), page());
+}
+
+/// Numbers as JSON may have them, and what is there instead of one.
+fn number() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        any::<f64>().prop_map(|number| json!(number)),
+        any::<u64>().prop_map(|number| json!(number)),
+        Just(json!(0)),
+        Just(json!(-1)),
+        Just(Value::Null),
+        "\\PC{0,8}".prop_map(|text| json!(text)),
+        Just(json!([[1, 2], [3]])),
+    ]
+}
+
+/// Fields that the page looks for, with anything in them.
+fn row() -> impl Strategy<Value = Value> {
+    let names = [
+        "chunk_buckets",
+        "load_factor",
+        "mean_ns",
+        "times_floor",
+        "effective_roundtrips",
+        "outgoing_roundtrips",
+        "ranks",
+        "median_ops_per_s",
+        "limit_share",
+        "in_flight",
+        "cores",
+        "histogram",
+        "times_fastest",
+        "machines",
+        "ranks_per_machine",
+        "ops_per_s",
+        "states_per_s",
+    ];
+    let texts = prop_oneof![Just("inserted"), Just("found"), Just("mixed"), Just("READ 8 B")];
+    let numbers = proptest::collection::vec(number(), names.len());
+    (numbers, texts).prop_map(move |(numbers, text)| {
+        let mut row = json!({
+            "operation": text, "workload": text, "limit": text, "model": text, "of": text,
+            "column": text, "measured": text, "unit": "ns",
+        });
+        for (name, number) in names.iter().zip(numbers) {
+            row[name] = number;
+        }
+        row
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_numbers_are_too_odd_for_a_page(
+        rows in proptest::collection::vec(row(), 1..6),
+        command in prop_oneof![
+            Just("bench-latency"), Just("bench-throughput"), Just("roundtrips"), Just("explore"),
+            Just("limits"), Just("compare"), Just("simulate"), Just("topology"),
+        ],
+    ) {
+        let scratch = Scratch::new();
+        let report = read(&scratch.runs(&[run(command, "shm", json!({}), Value::from(rows))]));
+        let report = report.unwrap();
+        let page = report.html(TITLE).unwrap();
+        prop_assert!(page.ends_with("</html>"));
+        prop_assert!(!page.contains("NaN") && !page.contains("inf "));
+        report.svgs().unwrap();
+    }
+
+    #[test]
+    fn no_file_makes_it_panic(content in "\\PC{0,200}") {
+        let scratch = Scratch::new();
+        let file = scratch.path("any.json");
+        fs::write(&file, content).unwrap();
+        let _ = read(&[file]);
+    }
+}

@@ -1,0 +1,219 @@
+//! Runs that nobody made, whose numbers are known.
+
+// Each test file uses a part of it.
+#![allow(dead_code)]
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process;
+
+use serde_json::{Value, json};
+
+/// The newest schema of the runs here.
+pub(crate) const SCHEMA: u32 = 4;
+pub(crate) const LOADS: [f64; 4] = [0.1, 0.5, 0.7, 0.9];
+pub(crate) const CHUNKS: [u32; 3] = [8, 32, 128];
+
+/// A run of this command with these rows.
+pub(crate) fn run(command: &str, transport: &str, parameters: Value, rows: Value) -> Value {
+    let mut all = json!({ "transport": transport, "seed": 1 });
+    for (name, value) in parameters.as_object().unwrap() {
+        all[name] = value.clone();
+    }
+    json!({
+        "schema": 3,
+        "command": command,
+        "version": "0.1.0",
+        "parameters": all,
+        "machine": { "cpu": "A CPU", "cpus_online": "0-3", "governor": null, "virtual_machine": true },
+        "transport": [format!("{transport}, made up")],
+        "rows": rows,
+        "notes": ["Nobody measured this."],
+    })
+}
+
+/// The mean latency of an insert, in nanoseconds, `times` that of the fastest.
+pub(crate) fn mean_ns(times: f64, c: u32, load: f64) -> f64 {
+    times * (90.0 + f64::from(c) / 8.0 + 8.0 / f64::from(c) * 20.0 / (1.05 - load))
+}
+
+pub(crate) fn latency(transport: &str, times: f64) -> Value {
+    let mut rows = Vec::new();
+    let histogram =
+        |ns: f64| json!([[ns.floor(), 6_000], [ns.floor() * 2.0, 3_990], [ns.floor() * 90.0, 10]]);
+    for name in ["READ 8 B", "READ 64 B", "CAS random word"] {
+        rows.push(json!({
+            "operation": name, "chunk_buckets": null, "load_factor": null, "operations": 10_000,
+            "mean_ns": 60.0 * times, "p50_ns": 60, "histogram": histogram(60.0 * times),
+        }));
+    }
+    for c in CHUNKS {
+        for load in LOADS {
+            for (operation, share) in [("inserted", 1.0), ("found", 0.7)] {
+                let ns = mean_ns(times * share, c, load);
+                rows.push(json!({
+                    "operation": operation, "chunk_buckets": c, "load_factor": load,
+                    "effective_roundtrips": 1.0 + load / f64::from(c),
+                    "outgoing_roundtrips": 2.0 + load / f64::from(c),
+                    "operations": 10_000, "mean_ns": ns, "times_floor": 1.0 + load / 2.0,
+                    "histogram": histogram(ns),
+                }));
+            }
+        }
+    }
+    let parameters = json!({ "ranks": 2, "table_bytes": 33_554_432, "direct": "false" });
+    run("bench-latency", transport, parameters, Value::from(rows))
+}
+
+pub(crate) fn throughput(transport: &str, ranks: u32, per_rank: f64) -> Value {
+    let rate = per_rank * f64::from(ranks).powf(0.9);
+    let row = |(workload, times): (&str, f64)| {
+        json!({
+            "workload": workload, "ranks": ranks, "operations": 1_000_000,
+            "median_ops_per_s": rate * times, "least_ops_per_s": rate * times * 0.9,
+            "most_ops_per_s": rate * times * 1.1, "limit_share": 0.4 * times,
+            "mean_latency_ns": 20.0, "load_factor": 0.2, "effective_roundtrips": 1.1,
+        })
+    };
+    let workloads = [("mixed", 1.0), ("read-intensive", 1.5), ("write-intensive", 0.8)];
+    let rows: Vec<Value> = workloads.into_iter().map(row).collect();
+    let parameters = json!({
+        "ranks": ranks, "table_bytes": u64::from(ranks) << 26, "chunk_buckets": 32, "batch": 1024
+    });
+    run("bench-throughput", transport, parameters, Value::from(rows))
+}
+
+pub(crate) fn explore() -> Value {
+    let rows = json!([{
+        "model": "kanban:3", "ranks": 2, "states": 58_400, "arcs": 446_400, "seconds": 0.1,
+        "states_per_s": 584_000.0, "load_factor": 0.003, "limit_share": 0.2,
+    }]);
+    run("explore", "shm", json!({ "ranks": 2, "chunk_buckets": 8 }), rows)
+}
+
+pub(crate) fn limits() -> Value {
+    let mut rows = Vec::new();
+    for of in ["4 KiB pages", "transparent huge pages"] {
+        for (limit, rate) in [("dependent reads", 9e6), ("prefetched reads", 60e6)] {
+            rows.push(json!({
+                "limit": limit, "of": of, "cores": 1, "in_flight": null, "median_ops_per_s": rate,
+                "mean_ns": 1e9 / rate, "prefetch": null,
+            }));
+        }
+    }
+    for limit in ["READ 8 B", "READ 4096 B", "CAS one word"] {
+        for depth in [1_u32, 8, 64] {
+            let rate = 1e6 * f64::from(depth);
+            rows.push(json!({
+                "limit": limit, "of": "shm", "cores": null, "in_flight": depth,
+                "median_ops_per_s": rate, "mean_ns": 1e9 / rate, "prefetch": null,
+            }));
+        }
+    }
+    run("limits", "shm", json!({ "ranks": 2 }), Value::from(rows))
+}
+
+pub(crate) fn compare() -> Value {
+    let mut rows = Vec::new();
+    for (measured, unit) in
+        [("READ 8 B, random", "ns"), ("CAS, hot", "ns"), ("READ 8 B, rate", "ops/s")]
+    {
+        for (column, times) in [("shm", 1.0), ("ucx", 3.5), ("osc-sm", 12.0)] {
+            rows.push(json!({
+                "measured": measured, "owner": "polls", "column": column, "unit": unit,
+                "median": 100.0 * times, "times_fastest": times, "waited_for_owner": false,
+            }));
+        }
+    }
+    run("compare", "", json!({ "chunk_buckets": 8 }), Value::from(rows))
+}
+
+/// Of clusters, in virtual time.
+pub(crate) fn simulate() -> Value {
+    let mut rows = Vec::new();
+    for machines in [2_u32, 8, 48] {
+        for ranks in [1_u32, 16] {
+            let rate = 0.7e6 * f64::from(machines) * f64::from(ranks).powf(0.8);
+            rows.push(json!({
+                "experiment": "throughput", "way": "paper", "machines": machines,
+                "ranks_per_machine": ranks, "workload": "mixed", "chunk_buckets": 32.0,
+                "load_factor": 0.01, "mean_latency_ns": 4e3, "ops_per_s": rate,
+                "truncated_ops_per_s": rate * 1.1, "limit": "READs", "limit_used": 0.5,
+            }));
+        }
+    }
+    for load in LOADS {
+        rows.push(json!({
+            "experiment": "latency", "way": "paper", "machines": 2, "ranks_per_machine": 1,
+            "workload": null, "chunk_buckets": 8.0, "load_factor": load, "mean_latency_ns": 3.7e3,
+            "effective_roundtrips": 1.0 + load, "outgoing_roundtrips": 2.0 + load,
+        }));
+    }
+    let mut run = run("simulate", "", json!({}), Value::from(rows));
+    run["parameters"] = json!({ "profile": "das5-fdr", "way": "paper", "truncate_us": true });
+    run
+}
+
+/// One of each, and several where ranks are compared; findings are of the last.
+pub(crate) fn all() -> Vec<Value> {
+    let mut all = vec![latency("shm", 1.0), latency("verbs", 30.0)];
+    for ranks in [1, 2, 4, 8] {
+        all.push(throughput("shm", ranks, 30e6));
+        all.push(throughput("verbs", ranks, 2e6));
+    }
+    all.extend([explore(), limits(), compare(), simulate()]);
+    let mut last =
+        run("from-the-future", "shm", json!({}), json!([{ "what": "a row", "much": 7 }]));
+    last["schema"] = json!(4);
+    last["doctor"] = json!([
+        { "check": "memlock", "subject": "machine", "verdict": "broken", "seen": "64 KiB",
+          "consequence": "a window cannot be registered", "command": "ulimit -l unlimited",
+          "note": "memlock.md" },
+        { "check": "governor", "subject": "machine", "verdict": "fine", "seen": "performance" },
+    ]);
+    all.push(last);
+    all
+}
+
+/// Files in a folder of their own, deleted when dropped.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = env::temp_dir().join(format!("probeline-runs-{}-{number}", process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Writes a file and gives its path.
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// A file for each run.
+    pub(crate) fn runs(&self, runs: &[Value]) -> Vec<PathBuf> {
+        let file =
+            |(at, run): (usize, &Value)| self.file(&format!("run-{at}.json"), run.to_string());
+        runs.iter().enumerate().map(file).collect()
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,154 @@
+//! `report`: a page of runs that are made here, for a moment, and looked at in a browser.
+
+#[path = "../report/tests/browser/mod.rs"]
+mod browser;
+mod common;
+
+use std::fs;
+
+use browser::{Browser, artifacts};
+use common::{Scratch, run};
+use serde_json::Value;
+
+/// Short runs of every command that has plots, a file each.
+fn runs(scratch: &Scratch) -> Vec<String> {
+    let latency = ["bench-latency", "--table-size", "2MiB", "--rounds", "2", "--ops", "2000"];
+    let latency = [&latency[..], &["--seconds-per-measurement", "0.005"]].concat();
+    let throughput = ["bench-throughput", "--ops", "4000", "--table-size", "2MiB", "--repeat", "2"];
+    let limits = ["limits", "--size", "1MiB", "--seconds-per-measurement", "0.001"];
+    let limits = [&limits[..], &["--table-size", "64KiB", "--rounds", "2"]].concat();
+    let compare = ["compare", "--quick", "--columns", "shm,shm-posted", "--table-size", "1MiB"];
+    let simulate = ["simulate", "--machines", "2,4", "--ranks-per-machine", "1,4", "--ops", "40"];
+    let simulate = [&simulate[..], &["--experiment", "throughput", "--truncate-us"]].concat();
+    let plans: Vec<Vec<&str>> = vec![
+        [&latency[..], &["--load-factors", "0.1,0.5,0.7,0.8,0.9"]].concat(),
+        [&latency[..], &["--transport", "sim", "--paper"]].concat(),
+        [&throughput[..], &["--ranks", "1"]].concat(),
+        [&throughput[..], &["--ranks", "2"]].concat(),
+        [&throughput[..], &["--transport", "sim", "--ranks", "1"]].concat(),
+        [&throughput[..], &["--transport", "sim", "--ranks", "2"]].concat(),
+        [&throughput[..], &["--transport", "sim", "--ranks", "4"]].concat(),
+        vec!["roundtrips", "--table-size", "256KiB"],
+        limits,
+        vec!["explore", "kanban:2", "--table-size", "1MiB"],
+        compare.to_vec(),
+        simulate,
+        vec!["topology"],
+        vec!["doctor"],
+    ];
+    let make = |(at, plan): (usize, &Vec<&str>)| {
+        let file = scratch.path(&format!("{:02}-{}.json", at + 1, plan[0]));
+        let ended = run(&[&plan[..], &["--json", &file]].concat());
+        // The doctor may find this machine broken, which is its status 3.
+        assert!(ended.code == Some(0) || plan[0] == "doctor", "{plan:?}: {}", ended.stderr);
+        file
+    };
+    plans.iter().enumerate().map(make).collect()
+}
+
+#[test]
+fn a_page_of_real_runs() {
+    let scratch = Scratch::new();
+    let files = runs(&scratch);
+    let page = artifacts().join("report.html");
+    let svg = artifacts().join("report-svg");
+    let _ = fs::remove_dir_all(&svg);
+    let mut arguments: Vec<&str> = vec!["report"];
+    arguments.extend(files.iter().map(String::as_str));
+    let (html, svg_folder) = (page.to_str().unwrap(), svg.to_str().unwrap());
+    arguments.extend(["--html", html, "--svg", svg_folder, "--title", "Runs of a moment"]);
+    let printed = run(&arguments).printed();
+    println!("{printed}");
+    assert!(printed.contains(html) && printed.contains(svg_folder), "{printed}");
+    let pictures = fs::read_dir(&svg).unwrap().count();
+    assert!(pictures >= 18, "{pictures}");
+
+    let mut browser = Browser::start();
+    browser.window(1280, 900, false);
+    browser.load(&page);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    assert_eq!(browser.value("document.querySelectorAll('article').length"), files.len());
+    let figures = browser.value("[...document.querySelectorAll('figure')].map((e) => e.id)");
+    let expected = [
+        "latency-inserted",
+        "latency-found",
+        "roundtrips-effective",
+        "distribution-one-sided",
+        "distribution-inserted-50",
+        "distribution-found-90",
+        "throughput",
+        "throughput-speedup",
+        "limit-share",
+        "floor-inserted",
+        "paper-latency-local",
+        "paper-latency",
+        "paper-roundtrips-ratio",
+        "depth-transport",
+        "depth-memory",
+        "compare-11-latency",
+        "simulated-mixed-speedup",
+        "paper-throughput-mixed",
+    ];
+    for id in expected {
+        assert!(figures.as_array().unwrap().contains(&Value::from(id)), "{id}: {figures}");
+    }
+    let findings = browser.value("document.querySelectorAll('.findings li').length");
+    assert!(findings.as_u64() > Some(3), "{findings}");
+    check_numbers(&mut browser, &files[0]);
+    for (width, height, size) in [(360, 800, "phone"), (1280, 900, "desktop")] {
+        for (dark, time) in [(false, "light"), (true, "dark")] {
+            browser.window(width, height, dark);
+            browser.load(&page);
+            browser.screenshot(&artifacts().join(format!("report-{size}-{time}.png")));
+            let wide = browser.value("document.documentElement.scrollWidth");
+            assert_eq!(wide, width, "{size}");
+        }
+    }
+}
+
+/// Behind the plot stand the numbers of the file.
+fn check_numbers(browser: &mut Browser, file: &str) {
+    let json: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    let loads = browser.value(
+        "(() => { const figure = document.getElementById('latency-inserted');
+           const series = [...figure.querySelectorAll('.series')].findIndex((g) =>
+             g.dataset.transport === 'shm' && g.dataset.c === '8');
+           return [...figure.querySelectorAll('tbody tr')].map((row) =>
+             [row.querySelector('th').textContent, row.querySelector('.k' + series).textContent]);
+         })()",
+    );
+    let mut found = 0;
+    for row in json["rows"].as_array().unwrap() {
+        if row["operation"] != "inserted" || row["chunk_buckets"] != 8 {
+            continue;
+        }
+        let load = row["load_factor"].as_f64().unwrap().to_string();
+        let shown = loads.as_array().unwrap().iter().find(|pair| pair[0] == load).unwrap();
+        let shown: f64 = shown[1].as_str().unwrap().replace('\u{202f}', "").parse().unwrap();
+        let mean = row["mean_ns"].as_f64().unwrap();
+        assert!((shown / mean - 1.0).abs() < 0.006, "{shown} for {mean}");
+        found += 1;
+    }
+    assert_eq!(found, 5);
+}
+
+#[test]
+fn what_cannot_be_reported_is_said_in_one_line() {
+    let scratch = Scratch::new();
+    let page = scratch.path("page.html");
+    let wrong = scratch.file("wrong.json", "not JSON");
+    let said = run(&["report", &wrong, "--html", &page]).failed_in_one_line();
+    assert!(said.contains("wrong.json is not JSON") && said.contains("--json"), "{said}");
+    assert!(!fs::exists(&page).unwrap());
+
+    let good = scratch.path("good.json");
+    run(&["topology", "--json", &good]).printed();
+    let nowhere = scratch.path("no/such/folder/page.html");
+    let said = run(&["report", &good, "--html", &nowhere]).failed_in_one_line();
+    assert!(said.contains(&nowhere) && said.contains("cannot be written"), "{said}");
+
+    let said = run(&["report", &good]).failed();
+    assert!(said.contains("--html"), "{said}");
+    let said = run(&["report", "--html", &page]).failed();
+    assert!(said.contains("RUN.json"), "{said}");
+}
