@@ -55,6 +55,18 @@ compare-soft-roce:
 huge-pages:
     echo advise | $([ "$(id -u)" = 0 ] || echo sudo) tee /sys/kernel/mm/transparent_hugepage/shmem_enabled
 
+# The paper's experiments at the size of a cluster, in virtual time; --paper: beside its figures
+simulate *args:
+    cargo run --release --quiet -- simulate "$@"
+
+# A page of plots from the JSON of any number of runs: just report RUN.json... --html FILE
+report *args:
+    cargo run --release --quiet -- report "$@"
+
+# Whether this machine and its RDMA devices are set up right, and what mends them
+doctor *args:
+    cargo run --release --quiet -- doctor "$@"
+
 # Explore a Petri net: a PNML file, or kanban:N, fms:N, philosophers:N
 explore model="kanban:5" *args:
     cargo run --release --quiet -- explore "$@"

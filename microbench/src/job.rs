@@ -3,10 +3,12 @@
 use core::time::Duration;
 use std::io::{self, Write};
 
+use doctor::Finding;
 use exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
 use pin::{Affinity, MemoryPolicy, NodeId};
 use transport::{Exchange, Owner, Transport};
 
+use crate::checkup;
 use crate::cli::{ExchangeName, JobArgs, TransportName, UcxArgs, VerbsArgs};
 use crate::failure::{Failure, Result};
 use crate::nodes;
@@ -61,6 +63,8 @@ pub(crate) struct Ended<O> {
     pub(crate) output: O,
     /// How the transport was set up, in words.
     pub(crate) transport: Vec<String>,
+    /// What the doctor says of the device that it went over, if it was one of verbs.
+    pub(crate) doctor: Vec<Finding>,
 }
 
 /// Runs a scenario; `None` on every rank but 0.
@@ -86,9 +90,16 @@ fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S
         builder.probe()?;
     }
     let near = device.and_then(|name| pin::device_node("/sys".as_ref(), name).ok().flatten());
-    run_on_machines(args, scenario, near, |shape, memory, job| {
-        open_verbs(&args.verbs, shape, memory, job)
-    })
+    let mut opened = None;
+    let ended = run_on_machines(args, scenario, near, |shape, memory, job| {
+        let (engine, line) = open_verbs(&args.verbs, shape, memory, job)?;
+        opened = Some(engine.link().device.clone());
+        Ok((engine, line))
+    })?;
+    Ok(ended.map(|ended| {
+        let doctor = opened.map(|name| checkup::device(&name)).unwrap_or_default();
+        Ended { doctor, ..ended }
+    }))
 }
 
 /// An engine of shared memory, and a line about it.
@@ -173,7 +184,7 @@ fn run_on_machines<S: Scenario, E: Timed>(
         .run(&mut engine, &mut job)
         .map_err(|failure| naming_the_first(failure, &mut engine))?;
     leave(job, farewell)?;
-    Ok((me == Owner(0)).then_some(Ended { output, transport }))
+    Ok((me == Owner(0)).then_some(Ended { output, transport, doctor: Vec::new() }))
 }
 
 /// Leaves the job together with the others, and says what there is to say in the end.
@@ -313,5 +324,5 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
         Some(output) if failures.is_empty() => output,
         _ => return Err(Failure::new(failures.join("; "))),
     };
-    Ok(Ended { output, transport })
+    Ok(Ended { output, transport, doctor: Vec::new() })
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod addresses;
+mod checkup;
 mod cli;
 mod failure;
 mod job;
@@ -27,7 +28,8 @@ use clap::{Parser, Subcommand};
 
 use failure::{Failure, Result};
 use scenario::{
-    compare, explore, latency as bench_latency, limits, roundtrips, throughput, topology,
+    compare, doctor, explore, latency as bench_latency, limits, report as page, roundtrips,
+    simulate, throughput, topology,
 };
 
 /// A hash table spread over the memory of many processes, reached with one-sided operations only.
@@ -52,13 +54,19 @@ enum Command {
     Compare(compare::CompareArgs),
     /// Explore the states of a Petri net, with the table as the set of visited states
     Explore(explore::ExploreArgs),
+    /// The paper's experiments at the size of a cluster, in virtual time, by a network's profile
+    Simulate(simulate::SimulateArgs),
+    /// A page of plots, and SVG files, from the JSON of any number of runs
+    Report(page::ReportArgs),
     /// What this machine is made of, and where each rank would go
     Topology(topology::TopologyArgs),
+    /// Whether this machine and its RDMA devices are set up right, and what mends them
+    Doctor(doctor::DoctorArgs),
 }
 
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => {
             tell(&failure);
             ExitCode::FAILURE
@@ -79,14 +87,19 @@ fn tell(failure: &Failure) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-fn run(command: Command) -> Result<()> {
-    match command {
+/// What a command that has not failed ends with.
+fn run(command: Command) -> Result<ExitCode> {
+    let done = match command {
         Command::BenchLatency(args) => bench_latency::run(args),
         Command::BenchThroughput(args) => throughput::run(args),
         Command::Roundtrips(args) => roundtrips::run(args),
         Command::Limits(args) => limits::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Explore(args) => explore::run(args),
+        Command::Simulate(args) => simulate::run(args),
+        Command::Report(args) => page::run(&args),
         Command::Topology(args) => topology::run(&args),
-    }
+        Command::Doctor(args) => return doctor::run(&args),
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }

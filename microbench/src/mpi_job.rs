@@ -29,7 +29,7 @@ pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<En
         world.abort(1)
     });
     members.barrier()?;
-    Ok((members.me() == Owner(0)).then_some(Ended { output, transport }))
+    Ok((members.me() == Owner(0)).then_some(Ended { output, transport, doctor: Vec::new() }))
 }
 
 /// Starts MPI, among ranks that were given `parameters` alike; one measures for `longest_alone` at

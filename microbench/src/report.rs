@@ -6,10 +6,12 @@ use std::path::Path;
 
 use comfy_table::presets::{ASCII_MARKDOWN, NOTHING};
 use comfy_table::{CellAlignment, Table, TableStyle};
+use doctor::Finding;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::checkup;
 use crate::cli::{JobArgs, OutputArgs};
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
@@ -21,8 +23,11 @@ use crate::machine::Machine;
 /// parameters, and READs of 8 to 4096 bytes at every depth; its `CAS` is `CAS random word`, beside
 /// `CAS one word`, `FAA random word` and `FAA one word`. Rows of `explore` have `known_share` and
 /// `cache_hit_share`, which rows of `bench-latency` have, too, whose parameters have `probing`,
-/// `adaptive_chunks` and `cache_entries`.
-const SCHEMA: u32 = 3;
+/// `adaptive_chunks` and `cache_entries`. 4: every command has `doctor`, what `probeline doctor`
+/// finds of the machine of rank 0 and, over verbs, of its device: a list of objects with `check`,
+/// `subject`, `verdict` (fine, look at this, broken, not seen), `seen`, `consequence`, `command`
+/// and `note`, the last three of which may be null. `doctor` itself is a command, without rows.
+pub(crate) const SCHEMA: u32 = 4;
 
 /// All that a run gave.
 #[derive(Serialize)]
@@ -34,6 +39,8 @@ pub(crate) struct Report<R: Row> {
     #[serde(serialize_with = "as_map")]
     parameters: Vec<(&'static str, Value)>,
     machine: Machine,
+    /// What is to be known of the machine, and of the device where the transport has one.
+    pub(crate) doctor: Vec<Finding>,
     pub(crate) transport: Vec<String>,
     /// Of a comparison: what stands beside each other.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -110,6 +117,7 @@ impl<R: Row> Report<R> {
             version: env!("CARGO_PKG_VERSION"),
             parameters: Vec::new(),
             machine: Machine::look(),
+            doctor: checkup::machine(),
             transport: Vec::new(),
             columns: Vec::new(),
             rows: Vec::new(),
@@ -207,7 +215,8 @@ impl Files {
         })
     }
 
-    fn write<R: Row>(self, report: &Report<R>) -> Result<()> {
+    /// Writes what was asked for.
+    pub(crate) fn write<R: Row>(self, report: &Report<R>) -> Result<()> {
         if let Some(json) = self.json {
             let mut json = emptied(json);
             serde_json::to_writer_pretty(&mut json, report)?;

@@ -173,6 +173,14 @@ mod tests {
         let none = Selection { only: Some("nosuch".to_owned()), ..Selection::default() };
         let said = none.cases().unwrap_err().to_string();
         assert!(said.contains("has \"nosuch\" in its name; --list"), "{said}");
-        assert_eq!(Selection::default().cases().unwrap().len(), cases::all().len());
+    }
+
+    #[test]
+    fn who_asks_for_nothing_gets_all_but_those_on_demand() {
+        let usual = cases::all().iter().filter(|case| !case.on_demand).count();
+        assert_eq!(Selection::default().cases().unwrap().len(), usual);
+        let on_demand = cases::all().into_iter().find(|case| case.on_demand).unwrap();
+        let named = Selection { only: Some(on_demand.full_name()), ..Selection::default() };
+        assert_eq!(named.cases().unwrap().len(), 1);
     }
 }

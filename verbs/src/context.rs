@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::sync::Arc;
+use core::ffi::CStr;
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -60,6 +61,30 @@ pub struct DeviceLimits {
     pub ports: u8,
 }
 
+/// Which device it is, and what runs on it (ibv_query_device(3)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceIdentity {
+    /// The version of its firmware as the vendor writes it; empty where it has none.
+    pub firmware: String,
+    /// The vendor's number, an IEEE OUI on most.
+    pub vendor: u32,
+    /// The vendor's number of this kind of device.
+    pub part: u32,
+    /// The vendor's number of its revision.
+    pub revision: u32,
+}
+
+/// Which 8-byte atomics the device does by PCI Express, so that they are atomic with the CPU's
+/// (ibv_query_device_ex(3)). All are false where the library or the provider does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PciAtomics {
+    /// Compare-and-swap.
+    pub compare_and_swap: bool,
+    /// Fetch-and-add.
+    pub fetch_add: bool,
+}
+
 impl Context {
     pub(crate) fn new(verbs: Verbs, context: NonNull<sys::ibv_context>, name: String) -> Self {
         Self(Arc::new(Open { verbs, context, name }))
@@ -81,17 +106,60 @@ impl Context {
         self.0.context.as_ptr()
     }
 
-    /// The device's limits.
-    ///
-    /// # Errors
-    /// [`VerbFailed`].
-    pub fn limits(&self) -> Result<DeviceLimits, VerbFailed> {
+    fn attributes(&self) -> Result<sys::ibv_device_attr, VerbFailed> {
         let mut attr = MaybeUninit::<sys::ibv_device_attr>::zeroed();
         // SAFETY: the context is open, and the library fills the struct.
         let returned = unsafe { (self.verbs().ibv_query_device)(self.as_ptr(), attr.as_mut_ptr()) };
         VerbFailed::check("ibv_query_device", returned)?;
         // SAFETY: plain numbers, for which zero is valid too.
-        let attr = unsafe { attr.assume_init() };
+        Ok(unsafe { attr.assume_init() })
+    }
+
+    /// Which device it is.
+    ///
+    /// # Errors
+    /// [`VerbFailed`].
+    pub fn identity(&self) -> Result<DeviceIdentity, VerbFailed> {
+        let attr = self.attributes()?;
+        let firmware = attr.fw_ver.map(|byte| byte.to_ne_bytes()[0]);
+        // Without an end it is no string, of whatever length.
+        let firmware = CStr::from_bytes_until_nul(&firmware).unwrap_or_default();
+        Ok(DeviceIdentity {
+            firmware: firmware.to_string_lossy().trim().into(),
+            vendor: attr.vendor_id,
+            part: attr.vendor_part_id,
+            revision: attr.hw_ver,
+        })
+    }
+
+    /// Which atomics the device does by PCI Express.
+    ///
+    /// # Errors
+    /// [`VerbFailed`].
+    pub fn pci_atomics(&self) -> Result<PciAtomics, VerbFailed> {
+        let mut attr = MaybeUninit::<sys::ibv_device_attr_ex>::zeroed();
+        // SAFETY: the context is open, no input is allowed, and the library fills the struct.
+        let returned = unsafe {
+            let (context, no_input) = (self.as_ptr(), core::ptr::null());
+            sys::ibv_query_device_ex(self.verbs(), context, no_input, attr.as_mut_ptr())
+        };
+        VerbFailed::check("ibv_query_device_ex", returned)?;
+        // SAFETY: plain numbers, for which zero is valid too.
+        let caps = unsafe { attr.assume_init() }.pci_atomic_caps;
+        let eight =
+            |sizes: u16| u32::from(sizes) & sys::IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP != 0;
+        Ok(PciAtomics {
+            compare_and_swap: eight(caps.compare_swap),
+            fetch_add: eight(caps.fetch_add),
+        })
+    }
+
+    /// The device's limits.
+    ///
+    /// # Errors
+    /// [`VerbFailed`].
+    pub fn limits(&self) -> Result<DeviceLimits, VerbFailed> {
+        let attr = self.attributes()?;
         let count = |count: i32| u32::try_from(count).unwrap_or(0);
         // More than 255 cannot be asked for of a queue pair.
         let rd_atomic = |count: i32| u8::try_from(count.clamp(0, 255)).unwrap_or(0);

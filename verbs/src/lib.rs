@@ -68,7 +68,7 @@ mod status;
 mod work_request;
 
 pub use completion::{CompletionQueue, WorkCompletion};
-pub use context::{AtomicCapability, Context, DeviceLimits};
+pub use context::{AtomicCapability, Context, DeviceIdentity, DeviceLimits, PciAtomics};
 pub use device::{Device, DeviceList};
 pub use domain::ProtectionDomain;
 pub use engine::{Builder, Engine, Link, OpenError, Part, SelfTestFailed};
@@ -76,7 +76,7 @@ pub use error::VerbFailed;
 pub use gid::{Gid, GidEntry, GidError, GidKind};
 pub use library::Library;
 pub use memory::{Access, LocalRange, Memory, MemoryRegion, RemoteAddress, RemoteRegion};
-pub use port::{LinkLayer, Mtu, Port};
+pub use port::{LinkLayer, Mtu, Port, PortState};
 pub use queue_pair::{
     Capacity, Init, Path, Peer, PostFailed, QueuePair, ReadyToReceive, ReadyToSend, Reset,
 };

@@ -11,8 +11,17 @@ pub struct Port {
     pub number: u8,
     /// Whether packets flow.
     pub active: bool,
+    /// How far it has come towards that.
+    pub state: PortState,
     /// The largest payload of a packet.
     pub mtu: Mtu,
+    /// The largest that the device could have.
+    pub max_mtu: Mtu,
+    /// Lanes of the link, where the code is known.
+    pub lanes: Option<u8>,
+    /// What one lane carries, in tenths of a Gbit/s as its generation is named (EDR is 250), where
+    /// the code is known.
+    pub lane_rate: Option<u16>,
     /// What is below it.
     pub link_layer: LinkLayer,
     /// Its address in an InfiniBand subnet; 0 on Ethernet.
@@ -23,6 +32,23 @@ pub struct Port {
     pub message_bytes: u32,
     /// It reaches peers by a global route header only, as virtual InfiniBand ports may.
     pub global_only: bool,
+}
+
+/// How far a port has come (`enum ibv_port_state`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortState {
+    /// No link.
+    Down,
+    /// A link, and no subnet manager has set it up.
+    Init,
+    /// Set up by the subnet manager, and not activated.
+    Armed,
+    /// Packets flow.
+    Active,
+    /// Packets have flowed, and the link has gone for a moment.
+    ActiveDeferred,
+    /// One that this library does not know.
+    Unknown(u32),
 }
 
 /// What carries a port's packets.
@@ -76,6 +102,65 @@ impl Port {
     pub fn needs_global_route(&self) -> bool {
         self.link_layer == LinkLayer::Ethernet || self.global_only
     }
+
+    /// What all lanes carry, in Gbit/s, where both codes are known.
+    #[must_use]
+    pub fn gbit_s(&self) -> Option<f64> {
+        Some(f64::from(self.lane_rate?) * f64::from(self.lanes?) / 10.0)
+    }
+}
+
+impl PortState {
+    fn of(code: u32) -> Self {
+        match code {
+            sys::IBV_PORT_DOWN => Self::Down,
+            sys::IBV_PORT_INIT => Self::Init,
+            sys::IBV_PORT_ARMED => Self::Armed,
+            sys::IBV_PORT_ACTIVE => Self::Active,
+            sys::IBV_PORT_ACTIVE_DEFER => Self::ActiveDeferred,
+            code => Self::Unknown(code),
+        }
+    }
+}
+
+/// Lanes by their code (InfiniBand specification, PortInfo.LinkWidthActive).
+fn lanes(code: u8) -> Option<u8> {
+    match code {
+        1 => Some(1),
+        2 => Some(4),
+        4 => Some(8),
+        8 => Some(12),
+        16 => Some(2),
+        _ => None,
+    }
+}
+
+/// Tenths of a Gbit/s by their code (PortInfo.LinkSpeedActive): SDR, DDR, QDR, FDR10, FDR, EDR,
+/// HDR, NDR.
+fn lane_rate(code: u8) -> Option<u16> {
+    match code {
+        1 => Some(25),
+        2 => Some(50),
+        4 | 8 => Some(100),
+        16 => Some(140),
+        32 => Some(250),
+        64 => Some(500),
+        128 => Some(1000),
+        _ => None,
+    }
+}
+
+impl fmt::Display for PortState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Down => f.write_str("down"),
+            Self::Init => f.write_str("initialising"),
+            Self::Armed => f.write_str("armed"),
+            Self::Active => f.write_str("active"),
+            Self::ActiveDeferred => f.write_str("active, its link gone for a moment"),
+            Self::Unknown(code) => write!(f, "state {code}"),
+        }
+    }
 }
 
 impl fmt::Display for LinkLayer {
@@ -98,7 +183,11 @@ impl Port {
         Self {
             number,
             active: attr.state == sys::IBV_PORT_ACTIVE,
+            state: PortState::of(attr.state),
             mtu: Mtu::of(attr.active_mtu),
+            max_mtu: Mtu::of(attr.max_mtu),
+            lanes: lanes(attr.active_width),
+            lane_rate: lane_rate(attr.active_speed),
             link_layer: match u32::from(attr.link_layer) {
                 sys::IBV_LINK_LAYER_ETHERNET => LinkLayer::Ethernet,
                 // Devices older than the field leave 0, and are InfiniBand.
@@ -117,6 +206,20 @@ mod tests {
     use std::string::ToString;
 
     use super::*;
+
+    #[test]
+    fn links_have_the_rates_that_the_kernel_names() {
+        // Width, speed, and the rate that the kernel shows for them in sysfs.
+        let rates = [(2, 1, 10.0), (2, 4, 40.0), (2, 16, 56.0), (2, 32, 100.0), (1, 64, 50.0)];
+        for (active_width, active_speed, gbit_s) in rates {
+            // SAFETY: plain numbers, for which zero is valid.
+            let zero: sys::ibv_port_attr = unsafe { core::mem::zeroed() };
+            let port = Port::new(1, &sys::ibv_port_attr { active_width, active_speed, ..zero });
+            assert_eq!(port.gbit_s(), Some(gbit_s));
+        }
+        assert_eq!((lanes(3), lane_rate(0), lane_rate(3)), (None, None, None));
+        assert_eq!(PortState::of(77), PortState::Unknown(77));
+    }
 
     #[test]
     fn an_mtu_keeps_its_code_and_says_its_size() {

@@ -29,6 +29,7 @@ use self::meeting::Meeting;
 use self::row::rows;
 use self::standing::Standing;
 use super::latency::{peer, seconds};
+use crate::checkup;
 use crate::cli::{ChunkArgs, JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Shape};
@@ -129,6 +130,8 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
     let Some(columns) = columns else { return Ok(()) };
     report.transport = columns.iter().map(Standing::line).collect();
     report.columns = columns.iter().map(Standing::value).collect();
+    let over_verbs = columns.iter().find(|column| column.is_over_verbs());
+    report.doctor.extend(over_verbs.iter().flat_map(|column| checkup::device_in(&column.about)));
     report.rows = rows(&columns);
     report.parameter("ranks", args.job.ranks);
     report.parameter("table_bytes", args.job.table_size.0);

@@ -139,6 +139,7 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<()> {
     let mut report = Report::new("explore");
     let Some(ended) = job::run(&args.job, &exploration)? else { return Ok(()) };
     report.transport = ended.transport;
+    report.doctor.extend(ended.doctor);
     report.job(&args.job);
     report.parameter("chunk_buckets", args.chunks.chunk_buckets);
     report.parameter("max_chunks", args.chunks.max_chunks);

@@ -101,6 +101,7 @@ pub(crate) fn run(mut args: LatencyArgs) -> Result<()> {
     let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };
     let (rows, clock_ns) = ended.output;
     report.transport = ended.transport;
+    report.doctor.extend(ended.doctor);
     report.job(&args.job);
     report.parameter("max_chunks", args.max_chunks);
     report.parameter("ops", args.ops);

@@ -112,6 +112,7 @@ pub(crate) fn run(mut args: LimitsArgs) -> Result<()> {
     let (mut rows, given) = cores.rows(&args)?;
     rows.extend(row::of_transport(&args.job, &ended.output));
     report.transport = ended.transport;
+    report.doctor.extend(ended.doctor);
     report.transport.extend(given);
     report.job(&args.job);
     report.parameter("memory_bytes", args.size.0);

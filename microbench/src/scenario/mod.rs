@@ -1,10 +1,13 @@
 //! What the command can run: each file is a scenario with its options, its work and its report.
 
 pub(crate) mod compare;
+pub(crate) mod doctor;
 pub(crate) mod explore;
 pub(crate) mod latency;
 pub(crate) mod limits;
+pub(crate) mod report;
 pub(crate) mod roundtrips;
+pub(crate) mod simulate;
 pub(crate) mod throughput;
 pub(crate) mod topology;
 

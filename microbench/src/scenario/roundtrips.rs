@@ -50,6 +50,7 @@ pub(crate) fn run(mut args: RoundtripsArgs) -> Result<()> {
     let mut report = Report::new("roundtrips");
     let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };
     report.transport = ended.transport;
+    report.doctor.extend(ended.doctor);
     report.job(&args.job);
     report.parameter("max_chunks", args.max_chunks);
     report.rows = ended.output;

@@ -99,6 +99,7 @@ pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
     let mut report = Report::new("bench-throughput");
     let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };
     report.transport = ended.transport;
+    report.doctor.extend(ended.doctor);
     report.job(&args.job);
     report.parameter("chunk_buckets", args.chunks.chunk_buckets);
     report.parameter("max_chunks", args.chunks.max_chunks);

@@ -2,6 +2,7 @@
 
 mod commands;
 mod conformance;
+mod doctor;
 mod faults;
 mod lost_devices;
 mod lost_peers;
@@ -31,6 +32,7 @@ pub fn all() -> Vec<Case> {
         lost_devices::CASES,
         performance::CASES,
         probeline::CASES,
+        doctor::CASES,
         tearing::CASES,
         faults::CASES,
         perftest::CASES,

@@ -125,7 +125,14 @@ extern "C" fn query_device(asked: *mut ibv_context, attr: *mut ibv_device_attr) 
         return errno;
     }
     let device = asked.machine.fabric.state().device(asked.machine.me, asked.device).clone();
+    let mut fw_ver = [0; 64];
+    for (to, from) in fw_ver.iter_mut().zip(device.firmware.bytes()) {
+        *to = from.cast_signed();
+    }
     let filled = ibv_device_attr {
+        fw_ver,
+        vendor_id: device.vendor,
+        vendor_part_id: device.part,
         max_mr_size: device.region_bytes,
         max_qp: device.queue_pairs,
         max_qp_wr: device.work_requests,
@@ -161,6 +168,8 @@ extern "C" fn query_port(
         state: if device.active { IBV_PORT_ACTIVE } else { IBV_PORT_DOWN },
         max_mtu: IBV_MTU_4096,
         active_mtu: device.mtu,
+        active_width: device.link.0,
+        active_speed: device.link.1,
         gid_tbl_len: c_int::try_from(device.gids.len()).unwrap(),
         max_msg_sz: device.message_bytes,
         lid: if device.ethernet { 0 } else { 7 },

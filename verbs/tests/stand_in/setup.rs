@@ -18,6 +18,11 @@ pub(crate) struct Device {
     pub(crate) name: &'static str,
     pub(crate) active: bool,
     pub(crate) ethernet: bool,
+    pub(crate) firmware: &'static str,
+    pub(crate) vendor: u32,
+    pub(crate) part: u32,
+    /// Codes of the link's width and speed.
+    pub(crate) link: (u8, u8),
     pub(crate) mtu: ibv_mtu,
     pub(crate) gids: Vec<Gid>,
     pub(crate) message_bytes: u32,
@@ -99,6 +104,10 @@ impl Default for Device {
             name: "stand0",
             active: true,
             ethernet: true,
+            firmware: "20.31.1014",
+            vendor: 0x2c9,
+            part: 4123,
+            link: (2, 32),
             mtu: IBV_MTU_1024,
             gids: vec![
                 ("fe80::5054:ff:fe12:1", IBV_GID_TYPE_ROCE_V1),

@@ -31,6 +31,11 @@ impl Standing {
         self.ability.is_some() && self.reason.is_none()
     }
 
+    /// Whether it has measured over a device of verbs.
+    pub(super) fn is_over_verbs(&self) -> bool {
+        self.name == ColumnName::Verbs && self.is_up()
+    }
+
     /// Whether it was asked for and has not measured everything.
     pub(super) fn has_failed(&self) -> bool {
         self.reason.is_some() && (self.asked || self.ability.is_some())

@@ -1,0 +1,120 @@
+//! What an insert is done with: the device's atomics; and how many operations it has at once.
+
+use verbs::{AtomicCapability, OpenError, SelfTestFailed};
+
+use crate::facts::{Facts, Trial};
+use crate::root::Root;
+use crate::{Finding, Note, Subject};
+
+/// As many as most devices have, and as an engine asks for unless told otherwise.
+const USUAL_READS: u8 = 16;
+
+pub(crate) fn checks(root: &Root, subject: &Subject, facts: &Facts) -> Vec<Finding> {
+    vec![
+        capability(subject, facts),
+        trial(subject, &facts.trial),
+        pci_atomics(root, subject, facts),
+        outstanding(subject, facts),
+    ]
+}
+
+fn capability(subject: &Subject, facts: &Facts) -> Finding {
+    const CHECK: &str = "atomics";
+    match facts.atomics {
+        AtomicCapability::None => Finding::broken(CHECK, subject, "none (atomic_cap NONE)")
+            .means("without a compare-and-swap nothing is inserted: engines do not open on it")
+            .mend("probeline doctor --device ANOTHER")
+            .note(Note::DEVICES_WITHOUT_ATOMICS),
+        AtomicCapability::Device => {
+            Finding::fine(CHECK, subject, "with each other on this device (atomic_cap HCA)")
+                .means("an owner claims buckets of its own part through the device as well")
+                .note(Note::DEVICE_ATOMICS)
+        }
+        AtomicCapability::Global => {
+            Finding::fine(CHECK, subject, "with the CPU's too (atomic_cap GLOB)")
+                .note(Note::DEVICE_ATOMICS)
+        }
+    }
+}
+
+fn trial(subject: &Subject, trial: &Trial) -> Finding {
+    const CHECK: &str = "atomics-tried";
+    let error = match trial {
+        Trial::Passed => {
+            let seen = "compare-and-swap and fetch-and-add over a queue pair to itself: they take \
+                        effect, and return old values in the host's byte order";
+            return Finding::fine(CHECK, subject, seen).note(Note::ATOMIC_BYTE_ORDER);
+        }
+        Trial::NotTried(why) => {
+            return Finding::not_seen(CHECK, subject, format!("not tried: {why}"))
+                .mend("probeline doctor")
+                .note(Note::ATOMIC_BYTE_ORDER);
+        }
+        Trial::Failed(error) => error,
+    };
+    let finding = Finding::broken(CHECK, subject, error.to_string());
+    match error {
+        OpenError::SelfTest { source: SelfTestFailed::ByteOrder { .. }, .. } => finding
+            .means("claims would be compared with the wrong bytes, and lost")
+            .note(Note::ATOMIC_BYTE_ORDER),
+        OpenError::SelfTest { source: SelfTestFailed::NoEffect { .. }, .. } => finding
+            .means("inserts would be told to have happened, and nothing would be there")
+            .note(Note::DEVICES_WITHOUT_ATOMICS),
+        OpenError::SelfTest { .. } => finding
+            .means("nothing that the table does on it could be relied on")
+            .note(Note::DEVICES_WITHOUT_ATOMICS),
+        // A few pages were to be registered; a limit of 0 is told as EPERM.
+        OpenError::Verb(failed) if [EPERM, ENOMEM].contains(&failed.errno) => finding
+            .means("not even a few pages could be locked, as for the smallest engine")
+            .mend("sudo prlimit --pid $$ --memlock=unlimited:unlimited")
+            .note(Note::LOCKED_MEMORY),
+        _ => finding.means("no engine can be opened on it").note(Note::NO_DEVICE),
+    }
+}
+
+/// errno(3).
+const EPERM: i32 = 1;
+const ENOMEM: i32 = 12;
+
+fn pci_atomics(root: &Root, subject: &Subject, facts: &Facts) -> Finding {
+    const CHECK: &str = "pci-atomics";
+    let caps = match facts.pci_atomics {
+        Ok(caps) => caps,
+        Err(failed) => return Finding::not_seen(CHECK, subject, failed).note(Note::PCI_ATOMICS),
+    };
+    let seen = match (caps.compare_and_swap, caps.fetch_add) {
+        (true, true) => "compare-and-swap and fetch-and-add of 8 bytes",
+        (true, false) => "compare-and-swap of 8 bytes",
+        (false, true) => "fetch-and-add of 8 bytes",
+        (false, false) => "none, or not told",
+    };
+    let claimed = facts.atomics == AtomicCapability::Global || caps.compare_and_swap;
+    let finding = if claimed && root.is_virtual() {
+        Finding::look(CHECK, subject, format!("{seen}, in a virtual machine"))
+            .means(
+                "kernels have switched them on where no root port is seen to take them: do not \
+                 rely on atomics being atomic with the CPU's",
+            )
+            .mend("probeline bench-latency --transport verbs --direct off")
+    } else {
+        Finding::fine(CHECK, subject, seen)
+    };
+    finding.note(Note::PCI_ATOMICS)
+}
+
+fn outstanding(subject: &Subject, facts: &Facts) -> Finding {
+    const CHECK: &str = "outstanding-reads";
+    let (initiator, responder) = (facts.initiator_rd_atomic, facts.responder_rd_atomic);
+    let least = initiator.min(responder);
+    let seen = format!("{initiator} asked, {responder} answered at once on a queue pair");
+    let finding = match least {
+        0 => Finding::broken(CHECK, subject, seen)
+            .means("READs and atomics that are posted never complete"),
+        1..USUAL_READS => Finding::look(CHECK, subject, seen).means(format!(
+            "of more than {least} READs and claims in flight to one owner the others wait: the \
+             rate to one owner is at most {least} a roundtrip"
+        )),
+        _ => Finding::fine(CHECK, subject, seen),
+    };
+    finding.note(Note::OUTSTANDING_READS)
+}

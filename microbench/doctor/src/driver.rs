@@ -1,0 +1,213 @@
+//! Which driver a device has, and what is odd about it.
+
+use core::fmt;
+
+use verbs::AtomicCapability;
+
+use crate::facts::Facts;
+use crate::root::Root;
+use crate::{Finding, Note, Subject};
+
+const RXE_VENDOR: u32 = 0xff_ffff;
+const SIW_VENDOR: u32 = 0x62_6d74;
+/// Connect-IB, the first device of mlx5.
+const CONNECT_IB: u32 = 4113;
+
+/// The kernel's driver of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Driver {
+    SoftRoce,
+    SoftIwarp,
+    /// By the name of its module.
+    Module(String),
+    Unknown,
+}
+
+impl Driver {
+    /// By what sysfs shows, and by the vendor's number of devices made of software.
+    pub(crate) fn of(root: &Root, device: &str, vendor: Option<u32>) -> Self {
+        let class = format!("sys/class/infiniband/{device}");
+        if let Some(module) = root.link(&format!("{class}/device/driver")) {
+            return Self::Module(module);
+        }
+        match vendor {
+            Some(RXE_VENDOR) => Self::SoftRoce,
+            Some(SIW_VENDOR) => Self::SoftIwarp,
+            // Before Linux 5.0 its vendor was 0. Nothing else has a network interface for a parent.
+            _ if root.text(&format!("{class}/parent")).is_ok() => Self::SoftRoce,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Whether there is no hardware behind it.
+    pub(crate) fn is_software(&self) -> bool {
+        matches!(self, Self::SoftRoce | Self::SoftIwarp)
+    }
+
+    pub(crate) fn is_mlx5(&self) -> bool {
+        matches!(self, Self::Module(name) if name == "mlx5_core")
+    }
+
+    fn is_mlx4(&self) -> bool {
+        matches!(self, Self::Module(name) if name == "mlx4_core")
+    }
+}
+
+impl fmt::Display for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SoftRoce => f.write_str("Soft-RoCE (rdma_rxe)"),
+            Self::SoftIwarp => f.write_str("Soft-iWARP (siw)"),
+            Self::Module(name) => f.write_str(name),
+            Self::Unknown => f.write_str("unknown"),
+        }
+    }
+}
+
+/// The driver and its quirks.
+pub(crate) fn check(root: &Root, driver: &Driver, subject: &Subject, facts: &Facts) -> Finding {
+    const CHECK: &str = "driver";
+    let name = driver.to_string();
+    let look = |seen: String| Finding::look(CHECK, subject, seen);
+    let Driver::Module(module) = driver else {
+        return match driver {
+            Driver::SoftRoce => soft_roce(root, look(format!("{name}, no hardware"))),
+            Driver::SoftIwarp => look(format!("{name}, no hardware"))
+                .means("it has no atomics, without which nothing is inserted")
+                .mend("rdma link add rxe0 type rxe netdev INTERFACE, Soft-RoCE in its place")
+                .note(Note::DEVICES_WITHOUT_ATOMICS),
+            _ => Finding::not_seen(CHECK, subject, "sysfs does not show its driver")
+                .mend("rdma link show; ls -l /sys/class/infiniband/*/device/driver"),
+        };
+    };
+    match module.as_str() {
+        "mlx5_core" if facts.part == CONNECT_IB => look(format!("{name}, Connect-IB"))
+            .means(
+                "old kernels and firmware return the old values of atomics in big-endian order: \
+                 see what its trial says",
+            )
+            .note(Note::ATOMIC_BYTE_ORDER),
+        "mlx4_core" => look(format!("{name}, ConnectX-3 or older"))
+            .means(
+                "all of its atomics together are limited to some 2.7 million a second, and it has \
+                 no newer firmware to come",
+            )
+            .note(Note::FIRMWARE_VERSION),
+        "efa" | "mana" => look(name)
+            .means("it does READs and WRITEs and no atomics")
+            .note(Note::DEVICES_WITHOUT_ATOMICS),
+        "ionic" | "ionic_rdma" | "pds_core" => look(name)
+            .means("some have reported atomics as done that changed nothing: see its trial")
+            .note(Note::DEVICES_WITHOUT_ATOMICS),
+        "bnxt_en" | "bnxt_re" | "qede" | "qedr" if facts.atomics == AtomicCapability::None => {
+            look(name)
+                .means("it has atomics only where the PCI Express path to memory takes AtomicOps")
+                .note(Note::PCI_ATOMICS)
+        }
+        "ice" | "irdma" | "i40e" if facts.atomics == AtomicCapability::None => look(name)
+            .means("old ones of these have no atomics, newer ones with a newer kernel")
+            .note(Note::DEVICES_WITHOUT_ATOMICS),
+        _ => Finding::fine(CHECK, subject, name),
+    }
+}
+
+/// Soft-RoCE copies with the CPU, so that how the CPU copies decides whether words come whole.
+fn soft_roce(root: &Root, finding: Finding) -> Finding {
+    let flags = root.field("proc/cpuinfo", "flags").unwrap_or_default();
+    let tears = root.is_virtual() && flags.split(' ').any(|flag| flag == "erms");
+    let words = if tears { ", and READs may bring torn words" } else { "" };
+    finding
+        .means(format!(
+            "right, and good for trials; its speed is that of the kernel and says nothing of \
+             RDMA{words}"
+        ))
+        .note(Note::SOFT_ROCE)
+}
+
+/// The least firmware that DPDK supports, by the first part of the version, which is the kind of
+/// device (DPDK, guides for mlx5 and mlx4).
+const LEAST_FIRMWARE: [(&str, [u32; 3]); 10] = [
+    ("ConnectX-3", [2, 42, 5000]),
+    ("ConnectX-4", [12, 21, 1000]),
+    ("ConnectX-4 Lx", [14, 21, 1000]),
+    ("ConnectX-5", [16, 21, 1000]),
+    ("BlueField", [18, 25, 1010]),
+    ("ConnectX-6", [20, 27, 90]),
+    ("ConnectX-6 Dx", [22, 27, 90]),
+    ("BlueField-2", [24, 28, 1002]),
+    ("ConnectX-6 Lx", [26, 27, 90]),
+    ("ConnectX-7", [28, 33, 2028]),
+];
+
+/// The version of the firmware.
+pub(crate) fn firmware(driver: &Driver, subject: &Subject, facts: &Facts) -> Finding {
+    const CHECK: &str = "firmware";
+    let version = &facts.firmware;
+    if driver.is_software() {
+        return Finding::fine(CHECK, subject, "none, it is software");
+    }
+    if version.is_empty() {
+        return Finding::not_seen(CHECK, subject, "the driver names no version")
+            .mend("ethtool -i INTERFACE; cat /sys/class/infiniband/*/fw_ver")
+            .note(Note::FIRMWARE_VERSION);
+    }
+    let fine = || Finding::fine(CHECK, subject, version).note(Note::FIRMWARE_VERSION);
+    if !driver.is_mlx5() && !driver.is_mlx4() {
+        return fine();
+    }
+    let Some(numbers) = numbers(version) else {
+        let why = format!("{version:?} is no version such as 20.31.1014");
+        return Finding::not_seen(CHECK, subject, why).note(Note::FIRMWARE_VERSION);
+    };
+    let known = LEAST_FIRMWARE.iter().find(|(_, least)| least[0] == numbers[0]);
+    match known {
+        Some((kind, least)) if numbers < *least => {
+            let [a, b, c] = least;
+            Finding::look(CHECK, subject, format!("{version}, of {kind}"))
+                .means(format!(
+                    "older than {a}.{b}.{c:04}, the oldest that DPDK still supports: measure \
+                     nothing before it is renewed"
+                ))
+                .mend("sudo mlxup, or mstflint with the card's image")
+                .note(Note::FIRMWARE_VERSION)
+        }
+        Some((kind, _)) => {
+            let seen = format!("{version}, of {kind}");
+            Finding::fine(CHECK, subject, seen).note(Note::FIRMWARE_VERSION)
+        }
+        None => fine(),
+    }
+}
+
+fn numbers(version: &str) -> Option<[u32; 3]> {
+    let mut parts = version.split('.').map(|part| part.parse::<u32>());
+    let mut next = || parts.next()?.ok();
+    let numbers = [next()?, next()?, next()?];
+    parts.next().is_none().then_some(numbers)
+}
+
+/// What is set in the firmware and shown to root only.
+pub(crate) fn settings(bus: Option<&str>, subject: &Subject) -> Finding {
+    let device = bus.unwrap_or("PCI_ADDRESS");
+    let names = "PCI_WR_ORDERING PCI_ATOMIC_MODE MAX_ACC_OUT_READ CQE_COMPRESSION";
+    Finding::not_seen("firmware-settings", subject, format!("{names}: root alone may read them"))
+        .means(
+            "with PCI_WR_ORDERING=1 the device reorders writes to any memory; the others change \
+             rates and latencies",
+        )
+        .mend(format!("sudo mlxconfig -d {device} query {names}"))
+        .note(Note::WRITE_ORDERING)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_three_numbers() {
+        assert_eq!(numbers("20.27.0090"), Some([20, 27, 90]));
+        for text in ["", "20", "20.27", "20.27.x", "20.27.0090.1", "20.27.99999999999"] {
+            assert_eq!(numbers(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! How much memory this process may lock: what a device reaches stays in RAM.
+
+use crate::root::{Root, Unseen, size};
+use crate::{Finding, Note, Subject};
+
+const CHECK: &str = "locked-memory";
+const LIMITS: &str = "proc/self/limits";
+
+/// The bit of CAP_IPC_LOCK, with which no limit applies (capabilities(7)).
+const CAP_IPC_LOCK: u32 = 14;
+
+/// The default table over verbs, with what else is registered for it, takes more than this.
+const LEAST: u64 = 2 << 20;
+
+const LOCKS: &str = "a device's window and slots are locked in RAM; shared memory locks nothing";
+const MEND: &str = "sudo prlimit --pid $$ --memlock=unlimited:unlimited, in the shell that starts \
+                    the ranks";
+
+/// `registers`: there is an RDMA device, with which memory would be registered.
+pub(crate) fn check(root: &Root, registers: bool) -> Finding {
+    let machine = &Subject::Machine;
+    let limit = match limit(root) {
+        Ok(limit) => limit,
+        Err(unseen) => {
+            return Finding::not_seen(CHECK, machine, unseen)
+                .means(LOCKS)
+                .mend("ulimit -l")
+                .note(Note::LOCKED_MEMORY);
+        }
+    };
+    if !registers {
+        let seen = format!("{}, and no device to register it with", words(limit));
+        return Finding::fine(CHECK, machine, seen).means(LOCKS).note(Note::LOCKED_MEMORY);
+    }
+    let Some(bytes) = limit else {
+        return Finding::fine(CHECK, machine, words(limit)).note(Note::LOCKED_MEMORY);
+    };
+    if may_exceed(root) {
+        let seen = format!("{}, which does not bind a process with CAP_IPC_LOCK", words(limit));
+        return Finding::fine(CHECK, machine, seen).note(Note::LOCKED_MEMORY);
+    }
+    let memory = root.memory("MemTotal").ok();
+    let finding = match memory {
+        _ if bytes < LEAST => Finding::broken(CHECK, machine, words(limit))
+            .means("registering even a small table's memory fails with ENOMEM"),
+        // Half of it is more than a table leaves room for beside the rest.
+        Some(memory) if bytes >= memory / 2 => {
+            return Finding::fine(CHECK, machine, words(limit)).note(Note::LOCKED_MEMORY);
+        }
+        _ => Finding::look(CHECK, machine, words(limit))
+            .means("a larger table than that cannot be registered: opening it fails with ENOMEM"),
+    };
+    finding.mend(MEND).note(Note::LOCKED_MEMORY)
+}
+
+/// Bytes that may be locked; `None` for no limit.
+fn limit(root: &Root) -> Result<Option<u64>, Unseen> {
+    let text = root.text(LIMITS)?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Max locked memory"));
+    match line.and_then(|line| line.split_whitespace().next()) {
+        Some("unlimited") => Ok(None),
+        // What is missing or no number is found out by the parser, whose error names the file.
+        word => root.parsed(LIMITS, word.unwrap_or_default()).map(Some),
+    }
+}
+
+fn may_exceed(root: &Root) -> bool {
+    let effective = root.field("proc/self/status", "CapEff").unwrap_or_default();
+    u64::from_str_radix(&effective, 16).is_ok_and(|bits| bits >> CAP_IPC_LOCK & 1 == 1)
+}
+
+fn words(limit: Option<u64>) -> String {
+    limit.map_or_else(|| "no limit".to_owned(), |bytes| format!("{} at most", size(bytes)))
+}

@@ -1,0 +1,163 @@
+//! The file system that facts are read from: `/`, but for tests.
+
+use core::fmt;
+use core::str::FromStr;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Bytes of a file that are read at most: `/proc/cpuinfo` of a thousand CPUs is 1.5 MiB.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// Where `/proc`, `/sys` and `/dev` are.
+#[derive(Clone, Debug)]
+pub(crate) struct Root(PathBuf);
+
+/// A file that was not seen.
+#[derive(Clone, Debug)]
+pub(crate) struct Unseen {
+    path: String,
+    why: String,
+}
+
+impl Unseen {
+    fn new(path: &str, why: impl fmt::Display) -> Self {
+        Self { path: path.to_owned(), why: why.to_string() }
+    }
+}
+
+impl fmt::Display for Unseen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "/{} could not be read: {}", self.path, self.why)
+    }
+}
+
+impl Root {
+    pub(crate) fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.0.join(path)
+    }
+
+    /// `/sys`.
+    pub(crate) fn sys(&self) -> PathBuf {
+        self.path("sys")
+    }
+
+    /// Whether there is something.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.path(path).exists()
+    }
+
+    /// What a file holds.
+    pub(crate) fn bytes(&self, path: &str) -> Result<Vec<u8>, Unseen> {
+        let whole = self.path(path);
+        let unseen = |error| Unseen::new(path, error);
+        // Opening a pipe would wait for its other end.
+        if !fs::metadata(&whole).map_err(unseen)?.is_file() {
+            return Err(Unseen::new(path, "it is no file"));
+        }
+        let mut bytes = Vec::new();
+        let file = File::open(&whole).map_err(unseen)?;
+        file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(unseen)?;
+        Ok(bytes)
+    }
+
+    /// What a file of text holds, without blanks around it; something else than nothing.
+    pub(crate) fn text(&self, path: &str) -> Result<String, Unseen> {
+        let text = String::from_utf8(self.bytes(path)?);
+        let text = text.map_err(|_| Unseen::new(path, "it is no text"))?;
+        match text.trim() {
+            "" => Err(Unseen::new(path, "there is nothing in it")),
+            text => Ok(text.to_owned()),
+        }
+    }
+
+    /// The number in a file.
+    pub(crate) fn number<T: FromStr>(&self, path: &str) -> Result<T, Unseen> {
+        self.parsed(path, &self.text(path)?)
+    }
+
+    /// A number that the file `path` holds as `word`.
+    pub(crate) fn parsed<T: FromStr>(&self, path: &str, word: &str) -> Result<T, Unseen> {
+        word.parse().map_err(|_| Unseen::new(path, "it holds no number where one should be"))
+    }
+
+    /// What stands behind `name:` in the lines of a file.
+    pub(crate) fn field(&self, path: &str, name: &str) -> Result<String, Unseen> {
+        let text = self.text(path)?;
+        let line = text.lines().filter_map(|line| line.split_once(':'));
+        let found = line.into_iter().find(|(its, _)| its.trim() == name);
+        let missing = || Unseen::new(path, format_args!("it has no {name}"));
+        found.map(|(_, value)| value.trim().to_owned()).ok_or_else(missing)
+    }
+
+    /// The bracketed word of a choice such as `always [madvise] never`.
+    pub(crate) fn chosen(&self, path: &str) -> Result<String, Unseen> {
+        let text = self.text(path)?;
+        let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+        inside
+            .map(|(word, _)| word.to_owned())
+            .ok_or_else(|| Unseen::new(path, "nothing is chosen"))
+    }
+
+    /// The names in a directory, sorted; none where there is none.
+    pub(crate) fn names(&self, path: &str) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.path(path)) else { return Vec::new() };
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let mut names: Vec<String> = names.collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// The folders of the NUMA nodes, none on a kernel without.
+    pub(crate) fn nodes(&self) -> Vec<String> {
+        let dir = "sys/devices/system/node";
+        let number =
+            |name: &String| name.strip_prefix("node").is_some_and(|id| id.parse::<u32>().is_ok());
+        self.names(dir).into_iter().filter(number).map(|name| format!("{dir}/{name}")).collect()
+    }
+
+    /// The last part of what a link leads to.
+    pub(crate) fn link(&self, path: &str) -> Option<String> {
+        let target = fs::read_link(self.path(path)).ok()?;
+        Some(Path::new(&target).file_name()?.to_str()?.to_owned())
+    }
+
+    /// Whether this is a virtual machine, as far as the CPU says.
+    pub(crate) fn is_virtual(&self) -> bool {
+        let flags = self.field("proc/cpuinfo", "flags").unwrap_or_default();
+        flags.split(' ').any(|flag| flag == "hypervisor")
+    }
+
+    /// A size of `/proc/meminfo`, in bytes.
+    pub(crate) fn memory(&self, name: &str) -> Result<u64, Unseen> {
+        let path = "proc/meminfo";
+        let size = self.field(path, name)?;
+        let kib = size.strip_suffix("kB").and_then(|kib| kib.trim().parse::<u64>().ok());
+        let bytes = kib.and_then(|kib| kib.checked_mul(1024));
+        bytes.ok_or_else(|| Unseen::new(path, format_args!("{name} is no size")))
+    }
+}
+
+/// A size as people write it: whole units, rounded down.
+pub(crate) fn size(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let unit = units.into_iter().find(|(shift, _)| bytes >> shift > 0);
+    unit.map_or_else(|| format!("{bytes} B"), |(shift, name)| format!("{} {name}", bytes >> shift))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_rounded_down() {
+        let all = [(0, "0 B"), (1023, "1023 B"), (65_536, "64 KiB"), (8 << 20, "8 MiB")];
+        for (bytes, text) in all.into_iter().chain([((5 << 30) + 7, "5 GiB")]) {
+            assert_eq!(size(bytes), text);
+        }
+    }
+}

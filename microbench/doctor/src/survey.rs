@@ -1,0 +1,140 @@
+//! Asks libibverbs of the devices, with a bound on every answer.
+
+use core::sync::atomic::AtomicU64;
+use core::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+
+use transport::Alone;
+use verbs::{AtomicCapability, Builder, Context, Device, DeviceList, Library, LoadError, Retry};
+
+use crate::facts::{Facts, Survey, Surveyed, Trial, Untold};
+
+/// The longest wait for the list, and for each device: the driver of hardware that hangs gives its
+/// commands up after a minute, and a healthy device tells all within a second. The trial of one
+/// that takes requests and never ends them takes 7 of these seconds.
+pub const ANSWER: Duration = Duration::from_secs(20);
+
+/// 67 ms, three times again: the peer is the device itself.
+const RETRY: Option<Retry> = match Retry::new(14, 3) {
+    Ok(retry) => Some(retry),
+    Err(_) => None,
+};
+
+/// What is asked.
+#[derive(Clone, Debug, Default)]
+pub struct Questions {
+    /// Of this device only.
+    pub device: Option<String>,
+    /// Whether its atomics are to be tried.
+    pub trial: bool,
+}
+
+enum Answer {
+    Ended(Survey),
+    Listed(Vec<String>),
+    Told(Surveyed),
+}
+
+/// Asks the library that `load` gives, in a thread of its own: a device that hangs keeps that one,
+/// and not the caller, who waits for each answer as long as `patience` at most.
+pub fn survey<L>(load: L, questions: &Questions, patience: Duration) -> Survey
+where
+    L: FnOnce() -> Result<Library, LoadError> + Send + 'static,
+{
+    let (send, answers) = channel();
+    let questions = questions.clone();
+    thread::spawn(move || {
+        if let Some(survey) = ask(load, &questions, &send) {
+            // Whoever asked may have given up.
+            let _ = send.send(Answer::Ended(survey));
+        }
+    });
+    collect(&answers, patience)
+}
+
+/// A survey that has ended early; devices are told one by one.
+fn ask<L>(load: L, questions: &Questions, send: &Sender<Answer>) -> Option<Survey>
+where
+    L: FnOnce() -> Result<Library, LoadError>,
+{
+    let library = match load() {
+        Ok(library) => library,
+        Err(error) => return Some(Survey::NoLibrary(error)),
+    };
+    let list = match DeviceList::new(library) {
+        Ok(list) => list,
+        Err(failed) => return Some(Survey::NoList(failed)),
+    };
+    let wanted = |name: &str| questions.device.as_deref().is_none_or(|wanted| wanted == name);
+    let devices: Vec<Device<'_>> = list.iter().filter(|device| wanted(&device.name())).collect();
+    let names = devices.iter().map(Device::name).collect();
+    send.send(Answer::Listed(names)).ok()?;
+    for device in devices {
+        let facts = facts(library, &device, questions.trial).map_err(Untold::Failed);
+        send.send(Answer::Told(Surveyed { name: device.name(), facts })).ok()?;
+    }
+    None
+}
+
+fn facts(library: Library, device: &Device<'_>, trial: bool) -> Result<Facts, verbs::VerbFailed> {
+    let context = device.open()?;
+    let mut facts = Facts::ask(&context)?;
+    if trial {
+        facts.trial = try_atomics(library, &context, &facts);
+    }
+    Ok(facts)
+}
+
+/// Opens an engine with itself as its only peer, which does one of each operation on its own
+/// window and looks at what it left.
+fn try_atomics(library: Library, context: &Context, facts: &Facts) -> Trial {
+    if facts.atomics == AtomicCapability::None {
+        return Trial::NotTried("the device says that it has none");
+    }
+    if facts.initiator_rd_atomic.min(facts.responder_rd_atomic) == 0 {
+        return Trial::NotTried("it takes no READ or atomic at a time");
+    }
+    let Some(port) = facts.ports.iter().find(|port| port.port.active) else {
+        return Trial::NotTried("no port is active");
+    };
+    // An address that other machines do not reach is good enough to reach oneself.
+    let index = port.gid.is_err().then_some(0);
+    let builder = Builder::new(8)
+        .libibverbs(library)
+        .device(Some(context.name()))
+        .port(Some(port.port.number))
+        .gid_index(index)
+        .slots(1, 8)
+        .depth(4)
+        .retry(RETRY.unwrap_or_default());
+    let zeroes = |words| (0..words).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
+    match builder.open_in(&mut Alone, |_, _, words| Ok(Box::new(zeroes(words)))) {
+        Ok(_) => Trial::Passed,
+        Err(error) => Trial::Failed(error),
+    }
+}
+
+fn collect(answers: &Receiver<Answer>, patience: Duration) -> Survey {
+    let names = match answers.recv_timeout(patience) {
+        Ok(Answer::Listed(names)) => names,
+        Ok(Answer::Ended(survey)) => return survey,
+        // The list comes first, and a thread that dies has told nothing.
+        Ok(Answer::Told(_)) | Err(_) => return Survey::Silent(patience),
+    };
+    let mut told = Vec::with_capacity(names.len());
+    let mut hangs = false;
+    for name in names {
+        let answer =
+            if hangs { Err(RecvTimeoutError::Timeout) } else { answers.recv_timeout(patience) };
+        match answer {
+            Ok(Answer::Told(surveyed)) => told.push(surveyed),
+            _ => {
+                // Those behind it wait for it.
+                hangs = true;
+                told.push(Surveyed { name, facts: Err(Untold::Silent(patience)) });
+            }
+        }
+    }
+    Survey::Devices(told)
+}

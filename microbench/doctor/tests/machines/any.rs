@@ -1,0 +1,208 @@
+//! Whatever files are missing, cut, or hold anything, and whatever a device says: there is a
+//! verdict or it is said that there is none, and nothing panics.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use doctor::{Doctor, Facts, PortFacts, Survey, Surveyed, Trial, Verdict};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use verbs::{AtomicCapability, GidError, LinkLayer, Mtu, PciAtomics, Port, PortState, VerbFailed};
+
+use crate::tree::Tree;
+use crate::ward::{HEALTHY, Ward};
+
+/// What is said of every machine, and of every device and active port.
+const OF_MACHINE: [&str; 10] = [
+    "cores",
+    "load",
+    "governor",
+    "clock",
+    "numa-balancing",
+    "memory",
+    "huge-pages",
+    "shared-memory-pages",
+    "dev-shm",
+    "locked-memory",
+];
+const OF_DEVICE: [&str; 7] = [
+    "driver",
+    "firmware",
+    "atomics",
+    "atomics-tried",
+    "pci-atomics",
+    "outstanding-reads",
+    "numa-node",
+];
+const OF_PORT: [&str; 5] = ["link", "rate", "mtu", "gid", "sent-again"];
+
+/// What becomes of a file.
+#[derive(Clone, Debug)]
+enum Fate {
+    Kept,
+    Gone,
+    Holds(Vec<u8>),
+    Folder,
+    Pipe,
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    let text = "[-0-9a-z:.\\[\\]/ \n\t]{0,40}".prop_map(|text| Fate::Holds(text.into_bytes()));
+    let bytes = vec(any::<u8>(), 0..300).prop_map(Fate::Holds);
+    let number = any::<i128>().prop_map(|number| Fate::Holds(format!("{number}\n").into_bytes()));
+    prop_oneof![
+        8 => Just(Fate::Kept),
+        2 => Just(Fate::Gone),
+        3 => text,
+        2 => bytes,
+        2 => number,
+        1 => Just(Fate::Folder),
+        1 => Just(Fate::Pipe),
+    ]
+}
+
+/// The files below `root`, links not followed.
+fn files(root: &Path, found: &mut Vec<PathBuf>) {
+    let mut entries: Vec<_> =
+        fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        match path.symlink_metadata().unwrap().is_dir() {
+            true => files(&path, found),
+            false => found.push(path),
+        }
+    }
+}
+
+fn befall(path: &Path, fate: &Fate) {
+    if matches!(fate, Fate::Kept) {
+        return;
+    }
+    fs::remove_file(path).unwrap();
+    match fate {
+        Fate::Holds(bytes) => fs::write(path, bytes).unwrap(),
+        Fate::Folder => fs::create_dir(path).unwrap(),
+        // Nothing but the topology is read by others, who take a device's files for files.
+        Fate::Pipe if path.to_string_lossy().contains("/sys/devices/") => {}
+        Fate::Pipe => {
+            let made = std::process::Command::new("mkfifo").arg(path).status();
+            assert!(made.unwrap().success());
+        }
+        Fate::Kept | Fate::Gone => {}
+    }
+}
+
+fn facts() -> impl Strategy<Value = Facts> {
+    let atomics = prop_oneof![
+        Just(AtomicCapability::None),
+        Just(AtomicCapability::Device),
+        Just(AtomicCapability::Global),
+    ];
+    let states = (0_u32..7).prop_map(|code| match code {
+        1 => PortState::Down,
+        2 => PortState::Init,
+        3 => PortState::Armed,
+        4 => PortState::Active,
+        5 => PortState::ActiveDeferred,
+        code => PortState::Unknown(code),
+    });
+    let gid = prop_oneof![
+        Just(GidError::Empty),
+        Just(GidError::NoRoceV2),
+        Just(GidError::OnlyLinkLocal),
+        any::<u8>().prop_map(GidError::NoSuchIndex),
+        any::<i32>().prop_map(|errno| GidError::Unreadable(VerbFailed { verb: "x", errno })),
+    ];
+    let port = (any::<(bool, bool, Option<u8>, Option<u16>)>(), states, 0_u32..7, 0_u32..7, gid);
+    let port = port.prop_map(|((active, ethernet, lanes, lane_rate), state, mtu, most, gid)| {
+        let link_layer = if ethernet { LinkLayer::Ethernet } else { LinkLayer::Infiniband };
+        let port = Port {
+            number: 1,
+            active,
+            state,
+            mtu: Mtu::of(mtu),
+            max_mtu: Mtu::of(most),
+            lanes,
+            lane_rate,
+            link_layer,
+            lid: 0,
+            gids: 0,
+            message_bytes: 0,
+            global_only: false,
+        };
+        PortFacts { port, gid: Err(gid) }
+    });
+    let numbers = any::<(u8, u8, Result<bool, i32>)>();
+    let vendors = prop_oneof![Just(0xff_ffff), Just(0x62_6d74), Just(0), any::<u32>()];
+    (any::<String>(), vendors, any::<u32>(), atomics, numbers, vec(port, 0..3)).prop_map(
+        |(firmware, vendor, part, atomics, (responder, initiator, pci), ports)| Facts {
+            firmware,
+            vendor,
+            part,
+            atomics,
+            responder_rd_atomic: responder,
+            initiator_rd_atomic: initiator,
+            pci_atomics: pci
+                .map(|all| PciAtomics { compare_and_swap: all, fetch_add: all })
+                .map_err(|errno| VerbFailed { verb: "ibv_query_device_ex", errno }),
+            ports,
+            trial: Trial::NotTried("nothing is"),
+        },
+    )
+}
+
+/// Everything has a finding, in one line.
+fn check(doctor: &Doctor, facts: Facts) -> Result<(), TestCaseError> {
+    let active = facts.ports.iter().filter(|port| port.port.active).count();
+    let device = Surveyed { name: "mlx5_0".to_owned(), facts: Ok(facts) };
+    let findings = doctor.examine(&Survey::Devices(vec![device]));
+    let count = |check: &str| findings.iter().filter(|finding| finding.check == check).count();
+    for check in OF_MACHINE.iter().chain(&OF_DEVICE) {
+        prop_assert_eq!(count(check), 1, "{}", check);
+    }
+    for check in OF_PORT.iter().skip(1) {
+        prop_assert_eq!(count(check), active, "{}", check);
+    }
+    for finding in &findings {
+        let line = finding.line("notes");
+        prop_assert!(!line.chars().any(char::is_control), "{:?}", line);
+        prop_assert!(!finding.seen.is_empty(), "{:?}", finding);
+        let wrong = matches!(finding.verdict, Verdict::Broken | Verdict::LookAtThis);
+        prop_assert!(!wrong || finding.consequence.is_some(), "{:?}", finding);
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn any_file_may_be_missing_or_hold_anything(
+        fates in vec(fate(), 90),
+        facts in facts(),
+    ) {
+        let tree = Tree::of(HEALTHY);
+        let mut paths = Vec::new();
+        files(tree.root(), &mut paths);
+        for (path, fate) in paths.iter().zip(fates.iter().cycle()) {
+            befall(path, fate);
+        }
+        check(&Doctor::new(tree.root()), facts)?;
+    }
+
+    #[test]
+    fn a_device_may_say_anything(facts in facts()) {
+        let ward = Ward::healthy();
+        check(&ward.doctor(), facts)?;
+    }
+}
+
+#[test]
+fn nothing_at_all_is_not_seen() {
+    let tree = Tree::of("");
+    let findings = Doctor::new(tree.root()).machine();
+    assert_eq!(findings.len(), OF_MACHINE.len());
+    for finding in &findings {
+        assert_eq!(finding.verdict, Verdict::NotSeen, "{}", finding.line(""));
+    }
+    let nowhere = Doctor::new("/nowhere/at/all").machine();
+    assert_eq!(nowhere.len(), OF_MACHINE.len());
+}

@@ -1,0 +1,323 @@
+//! What there is to say of RDMA devices and their ports, on hardware as it is found.
+
+use core::time::Duration;
+
+use doctor::Verdict::{Broken, Fine, LookAtThis, NotSeen};
+use doctor::{Facts, Finding, Survey, Verdict};
+use verbs::{PciAtomics, PortState};
+use verbs_sys::{
+    IBV_ATOMIC_GLOB, IBV_ATOMIC_NONE, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2, IBV_MTU_1024,
+    IBV_MTU_2048,
+};
+
+use crate::stand_in::Atomics;
+use crate::ward::{CARD, Ward, expect};
+
+#[track_caller]
+fn device(ward: Ward, check: &str, verdict: Verdict, parts: &[&str]) {
+    ward.says("mlx5_0", check, verdict, parts);
+}
+
+#[track_caller]
+fn port(ward: Ward, check: &str, verdict: Verdict, parts: &[&str]) {
+    ward.says("mlx5_0/1", check, verdict, parts);
+}
+
+/// What is found when the device's own facts are changed.
+fn changed(ward: &Ward, change: impl FnOnce(&mut Facts)) -> Vec<Finding> {
+    let Survey::Devices(mut devices) = ward.survey() else { panic!("no devices") };
+    change(devices[0].facts.as_mut().unwrap());
+    ward.doctor().examine(&Survey::Devices(devices))
+}
+
+fn card(name: &str) -> String {
+    format!("{CARD}/{name}")
+}
+
+#[test]
+fn a_healthy_device_says_what_it_is() {
+    let ward = Ward::healthy();
+    let findings = ward.findings();
+    let says = |check, parts: &[&str]| expect(&findings, "mlx5_0", check, Fine, parts);
+    says("driver", &["mlx5_core"]);
+    says("firmware", &["20.31.1014, of ConnectX-6"]);
+    says("atomics", &["atomic_cap HCA", "notes/device-atomics.md"]);
+    says("atomics-tried", &["compare-and-swap and fetch-and-add", "host's byte order"]);
+    says("outstanding-reads", &["16 asked, 16 answered"]);
+    says("numa-node", &["node 1, where this process may run"]);
+    says("pcie-link", &["x16 at 16 GT/s"]);
+    says("iommu", &["identity"]);
+    let says = |check, parts: &[&str]| expect(&findings, "mlx5_0/1", check, Fine, parts);
+    says("link", &["active, Ethernet"]);
+    says("rate", &["100 Gbit/s over 4 lanes"]);
+    says("mtu", &["4096 B"]);
+    says("gid", &["RoCE v2, ::ffff:10.0.0.1, index 2"]);
+    says("sent-again", &["nothing since"]);
+    let query = "sudo mlxconfig -d 0000:3b:00.0 query PCI_WR_ORDERING";
+    expect(&findings, "mlx5_0", "firmware-settings", NotSeen, &[query]);
+    expect(&findings, "mlx5_0/1", "lossless", NotSeen, &["mlnx_qos -i ens1"]);
+}
+
+#[test]
+fn the_wrong_node_is_told() {
+    let status = |cpus| format!("CapEff:\t0\nCpus_allowed_list:\t{cpus}\n");
+    let on = |cpus| Ward::healthy().file("proc/self/status", status(cpus));
+    let mend = "numactl --cpunodebind=1 --membind=1";
+    device(on("0-3"), "numa-node", LookAtThis, &["node 1", "CPUs 0-3 of others", mend]);
+    device(on("3-4"), "numa-node", Fine, &["node 1, where"]);
+    let unsaid = || Ward::healthy().file(&card("numa_node"), "-1\n");
+    device(unsaid(), "numa-node", NotSeen, &["does not say"]);
+    let one = unsaid().without("sys/devices/system/node/node1");
+    let one = one.file("sys/devices/system/node/node0/distance", "10\n");
+    device(one, "numa-node", Fine, &["one node only"]);
+    let gone = Ward::healthy().file(&card("numa_node"), "9\n");
+    device(gone, "numa-node", NotSeen, &["node 9, which is not online"]);
+    let odd = Ward::healthy().file(&card("numa_node"), "near\n");
+    device(odd, "numa-node", NotSeen, &["numa_node does not hold a number"]);
+}
+
+#[test]
+fn slots_that_hold_the_card_back_are_told() {
+    let narrow = Ward::healthy().file(&card("current_link_width"), "8\n");
+    device(narrow, "pcie-link", LookAtThis, &["x8 at 16 GT/s of x16", "126 Gbit/s at most"]);
+    let slow = Ward::healthy().file(&card("current_link_speed"), "8.0 GT/s\n");
+    device(slow, "pcie-link", LookAtThis, &["x16 at 8 GT/s of x16 at 16"]);
+    let old = ["current", "max"].iter().fold(Ward::healthy(), |ward, which| {
+        let ward = ward.file(&card(&format!("{which}_link_speed")), "8.0 GT/s PCIe\n");
+        ward.file(&card(&format!("{which}_link_width")), "8\n")
+    });
+    device(old, "pcie-link", LookAtThis, &["63 Gbit/s", "the port carries 100 Gbit/s"]);
+    for (name, content) in [("current_link_width", "0\n"), ("max_link_speed", "Unknown\n")] {
+        let virtual_function = Ward::healthy().file(&card(name), content);
+        device(virtual_function, "pcie-link", NotSeen, &["lspci -vvs 0000:3b:00.0"]);
+    }
+}
+
+/// A configuration space that root may read, with this device control register.
+fn config(control: u16) -> [u8; 256] {
+    let mut config = [0; 256];
+    (config[0x06], config[0x34], config[0x60]) = (0x10, 0x60, 0x10);
+    config[0x68..0x6a].copy_from_slice(&control.to_le_bytes());
+    config
+}
+
+#[test]
+fn requests_and_their_order_are_roots_to_see() {
+    device(Ward::healthy(), "read-request", NotSeen, &["root alone", "sudo lspci -vvs 0000:3b:00"]);
+    device(Ward::healthy(), "relaxed-ordering", NotSeen, &["root alone"]);
+    let with = |control| Ward::healthy().file(&card("config"), config(control));
+    device(with(0x2910), "read-request", Fine, &["512 B"]);
+    device(with(0x2910), "relaxed-ordering", Fine, &["allowed on the bus"]);
+    device(with(0x5000), "read-request", Fine, &["4096 B"]);
+    device(with(0x5000), "relaxed-ordering", Fine, &["not allowed"]);
+    let mend = "sudo setpci -s 0000:3b:00.0 CAP_EXP+8.w=5000:7000";
+    device(with(0x0000), "read-request", LookAtThis, &["128 B", mend]);
+    device(with(0x7000), "read-request", NotSeen, &["reserved"]);
+    let other = Ward::healthy().file(&card("config"), [0; 256]);
+    device(other, "read-request", NotSeen, &["no PCI Express capability"]);
+}
+
+#[test]
+fn an_iommu_that_translates_is_told() {
+    let kind = |kind| Ward::healthy().file("sys/kernel/iommu_groups/7/type", kind);
+    device(kind("DMA-FQ\n"), "iommu", LookAtThis, &["translates addresses (DMA-FQ)", "iommu=pt"]);
+    device(kind("DMA\n"), "iommu", LookAtThis, &[]);
+    device(kind("blocked\n"), "iommu", NotSeen, &["blocked"]);
+    let untold = || Ward::healthy().without("sys/kernel/iommu_groups/7/type");
+    device(untold(), "iommu", NotSeen, &["cat /proc/cmdline"]);
+    device(untold().file("proc/cmdline", "quiet iommu=pt\n"), "iommu", Fine, &["at boot"]);
+    device(Ward::healthy().without(&card("iommu_group")), "iommu", Fine, &["none before it"]);
+}
+
+#[test]
+fn old_firmware_is_told_by_kind() {
+    let firmware = |version| Ward::healthy().device(|device| device.firmware = version);
+    let mend = "older than 20.27.0090";
+    device(firmware("20.24.1000"), "firmware", LookAtThis, &["of ConnectX-6", mend, "mlxup"]);
+    device(firmware("12.18.2000"), "firmware", LookAtThis, &["of ConnectX-4"]);
+    device(firmware("16.35.4030"), "firmware", Fine, &["of ConnectX-5"]);
+    device(firmware("99.1.1"), "firmware", Fine, &["99.1.1"]);
+    device(firmware("new"), "firmware", NotSeen, &["\"new\" is no version"]);
+    device(firmware(""), "firmware", NotSeen, &["names no version", "ethtool -i"]);
+    let other = firmware("1.2").driver("bnxt_en");
+    device(other, "firmware", Fine, &["1.2"]);
+}
+
+#[test]
+fn drivers_with_quirks_are_told() {
+    let none =
+        |module| Ward::healthy().driver(module).device(|device| device.atomics = IBV_ATOMIC_NONE);
+    device(none("efa"), "driver", LookAtThis, &["no atomics", "notes/devices-without-atomics.md"]);
+    device(none("irdma"), "driver", LookAtThis, &["newer kernel"]);
+    device(none("bnxt_en"), "driver", LookAtThis, &["AtomicOps", "notes/pci-atomics.md"]);
+    device(Ward::healthy().driver("bnxt_en"), "driver", Fine, &["bnxt_en"]);
+    device(Ward::healthy().driver("mlx4_core"), "driver", LookAtThis, &["2.7 million"]);
+    let connect_ib = Ward::healthy().device(|device| device.part = 4113);
+    device(connect_ib, "driver", LookAtThis, &["Connect-IB", "notes/atomic-byte-order.md"]);
+    let unknown = Ward::healthy().without(&card("driver"));
+    device(unknown, "driver", NotSeen, &["rdma link show"]);
+}
+
+/// Devices of software have no slot.
+#[test]
+fn software_is_told_and_not_looked_for_on_the_bus() {
+    let soft = |vendor| {
+        let ward = Ward::healthy().without("sys/class/infiniband/mlx5_0/device");
+        let ward = ward.file("sys/class/infiniband/mlx5_0/parent", "eth0\n");
+        ward.device(|device| (device.vendor, device.firmware) = (vendor, ""))
+    };
+    // Kernels before 5.0 have no number for it.
+    for vendor in [0xff_ffff, 0] {
+        let findings = soft(vendor).findings();
+        expect(&findings, "mlx5_0", "driver", LookAtThis, &["Soft-RoCE", "notes/soft-roce.md"]);
+        expect(&findings, "mlx5_0", "firmware", Fine, &["software"]);
+        assert!(findings.iter().all(|finding| finding.check != "pcie-link"));
+    }
+    let torn = soft(0xff_ffff).file("proc/cpuinfo", "flags : erms hypervisor\n");
+    device(torn, "driver", LookAtThis, &["torn words"]);
+    device(soft(0x62_6d74), "driver", LookAtThis, &["Soft-iWARP", "no atomics"]);
+}
+
+#[test]
+fn atomics_that_are_missing_or_wrong_are_broken() {
+    let none = Ward::healthy().device(|device| device.atomics = IBV_ATOMIC_NONE);
+    let findings = none.findings();
+    let way = "notes/devices-without-atomics.md";
+    expect(&findings, "mlx5_0", "atomics", Broken, &["atomic_cap NONE", way]);
+    expect(&findings, "mlx5_0", "atomics-tried", NotSeen, &["it has none"]);
+
+    let swapped = Ward::healthy().broken(|faults| faults.atomics = Atomics::Swapped);
+    let parts = ["big-endian order", "notes/atomic-byte-order.md"];
+    device(swapped, "atomics-tried", Broken, &parts);
+    let idle = Ward::healthy().broken(|faults| faults.atomics = Atomics::Idle);
+    device(idle, "atomics-tried", Broken, &["without having changed the word", way]);
+    let wrong = Ward::healthy().broken(|faults| faults.atomics = Atomics::Wrong);
+    device(wrong, "atomics-tried", Broken, &["was due", way]);
+    for errno in [libc::ENOMEM, libc::EPERM] {
+        let unlocked = Ward::healthy().broken(match errno {
+            libc::ENOMEM => |faults| faults.call = Some(("ibv_reg_mr", 0, libc::ENOMEM)),
+            _ => |faults| faults.call = Some(("ibv_reg_mr", 0, libc::EPERM)),
+        });
+        device(unlocked, "atomics-tried", Broken, &["ibv_reg_mr failed", "notes/locked-memory.md"]);
+    }
+    let refused =
+        Ward::healthy().broken(|faults| faults.call = Some(("ibv_create_cq", 0, libc::EINVAL)));
+    device(refused, "atomics-tried", Broken, &["ibv_create_cq failed with EINVAL"]);
+}
+
+#[test]
+fn global_atomics_are_doubted_in_virtual_machines() {
+    let global = || Ward::healthy().device(|device| device.atomics = IBV_ATOMIC_GLOB);
+    device(global(), "atomics", Fine, &["atomic_cap GLOB"]);
+    device(global(), "pci-atomics", Fine, &["none, or not told"]);
+    let guest = global().file("proc/cpuinfo", "flags : hypervisor\n");
+    device(guest, "pci-atomics", LookAtThis, &["virtual machine", "notes/pci-atomics.md"]);
+    let ward = Ward::healthy();
+    let findings = changed(&ward, |facts| {
+        facts.pci_atomics = Ok(PciAtomics { compare_and_swap: true, fetch_add: true });
+    });
+    expect(&findings, "mlx5_0", "pci-atomics", Fine, &["compare-and-swap and fetch-and-add of 8"]);
+}
+
+#[test]
+fn few_reads_at_once_are_told() {
+    let reads = |reads| Ward::healthy().device(|device| device.reads = reads);
+    device(reads(4), "outstanding-reads", LookAtThis, &["4 asked", "at most 4 a roundtrip"]);
+    device(reads(16), "outstanding-reads", Fine, &[]);
+    device(reads(0), "outstanding-reads", Broken, &["never complete"]);
+}
+
+#[test]
+fn a_link_that_is_down_is_broken_where_no_other_is_up() {
+    let down = || Ward::healthy().device(|device| device.active = false);
+    let findings = down().findings();
+    expect(&findings, "mlx5_0/1", "link", Broken, &["down, Ethernet", "sudo ip link set ens1 up"]);
+    expect(&findings, "mlx5_0", "atomics-tried", NotSeen, &["no port is active"]);
+    assert!(findings.iter().all(|finding| finding.check != "mtu"));
+
+    let another = down().second(|device| (device.name, device.active) = ("mlx5_1", true));
+    let findings = another.findings();
+    expect(&findings, "mlx5_0/1", "link", LookAtThis, &["another port is active"]);
+    expect(&findings, "mlx5_1/1", "link", Fine, &[]);
+
+    let infiniband = || down().device(|device| device.ethernet = false);
+    port(infiniband(), "link", Broken, &["down, InfiniBand", "the cable is in"]);
+    let ward = infiniband();
+    let findings = changed(&ward, |facts| facts.ports[0].port.state = PortState::Init);
+    expect(&findings, "mlx5_0/1", "link", Broken, &["initialising", "systemctl start opensm"]);
+}
+
+#[test]
+fn rates_and_packets_that_are_small_are_told() {
+    let mtu = |mtu| Ward::healthy().device(|device| device.mtu = mtu);
+    let parts = ["1024 B of 4096 B", "C is more than 128", "ip link set ens1 mtu 4200"];
+    port(mtu(IBV_MTU_1024), "mtu", LookAtThis, &parts);
+    let subnet = mtu(IBV_MTU_2048).device(|device| device.ethernet = false);
+    port(subnet, "mtu", LookAtThis, &["2048 B of 4096 B", "partitions.conf"]);
+    let lanes = |code| {
+        let ward = Ward::healthy();
+        ward.device(|device| (device.ethernet, device.link) = (false, (code, 32)))
+    };
+    port(lanes(1), "rate", LookAtThis, &["25 Gbit/s over 1 lane;", "have failed"]);
+    port(lanes(2), "rate", Fine, &["100 Gbit/s over 4 lanes"]);
+    port(lanes(77), "rate", NotSeen, &["cat /sys/class/infiniband/mlx5_0/ports/1/rate"]);
+}
+
+#[test]
+fn addresses_that_peers_do_not_reach_are_broken() {
+    let local = "fe80::1";
+    let with = |gids: &[crate::stand_in::Gid]| {
+        let gids = gids.to_vec();
+        Ward::healthy().device(|device| device.gids = gids)
+    };
+    let v1 = with(&[(local, IBV_GID_TYPE_ROCE_V1)]);
+    port(v1, "gid", Broken, &["RoCE v1 stays within one switch", "--gid-index", "notes/gids.md"]);
+    let v2 = with(&[(local, IBV_GID_TYPE_ROCE_V2)]);
+    port(v2, "gid", Broken, &["ip address add 10.0.0.1/24 dev ens1"]);
+    port(with(&[]), "gid", Broken, &["no address"]);
+    // To try the device itself any address is good.
+    let v1 = with(&[(local, IBV_GID_TYPE_ROCE_V1)]);
+    device(v1, "atomics-tried", Fine, &[]);
+    let subnet = Ward::healthy().device(|device| {
+        (device.ethernet, device.gids) = (false, vec![(local, verbs_sys::IBV_GID_TYPE_IB)]);
+    });
+    port(subnet, "gid", Fine, &["InfiniBand, fe80::1, index 0"]);
+}
+
+#[test]
+fn packets_that_were_sent_again_are_told() {
+    let counters = "sys/class/infiniband/mlx5_0/ports/1/hw_counters";
+    let some = Ward::healthy().file(&format!("{counters}/packet_seq_err"), "17\n");
+    port(some, "sent-again", LookAtThis, &["packet_seq_err 17", "notes/lossy-ethernet.md"]);
+    let none = Ward::healthy().without(counters);
+    port(none, "sent-again", NotSeen, &["ls /sys/class/infiniband/mlx5_0/ports/1/hw_counters"]);
+}
+
+#[test]
+fn a_device_that_may_not_be_opened_is_broken() {
+    let closed =
+        Ward::healthy().broken(|faults| faults.call = Some(("ibv_open_device", 0, libc::EACCES)));
+    device(closed, "device", Broken, &["EACCES", "/dev/infiniband", "notes/no-device.md"]);
+}
+
+/// The trial of a queue that never tells takes some seconds, for which nobody has to wait.
+#[test]
+fn a_device_that_hangs_is_waited_for_no_longer_than_said() {
+    let hangs = Ward::healthy()
+        .second(|device| device.name = "mlx5_1")
+        .broken(|faults| faults.poll = Some(0));
+    let start = std::time::Instant::now();
+    let survey = hangs.survey_within(Duration::from_millis(300));
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    let findings = hangs.doctor().examine(&survey);
+    for name in ["mlx5_0", "mlx5_1"] {
+        expect(&findings, name, "device", Broken, &["no answer within 0 s", "dmesg"]);
+    }
+}
+
+/// One whose completions never come, with time enough for the trial to end by itself.
+#[test]
+fn a_trial_that_never_ends_is_ended() {
+    let silent = Ward::healthy().broken(|faults| faults.poll = Some(0));
+    device(silent, "atomics-tried", Broken, &["never completed"]);
+}

@@ -1,0 +1,171 @@
+//! What there is to say of the machine itself.
+
+use doctor::Verdict::{Broken, Fine, LookAtThis, NotSeen};
+use doctor::{Doctor, Verdict};
+
+use crate::ward::{HEALTHY, Ward};
+
+const STATUS: &str = "proc/self/status";
+const TRANSPARENT: &str = "sys/kernel/mm/transparent_hugepage";
+
+#[track_caller]
+fn machine(ward: Ward, check: &str, verdict: Verdict, parts: &[&str]) {
+    ward.says("machine", check, verdict, parts);
+}
+
+#[test]
+fn a_healthy_one_has_nothing_to_look_at() {
+    let findings = Ward::healthy().findings();
+    for finding in &findings {
+        let unseen = ["firmware-settings", "lossless", "read-request", "relaxed-ordering"];
+        let expected = if unseen.contains(&finding.check) { NotSeen } else { Fine };
+        // That one depends on the machine that this test runs on.
+        if finding.check != "dev-shm" {
+            assert_eq!(finding.verdict, expected, "{}", finding.line(""));
+        }
+    }
+    // Each check once for each subject.
+    for (place, finding) in findings.iter().enumerate() {
+        let same = |other: &&doctor::Finding| {
+            (other.check, &other.subject) == (finding.check, &finding.subject)
+        };
+        assert_eq!(findings[..place].iter().find(same), None);
+    }
+    assert!(findings.len() > 25, "{}", findings.len());
+}
+
+#[test]
+fn the_limit_of_locked_memory_matters_with_a_device() {
+    let limits = |soft: &str| format!("Max locked memory         {soft}      {soft}     bytes\n");
+    let with = |soft: &str| Ward::healthy().file("proc/self/limits", limits(soft));
+    let check = "locked-memory";
+    let mend = "prlimit --pid $$ --memlock=unlimited";
+    machine(with("65536"), check, Broken, &["64 KiB at most", "ENOMEM", mend]);
+    machine(with("8388608"), check, LookAtThis, &["8 MiB at most", mend, "notes/locked-memory.md"]);
+    machine(with("unlimited"), check, Fine, &["no limit"]);
+    // Half of the memory and more is enough.
+    machine(with("140000000000"), check, Fine, &["130 GiB"]);
+    let capable = "CapEff:\t0000000000004000\nCpus_allowed_list:\t0-7\n";
+    machine(with("65536").file(STATUS, capable), check, Fine, &["CAP_IPC_LOCK"]);
+    machine(with("some"), check, NotSeen, &["/proc/self/limits", "no number"]);
+    machine(with("-1"), check, NotSeen, &["no number"]);
+    let none = with("65536").without("sys/class/infiniband").unlisted();
+    machine(none, check, Fine, &["64 KiB at most, and no device", "shared memory locks nothing"]);
+}
+
+#[test]
+fn cores_that_are_few_or_rationed_are_told() {
+    let allowed = |list: &str| format!("CapEff:\t0\nCpus_allowed_list:\t{list}\n");
+    let with = |list: &str| Ward::healthy().file(STATUS, allowed(list));
+    machine(with("4-7"), "cores", Fine, &["4 CPUs (4-7)"]);
+    machine(with("5"), "cores", LookAtThis, &["1 CPUs (5)", "take turns"]);
+    machine(with("all"), "cores", NotSeen, &["/proc/self/status"]);
+    let quota = Ward::healthy().file("sys/fs/cgroup/cpu.max", "200000 100000\n");
+    machine(quota, "cores", LookAtThis, &["the time of 2 at most", "docker run --cpus"]);
+    let roomy = Ward::healthy().file("sys/fs/cgroup/cpu.max", "900000 100000\n");
+    machine(roomy, "cores", Fine, &[]);
+    let odd = Ward::healthy().file("sys/fs/cgroup/cpu.max", "900000 0\n");
+    machine(odd, "cores", Fine, &[]);
+}
+
+#[test]
+fn other_work_is_told() {
+    let load = |text| Ward::healthy().file("proc/loadavg", text);
+    machine(load("3.9 1 1 1/1 1\n"), "load", Fine, &["3.9 in the last minute, on 8 CPUs"]);
+    machine(load("4.1 1 1 1/1 1\n"), "load", LookAtThis, &["top -o %CPU"]);
+    machine(load("NaN\n"), "load", NotSeen, &[]);
+    machine(load(""), "load", NotSeen, &["nothing in it"]);
+}
+
+#[test]
+fn governors_that_save_power_are_told() {
+    let slow = |cpus| {
+        format!("{HEALTHY}\nsys/devices/system/cpu/{cpus}/cpufreq/scaling_governor: powersave")
+    };
+    let ward = Ward::of(&slow("cpu{2-4}"));
+    machine(ward, "governor", LookAtThis, &["powersave on 3 of 8 CPUs", "cpupower frequency-set"]);
+    // Drivers that choose by themselves call it so, whatever they are told to prefer.
+    let preferred =
+        "\nsys/devices/system/cpu/cpu{0-7}/cpufreq/energy_performance_preference: performance";
+    let ward = Ward::of(&(slow("cpu{0-7}") + preferred));
+    machine(ward, "governor", Fine, &["powersave on all"]);
+    let none = || {
+        (0..8).fold(Ward::healthy(), |ward, cpu| {
+            ward.without(&format!("sys/devices/system/cpu/cpu{cpu}/cpufreq"))
+        })
+    };
+    machine(none(), "governor", NotSeen, &["scales no frequencies"]);
+    let guest = none().file("proc/cpuinfo", "flags\t\t: fpu hypervisor\n");
+    machine(guest, "governor", NotSeen, &["host decides"]);
+}
+
+#[test]
+fn slow_clocks_are_told() {
+    let clock = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let mend = "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current";
+    machine(Ward::healthy().file(clock, "hpet\n"), "clock", LookAtThis, &["hpet", mend]);
+    machine(Ward::healthy().file(clock, "kvm-clock\n"), "clock", Fine, &[]);
+    machine(Ward::healthy().file(clock, "sundial\n"), "clock", NotSeen, &["sundial"]);
+    machine(Ward::healthy().file(clock, " \n"), "clock", NotSeen, &["there is nothing in it"]);
+    machine(Ward::healthy().without(clock), "clock", NotSeen, &["could not be read"]);
+}
+
+#[test]
+fn balancing_between_nodes_is_told() {
+    let path = "proc/sys/kernel/numa_balancing";
+    let on = Ward::healthy().file(path, "1\n");
+    machine(on, "numa-balancing", LookAtThis, &["on, over 2 nodes", "echo 0 | sudo tee"]);
+    let one = Ward::healthy().file(path, "1\n").without("sys/devices/system/node/node1");
+    let one = one.file("sys/devices/system/node/node0/distance", "10\n");
+    machine(one, "numa-balancing", Fine, &["one node"]);
+    machine(Ward::healthy().without(path), "numa-balancing", Fine, &["has none"]);
+}
+
+#[test]
+fn pages_are_judged_for_devices_and_for_shared_memory() {
+    let empty = HEALTHY.replace("hugepages: 512", "hugepages: 0");
+    let transparent = |name: &str, choice: &str| {
+        Ward::of(&empty).file(&format!("{TRANSPARENT}/{name}"), format!("{choice}\n"))
+    };
+    let never = transparent("enabled", "always madvise [never]");
+    machine(never, "huge-pages", LookAtThis, &["transparent ones: never", "echo madvise | sudo"]);
+    let never = transparent("shmem_enabled", "always within_size advise [never] deny force");
+    let mend = "echo advise | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled";
+    machine(never, "shared-memory-pages", LookAtThis, &[mend, "over shm"]);
+    let few = HEALTHY.replace("hugepages: 512", "hugepages: 7");
+    let never = Ward::of(&few).file(&format!("{TRANSPARENT}/enabled"), "[never]\n");
+    machine(never, "huge-pages", LookAtThis, &["14 of 2 MiB free"]);
+    // A pool that holds a table is enough.
+    let pool = Ward::healthy().file(&format!("{TRANSPARENT}/enabled"), "always madvise [never]\n");
+    machine(pool, "huge-pages", Fine, &["1024 of 2 MiB free"]);
+    machine(transparent("enabled", "unknown"), "huge-pages", NotSeen, &["nothing is chosen"]);
+}
+
+#[test]
+fn memory_that_is_short_is_told() {
+    let little = Ward::healthy().file("proc/meminfo", "MemAvailable: 200000 kB\n");
+    machine(little, "memory", LookAtThis, &["195 MiB available", "--table-size"]);
+    let contained = Ward::healthy().file("sys/fs/cgroup/memory.max", "268435456\n");
+    machine(contained, "memory", LookAtThis, &["this container may have 256 MiB"]);
+    machine(Ward::healthy().without("proc/meminfo"), "memory", NotSeen, &["/proc/meminfo"]);
+    machine(Ward::healthy().without("dev/shm"), "dev-shm", NotSeen, &["/dev/shm"]);
+}
+
+#[test]
+fn old_kernels_move_pages_when_they_fork() {
+    let kernel = |release| Ward::healthy().file("proc/sys/kernel/osrelease", release);
+    machine(kernel("5.4.0-150-generic\n"), "fork", LookAtThis, &["RDMAV_FORK_SAFE=1"]);
+    machine(kernel("5.12.0\n"), "fork", Fine, &[]);
+    machine(kernel("7.0\n"), "fork", Fine, &[]);
+    machine(kernel("GNU\n"), "fork", NotSeen, &["no version"]);
+}
+
+/// This one, whatever it is.
+#[test]
+fn a_real_machine_is_seen() {
+    let findings = Doctor::new("/").machine();
+    for check in ["cores", "load", "memory", "huge-pages", "locked-memory", "clock"] {
+        let finding = findings.iter().find(|finding| finding.check == check).unwrap();
+        assert_ne!(finding.verdict, NotSeen, "{}", finding.line(""));
+    }
+}

@@ -1,0 +1,14 @@
+//! The doctor on machines that are made up: trees of files in place of `/`, and devices that stand
+//! in for real ones behind libibverbs' own functions.
+
+mod any;
+mod devices;
+mod machine;
+mod presence;
+#[path = "../../../../verbs/tests/stand_in/mod.rs"]
+#[allow(dead_code, reason = "shared with the tests of the verbs")]
+mod stand_in;
+#[path = "../../../../pin/tests/machines/tree.rs"]
+#[allow(dead_code, reason = "shared with the tests of pin")]
+mod tree;
+mod ward;

@@ -1,0 +1,104 @@
+//! Machines on which libibverbs lists no device, and why it does not.
+
+use core::time::Duration;
+
+use doctor::Verdict::{Broken, Fine, LookAtThis};
+use doctor::{Questions, Survey, survey};
+use verbs::{LoadError, VerbFailed};
+
+use crate::ward::{HEALTHY, Ward, expect};
+
+/// The healthy machine with no trace of RDMA.
+fn bare(more: &str) -> Ward {
+    let lines = HEALTHY.lines().filter(|line| !line.contains("infiniband"));
+    let files: Vec<&str> = lines.collect();
+    Ward::of(&(files.join("\n") + "\n" + more)).unlisted()
+}
+
+#[test]
+fn without_a_card_shared_memory_is_what_there_is() {
+    let findings = bare("").findings();
+    let parts = ["no RDMA device, and no card", "shm goes between", "just vm-test"];
+    expect(&findings, "machine", "device", LookAtThis, &parts);
+    expect(&findings, "machine", "libibverbs", Fine, &["loaded"]);
+    expect(&findings, "machine", "locked-memory", Fine, &["no device to register it with"]);
+    assert!(findings.iter().all(|finding| finding.verdict != Broken));
+}
+
+#[test]
+fn soft_roce_is_offered_where_the_kernel_has_it() {
+    let module = "lib/modules/6.1.0-21-amd64/kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko.xz:";
+    let soft = bare(&format!("{module}\nsys/class/net/lo/mtu: 1\nsys/class/net/ens5/mtu: 1"));
+    let mend = "modprobe rdma_rxe; sudo rdma link add rxe0 type rxe netdev ens5";
+    soft.says("machine", "device", LookAtThis, &[mend]);
+}
+
+#[test]
+fn a_card_without_its_module_is_told() {
+    let at = "sys/bus/pci/devices/0000:65:00.0";
+    let card = |vendor: &str, device: &str, class: &str| {
+        bare(&format!("{at}/vendor: {vendor}\n{at}/device: {device}\n{at}/class: {class}"))
+    };
+    let says = |ward: Ward, part: &str| ward.says("machine", "device", LookAtThis, &[part]);
+    says(card("0x15b3", "0x101b", "0x020700"), "a card at 0000:65:00.0 (driver none)");
+    says(card("0x15b3", "0x101b", "0x020000"), "sudo modprobe mlx5_ib ib_uverbs");
+    says(card("0x15b3", "0x1007", "0x020000"), "sudo modprobe mlx4_ib ib_uverbs");
+    says(card("0x1d0f", "0xefa1", "0x020000"), "sudo modprobe efa ib_uverbs");
+    // Many network cards do no RDMA.
+    says(card("0x8086", "0x1521", "0x020000"), "no card that is known to be one");
+    says(card("0x15b3", "what", "0x020000"), "no card that is known to be one");
+    let lines = format!(
+        "{at}/driver -> ../../drivers/vfio-pci\n{at}/vendor: 0x15b3\n{at}/device: 0x101b\n\
+         {at}/class: 0x020700"
+    );
+    says(bare(&lines), "given to virtual machines");
+}
+
+/// Each is the reason only if those before it are not.
+#[test]
+fn a_device_that_libibverbs_does_not_list_is_broken() {
+    let unlisted = || Ward::healthy().unlisted();
+    let says = |ward: Ward, part: &str| ward.says("machine", "device", Broken, &["mlx5_0", part]);
+    says(unlisted().without("sys/class/infiniband_verbs"), "sudo modprobe ib_uverbs");
+    says(unlisted().without("dev/infiniband"), "docker run --device=/dev/infiniband");
+    says(unlisted(), "ibverbs-providers");
+}
+
+#[test]
+fn a_library_that_is_missing_is_broken_only_beside_a_device() {
+    let none = || {
+        let questions = Questions::default();
+        survey(|| Err(LoadError::Library), &questions, Duration::from_secs(20))
+    };
+    let install = "apt-get install libibverbs1 ibverbs-providers";
+    let findings = bare("").doctor().examine(&none());
+    expect(&findings, "machine", "libibverbs", LookAtThis, &[install]);
+    let findings = Ward::healthy().doctor().examine(&none());
+    expect(&findings, "machine", "libibverbs", Broken, &[install, "the kernel has mlx5_0"]);
+}
+
+#[test]
+fn a_library_that_fails_or_hangs_is_broken() {
+    let ward = Ward::healthy();
+    let failed = VerbFailed { verb: "ibv_get_device_list", errno: libc::EPERM };
+    let findings = ward.doctor().examine(&Survey::NoList(failed));
+    expect(&findings, "machine", "libibverbs", Broken, &["EPERM"]);
+
+    let hangs = || {
+        std::thread::sleep(Duration::from_secs(5));
+        Err(LoadError::Library)
+    };
+    let survey = survey(hangs, &Questions::default(), Duration::from_millis(50));
+    assert!(matches!(survey, Survey::Silent(_)));
+    let findings = ward.doctor().examine(&survey);
+    expect(&findings, "machine", "libibverbs", Broken, &["no answer", "dmesg"]);
+}
+
+#[test]
+fn one_device_is_looked_at_where_one_is_asked_for() {
+    let ward = Ward::healthy().second(|device| device.name = "mlx5_1");
+    let Survey::Devices(all) = ward.survey() else { panic!("no devices") };
+    assert_eq!(all.len(), 2);
+    let findings = ward.doctor().device(&all[1], true);
+    assert!(findings.iter().all(|finding| finding.subject.to_string().starts_with("mlx5_1")));
+}

@@ -1,0 +1,199 @@
+//! The notes in `firmware-notes`: all are in the index, every link leads somewhere, and every
+//! command that they name is one of this repository. Options of `probeline` itself are looked at
+//! where it is built (`microbench/tests/doctor.rs`).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use doctor::Note;
+
+/// The parts of a note. The third is for what can be set, as all is that a finding leads to.
+const PARTS: [&str; 5] = [
+    "\n**Claim.**",
+    "\n**What it means here.**",
+    "\n**How to read and set it.**",
+    "\n**How to measure.**",
+    "\n**Source.**",
+];
+const SETTING: usize = 2;
+
+fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    let path = top().join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The notes by name, and what they hold.
+fn notes() -> Vec<(String, String)> {
+    let entries = fs::read_dir(top().join(doctor::FOLDER)).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| name != "README.md").collect();
+    names.sort();
+    assert!(names.len() > 30, "{names:?}");
+    let text = |name: &String| read(&format!("{}/{name}", doctor::FOLDER));
+    names.iter().map(|name| (name.clone(), text(name))).collect()
+}
+
+fn index() -> String {
+    read(&format!("{}/README.md", doctor::FOLDER))
+}
+
+/// What stands between backticks, in one line each.
+fn code(text: &str) -> Vec<String> {
+    let spans = text.split('`').skip(1).step_by(2);
+    spans.map(|span| span.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+/// Where the links of Markdown lead.
+fn links(text: &str) -> Vec<&str> {
+    let behind = text.split("](").skip(1);
+    behind.filter_map(|rest| rest.split_once(')')).map(|(link, _)| link).collect()
+}
+
+#[test]
+fn every_note_that_a_finding_can_name_is_there() {
+    let there: BTreeSet<String> = notes().into_iter().map(|(name, _)| name).collect();
+    for note in Note::ALL {
+        assert!(there.contains(note.file()), "{note}");
+    }
+    let named: BTreeSet<&str> = Note::ALL.iter().map(|note| note.file()).collect();
+    assert_eq!(named.len(), Note::ALL.len());
+}
+
+#[test]
+fn the_index_has_every_note_by_name_and_by_symptom() {
+    let index = index();
+    let (symptoms, by_note) = index.split_once("\n## By note\n").unwrap();
+    let (_, symptoms) = symptoms.split_once("\n## By symptom\n").unwrap();
+    let rows: Vec<&str> = by_note.lines().filter(|line| line.starts_with("| [")).collect();
+    let expected: Vec<String> = notes()
+        .iter()
+        .map(|(name, text)| {
+            let title = text.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap();
+            // As in the middle of a sentence.
+            let claim = title[..1].to_lowercase() + &title[1..];
+            format!("| [{name}]({name}) | {claim} |")
+        })
+        .collect();
+    assert_eq!(rows, expected);
+    for (name, _) in notes() {
+        assert!(symptoms.contains(&format!("[{name}]({name})")), "no symptom leads to {name}");
+    }
+}
+
+#[test]
+fn notes_have_their_parts() {
+    for (name, text) in notes() {
+        let named = Note::ALL.iter().any(|note| note.file() == name);
+        let places: Vec<Option<usize>> = PARTS.iter().map(|part| text.find(part)).collect();
+        for (at, place) in places.iter().enumerate() {
+            assert!(place.is_some() || (at == SETTING && !named), "{name} lacks {}", PARTS[at]);
+        }
+        let places: Vec<usize> = places.into_iter().flatten().collect();
+        assert!(places.is_sorted(), "{name}: {places:?}");
+        for part in PARTS {
+            assert!(text.matches(part).count() <= 1, "{name} has {part} twice");
+        }
+        let (_, source) = text.split_once(PARTS[4]).unwrap();
+        assert!(source.contains("https://"), "{name} names no address of its source");
+        let (measure, _) = text.split_once(PARTS[3]).unwrap().1.split_once(PARTS[4]).unwrap();
+        let ours = ["just ", "probeline ", "cargo "];
+        let runs = code(measure).iter().any(|span| ours.iter().any(|word| span.contains(word)));
+        assert!(runs, "{name} is not measured by a command of this repository");
+    }
+}
+
+#[test]
+fn links_within_the_repository_lead_somewhere() {
+    let folder = top().join(doctor::FOLDER);
+    let texts = notes().into_iter().chain([("README.md".to_owned(), index())]);
+    for (name, text) in texts {
+        for link in links(&text) {
+            let external = link.starts_with("https://");
+            assert!(external || folder.join(link).exists(), "{name} links to {link}");
+        }
+        let is_source = |span: &String| span.contains('/') && span.ends_with(".rs");
+        for path in code(&text).into_iter().filter(is_source) {
+            assert!(top().join(&path).exists(), "{name} names {path}");
+        }
+    }
+}
+
+/// The recipes of the justfile.
+fn recipes() -> BTreeSet<String> {
+    let justfile = read("justfile");
+    let heads = justfile.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
+    let heads = heads.filter_map(|line| line.split_once(':'));
+    heads.filter_map(|(head, _)| head.split(' ').next()).map(str::to_owned).collect()
+}
+
+/// Every case of the virtual machines, as the source names it.
+fn cases() -> String {
+    let folder = top().join("testbed/src/cases");
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let paths = paths.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    let names = paths.map(|path| fs::read_to_string(path).unwrap());
+    // The strings in the source.
+    names.map(|text| text.split('"').skip(1).step_by(2).collect::<Vec<_>>().join("\n")).collect()
+}
+
+/// The folder of a package of this workspace.
+fn package(name: &str) -> PathBuf {
+    let manifest = read("Cargo.toml");
+    let (_, members) = manifest.split_once("members = [").unwrap();
+    let (members, _) = members.split_once(']').unwrap();
+    let members = members.split('"').skip(1).step_by(2);
+    let line = format!("name = \"{name}\"");
+    let is_it =
+        |member: &&str| read(&format!("{member}/Cargo.toml")).lines().any(|its| its == line);
+    top().join(members.into_iter().find(is_it).unwrap_or_else(|| panic!("no package {name}")))
+}
+
+/// The word behind `option`.
+fn value<'a>(words: &[&'a str], option: &str) -> Option<&'a str> {
+    let at = words.iter().position(|word| *word == option)?;
+    words.get(at + 1).copied()
+}
+
+#[test]
+fn every_command_of_just_and_cargo_is_there() {
+    let (recipes, cases, layers) = (recipes(), cases(), read("testbed/src/case.rs"));
+    let mut seen = 0;
+    for (name, text) in notes() {
+        for span in code(&text) {
+            let words: Vec<&str> = span.split(' ').collect();
+            match words[..] {
+                ["just", recipe, ..] => {
+                    assert!(recipes.contains(recipe), "{name}: just {recipe}");
+                    if let Some(only) = value(&words, "--only") {
+                        assert!(cases.contains(only), "{name}: no case has {only} in its name");
+                    }
+                    if let Some(layer) = value(&words, "--layer") {
+                        let quoted = format!("=> \"{layer}\"");
+                        assert!(layers.contains(&quoted), "{name}: no layer {layer}");
+                    }
+                }
+                ["cargo", command @ ("run" | "test"), ..] => {
+                    let folder = package(value(&words, "--package").unwrap());
+                    if let Some(test) = value(&words, "--test") {
+                        let tests = folder.join("tests");
+                        let file = tests.join(format!("{test}.rs")).exists();
+                        assert!(file || tests.join(test).exists(), "{name}: {span}");
+                    }
+                    if let Some(given) = value(&words, "--").filter(|_| command == "run") {
+                        let main = fs::read_to_string(folder.join("src/main.rs")).unwrap();
+                        let known = main.to_lowercase().contains(given);
+                        assert!(known, "{name}: {span}: no command {given}");
+                    }
+                }
+                _ => continue,
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 20, "{seen}");
+}

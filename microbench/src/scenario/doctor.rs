@@ -1,0 +1,95 @@
+//! `doctor`: whether this machine and its RDMA devices are set up for a one-sided table.
+
+use std::io::{self, ErrorKind, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use doctor::{Doctor, Finding, Questions, Survey, Verdict, survey};
+use serde::Serialize;
+
+use crate::cli::OutputArgs;
+use crate::failure::{Failure, Result};
+use crate::report::{Files, Report, Row};
+
+/// How the command ends where something is broken; 1 and 2 are its own failures.
+const BROKEN: u8 = 3;
+
+const AFTER_HELP: &str = "\
+Prints a line a finding: fine, look at this, broken or not seen; what was seen, what it means for a
+one-sided table, what mends or shows it, and the note that says more. Ends with status 0 if nothing
+is broken, with 3 if something is, and with 1 or 2 if it could not be looked at all. Needs no rights
+of root: what root alone may read is not seen without them.";
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct DoctorArgs {
+    /// Look at this RDMA device only, such as mlx5_0; at all of them without it
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+
+    /// Write the findings as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Folder or address of the notes, put in front of their names
+    #[arg(long, value_name = "WHERE", default_value = doctor::FOLDER)]
+    notes: String,
+}
+
+/// The report has findings and no rows.
+#[derive(Serialize)]
+enum NoRow {}
+
+impl Row for NoRow {
+    const HEAD: &'static [&'static str] = &[];
+
+    fn cells(&self) -> Vec<String> {
+        match *self {}
+    }
+}
+
+pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
+    let json = args.json.clone();
+    let files = Files::open(&OutputArgs { json, csv: None, markdown: None })?;
+    let doctor = Doctor::new("/");
+    let questions = Questions { device: args.device.clone(), trial: true };
+    let survey = survey(verbs::Library::load, &questions, doctor::ANSWER);
+    if let Some(device) = &args.device {
+        known(&doctor, &survey, device)?;
+    }
+    let findings = doctor.examine(&survey);
+    // First, because whoever reads the output may stop reading.
+    let mut report = Report::<NoRow>::new("doctor");
+    report.parameter("device", args.device.clone());
+    report.doctor.clone_from(&findings);
+    files.write(&report)?;
+    match print(&findings, &args.notes) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error.into()),
+        _ => {}
+    }
+    let broken = findings.iter().any(|finding| finding.verdict == Verdict::Broken);
+    Ok(if broken { ExitCode::from(BROKEN) } else { ExitCode::SUCCESS })
+}
+
+fn print(findings: &[Finding], notes: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for finding in findings {
+        writeln!(out, "{}", finding.line(notes))?;
+    }
+    writeln!(out, "\n{}", doctor::summary(findings))
+}
+
+/// A device that neither libibverbs nor the kernel has was misspelt.
+fn known(doctor: &Doctor, survey: &Survey, device: &str) -> Result<()> {
+    let listed = matches!(survey, Survey::Devices(devices) if !devices.is_empty());
+    let found = doctor.devices();
+    if listed || found.iter().any(|name| name == device) {
+        return Ok(());
+    }
+    let advice = match found.is_empty() {
+        true => "this machine has none, and without --device the command says why".to_owned(),
+        false => format!("choose among {}", found.join(", ")),
+    };
+    Err(Failure::new(format!("no RDMA device is called {device}: {advice}")))
+}

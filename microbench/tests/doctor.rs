@@ -1,0 +1,161 @@
+//! `doctor` on this machine, whatever it is: its lines, its JSON, how it ends; and that the
+//! commands of the notes are commands.
+
+mod common;
+
+use core::time::Duration;
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{AT_ONCE, Ended, Scratch, run};
+use serde_json::Value;
+
+const VERDICTS: [&str; 4] = ["fine", "look at this", "broken", "not seen"];
+
+/// The list, a device's answer, and what a machine is slow in.
+const BOUND: Duration = Duration::from_secs(60);
+
+fn notes() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../firmware-notes")
+}
+
+/// The verdict and the rest of each line that is a finding.
+fn findings(printed: &str) -> Vec<(&'static str, &str)> {
+    let (lines, _) = printed.split_once("\n\n").unwrap();
+    let verdict = |line| {
+        VERDICTS.into_iter().find_map(|verdict| {
+            let rest = str::strip_prefix(line, verdict)?;
+            Some((verdict, rest.trim_start()))
+        })
+    };
+    lines.lines().map(|line| verdict(line).unwrap_or_else(|| panic!("{line}"))).collect()
+}
+
+/// Runs it; it ends with 3 if something is broken, and else with 0. What it printed.
+#[track_caller]
+fn doctor(arguments: &[&str]) -> String {
+    let Ended { code, stdout, took, .. } = run(&[&["doctor"], arguments].concat());
+    let broken = findings(&stdout).iter().any(|(verdict, _)| *verdict == "broken");
+    assert_eq!(code, Some(if broken { 3 } else { 0 }), "{stdout}");
+    assert!(took < BOUND, "{took:?}");
+    stdout
+}
+
+#[test]
+fn each_finding_is_a_line_and_they_are_counted() {
+    let printed = doctor(&[]);
+    let all = findings(&printed);
+    let checks = ["cores", "load", "governor", "clock", "numa-balancing", "memory", "huge-pages"];
+    let more = ["shared-memory-pages", "dev-shm", "locked-memory", "libibverbs", "device"];
+    for check in checks.into_iter().chain(more) {
+        let head = format!("machine, {check}: ");
+        let found = all.iter().filter(|(_, line)| line.starts_with(&head)).count();
+        assert_eq!(found, 1, "{check}: {printed}");
+    }
+    let count = |verdict: &str| all.iter().filter(|(its, _)| *its == verdict).count();
+    let counts = VERDICTS.map(|verdict| format!("{} {verdict}", count(verdict))).join(", ");
+    assert_eq!(printed.lines().last(), Some(&*counts));
+}
+
+#[test]
+fn notes_are_named_by_paths_that_lead_to_them() {
+    let printed = doctor(&[]);
+    let paths: Vec<&str> = printed.lines().filter_map(note_of).collect();
+    assert!(paths.len() > 5, "{printed}");
+    for path in paths {
+        let name = path.strip_prefix("firmware-notes/").unwrap();
+        assert!(notes().join(name).is_file(), "{path}");
+    }
+    let elsewhere = doctor(&["--notes", "https://example.org/notes/"]);
+    assert!(elsewhere.contains("(https://example.org/notes/locked-memory.md)"), "{elsewhere}");
+    assert!(!elsewhere.contains("firmware-notes"), "{elsewhere}");
+}
+
+fn note_of(line: &str) -> Option<&str> {
+    let (_, path) = line.strip_suffix(')')?.rsplit_once('(')?;
+    path.ends_with(".md").then_some(path)
+}
+
+#[test]
+fn programs_get_the_same_as_people() {
+    let scratch = Scratch::new();
+    let path = scratch.path("doctor.json");
+    let printed = doctor(&["--json", &path]);
+    let json: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    assert_eq!((&json["schema"], &json["command"]), (&Value::from(4), &Value::from("doctor")));
+    assert_eq!(json["rows"], Value::Array(Vec::new()));
+    let all = json["doctor"].as_array().unwrap();
+    let lines = findings(&printed);
+    assert_eq!(all.len(), lines.len());
+    let keys = ["check", "subject", "verdict", "seen", "consequence", "command", "note"];
+    for (finding, (verdict, line)) in all.iter().zip(lines) {
+        let found: HashSet<&str> =
+            finding.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(found, HashSet::from(keys));
+        let text = |key: &str| finding[key].as_str();
+        assert_eq!(text("verdict"), Some(verdict));
+        let parts = [text("subject"), text("check"), text("consequence"), text("command")];
+        for part in parts.into_iter().flatten() {
+            assert!(line.contains(part), "{line} lacks {part}");
+        }
+        assert_eq!(text("note"), note_of(line), "{line}");
+    }
+}
+
+#[test]
+fn its_help_says_how_it_ends() {
+    let help = run(&["doctor", "--help"]).printed();
+    assert!(help.contains("status 0 if nothing\nis broken, with 3 if something is"), "{help}");
+}
+
+#[test]
+fn a_device_that_is_not_there_is_told() {
+    let ended = run(&["doctor", "--device", "nosuch0"]);
+    assert_eq!(ended.code, Some(1));
+    let said = ended.failed_in_one_line();
+    assert!(said.contains("no RDMA device is called nosuch0: "), "{said}");
+    assert!(said.contains("this machine has none") || said.contains("choose among"), "{said}");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_known_at_once() {
+    let scratch = Scratch::new();
+    let ended = run(&["doctor", "--json", &scratch.path("no/such/folder/doctor.json")]);
+    assert!(ended.took < AT_ONCE, "{:?}", ended.took);
+    assert!(ended.failed_in_one_line().contains("doctor.json cannot be written: "));
+}
+
+/// The commands of `probeline` in the notes, with their options.
+fn commands() -> Vec<(String, Vec<String>)> {
+    let mut commands = Vec::new();
+    for entry in fs::read_dir(notes()).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        for span in text.split('`').skip(1).step_by(2) {
+            let words: Vec<&str> = span.split_whitespace().collect();
+            // Behind what sets it up: numactl, a variable, a subshell.
+            let Some(at) = words.iter().position(|word| *word == "probeline") else { continue };
+            let words: Vec<String> = words[at + 1..].iter().map(|&word| word.to_owned()).collect();
+            commands.push((span.to_owned(), words));
+        }
+    }
+    commands
+}
+
+#[test]
+fn the_commands_of_the_notes_are_commands() {
+    let mut helps: BTreeMap<String, String> = BTreeMap::new();
+    let commands = commands();
+    assert!(commands.len() > 20, "{commands:?}");
+    for (span, words) in &commands {
+        let [command, options @ ..] = &words[..] else { panic!("{span}: no command") };
+        let command = command.trim_end_matches(')');
+        let help =
+            helps.entry(command.to_owned()).or_insert_with(|| run(&[command, "--help"]).printed());
+        for option in options.iter().filter(|word| word.starts_with('-')) {
+            let option = option.trim_end_matches(')');
+            let known = help.split([' ', ',', '\n', '=']).any(|word| word == option);
+            assert!(known, "`{span}`: {command} has no {option}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What a device and its ports say of themselves, before anything is opened on them.
+
+#[allow(dead_code, reason = "shared with the other tests")]
+mod stand_in;
+
+use stand_in::{Fabric, Setup};
+use verbs::{Context, DeviceList, LinkLayer, Mtu, PciAtomics, PortState};
+
+fn context(setup: Setup) -> (Fabric, Context) {
+    let fabric = Fabric::new();
+    let library = fabric.machine(setup).libibverbs();
+    let context = DeviceList::new(library).unwrap().iter().next().unwrap().open().unwrap();
+    (fabric, context)
+}
+
+#[test]
+fn a_device_says_which_it_is() {
+    let (fabric, context) = context(Setup::default());
+    let identity = context.identity().unwrap();
+    assert_eq!(identity.firmware, "20.31.1014");
+    assert_eq!((identity.vendor, identity.part, identity.revision), (0x2c9, 4123, 0));
+    // A provider that has the plain attributes only claims nothing.
+    assert_eq!(context.pci_atomics().unwrap(), PciAtomics::default());
+    drop(context);
+    fabric.judge_empty();
+}
+
+#[test]
+fn firmware_that_is_no_string_is_none() {
+    let endless: &'static str = "x".repeat(64).leak();
+    let (_fabric, context) = context(Setup::with(|device| device.firmware = endless));
+    assert_eq!(context.identity().unwrap().firmware, "");
+}
+
+#[test]
+fn a_failed_query_is_told() {
+    let fabric = Fabric::new();
+    let machine = fabric.machine(Setup::default());
+    let list = DeviceList::new(machine.libibverbs()).unwrap();
+    let context = list.iter().next().unwrap().open().unwrap();
+    machine.break_it(|faults| faults.call = Some(("ibv_query_device", 0, libc::EIO)));
+    for failed in [context.identity().unwrap_err(), context.pci_atomics().unwrap_err()] {
+        assert_eq!(failed.errno, libc::EIO);
+    }
+}
+
+#[test]
+fn a_port_says_how_fast_it_is_and_how_far_it_has_come() {
+    let (_fabric, up) = context(Setup::default());
+    let port = up.port(1).unwrap();
+    assert_eq!((port.active, port.state), (true, PortState::Active));
+    assert_eq!((port.lanes, port.gbit_s()), (Some(4), Some(100.0)));
+    assert_eq!((port.mtu, port.max_mtu), (Mtu::Bytes1024, Mtu::Bytes4096));
+    assert_eq!(port.link_layer, LinkLayer::Ethernet);
+
+    let (_fabric, down) = context(Setup::with(|device| {
+        (device.active, device.link) = (false, (0, 0));
+    }));
+    let port = down.port(1).unwrap();
+    assert_eq!((port.active, port.state, port.gbit_s()), (false, PortState::Down, None));
+}
