@@ -11,6 +11,8 @@ use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
+use rustix::process::Signal;
+
 use common::{AT_ONCE, Ended, Running, Scratch, kill, port, probeline, stop, wait_until};
 
 const SECRET: &str = "the secret of these tests";
@@ -175,16 +177,17 @@ fn program([name, package]: [&str; 2]) -> PathBuf {
         .unwrap_or_else(|| panic!("no {name}: apt-get install --no-install-recommends {package}"))
 }
 
-/// Where ranks end at once, the `mpiexec` of MPICH 4.0 may die of SIGPIPE with all that they said: so
-/// it did 3 times in 600.
+/// Where ranks end at once, the `mpiexec` of MPICH 4.0 may die of SIGPIPE with all that they said:
+/// so it did 3 times in 600.
 const TRIES: usize = 5;
 
 fn launched(launcher: [&str; 2], ranks: &str, arguments: &[&str]) -> Ended {
     let mut ended = launched_once(launcher, ranks, arguments);
     for _ in 1..TRIES {
-        if ended.code.is_some() || launcher == OPEN_MPI {
+        if ended.signal != Some(Signal::PIPE.as_raw()) || launcher == OPEN_MPI {
             break;
         }
+        eprintln!("mpiexec died of SIGPIPE, once more");
         ended = launched_once(launcher, ranks, arguments);
     }
     ended

@@ -8,7 +8,7 @@
 use core::sync::atomic::Ordering::Acquire;
 
 use crate::bucket::Bucket;
-use crate::direct::{Direct, Look};
+use crate::direct::Look;
 use crate::find_or_put::Outcome;
 use crate::layout::{Layout, Position};
 use crate::line::Line;
@@ -74,21 +74,13 @@ impl<C: AsMut<[CacheEntry]>> Cache<C> {
 
     /// Lets `walk` look at `line`, and learns what that shows.
     #[inline]
-    pub(crate) fn look(
-        &mut self,
-        walk: &mut Walk,
-        line: &Line,
-        layout: &Layout,
-        direct: Direct,
-    ) -> Look {
-        let before = *walk;
-        let look = match direct {
-            Direct::Claims => walk.look(line, layout),
-            Direct::Loads | Direct::Off => walk.look_on(line, layout),
-        };
-        if self.is_on() {
-            self.learn_line(before, walk, look, line, layout);
+    pub(crate) fn look(&mut self, walk: &mut Walk, line: &Line, layout: &Layout) -> Look {
+        if !self.is_on() {
+            return walk.look(line, layout);
         }
+        let before = *walk;
+        let look = walk.look(line, layout);
+        self.learn_line(before, walk, look, line, layout);
         look
     }
 
@@ -103,7 +95,7 @@ impl<C: AsMut<[CacheEntry]>> Cache<C> {
     ) {
         let end = match look {
             Look::Done(Outcome::Found | Outcome::Inserted) => after.passed + 1,
-            Look::Done(_) | Look::Open => after.passed,
+            Look::Done(_) => after.passed,
             Look::Passed => before.buckets_in_line(layout),
         };
         let mut walk = before;

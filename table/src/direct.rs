@@ -6,11 +6,11 @@
 //! (`AtomicScope::Cpu`).
 
 use core::ops::Range;
-use core::sync::atomic::Ordering::{Acquire, SeqCst};
+use core::sync::atomic::Ordering::SeqCst;
 
 use transport::{AtomicScope, Caps, Segment, Transport};
 
-use crate::bucket::{Bucket, Sight};
+use crate::bucket::Bucket;
 use crate::find_or_put::{Intent, Outcome};
 use crate::layout::{Layout, Position};
 use crate::line::{Line, prefetch, see};
@@ -22,9 +22,9 @@ use crate::walk::Walk;
 pub(crate) enum Direct {
     /// Nothing.
     Off,
-    /// Loads in place of READs, up to the first empty bucket: a device may have claimed it, and the
-    /// CPU see that no earlier than the next barrier. A find-or-put's own claim then tells, or a
-    /// find's READ.
+    /// Loads in place of READs, but not by a find: its empty bucket may have been claimed by a
+    /// device, and the CPU see that no earlier than the next barrier. A find-or-put's own claim
+    /// then tells.
     Loads,
     /// Loads and compare-and-swaps.
     Claims,
@@ -58,8 +58,6 @@ pub(crate) enum Look {
     Done(Outcome),
     /// All of it is other data: the walk has gone on to the next line.
     Passed,
-    /// The walk stands at a bucket of which loads cannot tell what the transport's atomics can.
-    Open,
 }
 
 impl Walk {
@@ -88,35 +86,6 @@ impl Walk {
             self.passed = nth;
             return Look::Done(outcome);
         }
-        self.leave_line(buckets, layout)
-    }
-
-    /// Looks at `line`, the present one, with loads alone, no further than to the first bucket that
-    /// is not occupied for certain. As by READs, nothing is made of a word that could be torn: that
-    /// the CPU sees a device's compare-and-swap whole is promised nowhere.
-    pub(crate) fn look_on(&mut self, line: &Line, layout: &Layout) -> Look {
-        let buckets = self.buckets_in_line(layout);
-        let reach = u64::from(buckets).min(self.reach);
-        while u64::from(self.passed) < reach {
-            let offset = layout.offset_in_line(self.position(layout));
-            let word = line.get(offset as usize).map_or(0, |word| word.load(Acquire));
-            match self.bucket.sight_torn(word) {
-                Sight::Other => self.passed += 1,
-                Sight::Wanted => {
-                    self.lines += 1;
-                    return Look::Done(Outcome::Found);
-                }
-                // What follows looks at the line once more, and counts it.
-                Sight::Empty | Sight::Unclear => return Look::Open,
-            }
-        }
-        self.lines += 1;
-        self.leave_line(buckets, layout)
-    }
-
-    /// Goes on to the next line, all `buckets` of this one holding other data.
-    #[inline]
-    fn leave_line(&mut self, buckets: u32, layout: &Layout) -> Look {
         if self.reach <= u64::from(buckets) {
             return Look::Done(match self.intent {
                 Intent::Find => Outcome::Absent,

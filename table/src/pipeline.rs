@@ -153,23 +153,17 @@ where
             self.stats.count_cached();
             return self.finish(index, Ok(Outcome::Found));
         }
-        self.set_out(index, &walk);
+        if self.direct == Direct::Claims && walk.line(&self.transport, &self.layout).is_some() {
+            return self.walking.push(self.operations.as_mut(), index);
+        }
+        self.search(index);
     }
 
-    /// Begins an operation of which the cache knows nothing.
-    fn begin_unknown(&mut self, index: u32, walk: Walk, report: Report) {
+    /// Begins an operation that goes by READs and claims from the start.
+    fn begin_by_read(&mut self, index: u32, walk: Walk, report: Report) {
         let Some(operation) = self.operation(index) else { return };
         operation.begin(walk, report);
         self.active += 1;
-        self.set_out(index, &walk);
-    }
-
-    /// In place where the CPU reaches, else by READs.
-    #[inline]
-    fn set_out(&mut self, index: u32, walk: &Walk) {
-        if self.direct != Direct::Off && walk.line(&self.transport, &self.layout).is_some() {
-            return self.walking.push(self.operations.as_mut(), index);
-        }
         self.search(index);
     }
 
@@ -223,13 +217,12 @@ where
         let Some(line) = operation.walk.line(&self.transport, &self.layout) else {
             return self.search(index);
         };
-        match self.cache.look(&mut operation.walk, line, &self.layout, self.direct) {
+        match self.cache.look(&mut operation.walk, line, &self.layout) {
             Look::Done(outcome) => self.end(index, Ok(outcome)),
             Look::Passed => {
                 operation.walk.line(&self.transport, &self.layout);
                 self.walking.push(self.operations.as_mut(), index);
             }
-            Look::Open => self.search(index),
         }
     }
 
@@ -395,10 +388,7 @@ where
                 let search = &operation.search;
                 self.stats.count(outcome, search, operation.walk.lines, operation.copied);
                 let at_home = search.reach() == reach && search.buckets() == 1;
-                // Of the way in place READs say nothing.
-                if operation.walk.lines == 0 {
-                    self.policy.ended(outcome, search, at_home);
-                }
+                self.policy.ended(outcome, search, at_home);
             }
             Err(_) => self.stats.failed += 1,
         }

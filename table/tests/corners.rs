@@ -479,27 +479,6 @@ fn a_chunk_that_the_cpu_copies_is_lines_and_no_roundtrip() {
     }
 }
 
-/// What is there is there for ever; that something is not, only a READ tells.
-#[test]
-fn a_find_reads_only_what_loads_leave_open() {
-    for probing in PROBINGS {
-        let mut table = copying(Reach::All, probed(COPIES, probing));
-        let data: Vec<u64> = (0..200).collect();
-        let mut ends = vec![UNTOUCHED; data.len()];
-        table.find_or_put_batch(&data, &mut ends).unwrap();
-        for &data in &data {
-            assert_eq!(table.find(data), Ok(true));
-        }
-        table.find_batch(&data, &mut ends).unwrap();
-        assert!(ends.iter().all(|end| *end == Ok(Outcome::Found)), "{probing:?}");
-        // One word in 32 has a byte of 0, and so could be torn.
-        let reads = table.engine().posts.reads;
-        assert!(reads < 40, "{reads} READs for 400 finds, {probing:?}");
-        assert_eq!(table.find(200), Ok(false));
-        assert!(table.engine().posts.reads > reads, "{probing:?}");
-    }
-}
-
 /// Where chunks lie in both parts, roundtrips are the READs that were posted, and no more: one for
 /// a chunk that the CPU copies a part of.
 #[test]

@@ -17,9 +17,9 @@ pub enum Build {
     Release(&'static [&'static str]),
     /// The test programs of a package: see [`test_programs`].
     Tests(&'static str),
-    /// The tests of MPI as a transport, over Open MPI: see [`open_mpi_tests`].
+    /// The tests of MPI as a transport, over Open MPI.
     OpenMpiTests,
-    /// `probeline` with Open MPI as a transport: see [`open_mpi_probeline`].
+    /// `probeline` with Open MPI as a transport.
     OpenMpiProbeline,
 }
 
@@ -71,9 +71,8 @@ pub fn test_programs(package: &str) -> Result<Vec<String>, Error> {
 /// # Errors
 /// What cargo said.
 pub(crate) fn open_mpi_tests() -> Result<String, Error> {
-    let cargo = cargo_open_mpi("test")?.args(["--release", "--package"]);
-    let cargo = cargo.args(["probeline-ucx-shim", "--features", "mpi", "--test", "mpi"]);
-    let programs = built(cargo)?;
+    let cargo = cargo_open_mpi("test")?.args(["--package", "probeline-ucx-shim"]);
+    let programs = built(cargo.args(["--features", "mpi", "--test", "mpi"]))?;
     Ok(programs.into_iter().next().unwrap_or_default())
 }
 

@@ -121,7 +121,7 @@ pub trait Transport {
     /// The part of the shared memory this process owns, zero when the engine is opened.
     ///
     /// Plain loads and stores are always allowed; the peers see a store no later than the next
-    /// barrier. Read-modify-write on it only where [`Caps::atomics`] is [`AtomicScope::Cpu`].
+    /// barrier. A load brings a word whole where [`Caps::word_reads_whole`] says so of READs. Read-modify-write on it only where [`Caps::atomics`] is [`AtomicScope::Cpu`].
     fn window(&self) -> &[AtomicU64];
 
     /// The words of `at` where the CPU reaches them by load and store, under the same rule as

@@ -272,7 +272,7 @@ impl CompareArgs {
             format!(
                 "Columns take turns at each line, {} rounds, each begun by another column; cells are \
                  medians of the rounds. x: times the time of the line's fastest column, the median of \
-                 the rounds' ratios. {}; keys, table and numbers of operations are the same for all.",
+                 the rounds' ratios, which may be below 1 where two are as fast. {}; keys, table and numbers of operations are the same for all.",
                 self.rounds(),
                 if self.apart {
                     "Every rank has an engine of each column"

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::env;
 use std::fs;
 use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{self, Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
@@ -83,9 +84,9 @@ impl Running {
 
     /// Waits for the end of the command, and for that of every process of it.
     pub(crate) fn end(mut self) -> Ended {
-        let code = loop {
+        let status = loop {
             if let Some(status) = self.process.try_wait().unwrap() {
-                break status.code();
+                break status;
             }
             assert!(self.started.elapsed() < LIMIT, "still runs after {LIMIT:?}");
             thread::sleep(Duration::from_millis(1));
@@ -95,7 +96,8 @@ impl Running {
         assert!(gone, "left behind: {:?}", self.left());
         let output = self.output.take().map(|both| both.map(|text| text.join().unwrap()));
         let [stdout, stderr] = output.unwrap_or_default();
-        Ended { code, stdout, stderr, took, everything_gone: self.started.elapsed() }
+        let (code, signal) = (status.code(), status.signal());
+        Ended { code, signal, stdout, stderr, took, everything_gone: self.started.elapsed() }
     }
 
     pub(crate) fn is_running(&mut self) -> bool {
@@ -131,6 +133,7 @@ impl Drop for Running {
 pub(crate) struct Ended {
     /// `None` after a signal.
     pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     pub(crate) took: Duration,

@@ -100,7 +100,7 @@ where
 
     fn begin_of_batch(&mut self, place: usize, walk: Walk) -> bool {
         let Some(index) = self.free.pop(self.operations.as_mut()) else { return false };
-        self.begin_unknown(index, walk, Report::Batch(place));
+        self.begin_by_read(index, walk, Report::Batch(place));
         true
     }
 

@@ -62,7 +62,7 @@ where
         // Each turn passes a line of those in reach.
         loop {
             let line = walk.line(&self.transport, &self.layout)?;
-            let look = self.cache.look(walk, line, &self.layout, Direct::Claims);
+            let look = self.cache.look(walk, line, &self.layout);
             if let Look::Done(outcome) = look {
                 self.stats.count_direct(outcome, walk.lines);
                 return Some(Ok(outcome));

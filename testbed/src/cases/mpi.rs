@@ -20,12 +20,14 @@ const OVER_RC: &str = "--mca osc ucx --mca pml ucx --mca btl ^openib,uct \
 
 /// Where the second machine takes the command that starts its part of a job.
 const DOOR: u16 = 2222;
+/// For a shell of busybox to listen there, on the slowest host so far.
+const OPENS: Duration = Duration::from_secs(20);
 
 pub(super) const CASES: &[Case] = &[
     Case::new(Layer::Two, "osc_ucx_conformance", conformance).needs(&[Build::OpenMpiTests]),
     Case::new(Layer::Two, "verbs_insert_faster_than_osc_ucx", |bed| compare(bed, SHORT))
         .needs(&[Build::OpenMpiProbeline]),
-    Case::new(Layer::Two, "compare_in_full", |bed| compare(bed, FULL))
+    Case::new(Layer::Two, "compare_in_full", compare_in_full)
         .needs(&[Build::OpenMpiProbeline])
         .on_demand(),
 ];
@@ -34,11 +36,11 @@ pub(super) const CASES: &[Case] = &[
 fn conformance(bed: &Bed) -> Result<(), Failure> {
     let sent = || bed.machine(1).counter("sent_pkts");
     let before = sent()?;
-    let output = mpirun(bed, &format!("{} rank conformance 'osc ucx'", open_mpi_tests()?))?;
+    let output = mpirun(bed, &format!("{} rank conformance 'apart'", open_mpi_tests()?))?;
     ensure(sent()? - before > 10_000, || "not over Soft-RoCE".into())?;
     println!();
     output.lines().filter(|line| line.contains("skipped")).for_each(|line| println!("{line}"));
-    ensure(output.contains(" 0 failed"), || output.clone())
+    ensure(output.contains("9 passed, 0 failed, 0 skipped"), || output.clone())
 }
 
 /// Enough for the one ratio that is held to something.
@@ -49,6 +51,15 @@ const FULL: &str = "--rounds 5";
 /// An insert over verbs takes so much of its time over osc ucx at most, where the owner polls.
 const MOST: f64 = 0.5;
 
+/// The whole comparison, whose page is left for `docs/`.
+fn compare_in_full(bed: &Bed) -> Result<(), Failure> {
+    compare(bed, FULL)?;
+    let page = target_dir()?.join("compare-soft-roce.md");
+    fs::copy(bed.dir().join("share/compare.md"), &page)?;
+    println!("all of it: {}", page.display());
+    Ok(())
+}
+
 fn compare(bed: &Bed, effort: &str) -> Result<(), Failure> {
     let columns = "--columns verbs,ucx-rc,osc-ucx --ucx-gid-index 0";
     let files = "--markdown $SHARE/compare.md";
@@ -57,9 +68,6 @@ fn compare(bed: &Bed, effort: &str) -> Result<(), Failure> {
     let line = output.lines().find_map(|line| line.strip_prefix("An insert over verbs takes "));
     let line = line.ok_or_else(|| Failure(format!("no ratio in: {output}")))?;
     println!("\n{line}");
-    let page = target_dir()?.join("compare-soft-roce.md");
-    fs::copy(bed.dir().join("share/compare.md"), &page)?;
-    println!("all of it: {}", page.display());
     let ratio = line.split(' ').next().and_then(|ratio| ratio.parse::<f64>().ok());
     ensure(ratio.is_some_and(|ratio| ratio <= MOST), || line.to_owned())
 }
@@ -69,8 +77,9 @@ fn mpirun(bed: &Bed, program: &str) -> Result<String, Failure> {
     let door = open_door(bed)?;
     let network = "--mca oob_tcp_if_include eth0 --mca orte_keep_fqdn_hostnames 1";
     let hosts = format!("--host {},{}", bed.machine(1).address(), bed.machine(2).address());
+    let agent = AGENT.replace("DOOR", &DOOR.to_string());
     let command = format!(
-        "{AGENT}
+        "{agent}
 mpirun.openmpi --allow-run-as-root -n 2 {hosts} --mca plm_rsh_agent $SHARE/agent {network} \
     {OVER_RC} {program}"
     );
@@ -83,13 +92,13 @@ mpirun.openmpi --allow-run-as-root -n 2 {hosts} --mca plm_rsh_agent $SHARE/agent
 const AGENT: &str = r#"cat > $SHARE/agent <<'END'
 #!/bin/sh
 node=$1; shift
-echo "$@" | busybox nc "$node" 2222
+printf '%s\n' "$*" | busybox nc "$node" DOOR
 END
 chmod +x $SHARE/agent"#;
 
 /// A shell for whoever comes; there is nobody else on the wire.
 fn open_door(bed: &Bed) -> Result<Running, Failure> {
     let door = bed.machine(2).start(&format!("exec busybox nc -ll -p {DOOR} -e sh"), LIMIT)?;
-    bed.machine(2).listening(DOOR, LIMIT)?;
+    bed.machine(2).listening(DOOR, OPENS)?;
     Ok(door)
 }

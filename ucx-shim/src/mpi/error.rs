@@ -116,11 +116,17 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sizes(what) => f.write_str(what),
-            Self::Mpi(error) if error.call == "MPI_Win_allocate" => write!(
-                f,
-                "{error}. The component that serves windows has no way to all ranks: with Open MPI \
-                 choose another, `mpirun --mca osc sm` on one machine, `--mca osc ucx` over a network"
-            ),
+            // Open MPI's class of an error where no component, or one that cannot, is to serve.
+            Self::Mpi(error)
+                if error.call == "MPI_Win_allocate" && error.text.contains("MPI_ERR_WIN") =>
+            {
+                write!(
+                    f,
+                    "{error}. The component that serves windows has probably no way to all ranks: \
+                     choose another, `mpirun --mca osc sm` on one machine, `--mca osc ucx` over a \
+                     network"
+                )
+            }
             Self::Mpi(error) => error.fmt(f),
             Self::Exchange(_) => f.write_str("cannot agree with the other owners"),
             Self::Differs { owner, what, mine, theirs } => write!(

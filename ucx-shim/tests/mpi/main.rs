@@ -68,7 +68,7 @@ fn main() {
 /// Runs a test as one of its ranks.
 fn rank(test: &str, setting: &str) {
     let (_, body) = bodies().find(|(name, _)| *name == test).unwrap();
-    let setting = settings().find(|candidate| candidate.name == setting).unwrap();
+    let setting = settings::named(setting).unwrap();
     let world = World::init(LIMIT).unwrap();
     let mut members = world.members().unwrap();
     body(&world, &mut members, setting);

@@ -84,6 +84,15 @@ pub(crate) fn library() -> String {
     library_version().lines().next().unwrap_or_default().to_owned()
 }
 
+/// Open MPI's osc ucx between two machines, which the test bed starts; READs may bring torn words.
+const APART: Setting =
+    Setting { name: "apart", component: "osc ucx", skips: WAITING, whole: false, ..BASE };
+
+/// The setting of this name.
+pub(crate) fn named(name: &str) -> Option<&'static Setting> {
+    settings().chain([&APART]).find(|setting| setting.name == name)
+}
+
 /// All that the library is tried with.
 pub(crate) fn settings() -> impl Iterator<Item = &'static Setting> {
     if is_open_mpi() { OPEN_MPI } else { MPICH }.iter()

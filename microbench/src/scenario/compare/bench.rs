@@ -22,6 +22,9 @@ use crate::scenario::throughput::Workload;
 use crate::scenario::{full, gather};
 use crate::timed::Timed;
 
+/// Hits in a row after which nothing is taken for an insert: eight times what a share of inserts
+/// follows (`table`'s policy weighs 64).
+const SETTLE: usize = 512;
 /// Operations before a measurement that do not count: a tenth of it.
 const WARM_UP_SHARE: u64 = 10;
 /// The table's header, which has to stay what it is.
@@ -189,6 +192,10 @@ impl<'a, T: Timed> Bench<'a, T> {
             if measures {
                 let before = if new { first } else { &data };
                 find_or_put_all(&mut table, before, &mut self.args.ends(true))?;
+                // So that what is found is not taken for an insert, as all was so far.
+                for _ in 0..if new { 0 } else { SETTLE.div_ceil(data.len().max(1)) } {
+                    find_or_put_all(&mut table, &data, &mut self.args.ends(true))?;
+                }
             }
             meeting.meet(table.transport()?, Duration::ZERO)?;
             table.reset_stats();

@@ -107,7 +107,7 @@ impl Group {
     /// A reason with what the ranks printed, where that says more.
     fn with_the_others(&self, reason: String) -> String {
         let said = self.said();
-        if said.contains("run as root") {
+        if said.contains("has detected an attempt to run as root") {
             return NO_ROOT.to_owned();
         }
         let others = said.lines().filter(|line| !is_ruler(line) && !line.ends_with(&reason));

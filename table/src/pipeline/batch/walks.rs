@@ -9,7 +9,7 @@ use transport::{Segment, Transport};
 use super::Batch;
 use crate::bucket::Bucket;
 use crate::cache::{Cache, CacheEntry};
-use crate::direct::{Direct, Look, look, reach};
+use crate::direct::{Look, look, reach};
 use crate::error::SubmitError;
 use crate::find_or_put::{Intent, Outcome};
 use crate::layout::{Layout, Position};
@@ -318,7 +318,7 @@ impl<'w, 'b, 't, T: Transport, C: AsMut<[CacheEntry]>> Walks<'w, 'b, 't, T, C> {
     #[inline]
     fn step(&mut self, walker: &mut Walker<'t>) -> bool {
         let Walker { place, walk, line } = walker;
-        if let Look::Done(outcome) = self.cache.look(walk, line, &self.layout, Direct::Claims) {
+        if let Look::Done(outcome) = self.cache.look(walk, line, &self.layout) {
             self.stats.count_direct(outcome, walk.lines);
             self.batch.set(*place, Ok(outcome));
             return false;
