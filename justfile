@@ -37,6 +37,10 @@ bench-cluster *args:
 limits *args:
     cargo run --release --quiet -- limits "$@"
 
+# Which C, M and depth this network and a workload want: tuning.toml, for --tuning (just tune --sweep)
+tune *args:
+    cargo run --release --quiet -- tune "$@"
+
 # Every transport of this machine by turns; for MPI wants libopenmpi-dev, libmpich-dev, libclang-14-dev
 compare *args:
     cargo build --release --quiet

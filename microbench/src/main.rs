@@ -20,16 +20,18 @@ mod report;
 mod scenario;
 mod size;
 mod timed;
+mod tuned;
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use cli::JobArgs;
 use failure::{Failure, Result};
 use scenario::{
     compare, doctor, explore, latency as bench_latency, limits, report as page, roundtrips,
-    simulate, throughput, topology,
+    simulate, throughput, topology, tune,
 };
 
 /// A hash table spread over the memory of many processes, reached with one-sided operations only.
@@ -56,6 +58,8 @@ enum Command {
     Explore(explore::ExploreArgs),
     /// The paper's experiments at the size of a cluster, in virtual time, by a network's profile
     Simulate(simulate::SimulateArgs),
+    /// Which C, M and depth this network and a workload want, and what to expect: a file for --tuning
+    Tune(tune::TuneArgs),
     /// A page of plots, and SVG files, from the JSON of any number of runs
     Report(page::ReportArgs),
     /// What this machine is made of, and where each rank would go
@@ -65,11 +69,40 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse().command) {
+    match command().and_then(run) {
         Ok(code) => code,
         Err(failure) => {
             tell(&failure);
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// The command with its options, those that a tuning gives among them.
+fn command() -> Result<Command> {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let matches = Cli::command().get_matches_from(&arguments);
+    let Some((arguments, tuned)) = tuned::expand(&arguments, &matches)? else {
+        let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        return Ok(cli.command);
+    };
+    let mut command = Cli::parse_from(arguments).command;
+    if let Some(job) = command.job() {
+        job.tuned = Some(tuned);
+    }
+    Ok(command)
+}
+
+impl Command {
+    /// The job of a command that may have a tuning.
+    fn job(&mut self) -> Option<&mut JobArgs> {
+        match self {
+            Self::BenchLatency(args) => Some(&mut args.job),
+            Self::BenchThroughput(args) => Some(&mut args.job),
+            Self::Roundtrips(args) => Some(&mut args.job),
+            Self::Compare(args) => Some(&mut args.job),
+            Self::Explore(args) => Some(&mut args.job),
+            _ => None,
         }
     }
 }
@@ -97,6 +130,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Compare(args) => compare::run(args),
         Command::Explore(args) => explore::run(args),
         Command::Simulate(args) => simulate::run(args),
+        Command::Tune(args) => tune::run(args),
         Command::Report(args) => page::run(&args),
         Command::Topology(args) => topology::run(&args),
         Command::Doctor(args) => return doctor::run(&args),

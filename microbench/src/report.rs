@@ -136,6 +136,16 @@ impl<R: Row> Report<R> {
         self.parameter("table_bytes", job.table_size.0);
         self.parameter("buckets_per_rank", job.buckets_per_owner());
         self.parameter("seed", job.seed);
+        self.tuned(job);
+    }
+
+    /// Where options are from that were not given, and which of these were.
+    pub(crate) fn tuned(&mut self, job: &JobArgs) {
+        let Some(tuned) = &job.tuned else { return };
+        self.parameter("tuning", tuned.path.as_str());
+        if !tuned.given.is_empty() {
+            self.parameter("given_besides_tuning", tuned.given.as_str());
+        }
     }
 
     /// Prints everything and writes the files that were asked for.
@@ -239,7 +249,8 @@ impl Files {
     }
 }
 
-fn open(path: &Path) -> Result<File> {
+/// A file to write, as it is until then.
+pub(crate) fn open(path: &Path) -> Result<File> {
     let file = File::options().write(true).create(true).truncate(false).open(path);
     file.map_err(|error| Failure::new(format!("{} cannot be written: {error}", path.display())))
 }

@@ -1,5 +1,7 @@
 //! What all ranks of a job are given, and what it comes to.
 
+use std::path::PathBuf;
+
 use clap::{Args, value_parser};
 use exchange::Launch;
 use table::Config;
@@ -11,6 +13,7 @@ use super::{
 use crate::failure::{Failure, Result};
 use crate::machine::memory_available;
 use crate::size::Size;
+use crate::tuned::Tuned;
 
 /// Which ranks there are, how they meet, and what they run over.
 #[derive(Args, Clone, Debug)]
@@ -50,6 +53,15 @@ pub(crate) struct JobArgs {
     /// Seed of the data and of the simulator; an exploration leaves nothing to chance
     #[arg(long, default_value_t = 1, value_name = "SEED")]
     pub(crate) seed: u64,
+
+    /// What probeline tune recommends, in place of the defaults of the options for C, M and hiding
+    /// latency that the command has; those that are given count for more
+    #[arg(long, value_name = "FILE")]
+    tuning: Option<PathBuf>,
+
+    /// The same, read.
+    #[arg(skip)]
+    pub(crate) tuned: Option<Tuned>,
 
     #[command(flatten)]
     pub(crate) nodes: NodesArgs,

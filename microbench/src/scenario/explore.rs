@@ -40,7 +40,7 @@ pub(crate) struct ExploreArgs {
 
     // Last: its headings in the help hold for whatever comes after them.
     #[command(flatten)]
-    job: JobArgs,
+    pub(crate) job: JobArgs,
 }
 
 /// How successors get to the table.

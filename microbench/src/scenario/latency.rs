@@ -13,6 +13,7 @@ use limits::remote::WORDS;
 use table::Config;
 use transport::{Exchange, Owner, Slot};
 
+pub(super) use self::filling::fill;
 use self::raw::Raw;
 pub(super) use self::raw::{after, peer};
 use self::rounds::Rounds;
@@ -82,7 +83,7 @@ pub(crate) struct LatencyArgs {
 
     // Last: its headings in the help hold for whatever comes after them.
     #[command(flatten)]
-    job: JobArgs,
+    pub(crate) job: JobArgs,
 }
 
 pub(super) fn seconds(text: &str) -> core::result::Result<f64, String> {

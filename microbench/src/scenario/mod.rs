@@ -10,6 +10,7 @@ pub(crate) mod roundtrips;
 pub(crate) mod simulate;
 pub(crate) mod throughput;
 pub(crate) mod topology;
+pub(crate) mod tune;
 
 use table::{Config, Operation, Table};
 use transport::{Exchange, ExchangeError};

@@ -30,7 +30,7 @@ pub(crate) struct RoundtripsArgs {
 
     // Last: its headings in the help hold for whatever comes after them.
     #[command(flatten)]
-    job: JobArgs,
+    pub(crate) job: JobArgs,
 }
 
 #[derive(Clone, Debug, Serialize)]

@@ -21,7 +21,7 @@ const LINE_BUCKETS: u64 = 8;
 /// operations. Each owner stores what has its home in its own part, where find-or-put would have
 /// put it: in the first empty bucket of its probe order. What finds none before that leaves the
 /// part, or jumps, goes the usual way.
-pub(super) fn fill<T: Timed>(
+pub(in crate::scenario) fn fill<T: Timed>(
     engine: &mut T,
     config: Config,
     seed: u64,

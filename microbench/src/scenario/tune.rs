@@ -1,0 +1,541 @@
+//! `tune`: which C, M and depth the transport at hand and a workload want, by a model of what is
+//! measured, and how far the model is off.
+
+mod bench;
+mod rates;
+mod row;
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, value_parser};
+use table::{Config, FirstClaim, Operation, ReadAhead, Table};
+use transport::{Exchange, Owner};
+use tune::{Candidate, Goal, Lengths, Model, Own, Rates, Space, Workload};
+use tuning::{Expected, Tuning};
+
+use self::bench::Bench;
+use self::row::TuneRow;
+use super::gather;
+use crate::cli::{JobArgs, TransportName};
+use crate::failure::{Failure, Result};
+use crate::job::{self, Scenario, Shape};
+use crate::means::MOST_IN_FLIGHT;
+use crate::progress::Progress;
+use crate::report::{self, Files, Report};
+use crate::size::Size;
+use crate::timed::Timed;
+
+/// C to choose from: 64 B to 4 KiB.
+const CHUNK_BUCKETS: [u32; 7] = [8, 16, 32, 64, 128, 256, 512];
+/// Entries of the cache that may pay; fewer in the simulator, where to fill one takes long.
+const CACHE_ENTRIES: u32 = 1 << 14;
+const CACHE_ENTRIES_SIMULATED: u32 = 1 << 8;
+/// C of the short runs that say what the transport does not, and how many are in flight where
+/// nothing goes by READs.
+const CALIBRATED_CHUNKS: [u32; 2] = [8, 128];
+const CALIBRATED_DEPTH: u32 = 32;
+/// The paper's C (section 4.2).
+const PAPER_CHUNK: u32 = 32;
+/// Rounds of a sweep over all candidates, and those of it that go to the last rounds.
+const SWEEP_ROUNDS: u32 = 3;
+const FINALISTS: usize = 8;
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TuneArgs {
+    /// Buckets of the table that are occupied, 0.02 to 0.95
+    #[arg(long, default_value_t = 0.5, value_name = "ALPHA", value_parser = load_factor)]
+    load_factor: f64,
+
+    /// Operations that insert, 0 to 1; the others find data that is there, each as likely
+    #[arg(long, default_value_t = 0.5, value_name = "SHARE", value_parser = share)]
+    insert_share: f64,
+
+    /// What is to be best
+    #[arg(long, value_enum, default_value_t = GoalName::Throughput, value_name = "GOAL")]
+    goal: GoalName,
+
+    /// The most that an operation may take on average where the goal is throughput, microseconds
+    #[arg(long, value_name = "US", value_parser = microseconds)]
+    max_latency_us: Option<f64>,
+
+    /// Let the CPU load and claim what it reaches itself: `on` without it over shm, `off` elsewhere
+    #[arg(long = "direct", value_enum, value_name = "SWITCH")]
+    direct_asked: Option<Switch>,
+
+    /// Operations in flight of each rank at most
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    #[arg(value_parser = value_parser!(u32).range(2..=MOST_IN_FLIGHT))]
+    in_flight: u32,
+
+    /// Operations of each rank in each run of the table: 2000 without it, 500 in the simulator
+    #[arg(long = "ops", value_name = "N", value_parser = value_parser!(u32).range(10..))]
+    ops_asked: Option<u32>,
+
+    /// Rounds in which candidates take turns; medians are reported
+    #[arg(long, default_value_t = 15, value_name = "N", value_parser = value_parser!(u32).range(1..=999))]
+    rounds: u32,
+
+    /// Time for each measurement of the transport: seconds, 0.001 to 3600
+    #[arg(long, default_value_t = 0.005, value_name = "SECONDS", value_parser = super::latency::seconds)]
+    seconds_per_measurement: f64,
+
+    /// Measure all candidates too, and say how far the recommendation is from the best
+    #[arg(long)]
+    sweep: bool,
+
+    /// The recommendation, for --tuning
+    #[arg(long, default_value = "tuning.toml", value_name = "FILE")]
+    out: PathBuf,
+
+    /// Write what was measured of the transport as a profile
+    #[arg(long, value_name = "FILE")]
+    profile_out: Option<PathBuf>,
+
+    // Last: its headings in the help hold for whatever comes after them.
+    #[command(flatten)]
+    job: JobArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum GoalName {
+    /// The mean time of an operation
+    Latency,
+    /// Operations a second
+    Throughput,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+fn load_factor(text: &str) -> core::result::Result<f64, String> {
+    within(text, 0.02, 0.95)
+}
+
+fn share(text: &str) -> core::result::Result<f64, String> {
+    within(text, 0.0, 1.0)
+}
+
+fn microseconds(text: &str) -> core::result::Result<f64, String> {
+    within(text, 0.001, 1e9)
+}
+
+fn within(text: &str, least: f64, most: f64) -> core::result::Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(format!("a number from {least} to {most}")),
+    }
+}
+
+/// What rank 0 knows in the end.
+pub(crate) struct Tuned {
+    model: Model,
+    recommended: Candidate,
+    rows: Vec<TuneRow>,
+    /// Candidates of the sweep, and how much longer the recommendation takes than the best.
+    sweep: Option<(usize, f64)>,
+}
+
+pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
+    args.job.settle(Size::mib(128), Size::mib(1), &[])?;
+    args.check()?;
+    let files = Files::open(&args.job.output)?;
+    for path in [Some(&args.out), args.profile_out.as_ref()].into_iter().flatten() {
+        report::open(path)?;
+    }
+    // Before the run, which would show in the load.
+    let mut report = Report::new("tune");
+    let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };
+    report.transport = ended.transport;
+    report.doctor.extend(ended.doctor);
+    let tuned = ended.output;
+    fs::write(&args.out, args.tuning(&tuned).to_toml())?;
+    if let Some(path) = &args.profile_out {
+        fs::write(path, rates::profile(&tuned.model.rates, &args.job)?.to_toml())?;
+    }
+    report.job(&args.job);
+    report.parameter("load_factor", args.load_factor);
+    report.parameter("insert_share", args.insert_share);
+    report.parameter("goal", args.goal_name());
+    report.parameter("max_latency_us", args.max_latency_us);
+    report.parameter("direct", args.direct());
+    report.parameter("in_flight", args.in_flight);
+    report.parameter("ops_per_rank", args.operations());
+    report.parameter("rounds", args.rounds);
+    report.parameter("sweep", args.sweep);
+    report.notes = args.notes(&tuned);
+    report.rows = tuned.rows;
+    report.publish(files)
+}
+
+impl TuneArgs {
+    fn check(&self) -> Result<()> {
+        if self.goal == GoalName::Latency && self.max_latency_us.is_some() {
+            return Err(Failure::new(
+                "--max-latency-us is for --goal throughput: leave out one of the two options",
+            ));
+        }
+        if self.direct() && self.job.transport != TransportName::Shm {
+            return Err(Failure::new(format!(
+                "--direct on is for shm, where the CPU reaches all buckets; over {} the model has \
+                 only what goes by READs: leave it out",
+                self.job.transport.name()
+            )));
+        }
+        let buckets = self.job.buckets_per_owner() * u64::from(self.job.ranks);
+        if self.job.buckets_per_owner() < LEAST_BUCKETS {
+            return Err(Failure::new(format!(
+                "{buckets} buckets are too few to be tuned for: take a --table-size of {} or more",
+                Size(LEAST_BUCKETS * 8 * u64::from(self.job.ranks))
+            )));
+        }
+        Ok(())
+    }
+
+    fn direct(&self) -> bool {
+        let shm = self.job.transport == TransportName::Shm;
+        self.direct_asked.map_or(shm, |switch| switch == Switch::On)
+    }
+
+    fn operations(&self) -> u32 {
+        let simulated = self.job.transport == TransportName::Sim;
+        self.ops_asked.unwrap_or(if simulated { 500 } else { 2_000 })
+    }
+
+    fn goal_name(&self) -> &'static str {
+        if self.goal == GoalName::Latency { "latency" } else { "throughput" }
+    }
+
+    fn goal(&self) -> Goal {
+        match self.goal {
+            GoalName::Latency => Goal::Latency,
+            GoalName::Throughput => Goal::Throughput {
+                most_latency_ns: self.max_latency_us.map_or(f64::INFINITY, |us| us * 1e3),
+            },
+        }
+    }
+
+    fn space(&self, direct: bool) -> Space {
+        let buckets = self.job.buckets_per_owner() * u64::from(self.job.ranks);
+        let powers = (0..u32::BITS).map(|power| 1 << power);
+        let below = powers.take_while(|&depth| depth < self.in_flight);
+        let simulated = self.job.transport == TransportName::Sim;
+        Space {
+            chunk_buckets: CHUNK_BUCKETS.to_vec(),
+            reach: tune::reach(buckets, self.load_factor),
+            depths: match direct {
+                // Many are many where nothing goes by READs.
+                true => vec![1, CALIBRATED_DEPTH.min(self.in_flight)],
+                false => below.chain([self.in_flight]).collect(),
+            },
+            cache_entries: if simulated { CACHE_ENTRIES_SIMULATED } else { CACHE_ENTRIES },
+            direct,
+        }
+    }
+
+    /// The table while it is filled.
+    fn config(&self) -> Config {
+        let least = CHUNK_BUCKETS[0];
+        let max_chunks = self.space(false).max_chunks(least);
+        self.job.config(least, max_chunks)
+    }
+
+    fn tuning(&self, tuned: &Tuned) -> Tuning {
+        let best = &tuned.recommended;
+        let time_ns = tuned.model.time_ns(best);
+        Tuning {
+            origin: format!(
+                "probeline tune over {}, {} ranks, a table of {}, goal {}",
+                self.job.transport.name(),
+                self.job.ranks,
+                self.job.table_size,
+                self.goal_name()
+            ),
+            chunk_buckets: best.chunk_buckets,
+            max_chunks: best.max_chunks,
+            read_ahead: best.read_ahead,
+            first_claim: best.first_claim,
+            direct: best.direct,
+            in_flight: best.depth,
+            cache_entries: best.cache_entries as usize,
+            expected: Some(Expected {
+                load_factor: self.load_factor,
+                insert_share: self.insert_share,
+                latency_ns: tuned.model.latency_ns(best),
+                ops_per_s: 1e9 * f64::from(self.job.ranks) / time_ns.max(1e-3),
+            }),
+        }
+    }
+
+    fn notes(&self, tuned: &Tuned) -> Vec<String> {
+        let model = &tuned.model;
+        let off = tuned.rows.first().map_or(1.0, TuneRow::times_expected);
+        let mut notes = vec![
+            format!(
+                "The recommendation is in {}, for --tuning. Measured is {off:.3} of the throughput that \
+                 the model expected of it.",
+                self.out.display()
+            ),
+            format!(
+                "The model: an operation takes the READs and claims that it waits for, each at what \
+                 one takes with so many in flight, or all that it posts, whichever is longer, and the \
+                 table's own work. Inserts look at {:.2} buckets and finds at {:.2}, counted in a \
+                 table filled so far; closed formulas have only the mean.",
+                model.lengths.mean(true),
+                model.lengths.mean(false)
+            ),
+            self.own(model),
+            format!(
+                "ns: from an operation's begin to its end, the mean, by the time that a rank takes for \
+                 each and how many are in flight. All ranks at once, medians of {} rounds in which all \
+                 candidates take turns. M reaches so far that one in a million tables would have an \
+                 operation that finds no room; more costs nothing.",
+                self.rounds
+            ),
+        ];
+        if let Some((candidates, more)) = tuned.sweep {
+            notes.push(format!(
+                "Sweep: of all {candidates} candidates, each measured {SWEEP_ROUNDS} times, the best \
+                 {FINALISTS} were measured again beside the recommendation, which takes {:.1} % more \
+                 time than the best of them.",
+                more * 100.0
+            ));
+        }
+        notes
+    }
+}
+
+impl TuneArgs {
+    /// What the short runs said.
+    fn own(&self, model: &Model) -> String {
+        let of = |(depth, own): (&u32, &Own)| match self.direct() {
+            true => {
+                format!("{depth}: {:.1} ns, {:.1} more with a cache", own.call_ns, own.cache_ns)
+            }
+            false => format!(
+                "{depth}: {:.1} ns, READs x {:.2}, with the next one ahead x {:.2}, {:.1} ns more with \
+                 a claim along with the first READ, {:.1} with a cache",
+                own.call_ns, own.read_factor, own.ahead_factor, own.first_claim_ns, own.cache_ns
+            ),
+        };
+        let overhead = if self.direct() { &model.direct } else { &model.by_reads };
+        let [small, large] = CALIBRATED_CHUNKS;
+        format!(
+            "The table's own work, by what is in flight{}: {}.",
+            match self.direct() {
+                true =>
+                    ", all there is where the CPU reaches all buckets itself and C, M, read-ahead \
+                         and the one-roundtrip insert are without effect"
+                        .to_owned(),
+                false => format!(", from short runs with C = {small} and {large}"),
+            },
+            overhead.iter().map(of).collect::<Vec<_>>().join("; ")
+        )
+    }
+}
+
+/// Buckets of a part at least: a step of a fiftieth has a few hundred inserts.
+const LEAST_BUCKETS: u64 = 1 << 14;
+
+impl Scenario for TuneArgs {
+    type Output = Tuned;
+
+    fn shape(&self) -> Shape {
+        Shape {
+            window_words: self.config().words(),
+            slots: Config::slots(self.in_flight),
+            slot_words: CHUNK_BUCKETS[CHUNK_BUCKETS.len() - 1],
+            depth: 4 * self.in_flight,
+        }
+    }
+
+    fn parameters(&self) -> String {
+        format!(
+            "command=tune buckets_per_owner={} load_factor={} insert_share={} goal={:?} \
+             max_latency_us={:?} direct={} in_flight={} ops={} rounds={} sweep={} seed={}",
+            self.job.buckets_per_owner(),
+            self.load_factor,
+            self.insert_share,
+            self.goal,
+            self.max_latency_us,
+            self.direct(),
+            self.in_flight,
+            self.operations(),
+            self.rounds,
+            self.sweep,
+            self.job.seed
+        )
+    }
+
+    fn run<T: Timed>(&self, mut engine: T, exchange: &mut dyn Exchange) -> Result<Tuned> {
+        let time = Duration::from_secs_f64(self.seconds_per_measurement);
+        let rates = rates::measure(&mut engine, &self.job, time, exchange)?;
+        let config = self.config();
+        let storage = vec![Operation::EMPTY; 2];
+        let mut table = Table::open(&mut engine, config, storage, exchange)?;
+        table.clear(exchange)?;
+        table.into_transport();
+        let work = (self.operations(), self.insert_share);
+        let mut bench =
+            Bench::new(&mut engine, config, self.job.seed, self.load_factor, work, exchange)?;
+        let mut model = self.model(rates, &bench);
+        self.calibrate(&mut model, &mut bench, exchange)?;
+        let all = self.space(self.direct()).candidates();
+        // What rank 0 says: another machine may round differently.
+        let best = model.best(&all, self.goal());
+        let at = all.iter().position(|candidate| Some(*candidate) == best);
+        let at = gather(exchange, [at.map_or(u64::MAX, |at| at as u64)])?;
+        let at = at.first().and_then(|[at]| usize::try_from(*at).ok());
+        let Some(recommended) = at.and_then(|at| all.get(at)).copied() else {
+            return Err(Failure::new(
+                "no depth keeps to --max-latency-us, not even one operation at a time: give more",
+            )
+            .everywhere());
+        };
+        self.verify(model, recommended, &all, &mut bench, exchange)
+    }
+}
+
+impl TuneArgs {
+    fn model<T: Timed>(&self, rates: Rates, bench: &Bench<'_, T>) -> Model {
+        Model {
+            rates,
+            lengths: Lengths::at(self.load_factor),
+            workload: Workload {
+                load_factor: self.load_factor,
+                insert_share: bench.insert_share(),
+                held: bench.held(),
+            },
+            by_reads: BTreeMap::new(),
+            direct: BTreeMap::new(),
+        }
+    }
+
+    /// Short runs with each number in flight, which say what the transport does not.
+    fn calibrate<T: Timed>(
+        &self,
+        model: &mut Model,
+        bench: &mut Bench<'_, T>,
+        exchange: &mut dyn Exchange,
+    ) -> Result<()> {
+        for direct in [false, true].into_iter().filter(|direct| !direct || self.direct()) {
+            let depths = self.space(direct).depths;
+            let runs: Vec<_> = depths.iter().map(|&at| self.calibration(direct, at)).collect();
+            let ns = bench.rounds(&runs.concat(), self.rounds, |_| (), exchange)?;
+            let each = ns.chunks(runs.first().map_or(1, Vec::len));
+            let own = runs.iter().zip(each).map(|(runs, ns)| model.calibrated(runs, ns));
+            let overhead = depths.into_iter().zip(own).collect();
+            match direct {
+                true => model.direct = overhead,
+                false => model.by_reads = overhead,
+            }
+        }
+        Ok(())
+    }
+
+    /// The runs of a depth: plain, with a cache, with a larger C, with claims along with the first
+    /// READ, with the next chunk ahead; where the CPU reaches all buckets the last three are without
+    /// effect.
+    fn calibration(&self, direct: bool, depth: u32) -> Vec<Candidate> {
+        let space = self.space(direct);
+        let [small, large] = CALIBRATED_CHUNKS;
+        let of = |chunk_buckets, first_claim, cache_entries| Candidate {
+            chunk_buckets,
+            max_chunks: space.max_chunks(chunk_buckets),
+            read_ahead: ReadAhead::Never,
+            first_claim,
+            depth,
+            cache_entries,
+            direct,
+        };
+        let cached = of(small, FirstClaim::Off, space.cache_entries);
+        let mut runs = vec![of(small, FirstClaim::Off, 0), cached];
+        if !direct {
+            let ahead = Candidate { read_ahead: ReadAhead::Always, ..runs[0] };
+            runs.extend([of(large, FirstClaim::Off, 0), of(small, FirstClaim::On, 0), ahead]);
+        }
+        runs
+    }
+
+    /// Runs the recommendation, what is beside it, the baseline and the best of the sweep.
+    fn verify<T: Timed>(
+        &self,
+        model: Model,
+        recommended: Candidate,
+        all: &[Candidate],
+        bench: &mut Bench<'_, T>,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Tuned> {
+        let mut progress = Progress::new(1, exchange.me() == Owner(0));
+        progress.set(0, "candidates");
+        let (names, mut candidates) = self.beside(recommended);
+        if self.sweep {
+            candidates.extend(self.finalists(all, bench, exchange)?);
+        }
+        let ns = bench.rounds(&candidates, self.rounds, |_| (), exchange)?;
+        let cost = |candidate: &Candidate, ns: f64| match self.goal {
+            GoalName::Latency => ns * f64::from(candidate.depth),
+            GoalName::Throughput => ns,
+        };
+        let costs: Vec<f64> = candidates.iter().zip(&ns).map(|(at, &ns)| cost(at, ns)).collect();
+        let swept = &costs[names.len()..];
+        let best = swept.iter().copied().reduce(f64::min);
+        let sweep = best.map(|best| (all.len(), costs[0] / best.max(1e-3) - 1.0));
+        let names = names.into_iter().chain(core::iter::repeat("sweep"));
+        let rows = names.zip(candidates.iter().zip(&ns));
+        let ranks = self.job.ranks;
+        let rows = rows.map(|(name, (at, &ns))| TuneRow::new(name, at, &model, ranks, ns));
+        let rows = rows.collect();
+        Ok(Tuned { model, recommended, rows, sweep })
+    }
+
+    /// The recommendation, the paper's algorithm and the neighbours, with their names.
+    fn beside(&self, recommended: Candidate) -> (Vec<&'static str>, Vec<Candidate>) {
+        let paper = Candidate {
+            chunk_buckets: PAPER_CHUNK,
+            max_chunks: self.space(false).max_chunks(PAPER_CHUNK),
+            read_ahead: ReadAhead::Always,
+            first_claim: FirstClaim::Off,
+            depth: 1,
+            cache_entries: 0,
+            direct: false,
+        };
+        // Expected is what it took before, so that it shows how the machine has changed since.
+        let before = self.calibration(recommended.direct, recommended.depth)[0];
+        let first = [("recommended", recommended), ("paper", paper), ("as calibrated", before)];
+        let neighbours = self.space(recommended.direct).neighbours(&recommended);
+        first.into_iter().chain(neighbours).unzip()
+    }
+
+    /// The best of a sweep over all candidates that keep to the bound on the latency.
+    fn finalists<T: Timed>(
+        &self,
+        all: &[Candidate],
+        bench: &mut Bench<'_, T>,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Vec<Candidate>> {
+        let mut progress =
+            Progress::new(all.len() as u64 * u64::from(SWEEP_ROUNDS), exchange.me() == Owner(0));
+        let tell = |done| progress.set(done, "sweep");
+        let ns = bench.rounds(all, SWEEP_ROUNDS, tell, exchange)?;
+        let goal = self.goal();
+        let mut order: Vec<(f64, Candidate)> = Vec::new();
+        for (candidate, ns) in all.iter().zip(ns) {
+            let latency = ns * f64::from(candidate.depth);
+            match goal {
+                Goal::Latency => order.push((latency, *candidate)),
+                Goal::Throughput { most_latency_ns } if latency <= most_latency_ns => {
+                    order.push((ns, *candidate));
+                }
+                Goal::Throughput { .. } => {}
+            }
+        }
+        order.sort_by(|one, other| one.0.total_cmp(&other.0));
+        Ok(order.into_iter().take(FINALISTS).map(|(_, candidate)| candidate).collect())
+    }
+}

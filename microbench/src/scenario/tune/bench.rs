@@ -1,0 +1,188 @@
+//! A table at one load factor, on which candidates take turns.
+
+use core::sync::atomic::Ordering::{Relaxed, Release};
+
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use table::{CacheEntry, Config, Operation, Outcome, Table};
+use transport::Exchange;
+use tune::Candidate;
+
+use crate::failure::{Failure, Result};
+use crate::keys::nth;
+use crate::means::{MeansTable, find_or_put_all};
+use crate::scenario::latency::fill;
+use crate::scenario::{gather, too_few_chunks};
+use crate::timed::Timed;
+
+/// Operations in one call, where many are in flight.
+const BATCH: usize = 1024;
+/// The load factor is that of the middle: inserts go on in steps of this share of the table.
+const STEP: f64 = 0.02;
+/// Finds before a run that are not timed, one for so many operations.
+const WARM_UP_SHARE: usize = 10;
+
+pub(super) struct Bench<'e, T> {
+    engine: &'e mut T,
+    config: Config,
+    seed: u64,
+    operations: usize,
+    inserts: usize,
+    ranks: u64,
+    /// Data in the table, and the window with no more than them.
+    held: u64,
+    window: Vec<u64>,
+    /// Inserted beyond them since, and how many there may be.
+    more: u64,
+    most_more: u64,
+    rng: SmallRng,
+}
+
+impl<'e, T: Timed> Bench<'e, T> {
+    /// Fills the table, which is empty, together with the other ranks: `operations` of each rank in
+    /// a run, of which a share inserts.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    pub(super) fn new(
+        engine: &'e mut T,
+        config: Config,
+        seed: u64,
+        load_factor: f64,
+        (operations, insert_share): (u32, f64),
+        exchange: &mut dyn Exchange,
+    ) -> Result<Self> {
+        let ranks = u64::from(exchange.owners());
+        let buckets = (config.buckets_per_owner * ranks) as f64;
+        let held = ((buckets * (load_factor - STEP / 2.0)) as u64).max(1);
+        let most_more = (buckets * STEP) as u64;
+        let inserts = (f64::from(operations) * insert_share) as usize;
+        let inserts = inserts.min((most_more / ranks) as usize);
+        fill(engine, config, seed, 0..held, exchange)?;
+        exchange.barrier()?;
+        let window = engine.window().iter().map(|word| word.load(Relaxed)).collect();
+        let rng = SmallRng::seed_from_u64(seed ^ u64::from(exchange.me().0) << 32);
+        let operations = operations as usize;
+        Ok(Self {
+            engine,
+            config,
+            seed,
+            operations,
+            inserts,
+            ranks,
+            held,
+            window,
+            more: 0,
+            most_more,
+            rng,
+        })
+    }
+
+    pub(super) fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Inserts by operations, as there is room for.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn insert_share(&self) -> f64 {
+        self.inserts as f64 / self.operations.max(1) as f64
+    }
+
+    /// Each of `candidates` so many times in turn; the median of the nanoseconds that a rank takes
+    /// for an operation, the same on all ranks.
+    pub(super) fn rounds(
+        &mut self,
+        candidates: &[Candidate],
+        rounds: u32,
+        mut tell: impl FnMut(u64),
+        exchange: &mut dyn Exchange,
+    ) -> Result<Vec<f64>> {
+        let mut all = vec![Vec::new(); candidates.len()];
+        for round in 0..u64::from(rounds) {
+            for (nth, (candidate, times)) in candidates.iter().zip(&mut all).enumerate() {
+                tell(round * candidates.len() as u64 + nth as u64);
+                times.push(self.once(candidate, exchange)?);
+            }
+        }
+        Ok(all.into_iter().map(median).collect())
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn once(&mut self, candidate: &Candidate, exchange: &mut dyn Exchange) -> Result<f64> {
+        let inserted = self.inserts as u64 * self.ranks;
+        if self.more + inserted > self.most_more {
+            self.restore(exchange)?;
+        }
+        let keys = self.keys(u64::from(exchange.me().0));
+        let finds = (self.operations / WARM_UP_SHARE).max(candidate.cache_entries as usize);
+        let warm_up: Vec<u64> = (0..finds).map(|_| self.any_held()).collect();
+        self.more += inserted;
+        let mut table = self.table(candidate)?;
+        let batch = if candidate.depth > 1 { BATCH } else { 0 };
+        let mut ends = vec![Ok(Outcome::Absent); batch];
+        find_or_put_all(&mut table, &warm_up, &mut ends)?;
+        table.reset_stats();
+        exchange.barrier()?;
+        let start = table.engine().now_ns();
+        find_or_put_all(&mut table, &keys, &mut ends)?;
+        let took = table.engine().now_ns() - start;
+        let stats = *table.stats();
+        table.into_transport();
+        if stats.full.operations > 0 {
+            return Err(too_few_chunks(&self.config, exchange.owners(), self.held));
+        }
+        if stats.inserted.operations != self.inserts as u64 {
+            return Err(Failure::new(
+                "data that is there was not found, or new data was".to_owned(),
+            ));
+        }
+        let all = gather(exchange, [took])?;
+        let sum: u64 = all.iter().map(|[took]| took).sum();
+        Ok(sum as f64 / (self.ranks * keys.len().max(1) as u64) as f64)
+    }
+
+    fn table(&mut self, candidate: &Candidate) -> Result<MeansTable<&mut T>> {
+        let config = Config {
+            chunk_buckets: candidate.chunk_buckets,
+            max_chunks: candidate.max_chunks,
+            read_ahead: candidate.read_ahead,
+            first_claim: candidate.first_claim,
+            direct: candidate.direct,
+            ..self.config
+        };
+        let storage = vec![Operation::EMPTY; candidate.depth.max(2) as usize];
+        let cache = vec![CacheEntry::EMPTY; candidate.cache_entries as usize];
+        Ok(Table::new(&mut *self.engine, config, storage)?.with_cache(cache))
+    }
+
+    /// New data and data that is there, in any order.
+    fn keys(&mut self, me: u64) -> Vec<u64> {
+        let first = self.held + self.more + me;
+        let ranks = self.ranks;
+        let new = (0..self.inserts as u64).map(|n| nth(self.seed, first + n * ranks));
+        let mut keys: Vec<u64> = new.collect();
+        keys.extend((self.inserts..self.operations).map(|_| self.any_held()));
+        keys.shuffle(&mut self.rng);
+        keys
+    }
+
+    fn any_held(&mut self) -> u64 {
+        nth(self.seed, self.rng.random_range(0..self.held))
+    }
+
+    /// Takes out what was inserted since the table was filled.
+    fn restore(&mut self, exchange: &mut dyn Exchange) -> Result<()> {
+        exchange.barrier()?;
+        for (word, was) in self.engine.window().iter().zip(&self.window) {
+            word.store(*was, Release);
+        }
+        self.more = 0;
+        exchange.barrier()?;
+        Ok(())
+    }
+}
+
+/// The middle one; 0 of none.
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}

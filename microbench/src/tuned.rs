@@ -1,0 +1,81 @@
+//! `--tuning FILE`: what it says, as options that were not given.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use tuning::Tuning;
+
+use crate::failure::{Failure, Result};
+
+/// The file that options are from, and those that were given all the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Tuned {
+    pub(crate) path: String,
+    /// By name, as the report has them, separated by commas; these are not the file's.
+    pub(crate) given: String,
+}
+
+/// Commands with a table that a tuning is of.
+const COMMANDS: [&str; 5] =
+    ["bench-latency", "bench-throughput", "roundtrips", "compare", "explore"];
+
+/// An option by its name in the command line's definition, and what a tuning says of it.
+type Tunable = (&'static str, &'static str, fn(&Tuning) -> Option<String>);
+
+const OPTIONS: [Tunable; 8] = [
+    ("chunk_buckets", "--chunk-buckets", |tuning| Some(tuning.chunk_buckets.to_string())),
+    ("max_chunks", "--max-chunks", |tuning| Some(tuning.max_chunks.to_string())),
+    ("read_ahead", "--read-ahead", |tuning| Some(tuning.read_ahead_name().to_owned())),
+    ("one_roundtrip", "--one-roundtrip", |tuning| Some(tuning.one_roundtrip_name().to_owned())),
+    ("direct", "--direct", |tuning| Some(if tuning.direct { "on" } else { "off" }.to_owned())),
+    ("cache", "--cache", |tuning| Some(tuning.cache_entries.to_string())),
+    ("in_flight", "--in-flight", |tuning| Some(tuning.operations().to_string())),
+    // Blocking calls, where one operation is in flight; else as without a tuning.
+    ("batch", "--batch", |tuning| (tuning.in_flight == 1).then(|| "1".to_owned())),
+];
+
+/// The arguments with what the tuning says, where one was given; `matches` is what they are
+/// without.
+pub(crate) fn expand(
+    arguments: &[OsString],
+    matches: &ArgMatches,
+) -> Result<Option<(Vec<OsString>, Tuned)>> {
+    let Some((command, matches)) = matches.subcommand() else { return Ok(None) };
+    // An error is that of a command without the option.
+    let Ok(Some(path)) = matches.try_get_one::<PathBuf>("tuning") else { return Ok(None) };
+    if !COMMANDS.contains(&command) {
+        return Err(Failure::new(format!(
+            "--tuning is of a table, and {command} measures what none is given: leave it out. It is \
+             for {}",
+            COMMANDS.join(", ")
+        )));
+    }
+    if matches.try_get_one::<bool>("paper").ok().flatten() == Some(&true) {
+        return Err(Failure::new(
+            "--paper is an algorithm and --tuning says another: leave out one of the two options",
+        ));
+    }
+    let (more, given) = of_file(matches, path)?;
+    // Behind the command's name, where nothing ends the options yet.
+    let (name, rest) = arguments.split_at(arguments.len().min(2));
+    let all = name.iter().cloned().chain(more).chain(rest.iter().cloned()).collect();
+    Ok(Some((all, Tuned { path: path.display().to_string(), given: given.join(", ") })))
+}
+
+fn of_file(matches: &ArgMatches, path: &Path) -> Result<(Vec<OsString>, Vec<&'static str>)> {
+    let tuning = Tuning::load(path)?;
+    let (mut more, mut given) = (Vec::new(), Vec::new());
+    for (id, option, value) in OPTIONS {
+        if matches.try_contains_id(id).is_err() {
+            continue;
+        }
+        if matches.value_source(id) == Some(ValueSource::CommandLine) {
+            given.push(id);
+        } else if let Some(value) = value(&tuning) {
+            more.push(format!("{option}={value}").into());
+        }
+    }
+    Ok((more, given))
+}

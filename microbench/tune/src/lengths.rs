@@ -1,0 +1,121 @@
+//! How many buckets operations look at, by linear probing.
+
+/// Buckets of the table that is filled to count them, and its seed: the same counts each time.
+const BUCKETS: usize = 1 << 18;
+const SEED: u64 = 1;
+/// Inserts that are counted end at the load factor and begin so much below it.
+const STEP: f64 = 0.02;
+/// The probability that any operation of a table's worth finds no room in its reach.
+const FULL: f64 = 1e-6;
+
+/// Of all operations, the share that looks at one bucket, two, and so on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lengths {
+    found: Vec<f64>,
+    inserted: Vec<f64>,
+}
+
+impl Lengths {
+    /// At a load factor, from 0 to 0.95: counted in a table of 2^18 buckets that is filled with
+    /// random data by linear probing, which is exact but for chance; the closed formulas have means
+    /// only (Knuth, TAOCP volume 3, section 6.4, theorem K).
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    pub fn at(load_factor: f64) -> Self {
+        let held = ((BUCKETS as f64 * load_factor.clamp(0.0, 0.95)) as usize).max(1);
+        let counted = held - ((BUCKETS as f64 * STEP) as usize).min(held);
+        let mut taken = vec![false; BUCKETS];
+        let (mut found, mut inserted) = (Vec::new(), Vec::new());
+        let mut state = SEED;
+        for nth in 0..held {
+            let home = next(&mut state) as usize % BUCKETS;
+            let mut at = home;
+            while taken[at] {
+                at = (at + 1) % BUCKETS;
+            }
+            taken[at] = true;
+            let length = (at + BUCKETS - home) % BUCKETS;
+            count(&mut found, length);
+            if nth >= counted {
+                count(&mut inserted, length);
+            }
+        }
+        Self { found: shares(found), inserted: shares(inserted) }
+    }
+
+    /// The share of finds, or of inserts, that look at each number of buckets from 1 on.
+    pub(crate) fn of(&self, inserts: bool) -> impl Iterator<Item = (u32, f64)> {
+        let shares = if inserts { &self.inserted } else { &self.found };
+        (1..).zip(shares.iter().copied())
+    }
+
+    /// The mean of the buckets that finds, or inserts, look at.
+    #[must_use]
+    pub fn mean(&self, inserts: bool) -> f64 {
+        self.of(inserts).map(|(buckets, share)| f64::from(buckets) * share).sum()
+    }
+}
+
+/// Buckets in a row that an operation of a table with so many buckets may have to look at: beyond
+/// them, occupied rows fall off as e^(-n (a - 1 - ln a)) at load factor a, and the chance that any
+/// of as many operations goes further is one in a million.
+#[must_use]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+pub fn reach(buckets: u64, load_factor: f64) -> u64 {
+    let alpha = load_factor.clamp(0.01, 0.95);
+    let fall = alpha - 1.0 - alpha.ln();
+    let reach = (buckets as f64 / FULL).ln() / fall;
+    (reach.ceil() as u64).clamp(8, buckets.max(8))
+}
+
+fn count(counts: &mut Vec<u64>, length: usize) {
+    if counts.len() <= length {
+        counts.resize(length + 1, 0);
+    }
+    counts[length] += 1;
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn shares(counts: Vec<u64>) -> Vec<f64> {
+    let all = counts.iter().sum::<u64>().max(1) as f64;
+    counts.iter().map(|&count| count as f64 / all).collect()
+}
+
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Knuth's means: of finds (1 + 1/(1 - a))/2, of inserts (1 + 1/(1 - a)^2)/2.
+    #[test]
+    fn means_are_knuths() {
+        for (alpha, within) in [(0.1, 0.02), (0.5, 0.02), (0.7, 0.05), (0.9, 0.15)] {
+            let lengths = Lengths::at(alpha);
+            let found = f64::midpoint(1.0, 1.0 / (1.0 - alpha));
+            assert!((lengths.mean(false) / found - 1.0).abs() < within, "{alpha}");
+            let low = f64::midpoint(1.0, 1.0 / (1.0 - alpha + STEP).powi(2));
+            let high = f64::midpoint(1.0, 1.0 / (1.0 - alpha).powi(2));
+            let mean = lengths.mean(true);
+            assert!(mean > low * (1.0 - within) && mean < high * (1.0 + within), "{alpha}: {mean}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_beyond_the_reach() {
+        for alpha in [0.1, 0.5, 0.9] {
+            let lengths = Lengths::at(alpha);
+            let longest = lengths.of(true).chain(lengths.of(false)).map(|(n, _)| n).max();
+            let reach = reach(BUCKETS as u64, alpha);
+            assert!(longest.is_some_and(|longest| u64::from(longest) <= reach), "{alpha}: {reach}");
+        }
+        assert_eq!(reach(4, 0.9), 8);
+    }
+}
