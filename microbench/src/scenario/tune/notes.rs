@@ -1,0 +1,72 @@
+//! What is said of a recommendation besides its rows.
+
+use tune::{Model, Own};
+
+use super::row::TuneRow;
+use super::{CALIBRATED_CHUNKS, FINALISTS, SWEEP_ROUNDS, TuneArgs, Tuned};
+
+impl TuneArgs {
+    pub(super) fn notes(&self, tuned: &Tuned) -> Vec<String> {
+        let model = &tuned.model;
+        let off = tuned.rows.first().map_or(1.0, TuneRow::times_expected);
+        let mut notes = vec![
+            format!(
+                "The recommendation is in {}, for --tuning. Measured is {off:.3} of the throughput that \
+                 the model expected of it.",
+                self.out.display()
+            ),
+            format!(
+                "The model: an operation takes the READs and claims that it waits for, each at what \
+                 one takes with so many in flight, or all that it posts, whichever is longer, and the \
+                 table's own work. Inserts look at {:.2} buckets and finds at {:.2}, counted in a \
+                 table filled so far; closed formulas have only the mean.",
+                model.lengths.mean(true),
+                model.lengths.mean(false)
+            ),
+            self.own(model),
+            format!(
+                "ns: from an operation's begin to its end, the mean, by the time that a rank takes for \
+                 each and how many are in flight. All ranks at once, medians of {} rounds in which all \
+                 candidates take turns. M reaches so far that one in a million tables would have an \
+                 operation that finds no room; more costs nothing.",
+                self.rounds
+            ),
+        ];
+        if let Some((candidates, more)) = tuned.sweep {
+            notes.push(format!(
+                "Sweep: of all {candidates} candidates, each measured {SWEEP_ROUNDS} times, the best \
+                 {FINALISTS} were measured again beside the recommendation, which takes {:.1} % more \
+                 time than the best of them.",
+                more * 100.0
+            ));
+        }
+        notes
+    }
+
+    /// What the short runs said.
+    fn own(&self, model: &Model) -> String {
+        let of = |(depth, own): (&u32, &Own)| match self.direct() {
+            true => {
+                format!("{depth}: {:.1} ns, {:.1} more with a cache", own.call_ns, own.cache_ns)
+            }
+            false => format!(
+                "{depth}: {:.1} ns, READs x {:.2}, with the next one ahead x {:.2}, {:.1} ns more with \
+                 a claim along with the first READ, {:.1} with a cache",
+                own.call_ns, own.read_factor, own.ahead_factor, own.first_claim_ns, own.cache_ns
+            ),
+        };
+        let overhead = if self.direct() { &model.direct } else { &model.by_reads };
+        let [small, large] = CALIBRATED_CHUNKS;
+        format!(
+            "The table's own work, by what is in flight{}: {}.",
+            match self.direct() {
+                true =>
+                    ", all there is where the CPU reaches all buckets itself and C, M, read-ahead \
+                         and the one-roundtrip insert are without effect"
+                        .to_owned(),
+                false => format!(", from short runs with C = {small} and {large}"),
+            },
+            overhead.iter().map(of).collect::<Vec<_>>().join("; ")
+        )
+    }
+}
