@@ -43,6 +43,7 @@ pub(super) fn repeats(measured: impl Fn() -> Result<f64, Failure>) -> Result<(),
         first.push(measured()?);
         second.push(measured()?);
     }
+    println!("medians, by turns: {first:?} and {second:?}");
     let (first, second) = (median(first), median(second));
     positive(first)?;
     let apart = (first - second).abs() / first;
