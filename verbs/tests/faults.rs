@@ -259,7 +259,7 @@ fn an_owner_that_was_killed_is_lost() {
     assert_eq!(fault, Fault::OwnerLost(Owner(1)));
     let ends: Vec<_> = ends.iter().map(|end| (end.token.0, end.result)).collect();
     assert_eq!(ends, [(7, Err(OpError::RetryExceeded)), (8, Err(OpError::Flushed))]);
-    // The one with nothing under way there asks after each owner, one a millisecond.
+    // The one with nothing under way there asks after each owner, in turn.
     let begin = Instant::now();
     let fault = loop {
         assert!(begin.elapsed() < Duration::from_secs(10), "it does not ask");

@@ -21,7 +21,8 @@ impl Deadline {
     }
 }
 
-fn now() -> Duration {
+/// The monotonic clock, since some beginning.
+pub(super) fn now() -> Duration {
     let mut now = MaybeUninit::<libc::timespec>::zeroed();
     // SAFETY: the kernel fills the struct, of plain numbers, for which zero is valid too. The
     // clock is there on every Linux (clock_gettime(2)).

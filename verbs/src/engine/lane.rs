@@ -16,6 +16,8 @@ pub(super) struct Lane {
     region: RemoteRegion,
     control_words: u64,
     list: WorkRequestList,
+    /// Something was posted since this was last asked.
+    used: bool,
     /// It has failed, or its owner has left.
     pub(super) dead: bool,
 }
@@ -26,7 +28,8 @@ impl Lane {
         region: RemoteRegion,
         control_words: u64,
     ) -> Self {
-        Self { pair, region, control_words, list: WorkRequestList::new(BATCH), dead: false }
+        let list = WorkRequestList::new(BATCH);
+        Self { pair, region, control_words, list, used: false, dead: false }
     }
 
     /// Word `index` of the owner's window, from which on `words` are used.
@@ -57,7 +60,13 @@ impl Lane {
     /// by name.
     #[inline]
     pub(super) fn ring(&mut self, refused: impl FnMut(u64)) -> Result<(), PostFailed> {
+        self.used = true;
         self.pair.post_list(&mut self.list).inspect_err(|failed| self.give_up(failed, refused))
+    }
+
+    /// Whether a doorbell was rung since the last call.
+    pub(super) fn take_used(&mut self) -> bool {
+        core::mem::take(&mut self.used)
     }
 
     #[cold]

@@ -20,10 +20,14 @@
 //! An owner that leaves tells the others by a WRITE, which they see with their next poll. One that
 //! is killed or cut off answers no more: an operation on its window fails within
 //! [`Retry::bound`](crate::Retry::bound), up to four times as long where the device takes its time.
-//! An engine with nothing under way there asks after one owner a millisecond, all in turn, by a
-//! READ, so that it hears of it too; it looks at the clock every 256 polls. A device that leaves an
-//! asking, or after a fault what is in flight, unanswered for four times the bound and 5 s is taken
-//! for dead itself: [`Fault::System`].
+//! An engine that has posted nothing there asks after it by a READ, so that it hears of it too. All
+//! owners have their turn, one a millisecond, or less often where askings would take more than a
+//! 64th of the time; but the pauses of a round of turns add up to an eighth of the bound at most, or
+//! to a millisecond for each owner. One to whom something was posted since its last turn is passed
+//! over. Hence an owner that is lost while nothing goes there is noticed two rounds later than one
+//! in use. The engine looks at the clock every 256 polls. A device that leaves an asking, or after a
+//! fault what is in flight, unanswered for four times the bound and 5 s is taken for dead itself:
+//! [`Fault::System`].
 
 mod builder;
 mod control;
@@ -35,6 +39,7 @@ mod ledger;
 mod link;
 mod open_error;
 mod opening;
+mod pace;
 mod private;
 mod reports;
 mod self_test;
@@ -48,7 +53,6 @@ pub use self_test::SelfTestFailed;
 use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::AtomicU64;
-use core::time::Duration;
 
 use transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Segment,
@@ -57,10 +61,11 @@ use transport::{
 
 use crate::{LocalRange, PostFailed, RemoteAddress, WorkCompletion, WorkRequest};
 use control::control_words;
-use deadline::Deadline;
+use deadline::{Deadline, now};
 use lane::BATCH;
 use ledger::{Entry, Kind, Ledger};
 use opening::Parts;
+use pace::Pace;
 
 /// Requests of the engine itself on one queue pair: one that asks after the owner, two on leaving.
 const SPARE_REQUESTS: u32 = 3;
@@ -97,9 +102,10 @@ pub struct Engine {
     /// Completions on their way to the caller.
     ends: [WorkCompletion; BATCH],
     polls: u32,
-    /// Whom the last asking was after, when the next is due, and by when an answer has to come.
-    asked: u32,
-    next_asking: Deadline,
+    /// Whose turn was the last to be asked after, when the next is, and by when an answer has to
+    /// come.
+    turn: u32,
+    pace: Pace,
     asking: Option<Deadline>,
     fault: Option<Fault>,
     /// When what is in flight has to have ended, once there is a fault.
@@ -119,8 +125,8 @@ impl Engine {
             refusal: OpError::Flushed,
             ends: [WorkCompletion::default(); BATCH],
             polls: 0,
-            asked: geometry.me.0,
-            next_asking: Deadline::after(Duration::ZERO),
+            turn: geometry.me.0,
+            pace: Pace::new(geometry.owners, link.retry.bound(), now()),
             asking: None,
             fault: None,
             closing: None,

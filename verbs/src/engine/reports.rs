@@ -2,6 +2,7 @@
 
 use transport::{Completion, Fault, OpError, Owner};
 
+use super::deadline::now;
 use super::lane::BATCH;
 use super::ledger::Kind;
 use super::{ASKING, Engine};
@@ -89,8 +90,9 @@ impl Engine {
             return;
         }
         self.asking = None;
+        self.pace.answered(now());
         if let Err(error) = result {
-            self.fail(Owner(self.asked), error);
+            self.fail(Owner(self.turn), error);
         }
     }
 

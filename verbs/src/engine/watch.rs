@@ -1,11 +1,9 @@
 //! Whether the other owners, and the device, are still there.
 
-use core::time::Duration;
-
 use transport::{Fault, OpError, Owner};
 
 use super::control::{SOMEBODY, named, word_of};
-use super::deadline::{Deadline, PATIENCE};
+use super::deadline::{Deadline, PATIENCE, now};
 use super::private::Own;
 use super::self_test::SCRATCH;
 use super::{ASKING, Engine};
@@ -13,8 +11,6 @@ use crate::WorkRequest;
 
 /// Every so many polls the clock is looked at: its tens of nanoseconds are then nothing to a poll.
 const POLLS_PER_LOOK: u32 = 256;
-/// An owner is asked after no more often: a thousand READs a second are nothing to a device.
-const ASKING_EVERY: Duration = Duration::from_millis(1);
 
 impl Engine {
     /// Looks whether somebody has left, and now and then asks after an owner. `all` says that
@@ -48,7 +44,7 @@ impl Engine {
         }
     }
 
-    /// Asks after the next owner where that is due, or sees whether an answer is overdue.
+    /// Gives the next owner its turn where that is due, or sees whether an answer is overdue.
     #[cold]
     fn look_after(&mut self, all: bool) {
         if self.fault.is_some() {
@@ -60,27 +56,29 @@ impl Engine {
                 self.fall_silent(Fault::System { errno: libc::ETIMEDOUT });
             }
             Some(_) => {}
-            None if self.next_asking.has_passed() => self.ask(),
+            None if self.pace.is_due(now()) => self.take_turn(),
             None => {}
         }
     }
 
-    /// Asks after the next owner but this one, by a READ of its scratch word; an owner that is
-    /// alone asks itself, and so its device.
-    fn ask(&mut self) {
+    /// Asks after the next owner but this one, by a READ of its scratch word, unless something was
+    /// posted to it since its last turn: that has ended well or will fail. An owner that is alone
+    /// asks itself, and so its device.
+    fn take_turn(&mut self) {
         let owners = self.geometry.owners;
         let after = |owner| if owner + 1 < owners { owner + 1 } else { 0 };
-        let next = after(self.asked);
-        self.asked = if next == self.geometry.me.0 { after(next) } else { next };
-        self.next_asking = Deadline::after(ASKING_EVERY);
-        let Some(lane) = self.parts.lanes.get_mut(self.asked as usize) else { return };
+        let next = after(self.turn);
+        self.turn = if next == self.geometry.me.0 { after(next) } else { next };
+        self.pace.turned(now());
+        let Some(lane) = self.parts.lanes.get_mut(self.turn as usize) else { return };
+        if lane.take_used() {
+            return;
+        }
         let ranges = lane.control(SCRATCH).zip(self.parts.private.own(Own::Asked));
         let Some((from, into)) = ranges else { return };
         match lane.pair.post(&WorkRequest::read(ASKING, from, into)) {
             Ok(()) => self.asking = Some(self.answered_by()),
-            Err(failed) => {
-                self.fail(Owner(self.asked), OpError::NotPosted { errno: failed.errno });
-            }
+            Err(failed) => self.fail(Owner(self.turn), OpError::NotPosted { errno: failed.errno }),
         }
     }
 
