@@ -121,8 +121,9 @@ fn attend(worker: Lent, events: c_int, desk: &Desk) {
         if worker.progress() {
             continue;
         }
-        // Where it cannot be armed the wait is a nap, and what comes is seen after it.
-        if worker.arm().unwrap_or(true) {
+        // Where it cannot be armed the wait is a nap, and what comes is seen after it. What came
+        // before a completion queue was armed rings no bell (ibv_req_notify_cq(3)): so once more.
+        if worker.arm().unwrap_or(true) && !worker.progress() {
             wait(events);
         }
     }
