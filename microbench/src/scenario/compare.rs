@@ -290,8 +290,8 @@ impl CompareArgs {
                 plan::DEPTH
             ),
             format!(
-                "owner polls: the ranks that do not measure poll their engines, and look once in \
-                 0.1 ms whether the end has come; sleeps: they sleep for {} s outside of any library, \
+                "owner polls: the ranks that do not measure poll their engines, and look in their own \
+                 memory once in 0.1 ms whether the end has come, by a READ once in 20 ms; sleeps: they sleep for {} s outside of any library, \
                  and what takes longer than a quarter of that \"waits\"; works: all ranks do the same.",
                 self.sleep().as_secs_f64()
             ),

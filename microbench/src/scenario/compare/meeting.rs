@@ -1,6 +1,7 @@
 //! A barrier whose waits poll the engine, so that owners whose polls others need do not hold them
 //! up while they wait.
 
+use core::sync::atomic::Ordering::Acquire;
 use core::time::Duration;
 
 use transport::{Completion, Local, Owner, RemoteWord, Segment, Slot, Token};
@@ -10,6 +11,9 @@ use crate::timed::Timed;
 
 /// How long one who has met the others polls on, where a peer's last WRITE may need it to end.
 const LINGER_NS: u64 = 5_000_000;
+/// How often one who waits without haste READs its own words, which costs a device, or a CPU that
+/// stands in for one, as much as another's.
+const READ_NS: u64 = 20_000_000;
 /// Polls between two readings of the clock.
 const POLLS: u32 = 64;
 
@@ -45,7 +49,7 @@ impl Meeting {
     }
 
     /// Returns when all owners have called it; one that waits looks for the others once in
-    /// `pause` and polls. Nothing may be in flight.
+    /// `pause`, by loads or, without a pause, by READs, and polls. Nothing may be in flight.
     pub(super) fn meet<T: Timed>(&mut self, engine: &mut T, pause: Duration) -> Result<()> {
         let until_ns = self.until_ns(engine);
         let (me, owners) = (engine.geometry().me, engine.geometry().owners);
@@ -61,19 +65,39 @@ impl Meeting {
         let start = RemoteWord { owner: me, index: self.first_word };
         let all = Local { slot: Slot(self.slot.0 + 1), start: 0, words: owners };
         loop {
+            self.loads_see(engine, pause)?;
             // What a plain load sees of it before the next barrier is not promised.
             engine.read(Token(0), Segment { start, words: owners }, all)?;
             wait(engine, until_ns)?;
             if engine.landed(all)?.iter().all(|&met| met >= self.met) {
                 break;
             }
-            poll_for(engine, u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX))?;
             if engine.now_ns() > until_ns {
                 return Err(late());
             }
         }
         let lingers = engine.caps().needs_owner_progress;
         poll_for(engine, if lingers { LINGER_NS } else { 0 })
+    }
+
+    /// Polls until loads of this window show that all have come, looking once in `pause`, or until
+    /// a READ is due.
+    fn loads_see<T: Timed>(&self, engine: &mut T, pause: Duration) -> Result<()> {
+        let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
+        if pause_ns == 0 {
+            return Ok(());
+        }
+        let first = usize::try_from(self.first_word)?;
+        let words = first..first + engine.geometry().owners as usize;
+        let start_ns = engine.now_ns();
+        while engine.now_ns() - start_ns < READ_NS {
+            let mut met = engine.window().get(words.clone()).unwrap_or_default().iter();
+            if met.all(|met| met.load(Acquire) >= self.met) {
+                break;
+            }
+            poll_for(engine, pause_ns)?;
+        }
+        Ok(())
     }
 }
 
