@@ -2,7 +2,8 @@
 //!
 //! The bounds: a request tries for (retries + 1) times its timeout, 0.47 s with timeout 14 and
 //! 1.9 s with 16 (`verbs::Retry::bound`), and emulated machines are slow to run at all. An engine
-//! with nothing under way asks after its owners every few milliseconds, so the bound is the same.
+//! with nothing under way asks after all owners in turn, with pauses of an eighth of that together;
+//! two such rounds make the bound a quarter longer.
 //! The host's clock measures from the fault until rank 0 says what it has seen.
 
 use core::time::Duration;

@@ -1,12 +1,13 @@
-//! Open MPI's osc ucx over Soft-RoCE between two machines: that it is a transport like the others,
-//! and what the table takes over it and over verbs.
+//! Open MPI between two machines: that osc ucx over Soft-RoCE is a transport like the others, what
+//! the table takes over it and over verbs, and that ranks of one mpirun meet with no port to choose.
 
 use core::time::Duration;
 use std::fs;
 
+use super::probeline::{FMS, PHILOSOPHERS, explored};
 use crate::bed::Bed;
 use crate::case::{Case, Failure, Layer, ensure};
-use crate::programs::{Build, open_mpi_probeline, open_mpi_tests, target_dir};
+use crate::programs::{Build, open_mpi_probeline, open_mpi_tests, program, target_dir};
 use crate::running::Running;
 
 /// The longest that a job may take.
@@ -30,13 +31,16 @@ pub(super) const CASES: &[Case] = &[
     Case::new(Layer::Two, "compare_in_full", compare_in_full)
         .needs(&[Build::OpenMpiProbeline])
         .on_demand(),
+    Case::new(Layer::Two, "ranks_of_mpirun_meet_between_machines", ranks_meet)
+        .needs(&[Build::Release(&["--package", "probeline"])]),
 ];
 
 /// Which of the suite an owner that does nothing makes impossible is in the program's own list.
 fn conformance(bed: &Bed) -> Result<(), Failure> {
     let sent = || bed.machine(1).counter("sent_pkts");
     let before = sent()?;
-    let output = mpirun(bed, &format!("{} rank conformance 'apart'", open_mpi_tests()?))?;
+    let tests = format!("{OVER_RC} {} rank conformance 'apart'", open_mpi_tests()?);
+    let output = mpirun(bed, &tests)?;
     ensure(sent()? - before > 10_000, || "not over Soft-RoCE".into())?;
     println!();
     output.lines().filter(|line| line.contains("skipped")).for_each(|line| println!("{line}"));
@@ -63,7 +67,8 @@ fn compare_in_full(bed: &Bed) -> Result<(), Failure> {
 fn compare(bed: &Bed, effort: &str) -> Result<(), Failure> {
     let columns = "--columns verbs,ucx-rc,osc-ucx --ucx-gid-index 0";
     let files = "--markdown $SHARE/compare.md";
-    let command = format!("{} compare {columns} {effort} {files}", open_mpi_probeline()?);
+    let probeline = open_mpi_probeline()?;
+    let command = format!("{OVER_RC} {probeline} compare {columns} {effort} {files}");
     let output = mpirun(bed, &command)?;
     let line = output.lines().find_map(|line| line.strip_prefix("An insert over verbs takes "));
     let line = line.ok_or_else(|| Failure(format!("no ratio in: {output}")))?;
@@ -72,7 +77,25 @@ fn compare(bed: &Bed, effort: &str) -> Result<(), Failure> {
     ensure(ratio.is_some_and(|ratio| ratio <= MOST), || line.to_owned())
 }
 
-/// Runs `program` by two ranks, one on each machine; what it wrote.
+/// Two ranks on two machines, over verbs: where to meet, and the secret, come by PMIx alone.
+fn ranks_meet(bed: &Bed) -> Result<(), Failure> {
+    let probeline = program("probeline")?;
+    for (work, figures) in [("explore fms:2", &FMS[..]), ("explore philosophers:7", &PHILOSOPHERS)]
+    {
+        let sent = || bed.machine(2).counter("sent_pkts");
+        let before = sent()?;
+        let output = mpirun(bed, &format!("{probeline} {work} --transport verbs --exchange pmix"))?;
+        let line = output.lines().find(|line| line.contains("of 2 machines"));
+        let line = line.ok_or_else(|| Failure(format!("not on both machines: {output}")))?;
+        println!("{line}");
+        explored(&output, figures)?;
+        ensure(sent()? - before > 1000, || "not over Soft-RoCE".into())?;
+    }
+    Ok(())
+}
+
+/// Runs a program, given with what else mpirun is told, by two ranks, one on each machine; what it
+/// wrote.
 fn mpirun(bed: &Bed, program: &str) -> Result<String, Failure> {
     let door = open_door(bed)?;
     let network = "--mca oob_tcp_if_include eth0 --mca orte_keep_fqdn_hostnames 1";
@@ -81,7 +104,7 @@ fn mpirun(bed: &Bed, program: &str) -> Result<String, Failure> {
     let command = format!(
         "{agent}
 mpirun.openmpi --allow-run-as-root -n 2 {hosts} --mca plm_rsh_agent $SHARE/agent {network} \
-    {OVER_RC} {program}"
+    {program}"
     );
     let output = bed.machine(1).output(&command, LIMIT)?;
     door.signal("KILL")?;

@@ -16,8 +16,8 @@ const SAID: Duration = Duration::from_secs(20);
 const MOST: f64 = 1.15;
 
 /// States and arcs as the Model Checking Contest publishes them.
-const FMS: [&str; 2] = ["3444", "16311"];
-const PHILOSOPHERS: &str = "2187";
+pub(super) const FMS: [&str; 2] = ["3444", "16311"];
+pub(super) const PHILOSOPHERS: [&str; 1] = ["2187"];
 
 pub(super) const CASES: &[Case] = &[
     Case::new(Layer::Loopback, "ranks_of_mpirun_explore", under_mpirun).needs(PROBELINE),
@@ -25,7 +25,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new(Layer::Loopback, "throughput_is_measured", throughput).needs(PROBELINE),
     Case::new(Layer::Two, "two_machines_explore", |bed| {
         explored(&explore(bed, "fms:2")?, &FMS)?;
-        explored(&explore(bed, "philosophers:7")?, &[PHILOSOPHERS])
+        explored(&explore(bed, "philosophers:7")?, &PHILOSOPHERS)
     })
     .needs(PROBELINE),
     Case::new(Layer::Two, "roundtrips_are_those_of_the_simulator", roundtrips).needs(PROBELINE),
@@ -39,7 +39,7 @@ fn explore(bed: &Bed, model: &str) -> Result<String, Failure> {
 }
 
 /// The row of a model has these figures.
-fn explored(output: &str, figures: &[&str]) -> Result<(), Failure> {
+pub(super) fn explored(output: &str, figures: &[&str]) -> Result<(), Failure> {
     let rows = output.lines().map(str::split_whitespace).map(Iterator::collect::<Vec<_>>);
     let found =
         rows.into_iter().any(|row| row.get(2..).is_some_and(|row| row.starts_with(figures)));
