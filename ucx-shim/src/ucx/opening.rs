@@ -46,7 +46,10 @@ impl Builder {
         let engine = own.and_then(|own| self.connect(own, &all, exchange.me()));
         let everybody = tell(exchange, engine.is_ok());
         let mut engine = engine?;
-        everybody?;
+        if let Err(error) = everybody {
+            engine.abandon();
+            return Err(error);
+        }
         let met = engine.meet_everybody().and_then(|()| self.check_gid(&engine));
         let everybody = engine.attended(|| tell(exchange, met.is_ok()));
         if let Err(error) = met.and(everybody) {
@@ -133,8 +136,14 @@ impl Builder {
                 handled: owner != me && !(shared && near(&theirs.hello)),
             };
             // SAFETY: both go into the parts, which drop lanes, worker and alarms in this order.
-            let lane = unsafe { Lane::create(&parts.worker, peer, alarm) };
-            parts.lanes.push(lane.map_err(|source| self.no_way(owner, source))?);
+            match unsafe { Lane::create(&parts.worker, peer, alarm) } {
+                Ok(lane) => parts.lanes.push(lane),
+                Err(source) => {
+                    // As in `Engine::abandon`: there may be ways to others.
+                    core::mem::forget(parts);
+                    return Err(self.no_way(owner, source));
+                }
+            }
         }
         if let Some(attended) = &parts._attended {
             // SAFETY: the parts drop the attendant before the worker, which nothing else uses.

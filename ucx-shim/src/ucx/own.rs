@@ -1,5 +1,7 @@
 //! Operations of the engine's own, on control words: they connect, find out who acts, and part.
 
+use std::thread;
+
 use transport::Owner;
 use ucx_sys::{UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_CSWAP, UCS_ERR_NO_RESOURCE, UCS_OK, ucs_status_t};
 
@@ -109,6 +111,8 @@ impl Engine {
             if deadline.has_passed() {
                 return None;
             }
+            // Whom it waits for may want this CPU.
+            thread::yield_now();
         }
     }
 
