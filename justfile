@@ -3,6 +3,9 @@
 # Words go to the commands as they were given: "$@" is not split again.
 set positional-arguments
 
+# Which source it was, for pages that are kept
+commit := "PROBELINE_COMMIT=$(git describe --always --dirty 2>/dev/null)"
+
 [private]
 default:
     @just --list --unsorted
@@ -43,7 +46,7 @@ tune *args:
 
 # Every transport of this machine by turns; for MPI wants libopenmpi-dev, libmpich-dev, libclang-14-dev
 compare *args:
-    cargo build --release --quiet
+    {{commit}} cargo build --release --quiet
     for library in openmpi mpich; do \
       command -v mpicc.$library >/dev/null || continue; \
       MPICC=mpicc.$library cargo build --release --quiet --features mpi --target-dir target/$library || exit; \
@@ -52,7 +55,7 @@ compare *args:
 
 # The same over Soft-RoCE by verbs, UCX and Open MPI, in virtual machines: writes docs/compare-soft-roce.md
 compare-soft-roce:
-    cargo run --quiet --release --package probeline-testbed --bin vm-test -- --only two::compare_in_full
+    {{commit}} cargo run --quiet --release --package probeline-testbed --bin vm-test -- --only two::compare_in_full
     cp "${CARGO_TARGET_DIR:-target}/compare-soft-roce.md" docs/
 
 # Let shared memory have huge pages until the next boot; asks for root

@@ -1,6 +1,7 @@
 //! The facts of this machine that a latency depends on, as far as they can be read.
 
 use std::fs;
+use std::path::Path;
 
 use pin::Topology;
 use serde::Serialize;
@@ -10,6 +11,8 @@ use serde::Serialize;
 pub(crate) struct Machine {
     cpu: Option<String>,
     cpus_online: Option<String>,
+    /// Of the first CPU.
+    last_level_cache_kib: Option<u64>,
     memory_mib: Option<u64>,
     kernel: Option<String>,
     governor: Option<String>,
@@ -28,6 +31,7 @@ impl Machine {
         Self {
             cpu: field(&cpuinfo, "model name").map(str::to_owned),
             cpus_online: line("/sys/devices/system/cpu/online"),
+            last_level_cache_kib: last_level_kib(&caches("/sys/devices/system/cpu/cpu0/cache")),
             memory_mib: kib(&meminfo, "MemTotal").map(|kib| kib / 1024),
             kernel: line("/proc/sys/kernel/osrelease"),
             governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
@@ -47,7 +51,13 @@ impl Machine {
         let or = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "unknown".to_owned());
         let virtual_machine = if self.virtual_machine { " (a virtual machine)" } else { "" };
         vec![
-            format!("{}, CPUs {}{virtual_machine}", or(&self.cpu), or(&self.cpus_online)),
+            format!(
+                "{}, CPUs {}{virtual_machine}, last-level cache {}",
+                or(&self.cpu),
+                or(&self.cpus_online),
+                self.last_level_cache_kib
+                    .map_or_else(|| "unknown".to_owned(), |kib| format!("{kib} KiB")),
+            ),
             format!(
                 "{} MiB of memory, kernel {}, governor {}, load {}",
                 self.memory_mib.map_or_else(|| "unknown".to_owned(), |mib| mib.to_string()),
@@ -80,6 +90,24 @@ fn line(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
+/// Level and size of the caches in a folder of sysfs (Documentation/ABI/testing/
+/// sysfs-devices-system-cpu of the kernel).
+fn caches(folder: &str) -> Vec<(String, String)> {
+    let Ok(folder) = fs::read_dir(folder) else { return Vec::new() };
+    let of = |index: &Path, name: &str| fs::read_to_string(index.join(name)).ok();
+    let cache = |index: &Path| Some((of(index, "level")?, of(index, "size")?));
+    folder.flatten().filter_map(|index| cache(&index.path())).collect()
+}
+
+/// The size of the last of these.
+fn last_level_kib(caches: &[(String, String)]) -> Option<u64> {
+    let numbers = caches.iter().filter_map(|(level, size)| {
+        let level: u32 = level.trim().parse().ok()?;
+        Some((level, size.trim().strip_suffix('K')?.parse().ok()?))
+    });
+    numbers.max().map(|(_, kib)| kib)
+}
+
 /// The bracketed word of a sysfs choice such as `always [madvise] never`.
 fn chosen(path: &str) -> Option<String> {
     let choice = line(path)?;
@@ -94,4 +122,20 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 
 fn kib(text: &str, name: &str) -> Option<u64> {
     field(text, name)?.split(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_cache_is_the_one_of_the_highest_level() {
+        let mut found = [("1\n", "48K\n"), ("3\n", "491520K\n"), ("2\n", "2048K\n")]
+            .map(|(level, size)| (level.to_owned(), size.to_owned()));
+        assert_eq!(last_level_kib(&found), Some(491_520));
+        found[1].1 = "480M\n".to_owned();
+        assert_eq!(last_level_kib(&found), Some(2048), "the kernel writes K alone");
+        assert_eq!(last_level_kib(&[]), None);
+        assert_eq!(caches("/nonexistent"), []);
+    }
 }

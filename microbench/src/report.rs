@@ -29,12 +29,18 @@ use crate::machine::Machine;
 /// and `note`, the last three of which may be null. `doctor` itself is a command, without rows.
 pub(crate) const SCHEMA: u32 = 4;
 
+/// What `git describe` says of the source, given to the build by whoever publishes what this
+/// program prints: a build without it is the same wherever and whenever it is made.
+const COMMIT: Option<&str> = option_env!("PROBELINE_COMMIT");
+
 /// All that a run gave.
 #[derive(Serialize)]
 pub(crate) struct Report<R: Row> {
     schema: u32,
     command: &'static str,
     version: &'static str,
+    /// Of the source, as git describes it, where the build was told.
+    commit: Option<&'static str>,
     /// What the run was given, by name.
     #[serde(serialize_with = "as_map")]
     parameters: Vec<(&'static str, Value)>,
@@ -115,6 +121,7 @@ impl<R: Row> Report<R> {
             schema: SCHEMA,
             command,
             version: env!("CARGO_PKG_VERSION"),
+            commit: COMMIT.filter(|commit| !commit.is_empty()),
             parameters: Vec::new(),
             machine: Machine::look(),
             doctor: checkup::machine(),
@@ -160,10 +167,10 @@ impl<R: Row> Report<R> {
 
     fn print(&self) -> io::Result<()> {
         let mut out = io::stdout().lock();
-        for line in self.machine.lines().iter().chain(&self.transport) {
+        for line in self.about() {
             writeln!(out, "{line}")?;
         }
-        writeln!(out, "{}\n", self.parameter_line())?;
+        writeln!(out)?;
         writeln!(out, "{}", self.table(NOTHING))?;
         if !self.notes.is_empty() {
             writeln!(out)?;
@@ -172,6 +179,15 @@ impl<R: Row> Report<R> {
             writeln!(out, "{note}")?;
         }
         Ok(())
+    }
+
+    /// What was measured, on what, over what and with what.
+    fn about(&self) -> Vec<String> {
+        let program = match self.commit {
+            Some(commit) => format!("probeline {}, commit {commit}", self.version),
+            None => format!("probeline {}", self.version),
+        };
+        [&[program], &self.machine.lines()[..], &self.transport, &[self.parameter_line()]].concat()
     }
 
     fn parameter_line(&self) -> String {
@@ -187,11 +203,10 @@ impl<R: Row> Report<R> {
         let list = |lines: &[String]| -> String {
             lines.iter().map(|line| format!("- {line}\n")).collect()
         };
-        let about = [&self.machine.lines()[..], &self.transport, &[self.parameter_line()]].concat();
         let notes =
             if self.notes.is_empty() { String::new() } else { format!("\n{}", list(&self.notes)) };
         let (command, table) = (self.command, self.table(ASCII_MARKDOWN));
-        format!("# `probeline {command}`\n\n{}\n{table}\n{notes}", list(&about))
+        format!("# `probeline {command}`\n\n{}\n{table}\n{notes}", list(&self.about()))
     }
 
     fn table(&self, style: TableStyle) -> String {

@@ -19,6 +19,8 @@ pub(crate) struct Run {
     pub(crate) schema: u64,
     pub(crate) command: String,
     pub(crate) version: Option<String>,
+    /// Of the source.
+    pub(crate) commit: Option<String>,
     pub(crate) parameters: Fields,
     pub(crate) machine: Fields,
     /// How the transport was set up, in words.
@@ -69,6 +71,7 @@ impl Run {
             schema,
             command,
             version: field(raw, "version"),
+            commit: field(raw, "commit"),
             parameters: field(raw, "parameters").unwrap_or_default(),
             machine: field(raw, "machine").unwrap_or_default(),
             transport_lines: field(raw, "transport").unwrap_or_default(),
@@ -132,6 +135,7 @@ fn rest(raw: &RawFields) -> Fields {
         "schema",
         "command",
         "version",
+        "commit",
         "parameters",
         "machine",
         "transport",

@@ -41,6 +41,7 @@ pub(super) fn run(run: &Run, runs: &[Run]) -> Markup {
                 }
                 ", schema " (run.schema)
                 @if let Some(version) = &run.version { ", version " (version) }
+                @if let Some(commit) = &run.commit { ", commit " (commit) }
             }
             @if !PLOTTED.contains(&run.command.as_str()) {
                 p.aside {
