@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::thread;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use exchange::Job;
 use transport::conformance::{Case, Failure as NotHeld, Report, Rig, Verdict, cases};
 use transport::{Exchange, Owner, Transport};
@@ -25,15 +25,35 @@ const COMPLETION: Duration = Duration::from_secs(20);
 #[derive(Args)]
 pub(crate) struct ConformanceArgs {
     /// Owners are threads of this process, each with an engine of its own
-    #[arg(long, conflicts_with = "ucx")]
+    #[arg(long, conflicts_with_all = ["ucx", "half"])]
     threads: bool,
+    /// Only a half of the cases of so many ranks, for where opening takes long
+    #[arg(long, value_enum)]
+    half: Option<Half>,
     #[command(flatten)]
     ucx: UcxArgs,
     #[command(flatten)]
     job: JobArgs,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Half {
+    First,
+    Second,
+}
+
 impl ConformanceArgs {
+    /// The cases to be tried, all of as many owners as there are ranks.
+    fn cases(&self) -> Vec<&'static Case> {
+        let all: Vec<_> = cases().filter(|case| case.shape.owners == self.job.ranks).collect();
+        let (first, second) = all.split_at(all.len() / 2);
+        match self.half {
+            None => all,
+            Some(Half::First) => first.to_vec(),
+            Some(Half::Second) => second.to_vec(),
+        }
+    }
+
     /// The cases that this transport cannot be held to, in the suite's order.
     fn skips(&self) -> &'static [&'static str] {
         if self.ucx.is_chosen() { self.ucx.skips() } else { SKIPS }
@@ -69,21 +89,20 @@ fn joined(
 /// One job for all cases of as many owners, each case with engines of its own.
 fn processes(args: &ConformanceArgs) -> Result<()> {
     let owners = args.job.ranks;
-    let mut job = args.job.join(format!("conformance {:?}", args.ucx))?;
+    let mut job = args.job.join(format!("conformance {:?} {:?}", args.half, args.ucx))?;
     if args.ucx.is_chosen() {
         args.ucx.introduce(&mut job)?;
     }
     let mut report = Report::new();
-    let mut ran = 0;
-    for case in cases().filter(|case| case.shape.owners == owners) {
+    let cases = args.cases();
+    ensure(!cases.is_empty(), || format!("there is no case for {owners} owners"))?;
+    for &case in &cases {
         let mine = try_case(args, case, &mut job);
         let verdicts = everybodys(mine, &mut job)?;
         if job.me() == Owner(0) {
             report.add(case, &verdicts);
         }
-        ran += 1;
     }
-    ensure(ran > 0, || format!("there is no case for {owners} owners"))?;
     let me = job.me();
     for (rank, status) in job.finish(PATIENCE) {
         ensure(status.is_some_and(|status| status.success()), || format!("rank {rank} failed"))?;
@@ -91,10 +110,8 @@ fn processes(args: &ConformanceArgs) -> Result<()> {
     if me != Owner(0) {
         return Ok(());
     }
-    let skips: Vec<_> = cases()
-        .filter(|case| case.shape.owners == owners && args.skips().contains(&case.name))
-        .map(|case| case.name)
-        .collect();
+    let names = cases.iter().map(|case| case.name);
+    let skips: Vec<_> = names.filter(|name| args.skips().contains(name)).collect();
     println!("the list of skips: {skips:?}");
     Ok(report.judge(&skips)?)
 }
