@@ -292,7 +292,7 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
         slot_words: shape.slot_words,
         depth: shape.depth,
         seed: args.seed,
-        model: args.sim.model(),
+        model: args.sim.model(args.ranks)?,
         ..sim::Config::default()
     };
     let cluster = sim::Cluster::new(config)?;

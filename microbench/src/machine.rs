@@ -46,6 +46,18 @@ impl Machine {
         }
     }
 
+    /// What tells this machine from others, in a few words.
+    pub(crate) fn short(&self) -> String {
+        let or = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "unknown".to_owned());
+        let virtual_machine = if self.virtual_machine { " of a virtual machine" } else { "" };
+        format!(
+            "{}, CPUs {}{virtual_machine}, Linux {}",
+            or(&self.cpu),
+            or(&self.cpus_online),
+            or(&self.kernel)
+        )
+    }
+
     /// The facts in a few lines.
     pub(crate) fn lines(&self) -> Vec<String> {
         let or = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "unknown".to_owned());

@@ -4,6 +4,7 @@
 mod addresses;
 mod checkup;
 mod cli;
+mod date;
 mod failure;
 mod job;
 mod keys;
@@ -13,6 +14,7 @@ mod means;
 #[cfg(feature = "mpi")]
 mod mpi_job;
 mod net;
+mod network;
 mod nodes;
 mod place;
 mod progress;
@@ -81,8 +83,10 @@ fn main() -> ExitCode {
 /// The command with its options, those that a tuning gives among them.
 fn command() -> Result<Command> {
     let arguments: Vec<_> = std::env::args_os().collect();
-    let matches = Cli::command().get_matches_from(&arguments);
-    let Some((arguments, tuned)) = tuned::expand(&arguments, &matches)? else {
+    let mut definition = Cli::command();
+    let matches = definition.try_get_matches_from_mut(&arguments);
+    let matches = matches.unwrap_or_else(|error| error.exit());
+    let Some((arguments, tuned)) = tuned::expand(&arguments, &definition, &matches)? else {
         let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
         return Ok(cli.command);
     };

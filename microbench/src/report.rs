@@ -26,7 +26,8 @@ use crate::machine::Machine;
 /// `adaptive_chunks` and `cache_entries`. 4: every command has `doctor`, what `probeline doctor`
 /// finds of the machine of rank 0 and, over verbs, of its device: a list of objects with `check`,
 /// `subject`, `verdict` (fine, look at this, broken, not seen), `seen`, `consequence`, `command`
-/// and `note`, the last three of which may be null. `doctor` itself is a command, without rows.
+/// and `note`, the last three of which may be null. `doctor` itself is a command, without rows, and
+/// `tune` has `candidates`, whose fields are those of its rows.
 pub(crate) const SCHEMA: u32 = 4;
 
 /// What `git describe` says of the source, given to the build by whoever publishes what this
@@ -51,6 +52,9 @@ pub(crate) struct Report<R: Row> {
     /// Of a comparison: what stands beside each other.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) columns: Vec<Value>,
+    /// Of `tune`: what its model expects of every candidate, and what a sweep measured.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) candidates: Vec<Value>,
     #[serde(serialize_with = "with_histograms")]
     pub(crate) rows: Vec<R>,
     /// What the numbers mean.
@@ -127,6 +131,7 @@ impl<R: Row> Report<R> {
             doctor: checkup::machine(),
             transport: Vec::new(),
             columns: Vec::new(),
+            candidates: Vec::new(),
             rows: Vec::new(),
             notes: Vec::new(),
         }

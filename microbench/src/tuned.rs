@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::ArgMatches;
 use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
 use tuning::Tuning;
 
 use crate::failure::{Failure, Result};
@@ -37,9 +37,10 @@ const OPTIONS: [Tunable; 8] = [
 ];
 
 /// The arguments with what the tuning says, where one was given; `matches` is what they are
-/// without.
+/// without, to the command line of this `definition`.
 pub(crate) fn expand(
     arguments: &[OsString],
+    definition: &Command,
     matches: &ArgMatches,
 ) -> Result<Option<(Vec<OsString>, Tuned)>> {
     let Some((command, matches)) = matches.subcommand() else { return Ok(None) };
@@ -57,18 +58,28 @@ pub(crate) fn expand(
             "--paper is an algorithm and --tuning says another: leave out one of the two options",
         ));
     }
-    let (more, given) = of_file(matches, path)?;
+    let definition = definition.find_subcommand(command);
+    // Only a build with debug assertions tells an option that the command has not from one that was
+    // not given, where it is asked for its matches.
+    let has = |id: &str| {
+        definition.is_some_and(|of| of.get_arguments().any(|option| option.get_id() == id))
+    };
+    let (more, given) = of_file(matches, has, path)?;
     // Behind the command's name, where nothing ends the options yet.
     let (name, rest) = arguments.split_at(arguments.len().min(2));
     let all = name.iter().cloned().chain(more).chain(rest.iter().cloned()).collect();
     Ok(Some((all, Tuned { path: path.display().to_string(), given: given.join(", ") })))
 }
 
-fn of_file(matches: &ArgMatches, path: &Path) -> Result<(Vec<OsString>, Vec<&'static str>)> {
+fn of_file(
+    matches: &ArgMatches,
+    has: impl Fn(&str) -> bool,
+    path: &Path,
+) -> Result<(Vec<OsString>, Vec<&'static str>)> {
     let tuning = Tuning::load(path)?;
     let (mut more, mut given) = (Vec::new(), Vec::new());
     for (id, option, value) in OPTIONS {
-        if matches.try_contains_id(id).is_err() {
+        if !has(id) {
             continue;
         }
         if matches.value_source(id) == Some(ValueSource::CommandLine) {

@@ -15,6 +15,7 @@ pub(crate) fn headline(run: &Run) -> String {
         "limits" => limits(run),
         "compare" => compare(run),
         "simulate" => simulate(run),
+        "tune" => tune(run),
         "doctor" => doctor(run),
         _ => None,
     };
@@ -133,6 +134,20 @@ fn compare(run: &Run) -> Option<String> {
     let measured = columns.iter().filter(|column| column["state"] == "measured");
     let names: Vec<&str> = measured.filter_map(|column| column["column"].as_str()).collect();
     (!names.is_empty()).then(|| format!("{} by turns", names.join(", ")))
+}
+
+fn tune(run: &Run) -> Option<String> {
+    let row = run.rows.iter().find(|row| row.text("candidate") == Some("recommended"))?;
+    let by = match row.get("direct")?.as_bool()? {
+        true => "the CPU itself".to_owned(),
+        false => format!("C = {} and M = {}", row.chunk_buckets()?, row.count("max_chunks")?),
+    };
+    Some(format!(
+        "recommends {by} with {} in flight, which then did {}, {} of what was expected",
+        row.count("in_flight")?,
+        rate(row.number("ops_per_s")?),
+        significant(row.number("times_expected")?)
+    ))
 }
 
 fn doctor(run: &Run) -> Option<String> {

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use browser::{Browser, artifacts};
 use report::Report;
-use runs::{CHUNKS, LOADS, SCHEMA, Scratch, all, mean_ns};
+use runs::{CHUNKS, DEPTHS, LOADS, SCHEMA, Scratch, all, mean_ns, tuned_ns};
 use serde_json::Value;
 
 const WINDOWS: [(u32, u32, &str); 2] = [(360, 800, "phone"), (1280, 900, "desktop")];
@@ -96,6 +96,76 @@ fn points_are_where_the_axes_say() {
             }
         }
     }
+}
+
+/// The numbers behind a plot: of each row its name and the values, with nothing where there is none.
+fn behind(browser: &mut Browser, figure: &str) -> (Vec<String>, Vec<Vec<String>>) {
+    let texts = |of: &str| {
+        format!(
+            "[...document.querySelectorAll('#{figure} details {of}')].map((line) => \
+             [...line.children].map((cell) => cell.textContent))"
+        )
+    };
+    let mut lines = |of: &str| -> Vec<Vec<String>> {
+        serde_json::from_value(browser.value(&texts(of))).unwrap()
+    };
+    (lines("thead tr").remove(0), lines("tbody tr"))
+}
+
+fn plain(text: &str) -> f64 {
+    text.replace('\u{202f}', "").parse().unwrap()
+}
+
+/// What was expected of each candidate, and what was measured: of a run without a sweep what is
+/// beside the recommendation, else everything.
+#[test]
+fn a_recommendation_stands_among_what_was_expected_and_measured() {
+    let (mut browser, _) = shown();
+    let numbers = browser.value(
+        "[...document.querySelectorAll('figure')].map((e) => e.id).filter((id) => \
+         id.startsWith('tune-')).map((id) => +id.split('-')[1])",
+    );
+    let [first, last] = [0, 7].map(|at| numbers[at].as_u64().unwrap());
+    assert_eq!(numbers.as_array().unwrap().len(), 8, "{numbers}");
+
+    for (run, times, measured_of_others) in [(first, 1.25, false), (last, 0.8, true)] {
+        let goal = |c: u32, depth: u32| match run == first {
+            true => 2e3 / tuned_ns(c, depth),
+            false => tuned_ns(c, depth) * f64::from(depth),
+        };
+        let times = if run == first { 1.0 / times } else { times };
+        let (head, lines) = behind(&mut browser, &format!("tune-{run}-chunk"));
+        let column = |name: &str| head.iter().position(|head| head == name);
+        for (line, c) in lines.iter().zip(CHUNKS) {
+            assert_eq!(plain(&line[0]), f64::from(c));
+            for depth in DEPTHS {
+                let shown = plain(&line[column(&format!("{depth} in flight, expected")).unwrap()]);
+                assert!((shown / goal(c, depth) - 1.0).abs() < 0.006, "{head:?} {line:?}");
+                let measured = column(&format!("{depth} in flight, measured")).map(|at| &line[at]);
+                let there = depth == 16 || measured_of_others || (c == 32 && depth != 1);
+                match measured.filter(|text| !text.is_empty()) {
+                    Some(text) => {
+                        let off = plain(text) / goal(c, depth) / times;
+                        assert!(there && (off - 1.0).abs() < 0.01, "{head:?} {line:?}");
+                    }
+                    None => assert!(!there, "{depth} {head:?} {line:?}"),
+                }
+            }
+            let recommended = &line[column("recommended, measured").unwrap()];
+            assert_eq!(recommended.is_empty(), c != 32);
+        }
+    }
+    // All points lie beside the line on which both are the same, on one side.
+    let (_, lines) = behind(&mut browser, &format!("tune-{last}-met"));
+    assert_eq!(lines.len(), 8);
+    for line in lines {
+        assert!((plain(&line[2]) / plain(&line[1]) - 0.8).abs() < 0.01, "{line:?}");
+    }
+    let markers = browser.value(&format!(
+        "[...document.querySelectorAll('#tune-{last}-met .series')].map((series) => \
+         [series.querySelector('title').textContent, series.querySelectorAll('polygon').length])"
+    ));
+    assert_eq!(markers[0], serde_json::json!(["swept", 24]), "{markers}");
 }
 
 /// The numbers along an axis, and where they stand.

@@ -95,6 +95,7 @@ fn what_no_run_has_is_left_out_and_said() {
         "Latency distributions: no run",
         "Speedup of find-or-puts: all runs",
         "no run of limits is here",
+        "no run of tune is here",
         "no findings of the doctor",
     ] {
         assert!(page.contains(missing), "{missing}");
@@ -204,13 +205,17 @@ fn row() -> impl Strategy<Value = Value> {
         "ranks_per_machine",
         "ops_per_s",
         "states_per_s",
+        "expected_latency_ns",
+        "latency_ns",
+        "expected_ops_per_s",
+        "cache_entries",
     ];
     let texts = prop_oneof![Just("inserted"), Just("found"), Just("mixed"), Just("READ 8 B")];
     let numbers = proptest::collection::vec(number(), names.len());
     (numbers, texts).prop_map(move |(numbers, text)| {
         let mut row = json!({
             "operation": text, "workload": text, "limit": text, "model": text, "of": text,
-            "column": text, "measured": text, "unit": "ns",
+            "column": text, "measured": text, "unit": "ns", "candidate": "recommended",
         });
         for (name, number) in names.iter().zip(numbers) {
             row[name] = number;
@@ -227,11 +232,13 @@ proptest! {
         rows in proptest::collection::vec(row(), 1..6),
         command in prop_oneof![
             Just("bench-latency"), Just("bench-throughput"), Just("roundtrips"), Just("explore"),
-            Just("limits"), Just("compare"), Just("simulate"), Just("topology"),
+            Just("limits"), Just("compare"), Just("simulate"), Just("topology"), Just("tune"),
         ],
     ) {
         let scratch = Scratch::new();
-        let report = read(&scratch.runs(&[run(command, "shm", json!({}), Value::from(rows))]));
+        let mut odd = run(command, "shm", json!({}), Value::from(rows));
+        odd["candidates"] = odd["rows"].clone();
+        let report = read(&scratch.runs(&[odd]));
         let report = report.unwrap();
         let page = report.html(TITLE).unwrap();
         prop_assert!(page.ends_with("</html>"));

@@ -32,12 +32,15 @@ pub struct LatencyPlan {
 }
 
 impl LatencyPlan {
-    /// The paper's experiment, on two machines of one rank.
+    /// The paper's experiment; there, on two machines of one rank.
     ///
     /// # Errors
     /// The profile lacks a quantity.
-    pub fn paper(profile: &Profile, chunk_buckets: u32) -> Result<Self, profile::MissingQuantity> {
-        let shape = Shape { machines: 2, ranks_per_machine: 1 };
+    pub fn paper(
+        profile: &Profile,
+        shape: Shape,
+        chunk_buckets: u32,
+    ) -> Result<Self, profile::MissingQuantity> {
         Ok(Self {
             model: profile.paper_model(shape)?,
             shape,

@@ -17,7 +17,8 @@ fn quiet(_: f64) {}
 fn latencies_are_the_papers_within_a_twentieth() {
     let figures = paper::latencies();
     let rows = each(&[8, 16, 32, 64, 128], |&chunk| {
-        let mut plan = LatencyPlan::paper(&das5(), chunk).unwrap();
+        let two = Shape { machines: 2, ranks_per_machine: 1 };
+        let mut plan = LatencyPlan::paper(&das5(), two, chunk).unwrap();
         plan.load_percents = vec![20, 50, 60, 70, 80, 90, 92];
         latency(&plan, &quiet)
     });

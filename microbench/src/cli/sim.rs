@@ -1,8 +1,10 @@
 //! What operations take in the simulator.
 
 use clap::{Args, ValueEnum, value_parser};
+use profile::Shape;
 
 use crate::failure::{Failure, Result};
+use crate::network;
 
 /// The simulator's model.
 #[derive(Args, Clone, Debug)]
@@ -16,6 +18,15 @@ pub(crate) struct SimArgs {
     /// owner takes a tenth of it
     #[arg(long = "sim-roundtrip-ns", value_name = "NS", value_parser = value_parser!(u64).range(1..))]
     roundtrip_ns_asked: Option<u64>,
+
+    /// A network in place of a model: one of simulate's profiles, or a file
+    #[arg(long = "sim-profile", value_name = "P|FILE", conflicts_with = "model_asked")]
+    profile: Option<String>,
+
+    /// Ranks on each machine of that network, 1 without it
+    #[arg(long = "sim-ranks-per-machine", value_name = "K", requires = "profile")]
+    #[arg(value_parser = value_parser!(u32).range(1..=4096))]
+    ranks_per_machine: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -29,15 +40,34 @@ enum SimModelName {
 const DEFAULT_ROUNDTRIP_NS: u64 = 2000;
 
 impl SimArgs {
-    pub(crate) fn model(&self) -> sim::Model {
-        match self.name() {
+    /// The model of a job of so many ranks.
+    pub(crate) fn model(&self, ranks: u32) -> Result<sim::Model> {
+        if let Some(name) = &self.profile {
+            let ranks_per_machine = self.ranks_per_machine();
+            let machines = ranks.div_ceil(ranks_per_machine);
+            let shape = Shape { machines, ranks_per_machine };
+            return Ok(network::profile(name)?.model(shape)?);
+        }
+        Ok(match self.name() {
             SimModelName::Simple => sim::Model::simple(self.roundtrip_ns()),
             SimModelName::Oortwijn2015 => sim::Model::oortwijn2015(),
-        }
+        })
+    }
+
+    /// Which machine of the network a rank is on.
+    pub(crate) fn machine(&self, rank: u32) -> u64 {
+        u64::from(rank / self.ranks_per_machine())
+    }
+
+    fn ranks_per_machine(&self) -> u32 {
+        self.ranks_per_machine.unwrap_or(1)
     }
 
     /// The model in words.
     pub(crate) fn about(&self) -> String {
+        if let Some(name) = &self.profile {
+            return format!("profile {name}, {} ranks a machine", self.ranks_per_machine());
+        }
         match self.name() {
             SimModelName::Simple => format!("{} ns roundtrip between two", self.roundtrip_ns()),
             SimModelName::Oortwijn2015 => "latencies as on DAS-5 in the paper".to_owned(),
@@ -55,11 +85,21 @@ impl SimArgs {
     /// The first option that was given.
     pub(super) fn given(&self) -> Option<&'static str> {
         let roundtrip = self.roundtrip_ns_asked.map(|_| "--sim-roundtrip-ns");
-        self.model_asked.map(|_| "--sim-model").or(roundtrip)
+        let profile = self.profile.as_ref().map(|_| "--sim-profile");
+        self.model_asked.map(|_| "--sim-model").or(roundtrip).or(profile)
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        if self.name() == SimModelName::Simple || self.roundtrip_ns_asked.is_none() {
+        if self.roundtrip_ns_asked.is_none() {
+            return Ok(());
+        }
+        if self.profile.is_some() {
+            return Err(Failure::new(
+                "--sim-roundtrip-ns is for --sim-model simple, and the profile has its own: leave \
+                 out one of the two options",
+            ));
+        }
+        if self.name() == SimModelName::Simple {
             return Ok(());
         }
         Err(Failure::new(

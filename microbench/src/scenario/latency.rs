@@ -39,11 +39,11 @@ const WARM_UP_SHARE: usize = 10;
 /// Inserts of a round at least: one for the mean and one timed by itself.
 const FEWEST: u64 = 2;
 /// Inserts in flight where the time was too short to measure all.
-const FILLING: u32 = 32;
+pub(super) const FILLING: u32 = 32;
 /// As many in one call.
 const BATCH: usize = 1024;
 /// One-sided operations in flight at most, then: a READ and a claim of each, or a READ ahead.
-const FILLING_DEPTH: u32 = 2 * FILLING;
+pub(super) const FILLING_DEPTH: u32 = 2 * FILLING;
 /// The paper's own result files, C = 8 and load factor 0.5, both processes on one machine.
 const PAPER_LOCAL_NS: u32 = 287;
 

@@ -4,7 +4,6 @@ mod plan;
 mod row;
 mod verdict;
 
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use clap::{Args, ValueEnum, value_parser};
@@ -14,7 +13,8 @@ use simulate::{Way, each, latency, throughput};
 use table::FirstClaim;
 
 use crate::cli::{ChunkListArgs, OutputArgs, max_chunks};
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
+use crate::network;
 use crate::progress::Progress;
 use crate::report::{Files, Report};
 use plan::Run;
@@ -22,7 +22,7 @@ use row::SimulateRow;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SimulateArgs {
-    /// The network: das5-fdr, connectx6-200g, or a file
+    /// The network: das5-fdr, connectx6-200g, soft-roce, shm, or a file
     #[arg(long, default_value = "das5-fdr", value_name = "P|FILE")]
     profile: String,
 
@@ -236,18 +236,7 @@ fn all(runs: &[Run], truncates: bool) -> Result<Vec<SimulateRow>> {
 
 impl SimulateArgs {
     fn profile(&self) -> Result<Profile> {
-        let mut profile = match Profile::built_in(&self.profile) {
-            Some(profile) => profile,
-            None if Path::new(&self.profile).exists() => Profile::load(Path::new(&self.profile))?,
-            None => {
-                let names: Vec<_> = Profile::built_in_names().collect();
-                return Err(Failure::new(format!(
-                    "there is no profile and no file {:?}; give {} or a file",
-                    self.profile,
-                    names.join(", ")
-                )));
-            }
-        };
+        let mut profile = network::profile(&self.profile)?;
         for (name, value) in &self.set {
             let source = "--set on the command line".to_owned();
             profile.set(name, Given { value: *value, kind: Kind::Assumed, source })?;

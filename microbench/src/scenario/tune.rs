@@ -2,9 +2,12 @@
 //! measured, and how far the model is off.
 
 mod bench;
+mod expected;
+mod network;
 mod notes;
 mod rates;
 mod row;
+mod verification;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -12,19 +15,21 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, value_parser};
+use serde_json::Value;
 use table::{Config, FirstClaim, Operation, ReadAhead, Table};
-use transport::{Exchange, Owner};
+use transport::Exchange;
 use tune::{Candidate, Goal, Lengths, Model, Rates, Space, Workload};
 use tuning::{Expected, Tuning};
 
 use self::bench::Bench;
+use self::network::Network;
 use self::row::TuneRow;
 use super::gather;
+use super::latency::{FILLING, FILLING_DEPTH};
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
 use crate::means::MOST_IN_FLIGHT;
-use crate::progress::Progress;
 use crate::report::{self, Files, Report};
 use crate::size::Size;
 use crate::timed::Timed;
@@ -38,8 +43,6 @@ const CACHE_ENTRIES_SIMULATED: u32 = 1 << 8;
 /// nothing goes by READs.
 const CALIBRATED_CHUNKS: [u32; 2] = [8, 128];
 const CALIBRATED_DEPTH: u32 = 32;
-/// The paper's C (section 4.2).
-const PAPER_CHUNK: u32 = 32;
 /// Rounds of a sweep over all candidates, and those of it that go to the last rounds.
 const SWEEP_ROUNDS: u32 = 3;
 const FINALISTS: usize = 8;
@@ -91,7 +94,8 @@ pub(crate) struct TuneArgs {
     #[arg(long, default_value = "tuning.toml", value_name = "FILE")]
     out: PathBuf,
 
-    /// Write what was measured of the transport as a profile
+    /// Measure the transport as a network too, and write that as a profile for simulate, which is
+    /// called as its file is
     #[arg(long, value_name = "FILE")]
     profile_out: Option<PathBuf>,
 
@@ -138,6 +142,10 @@ pub(crate) struct Tuned {
     model: Model,
     recommended: Candidate,
     rows: Vec<TuneRow>,
+    /// Where a profile was asked for.
+    network: Option<Network>,
+    /// Every candidate.
+    candidates: Vec<Value>,
     /// Candidates of the sweep, and how much longer the recommendation takes than the best.
     sweep: Option<(usize, f64)>,
 }
@@ -156,8 +164,8 @@ pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
     report.doctor.extend(ended.doctor);
     let tuned = ended.output;
     fs::write(&args.out, args.tuning(&tuned).to_toml())?;
-    if let Some(path) = &args.profile_out {
-        fs::write(path, rates::profile(&tuned.model.rates, &args.job)?.to_toml())?;
+    if let (Some(path), Some(network)) = (&args.profile_out, &tuned.network) {
+        fs::write(path, network.profile(&args.job, path)?.to_toml())?;
     }
     report.job(&args.job);
     report.parameter("load_factor", args.load_factor);
@@ -171,6 +179,7 @@ pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
     report.parameter("sweep", args.sweep);
     report.notes = args.notes(&tuned);
     report.rows = tuned.rows;
+    report.candidates = tuned.candidates;
     report.publish(files)
 }
 
@@ -185,6 +194,17 @@ impl TuneArgs {
             return Err(Failure::new(format!(
                 "--direct on is for shm, where the CPU reaches all buckets; over {} the model has \
                  only what goes by READs: leave it out",
+                self.job.transport.name()
+            )));
+        }
+        let served = !matches!(
+            self.job.transport,
+            TransportName::Shm | TransportName::Verbs | TransportName::Sim
+        );
+        if served && self.profile_out.is_some() {
+            return Err(Failure::new(format!(
+                "--profile-out has one rank measure while the others do nothing, and over {} \
+                 operations may wait for their owners' CPUs: leave it out, or take --transport verbs",
                 self.job.transport.name()
             )));
         }
@@ -283,16 +303,17 @@ impl Scenario for TuneArgs {
     fn shape(&self) -> Shape {
         Shape {
             window_words: self.config().words(),
-            slots: Config::slots(self.in_flight),
+            slots: Config::slots(self.in_flight.max(FILLING)),
             slot_words: CHUNK_BUCKETS[CHUNK_BUCKETS.len() - 1],
-            depth: 4 * self.in_flight,
+            depth: (4 * self.in_flight).max(FILLING_DEPTH),
         }
     }
 
     fn parameters(&self) -> String {
         format!(
             "command=tune buckets_per_owner={} load_factor={} insert_share={} goal={:?} \
-             max_latency_us={:?} direct={} in_flight={} ops={} rounds={} sweep={} seed={}",
+             max_latency_us={:?} direct={} in_flight={} ops={} rounds={} sweep={} profile={} \
+             seed={}",
             self.job.buckets_per_owner(),
             self.load_factor,
             self.insert_share,
@@ -303,13 +324,23 @@ impl Scenario for TuneArgs {
             self.operations(),
             self.rounds,
             self.sweep,
+            self.profile_out.is_some(),
             self.job.seed
         )
     }
 
     fn run<T: Timed>(&self, mut engine: T, exchange: &mut dyn Exchange) -> Result<Tuned> {
         let time = Duration::from_secs_f64(self.seconds_per_measurement);
-        let rates = rates::measure(&mut engine, &self.job, time, exchange)?;
+        // As many as an operation posts at once: a READ, and one ahead or a claim.
+        let deepest = 2 * self.in_flight;
+        let rates = rates::measure(&mut engine, &self.job, deepest, time, exchange)?;
+        let network = match self.profile_out {
+            Some(_) => {
+                let depths = self.space(false).depths;
+                Some(network::measure(&mut engine, &self.job, &depths, time, exchange)?)
+            }
+            None => None,
+        };
         let config = self.config();
         let storage = vec![Operation::EMPTY; 2];
         let mut table = Table::open(&mut engine, config, storage, exchange)?;
@@ -332,7 +363,8 @@ impl Scenario for TuneArgs {
             )
             .everywhere());
         };
-        self.verify(model, recommended, &all, &mut bench, exchange)
+        let tuned = self.verify(model, recommended, &all, &mut bench, exchange)?;
+        Ok(Tuned { network, ..tuned })
     }
 }
 
@@ -395,82 +427,5 @@ impl TuneArgs {
             runs.extend([of(large, FirstClaim::Off, 0), of(small, FirstClaim::On, 0), ahead]);
         }
         runs
-    }
-
-    /// Runs the recommendation, what is beside it, the baseline and the best of the sweep.
-    fn verify<T: Timed>(
-        &self,
-        model: Model,
-        recommended: Candidate,
-        all: &[Candidate],
-        bench: &mut Bench<'_, T>,
-        exchange: &mut dyn Exchange,
-    ) -> Result<Tuned> {
-        let mut progress = Progress::new(1, exchange.me() == Owner(0));
-        progress.set(0, "candidates");
-        let (names, mut candidates) = self.beside(recommended);
-        if self.sweep {
-            candidates.extend(self.finalists(all, bench, exchange)?);
-        }
-        let ns = bench.rounds(&candidates, self.rounds, |_| (), exchange)?;
-        let cost = |candidate: &Candidate, ns: f64| match self.goal {
-            GoalName::Latency => ns * f64::from(candidate.depth),
-            GoalName::Throughput => ns,
-        };
-        let costs: Vec<f64> = candidates.iter().zip(&ns).map(|(at, &ns)| cost(at, ns)).collect();
-        let swept = &costs[names.len()..];
-        let best = swept.iter().copied().reduce(f64::min);
-        let sweep = best.map(|best| (all.len(), costs[0] / best.max(1e-3) - 1.0));
-        let names = names.into_iter().chain(core::iter::repeat("sweep"));
-        let rows = names.zip(candidates.iter().zip(&ns));
-        let ranks = self.job.ranks;
-        let rows = rows.map(|(name, (at, &ns))| TuneRow::new(name, at, &model, ranks, ns));
-        let rows = rows.collect();
-        Ok(Tuned { model, recommended, rows, sweep })
-    }
-
-    /// The recommendation, the paper's algorithm and the neighbours, with their names.
-    fn beside(&self, recommended: Candidate) -> (Vec<&'static str>, Vec<Candidate>) {
-        let paper = Candidate {
-            chunk_buckets: PAPER_CHUNK,
-            max_chunks: self.space(false).max_chunks(PAPER_CHUNK),
-            read_ahead: ReadAhead::Always,
-            first_claim: FirstClaim::Off,
-            depth: 1,
-            cache_entries: 0,
-            direct: false,
-        };
-        // Expected is what it took before, so that it shows how the machine has changed since.
-        let before = self.calibration(recommended.direct, recommended.depth)[0];
-        let first = [("recommended", recommended), ("paper", paper), ("as calibrated", before)];
-        let neighbours = self.space(recommended.direct).neighbours(&recommended);
-        first.into_iter().chain(neighbours).unzip()
-    }
-
-    /// The best of a sweep over all candidates that keep to the bound on the latency.
-    fn finalists<T: Timed>(
-        &self,
-        all: &[Candidate],
-        bench: &mut Bench<'_, T>,
-        exchange: &mut dyn Exchange,
-    ) -> Result<Vec<Candidate>> {
-        let mut progress =
-            Progress::new(all.len() as u64 * u64::from(SWEEP_ROUNDS), exchange.me() == Owner(0));
-        let tell = |done| progress.set(done, "sweep");
-        let ns = bench.rounds(all, SWEEP_ROUNDS, tell, exchange)?;
-        let goal = self.goal();
-        let mut order: Vec<(f64, Candidate)> = Vec::new();
-        for (candidate, ns) in all.iter().zip(ns) {
-            let latency = ns * f64::from(candidate.depth);
-            match goal {
-                Goal::Latency => order.push((latency, *candidate)),
-                Goal::Throughput { most_latency_ns } if latency <= most_latency_ns => {
-                    order.push((ns, *candidate));
-                }
-                Goal::Throughput { .. } => {}
-            }
-        }
-        order.sort_by(|one, other| one.0.total_cmp(&other.0));
-        Ok(order.into_iter().take(FINALISTS).map(|(_, candidate)| candidate).collect())
     }
 }

@@ -14,6 +14,7 @@ mod probeline;
 mod processor;
 mod tearing;
 mod trial;
+mod tune;
 mod ucx;
 mod verbs;
 
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Case> {
         lost_devices::CASES,
         performance::CASES,
         probeline::CASES,
+        tune::CASES,
         doctor::CASES,
         tearing::CASES,
         faults::CASES,

@@ -8,6 +8,7 @@ mod latency;
 mod limit;
 mod paper;
 mod throughput;
+mod tune;
 
 use crate::fields::Fields;
 use crate::plot::Plot;
@@ -33,6 +34,7 @@ pub(crate) fn all(runs: &[Run]) -> Vec<Chapter> {
         paper::chapter(runs),
         depth::chapter(runs),
         compare::chapter(runs),
+        tune::chapter(runs),
     ]
 }
 

@@ -81,6 +81,21 @@ impl Table {
         Self { head: Self::heads(title, series), rows: places.iter().map(row).collect() }
     }
 
+    /// A row for each name, with two values that belong to no series.
+    pub(crate) fn pairs(
+        title: &str,
+        heads: [&str; 2],
+        rows: impl Iterator<Item = (String, [f64; 2])>,
+    ) -> Self {
+        let row = |(name, values): (String, [f64; 2])| {
+            let values = values.map(|value| Cell::from(significant(value)));
+            core::iter::once(Cell::from(name)).chain(values).collect()
+        };
+        let heads = heads.map(Cell::from);
+        let head = core::iter::once(Cell::from(title)).chain(heads).collect();
+        Self { head, rows: rows.map(row).collect() }
+    }
+
     fn heads(title: &str, series: &[Series]) -> Vec<Cell> {
         let names = series.iter().enumerate().map(|(at, of)| Cell::of(at, of.name(series)));
         core::iter::once(Cell::from(title)).chain(names).collect()

@@ -156,6 +156,59 @@ pub(crate) fn simulate() -> Value {
     run
 }
 
+/// Operations in flight that a tuning chooses from.
+pub(crate) const DEPTHS: [u32; 4] = [1, 4, 16, 64];
+
+/// What a candidate takes, in nanoseconds of each rank: large C and few in flight take long.
+pub(crate) fn tuned_ns(c: u32, depth: u32) -> f64 {
+    (2000.0 + 4.0 * f64::from(c)) / f64::from(depth.min(16)) + 30.0
+}
+
+/// A recommendation of C = 32 with 16 in flight, where all takes `times` what was expected; with
+/// `swept`, all candidates were measured.
+pub(crate) fn tune(goal: &str, times: f64, swept: bool) -> Value {
+    let per_s = |ns: f64| 2e9 / ns;
+    let one = |c: u32, depth: u32, cache: u32, measured: bool| {
+        let ns = tuned_ns(c, depth) * if cache == 0 { 1.0 } else { 0.9 };
+        let latency = ns * f64::from(depth);
+        let got = |value: f64| if measured { json!(value) } else { Value::Null };
+        json!({
+            "chunk_buckets": c, "max_chunks": 512 / c, "read_ahead": "likely",
+            "one_roundtrip": "off", "in_flight": depth, "cache_entries": cache, "direct": false,
+            "expected_latency_ns": latency, "expected_ops_per_s": per_s(ns),
+            "latency_ns": got(latency * times), "ops_per_s": got(per_s(ns * times)),
+        })
+    };
+    let mut candidates = Vec::new();
+    for cache in [0, 4096] {
+        for depth in DEPTHS {
+            candidates.extend(CHUNKS.map(|c| one(c, depth, cache, swept)));
+        }
+    }
+    let named = |name: &str, c, depth, cache| {
+        let mut row = one(c, depth, cache, true);
+        row["candidate"] = json!(name);
+        row["times_expected"] = json!(1.0 / times);
+        row
+    };
+    let mut rows = vec![
+        named("recommended", 32, 16, 0),
+        named("paper", 32, 1, 0),
+        named("C less", 8, 16, 0),
+        named("C more", 128, 16, 0),
+        named("depth less", 32, 4, 0),
+        named("depth more", 32, 64, 0),
+        named("cache", 32, 16, 4096),
+    ];
+    if swept {
+        rows.push(named("sweep", 8, 64, 4096));
+    }
+    let parameters = json!({ "ranks": 2, "goal": goal, "load_factor": 0.5, "sweep": swept });
+    let mut run = run("tune", "shm", parameters, Value::from(rows));
+    run["candidates"] = Value::from(candidates);
+    run
+}
+
 /// One of each, and several where ranks are compared; findings are of the last.
 pub(crate) fn all() -> Vec<Value> {
     let mut all = vec![latency("shm", 1.0), latency("verbs", 30.0)];
@@ -164,6 +217,7 @@ pub(crate) fn all() -> Vec<Value> {
         all.push(throughput("verbs", ranks, 2e6));
     }
     all.extend([explore(), limits(), compare(), simulate()]);
+    all.extend([tune("throughput", 1.25, false), tune("latency", 0.8, true)]);
     let mut last =
         run("from-the-future", "shm", json!({}), json!([{ "what": "a row", "much": 7 }]));
     last["schema"] = json!(4);

@@ -169,7 +169,9 @@ fn of_transport(option: &str) -> Option<&'static [&'static str]> {
     match option {
         "--device" | "--ib-port" | "--gid-index" | "--pkey-index" | "--service-level"
         | "--traffic-class" | "--timeout" | "--retries" => Some(&["verbs"]),
-        "--sim-model" | "--sim-roundtrip-ns" => Some(&["sim"]),
+        "--sim-model" | "--sim-roundtrip-ns" | "--sim-profile" | "--sim-ranks-per-machine" => {
+            Some(&["sim"])
+        }
         "--pin" | "--huge-pages" => Some(&["shm", "verbs", "ucx", "mpi"]),
         _ if option.starts_with("--ucx-") => Some(&["ucx"]),
         _ => None,

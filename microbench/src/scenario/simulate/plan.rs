@@ -15,6 +15,8 @@ pub(super) enum Run {
 
 /// The largest cluster of the paper.
 pub(super) const PAPERS_MACHINES: u32 = 48;
+/// Where everything is within reach of the CPU.
+const ONE: u32 = 1;
 /// Buckets of an owner in a latency run: as many for all owners together as for the paper's two.
 const LATENCY_BUCKETS: u64 = 1 << 22;
 const LEAST_BUCKETS: u64 = 1 << 12;
@@ -55,13 +57,7 @@ fn ranks(shape: Shape) -> u32 {
 
 impl SimulateArgs {
     pub(super) fn runs(&self, profile: &Profile) -> Result<Vec<Run>> {
-        let biggest = Shape {
-            machines: self.machines.iter().copied().max().unwrap_or(1),
-            ranks_per_machine: 1,
-        };
-        profile
-            .model(biggest)
-            .map_err(|missing| Failure::from(missing).or("with --set QUANTITY=VALUE"))?;
+        self.check_machines(profile)?;
         if let Some(&most) = self.chunks.chunk_buckets.iter().max()
             && most > MOST_CHUNK_BUCKETS
         {
@@ -92,6 +88,32 @@ impl SimulateArgs {
         Ok(runs)
     }
 
+    /// Whether the profile says enough of the machines that are asked for.
+    fn check_machines(&self, profile: &Profile) -> Result<()> {
+        let of = |machines| profile.model(Shape { machines, ranks_per_machine: 1 });
+        let most = self.machines.iter().copied().max().unwrap_or(1);
+        of(most).map_err(|missing| {
+            let missing = Failure::from(missing).or("with --set QUANTITY=VALUE");
+            match of(ONE) {
+                Ok(_) if most > ONE => {
+                    missing.or("or take one machine, --machines 1, which it knows")
+                }
+                _ => missing,
+            }
+        })?;
+        let by_cpu = self.machines.contains(&ONE) && of(ONE).is_ok_and(|model| model.local_by_cpu);
+        if by_cpu && self.beyond_paper {
+            return Err(Failure::new(format!(
+                "within one machine the profile {} has what one access of a CPU takes and not how \
+                 many a CPU does at once, which is what --beyond-paper lives on there: give \
+                 --machines 2 or more, leave out --beyond-paper, or measure it with \
+                 bench-throughput --ranks N",
+                profile.name()
+            )));
+        }
+        Ok(())
+    }
+
     /// Beyond the paper, nobody's CPU serves another's operation.
     fn model(
         &self,
@@ -105,8 +127,7 @@ impl SimulateArgs {
     }
 
     fn latency_plan(&self, profile: &Profile, shape: Shape, chunk: u32) -> Result<LatencyPlan> {
-        let mut plan = LatencyPlan::paper(profile, chunk)?;
-        plan.shape = shape;
+        let mut plan = LatencyPlan::paper(profile, shape, chunk)?;
         plan.model = self.model(profile, shape)?;
         plan.way = self.way();
         plan.max_chunks = self.max_chunks;

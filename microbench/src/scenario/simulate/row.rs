@@ -117,6 +117,9 @@ impl SimulateRow {
     }
 }
 
+/// Operations a second that two digits of millions do not tell.
+const SLOW: f64 = 1e5;
+
 impl SimulateRow {
     /// C and load factor of a latency.
     pub(super) fn cells_name(&self) -> String {
@@ -143,7 +146,11 @@ impl Row for SimulateRow {
     ];
 
     fn cells(&self) -> Vec<String> {
-        let million = |rate: Option<f64>| rate.map_or(String::new(), |r| format!("{:.2}", r / 1e6));
+        let million = |rate: Option<f64>| match rate {
+            Some(rate) if rate < SLOW => format!("{:.5}", rate / 1e6),
+            Some(rate) => format!("{:.2}", rate / 1e6),
+            None => String::new(),
+        };
         let paper = match self.paper_mean_latency_ns {
             Some(ns) => format!("{ns:.0}"),
             None => million(self.paper_ops_per_s),

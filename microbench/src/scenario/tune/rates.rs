@@ -3,7 +3,6 @@
 use core::time::Duration;
 
 use limits::remote::{Meter, Operation, Plan};
-use profile::{Given, Kind, Profile};
 use transport::{Exchange, Owner};
 use tune::Rates;
 
@@ -14,16 +13,17 @@ use crate::scenario::gather;
 use crate::timed::Timed;
 
 /// Rounds in which all kinds take turns.
-const ROUNDS: u64 = 5;
+pub(super) const ROUNDS: u64 = 5;
 /// Operations of a measurement in the simulator, whose virtual time would take long.
-const SIMULATED: u64 = 500;
+pub(super) const SIMULATED: u64 = 500;
 
-/// Measures READs by size and compare-and-swaps, at depths 1 to the limit, from the windows of all
+/// Measures READs by size and compare-and-swaps, at depths 1 to `deepest`, from the windows of all
 /// owners alike; the same on all ranks. The windows are not in use.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
 pub(super) fn measure<T: Timed>(
     engine: &mut T,
     job: &JobArgs,
+    deepest: u32,
     time: Duration,
     exchange: &mut dyn Exchange,
 ) -> Result<Rates> {
@@ -35,7 +35,8 @@ pub(super) fn measure<T: Timed>(
     for round in 0..ROUNDS {
         let seed = job.seed ^ round << 32 ^ u64::from(exchange.me().0) << 16;
         let mut meter = Meter::new(&mut *engine, T::now_ns, plan.clone(), seed)?;
-        let kinds = meter.kinds().into_iter().filter(|(kind, _)| *kind != Operation::Add);
+        let asked = |(kind, depth): &_| *kind != Operation::Add && *depth <= deepest;
+        let kinds = meter.kinds().into_iter().filter(asked);
         for (nth, (operation, depth)) in kinds.enumerate() {
             exchange.barrier()?;
             // Picoseconds of an operation: a whole number, for the exchange.
@@ -56,31 +57,4 @@ pub(super) fn measure<T: Timed>(
         }
     }
     Ok(rates)
-}
-
-/// The same as a network's profile: the line through READs by size, and what a rank sends at best.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-pub(super) fn profile(rates: &Rates, job: &JobArgs) -> Result<Profile> {
-    let by_cpu = job.transport == TransportName::Shm;
-    let (name, section) = (job.transport.name(), if by_cpu { "local" } else { "remote" });
-    let about = format!(
-        "{name}, {} ranks at once, a table of {}: measured by probeline tune",
-        job.ranks, job.table_size
-    );
-    let source = "probeline tune: limits at depth 1; rates at the best depth, one rank of all";
-    let mut profile = Profile::new(name, &about);
-    let measured: Vec<_> =
-        rates.words().map(|words| (words, rates.read_ns(words, 1) as u64)).collect();
-    let mut set = |quantity: String, value: f64| {
-        let source = source.to_owned();
-        profile.set(&quantity, Given { value: value as u64, kind: Kind::Measured, source })
-    };
-    if let Some(cost) = table::ReadCost::from_measurements(&measured) {
-        set(format!("{section}.read_base_ns"), (cost.base_ps / 1000) as f64)?;
-        set(format!("{section}.read_word_ps"), cost.bucket_ps as f64)?;
-    }
-    set(format!("{section}.atomic_ns"), rates.swap_ns(1))?;
-    set("rank.reads_per_s".to_owned(), 1e9 / rates.read_least_ns(8).max(1e-3))?;
-    set("rank.atomics_per_s".to_owned(), 1e9 / rates.swap_least_ns().max(1e-3))?;
-    Ok(profile)
 }

@@ -24,6 +24,22 @@ pub(crate) struct TuneRow {
     times_expected: f64,
 }
 
+pub(super) fn ahead_name(ahead: ReadAhead) -> &'static str {
+    match ahead {
+        ReadAhead::Always => "always",
+        ReadAhead::Likely => "likely",
+        ReadAhead::Never => "never",
+    }
+}
+
+pub(super) fn claim_name(claim: FirstClaim) -> &'static str {
+    match claim {
+        FirstClaim::Off => "off",
+        FirstClaim::On => "on",
+        FirstClaim::Auto => "auto",
+    }
+}
+
 impl TuneRow {
     /// `ns` is what a rank took for each operation.
     pub(super) fn new(
@@ -39,16 +55,8 @@ impl TuneRow {
             candidate: what.to_owned(),
             chunk_buckets: candidate.chunk_buckets,
             max_chunks: candidate.max_chunks,
-            read_ahead: match candidate.read_ahead {
-                ReadAhead::Always => "always",
-                ReadAhead::Likely => "likely",
-                ReadAhead::Never => "never",
-            },
-            one_roundtrip: match candidate.first_claim {
-                FirstClaim::Off => "off",
-                FirstClaim::On => "on",
-                FirstClaim::Auto => "auto",
-            },
+            read_ahead: ahead_name(candidate.read_ahead),
+            one_roundtrip: claim_name(candidate.first_claim),
             in_flight: candidate.depth,
             cache_entries: candidate.cache_entries,
             direct: candidate.direct,

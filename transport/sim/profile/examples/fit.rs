@@ -82,9 +82,7 @@ fn tell_all(profile: &Profile) -> Result<()> {
 fn latencies(profile: &Profile, machines: u32) -> Result<Vec<f64>> {
     let shape = Shape { machines, ranks_per_machine: 2 / machines };
     let rows = each(&CHUNKS, |&chunk| {
-        let mut plan = LatencyPlan::paper(profile, chunk)?;
-        plan.model = profile.paper_model(shape)?;
-        plan.shape = shape;
+        let mut plan = LatencyPlan::paper(profile, shape, chunk)?;
         plan.buckets_per_owner = 1 << 19;
         plan.one_in = 4;
         Ok::<_, Box<dyn Error + Send + Sync>>(latency(&plan, &|_| {})?)

@@ -1,0 +1,324 @@
+//! What `tune` expected of its candidates, what it recommended, and what was then measured.
+
+use serde_json::Value;
+
+use super::{Chapter, of};
+use crate::fields::Fields;
+use crate::origin::transport;
+use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all, chunk_name};
+use crate::run::Run;
+
+const EXPECTED: &str = "expected";
+const MEASURED: &str = "measured";
+const RECOMMENDED: &str = "recommended";
+
+pub(super) fn chapter(runs: &[Run]) -> Chapter {
+    let used = of(runs, &["tune"]);
+    let plots: Vec<Plot> = used.iter().filter_map(|run| Tuned::of(run)).flat_map(plots).collect();
+    let mut missing = Vec::new();
+    if plots.is_empty() {
+        missing.push(
+            "What a network and a workload want: no run of tune is here. `probeline tune --json \
+             FILE` makes one, with --sweep also of what all candidates do."
+                .to_owned(),
+        );
+    }
+    Chapter {
+        id: "tune",
+        title: "What was recommended, and what came of it",
+        lead:
+            "What the model of tune expects of C, of operations in flight and of everything else \
+               that it chooses from, beside what was then measured."
+                .to_owned(),
+        plots,
+        missing,
+    }
+}
+
+/// One run of `tune`.
+struct Tuned<'r> {
+    run: &'r Run,
+    recommended: &'r Fields,
+    /// All of them: what was expected, and what a sweep measured.
+    candidates: Vec<Fields>,
+}
+
+/// What is read off a candidate.
+#[derive(Clone, Copy)]
+struct Measure {
+    id: &'static str,
+    name: &'static str,
+    title: &'static str,
+    /// The fields of what was expected and of what was measured.
+    fields: [&'static str; 2],
+    scale: f64,
+}
+
+const LATENCY: Measure = Measure {
+    id: "latency",
+    name: "time of an operation",
+    title: "mean, ns",
+    fields: ["expected_latency_ns", "latency_ns"],
+    scale: 1.0,
+};
+const RATE: Measure = Measure {
+    id: "rate",
+    name: "operations a second",
+    title: "million a second",
+    fields: ["expected_ops_per_s", "ops_per_s"],
+    scale: 1e-6,
+};
+
+/// What a candidate differs in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    ChunkBuckets,
+    InFlight,
+    Cache,
+}
+
+impl Choice {
+    fn field(self) -> &'static str {
+        match self {
+            Self::ChunkBuckets => "chunk_buckets",
+            Self::InFlight => "in_flight",
+            Self::Cache => "cache_entries",
+        }
+    }
+
+    fn name(self, row: &Fields) -> Option<String> {
+        let count = row.count(self.field())?;
+        Some(match (self, count) {
+            (Self::ChunkBuckets, _) => chunk_name(u32::try_from(count).ok()?),
+            (Self::InFlight, _) => format!("{count} in flight"),
+            (Self::Cache, 0) => "no cache".to_owned(),
+            (Self::Cache, _) => format!("a cache of {count}"),
+        })
+    }
+}
+
+impl<'r> Tuned<'r> {
+    fn of(run: &'r Run) -> Option<Self> {
+        let recommended = run.rows.iter().find(|row| row.text("candidate") == Some(RECOMMENDED))?;
+        let all = run.more.get("candidates").and_then(Value::as_array);
+        let candidates = all.into_iter().flatten();
+        let candidates = candidates.filter_map(|one| serde_json::from_value(one.clone()).ok());
+        Some(Self { run, recommended, candidates: candidates.collect() })
+    }
+
+    fn is_direct(&self) -> bool {
+        self.recommended.get("direct") == Some(&Value::Bool(true))
+    }
+
+    /// Those that differ from the recommendation in nothing else than `free`.
+    fn alike<'a>(
+        &self,
+        rows: impl Iterator<Item = &'a Fields>,
+        free: [Choice; 2],
+    ) -> Vec<&'a Fields> {
+        let kept = ["read_ahead", "one_roundtrip", "direct"];
+        let choices = [Choice::ChunkBuckets, Choice::InFlight, Choice::Cache];
+        let choices = choices.into_iter().filter(|choice| !free.contains(choice));
+        let kept: Vec<&str> = kept.into_iter().chain(choices.map(Choice::field)).collect();
+        let same =
+            |row: &&Fields| kept.iter().all(|name| row.get(name) == self.recommended.get(name));
+        rows.filter(same).collect()
+    }
+
+    /// Of each `hue`, a line of what was expected by `x` and one of what was measured; the
+    /// recommendation by itself.
+    fn series(&self, x: Choice, hue: Choice, measure: Measure) -> Vec<Series> {
+        let expected = self.alike(self.candidates.iter(), [x, hue]);
+        // What is beside the recommendation; the finalists of a sweep are among all that it swept.
+        let beside = self.run.rows.iter().filter(|row| row.text("candidate") != Some("sweep"));
+        let beside = self.alike(beside, [x, hue]);
+        let swept = expected.iter().copied().filter(|row| row.number(measure.fields[1]).is_some());
+        let measured: Vec<&Fields> = match swept.clone().next() {
+            Some(_) => swept.collect(),
+            None => beside,
+        };
+        let mut all = Vec::new();
+        let [of_expected, of_measured] = measure.fields;
+        for (rows, field, line) in
+            [(&expected, of_expected, EXPECTED), (&measured, of_measured, MEASURED)]
+        {
+            for &row in rows {
+                self.add(&mut all, row, [x, hue], (field, measure.scale), line);
+            }
+        }
+        for series in &mut all {
+            series.points.sort_by(|one, other| one[0].total_cmp(&other[0]));
+        }
+        let point = self.point(self.recommended, x, (of_measured, measure.scale));
+        all.extend(point.map(|point| Series {
+            hue: RECOMMENDED.to_owned(),
+            line: MEASURED.to_owned(),
+            transport: transport(self.run),
+            chunk_buckets: self.recommended.chunk_buckets(),
+            points: vec![point],
+        }));
+        all
+    }
+
+    fn add(
+        &self,
+        all: &mut Vec<Series>,
+        row: &Fields,
+        [x, hue]: [Choice; 2],
+        value: (&str, f64),
+        line: &str,
+    ) {
+        let (Some(point), Some(name)) = (self.point(row, x, value), hue.name(row)) else { return };
+        match all.iter_mut().find(|series| series.hue == name && series.line == line) {
+            // A row that stands beside the recommendation twice is the same.
+            Some(same) if same.points.iter().any(|other| other[0].total_cmp(&point[0]).is_eq()) => {
+            }
+            Some(same) => same.points.push(point),
+            None => all.push(Series {
+                hue: name,
+                line: line.to_owned(),
+                transport: transport(self.run),
+                chunk_buckets: (hue == Choice::ChunkBuckets).then(|| row.chunk_buckets()).flatten(),
+                points: vec![point],
+            }),
+        }
+    }
+
+    fn point(&self, row: &Fields, x: Choice, (field, scale): (&str, f64)) -> Option<[f64; 2]> {
+        let value = row.number(field).filter(|value| *value > 0.0)?;
+        Some([row.number(x.field())?, value * scale])
+    }
+
+    fn plot(
+        &self,
+        id: &str,
+        title: &str,
+        x: (Choice, &str),
+        hue: Choice,
+        of: Measure,
+    ) -> Option<Plot> {
+        let series = self.series(x.0, hue, of);
+        let x_title = x.1;
+        Plot {
+            id: format!("tune-{}-{id}", self.run.number),
+            title: title.to_owned(),
+            caption: format!(
+                "Run {}: {}, as expected and as measured by all ranks at once; all else is as \
+                 recommended: {}.",
+                self.run.number,
+                of.name,
+                self.others()
+            ),
+            form: Form::Lines,
+            x: Axis::counts(x_title, all(&series, 0)),
+            y: Axis::fitting(of.title, all(&series, 1)),
+            table: Table::by_x(x_title, &series),
+            guide: None,
+            series,
+        }
+        .within_axes()
+    }
+
+    /// The recommendation in words.
+    fn others(&self) -> String {
+        let count = |name| self.recommended.count(name).unwrap_or(0);
+        let text = |name| self.recommended.text(name).unwrap_or("unknown");
+        let rest =
+            format!("{} in flight, a cache of {}", count("in_flight"), count("cache_entries"));
+        if self.is_direct() {
+            return format!("everything by the CPU itself, {rest}");
+        }
+        format!(
+            "C = {}, M = {}, {rest}, read-ahead {}, one-roundtrip insert {}",
+            count("chunk_buckets"),
+            count("max_chunks"),
+            text("read_ahead"),
+            text("one_roundtrip")
+        )
+    }
+
+    /// What was measured of each candidate against what was expected of it.
+    fn met(&self, of: Measure) -> Option<Plot> {
+        let kinds: [(&str, fn(&str) -> bool); 4] = [
+            ("beside it", |name| ![RECOMMENDED, "paper", "sweep"].contains(&name)),
+            ("the best of the sweep, again", |name| name == "sweep"),
+            ("the paper's algorithm", |name| name == "paper"),
+            (RECOMMENDED, |name| name == RECOMMENDED),
+        ];
+        let point = |row: &Fields| {
+            let [expected, measured] = of.fields.map(|field| row.number(field));
+            let point = [expected? * of.scale, measured? * of.scale];
+            point.iter().all(|value| *value > 0.0).then_some(point)
+        };
+        let series = |hue: &str, points: Vec<[f64; 2]>| Series {
+            hue: hue.to_owned(),
+            line: String::new(),
+            transport: transport(self.run),
+            chunk_buckets: None,
+            points,
+        };
+        let mut all_of = vec![series("swept", self.candidates.iter().filter_map(point).collect())];
+        for (hue, is) in kinds {
+            let rows = self.run.rows.iter().filter(|row| row.text("candidate").is_some_and(is));
+            all_of.push(series(hue, rows.filter_map(point).collect()));
+        }
+        let both = all(&all_of, 0).chain(all(&all_of, 1));
+        let ends = both.clone().fold([f64::INFINITY, 0.0], |[least, most]: [f64; 2], value| {
+            [least.min(value), most.max(value)]
+        });
+        Plot {
+            id: format!("tune-{}-met", self.run.number),
+            title: "How near the expectations were".to_owned(),
+            caption: format!(
+                "Run {}: {} as measured against what the model expected; on the line both are the \
+                 same. swept: all candidates, each measured a few times.",
+                self.run.number, of.name
+            ),
+            form: Form::Dots,
+            x: Axis::log(&format!("expected: {}", of.title), both.clone()),
+            y: Axis::log(&format!("measured: {}", of.title), both),
+            table: self.table(of),
+            guide: (ends[0] < ends[1]).then_some(Guide { from: [ends[0]; 2], to: [ends[1]; 2] }),
+            series: all_of,
+        }
+        .within_axes()
+    }
+
+    /// The rows of the run; what was swept is in the run's JSON.
+    fn table(&self, of: Measure) -> Table {
+        let rows = self.run.rows.iter().filter_map(|row| {
+            let values = of.fields.map(|field| row.number(field));
+            let name = format!(
+                "{}: C = {}, {} in flight",
+                row.text("candidate")?,
+                row.count("chunk_buckets")?,
+                row.count("in_flight")?
+            );
+            Some((name, [values[0]? * of.scale, values[1]? * of.scale]))
+        });
+        Table::pairs("candidate", [EXPECTED, MEASURED], rows)
+    }
+}
+
+/// By C, by operations in flight, and how near the expectations were.
+fn plots(tuned: Tuned<'_>) -> Vec<Plot> {
+    let goal = match tuned.run.parameters.text("goal") {
+        Some("latency") => LATENCY,
+        _ => RATE,
+    };
+    let mut plots = Vec::new();
+    // Where the CPU reaches all itself C is without effect.
+    let hue = if tuned.is_direct() { Choice::Cache } else { Choice::ChunkBuckets };
+    if !tuned.is_direct() {
+        let title = format!("What C does: {}", goal.name);
+        let x = (Choice::ChunkBuckets, "C");
+        plots.extend(tuned.plot("chunk", &title, x, Choice::InFlight, goal));
+    }
+    for of in [RATE, LATENCY] {
+        let title = format!("What more in flight does: {}", of.name);
+        let x = (Choice::InFlight, "operations in flight");
+        plots.extend(tuned.plot(&format!("depth-{}", of.id), &title, x, hue, of));
+    }
+    plots.extend(tuned.met(goal));
+    plots
+}

@@ -1,0 +1,284 @@
+//! What a profile is made of: the transport, measured by one rank alone and by all ranks at once.
+
+use core::ops::Range;
+use core::time::Duration;
+use std::env;
+use std::path::Path;
+
+use limits::remote::{Meter, Operation, Plan, WORDS};
+use profile::{Given, Kind, Profile};
+use transport::{Exchange, Owner};
+
+use super::bench::median;
+use super::rates::{ROUNDS, SIMULATED};
+use crate::cli::{JobArgs, TransportName};
+use crate::date;
+use crate::failure::Result;
+use crate::machine::Machine;
+use crate::place;
+use crate::scenario::gather;
+use crate::timed::Timed;
+
+/// The longest READ, by which a link's bytes are counted.
+const LONGEST: Operation = Operation::Read { words: WORDS[WORDS.len() - 1] };
+const SHORTEST: Operation = Operation::Read { words: WORDS[0] };
+/// Of what random words take, one word takes so much at least, or it is the word that is slow.
+const AS_FAST: f64 = 0.9;
+/// Options of the command line that say where things are, not what was measured; each takes a
+/// value.
+const PLACES: [&str; 9] = [
+    "--out",
+    "--profile-out",
+    "--json",
+    "--csv",
+    "--markdown",
+    "--rank",
+    "--rendezvous",
+    "--secret-file",
+    "--port",
+];
+
+/// Operations a second of one kind, with so many in flight.
+#[derive(Clone, Debug)]
+struct Measurement {
+    operation: Operation,
+    depth: u32,
+    who: Who,
+    place: Place,
+    /// Of all that measured together, in each round; then their median.
+    rounds: Vec<f64>,
+    per_s: f64,
+}
+
+/// Who measures; the others wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    First,
+    All,
+}
+
+/// Which words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Random ones of owners as far away as there are.
+    Random,
+    /// The same one for all.
+    OneWord,
+}
+
+/// The transport as a network.
+#[derive(Clone, Debug)]
+pub(super) struct Network {
+    all: Vec<Measurement>,
+    machines: u32,
+    ranks: u32,
+}
+
+/// Measures together with the other ranks; the windows are not in use. Depths are those asked for.
+pub(super) fn measure<T: Timed>(
+    engine: &mut T,
+    job: &JobArgs,
+    depths: &[u32],
+    time: Duration,
+    exchange: &mut dyn Exchange,
+) -> Result<Network> {
+    let machines = match job.transport {
+        TransportName::Sim => (0..exchange.owners()).map(|rank| job.sim.machine(rank)).collect(),
+        _ => place::machines(exchange)?,
+    };
+    let by_cpu = job.transport == TransportName::Shm;
+    let owners = if by_cpu { all_owners(&machines) } else { far(&machines, exchange.me()) };
+    let operations = if job.transport == TransportName::Sim { SIMULATED } else { u64::MAX };
+    let window = engine.geometry().window_words;
+    let mut all = measurements(depths, by_cpu);
+    for round in 0..ROUNDS {
+        let seed = job.seed ^ round << 32 ^ u64::from(exchange.me().0) << 16;
+        for one in &mut all {
+            let (owners, words) = match one.place {
+                Place::Random => (&owners[..], 0..window),
+                Place::OneWord => (&[Owner(0)][..], Range { start: 0, end: 1 }),
+            };
+            let plan = Plan { owners, words, time, operations };
+            exchange.barrier()?;
+            let mine = match one.who == Who::All || exchange.me() == Owner(0) {
+                true => {
+                    Meter::new(&mut *engine, T::now_ns, plan, seed)?
+                        .rate(one.operation, one.depth)?
+                        .per_second
+                }
+                false => 0.0,
+            };
+            // Rates are shared as whole numbers a second.
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let rates = gather(exchange, [mine as u64])?;
+            #[allow(clippy::cast_precision_loss)]
+            one.rounds.push(rates.iter().map(|[rate]| *rate as f64).sum());
+        }
+    }
+    for one in &mut all {
+        one.per_s = median(core::mem::take(&mut one.rounds));
+    }
+    Ok(Network { all, machines: distinct(&machines), ranks: exchange.owners() })
+}
+
+fn measurements(depths: &[u32], by_cpu: bool) -> Vec<Measurement> {
+    let of = |operation, depth, who, place| Measurement {
+        operation,
+        depth,
+        who,
+        place,
+        rounds: Vec::new(),
+        per_s: 0.0,
+    };
+    let reads = WORDS.map(|words| of(Operation::Read { words }, 1, Who::First, Place::Random));
+    let mut all = reads.to_vec();
+    all.push(of(Operation::Swap, 1, Who::First, Place::Random));
+    for &depth in depths {
+        all.push(of(Operation::Swap, depth, Who::All, Place::Random));
+        all.push(of(Operation::Swap, depth, Who::All, Place::OneWord));
+        if by_cpu {
+            // What the CPU does itself takes no turns at a NIC.
+            continue;
+        }
+        for operation in [SHORTEST, Operation::Swap] {
+            all.push(of(operation, depth, Who::First, Place::Random));
+        }
+        for operation in [SHORTEST, LONGEST] {
+            all.push(of(operation, depth, Who::All, Place::Random));
+        }
+    }
+    all
+}
+
+fn all_owners(machines: &[u64]) -> Vec<Owner> {
+    (0..).zip(machines).map(|(owner, _)| Owner(owner)).collect()
+}
+
+/// The owners on other machines; on one machine, all others.
+fn far(machines: &[u64], me: Owner) -> Vec<Owner> {
+    let mine = machines.get(me.0 as usize);
+    let of = |apart: fn(Owner, &u64, Owner, Option<&u64>) -> bool| -> Vec<Owner> {
+        let owners = (0..).zip(machines).map(|(owner, machine)| (Owner(owner), machine));
+        owners.filter(|(owner, its)| apart(*owner, its, me, mine)).map(|(owner, _)| owner).collect()
+    };
+    let elsewhere = of(|_, its, _, mine| Some(its) != mine);
+    let others = of(|owner, _, me, _| owner != me);
+    let found = [elsewhere, others].into_iter().find(|owners| !owners.is_empty());
+    found.unwrap_or_else(|| vec![me])
+}
+
+fn distinct(machines: &[u64]) -> u32 {
+    let mut all = machines.to_vec();
+    all.sort_unstable();
+    all.dedup();
+    u32::try_from(all.len()).unwrap_or(u32::MAX)
+}
+
+impl Network {
+    /// The best of all depths, or that of one.
+    fn best(&self, operation: Operation, who: Who, place: Place, depth: Option<u32>) -> f64 {
+        let of = self.all.iter().filter(|one| {
+            (one.operation, one.who, one.place) == (operation, who, place)
+                && depth.is_none_or(|depth| depth == one.depth)
+        });
+        of.map(|one| one.per_s).fold(0.0, f64::max)
+    }
+
+    fn alone_ns(&self, operation: Operation) -> f64 {
+        1e9 / self.best(operation, Who::First, Place::Random, Some(1)).max(1e-3)
+    }
+
+    /// As a profile, which is called as its file is.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    pub(super) fn profile(&self, job: &JobArgs, file: &Path) -> Result<Profile> {
+        let by_cpu = job.transport == TransportName::Shm;
+        let section = if by_cpu { "local" } else { "remote" };
+        let transport = job.transport.name();
+        let name = file.file_stem().map_or(transport.into(), |stem| stem.to_string_lossy());
+        let where_to = match (by_cpu, self.machines) {
+            (true, _) => "in shared memory".to_owned(),
+            (false, 1) => "of one machine, through its device".to_owned(),
+            (false, machines) => format!("on {machines} machines"),
+        };
+        let about =
+            format!("{transport}, {} ranks {where_to}: measured by probeline tune", self.ranks);
+        let mut profile = Profile::new(&name, &about);
+        let from = format!("{}, {}, {}", command_line(), date::today(), Machine::look().short());
+        let mut set = |quantity: &str, value: f64, how: &str| {
+            let given = Given {
+                value: value.round() as u64,
+                kind: Kind::Measured,
+                source: format!("{from}: {how}"),
+            };
+            profile.set(quantity, given)
+        };
+        let alone = "rank 0 alone, one at a time";
+        let line = format!("{alone}, the line through READs of 8 B to 4 KiB");
+        let reads = WORDS.map(|words| (words, self.alone_ns(Operation::Read { words }) as u64));
+        if let Some(cost) = table::ReadCost::from_measurements(&reads) {
+            set(&format!("{section}.read_base_ns"), cost.base_ps as f64 / 1e3, &line)?;
+            set(&format!("{section}.read_word_ps"), cost.bucket_ps as f64, &line)?;
+        }
+        set(&format!("{section}.atomic_ns"), self.alone_ns(Operation::Swap), alone)?;
+        if !by_cpu {
+            self.set_rates(&mut set)?;
+        }
+        let one_word = self.best(Operation::Swap, Who::All, Place::OneWord, None);
+        if one_word < AS_FAST * self.best(Operation::Swap, Who::All, Place::Random, None) {
+            let how = format!("{} ranks on one word, the best depth", self.ranks);
+            set("word.atomic_ns", 1e9 / one_word.max(1e-3), &how)?;
+        }
+        Ok(profile)
+    }
+
+    /// What one rank and what a machine's ranks send at best; as much comes to each machine.
+    fn set_rates(
+        &self,
+        set: &mut impl FnMut(&str, f64, &str) -> core::result::Result<(), profile::UnknownQuantity>,
+    ) -> Result<()> {
+        let alone = "rank 0 alone, the best depth";
+        let together = format!("{} ranks at once, a machine's share, the best depth", self.ranks);
+        let of = |operation| self.best(operation, Who::First, Place::Random, None);
+        let share = |operation| {
+            self.best(operation, Who::All, Place::Random, None) / f64::from(self.machines.max(1))
+        };
+        set("rank.reads_per_s", of(SHORTEST), &format!("{alone}, READs of 8 B"))?;
+        set("rank.atomics_per_s", of(Operation::Swap), alone)?;
+        set("nic.reads_per_s", share(SHORTEST), &format!("{together}, READs of 8 B"))?;
+        set("nic.atomics_per_s", share(Operation::Swap), &together)?;
+        if self.machines > 1 {
+            let bytes = f64::from(LONGEST_BYTES) * share(LONGEST);
+            set("nic.bytes_per_s", bytes, &format!("{together}, READs of 4 KiB"))?;
+        }
+        Ok(())
+    }
+}
+
+const LONGEST_BYTES: u32 = 8 * WORDS[WORDS.len() - 1];
+
+/// How this command was called, without the places that are this machine's.
+fn command_line() -> String {
+    let mut said = "probeline".to_owned();
+    let mut arguments = env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let option = argument.split('=').next().unwrap_or_default();
+        match PLACES.contains(&option) {
+            true if option == argument => drop(arguments.next()),
+            true => {}
+            false => said.extend([" ", &argument]),
+        }
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_are_as_far_away_as_there_are() {
+        let far = |machines: &[u64], me| far(machines, Owner(me)).iter().map(|o| o.0).collect();
+        let of: [Vec<u32>; 3] = [far(&[7, 7, 9, 9], 0), far(&[7, 7, 7], 1), far(&[7], 0)];
+        assert_eq!(of, [vec![2, 3], vec![0, 2], vec![0]]);
+    }
+}

@@ -1,0 +1,98 @@
+//! The recommendation beside others, as measured.
+
+use table::{FirstClaim, ReadAhead};
+use transport::{Exchange, Owner};
+use tune::{Candidate, Goal, Model};
+
+use super::bench::Bench;
+use super::expected::candidates as candidates_of;
+use super::row::TuneRow;
+use super::{FINALISTS, GoalName, SWEEP_ROUNDS, TuneArgs, Tuned};
+use crate::failure::Result;
+use crate::progress::Progress;
+use crate::timed::Timed;
+
+/// The paper's C (section 4.2).
+const PAPER_CHUNK: u32 = 32;
+
+impl TuneArgs {
+    /// Runs the recommendation, what is beside it, the baseline and the best of the sweep.
+    pub(super) fn verify<T: Timed>(
+        &self,
+        model: Model,
+        recommended: Candidate,
+        all: &[Candidate],
+        bench: &mut Bench<'_, T>,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Tuned> {
+        let mut progress = Progress::new(1, exchange.me() == Owner(0));
+        progress.set(0, "candidates");
+        let (names, mut candidates) = self.beside(recommended);
+        let swept = if self.sweep { Some(sweep(all, bench, exchange)?) } else { None };
+        if let Some(swept) = &swept {
+            candidates.extend(self.finalists(all, swept));
+        }
+        let ns = bench.rounds(&candidates, self.rounds, |_| (), exchange)?;
+        let cost = |candidate: &Candidate, ns: f64| match self.goal {
+            GoalName::Latency => ns * f64::from(candidate.depth),
+            GoalName::Throughput => ns,
+        };
+        let costs: Vec<f64> = candidates.iter().zip(&ns).map(|(at, &ns)| cost(at, ns)).collect();
+        let best = costs.iter().skip(names.len()).copied().reduce(f64::min);
+        let sweep = best.map(|best| (all.len(), costs[0] / best.max(1e-3) - 1.0));
+        let names = names.into_iter().chain(core::iter::repeat("sweep"));
+        let rows = names.zip(candidates.iter().zip(&ns));
+        let ranks = self.job.ranks;
+        let rows = rows.map(|(name, (at, &ns))| TuneRow::new(name, at, &model, ranks, ns));
+        let rows = rows.collect();
+        let candidates = candidates_of(&model, all, ranks, swept.as_deref());
+        Ok(Tuned { model, recommended, rows, network: None, candidates, sweep })
+    }
+
+    /// The recommendation, the paper's algorithm and the neighbours, with their names.
+    fn beside(&self, recommended: Candidate) -> (Vec<&'static str>, Vec<Candidate>) {
+        let paper = Candidate {
+            chunk_buckets: PAPER_CHUNK,
+            max_chunks: self.space(false).max_chunks(PAPER_CHUNK),
+            read_ahead: ReadAhead::Always,
+            first_claim: FirstClaim::Off,
+            depth: 1,
+            cache_entries: 0,
+            direct: false,
+        };
+        // Expected is what it took before, so that it shows how the machine has changed since.
+        let before = self.calibration(recommended.direct, recommended.depth)[0];
+        let first = [("recommended", recommended), ("paper", paper), ("as calibrated", before)];
+        let neighbours = self.space(recommended.direct).neighbours(&recommended);
+        first.into_iter().chain(neighbours).unzip()
+    }
+
+    /// The best of a sweep over all candidates that keep to the bound on the latency.
+    fn finalists(&self, all: &[Candidate], swept: &[f64]) -> Vec<Candidate> {
+        let goal = self.goal();
+        let mut order: Vec<(f64, Candidate)> = Vec::new();
+        for (candidate, ns) in all.iter().zip(swept) {
+            let latency = ns * f64::from(candidate.depth);
+            match goal {
+                Goal::Latency => order.push((latency, *candidate)),
+                Goal::Throughput { most_latency_ns } if latency <= most_latency_ns => {
+                    order.push((*ns, *candidate));
+                }
+                Goal::Throughput { .. } => {}
+            }
+        }
+        order.sort_by(|one, other| one.0.total_cmp(&other.0));
+        order.into_iter().take(FINALISTS).map(|(_, candidate)| candidate).collect()
+    }
+}
+
+/// All candidates in turn: the nanoseconds that a rank takes for each operation.
+fn sweep<T: Timed>(
+    all: &[Candidate],
+    bench: &mut Bench<'_, T>,
+    exchange: &mut dyn Exchange,
+) -> Result<Vec<f64>> {
+    let steps = all.len() as u64 * u64::from(SWEEP_ROUNDS);
+    let mut progress = Progress::new(steps, exchange.me() == Owner(0));
+    bench.rounds(all, SWEEP_ROUNDS, |done| progress.set(done, "sweep"), exchange)
+}
