@@ -40,8 +40,9 @@ const LONGEST_NAME: u32 = 30;
 /// The size of a title, and how many tenths of it a letter takes at most.
 const TITLE_TEXT: usize = 140;
 const TITLE_TENTHS: usize = 7;
-/// Letters of a legend side by side, at its size.
-const MOST_LETTERS: usize = 60;
+/// What stands before a name of a legend, and a letter of it at its size.
+const KEY: usize = 430;
+const LEGEND_LETTER: usize = 62;
 /// How far markers of one line are apart at least, as a share of the x axis.
 const APART: f64 = 0.035;
 const FAR_APART: f64 = 0.25;
@@ -100,7 +101,8 @@ pub(crate) fn standalone(plot: &Plot) -> Result<String, Error> {
     let layers = layers(plot, &sheet).map_err(failed)?;
     let legend = plot.legend();
     let widest = legend.iter().map(|entry| entry.name.chars().count()).max().unwrap_or(0);
-    let columns = (MOST_LETTERS / widest.max(1)).clamp(1, legend.len().clamp(1, 4));
+    let columns = sheet.width as usize / (KEY + widest * LEGEND_LETTER);
+    let columns = columns.clamp(1, legend.len().clamp(1, 4));
     let column = sheet.width as usize / columns;
     let (head, line) = (30 * TENTHS as usize, 18 * TENTHS as usize);
     let bottom = head + sheet.height as usize;

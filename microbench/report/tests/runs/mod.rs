@@ -189,6 +189,7 @@ pub(crate) fn tune(goal: &str, times: f64, swept: bool) -> Value {
         let mut row = one(c, depth, cache, true);
         row["candidate"] = json!(name);
         row["times_expected"] = json!(1.0 / times);
+        row["read_ahead"] = json!(if name == "paper" { "always" } else { "likely" });
         row
     };
     let mut rows = vec![
