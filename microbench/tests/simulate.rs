@@ -83,10 +83,34 @@ fn a_file_is_a_profile_and_what_it_lacks_is_named() {
     assert!(refused.contains("line 10") && refused.contains("nic.atomics_per_sec"), "{refused}");
 }
 
+/// What was measured by tune is simulated where it was measured: on two machines, and on one.
+#[test]
+fn measured_profiles_are_networks_like_others() {
+    let few = ["--ops", "50", "-C", "8,64", "--load-factors", "0.5"];
+    let two = ["--profile", "soft-roce", "--machines", "2", "--ranks-per-machine", "1"];
+    let (over_soft_roce, printed) = rows(&[&two[..], &few].concat());
+    assert!(
+        printed.contains("nic.atomics_per_s = ") && printed.contains("measured: probeline tune")
+    );
+    let one = ["--profile", "shm", "--machines", "1", "--ranks-per-machine", "2"];
+    let (over_shm, _) = rows(&[&one[..], &few].concat());
+    for (rows, least_ns, most_ns) in [(over_soft_roce, 1e5, 1e7), (over_shm, 50.0, 5e3)] {
+        assert_eq!(rows.len(), 2 + 3);
+        for row in rows {
+            let ns = number(&row, "mean_latency_ns");
+            assert!((least_ns..most_ns).contains(&ns), "{row}");
+            assert!(number(&row, "chunk_buckets") >= 8.0, "{row}");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_simulated_is_refused() {
     for (arguments, what) in [
-        ("--profile das6", "give das5-fdr, connectx6-200g or a file"),
+        ("--profile das6", "give das5-fdr, connectx6-200g, soft-roce, shm or a file"),
+        ("--profile shm", "remote.read_base_ns (a READ's roundtrip"),
+        ("--profile shm --machines 1,2", "or take one machine, --machines 1"),
+        ("--profile shm --machines 1 --beyond-paper", "not how many a CPU does at once"),
         ("--profile connectx6-200g", "remote.atomic_ns (a compare-and-swap's roundtrip)"),
         ("--set nic.colour=3", "there is no quantity"),
         ("--set nic.reads_per_s", "QUANTITY=VALUE"),

@@ -287,7 +287,11 @@ fn row(plan: &ThroughputPlan, ranks: &Ranks, workers: &[Worker]) -> ThroughputRo
         mean_ns: sum(|worker| worker.sum_ns) / counted.max(1.0),
         outgoing_roundtrips: each(stats.outgoing_roundtrips),
         effective_roundtrips: each(stats.effective_roundtrips),
-        chunk_buckets: load.words_per_read,
+        // Where the CPU itself reaches everything nothing was READ over a NIC.
+        chunk_buckets: match load.words_per_read {
+            words if words > 0.0 => words,
+            _ => f64::from(plan.chunk_buckets),
+        },
         load,
         limit: Limit::nearest(&plan.model, &load),
     }

@@ -59,9 +59,11 @@ pub struct Profile {
 }
 
 /// Names and texts of the profiles that are built in.
-const BUILT_IN: [(&str, &str); 2] = [
+const BUILT_IN: [(&str, &str); 4] = [
     ("das5-fdr", include_str!("../profiles/das5-fdr.toml")),
     ("connectx6-200g", include_str!("../profiles/connectx6-200g.toml")),
+    ("soft-roce", include_str!("../profiles/soft-roce.toml")),
+    ("shm", include_str!("../profiles/shm.toml")),
 ];
 
 /// Above every rate and time of a network, and far below any overflow of the model.

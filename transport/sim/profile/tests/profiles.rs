@@ -9,14 +9,19 @@ const TWO: Shape = Shape { machines: 2, ranks_per_machine: 1 };
 #[test]
 fn built_in_profiles_give_every_number_a_source_and_come_back_as_written() {
     let names: Vec<_> = Profile::built_in_names().collect();
-    assert_eq!(names, ["das5-fdr", "connectx6-200g"]);
+    assert_eq!(names, ["das5-fdr", "connectx6-200g", "soft-roce", "shm"]);
     for name in names {
         let profile = Profile::built_in(name).unwrap();
         assert_eq!(profile.name(), name);
-        assert!(profile.given().count() > 5);
+        assert!(profile.given().count() > 3);
+        let here = ["soft-roce", "shm"].contains(&name);
         for (quantity, given) in profile.given() {
             assert!(given.source.len() > 10, "{}", quantity.name);
-            assert!(given.kind != Kind::Assumed && given.kind != Kind::Measured);
+            assert!(given.kind != Kind::Assumed);
+            assert_eq!(given.kind == Kind::Measured, here, "{}", quantity.name);
+            // By which command, when and on what.
+            let said = ["probeline tune", " 202", "Linux "].map(|part| given.source.contains(part));
+            assert_eq!(said, [here; 3], "{}", given.source);
         }
         assert_eq!(Profile::parse(&profile.to_toml()), Ok(profile));
     }
@@ -32,6 +37,25 @@ fn das5_is_a_model_and_its_atomics_are_by_cpu_in_the_papers_program_only() {
     assert_eq!(nic.nic.target.atomics_per_s, 1_800_000);
     assert_eq!(paper.nic.target.atomics_per_s, 0);
     assert_eq!(sim::Model { nic: nic.nic, ..paper }, nic, "and nothing else differs");
+}
+
+/// What was measured here is a model of what it was measured on, and of nothing else.
+#[test]
+fn what_tune_measured_is_a_model() {
+    let soft_roce = Profile::built_in("soft-roce").unwrap();
+    let model = soft_roce.model(TWO).unwrap();
+    assert_eq!(model.local, model.remote, "its own part is over the device, too");
+    // One emulated CPU does a few thousand operations a second, each in a part of a millisecond.
+    assert!((100_000..2_000_000).contains(&model.remote.read.base_ns), "{model:?}");
+    assert!((500..100_000).contains(&model.nic.target.atomics_per_s), "{model:?}");
+
+    let shm = Profile::built_in("shm").unwrap();
+    let model = shm.model(Shape { machines: 1, ranks_per_machine: 2 }).unwrap();
+    assert!(model.local_by_cpu && (20..2_000).contains(&model.local.read.base_ns), "{model:?}");
+    let missing = shm.model(TWO).unwrap_err().to_string();
+    for part in ["profile shm", "remote.read_base_ns", "nic.bytes_per_s", "Measure them"] {
+        assert!(missing.contains(part), "{missing}");
+    }
 }
 
 /// No source gives these of that NIC; a value for each makes it a model.
