@@ -87,7 +87,8 @@ impl<'e, T: Timed> Bench<'e, T> {
         self.inserts as f64 / self.operations.max(1) as f64
     }
 
-    /// Each of `candidates` so many times in turn; the median of the nanoseconds that a rank takes
+    /// Each of `candidates` so many times in turn, in another order each round, as what one leaves in
+    /// the CPU's caches is the next one's; the median of the nanoseconds that a rank takes
     /// for an operation, the same on all ranks.
     pub(super) fn rounds(
         &mut self,
@@ -97,10 +98,13 @@ impl<'e, T: Timed> Bench<'e, T> {
         exchange: &mut dyn Exchange,
     ) -> Result<Vec<f64>> {
         let mut all = vec![Vec::new(); candidates.len()];
+        let mut order: Vec<usize> = (0..candidates.len()).collect();
         for round in 0..u64::from(rounds) {
-            for (nth, (candidate, times)) in candidates.iter().zip(&mut all).enumerate() {
-                tell(round * candidates.len() as u64 + nth as u64);
-                times.push(self.once(candidate, exchange)?);
+            // The same on all ranks.
+            order.shuffle(&mut SmallRng::seed_from_u64(self.seed ^ round << 32));
+            for (nth, &at) in (0..).zip(&order) {
+                tell(round * candidates.len() as u64 + nth);
+                all[at].push(self.once(&candidates[at], exchange)?);
             }
         }
         Ok(all.into_iter().map(median).collect())

@@ -35,8 +35,8 @@ impl TuneArgs {
         if let Some((candidates, more)) = tuned.sweep {
             notes.push(format!(
                 "Sweep: of all {candidates} candidates, each measured {SWEEP_ROUNDS} times, the best \
-                 {FINALISTS} were measured again beside the recommendation, which takes {:.1} % more \
-                 time than the best of them.",
+                 {FINALISTS} others were measured again beside the recommendation, which takes {:.1} % \
+                 more time than the best of them.",
                 more * 100.0
             ));
         }

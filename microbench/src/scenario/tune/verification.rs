@@ -30,7 +30,7 @@ impl TuneArgs {
         let (names, mut candidates) = self.beside(recommended);
         let swept = if self.sweep { Some(sweep(all, bench, exchange)?) } else { None };
         if let Some(swept) = &swept {
-            candidates.extend(self.finalists(all, swept));
+            candidates.extend(self.finalists(all, swept, &recommended));
         }
         let ns = bench.rounds(&candidates, self.rounds, |_| (), exchange)?;
         let cost = |candidate: &Candidate, ns: f64| match self.goal {
@@ -67,8 +67,14 @@ impl TuneArgs {
         first.into_iter().chain(neighbours).unzip()
     }
 
-    /// The best of a sweep over all candidates that keep to the bound on the latency.
-    fn finalists(&self, all: &[Candidate], swept: &[f64]) -> Vec<Candidate> {
+    /// The best of a sweep over all candidates that keep to the bound on the latency, without the
+    /// recommendation.
+    fn finalists(
+        &self,
+        all: &[Candidate],
+        swept: &[f64],
+        recommended: &Candidate,
+    ) -> Vec<Candidate> {
         let goal = self.goal();
         let mut order: Vec<(f64, Candidate)> = Vec::new();
         for (candidate, ns) in all.iter().zip(swept) {
@@ -82,7 +88,8 @@ impl TuneArgs {
             }
         }
         order.sort_by(|one, other| one.0.total_cmp(&other.0));
-        order.into_iter().take(FINALISTS).map(|(_, candidate)| candidate).collect()
+        let others = order.into_iter().map(|(_, candidate)| candidate);
+        others.filter(|candidate| candidate != recommended).take(FINALISTS).collect()
     }
 }
 
