@@ -32,6 +32,53 @@ fn expects_what_it_then_measures_in_virtual_time() {
     }
 }
 
+/// A network whose NICs take so many atomics a second, and 40 million READs.
+fn network(scratch: &Scratch, atomics_per_s: u64) -> String {
+    let given = |name: &str, value: u64| {
+        format!("{name} = {{ value = {value}, kind = \"assumed\", source = \"a test\" }}\n")
+    };
+    let remote = [("read_base_ns", 2_000), ("read_word_ps", 1_000), ("atomic_ns", 2_200)];
+    let nic = [
+        ("reads_per_s", 40_000_000),
+        ("atomics_per_s", atomics_per_s),
+        ("bytes_per_s", 12_000_000_000),
+    ];
+    let of = |all: [(&str, u64); 3]| all.map(|(name, value)| given(name, value)).concat();
+    let text =
+        format!("name = \"nic\"\nabout = \"made up\"\n[remote]\n{}[nic]\n{}", of(remote), of(nic));
+    scratch.file("nic.toml", &text)
+}
+
+/// A claim along with each first READ is an atomic more: it pays where NICs take as many atomics as
+/// READs, and not where atomics are what all wait for.
+#[test]
+fn one_roundtrip_inserts_are_as_many_as_the_nics_atomics_stand() {
+    let scratch = Scratch::new();
+    let (out, csv) = (scratch.path("tuning.toml"), scratch.path("rows.csv"));
+    for (atomics_per_s, pays) in [(2_000_000, "off"), (40_000_000, "on")] {
+        let nic = network(&scratch, atomics_per_s);
+        let sim = ["tune", "--transport", "sim", "--sim-profile", &nic, "--table-size", "2MiB"];
+        let work = ["--load-factor", "0.2", "--insert-share", "0.8", "--in-flight", "16"];
+        let effort = ["--rounds", "1", "--ops", "300", "--out", &out, "--csv", &csv];
+        run(&[&sim[..], &work, &effort].concat()).printed();
+        let rows = read_rows(&csv);
+        let row = |name: &str| rows.iter().find(|row| row["candidate"] == name).unwrap();
+        let (best, other) = (row("recommended"), row("one-roundtrip"));
+        assert_eq!((&*best["one_roundtrip"], &*best["in_flight"]), (pays, "16"));
+        assert_ne!(best["one_roundtrip"], other["one_roundtrip"]);
+        assert!(
+            number(best, "ops_per_s") > 1.05 * number(other, "ops_per_s"),
+            "{best:?} {other:?}"
+        );
+        for row in [best, other] {
+            let off = number(row, "times_expected");
+            assert!((0.8..1.25).contains(&off), "{row:?}");
+        }
+        let tuning = tuning::Tuning::load(out.as_ref()).unwrap();
+        assert_eq!(tuning.one_roundtrip_name(), pays);
+    }
+}
+
 #[test]
 fn virtual_time_repeats_itself() {
     let scratch = Scratch::new();
@@ -51,7 +98,43 @@ fn a_sweep_over_shared_memory_says_how_far_it_is_from_the_best() {
     let more = ["--seconds-per-measurement", "0.001", "--sweep", "--out", &out];
     let printed = run(&[&few[..], &more, &["--profile-out", &profile]].concat()).printed();
     assert!(printed.contains("Sweep: of all 4 candidates"), "{printed}");
-    assert!(profile::Profile::load(profile.as_ref()).unwrap().get("local.atomic_ns").is_some());
+    let measured = profile::Profile::load(profile.as_ref()).unwrap();
+    assert_eq!(measured.name(), "shm");
+    let source = &measured.get("local.atomic_ns").unwrap().source;
+    assert!(
+        source.starts_with("probeline tune --table-size 8MiB --rounds 1 --ops 200"),
+        "{source}"
+    );
+    assert!(!source.contains("toml"), "where files were is nobody's: {source}");
+    let options = ["--profile", &profile, "--machines", "1", "--ranks-per-machine", "2"];
+    run(&[&["simulate", "--ops", "50", "-C", "8", "--load-factors", "0.5"], &options[..]].concat())
+        .printed();
+}
+
+/// The profile that tune measures of a network is that network.
+#[test]
+fn what_is_measured_of_a_network_is_its_profile() {
+    let scratch = Scratch::new();
+    let (out, path) = (scratch.path("tuning.toml"), scratch.path("again.toml"));
+    let nic = network(&scratch, 5_000_000);
+    let few = ["--rounds", "1", "--ops", "100", "--in-flight", "64", "--out", &out];
+    let sim = ["--sim-profile", &nic, "--ranks", "4", "--sim-ranks-per-machine", "2"];
+    run(&[&SIM[..], &few, &sim, &["--profile-out", &path]].concat()).printed();
+    let again = profile::Profile::load(path.as_ref()).unwrap();
+    for (quantity, value, within) in [
+        ("remote.read_base_ns", 2_000.0, 0.01),
+        ("remote.read_word_ps", 1_000.0, 0.05),
+        ("remote.atomic_ns", 2_200.0, 0.01),
+        ("nic.reads_per_s", 40e6, 0.15),
+        ("nic.atomics_per_s", 5e6, 0.1),
+        ("nic.bytes_per_s", 12e9, 0.1),
+    ] {
+        #[allow(clippy::cast_precision_loss)]
+        let found = again.value(quantity).unwrap() as f64;
+        assert!((found / value - 1.0).abs() < within, "{quantity} = {found}, not {value}");
+    }
+    // No word was slower than its NIC.
+    assert_eq!(again.value("word.atomic_ns"), None);
 }
 
 fn parameters(arguments: &[&str]) -> Value {
@@ -107,6 +190,55 @@ fn other_commands_run_with_what_the_file_says() {
     assert_eq!((&latency["max_chunks"], &latency["read_ahead"]), (&77.into(), &"always".into()));
 }
 
+/// Not only what is said: what is counted is that of the file.
+#[test]
+fn roundtrips_are_those_of_the_files_table() {
+    let scratch = Scratch::new();
+    let csv = scratch.path("rows.csv");
+    let roundtrips = ["roundtrips", "--transport", "sim", "--table-size", "64KiB", "--csv", &csv];
+    let counted = |more: &[&str]| {
+        run(&[&roundtrips[..], more].concat()).printed();
+        read_rows(&csv)
+    };
+    let tuning = tuning::Tuning { chunk_buckets: 16, max_chunks: 2, ..tuning::Tuning::default() };
+    let file = scratch.file("tuning.toml", &tuning.to_toml());
+    let tuned = counted(&["--tuning", &file]);
+    assert!(tuned.iter().all(|row| row["chunk_buckets"] == "16"), "one C, that of the file");
+    // Where nearly all is full two chunks have no room for many.
+    assert!(number(tuned.last().unwrap(), "full") > 0.0, "{:?}", tuned.last());
+    assert_eq!(tuned, counted(&["-C", "16", "-M", "2"]), "to the last digit");
+    let given = counted(&["--tuning", &file, "-C", "64"]);
+    assert!(given.iter().all(|row| row["chunk_buckets"] == "64"));
+}
+
+/// The columns of a comparison are ranks of their own, which are given the file as well.
+#[test]
+fn what_is_compared_is_the_files_table() {
+    let scratch = Scratch::new();
+    let json = scratch.path("rows.json");
+    let compare = ["compare", "--quick", "--columns", "sim", "--table-size", "1MiB"];
+    // An insert: one roundtrip of 2 us where the claim goes along, else two.
+    for (first_claim, inserted_ns) in
+        [(table::FirstClaim::On, 2_000.0), (table::FirstClaim::Off, 4_000.0)]
+    {
+        let tuning = tuning::Tuning {
+            chunk_buckets: 16,
+            first_claim,
+            direct: false,
+            ..tuning::Tuning::default()
+        };
+        let file = scratch.file("tuning.toml", &tuning.to_toml());
+        run(&[&compare[..], &["--tuning", &file, "--json", &json]].concat()).printed();
+        let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+        assert_eq!(report["parameters"]["tuning"], file.as_str());
+        assert_eq!(report["parameters"]["chunk_buckets"], 16);
+        let rows = report["rows"].as_array().unwrap().iter();
+        let inserted = rows.filter(|row| row["measured"] == "inserted");
+        let inserted: Vec<f64> = inserted.map(|row| row["median"].as_f64().unwrap()).collect();
+        assert_eq!(inserted, [inserted_ns; 2], "{first_claim:?}");
+    }
+}
+
 #[test]
 fn one_operation_at_a_time_is_blocking_calls() {
     let scratch = Scratch::new();
@@ -144,6 +276,10 @@ fn what_has_no_meaning_is_refused() {
         (&["tune", "--goal", "latency", "--max-latency-us", "3"], "is for --goal throughput"),
         (&["tune", "--transport", "sim", "--direct", "on"], "--direct on is for shm"),
         (&["tune", "--table-size", "64KiB"], "too few to be tuned for"),
+        (&["tune", "--transport", "sim", "--sim-profile", "shm"], "remote.read_base_ns"),
+        (&["tune", "--transport", "sim", "--sim-profile", "das6"], "give das5-fdr"),
+        (&["tune", "--sim-profile", "das5-fdr"], "--sim-profile is for --transport sim"),
+        (&["tune", "--transport", "ucx", "--profile-out", &absent], "leave it out"),
     ];
     for (arguments, expected) in cases {
         let said = run(arguments).failed_in_one_line();

@@ -42,6 +42,9 @@ pub struct Own {
     pub read_factor: f64,
     /// What a READ takes more where it goes along with the next chunk's, as a multiple.
     pub ahead_factor: f64,
+    /// The share of the shorter of the two that READs and claims take one after the other: 1 where
+    /// one CPU does both, 0 where a device does them side by side.
+    pub one_by_one: f64,
     /// Nanoseconds more of an operation that claims along with its first READ.
     pub first_claim_ns: f64,
     /// Nanoseconds more of an operation that a cache does not answer.
@@ -55,6 +58,7 @@ impl Default for Own {
             call_ns: 0.0,
             read_factor: 1.0,
             ahead_factor: 1.0,
+            one_by_one: 1.0,
             first_claim_ns: 0.0,
             cache_ns: 0.0,
         }
@@ -66,6 +70,9 @@ const LEAST_FACTOR: f64 = 0.25;
 const MOST_FACTOR: f64 = 4.0;
 /// The share by which the large C has to take longer.
 const LEAST_MORE: f64 = 0.2;
+
+/// Steps in which the share of what goes one by one is looked for.
+const SHARES: u32 = 10;
 
 /// What is better by less is not told from chance, and the plainer candidate is chosen.
 const TOLD_APART: f64 = 0.02;
@@ -111,7 +118,7 @@ impl Model {
     /// work. One is the way from its begin to its end, a share of it with many in flight: each READ
     /// or claim that is waited for, at the time that one takes with so many in flight. The other is
     /// the work: each that is posted, at the time that one takes where as many are in flight as it
-    /// posts at once. No operation takes less than what it posts does at best.
+    /// posts at once, READs and claims side by side as far as the transport does them so. No operation takes less than what it posts does at best.
     #[must_use]
     pub fn time_ns(&self, candidate: &Candidate) -> f64 {
         let own = self.own(candidate);
@@ -138,11 +145,35 @@ impl Model {
     /// first READ, and with the next chunk always ahead.
     #[must_use]
     pub fn calibrated(&self, candidates: &[Candidate], ns: &[f64]) -> Own {
-        let mut own = Own::default();
         let runs: Vec<_> = candidates.iter().zip(ns.iter().copied()).collect();
-        let Some(&(plain, plain_ns)) = runs.first() else { return own };
+        let Some(&(_, plain_ns)) = runs.first() else { return Own::default() };
+        // The share that fits claims along with the first READ best; all of it where none does.
+        let fits = (0..=SHARES)
+            .rev()
+            .map(|share| self.calibrated_with(&runs, f64::from(share) / f64::from(SHARES)));
+        let nearer = |one: (Own, f64), other: (Own, f64)| {
+            if other.1.abs() < one.1.abs() { other } else { one }
+        };
+        let Some((mut own, first_claim_ns)) = fits.reduce(nearer) else { return Own::default() };
+        // What it spares is in the model already.
+        own.first_claim_ns = first_claim_ns.max(0.0);
+        if let Some(&(ahead, ns)) = runs.get(4) {
+            own.ahead_factor = self.ahead_factor(ahead, ns, &own);
+        }
+        if let Some(&(cached, ns)) = runs.get(1) {
+            // A cache spares what it answers, and nothing else.
+            own.cache_ns = (ns - plain_ns * (1.0 - self.cache_hits(cached))).max(0.0);
+        }
+        own
+    }
+
+    /// The same with such a share one by one, and how much longer than so the run took that claims
+    /// along with the first READ.
+    fn calibrated_with(&self, runs: &[(&Candidate, f64)], one_by_one: f64) -> (Own, f64) {
+        let mut own = Own { one_by_one, ..Own::default() };
+        let Some(&(plain, plain_ns)) = runs.first() else { return (own, 0.0) };
         if let Some(&(large, large_ns)) = runs.get(2) {
-            let path = |candidate| self.transport_ns(candidate, &Own::default());
+            let path = |candidate| self.transport_ns(candidate, &own);
             let more = path(large) - path(plain);
             // A size that hardly counts says nothing of the factor.
             if more.abs() > LEAST_MORE * path(plain) {
@@ -153,18 +184,10 @@ impl Model {
         if !plain.direct {
             own.call_ns -= self.transport_ns(plain, &own);
         }
-        if let Some(&(claims, ns)) = runs.get(3) {
-            // What it spares is in the model already.
-            own.first_claim_ns = (ns - own.call_ns - self.transport_ns(claims, &own)).max(0.0);
-        }
-        if let Some(&(ahead, ns)) = runs.get(4) {
-            own.ahead_factor = self.ahead_factor(ahead, ns, &own);
-        }
-        if let Some(&(cached, ns)) = runs.get(1) {
-            // A cache spares what it answers, and nothing else.
-            own.cache_ns = (ns - plain_ns * (1.0 - self.cache_hits(cached))).max(0.0);
-        }
-        own
+        let longer = runs
+            .get(3)
+            .map_or(0.0, |&(claims, ns)| ns - own.call_ns - self.transport_ns(claims, &own));
+        (own, longer)
     }
 
     /// By what the work of a run with the next chunk always ahead is more; 1 where it is the way
@@ -246,10 +269,10 @@ impl Model {
             |ahead: u32| candidate.depth * (1 + ahead + u32::from(claims_first(candidate)));
         let read = |ahead| self.rates.read_ns(candidate.chunk_buckets, at_once(ahead));
         let paired = own.ahead_factor * demand.reads_paired;
-        let reads = demand.reads_alone * read(0) + paired * read(1);
-        own.read_factor * reads
-            + demand.swaps_first * self.rates.swap_ns(at_once(0))
-            + demand.swaps_waited * self.rates.swap_ns(candidate.depth)
+        let reads = own.read_factor * (demand.reads_alone * read(0) + paired * read(1));
+        let swaps = demand.swaps_first * self.rates.swap_ns(at_once(0))
+            + demand.swaps_waited * self.rates.swap_ns(candidate.depth);
+        reads.max(swaps) + own.one_by_one * reads.min(swaps)
     }
 
     fn demand(&self, candidate: &Candidate) -> Demand {

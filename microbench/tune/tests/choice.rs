@@ -87,6 +87,36 @@ fn nothing_is_faster_than_its_reads_and_claims() {
     }
 }
 
+/// A device does READs and claims side by side, a CPU one after the other: of runs that took as
+/// long as the one or the other, the model takes which it is, and expects that of other C.
+#[test]
+fn claims_take_time_of_their_own_where_they_do() {
+    for one_by_one in [0.0, 0.5, 1.0] {
+        let mut made = model(network(2000.0, 2.0, 2000.0, 8), 0.5, 0.5);
+        let truth = tune::Own { one_by_one, ..tune::Own::default() };
+        made.by_reads.insert(32, truth);
+        let of = |chunk_buckets, first_claim| Candidate {
+            chunk_buckets,
+            max_chunks: 64,
+            read_ahead: ReadAhead::Never,
+            first_claim,
+            depth: 32,
+            cache_entries: 0,
+            direct: false,
+        };
+        let runs = [(8, FirstClaim::Off), (8, FirstClaim::Off), (128, FirstClaim::Off)];
+        let runs = runs.into_iter().chain([(8, FirstClaim::On)]);
+        let runs: Vec<Candidate> = runs.map(|(c, claim)| of(c, claim)).collect();
+        let ns: Vec<f64> = runs.iter().map(|run| made.time_ns(run)).collect();
+        let own = made.calibrated(&runs, &ns);
+        assert!((own.one_by_one - one_by_one).abs() < 0.01, "{own:?}");
+        let other = of(64, FirstClaim::On);
+        let took = made.time_ns(&other);
+        made.by_reads.insert(32, own);
+        assert!((made.time_ns(&other) / took - 1.0).abs() < 0.01, "{own:?}");
+    }
+}
+
 #[test]
 fn a_cache_pays_where_it_answers_and_costs_nothing() {
     let mut model = model(network(2000.0, 1.0, 2000.0, 64), 0.5, 0.0);

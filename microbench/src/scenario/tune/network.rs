@@ -22,7 +22,8 @@ use crate::timed::Timed;
 /// The longest READ, by which a link's bytes are counted.
 const LONGEST: Operation = Operation::Read { words: WORDS[WORDS.len() - 1] };
 const SHORTEST: Operation = Operation::Read { words: WORDS[0] };
-/// Of what random words take, one word takes so much at least, or it is the word that is slow.
+/// One word takes so much of the atomics that a machine's random words take, or it is the word that
+/// is slow.
 const AS_FAST: f64 = 0.9;
 /// Options of the command line that say where things are, not what was measured; each takes a
 /// value.
@@ -184,6 +185,11 @@ impl Network {
         of.map(|one| one.per_s).fold(0.0, f64::max)
     }
 
+    /// What comes to each machine where all ranks measure at once.
+    fn share(&self, operation: Operation) -> f64 {
+        self.best(operation, Who::All, Place::Random, None) / f64::from(self.machines.max(1))
+    }
+
     fn alone_ns(&self, operation: Operation) -> f64 {
         1e9 / self.best(operation, Who::First, Place::Random, Some(1)).max(1e-3)
     }
@@ -224,7 +230,7 @@ impl Network {
             self.set_rates(&mut set)?;
         }
         let one_word = self.best(Operation::Swap, Who::All, Place::OneWord, None);
-        if one_word < AS_FAST * self.best(Operation::Swap, Who::All, Place::Random, None) {
+        if one_word < AS_FAST * self.share(Operation::Swap) {
             let how = format!("{} ranks on one word, the best depth", self.ranks);
             set("word.atomic_ns", 1e9 / one_word.max(1e-3), &how)?;
         }
@@ -239,15 +245,12 @@ impl Network {
         let alone = "rank 0 alone, the best depth";
         let together = format!("{} ranks at once, a machine's share, the best depth", self.ranks);
         let of = |operation| self.best(operation, Who::First, Place::Random, None);
-        let share = |operation| {
-            self.best(operation, Who::All, Place::Random, None) / f64::from(self.machines.max(1))
-        };
         set("rank.reads_per_s", of(SHORTEST), &format!("{alone}, READs of 8 B"))?;
         set("rank.atomics_per_s", of(Operation::Swap), alone)?;
-        set("nic.reads_per_s", share(SHORTEST), &format!("{together}, READs of 8 B"))?;
-        set("nic.atomics_per_s", share(Operation::Swap), &together)?;
+        set("nic.reads_per_s", self.share(SHORTEST), &format!("{together}, READs of 8 B"))?;
+        set("nic.atomics_per_s", self.share(Operation::Swap), &together)?;
         if self.machines > 1 {
-            let bytes = f64::from(LONGEST_BYTES) * share(LONGEST);
+            let bytes = f64::from(LONGEST_BYTES) * self.share(LONGEST);
             set("nic.bytes_per_s", bytes, &format!("{together}, READs of 4 KiB"))?;
         }
         Ok(())

@@ -50,9 +50,15 @@ impl TuneArgs {
                 format!("{depth}: {:.1} ns, {:.1} more with a cache", own.call_ns, own.cache_ns)
             }
             false => format!(
-                "{depth}: {:.1} ns, READs x {:.2}, with the next one ahead x {:.2}, {:.1} ns more with \
-                 a claim along with the first READ, {:.1} with a cache",
-                own.call_ns, own.read_factor, own.ahead_factor, own.first_claim_ns, own.cache_ns
+                "{depth}: {:.1} ns, READs x {:.2}, with the next one ahead x {:.2}, {:.0} % of the \
+                 shorter of READs and claims one after the other, {:.1} ns more with a claim along \
+                 with the first READ, {:.1} with a cache",
+                own.call_ns,
+                own.read_factor,
+                own.ahead_factor,
+                own.one_by_one * 100.0,
+                own.first_claim_ns,
+                own.cache_ns
             ),
         };
         let overhead = if self.direct() { &model.direct } else { &model.by_reads };
