@@ -44,6 +44,16 @@ limits *args:
 tune *args:
     cargo run --release --quiet -- tune "$@"
 
+# Measure the built-in profile of shared memory again; its `about` is then to say what it is of
+profile-shm:
+    cargo run --release --quiet -- tune --rounds 1 --out "${CARGO_TARGET_DIR:-target}/tuning.toml" \
+      --profile-out transport/sim/profile/profiles/shm.toml
+
+# The same of Soft-RoCE, between virtual machines
+profile-soft-roce:
+    cargo run --quiet --release --package probeline-testbed --bin vm-test -- --only two::profile_of_soft_roce
+    cp "${CARGO_TARGET_DIR:-target}/soft-roce.toml" transport/sim/profile/profiles/
+
 # Every transport of this machine by turns; for MPI wants libopenmpi-dev, libmpich-dev, libclang-14-dev
 compare *args:
     {{commit}} cargo build --release --quiet

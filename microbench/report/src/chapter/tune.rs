@@ -223,8 +223,8 @@ impl<'r> Tuned<'r> {
     fn others(&self) -> String {
         let count = |name| self.recommended.count(name).unwrap_or(0);
         let text = |name| self.recommended.text(name).unwrap_or("unknown");
-        let rest =
-            format!("{} in flight, a cache of {}", count("in_flight"), count("cache_entries"));
+        let cache = Choice::Cache.name(self.recommended).unwrap_or_default();
+        let rest = format!("{} in flight, {cache}", count("in_flight"));
         if self.is_direct() {
             return format!("everything by the CPU itself, {rest}");
         }
@@ -239,12 +239,15 @@ impl<'r> Tuned<'r> {
 
     /// What was measured of each candidate against what was expected of it.
     fn met(&self, of: Measure) -> Option<Plot> {
-        let kinds: [(&str, fn(&str) -> bool); 4] = [
-            ("beside it", |name| ![RECOMMENDED, "paper", "sweep"].contains(&name)),
-            ("the best of the sweep, again", |name| name == "sweep"),
-            ("the paper's algorithm", |name| name == "paper"),
-            (RECOMMENDED, |name| name == RECOMMENDED),
-        ];
+        // The name of each row's candidate, by what it is shown as.
+        let kind = |name: &str| match name {
+            RECOMMENDED => RECOMMENDED,
+            "paper" => "the paper's algorithm",
+            "sweep" => "the best of the sweep, again",
+            _ => "beside it",
+        };
+        let kinds =
+            ["beside it", "the best of the sweep, again", "the paper's algorithm", RECOMMENDED];
         let point = |row: &Fields| {
             let [expected, measured] = of.fields.map(|field| row.number(field));
             let point = [expected? * of.scale, measured? * of.scale];
@@ -258,8 +261,9 @@ impl<'r> Tuned<'r> {
             points,
         };
         let mut all_of = vec![series("swept", self.candidates.iter().filter_map(point).collect())];
-        for (hue, is) in kinds {
-            let rows = self.run.rows.iter().filter(|row| row.text("candidate").is_some_and(is));
+        for hue in kinds {
+            let is = |row: &&Fields| row.text("candidate").map(kind) == Some(hue);
+            let rows = self.run.rows.iter().filter(is);
             all_of.push(series(hue, rows.filter_map(point).collect()));
         }
         let both = all(&all_of, 0).chain(all(&all_of, 1));

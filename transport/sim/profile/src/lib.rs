@@ -6,7 +6,8 @@
 //!
 //! `das5-fdr`, the paper's cluster, is fitted to the figures of [`paper`] by `examples/fit.rs`, which
 //! says which constants to which figures; `probeline simulate --paper` prints how near each figure
-//! is, those that nothing was fitted to as well.
+//! is, those that nothing was fitted to as well. `soft-roce` and `shm` are what `probeline tune
+//! --profile-out` measured, the former between virtual machines.
 //!
 //! ```
 //! use profile::{Profile, Shape};
