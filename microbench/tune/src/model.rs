@@ -239,7 +239,8 @@ impl Model {
     }
 
     /// The best of `candidates`: of those that are no worse than the best by what can be told apart,
-    /// the first. `None` if the bound on the latency leaves none.
+    /// the plainest, as the first one is, and of equally plain ones the best; no C and no read-ahead
+    /// is plainer than another. `None` if the bound on the latency leaves none.
     #[must_use]
     pub fn best(&self, candidates: &[Candidate], goal: Goal) -> Option<Candidate> {
         let of = |candidate: &Candidate| match goal {
@@ -253,7 +254,15 @@ impl Model {
         let near = |candidate: &&Candidate| {
             of(candidate).is_some_and(|cost| cost <= least * (1.0 + TOLD_APART))
         };
-        candidates.iter().find(near).copied()
+        let first = candidates.iter().find(near)?;
+        let plain = |candidate: &&Candidate| {
+            (candidate.cache_entries, candidate.depth, candidate.first_claim)
+                == (first.cache_entries, first.depth, first.first_claim)
+        };
+        let alike = candidates.iter().filter(near).filter(plain);
+        let costs = alike.filter_map(|candidate| Some((of(candidate)?, *candidate)));
+        let best = costs.min_by(|one, other| one.0.total_cmp(&other.0));
+        best.map(|(_, candidate)| candidate)
     }
 
     fn way_ns(&self, candidate: &Candidate, demand: &Demand, own: &Own) -> f64 {

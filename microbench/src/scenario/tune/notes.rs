@@ -33,11 +33,12 @@ impl TuneArgs {
             ),
         ];
         if let Some((candidates, more)) = tuned.sweep {
+            let than = if more < 0.0 { "less" } else { "more" };
             notes.push(format!(
                 "Sweep: of all {candidates} candidates, each measured {SWEEP_ROUNDS} times, the best \
                  {FINALISTS} others were measured again beside the recommendation, which takes {:.1} % \
-                 more time than the best of them.",
-                more * 100.0
+                 {than} time than the best of them.",
+                more.abs() * 100.0
             ));
         }
         notes
