@@ -71,17 +71,36 @@ impl Late {
     }
 }
 
-/// A datum whose home line was asked for; none where it has ended.
-#[derive(Clone, Copy)]
+/// Data whose home lines were asked for, by their places; no line where there is none or it has
+/// ended. An array for each part: as one value a datum would pass through memory, stored in halves
+/// and loaded whole, for which a core waits until all stores before are done.
 struct Ahead<'t> {
-    bucket: Bucket,
-    line: Option<&'t Line>,
+    buckets: [Bucket; AHEAD],
+    lines: [Option<&'t Line>; AHEAD],
     /// The home bucket's place in the line.
-    first: u32,
+    firsts: [u32; AHEAD],
 }
 
-impl Ahead<'_> {
-    const NOTHING: Self = Self { bucket: Bucket::ANY, line: None, first: 0 };
+impl<'t> Ahead<'t> {
+    const NOTHING: Self =
+        Self { buckets: [Bucket::ANY; AHEAD], lines: [None; AHEAD], firsts: [0; AHEAD] };
+
+    /// Takes what is at `place` and leaves another there.
+    #[inline(always)]
+    fn exchange(
+        &mut self,
+        place: usize,
+        bucket: Bucket,
+        line: Option<&'t Line>,
+        first: u32,
+    ) -> (Bucket, Option<&'t Line>, u32) {
+        let at = place % AHEAD;
+        (
+            replace(&mut self.buckets[at], bucket),
+            replace(&mut self.lines[at], line),
+            replace(&mut self.firsts[at], first),
+        )
+    }
 }
 
 /// A datum that walks, and the line asked for.
@@ -163,25 +182,26 @@ impl<'w, 'b, 't, T: Transport, C: AsMut<[CacheEntry]>> Walks<'w, 'b, 't, T, C> {
         let begin = self.batch.next;
         let block = self.batch.data.get(begin..).unwrap_or_default();
         let mut end = BLOCK.min(block.len());
-        let mut ahead = [Ahead::NOTHING; AHEAD];
+        let mut ahead = Ahead::NOTHING;
         let [mut found, mut inserted, mut absent] = [0; 3];
         let mut place = 0;
         while place < end + AHEAD {
-            let entering = match block.get(place) {
-                Some(&data) if place < end => match self.ask(data) {
-                    Some(ahead) => ahead,
-                    None => {
-                        let ahead = self.ask_further(begin + place, data);
-                        if self.batch.is_full() {
-                            end = place + 1;
-                        }
-                        ahead
+            let (mut bucket, mut line, mut first) = (Bucket::ANY, None, 0);
+            if place < end
+                && let Some(entering) =
+                    block.get(place).and_then(|data| self.enter(begin + place, *data))
+            {
+                let home = self.layout.home(entering);
+                (bucket, first) = (entering, self.layout.offset_in_line(home));
+                line = self.line_of_part(home);
+                if line.is_none() {
+                    line = self.ask_further(begin + place, bucket, home);
+                    if self.batch.is_full() {
+                        end = place + 1;
                     }
-                },
-                _ => Ahead::NOTHING,
-            };
-            let Some(slot) = ahead.get_mut(place % AHEAD) else { return };
-            let Ahead { bucket, line, first } = replace(slot, entering);
+                }
+            }
+            let (bucket, line, first) = ahead.exchange(place, bucket, line, first);
             if let Some(line) = line {
                 let place = place - AHEAD;
                 let buckets = if LINEAR { LINE_BUCKETS - first } else { LINE_BUCKETS };
@@ -206,14 +226,16 @@ impl<'w, 'b, 't, T: Transport, C: AsMut<[CacheEntry]>> Walks<'w, 'b, 't, T, C> {
         self.stats.count_home(Outcome::Absent, absent);
     }
 
-    /// Asks for the home line of a datum, if it is in a part that the CPU reaches as one. Inlined
-    /// always: left to the compiler it was a call for each datum, which answered by memory.
+    /// The bucket of a datum; one that no bucket holds has ended.
     #[inline(always)]
-    fn ask(&self, data: u64) -> Option<Ahead<'t>> {
-        let bucket = Bucket::new(data).ok()?;
-        let home = self.layout.home(bucket);
-        let line = self.line_of_part(home)?;
-        Some(Ahead { bucket, line: Some(line), first: self.layout.offset_in_line(home) })
+    fn enter(&mut self, place: usize, data: u64) -> Option<Bucket> {
+        match Bucket::new(data) {
+            Ok(bucket) => Some(bucket),
+            Err(refused) => {
+                self.batch.set(place, Err(SubmitError::Data(refused).into()));
+                None
+            }
+        }
     }
 
     /// The line that the bucket at `at` is in, asked for already, if its part is reached as one.
@@ -234,22 +256,14 @@ impl<'w, 'b, 't, T: Transport, C: AsMut<[CacheEntry]>> Walks<'w, 'b, 't, T, C> {
         self.line_of_part(at).or_else(|| reach(self.transport, &self.layout, at))
     }
 
-    /// The same of any other datum.
+    /// The home line of any other datum; without one it is stuck.
     #[cold]
-    fn ask_further(&mut self, place: usize, data: u64) -> Ahead<'t> {
-        let bucket = match Bucket::new(data) {
-            Ok(bucket) => bucket,
-            Err(refused) => {
-                self.batch.set(place, Err(SubmitError::Data(refused).into()));
-                return Ahead::NOTHING;
-            }
-        };
-        let home = self.layout.home(bucket);
+    fn ask_further(&mut self, place: usize, bucket: Bucket, home: Position) -> Option<&'t Line> {
         let line = reach(self.transport, &self.layout, home);
         if line.is_none() {
             self.batch.stick(place, self.start(bucket));
         }
-        Ahead { bucket, line, first: self.layout.offset_in_line(home) }
+        line
     }
 
     fn start(&self, bucket: Bucket) -> Walk {
