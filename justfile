@@ -114,6 +114,10 @@ vm-test *args:
 check-mpi *libraries:
     ucx-shim/check-mpi "$@"
 
+# Latency of the shims beside ucx_perftest and loops in C: --check (at most 1.15), --markdown FILE
+check-latency *args:
+    ucx-shim/check-latency "$@"
+
 # The soak on shared memory with four ranks, for this many seconds
 soak seconds="60":
     PROBELINE_SOAK_SECONDS={{seconds}} cargo test --package probeline-table --test soak -- --nocapture

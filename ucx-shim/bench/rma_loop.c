@@ -1,4 +1,4 @@
-/* The calls that the transport makes for a READ and a compare-and-swap, in a plain loop. */
+/* The calls that the transport makes for a READ and for atomics, in a plain loop. */
 #include <mpi.h>
 #include <stdint.h>
 
@@ -41,6 +41,17 @@ int loop_cas(int rounds, int target, uint64_t *words)
 {
     for (int i = 0; i < rounds; i++) {
         MPI_Compare_and_swap(&words[0], &words[1], &words[2], MPI_UINT64_T, target, 0, window);
+        int code = MPI_Win_flush(target, window);
+        if (code != MPI_SUCCESS)
+            return code;
+    }
+    return MPI_SUCCESS;
+}
+
+int loop_fadd(int rounds, int target, uint64_t *words)
+{
+    for (int i = 0; i < rounds; i++) {
+        MPI_Fetch_and_op(&words[0], &words[2], MPI_UINT64_T, target, 0, MPI_SUM, window);
         int code = MPI_Win_flush(target, window);
         if (code != MPI_SUCCESS)
             return code;

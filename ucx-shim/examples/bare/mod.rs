@@ -21,9 +21,9 @@ use ucx_sys::{
     ucp_request_param_t, ucp_rkey_h, ucp_worker_h, ucs_status_ptr_t, ucs_status_t,
 };
 
-use crate::{Operation, Result};
+use crate::Result;
 
-const BYTES: usize = 4096;
+const BYTES: usize = 8192;
 /// Words of a request in front of what it is named by: more than any version of UCX asks for.
 const REQUEST_WORDS: usize = 256;
 /// Of rank 1's memory the word that says that rank 0 is through, and the one that is worked at.
@@ -40,7 +40,7 @@ pub(crate) struct Bare {
     theirs: u64,
     params: Box<ucp_request_param_t>,
     ended: Box<Cell<Option<ucs_status_t>>>,
-    landing: Box<[u64; 8]>,
+    landing: Box<[u64; 512]>,
     operand: Box<[u64; 2]>,
     _request: Box<[u64; REQUEST_WORDS]>,
 }
@@ -96,7 +96,7 @@ impl Bare {
             good("ucp_ep_rkey_unpack", (ucp.ucp_ep_rkey_unpack)(endpoint, key, &raw mut unpacked))?;
         }
         let ended_at = Box::new(Cell::new(None));
-        let mut landing = Box::new([0; 8]);
+        let mut landing = Box::new([0; 512]);
         let mut request = Box::new([0_u64; REQUEST_WORDS]);
         // SAFETY: zero is valid for integers, pointers and optional functions.
         let mut params: Box<ucp_request_param_t> = Box::new(unsafe { core::mem::zeroed() });
@@ -126,24 +126,34 @@ impl Bare {
         })
     }
 
-    /// One operation, from the call to its end.
+    /// A READ of so many words, 512 at most, from the call to its end.
     #[inline]
-    pub(crate) fn once(&mut self, operation: Operation) -> Result<()> {
-        match operation {
-            Operation::Read => {
-                self.params.datatype = ucp_dt_make_contig(1);
-                let (at, into) = (self.theirs + (AT * 8) as u64, self.landing.as_mut_ptr().cast());
-                // SAFETY: a live endpoint and its key; the landing is there until this has ended.
-                let answer = unsafe {
-                    let params = &raw const *self.params;
-                    (self.ucp.ucp_get_nbx)(self.endpoint, into, 64, at, self.key, params)
-                };
-                self.end(answer)
-            }
-            Operation::CompareAndSwap => self.atomic(UCP_ATOMIC_OP_CSWAP, 0, AT),
-        }
+    pub(crate) fn read(&mut self, words: u32) -> Result<()> {
+        self.params.datatype = ucp_dt_make_contig(1);
+        let (at, into) = (self.theirs + (AT * 8) as u64, self.landing.as_mut_ptr().cast());
+        let bytes = (words as usize).min(self.landing.len()) * 8;
+        // SAFETY: a live endpoint and its key; the landing is there until this has ended.
+        let answer = unsafe {
+            let params = &raw const *self.params;
+            (self.ucp.ucp_get_nbx)(self.endpoint, into, bytes, at, self.key, params)
+        };
+        self.end(answer)
     }
 
+    /// A compare-and-swap of 0 by 0.
+    #[inline]
+    pub(crate) fn compare_and_swap(&mut self) -> Result<()> {
+        self.landing[0] = 0;
+        self.atomic(UCP_ATOMIC_OP_CSWAP, 0, AT)
+    }
+
+    /// A fetch-and-add of 0.
+    #[inline]
+    pub(crate) fn fetch_add(&mut self) -> Result<()> {
+        self.atomic(UCP_ATOMIC_OP_ADD, 0, AT)
+    }
+
+    #[inline]
     fn atomic(&mut self, code: ucp_atomic_op_t, operand: u64, index: usize) -> Result<()> {
         self.params.datatype = ucp_dt_make_contig(8);
         self.operand[0] = operand;

@@ -53,7 +53,8 @@ impl Ended {
 #[derive(Debug)]
 struct Told {
     index: u32,
-    /// Requests that have not ended.
+    /// Requests that have not ended; 1 where nothing is under way, so that what is one request and
+    /// ends at once touches nothing here.
     open: Cell<u8>,
     /// The first that was not good.
     status: Cell<ucs_status_t>,
@@ -62,6 +63,13 @@ struct Told {
 }
 
 impl Told {
+    /// How it has ended, and makes it ready for the next operation of this index.
+    #[inline]
+    fn taken(&self) -> ucs_status_t {
+        self.open.set(1);
+        self.status.replace(UCS_OK)
+    }
+
     #[inline]
     fn part_ended(&self, status: ucs_status_t) {
         if status != UCS_OK && self.status.get() == UCS_OK {
@@ -131,7 +139,7 @@ impl Desk {
         let told: Rc<[Told]> = (0..operations)
             .map(|index| Told {
                 index,
-                open: Cell::new(0),
+                open: Cell::new(1),
                 status: Cell::new(UCS_OK),
                 ended: Rc::clone(&ended),
             })
@@ -157,7 +165,7 @@ impl Desk {
         index: u32,
         call: impl FnOnce(*const ucp_request_param_t) -> ucs_status_ptr_t,
     ) -> ucs_status_ptr_t {
-        let Some(params) = self.open(index, 1) else { return NOT_MADE };
+        let Some(params) = self.params.get(index as usize) else { return NOT_MADE };
         call(&raw const params.copy)
     }
 
@@ -170,10 +178,16 @@ impl Desk {
         put: impl FnOnce(*const ucp_request_param_t) -> ucs_status_ptr_t,
         flush: impl FnOnce(*const ucp_request_param_t) -> ucs_status_ptr_t,
     ) -> ucs_status_ptr_t {
-        let Some(params) = self.open(index, 2) else { return NOT_MADE };
+        let (Some(params), Some(told)) =
+            (self.params.get(index as usize), self.told.get(index as usize))
+        else {
+            return NOT_MADE;
+        };
+        told.open.set(2);
         let put = put(&raw const params.copy);
         let flush = flush(&raw const params.flush);
         if put.is_null() && flush.is_null() {
+            told.open.set(1);
             return put;
         }
         // The one of the two that is told of last is the operation's end.
@@ -191,7 +205,7 @@ impl Desk {
         swap: u64,
         call: impl FnOnce(*const c_void, *const ucp_request_param_t) -> ucs_status_ptr_t,
     ) -> ucs_status_ptr_t {
-        let Some(params) = self.open(index, 1) else { return NOT_MADE };
+        let Some(params) = self.params.get(index as usize) else { return NOT_MADE };
         let Some(own) = self.words.at(index as usize * OWN_WORDS, 2) else { return NOT_MADE };
         // SAFETY: two words of this operation's own, which is not under way yet.
         unsafe {
@@ -211,14 +225,6 @@ impl Desk {
         }
     }
 
-    #[inline]
-    fn open(&self, index: u32, parts: u8) -> Option<&Params> {
-        let told = self.told.get(index as usize)?;
-        told.open.set(parts);
-        told.status.set(UCS_OK);
-        self.params.get(index as usize)
-    }
-
     /// The next operation that has ended, and how.
     #[inline]
     pub(super) fn take(&self) -> Option<(u32, ucs_status_t)> {
@@ -228,7 +234,7 @@ impl Desk {
         }
         let index = self.ended.ring.get(taken as usize & (self.ended.ring.len() - 1))?.get();
         self.ended.taken.set(taken.wrapping_add(1));
-        Some((index, self.told.get(index as usize)?.status.get()))
+        Some((index, self.told.get(index as usize)?.taken()))
     }
 
     /// A word for READs and WRITEs of the engine's own.

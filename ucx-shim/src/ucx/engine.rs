@@ -54,11 +54,25 @@ pub(super) struct Parts {
     pub(super) watch: Watch,
 }
 
-/// Where a range of an owner's window is.
+/// What a post needs of an owner's lane, in one place.
+#[derive(Clone, Copy)]
 struct Way {
     endpoint: ucp_ep_h,
     key: ucp_rkey_h,
-    address: u64,
+    /// Of the first word of its window.
+    window: u64,
+}
+
+impl Way {
+    fn of(lane: &Lane) -> Self {
+        Self { endpoint: lane.endpoint, key: lane.key.handle, window: lane.window() }
+    }
+
+    /// Where word `index` lies, which the caller has checked to be one of the window.
+    #[inline]
+    fn address(self, index: u64) -> u64 {
+        self.window.wrapping_add(index.wrapping_mul(WORD_BYTES as u64))
+    }
 }
 
 /// An open engine of one owner, for the thread that opened it.
@@ -76,6 +90,8 @@ pub struct Engine {
     pub(super) geometry: Geometry,
     pub(super) description: Description,
     pub(super) ucp: Ucp,
+    /// By owner, as the lanes.
+    ways: Box<[Way]>,
     pub(super) parts: Parts,
     /// What had ended when it was posted, and what had not: as many as the depth together.
     queue: Queue,
@@ -100,6 +116,7 @@ impl Engine {
             geometry,
             description,
             ucp: parts.worker.context.ucp,
+            ways: parts.lanes.iter().map(Way::of).collect(),
             parts,
             queue: Queue::new(caps.depth),
             ledger: Ledger::new(caps.depth),
@@ -117,53 +134,67 @@ impl Engine {
         &self.description
     }
 
-    /// Refuses what cannot be accepted now or ever; `request` is the check of the request itself.
-    /// The index of what is accepted.
-    #[inline]
-    fn admit(&self, request: Result<(), PostError>) -> Result<u32, PostError> {
+    /// Refuses what cannot be accepted now or ever; `request` checks the request itself. The index
+    /// of what is accepted.
+    #[inline(always)]
+    fn admit(
+        &self,
+        request: impl FnOnce(&Self) -> Result<(), PostError>,
+    ) -> Result<u32, PostError> {
         if self.fault.is_some() {
             return Err(PostError::Closed);
         }
-        request?;
+        request(self)?;
         if self.in_flight() >= self.caps.depth {
             return Err(PostError::Full);
         }
-        self.ledger.next().ok_or(PostError::Full)
+        // There is one, as no more are entered than are in flight.
+        Ok(self.ledger.next())
     }
 
-    /// The way to a range of an owner's window.
     #[inline]
-    fn way(&self, at: RemoteWord, words: u32) -> Result<Way, PostError> {
-        let lane = self.parts.lanes.get(at.owner.0 as usize).ok_or(PostError::UnknownOwner)?;
-        let address = lane.window(at.index, words).ok_or(PostError::OutOfRange)?;
-        Ok(Way { endpoint: lane.endpoint, key: lane.key.handle, address })
+    fn way(&self, owner: Owner) -> Result<Way, PostError> {
+        self.ways.get(owner.0 as usize).copied().ok_or(PostError::UnknownOwner)
     }
 
-    /// Takes what the call of an operation has answered: mostly, over shared memory, its end.
-    #[inline]
+    /// Takes what the call of a READ or WRITE has answered: mostly, over shared memory, its end.
+    #[inline(always)]
     fn posted(
         &mut self,
         index: u32,
         answer: ucs_status_ptr_t,
-        Entry { token, owner, kind }: Entry,
+        (token, owner): (Token, Owner),
+        kind: Kind,
     ) {
-        if let Kind::Read(slot) | Kind::Write(slot) = kind {
+        let slot = match kind {
+            Kind::Read(slot) | Kind::Write(slot) => Some(slot),
+            Kind::Atomic => None,
+        };
+        if let Some(slot) = slot {
             self.parts.slots.hold(slot);
         }
         if !answer.is_null() {
-            self.ledger.enter(Entry { token, owner, kind });
-            self.parts.desk.go_on(index, answer);
-            return;
+            return self.went_on(index, answer, token, owner, kind);
         }
-        let done = match kind {
-            Kind::Read(slot) => Done { token, value: 0, slot: Some(slot) },
-            Kind::Write(slot) => {
-                publish();
-                Done { token, value: 0, slot: Some(slot) }
-            }
-            Kind::Atomic => Done { token, value: self.parts.desk.result(index), slot: None },
-        };
-        self.queue.push(done);
+        if let Kind::Write(_) = kind {
+            publish();
+        }
+        let value = if slot.is_none() { self.parts.desk.result(index) } else { 0 };
+        self.queue.push(Done { token, value, slot });
+    }
+
+    /// Out of line, so that what ends at once stays short.
+    #[inline(never)]
+    fn went_on(
+        &mut self,
+        index: u32,
+        answer: ucs_status_ptr_t,
+        token: Token,
+        owner: Owner,
+        kind: Kind,
+    ) {
+        self.ledger.enter(Entry { token, owner, kind });
+        self.parts.desk.go_on(index, answer);
     }
 
     #[inline]
@@ -175,14 +206,16 @@ impl Engine {
         operand: u64,
         swap: u64,
     ) -> Result<(), PostError> {
-        let index = self.admit(self.geometry.check_word(at))?;
-        let (Way { endpoint, key, address }, call) = (self.way(at, 1)?, self.ucp.ucp_atomic_op_nbx);
+        let index = self.admit(|this| this.geometry.check_word(at))?;
+        let way = self.way(at.owner)?;
+        let Way { endpoint, key, .. } = way;
+        let (address, call) = (way.address(at.index), self.ucp.ucp_atomic_op_nbx);
         let answer = self.parts.desk.atomic(index, operand, swap, |operand, params| {
             // SAFETY: a live endpoint and a key unpacked for it; operand and result are the
             // desk's, which keeps them until the operation has ended or the worker is gone.
             unsafe { call(endpoint, code, operand, 1, address, key, params) }
         });
-        self.posted(index, answer, Entry { token, owner: at.owner, kind: Kind::Atomic });
+        self.posted(index, answer, (token, at.owner), Kind::Atomic);
         Ok(())
     }
 
@@ -227,28 +260,34 @@ impl Engine {
     }
 
     /// Progresses, and looks after the others.
+    #[inline(never)]
     fn turn(&mut self) {
         self.parts.worker.progress();
         self.watch();
     }
 
-    /// Reports what has ended, as far as there is room.
-    #[inline]
-    fn reap(&mut self, out: &mut [Completion]) -> usize {
+    /// Reports what had ended when it was posted, as far as there is room.
+    #[inline(always)]
+    fn report(&mut self, out: &mut [Completion]) -> usize {
         let mut reported = 0;
-        while let Some(place) = out.get_mut(reported) {
-            *place = match self.queue.pop() {
-                Some(Done { token, value, slot }) => {
-                    if let Some(slot) = slot {
-                        self.parts.slots.release(slot);
-                    }
-                    Completion { token, result: Ok(value) }
-                }
-                None => match self.next_ended() {
-                    Some(ended) => ended,
-                    None => break,
-                },
-            };
+        for place in out {
+            let Some(Done { token, value, slot }) = self.queue.pop() else { break };
+            if let Some(slot) = slot {
+                self.parts.slots.release(slot);
+            }
+            *place = Completion { token, result: Ok(value) };
+            reported += 1;
+        }
+        reported
+    }
+
+    /// Reports what went on and has ended since.
+    #[inline(never)]
+    fn report_late(&mut self, out: &mut [Completion]) -> usize {
+        let mut reported = 0;
+        for place in out {
+            let Some(ended) = self.next_ended() else { break };
+            *place = ended;
             reported += 1;
         }
         reported
@@ -275,6 +314,23 @@ impl Engine {
             reported += 1;
         }
         reported
+    }
+
+    /// Ends a poll of a dead engine that has reported so many.
+    #[cold]
+    fn wind_up(
+        &mut self,
+        fault: Fault,
+        out: &mut [Completion],
+        mut reported: usize,
+    ) -> Result<usize, Fault> {
+        if self.is_overdue() {
+            reported += self.report_unheard(out.get_mut(reported..).unwrap_or_default());
+        }
+        if reported == 0 && self.in_flight() == 0 {
+            return Err(fault);
+        }
+        Ok(reported)
     }
 
     /// Tells everybody that this owner leaves, and because of whom.
@@ -326,13 +382,14 @@ impl Transport for Engine {
 
     #[inline]
     fn in_flight(&self) -> u32 {
-        self.ledger.len() + self.queue.len()
+        self.queue.len() + self.ledger.len()
     }
 
-    #[inline]
+    #[inline(always)]
     fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
-        let index = self.admit(self.geometry.check_copy(&self.caps, from, into))?;
-        let Way { endpoint, key, address } = self.way(from.start, from.words)?;
+        let index = self.admit(|this| this.geometry.check_copy(&this.caps, from, into))?;
+        let way = self.way(from.start.owner)?;
+        let (Way { endpoint, key, .. }, address) = (way, way.address(from.start.index));
         let landing = self.parts.slots.at(into).ok_or(PostError::OutOfRange)?.as_ptr().cast();
         let (call, bytes) = (self.ucp.ucp_get_nbx, from.words as usize * WORD_BYTES);
         let answer = self.parts.desk.copy(index, |params| {
@@ -340,15 +397,15 @@ impl Transport for Engine {
             // busy until this ends, and lives until the worker is gone.
             unsafe { call(endpoint, landing, bytes, address, key, params) }
         });
-        let (owner, kind) = (from.start.owner, Kind::Read(into.slot));
-        self.posted(index, answer, Entry { token, owner, kind });
+        self.posted(index, answer, (token, from.start.owner), Kind::Read(into.slot));
         Ok(())
     }
 
     #[inline]
     fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
-        let index = self.admit(self.geometry.check_copy(&self.caps, to, from))?;
-        let Way { endpoint, key, address } = self.way(to.start, to.words)?;
+        let index = self.admit(|this| this.geometry.check_copy(&this.caps, to, from))?;
+        let way = self.way(to.start.owner)?;
+        let (Way { endpoint, key, .. }, address) = (way, way.address(to.start.index));
         let staged = self.parts.slots.at(from).ok_or(PostError::OutOfRange)?.as_ptr().cast();
         let bytes = to.words as usize * WORD_BYTES;
         let (put, flush) = (self.ucp.ucp_put_nbx, self.ucp.ucp_ep_flush_nbx);
@@ -360,8 +417,7 @@ impl Transport for Engine {
             // SAFETY: a live endpoint.
             |params| unsafe { flush(endpoint, params) },
         );
-        let (owner, kind) = (to.start.owner, Kind::Write(from.slot));
-        self.posted(index, answer, Entry { token, owner, kind });
+        self.posted(index, answer, (token, to.start.owner), Kind::Write(from.slot));
         Ok(())
     }
 
@@ -387,22 +443,21 @@ impl Transport for Engine {
         self.parts.worker.progress();
     }
 
-    #[inline]
+    // Part of the caller's loop: a call and its frame are a tenth of a READ over shared memory.
+    #[inline(always)]
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
         self.polls = self.polls.wrapping_add(1);
-        if self.queue.len() == 0 || self.polls.is_multiple_of(POLLS_PER_TURN) {
+        if self.queue.is_empty() || self.polls.is_multiple_of(POLLS_PER_TURN) {
             self.turn();
         }
-        let mut reported = self.reap(out);
-        if let Some(fault) = self.fault {
-            if self.is_overdue() {
-                reported += self.report_unheard(out.get_mut(reported..).unwrap_or_default());
-            }
-            if reported == 0 && self.in_flight() == 0 {
-                return Err(fault);
-            }
+        let mut reported = self.report(out);
+        if self.ledger.len() > 0 {
+            reported += self.report_late(out.get_mut(reported..).unwrap_or_default());
         }
-        Ok(reported)
+        match self.fault {
+            None => Ok(reported),
+            Some(fault) => self.wind_up(fault, out, reported),
+        }
     }
 
     #[inline]

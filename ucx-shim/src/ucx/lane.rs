@@ -40,7 +40,6 @@ pub(super) struct Lane {
     alarm: Rc<Alarm>,
     /// Where the owner's control words are, and behind them its window.
     address: u64,
-    words: u64,
 }
 
 /// What an owner has told of itself that a lane needs.
@@ -51,8 +50,6 @@ pub(super) struct Peer<'a> {
     /// The key of its memory.
     pub(super) key: &'a [u8],
     pub(super) address: u64,
-    /// Words there, control words included.
-    pub(super) words: u64,
     /// Whether the library can tell that it is lost; where memory is shared it cannot.
     pub(super) handled: bool,
 }
@@ -78,16 +75,12 @@ impl Lane {
         };
         CallFailed::check(&ucp, "ucp_ep_rkey_unpack", status)?;
         let key = Key { destroy: ucp.ucp_rkey_destroy, handle };
-        let (alarm, Peer { address, words, .. }) = (Rc::clone(alarm), peer);
-        Ok(Self { endpoint, key, alarm, address, words })
+        Ok(Self { endpoint, key, alarm: Rc::clone(alarm), address: peer.address })
     }
 
-    /// Word `index` of the owner's window, from which on `words` are used.
-    #[inline]
-    pub(super) fn window(&self, index: u64, words: u32) -> Option<u64> {
-        let first = index.checked_add(CONTROL_WORDS as u64)?;
-        let end = first.checked_add(words.into())?;
-        (end <= self.words).then_some(self.address + first * WORD_BYTES as u64)
+    /// Where the owner's window begins.
+    pub(super) fn window(&self) -> u64 {
+        self.address + (CONTROL_WORDS * WORD_BYTES) as u64
     }
 
     /// A control word of the owner.

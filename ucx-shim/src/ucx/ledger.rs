@@ -21,52 +21,69 @@ pub(super) enum Kind {
     Atomic,
 }
 
+/// No index.
+const NONE: u32 = u32::MAX;
+
 /// Entries by index, which is the operation's at the desk.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    entries: Vec<Option<Entry>>,
-    free: Vec<u32>,
+    places: Box<[Place]>,
+    /// The first free place; [`NONE`] if there is none.
+    free: u32,
+    len: u32,
+}
+
+/// An entry, or the index of the next free place.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Taken(Entry),
+    Free(u32),
 }
 
 impl Ledger {
     pub(super) fn new(depth: u32) -> Self {
-        Self { entries: vec![None; depth as usize], free: (0..depth).rev().collect() }
+        let next = |index| if index + 1 < depth { index + 1 } else { NONE };
+        let places = (0..depth).map(|index| Place::Free(next(index))).collect();
+        Self { places, free: if depth > 0 { 0 } else { NONE }, len: 0 }
     }
 
     /// Entries in it.
     #[inline]
     pub(super) fn len(&self) -> u32 {
-        // As many as the depth at most, which is a u32.
-        #[allow(clippy::cast_possible_truncation)]
-        let len = (self.entries.len() - self.free.len()) as u32;
-        len
+        self.len
     }
 
-    /// The index of the next entry; `None` if the ledger is full.
+    /// The index of the next entry; one that no operation has if the ledger is full.
     #[inline]
-    pub(super) fn next(&self) -> Option<u32> {
-        self.free.last().copied()
+    pub(super) fn next(&self) -> u32 {
+        self.free
     }
 
     /// Enters an operation at [`next`](Self::next) and gives that; `None` if the ledger is full.
     pub(super) fn enter(&mut self, entry: Entry) -> Option<u32> {
-        let index = self.free.pop()?;
-        *self.entries.get_mut(index as usize)? = Some(entry);
+        let index = self.free;
+        let place = self.places.get_mut(index as usize)?;
+        let Place::Free(next) = *place else { return None };
+        *place = Place::Taken(entry);
+        self.free = next;
+        self.len += 1;
         Some(index)
     }
 
     /// Strikes out the operation `index`; `None` if there is none, or no longer.
     #[inline]
     pub(super) fn strike(&mut self, index: u32) -> Option<Entry> {
-        let entry = self.entries.get_mut(index as usize)?.take()?;
-        // As large as it was once: nothing is allocated.
-        self.free.push(index);
+        let place = self.places.get_mut(index as usize)?;
+        let Place::Taken(entry) = *place else { return None };
+        *place = Place::Free(self.free);
+        self.free = index;
+        self.len -= 1;
         Some(entry)
     }
 
     /// Any operation that is left.
     pub(super) fn strike_any(&mut self) -> Option<Entry> {
-        let index = self.entries.iter().position(Option::is_some)?;
+        let index = self.places.iter().position(|place| matches!(place, Place::Taken(_)))?;
         self.strike(u32::try_from(index).ok()?)
     }
 }
@@ -81,7 +98,7 @@ mod tests {
         let entry = |token| Entry { token: Token(token), owner: Owner(0), kind: Kind::Atomic };
         let first = ledger.enter(entry(7)).unwrap();
         let second = ledger.enter(entry(8)).unwrap();
-        assert!(ledger.next().is_none() && ledger.enter(entry(9)).is_none());
+        assert!(ledger.next() == NONE && ledger.enter(entry(9)).is_none());
         assert_eq!(ledger.strike(second).unwrap().token, Token(8));
         assert!(ledger.strike(second).is_none() && ledger.strike(77).is_none());
         assert_eq!((ledger.len(), ledger.enter(entry(9))), (1, Some(second)));

@@ -132,7 +132,6 @@ impl Builder {
                 worker: if owner == me { &itself } else { &theirs.worker },
                 key: &theirs.key,
                 address: theirs.hello.address,
-                words: self.window_words.saturating_add(CONTROL_WORDS as u64),
                 handled: owner != me && !(shared && near(&theirs.hello)),
             };
             // SAFETY: both go into the parts, which drop lanes, worker and alarms in this order.

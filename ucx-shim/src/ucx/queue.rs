@@ -35,6 +35,11 @@ impl Queue {
         self.pushed.wrapping_sub(self.popped)
     }
 
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.pushed == self.popped
+    }
+
     /// Takes `done` in; the caller has seen that there is room.
     #[inline]
     pub(super) fn push(&mut self, done: Done) {
@@ -47,7 +52,7 @@ impl Queue {
 
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Done> {
-        if self.len() == 0 {
+        if self.is_empty() {
             return None;
         }
         let done = *self.ring.get(self.popped as usize & (self.ring.len() - 1))?;
@@ -69,7 +74,7 @@ mod tests {
             (0..3).for_each(|value| queue.push(done(3 * round + value)));
             assert_eq!(queue.len(), 3);
             (0..3).for_each(|value| assert_eq!(queue.pop(), Some(done(3 * round + value))));
-            assert_eq!(queue.pop(), None);
+            assert_eq!((queue.pop(), queue.is_empty()), (None, true));
         }
     }
 }
