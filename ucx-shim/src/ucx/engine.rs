@@ -157,7 +157,7 @@ impl Engine {
         self.ways.get(owner.0 as usize).copied().ok_or(PostError::UnknownOwner)
     }
 
-    /// Takes what the call of a READ or WRITE has answered: mostly, over shared memory, its end.
+    /// Takes what the call of an operation has answered: mostly, over shared memory, its end.
     #[inline(always)]
     fn posted(
         &mut self,
@@ -443,7 +443,7 @@ impl Transport for Engine {
         self.parts.worker.progress();
     }
 
-    // Part of the caller's loop: a call and its frame are a tenth of a READ over shared memory.
+    // Part of the caller's loop: operations that end at once take as long as a few dozen instructions.
     #[inline(always)]
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
         self.polls = self.polls.wrapping_add(1);
