@@ -32,7 +32,8 @@
 //! process ends on this machine is noticed within milliseconds by who keeps polling; one of another
 //! machine when UCX tells (`UCX_KEEPALIVE_INTERVAL`, `UCX_RC_TIMEOUT` and others), for it has
 //! handlers of errors everywhere but over shared memory. What is in flight then is ended by UCX, or
-//! after half a second by the engine.
+//! after half a second by the engine. Over `tcp` UCX (1.13) may itself end a process that has
+//! requests of the lost owner to answer (`firmware-notes/lost-owners-over-ucx.md`).
 
 mod attendant;
 mod builder;
