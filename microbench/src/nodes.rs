@@ -63,7 +63,9 @@ fn first(port: u16, limit_s: u64, given: Option<Secret>) -> Result<Node> {
         None => (given, String::new()),
     };
     let host = addresses::host_name().unwrap_or_else(|| "FIRST_NODE".to_owned());
-    let command = Command::new(env::args());
+    // What is no text is said as well as it can be.
+    let arguments = env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+    let command = Command::new(arguments);
     let folder =
         if command.is_relative() { " in the folder of this repository there," } else { "" };
     let mut said = format!(

@@ -1,8 +1,6 @@
 //! What a command tells: a table for people, JSON and CSV for programs.
 
-use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, Write};
-use std::path::Path;
+use std::io::{self, ErrorKind, Write};
 
 use comfy_table::presets::{ASCII_MARKDOWN, NOTHING};
 use comfy_table::{CellAlignment, Table, TableStyle};
@@ -13,8 +11,9 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::checkup;
 use crate::cli::{JobArgs, OutputArgs};
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::machine::Machine;
+use crate::output_file::OutputFile;
 
 /// Counts changes of the JSON's shape that a reader must know of. 2: rows of `bench-latency` have
 /// `floor_ns`, `times_floor` (both null without a floor) and `histogram`, pairs of a latency in
@@ -228,55 +227,42 @@ impl<R: Row> Report<R> {
     }
 }
 
-/// The files for results, opened before the run so that nothing is measured in vain. What they
-/// held before stays until there are results.
+/// The files for results.
 pub(crate) struct Files {
-    json: Option<File>,
-    csv: Option<File>,
-    markdown: Option<File>,
+    json: Option<OutputFile>,
+    csv: Option<OutputFile>,
+    markdown: Option<OutputFile>,
 }
 
 impl Files {
     pub(crate) fn open(args: &OutputArgs) -> Result<Self> {
         Ok(Self {
-            json: args.json.as_deref().map(open).transpose()?,
-            csv: args.csv.as_deref().map(open).transpose()?,
-            markdown: args.markdown.as_deref().map(open).transpose()?,
+            json: args.json.as_deref().map(OutputFile::open).transpose()?,
+            csv: args.csv.as_deref().map(OutputFile::open).transpose()?,
+            markdown: args.markdown.as_deref().map(OutputFile::open).transpose()?,
         })
     }
 
     /// Writes what was asked for.
     pub(crate) fn write<R: Row>(self, report: &Report<R>) -> Result<()> {
         if let Some(json) = self.json {
-            let mut json = emptied(json);
+            let mut json = json.emptied();
             serde_json::to_writer_pretty(&mut json, report)?;
             writeln!(json)?;
             json.flush()?;
         }
         if let Some(csv) = self.csv {
-            let mut csv = csv::Writer::from_writer(emptied(csv));
+            let mut csv = csv::Writer::from_writer(csv.emptied());
             for row in &report.rows {
                 csv.serialize(row)?;
             }
             csv.flush()?;
         }
         if let Some(markdown) = self.markdown {
-            let mut markdown = emptied(markdown);
+            let mut markdown = markdown.emptied();
             markdown.write_all(report.markdown().as_bytes())?;
             markdown.flush()?;
         }
         Ok(())
     }
-}
-
-/// A file to write, as it is until then.
-pub(crate) fn open(path: &Path) -> Result<File> {
-    let file = File::options().write(true).create(true).truncate(false).open(path);
-    file.map_err(|error| Failure::new(format!("{} cannot be written: {error}", path.display())))
-}
-
-fn emptied(file: File) -> BufWriter<File> {
-    // Devices and pipes cannot be cut short and need not be.
-    let _ = file.set_len(0);
-    BufWriter::new(file)
 }

@@ -11,7 +11,7 @@ mod verification;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
-use std::fs;
+
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, value_parser};
@@ -30,7 +30,8 @@ use crate::cli::{JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
 use crate::means::MOST_IN_FLIGHT;
-use crate::report::{self, Files, Report};
+use crate::output_file::OutputFile;
+use crate::report::{Files, Report};
 use crate::size::Size;
 use crate::timed::Timed;
 
@@ -154,18 +155,19 @@ pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
     args.job.settle(Size::mib(128), Size::mib(1), &[])?;
     args.check()?;
     let files = Files::open(&args.job.output)?;
-    for path in [Some(&args.out), args.profile_out.as_ref()].into_iter().flatten() {
-        report::open(path)?;
-    }
+    let out = OutputFile::open(&args.out)?;
+    let profile_out = args.profile_out.as_deref().map(OutputFile::open).transpose()?;
     // Before the run, which would show in the load.
     let mut report = Report::new("tune");
     let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };
     report.transport = ended.transport;
     report.doctor.extend(ended.doctor);
     let tuned = ended.output;
-    fs::write(&args.out, args.tuning(&tuned).to_toml())?;
-    if let (Some(path), Some(network)) = (&args.profile_out, &tuned.network) {
-        fs::write(path, network.profile(&args.job, path)?.to_toml())?;
+    out.write(&args.tuning(&tuned).to_toml())?;
+    if let (Some(path), Some(file), Some(network)) =
+        (&args.profile_out, &profile_out, &tuned.network)
+    {
+        file.write(&network.profile(&args.job, path)?.to_toml())?;
     }
     report.job(&args.job);
     report.parameter("load_factor", args.load_factor);

@@ -262,7 +262,9 @@ const LONGEST_BYTES: u32 = 8 * WORDS[WORDS.len() - 1];
 /// How this command was called, without the places that are this machine's.
 fn command_line() -> String {
     let mut said = "probeline".to_owned();
-    let mut arguments = env::args().skip(1);
+    // What is no text is said as well as it can be.
+    let mut arguments =
+        env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
     while let Some(argument) = arguments.next() {
         let option = argument.split('=').next().unwrap_or_default();
         match PLACES.contains(&option) {
