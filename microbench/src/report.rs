@@ -26,7 +26,7 @@ use crate::output_file::OutputFile;
 /// finds of the machine of rank 0 and, over verbs, of its device: a list of objects with `check`,
 /// `subject`, `verdict` (fine, look at this, broken, not seen), `seen`, `consequence`, `command`
 /// and `note`, the last three of which may be null. `doctor` itself is a command, without rows, and
-/// `tune` has `candidates`, whose fields are those of its rows.
+/// `tune` has `candidates`, whose fields are among those of its rows.
 pub(crate) const SCHEMA: u32 = 4;
 
 /// What `git describe` says of the source, given to the build by whoever publishes what this
