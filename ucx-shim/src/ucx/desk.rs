@@ -190,8 +190,9 @@ impl Desk {
             told.open.set(1);
             return put;
         }
-        // The one of the two that is told of last is the operation's end.
-        let (first, last) = if UCS_PTR_IS_PTR(put) { (flush, put) } else { (put, flush) };
+        // What is left to be taken is not null, which would say that both have ended well; where both
+        // have failed, it is the put that tells why.
+        let (first, last) = if flush.is_null() { (flush, put) } else { (put, flush) };
         self.go_on(index, first);
         last
     }
@@ -268,4 +269,164 @@ fn params(told: &Told, requests: [*mut c_void; PARTS], result: Option<NonNull<u6
     let mut flush = basic;
     flush.request = second;
     Params { copy: basic, atomic, flush }
+}
+
+#[cfg(test)]
+mod tests {
+    use ucx_sys::{UCS_ERR_CANCELED, UCS_ERR_NO_MEMORY, UCS_ERR_NO_RESOURCE};
+
+    use super::*;
+
+    const PUT_FAILED: ucs_status_t = UCS_ERR_NO_MEMORY;
+    const FLUSH_FAILED: ucs_status_t = UCS_ERR_NO_RESOURCE;
+
+    /// When a request that goes on is told of: the put's while its flush is called, or later and
+    /// in the order of the calls, or the other way round.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Times {
+        PutInFlush,
+        PutFirst,
+        FlushFirst,
+    }
+
+    /// What a call answers, and how its request ends if it is one.
+    #[derive(Clone, Copy, Debug)]
+    enum Answer {
+        Null,
+        Error(ucs_status_t),
+        Request(ucs_status_t),
+    }
+
+    impl Answer {
+        fn all(failed: ucs_status_t) -> [Self; 4] {
+            [Self::Null, Self::Error(failed), Self::Request(UCS_OK), Self::Request(failed)]
+        }
+
+        fn pointer(self, request: &Request) -> ucs_status_ptr_t {
+            match self {
+                Self::Null => core::ptr::null_mut(),
+                Self::Error(status) => {
+                    core::ptr::without_provenance_mut((status as isize).cast_unsigned())
+                }
+                Self::Request(_) => request.handle,
+            }
+        }
+
+        fn status(self) -> ucs_status_t {
+            match self {
+                Self::Null => UCS_OK,
+                Self::Error(status) | Self::Request(status) => status,
+            }
+        }
+
+        /// Tells of the end, as a call on the worker does.
+        fn end(self, request: &Request) {
+            if let Self::Request(status) = self {
+                // SAFETY: the callback and what it takes, of a desk that lives.
+                unsafe { (request.tell)(request.handle, status, request.user_data) };
+            }
+        }
+    }
+
+    /// What the library reads out of the parameters of a call.
+    #[derive(Clone, Copy)]
+    struct Request {
+        handle: *mut c_void,
+        tell: unsafe extern "C" fn(*mut c_void, ucs_status_t, *mut c_void),
+        user_data: *mut c_void,
+    }
+
+    impl Request {
+        fn of(params: *const ucp_request_param_t) -> Self {
+            // SAFETY: the parameters of a desk that lives, with the callback of sends.
+            let (params, tell) = unsafe { (&*params, (*params).cb.send.unwrap()) };
+            Self { handle: params.request, tell, user_data: params.user_data }
+        }
+    }
+
+    /// A WRITE whose calls give these answers: what it has come to, `None` if it had ended well when
+    /// it was posted.
+    fn write(desk: &Desk, put: Answer, flush: Answer, times: Times) -> Option<ucs_status_t> {
+        let (put_request, flush_request) = (Cell::new(None), Cell::new(None));
+        let answer = desk.copy_and_flush(
+            0,
+            |params| {
+                let request = Request::of(params);
+                put_request.set(Some(request));
+                put.pointer(&request)
+            },
+            |params| {
+                let request = Request::of(params);
+                flush_request.set(Some(request));
+                if times == Times::PutInFlush {
+                    put.end(&put_request.get().unwrap());
+                }
+                flush.pointer(&request)
+            },
+        );
+        if answer.is_null() {
+            assert_eq!(desk.take(), None);
+            return None;
+        }
+        desk.go_on(0, answer);
+        let mut parts = [(put, put_request), (flush, flush_request)];
+        match times {
+            Times::PutInFlush => parts[0].0 = Answer::Null,
+            Times::PutFirst => {}
+            Times::FlushFirst => parts.reverse(),
+        }
+        for (part, request) in parts {
+            if let Answer::Request(_) = part {
+                assert_eq!(desk.take(), None, "it has ended before all of it has");
+            }
+            part.end(&request.get().unwrap());
+        }
+        let (index, status) = desk.take().expect("it never ends");
+        assert_eq!((index, desk.take()), (0, None));
+        Some(status)
+    }
+
+    #[test]
+    fn a_write_ends_once_and_badly_if_any_of_it_does() {
+        let desk = Desk::new(1, 100).unwrap();
+        for times in [Times::PutInFlush, Times::PutFirst, Times::FlushFirst] {
+            for put in Answer::all(PUT_FAILED) {
+                for flush in Answer::all(FLUSH_FAILED) {
+                    let case = format!("{put:?}, {flush:?}, {times:?}");
+                    let ended = write(&desk, put, flush, times);
+                    let expected = match (put, flush) {
+                        (Answer::Null, Answer::Null) => None,
+                        // Whichever was told of first.
+                        _ if put.status() != UCS_OK && flush.status() != UCS_OK => {
+                            assert!([PUT_FAILED, FLUSH_FAILED].contains(&ended.unwrap()), "{case}");
+                            ended
+                        }
+                        _ if put.status() != UCS_OK => Some(put.status()),
+                        _ => Some(flush.status()),
+                    };
+                    assert_eq!(ended, expected, "{case}");
+                    assert_next_is_its_own(&desk, &case);
+                }
+            }
+        }
+        let both =
+            write(&desk, Answer::Error(PUT_FAILED), Answer::Error(FLUSH_FAILED), Times::PutFirst);
+        assert_eq!(both, Some(PUT_FAILED));
+    }
+
+    /// Nothing of the last operation of an index is left to the next one, of one request.
+    fn assert_next_is_its_own(desk: &Desk, case: &str) {
+        for status in [UCS_OK, UCS_ERR_CANCELED] {
+            let next = Answer::Request(status);
+            let request = Cell::new(None);
+            let answer = desk.copy(0, |params| {
+                request.set(Some(Request::of(params)));
+                next.pointer(&Request::of(params))
+            });
+            desk.go_on(0, answer);
+            assert_eq!(desk.take(), None, "{case}");
+            next.end(&request.get().unwrap());
+            assert_eq!(desk.take(), Some((0, status)), "{case}");
+        }
+    }
 }
