@@ -113,6 +113,13 @@ impl Builder {
         let itself = own.worker.address()?;
         let rung = Rc::new(Cell::new(false));
         let alarms: Vec<_> = all.iter().map(|_| Alarm::new(&rung)).collect();
+        let peers = owners().map(|(owner, theirs)| Peer {
+            // Its own operations are its own to progress, and UCX has a way within one worker.
+            worker: if owner == me { &itself } else { &theirs.worker },
+            key: &theirs.key,
+            address: theirs.hello.address,
+            handled: owner != me && !(shared && near(&theirs.hello)),
+        });
         let Own { greeting: _, worker, attended, desk, slots, window } = own;
         let mut parts = Parts {
             lanes: Vec::with_capacity(all.len()),
@@ -126,27 +133,10 @@ impl Builder {
             window,
             watch,
         };
-        for ((owner, theirs), alarm) in owners().zip(&parts._alarms) {
-            let peer = Peer {
-                // Its own operations are its own to progress, and UCX has a way within one worker.
-                worker: if owner == me { &itself } else { &theirs.worker },
-                key: &theirs.key,
-                address: theirs.hello.address,
-                handled: owner != me && !(shared && near(&theirs.hello)),
-            };
-            // SAFETY: both go into the parts, which drop lanes, worker and alarms in this order.
-            match unsafe { Lane::create(&parts.worker, peer, alarm) } {
-                Ok(lane) => parts.lanes.push(lane),
-                Err(source) => {
-                    // As in `Engine::abandon`: there may be ways to others.
-                    core::mem::forget(parts);
-                    return Err(self.no_way(owner, source));
-                }
-            }
-        }
-        if let Some(attended) = &parts._attended {
-            // SAFETY: the parts drop the attendant before the worker, which nothing else uses.
-            parts.attendant = Some(unsafe { Attendant::start(attended) }?);
+        if let Err(error) = self.link(&mut parts, peers) {
+            // As in `Engine::abandon`: there may be ways to some.
+            core::mem::forget(parts);
+            return Err(error);
         }
         let description = self.describe(&parts);
         let geometry = Geometry {
@@ -157,6 +147,24 @@ impl Builder {
             slot_words: self.slot_words,
         };
         Ok(Engine::new(self.caps(), geometry, description, parts))
+    }
+
+    /// Makes the lanes, by owner, and lets the attendant attend.
+    fn link<'a>(
+        &self,
+        parts: &mut Parts,
+        peers: impl Iterator<Item = Peer<'a>>,
+    ) -> Result<(), OpenError> {
+        for ((owner, peer), alarm) in (0..).map(Owner).zip(peers).zip(&parts._alarms) {
+            // SAFETY: both go into the parts, which drop lanes, worker and alarms in this order.
+            let lane = unsafe { Lane::create(&parts.worker, peer, alarm) };
+            parts.lanes.push(lane.map_err(|source| self.no_way(owner, source))?);
+        }
+        if let Some(attended) = &parts._attended {
+            // SAFETY: the parts drop the attendant before the worker, which nothing else uses.
+            parts.attendant = Some(unsafe { Attendant::start(attended) }?);
+        }
+        Ok(())
     }
 
     /// The transports allowed, by this builder or by the environment.
