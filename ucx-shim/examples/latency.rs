@@ -20,6 +20,7 @@
 //! Wants `ucx_perftest` (Debian: ucx-utils) and x86-64.
 
 mod bare;
+mod landing;
 
 use core::arch::x86_64::_rdtsc;
 use core::error::Error;
@@ -151,7 +152,8 @@ fn beside(job: &mut Job, tls: &str, cpus: [CpuId; 2]) -> Result<f64> {
     };
     let mut polled = open(job, Progress::Caller)?;
     let mut threaded = open(job, Progress::Thread)?;
-    let mut bare = Bare::open(job, tls)?;
+    let slot = Local { slot: Slot(0), start: 0, words: 512 };
+    let mut bare = Bare::open(job, tls, polled.landed(slot)?)?;
     let first = job.me() == Owner(0);
     if first {
         println!("{}", threaded.describe());

@@ -6,6 +6,8 @@
 //! `check-latency` build the library of `bench/rma_loop.c`. Fails where the transport takes more than
 //! `AT_MOST` of the loop's time, 1.6 if nothing is said.
 
+mod landing;
+
 use core::error::Error;
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::Ordering::Acquire;
@@ -14,6 +16,7 @@ use std::env;
 use std::ffi::CString;
 use std::time::Instant;
 
+use landing::landing_like;
 use transport::{
     Completion, Exchange, Local, Owner, PostError, RemoteWord, Segment, Slot, Token, Transport,
 };
@@ -52,11 +55,12 @@ fn main() -> Result<()> {
         return Err("start it with 2 ranks".into());
     }
     let mut engine = Builder::new(1024).slots(1, WORDS).open(&mut members)?;
-    let plain = Loop::load(&library)?;
+    let slot = Local { slot: Slot(0), start: 0, words: WORDS };
+    let mut plain = Loop::load(&library, engine.landed(slot)?)?;
     let mut worst: f64 = 0.0;
     for (served, operation) in (0..).zip(OPERATIONS) {
         if members.me() == Owner(0) {
-            worst = worst.max(measure(&mut engine, &plain, operation)?);
+            worst = worst.max(measure(&mut engine, &mut plain, operation)?);
             tell(&mut engine)?;
         } else {
             serve(&mut engine, served)?;
@@ -110,7 +114,7 @@ impl Operation {
 }
 
 /// Prints a row with both times and gives their ratio: the median of those of neighbouring turns.
-fn measure(engine: &mut Engine, plain: &Loop, operation: Operation) -> Result<f64> {
+fn measure(engine: &mut Engine, plain: &mut Loop, operation: Operation) -> Result<f64> {
     let mut rounds = 16;
     while time(|| plain.run(operation, rounds))? < TURN {
         rounds *= 2;
@@ -181,11 +185,15 @@ struct Loop {
     cas: Atomic,
     fadd: Atomic,
     close: Close,
+    /// Where READs land. Atomics have their words in it too, as the engine has them a page behind
+    /// its slot.
+    words: &'static mut [u64],
 }
 
 impl Loop {
-    /// Loads it and opens its window; both ranks do.
-    fn load(path: &str) -> Result<Self> {
+    /// Loads it and opens its window; both ranks do. What it reads lands as in `slot`, which is the
+    /// engine's.
+    fn load(path: &str, slot: &[u64]) -> Result<Self> {
         let path = CString::new(path)?;
         // SAFETY: a string; the library has no code that runs when it is loaded.
         let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
@@ -205,24 +213,22 @@ impl Loop {
             let cas = transmute::<*mut c_void, Atomic>(symbol(c"loop_cas")?);
             let fadd = transmute::<*mut c_void, Atomic>(symbol(c"loop_fadd")?);
             let close = transmute::<*mut c_void, Close>(symbol(c"loop_close")?);
-            (open, Self { read, cas, fadd, close })
+            (open, Self { read, cas, fadd, close, words: landing_like(slot) })
         };
         // SAFETY: MPI runs, and both ranks call it.
         judge(unsafe { open(1024) })?;
         Ok(plain)
     }
 
-    fn run(&self, operation: Operation, rounds: c_int) -> Result<()> {
-        let mut words = [0_u64; WORDS as usize];
-        // SAFETY: the window is open, and there is room for all words; both calls have done with
-        // them when they return.
+    fn run(&mut self, operation: Operation, rounds: c_int) -> Result<()> {
+        let words = self.words.as_mut_ptr();
+        // SAFETY: the window is open, and there is room for all words; the calls have done with them
+        // when they return.
         judge(unsafe {
             match operation {
-                Operation::Read(count) => {
-                    (self.read)(rounds, 1, count.cast_signed(), words.as_mut_ptr())
-                }
-                Operation::CompareAndSwap => (self.cas)(rounds, 1, words.as_mut_ptr()),
-                Operation::FetchAdd => (self.fadd)(rounds, 1, words.as_mut_ptr()),
+                Operation::Read(count) => (self.read)(rounds, 1, count.cast_signed(), words),
+                Operation::CompareAndSwap => (self.cas)(rounds, 1, words),
+                Operation::FetchAdd => (self.fadd)(rounds, 1, words),
             }
         })
     }

@@ -22,13 +22,19 @@ use ucx_sys::{
 };
 
 use crate::Result;
+use crate::landing::landing_like;
 
 const BYTES: usize = 8192;
 /// Words of a request in front of what it is named by: more than any version of UCX asks for.
 const REQUEST_WORDS: usize = 256;
-/// Of rank 1's memory the word that says that rank 0 is through, and the one that is worked at.
+/// Of rank 1's memory the word that says that rank 0 is through, and the one that is worked at: at
+/// the place in a page that the engine's has, whose window begins on a page too.
 const THROUGH: usize = 0;
-const AT: usize = 64;
+const AT: usize = 16;
+
+/// On cache lines of its own, as the engine's memory is.
+#[repr(align(64))]
+struct Aligned<T>(T);
 
 /// A worker with an endpoint to the other rank. It is left to the end of the process.
 pub(crate) struct Bare {
@@ -40,9 +46,10 @@ pub(crate) struct Bare {
     theirs: u64,
     params: Box<ucp_request_param_t>,
     ended: Box<Cell<Option<ucs_status_t>>>,
-    landing: Box<[u64; 512]>,
-    operand: Box<[u64; 2]>,
-    _request: Box<[u64; REQUEST_WORDS]>,
+    landing: &'static mut [u64],
+    /// An atomic's operand and its result, in one line as the engine's are.
+    words: Box<Aligned<[u64; 2]>>,
+    _request: Box<Aligned<[u64; REQUEST_WORDS]>>,
 }
 
 unsafe extern "C" fn ended(_request: *mut c_void, status: ucs_status_t, user_data: *mut c_void) {
@@ -63,7 +70,8 @@ fn all_said(job: &mut Job, mine: &[u8]) -> Result<Vec<u8>> {
 }
 
 impl Bare {
-    pub(crate) fn open(job: &mut Job, tls: &str) -> Result<Self> {
+    /// One whose READs land as in `slot`, which is the engine's.
+    pub(crate) fn open(job: &mut Job, tls: &str, slot: &[u64]) -> Result<Self> {
         /// Longer than addresses and keys over the transports compared here.
         const ROOM: usize = 2048;
         let ucp = Ucp::load()?;
@@ -96,8 +104,8 @@ impl Bare {
             good("ucp_ep_rkey_unpack", (ucp.ucp_ep_rkey_unpack)(endpoint, key, &raw mut unpacked))?;
         }
         let ended_at = Box::new(Cell::new(None));
-        let mut landing = Box::new([0; 512]);
-        let mut request = Box::new([0_u64; REQUEST_WORDS]);
+        let mut words = Box::new(Aligned([0_u64; 2]));
+        let mut request = Box::new(Aligned([0_u64; REQUEST_WORDS]));
         // SAFETY: zero is valid for integers, pointers and optional functions.
         let mut params: Box<ucp_request_param_t> = Box::new(unsafe { core::mem::zeroed() });
         params.op_attr_mask = UCP_OP_ATTR_FIELD_REQUEST
@@ -106,10 +114,10 @@ impl Bare {
             | UCP_OP_ATTR_FIELD_DATATYPE
             | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
         // The last line is what the request is named by, and stays free.
-        params.request = request[REQUEST_WORDS - 8..].as_mut_ptr().cast();
+        params.request = request.0[REQUEST_WORDS - 8..].as_mut_ptr().cast();
         params.cb.send = Some(ended);
         params.user_data = (&raw const *ended_at).cast_mut().cast();
-        params.reply_buffer = landing.as_mut_ptr().cast();
+        params.reply_buffer = (&raw mut words.0[1]).cast();
         job.barrier()?;
         Ok(Self {
             ucp,
@@ -120,13 +128,13 @@ impl Bare {
             theirs: u64::from_ne_bytes(*their_own),
             params,
             ended: ended_at,
-            landing,
-            operand: Box::new([0; 2]),
+            landing: landing_like(slot),
+            words,
             _request: request,
         })
     }
 
-    /// A READ of so many words, 512 at most, from the call to its end.
+    /// A READ of so many words, as many as land at most, from the call to its end.
     #[inline]
     pub(crate) fn read(&mut self, words: u32) -> Result<()> {
         self.params.datatype = ucp_dt_make_contig(1);
@@ -143,7 +151,7 @@ impl Bare {
     /// A compare-and-swap of 0 by 0.
     #[inline]
     pub(crate) fn compare_and_swap(&mut self) -> Result<()> {
-        self.landing[0] = 0;
+        self.words.0[1] = 0;
         self.atomic(UCP_ATOMIC_OP_CSWAP, 0, AT)
     }
 
@@ -156,9 +164,9 @@ impl Bare {
     #[inline]
     fn atomic(&mut self, code: ucp_atomic_op_t, operand: u64, index: usize) -> Result<()> {
         self.params.datatype = ucp_dt_make_contig(8);
-        self.operand[0] = operand;
-        let (at, operand) = (self.theirs + (index * 8) as u64, self.operand.as_ptr().cast());
-        // SAFETY: as for READ; the reply lands there too.
+        self.words.0[0] = operand;
+        let (at, operand) = (self.theirs + (index * 8) as u64, self.words.0.as_ptr().cast());
+        // SAFETY: as for READ; operand and reply are there until this has ended, too.
         let answer = unsafe {
             let params = &raw const *self.params;
             (self.ucp.ucp_atomic_op_nbx)(self.endpoint, code, operand, 1, at, self.key, params)
