@@ -6,7 +6,7 @@ use std::hash::DefaultHasher;
 
 use pin::Affinity;
 use transport::{Exchange, Owner};
-use ucx_shim::mpi::{Builder, Engine, Members, World};
+use ucx_shim::mpi::{Builder, Engine, Members, World, library_version};
 
 use crate::cli::JobArgs;
 use crate::failure::{Failure, Result};
@@ -42,8 +42,26 @@ pub(crate) fn join(
     let limit = Duration::from_secs(args.meeting.collective_timeout) + longest_alone;
     let world = World::init(limit)?;
     let mut members = world.members()?;
-    same_parameters(&format!("{parameters} pin={:?}", args.place.pin()), &mut members)?;
+    let (ranks, pin) = (args.ranks, args.place.pin());
+    same_parameters(&format!("{parameters} ranks={ranks} pin={pin:?}"), &mut members)?;
+    // After that, so that all ranks are refused or none.
+    same_ranks(ranks, members.owners(), &library_version())?;
     Ok((world, members))
+}
+
+/// Checks that MPI has as many ranks as the work is shared out to. Another library's launcher
+/// starts as many processes, each of which is alone to this one.
+fn same_ranks(ranks: u32, members: u32, version: &str) -> Result<()> {
+    let first = version.split([',', '\n']).next().unwrap_or_default();
+    let library = first.split_whitespace().collect::<Vec<_>>().join(" ");
+    let advice = match members {
+        _ if members == ranks => return Ok(()),
+        _ if members > ranks => format!("give --ranks {members}"),
+        _ => format!("start it with that library's own `mpirun -n {ranks}`"),
+    };
+    let s = if members == 1 { "" } else { "s" };
+    let what = format!("MPI ({library}) has started {members} rank{s}, not {ranks}: {advice}");
+    Err(Failure::new(what).everywhere())
 }
 
 /// Checks that all ranks were given what rank 0 was; other exchanges do so when ranks meet.
@@ -74,4 +92,25 @@ pub(crate) fn open(
         .open(members)?;
     let line = format!("mpi, {} ranks, {}", members.owners(), engine.facts());
     Ok((engine, line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(ranks: u32, members: u32, version: &str) -> Option<String> {
+        same_ranks(ranks, members, version).err().map(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn ranks_that_mpi_does_not_have_are_refused() {
+        let open = "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, May 26, 2022";
+        let mpich = "MPICH Version:\t4.0.2\nMPICH Release date:\tThu\nMPICH Device:\tch4:ucx";
+        assert_eq!(refused(2, 2, open), None);
+        let alone = "MPI (Open MPI v4.1.4) has started 1 rank, not 2: start it with that library's \
+                     own `mpirun -n 2`";
+        assert_eq!(refused(2, 1, open).as_deref(), Some(alone));
+        let more = "MPI (MPICH Version: 4.0.2) has started 4 ranks, not 2: give --ranks 4";
+        assert_eq!(refused(2, 4, mpich).as_deref(), Some(more));
+    }
 }

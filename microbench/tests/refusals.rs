@@ -126,3 +126,26 @@ fn what_makes_no_sense_is_refused_at_once_with_what_would() {
         assert!(said.contains(expected), "{line}: {said}");
     }
 }
+
+/// MPI brings its ranks together itself, and has those that its launcher has started.
+#[cfg(feature = "mpi")]
+#[test]
+fn what_mpi_does_not_follow_is_refused() {
+    let throughput = ["bench-throughput", "--ops", "20", "--table-size", "1MiB"];
+    let without_effect: [&[&str]; 5] = [
+        &["--exchange", "spawn"],
+        &["--exchange", "pmix"],
+        &["--rendezvous", "127.0.0.1:1", "--rank", "0"],
+        &["--meet-timeout", "9"],
+        &["--two-nodes"],
+    ];
+    for options in without_effect {
+        let said = run(&[&throughput, &["--transport", "mpi"][..], options].concat()).failed();
+        assert!(said.contains(&format!("{} is without effect over MPI", options[0])), "{said}");
+    }
+    // Without a launcher it has this process alone.
+    for (options, ranks) in [(&["--ranks", "4"][..], 4), (&[], 2)] {
+        let said = run(&[&throughput, &["--transport", "mpi"][..], options].concat()).failed();
+        assert!(said.contains(&format!("has started 1 rank, not {ranks}: start it")), "{said}");
+    }
+}

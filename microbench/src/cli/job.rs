@@ -101,6 +101,9 @@ impl JobArgs {
         let transport = if two_nodes { TransportName::Verbs } else { TransportName::Shm };
         self.transport = self.transport_asked.unwrap_or(transport);
         self.check_options()?;
+        if self.transport.is_mpi() {
+            self.check_mpi()?;
+        }
         let verbs = self.transport == TransportName::Verbs;
         self.table_size =
             self.table_size_asked.unwrap_or(if verbs { over_verbs } else { table_size });
@@ -117,9 +120,9 @@ impl JobArgs {
                 "--secret-file is for --rendezvous or --two-nodes: leave it out",
             ));
         }
-        // A job of one is a job all the same to who asks for its launcher's service.
-        let asked = self.meeting.server().is_some();
-        let launched = Launch::from_env()?.filter(|launch| launch.size > 1 || asked);
+        // A job of one is a job all the same to who asks for its launcher's service, and to MPI.
+        let its_own = self.meeting.server().is_some() || self.transport.is_mpi();
+        let launched = Launch::from_env()?.filter(|launch| launch.size > 1 || its_own);
         self.ranks = match (self.ranks_asked, launched) {
             (_, Some(launch)) if two_nodes => {
                 return Err(Failure::new(format!(
@@ -174,6 +177,9 @@ impl JobArgs {
             }
         }
         self.sim.check()?;
+        if apart && transports.iter().any(|transport| transport.is_mpi()) {
+            self.check_mpi()?;
+        }
         self.transport = if apart { TransportName::Verbs } else { TransportName::Shm };
         self.table_size = self.table_size_asked.unwrap_or(table_size);
         let launched = self.settle_ranks()?;
@@ -202,6 +208,18 @@ impl JobArgs {
         Err(Failure::new(format!(
             "{option} is for --transport {transport}: add that, or leave it out"
         )))
+    }
+
+    /// Options of another way to meet would be without effect.
+    fn check_mpi(&self) -> Result<()> {
+        let two_nodes = self.nodes.two_nodes.is_some().then_some("--two-nodes");
+        match two_nodes.or(self.meeting.given()) {
+            Some(option) => Err(Failure::new(format!(
+                "{option} is without effect over MPI, whose launcher starts the ranks and which \
+                 brings them together itself: leave it out"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Ranks that are surely on this machine, whose parts of the table its memory has to hold.

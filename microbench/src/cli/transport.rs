@@ -19,6 +19,11 @@ pub(crate) enum TransportName {
 }
 
 impl TransportName {
+    /// Whether ranks are started by MPI's launcher, and meet over MPI; in no build without it.
+    pub(crate) fn is_mpi(self) -> bool {
+        self.name() == "mpi"
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Shm => "shm",

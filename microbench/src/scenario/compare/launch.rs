@@ -172,6 +172,8 @@ fn of_transport(option: &str) -> Option<&'static [&'static str]> {
         "--sim-model" | "--sim-roundtrip-ns" | "--sim-profile" | "--sim-ranks-per-machine" => {
             Some(&["sim"])
         }
+        // MPI brings its ranks together itself; the simulator has them in one process.
+        "--exchange" | "--secret-file" | "--meet-timeout" => Some(&["shm", "verbs", "ucx"]),
         "--pin" | "--huge-pages" => Some(&["shm", "verbs", "ucx", "mpi"]),
         _ if option.starts_with("--ucx-") => Some(&["ucx"]),
         _ => None,
@@ -191,15 +193,19 @@ mod tests {
     #[test]
     fn ranks_get_the_options_of_their_transport() {
         let line = "--columns shm,verbs --device=rxe0 --quick --pin none -C 8 --ranks 2 --json a \
-                    --sim-roundtrip-ns 5 --direct off --ucx-device rxe0:1";
-        assert_eq!(kept(line, ColumnName::Shm), "--quick --pin none -C 8 --direct off");
-        assert_eq!(kept(line, ColumnName::ShmPosted), "--quick --pin none -C 8");
-        let verbs = "--device=rxe0 --quick --pin none -C 8 --direct off";
+                    --sim-roundtrip-ns 5 --direct off --ucx-device rxe0:1 --meet-timeout 9";
+        let shm = "--quick --pin none -C 8 --direct off --meet-timeout 9";
+        assert_eq!(kept(line, ColumnName::Shm), shm);
+        let posted = "--quick --pin none -C 8 --meet-timeout 9";
+        assert_eq!(kept(line, ColumnName::ShmPosted), posted);
+        let verbs = "--device=rxe0 --quick --pin none -C 8 --direct off --meet-timeout 9";
         assert_eq!(kept(line, ColumnName::Verbs), verbs);
         let sim = "--quick -C 8 --sim-roundtrip-ns 5 --direct off";
         assert_eq!(kept(line, ColumnName::Sim), sim);
-        let ucx = "--quick --pin none -C 8 --direct off --ucx-device rxe0:1";
+        let ucx = "--quick --pin none -C 8 --direct off --ucx-device rxe0:1 --meet-timeout 9";
         assert_eq!(kept(line, ColumnName::UcxRc), ucx);
+        let mpi = "--quick --pin none -C 8 --direct off";
+        assert_eq!(kept(line, ColumnName::OscSm), mpi);
     }
 
     #[test]
