@@ -1,8 +1,8 @@
 //! Where each rank runs, and where its memory lies.
 
 use core::hash::Hasher;
-use std::fs;
 use std::hash::DefaultHasher;
+use std::{fs, io};
 
 use pin::{Affinity, CpuId, CpuSet, HugePages, MemoryPolicy, NodeId, Topology};
 use transport::Exchange;
@@ -13,6 +13,8 @@ use crate::scenario::gather;
 
 /// Another one on each machine and after each boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// What the network calls this machine.
+const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// Pins this rank, on `near` or close to it if that is known, and says where its memory goes. All
 /// ranks call it with the same [`PinName`]; `said` gets where they are, in words.
@@ -33,7 +35,7 @@ pub(crate) fn place(
         return Ok(MemoryPolicy { node: None, huge });
     }
     let topology = Topology::from_sysfs("/sys".as_ref())?;
-    let machine = fs::read_to_string(BOOT_ID).unwrap_or_default();
+    let machine = this_machine(|file| fs::read_to_string(file))?;
     let (rank, ranks) = among_equals(affinity.allowed(), &machine, exchange)?;
     let places = pin::place(&topology, affinity.allowed(), ranks, near)?;
     let Some(mine) = places.get(rank as usize) else {
@@ -64,8 +66,20 @@ fn among_equals(
 
 /// Which machine each rank is on, in numbers that differ between machines; all ranks call it.
 pub(crate) fn machines(exchange: &mut dyn Exchange) -> Result<Vec<u64>> {
-    let mine = hash(&fs::read_to_string(BOOT_ID).unwrap_or_default());
+    let mine = hash(&this_machine(|file| fs::read_to_string(file))?);
     Ok(gather(exchange, [mine])?.into_iter().map(|[machine]| machine).collect())
+}
+
+/// What tells this machine from others: its boot's number, or its name where that is hidden, as in
+/// some containers.
+fn this_machine(read: impl Fn(&str) -> io::Result<String>) -> Result<String> {
+    let text = |file| read(file).ok().filter(|text| !text.trim().is_empty());
+    [BOOT_ID, HOST_NAME].into_iter().find_map(text).ok_or_else(|| {
+        Failure::new(format!(
+            "neither {BOOT_ID} nor {HOST_NAME} can be read, so that this machine cannot be told \
+             from others: mount /proc where ranks run"
+        ))
+    })
 }
 
 fn hash(text: &str) -> u64 {
@@ -128,6 +142,22 @@ mod tests {
     fn ranks_of_other_machines_have_other_cpus() {
         let ranks = [("0-3", "a"), ("0-3", "b"), ("0-3", "b"), ("0-7", "a"), ("0-3", "a")];
         assert_eq!(places(&ranks), [(0, 2), (0, 2), (1, 2), (0, 1), (1, 2)]);
+    }
+
+    #[test]
+    fn a_machine_without_a_boot_s_number_goes_by_its_name() {
+        let machine = |files: &[(&str, &str)]| {
+            let found = |file: &str| files.iter().find(|(name, _)| *name == file);
+            let read = |file: &str| found(file).ok_or(io::ErrorKind::PermissionDenied);
+            this_machine(|file| Ok(read(file)?.1.to_owned()))
+        };
+        assert_eq!(machine(&[(BOOT_ID, "7"), (HOST_NAME, "a")]).unwrap(), "7");
+        assert_eq!(machine(&[(HOST_NAME, "a")]).unwrap(), "a");
+        assert_eq!(machine(&[(BOOT_ID, "\n"), (HOST_NAME, "b")]).unwrap(), "b");
+        for files in [&[][..], &[(BOOT_ID, ""), (HOST_NAME, "\n")]] {
+            let said = machine(files).unwrap_err().to_string();
+            assert!(said.contains("mount /proc where ranks run"), "{said}");
+        }
     }
 
     #[test]
