@@ -291,8 +291,9 @@ impl CompareArgs {
             ),
             format!(
                 "owner polls: the ranks that do not measure poll their engines, and look in their own \
-                 memory once in 0.1 ms whether the end has come, by a READ once in 20 ms; sleeps: they sleep for {} s outside of any library, \
-                 and what takes longer than a quarter of that \"waits\"; works: all ranks do the same.",
+                 memory once in 0.1 ms whether the end has come, by a READ once in 20 ms; sleeps: they sleep for {} s outside of any library: \
+                 \"waits\" where an operation took a quarter of that or more and hardly any had \
+                 ended before, \"some wait\" where the p99 did; works: all ranks do the same.",
                 self.sleep().as_secs_f64()
             ),
             format!(

@@ -147,7 +147,8 @@ impl<'a, T: Timed> Bench<'a, T> {
             let took_ns = self.engine.now_ns() - start_ns;
             let few = rate.operations < FEW * u64::from(DEPTH);
             let waited_for_owner = few && self.held_up(took_ns, owner);
-            sample = Some(Sample { waited_for_owner, ..rate });
+            let some_waited_for_owner = waited_for_owner;
+            sample = Some(Sample { waited_for_owner, some_waited_for_owner, ..rate });
         }
         self.part(owner)?;
         Ok(sample)
@@ -169,7 +170,8 @@ impl<'a, T: Timed> Bench<'a, T> {
     fn sample(&self, recorder: &Recorder, owner: OwnerDoes) -> Sample {
         let latency = recorder.latency();
         let waited_for_owner = latency.operations < FEW && self.held_up(latency.max_ns, owner);
-        Sample { waited_for_owner, ..Sample::of_latency(&latency) }
+        let some_waited_for_owner = waited_for_owner || self.held_up(latency.p99_ns, owner);
+        Sample { waited_for_owner, some_waited_for_owner, ..Sample::of_latency(&latency) }
     }
 
     /// find-or-put by rank 0 of data whose search starts at the next owner, new or there before.

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::plan::steps;
-use super::sample::Sample;
+use super::sample::{Sample, Waited};
 use super::standing::Standing;
 use crate::report::Row;
 use crate::scenario::latency::median;
@@ -22,6 +22,7 @@ pub(crate) struct CompareRow {
     p99_ns: Option<f64>,
     times_fastest: Option<f64>,
     waited_for_owner: bool,
+    some_waited_for_owner: bool,
     rounds: usize,
     operations: u64,
     #[serde(skip)]
@@ -76,7 +77,7 @@ impl CompareRow {
         let mut values: Vec<f64> = samples.iter().map(value).collect();
         values.sort_by(f64::total_cmp);
         let p99 = samples.iter().filter_map(|sample| Some(sample.p99_ns? as f64)).collect();
-        let waited = samples.iter().filter(|sample| sample.waited_for_owner).count();
+        let waited = Waited::in_most(samples);
         Some(Self {
             measured: String::new(),
             owner: "",
@@ -87,7 +88,8 @@ impl CompareRow {
             median: median(values)?,
             p99_ns: median(p99),
             times_fastest: fastest.and_then(|fastest| times(samples, fastest)),
-            waited_for_owner: 2 * waited >= samples.len(),
+            waited_for_owner: waited == Waited::All,
+            some_waited_for_owner: waited != Waited::No,
             rounds: samples.len(),
             operations: samples.iter().map(|sample| sample.operations).sum(),
             samples: samples.to_vec(),
@@ -100,10 +102,11 @@ impl CompareRow {
             Some(p99) => format!("{} / {}", time(self.median), time(p99)),
             None => rate(self.median),
         };
+        let some = if self.some_waited_for_owner { " some wait" } else { "" };
         match self.times_fastest {
             _ if self.waited_for_owner => format!("{value} waits"),
-            Some(times) => format!("{value} x{}", significant(times)),
-            None => value,
+            Some(times) => format!("{value} x{}{some}", significant(times)),
+            None => format!("{value}{some}"),
         }
     }
 
@@ -202,6 +205,24 @@ mod tests {
         assert_eq!(head, ["operation", "owner", "osc-sm", "shm", "sim"]);
         let cells = ["210 ns / 210 ns x2.00", "100 ns / 100 ns x1.00", "10.0 ns / 10.0 ns"];
         assert_eq!(lines, [[&["READ 8 B, random", "polls"][..], &cells].concat()]);
+    }
+
+    #[test]
+    fn what_waited_for_an_owner_is_marked() {
+        let cell = |waited: &[[bool; 2]]| {
+            let mut column = column(ColumnName::OscUcx, &[]);
+            for &[waited_for_owner, some_waited_for_owner] in waited {
+                let (p50_ns, p99_ns) = (Some(362), Some(50_100_000));
+                let times = Sample { p50_ns, p99_ns, ..Sample::default() };
+                column.add(0, Sample { waited_for_owner, some_waited_for_owner, ..times });
+            }
+            rows(&[column])[0].cell()
+        };
+        let (no, some, all) = ([false, false], [false, true], [true, true]);
+        assert_eq!(cell(&[no, no, some]), "362 ns / 50.1 ms x1.00");
+        assert_eq!(cell(&[some, no, some]), "362 ns / 50.1 ms x1.00 some wait");
+        assert_eq!(cell(&[all, no, some]), "362 ns / 50.1 ms x1.00 some wait");
+        assert_eq!(cell(&[all, some, all]), "362 ns / 50.1 ms waits");
     }
 
     #[test]

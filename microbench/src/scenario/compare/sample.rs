@@ -20,6 +20,31 @@ pub(super) struct Sample {
     pub(super) inserted_share: Option<f64>,
     /// The owner slept, and operations did not end before it woke.
     pub(super) waited_for_owner: bool,
+    /// One in a hundred operations or more did not, at least.
+    pub(super) some_waited_for_owner: bool,
+}
+
+/// Whether operations waited for an owner that slept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waited {
+    No,
+    Some,
+    All,
+}
+
+impl Waited {
+    /// In half of the rounds or more.
+    pub(super) fn in_most(samples: &[Sample]) -> Self {
+        let most = |waited: fn(&Sample) -> bool| {
+            2 * samples.iter().filter(|sample| waited(sample)).count() >= samples.len()
+        };
+        match samples {
+            [] => Self::No,
+            _ if most(|sample| sample.waited_for_owner) => Self::All,
+            _ if most(|sample| sample.some_waited_for_owner) => Self::Some,
+            _ => Self::No,
+        }
+    }
 }
 
 impl Sample {

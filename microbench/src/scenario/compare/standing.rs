@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::column::ColumnName;
 use super::order::Ability;
 use super::plan::{OwnerDoes, Place, Step, steps};
-use super::sample::Sample;
+use super::sample::{Sample, Waited};
+
 /// A column of the report, measured or not.
 pub(super) struct Standing {
     pub(super) name: ColumnName,
@@ -55,13 +56,12 @@ impl Standing {
         self.samples.get(step).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether a step's operations waited for an owner that slept; `None` if nothing was measured.
-    fn waited(&self, operation: Operation) -> Option<bool> {
+    /// Whether operations waited for an owner that slept; `None` if that was not measured.
+    fn waited(&self, operation: Operation) -> Option<Waited> {
         let step = Step::Latency { operation, place: Place::Random, owner: OwnerDoes::Sleep };
         let at = steps().iter().position(|other| *other == step)?;
         let samples = self.samples(at);
-        let waited = samples.iter().filter(|sample| sample.waited_for_owner).count();
-        (!samples.is_empty()).then_some(2 * waited >= samples.len())
+        (!samples.is_empty()).then(|| Waited::in_most(samples))
     }
 
     /// What it is and who does its atomics, in a line.
@@ -71,10 +71,11 @@ impl Standing {
             let how = if self.has_failed() { "failed" } else { "not here" };
             return format!("{name}: {how}: {reason}");
         }
-        let by = |waited: Option<bool>, what: &str| match waited {
-            Some(true) => format!("{what} wait for an owner that sleeps"),
-            Some(false) => format!("{what} need no owner"),
-            None => format!("{what} were not measured"),
+        let by = |waited: Option<Waited>, what: &str| match waited {
+            Some(Waited::All) => format!("{what} waited for an owner that slept"),
+            Some(Waited::Some) => format!("some {what} waited for an owner that slept"),
+            Some(Waited::No) => format!("{what} did not wait for an owner that slept"),
+            None => format!("{what} were not measured while the owner slept"),
         };
         let reads = by(self.waited(Operation::Read { words: 8 }), "READs");
         let swaps = by(self.waited(Operation::Swap), "CAS");
@@ -84,6 +85,7 @@ impl Standing {
 
     /// The same for programs.
     pub(super) fn value(&self) -> Value {
+        let all = |operation| Some(self.waited(operation)? == Waited::All);
         let state = match &self.reason {
             None => "measured",
             Some(_) if self.has_failed() => "failed",
@@ -96,8 +98,40 @@ impl Standing {
             "transport": self.about,
             "includes": self.name.includes(),
             "engine": self.ability,
-            "reads_wait_for_a_sleeping_owner": self.waited(Operation::Read { words: 8 }),
-            "atomics_wait_for_a_sleeping_owner": self.waited(Operation::Swap),
+            "reads_wait_for_a_sleeping_owner": all(Operation::Read { words: 8 }),
+            "atomics_wait_for_a_sleeping_owner": all(Operation::Swap),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_waited_when_the_owner_slept() {
+        let mut column = Standing::new(ColumnName::OscUcx, true);
+        column.about = vec!["mpi, 2 ranks".to_owned()];
+        let unmeasured = "osc-ucx: mpi, 2 ranks; READs were not measured while the owner slept, CAS \
+                          were not measured while the owner slept";
+        assert_eq!(column.line(), unmeasured);
+
+        let sleep = |step: &Step, of: Operation| {
+            matches!(step, Step::Latency { operation, place: Place::Random, owner: OwnerDoes::Sleep }
+                if *operation == of)
+        };
+        let at = |of| steps().iter().position(|step| sleep(step, of)).unwrap();
+        let waited = Sample { waited_for_owner: true, ..Sample::default() };
+        let some = Sample { some_waited_for_owner: true, ..Sample::default() };
+        column.add(at(Operation::Read { words: 8 }), Sample::default());
+        column.add(at(Operation::Swap), waited);
+        let measured = "osc-ucx: mpi, 2 ranks; READs did not wait for an owner that slept, CAS \
+                        waited for an owner that slept";
+        assert_eq!(column.line(), measured);
+        assert_eq!(column.value()["reads_wait_for_a_sleeping_owner"], false);
+        assert_eq!(column.value()["atomics_wait_for_a_sleeping_owner"], true);
+
+        column.add(at(Operation::Read { words: 8 }), some);
+        assert!(column.line().contains("; some READs waited for an owner that slept, "));
     }
 }
