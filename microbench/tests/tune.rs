@@ -79,6 +79,36 @@ fn one_roundtrip_inserts_are_as_many_as_the_nics_atomics_stand() {
     }
 }
 
+/// Each share asked for is the one measured, with fewer operations where the inserts of all of them
+/// would be too many for the table.
+#[test]
+fn a_small_table_has_fewer_operations_and_the_same_share_of_inserts() {
+    let scratch = Scratch::new();
+    let (out, json) = (scratch.path("tuning.toml"), scratch.path("rows.json"));
+    let small = ["tune", "--transport", "sim", "--ranks", "8", "--table-size", "1MiB"];
+    let mut paper_ns = Vec::new();
+    // 2 % of 2^17 buckets are 327 inserts of each rank.
+    for (share, operations) in [("0.5", 500), ("0.66", 495), ("1", 327)] {
+        let work = ["--insert-share", share, "--in-flight", "2", "--rounds", "1"];
+        run(&[&small[..], &work, &["--out", &out, "--json", &json]].concat()).printed();
+        let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+        assert_eq!(report["parameters"]["ops_per_rank"], operations);
+        let fewer = report["notes"].as_array().unwrap().iter().filter(|note| {
+            note.as_str().unwrap().starts_with(&format!("Runs are of {operations} operations"))
+        });
+        assert_eq!(fewer.count(), usize::from(operations < 500));
+        let rows = report["rows"].as_array().unwrap();
+        let paper = rows.iter().find(|row| row["candidate"] == "paper").unwrap();
+        let off = paper["times_expected"].as_f64().unwrap();
+        assert!((0.85..1.18).contains(&off), "{paper}");
+        paper_ns.push(paper["latency_ns"].as_f64().unwrap());
+        let said = tuning::Tuning::load(out.as_ref()).unwrap().expected.unwrap().insert_share;
+        assert_eq!(Ok(said), share.parse());
+    }
+    // A find is a roundtrip and an insert is two: more inserts take longer.
+    assert!(paper_ns.is_sorted_by(|one, other| one * 1.05 < *other), "{paper_ns:?}");
+}
+
 #[test]
 fn virtual_time_repeats_itself() {
     let scratch = Scratch::new();

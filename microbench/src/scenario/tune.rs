@@ -75,7 +75,8 @@ pub(crate) struct TuneArgs {
     #[arg(value_parser = value_parser!(u32).range(2..=MOST_IN_FLIGHT))]
     in_flight: u32,
 
-    /// Operations of each rank in each run of the table: 2000 without it, 500 in the simulator
+    /// Operations of each rank in each run of the table: 2000 without it, 500 in the simulator, and
+    /// fewer where their inserts would be more than 2 % of the table
     #[arg(long = "ops", value_name = "N", value_parser = value_parser!(u32).range(10..))]
     ops_asked: Option<u32>,
 
@@ -210,7 +211,7 @@ impl TuneArgs {
                 self.job.transport.name()
             )));
         }
-        let buckets = self.job.buckets_per_owner() * u64::from(self.job.ranks);
+        let buckets = self.buckets();
         if self.job.buckets_per_owner() < LEAST_BUCKETS {
             return Err(Failure::new(format!(
                 "{buckets} buckets are too few to be tuned for: take a --table-size of {} or more",
@@ -225,7 +226,17 @@ impl TuneArgs {
         self.direct_asked.map_or(shm, |switch| switch == Switch::On)
     }
 
+    fn buckets(&self) -> u64 {
+        self.job.buckets_per_owner() * u64::from(self.job.ranks)
+    }
+
+    /// Of each rank in each run: as asked for, or as many as the table has room for the inserts of.
     fn operations(&self) -> u32 {
+        let most = bench::most_operations(self.buckets(), self.job.ranks, self.insert_share);
+        self.wanted_operations().min(most)
+    }
+
+    fn wanted_operations(&self) -> u32 {
         let simulated = self.job.transport == TransportName::Sim;
         self.ops_asked.unwrap_or(if simulated { 500 } else { 2_000 })
     }
@@ -244,13 +255,12 @@ impl TuneArgs {
     }
 
     fn space(&self, direct: bool) -> Space {
-        let buckets = self.job.buckets_per_owner() * u64::from(self.job.ranks);
         let powers = (0..u32::BITS).map(|power| 1 << power);
         let below = powers.take_while(|&depth| depth < self.in_flight);
         let simulated = self.job.transport == TransportName::Sim;
         Space {
             chunk_buckets: CHUNK_BUCKETS.to_vec(),
-            reach: tune::reach(buckets, self.load_factor),
+            reach: tune::reach(self.buckets(), self.load_factor),
             depths: match direct {
                 // Many are many where nothing goes by READs.
                 true => vec![1, CALIBRATED_DEPTH.min(self.in_flight)],
@@ -296,7 +306,8 @@ impl TuneArgs {
     }
 }
 
-/// Buckets of a part at least: a step of a fiftieth has a few hundred inserts.
+/// Buckets of a part at least: a fiftieth of it has room for 327 inserts, the fewest operations
+/// that a run is cut to.
 const LEAST_BUCKETS: u64 = 1 << 14;
 
 impl Scenario for TuneArgs {

@@ -41,7 +41,7 @@ pub(super) struct Bench<'e, T> {
 
 impl<'e, T: Timed> Bench<'e, T> {
     /// Fills the table, which is empty, together with the other ranks: `operations` of each rank in
-    /// a run, of which a share inserts.
+    /// a run, [`most_operations`] at most, of which a share inserts.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
     pub(super) fn new(
         engine: &'e mut T,
@@ -52,11 +52,10 @@ impl<'e, T: Timed> Bench<'e, T> {
         exchange: &mut dyn Exchange,
     ) -> Result<Self> {
         let ranks = u64::from(exchange.owners());
-        let buckets = (config.buckets_per_owner * ranks) as f64;
-        let held = ((buckets * (load_factor - STEP / 2.0)) as u64).max(1);
-        let most_more = (buckets * STEP) as u64;
-        let inserts = (f64::from(operations) * insert_share) as usize;
-        let inserts = inserts.min((most_more / ranks) as usize);
+        let buckets = config.buckets_per_owner * ranks;
+        let held = ((buckets as f64 * (load_factor - STEP / 2.0)) as u64).max(1);
+        let most_more = inserts_of_step(buckets, ranks) * ranks;
+        let inserts = (f64::from(operations) * insert_share).round() as usize;
         fill(engine, config, seed, 0..held, exchange)?;
         exchange.barrier()?;
         let window = engine.window().iter().map(|word| word.load(Relaxed)).collect();
@@ -81,7 +80,7 @@ impl<'e, T: Timed> Bench<'e, T> {
         self.held
     }
 
-    /// Inserts by operations, as there is room for.
+    /// Inserts by operations: the share asked for, to the nearest whole insert.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn insert_share(&self) -> f64 {
         self.inserts as f64 / self.operations.max(1) as f64
@@ -183,6 +182,22 @@ impl<'e, T: Timed> Bench<'e, T> {
         exchange.barrier()?;
         Ok(())
     }
+}
+
+/// Operations of each rank in a run at most, so that all its inserts are of one step.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+pub(super) fn most_operations(buckets: u64, ranks: u32, insert_share: f64) -> u32 {
+    if insert_share <= 0.0 {
+        return u32::MAX;
+    }
+    // The conversion ends at the largest number.
+    (inserts_of_step(buckets, ranks.into()) as f64 / insert_share) as u32
+}
+
+/// Inserts of each rank in one step.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+fn inserts_of_step(buckets: u64, ranks: u64) -> u64 {
+    (buckets as f64 * STEP) as u64 / ranks
 }
 
 /// The middle one; 0 of none.

@@ -32,6 +32,14 @@ impl TuneArgs {
                 self.rounds
             ),
         ];
+        if self.operations() < self.wanted_operations() {
+            notes.push(format!(
+                "Runs are of {} operations of each rank, not {}: with more the inserts of one run \
+                 would be more than 2 % of the table, which a larger --table-size has room for.",
+                self.operations(),
+                self.wanted_operations()
+            ));
+        }
         if let Some((candidates, more)) = tuned.sweep {
             let than = if more < 0.0 { "less" } else { "more" };
             notes.push(format!(
