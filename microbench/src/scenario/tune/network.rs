@@ -38,6 +38,8 @@ const PLACES: [&str; 9] = [
     "--secret-file",
     "--port",
 ];
+/// The option that says a network by name, or where its file is.
+const SIMULATED_PROFILE: &str = "--sim-profile";
 
 /// Operations a second of one kind, with so many in flight.
 #[derive(Clone, Debug)]
@@ -261,16 +263,24 @@ const LONGEST_BYTES: u32 = 8 * WORDS[WORDS.len() - 1];
 
 /// How this command was called, without the places that are this machine's.
 fn command_line() -> String {
-    let mut said = "probeline".to_owned();
     // What is no text is said as well as it can be.
-    let mut arguments =
-        env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    without_places(env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()))
+}
+
+fn without_places(mut arguments: impl Iterator<Item = String>) -> String {
+    let mut said = "probeline".to_owned();
     while let Some(argument) = arguments.next() {
-        let option = argument.split('=').next().unwrap_or_default();
-        match PLACES.contains(&option) {
-            true if option == argument => drop(arguments.next()),
-            true => {}
-            false => said.extend([" ", &argument]),
+        let (option, value) = match argument.split_once('=') {
+            Some((option, value)) => (option, Some(value.to_owned())),
+            None => (&*argument, None),
+        };
+        if option != SIMULATED_PROFILE && !PLACES.contains(&option) {
+            said.extend([" ", &argument]);
+            continue;
+        }
+        let value = value.or_else(|| arguments.next()).unwrap_or_default();
+        if option == SIMULATED_PROFILE && Profile::built_in(&value).is_some() {
+            said.extend([" ", option, " ", &value]);
         }
     }
     said
@@ -285,5 +295,15 @@ mod tests {
         let far = |machines: &[u64], me| far(machines, Owner(me)).iter().map(|o| o.0).collect();
         let of: [Vec<u32>; 3] = [far(&[7, 7, 9, 9], 0), far(&[7, 7, 7], 1), far(&[7], 0)];
         assert_eq!(of, [vec![2, 3], vec![0, 2], vec![0]]);
+    }
+
+    #[test]
+    fn where_files_are_is_not_said() {
+        let said = |line: &str| without_places(line.split(' ').map(str::to_owned));
+        for file in ["--sim-profile /there/nic.toml", "--sim-profile=nic.toml", "--out=a --csv b"] {
+            assert_eq!(said(&format!("tune {file} --ranks 4")), "probeline tune --ranks 4");
+        }
+        let named = "tune --sim-profile das5-fdr --ranks 4";
+        assert_eq!(said(named), format!("probeline {named}"));
     }
 }
