@@ -32,7 +32,8 @@ pub enum Goal {
 /// What short runs of the table say beside the transport, by operations in flight.
 pub type Overhead = BTreeMap<u32, Own>;
 
-/// The same with so many in flight. Where the CPU reaches all buckets itself, `call_ns` is all there is.
+/// The same with so many in flight. Where the CPU reaches all buckets itself, `call_ns` is all
+/// there is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Own {
     /// Nanoseconds of an operation beside its READs and claims; less than nothing where the claim
@@ -118,7 +119,8 @@ impl Model {
     /// work. One is the way from its begin to its end, a share of it with many in flight: each READ
     /// or claim that is waited for, at the time that one takes with so many in flight. The other is
     /// the work: each that is posted, at the time that one takes where as many are in flight as it
-    /// posts at once, READs and claims side by side as far as the transport does them so. No operation takes less than what it posts does at best.
+    /// posts at once, READs and claims side by side as far as the transport does them so. No
+    /// operation takes less than what it posts does at best.
     #[must_use]
     pub fn time_ns(&self, candidate: &Candidate) -> f64 {
         let own = self.own(candidate);
