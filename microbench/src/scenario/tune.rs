@@ -226,6 +226,11 @@ impl TuneArgs {
         self.direct_asked.map_or(shm, |switch| switch == Switch::On)
     }
 
+    /// Of each measurement of the transport.
+    fn time(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds_per_measurement)
+    }
+
     fn buckets(&self) -> u64 {
         self.job.buckets_per_owner() * u64::from(self.job.ranks)
     }
@@ -342,8 +347,13 @@ impl Scenario for TuneArgs {
         )
     }
 
+    /// Rank 0 measures a profile's READs and claims alone, one kind after the other.
+    fn longest_alone(&self) -> Duration {
+        self.profile_out.as_ref().map_or(Duration::ZERO, |_| self.time())
+    }
+
     fn run<T: Timed>(&self, mut engine: T, exchange: &mut dyn Exchange) -> Result<Tuned> {
-        let time = Duration::from_secs_f64(self.seconds_per_measurement);
+        let time = self.time();
         // As many as an operation posts at once: a READ, and one ahead or a claim.
         let deepest = 2 * self.in_flight;
         let rates = rates::measure(&mut engine, &self.job, deepest, time, exchange)?;
@@ -440,5 +450,28 @@ impl TuneArgs {
             runs.extend([of(large, FirstClaim::Off, 0), of(small, FirstClaim::On, 0), ahead]);
         }
         runs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        tune: TuneArgs,
+    }
+
+    #[test]
+    fn ranks_wait_for_the_one_that_measures_a_profile() {
+        let longest = |more: &[&str]| {
+            let given = ["tune", "--seconds-per-measurement", "3600"];
+            Command::try_parse_from(given.iter().chain(more)).unwrap().tune.longest_alone()
+        };
+        assert_eq!(longest(&["--profile-out", "nic.toml"]), Duration::from_secs(3600));
+        assert_eq!(longest(&[]), Duration::ZERO);
     }
 }
