@@ -307,6 +307,10 @@ fn what_has_no_meaning_is_refused() {
         (&["tune", "--transport", "sim", "--direct", "on"], "--direct on is for shm"),
         (&["tune", "--table-size", "64KiB"], "too few to be tuned for"),
         (&["tune", "--transport", "sim", "--sim-profile", "shm"], "remote.read_base_ns"),
+        (
+            &["tune", "--transport", "sim", "--sim-profile", "shm"],
+            "or take one machine, --sim-ranks-per-machine 2, which it knows",
+        ),
         (&["tune", "--transport", "sim", "--sim-profile", "das6"], "give das5-fdr"),
         (&["tune", "--sim-profile", "das5-fdr"], "--sim-profile is for --transport sim"),
         (&["tune", "--transport", "ucx", "--profile-out", &absent], "leave it out"),

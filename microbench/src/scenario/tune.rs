@@ -218,7 +218,21 @@ impl TuneArgs {
                 Size(LEAST_BUCKETS * 8 * u64::from(self.job.ranks))
             )));
         }
-        Ok(())
+        self.check_profile()
+    }
+
+    /// Whether the profile that is simulated says enough of so many machines.
+    fn check_profile(&self) -> Result<()> {
+        let (sim, ranks) = (&self.job.sim, self.job.ranks);
+        if self.job.transport != TransportName::Sim {
+            return Ok(());
+        }
+        sim.model(ranks).map(drop).map_err(|missing| match sim.model(1) {
+            Ok(_) => missing.or(&format!(
+                "or take one machine, --sim-ranks-per-machine {ranks}, which it knows"
+            )),
+            Err(_) => missing,
+        })
     }
 
     fn direct(&self) -> bool {
