@@ -128,6 +128,7 @@ fn a_sweep_over_shared_memory_says_how_far_it_is_from_the_best() {
     let more = ["--seconds-per-measurement", "0.001", "--sweep", "--out", &out];
     let printed = run(&[&few[..], &more, &["--profile-out", &profile]].concat()).printed();
     assert!(printed.contains("Sweep: of all 4 candidates"), "{printed}");
+    assert!(printed.contains("the best 3 others"), "{printed}");
     let measured = profile::Profile::load(profile.as_ref()).unwrap();
     assert_eq!(measured.name(), "shm");
     let source = &measured.get("local.atomic_ns").unwrap().source;

@@ -148,8 +148,16 @@ pub(crate) struct Tuned {
     network: Option<Network>,
     /// Every candidate.
     candidates: Vec<Value>,
-    /// Candidates of the sweep, and how much longer the recommendation takes than the best.
-    sweep: Option<(usize, f64)>,
+    sweep: Option<Sweep>,
+}
+
+/// What a sweep came to.
+pub(crate) struct Sweep {
+    candidates: usize,
+    /// Those measured again beside the recommendation.
+    again: usize,
+    /// The share by which the recommendation takes longer than the best of them.
+    longer: f64,
 }
 
 pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
@@ -281,7 +289,8 @@ impl TuneArgs {
             chunk_buckets: CHUNK_BUCKETS.to_vec(),
             reach: tune::reach(self.buckets(), self.load_factor),
             depths: match direct {
-                // Many are many where nothing goes by READs.
+                // Many are many where nothing goes by READs: the CPU takes a batch in blocks of its
+                // own, whatever is in flight.
                 true => vec![1, CALIBRATED_DEPTH.min(self.in_flight)],
                 false => below.chain([self.in_flight]).collect(),
             },

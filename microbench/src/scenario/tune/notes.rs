@@ -3,7 +3,7 @@
 use tune::{Model, Own};
 
 use super::row::TuneRow;
-use super::{CALIBRATED_CHUNKS, FINALISTS, SWEEP_ROUNDS, TuneArgs, Tuned};
+use super::{CALIBRATED_CHUNKS, SWEEP_ROUNDS, Sweep, TuneArgs, Tuned};
 
 impl TuneArgs {
     pub(super) fn notes(&self, tuned: &Tuned) -> Vec<String> {
@@ -40,13 +40,13 @@ impl TuneArgs {
                 self.wanted_operations()
             ));
         }
-        if let Some((candidates, more)) = tuned.sweep {
-            let than = if more < 0.0 { "less" } else { "more" };
+        if let Some(Sweep { candidates, again, longer }) = &tuned.sweep {
+            let than = if *longer < 0.0 { "less" } else { "more" };
             notes.push(format!(
                 "Sweep: of all {candidates} candidates, each measured {SWEEP_ROUNDS} times, the best \
-                 {FINALISTS} others were measured again beside the recommendation, which takes {:.1} % \
+                 {again} others were measured again beside the recommendation, which takes {:.1} % \
                  {than} time than the best of them.",
-                more.abs() * 100.0
+                longer.abs() * 100.0
             ));
         }
         notes

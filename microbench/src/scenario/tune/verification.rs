@@ -7,7 +7,7 @@ use tune::{Candidate, Goal, Model};
 use super::bench::Bench;
 use super::expected::candidates as candidates_of;
 use super::row::TuneRow;
-use super::{FINALISTS, GoalName, SWEEP_ROUNDS, TuneArgs, Tuned};
+use super::{FINALISTS, GoalName, SWEEP_ROUNDS, Sweep, TuneArgs, Tuned};
 use crate::failure::Result;
 use crate::progress::Progress;
 use crate::timed::Timed;
@@ -38,8 +38,13 @@ impl TuneArgs {
             GoalName::Throughput => ns,
         };
         let costs: Vec<f64> = candidates.iter().zip(&ns).map(|(at, &ns)| cost(at, ns)).collect();
-        let best = costs.iter().skip(names.len()).copied().reduce(f64::min);
-        let sweep = best.map(|best| (all.len(), costs[0] / best.max(1e-3) - 1.0));
+        let others = costs.iter().skip(names.len());
+        let again = others.len();
+        let sweep = others.copied().reduce(f64::min).map(|best| Sweep {
+            candidates: all.len(),
+            again,
+            longer: costs[0] / best.max(1e-3) - 1.0,
+        });
         let names = names.into_iter().chain(core::iter::repeat("sweep"));
         let rows = names.zip(candidates.iter().zip(&ns));
         let ranks = self.job.ranks;
