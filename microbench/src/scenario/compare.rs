@@ -273,7 +273,8 @@ impl CompareArgs {
             format!(
                 "Columns take turns at each line, {} rounds, each begun by another column; cells are \
                  medians of the rounds. x: times the time of the line's fastest column, the median of \
-                 the rounds' ratios, which may be below 1 where two are as fast. {}; keys, table and numbers of operations are the same for all.",
+                 the rounds' ratios, which may be below 1 where two are as fast. {}; keys, table and \
+                 numbers of operations are the same for all.",
                 self.rounds(),
                 if self.apart {
                     "Every rank has an engine of each column"
@@ -291,7 +292,8 @@ impl CompareArgs {
             ),
             format!(
                 "owner polls: the ranks that do not measure poll their engines, and look in their own \
-                 memory once in 0.1 ms whether the end has come, by a READ once in 20 ms; sleeps: they sleep for {} s outside of any library: \
+                 memory once in 0.1 ms whether the end has come, by a READ once in 20 ms; \
+                 sleeps: they sleep for {} s outside of any library: \
                  \"waits\" where an operation took a quarter of that or more and hardly any had \
                  ended before, \"some wait\" where the p99 did; works: all ranks do the same.",
                 self.sleep().as_secs_f64()

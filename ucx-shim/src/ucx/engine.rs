@@ -11,9 +11,8 @@ use transport::{
     SlotError, Token, Transport, WORD_BYTES,
 };
 use ucx_sys::{
-    UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_CSWAP, UCS_ERR_CANCELED, UCS_ERR_CONNECTION_RESET,
-    UCS_ERR_ENDPOINT_TIMEOUT, UCS_ERR_NOT_CONNECTED, UCS_OK, Ucp, ucp_atomic_op_t, ucp_ep_h,
-    ucp_rkey_h, ucs_status_ptr_t, ucs_status_t,
+    UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_CSWAP, UCS_OK, Ucp, ucp_atomic_op_t, ucp_ep_h, ucp_rkey_h,
+    ucs_status_ptr_t, ucs_status_t,
 };
 
 use super::Description;
@@ -21,6 +20,7 @@ use super::attendant::Attendant;
 use super::control::{CONTROL_WORDS, SOMEBODY, lost};
 use super::deadline::{Deadline, FAREWELL};
 use super::desk::Desk;
+use super::failed::op_error;
 use super::lane::{Alarm, Lane};
 use super::ledger::{Entry, Kind, Ledger};
 use super::mapping::Mapping;
@@ -356,19 +356,6 @@ impl Engine {
 #[inline]
 fn publish() {
     fence(SeqCst);
-}
-
-/// A status as the contract names it.
-#[cold]
-fn op_error(status: ucs_status_t) -> OpError {
-    match status {
-        UCS_ERR_CONNECTION_RESET | UCS_ERR_ENDPOINT_TIMEOUT | UCS_ERR_NOT_CONNECTED => {
-            OpError::RetryExceeded
-        }
-        UCS_ERR_CANCELED => OpError::Flushed,
-        // UCX's statuses are negative.
-        status => OpError::Device { code: status.unsigned_abs().into() },
-    }
 }
 
 impl Transport for Engine {

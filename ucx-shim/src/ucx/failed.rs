@@ -1,12 +1,14 @@
-//! A call of UCP that failed, with the status it gave.
+//! A call of UCP or an operation that failed, by the status it gave.
 
 use core::error::Error;
 use core::ffi::CStr;
 use core::fmt;
 
+use transport::OpError;
 use ucx_sys::{
-    UCS_ERR_BUSY, UCS_ERR_EXCEEDS_LIMIT, UCS_ERR_INVALID_PARAM, UCS_ERR_IO_ERROR,
-    UCS_ERR_NO_DEVICE, UCS_ERR_NO_MEMORY, UCS_ERR_SHMEM_SEGMENT, UCS_ERR_UNREACHABLE,
+    UCS_ERR_BUSY, UCS_ERR_CANCELED, UCS_ERR_CONNECTION_RESET, UCS_ERR_ENDPOINT_TIMEOUT,
+    UCS_ERR_EXCEEDS_LIMIT, UCS_ERR_INVALID_PARAM, UCS_ERR_IO_ERROR, UCS_ERR_NO_DEVICE,
+    UCS_ERR_NO_MEMORY, UCS_ERR_NOT_CONNECTED, UCS_ERR_SHMEM_SEGMENT, UCS_ERR_UNREACHABLE,
     UCS_ERR_UNSUPPORTED, UCS_OK, Ucp, ucs_status_t,
 };
 
@@ -67,3 +69,16 @@ impl fmt::Display for CallFailed {
 }
 
 impl Error for CallFailed {}
+
+/// A status as the contract names it.
+#[cold]
+pub(super) fn op_error(status: ucs_status_t) -> OpError {
+    match status {
+        UCS_ERR_CONNECTION_RESET | UCS_ERR_ENDPOINT_TIMEOUT | UCS_ERR_NOT_CONNECTED => {
+            OpError::RetryExceeded
+        }
+        UCS_ERR_CANCELED => OpError::Flushed,
+        // UCX's statuses are negative.
+        status => OpError::Device { code: status.unsigned_abs().into() },
+    }
+}
