@@ -224,7 +224,10 @@ fn latency(operation: Operation, engine: &mut Engine) -> Result<f64> {
         Operation::Read(words) => {
             let from = Segment { start: AT, words };
             let into = Local { slot: Slot(0), start: 0, words };
-            measure(|| once(engine, |engine| engine.read(Token(0), from, into)))
+            measure(
+                #[inline(always)]
+                || once(engine, |engine| engine.read(Token(0), from, into)),
+            )
         }
         Operation::CompareAndSwap => {
             measure(|| once(engine, |engine| engine.compare_and_swap(Token(0), AT, 0, 0)))
@@ -267,8 +270,8 @@ fn measure(mut once: impl FnMut() -> Result<()>) -> Result<f64> {
     Ok(kept[kept.len() / 2] as f64 * us_a_tick)
 }
 
-/// Posts one operation and polls until it has ended.
-#[inline]
+/// Posts one operation and polls until it has ended, within the loop as in ucx_perftest.
+#[inline(always)]
 fn once(
     engine: &mut Engine,
     post: impl FnOnce(&mut Engine) -> core::result::Result<(), PostError>,

@@ -30,9 +30,9 @@ use super::slots::Slots;
 use super::watch::Watch;
 use super::worker::Worker;
 
-/// Where every operation ends when it is posted, so many polls do without progress and without a
-/// look at the others, which cost as much as the rest of a poll.
-const POLLS_PER_TURN: u32 = 16;
+/// Where every operation ends when it is posted, so many are reported without progress and without a
+/// look at the others, which cost as much as the rest of a poll. A power of two.
+const REPORTS_PER_TURN: u64 = 16;
 
 /// What an engine is made of. Dropped in this order: keys before the workers, and what workers
 /// and their callbacks use after them.
@@ -96,9 +96,11 @@ pub struct Engine {
     /// What had ended when it was posted, and what had not: as many as the depth together.
     queue: Queue,
     ledger: Ledger,
+    /// Operations that can be accepted now: none once there is a fault.
+    room: u32,
     pub(super) own: [Stand; OWN as usize],
-    polls: u32,
     pub(super) turns: u32,
+    /// Set by [`fail`](Self::fail) alone.
     pub(super) fault: Option<Fault>,
     /// When what is in flight has to have ended, once there is a fault.
     pub(super) closing: Option<Deadline>,
@@ -120,8 +122,8 @@ impl Engine {
             parts,
             queue: Queue::new(caps.depth),
             ledger: Ledger::new(caps.depth),
+            room: caps.depth,
             own: [Stand::Idle; OWN as usize],
-            polls: 0,
             turns: 0,
             fault: None,
             closing: None,
@@ -134,22 +136,25 @@ impl Engine {
         &self.description
     }
 
-    /// Refuses what cannot be accepted now or ever; `request` checks the request itself. The index
-    /// of what is accepted.
+    /// Refuses what cannot be accepted now or ever; `request` is what the check of the request itself
+    /// came to. The index of what is accepted.
     #[inline(always)]
-    fn admit(
-        &self,
-        request: impl FnOnce(&Self) -> Result<(), PostError>,
-    ) -> Result<u32, PostError> {
-        if self.fault.is_some() {
-            return Err(PostError::Closed);
+    fn admit(&self, request: Result<(), PostError>) -> Result<u32, PostError> {
+        if self.room == 0 {
+            return Err(self.refusal(request));
         }
-        request(self)?;
-        if self.in_flight() >= self.caps.depth {
-            return Err(PostError::Full);
-        }
+        request?;
         // There is one, as no more are entered than are in flight.
         Ok(self.ledger.next())
+    }
+
+    #[cold]
+    fn refusal(&self, request: Result<(), PostError>) -> PostError {
+        match (self.fault, request) {
+            (Some(_), _) => PostError::Closed,
+            (None, Err(error)) => error,
+            (None, Ok(())) => PostError::Full,
+        }
     }
 
     #[inline]
@@ -166,21 +171,21 @@ impl Engine {
         (token, owner): (Token, Owner),
         kind: Kind,
     ) {
-        let slot = match kind {
-            Kind::Read(slot) | Kind::Write(slot) => Some(slot),
-            Kind::Atomic => None,
-        };
-        if let Some(slot) = slot {
-            self.parts.slots.hold(slot);
-        }
+        self.room -= 1;
         if !answer.is_null() {
             return self.went_on(index, answer, token, owner, kind);
         }
         if let Kind::Write(_) = kind {
             publish();
         }
-        let value = if slot.is_none() { self.parts.desk.result(index) } else { 0 };
-        self.queue.push(Done { token, value, slot });
+        let value = match kind {
+            Kind::Read(slot) | Kind::Write(slot) => {
+                self.parts.slots.hold_until(slot, self.queue.pushed() + 1);
+                0
+            }
+            Kind::Atomic => self.parts.desk.result(index),
+        };
+        self.queue.push(Done { token, value });
     }
 
     /// Out of line, so that what ends at once stays short.
@@ -193,6 +198,9 @@ impl Engine {
         owner: Owner,
         kind: Kind,
     ) {
+        if let Kind::Read(slot) | Kind::Write(slot) = kind {
+            self.parts.slots.hold(slot);
+        }
         self.ledger.enter(Entry { token, owner, kind });
         self.parts.desk.go_on(index, answer);
     }
@@ -206,7 +214,7 @@ impl Engine {
         operand: u64,
         swap: u64,
     ) -> Result<(), PostError> {
-        let index = self.admit(|this| this.geometry.check_word(at))?;
+        let index = self.admit(self.geometry.check_word(at))?;
         let way = self.way(at.owner)?;
         let Way { endpoint, key, .. } = way;
         let (address, call) = (way.address(at.index), self.ucp.ucp_atomic_op_nbx);
@@ -244,19 +252,25 @@ impl Engine {
             return Some(Completion { token, result: Ok(value) });
         }
         let error = op_error(status);
-        self.fail(owner, error);
+        self.operation_failed(owner, error);
         Some(Completion { token, result: Err(error) })
     }
 
-    /// An operation on the window of `owner` has failed: the engine is dead.
+    /// An operation on the window of `owner` has failed.
     #[cold]
-    fn fail(&mut self, owner: Owner, error: OpError) {
-        let first = self.first_lost();
-        self.fault.get_or_insert(match (first, error) {
+    fn operation_failed(&mut self, owner: Owner, error: OpError) {
+        self.fail(match (self.first_lost(), error) {
             (Some(first), _) => Fault::OwnerLost(first),
             (None, OpError::RetryExceeded | OpError::Flushed) => Fault::OwnerLost(owner),
             (None, error) => Fault::Operation { owner, error },
         });
+    }
+
+    /// The engine is dead, if it was not yet.
+    #[cold]
+    pub(super) fn fail(&mut self, fault: Fault) {
+        self.fault.get_or_insert(fault);
+        self.room = 0;
     }
 
     /// Progresses, and looks after the others.
@@ -268,13 +282,11 @@ impl Engine {
 
     /// Reports what had ended when it was posted, as far as there is room.
     #[inline(always)]
-    fn report(&mut self, out: &mut [Completion]) -> usize {
+    fn report(&mut self, out: &mut [Completion]) -> u32 {
         let mut reported = 0;
         for place in out {
-            let Some(Done { token, value, slot }) = self.queue.pop() else { break };
-            if let Some(slot) = slot {
-                self.parts.slots.release(slot);
-            }
+            let Some(&Done { token, value }) = self.queue.first() else { break };
+            self.queue.pop();
             *place = Completion { token, result: Ok(value) };
             reported += 1;
         }
@@ -283,7 +295,7 @@ impl Engine {
 
     /// Reports what went on and has ended since.
     #[inline(never)]
-    fn report_late(&mut self, out: &mut [Completion]) -> usize {
+    fn report_late(&mut self, out: &mut [Completion]) -> u32 {
         let mut reported = 0;
         for place in out {
             let Some(ended) = self.next_ended() else { break };
@@ -306,7 +318,7 @@ impl Engine {
     /// Reports what UCX has not ended after a fault. It may still work on the slots, so they stay
     /// busy.
     #[cold]
-    fn report_unheard(&mut self, out: &mut [Completion]) -> usize {
+    fn report_unheard(&mut self, out: &mut [Completion]) -> u32 {
         let mut reported = 0;
         for place in out {
             let Some(entry) = self.ledger.strike_any() else { break };
@@ -322,15 +334,15 @@ impl Engine {
         &mut self,
         fault: Fault,
         out: &mut [Completion],
-        mut reported: usize,
+        mut reported: u32,
     ) -> Result<usize, Fault> {
         if self.is_overdue() {
-            reported += self.report_unheard(out.get_mut(reported..).unwrap_or_default());
+            reported += self.report_unheard(out.get_mut(reported as usize..).unwrap_or_default());
         }
         if reported == 0 && self.in_flight() == 0 {
             return Err(fault);
         }
-        Ok(reported)
+        Ok(reported as usize)
     }
 
     /// Tells everybody that this owner leaves, and because of whom.
@@ -374,10 +386,10 @@ impl Transport for Engine {
 
     #[inline(always)]
     fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
-        let index = self.admit(|this| this.geometry.check_copy(&this.caps, from, into))?;
+        let index = self.admit(self.geometry.check_copy(&self.caps, from, into))?;
         let way = self.way(from.start.owner)?;
         let (Way { endpoint, key, .. }, address) = (way, way.address(from.start.index));
-        let landing = self.parts.slots.at(into).ok_or(PostError::OutOfRange)?.as_ptr().cast();
+        let landing = self.parts.slots.at(into).cast();
         let (call, bytes) = (self.ucp.ucp_get_nbx, from.words as usize * WORD_BYTES);
         let answer = self.parts.desk.copy(index, |params| {
             // SAFETY: a live endpoint and a key unpacked for it; so many bytes of a slot that is
@@ -390,10 +402,10 @@ impl Transport for Engine {
 
     #[inline]
     fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
-        let index = self.admit(|this| this.geometry.check_copy(&this.caps, to, from))?;
+        let index = self.admit(self.geometry.check_copy(&self.caps, to, from))?;
         let way = self.way(to.start.owner)?;
         let (Way { endpoint, key, .. }, address) = (way, way.address(to.start.index));
-        let staged = self.parts.slots.at(from).ok_or(PostError::OutOfRange)?.as_ptr().cast();
+        let staged = self.parts.slots.at(from).cast();
         let bytes = to.words as usize * WORD_BYTES;
         let (put, flush) = (self.ucp.ucp_put_nbx, self.ucp.ucp_ep_flush_nbx);
         // A put has ended when its slot can be used again; that it is there, a flush tells.
@@ -433,16 +445,22 @@ impl Transport for Engine {
     // Part of the caller's loop: operations that end at once take as long as a few dozen instructions.
     #[inline(always)]
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
-        self.polls = self.polls.wrapping_add(1);
-        if self.queue.is_empty() || self.polls.is_multiple_of(POLLS_PER_TURN) {
+        if self.queue.is_empty() || out.is_empty() {
             self.turn();
         }
+        let before = self.queue.popped();
         let mut reported = self.report(out);
+        if (before ^ self.queue.popped()) >= REPORTS_PER_TURN {
+            self.turn();
+        }
         if self.ledger.len() > 0 {
-            reported += self.report_late(out.get_mut(reported..).unwrap_or_default());
+            reported += self.report_late(out.get_mut(reported as usize..).unwrap_or_default());
         }
         match self.fault {
-            None => Ok(reported),
+            None => {
+                self.room += reported;
+                Ok(reported as usize)
+            }
             Some(fault) => self.wind_up(fault, out, reported),
         }
     }
@@ -452,7 +470,7 @@ impl Transport for Engine {
         if !self.geometry.contains_local(at) {
             return Err(SlotError::OutOfRange);
         }
-        self.parts.slots.landed(at)
+        self.parts.slots.landed(at, self.queue.popped())
     }
 
     #[inline]
@@ -460,7 +478,7 @@ impl Transport for Engine {
         if !self.geometry.contains_local(at) {
             return Err(SlotError::OutOfRange);
         }
-        self.parts.slots.staged(at)
+        self.parts.slots.staged(at, self.queue.popped())
     }
 
     #[inline]

@@ -1,27 +1,23 @@
 //! Operations that had ended when they were posted, not yet reported, first come first served.
 
-use transport::{Slot, Token};
+use transport::Token;
 
 /// An operation that has ended well.
-// In this order, so that however stores of constants are merged, what a poll loads lies within one
-// of them: a load across two waits until both have left the store buffer, a third of a READ's time.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Done {
     pub(super) token: Token,
     /// The old value for atomics, else 0.
     pub(super) value: u64,
-    /// The slot that READ and WRITE keep busy until they are reported.
-    pub(super) slot: Option<Slot>,
 }
 
 /// At most `depth` operations, in a ring allocated once.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// A power of two, so that counters that wrap stay consecutive.
+    /// A power of two, so that places are masked.
     ring: Box<[Done]>,
-    pushed: u32,
-    popped: u32,
+    pushed: u64,
+    popped: u64,
 }
 
 impl Queue {
@@ -30,9 +26,11 @@ impl Queue {
         Self { ring: vec![Done::default(); places].into(), pushed: 0, popped: 0 }
     }
 
+    /// At most `depth`.
     #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "as many as the depth")]
     pub(super) fn len(&self) -> u32 {
-        self.pushed.wrapping_sub(self.popped)
+        (self.pushed - self.popped) as u32
     }
 
     #[inline]
@@ -40,24 +38,47 @@ impl Queue {
         self.pushed == self.popped
     }
 
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "what the mask leaves is an index")]
+    fn place(&self, count: u64) -> usize {
+        count as usize & (self.ring.len() - 1)
+    }
+
     /// Takes `done` in; the caller has seen that there is room.
     #[inline]
     pub(super) fn push(&mut self, done: Done) {
-        let place = self.pushed as usize & (self.ring.len() - 1);
+        let place = self.place(self.pushed);
         if let Some(place) = self.ring.get_mut(place) {
             *place = done;
-            self.pushed = self.pushed.wrapping_add(1);
+            self.pushed += 1;
         }
     }
 
+    /// The next to be reported.
     #[inline]
-    pub(super) fn pop(&mut self) -> Option<Done> {
+    pub(super) fn first(&self) -> Option<&Done> {
         if self.is_empty() {
             return None;
         }
-        let done = *self.ring.get(self.popped as usize & (self.ring.len() - 1))?;
-        self.popped = self.popped.wrapping_add(1);
-        Some(done)
+        self.ring.get(self.place(self.popped))
+    }
+
+    /// Drops the next to be reported, which there is.
+    #[inline]
+    pub(super) fn pop(&mut self) {
+        self.popped += 1;
+    }
+
+    /// How many were ever pushed.
+    #[inline]
+    pub(super) fn pushed(&self) -> u64 {
+        self.pushed
+    }
+
+    /// How many were ever popped.
+    #[inline]
+    pub(super) fn popped(&self) -> u64 {
+        self.popped
     }
 }
 
@@ -66,15 +87,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_come_first_served_also_where_counters_wrap() {
+    fn first_come_first_served_also_behind_the_end_of_the_ring() {
         let mut queue = Queue::new(3);
-        (queue.pushed, queue.popped) = (u32::MAX - 1, u32::MAX - 1);
         let done = |value| Done { value, ..Done::default() };
         for round in 0..4 {
             (0..3).for_each(|value| queue.push(done(3 * round + value)));
             assert_eq!(queue.len(), 3);
-            (0..3).for_each(|value| assert_eq!(queue.pop(), Some(done(3 * round + value))));
-            assert_eq!((queue.pop(), queue.is_empty()), (None, true));
+            for value in 0..3 {
+                assert_eq!(queue.first(), Some(&done(3 * round + value)));
+                queue.pop();
+            }
+            assert_eq!((queue.first(), queue.is_empty()), (None, true));
         }
+        assert_eq!((queue.pushed(), queue.popped()), (12, 12));
     }
 }

@@ -1,6 +1,5 @@
 //! The private landing and staging buffers of one engine.
 
-use core::ptr::NonNull;
 use core::slice;
 use std::rc::Rc;
 
@@ -11,14 +10,23 @@ use super::context::Context;
 use super::mapping::Registration;
 use super::memory::Memory;
 
-/// All slots, one after another, and how many unreported operations keep each of them busy.
+/// What keeps a slot busy.
+#[derive(Clone, Copy, Debug, Default)]
+struct Busy {
+    /// Until so many operations of the queue are reported.
+    until: u64,
+    /// Operations that went on and are not reported.
+    late: u32,
+}
+
+/// All slots, one after another, and what keeps each of them busy.
 #[derive(Debug)]
 pub(super) struct Slots {
     // Ended before the memory goes.
     _registration: Registration,
     memory: Memory,
     slot_words: usize,
-    busy: Box<[u32]>,
+    busy: Box<[Busy]>,
 }
 
 impl Slots {
@@ -32,57 +40,63 @@ impl Slots {
         let Some(memory) = words.and_then(Memory::new) else { return Err(lacking) };
         // SAFETY: the fields are dropped in their order, the memory last.
         let registration = unsafe { Registration::of(context, memory.first(), memory.len()) }?;
-        let busy = vec![0; slots as usize].into();
+        let busy = vec![Busy::default(); slots as usize].into();
         Ok(Self { _registration: registration, memory, slot_words: slot_words as usize, busy })
     }
 
-    /// Where `at`, which the caller has checked, lies, for the library to work on.
+    /// Where `at` lies, for the library to work on. Within the memory if `at` is of the slots, which
+    /// the caller has checked.
     #[inline]
-    pub(super) fn at(&self, at: Local) -> Option<NonNull<u64>> {
+    pub(super) fn at(&self, at: Local) -> *mut u64 {
         let index = at.slot.0 as usize * self.slot_words + at.start as usize;
-        self.memory.at(index, at.words as usize)
+        self.memory.first().as_ptr().wrapping_add(index)
     }
 
-    /// The words of `at`, which the caller has checked, unless its slot is busy.
+    /// The words of `at`, which the caller has checked, unless its slot is busy where so many
+    /// operations of the queue are reported.
     #[inline]
-    pub(super) fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
-        self.idle(at.slot)?;
-        let first = self.at(at).ok_or(SlotError::OutOfRange)?;
+    pub(super) fn landed(&self, at: Local, reported: u64) -> Result<&[u64], SlotError> {
+        self.idle(at.slot, reported)?;
         // SAFETY: zeroed words of this allocation. No operation on the slot is in flight, so that
         // the library does not touch them, and none can be posted while the engine is borrowed.
-        Ok(unsafe { slice::from_raw_parts(first.as_ptr(), at.words as usize) })
+        Ok(unsafe { slice::from_raw_parts(self.at(at), at.words as usize) })
     }
 
     /// As [`landed`](Self::landed), to change them.
     #[inline]
-    pub(super) fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
-        self.idle(at.slot)?;
-        let first = self.at(at).ok_or(SlotError::OutOfRange)?;
+    pub(super) fn staged(&mut self, at: Local, reported: u64) -> Result<&mut [u64], SlotError> {
+        self.idle(at.slot, reported)?;
         // SAFETY: as in `landed`; `&mut self` keeps everybody else away.
-        Ok(unsafe { slice::from_raw_parts_mut(first.as_ptr(), at.words as usize) })
+        Ok(unsafe { slice::from_raw_parts_mut(self.at(at), at.words as usize) })
     }
 
-    /// One more operation keeps `slot` busy.
+    /// Keeps `slot` busy until so many operations of the queue are reported.
     #[inline]
+    pub(super) fn hold_until(&mut self, slot: Slot, reported: u64) {
+        if let Some(busy) = self.busy.get_mut(slot.0 as usize) {
+            busy.until = reported;
+        }
+    }
+
+    /// One more operation that goes on keeps `slot` busy.
     pub(super) fn hold(&mut self, slot: Slot) {
         if let Some(busy) = self.busy.get_mut(slot.0 as usize) {
-            *busy += 1;
+            busy.late += 1;
         }
     }
 
     /// One of them was reported.
-    #[inline]
     pub(super) fn release(&mut self, slot: Slot) {
         if let Some(busy) = self.busy.get_mut(slot.0 as usize) {
-            *busy -= 1;
+            busy.late -= 1;
         }
     }
 
     /// Fails while any operation keeps `slot` busy.
     #[inline]
-    fn idle(&self, slot: Slot) -> Result<(), SlotError> {
+    fn idle(&self, slot: Slot, reported: u64) -> Result<(), SlotError> {
         match self.busy.get(slot.0 as usize) {
-            Some(0) => Ok(()),
+            Some(busy) if busy.late == 0 && busy.until <= reported => Ok(()),
             Some(_) => Err(SlotError::Busy),
             None => Err(SlotError::OutOfRange),
         }

@@ -105,7 +105,9 @@ impl Engine {
     fn part(&mut self) {
         let failed = self.parts.lanes.iter().position(|lane| lane.has_failed());
         let failed = failed.and_then(|owner| u32::try_from(owner).ok()).map(Owner);
-        self.fault = self.first_lost().or(failed).map(Fault::OwnerLost);
+        if let Some(lost) = self.first_lost().or(failed) {
+            self.fail(Fault::OwnerLost(lost));
+        }
     }
 
     #[cold]
@@ -115,7 +117,7 @@ impl Engine {
         }
         if let Some(owner) = self.parts.watch.ended() {
             // It may have left because of another's loss: then everybody names that one.
-            self.fault = Some(Fault::OwnerLost(self.first_lost().unwrap_or(owner)));
+            self.fail(Fault::OwnerLost(self.first_lost().unwrap_or(owner)));
         }
     }
 
