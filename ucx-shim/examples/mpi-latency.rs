@@ -162,7 +162,8 @@ fn run(engine: &mut Engine, operation: Operation, rounds: i32) -> Result<()> {
     }
 }
 
-/// Posts one operation and polls for its end.
+/// Posts one operation and polls for its end, within the loop as in C.
+#[inline(always)]
 fn finish(
     engine: &mut Engine,
     post: impl FnOnce(&mut Engine) -> core::result::Result<(), PostError>,

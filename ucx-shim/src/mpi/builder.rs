@@ -8,6 +8,7 @@ use super::exchange::Members;
 use super::facts::{Component, Facts};
 use super::hello::Hello;
 use super::idle::Trial;
+use super::ledger::Ledger;
 use super::private::Private;
 use super::progress::Progress;
 use super::window::Window;
@@ -113,7 +114,7 @@ impl Builder {
     /// What is this owner's alone.
     fn create(&self) -> Result<Private, OpenError> {
         self.check()?;
-        Private::new(self.slots, self.slot_words, self.depth)
+        Private::new(self.slots, self.slot_words, Ledger::places(self.depth))
             .ok_or(OpenError::Sizes("no memory for the slots: choose fewer or shorter ones"))
     }
 

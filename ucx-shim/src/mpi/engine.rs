@@ -47,6 +47,8 @@ pub struct Engine {
     /// Whose farewell was looked for last.
     asked: u32,
     fault: Option<Fault>,
+    /// Where MPI has failed, and how.
+    failed: Option<(Owner, OpError)>,
 }
 
 impl Engine {
@@ -72,6 +74,7 @@ impl Engine {
             polls: 0,
             asked: 0,
             fault: None,
+            failed: None,
         }
     }
 
@@ -106,8 +109,8 @@ impl Engine {
         let window = self.admit(self.geometry.check_copy(&self.caps, remote, local))?;
         let code = start(window, self.private.slot(local));
         let owner = remote.start.owner;
-        self.ledger.enter(owner, Entry { token, kind: Kind::Copy(local.slot) });
-        self.private.hold(local.slot);
+        self.ledger.enter(Entry { token, owner, kind: Kind::Copy });
+        self.private.hold_until(local.slot, self.ledger.entered());
         self.judge(owner, code);
         Ok(())
     }
@@ -121,17 +124,15 @@ impl Engine {
         carried: [u64; 2],
         start: impl FnOnce(&Window, *mut u64, [*const u64; 2]) -> c_int,
     ) -> Result<(), PostError> {
-        self.admit(self.geometry.check_word(at))?;
-        let entry = Entry { token, kind: Kind::Atomic };
-        let index = self.ledger.enter(at.owner, entry).ok_or(PostError::Full)?;
-        let Some(window) = &self.window else { return Err(PostError::Closed) };
-        let [old, first, second] = self.private.atomic(index);
-        // SAFETY: words of the operation that had this index before, which has ended.
+        let window = self.admit(self.geometry.check_word(at))?;
+        let [old, first, second] = self.private.atomic(self.ledger.next_place());
+        // SAFETY: words of the operation that had this place before, which has ended.
         unsafe {
             first.write(carried[0]);
             second.write(carried[1]);
         }
         let code = start(window, old, [first.cast_const(), second.cast_const()]);
+        self.ledger.enter(Entry { token, owner: at.owner, kind: Kind::Atomic });
         self.judge(at.owner, code);
         Ok(())
     }
@@ -148,28 +149,37 @@ impl Engine {
     fn fail(&mut self, owner: Owner, code: c_int) {
         let error = OpError::Device { code: code.unsigned_abs() };
         self.fault.get_or_insert(Fault::Operation { owner, error });
+        self.failed.get_or_insert((owner, error));
         self.private.lose();
         self.runtime.fail();
-        while let Some(waiting) = self.ledger.longest_waiting() {
-            let why = if waiting == owner { error } else { OpError::Flushed };
-            self.ledger.end_longest_waiting(Err(why));
-        }
     }
 
-    /// Waits until all operations on the owner that has waited longest have ended.
-    #[inline]
-    fn end_longest_waiting(&mut self) {
-        let (Some(owner), Some(window)) = (self.ledger.longest_waiting(), &self.window) else {
-            return;
-        };
-        match window.flush(owner) {
-            SUCCESS => self.ledger.end_longest_waiting(Ok(())),
-            code => self.fail(owner, code),
+    /// Waits until all operations on `owner` have ended: how.
+    #[inline(always)]
+    fn end_all_of(&mut self, owner: Owner) -> Result<(), OpError> {
+        if let (Some(window), None) = (&self.window, self.failed) {
+            match window.flush(owner) {
+                SUCCESS => {
+                    self.ledger.end_all_of(owner);
+                    return Ok(());
+                }
+                code => self.fail(owner, code),
+            }
+        }
+        Err(self.why(owner))
+    }
+
+    /// Why an operation on `owner` has failed.
+    #[cold]
+    fn why(&self, owner: Owner) -> OpError {
+        match self.failed {
+            Some((failed, error)) if failed == owner => error,
+            _ => OpError::Flushed,
         }
     }
 
     /// Looks whether the next owner has said farewell, all in turn, and lets MPI go on.
-    #[inline]
+    #[inline(never)]
     fn turn(&mut self) {
         self.look_for_farewell();
         if let Some(progress) = &mut self.progress {
@@ -199,20 +209,23 @@ impl Engine {
         self.fault.get_or_insert(Fault::OwnerLost(owner));
     }
 
-    /// Moves what has ended to `out`.
-    #[inline]
+    /// Moves what has ended to `out`; waits for the first one's owner if nothing has.
+    #[inline(always)]
     fn report(&mut self, out: &mut [Completion]) -> usize {
         let mut reported = 0;
         for place in out {
-            let Some((index, entry, result)) = self.ledger.take_ended() else { break };
-            let value = match entry.kind {
-                Kind::Copy(slot) => {
-                    self.private.release(slot);
-                    0
-                }
-                Kind::Atomic => self.private.old_value(index),
+            let Some((at, &Entry { token, owner, kind })) = self.ledger.first() else { break };
+            let has_ended = self.ledger.has_first_ended(owner);
+            if !has_ended && reported > 0 && self.failed.is_none() {
+                break;
+            }
+            let ended = if has_ended { Ok(()) } else { self.end_all_of(owner) };
+            let value = |()| match kind {
+                Kind::Copy => 0,
+                Kind::Atomic => self.private.old_value(at),
             };
-            *place = Completion { token: entry.token, result: result.map(|()| value) };
+            *place = Completion { token, result: ended.map(value) };
+            self.ledger.take_first();
             reported += 1;
         }
         reported
@@ -304,14 +317,12 @@ impl Transport for Engine {
 
     /// Waits for one owner, if anything is in flight and nothing has ended; see the
     /// [module](super).
-    #[inline]
+    // Part of the caller's loop: some components take as long as a few dozen instructions.
+    #[inline(always)]
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
         self.polls = self.polls.wrapping_add(1);
         if self.ledger.len() == 0 || self.polls.is_multiple_of(POLLS_PER_TURN) {
             self.turn();
-        }
-        if !out.is_empty() && !self.ledger.has_ended() {
-            self.end_longest_waiting();
         }
         let reported = self.report(out);
         if reported > 0 {
@@ -328,7 +339,7 @@ impl Transport for Engine {
         if !self.geometry.contains_local(at) {
             return Err(SlotError::OutOfRange);
         }
-        self.private.landed(at)
+        self.private.landed(at, self.ledger.taken())
     }
 
     #[inline]
@@ -336,7 +347,7 @@ impl Transport for Engine {
         if !self.geometry.contains_local(at) {
             return Err(SlotError::OutOfRange);
         }
-        self.private.staged(at)
+        self.private.staged(at, self.ledger.taken())
     }
 
     #[inline]
@@ -360,8 +371,11 @@ impl Transport for Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        while self.ledger.longest_waiting().is_some() {
-            self.end_longest_waiting();
+        while self.failed.is_none()
+            && let Some(owner) = self.ledger.any_awaited()
+        {
+            // Then it has failed, and this ends.
+            let _ = self.end_all_of(owner);
         }
         if !matches!(self.fault, Some(Fault::Operation { .. })) {
             self.say_farewell();

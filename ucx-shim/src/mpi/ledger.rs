@@ -1,177 +1,144 @@
-//! The operations that were accepted and not yet reported, by the owner whose flush ends them.
+//! The operations that were accepted and not yet reported, in the order of their posts, and which of
+//! them have ended: a flush ends all that were posted to its owner before.
 
-use transport::{OpError, Owner, Slot, Token};
-
-/// No operation, or no owner.
-const NONE: u32 = u32::MAX;
+use transport::{Owner, Token};
 
 /// An accepted operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) token: Token,
+    pub(super) owner: Owner,
     pub(super) kind: Kind,
 }
 
 /// What becomes of its result.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    /// READ or WRITE, which keeps the slot busy.
-    Copy(Slot),
-    /// The old value lands in the words of the operation's index.
+    /// READ or WRITE.
+    Copy,
+    /// The old value lands in the words of the operation's place.
     Atomic,
 }
 
-/// A place for an operation, in one list: of free places, of an owner's, or of those that ended.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    entry: Entry,
-    result: Result<(), OpError>,
-    next: u32,
-}
-
-/// The first and the last of a list.
-#[derive(Clone, Copy, Debug)]
-struct List {
-    first: u32,
-    last: u32,
-}
-
-impl List {
-    const EMPTY: Self = Self { first: NONE, last: NONE };
-}
-
-/// Operations in flight to each owner, in the order in which owners got their first, and those
-/// that ended, in the order in which they did.
+/// A ring of operations, which are reported in the order of their posts.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    places: Box<[Place]>,
-    free: List,
-    ended: List,
-    len: u32,
-    owners: Box<[List]>,
-    /// Owners with operations in flight, each once, as a ring.
-    waiting: Box<[u32]>,
-    head: u32,
-    waits: u32,
+    /// A power of two, so that places are masked.
+    ring: Box<[Entry]>,
+    depth: u32,
+    /// How many were ever entered, and how many of them taken.
+    entered: u64,
+    taken: u64,
+    /// By owner: of its operations, how many of all had been entered when it was flushed last.
+    flushed: Box<[u64]>,
 }
 
 impl Ledger {
     /// Room for `depth` operations on `owners` owners.
     pub(super) fn new(depth: u32, owners: u32) -> Self {
-        let entry = Entry { token: Token(0), kind: Kind::Atomic };
-        let next = |index| if index + 1 < depth { index + 1 } else { NONE };
-        let places = (0..depth).map(|index| Place { entry, result: Ok(()), next: next(index) });
+        let none = Entry { token: Token(0), owner: Owner(0), kind: Kind::Atomic };
         Self {
-            places: places.collect(),
-            free: List { first: 0, last: depth - 1 },
-            ended: List::EMPTY,
-            len: 0,
-            owners: vec![List::EMPTY; owners as usize].into(),
-            waiting: vec![NONE; owners as usize].into(),
-            head: 0,
-            waits: 0,
+            ring: vec![none; Self::places(depth) as usize].into(),
+            depth,
+            entered: 0,
+            taken: 0,
+            flushed: vec![0; owners as usize].into(),
         }
+    }
+
+    /// Places that a ledger of this depth has.
+    pub(super) fn places(depth: u32) -> u32 {
+        depth.next_power_of_two()
     }
 
     /// Operations in it.
     #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "as many as the depth at most")]
     pub(super) fn len(&self) -> u32 {
-        self.len
+        (self.entered - self.taken) as u32
     }
 
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.free.first == NONE
+        self.len() >= self.depth
     }
 
-    /// Enters an operation on `owner` and gives its index; `None` if the ledger is full.
+    /// How many were ever entered.
     #[inline]
-    pub(super) fn enter(&mut self, owner: Owner, entry: Entry) -> Option<u32> {
-        let list = self.owners.get_mut(owner.0 as usize)?;
-        let index = self.free.first;
-        let place = self.places.get_mut(index as usize)?;
-        self.free.first = place.next;
-        *place = Place { entry, result: Ok(()), next: NONE };
-        let last = list.last;
-        list.last = index;
-        if list.first == NONE {
-            list.first = index;
-            self.wait_for(owner);
-        } else if let Some(last) = self.places.get_mut(last as usize) {
-            last.next = index;
-        }
-        self.len += 1;
-        Some(index)
+    pub(super) fn entered(&self) -> u64 {
+        self.entered
     }
 
-    /// Puts `owner`, which is not in it, at the end of the ring.
+    /// How many were ever taken.
     #[inline]
-    fn wait_for(&mut self, owner: Owner) {
-        let owners = self.owners.len();
-        let mut at = self.head as usize + self.waits as usize;
-        at -= if at >= owners { owners } else { 0 };
-        if let Some(place) = self.waiting.get_mut(at) {
-            *place = owner.0;
-            self.waits += 1;
-        }
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
     }
 
-    /// The owner that has had operations in flight for longest.
+    /// The place of the operation that was entered after `count` others.
     #[inline]
-    pub(super) fn longest_waiting(&self) -> Option<Owner> {
-        let first = self.waiting.get(self.head as usize)?;
-        (self.waits > 0).then_some(Owner(*first))
+    #[allow(clippy::cast_possible_truncation, reason = "what the mask leaves is an index")]
+    fn place(&self, count: u64) -> usize {
+        count as usize & (self.ring.len() - 1)
     }
 
-    /// All operations on the owner that has waited longest have ended, with `result`.
+    /// The place of the next operation to be entered.
     #[inline]
-    pub(super) fn end_longest_waiting(&mut self, result: Result<(), OpError>) {
-        let Some(owner) = self.longest_waiting() else { return };
-        self.head = if self.head as usize + 1 < self.owners.len() { self.head + 1 } else { 0 };
-        self.waits -= 1;
-        let Some(list) = self.owners.get_mut(owner.0 as usize) else { return };
-        let list = core::mem::replace(list, List::EMPTY);
-        if result.is_err() {
-            self.mark(list, result);
-        }
-        if let Some(last) = self.places.get_mut(self.ended.last as usize) {
-            last.next = list.first;
-        } else {
-            self.ended.first = list.first;
-        }
-        self.ended.last = list.last;
+    pub(super) fn next_place(&self) -> usize {
+        self.place(self.entered)
     }
 
-    #[cold]
-    fn mark(&mut self, list: List, result: Result<(), OpError>) {
-        let mut index = list.first;
-        while let Some(place) = self.places.get_mut(index as usize) {
-            place.result = result;
-            index = place.next;
+    /// Enters an operation; the caller has seen that there is room.
+    #[inline]
+    pub(super) fn enter(&mut self, entry: Entry) {
+        let place = self.next_place();
+        if let Some(place) = self.ring.get_mut(place) {
+            *place = entry;
+            self.entered += 1;
         }
     }
 
-    /// Whether an operation has ended and was not taken.
+    /// The operation to be reported next, and its place.
     #[inline]
-    pub(super) fn has_ended(&self) -> bool {
-        self.ended.first != NONE
+    pub(super) fn first(&self) -> Option<(usize, &Entry)> {
+        if self.entered == self.taken {
+            return None;
+        }
+        let place = self.place(self.taken);
+        Some((place, self.ring.get(place)?))
     }
 
-    /// Takes the first operation that ended: its index, which may be given again from now on, and
-    /// how it ended.
+    /// Whether the operation to be reported next, which is on `owner`, has ended.
     #[inline]
-    pub(super) fn take_ended(&mut self) -> Option<(u32, Entry, Result<(), OpError>)> {
-        let index = self.ended.first;
-        let place = self.places.get_mut(index as usize)?;
-        let Place { entry, result, next } = *place;
-        place.next = self.free.first;
-        self.free.first = index;
-        self.ended.first = next;
-        if next == NONE {
-            self.ended.last = NONE;
+    pub(super) fn has_first_ended(&self, owner: Owner) -> bool {
+        self.has_ended(self.taken, owner)
+    }
+
+    /// Takes the first, which there is.
+    #[inline]
+    pub(super) fn take_first(&mut self) {
+        self.taken += 1;
+    }
+
+    /// All that were entered for `owner` have ended.
+    #[inline]
+    pub(super) fn end_all_of(&mut self, owner: Owner) {
+        if let Some(flushed) = self.flushed.get_mut(owner.0 as usize) {
+            *flushed = self.entered;
         }
-        self.len -= 1;
-        Some((index, entry, result))
+    }
+
+    /// Some owner whose operations have not all ended.
+    pub(super) fn any_awaited(&self) -> Option<Owner> {
+        (self.taken..self.entered)
+            .filter_map(|count| Some((count, self.ring.get(self.place(count))?.owner)))
+            .find_map(|(count, owner)| (!self.has_ended(count, owner)).then_some(owner))
+    }
+
+    /// Whether the operation on `owner` that was entered after `count` others has ended.
+    #[inline]
+    fn has_ended(&self, count: u64, owner: Owner) -> bool {
+        self.flushed.get(owner.0 as usize).is_some_and(|flushed| count < *flushed)
     }
 }
 
@@ -179,56 +146,77 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    fn entry(token: u64) -> Entry {
-        Entry { token: Token(token), kind: Kind::Atomic }
+    fn enter(ledger: &mut Ledger, owner: u32, token: u64) {
+        ledger.enter(Entry { token: Token(token), owner: Owner(owner), kind: Kind::Atomic });
     }
 
+    /// The owner of the first, unless that has ended.
+    fn awaited(ledger: &Ledger) -> Option<Owner> {
+        let (_, first) = ledger.first()?;
+        (!ledger.has_first_ended(first.owner)).then_some(first.owner)
+    }
+
+    /// The tokens of those at the front that have ended.
     fn take_all(ledger: &mut Ledger) -> Vec<u64> {
-        core::iter::from_fn(|| ledger.take_ended()).map(|(_, entry, _)| entry.token.0).collect()
+        let mut taken = Vec::new();
+        while awaited(ledger).is_none()
+            && let Some((_, first)) = ledger.first()
+        {
+            taken.push(first.token.0);
+            ledger.take_first();
+        }
+        taken
     }
 
     #[test]
-    fn an_owners_operations_end_together_and_once() {
+    fn a_flush_ends_what_was_posted_to_its_owner_before() {
         let mut ledger = Ledger::new(4, 3);
         for (owner, token) in [(2, 1), (0, 2), (2, 3), (0, 4)] {
-            assert!(ledger.enter(Owner(owner), entry(token)).is_some());
+            assert!(!ledger.is_full());
+            enter(&mut ledger, owner, token);
         }
-        assert!(ledger.is_full() && ledger.enter(Owner(1), entry(5)).is_none());
-        assert_eq!(ledger.longest_waiting(), Some(Owner(2)));
-        ledger.end_longest_waiting(Ok(()));
-        assert_eq!(take_all(&mut ledger), [1, 3]);
-        ledger.end_longest_waiting(Ok(()));
-        assert_eq!(take_all(&mut ledger), [2, 4]);
-        assert_eq!((ledger.longest_waiting(), ledger.len()), (None, 0));
-        assert!(!ledger.has_ended());
+        assert!(ledger.is_full());
+        assert_eq!(awaited(&ledger), Some(Owner(2)));
+        ledger.end_all_of(Owner(2));
+        assert_eq!(take_all(&mut ledger), [1]);
+        assert_eq!(awaited(&ledger), Some(Owner(0)));
+        enter(&mut ledger, 2, 5);
+        ledger.end_all_of(Owner(0));
+        assert_eq!(take_all(&mut ledger), [2, 3, 4]);
+        assert_eq!((awaited(&ledger), ledger.len()), (Some(Owner(2)), 1));
+        ledger.end_all_of(Owner(2));
+        assert_eq!((take_all(&mut ledger), ledger.len()), (vec![5], 0));
     }
 
     #[test]
-    fn owners_take_turns_for_ever() {
+    fn places_are_one_operations_at_a_time() {
         let mut ledger = Ledger::new(3, 2);
         for round in 0..7_u64 {
+            let mut places = Vec::new();
             for owner in 0..2 {
-                ledger.enter(Owner(owner), entry(2 * round + u64::from(owner))).unwrap();
+                places.push(ledger.next_place());
+                enter(&mut ledger, owner, 2 * round + u64::from(owner));
             }
-            for owner in 0..2 {
-                assert_eq!(ledger.longest_waiting(), Some(Owner(owner)));
-                ledger.end_longest_waiting(Ok(()));
+            assert_ne!(places[0], places[1]);
+            for (owner, place) in (0..2).zip(places) {
+                assert_eq!(awaited(&ledger), Some(Owner(owner)));
+                ledger.end_all_of(Owner(owner));
+                assert_eq!(ledger.first().map(|(place, _)| place), Some(place));
+                assert_eq!(take_all(&mut ledger), [2 * round + u64::from(owner)]);
             }
-            assert_eq!(take_all(&mut ledger), [2 * round, 2 * round + 1]);
         }
+        assert_eq!((ledger.entered(), ledger.taken()), (14, 14));
     }
 
     #[test]
-    fn a_failure_is_that_of_one_owners_operations() {
-        let mut ledger = Ledger::new(3, 2);
-        for (owner, token) in [(1, 1), (0, 2), (1, 3)] {
-            ledger.enter(Owner(owner), entry(token)).unwrap();
+    fn who_is_awaited_is_found_behind_what_has_ended() {
+        let mut ledger = Ledger::new(4, 3);
+        for owner in [1, 2, 1] {
+            enter(&mut ledger, owner, 0);
         }
-        ledger.end_longest_waiting(Err(OpError::Device { code: 5 }));
-        ledger.end_longest_waiting(Ok(()));
-        let ends: Vec<_> = core::iter::from_fn(|| ledger.take_ended())
-            .map(|(_, entry, result)| (entry.token.0, result.is_ok()))
-            .collect();
-        assert_eq!(ends, [(1, false), (3, false), (2, true)]);
+        ledger.end_all_of(Owner(1));
+        assert_eq!(ledger.any_awaited(), Some(Owner(2)));
+        ledger.end_all_of(Owner(2));
+        assert_eq!(ledger.any_awaited(), None);
     }
 }

@@ -11,8 +11,8 @@ const LINE_WORDS: usize = 8;
 /// Words of an atomic: the old value that it brings, and two that it carries.
 const ATOMIC_WORDS: usize = 4;
 
-/// Slots, one after another, then the words of each operation in flight; and how many unreported
-/// operations keep each slot busy. MPI writes to it between a post and the flush that ends it, so
+/// Slots, one after another, then the words of each operation in flight; and how many operations
+/// have to be reported until each slot is idle: they are reported in the order of their posts. MPI writes to it between a post and the flush that ends it, so
 /// it is reached by pointers, and by references only where no operation is in flight.
 #[derive(Debug)]
 pub(super) struct Private {
@@ -21,24 +21,24 @@ pub(super) struct Private {
     slot_words: usize,
     /// The first word of the first operation.
     atomics: usize,
-    busy: Box<[u32]>,
+    busy_until: Box<[u64]>,
     /// MPI may still write to it.
     lost: bool,
 }
 
 impl Private {
-    /// `slots` zeroed slots of `slot_words` words, a multiple of 8, and the words of `depth`
+    /// `slots` zeroed slots of `slot_words` words, a multiple of 8, and the words of so many
     /// operations; `None` if memory lacks.
-    pub(super) fn new(slots: u32, slot_words: u32, depth: u32) -> Option<Self> {
+    pub(super) fn new(slots: u32, slot_words: u32, operations: u32) -> Option<Self> {
         let (slots, slot_words) = (slots as usize, slot_words as usize);
         let atomics = slots.checked_mul(slot_words)?;
-        let words = atomics.checked_add(ATOMIC_WORDS * depth as usize)?;
+        let words = atomics.checked_add(ATOMIC_WORDS * operations as usize)?;
         let bytes = words.checked_mul(WORD_BYTES)?;
         let layout = Layout::from_size_align(bytes, LINE_WORDS * WORD_BYTES).ok()?;
         // SAFETY: at least one operation's words.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) })?.cast();
-        let mut private =
-            Self { base, layout, slot_words, atomics, busy: vec![0; slots].into(), lost: false };
+        let busy_until = vec![0; slots].into();
+        let mut private = Self { base, layout, slot_words, atomics, busy_until, lost: false };
         // Now, so that no first touch is left for the data path.
         private.words_mut(0..words).fill(0);
         Some(private)
@@ -55,35 +55,36 @@ impl Private {
         self.word(self.first(at))
     }
 
-    /// Where operation `index`, less than the depth, finds its old value, and the two words that it
-    /// carries.
+    /// Where the operation at `place`, one of those there are, finds its old value, and the two words
+    /// that it carries.
     #[inline]
-    pub(super) fn atomic(&self, index: u32) -> [*mut u64; 3] {
-        let first = self.atomics + ATOMIC_WORDS * index as usize;
+    pub(super) fn atomic(&self, place: usize) -> [*mut u64; 3] {
+        let first = self.atomics + ATOMIC_WORDS * place;
         [self.word(first), self.word(first + 1), self.word(first + 2)]
     }
 
-    /// The old value of operation `index`, which has ended.
+    /// The old value of the operation at `place`, which has ended.
     #[inline]
-    pub(super) fn old_value(&self, index: u32) -> u64 {
-        let [old, ..] = self.atomic(index);
+    pub(super) fn old_value(&self, place: usize) -> u64 {
+        let [old, ..] = self.atomic(place);
         // SAFETY: a word of this memory, and the flush that ended the operation has returned.
         unsafe { old.read() }
     }
 
-    /// What READs have brought to the slot range `at`, which the caller has checked.
+    /// What READs have brought to the slot range `at`, which the caller has checked, where so many
+    /// operations are reported.
     #[inline]
-    pub(super) fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
-        self.idle(at.slot)?;
-        // SAFETY: words of an idle slot: MPI has done with them, by the count, and gets them again
+    pub(super) fn landed(&self, at: Local, reported: u64) -> Result<&[u64], SlotError> {
+        self.idle(at.slot, reported)?;
+        // SAFETY: words of an idle slot: MPI has done with what was reported, and gets them again
         // by a post only, which takes the engine as `&mut`.
         Ok(unsafe { core::slice::from_raw_parts(self.slot(at), at.words as usize) })
     }
 
-    /// The slot range `at`, which the caller has checked, to be filled.
+    /// As [`landed`](Self::landed), to be filled.
     #[inline]
-    pub(super) fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
-        self.idle(at.slot)?;
+    pub(super) fn staged(&mut self, at: Local, reported: u64) -> Result<&mut [u64], SlotError> {
+        self.idle(at.slot, reported)?;
         let first = self.first(at);
         Ok(self.words_mut(first..first + at.words as usize))
     }
@@ -95,8 +96,8 @@ impl Private {
 
     #[inline]
     fn word(&self, index: usize) -> *mut u64 {
-        // SAFETY: callers stay within the memory: they have checked the slot range, or the index
-        // against the depth.
+        // SAFETY: callers stay within the memory: they have checked the slot range, or take the
+        // place from the ledger.
         unsafe { self.base.as_ptr().add(index) }
     }
 
@@ -108,26 +109,18 @@ impl Private {
         unsafe { core::slice::from_raw_parts_mut(self.word(range.start), range.len()) }
     }
 
-    /// One more operation keeps `slot` busy.
+    /// Keeps `slot` busy until so many operations are reported.
     #[inline]
-    pub(super) fn hold(&mut self, slot: Slot) {
-        if let Some(busy) = self.busy.get_mut(slot.0 as usize) {
-            *busy += 1;
-        }
-    }
-
-    /// One of them was reported, and MPI has done with it.
-    #[inline]
-    pub(super) fn release(&mut self, slot: Slot) {
-        if let Some(busy) = self.busy.get_mut(slot.0 as usize) {
-            *busy -= 1;
+    pub(super) fn hold_until(&mut self, slot: Slot, reported: u64) {
+        if let Some(until) = self.busy_until.get_mut(slot.0 as usize) {
+            *until = reported;
         }
     }
 
     #[inline]
-    fn idle(&self, slot: Slot) -> Result<(), SlotError> {
-        match self.busy.get(slot.0 as usize) {
-            Some(0) if !self.lost => Ok(()),
+    fn idle(&self, slot: Slot, reported: u64) -> Result<(), SlotError> {
+        match self.busy_until.get(slot.0 as usize) {
+            Some(until) if *until <= reported && !self.lost => Ok(()),
             Some(_) => Err(SlotError::Busy),
             None => Err(SlotError::OutOfRange),
         }
@@ -153,7 +146,7 @@ mod tests {
         let at = |slot| Local { slot: Slot(slot), start: 0, words: 16 };
         for slot in 0..3 {
             assert_eq!(private.slot(at(slot)).addr() % 64, 0);
-            let words = private.staged(at(slot)).unwrap();
+            let words = private.staged(at(slot), 0).unwrap();
             assert_eq!(words, [0; 16]);
             words.fill(7);
         }
@@ -165,14 +158,12 @@ mod tests {
     fn a_held_slot_is_not_shown() {
         let mut private = Private::new(2, 8, 1).unwrap();
         let at = Local { slot: Slot(1), start: 0, words: 8 };
-        private.hold(Slot(1));
-        private.hold(Slot(1));
-        private.release(Slot(1));
-        assert_eq!(private.landed(at).err(), Some(SlotError::Busy));
-        private.release(Slot(1));
-        assert!(private.landed(at).is_ok());
+        private.hold_until(Slot(1), 6);
+        private.hold_until(Slot(1), 7);
+        assert_eq!(private.landed(at, 6).err(), Some(SlotError::Busy));
+        assert!(private.landed(at, 7).is_ok());
         private.lose();
-        assert_eq!(private.staged(at).err(), Some(SlotError::Busy));
+        assert_eq!(private.staged(at, 7).err(), Some(SlotError::Busy));
     }
 
     #[test]
