@@ -84,13 +84,16 @@ impl Engine {
         &self.facts
     }
 
-    /// Refuses what cannot be accepted now or ever; `request` is the check of the request itself.
-    #[inline]
-    fn admit(&self, request: Result<(), PostError>) -> Result<&Window, PostError> {
+    /// Refuses what cannot be accepted now or ever; `request` checks the request itself.
+    #[inline(always)]
+    fn admit(
+        &self,
+        request: impl FnOnce(&Self) -> Result<(), PostError>,
+    ) -> Result<&Window, PostError> {
         if self.fault.is_some() {
             return Err(PostError::Closed);
         }
-        request?;
+        request(self)?;
         if self.ledger.is_full() {
             return Err(PostError::Full);
         }
@@ -106,7 +109,7 @@ impl Engine {
         local: Local,
         start: impl FnOnce(&Window, *mut u64) -> c_int,
     ) -> Result<(), PostError> {
-        let window = self.admit(self.geometry.check_copy(&self.caps, remote, local))?;
+        let window = self.admit(|this| this.geometry.check_copy(&this.caps, remote, local))?;
         let code = start(window, self.private.slot(local));
         let owner = remote.start.owner;
         self.ledger.enter(Entry { token, owner, kind: Kind::Copy });
@@ -124,7 +127,7 @@ impl Engine {
         carried: [u64; 2],
         start: impl FnOnce(&Window, *mut u64, [*const u64; 2]) -> c_int,
     ) -> Result<(), PostError> {
-        let window = self.admit(self.geometry.check_word(at))?;
+        let window = self.admit(|this| this.geometry.check_word(at))?;
         let [old, first, second] = self.private.atomic(self.ledger.next_place());
         // SAFETY: words of the operation that had this place before, which has ended.
         unsafe {

@@ -136,14 +136,14 @@ impl Engine {
         &self.description
     }
 
-    /// Refuses what cannot be accepted now or ever; `request` is what the check of the request itself
-    /// came to. The index of what is accepted.
+    /// Refuses what cannot be accepted now or ever; `request` checks the request itself. The index
+    /// of what is accepted.
     #[inline(always)]
-    fn admit(&self, request: Result<(), PostError>) -> Result<u32, PostError> {
+    fn admit(&self, request: impl Fn(&Self) -> Result<(), PostError>) -> Result<u32, PostError> {
         if self.room == 0 {
-            return Err(self.refusal(request));
+            return Err(self.refusal(request(self)));
         }
-        request?;
+        request(self)?;
         // There is one, as no more are entered than are in flight.
         Ok(self.ledger.next())
     }
@@ -205,7 +205,7 @@ impl Engine {
         self.parts.desk.go_on(index, answer);
     }
 
-    #[inline]
+    #[inline(always)]
     fn atomic(
         &mut self,
         token: Token,
@@ -214,7 +214,7 @@ impl Engine {
         operand: u64,
         swap: u64,
     ) -> Result<(), PostError> {
-        let index = self.admit(self.geometry.check_word(at))?;
+        let index = self.admit(|this| this.geometry.check_word(at))?;
         let way = self.way(at.owner)?;
         let Way { endpoint, key, .. } = way;
         let (address, call) = (way.address(at.index), self.ucp.ucp_atomic_op_nbx);
@@ -386,7 +386,7 @@ impl Transport for Engine {
 
     #[inline(always)]
     fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
-        let index = self.admit(self.geometry.check_copy(&self.caps, from, into))?;
+        let index = self.admit(|this| this.geometry.check_copy(&this.caps, from, into))?;
         let way = self.way(from.start.owner)?;
         let (Way { endpoint, key, .. }, address) = (way, way.address(from.start.index));
         let landing = self.parts.slots.at(into).cast();
@@ -402,7 +402,7 @@ impl Transport for Engine {
 
     #[inline]
     fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
-        let index = self.admit(self.geometry.check_copy(&self.caps, to, from))?;
+        let index = self.admit(|this| this.geometry.check_copy(&this.caps, to, from))?;
         let way = self.way(to.start.owner)?;
         let (Way { endpoint, key, .. }, address) = (way, way.address(to.start.index));
         let staged = self.parts.slots.at(from).cast();
@@ -420,7 +420,7 @@ impl Transport for Engine {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn compare_and_swap(
         &mut self,
         token: Token,
@@ -431,7 +431,7 @@ impl Transport for Engine {
         self.atomic(token, at, UCP_ATOMIC_OP_CSWAP, expected, desired)
     }
 
-    #[inline]
+    #[inline(always)]
     fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
         self.atomic(token, at, UCP_ATOMIC_OP_ADD, addend, 0)
     }
