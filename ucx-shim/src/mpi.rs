@@ -7,15 +7,17 @@
 //! # How operations end
 //! Each post is one MPI call: `MPI_Get`, `MPI_Put`, `MPI_Compare_and_swap` or `MPI_Fetch_and_op`, in
 //! one epoch that `MPI_Win_lock_all` opens once. MPI names no way to ask whether an atomic has
-//! ended, so [`poll`](transport::Transport::poll) ends them by `MPI_Win_flush` of the owner that has
-//! waited longest: `MPI_Win_flush_local` would not promise that others see a WRITE, and `MPI_Rget`
-//! has no sibling for atomics and costs one of its own in some implementations.
+//! ended, so [`poll`](transport::Transport::poll) reports them in the order of their posts, and ends
+//! the oldest by `MPI_Win_flush` of its owner, and with it all that were posted there before:
+//! `MPI_Win_flush_local` would not promise that others see a WRITE, and `MPI_Rget` has no sibling for
+//! atomics and costs one of its own in some implementations.
 //!
 //! So a poll **waits**, for one owner and for what is in flight to it: a round trip where the owner
 //! need not take part, and until the owner enters MPI where it must, which is measured at opening
 //! and told by [`Facts::idle`] and the capabilities. MPI has no bound for it and no way to take it
 //! back; when a process dies, the launcher ends all others. With nothing in flight a poll waits for
-//! nothing. Where peers need an owner, its polls let MPI go on with their operations. Posts may wait too, where the library takes a lock for an atomic.
+//! nothing. Where peers need an owner, its polls let MPI go on with their operations. Posts may wait
+//! too, where the library takes a lock for an atomic.
 //!
 //! # What MPI promises
 //! Atomics are atomic with atomics of the same window only, hence
