@@ -12,7 +12,7 @@ use crate::programs::target_dir;
 pub(crate) const BUSYBOX: (&str, &str) = ("busybox", "busybox-static");
 
 /// The programs that the host or the guests run, and the packages that have them.
-const TOOLS: [(&str, &str); 19] = [
+const TOOLS: [(&str, &str); 20] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
     BUSYBOX,
     ("cpio", "cpio"),
@@ -30,6 +30,7 @@ const TOOLS: [(&str, &str); 19] = [
     ("rdma", "iproute2"),
     ("ibv_devinfo", "ibverbs-utils"),
     ("ib_read_lat", "perftest"),
+    ("ucx_perftest", "ucx-utils"),
     ("numactl", "numactl"),
     ("mpirun.openmpi", "openmpi-bin"),
 ];

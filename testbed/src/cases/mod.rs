@@ -16,6 +16,7 @@ mod tearing;
 mod trial;
 mod tune;
 mod ucx;
+mod ucx_latency;
 mod verbs;
 
 use crate::case::Case;
@@ -28,6 +29,7 @@ pub fn all() -> Vec<Case> {
         verbs::CASES,
         conformance::CASES,
         ucx::CASES,
+        ucx_latency::CASES,
         mpi::CASES,
         lost_peers::CASES,
         lost_devices::CASES,

@@ -10,7 +10,7 @@ const PROBELINE: &[Build] = &[Build::Release(&["--package", "probeline"])];
 
 /// The address of link-local IPv6, which is always the first: with one of IPv4 UCX drops what
 /// Soft-RoCE hands to the datagrams by which it connects.
-const OVER_RC: &str = "rc --ucx-device rxe0:1 --ucx-gid-index 0";
+pub(super) const OVER_RC: &str = "rc --ucx-device rxe0:1 --ucx-gid-index 0";
 
 pub(super) const CASES: &[Case] = &[
     Case::new(Layer::Two, "ucx_rc_conformance", |bed| {
@@ -45,7 +45,7 @@ fn suite(output: &str, passed: u32, skipped: u32) -> Result<(), Failure> {
 }
 
 /// The engines have gone over Soft-RoCE, and it was found out who acts.
-fn introduced(output: &str) -> Result<(), Failure> {
+pub(super) fn introduced(output: &str) -> Result<(), Failure> {
     let line = output.lines().find(|line| line.contains("rc_verbs/rxe0:1"));
     let line = line.ok_or_else(|| Failure(format!("not over Soft-RoCE: {output}")))?;
     ensure(WHO.iter().all(|who| line.contains(who)), || format!("others act: {line}"))

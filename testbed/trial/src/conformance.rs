@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use exchange::Job;
 use transport::conformance::{Case, Failure as NotHeld, Report, Rig, Verdict, cases};
 use transport::{Exchange, Owner, Transport};
+use ucx_shim::ucx::Progress;
 use verbs::{Builder, Engine};
 
 use crate::allocations;
@@ -122,7 +123,8 @@ fn try_case<E: Exchange>(
     exchange: &mut E,
 ) -> core::result::Result<Verdict, NotHeld> {
     if args.ucx.is_chosen() {
-        let mut engine = args.ucx.open(case.shape, exchange).map_err(unopened)?;
+        let engine = args.ucx.open(case.shape, Progress::Thread, exchange);
+        let mut engine = engine.map_err(unopened)?;
         return try_engine(case, &mut engine, exchange);
     }
     let mut engine = open(args, case, exchange)?;

@@ -3,7 +3,7 @@
 use clap::Args;
 use exchange::{Job, Limits, Options, Rendezvous, Start};
 use transport::{Completion, Exchange, Transport};
-use verbs::{Builder, Engine, Retry};
+use verbs::{Builder, Retry};
 
 use crate::failure::{Failure, Result};
 use crate::patience::{PATIENCE, Patience};
@@ -53,7 +53,7 @@ impl JobArgs {
 }
 
 /// Parts in peace: returns when everybody has, and every child has ended well.
-pub(crate) fn part(mut job: Job, engine: Engine) -> Result<()> {
+pub(crate) fn part(mut job: Job, engine: impl Transport) -> Result<()> {
     job.barrier()?;
     drop(engine);
     for (rank, status) in job.finish(PATIENCE) {
@@ -65,7 +65,7 @@ pub(crate) fn part(mut job: Job, engine: Engine) -> Result<()> {
 }
 
 /// Polls until the one operation in flight has ended.
-pub(crate) fn finish(engine: &mut Engine) -> Result<u64> {
+pub(crate) fn finish(engine: &mut impl Transport) -> Result<u64> {
     let (mut end, mut patience) = ([Completion::default()], Patience::new("completion"));
     while engine.poll(&mut end)? == 0 {
         patience.turn()?;

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use exchange::Job;
 use transport::conformance::Shape;
 use transport::{Exchange, Owner};
-use ucx_shim::ucx::{Atomics, Builder, Engine, OpenError};
+use ucx_shim::ucx::{Atomics, Builder, Engine, OpenError, Progress};
 
 use crate::failure::Result;
 
@@ -48,6 +48,7 @@ impl UcxArgs {
     pub(crate) fn open<E: Exchange>(
         &self,
         shape: Shape,
+        progress: Progress,
         exchange: &mut E,
     ) -> core::result::Result<Engine, OpenError> {
         let atomics = match self.ucx_atomics {
@@ -61,6 +62,7 @@ impl UcxArgs {
             .device(self.ucx_device.as_deref())
             .gid_index(self.ucx_gid_index)
             .atomics(atomics)
+            .progress(progress)
             .open(exchange)
     }
 
@@ -68,7 +70,7 @@ impl UcxArgs {
     pub(crate) fn introduce(&self, job: &mut Job) -> Result<()> {
         let shape =
             Shape { owners: job.owners(), window_words: 64, slots: 1, slot_words: 8, depth: 1 };
-        let engine = self.open(shape, job)?;
+        let engine = self.open(shape, Progress::Thread, job)?;
         if job.me() == Owner(0) {
             println!("{}", engine.describe());
         }
