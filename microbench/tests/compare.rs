@@ -4,13 +4,14 @@ mod common;
 
 use core::time::Duration;
 use std::fs;
-use std::thread;
 
 use common::{AT_ONCE, Ended, Running, Scratch, kill, probeline, read_rows, run, stop, wait_until};
 use serde_json::Value;
 
 /// Lines of the report.
 const STEPS: usize = 46;
+/// For columns to open their engines and begin, on a machine with much other work.
+const STARTS: Duration = Duration::from_secs(60);
 /// A round of a column takes more than a second, a twentieth of it for each owner that sleeps.
 const SLOWLY: [&str; 10] = [
     "--rounds",
@@ -154,9 +155,9 @@ fn harmed(harm: impl FnOnce(u32)) -> (Ended, Value) {
     let file = scratch.path("json");
     let options = ["compare", "--columns", "shm,sim", "--table-size", "1MiB", "--json", &file];
     let running = Running::start(&mut probeline(&[&options[..], &SLOWLY].concat()));
-    assert!(wait_until(AT_ONCE, || running.pid_of_rank(1).is_some()));
-    // Long after its engines are open, and long before two rounds are over.
-    thread::sleep(Duration::from_secs(1));
+    // Columns start, and have their turns, in this order: what it has then measured is the first step.
+    let measuring = || running.pid_with(&["--transport", "sim"]).is_some_and(has_measured);
+    assert!(wait_until(STARTS, measuring), "nothing was measured within {STARTS:?}");
     harm(running.pid_of_rank(1).unwrap());
     let ended = running.end();
     assert_eq!(ended.code, Some(1), "{ended:?}");
@@ -165,6 +166,13 @@ fn harmed(harm: impl FnOnce(u32)) -> (Ended, Value) {
     assert_eq!(column(&report, "sim")["state"], "measured", "{ended:?}");
     assert_eq!(rows(&report, "sim").len(), STEPS);
     (ended, report)
+}
+
+/// Whether a column's rank 0 has answered twice: that it is ready, and what the first step gave.
+fn has_measured(rank_0: u32) -> bool {
+    let io = fs::read_to_string(format!("/proc/{rank_0}/io")).unwrap_or_default();
+    let writes = io.lines().find_map(|line| line.strip_prefix("syscw: ")?.parse::<u32>().ok());
+    writes.is_some_and(|writes| writes >= 2)
 }
 
 /// Rank 0 of the column, which has started the one given.

@@ -82,6 +82,13 @@ impl Running {
         marked(&self.mark).into_iter().find(|(_, env)| env.contains(&variable)).map(|(pid, _)| pid)
     }
 
+    /// A process of the run that was given these arguments, one after the other.
+    pub(crate) fn pid_with(&self, arguments: &[&str]) -> Option<u32> {
+        let wanted = format!("\0{}\0", arguments.join("\0"));
+        let given = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cmdline"));
+        self.left().into_iter().find(|pid| given(pid).is_ok_and(|given| given.contains(&wanted)))
+    }
+
     /// Waits for the end of the command, and for that of every process of it.
     pub(crate) fn end(mut self) -> Ended {
         let status = loop {

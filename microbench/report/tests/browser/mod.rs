@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::env;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -20,6 +20,9 @@ use serde_json::{Value, json};
 const CHROMIUM: &str = "chromium";
 /// Longer than any answer takes on a machine with other work.
 const LIMIT: Duration = Duration::from_secs(60);
+/// For all its processes to notice that it has ended.
+const PATIENCE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A browser with one page; it ends with this.
 pub(crate) struct Browser {
@@ -39,12 +42,15 @@ impl Browser {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let profile = env::temp_dir().join(format!("probeline-page-{}-{number}", process::id()));
         let data = format!("--user-data-dir={}", profile.display());
+        let scratch = profile.join("tmp");
+        fs::create_dir_all(&scratch).expect("a folder in the temporary one");
         // The browser reads orders from descriptor 3 and writes answers to 4.
         let mut process = Command::new("sh")
             .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null", CHROMIUM, &data])
             .args(["--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu"])
             .args(["--no-first-run", "--disable-dev-shm-usage", "--hide-scrollbars"])
             .args(["--force-color-profile=srgb", "--disable-background-networking"])
+            .env("TMPDIR", scratch)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -213,7 +219,21 @@ impl Drop for Browser {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-        let _ = fs::remove_dir_all(&self.profile);
+        let left = removed(&self.profile).err();
+        assert!(left.is_none() || thread::panicking(), "{}: {left:?}", self.profile.display());
+    }
+}
+
+/// Removes a folder in which processes of the browser that notice its end may still write.
+fn removed(folder: &Path) -> io::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match fs::remove_dir_all(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if Instant::now() >= until => return Err(error),
+            // Until it is not there any more: a late one may have made it again.
+            _ => thread::sleep(PAUSE),
+        }
     }
 }
 
