@@ -262,13 +262,15 @@ impl Engine {
         let lent = unsafe { self.parts.worker.lend() };
         let over = &AtomicBool::new(false);
         thread::scope(|scope| {
-            scope.spawn(move || {
+            let progress = move || {
                 while !over.load(Acquire) {
                     if !lent.progress() {
                         thread::sleep(NAP);
                     }
                 }
-            });
+            };
+            // Without it whoever needs this owner says, in time, that it is not there.
+            let _ = thread::Builder::new().spawn_scoped(scope, progress);
             let _over = Over(over);
             wait()
         })
