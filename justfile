@@ -59,9 +59,10 @@ compare *args:
     {{commit}} cargo build --release --quiet
     for library in openmpi mpich; do \
       command -v mpicc.$library >/dev/null || continue; \
-      MPICC=mpicc.$library cargo build --release --quiet --features mpi --target-dir target/$library || exit; \
+      MPICC=mpicc.$library cargo build --release --quiet --features mpi \
+        --target-dir "${CARGO_TARGET_DIR:-target}/$library" || exit; \
     done
-    target/release/probeline compare "$@"
+    "${CARGO_TARGET_DIR:-target}/release/probeline" compare "$@"
 
 # The same over Soft-RoCE by verbs, UCX and Open MPI, in virtual machines: writes docs/compare-soft-roce.md
 compare-soft-roce:
