@@ -439,7 +439,7 @@ impl TuneArgs {
         for direct in [false, true].into_iter().filter(|direct| !direct || self.direct()) {
             let depths = self.space(direct).depths;
             let runs: Vec<_> = depths.iter().map(|&at| self.calibration(direct, at)).collect();
-            let ns = bench.rounds(&runs.concat(), self.rounds, |_| (), exchange)?;
+            let ns = bench.rounds(&runs.concat(), self.rounds, "short runs", exchange)?;
             let each = ns.chunks(runs.first().map_or(1, Vec::len));
             let own = runs.iter().zip(each).map(|(runs, ns)| model.calibrated(runs, ns));
             let overhead = depths.into_iter().zip(own).collect();

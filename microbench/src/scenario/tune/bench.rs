@@ -6,12 +6,13 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use table::{CacheEntry, Config, Operation, Outcome, Table};
-use transport::Exchange;
+use transport::{Exchange, Owner};
 use tune::Candidate;
 
 use crate::failure::{Failure, Result};
 use crate::keys::nth;
 use crate::means::{MeansTable, find_or_put_all};
+use crate::progress::Progress;
 use crate::scenario::latency::fill;
 use crate::scenario::{gather, too_few_chunks};
 use crate::timed::Timed;
@@ -88,21 +89,23 @@ impl<'e, T: Timed> Bench<'e, T> {
 
     /// Each of `candidates` so many times in turn, in another order each round, as what one leaves in
     /// the CPU's caches is the next one's; the median of the nanoseconds that a rank takes
-    /// for an operation, the same on all ranks.
+    /// for an operation, the same on all ranks. `doing` is what a terminal says meanwhile.
     pub(super) fn rounds(
         &mut self,
         candidates: &[Candidate],
         rounds: u32,
-        mut tell: impl FnMut(u64),
+        doing: &str,
         exchange: &mut dyn Exchange,
     ) -> Result<Vec<f64>> {
         let mut all = vec![Vec::new(); candidates.len()];
         let mut order: Vec<usize> = (0..candidates.len()).collect();
+        let steps = u64::from(rounds) * candidates.len() as u64;
+        let mut progress = Progress::new(steps, exchange.me() == Owner(0));
         for round in 0..u64::from(rounds) {
             // The same on all ranks.
             order.shuffle(&mut SmallRng::seed_from_u64(self.seed ^ round << 32));
             for (nth, &at) in (0..).zip(&order) {
-                tell(round * candidates.len() as u64 + nth);
+                progress.set(round * candidates.len() as u64 + nth, doing);
                 all[at].push(self.once(&candidates[at], exchange)?);
             }
         }

@@ -16,6 +16,7 @@ use crate::date;
 use crate::failure::Result;
 use crate::machine::Machine;
 use crate::place;
+use crate::progress::Progress;
 use crate::scenario::gather;
 use crate::timed::Timed;
 
@@ -94,6 +95,8 @@ pub(super) fn measure<T: Timed>(
     let operations = if job.transport == TransportName::Sim { SIMULATED } else { u64::MAX };
     let window = engine.geometry().window_words;
     let mut all = measurements(depths, by_cpu);
+    let mut progress = Progress::new(ROUNDS * all.len() as u64, exchange.me() == Owner(0));
+    let mut done = 0;
     for round in 0..ROUNDS {
         let seed = job.seed ^ round << 32 ^ u64::from(exchange.me().0) << 16;
         for one in &mut all {
@@ -102,6 +105,8 @@ pub(super) fn measure<T: Timed>(
                 Place::OneWord => (&[Owner(0)][..], Range { start: 0, end: 1 }),
             };
             let plan = Plan { owners, words, time, operations };
+            progress.set(done, "the network");
+            done += 1;
             exchange.barrier()?;
             let mine = match one.who == Who::All || exchange.me() == Owner(0) {
                 true => {

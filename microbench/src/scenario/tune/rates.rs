@@ -9,6 +9,7 @@ use tune::Rates;
 use super::bench::median;
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::Result;
+use crate::progress::Progress;
 use crate::scenario::gather;
 use crate::timed::Timed;
 
@@ -31,22 +32,24 @@ pub(super) fn measure<T: Timed>(
     let words = 0..engine.geometry().window_words;
     let operations = if job.transport == TransportName::Sim { SIMULATED } else { u64::MAX };
     let plan = Plan { owners: &owners, words, time, operations };
-    let mut all: Vec<(Operation, u32, Vec<f64>)> = Vec::new();
+    let asked = |(kind, depth): &_| *kind != Operation::Add && *depth <= deepest;
+    let kinds = Meter::new(&mut *engine, T::now_ns, plan.clone(), job.seed)?.kinds();
+    let kinds = kinds.into_iter().filter(asked);
+    let mut all: Vec<(Operation, u32, Vec<f64>)> =
+        kinds.map(|(operation, depth)| (operation, depth, Vec::new())).collect();
+    let mut progress = Progress::new(ROUNDS * all.len() as u64, exchange.me() == Owner(0));
+    let mut done = 0;
     for round in 0..ROUNDS {
         let seed = job.seed ^ round << 32 ^ u64::from(exchange.me().0) << 16;
         let mut meter = Meter::new(&mut *engine, T::now_ns, plan.clone(), seed)?;
-        let asked = |(kind, depth): &_| *kind != Operation::Add && *depth <= deepest;
-        let kinds = meter.kinds().into_iter().filter(asked);
-        for (nth, (operation, depth)) in kinds.enumerate() {
+        for (operation, depth, times) in &mut all {
+            progress.set(done, "READs and claims without a table");
             exchange.barrier()?;
             // Picoseconds of an operation: a whole number, for the exchange.
-            let ps = (1e12 / meter.rate(operation, depth)?.per_second) as u64;
+            let ps = (1e12 / meter.rate(*operation, *depth)?.per_second) as u64;
             let sum: u64 = gather(exchange, [ps])?.iter().map(|[ps]| ps).sum();
-            let ns = sum as f64 / 1e3 / owners.len() as f64;
-            match all.get_mut(nth) {
-                Some((_, _, times)) => times.push(ns),
-                None => all.push((operation, depth, vec![ns])),
-            }
+            times.push(sum as f64 / 1e3 / owners.len() as f64);
+            done += 1;
         }
     }
     let mut rates = Rates::new();

@@ -1,7 +1,7 @@
 //! The recommendation beside others, as measured.
 
 use table::{FirstClaim, ReadAhead};
-use transport::{Exchange, Owner};
+use transport::Exchange;
 use tune::{Candidate, Goal, Model};
 
 use super::bench::Bench;
@@ -9,7 +9,6 @@ use super::expected::candidates as candidates_of;
 use super::row::TuneRow;
 use super::{FINALISTS, GoalName, SWEEP_ROUNDS, Sweep, TuneArgs, Tuned};
 use crate::failure::Result;
-use crate::progress::Progress;
 use crate::timed::Timed;
 
 /// The paper's C (section 4.2).
@@ -25,14 +24,12 @@ impl TuneArgs {
         bench: &mut Bench<'_, T>,
         exchange: &mut dyn Exchange,
     ) -> Result<Tuned> {
-        let mut progress = Progress::new(1, exchange.me() == Owner(0));
-        progress.set(0, "candidates");
         let (names, mut candidates) = self.beside(recommended);
         let swept = if self.sweep { Some(sweep(all, bench, exchange)?) } else { None };
         if let Some(swept) = &swept {
             candidates.extend(self.finalists(all, swept, &recommended));
         }
-        let ns = bench.rounds(&candidates, self.rounds, |_| (), exchange)?;
+        let ns = bench.rounds(&candidates, self.rounds, "what is recommended", exchange)?;
         let cost = |candidate: &Candidate, ns: f64| match self.goal {
             GoalName::Latency => ns * f64::from(candidate.depth),
             GoalName::Throughput => ns,
@@ -104,7 +101,5 @@ fn sweep<T: Timed>(
     bench: &mut Bench<'_, T>,
     exchange: &mut dyn Exchange,
 ) -> Result<Vec<f64>> {
-    let steps = all.len() as u64 * u64::from(SWEEP_ROUNDS);
-    let mut progress = Progress::new(steps, exchange.me() == Owner(0));
-    bench.rounds(all, SWEEP_ROUNDS, |done| progress.set(done, "sweep"), exchange)
+    bench.rounds(all, SWEEP_ROUNDS, "all candidates", exchange)
 }
