@@ -40,9 +40,10 @@ const CHUNK_BUCKETS: [u32; 7] = [8, 16, 32, 64, 128, 256, 512];
 /// Entries of the cache that may pay; fewer in the simulator, where to fill one takes long.
 const CACHE_ENTRIES: u32 = 1 << 14;
 const CACHE_ENTRIES_SIMULATED: u32 = 1 << 8;
-/// C of the short runs that say what the transport does not, and how many are in flight where
-/// nothing goes by READs.
-const CALIBRATED_CHUNKS: [u32; 2] = [8, 128];
+/// C of the short runs that say what the transport does not: of as many as there are unknowns, from
+/// where operations take many READs on to where nearly all take one.
+const CALIBRATED_CHUNKS: [u32; 3] = [8, 32, 128];
+/// In flight where nothing goes by READs.
 const CALIBRATED_DEPTH: u32 = 32;
 /// Rounds of a sweep over all candidates, and those of it that go to the last rounds.
 const SWEEP_ROUNDS: u32 = 3;
@@ -451,12 +452,11 @@ impl TuneArgs {
         Ok(())
     }
 
-    /// The runs of a depth: plain, with a cache, with a larger C, with claims along with the first
-    /// READ, with the next chunk ahead; where the CPU reaches all buckets the last three are without
-    /// effect.
+    /// The runs of a depth: plain, and with a cache; where the CPU does not reach all buckets, also
+    /// with other C, with claims along with the first READ, and with the next chunk ahead.
     fn calibration(&self, direct: bool, depth: u32) -> Vec<Candidate> {
         let space = self.space(direct);
-        let [small, large] = CALIBRATED_CHUNKS;
+        let [small, larger @ ..] = CALIBRATED_CHUNKS;
         let of = |chunk_buckets, first_claim, cache_entries| Candidate {
             chunk_buckets,
             max_chunks: space.max_chunks(chunk_buckets),
@@ -470,7 +470,8 @@ impl TuneArgs {
         let mut runs = vec![of(small, FirstClaim::Off, 0), cached];
         if !direct {
             let ahead = Candidate { read_ahead: ReadAhead::Always, ..runs[0] };
-            runs.extend([of(large, FirstClaim::Off, 0), of(small, FirstClaim::On, 0), ahead]);
+            runs.extend(larger.map(|chunk_buckets| of(chunk_buckets, FirstClaim::Off, 0)));
+            runs.extend([of(small, FirstClaim::On, 0), ahead]);
         }
         runs
     }

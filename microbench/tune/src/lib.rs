@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod candidate;
+mod fit;
 mod lengths;
 mod model;
 mod rates;

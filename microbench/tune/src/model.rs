@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use table::{FirstClaim, ReadAhead};
 
+use crate::fit::{Fit, LEAST_FACTOR, MOST_FACTOR};
 use crate::{Candidate, Lengths, Rates};
 
 /// What the table is used for.
@@ -39,8 +40,11 @@ pub struct Own {
     /// Nanoseconds of an operation beside its READs and claims; less than nothing where the claim
     /// finds in a cache what the READ has brought there.
     pub call_ns: f64,
-    /// What a READ of the table takes, by what it takes of random words one after the other.
+    /// What an operation's first READ takes, by what READs of random words take.
     pub read_factor: f64,
+    /// The same of READs behind the first, which go on where the one before ends: a CPU has fetched
+    /// some of those words meanwhile, a network has not.
+    pub next_factor: f64,
     /// What a READ takes more where it goes along with the next chunk's, as a multiple.
     pub ahead_factor: f64,
     /// The share of the shorter of the two that READs and claims take one after the other: 1 where
@@ -50,6 +54,9 @@ pub struct Own {
     pub first_claim_ns: f64,
     /// Nanoseconds more of an operation that a cache does not answer.
     pub cache_ns: f64,
+    /// Whether a factor would be less or more than is within reason, so that the runs do not add up
+    /// as the model has it.
+    pub pinned: bool,
 }
 
 impl Default for Own {
@@ -58,19 +65,15 @@ impl Default for Own {
         Self {
             call_ns: 0.0,
             read_factor: 1.0,
+            next_factor: 1.0,
             ahead_factor: 1.0,
             one_by_one: 1.0,
             first_claim_ns: 0.0,
             cache_ns: 0.0,
+            pinned: false,
         }
     }
 }
-
-/// What a factor may be within reason.
-const LEAST_FACTOR: f64 = 0.25;
-const MOST_FACTOR: f64 = 4.0;
-/// The share by which the large C has to take longer.
-const LEAST_MORE: f64 = 0.2;
 
 /// Steps in which the share of what goes one by one is looked for.
 const SHARES: u32 = 10;
@@ -97,10 +100,10 @@ pub struct Model {
 #[derive(Clone, Copy, Debug, Default)]
 struct Demand {
     /// READs waited for one after the other.
-    reads_waited: f64,
+    reads_waited: Reads,
     /// READs posted: without the next one, and with it.
-    reads_alone: f64,
-    reads_paired: f64,
+    reads_alone: Reads,
+    reads_paired: Reads,
     /// Claims waited for, after READs; and all.
     swaps_waited: f64,
     swaps_posted: f64,
@@ -110,8 +113,35 @@ struct Demand {
     swaps_first: f64,
 }
 
+/// READs of an operation: the first, and those that go on where the one before ends.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reads {
+    first: f64,
+    next: f64,
+}
+
+impl Reads {
+    /// A share of operations has so many more of them, the first among them or not.
+    fn add(&mut self, share: f64, reads: u32, first: bool) {
+        let firsts = u32::from(first).min(reads);
+        self.first += share * f64::from(firsts);
+        self.next += share * f64::from(reads - firsts);
+    }
+
+    /// In READs of random words.
+    fn random(self, own: &Own) -> f64 {
+        self.first * own.read_factor + self.next * own.next_factor
+    }
+}
+
 fn claims_first(candidate: &Candidate) -> bool {
     candidate.first_claim == FirstClaim::On
+}
+
+/// Whether it waits for all that it posts, one after the other.
+fn is_plain(candidate: &Candidate) -> bool {
+    let ahead = candidate.read_ahead != ReadAhead::Never;
+    !ahead && !claims_first(candidate) && candidate.cache_entries == 0
 }
 
 impl Model {
@@ -129,7 +159,7 @@ impl Model {
         if !candidate.direct {
             missed += self.transport_ns(candidate, &own);
             missed += if claims_first(candidate) { own.first_claim_ns } else { 0.0 };
-            missed = missed.max(self.least_ns(candidate));
+            missed = missed.max(self.least_ns(candidate, &own));
         }
         let cache_ns = if candidate.cache_entries > 0 { own.cache_ns } else { 0.0 };
         (missed.max(0.0) * (1.0 - hits) + cache_ns).max(0.0)
@@ -142,54 +172,62 @@ impl Model {
         own.map(|(_, own)| *own).unwrap_or_default()
     }
 
-    /// What short runs of `candidates` that took `ns` say of a depth. Where the CPU reaches all
-    /// buckets: plain, and with a cache. Else further: with a larger C, with claims along with the
-    /// first READ, and with the next chunk always ahead.
+    /// What short runs of `candidates` that took `ns` say of a depth, the first a plain one. Where
+    /// the CPU reaches all buckets: that, and one with a cache. Else further: plain ones with
+    /// other C, one with claims along with the first READ, and one with the next chunk always ahead.
     #[must_use]
     pub fn calibrated(&self, candidates: &[Candidate], ns: &[f64]) -> Own {
         let runs: Vec<_> = candidates.iter().zip(ns.iter().copied()).collect();
-        let Some(&(_, plain_ns)) = runs.first() else { return Own::default() };
-        // The share that fits claims along with the first READ best; all of it where none does.
-        let fits = (0..=SHARES)
-            .rev()
-            .map(|share| self.calibrated_with(&runs, f64::from(share) / f64::from(SHARES)));
-        let nearer = |one: (Own, f64), other: (Own, f64)| {
-            if other.1.abs() < one.1.abs() { other } else { one }
+        let Some(&(first, plain_ns)) = runs.first() else { return Own::default() };
+        let mut own = match first.direct {
+            true => Own { call_ns: plain_ns, ..Own::default() },
+            false => self.plainly(runs.iter().copied().filter(|(run, _)| is_plain(run))),
         };
-        let Some((mut own, first_claim_ns)) = fits.reduce(nearer) else { return Own::default() };
-        // What it spares is in the model already.
-        own.first_claim_ns = first_claim_ns.max(0.0);
-        if let Some(&(ahead, ns)) = runs.get(4) {
-            own.ahead_factor = self.ahead_factor(ahead, ns, &own);
+        let find = |of: fn(&Candidate) -> bool| runs.iter().copied().find(|(run, _)| of(run));
+        if let Some((claims, ns)) = find(claims_first) {
+            (own.one_by_one, own.first_claim_ns) = self.claims_along(claims, ns, &own);
         }
-        if let Some(&(cached, ns)) = runs.get(1) {
+        if let Some((ahead, ns)) = find(|run| run.read_ahead == ReadAhead::Always) {
+            let factor = self.ahead_factor(ahead, ns, &own);
+            own.ahead_factor = factor.clamp(LEAST_FACTOR, MOST_FACTOR);
+            own.pinned |= own.ahead_factor.to_bits() != factor.to_bits();
+        }
+        if let Some((cached, ns)) = find(|run| run.cache_entries > 0) {
             // A cache spares what it answers, and nothing else.
             own.cache_ns = (ns - plain_ns * (1.0 - self.cache_hits(cached))).max(0.0);
         }
         own
     }
 
-    /// The same with such a share one by one, and how much longer than so the run took that claims
-    /// along with the first READ.
-    fn calibrated_with(&self, runs: &[(&Candidate, f64)], one_by_one: f64) -> (Own, f64) {
-        let mut own = Own { one_by_one, ..Own::default() };
-        let Some(&(plain, plain_ns)) = runs.first() else { return (own, 0.0) };
-        if let Some(&(large, large_ns)) = runs.get(2) {
-            let path = |candidate| self.transport_ns(candidate, &own);
-            let more = path(large) - path(plain);
-            // A size that hardly counts says nothing of the factor.
-            if more.abs() > LEAST_MORE * path(plain) {
-                own.read_factor = ((large_ns - plain_ns) / more).clamp(LEAST_FACTOR, MOST_FACTOR);
-            }
+    /// The table's own work and what its READs take, by runs that wait for all that they post: the
+    /// larger C, the fewer READs go on behind the first, and the longer each is.
+    fn plainly<'c>(&self, runs: impl Iterator<Item = (&'c Candidate, f64)>) -> Own {
+        let mut fit = Fit::new();
+        for (run, ns) in runs {
+            let Demand { reads_waited: reads, swaps_waited, .. } = self.demand(run);
+            let read = self.rates.read_ns(run.chunk_buckets, run.depth);
+            let swaps = swaps_waited * self.rates.swap_ns(run.depth);
+            fit.run(ns, swaps, [reads.first * read, reads.next * read]);
         }
-        own.call_ns = plain_ns;
-        if !plain.direct {
-            own.call_ns -= self.transport_ns(plain, &own);
-        }
-        let longer = runs
-            .get(3)
-            .map_or(0.0, |&(claims, ns)| ns - own.call_ns - self.transport_ns(claims, &own));
-        (own, longer)
+        let fitted = fit.solve();
+        let [call_ns, read_factor, next_factor] = fitted.unknowns;
+        Own { call_ns, read_factor, next_factor, pinned: fitted.pinned, ..Own::default() }
+    }
+
+    /// The share of READs and claims one by one that fits a run with claims along with the first
+    /// READ best, all of it where none does; and by how much longer than so it took, which is
+    /// nothing where it took less: what it spares is in the model already.
+    fn claims_along(&self, claims: &Candidate, ns: f64, own: &Own) -> (f64, f64) {
+        let shares = (0..=SHARES).rev().map(|share| f64::from(share) / f64::from(SHARES));
+        let fits = shares.map(|one_by_one| {
+            let own = Own { one_by_one, ..*own };
+            (one_by_one, ns - own.call_ns - self.transport_ns(claims, &own))
+        });
+        let nearer = |one: (f64, f64), other: (f64, f64)| {
+            if other.1.abs() < one.1.abs() { other } else { one }
+        };
+        let (one_by_one, longer) = fits.reduce(nearer).unwrap_or((1.0, 0.0));
+        (one_by_one, longer.max(0.0))
     }
 
     /// By what the work of a run with the next chunk always ahead is more; 1 where it is the way
@@ -206,10 +244,10 @@ impl Model {
         if of_reads <= 0.0 {
             return 1.0;
         }
-        (1.0 + (took - work) / of_reads).clamp(LEAST_FACTOR, MOST_FACTOR)
+        1.0 + (took - work) / of_reads
     }
 
-    /// What the transport takes where a READ takes such a multiple of what was measured.
+    /// What the transport takes where READs take such multiples of what was measured.
     fn transport_ns(&self, candidate: &Candidate, own: &Own) -> f64 {
         let demand = self.demand(candidate);
         let way = self.way_ns(candidate, &demand, own);
@@ -217,9 +255,10 @@ impl Model {
     }
 
     /// READs alone and claims alone, as fast as ever.
-    fn least_ns(&self, candidate: &Candidate) -> f64 {
+    fn least_ns(&self, candidate: &Candidate, own: &Own) -> f64 {
         let demand = self.demand(candidate);
-        let reads = demand.reads_alone + demand.reads_paired;
+        let fast = Own { read_factor: 1.0, next_factor: own.next_factor.min(1.0), ..*own };
+        let reads = demand.reads_alone.random(&fast) + demand.reads_paired.random(&fast);
         let reads = reads * self.rates.read_least_ns(candidate.chunk_buckets);
         reads.max(demand.swaps_posted * self.rates.swap_least_ns())
     }
@@ -268,19 +307,19 @@ impl Model {
     }
 
     fn way_ns(&self, candidate: &Candidate, demand: &Demand, own: &Own) -> f64 {
-        let read = own.read_factor * self.rates.read_ns(candidate.chunk_buckets, candidate.depth);
+        let read = self.rates.read_ns(candidate.chunk_buckets, candidate.depth);
         let swap = self.rates.swap_ns(candidate.depth);
-        demand.reads_waited * read
+        demand.reads_waited.random(own) * read
             + demand.swaps_waited * swap
-            + demand.both_waited * read.max(swap)
+            + demand.both_waited * (own.read_factor * read).max(swap)
     }
 
     fn work_ns(&self, candidate: &Candidate, demand: &Demand, own: &Own) -> f64 {
         let at_once =
             |ahead: u32| candidate.depth * (1 + ahead + u32::from(claims_first(candidate)));
         let read = |ahead| self.rates.read_ns(candidate.chunk_buckets, at_once(ahead));
-        let paired = own.ahead_factor * demand.reads_paired;
-        let reads = own.read_factor * (demand.reads_alone * read(0) + paired * read(1));
+        let paired = own.ahead_factor * demand.reads_paired.random(own);
+        let reads = demand.reads_alone.random(own) * read(0) + paired * read(1);
         let swaps = demand.swaps_first * self.rates.swap_ns(at_once(0))
             + demand.swaps_waited * self.rates.swap_ns(candidate.depth);
         reads.max(swaps) + own.one_by_one * reads.min(swaps)
@@ -349,8 +388,8 @@ impl Demand {
         if claims_first(candidate) && inserts && buckets == 1 {
             self.both_waited += share;
             let ahead = u32::from(ahead_from == 0 && candidate.max_chunks > 1);
-            self.reads_alone += share * f64::from(1 - ahead);
-            self.reads_paired += share * f64::from(2 * ahead);
+            self.reads_alone.add(share, 1 - ahead, true);
+            self.reads_paired.add(share, 2 * ahead, true);
             return;
         }
         let chunks = buckets.div_ceil(candidate.chunk_buckets);
@@ -358,9 +397,9 @@ impl Demand {
         // With one ahead two come together.
         let waited = alone + (chunks - alone).div_ceil(2);
         let ahead = u32::from(chunks > ahead_from && chunks < candidate.max_chunks);
-        self.reads_waited += share * f64::from(waited);
-        self.reads_alone += share * f64::from(alone);
-        self.reads_paired += share * f64::from(chunks - alone + ahead);
+        self.reads_waited.add(share, waited, true);
+        self.reads_alone.add(share, alone, true);
+        self.reads_paired.add(share, chunks - alone + ahead, alone == 0);
         if inserts {
             self.swaps_waited += share;
             self.swaps_posted += share;

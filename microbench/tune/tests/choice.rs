@@ -117,6 +117,35 @@ fn claims_take_time_of_their_own_where_they_do() {
     }
 }
 
+/// On a CPU, READs behind the first find what it has fetched ahead; on a network they take what any
+/// READ takes. Runs of three C say which it is, and what others take, those beyond them too.
+#[test]
+fn reads_behind_the_first_take_what_they_do() {
+    for (call_ns, next_factor) in [(150.0, 0.3), (0.0, 1.0), (60.0, 1.5)] {
+        let mut made = model(network(150.0, 1.5, 180.0, 2), 0.9, 0.5);
+        let of = |chunk_buckets| Candidate {
+            chunk_buckets,
+            max_chunks: 1 << 10,
+            read_ahead: ReadAhead::Never,
+            first_claim: FirstClaim::Off,
+            depth: 8,
+            cache_entries: 0,
+            direct: false,
+        };
+        let truth = tune::Own { call_ns, next_factor, ..tune::Own::default() };
+        made.by_reads.insert(8, truth);
+        let runs = [8, 32, 128].map(of);
+        let own = made.calibrated(&runs, &runs.map(|run| made.time_ns(&run)));
+        assert!(!own.pinned && (own.next_factor - next_factor).abs() < 0.03, "{own:?}");
+        let others = [16, 64, 256, 512].map(of);
+        let took = others.map(|other| made.time_ns(&other));
+        made.by_reads.insert(8, own);
+        for (other, took) in others.iter().zip(took) {
+            assert!((made.time_ns(other) / took - 1.0).abs() < 0.02, "{other:?}: {own:?}");
+        }
+    }
+}
+
 #[test]
 fn a_cache_pays_where_it_answers_and_costs_nothing() {
     let mut model = model(network(2000.0, 1.0, 2000.0, 64), 0.5, 0.0);

@@ -32,6 +32,7 @@ impl TuneArgs {
                 self.rounds
             ),
         ];
+        notes.extend(self.pinned(model));
         if self.operations() < self.wanted_operations() {
             notes.push(format!(
                 "Runs are of {} operations of each rank, not {}: with more the inserts of one run \
@@ -52,6 +53,21 @@ impl TuneArgs {
         notes
     }
 
+    /// Where the model cannot be right.
+    fn pinned(&self, model: &Model) -> Option<String> {
+        let overhead = if self.direct() { &model.direct } else { &model.by_reads };
+        let pinned = overhead.iter().filter(|(_, own)| own.pinned);
+        let depths: Vec<_> = pinned.map(|(depth, _)| depth.to_string()).collect();
+        (!depths.is_empty()).then(|| {
+            format!(
+                "With {} in flight the short runs do not add up as the model has it: what fits best \
+                 would be beyond reason, so that a factor is at the end of what it may be. Expect \
+                 the prediction to be off, and run again with more --rounds or on a machine at rest.",
+                depths.join(", ")
+            )
+        })
+    }
+
     /// What the short runs said.
     fn own(&self, model: &Model) -> String {
         let of = |(depth, own): (&u32, &Own)| match self.direct() {
@@ -59,11 +75,13 @@ impl TuneArgs {
                 format!("{depth}: {:.1} ns, {:.1} more with a cache", own.call_ns, own.cache_ns)
             }
             false => format!(
-                "{depth}: {:.1} ns, READs x {:.2}, with the next one ahead x {:.2}, {:.0} % of the \
-                 shorter of READs and claims one after the other, {:.1} ns more with a claim along \
-                 with the first READ, {:.1} with a cache",
+                "{depth}: {:.1} ns, first READs x {:.2} of random ones, those behind them x {:.2}, \
+                 with the next one ahead x {:.2} more, {:.0} % of the shorter of READs and claims \
+                 one after the other, {:.1} ns more with a claim along with the first READ, {:.1} \
+                 with a cache",
                 own.call_ns,
                 own.read_factor,
+                own.next_factor,
                 own.ahead_factor,
                 own.one_by_one * 100.0,
                 own.first_claim_ns,
@@ -71,7 +89,7 @@ impl TuneArgs {
             ),
         };
         let overhead = if self.direct() { &model.direct } else { &model.by_reads };
-        let [small, large] = CALIBRATED_CHUNKS;
+        let chunks = CALIBRATED_CHUNKS.map(|chunk_buckets| chunk_buckets.to_string());
         format!(
             "The table's own work, by what is in flight{}: {}.",
             match self.direct() {
@@ -79,7 +97,7 @@ impl TuneArgs {
                     ", all there is where the CPU reaches all buckets itself and C, M, read-ahead \
                          and the one-roundtrip insert are without effect"
                         .to_owned(),
-                false => format!(", from short runs with C = {small} and {large}"),
+                false => format!(", from short runs with C = {}", chunks.join(", ")),
             },
             overhead.iter().map(of).collect::<Vec<_>>().join("; ")
         )
