@@ -43,8 +43,8 @@ const CACHE_ENTRIES_SIMULATED: u32 = 1 << 8;
 /// C of the short runs that say what the transport does not: of as many as there are unknowns, from
 /// where operations take many READs on to where nearly all take one.
 const CALIBRATED_CHUNKS: [u32; 3] = [8, 32, 128];
-/// In flight where nothing goes by READs.
-const CALIBRATED_DEPTH: u32 = 32;
+/// What a batch has in flight that the CPU does itself, whatever it is given.
+const BATCHED_BY_CPU: u32 = 32;
 /// Rounds of a sweep over all candidates, and those of it that go to the last rounds.
 const SWEEP_ROUNDS: u32 = 3;
 const FINALISTS: usize = 8;
@@ -290,14 +290,19 @@ impl TuneArgs {
             chunk_buckets: CHUNK_BUCKETS.to_vec(),
             reach: tune::reach(self.buckets(), self.load_factor),
             depths: match direct {
-                // Many are many where nothing goes by READs: the CPU takes a batch in blocks of its
-                // own, whatever is in flight.
-                true => vec![1, CALIBRATED_DEPTH.min(self.in_flight)],
+                true if self.batches_by_cpu() => vec![1, BATCHED_BY_CPU],
+                true => vec![1],
                 false => below.chain([self.in_flight]).collect(),
             },
             cache_entries: if simulated { CACHE_ENTRIES_SIMULATED } else { CACHE_ENTRIES },
             direct,
         }
+    }
+
+    /// Whether the CPU itself may do batches: where what counts is not how soon each operation ends,
+    /// and as many in flight as a batch then has were not ruled out.
+    fn batches_by_cpu(&self) -> bool {
+        self.goal == GoalName::Throughput && self.in_flight >= BATCHED_BY_CPU
     }
 
     /// The table while it is filled.

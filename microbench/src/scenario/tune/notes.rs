@@ -3,7 +3,7 @@
 use tune::{Model, Own};
 
 use super::row::TuneRow;
-use super::{CALIBRATED_CHUNKS, SWEEP_ROUNDS, Sweep, TuneArgs, Tuned};
+use super::{BATCHED_BY_CPU, CALIBRATED_CHUNKS, SWEEP_ROUNDS, Sweep, TuneArgs, Tuned};
 
 impl TuneArgs {
     pub(super) fn notes(&self, tuned: &Tuned) -> Vec<String> {
@@ -33,6 +33,13 @@ impl TuneArgs {
             ),
         ];
         notes.extend(self.pinned(model));
+        if self.direct() {
+            notes.push(format!(
+                "By the CPU itself an operation is a blocking call, 1 in flight, or one of a batch, \
+                 which has {BATCHED_BY_CPU} in flight whatever it is given: where what counts is \
+                 latency, or less in flight was asked for, it is no candidate."
+            ));
+        }
         if self.operations() < self.wanted_operations() {
             notes.push(format!(
                 "Runs are of {} operations of each rank, not {}: with more the inserts of one run \
