@@ -30,12 +30,12 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use cli::JobArgs;
 use failure::{Failure, Result};
 use scenario::{
     compare, doctor, explore, latency as bench_latency, limits, report as page, roundtrips,
     simulate, throughput, topology, tune,
 };
+use tuned::Tuned;
 
 /// A hash table spread over the memory of many processes, reached with one-sided operations only.
 #[derive(Parser)]
@@ -92,21 +92,22 @@ fn command() -> Result<Command> {
         return Ok(cli.command);
     };
     let mut command = Cli::parse_from(arguments).command;
-    if let Some(job) = command.job() {
-        job.tuned = Some(tuned);
+    if let Some(place) = command.tuned() {
+        *place = Some(tuned);
     }
     Ok(command)
 }
 
 impl Command {
-    /// The job of a command that may have a tuning.
-    fn job(&mut self) -> Option<&mut JobArgs> {
+    /// Where a command that may have a tuning has it.
+    fn tuned(&mut self) -> Option<&mut Option<Tuned>> {
         match self {
-            Self::BenchLatency(args) => Some(&mut args.job),
-            Self::BenchThroughput(args) => Some(&mut args.job),
-            Self::Roundtrips(args) => Some(&mut args.job),
-            Self::Compare(args) => Some(&mut args.job),
-            Self::Explore(args) => Some(&mut args.job),
+            Self::BenchLatency(args) => Some(&mut args.job.tuned),
+            Self::BenchThroughput(args) => Some(&mut args.job.tuned),
+            Self::Roundtrips(args) => Some(&mut args.job.tuned),
+            Self::Compare(args) => Some(&mut args.job.tuned),
+            Self::Explore(args) => Some(&mut args.job.tuned),
+            Self::Simulate(args) => Some(&mut args.tuned),
             _ => None,
         }
     }

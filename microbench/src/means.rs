@@ -120,12 +120,22 @@ enum ProbingName {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ReadAheadName {
+pub(crate) enum ReadAheadName {
     /// The paper's
     Always,
     /// Once most operations that came so far went on
     Likely,
     Never,
+}
+
+impl ReadAheadName {
+    pub(crate) fn read_ahead(self) -> ReadAhead {
+        match self {
+            Self::Always => ReadAhead::Always,
+            Self::Likely => ReadAhead::Likely,
+            Self::Never => ReadAhead::Never,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -164,11 +174,7 @@ impl AlgorithmArgs {
             first_word: sizes.first_word,
             chunk_buckets: sizes.chunk_buckets,
             max_chunks: sizes.max_chunks,
-            read_ahead: self.read_ahead.map_or(base.read_ahead, |name| match name {
-                ReadAheadName::Always => ReadAhead::Always,
-                ReadAheadName::Likely => ReadAhead::Likely,
-                ReadAheadName::Never => ReadAhead::Never,
-            }),
+            read_ahead: self.read_ahead.map_or(base.read_ahead, ReadAheadName::read_ahead),
             first_claim: self.one_roundtrip.map_or(base.first_claim, |name| match name {
                 FirstClaimName::Off => FirstClaim::Off,
                 FirstClaimName::On => FirstClaim::On,

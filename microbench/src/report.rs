@@ -14,6 +14,7 @@ use crate::cli::{JobArgs, OutputArgs};
 use crate::failure::Result;
 use crate::machine::Machine;
 use crate::output_file::OutputFile;
+use crate::tuned::Tuned;
 
 /// Counts changes of the JSON's shape that a reader must know of. 2: rows of `bench-latency` have
 /// `floor_ns`, `times_floor` (both null without a floor) and `histogram`, pairs of a latency in
@@ -147,12 +148,12 @@ impl<R: Row> Report<R> {
         self.parameter("table_bytes", job.table_size.0);
         self.parameter("buckets_per_rank", job.buckets_per_owner());
         self.parameter("seed", job.seed);
-        self.tuned(job);
+        self.tuned(job.tuned.as_ref());
     }
 
     /// Where options are from that were not given, and which of these were.
-    pub(crate) fn tuned(&mut self, job: &JobArgs) {
-        let Some(tuned) = &job.tuned else { return };
+    pub(crate) fn tuned(&mut self, tuned: Option<&Tuned>) {
+        let Some(tuned) = tuned else { return };
         self.parameter("tuning", tuned.path.as_str());
         if !tuned.given.is_empty() {
             self.parameter("given_besides_tuning", tuned.given.as_str());

@@ -18,20 +18,26 @@ pub(crate) struct Tuned {
 }
 
 /// Commands with a table that a tuning is of.
-const COMMANDS: [&str; 5] =
-    ["bench-latency", "bench-throughput", "roundtrips", "compare", "explore"];
+const COMMANDS: [&str; 6] =
+    ["bench-latency", "bench-throughput", "roundtrips", "compare", "explore", "simulate"];
 
 /// An option by its name in the command line's definition, and what a tuning says of it.
 type Tunable = (&'static str, &'static str, fn(&Tuning) -> Option<String>);
 
-const OPTIONS: [Tunable; 8] = [
+const OPTIONS: [Tunable; 11] = [
     ("chunk_buckets", "--chunk-buckets", |tuning| Some(tuning.chunk_buckets.to_string())),
+    ("throughput_chunk_buckets", "--throughput-chunk-buckets", |tuning| {
+        Some(tuning.chunk_buckets.to_string())
+    }),
     ("max_chunks", "--max-chunks", |tuning| Some(tuning.max_chunks.to_string())),
     ("read_ahead", "--read-ahead", |tuning| Some(tuning.read_ahead_name().to_owned())),
     ("one_roundtrip", "--one-roundtrip", |tuning| Some(tuning.one_roundtrip_name().to_owned())),
+    ("first_claim", "--first-claim", |tuning| Some(tuning.one_roundtrip_name().to_owned())),
     ("direct", "--direct", |tuning| Some(if tuning.direct { "on" } else { "off" }.to_owned())),
     ("cache", "--cache", |tuning| Some(tuning.cache_entries.to_string())),
     ("in_flight", "--in-flight", |tuning| Some(tuning.operations().to_string())),
+    // Of a simulated rank, which has one in flight where its calls are blocking.
+    ("simulated_in_flight", "--in-flight", |tuning| Some(tuning.in_flight.to_string())),
     // Blocking calls, where one operation is in flight; else as without a tuning.
     ("batch", "--batch", |tuning| (tuning.in_flight == 1).then(|| "1".to_owned())),
 ];

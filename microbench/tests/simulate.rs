@@ -119,6 +119,7 @@ fn what_cannot_be_simulated_is_refused() {
         ("--load-factors 0.5,0.4", "load factors are to rise"),
         ("--load-factors 0.955", "hundredths from 0.02 to 0.92"),
         ("--paper --machines 4", "cannot be used with"),
+        ("--beyond-paper --tuning tuning.toml", "cannot be used with"),
         ("--throughput-chunk-buckets 12", "C is a multiple of 8"),
     ] {
         let arguments: Vec<_> = ["simulate"].into_iter().chain(arguments.split(' ')).collect();

@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 
+use common::reported::{number as number_of, reported};
 use common::{Scratch, read_rows, run};
 use serde_json::Value;
 
@@ -270,6 +271,51 @@ fn what_is_compared_is_the_files_table() {
     }
 }
 
+/// What is simulated is the file's table, with as many in flight, and not only what is said.
+#[test]
+fn a_simulated_cluster_has_the_files_table() {
+    let scratch = Scratch::new();
+    let cluster = ["--machines", "2", "--ranks-per-machine", "2", "--workload", "mixed"];
+    // So many that they keep nobody from having more in flight.
+    let fast = ["--set", "rank.reads_per_s=100000000", "--set", "nic.atomics_per_s=100000000"];
+    let simulated = |in_flight: u32, more: &[&str]| {
+        let file = tuning(&scratch, in_flight);
+        let few = ["--ops", "200", "--load-factors", "0.5", "--tuning", &file];
+        let report = reported(&[&["simulate"], &cluster[..], &fast, &few, more].concat()).json;
+        assert_eq!(report["parameters"]["tuning"], file.as_str());
+        report
+    };
+    let [one, eight] = [1, 8].map(|in_flight| simulated(in_flight, &[]));
+    let parameters = &eight["parameters"];
+    for (name, value) in [("max_chunks", 77), ("in_flight", 8), ("cache_entries", 16)] {
+        assert_eq!(parameters[name], value, "{name}");
+    }
+    assert_eq!(
+        (&parameters["read_ahead"], &parameters["first_claim"]),
+        (&"always".into(), &"on".into())
+    );
+    assert_eq!(parameters["given_besides_tuning"], Value::Null);
+    let rows = |report: &Value| report["rows"].as_array().unwrap().clone();
+    let of = |report: &Value, column: &str| number_of(&rows(report)[1], column);
+    for row in rows(&eight) {
+        assert_eq!(row["way"], "tuned", "{row}");
+        // Of a throughput the mean, some READs being split where a part ends.
+        assert!((60.0..=64.0).contains(&number_of(&row, "chunk_buckets")), "{row}");
+        // The next chunk is always read ahead.
+        assert!(number_of(&row, "outgoing_roundtrips") > 1.9, "{row}");
+    }
+    assert!(of(&eight, "ops_per_s") > 2.0 * of(&one, "ops_per_s"));
+    let never = simulated(8, &["--read-ahead", "never", "--first-claim", "off", "-C", "16"]);
+    assert!(of(&never, "outgoing_roundtrips") < 1.1);
+    let atomics = |report: &Value| of(report, "nic_atomics_per_s") / of(report, "ops_per_s");
+    assert!(atomics(&never) < 0.8 * atomics(&eight), "finds claim nothing");
+    assert_eq!(rows(&never)[0]["chunk_buckets"], 16.0);
+    assert_eq!(
+        never["parameters"]["given_besides_tuning"],
+        "chunk_buckets, read_ahead, first_claim"
+    );
+}
+
 #[test]
 fn one_operation_at_a_time_is_blocking_calls() {
     let scratch = Scratch::new();
@@ -302,6 +348,11 @@ fn what_has_no_meaning_is_refused() {
         (&["limits", "--tuning", &file][..], "limits measures what none is given"),
         (&["tune", "--tuning", &file], "leave it out"),
         (&["bench-throughput", "--paper", "--tuning", &file], "leave out one of the two"),
+        (&["simulate", "--paper", "--tuning", &file], "leave out one of the two"),
+        (
+            &["simulate", "--profile", "shm", "--machines", "1", "--tuning", &file],
+            "a --tuning with many in flight lives on there",
+        ),
         (&["bench-throughput", "--tuning", &broken], "broken.toml, line 2: no tuning has the key"),
         (&["explore", "kanban:1", "--tuning", &absent], "absent.toml cannot be read"),
         (&["tune", "--goal", "latency", "--max-latency-us", "3"], "is for --goal throughput"),

@@ -17,17 +17,24 @@ const PS_PER_NS: u64 = 1_000;
 pub enum Way {
     /// The paper's algorithm (Fig. 1), one operation at a time.
     Paper,
-    /// Many in flight, claims along with the first READ, a cache, C by what operations need, and
-    /// lines instead of any bucket as a chunk's start.
-    Beyond {
-        /// Operations in flight.
-        in_flight: u32,
-        /// Buckets that a rank's cache has room for.
-        cache_entries: u32,
-        /// When an operation claims its home bucket along with its first READ. It costs an atomic
-        /// on a find.
-        first_claim: FirstClaim,
-    },
+    /// These means, C by what operations need, and lines instead of any bucket as a chunk's start.
+    Beyond(Means),
+    /// These means with one C, as `tune` recommends them.
+    Tuned(Means),
+}
+
+/// What hides latency beyond the paper's algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Means {
+    /// Operations in flight; 1 is blocking calls.
+    pub in_flight: u32,
+    /// Buckets that a rank's cache has room for; 0 is none.
+    pub cache_entries: u32,
+    /// When an operation claims its home bucket along with its first READ. It costs an atomic on a
+    /// find.
+    pub first_claim: FirstClaim,
+    /// When the next chunk is requested before the present one is scanned.
+    pub read_ahead: ReadAhead,
 }
 
 impl Way {
@@ -36,7 +43,8 @@ impl Way {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Paper => "paper",
-            Self::Beyond { .. } => "beyond",
+            Self::Beyond(_) => "beyond",
+            Self::Tuned(_) => "tuned",
         }
     }
 
@@ -44,7 +52,7 @@ impl Way {
     pub(crate) fn in_flight(self) -> u32 {
         match self {
             Self::Paper => 1,
-            Self::Beyond { in_flight, .. } => in_flight.max(1),
+            Self::Beyond(means) | Self::Tuned(means) => means.in_flight.max(1),
         }
     }
 
@@ -52,7 +60,7 @@ impl Way {
     pub(crate) fn operations(self) -> u32 {
         match self {
             Self::Paper => BLOCKING,
-            Self::Beyond { in_flight, .. } => in_flight.max(1) * BEHIND,
+            Self::Beyond(_) | Self::Tuned(_) => (self.in_flight() * BEHIND).max(BLOCKING),
         }
     }
 
@@ -63,7 +71,7 @@ impl Way {
     pub(crate) fn cache_entries(self) -> usize {
         match self {
             Self::Paper => 0,
-            Self::Beyond { cache_entries, .. } => cache_entries as usize,
+            Self::Beyond(means) | Self::Tuned(means) => means.cache_entries as usize,
         }
     }
 
@@ -73,14 +81,19 @@ impl Way {
         let paper = Config { chunk_buckets: chunk, max_chunks, ..Config::paper(buckets) };
         match self {
             Self::Paper => paper,
-            Self::Beyond { first_claim, .. } => Config {
+            Self::Beyond(means) => Config {
                 probing: Probing::Lines,
                 chunk_choice: ChunkChoice::Adaptive(read_cost(model)),
-                read_ahead: ReadAhead::Likely,
-                first_claim,
-                ..paper
+                ..means.config(paper)
             },
+            Self::Tuned(means) => means.config(paper),
         }
+    }
+}
+
+impl Means {
+    fn config(self, paper: Config) -> Config {
+        Config { read_ahead: self.read_ahead, first_claim: self.first_claim, ..paper }
     }
 }
 

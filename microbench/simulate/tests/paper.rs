@@ -3,8 +3,8 @@
 
 use profile::paper::{self, Workload};
 use profile::{Profile, Shape};
-use simulate::{LatencyPlan, ThroughputPlan, ThroughputRow, Way, each, latency, throughput};
-use table::FirstClaim;
+use simulate::{LatencyPlan, Means, ThroughputPlan, ThroughputRow, Way, each, latency, throughput};
+use table::{FirstClaim, ReadAhead};
 
 fn das5() -> Profile {
     Profile::built_in("das5-fdr").unwrap()
@@ -82,8 +82,9 @@ fn finds_are_faster_than_inserts_as_in_the_paper() {
 fn what_goes_beyond_the_paper_meets_the_rate_of_atomics() {
     let shape = Shape { machines: 8, ranks_per_machine: 16 };
     let beyond = |first_claim| {
-        let way = Way::Beyond { in_flight: 16, cache_entries: 1024, first_claim };
-        let row = run(shape, Workload::Mixed, way);
+        let read_ahead = ReadAhead::Likely;
+        let means = Means { in_flight: 16, cache_entries: 1024, first_claim, read_ahead };
+        let row = run(shape, Workload::Mixed, Way::Beyond(means));
         assert_eq!(row.limit.name(), "NIC atomics rate");
         assert!(row.limit.used > 0.9 && row.limit.used <= 1.0, "{:?}", row.limit);
         assert_eq!(row.cut_ops_per_s, None);

@@ -2,8 +2,8 @@
 
 use profile::paper::Workload;
 use profile::{Profile, Shape};
-use simulate::{ThroughputPlan, Way, throughput};
-use table::FirstClaim;
+use simulate::{Means, ThroughputPlan, Way, throughput};
+use table::{FirstClaim, ReadAhead};
 
 /// A share of the 8 GiB that a run of this size may take.
 const MOST_KIB: u64 = 1 << 20;
@@ -14,7 +14,12 @@ fn a_thousand_owners_fit_in_a_gibibyte() {
     let shape = Shape { machines: 64, ranks_per_machine: 16 };
     for way in [
         Way::Paper,
-        Way::Beyond { in_flight: 16, cache_entries: 4096, first_claim: FirstClaim::Auto },
+        Way::Beyond(Means {
+            in_flight: 16,
+            cache_entries: 4096,
+            first_claim: FirstClaim::Auto,
+            read_ahead: ReadAhead::Likely,
+        }),
     ] {
         let mut plan = ThroughputPlan::paper(&das5, shape, Workload::Mixed).unwrap();
         plan.way = way;

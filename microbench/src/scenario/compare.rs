@@ -133,7 +133,7 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
     let over_verbs = columns.iter().find(|column| column.is_over_verbs());
     report.doctor.extend(over_verbs.iter().flat_map(|column| checkup::device_in(&column.about)));
     report.rows = rows(&columns);
-    report.tuned(&args.job);
+    report.tuned(args.job.tuned.as_ref());
     report.parameter("ranks", args.job.ranks);
     report.parameter("table_bytes", args.job.table_size.0);
     report.parameter("buckets_per_rank", args.job.buckets_per_owner());

@@ -4,19 +4,22 @@ mod plan;
 mod row;
 mod verdict;
 
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use clap::{Args, ValueEnum, value_parser};
 use profile::paper::Workload;
 use profile::{Given, Kind, Profile, UnknownQuantity};
-use simulate::{Way, each, latency, throughput};
+use simulate::{Means, Way, each, latency, throughput};
 use table::FirstClaim;
 
 use crate::cli::{ChunkListArgs, OutputArgs, max_chunks};
 use crate::failure::Result;
+use crate::means::ReadAheadName;
 use crate::network;
 use crate::progress::Progress;
 use crate::report::{Files, Report};
+use crate::tuned::Tuned;
 use plan::Run;
 use row::SimulateRow;
 
@@ -60,7 +63,7 @@ pub(crate) struct SimulateArgs {
     beyond_paper: bool,
 
     /// Beyond the paper: operations of a rank in flight
-    #[arg(long, default_value_t = 16, value_name = "N", value_parser = value_parser!(u32).range(1..=1024))]
+    #[arg(id = "simulated_in_flight", long = "in-flight", default_value_t = 16, value_name = "N", value_parser = value_parser!(u32).range(1..=1024))]
     in_flight: u32,
 
     /// Beyond the paper: buckets that a rank's cache has room for
@@ -71,6 +74,19 @@ pub(crate) struct SimulateArgs {
     /// spares an insert a roundtrip and costs a find an atomic
     #[arg(long, value_enum, default_value_t = FirstClaimName::Auto, value_name = "WHEN")]
     first_claim: FirstClaimName,
+
+    /// Beyond the paper: when the next chunk is requested before the present one is scanned
+    #[arg(long, value_enum, default_value_t = ReadAheadName::Likely, value_name = "WHEN")]
+    read_ahead: ReadAheadName,
+
+    /// What probeline tune recommends: its C and M, and beyond the paper what it has in flight, its
+    /// cache, read-ahead and one-roundtrip inserts; options that are given count for more
+    #[arg(long, conflicts_with = "beyond_paper", value_name = "FILE")]
+    tuning: Option<PathBuf>,
+
+    /// The same, read.
+    #[arg(skip)]
+    pub(crate) tuned: Option<Tuned>,
 
     /// Compare throughputs with each operation's time cut to whole microseconds, as the program of
     /// the paper's authors cuts it
@@ -245,14 +261,19 @@ impl SimulateArgs {
     }
 
     fn way(&self) -> Way {
-        if self.beyond_paper {
-            Way::Beyond {
-                in_flight: self.in_flight,
-                cache_entries: self.cache,
-                first_claim: self.first_claim.first_claim(),
-            }
-        } else {
-            Way::Paper
+        match (self.beyond_paper, &self.tuning) {
+            (true, _) => Way::Beyond(self.means()),
+            (false, Some(_)) => Way::Tuned(self.means()),
+            (false, None) => Way::Paper,
+        }
+    }
+
+    fn means(&self) -> Means {
+        Means {
+            in_flight: self.in_flight,
+            cache_entries: self.cache,
+            first_claim: self.first_claim.first_claim(),
+            read_ahead: self.read_ahead.read_ahead(),
         }
     }
 
@@ -268,7 +289,12 @@ impl SimulateArgs {
         report.parameter("filled", f64::from(self.filled) / 100.0);
         report.parameter("ops_per_rank", self.ops);
         report.parameter("seed", self.seed);
-        if self.beyond_paper {
+        report.tuned(self.tuned.as_ref());
+        if self.way() != Way::Paper {
+            report.parameter("chunk_buckets", self.throughput_chunk_buckets);
+            let read_ahead = self.read_ahead.to_possible_value();
+            let read_ahead = read_ahead.map_or(String::new(), |value| value.get_name().to_owned());
+            report.parameter("read_ahead", read_ahead);
             report.parameter("in_flight", self.in_flight);
             report.parameter("cache_entries", self.cache);
             let first_claim = self.first_claim.to_possible_value();

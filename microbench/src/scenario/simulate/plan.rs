@@ -102,12 +102,16 @@ impl SimulateArgs {
             }
         })?;
         let by_cpu = self.machines.contains(&ONE) && of(ONE).is_ok_and(|model| model.local_by_cpu);
-        if by_cpu && self.beyond_paper {
+        let overlaps = match self.way() {
+            Way::Paper => None,
+            Way::Beyond(_) => Some("--beyond-paper"),
+            Way::Tuned(means) => (means.in_flight > 1).then_some("a --tuning with many in flight"),
+        };
+        if let Some(what) = overlaps.filter(|_| by_cpu) {
             return Err(Failure::new(format!(
                 "within one machine the profile {} has what one access of a CPU takes and not how \
-                 many a CPU does at once, which is what --beyond-paper lives on there: give \
-                 --machines 2 or more, leave out --beyond-paper, or measure it with \
-                 bench-throughput --ranks N",
+                 many a CPU does at once, which is what {what} lives on there: give --machines 2 \
+                 or more, leave it out, or measure it with bench-throughput --ranks N",
                 profile.name()
             )));
         }
@@ -122,7 +126,7 @@ impl SimulateArgs {
     ) -> core::result::Result<sim::Model, MissingQuantity> {
         match self.way() {
             Way::Paper => profile.paper_model(shape),
-            Way::Beyond { .. } => profile.model(shape),
+            Way::Beyond(_) | Way::Tuned(_) => profile.model(shape),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a report says below its table.
 
 use profile::{Kind, Profile};
+use simulate::Way;
 
 use super::SimulateArgs;
 use super::row::SimulateRow;
@@ -20,6 +21,14 @@ pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]
          profile's limits does, and how much is used of the limit that is used most."
             .to_owned(),
     ];
+    if matches!(args.way(), Way::Tuned(_)) {
+        notes.push(
+            "tuned: the tuning's table. What a CPU would do itself it does by READs and claims here, \
+             so that the tuning's direct is without effect; of latencies, which are of blocking \
+             calls, so is what it has in flight."
+                .to_owned(),
+        );
+    }
     if args.truncates() {
         notes.push(
             "cut: as the program of the paper's authors adds times up, each operation cut to whole \
@@ -45,7 +54,7 @@ pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]
     if !absent.is_empty() {
         notes.push(format!("No source gives, so without effect here: {}.", absent.join(", ")));
     }
-    if !args.beyond_paper {
+    if args.way() == Way::Paper {
         let latencies = rows.iter().filter(|row| row.experiment == "latency");
         notes.extend(summary("mean latency", LATENCY, latencies.clone(), |row| row.by_paper));
         notes.extend(summary("roundtrips", ROUNDTRIPS, latencies, |row| row.roundtrips_by_paper));
@@ -59,7 +68,7 @@ pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]
             }
         }
     }
-    notes.extend(rows.iter().filter(|_| args.beyond_paper).filter_map(beyond));
+    notes.extend(rows.iter().filter(|_| args.way() != Way::Paper).filter_map(beyond));
     notes
 }
 
