@@ -38,7 +38,9 @@ pub enum FirstClaim {
     On,
     /// Where the share of inserts among the last operations and that of empty home buckets say
     /// that at least one claim in four succeeds. A success saves a whole roundtrip; a failure
-    /// costs an atomic beside a READ that is waited for anyway.
+    /// costs an atomic beside a READ that is waited for anyway. What an atomic costs is not known
+    /// here: where a device does many fewer of them than READs, as NICs may, `Off` does more
+    /// operations a second. `probeline tune` measures which.
     Auto,
 }
 
