@@ -461,7 +461,7 @@ impl TuneArgs {
     /// with other C, with claims along with the first READ, and with the next chunk ahead.
     fn calibration(&self, direct: bool, depth: u32) -> Vec<Candidate> {
         let space = self.space(direct);
-        let [small, larger @ ..] = CALIBRATED_CHUNKS;
+        let [small, middle, large] = CALIBRATED_CHUNKS;
         let of = |chunk_buckets, first_claim, cache_entries| Candidate {
             chunk_buckets,
             max_chunks: space.max_chunks(chunk_buckets),
@@ -474,8 +474,10 @@ impl TuneArgs {
         let cached = of(small, FirstClaim::Off, space.cache_entries);
         let mut runs = vec![of(small, FirstClaim::Off, 0), cached];
         if !direct {
-            let ahead = Candidate { read_ahead: ReadAhead::Always, ..runs[0] };
-            runs.extend(larger.map(|chunk_buckets| of(chunk_buckets, FirstClaim::Off, 0)));
+            let others = [middle, large].map(|chunk_buckets| of(chunk_buckets, FirstClaim::Off, 0));
+            // Neither where a CPU has fetched all of the next chunk nor where it is hardly needed.
+            let ahead = Candidate { read_ahead: ReadAhead::Always, ..others[0] };
+            runs.extend(others);
             runs.extend([of(small, FirstClaim::On, 0), ahead]);
         }
         runs
@@ -492,6 +494,22 @@ mod tests {
     struct Command {
         #[command(flatten)]
         tune: TuneArgs,
+    }
+
+    /// A batch by the CPU itself has as many in flight whatever it is given.
+    #[test]
+    fn depths_without_effect_are_not_chosen_from() {
+        let depths = |direct, given: [&str; 4]| {
+            let given = ["tune"].into_iter().chain(given);
+            Command::try_parse_from(given).unwrap().tune.space(direct).depths
+        };
+        for (goal, in_flight, by_cpu) in
+            [("latency", "2", &[1][..]), ("throughput", "2", &[1]), ("throughput", "48", &[1, 32])]
+        {
+            let given = ["--goal", goal, "--in-flight", in_flight];
+            assert_eq!(depths(true, given), by_cpu, "{given:?}");
+            assert_eq!(depths(false, given).last().map(u32::to_string).as_deref(), Some(in_flight));
+        }
     }
 
     #[test]

@@ -77,15 +77,16 @@ impl Fit {
             }
         }
         for pivot in 0..UNKNOWNS {
-            for row in 0..UNKNOWNS {
-                if row == pivot || rows[pivot][pivot] == 0.0 {
+            let (by, side) = (rows[pivot], sides[pivot]);
+            for (at, (row, its_side)) in rows.iter_mut().zip(&mut sides).enumerate() {
+                if at == pivot || by[pivot] == 0.0 {
                     continue;
                 }
-                let times = rows[row][pivot] / rows[pivot][pivot];
-                for at in 0..UNKNOWNS {
-                    rows[row][at] -= times * rows[pivot][at];
+                let times = row[pivot] / by[pivot];
+                for (one, other) in row.iter_mut().zip(by) {
+                    *one -= times * other;
                 }
-                sides[row] -= times * sides[pivot];
+                *its_side -= times * side;
             }
         }
         let mut unknowns = [0.0; UNKNOWNS];
