@@ -59,7 +59,8 @@ compare *args:
     {{commit}} cargo build --release --quiet
     for library in openmpi mpich; do \
       command -v mpicc.$library >/dev/null || continue; \
-      MPICC=mpicc.$library cargo build --release --quiet --features mpi \
+      CARGO_BUILD_BUILD_DIR="${CARGO_TARGET_DIR:-target}" cargo build --release --quiet \
+        --config ucx-shim/$library.toml --features mpi \
         --target-dir "${CARGO_TARGET_DIR:-target}/$library" || exit; \
     done
     "${CARGO_TARGET_DIR:-target}/release/probeline" compare "$@"

@@ -10,6 +10,9 @@ use crate::tool::Tool;
 
 const LIMIT: Duration = Duration::from_secs(1200);
 
+/// What links with Open MPI, in the folder of the workspace.
+const OPEN_MPI: [&str; 4] = ["--config", "ucx-shim/openmpi.toml", "--features", "mpi"];
+
 /// What cargo has to build before a case can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Build {
@@ -33,8 +36,11 @@ impl Build {
             Self::Tests(package) => test_programs(package).map(|_| ()),
             Self::OpenMpiTests => open_mpi_tests().map(|_| ()),
             Self::OpenMpiProbeline => {
-                let cargo = cargo_open_mpi("build")?.arg("--release");
-                let cargo = cargo.args(["--package", "probeline", "--features", "mpi"]);
+                // A folder for the program, whose name is taken; what it is made of is shared.
+                let shared = format!("CARGO_BUILD_BUILD_DIR={}", target_dir()?.display());
+                let with = Tool::new("env").arg(shared).arg(cargo_program());
+                let cargo = cargo_into(&open_mpi_dir()?, with, "build").args(OPEN_MPI);
+                let cargo = cargo.args(["--release", "--package", "probeline"]);
                 cargo.shown().run(LIMIT).map(|_| ())
             }
         }
@@ -71,8 +77,8 @@ pub fn test_programs(package: &str) -> Result<Vec<String>, Error> {
 /// # Errors
 /// What cargo said.
 pub(crate) fn open_mpi_tests() -> Result<String, Error> {
-    let cargo = cargo_open_mpi("test")?.args(["--package", "probeline-ucx-shim"]);
-    let programs = built(cargo.args(["--features", "mpi", "--test", "mpi"]))?;
+    let cargo = cargo("test")?.args(OPEN_MPI).args(["--package", "probeline-ucx-shim"]);
+    let programs = built(cargo.args(["--test", "mpi"]))?;
     Ok(programs.into_iter().next().unwrap_or_default())
 }
 
@@ -108,19 +114,13 @@ fn workspace() -> PathBuf {
     crate_dir.parent().unwrap_or(crate_dir).to_owned()
 }
 
-/// Where what is linked with Open MPI is built, beside what is not.
+/// Where programs are that are linked with Open MPI, beside those of the same names that are not.
 fn open_mpi_dir() -> Result<PathBuf, Error> {
     Ok(target_dir()?.join("openmpi"))
 }
 
 fn cargo(command: &str) -> Result<Tool, Error> {
     Ok(cargo_into(&target_dir()?, Tool::new(cargo_program()), command))
-}
-
-/// The same where `mpicc` is Open MPI's.
-fn cargo_open_mpi(command: &str) -> Result<Tool, Error> {
-    let with = Tool::new("env").arg("MPICC=mpicc.openmpi").arg(cargo_program());
-    Ok(cargo_into(&open_mpi_dir()?, with, command))
 }
 
 fn cargo_into(dir: &Path, cargo: Tool, command: &str) -> Tool {
