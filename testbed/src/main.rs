@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use testbed::runner::{Selection, run};
+use testbed::runner::{Selection, build, run};
 use testbed::{Error, Failure, Layer};
 
 /// Tries the verbs in virtual machines with Soft-RoCE
@@ -19,6 +19,9 @@ struct Cli {
     /// Print the names of the cases and run none
     #[arg(long)]
     list: bool,
+    /// Build what the cases need and run none
+    #[arg(long, conflicts_with = "list")]
+    build: bool,
     /// Keep the logs of boots that went well, too
     #[arg(long)]
     keep: bool,
@@ -38,7 +41,14 @@ fn list(selection: &Selection) -> Result<bool, Error> {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let selection = Selection { only: cli.only, layers: cli.layers, keep: cli.keep };
-    match if cli.list { list(&selection) } else { run(&selection) } {
+    let done = if cli.list {
+        list(&selection)
+    } else if cli.build {
+        build(&selection).map(|()| true)
+    } else {
+        run(&selection)
+    };
+    match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

@@ -58,7 +58,7 @@ pub fn run(selection: &Selection) -> Result<bool, Error> {
     let cases = selection.cases()?;
     let site = Site::open()?;
     println!("kernel {} ({})", site.kernel().release, site.kernel().package);
-    build(&cases)?;
+    build_for(&cases)?;
     let report = Report::new(cases.len(), cases::all().len() - cases.len());
     let mut run = Run { site, keep: selection.keep, report, bed: None, boots: 0, broken: None };
     for case in &cases {
@@ -68,7 +68,15 @@ pub fn run(selection: &Selection) -> Result<bool, Error> {
     Ok(run.report.close())
 }
 
-fn build(cases: &[Case]) -> Result<(), Error> {
+/// Builds what the cases need, and runs none.
+///
+/// # Errors
+/// No such case; what could not be built.
+pub fn build(selection: &Selection) -> Result<(), Error> {
+    build_for(&selection.cases()?)
+}
+
+fn build_for(cases: &[Case]) -> Result<(), Error> {
     let mut done: Vec<Build> = Vec::new();
     for &build in cases.iter().flat_map(|case| case.builds) {
         if !done.contains(&build) {
