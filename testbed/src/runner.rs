@@ -77,14 +77,15 @@ pub fn build(selection: &Selection) -> Result<(), Error> {
 }
 
 fn build_for(cases: &[Case]) -> Result<(), Error> {
-    let mut done: Vec<Build> = Vec::new();
+    let mut builds: Vec<Build> = Vec::new();
     for &build in cases.iter().flat_map(|case| case.builds) {
-        if !done.contains(&build) {
-            build.make()?;
-            done.push(build);
+        if !builds.contains(&build) {
+            builds.push(build);
         }
     }
-    Ok(())
+    // Test programs last: whoever tests meanwhile waits for cargo's lock on their folder.
+    builds.sort_by_key(|build| matches!(build, Build::Tests(_) | Build::OpenMpiTests));
+    builds.into_iter().try_for_each(Build::make)
 }
 
 /// A run that is under way.

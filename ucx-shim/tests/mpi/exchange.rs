@@ -6,7 +6,7 @@ use std::time::Instant;
 use transport::{Completion, Exchange, ExchangeError, Owner, RemoteWord, Token, Transport};
 use ucx_shim::mpi::{Members, World};
 
-use crate::LIMIT;
+use crate::MISSING_LIMIT;
 use crate::settings::Setting;
 
 /// What everybody gives arrives with everybody, in order, of any length.
@@ -51,7 +51,7 @@ pub(crate) fn carries_shared_memory(_: &World, members: &mut Members, _: &Settin
 /// Rank 1 does not come, though it lives: rank 0 says so within the limit, and ends both.
 pub(crate) fn misses(_: &World, members: &mut Members, _: &Setting) {
     if members.me() == Owner(1) {
-        thread::sleep(3 * LIMIT);
+        thread::sleep(3 * MISSING_LIMIT);
         return;
     }
     let start = Instant::now();
@@ -60,6 +60,7 @@ pub(crate) fn misses(_: &World, members: &mut Members, _: &Setting) {
 }
 
 pub(crate) fn expect_miss(said: &str, _: &Setting) {
-    let expected = format!("TimedOut {{ after_s: {}, missing: None }}", LIMIT.as_secs());
+    let after_s = MISSING_LIMIT.as_secs();
+    let expected = format!("TimedOut {{ after_s: {after_s}, missing: None }}");
     assert!(said.contains(&expected), "{said}");
 }

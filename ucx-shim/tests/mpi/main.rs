@@ -22,6 +22,8 @@ use ucx_shim::mpi::{Members, World};
 
 /// The longest wait of a rank for the others.
 const LIMIT: Duration = Duration::from_secs(20);
+/// The same where one never comes, which is waited out.
+const MISSING_LIMIT: Duration = Duration::from_secs(8);
 
 /// What all ranks do in a setting.
 type Body = fn(&World, &mut Members, &Setting);
@@ -69,7 +71,8 @@ fn main() {
 fn rank(test: &str, setting: &str) {
     let (_, body) = bodies().find(|(name, _)| *name == test).unwrap();
     let setting = settings::named(setting).unwrap();
-    let world = World::init(LIMIT).unwrap();
+    let limit = if test == "a_missing_rank_is_told" { MISSING_LIMIT } else { LIMIT };
+    let world = World::init(limit).unwrap();
     let mut members = world.members().unwrap();
     body(&world, &mut members, setting);
 }
