@@ -35,8 +35,7 @@ use bare::Bare;
 use exchange::{Job, Limits, Options, Start, join};
 use pin::{Affinity, CpuId};
 use transport::{
-    Completion, Exchange, Local, Owner, PostError, RemoteWord, Segment, Slot, Token, Transport,
-    WORD_BYTES,
+    Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport, WORD_BYTES,
 };
 use ucx_shim::ucx::{Atomics, Builder, Engine, Progress};
 
@@ -227,16 +226,25 @@ fn latency(operation: Operation, engine: &mut Engine) -> Result<f64> {
             let into = Local { slot: Slot(0), start: 0, words };
             measure(
                 #[inline(always)]
-                || once(engine, |engine| engine.read(Token(0), from, into)),
+                || {
+                    engine.read(Token(0), from, into)?;
+                    end(engine)
+                },
             )
         }
         Operation::CompareAndSwap => measure(
             #[inline(always)]
-            || once(engine, |engine| engine.compare_and_swap(Token(0), AT, 0, 0)),
+            || {
+                engine.compare_and_swap(Token(0), AT, 0, 0)?;
+                end(engine)
+            },
         ),
         Operation::FetchAdd => measure(
             #[inline(always)]
-            || once(engine, |engine| engine.fetch_add(Token(0), AT, 0)),
+            || {
+                engine.fetch_add(Token(0), AT, 0)?;
+                end(engine)
+            },
         ),
     }
 }
@@ -275,13 +283,9 @@ fn measure(mut once: impl FnMut() -> Result<()>) -> Result<f64> {
     Ok(kept[kept.len() / 2] as f64 * us_a_tick)
 }
 
-/// Posts one operation and polls until it has ended.
+/// Polls until what was posted has ended.
 #[inline(always)]
-fn once(
-    engine: &mut Engine,
-    post: impl FnOnce(&mut Engine) -> core::result::Result<(), PostError>,
-) -> Result<()> {
-    post(engine)?;
+fn end(engine: &mut Engine) -> Result<()> {
     let mut end = [Completion::default()];
     while engine.poll(&mut end)? == 0 {}
     end[0].result?;
@@ -294,7 +298,8 @@ fn now() -> u64 {
 }
 
 fn tell_through(engine: &mut Engine) -> Result<()> {
-    once(engine, |engine| engine.fetch_add(Token(0), THROUGH, 1))
+    engine.fetch_add(Token(0), THROUGH, 1)?;
+    end(engine)
 }
 
 fn poll_until_through(engine: &mut Engine) -> Result<()> {

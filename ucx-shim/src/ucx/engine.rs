@@ -98,6 +98,8 @@ pub struct Engine {
     ledger: Ledger,
     /// Operations that can be accepted now: none once there is a fault.
     room: u32,
+    /// Something went on, or there is a fault.
+    unsettled: bool,
     pub(super) own: [Stand; OWN as usize],
     pub(super) turns: u32,
     /// Set by [`fail`](Self::fail) alone.
@@ -123,6 +125,7 @@ impl Engine {
             queue: Queue::new(caps.depth),
             ledger: Ledger::new(caps.depth),
             room: caps.depth,
+            unsettled: false,
             own: [Stand::Idle; OWN as usize],
             turns: 0,
             fault: None,
@@ -201,6 +204,7 @@ impl Engine {
         if let Kind::Read(slot) | Kind::Write(slot) = kind {
             self.parts.slots.hold(slot);
         }
+        self.unsettled = true;
         self.ledger.enter(Entry { token, owner, kind });
         self.parts.desk.go_on(index, answer);
     }
@@ -271,6 +275,7 @@ impl Engine {
     pub(super) fn fail(&mut self, fault: Fault) {
         self.fault.get_or_insert(fault);
         self.room = 0;
+        self.unsettled = true;
     }
 
     /// Progresses, and looks after the others.
@@ -293,8 +298,21 @@ impl Engine {
         reported
     }
 
-    /// Reports what went on and has ended since.
+    /// A poll of what did not end when it was posted, or of a dead engine. Out of line, as `went_on`.
     #[inline(never)]
+    fn poll_on(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
+        self.turn();
+        let mut reported = self.report(out);
+        reported += self.report_late(out.get_mut(reported as usize..).unwrap_or_default());
+        if let Some(fault) = self.fault {
+            return self.wind_up(fault, out, reported);
+        }
+        self.room += reported;
+        self.unsettled = self.ledger.len() > 0;
+        Ok(reported as usize)
+    }
+
+    /// Reports what went on and has ended since.
     fn report_late(&mut self, out: &mut [Completion]) -> u32 {
         let mut reported = 0;
         for place in out {
@@ -445,24 +463,16 @@ impl Transport for Engine {
     // Part of the caller's loop: operations that end at once take as long as a few dozen instructions.
     #[inline(always)]
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
-        if self.queue.is_empty() || out.is_empty() {
-            self.turn();
+        if self.unsettled || self.queue.is_empty() || out.is_empty() {
+            return self.poll_on(out);
         }
         let before = self.queue.popped();
-        let mut reported = self.report(out);
+        let reported = self.report(out);
+        self.room += reported;
         if (before ^ self.queue.popped()) >= REPORTS_PER_TURN {
             self.turn();
         }
-        if self.ledger.len() > 0 {
-            reported += self.report_late(out.get_mut(reported as usize..).unwrap_or_default());
-        }
-        match self.fault {
-            None => {
-                self.room += reported;
-                Ok(reported as usize)
-            }
-            Some(fault) => self.wind_up(fault, out, reported),
-        }
+        Ok(reported as usize)
     }
 
     #[inline]
