@@ -120,6 +120,10 @@ fn what_cannot_be_simulated_is_refused() {
         ("--load-factors 0.955", "hundredths from 0.02 to 0.92"),
         ("--paper --machines 4", "cannot be used with"),
         ("--beyond-paper --tuning tuning.toml", "cannot be used with"),
+        ("--in-flight 4", "--beyond-paper|--tuning"),
+        ("--cache 0", "--beyond-paper|--tuning"),
+        ("--first-claim on --machines 2", "--beyond-paper|--tuning"),
+        ("--read-ahead never", "--beyond-paper|--tuning"),
         ("--throughput-chunk-buckets 12", "C is a multiple of 8"),
     ] {
         let arguments: Vec<_> = ["simulate"].into_iter().chain(arguments.split(' ')).collect();

@@ -7,7 +7,7 @@ mod verdict;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use clap::{Args, ValueEnum, value_parser};
+use clap::{ArgGroup, Args, ValueEnum, value_parser};
 use profile::paper::Workload;
 use profile::{Given, Kind, Profile, UnknownQuantity};
 use simulate::{Means, Way, each, latency, throughput};
@@ -24,6 +24,7 @@ use plan::Run;
 use row::SimulateRow;
 
 #[derive(Args, Clone, Debug)]
+#[command(group(ArgGroup::new("beyond").args(["beyond_paper", "tuning"])))]
 pub(crate) struct SimulateArgs {
     /// The network: das5-fdr, connectx6-200g, soft-roce, shm, or a file
     #[arg(long, default_value = "das5-fdr", value_name = "P|FILE")]
@@ -64,19 +65,23 @@ pub(crate) struct SimulateArgs {
 
     /// Beyond the paper: operations of a rank in flight
     #[arg(id = "simulated_in_flight", long = "in-flight", default_value_t = 16, value_name = "N", value_parser = value_parser!(u32).range(1..=1024))]
+    #[arg(requires = "beyond")]
     in_flight: u32,
 
     /// Beyond the paper: buckets that a rank's cache has room for
     #[arg(long, default_value_t = 4096, value_name = "N", value_parser = value_parser!(u32).range(0..=1 << 24))]
+    #[arg(requires = "beyond")]
     cache: u32,
 
     /// Beyond the paper: when an operation claims its home bucket along with its first READ, which
     /// spares an insert a roundtrip and costs a find an atomic
     #[arg(long, value_enum, default_value_t = FirstClaimName::Auto, value_name = "WHEN")]
+    #[arg(requires = "beyond")]
     first_claim: FirstClaimName,
 
     /// Beyond the paper: when the next chunk is requested before the present one is scanned
     #[arg(long, value_enum, default_value_t = ReadAheadName::Likely, value_name = "WHEN")]
+    #[arg(requires = "beyond")]
     read_ahead: ReadAheadName,
 
     /// What probeline tune recommends: its C and M, and beyond the paper what it has in flight, its
