@@ -4,7 +4,7 @@
 //!
 //! usage, under mpirun with 2 ranks: mpi-latency LOOP_LIBRARY [AT_MOST], where `check-mpi` and
 //! `check-latency` build the library of `bench/rma_loop.c`. Fails where the transport takes more than
-//! `AT_MOST` of the loop's time, 1.6 if nothing is said.
+//! `AT_MOST` of the loop's time, 1.25 if nothing is said.
 
 mod landing;
 
@@ -22,9 +22,9 @@ use transport::{
 };
 use ucx_shim::mpi::{Builder, Engine, World};
 
-/// What it may take. Within a process a READ is a call of 20 ns by some components, of which what
-/// the contract asks for, a token, a slot kept busy and the depth, takes a third.
-const MOST: f64 = 1.6;
+/// What it may take, also on a machine with other work: 1.15 is aimed at, and some components take
+/// 20 ns for a READ, so that 3 ns are a seventh.
+const MOST: f64 = 1.25;
 /// Turns; an odd number, so that there is a middle one.
 const TURNS: usize = 501;
 /// How long a turn is to take at least: long beside a look at the clock, short beside a time slice.

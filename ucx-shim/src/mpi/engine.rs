@@ -14,7 +14,7 @@ use transport::{
 use super::control::Control;
 use super::error::SUCCESS;
 use super::facts::Facts;
-use super::ledger::{Entry, Kind, Ledger};
+use super::ledger::{Entry, First, Kind, Ledger};
 use super::private::Private;
 use super::progress::Progress;
 use super::window::Window;
@@ -47,8 +47,6 @@ pub struct Engine {
     /// Whose farewell was looked for last.
     asked: u32,
     fault: Option<Fault>,
-    /// Where MPI has failed, and how.
-    failed: Option<(Owner, OpError)>,
 }
 
 impl Engine {
@@ -74,7 +72,6 @@ impl Engine {
             polls: 0,
             asked: 0,
             fault: None,
-            failed: None,
         }
     }
 
@@ -149,35 +146,25 @@ impl Engine {
 
     /// MPI has failed in a call for `owner`: the engine is dead, and its memory not its own.
     #[cold]
-    fn fail(&mut self, owner: Owner, code: c_int) {
+    fn fail(&mut self, owner: Owner, code: c_int) -> OpError {
         let error = OpError::Device { code: code.unsigned_abs() };
         self.fault.get_or_insert(Fault::Operation { owner, error });
-        self.failed.get_or_insert((owner, error));
+        self.ledger.fail(owner, error);
         self.private.lose();
         self.runtime.fail();
+        error
     }
 
     /// Waits until all operations on `owner` have ended: how.
     #[inline(always)]
     fn end_all_of(&mut self, owner: Owner) -> Result<(), OpError> {
-        if let (Some(window), None) = (&self.window, self.failed) {
-            match window.flush(owner) {
-                SUCCESS => {
-                    self.ledger.end_all_of(owner);
-                    return Ok(());
-                }
-                code => self.fail(owner, code),
+        let Some(window) = &self.window else { return Err(OpError::Flushed) };
+        match window.flush(owner) {
+            SUCCESS => {
+                self.ledger.end_all_of(owner);
+                Ok(())
             }
-        }
-        Err(self.why(owner))
-    }
-
-    /// Why an operation on `owner` has failed.
-    #[cold]
-    fn why(&self, owner: Owner) -> OpError {
-        match self.failed {
-            Some((failed, error)) if failed == owner => error,
-            _ => OpError::Flushed,
+            code => Err(self.fail(owner, code)),
         }
     }
 
@@ -217,17 +204,17 @@ impl Engine {
     fn report(&mut self, out: &mut [Completion]) -> usize {
         let mut reported = 0;
         for place in out {
-            let Some((at, &Entry { token, owner, kind })) = self.ledger.first() else { break };
-            let has_ended = self.ledger.has_first_ended(owner);
-            if !has_ended && reported > 0 && self.failed.is_none() {
-                break;
-            }
-            let ended = if has_ended { Ok(()) } else { self.end_all_of(owner) };
-            let value = |()| match kind {
+            let Some(First { place: at, entry, ended }) = self.ledger.first() else { break };
+            let ended = match ended {
+                Some(ended) => ended,
+                None if reported > 0 => break,
+                None => self.end_all_of(entry.owner),
+            };
+            let result = ended.map(|()| match entry.kind {
                 Kind::Copy => 0,
                 Kind::Atomic => self.private.old_value(at),
-            };
-            *place = Completion { token, result: ended.map(value) };
+            });
+            *place = Completion { token: entry.token, result };
             self.ledger.take_first();
             reported += 1;
         }
@@ -374,13 +361,11 @@ impl Transport for Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        while self.failed.is_none()
-            && let Some(owner) = self.ledger.any_awaited()
-        {
-            // Then it has failed, and this ends.
+        while let Some(owner) = self.ledger.any_awaited() {
+            // If it fails, nothing is awaited any more.
             let _ = self.end_all_of(owner);
         }
-        if !matches!(self.fault, Some(Fault::Operation { .. })) {
+        if !self.ledger.has_failed() {
             self.say_farewell();
         }
         if let Some(window) = self.window.take() {

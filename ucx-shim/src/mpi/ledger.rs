@@ -1,7 +1,8 @@
-//! The operations that were accepted and not yet reported, in the order of their posts, and which of
-//! them have ended: a flush ends all that were posted to its owner before.
+//! The operations that were accepted and not yet reported, in the order of their posts, and how they
+//! have ended: well, all that were posted to an owner before its flush; badly, the others once MPI
+//! has failed.
 
-use transport::{Owner, Token};
+use transport::{OpError, Owner, Token};
 
 /// An accepted operation.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,15 @@ pub(super) enum Kind {
     Atomic,
 }
 
+/// The operation to be reported next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct First {
+    pub(super) place: usize,
+    pub(super) entry: Entry,
+    /// How, if it has.
+    pub(super) ended: Option<Result<(), OpError>>,
+}
+
 /// A ring of operations, which are reported in the order of their posts.
 #[derive(Debug)]
 pub(super) struct Ledger {
@@ -31,6 +41,8 @@ pub(super) struct Ledger {
     taken: u64,
     /// By owner: of its operations, how many of all had been entered when it was flushed last.
     flushed: Box<[u64]>,
+    /// Where MPI has failed first, and how.
+    failed: Option<(Owner, OpError)>,
 }
 
 impl Ledger {
@@ -43,6 +55,7 @@ impl Ledger {
             entered: 0,
             taken: 0,
             flushed: vec![0; owners as usize].into(),
+            failed: None,
         }
     }
 
@@ -98,20 +111,24 @@ impl Ledger {
         }
     }
 
-    /// The operation to be reported next, and its place.
-    #[inline]
-    pub(super) fn first(&self) -> Option<(usize, &Entry)> {
+    /// The operation to be reported next.
+    #[inline(always)]
+    pub(super) fn first(&self) -> Option<First> {
         if self.entered == self.taken {
             return None;
         }
         let place = self.place(self.taken);
-        Some((place, self.ring.get(place)?))
+        let entry = *self.ring.get(place)?;
+        let ended =
+            if self.is_flushed(self.taken, entry.owner) { Some(Ok(())) } else { self.lost(entry) };
+        Some(First { place, entry, ended })
     }
 
-    /// Whether the operation to be reported next, which is on `owner`, has ended.
+    /// How an operation that no flush has ended did, if MPI has failed.
     #[inline]
-    pub(super) fn has_first_ended(&self, owner: Owner) -> bool {
-        self.has_ended(self.taken, owner)
+    fn lost(&self, entry: Entry) -> Option<Result<(), OpError>> {
+        let (owner, error) = self.failed?;
+        Some(Err(if entry.owner == owner { error } else { OpError::Flushed }))
     }
 
     /// Takes the first, which there is.
@@ -128,16 +145,30 @@ impl Ledger {
         }
     }
 
-    /// Some owner whose operations have not all ended.
-    pub(super) fn any_awaited(&self) -> Option<Owner> {
-        (self.taken..self.entered)
-            .filter_map(|count| Some((count, self.ring.get(self.place(count))?.owner)))
-            .find_map(|(count, owner)| (!self.has_ended(count, owner)).then_some(owner))
+    /// MPI has failed in a call for `owner`, and ends nothing any more.
+    #[cold]
+    pub(super) fn fail(&mut self, owner: Owner, error: OpError) {
+        self.failed.get_or_insert((owner, error));
     }
 
-    /// Whether the operation on `owner` that was entered after `count` others has ended.
     #[inline]
-    fn has_ended(&self, count: u64, owner: Owner) -> bool {
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Some owner that a flush is yet to end operations of; none once MPI has failed.
+    pub(super) fn any_awaited(&self) -> Option<Owner> {
+        if self.has_failed() {
+            return None;
+        }
+        (self.taken..self.entered)
+            .filter_map(|count| Some((count, self.ring.get(self.place(count))?.owner)))
+            .find_map(|(count, owner)| (!self.is_flushed(count, owner)).then_some(owner))
+    }
+
+    /// Whether a flush has ended the operation on `owner` that was entered after `count` others.
+    #[inline]
+    fn is_flushed(&self, count: u64, owner: Owner) -> bool {
         self.flushed.get(owner.0 as usize).is_some_and(|flushed| count < *flushed)
     }
 }
@@ -152,20 +183,25 @@ mod tests {
 
     /// The owner of the first, unless that has ended.
     fn awaited(ledger: &Ledger) -> Option<Owner> {
-        let (_, first) = ledger.first()?;
-        (!ledger.has_first_ended(first.owner)).then_some(first.owner)
+        let first = ledger.first()?;
+        first.ended.is_none().then_some(first.entry.owner)
     }
 
-    /// The tokens of those at the front that have ended.
-    fn take_all(ledger: &mut Ledger) -> Vec<u64> {
+    /// Those at the front that have ended: their tokens, and how.
+    fn take_ends(ledger: &mut Ledger) -> Vec<(u64, Result<(), OpError>)> {
         let mut taken = Vec::new();
-        while awaited(ledger).is_none()
-            && let Some((_, first)) = ledger.first()
-        {
-            taken.push(first.token.0);
+        while let Some(First { entry, ended: Some(ended), .. }) = ledger.first() {
+            taken.push((entry.token.0, ended));
             ledger.take_first();
         }
         taken
+    }
+
+    /// The tokens of those at the front that have ended well.
+    fn take_all(ledger: &mut Ledger) -> Vec<u64> {
+        let ends = take_ends(ledger);
+        assert!(ends.iter().all(|(_, ended)| ended.is_ok()));
+        ends.into_iter().map(|(token, _)| token).collect()
     }
 
     #[test]
@@ -201,7 +237,7 @@ mod tests {
             for (owner, place) in (0..2).zip(places) {
                 assert_eq!(awaited(&ledger), Some(Owner(owner)));
                 ledger.end_all_of(Owner(owner));
-                assert_eq!(ledger.first().map(|(place, _)| place), Some(place));
+                assert_eq!(ledger.first().map(|first| first.place), Some(place));
                 assert_eq!(take_all(&mut ledger), [2 * round + u64::from(owner)]);
             }
         }
@@ -218,5 +254,22 @@ mod tests {
         assert_eq!(ledger.any_awaited(), Some(Owner(2)));
         ledger.end_all_of(Owner(2));
         assert_eq!(ledger.any_awaited(), None);
+    }
+
+    #[test]
+    fn a_failure_is_that_of_one_owners_operations() {
+        const BROKEN: OpError = OpError::Device { code: 5 };
+        let mut ledger = Ledger::new(8, 3);
+        enter(&mut ledger, 0, 1);
+        enter(&mut ledger, 1, 2);
+        ledger.end_all_of(Owner(1));
+        enter(&mut ledger, 1, 3);
+        enter(&mut ledger, 2, 4);
+        ledger.fail(Owner(1), BROKEN);
+        ledger.fail(Owner(2), OpError::Device { code: 6 });
+        assert_eq!((awaited(&ledger), ledger.any_awaited()), (None, None));
+        let flushed = Err(OpError::Flushed);
+        let ends = [(1, flushed), (2, Ok(())), (3, Err(BROKEN)), (4, flushed)];
+        assert_eq!((take_ends(&mut ledger), ledger.len()), (ends.to_vec(), 0));
     }
 }

@@ -12,8 +12,9 @@ const LINE_WORDS: usize = 8;
 const ATOMIC_WORDS: usize = 4;
 
 /// Slots, one after another, then the words of each operation in flight; and how many operations
-/// have to be reported until each slot is idle: they are reported in the order of their posts. MPI writes to it between a post and the flush that ends it, so
-/// it is reached by pointers, and by references only where no operation is in flight.
+/// have to be reported until each slot is idle: they are reported in the order of their posts. MPI
+/// writes to it between a post and the flush that ends it, so it is reached by pointers, and by
+/// references only where no operation is in flight.
 #[derive(Debug)]
 pub(super) struct Private {
     base: NonNull<u64>,
@@ -55,8 +56,8 @@ impl Private {
         self.word(self.first(at))
     }
 
-    /// Where the operation at `place`, one of those there are, finds its old value, and the two words
-    /// that it carries.
+    /// Where the operation at `place`, one of those there are, finds its old value, and the two
+    /// words that it carries.
     #[inline]
     pub(super) fn atomic(&self, place: usize) -> [*mut u64; 3] {
         let first = self.atomics + ATOMIC_WORDS * place;

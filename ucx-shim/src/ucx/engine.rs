@@ -17,14 +17,14 @@ use ucx_sys::{
 
 use super::Description;
 use super::attendant::Attendant;
-use super::control::{CONTROL_WORDS, SOMEBODY, lost};
-use super::deadline::{Deadline, FAREWELL};
+use super::control::CONTROL_WORDS;
+use super::deadline::Deadline;
 use super::desk::Desk;
 use super::failed::op_error;
 use super::lane::{Alarm, Lane};
 use super::ledger::{Entry, Kind, Ledger};
 use super::mapping::Mapping;
-use super::own::{Act, OWN, Stand};
+use super::own::{OWN, Stand};
 use super::queue::{Done, Queue};
 use super::slots::Slots;
 use super::watch::Watch;
@@ -362,24 +362,6 @@ impl Engine {
         }
         Ok(reported as usize)
     }
-
-    /// Tells everybody that this owner leaves, and because of whom.
-    fn bid_farewell(&mut self) {
-        let because = match self.fault {
-            Some(Fault::OwnerLost(owner)) => owner,
-            _ => self.geometry.me,
-        };
-        let deadline = Deadline::after(FAREWELL);
-        let word = Act::Write { index: SOMEBODY, value: lost(because) };
-        for owner in (0..self.geometry.owners).map(Owner) {
-            let lane = self.parts.lanes.get(owner.0 as usize);
-            let gone = lane.is_none_or(Lane::has_failed) || owner == because;
-            if owner != self.geometry.me && !gone && !deadline.has_passed() {
-                // Who cannot be told finds out by itself.
-                self.do_own(owner, word, deadline);
-            }
-        }
-    }
 }
 
 /// Where UCX has stored by this CPU: out of the store buffer before anything posted later loads.
@@ -469,7 +451,7 @@ impl Transport for Engine {
         let before = self.queue.popped();
         let reported = self.report(out);
         self.room += reported;
-        if (before ^ self.queue.popped()) >= REPORTS_PER_TURN {
+        if self.queue.has_passed(before, REPORTS_PER_TURN) {
             self.turn();
         }
         Ok(reported as usize)
@@ -506,12 +488,6 @@ impl Transport for Engine {
         }
         let start = usize::try_from(at.start.index).ok()?;
         self.window().get(start..)?.get(..at.words as usize)
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        self.bid_farewell();
     }
 }
 

@@ -44,8 +44,8 @@ impl Engine {
         let (ucp, desk) = (&self.ucp, &self.parts.desk);
         let scratch = desk.scratch(index)?.as_ptr();
         *self.own.get_mut(which)? = Stand::Open;
-        // What makes the calls below sound: a live endpoint and a key unpacked for it; the word is of this
-        // operation's own, which was not open; the address is of a control word.
+        // What makes the calls below sound: a live endpoint and a key unpacked for it; the word is of
+        // this operation's own, which was not open; the address is of a control word.
         let answer = match act {
             Act::Read => desk.copy(index, |params| {
                 // SAFETY: as said above.

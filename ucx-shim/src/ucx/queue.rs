@@ -3,7 +3,6 @@
 use transport::Token;
 
 /// An operation that has ended well.
-#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Done {
     pub(super) token: Token,
@@ -80,6 +79,12 @@ impl Queue {
     pub(super) fn popped(&self) -> u64 {
         self.popped
     }
+
+    /// Whether that has passed a multiple of `step`, a power of two, since it was `before`.
+    #[inline]
+    pub(super) fn has_passed(&self, before: u64, step: u64) -> bool {
+        (before ^ self.popped) >= step
+    }
 }
 
 #[cfg(test)]
@@ -100,5 +105,6 @@ mod tests {
             assert_eq!((queue.first(), queue.is_empty()), (None, true));
         }
         assert_eq!((queue.pushed(), queue.popped()), (12, 12));
+        assert!(queue.has_passed(7, 8) && !queue.has_passed(8, 8) && queue.has_passed(0, 4));
     }
 }

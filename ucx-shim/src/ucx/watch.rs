@@ -1,4 +1,4 @@
-//! Whether the other owners are still there.
+//! Whether the other owners are still there, and how they hear that this one leaves.
 
 use core::ffi::c_int;
 use core::hash::Hasher;
@@ -10,8 +10,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use transport::{Fault, Owner};
 
-use super::control::{SOMEBODY, named};
-use super::deadline::{CLOSING, Deadline};
+use super::control::{SOMEBODY, lost, named};
+use super::deadline::{CLOSING, Deadline, FAREWELL};
+use super::lane::Lane;
+use super::own::Act;
 use super::{Engine, OpenError};
 
 /// Every so many turns the clock is looked at: its tens of nanoseconds are then nothing to a turn.
@@ -131,6 +133,30 @@ impl Engine {
             }
             Some(deadline) => deadline.has_passed(),
         }
+    }
+
+    /// Tells everybody that this owner leaves, and because of whom.
+    fn bid_farewell(&mut self) {
+        let because = match self.fault {
+            Some(Fault::OwnerLost(owner)) => owner,
+            _ => self.geometry.me,
+        };
+        let deadline = Deadline::after(FAREWELL);
+        let word = Act::Write { index: SOMEBODY, value: lost(because) };
+        for owner in (0..self.geometry.owners).map(Owner) {
+            let lane = self.parts.lanes.get(owner.0 as usize);
+            let gone = lane.is_none_or(Lane::has_failed) || owner == because;
+            if owner != self.geometry.me && !gone && !deadline.has_passed() {
+                // Who cannot be told finds out by itself.
+                self.do_own(owner, word, deadline);
+            }
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.bid_farewell();
     }
 }
 
