@@ -225,6 +225,7 @@ fn options_that_make_no_sense_are_refused() {
         (&["--transport", "shm"][..], "say what is to stand side by side with --columns"),
         (&["--columns", "shm,sim,shm"], "--columns has shm twice"),
         (&["--columns", "mpi"], "invalid value 'mpi'"),
+        (&["--ranks", "1"], "another rank's words: take two at least, --ranks 2"),
         (&["--worker", "lam=a"], "write openmpi=PATH or mpich=PATH"),
         (&["--worker", "mpich="], "the path of a build with --features mpi is missing"),
         (&["--quick", "--rounds", "3"], "cannot be used with"),

@@ -120,6 +120,7 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
     let (apart, table_size) = (args.apart, if args.apart { TABLE_SIZE_APART } else { TABLE_SIZE });
     let transports = args.transports();
     args.job.settle_columns(&transports, apart, table_size, &[args.chunks.chunk_buckets])?;
+    args.check_ranks()?;
     let files = Files::open(&args.job.output)?;
     // Before the run, which would show in the load.
     let mut report = Report::new("compare");
@@ -210,6 +211,17 @@ impl CompareArgs {
                 self.columns[at].name()
             ))),
             None => Ok(()),
+        }
+    }
+
+    /// A rank alone has nobody to go to, over whatever it is.
+    fn check_ranks(&self) -> Result<()> {
+        match self.job.ranks {
+            0 | 1 => Err(Failure::new(
+                "what is compared are operations on another rank's words: take two at least, \
+                 --ranks 2",
+            )),
+            _ => Ok(()),
         }
     }
 

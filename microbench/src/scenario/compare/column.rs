@@ -86,14 +86,6 @@ impl ColumnName {
         self.options()[1]
     }
 
-    /// The component of Open MPI that has to serve its windows.
-    pub(super) fn component(self) -> Option<&'static str> {
-        match self.launcher() {
-            Launcher::OpenMpi(parameters) => parameters.first().map(|&(_, component)| component),
-            _ => None,
-        }
-    }
-
     /// Who starts its ranks.
     pub(super) fn launcher(self) -> Launcher {
         match self {
@@ -117,16 +109,33 @@ impl ColumnName {
         self.launcher() != Launcher::Own
     }
 
-    /// What its ranks have to say of themselves; otherwise the library took another way.
-    pub(super) fn says(self) -> Vec<String> {
-        let component = self.component().map(|component| format!("osc {component}"));
-        let single = (self == Self::OscUcxIntrinsic).then(|| "acc_single_intrinsic on".to_owned());
-        component.into_iter().chain(single).collect()
+    /// What its ranks have to say of themselves, of each list one; otherwise the library took
+    /// another way.
+    fn says(self) -> &'static [&'static [&'static str]] {
+        match self {
+            // With the stroke they are transports in use, not the environment's.
+            Self::UcxShm => &[&["posix/", "sysv/"]],
+            Self::UcxTcp => &[&["tcp/"]],
+            Self::UcxRc => &[&["rc_verbs/", "rc_mlx5/"]],
+            Self::OscSm => &[&["osc sm"]],
+            Self::OscUcx => &[&["osc ucx"]],
+            Self::OscUcxIntrinsic => &[&["osc ucx"], &["acc_single_intrinsic on"]],
+            Self::OscRdma => &[&["osc rdma"]],
+            Self::OscPt2pt => &[&["osc pt2pt"]],
+            _ => &[],
+        }
+    }
+
+    /// What is missing of that where its ranks have said `about`.
+    pub(super) fn lacks(self, about: &[String]) -> Option<String> {
+        let said = |what: &&str| about.iter().any(|line| line.contains(what));
+        let missing = self.says().iter().find(|any| !any.iter().any(said))?;
+        Some(missing.join(" or "))
     }
 
     /// Whether it is a component of Open MPI.
     pub(super) fn is_osc(self) -> bool {
-        self.component().is_some()
+        matches!(self.launcher(), Launcher::OpenMpi(_))
     }
 
     /// What one operation takes, from post to completion.
@@ -149,6 +158,52 @@ impl ColumnName {
                  its target, in an epoch of MPI_Win_lock_all that was opened once"
             }
             _ => "what its model says, in virtual time",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lacks(column: ColumnName, line: &str) -> Option<String> {
+        column.lacks(&["ranks pinned to CPU/node 0/0".to_owned(), line.to_owned()])
+    }
+
+    #[test]
+    fn a_column_is_what_it_is_called() {
+        let alone = "ucx, 1 ranks, UCX 1.13.1, self/memory0 (amo#0 am), atomic mode cpu, with \
+                     UCX_TLS=posix,sysv,tcp,rc_verbs";
+        let missing = [
+            (ColumnName::UcxShm, "posix/ or sysv/"),
+            (ColumnName::UcxTcp, "tcp/"),
+            (ColumnName::UcxRc, "rc_verbs/ or rc_mlx5/"),
+        ];
+        for (column, what) in missing {
+            assert_eq!(lacks(column, alone).as_deref(), Some(what));
+        }
+        let lanes = [
+            (ColumnName::UcxShm, "self/memory0, sysv/memory (am)"),
+            (ColumnName::UcxTcp, "self/memory0, tcp/lo (am)"),
+            (ColumnName::UcxRc, "rc_verbs/rxe0:1 (am), self/memory0"),
+            (ColumnName::UcxRc, "rc_mlx5/mlx5_0:1 (am), self/memory0"),
+            (ColumnName::Shm, "shm, 2 ranks"),
+        ];
+        for (column, line) in lanes {
+            assert_eq!(lacks(column, line), None);
+        }
+        let plain = "mpi, 2 ranks, Open MPI 4.1.4, osc ucx, no acc_single_intrinsic";
+        assert_eq!(lacks(ColumnName::OscUcx, plain), None);
+        let missing = lacks(ColumnName::OscUcxIntrinsic, plain);
+        assert_eq!(missing.as_deref(), Some("acc_single_intrinsic on"));
+    }
+
+    #[test]
+    fn a_component_that_is_asked_for_has_to_be_named() {
+        for column in ColumnName::value_variants() {
+            let Launcher::OpenMpi(parameters) = column.launcher() else { continue };
+            let (_, component) = parameters[0];
+            assert_eq!(lacks(*column, ""), Some(format!("osc {component}")));
         }
     }
 }

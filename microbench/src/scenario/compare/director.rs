@@ -58,8 +58,7 @@ pub(super) fn compare_groups(args: &CompareArgs) -> Vec<Standing> {
 
 /// Why it was not what the column stands for that was measured.
 fn another(column: &Standing, about: &[String]) -> Option<String> {
-    let said = |what: &String| about.iter().any(|line| line.contains(what.as_str()));
-    let missing = column.name.says().into_iter().find(|what| !said(what))?;
+    let missing = column.name.lacks(about)?;
     Some(format!(
         "it was measured without {missing}, which this library may not have: {}",
         about.join("; ")

@@ -1,6 +1,7 @@
 //! All columns in one job, for ranks of several machines: each rank has an engine of each column,
 //! and sleeps in the exchange until rank 0 says whose turn it is.
 
+use core::slice;
 use core::time::Duration;
 
 use pin::{Affinity, MemoryPolicy};
@@ -141,7 +142,13 @@ fn open<'a, E: Exchange>(
         }
         ColumnName::UcxShm | ColumnName::UcxTcp | ColumnName::UcxRc => {
             let tls = column.options().last().copied();
-            Ok(boxed(args, job::open_ucx(&args.job.ucx, tls, shape, exchange)?))
+            let (engine, line) = job::open_ucx(&args.job.ucx, tls, shape, exchange)?;
+            match column.lacks(slice::from_ref(&line)) {
+                Some(missing) => Err(Failure::new(format!(
+                    "UCX goes otherwise than over {missing} ({line}): leave the column out"
+                ))),
+                None => Ok(boxed(args, (engine, line))),
+            }
         }
         _ => Err(Failure::new(format!(
             "{} cannot be had in one job with others: leave it out, or run without a launcher",
@@ -165,7 +172,7 @@ fn open_among_members<'a>(
         _ => return open(args, column, memory, members),
     };
     let (engine, line) = crate::mpi_job::open(single, args.shape(), members)?;
-    match column.says().into_iter().find(|what| !line.contains(what)) {
+    match column.lacks(slice::from_ref(&line)) {
         Some(missing) => Err(Failure::new(format!(
             "the launcher chose otherwise than {missing} ({line}): leave the column out, or give \
              the launcher the parameters for it, as in --mca osc ucx"
