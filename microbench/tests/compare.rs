@@ -225,6 +225,12 @@ fn options_that_make_no_sense_are_refused() {
         (&["--transport", "shm"][..], "say what is to stand side by side with --columns"),
         (&["--columns", "shm,sim,shm"], "--columns has shm twice"),
         (&["--columns", "mpi"], "invalid value 'mpi'"),
+        (&["--columns", "shm", "--device", "a"], "--device is for the column verbs: add it"),
+        (
+            &["--columns", "shm", "--ucx-atomics", "device", "--ucx-device", "a"],
+            "--ucx-device is for the column ucx-shm, ucx-tcp or ucx-rc: add it to --columns",
+        ),
+        (&["--columns", "ucx-shm", "--ucx-tls", "tcp"], "choose among ucx-shm, ucx-tcp and ucx-rc"),
         (&["--ranks", "1"], "another rank's words: take two at least, --ranks 2"),
         (&["--worker", "lam=a"], "write openmpi=PATH or mpich=PATH"),
         (&["--worker", "mpich="], "the path of a build with --features mpi is missing"),

@@ -166,13 +166,22 @@ impl JobArgs {
                  --columns",
             ));
         }
-        let of =
-            [(self.verbs.given(), TransportName::Verbs), (self.sim.given(), TransportName::Sim)];
-        for (option, transport) in of {
+        if self.ucx.ucx_tls.is_some() {
+            return Err(Failure::new(
+                "--ucx-tls is for the other commands: each column of UCX has its own transports, \
+                 choose among ucx-shm, ucx-tcp and ucx-rc with --columns",
+            ));
+        }
+        let of = [
+            (self.verbs.given(), TransportName::Verbs, "verbs"),
+            (self.ucx.given(), TransportName::Ucx, "ucx-shm, ucx-tcp or ucx-rc"),
+            (self.sim.given(), TransportName::Sim, "sim"),
+        ];
+        for (option, transport, columns) in of {
             if let Some(option) = option.filter(|_| !transports.contains(&transport)) {
                 return Err(Failure::new(format!(
-                    "{option} is for the column {}: add it to --columns, or leave the option out",
-                    transport.name()
+                    "{option} is for the column {columns}: add it to --columns, or leave the \
+                     option out"
                 )));
             }
         }
