@@ -225,6 +225,15 @@ fn options_that_make_no_sense_are_refused() {
         (&["--transport", "shm"][..], "say what is to stand side by side with --columns"),
         (&["--columns", "shm,sim,shm"], "--columns has shm twice"),
         (&["--columns", "mpi"], "invalid value 'mpi'"),
+        (&["--two-nodes"], "say which with --columns"),
+        (&["--two-nodes", "--columns", "verbs,shm"], "shm does not lead to another machine"),
+        (&["--two-nodes", "--columns", "ucx-shm"], "ucx-shm does not lead to another machine"),
+        (&["--two-nodes=a", "--columns", "osc-sm"], "osc-sm does not lead to another machine"),
+        (&["--two-nodes", "--columns", "sim"], "sim cannot be had in one job"),
+        (
+            &["--rendezvous", "127.0.0.1:1", "--rank", "1", "--columns", "shm-posted,ucx-shm"],
+            "shm-posted cannot be had in one job",
+        ),
         (&["--columns", "shm", "--device", "a"], "--device is for the column verbs: add it"),
         (
             &["--columns", "shm", "--ucx-atomics", "device", "--ucx-device", "a"],

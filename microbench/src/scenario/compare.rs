@@ -230,12 +230,35 @@ impl CompareArgs {
         let (nodes, meeting) = (&self.job.nodes, &self.job.meeting);
         let apart =
             nodes.two_nodes.is_some() || meeting.rendezvous.is_some() || job::is_launched()?;
-        match apart && self.columns.is_empty() {
-            true => Err(Failure::new(
+        if apart && self.columns.is_empty() {
+            return Err(Failure::new(
                 "ranks of one job have an engine of each column: say which with --columns, such as \
                  --columns verbs,ucx-rc",
-            )),
-            false => Ok(apart),
+            ));
+        }
+        if apart {
+            self.check_apart()?;
+        }
+        Ok(apart)
+    }
+
+    /// What cannot be had so, before anybody is waited for.
+    fn check_apart(&self) -> Result<()> {
+        let mut columns = self.columns.iter();
+        if let Some(column) = columns.clone().find(|column| !column.shares_a_job()) {
+            return Err(Failure::new(format!(
+                "{} cannot be had in one job with others: leave it out, or run without a launcher, \
+                 --rendezvous and --two-nodes",
+                column.name()
+            )));
+        }
+        let two_nodes = self.job.nodes.two_nodes.is_some();
+        match columns.find(|column| two_nodes && !column.leads_to_other_machines()) {
+            Some(column) => Err(Failure::new(format!(
+                "{} does not lead to another machine: leave it out, or run without --two-nodes",
+                column.name()
+            ))),
+            None => Ok(()),
         }
     }
 

@@ -109,6 +109,16 @@ impl ColumnName {
         self.launcher() != Launcher::Own
     }
 
+    /// Whether an engine of it can be in one job with those of other columns.
+    pub(super) fn shares_a_job(self) -> bool {
+        !matches!(self, Self::ShmPosted | Self::Sim)
+    }
+
+    /// Whether it leads to ranks of other machines.
+    pub(super) fn leads_to_other_machines(self) -> bool {
+        self.shares_a_job() && !matches!(self, Self::Shm | Self::UcxShm | Self::OscSm)
+    }
+
     /// What its ranks have to say of themselves, of each list one; otherwise the library took
     /// another way.
     fn says(self) -> &'static [&'static [&'static str]] {

@@ -150,10 +150,7 @@ fn open<'a, E: Exchange>(
                 None => Ok(boxed(args, (engine, line))),
             }
         }
-        _ => Err(Failure::new(format!(
-            "{} cannot be had in one job with others: leave it out, or run without a launcher",
-            column.name()
-        ))),
+        _ => Err(Failure::new(format!("{}: its ranks have to meet over MPI", column.name()))),
     }
 }
 
