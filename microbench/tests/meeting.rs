@@ -226,6 +226,9 @@ fn a_launcher_says_where_to_meet(launcher: [&str; 2], exchange: &str, other: &st
     let asked = [&latency[..], &["--transport", "shm", "--exchange", exchange]].concat();
     let report = launched(launcher, "2", &asked).printed();
     assert!(report.contains("shm, 2 ranks"), "{report}");
+    let asked = [&latency[..], &["--transport", "ucx", "--exchange", exchange]].concat();
+    let report = launched(launcher, "2", &asked).printed();
+    assert!(report.contains("ucx, 2 ranks"), "{report}");
     let asked = ["explore", "fms:2", "--exchange", exchange];
     assert!(launched(launcher, "1", &asked).printed().contains("shm, 1 ranks"));
 
