@@ -95,9 +95,9 @@ impl Mpi {
         let beside = env::current_exe().ok().and_then(|exe| beside(&exe, name));
         beside.filter(|path| path.is_file()).ok_or_else(|| {
             format!(
-                "there is no build for it: `just compare` makes one, or MPICC=mpicc.{name} cargo \
-                 build --release --features mpi --target-dir target/{name}; --worker {name}=PATH \
-                 says where another one is"
+                "there is no build for it: `just compare` makes one, or cargo build --release \
+                 --config ucx-shim/{name}.toml --features mpi --target-dir target/{name}; --worker \
+                 {name}=PATH says where another one is"
             )
         })
     }
