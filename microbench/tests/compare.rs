@@ -134,6 +134,18 @@ fn what_is_not_here_and_was_not_asked_for_is_no_failure() {
 }
 
 #[test]
+fn where_nothing_was_measured_nothing_is_said_of_measurements() {
+    let options = ["compare", "--quick", "--columns", "osc-sm"];
+    let ended = Running::start(probeline(&options).env("PATH", "")).end();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stdout.contains("osc-sm: failed: neither mpirun"), "{ended:?}");
+    for note in ["Columns take turns", "READ, CAS and FAA", "owner polls", "inserted:", "includes"]
+    {
+        assert!(!ended.stdout.contains(note), "{note}: {ended:?}");
+    }
+}
+
+#[test]
 fn a_build_that_is_not_there_is_named() {
     let scratch = Scratch::new();
     let launcher = scratch.file("mpiexec.mpich", "");

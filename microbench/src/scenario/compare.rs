@@ -303,7 +303,11 @@ impl CompareArgs {
         more
     }
 
+    /// What the measurements are; nothing where none was made.
     fn notes(&self, columns: &[Standing]) -> Vec<String> {
+        if !columns.iter().any(Standing::has_measured) {
+            return Vec::new();
+        }
         let mut notes = vec![
             format!(
                 "Columns take turns at each line, {} rounds, each begun by another column; cells are \
@@ -341,7 +345,7 @@ impl CompareArgs {
                 self.operations()
             ),
         ];
-        for column in columns.iter().filter(|column| column.ability.is_some()) {
+        for column in columns.iter().filter(|column| column.has_measured()) {
             notes.push(format!("{} includes: {}.", column.name.name(), column.name.includes()));
         }
         notes

@@ -42,6 +42,11 @@ impl Standing {
         self.reason.is_some() && (self.asked || self.ability.is_some())
     }
 
+    /// Whether it has measured anything.
+    pub(super) fn has_measured(&self) -> bool {
+        self.samples.iter().any(|samples| !samples.is_empty())
+    }
+
     /// Forgets what was measured, which was something else.
     pub(super) fn discard(&mut self, reason: String) {
         *self = Self { reason: Some(reason), ..Self::new(self.name, self.asked) };
