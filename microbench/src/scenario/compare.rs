@@ -41,6 +41,8 @@ use crate::timed::Timed;
 /// All ranks together, if nothing else was asked; the second where they are of several machines.
 const TABLE_SIZE: Size = Size::mib(64);
 const TABLE_SIZE_APART: Size = Size::mib(1);
+const TABLE_SIZE_HELP: &str = "Memory for the table's buckets, all ranks together: 64MiB without \
+                               it, or 1MiB where all columns are in one job";
 /// Seconds for the ranks of a column to meet and open their engines, if nothing else was asked.
 const MEET_S: u64 = 60;
 /// The longest READ that is measured.
@@ -51,6 +53,10 @@ const BATCH: usize = 64;
 const IN_FLIGHT: u32 = 32;
 
 #[derive(Args, Clone, Debug)]
+// Its columns say what it runs over; these are refused, but their ranks are given them.
+#[command(mut_arg("transport_asked", |option| option.hide(true)))]
+#[command(mut_arg("ucx_tls", |option| option.hide(true)))]
+#[command(mut_arg("table_size_asked", |option| option.help(TABLE_SIZE_HELP)))]
 pub(crate) struct CompareArgs {
     /// What stands side by side: all but sim that this machine has without it. Ranks that a
     /// launcher has started, that meet at --rendezvous or are --two-nodes have an engine of each in

@@ -23,7 +23,7 @@ pub(super) enum ColumnName {
     OscUcx,
     /// The same with acc_single_intrinsic
     OscUcxIntrinsic,
-    /// Open MPI, window component rdma
+    /// Open MPI, window component rdma; of Debian's 4.1.4 nothing carries it on one machine
     OscRdma,
     /// Open MPI, window component pt2pt
     OscPt2pt,
