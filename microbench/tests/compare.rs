@@ -238,6 +238,14 @@ fn a_launcher_that_starts_nothing_is_ended() {
 }
 
 #[test]
+fn help_lists_what_it_takes() {
+    let help = run(&["compare", "-h"]).printed();
+    assert!(!help.contains("--transport") && !help.contains("--ucx-tls"), "{help}");
+    assert!(help.contains("--ucx-device") && help.contains("64MiB without it"), "{help}");
+    assert!(!help.contains("bench-latency and"), "{help}");
+}
+
+#[test]
 fn options_that_make_no_sense_are_refused() {
     let refused = [
         (&["--transport", "shm"][..], "say what is to stand side by side with --columns"),
