@@ -70,12 +70,13 @@ fn name(run: &Run, all: &[&Run], axes: &[&str]) -> String {
     }
 }
 
-/// What it ran over; of a simulated cluster, whether with what goes beyond the paper.
+/// What it ran over; of a simulated cluster, whether it did more than the paper's algorithm.
 fn way(run: &Run) -> String {
     let transport = transport(run);
     match run.parameters.text("way") {
         None | Some("paper") => transport,
-        Some(way) => format!("{transport}, {way} the paper"),
+        Some("beyond") => format!("{transport}, beyond the paper"),
+        Some(way) => format!("{transport}, {way}"),
     }
 }
 
@@ -110,5 +111,32 @@ pub(crate) fn cell(value: &Value) -> String {
             let pairs = object.iter().map(|(name, value)| format!("{name} {}", cell(value)));
             pairs.collect::<Vec<_>>().join("; ")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::run::made_up;
+
+    #[test]
+    fn a_simulated_cluster_is_called_by_how_it_does_operations() {
+        let run = |number, way| {
+            let parameters = json!({ "profile": "das5-fdr", "way": way });
+            let rows = json!([{ "experiment": "latency" }]);
+            made_up(
+                &json!({ "schema": 4, "command": "simulate", "rows": rows, "parameters": parameters }),
+                number,
+            )
+        };
+        let runs: Vec<Run> =
+            (1..).zip(["paper", "beyond", "tuned"]).map(|(number, way)| run(number, way)).collect();
+        let origins = Origins::unique(&runs.iter().collect::<Vec<_>>());
+        let names: Vec<String> = runs.iter().map(|run| origins.name(run)).collect();
+        let paper = transport(&runs[0]);
+        let named = |way| format!("{paper}, {way}");
+        assert_eq!(names, [paper.clone(), named("beyond the paper"), named("tuned")]);
     }
 }
