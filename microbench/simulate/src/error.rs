@@ -29,6 +29,15 @@ pub enum Error {
         /// How it ended.
         outcome: Outcome,
     },
+    /// An operation of a throughput looked at as many chunks as it may and found no empty bucket.
+    Reach {
+        /// M.
+        max_chunks: u32,
+        /// C.
+        chunk_buckets: u32,
+        /// How full the table was in the beginning, in hundredths.
+        load_percent: u32,
+    },
     /// There is no room for so much data.
     Full {
         /// Buckets of the table.
@@ -50,6 +59,12 @@ impl fmt::Display for Error {
             Self::Outcome { datum, outcome } => {
                 write!(f, "datum {datum:#x} was {outcome:?}, which the table's content rules out")
             }
+            Self::Reach { max_chunks, chunk_buckets, load_percent } => write!(
+                f,
+                "M = {max_chunks} chunks of C = {chunk_buckets} do not reach an empty bucket on a \
+                 table filled to {:.2}; give a larger M, -M, or a lower load factor, --filled",
+                f64::from(*load_percent) / 100.0
+            ),
             Self::Full { buckets, held } => write!(
                 f,
                 "the table is full with {held} of {buckets} buckets occupied; give a lower load \

@@ -147,7 +147,7 @@ fn run(
         && let (Some(worker), Some(table)) = (workers.get_mut(at), ranks.ranks.get_mut(at))
     {
         let was_done = worker.is_done();
-        ended += worker.step(table)?;
+        ended += worker.step(plan, table)?;
         unfinished -= usize::from(worker.is_done() && !was_done);
         due.push(Reverse((table.engine().next_poll_ns(), at)));
         steps += 1;
@@ -224,23 +224,24 @@ impl Worker {
     }
 
     /// Polls once, and begins what there is room for; says how many have ended.
-    fn step(&mut self, table: &mut Rank) -> Result<u64, Error> {
+    fn step(&mut self, plan: &ThroughputPlan, table: &mut Rank) -> Result<u64, Error> {
         let count = table.poll(&mut self.finished)?;
         let now_ns = table.engine().now_ns();
         for at in 0..count {
             if let Some(&finished) = self.finished.get(at) {
-                self.end(finished, now_ns)?;
+                self.end(plan, finished, now_ns)?;
             }
         }
         self.begin(table)?;
         Ok(count as u64)
     }
 
-    fn end(&mut self, finished: Finished, now_ns: u64) -> Result<(), Error> {
+    fn end(&mut self, plan: &ThroughputPlan, finished: Finished, now_ns: u64) -> Result<(), Error> {
         let outcome = finished.result?;
         self.running -= 1;
         if outcome == Outcome::Full {
-            return Err(Error::Outcome { datum: finished.tag, outcome });
+            let ThroughputPlan { max_chunks, chunk_buckets, load_percent, .. } = *plan;
+            return Err(Error::Reach { max_chunks, chunk_buckets, load_percent });
         }
         if !self.is_done() && self.ended >= WARM {
             let took_ns = now_ns - finished.tag;

@@ -3,7 +3,9 @@
 
 use profile::paper::{self, Workload};
 use profile::{Profile, Shape};
-use simulate::{LatencyPlan, Means, ThroughputPlan, ThroughputRow, Way, each, latency, throughput};
+use simulate::{
+    Error, LatencyPlan, Means, ThroughputPlan, ThroughputRow, Way, each, latency, throughput,
+};
 use table::{FirstClaim, ReadAhead};
 
 fn das5() -> Profile {
@@ -108,4 +110,17 @@ fn the_same_seed_gives_the_same_figures_and_another_gives_others() {
     };
     assert_eq!(of(7), of(7));
     assert_ne!(of(7), of(8));
+}
+
+/// What has no room within M chunks is no mean of what has: it is said, and by which M.
+#[test]
+fn chunks_that_do_not_reach_are_named() {
+    let shape = Shape { machines: 2, ranks_per_machine: 2 };
+    let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::WriteIntensive).unwrap();
+    (plan.chunk_buckets, plan.max_chunks, plan.load_percent) = (8, 1, 90);
+    let error = throughput(&plan, &quiet).unwrap_err();
+    assert_eq!(error, Error::Reach { max_chunks: 1, chunk_buckets: 8, load_percent: 90 });
+    let said = error.to_string();
+    assert!(said.starts_with("M = 1 chunks of C = 8 do not reach"), "{said}");
+    assert!(said.contains("filled to 0.90; give a larger M, -M"), "{said}");
 }

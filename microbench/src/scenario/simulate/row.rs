@@ -19,6 +19,8 @@ pub(crate) struct SimulateRow {
     chunk_buckets: f64,
     load_factor: f64,
     operations: u64,
+    /// Of them, those of a latency that found no room within M chunks.
+    full: u64,
     mean_latency_ns: f64,
     outgoing_roundtrips: f64,
     effective_roundtrips: f64,
@@ -61,6 +63,7 @@ impl SimulateRow {
             chunk_buckets: row.chunk_buckets.into(),
             load_factor: f64::from(row.load_percent) / 100.0,
             operations: row.operations,
+            full: row.full,
             mean_latency_ns: row.mean_ns,
             outgoing_roundtrips: row.outgoing_roundtrips,
             effective_roundtrips: row.effective_roundtrips,
@@ -98,6 +101,8 @@ impl SimulateRow {
             chunk_buckets: row.chunk_buckets,
             load_factor: f64::from(plan.load_percent) / 100.0,
             operations: row.operations,
+            // A throughput with one has no row.
+            full: 0,
             mean_latency_ns: row.mean_ns,
             outgoing_roundtrips: row.outgoing_roundtrips,
             effective_roundtrips: row.effective_roundtrips,
@@ -124,6 +129,11 @@ impl SimulateRow {
     /// C and load factor of a latency.
     pub(super) fn cells_name(&self) -> String {
         format!("C = {:.0} at {:.2}", self.chunk_buckets, self.load_factor)
+    }
+
+    /// How many of the operations found no room, 0 to 1.
+    pub(super) fn full_share(&self) -> f64 {
+        self.full as f64 / self.operations.max(1) as f64
     }
 }
 

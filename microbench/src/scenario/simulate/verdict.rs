@@ -68,6 +68,7 @@ pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]
             }
         }
     }
+    notes.extend(full(args, rows));
     notes.extend(rows.iter().filter(|_| args.way() != Way::Paper).filter_map(beyond));
     notes
 }
@@ -100,6 +101,24 @@ fn summary<'r>(
         note += " and others";
     }
     Some(note + ".")
+}
+
+/// Where M chunks had no room, which the means tell nothing of.
+fn full(args: &SimulateArgs, rows: &[SimulateRow]) -> Option<String> {
+    let full: Vec<_> = rows.iter().filter(|row| row.full_share() > 0.0).collect();
+    let place =
+        |row: &&SimulateRow| format!("{} {:.1} %", row.cells_name(), row.full_share() * 100.0);
+    let mut places = full.iter().take(MOST_NAMED).map(place).collect::<Vec<_>>().join(", ");
+    if full.len() > MOST_NAMED {
+        places += " and others";
+    }
+    (!full.is_empty()).then(|| {
+        format!(
+            "full: of latencies, operations that found no room within M = {} chunks and are in the \
+             means: {places}. Give a larger -M.",
+            args.max_chunks
+        )
+    })
 }
 
 fn beyond(row: &SimulateRow) -> Option<String> {
