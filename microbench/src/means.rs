@@ -22,7 +22,7 @@ pub(crate) const MOST_BATCH: i64 = 1 << 20;
 /// 2 GiB, and 1.03 times on the model of the paper's cluster. Few are in flight at a batch's end.
 const DEFAULT_BATCH: u32 = 1024;
 /// The most entries of a cache: 16 GiB.
-const MOST_ENTRIES: u64 = 1 << 30;
+pub(crate) const MOST_ENTRIES: u64 = 1 << 30;
 /// For each size of a READ whose cost is measured, and READs at most.
 const COST_TIME: Duration = Duration::from_millis(5);
 const COST_READS: u64 = 200;

@@ -104,6 +104,31 @@ fn measured_profiles_are_networks_like_others() {
     }
 }
 
+/// What tune may write at most is simulated, or refused with the file's name where memory has no
+/// room for it.
+#[test]
+fn a_tunings_most_operations_are_simulated_or_told_too_many() {
+    let scratch = Scratch::new();
+    let tuning = tuning::Tuning { in_flight: 1 << 14, cache_entries: 0, ..of_reads() };
+    let many = scratch.file("many.toml", &tuning.to_toml());
+    let tuning = tuning::Tuning { cache_entries: 1 << 30, ..tuning };
+    let cached = scratch.file("cached.toml", &tuning.to_toml());
+    let run_of = |file: &str, machines: &str| {
+        let options = ["--experiment", "throughput", "--workload", "mixed", "--ops", "50"];
+        let shape = ["--machines", machines, "--ranks-per-machine", "1", "--tuning", file];
+        run(&[&["simulate"], &options[..], &shape].concat())
+    };
+    assert!(run_of(&many, "2").printed().contains("tuned"));
+    let refused = run_of(&cached, "4096").failed();
+    assert!(refused.contains("16384 in flight and a cache of 1073741824 ("), "{refused}");
+    assert!(refused.contains("cached.toml") && refused.contains("of memory available"));
+}
+
+/// A tuning whose C and M READs have chosen.
+fn of_reads() -> tuning::Tuning {
+    tuning::Tuning { chunk_buckets: 64, max_chunks: 5, direct: false, ..tuning::Tuning::default() }
+}
+
 #[test]
 fn what_cannot_be_simulated_is_refused() {
     for (arguments, what) in [

@@ -15,7 +15,7 @@ use table::FirstClaim;
 
 use crate::cli::{ChunkListArgs, OutputArgs, max_chunks};
 use crate::failure::Result;
-use crate::means::ReadAheadName;
+use crate::means::{MOST_ENTRIES, MOST_IN_FLIGHT, ReadAheadName};
 use crate::network;
 use crate::progress::Progress;
 use crate::report::{Files, Report};
@@ -64,12 +64,12 @@ pub(crate) struct SimulateArgs {
     beyond_paper: bool,
 
     /// Beyond the paper: operations of a rank in flight
-    #[arg(id = "simulated_in_flight", long = "in-flight", default_value_t = 16, value_name = "N", value_parser = value_parser!(u32).range(1..=1024))]
+    #[arg(id = "simulated_in_flight", long = "in-flight", default_value_t = 16, value_name = "N", value_parser = value_parser!(u32).range(1..=MOST_IN_FLIGHT))]
     #[arg(requires = "beyond")]
     in_flight: u32,
 
     /// Beyond the paper: buckets that a rank's cache has room for
-    #[arg(long, default_value_t = 4096, value_name = "N", value_parser = value_parser!(u32).range(0..=1 << 24))]
+    #[arg(long, default_value_t = 4096, value_name = "N", value_parser = value_parser!(u32).range(0..=MOST_ENTRIES as i64))]
     #[arg(requires = "beyond")]
     cache: u32,
 

@@ -6,6 +6,8 @@ use simulate::{LatencyPlan, ThroughputPlan, Way};
 
 use super::{Experiment, SimulateArgs};
 use crate::failure::{Failure, Result};
+use crate::machine::memory_available;
+use crate::size::Size;
 
 /// One run: rows of a table.
 pub(super) enum Run {
@@ -40,6 +42,15 @@ impl Run {
                 format!("{} on {machines} x {ranks_per_machine}", plan.workload.name())
             }
         }
+    }
+
+    /// What the ranks' operations and caches take.
+    fn bytes(&self, way: Way) -> u64 {
+        let (shape, chunk_buckets) = match self {
+            Self::Latency(plan) => (plan.shape, plan.chunk_buckets),
+            Self::Throughput(plan) => (plan.shape, plan.chunk_buckets),
+        };
+        way.rank_bytes(chunk_buckets).saturating_mul(ranks(shape).into())
     }
 
     /// About how much work it is.
@@ -85,7 +96,25 @@ impl SimulateArgs {
                 runs.push(Run::Throughput(plan));
             }
         }
+        self.check_memory(&runs)?;
         Ok(runs)
+    }
+
+    /// Many in flight and caches, each rank its own, may take more than there is.
+    fn check_memory(&self, runs: &[Run]) -> Result<()> {
+        let bytes = runs.iter().map(|run| run.bytes(self.way())).max().unwrap_or(0);
+        let too_few = memory_available().filter(|&available| bytes > available);
+        let Some(available) = too_few.filter(|_| self.way() != Way::Paper) else { return Ok(()) };
+        let given = self.tuned.as_ref().map_or(String::new(), |tuned| format!(" ({})", tuned.path));
+        Err(Failure::new(format!(
+            "{} in flight and a cache of {}{given} take {} with all ranks, and this machine has {} \
+             of memory available: give a lower --in-flight, --cache, --machines or \
+             --ranks-per-machine",
+            self.in_flight,
+            self.cache,
+            Size::mib(bytes >> 20),
+            Size::mib(available >> 20)
+        )))
     }
 
     /// Whether the profile says enough of the machines that are asked for.
