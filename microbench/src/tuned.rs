@@ -1,7 +1,7 @@
 //! `--tuning FILE`: what it says, as options that were not given.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
@@ -15,6 +15,8 @@ pub(crate) struct Tuned {
     pub(crate) path: String,
     /// By name, as the report has them, separated by commas; these are not the file's.
     pub(crate) given: String,
+    /// Whether it was found where the CPU does all itself, and nothing chose how READs are done.
+    pub(crate) direct: bool,
 }
 
 /// Commands with a table that a tuning is of.
@@ -70,19 +72,20 @@ pub(crate) fn expand(
     let has = |id: &str| {
         definition.is_some_and(|of| of.get_arguments().any(|option| option.get_id() == id))
     };
-    let (more, given) = of_file(matches, has, path)?;
+    let tuning = Tuning::load(path)?;
+    let (more, given) = of_file(matches, has, &tuning);
     // Behind the command's name, where nothing ends the options yet.
     let (name, rest) = arguments.split_at(arguments.len().min(2));
     let all = name.iter().cloned().chain(more).chain(rest.iter().cloned()).collect();
-    Ok(Some((all, Tuned { path: path.display().to_string(), given: given.join(", ") })))
+    let path = path.display().to_string();
+    Ok(Some((all, Tuned { path, given: given.join(", "), direct: tuning.direct })))
 }
 
 fn of_file(
     matches: &ArgMatches,
     has: impl Fn(&str) -> bool,
-    path: &Path,
-) -> Result<(Vec<OsString>, Vec<&'static str>)> {
-    let tuning = Tuning::load(path)?;
+    tuning: &Tuning,
+) -> (Vec<OsString>, Vec<&'static str>) {
     let (mut more, mut given) = (Vec::new(), Vec::new());
     for (id, option, value) in OPTIONS {
         if !has(id) {
@@ -90,9 +93,9 @@ fn of_file(
         }
         if matches.value_source(id) == Some(ValueSource::CommandLine) {
             given.push(id);
-        } else if let Some(value) = value(&tuning) {
+        } else if let Some(value) = value(tuning) {
             more.push(format!("{option}={value}").into());
         }
     }
-    Ok((more, given))
+    (more, given)
 }

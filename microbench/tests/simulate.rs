@@ -124,6 +124,20 @@ fn a_tunings_most_operations_are_simulated_or_told_too_many() {
     assert!(refused.contains("cached.toml") && refused.contains("of memory available"));
 }
 
+#[test]
+fn a_tuning_that_no_read_has_chosen_is_told() {
+    let scratch = Scratch::new();
+    for direct in [true, false] {
+        let tuning = tuning::Tuning { direct, ..of_reads() };
+        let file = scratch.file("tuning.toml", &tuning.to_toml());
+        let few = ["--experiment", "latency", "-C", "16", "--load-factors", "0.5"];
+        let shape = ["--machines", "2", "--ranks-per-machine", "1", "--tuning", &file];
+        let (_, printed) = rows(&[&few[..], &shape].concat());
+        assert_eq!(printed.contains("direct = true: the tuning was found"), direct, "{printed}");
+        assert_eq!(printed.contains("probeline tune --direct off, or"), direct, "{printed}");
+    }
+}
+
 /// A tuning whose C and M READs have chosen.
 fn of_reads() -> tuning::Tuning {
     tuning::Tuning { chunk_buckets: 64, max_chunks: 5, direct: false, ..tuning::Tuning::default() }

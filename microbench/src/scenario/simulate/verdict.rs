@@ -29,6 +29,15 @@ pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]
                 .to_owned(),
         );
     }
+    if args.tuned.as_ref().is_some_and(|tuned| tuned.direct) {
+        notes.push(
+            "direct = true: the tuning was found where the CPU does all itself, so that nothing chose \
+             its C, M, read-ahead and one-roundtrip inserts, which are without effect there and have \
+             one here. For a tuning of READs: probeline tune --direct off, or probeline tune \
+             --transport sim --sim-profile P."
+                .to_owned(),
+        );
+    }
     if args.truncates() {
         notes.push(
             "cut: as the program of the paper's authors adds times up, each operation cut to whole \
