@@ -104,6 +104,41 @@ fn measured_profiles_are_networks_like_others() {
     }
 }
 
+/// C is two options: of the one that is given for latencies throughputs keep the file's.
+#[test]
+fn a_c_given_for_latencies_leaves_throughputs_the_files() {
+    let scratch = Scratch::new();
+    let file = scratch.file("tuning.toml", &of_reads().to_toml());
+    let shape = ["--machines", "2", "--ranks-per-machine", "1", "--workload", "mixed"];
+    let few = ["--ops", "50", "--load-factors", "0.5", "-C", "16", "--tuning", &file];
+    let report = reported(&[&["simulate"], &shape[..], &few].concat()).json;
+    let parameters = &report["parameters"];
+    assert_eq!(parameters["throughput_chunk_buckets"], 64);
+    assert_eq!(parameters["given_besides_tuning"], "chunk_buckets");
+    let [latency, throughput] = &report["rows"].as_array().unwrap()[..] else { panic!("{report}") };
+    assert_eq!((&latency["experiment"], &latency["full"]), (&"latency".into(), &0.into()));
+    assert_eq!(number(latency, "chunk_buckets"), 16.0);
+    // The mean, some READs being split where a part ends.
+    assert!((60.0..=64.0).contains(&number(throughput, "chunk_buckets")), "{throughput}");
+
+    let paper = reported(&["simulate", "--experiment", "latency", "-C", "8", "--machines", "2"]);
+    assert_eq!(paper.json["parameters"]["throughput_chunk_buckets"], 32);
+}
+
+/// Where M chunks have no room, a latency says of how many, and a throughput has no result.
+#[test]
+fn chunks_that_do_not_reach_are_told() {
+    let shape = ["--machines", "2", "--ranks-per-machine", "1", "-M", "1"];
+    let latency = ["--experiment", "latency", "-C", "16", "--load-factors", "0.9"];
+    let (rows, printed) = rows(&[&latency[..], &shape].concat());
+    assert!(number(&rows[0], "full") > 0.0, "{}", rows[0]);
+    assert!(printed.contains("no room within M = 1 chunks and are in the means: C = 16 at 0.90"));
+    let throughput = ["--experiment", "throughput", "--filled", "0.9"];
+    let refused = run(&[&["simulate"], &throughput[..], &shape].concat()).failed();
+    assert!(refused.contains("M = 1 chunks of C = 32 do not reach an empty bucket"), "{refused}");
+    assert!(refused.contains("-M"), "{refused}");
+}
+
 /// What tune may write at most is simulated, or refused with the file's name where memory has no
 /// room for it.
 #[test]

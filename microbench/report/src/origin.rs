@@ -93,6 +93,7 @@ pub(crate) fn parameter(name: &str, value: &Value) -> String {
             format!("table {}", bytes(value.as_u64().unwrap_or(0)))
         }
         ("chunk_buckets", value) => format!("C = {value}"),
+        ("throughput_chunk_buckets", value) => format!("C = {value} of throughputs"),
         ("max_chunks", value) => format!("M = {value}"),
         (name, value) => format!("{} {}", name.replace('_', " "), cell(value)),
     }

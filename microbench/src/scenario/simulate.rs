@@ -290,13 +290,13 @@ impl SimulateArgs {
         report.parameter("profile", profile.name());
         report.parameter("way", self.way().name());
         report.parameter("truncate_us", self.truncates());
+        report.parameter("throughput_chunk_buckets", self.throughput_chunk_buckets);
         report.parameter("max_chunks", self.max_chunks);
         report.parameter("filled", f64::from(self.filled) / 100.0);
         report.parameter("ops_per_rank", self.ops);
         report.parameter("seed", self.seed);
         report.tuned(self.tuned.as_ref());
         if self.way() != Way::Paper {
-            report.parameter("chunk_buckets", self.throughput_chunk_buckets);
             let read_ahead = self.read_ahead.to_possible_value();
             let read_ahead = read_ahead.map_or(String::new(), |value| value.get_name().to_owned());
             report.parameter("read_ahead", read_ahead);
