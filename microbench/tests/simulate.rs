@@ -173,6 +173,18 @@ fn a_tuning_that_no_read_has_chosen_is_told() {
     }
 }
 
+/// On one machine of a CPU's profile one at a time is what the file's ranks can be simulated with.
+#[test]
+fn a_tuning_on_one_machine_is_simulated_one_at_a_time() {
+    let scratch = Scratch::new();
+    let file = scratch.file("tuning.toml", &of_reads().to_toml());
+    let one = ["simulate", "--profile", "shm", "--machines", "1", "--ranks-per-machine", "2"];
+    let few = ["--ops", "50", "--load-factors", "0.5", "-C", "8", "--tuning", &file];
+    let refused = run(&[&one[..], &few].concat()).failed();
+    assert!(refused.contains("lives on there: give --in-flight 1, give"), "{refused}");
+    run(&[&one[..], &few, &["--in-flight", "1"]].concat()).printed();
+}
+
 /// A tuning whose C and M READs have chosen.
 fn of_reads() -> tuning::Tuning {
     tuning::Tuning { chunk_buckets: 64, max_chunks: 5, direct: false, ..tuning::Tuning::default() }
@@ -185,6 +197,10 @@ fn what_cannot_be_simulated_is_refused() {
         ("--profile shm", "remote.read_base_ns (a READ's roundtrip"),
         ("--profile shm --machines 1,2", "or take one machine, --machines 1"),
         ("--profile shm --machines 1 --beyond-paper", "not how many a CPU does at once"),
+        (
+            "--profile shm --machines 1 --beyond-paper",
+            "lives on there: leave it out, give --machines 2",
+        ),
         ("--profile connectx6-200g", "remote.atomic_ns (a compare-and-swap's roundtrip)"),
         ("--set nic.colour=3", "there is no quantity"),
         ("--set nic.reads_per_s", "QUANTITY=VALUE"),

@@ -133,14 +133,17 @@ impl SimulateArgs {
         let by_cpu = self.machines.contains(&ONE) && of(ONE).is_ok_and(|model| model.local_by_cpu);
         let overlaps = match self.way() {
             Way::Paper => None,
-            Way::Beyond(_) => Some("--beyond-paper"),
-            Way::Tuned(means) => (means.in_flight > 1).then_some("a --tuning with many in flight"),
+            Way::Beyond(_) => Some(("--beyond-paper", "leave it out")),
+            Way::Tuned(means) => {
+                let many = ("a --tuning with many in flight", "give --in-flight 1");
+                (means.in_flight > 1).then_some(many)
+            }
         };
-        if let Some(what) = overlaps.filter(|_| by_cpu) {
+        if let Some((what, mend)) = overlaps.filter(|_| by_cpu) {
             return Err(Failure::new(format!(
                 "within one machine the profile {} has what one access of a CPU takes and not how \
-                 many a CPU does at once, which is what {what} lives on there: give --machines 2 \
-                 or more, leave it out, or measure it with bench-throughput --ranks N",
+                 many a CPU does at once, which is what {what} lives on there: {mend}, give --machines 2 \
+                 or more, or measure it with bench-throughput --ranks N",
                 profile.name()
             )));
         }
