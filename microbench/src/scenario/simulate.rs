@@ -63,29 +63,29 @@ pub(crate) struct SimulateArgs {
     #[arg(long)]
     beyond_paper: bool,
 
-    /// Beyond the paper: operations of a rank in flight
+    /// With --beyond-paper or --tuning: operations of a rank in flight
     #[arg(id = "simulated_in_flight", long = "in-flight", default_value_t = 16, value_name = "N", value_parser = value_parser!(u32).range(1..=MOST_IN_FLIGHT))]
     #[arg(requires = "beyond")]
     in_flight: u32,
 
-    /// Beyond the paper: buckets that a rank's cache has room for
+    /// With --beyond-paper or --tuning: buckets that a rank's cache has room for
     #[arg(long, default_value_t = 4096, value_name = "N", value_parser = value_parser!(u32).range(0..=MOST_ENTRIES as i64))]
     #[arg(requires = "beyond")]
     cache: u32,
 
-    /// Beyond the paper: when an operation claims its home bucket along with its first READ, which
-    /// spares an insert a roundtrip and costs a find an atomic
+    /// With --beyond-paper or --tuning: when an operation claims its home bucket along with its
+    /// first READ, which spares an insert a roundtrip and costs a find an atomic
     #[arg(long, value_enum, default_value_t = FirstClaimName::Auto, value_name = "WHEN")]
     #[arg(requires = "beyond")]
     first_claim: FirstClaimName,
 
-    /// Beyond the paper: when the next chunk is requested before the present one is scanned
+    /// With --beyond-paper or --tuning: when the next chunk is requested before the present one is
+    /// scanned
     #[arg(long, value_enum, default_value_t = ReadAheadName::Likely, value_name = "WHEN")]
     #[arg(requires = "beyond")]
     read_ahead: ReadAheadName,
 
-    /// What probeline tune recommends: its C and M, and beyond the paper what it has in flight, its
-    /// cache, read-ahead and one-roundtrip inserts; options that are given count for more
+    /// What probeline tune recommends: its C and M, what it has in flight, its cache, read-ahead and one-roundtrip inserts; options that are given count for more
     #[arg(long, conflicts_with = "beyond_paper", value_name = "FILE")]
     tuning: Option<PathBuf>,
 
