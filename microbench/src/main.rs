@@ -54,6 +54,7 @@ enum Command {
     /// Chunk READs that an insert takes, by load factor and C
     Roundtrips(roundtrips::RoundtripsArgs),
     /// What this machine's memory and a transport do at best, measured now
+    #[command(mut_arg("tuning", without_a_table))]
     Limits(limits::LimitsArgs),
     /// One-sided operations and the table over every transport that is here, side by side
     Compare(compare::CompareArgs),
@@ -62,6 +63,7 @@ enum Command {
     /// The paper's experiments at the size of a cluster, in virtual time, by a network's profile
     Simulate(simulate::SimulateArgs),
     /// Which C, M and depth this network and a workload want, and what to expect: a file for --tuning
+    #[command(mut_arg("tuning", without_a_table))]
     Tune(tune::TuneArgs),
     /// A page of plots, and SVG files, from the JSON of any number of runs
     Report(page::ReportArgs),
@@ -69,6 +71,11 @@ enum Command {
     Topology(topology::TopologyArgs),
     /// Whether this machine and its RDMA devices are set up right, and what mends them
     Doctor(doctor::DoctorArgs),
+}
+
+/// An option that ranks have and this command refuses, which its help does not offer.
+fn without_a_table(option: clap::Arg) -> clap::Arg {
+    option.hide(true)
 }
 
 fn main() -> ExitCode {

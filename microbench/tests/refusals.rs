@@ -16,6 +16,17 @@ fn help_lists_options_under_their_headings() {
     }
 }
 
+/// What is refused for want of a table is not offered.
+#[test]
+fn help_offers_a_tuning_where_there_is_a_table() {
+    for (command, offers) in
+        [("limits", false), ("tune", false), ("simulate", true), ("bench-latency", true)]
+    {
+        let help = run(&[command, "--help"]).printed();
+        assert_eq!(help.contains("--tuning <FILE>"), offers, "{command}: {help}");
+    }
+}
+
 /// What each command refuses, and what it says is allowed.
 const REFUSED: [(&str, &str); 86] = [
     ("explore fms:2 -C 12", "C is a multiple of 8 from 8 to 65536"),
