@@ -26,7 +26,7 @@ const COMMANDS: [&str; 6] =
 /// An option by its name in the command line's definition, and what a tuning says of it.
 type Tunable = (&'static str, &'static str, fn(&Tuning) -> Option<String>);
 
-const OPTIONS: [Tunable; 11] = [
+const OPTIONS: [Tunable; 10] = [
     ("chunk_buckets", "--chunk-buckets", |tuning| Some(tuning.chunk_buckets.to_string())),
     ("throughput_chunk_buckets", "--throughput-chunk-buckets", |tuning| {
         Some(tuning.chunk_buckets.to_string())
@@ -34,7 +34,6 @@ const OPTIONS: [Tunable; 11] = [
     ("max_chunks", "--max-chunks", |tuning| Some(tuning.max_chunks.to_string())),
     ("read_ahead", "--read-ahead", |tuning| Some(tuning.read_ahead_name().to_owned())),
     ("one_roundtrip", "--one-roundtrip", |tuning| Some(tuning.one_roundtrip_name().to_owned())),
-    ("first_claim", "--first-claim", |tuning| Some(tuning.one_roundtrip_name().to_owned())),
     ("direct", "--direct", |tuning| Some(if tuning.direct { "on" } else { "off" }.to_owned())),
     ("cache", "--cache", |tuning| Some(tuning.cache_entries.to_string())),
     ("in_flight", "--in-flight", |tuning| Some(tuning.operations().to_string())),

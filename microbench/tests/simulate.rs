@@ -47,7 +47,7 @@ fn throughputs_are_by_machines_ranks_and_workload() {
 #[test]
 fn beyond_the_paper_it_says_by_how_much_and_what_limits() {
     let options = ["--experiment", "throughput", "--machines", "4", "--workload", "mixed"];
-    let more = ["--beyond-paper", "--first-claim", "off", "--ops", "100"];
+    let more = ["--beyond-paper", "--one-roundtrip", "off", "--ops", "100"];
     let (rows, printed) = rows(&[&options[..], &more].concat());
     assert_eq!((rows.len(), &rows[0]["limit"]), (1, &"NIC atomics rate".into()));
     assert!(number(&rows[0], "by_paper") > 1.0);
@@ -212,6 +212,7 @@ fn what_cannot_be_simulated_is_refused() {
         ("--beyond-paper --tuning tuning.toml", "cannot be used with"),
         ("--in-flight 4", "--beyond-paper|--tuning"),
         ("--cache 0", "--beyond-paper|--tuning"),
+        ("--one-roundtrip on --machines 2", "--beyond-paper|--tuning"),
         ("--first-claim on --machines 2", "--beyond-paper|--tuning"),
         ("--read-ahead never", "--beyond-paper|--tuning"),
         ("--throughput-chunk-buckets 12", "C is a multiple of 8"),

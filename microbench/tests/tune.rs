@@ -291,7 +291,7 @@ fn a_simulated_cluster_has_the_files_table() {
         assert_eq!(parameters[name], value, "{name}");
     }
     assert_eq!(
-        (&parameters["read_ahead"], &parameters["first_claim"]),
+        (&parameters["read_ahead"], &parameters["one_roundtrip"]),
         (&"always".into(), &"on".into())
     );
     assert_eq!(parameters["given_besides_tuning"], Value::Null);
@@ -305,14 +305,14 @@ fn a_simulated_cluster_has_the_files_table() {
         assert!(number_of(&row, "outgoing_roundtrips") > 1.9, "{row}");
     }
     assert!(of(&eight, "ops_per_s") > 2.0 * of(&one, "ops_per_s"));
-    let never = simulated(8, &["--read-ahead", "never", "--first-claim", "off", "-C", "16"]);
+    let never = simulated(8, &["--read-ahead", "never", "--one-roundtrip", "off", "-C", "16"]);
     assert!(of(&never, "outgoing_roundtrips") < 1.1);
     let atomics = |report: &Value| of(report, "nic_atomics_per_s") / of(report, "ops_per_s");
     assert!(atomics(&never) < 0.8 * atomics(&eight), "finds claim nothing");
     assert_eq!(rows(&never)[0]["chunk_buckets"], 16.0);
     assert_eq!(
         never["parameters"]["given_besides_tuning"],
-        "chunk_buckets, read_ahead, first_claim"
+        "chunk_buckets, read_ahead, one_roundtrip"
     );
 }
 

@@ -76,8 +76,8 @@ pub(crate) struct SimulateArgs {
     /// With --beyond-paper or --tuning: when an operation claims its home bucket along with its
     /// first READ, which spares an insert a roundtrip and costs a find an atomic
     #[arg(long, value_enum, default_value_t = FirstClaimName::Auto, value_name = "WHEN")]
-    #[arg(requires = "beyond")]
-    first_claim: FirstClaimName,
+    #[arg(requires = "beyond", alias = "first-claim")]
+    one_roundtrip: FirstClaimName,
 
     /// With --beyond-paper or --tuning: when the next chunk is requested before the present one is
     /// scanned
@@ -277,7 +277,7 @@ impl SimulateArgs {
         Means {
             in_flight: self.in_flight,
             cache_entries: self.cache,
-            first_claim: self.first_claim.first_claim(),
+            first_claim: self.one_roundtrip.first_claim(),
             read_ahead: self.read_ahead.read_ahead(),
         }
     }
@@ -302,10 +302,10 @@ impl SimulateArgs {
             report.parameter("read_ahead", read_ahead);
             report.parameter("in_flight", self.in_flight);
             report.parameter("cache_entries", self.cache);
-            let first_claim = self.first_claim.to_possible_value();
-            let first_claim =
-                first_claim.map_or(String::new(), |value| value.get_name().to_owned());
-            report.parameter("first_claim", first_claim);
+            let one_roundtrip = self.one_roundtrip.to_possible_value();
+            let one_roundtrip =
+                one_roundtrip.map_or(String::new(), |value| value.get_name().to_owned());
+            report.parameter("one_roundtrip", one_roundtrip);
         }
     }
 }
