@@ -85,7 +85,8 @@ pub(crate) struct SimulateArgs {
     #[arg(requires = "beyond")]
     read_ahead: ReadAheadName,
 
-    /// What probeline tune recommends: its C and M, what it has in flight, its cache, read-ahead and one-roundtrip inserts; options that are given count for more
+    /// What probeline tune recommends: its C and M, what it has in flight, its cache, read-ahead and
+    /// one-roundtrip inserts; options that are given count for more
     #[arg(long, conflicts_with = "beyond_paper", value_name = "FILE")]
     tuning: Option<PathBuf>,
 
