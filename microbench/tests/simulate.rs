@@ -54,6 +54,21 @@ fn beyond_the_paper_it_says_by_how_much_and_what_limits() {
     assert!(printed.contains("times the paper's 15.04. It meets: NIC atomics rate"), "{printed}");
 }
 
+/// Roundtrips are no limit, and the share is that of the limit that is nearest.
+#[test]
+fn where_roundtrips_are_waited_for_no_limit_is_met() {
+    let options = ["--experiment", "throughput", "--machines", "4", "--workload", "mixed"];
+    let few = ["--ranks-per-machine", "1", "--ops", "100"];
+    let (rows, printed) =
+        rows(&[&options[..], &few, &["--beyond-paper", "--in-flight", "1"]].concat());
+    let (row, used) = (&rows[0], number(&rows[0], "limit_used"));
+    assert_eq!(row["limit"], "roundtrips");
+    let nearest = row["nearest_limit"].as_str().unwrap();
+    let said =
+        format!("It meets no limit: roundtrips; the {nearest} is used to {:.0} %", used * 100.0);
+    assert!(nearest != "roundtrips" && printed.contains(&said), "{said}: {printed}");
+}
+
 #[test]
 fn a_file_is_a_profile_and_what_it_lacks_is_named() {
     let scratch = Scratch::new();

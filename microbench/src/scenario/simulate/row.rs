@@ -27,8 +27,10 @@ pub(crate) struct SimulateRow {
     pub(super) ops_per_s: Option<f64>,
     /// With each operation cut to whole microseconds.
     truncated_ops_per_s: Option<f64>,
-    /// The limit that is used most, and how much of it.
+    /// What is waited for: the limit that is used most, or roundtrips where it does not bind.
     pub(super) limit: Option<&'static str>,
+    /// The limit that is used most, and how much of it.
+    pub(super) nearest_limit: Option<&'static str>,
     pub(super) limit_used: Option<f64>,
     /// A machine's READs and atomics a second.
     pub(super) nic_reads_per_s: Option<f64>,
@@ -70,6 +72,7 @@ impl SimulateRow {
             ops_per_s: None,
             truncated_ops_per_s: None,
             limit: None,
+            nearest_limit: None,
             limit_used: None,
             nic_reads_per_s: None,
             nic_atomics_per_s: None,
@@ -109,6 +112,7 @@ impl SimulateRow {
             ops_per_s: Some(row.ops_per_s),
             truncated_ops_per_s: truncated,
             limit: Some(row.limit.name()),
+            nearest_limit: Some(row.limit.name),
             limit_used: Some(row.limit.used),
             nic_reads_per_s: Some(row.load.reads_per_s),
             nic_atomics_per_s: Some(row.load.atomics_per_s),

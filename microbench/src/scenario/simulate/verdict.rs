@@ -132,16 +132,20 @@ fn full(args: &SimulateArgs, rows: &[SimulateRow]) -> Option<String> {
 
 fn beyond(row: &SimulateRow) -> Option<String> {
     let (ops_per_s, paper, used) = (row.ops_per_s?, row.paper_ops_per_s?, row.limit_used?);
-    let (workload, limit) = (row.workload?, row.limit?);
+    let (workload, limit, nearest) = (row.workload?, row.limit?, row.nearest_limit?);
+    let meets = if limit == nearest {
+        format!("It meets: {limit}, {:.0} % used", used * 100.0)
+    } else {
+        format!("It meets no limit: {limit}; the {nearest} is used to {:.0} %", used * 100.0)
+    };
     Some(format!(
-        "{workload} on {} machines of {} ranks: {:.1} M op/s, {:.2} times the paper's {:.2}. It meets: \
-         {limit}, {:.0} % used; a machine's NIC has {:.2} M READs and {:.2} M atomics a second.",
+        "{workload} on {} machines of {} ranks: {:.1} M op/s, {:.2} times the paper's {:.2}. {meets}; \
+         a machine's NIC has {:.2} M READs and {:.2} M atomics a second.",
         row.machines,
         row.ranks_per_machine,
         ops_per_s / 1e6,
         ops_per_s / paper,
         paper / 1e6,
-        used * 100.0,
         row.nic_reads_per_s? / 1e6,
         row.nic_atomics_per_s? / 1e6,
     ))
