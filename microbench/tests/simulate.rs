@@ -170,8 +170,10 @@ fn a_tunings_most_operations_are_simulated_or_told_too_many() {
     };
     assert!(run_of(&many, "2").printed().contains("tuned"));
     let refused = run_of(&cached, "4096").failed();
-    assert!(refused.contains("16384 in flight and a cache of 1073741824 ("), "{refused}");
-    assert!(refused.contains("cached.toml") && refused.contains("of memory available"));
+    assert!(
+        refused.contains("cached.toml)") && refused.contains("of memory available"),
+        "{refused}"
+    );
 }
 
 #[test]

@@ -52,7 +52,8 @@ impl Way {
     }
 
     /// Operations that are begun before the first has ended.
-    pub(crate) fn in_flight(self) -> u32 {
+    #[must_use]
+    pub fn in_flight(self) -> u32 {
         match self {
             Self::Paper => 1,
             Self::Beyond(means) | Self::Tuned(means) => means.in_flight.max(1),

@@ -22,6 +22,12 @@ const ONE: u32 = 1;
 /// Buckets of an owner in a latency run: as many for all owners together as for the paper's two.
 const LATENCY_BUCKETS: u64 = 1 << 22;
 const LEAST_BUCKETS: u64 = 1 << 12;
+/// Of each operation of a throughput that counts or is in flight, so that inserts change the load
+/// factor by a sixteenth at most; a multiple of 8.
+const BUCKETS_OF_OPERATION: u64 = 16;
+const BUCKET_BYTES: u64 = 8;
+/// More the simulator refuses, whatever they take.
+const MOST_RANKS: u32 = 4096;
 /// The largest C is a part's at most; beyond that, READs would take more memory than the table.
 const MOST_CHUNK_BUCKETS: u32 = 1 << 12;
 
@@ -44,13 +50,21 @@ impl Run {
         }
     }
 
-    /// What the ranks' operations and caches take.
+    /// What the ranks' operations, caches and parts of the table take.
     fn bytes(&self, way: Way) -> u64 {
-        let (shape, chunk_buckets) = match self {
-            Self::Latency(plan) => (plan.shape, plan.chunk_buckets),
-            Self::Throughput(plan) => (plan.shape, plan.chunk_buckets),
+        let (shape, chunk_buckets, buckets) = match self {
+            Self::Latency(plan) => (plan.shape, plan.chunk_buckets, plan.buckets_per_owner),
+            Self::Throughput(plan) => (plan.shape, plan.chunk_buckets, plan.buckets_per_owner),
         };
-        way.rank_bytes(chunk_buckets).saturating_mul(ranks(shape).into())
+        let rank = way.rank_bytes(chunk_buckets).saturating_add(buckets * BUCKET_BYTES);
+        rank.saturating_mul(ranks(shape).into())
+    }
+
+    fn ranks(&self) -> u32 {
+        match self {
+            Self::Latency(plan) => ranks(plan.shape),
+            Self::Throughput(plan) => ranks(plan.shape),
+        }
     }
 
     /// About how much work it is.
@@ -92,6 +106,8 @@ impl SimulateArgs {
                 plan.max_chunks = self.max_chunks;
                 plan.load_percent = self.filled;
                 plan.operations = self.ops;
+                let most = u64::from(self.ops) + u64::from(self.way().in_flight());
+                plan.buckets_per_owner = plan.buckets_per_owner.max(most * BUCKETS_OF_OPERATION);
                 plan.seed = self.seed;
                 runs.push(Run::Throughput(plan));
             }
@@ -100,18 +116,18 @@ impl SimulateArgs {
         Ok(runs)
     }
 
-    /// Many in flight and caches, each rank its own, may take more than there is.
+    /// Many in flight, caches and parts of the table, each rank its own, may take more than there is.
     fn check_memory(&self, runs: &[Run]) -> Result<()> {
-        let bytes = runs.iter().map(|run| run.bytes(self.way())).max().unwrap_or(0);
-        let too_few = memory_available().filter(|&available| bytes > available);
-        let Some(available) = too_few.filter(|_| self.way() != Way::Paper) else { return Ok(()) };
+        let fewer = runs.iter().filter(|run| run.ranks() <= MOST_RANKS);
+        let bytes = fewer.map(|run| run.bytes(self.way())).max().unwrap_or(0);
+        let Some(available) = memory_available().filter(|&available| bytes > available) else {
+            return Ok(());
+        };
         let given = self.tuned.as_ref().map_or(String::new(), |tuned| format!(" ({})", tuned.path));
         Err(Failure::new(format!(
-            "{} in flight and a cache of {}{given} take {} with all ranks, and this machine has {} \
-             of memory available: give a lower --in-flight, --cache, --machines or \
-             --ranks-per-machine",
-            self.in_flight,
-            self.cache,
+            "what all ranks have in flight, their caches{given} and their parts of the table take {}, \
+             and this machine has {} of memory available: give fewer --machines, \
+             --ranks-per-machine or --ops, or a lower --in-flight or --cache",
             Size::mib(bytes >> 20),
             Size::mib(available >> 20)
         )))
