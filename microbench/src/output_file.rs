@@ -10,13 +10,24 @@ use crate::failure::{Failure, Result};
 /// stays until there are results; one that was not there goes again if there are none.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
-    file: File,
     path: PathBuf,
+    file: Option<File>,
     created: bool,
 }
 
 impl OutputFile {
-    pub(crate) fn open(path: &Path) -> Result<Self> {
+    /// The file of whoever writes the results, opened; of others, who may know it by the same name
+    /// and must not take it away, only if there is something to write after all.
+    pub(crate) fn of(path: &Path, writes: bool) -> Result<Self> {
+        let mut file = Self { path: path.to_owned(), file: None, created: false };
+        if writes {
+            file.open()?;
+        }
+        Ok(file)
+    }
+
+    fn open(&mut self) -> Result<&File> {
+        let path = &self.path;
         let open = |create| File::options().write(true).create_new(create).open(path);
         let (file, created) = match open(true) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => (open(false), false),
@@ -24,19 +35,24 @@ impl OutputFile {
         };
         let refused =
             |error| Failure::new(format!("{} cannot be written: {error}", path.display()));
-        Ok(Self { file: file.map_err(refused)?, path: path.to_owned(), created })
+        self.created = created;
+        Ok(self.file.insert(file.map_err(refused)?))
     }
 
     /// Without what it held; to be flushed.
-    pub(crate) fn emptied(&self) -> BufWriter<&File> {
+    pub(crate) fn emptied(&mut self) -> Result<BufWriter<&File>> {
+        let file = match self.file {
+            Some(ref file) => file,
+            None => self.open()?,
+        };
         // Devices and pipes cannot be cut short and need not be.
-        let _ = self.file.set_len(0);
-        BufWriter::new(&self.file)
+        let _ = file.set_len(0);
+        Ok(BufWriter::new(file))
     }
 
     /// Puts `text` in the place of what it held.
-    pub(crate) fn write(&self, text: &str) -> Result<()> {
-        let mut file = self.emptied();
+    pub(crate) fn write(&mut self, text: &str) -> Result<()> {
+        let mut file = self.emptied()?;
         file.write_all(text.as_bytes())?;
         Ok(file.flush()?)
     }
@@ -44,7 +60,8 @@ impl OutputFile {
 
 impl Drop for OutputFile {
     fn drop(&mut self) {
-        if self.created && self.file.metadata().is_ok_and(|file| file.len() == 0) {
+        let is_empty = |file: &File| file.metadata().is_ok_and(|file| file.len() == 0);
+        if self.created && self.file.as_ref().is_some_and(is_empty) {
             // Somebody may have taken it away before.
             let _ = fs::remove_file(&self.path);
         }
@@ -62,17 +79,23 @@ mod tests {
             std::env::temp_dir().join(name)
         };
         let (unused, used, old) = (path("unused"), path("used"), path("old"));
-        drop(OutputFile::open(&unused).unwrap());
+        drop(OutputFile::of(&unused, true).unwrap());
         assert!(!unused.exists());
 
-        let file = OutputFile::open(&used).unwrap();
+        let other = OutputFile::of(&used, false).unwrap();
+        assert!(!used.exists());
+        let mut file = OutputFile::of(&used, true).unwrap();
+        drop(other);
         file.write("results").unwrap();
         drop(file);
         assert_eq!(fs::read(&used).unwrap(), b"results");
 
         fs::write(&old, "").unwrap();
-        drop(OutputFile::open(&old).unwrap());
+        drop(OutputFile::of(&old, true).unwrap());
         assert!(old.exists());
+        let mut late = OutputFile::of(&old, false).unwrap();
+        late.write("late").unwrap();
+        assert_eq!(fs::read(&old).unwrap(), b"late");
         for path in [used, old] {
             fs::remove_file(path).unwrap();
         }
@@ -82,7 +105,7 @@ mod tests {
     fn a_longer_file_is_cut() {
         let path = std::env::temp_dir().join(format!("probeline-output-{}", std::process::id()));
         fs::write(&path, "a long text").unwrap();
-        let file = OutputFile::open(&path).unwrap();
+        let mut file = OutputFile::of(&path, true).unwrap();
         file.write("short").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"short");
         fs::remove_file(&path).unwrap();

@@ -1,6 +1,7 @@
 //! What a command tells: a table for people, JSON and CSV for programs.
 
 use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 
 use comfy_table::presets::{ASCII_MARKDOWN, NOTHING};
 use comfy_table::{CellAlignment, Table, TableStyle};
@@ -237,30 +238,40 @@ pub(crate) struct Files {
 
 impl Files {
     pub(crate) fn open(args: &OutputArgs) -> Result<Self> {
+        Self::of(args, true)
+    }
+
+    /// Those of a job.
+    pub(crate) fn of_job(args: &JobArgs) -> Result<Self> {
+        Self::of(&args.output, args.reports())
+    }
+
+    fn of(args: &OutputArgs, writes: bool) -> Result<Self> {
+        let open = |path: Option<&Path>| path.map(|path| OutputFile::of(path, writes)).transpose();
         Ok(Self {
-            json: args.json.as_deref().map(OutputFile::open).transpose()?,
-            csv: args.csv.as_deref().map(OutputFile::open).transpose()?,
-            markdown: args.markdown.as_deref().map(OutputFile::open).transpose()?,
+            json: open(args.json.as_deref())?,
+            csv: open(args.csv.as_deref())?,
+            markdown: open(args.markdown.as_deref())?,
         })
     }
 
     /// Writes what was asked for.
     pub(crate) fn write<R: Row>(self, report: &Report<R>) -> Result<()> {
-        if let Some(json) = self.json {
-            let mut json = json.emptied();
+        if let Some(mut json) = self.json {
+            let mut json = json.emptied()?;
             serde_json::to_writer_pretty(&mut json, report)?;
             writeln!(json)?;
             json.flush()?;
         }
-        if let Some(csv) = self.csv {
-            let mut csv = csv::Writer::from_writer(csv.emptied());
+        if let Some(mut csv) = self.csv {
+            let mut csv = csv::Writer::from_writer(csv.emptied()?);
             for row in &report.rows {
                 csv.serialize(row)?;
             }
             csv.flush()?;
         }
-        if let Some(markdown) = self.markdown {
-            let mut markdown = markdown.emptied();
+        if let Some(mut markdown) = self.markdown {
+            let mut markdown = markdown.emptied()?;
             markdown.write_all(report.markdown().as_bytes())?;
             markdown.flush()?;
         }

@@ -89,6 +89,16 @@ pub(crate) struct JobArgs {
 const DEFAULT_RANKS: u32 = 2;
 
 impl JobArgs {
+    /// Whether this is rank 0, which reports, as far as can be told before ranks meet.
+    pub(crate) fn reports(&self) -> bool {
+        if self.nodes.two_nodes.as_deref().is_some_and(|first| !first.is_empty()) {
+            return false;
+        }
+        // What makes no sense is told when ranks meet.
+        let launch = Launch::from_env().ok().flatten();
+        self.meeting.rank.or(launch.map(|launch| launch.rank)).unwrap_or(0) == 0
+    }
+
     /// Settles the transport, how many ranks there are, and how large their table is if nothing
     /// else was asked, over verbs and elsewhere; a chunk of each C has to fit a rank's part of it.
     pub(crate) fn settle(

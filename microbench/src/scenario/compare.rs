@@ -127,7 +127,7 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
     let transports = args.transports();
     args.job.settle_columns(&transports, apart, table_size, &[args.chunks.chunk_buckets])?;
     args.check_ranks()?;
-    let files = Files::open(&args.job.output)?;
+    let files = Files::of_job(&args.job)?;
     // Before the run, which would show in the load.
     let mut report = Report::new("compare");
     let columns = match apart {

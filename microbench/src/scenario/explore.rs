@@ -130,7 +130,7 @@ struct Exploration {
 pub(crate) fn run(mut args: ExploreArgs) -> Result<()> {
     args.job.settle(Size::mib(128), Size::mib(128), &[args.chunks.chunk_buckets])?;
     args.means.check(&[args.chunks.chunk_buckets])?;
-    let files = Files::open(&args.job.output)?;
+    let files = Files::of_job(&args.job)?;
     let net = Net::load(&args.model)?;
     let packing = Packing::new(&net)?;
     let exploration = Exploration { args, net, packing };

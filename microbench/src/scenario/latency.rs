@@ -96,7 +96,7 @@ pub(super) fn seconds(text: &str) -> core::result::Result<f64, String> {
 pub(crate) fn run(mut args: LatencyArgs) -> Result<()> {
     args.job.settle(Size::mib(32), Size::mib(1), &args.chunks.chunk_buckets)?;
     args.check()?;
-    let files = Files::open(&args.job.output)?;
+    let files = Files::of_job(&args.job)?;
     // Before the run, which would show in the load.
     let mut report = Report::new("bench-latency");
     let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };

@@ -104,7 +104,7 @@ pub(crate) fn run(mut args: LimitsArgs) -> Result<()> {
     // Before the job pins this thread.
     let cores = Cores::find()?;
     args.settle_size(&cores)?;
-    let files = Files::open(&args.job.output)?;
+    let files = Files::of_job(&args.job)?;
     // Before the run, which would show in the load.
     let mut report = Report::new("limits");
     let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };

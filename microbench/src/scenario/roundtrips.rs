@@ -45,7 +45,7 @@ pub(crate) struct RoundtripsRow {
 
 pub(crate) fn run(mut args: RoundtripsArgs) -> Result<()> {
     args.job.settle(Size::mib(32), Size::mib(1), &args.chunks.chunk_buckets)?;
-    let files = Files::open(&args.job.output)?;
+    let files = Files::of_job(&args.job)?;
     // Before the run, which would show in the load.
     let mut report = Report::new("roundtrips");
     let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };

@@ -94,7 +94,7 @@ pub(crate) struct ThroughputRow {
 pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
     args.job.settle(Size::mib(128), Size::mib(128), &[args.chunks.chunk_buckets])?;
     args.check()?;
-    let files = Files::open(&args.job.output)?;
+    let files = Files::of_job(&args.job)?;
     // Before the run, which would show in the load.
     let mut report = Report::new("bench-throughput");
     let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };

@@ -164,9 +164,10 @@ pub(crate) struct Sweep {
 pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
     args.job.settle(Size::mib(128), Size::mib(1), &[])?;
     args.check()?;
-    let files = Files::open(&args.job.output)?;
-    let out = OutputFile::open(&args.out)?;
-    let profile_out = args.profile_out.as_deref().map(OutputFile::open).transpose()?;
+    let files = Files::of_job(&args.job)?;
+    let open = |path| OutputFile::of(path, args.job.reports());
+    let mut out = open(&args.out)?;
+    let mut profile_out = args.profile_out.as_deref().map(open).transpose()?;
     // Before the run, which would show in the load.
     let mut report = Report::new("tune");
     let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };
@@ -175,7 +176,7 @@ pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
     let tuned = ended.output;
     out.write(&args.tuning(&tuned).to_toml())?;
     if let (Some(path), Some(file), Some(network)) =
-        (&args.profile_out, &profile_out, &tuned.network)
+        (&args.profile_out, &mut profile_out, &tuned.network)
     {
         file.write(&network.profile(&args.job, path)?.to_toml())?;
     }

@@ -6,7 +6,7 @@ use crate::bed::Bed;
 use crate::case::{Case, Failure, Layer, ensure};
 
 /// Rounds of which one has to go wrong; in a trial every second one did.
-const ROUNDS: u32 = 20;
+const ROUNDS: u32 = 60;
 
 pub(super) const CASES: &[Case] = &[
     Case::new(Layer::Tearing, "find_or_put_is_exact_with_torn_words", |bed| {
