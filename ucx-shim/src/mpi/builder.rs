@@ -179,16 +179,20 @@ impl Builder {
 }
 
 /// Refuses what is known to end the process, of Open MPI 4: osc rdma over btl vader, which it uses
-/// on one machine unless one of the networks that it prefers is there.
+/// on one machine, or over btl ofi, unless one of the networks that it prefers is there.
 fn refuse_crash(facts: &Facts, one_machine: bool) -> Result<(), OpenError> {
     let is_rdma = facts.component == Component::Osc("rdma".to_owned());
-    let is_vader = one_machine && !PREFERRED.into_iter().any(component::is_loaded);
-    match &facts.single_copy {
-        Some(mechanism) if is_rdma && is_vader && CRASHING.contains(&mechanism.as_str()) => {
-            Err(OpenError::AtomicsCrash { mechanism: mechanism.clone() })
-        }
-        _ => Ok(()),
+    if !is_rdma || PREFERRED.into_iter().any(component::is_loaded) {
+        return Ok(());
     }
+    let carrier = match &facts.single_copy {
+        Some(mechanism) if one_machine && CRASHING.contains(&mechanism.as_str()) => {
+            format!("btl vader with single copy by {mechanism}")
+        }
+        _ if component::is_loaded("btl_ofi") => "btl ofi".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(OpenError::AtomicsCrash { carrier })
 }
 
 /// Tells everybody whether this owner is ready; returns when all have told.

@@ -105,8 +105,8 @@ pub enum OpenError {
     },
     /// This combination ends the process at the first compare-and-swap.
     AtomicsCrash {
-        /// `btl_vader_single_copy_mechanism` in force.
-        mechanism: String,
+        /// What carries osc rdma, and how.
+        carrier: String,
     },
     /// Another owner could not open its engine; its own error says why.
     PeerFailed(Owner),
@@ -139,12 +139,12 @@ impl fmt::Display for OpenError {
                 "the window's memory model is not MPI_WIN_UNIFIED but {model}: \
                  choose another one-sided component or a machine with coherent memory"
             ),
-            Self::AtomicsCrash { mechanism } => write!(
+            Self::AtomicsCrash { carrier } => write!(
                 f,
-                "Open MPI's osc rdma over btl vader with single copy by {mechanism} ends the \
-                 process at its first MPI_Compare_and_swap: give mpirun `--mca osc sm` (one \
-                 machine), `--mca osc ucx`, or `--mca btl_vader_single_copy_mechanism none`, with \
-                 which it takes another component"
+                "Open MPI's osc rdma over {carrier} ends the process at its first \
+                 MPI_Compare_and_swap: give mpirun `--mca osc sm` (one machine), `--mca osc ucx`, \
+                 or `--mca btl_vader_single_copy_mechanism none`, with which it takes another \
+                 component"
             ),
             Self::PeerFailed(owner) => {
                 write!(f, "{owner} could not open its engine: see its own message")

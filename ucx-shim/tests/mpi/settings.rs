@@ -69,6 +69,26 @@ const OPEN_MPI: &[Setting] = &[
         ..BASE
     },
     Setting { name: "as it comes", component: "osc rdma", refused: true, ..BASE },
+    Setting {
+        name: "btl ofi",
+        arguments: &[
+            "--mca",
+            "osc",
+            "rdma",
+            "--mca",
+            "pml",
+            "ob1",
+            "--mca",
+            "btl",
+            "ofi,tcp,self",
+            "--mca",
+            "btl_ofi_provider_include",
+            "sockets",
+        ],
+        component: "osc rdma",
+        refused: true,
+        ..BASE
+    },
 ];
 
 const MPICH: &[Setting] =
@@ -101,5 +121,6 @@ pub(crate) fn settings() -> impl Iterator<Item = &'static Setting> {
 /// Where a test of an end runs: those of a refusal where there is one, others in one setting.
 pub(crate) fn of_ends(test: &str) -> impl Iterator<Item = &'static Setting> {
     let refused = test == "crash_is_refused";
-    settings().filter(move |setting| setting.refused == refused).take(1)
+    let most = if refused { usize::MAX } else { 1 };
+    settings().filter(move |setting| setting.refused == refused).take(most)
 }
