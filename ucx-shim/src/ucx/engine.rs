@@ -2,8 +2,7 @@
 
 use core::cell::Cell;
 use core::fmt;
-use core::sync::atomic::Ordering::SeqCst;
-use core::sync::atomic::{AtomicU64, fence};
+use core::sync::atomic::AtomicU64;
 use std::rc::Rc;
 
 use transport::{
@@ -24,6 +23,7 @@ use super::failed::op_error;
 use super::lane::{Alarm, Lane};
 use super::ledger::{Entry, Kind, Ledger};
 use super::mapping::Mapping;
+use super::memory::publish;
 use super::own::{OWN, Stand};
 use super::queue::{Done, Queue};
 use super::slots::Slots;
@@ -362,12 +362,6 @@ impl Engine {
         }
         Ok(reported as usize)
     }
-}
-
-/// Where UCX has stored by this CPU: out of the store buffer before anything posted later loads.
-#[inline]
-fn publish() {
-    fence(SeqCst);
 }
 
 impl Transport for Engine {

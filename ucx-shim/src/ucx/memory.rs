@@ -2,6 +2,8 @@
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
+use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::fence;
 use std::alloc::{alloc_zeroed, dealloc};
 
 /// Words in a cache line, to which all of it is aligned.
@@ -47,6 +49,12 @@ impl Drop for Memory {
         // ended its use of them before.
         unsafe { dealloc(self.first.as_ptr().cast(), self.layout) };
     }
+}
+
+/// Where UCX has stored by this CPU: out of the store buffer before anything posted later loads.
+#[inline]
+pub(super) fn publish() {
+    fence(SeqCst);
 }
 
 #[cfg(test)]
