@@ -2,6 +2,7 @@
 //! measured, and how far the model is off.
 
 mod bench;
+mod choice;
 mod expected;
 mod network;
 mod notes;
@@ -9,6 +10,7 @@ mod rates;
 mod row;
 mod verification;
 
+use core::ops::RangeInclusive;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
@@ -18,13 +20,12 @@ use clap::{Args, ValueEnum, value_parser};
 use serde_json::Value;
 use table::{Config, FirstClaim, Operation, ReadAhead, Table};
 use transport::Exchange;
-use tune::{Candidate, Goal, Lengths, Model, Rates, Space, Workload};
+use tune::{Candidate, Goal, Lengths, Model, Rates, Space, Timing, Workload};
 use tuning::{Expected, Tuning};
 
 use self::bench::Bench;
 use self::network::Network;
 use self::row::TuneRow;
-use super::gather;
 use super::latency::{FILLING, FILLING_DEPTH};
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::{Failure, Result};
@@ -40,14 +41,15 @@ const CHUNK_BUCKETS: [u32; 7] = [8, 16, 32, 64, 128, 256, 512];
 /// Entries of the cache that may pay; fewer in the simulator, where to fill one takes long.
 const CACHE_ENTRIES: u32 = 1 << 14;
 const CACHE_ENTRIES_SIMULATED: u32 = 1 << 8;
-/// C of the short runs that say what the transport does not: of as many as there are unknowns, from
-/// where operations take many READs on to where nearly all take one.
-const CALIBRATED_CHUNKS: [u32; 3] = [8, 32, 128];
+/// C of the short run with the next chunk always ahead.
+const AHEAD_CHUNK: u32 = 32;
 /// What a batch has in flight that the CPU does itself, whatever it is given.
 const BATCHED_BY_CPU: u32 = 32;
 /// Rounds of a sweep over all candidates, and those of it that go to the last rounds.
 const SWEEP_ROUNDS: u32 = 3;
 const FINALISTS: usize = 8;
+/// Throughput by what was expected: what is taken for as expected.
+const AS_EXPECTED: RangeInclusive<f64> = 0.8..=1.25;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TuneArgs {
@@ -81,7 +83,7 @@ pub(crate) struct TuneArgs {
     #[arg(long = "ops", value_name = "N", value_parser = value_parser!(u32).range(10..))]
     ops_asked: Option<u32>,
 
-    /// Rounds in which candidates take turns; medians are reported
+    /// Rounds in which candidates take turns; lower quartiles are reported
     #[arg(long, default_value_t = 15, value_name = "N", value_parser = value_parser!(u32).range(1..=999))]
     rounds: u32,
 
@@ -144,6 +146,8 @@ fn within(text: &str, least: f64, most: f64) -> core::result::Result<f64, String
 pub(crate) struct Tuned {
     model: Model,
     recommended: Candidate,
+    /// What was measured before the choice.
+    contenders: Vec<Timing>,
     rows: Vec<TuneRow>,
     /// Where a profile was asked for.
     network: Option<Network>,
@@ -159,6 +163,8 @@ pub(crate) struct Sweep {
     again: usize,
     /// The share by which the recommendation takes longer than the best of them.
     longer: f64,
+    /// Those that took what was expected of them within a quarter.
+    as_expected: usize,
 }
 
 pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
@@ -405,19 +411,9 @@ impl Scenario for TuneArgs {
         let mut model = self.model(rates, &bench);
         self.calibrate(&mut model, &mut bench, exchange)?;
         let all = self.space(self.direct()).candidates();
-        // What rank 0 says: another machine may round differently.
-        let best = model.best(&all, self.goal());
-        let at = all.iter().position(|candidate| Some(*candidate) == best);
-        let at = gather(exchange, [at.map_or(u64::MAX, |at| at as u64)])?;
-        let at = at.first().and_then(|[at]| usize::try_from(*at).ok());
-        let Some(recommended) = at.and_then(|at| all.get(at)).copied() else {
-            return Err(Failure::new(
-                "no depth keeps to --max-latency-us, not even one operation at a time: give more",
-            )
-            .everywhere());
-        };
+        let (recommended, contenders) = self.choose(&model, &all, &mut bench, exchange)?;
         let tuned = self.verify(model, recommended, &all, &mut bench, exchange)?;
-        Ok(Tuned { network, ..tuned })
+        Ok(Tuned { network, contenders, ..tuned })
     }
 }
 
@@ -459,27 +455,26 @@ impl TuneArgs {
     }
 
     /// The runs of a depth: plain, and with a cache; where the CPU does not reach all buckets, also
-    /// with other C, with claims along with the first READ, and with the next chunk ahead.
+    /// with each other C, with claims along with the first READ, and with the next chunk ahead.
     fn calibration(&self, direct: bool, depth: u32) -> Vec<Candidate> {
         let space = self.space(direct);
-        let [small, middle, large] = CALIBRATED_CHUNKS;
-        let of = |chunk_buckets, first_claim, cache_entries| Candidate {
+        let of = |chunk_buckets| Candidate {
             chunk_buckets,
             max_chunks: space.max_chunks(chunk_buckets),
             read_ahead: ReadAhead::Never,
-            first_claim,
+            first_claim: FirstClaim::Off,
             depth,
-            cache_entries,
+            cache_entries: 0,
             direct,
         };
-        let cached = of(small, FirstClaim::Off, space.cache_entries);
-        let mut runs = vec![of(small, FirstClaim::Off, 0), cached];
+        let [least, others @ ..] = CHUNK_BUCKETS;
+        let plain = of(least);
+        let mut runs = vec![plain, Candidate { cache_entries: space.cache_entries, ..plain }];
         if !direct {
-            let others = [middle, large].map(|chunk_buckets| of(chunk_buckets, FirstClaim::Off, 0));
+            runs.extend(others.map(of));
             // Neither where a CPU has fetched all of the next chunk nor where it is hardly needed.
-            let ahead = Candidate { read_ahead: ReadAhead::Always, ..others[0] };
-            runs.extend(others);
-            runs.extend([of(small, FirstClaim::On, 0), ahead]);
+            runs.push(Candidate { read_ahead: ReadAhead::Always, ..of(AHEAD_CHUNK) });
+            runs.push(Candidate { first_claim: FirstClaim::On, ..plain });
         }
         runs
     }

@@ -1,6 +1,6 @@
 //! Least squares: what a few runs say of a constant and two factors.
 
-/// What is to be found: a constant, which may be anything, and two factors.
+/// What is to be found: a constant and two factors.
 pub(crate) const UNKNOWNS: usize = 3;
 
 /// What a factor may be within reason: a READ of what lies in the CPU's nearest cache by one of what
@@ -13,24 +13,27 @@ const CHANCE: f64 = 0.03;
 const OFF_ONE: f64 = 0.5;
 
 /// Rows of a system of equations, times their transpose.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Fit {
     squares: [[f64; UNKNOWNS]; UNKNOWNS],
     sides: [f64; UNKNOWNS],
+    /// What the constant may be: it takes back what is known of a run at most, but for chance.
+    least_constant: f64,
 }
 
 /// What fits best.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Fitted {
     pub(crate) unknowns: [f64; UNKNOWNS],
-    /// A factor would be less or more than is within reason.
+    /// The constant or a factor would be less or more than is within reason.
     pub(crate) pinned: bool,
 }
 
 impl Fit {
     /// Nothing measured yet.
     pub(crate) fn new() -> Self {
-        let mut fit = Self::default();
+        let (squares, sides) = ([[0.0; UNKNOWNS]; UNKNOWNS], [0.0; UNKNOWNS]);
+        let mut fit = Self { squares, sides, least_constant: f64::NEG_INFINITY };
         let weight = CHANCE / OFF_ONE;
         fit.add([0.0, weight, 0.0], weight);
         fit.add([0.0, 0.0, weight], weight);
@@ -43,6 +46,7 @@ impl Fit {
         let weight = 1.0 / ns.max(1e-3);
         let [first, second] = factors;
         self.add([weight, weight * first, weight * second], weight * (ns - known));
+        self.least_constant = self.least_constant.max(-known - CHANCE * ns);
     }
 
     fn add(&mut self, row: [f64; UNKNOWNS], side: f64) {
@@ -54,13 +58,18 @@ impl Fit {
         }
     }
 
-    /// What fits best, with factors within reason.
+    /// What fits best within reason.
     pub(crate) fn solve(&self) -> Fitted {
+        let factor = (LEAST_FACTOR, MOST_FACTOR);
+        let bounds = [(self.least_constant, f64::INFINITY), factor, factor];
+        let is_odd = |at: usize, value: f64| !(bounds[at].0..=bounds[at].1).contains(&value);
         let mut fixed = [None; UNKNOWNS];
         let mut unknowns = self.solve_with(fixed);
-        // Each turn fixes one of the two factors.
-        while let Some(at) = (1..UNKNOWNS).find(|&at| fixed[at].is_none() && is_odd(unknowns[at])) {
-            fixed[at] = Some(unknowns[at].clamp(LEAST_FACTOR, MOST_FACTOR));
+        // Each turn fixes one of the three.
+        while let Some(at) =
+            (0..UNKNOWNS).find(|&at| fixed[at].is_none() && is_odd(at, unknowns[at]))
+        {
+            fixed[at] = Some(unknowns[at].clamp(bounds[at].0, bounds[at].1));
             unknowns = self.solve_with(fixed);
         }
         Fitted { unknowns, pinned: fixed.iter().any(Option::is_some) }
@@ -95,10 +104,6 @@ impl Fit {
         }
         unknowns
     }
-}
-
-fn is_odd(factor: f64) -> bool {
-    !(LEAST_FACTOR..=MOST_FACTOR).contains(&factor)
 }
 
 #[cfg(test)]
@@ -143,5 +148,20 @@ mod tests {
         assert!(pinned);
         assert_eq!(second.to_bits(), LEAST_FACTOR.to_bits());
         assert!((LEAST_FACTOR..=MOST_FACTOR).contains(&first), "{first}");
+    }
+
+    /// Runs by turns with something else say that READs take more than all of a run.
+    #[test]
+    fn a_constant_takes_back_what_is_known_and_no_more() {
+        let of = |constant: f64, factors: [f64; 2]| {
+            (factors, 40.0 + constant + 1.5 * factors[0] + 0.8 * factors[1])
+        };
+        let runs =
+            |constant| [[200.0, 500.0], [230.0, 115.0], [380.0, 20.0]].map(|at| of(constant, at));
+        let Fitted { unknowns: [constant, ..], pinned } = fitted(&runs(-180.0));
+        assert!(pinned && (-60.0..-40.0).contains(&constant), "{constant}");
+        let Fitted { unknowns: [constant, first, second], pinned } = fitted(&runs(-30.0));
+        assert!(!pinned && near(constant, -30.0, 20.0), "{constant}");
+        assert!(near(first, 1.5, 0.1) && near(second, 0.8, 0.05), "{first} {second}");
     }
 }

@@ -1,11 +1,12 @@
 //! What an operation takes, and which candidate takes least.
 
+use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
 
 use table::{FirstClaim, ReadAhead};
 
 use crate::fit::{Fit, LEAST_FACTOR, MOST_FACTOR};
-use crate::{Candidate, Lengths, Rates};
+use crate::{Candidate, Lengths, Rates, Timing};
 
 /// What the table is used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -18,27 +19,15 @@ pub struct Workload {
     pub held: u64,
 }
 
-/// What is to be best.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Goal {
-    /// The mean time of an operation from begin to end.
-    Latency,
-    /// Operations a second, where one takes so many nanoseconds on average at most.
-    Throughput {
-        /// No bound if infinite.
-        most_latency_ns: f64,
-    },
-}
-
 /// What short runs of the table say beside the transport, by operations in flight.
 pub type Overhead = BTreeMap<u32, Own>;
 
 /// The same with so many in flight. Where the CPU reaches all buckets itself, `call_ns` is all
 /// there is.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Own {
     /// Nanoseconds of an operation beside its READs and claims; less than nothing where the claim
-    /// finds in a cache what the READ has brought there.
+    /// finds in a cache what the READ has brought there, by what claims take at most.
     pub call_ns: f64,
     /// What an operation's first READ takes, by what READs of random words take.
     pub read_factor: f64,
@@ -54,8 +43,11 @@ pub struct Own {
     pub first_claim_ns: f64,
     /// Nanoseconds more of an operation that a cache does not answer.
     pub cache_ns: f64,
-    /// Whether a factor would be less or more than is within reason, so that the runs do not add up
-    /// as the model has it.
+    /// By C, what a plain run took by what all of this says of it: what the model has no name for.
+    /// Nothing where none was measured.
+    pub plain_factors: BTreeMap<u32, f64>,
+    /// Whether one of these would be less or more than is within reason, so that the runs do not add
+    /// up as the model has it.
     pub pinned: bool,
 }
 
@@ -70,16 +62,23 @@ impl Default for Own {
             one_by_one: 1.0,
             first_claim_ns: 0.0,
             cache_ns: 0.0,
+            plain_factors: BTreeMap::new(),
             pinned: false,
         }
+    }
+}
+
+impl Own {
+    fn plain_factor(&self, candidate: &Candidate) -> f64 {
+        self.plain_factors.get(&candidate.chunk_buckets).copied().unwrap_or(1.0)
     }
 }
 
 /// Steps in which the share of what goes one by one is looked for.
 const SHARES: u32 = 10;
 
-/// What is better by less is not told from chance, and the plainer candidate is chosen.
-const TOLD_APART: f64 = 0.02;
+/// What a plain run may take by what the model says of it, within reason.
+const PLAIN_FACTORS: RangeInclusive<f64> = 0.8..=1.25;
 
 /// The model: what was measured, and of what.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -150,31 +149,43 @@ impl Model {
     /// or claim that is waited for, at the time that one takes with so many in flight. The other is
     /// the work: each that is posted, at the time that one takes where as many are in flight as it
     /// posts at once, READs and claims side by side as far as the transport does them so. No
-    /// operation takes less than what it posts does at best.
+    /// operation takes less than its READs do at best.
     #[must_use]
     pub fn time_ns(&self, candidate: &Candidate) -> f64 {
         let own = self.own(candidate);
         let hits = self.cache_hits(candidate);
-        let mut missed = own.call_ns;
-        if !candidate.direct {
-            missed += self.transport_ns(candidate, &own);
-            missed += if claims_first(candidate) { own.first_claim_ns } else { 0.0 };
-            missed = missed.max(self.least_ns(candidate, &own));
-        }
+        let missed = match candidate.direct {
+            true => own.call_ns,
+            false => self.by_reads_ns(candidate, &own),
+        };
         let cache_ns = if candidate.cache_entries > 0 { own.cache_ns } else { 0.0 };
-        (missed.max(0.0) * (1.0 - hits) + cache_ns).max(0.0)
+        missed * (1.0 - hits) + cache_ns
+    }
+
+    /// What an operation takes that no cache answers.
+    fn by_reads_ns(&self, candidate: &Candidate, own: &Own) -> f64 {
+        let first_claim_ns = if claims_first(candidate) { own.first_claim_ns } else { 0.0 };
+        let ns = own.call_ns + self.transport_ns(candidate, own) + first_claim_ns;
+        own.plain_factor(candidate) * ns.max(self.least_ns(candidate, own))
+    }
+
+    /// The times of all of `candidates`.
+    #[must_use]
+    pub fn times(&self, candidates: &[Candidate]) -> Vec<Timing> {
+        candidates.iter().map(|candidate| (*candidate, self.time_ns(candidate))).collect()
     }
 
     /// Of its depth, or of the nearest one below.
     fn own(&self, candidate: &Candidate) -> Own {
         let overhead = if candidate.direct { &self.direct } else { &self.by_reads };
         let own = overhead.range(..=candidate.depth).next_back();
-        own.map(|(_, own)| *own).unwrap_or_default()
+        own.map(|(_, own)| own.clone()).unwrap_or_default()
     }
 
     /// What short runs of `candidates` that took `ns` say of a depth, the first a plain one. Where
     /// the CPU reaches all buckets: that, and one with a cache. Else further: plain ones with
-    /// other C, one with claims along with the first READ, and one with the next chunk always ahead.
+    /// other C, one with claims along with the first READ, and one with the next chunk always ahead,
+    /// each of these two with a C of a plain one.
     #[must_use]
     pub fn calibrated(&self, candidates: &[Candidate], ns: &[f64]) -> Own {
         let runs: Vec<_> = candidates.iter().zip(ns.iter().copied()).collect();
@@ -185,10 +196,11 @@ impl Model {
         };
         let find = |of: fn(&Candidate) -> bool| runs.iter().copied().find(|(run, _)| of(run));
         if let Some((claims, ns)) = find(claims_first) {
+            let ns = ns / own.plain_factor(claims);
             (own.one_by_one, own.first_claim_ns) = self.claims_along(claims, ns, &own);
         }
         if let Some((ahead, ns)) = find(|run| run.read_ahead == ReadAhead::Always) {
-            let factor = self.ahead_factor(ahead, ns, &own);
+            let factor = self.ahead_factor(ahead, ns / own.plain_factor(ahead), &own);
             own.ahead_factor = factor.clamp(LEAST_FACTOR, MOST_FACTOR);
             own.pinned |= own.ahead_factor.to_bits() != factor.to_bits();
         }
@@ -201,9 +213,9 @@ impl Model {
 
     /// The table's own work and what its READs take, by runs that wait for all that they post: the
     /// larger C, the fewer READs go on behind the first, and the longer each is.
-    fn plainly<'c>(&self, runs: impl Iterator<Item = (&'c Candidate, f64)>) -> Own {
+    fn plainly<'c>(&self, runs: impl Iterator<Item = (&'c Candidate, f64)> + Clone) -> Own {
         let mut fit = Fit::new();
-        for (run, ns) in runs {
+        for (run, ns) in runs.clone() {
             let Demand { reads_waited: reads, swaps_waited, .. } = self.demand(run);
             let read = self.rates.read_ns(run.chunk_buckets, run.depth);
             let swaps = swaps_waited * self.rates.swap_ns(run.depth);
@@ -211,7 +223,14 @@ impl Model {
         }
         let fitted = fit.solve();
         let [call_ns, read_factor, next_factor] = fitted.unknowns;
-        Own { call_ns, read_factor, next_factor, pinned: fitted.pinned, ..Own::default() }
+        let mut own =
+            Own { call_ns, read_factor, next_factor, pinned: fitted.pinned, ..Own::default() };
+        for (run, ns) in runs {
+            let factor = ns / self.by_reads_ns(run, &own).max(1e-3);
+            own.pinned |= !PLAIN_FACTORS.contains(&factor);
+            own.plain_factors.insert(run.chunk_buckets, factor);
+        }
+        own
     }
 
     /// The share of READs and claims one by one that fits a run with claims along with the first
@@ -220,7 +239,7 @@ impl Model {
     fn claims_along(&self, claims: &Candidate, ns: f64, own: &Own) -> (f64, f64) {
         let shares = (0..=SHARES).rev().map(|share| f64::from(share) / f64::from(SHARES));
         let fits = shares.map(|one_by_one| {
-            let own = Own { one_by_one, ..*own };
+            let own = Own { one_by_one, ..own.clone() };
             (one_by_one, ns - own.call_ns - self.transport_ns(claims, &own))
         });
         let nearer = |one: (f64, f64), other: (f64, f64)| {
@@ -239,7 +258,7 @@ impl Model {
             return 1.0;
         }
         let work = self.work_ns(ahead, &demand, own);
-        let twice = self.work_ns(ahead, &demand, &Own { ahead_factor: 2.0, ..*own });
+        let twice = self.work_ns(ahead, &demand, &Own { ahead_factor: 2.0, ..own.clone() });
         let of_reads = twice - work;
         if of_reads <= 0.0 {
             return 1.0;
@@ -254,13 +273,14 @@ impl Model {
         way.max(self.work_ns(candidate, &demand, own))
     }
 
-    /// READs alone and claims alone, as fast as ever.
+    /// READs alone, as fast as ever: those that short runs found faster than random ones are so here,
+    /// lest a run take longer by the model than it took.
     fn least_ns(&self, candidate: &Candidate, own: &Own) -> f64 {
         let demand = self.demand(candidate);
-        let fast = Own { read_factor: 1.0, next_factor: own.next_factor.min(1.0), ..*own };
+        let (read_factor, next_factor) = (own.read_factor.min(1.0), own.next_factor.min(1.0));
+        let fast = Own { read_factor, next_factor, ..own.clone() };
         let reads = demand.reads_alone.random(&fast) + demand.reads_paired.random(&fast);
-        let reads = reads * self.rates.read_least_ns(candidate.chunk_buckets);
-        reads.max(demand.swaps_posted * self.rates.swap_least_ns())
+        reads * self.rates.read_least_ns(candidate.chunk_buckets)
     }
 
     /// The mean time from begin to end: of so many in flight each takes as long as all together
@@ -277,33 +297,6 @@ impl Model {
     pub fn cache_hits(&self, candidate: &Candidate) -> f64 {
         let part = f64::from(candidate.cache_entries) / self.workload.held.max(1) as f64;
         (1.0 - self.workload.insert_share) * part * -(-1.0 / part.max(1e-12)).exp_m1()
-    }
-
-    /// The best of `candidates`: of those that are no worse than the best by what can be told apart,
-    /// the plainest, as the first one is, and of equally plain ones the best; no C and no read-ahead
-    /// is plainer than another. `None` if the bound on the latency leaves none.
-    #[must_use]
-    pub fn best(&self, candidates: &[Candidate], goal: Goal) -> Option<Candidate> {
-        let of = |candidate: &Candidate| match goal {
-            Goal::Latency => Some(self.latency_ns(candidate)),
-            Goal::Throughput { most_latency_ns } => {
-                let time = self.time_ns(candidate);
-                (self.latency_ns(candidate) <= most_latency_ns).then_some(time)
-            }
-        };
-        let least = candidates.iter().filter_map(of).reduce(f64::min)?;
-        let near = |candidate: &&Candidate| {
-            of(candidate).is_some_and(|cost| cost <= least * (1.0 + TOLD_APART))
-        };
-        let first = candidates.iter().find(near)?;
-        let plain = |candidate: &&Candidate| {
-            (candidate.cache_entries, candidate.depth, candidate.first_claim)
-                == (first.cache_entries, first.depth, first.first_claim)
-        };
-        let alike = candidates.iter().filter(near).filter(plain);
-        let costs = alike.filter_map(|candidate| Some((of(candidate)?, *candidate)));
-        let best = costs.min_by(|one, other| one.0.total_cmp(&other.0));
-        best.map(|(_, candidate)| candidate)
     }
 
     fn way_ns(&self, candidate: &Candidate, demand: &Demand, own: &Own) -> f64 {

@@ -36,7 +36,7 @@ fn space(load_factor: f64) -> Space {
 
 fn best(model: &Model, goal: Goal) -> Candidate {
     let space = space(model.workload.load_factor);
-    model.best(&space.candidates(), goal).unwrap()
+    goal.best(&model.times(&space.candidates())).unwrap()
 }
 
 #[test]
@@ -68,21 +68,23 @@ fn depth_goes_as_far_as_it_pays_and_may() {
     let bounded = best(&deep, Goal::Throughput { most_latency_ns });
     assert!(deep.latency_ns(&bounded) <= most_latency_ns);
     let none = Goal::Throughput { most_latency_ns: 1.0 };
-    assert_eq!(deep.best(&space(0.5).candidates(), none), None);
+    assert_eq!(none.best(&deep.times(&space(0.5).candidates())), None);
 }
 
+/// A network's READs are all random ones.
 #[test]
 fn nothing_is_faster_than_its_reads_and_claims() {
     for (load_factor, insert_share) in [(0.1, 0.0), (0.5, 0.5), (0.9, 1.0)] {
-        let mut model = model(network(2000.0, 2.0, 2500.0, 16), load_factor, insert_share);
+        let plain = model(network(2000.0, 2.0, 2500.0, 16), load_factor, insert_share);
+        let mut fast = plain.clone();
         // As if the table were faster than what it rests on.
-        let own = tune::Own { call_ns: -1e6, read_factor: 0.1, ..tune::Own::default() };
-        model.by_reads.insert(1, own);
+        fast.by_reads.insert(1, tune::Own { call_ns: -1e6, ..tune::Own::default() });
         for candidate in space(load_factor).candidates() {
             let uncached = Candidate { cache_entries: 0, ..candidate };
-            let least = model.rates.read_least_ns(candidate.chunk_buckets);
-            let inserts = insert_share * model.rates.swap_least_ns();
-            assert!(model.time_ns(&uncached) >= least.max(inserts) * 0.999, "{candidate:?}");
+            let least = plain.rates.read_least_ns(candidate.chunk_buckets);
+            assert!(fast.time_ns(&uncached) >= least * 0.999, "{candidate:?}");
+            let inserts = insert_share * plain.rates.swap_least_ns();
+            assert!(plain.time_ns(&uncached) >= inserts * 0.999, "{candidate:?}");
         }
     }
 }
@@ -112,7 +114,7 @@ fn claims_take_time_of_their_own_where_they_do() {
         assert!((own.one_by_one - one_by_one).abs() < 0.01, "{own:?}");
         let other = of(64, FirstClaim::On);
         let took = made.time_ns(&other);
-        made.by_reads.insert(32, own);
+        made.by_reads.insert(32, own.clone());
         assert!((made.time_ns(&other) / took - 1.0).abs() < 0.01, "{own:?}");
     }
 }
@@ -139,9 +141,128 @@ fn reads_behind_the_first_take_what_they_do() {
         assert!(!own.pinned && (own.next_factor - next_factor).abs() < 0.03, "{own:?}");
         let others = [16, 64, 256, 512].map(of);
         let took = others.map(|other| made.time_ns(&other));
-        made.by_reads.insert(8, own);
+        made.by_reads.insert(8, own.clone());
         for (other, took) in others.iter().zip(took) {
             assert!((made.time_ns(other) / took - 1.0).abs() < 0.02, "{other:?}: {own:?}");
+        }
+    }
+}
+
+/// A run with the next chunk ahead that took far longer than twice its READs is none that the model
+/// explains.
+#[test]
+fn what_is_beyond_reason_is_said() {
+    let mut model = model(network(150.0, 1.5, 180.0, 1), 0.9, 0.5);
+    let of = |chunk_buckets, read_ahead| Candidate {
+        chunk_buckets,
+        max_chunks: 1 << 10,
+        read_ahead,
+        first_claim: FirstClaim::Off,
+        depth: 1,
+        cache_entries: 0,
+        direct: false,
+    };
+    let plain = [8, 32, 128].map(|chunk_buckets| of(chunk_buckets, ReadAhead::Never));
+    let took = plain.map(|run| model.time_ns(&run));
+    let ahead = of(32, ReadAhead::Always);
+    let runs = [&plain[..], &[ahead]].concat();
+    for (times, pinned) in [(1.5, false), (20.0, true)] {
+        let took = [&took[..], &[times * model.time_ns(&ahead)]].concat();
+        let own = model.calibrated(&runs, &took);
+        assert_eq!(own.pinned, pinned, "{times}: {own:?}");
+    }
+    // READs that take more than the whole run.
+    for chunk_buckets in [8, 16, 32, 64, 128] {
+        model.rates.read(chunk_buckets, 1, 2e4);
+    }
+    assert!(model.calibrated(&plain, &took).pinned);
+}
+
+/// One of each value of C, of depth and so on: an expectation that is off by anything for one value
+/// leaves the best with another one among them.
+#[test]
+fn contenders_have_each_value() {
+    let model = model(network(2000.0, 1.0, 2000.0, 8), 0.5, 0.5);
+    let space = space(0.5);
+    let times = model.times(&space.candidates());
+    for goal in [Goal::Latency, ANY] {
+        let contenders = goal.contenders(&times);
+        assert!(contenders.contains(&goal.best(&times).unwrap()));
+        assert!(contenders.len() < 22, "{}", contenders.len());
+        for c in &space.chunk_buckets {
+            assert!(contenders.iter().any(|contender| contender.chunk_buckets == *c), "{c}");
+        }
+        for depth in &space.depths {
+            assert!(contenders.iter().any(|contender| contender.depth == *depth), "{depth}");
+        }
+        let doubled = times.iter().map(|&(candidate, ns)| {
+            (candidate, if candidate.chunk_buckets == 8 { ns / 2.0 } else { ns })
+        });
+        let wrong: Vec<_> = doubled.collect();
+        assert_eq!(goal.best(&wrong).unwrap().chunk_buckets, 8);
+        let again = model.times(&goal.contenders(&wrong));
+        assert_eq!(goal.best(&again), goal.best(&times));
+    }
+    let none = Goal::Throughput { most_latency_ns: 1.0 };
+    assert!(none.contenders(&times).is_empty());
+}
+
+/// Where a CPU's caches have first READs take less than random ones too, no run by which the model
+/// was calibrated is expected to take other than it took, and none with another C far from it.
+#[test]
+fn calibrated_runs_are_given_back() {
+    for (read_factor, next_factor) in [(0.2, 0.3), (0.7, 0.5), (1.0, 1.0), (1.4, 0.9)] {
+        // Made of a transport that is as fast, and not of factors.
+        let (base, word) = (150.0 * read_factor, 1.5 * read_factor);
+        let mut made = model(network(base, word, 180.0, 2), 0.9, 0.5);
+        let next_factor = next_factor / read_factor;
+        made.by_reads.insert(1, tune::Own { call_ns: 60.0, next_factor, ..tune::Own::default() });
+        let of = |chunk_buckets| Candidate {
+            chunk_buckets,
+            max_chunks: 1 << 10,
+            read_ahead: ReadAhead::Never,
+            first_claim: FirstClaim::Off,
+            depth: 1,
+            cache_entries: 0,
+            direct: false,
+        };
+        let runs = [8, 32, 128].map(of);
+        let mut found = model(network(150.0, 1.5, 180.0, 2), 0.9, 0.5);
+        let own = found.calibrated(&runs, &runs.map(|run| made.time_ns(&run)));
+        found.by_reads.insert(1, own.clone());
+        for (chunk_buckets, within) in
+            [(8, 0.02), (16, 0.06), (32, 0.02), (64, 0.06), (128, 0.02), (256, 0.06), (512, 0.06)]
+        {
+            let off = found.time_ns(&of(chunk_buckets)) / made.time_ns(&of(chunk_buckets));
+            assert!((off - 1.0).abs() < within, "{chunk_buckets}: {off}, {own:?}");
+        }
+    }
+}
+
+/// Other work beside a calibrating run makes it take longer: whatever that does to the model, no
+/// plain run with another C is expected to take other than it took, and no candidate takes nothing.
+#[test]
+fn a_run_that_was_disturbed_misleads_about_its_own_c() {
+    let made = model(network(150.0, 1.5, 180.0, 2), 0.9, 0.5);
+    let plain = |candidate: &Candidate| {
+        let ahead = candidate.read_ahead != ReadAhead::Never;
+        let claims = candidate.first_claim != FirstClaim::Off;
+        !ahead && !claims && candidate.cache_entries == 0
+    };
+    let all: Vec<_> = space(0.9).candidates().into_iter().filter(|one| one.depth == 1).collect();
+    let runs: Vec<_> = all.iter().copied().filter(plain).collect();
+    let ns: Vec<f64> = runs.iter().map(|run| made.time_ns(run)).collect();
+    for disturbed in 0..runs.len() {
+        for times in [1.3, 3.0, 20.0] {
+            let mut ns = ns.clone();
+            ns[disturbed] *= times;
+            let mut found = made.clone();
+            found.by_reads.insert(1, found.calibrated(&runs, &ns));
+            for (run, ns) in runs.iter().zip(&ns) {
+                let off = found.time_ns(run) / ns;
+                assert!((off - 1.0).abs() < 1e-6, "{disturbed}, {times}: {run:?}, {off}");
+            }
+            assert!(all.iter().all(|one| found.time_ns(one) > 1.0), "{disturbed}, {times}");
         }
     }
 }

@@ -3,7 +3,8 @@
 use tune::{Model, Own};
 
 use super::row::TuneRow;
-use super::{BATCHED_BY_CPU, CALIBRATED_CHUNKS, SWEEP_ROUNDS, Sweep, TuneArgs, Tuned};
+use super::verification::PAPER_DEPTH;
+use super::{AS_EXPECTED, BATCHED_BY_CPU, CHUNK_BUCKETS, SWEEP_ROUNDS, Sweep, TuneArgs, Tuned};
 
 impl TuneArgs {
     pub(super) fn notes(&self, tuned: &Tuned) -> Vec<String> {
@@ -26,12 +27,13 @@ impl TuneArgs {
             self.own(model),
             format!(
                 "ns: from an operation's begin to its end, the mean, by the time that a rank takes for \
-                 each and how many are in flight. All ranks at once, medians of {} rounds in which all \
-                 candidates take turns. M reaches so far that one in a million tables would have an \
+                 each and how many are in flight. All ranks at once, lower quartiles, which other work \
+                 hardly moves, of {} rounds in which all candidates take turns. M reaches so far that one in a million tables would have an \
                  operation that finds no room; more costs nothing.",
                 self.rounds
             ),
         ];
+        notes.push(self.chosen(tuned));
         notes.extend(self.pinned(model));
         if self.direct() {
             notes.push(format!(
@@ -48,29 +50,50 @@ impl TuneArgs {
                 self.wanted_operations()
             ));
         }
-        if let Some(Sweep { candidates, again, longer }) = &tuned.sweep {
+        if let Some(Sweep { candidates, again, longer, as_expected }) = &tuned.sweep {
             let than = if *longer < 0.0 { "less" } else { "more" };
             notes.push(format!(
                 "Sweep: of all {candidates} candidates, each measured {SWEEP_ROUNDS} times, the best \
                  {again} others were measured again beside the recommendation, which takes {:.1} % \
-                 {than} time than the best of them.",
-                longer.abs() * 100.0
+                 {than} time than the best of them. {as_expected} of all did {} to {} of the \
+                 throughput expected.",
+                longer.abs() * 100.0,
+                AS_EXPECTED.start(),
+                AS_EXPECTED.end()
             ));
         }
         notes
     }
 
-    /// Where the model cannot be right.
+    /// What the recommendation was chosen from.
+    fn chosen(&self, tuned: &Tuned) -> String {
+        let times = tuned.contenders.iter().map(|(at, ns)| tuned.model.time_ns(at) / ns.max(1e-3));
+        format!(
+            "The recommendation is the best as measured, in {} rounds before those of the rows, of {} \
+             candidates: for each C, depth, read-ahead, one-roundtrip insert and cache the best \
+             expected. They did {} of the throughput expected.",
+            self.rounds,
+            tuned.contenders.len(),
+            extent(times)
+        )
+    }
+
+    /// Where the model cannot be right. By the CPU itself, all that goes by READs is the paper's
+    /// algorithm, one operation at a time.
     fn pinned(&self, model: &Model) -> Option<String> {
-        let overhead = if self.direct() { &model.direct } else { &model.by_reads };
-        let pinned = overhead.iter().filter(|(_, own)| own.pinned);
+        let deepest = if self.direct() { PAPER_DEPTH } else { u32::MAX };
+        let pinned = model.by_reads.range(..=deepest).filter(|(_, own)| own.pinned);
         let depths: Vec<_> = pinned.map(|(depth, _)| depth.to_string()).collect();
         (!depths.is_empty()).then(|| {
             format!(
-                "With {} in flight the short runs do not add up as the model has it: what fits best \
-                 would be beyond reason, so that a factor is at the end of what it may be. Expect \
-                 the prediction to be off, and run again with more --rounds or on a machine at rest.",
-                depths.join(", ")
+                "With {} in flight the short runs by READs do not add up as the model has it: a part \
+                 of it would be beyond reason. Expect the prediction {} to be off, and run again with \
+                 more --rounds or on a machine at rest.",
+                depths.join(", "),
+                match self.direct() {
+                    true => "of the paper's algorithm",
+                    false => "with so many of read-ahead and of one-roundtrip inserts",
+                }
             )
         })
     }
@@ -85,18 +108,19 @@ impl TuneArgs {
                 "{depth}: {:.1} ns, first READs x {:.2} of random ones, those behind them x {:.2}, \
                  with the next one ahead x {:.2} more, {:.0} % of the shorter of READs and claims \
                  one after the other, {:.1} ns more with a claim along with the first READ, {:.1} \
-                 with a cache",
+                 with a cache, all by {} for what is left of each C",
                 own.call_ns,
                 own.read_factor,
                 own.next_factor,
                 own.ahead_factor,
                 own.one_by_one * 100.0,
                 own.first_claim_ns,
-                own.cache_ns
+                own.cache_ns,
+                extent(own.plain_factors.values().copied())
             ),
         };
         let overhead = if self.direct() { &model.direct } else { &model.by_reads };
-        let chunks = CALIBRATED_CHUNKS.map(|chunk_buckets| chunk_buckets.to_string());
+        let chunks = CHUNK_BUCKETS.map(|chunk_buckets| chunk_buckets.to_string());
         format!(
             "The table's own work, by what is in flight{}: {}.",
             match self.direct() {
@@ -108,5 +132,43 @@ impl TuneArgs {
             },
             overhead.iter().map(of).collect::<Vec<_>>().join("; ")
         )
+    }
+}
+
+/// The least and the most of factors.
+fn extent(of: impl Iterator<Item = f64> + Clone) -> String {
+    let [least, most] = [f64::min, f64::max].map(|one| of.clone().reduce(one).unwrap_or(1.0));
+    format!("{least:.2} to {most:.2}")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        tune: TuneArgs,
+    }
+
+    #[test]
+    fn what_does_not_add_up_is_said_where_it_predicts_something() {
+        let pinned = Own { pinned: true, ..Own::default() };
+        let note = |direct: &str, depth: u32| {
+            let tune = Command::try_parse_from(["tune", "--direct", direct]).unwrap().tune;
+            let mut model = Model::default();
+            model.by_reads.extend([1, 2, 8].map(|depth| (depth, Own::default())));
+            assert_eq!(tune.pinned(&model), None);
+            model.by_reads.insert(depth, pinned.clone());
+            tune.pinned(&model)
+        };
+        assert!(note("off", 8).unwrap().starts_with("With 8 in flight the short runs"));
+        assert!(note("off", 1).unwrap().contains("the prediction with so many of read-ahead"));
+        assert!(
+            note("on", 1).unwrap().contains("the prediction of the paper's algorithm to be off")
+        );
+        assert_eq!(note("on", 8), None);
     }
 }

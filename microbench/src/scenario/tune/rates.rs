@@ -6,7 +6,7 @@ use limits::remote::{Meter, Operation, Plan};
 use transport::{Exchange, Owner};
 use tune::Rates;
 
-use super::bench::median;
+use super::bench::lower_quartile;
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::Result;
 use crate::progress::Progress;
@@ -55,8 +55,8 @@ pub(super) fn measure<T: Timed>(
     let mut rates = Rates::new();
     for (operation, depth, times) in all {
         match operation {
-            Operation::Read { words } => rates.read(words, depth, median(times)),
-            Operation::Swap | Operation::Add => rates.swap(depth, median(times)),
+            Operation::Read { words } => rates.read(words, depth, lower_quartile(times)),
+            Operation::Swap | Operation::Add => rates.swap(depth, lower_quartile(times)),
         }
     }
     Ok(rates)

@@ -7,12 +7,14 @@ use tune::{Candidate, Goal, Model};
 use super::bench::Bench;
 use super::expected::candidates as candidates_of;
 use super::row::TuneRow;
-use super::{FINALISTS, GoalName, SWEEP_ROUNDS, Sweep, TuneArgs, Tuned};
+use super::{AS_EXPECTED, FINALISTS, GoalName, SWEEP_ROUNDS, Sweep, TuneArgs, Tuned};
 use crate::failure::Result;
 use crate::timed::Timed;
 
 /// The paper's C (section 4.2).
 const PAPER_CHUNK: u32 = 32;
+/// Its operations are blocking calls.
+pub(super) const PAPER_DEPTH: u32 = 1;
 
 impl TuneArgs {
     /// Runs the recommendation, what is beside it, the baseline and the best of the sweep.
@@ -41,6 +43,7 @@ impl TuneArgs {
             candidates: all.len(),
             again,
             longer: costs[0] / best.max(1e-3) - 1.0,
+            as_expected: swept.as_ref().map_or(0, |swept| as_expected(&model, all, swept)),
         });
         let names = names.into_iter().chain(core::iter::repeat("sweep"));
         let rows = names.zip(candidates.iter().zip(&ns));
@@ -48,7 +51,8 @@ impl TuneArgs {
         let rows = rows.map(|(name, (at, &ns))| TuneRow::new(name, at, &model, ranks, ns));
         let rows = rows.collect();
         let candidates = candidates_of(&model, all, ranks, swept.as_deref());
-        Ok(Tuned { model, recommended, rows, network: None, candidates, sweep })
+        let (contenders, network) = (Vec::new(), None);
+        Ok(Tuned { model, recommended, contenders, rows, network, candidates, sweep })
     }
 
     /// The recommendation, the paper's algorithm and the neighbours, with their names.
@@ -58,7 +62,7 @@ impl TuneArgs {
             max_chunks: self.space(false).max_chunks(PAPER_CHUNK),
             read_ahead: ReadAhead::Always,
             first_claim: FirstClaim::Off,
-            depth: 1,
+            depth: PAPER_DEPTH,
             cache_entries: 0,
             direct: false,
         };
@@ -93,6 +97,12 @@ impl TuneArgs {
         let others = order.into_iter().map(|(_, candidate)| candidate);
         others.filter(|candidate| candidate != recommended).take(FINALISTS).collect()
     }
+}
+
+/// Candidates of which the sweep measured 0.8 to 1.25 of the throughput that was expected.
+fn as_expected(model: &Model, all: &[Candidate], swept: &[f64]) -> usize {
+    let times = all.iter().zip(swept).map(|(at, ns)| model.time_ns(at) / ns.max(1e-3));
+    times.filter(|times| AS_EXPECTED.contains(times)).count()
 }
 
 /// All candidates in turn: the nanoseconds that a rank takes for each operation.

@@ -1,0 +1,79 @@
+//! Which of some candidates is best, and which may be.
+
+use std::collections::BTreeSet;
+
+use crate::Candidate;
+
+/// What is to be best.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Goal {
+    /// The mean time of an operation from begin to end.
+    Latency,
+    /// Operations a second, where one takes so many nanoseconds on average at most.
+    Throughput {
+        /// No bound if infinite.
+        most_latency_ns: f64,
+    },
+}
+
+/// A candidate, and the nanoseconds that a rank takes for each of its operations, expected or
+/// measured.
+pub type Timing = (Candidate, f64);
+
+/// What is better by less is not told from chance, and the plainer candidate is chosen.
+const TOLD_APART: f64 = 0.02;
+
+/// What candidates differ in, but for M, which follows from C.
+const DIMENSIONS: [fn(&Candidate) -> u32; 5] = [
+    |candidate| candidate.chunk_buckets,
+    |candidate| candidate.depth,
+    |candidate| candidate.read_ahead as u32,
+    |candidate| candidate.first_claim as u32,
+    |candidate| candidate.cache_entries,
+];
+
+impl Goal {
+    /// The best of `all`: of those that are no worse than the best by what can be told apart, the
+    /// plainest, as the first one is, and of equally plain ones the best; no C and no read-ahead is
+    /// plainer than another. `None` if the bound on the latency leaves none.
+    #[must_use]
+    pub fn best(self, all: &[Timing]) -> Option<Candidate> {
+        let costs = all.iter().filter_map(|one| Some((one.0, self.cost(one)?)));
+        let costs: Vec<(Candidate, f64)> = costs.collect();
+        let least = costs.iter().map(|(_, cost)| *cost).reduce(f64::min)?;
+        let near = || costs.iter().filter(|(_, cost)| *cost <= least * (1.0 + TOLD_APART));
+        let (first, _) = near().next()?;
+        let plain = |candidate: &Candidate| {
+            (candidate.cache_entries, candidate.depth, candidate.first_claim)
+                == (first.cache_entries, first.depth, first.first_claim)
+        };
+        let alike = near().filter(|(candidate, _)| plain(candidate));
+        let best = alike.min_by(|(_, one), (_, other)| one.total_cmp(other));
+        best.map(|(candidate, _)| *candidate)
+    }
+
+    /// Those of `all`, in their order, that may be best where what is expected of them is off in one
+    /// dimension: for each value that they have in each, the best of those that have it.
+    #[must_use]
+    pub fn contenders(self, all: &[Timing]) -> Vec<Candidate> {
+        let mut contenders = Vec::new();
+        for of in DIMENSIONS {
+            let values: BTreeSet<u32> = all.iter().map(|(candidate, _)| of(candidate)).collect();
+            for value in values {
+                let with = all.iter().copied().filter(|(candidate, _)| of(candidate) == value);
+                contenders.extend(self.best(&with.collect::<Vec<_>>()));
+            }
+        }
+        let candidates = all.iter().map(|(candidate, _)| *candidate);
+        candidates.filter(|candidate| contenders.contains(candidate)).collect()
+    }
+
+    /// What is to be least; `None` beyond the bound.
+    fn cost(self, (candidate, ns): &Timing) -> Option<f64> {
+        let latency_ns = ns * f64::from(candidate.depth.max(1));
+        match self {
+            Self::Latency => Some(latency_ns),
+            Self::Throughput { most_latency_ns } => (latency_ns <= most_latency_ns).then_some(*ns),
+        }
+    }
+}
