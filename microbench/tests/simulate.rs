@@ -51,22 +51,40 @@ fn beyond_the_paper_it_says_by_how_much_and_what_limits() {
     let (rows, printed) = rows(&[&options[..], &more].concat());
     assert_eq!((rows.len(), &rows[0]["limit"]), (1, &"NIC atomics rate".into()));
     assert!(number(&rows[0], "by_paper") > 1.0);
-    assert!(printed.contains("times the paper's 15.04. It meets: NIC atomics rate"), "{printed}");
+    let said = "times the paper's 15.04. At its limit is the NIC atomics rate, 9";
+    assert!(printed.contains(said), "{printed}");
+    assert!(printed.contains("  NIC atomics rate, 9") && number(&rows[0], "limit_used") >= 0.9);
 }
 
-/// Roundtrips are no limit, and the share is that of the limit that is nearest.
+/// Roundtrips are no limit: none is met, and the share is that of the limit that is nearest.
 #[test]
-fn where_roundtrips_are_waited_for_no_limit_is_met() {
+fn where_roundtrips_are_waited_for_nothing_is_at_its_limit() {
     let options = ["--experiment", "throughput", "--machines", "4", "--workload", "mixed"];
     let few = ["--ranks-per-machine", "1", "--ops", "100"];
     let (rows, printed) =
         rows(&[&options[..], &few, &["--beyond-paper", "--in-flight", "1"]].concat());
-    let (row, used) = (&rows[0], number(&rows[0], "limit_used"));
-    assert_eq!(row["limit"], "roundtrips");
+    let (row, percent) = (&rows[0], (number(&rows[0], "limit_used") * 100.0).floor());
+    assert!(row["limit"].is_null() && (1.0..90.0).contains(&percent), "{row}");
     let nearest = row["nearest_limit"].as_str().unwrap();
-    let said =
-        format!("It meets no limit: roundtrips; the {nearest} is used to {:.0} %", used * 100.0);
-    assert!(nearest != "roundtrips" && printed.contains(&said), "{said}: {printed}");
+    let note = format!(
+        "Nothing is at its limit, operations wait for roundtrips: nearest is the \
+                        {nearest}, {percent:.0} % used;"
+    );
+    let cell = format!("  none, {nearest} at {percent:.0} %");
+    assert!(printed.contains(&note) && printed.contains(&cell), "{note}: {printed}");
+}
+
+/// On one machine the CPU reaches all words: nothing of what the profile limits is used.
+#[test]
+fn where_the_cpu_does_all_there_is_no_limit() {
+    let one = ["--profile", "shm", "--machines", "1", "--ranks-per-machine", "2", "--ops", "50"];
+    let mixed = ["--experiment", "throughput", "--workload", "mixed"];
+    let (rows, printed) = rows(&[&one[..], &mixed].concat());
+    for field in ["limit", "nearest_limit", "limit_used"] {
+        assert!(rows[0][field].is_null(), "{}", rows[0]);
+    }
+    let row = printed.lines().find(|line| line.trim_start().starts_with("mixed")).unwrap();
+    assert!(row.ends_with("  none"), "{row}");
 }
 
 #[test]

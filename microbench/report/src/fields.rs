@@ -51,6 +51,12 @@ impl Fields {
             .or_else(|| u32::try_from(self.count("chunk_buckets")?).ok())
     }
 
+    /// Of a row of `simulate`: the limit that is met. Until schema 5 rows without one had the
+    /// roundtrips in its place, which are none.
+    pub(crate) fn limit_met(&self) -> Option<&str> {
+        self.text("limit").filter(|limit| *limit != "roundtrips")
+    }
+
     pub(crate) fn push(&mut self, name: String, value: Value) {
         self.0.push((name, value));
     }

@@ -171,8 +171,13 @@ fn simulate(run: &Run) -> Option<String> {
         rate_of(one).unwrap_or(0.0).total_cmp(&rate_of(other).unwrap_or(0.0))
     })?;
     let number = |name: &str| row.number(name).or_else(|| run.parameters.number(name));
+    let limit = match row.limit_met() {
+        _ if row.number("limit_used").is_none() => String::new(),
+        Some(limit) => format!(" and meet the {limit}"),
+        None => " with nothing at its limit".to_owned(),
+    };
     Some(format!(
-        "{} machines with {} ranks each do {} in virtual time",
+        "{} machines with {} ranks each do {} in virtual time{limit}",
         number("machines")?,
         number("ranks_per_machine")?,
         rate(rate_of(row)?)

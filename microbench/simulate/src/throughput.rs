@@ -91,8 +91,8 @@ pub struct ThroughputRow {
     pub chunk_buckets: f64,
     /// What each machine's NIC had to do.
     pub load: Load,
-    /// Which limit that came nearest to.
-    pub limit: Limit,
+    /// Which limit that came nearest to; none where the model has none for what was done.
+    pub limit: Option<Limit>,
 }
 
 /// Operations of each rank that do not count, before those that do.

@@ -129,15 +129,16 @@ pub(super) fn limits(runs: &[Run]) -> Vec<Plot> {
     let plot = |workload: &str| {
         let series = by_machines(runs, workload, |_, row| row.number("limit_used"));
         let of_workload = rows(&used).filter(|(_, row)| row.text("workload") == Some(workload));
-        let met = distinct(of_workload.filter_map(|(_, row)| row.text("limit"))).join(", ");
+        let of_workload: Vec<&Fields> = of_workload.map(|(_, row)| row).collect();
         let span = all(&series, 0)
             .fold((f64::INFINITY, 0.0_f64), |(least, most), x| (least.min(x), most.max(x)));
         Plot {
             id: format!("limit-simulated-{workload}"),
             title: format!("Simulated clusters as a share of their limit, {workload}"),
             caption: format!(
-                "How much of the limit that is used most each machine uses: {met}. At 1 nothing more \
-                 can be had from it."
+                "How much of the limit that is used most each machine uses; at 1 nothing more can be \
+                 had from it. {}.",
+                met_or_nearest(&of_workload)
             ),
             form: Form::Lines,
             x: Axis::counts(MACHINES, all(&series, 0)),
@@ -150,4 +151,48 @@ pub(super) fn limits(runs: &[Run]) -> Vec<Plot> {
         .within_axes()
     };
     workloads(runs).into_iter().filter_map(plot).collect()
+}
+
+/// Which limits are met, or that none is and which ones are nearest.
+fn met_or_nearest(rows: &[&Fields]) -> String {
+    let met = distinct(rows.iter().filter_map(|row| row.limit_met()));
+    if !met.is_empty() {
+        return format!("Met, being used to 0.9 or more: {}", met.join(", "));
+    }
+    let nearest = distinct(rows.iter().filter_map(|row| row.text("nearest_limit")));
+    match nearest.is_empty() {
+        true => "Nothing is at its limit".to_owned(),
+        false => format!("Nothing is at its limit; nearest: {}", nearest.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_caption_tells_limits_that_are_met_from_those_that_are_near() {
+        let row = |limit: Option<&str>, nearest: &str, used: f64| {
+            json!({
+                "workload": "mixed", "machines": (used * 10.0).round(), "ranks_per_machine": 1,
+                "limit": limit, "nearest_limit": nearest, "limit_used": used,
+            })
+        };
+        let said = |rows: &[serde_json::Value]| {
+            let json = json!({ "command": "simulate", "schema": 5, "rows": rows });
+            limits(&[crate::run::made_up(&json, 1)]).remove(0).caption
+        };
+        let (met, far) = (row(Some("bandwidth"), "bandwidth", 0.9), row(None, "READ rate", 0.2));
+        let old = row(Some("roundtrips"), "READ rate", 0.2);
+        for (rows, told) in [
+            (&[met.clone(), far.clone()][..], "Met, being used to 0.9 or more: bandwidth."),
+            (&[far], "Nothing is at its limit; nearest: READ rate."),
+            (&[old], "Nothing is at its limit; nearest: READ rate."),
+        ] {
+            let caption = said(rows);
+            assert!(caption.ends_with(told), "{caption}");
+        }
+    }
 }

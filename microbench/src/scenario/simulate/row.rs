@@ -3,7 +3,7 @@
 use profile::Shape;
 use profile::paper;
 use serde::Serialize;
-use simulate::{LatencyPlan, LatencyRow, ThroughputPlan, ThroughputRow, Way};
+use simulate::{LatencyPlan, LatencyRow, Limit, ThroughputPlan, ThroughputRow, Way};
 
 use crate::report::Row;
 
@@ -27,11 +27,11 @@ pub(crate) struct SimulateRow {
     pub(super) ops_per_s: Option<f64>,
     /// With each operation cut to whole microseconds.
     truncated_ops_per_s: Option<f64>,
-    /// What is waited for: the limit that is used most, or roundtrips where it does not bind.
-    pub(super) limit: Option<&'static str>,
-    /// The limit that is used most, and how much of it.
-    pub(super) nearest_limit: Option<&'static str>,
-    pub(super) limit_used: Option<f64>,
+    /// Of a throughput: the limit that is met; where none is, roundtrips are what is waited for.
+    limit: Option<&'static str>,
+    /// The limit that is used most, met or not, and how much of it.
+    nearest_limit: Option<&'static str>,
+    limit_used: Option<f64>,
     /// A machine's READs and atomics a second.
     pub(super) nic_reads_per_s: Option<f64>,
     pub(super) nic_atomics_per_s: Option<f64>,
@@ -111,9 +111,9 @@ impl SimulateRow {
             effective_roundtrips: row.effective_roundtrips,
             ops_per_s: Some(row.ops_per_s),
             truncated_ops_per_s: truncated,
-            limit: Some(row.limit.name()),
-            nearest_limit: Some(row.limit.name),
-            limit_used: Some(row.limit.used),
+            limit: row.limit.filter(Limit::is_met).map(|limit| limit.name),
+            nearest_limit: row.limit.map(|limit| limit.name),
+            limit_used: row.limit.map(|limit| limit.used),
             nic_reads_per_s: Some(row.load.reads_per_s),
             nic_atomics_per_s: Some(row.load.atomics_per_s),
             paper_mean_latency_ns: None,
@@ -133,6 +133,39 @@ impl SimulateRow {
     /// C and load factor of a latency.
     pub(super) fn cells_name(&self) -> String {
         format!("C = {:.0} at {:.2}", self.chunk_buckets, self.load_factor)
+    }
+
+    /// Of a throughput, for its cell of the table: the limit that is met, or the nearest one.
+    fn limit_cell(&self) -> String {
+        match self.nearest() {
+            _ if self.experiment != "throughput" => String::new(),
+            None => "none".to_owned(),
+            Some((name, used)) if self.limit.is_some() => format!("{name}, {used}"),
+            Some((name, used)) => format!("none, {name} at {used}"),
+        }
+    }
+
+    /// Whether a limit is met, or which one is nearest, in a sentence.
+    pub(super) fn verdict(&self) -> String {
+        match self.nearest() {
+            None => "The profile has no limit for any of it".to_owned(),
+            Some((name, used)) if self.limit.is_some() => {
+                format!("At its limit is the {name}, {used} used")
+            }
+            Some((name, used)) => format!(
+                "Nothing is at its limit, operations wait for roundtrips: nearest is the {name}, \
+                 {used} used"
+            ),
+        }
+    }
+
+    /// The limit that is used most, and how much of it in whole hundredths. These are cut, so that
+    /// none that is not met has 90 of them.
+    fn nearest(&self) -> Option<(&'static str, String)> {
+        let (name, used) = self.nearest_limit.zip(self.limit_used)?;
+        let percent = (used * 100.0).floor();
+        let used = if percent < 1.0 { "under 1 %".to_owned() } else { format!("{percent:.0} %") };
+        Some((name, used))
     }
 
     /// How many of the operations found no room, 0 to 1.
@@ -183,9 +216,7 @@ impl Row for SimulateRow {
             million(self.truncated_ops_per_s),
             paper,
             self.by_paper.map_or(String::new(), |ratio| format!("{ratio:.3}")),
-            self.limit
-                .zip(self.limit_used)
-                .map_or(String::new(), |(limit, used)| format!("{limit}, {:.0} %", used * 100.0)),
+            self.limit_cell(),
         ]
     }
 }

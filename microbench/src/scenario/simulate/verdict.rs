@@ -17,8 +17,9 @@ pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]
     let mut notes = vec![
         "Virtual time: the table is the real one over the simulator's transport, and what operations \
          take is the profile's. out: chunk READs posted; eff: waited for. M op/s: find-or-puts a \
-         second, the sum over the ranks; limit: what keeps them from more, roundtrips where none of the \
-         profile's limits does, and how much is used of the limit that is used most."
+         second, the sum over the ranks; limit: which of the profile's limits is met, being used to 90 % \
+         or more, or none, and then the nearest and how much of it is used; what is waited for where \
+         none is met are roundtrips."
             .to_owned(),
     ];
     if matches!(args.way(), Way::Tuned(_)) {
@@ -131,15 +132,10 @@ fn full(args: &SimulateArgs, rows: &[SimulateRow]) -> Option<String> {
 }
 
 fn beyond(row: &SimulateRow) -> Option<String> {
-    let (ops_per_s, paper, used) = (row.ops_per_s?, row.paper_ops_per_s?, row.limit_used?);
-    let (workload, limit, nearest) = (row.workload?, row.limit?, row.nearest_limit?);
-    let meets = if limit == nearest {
-        format!("It meets: {limit}, {:.0} % used", used * 100.0)
-    } else {
-        format!("It meets no limit: {limit}; the {nearest} is used to {:.0} %", used * 100.0)
-    };
+    let (workload, ops_per_s, paper) = (row.workload?, row.ops_per_s?, row.paper_ops_per_s?);
+    let verdict = row.verdict();
     Some(format!(
-        "{workload} on {} machines of {} ranks: {:.1} M op/s, {:.2} times the paper's {:.2}. {meets}; \
+        "{workload} on {} machines of {} ranks: {:.1} M op/s, {:.2} times the paper's {:.2}. {verdict}; \
          a machine's NIC has {:.2} M READs and {:.2} M atomics a second.",
         row.machines,
         row.ranks_per_machine,
