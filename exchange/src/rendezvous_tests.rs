@@ -1,5 +1,8 @@
 //! The rendezvous over real sockets: right ranks, wrong ranks, strangers and broken connections.
 
+mod connections;
+mod strangers;
+
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::io::{Read, Write};
@@ -102,6 +105,47 @@ fn hello() -> Vec<u8> {
     [&b"probelin"[..], &1_u32.to_le_bytes(), &[9; 32]].concat()
 }
 
+/// A listener in front of `address`, and the two streams of its first connection.
+fn proxy(address: SocketAddr) -> (SocketAddr, mpsc::Receiver<(TcpStream, TcpStream)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = listener.local_addr().unwrap();
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        let (from, _) = listener.accept().unwrap();
+        let to = TcpStream::connect(address).unwrap();
+        to.set_nodelay(true).unwrap();
+        send.send((from, to)).unwrap();
+    });
+    (near, receive)
+}
+
+/// A connection to the hub on which both sides have proved themselves.
+fn proved(address: SocketAddr, terms: &Terms) -> (Wire, Session) {
+    let mut wire = Wire::new(TcpStream::connect(address).unwrap()).unwrap();
+    let mut applicant = Applicant::new(nonce().unwrap(), &mut wire);
+    loop {
+        pump_until(&mut wire, |wire| !wire.incoming.is_empty());
+        if let Some(session) = applicant.advance(&terms.secret, &mut wire).unwrap() {
+            return (wire, session);
+        }
+    }
+}
+
+fn join_payload(terms: &Terms) -> Vec<u8> {
+    let (rank, size) = (terms.rank.to_le_bytes(), terms.size.to_le_bytes());
+    [&rank[..], &size, terms.parameters.as_bytes()].concat()
+}
+
+fn pump_until(wire: &mut Wire, done: impl Fn(&Wire) -> bool) {
+    let until = Instant::now() + 10 * SECOND;
+    wire.pump(RENDEZVOUS_BOUND);
+    while !done(wire) {
+        assert!(Instant::now() < until && !wire.closed, "nothing more comes");
+        wait([(&*wire).into()], until).unwrap();
+        wire.pump(RENDEZVOUS_BOUND);
+    }
+}
+
 #[test]
 fn ranks_meet_in_any_order_and_all_calls_work() {
     let (address, hub) = start_hub(terms(0, 4));
@@ -134,84 +178,6 @@ fn members_may_start_before_rank_0() {
     let listener = TcpListener::bind(address).unwrap();
     host(&listener, &terms(0, 2), &mut || Ok(())).unwrap();
     assert_eq!(member.join().unwrap().unwrap().me(), Owner(1));
-}
-
-#[test]
-fn a_wrong_secret_is_refused_counted_and_does_not_end_the_job() {
-    let wrong = || with_secret("not the secret of these tests", terms(1, 2));
-    let (address, hub) = start_hub(terms(0, 2));
-    let error = join(address, wrong()).unwrap_err();
-    assert!(matches!(error, JoinError::WrongSecret), "{error}");
-    finish(address, hub);
-
-    let (message, refusals) = refused(|address| {
-        for _ in 0..2 {
-            join(address, wrong()).unwrap_err();
-        }
-    });
-    assert_eq!(refusals.count(Refusal::WrongSecret), 2);
-    assert!(message.contains("rank 1 did not come within 1 s"), "{message}");
-    assert!(message.contains("2 connections refused: wrong secret"), "{message}");
-}
-
-#[test]
-fn a_stranger_learns_the_version_and_a_nonce_only() {
-    refused(|address| {
-        let found = answer(address, &[hello(), vec![1; 32]].concat());
-        assert_eq!(found.len(), 45 + 33);
-        assert_eq!(found[..13], *b"probelin\x01\0\0\0\0");
-        assert_eq!(found[45..], [&[2][..], &[0; 32]].concat());
-    });
-}
-
-#[test]
-fn a_hub_that_does_not_know_the_secret_is_not_joined() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let member = start_member(listener.local_addr().unwrap(), terms(1, 2));
-    let (mut stream, _) = listener.accept().unwrap();
-    let mut shown = [0; 44 + 32];
-    stream.read_exact(&mut shown[..44]).unwrap();
-    stream.write_all(&[&b"probelin\x01\0\0\0\0"[..], &[3; 32]].concat()).unwrap();
-    stream.read_exact(&mut shown[44..]).unwrap();
-    // Its own proof, sent back, is not the hub's.
-    stream.write_all(&[&[0], &shown[44..]].concat()).unwrap();
-    let error = member.join().unwrap().unwrap_err();
-    assert!(matches!(error, JoinError::WrongSecret), "{error}");
-    let mut rest = Vec::new();
-    stream.read_to_end(&mut rest).unwrap();
-    assert_eq!(rest, [], "it is told nothing of the job");
-}
-
-#[test]
-fn another_version_is_refused_on_either_side() {
-    let (message, refusals) = refused(|address| {
-        let found = answer(address, b"probelin\x02\0\0\0 whatever comes then");
-        assert_eq!((found.len(), &found[..13]), (45, &b"probelin\x01\0\0\0\x01"[..]));
-    });
-    assert_eq!(refusals.count(Refusal::OtherVersion), 1);
-    assert!(message.contains("1 connection refused: another version"), "{message}");
-
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let member = start_member(listener.local_addr().unwrap(), terms(1, 2));
-    listener.accept().unwrap().0.write_all(b"probelin\x02\0\0\0\x01").unwrap();
-    let error = member.join().unwrap().unwrap_err();
-    assert!(matches!(error, JoinError::Version { mine: 1, theirs: 2 }), "{error}");
-}
-
-#[test]
-fn garbage_is_refused_without_an_answer() {
-    let (_, refusals) = refused(|address| {
-        for noise in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 5000], b"probelim"] {
-            assert_eq!(answer(address, noise), []);
-        }
-    });
-    assert_eq!(refusals.count(Refusal::Garbage), 3);
-
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let member = start_member(listener.local_addr().unwrap(), terms(1, 2));
-    listener.accept().unwrap().0.write_all(b"SSH-2.0-other\r\n").unwrap();
-    let error = member.join().unwrap().unwrap_err();
-    assert!(matches!(error, JoinError::NotProbeline { .. }), "{error}");
 }
 
 #[test]
@@ -334,290 +300,4 @@ fn without_rank_0_a_member_says_what_it_saw() {
     let address = silent.local_addr().unwrap();
     let error = join(address, within(SECOND / 5, terms(1, 2))).unwrap_err();
     assert!(error.to_string().contains("there was no answer"), "{error}");
-}
-
-#[test]
-fn a_member_that_goes_before_the_start_ends_the_rendezvous() {
-    let start = Instant::now();
-    let (address, hub) = start_hub(terms(0, 4));
-    let stays = start_member(address, terms(2, 4));
-    thread::sleep(SECOND / 10);
-    let (wire, session) = proved(address, &terms(1, 4));
-    let mut goes = Link::new(Owner(0), wire, session);
-    goes.send(Kind::Join, &join_payload(&terms(1, 4)));
-    pump_until(&mut goes.wire, |wire| !wire.incoming.is_empty());
-    drop(goes);
-    let error = hub.join().unwrap().unwrap_err();
-    assert!(matches!(error, JoinError::Left { rank: 1 }), "{error}");
-    match stays.join().unwrap() {
-        Err(JoinError::GaveUp { reason }) => assert_eq!(reason, error.to_string()),
-        other => panic!("{other:?}"),
-    }
-    assert!(start.elapsed() < SECOND);
-}
-
-#[test]
-fn connections_that_say_nothing_delay_nobody() {
-    let (address, hub) = start_hub(terms(0, 2));
-    let _silent: Vec<_> = (0..10).map(|_| TcpStream::connect(address).unwrap()).collect();
-    let _halfway: Vec<_> = (0..10)
-        .map(|_| {
-            let mut stream = TcpStream::connect(address).unwrap();
-            stream.write_all(&hello()).unwrap();
-            stream
-        })
-        .collect();
-    let start = Instant::now();
-    finish(address, hub);
-    assert!(start.elapsed() < SECOND);
-}
-
-/// Takes 5 s, the limit of a handshake.
-#[test]
-fn places_taken_by_silent_connections_become_free_in_time() {
-    let (address, hub) = start_hub(terms(0, 2));
-    let start = Instant::now();
-    let _silent: Vec<_> = (0..64).map(|_| TcpStream::connect(address).unwrap()).collect();
-    thread::sleep(SECOND / 10);
-    finish(address, hub);
-    assert!(start.elapsed() > HANDSHAKE_LIMIT, "there was room for one more");
-    assert!(start.elapsed() < HANDSHAKE_LIMIT + 2 * SECOND);
-}
-
-#[test]
-fn a_slow_peer_delays_nobody_and_is_let_in() {
-    let (address, hub) = start_hub(terms(0, 3));
-    let (near, far) = proxy(address);
-    let slow = start_member(near, terms(1, 3));
-    let slowly = thread::spawn(move || {
-        let (mut from, mut to) = far.recv().unwrap();
-        let (mut back_from, mut back_to) = (to.try_clone().unwrap(), from.try_clone().unwrap());
-        thread::spawn(move || std::io::copy(&mut back_from, &mut back_to));
-        let mut byte = [0];
-        while from.read(&mut byte).unwrap_or(0) == 1 && to.write_all(&byte).is_ok() {
-            thread::sleep(Duration::from_millis(2));
-        }
-    });
-    let start = Instant::now();
-    let quick = join(address, terms(2, 3)).unwrap();
-    let hub = hub.join().unwrap().unwrap();
-    assert!(start.elapsed() < 2 * SECOND);
-    let slow = slow.join().unwrap().unwrap();
-    drop((slow, quick, hub));
-    slowly.join().unwrap();
-}
-
-#[test]
-fn a_giant_length_is_refused() {
-    let (_, refusals) = refused(|address| {
-        let (mut wire, _) = proved(address, &terms(1, 2));
-        wire.outgoing = [&[Kind::Join as u8][..], &u32::MAX.to_le_bytes(), &[0; 8]].concat();
-        pump_until(&mut wire, |wire| wire.closed);
-    });
-    assert_eq!(refusals.count(Refusal::Garbage), 1);
-}
-
-/// Random bytes after every prefix of a good beginning, all to one and the same hub.
-#[test]
-fn noise_disturbs_nobody() {
-    let (address, hub) = start_hub(terms(0, 2));
-    let mut runner = TestRunner::new(ProptestConfig::with_cases(64));
-    let noise = (0..=44_usize, prop::collection::vec(any::<u8>(), 0..300));
-    runner
-        .run(&noise, |(good, noise)| {
-            let mut stream = TcpStream::connect(address).unwrap();
-            stream.write_all(&[&hello()[..good], &noise].concat()).unwrap();
-            stream.shutdown(Shutdown::Write).unwrap();
-            let mut answer = Vec::new();
-            let _ = stream.read_to_end(&mut answer);
-            prop_assert!(answer.len() <= 45 + 33, "the nonce, and a refusal");
-            Ok(())
-        })
-        .unwrap();
-    finish(address, hub);
-}
-
-#[test]
-fn a_flood_is_cut() {
-    let (_, refusals) = refused(|address| {
-        let flood = [hello(), vec![0; 32], vec![0; 100 * RENDEZVOUS_BOUND]].concat();
-        let mut stream = TcpStream::connect(address).unwrap();
-        let _ = stream.write_all(&flood);
-    });
-    assert_eq!(refusals.total(), 1);
-}
-
-/// Every place where a member can be cut off, one after the other, with one and the same hub.
-#[test]
-fn a_member_cut_off_anywhere_disturbs_nobody() {
-    let (address, hub) = start_hub(terms(0, 2));
-    let terms = terms(1, 2);
-    let join_frame_bytes = 13 + join_payload(&terms).len() + 32;
-    let whole = 44 + 32 + join_frame_bytes;
-    let mut cut_in_join = 0;
-    for cut in 0..whole {
-        let mut wire = Wire::new(TcpStream::connect(address).unwrap()).unwrap();
-        let mut applicant = Applicant::new(nonce().unwrap(), &mut wire);
-        let mut left = cut;
-        let mut session = None;
-        while left > 0 {
-            let part = wire.outgoing.len().min(left);
-            left -= part;
-            wire.outgoing.truncate(part);
-            let cut_off = left == 0;
-            pump_until(&mut wire, |wire| {
-                wire.outgoing.is_empty() && (cut_off || !wire.incoming.is_empty())
-            });
-            if cut_off {
-                break;
-            }
-            if session.is_none() {
-                session = applicant.advance(&terms.secret, &mut wire).unwrap();
-                if let Some(session) = &mut session {
-                    let payload = join_payload(&terms);
-                    session.send.seal(Kind::Join, &payload, &mut wire.outgoing);
-                    cut_in_join += 1;
-                }
-            }
-        }
-    }
-    assert_eq!(cut_in_join, join_frame_bytes - 1, "all messages were cut");
-    finish(address, hub);
-}
-
-/// Bytes that the hub has sent by the end of the welcome, and of the start.
-const WELCOME: usize = 45 + 33 + 13 + 4 + 32;
-const START: usize = WELCOME + 13 + 32;
-
-/// Every place where rank 0's side can be cut off: until the welcome the member tries again, and
-/// then it knows that rank 0 has gone.
-#[test]
-fn a_hub_cut_off_anywhere_is_tried_again_or_given_up() {
-    // In eight threads: each try is followed by a pause.
-    thread::scope(|scope| {
-        for first in 0..8 {
-            scope.spawn(move || {
-                for cut in (first..=START).step_by(8) {
-                    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-                    let address = listener.local_addr().unwrap();
-                    let member = start_member(address, terms(1, 2));
-                    play_hub(&listener, cut);
-                    if cut < WELCOME {
-                        play_hub(&listener, START);
-                    }
-                    match (member.join().unwrap(), cut) {
-                        (Ok(_), 0..WELCOME | START) => {}
-                        (Err(JoinError::Left { rank: 0 }), WELCOME..START) => {}
-                        (end, _) => panic!("{end:?} after {cut} bytes"),
-                    }
-                }
-            });
-        }
-    });
-}
-
-/// The hub's side of a rendezvous of two, which ends after `cut` bytes.
-fn play_hub(listener: &TcpListener, cut: usize) {
-    let terms = terms(0, 2);
-    let mut wire = Wire::new(listener.accept().unwrap().0).unwrap();
-    let mut guest = Guest::new(nonce().unwrap());
-    let mut session: Option<Session> = None;
-    let (mut left, mut joined) = (cut, false);
-    while left > 0 && !joined {
-        pump_until(&mut wire, |wire| !wire.incoming.is_empty() || wire.closed);
-        match &mut session {
-            None => session = guest.advance(&terms.secret, &mut wire).unwrap(),
-            Some(session) => {
-                joined = session.receive.open(&mut wire.incoming, 5000).unwrap().is_some();
-                if joined {
-                    session.send.seal(Kind::Welcome, &9_u32.to_le_bytes(), &mut wire.outgoing);
-                    session.send.seal(Kind::Start, &[], &mut wire.outgoing);
-                }
-            }
-        }
-        let part = wire.outgoing.len().min(left);
-        left -= part;
-        wire.outgoing.truncate(part);
-        pump_until(&mut wire, |wire| wire.outgoing.is_empty());
-    }
-    // Closed in good order, whatever the member has sent meanwhile.
-    wire.finish();
-    pump_until(&mut wire, |wire| wire.closed || cut == START);
-}
-
-#[test]
-fn a_recorded_session_is_of_no_use() {
-    let (address, hub) = start_hub(terms(0, 2));
-    let (near, far) = proxy(address);
-    let member = start_member(near, terms(1, 2));
-    let (from, to) = far.recv().unwrap();
-    let [to_hub, to_member] = [(&from, &to), (&to, &from)].map(|(from, to)| {
-        let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-        thread::spawn(move || {
-            let (mut recorded, mut bytes) = (Vec::new(), [0; 4096]);
-            while let Ok(read @ 1..) = from.read(&mut bytes) {
-                recorded.extend_from_slice(&bytes[..read]);
-                to.write_all(&bytes[..read]).unwrap();
-            }
-            let _ = to.shutdown(Shutdown::Both);
-            recorded
-        })
-    });
-    drop(member.join().unwrap().unwrap());
-    drop(hub.join().unwrap().unwrap());
-    let (to_hub, to_member) = (to_hub.join().unwrap(), to_member.join().unwrap());
-
-    let (_, refusals) = refused(|address| {
-        let found = answer(address, &to_hub);
-        assert_eq!(found[45], 2, "wrong secret");
-    });
-    assert_eq!(refusals.count(Refusal::WrongSecret), 1);
-
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let member = start_member(listener.local_addr().unwrap(), terms(1, 2));
-    let (mut stream, _) = listener.accept().unwrap();
-    stream.write_all(&to_member).unwrap();
-    let error = member.join().unwrap().unwrap_err();
-    assert!(matches!(error, JoinError::WrongSecret), "{error}");
-}
-
-/// A listener in front of `address`, and the two streams of its first connection.
-fn proxy(address: SocketAddr) -> (SocketAddr, mpsc::Receiver<(TcpStream, TcpStream)>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let near = listener.local_addr().unwrap();
-    let (send, receive) = mpsc::channel();
-    thread::spawn(move || {
-        let (from, _) = listener.accept().unwrap();
-        let to = TcpStream::connect(address).unwrap();
-        to.set_nodelay(true).unwrap();
-        send.send((from, to)).unwrap();
-    });
-    (near, receive)
-}
-
-/// A connection to the hub on which both sides have proved themselves.
-fn proved(address: SocketAddr, terms: &Terms) -> (Wire, Session) {
-    let mut wire = Wire::new(TcpStream::connect(address).unwrap()).unwrap();
-    let mut applicant = Applicant::new(nonce().unwrap(), &mut wire);
-    loop {
-        pump_until(&mut wire, |wire| !wire.incoming.is_empty());
-        if let Some(session) = applicant.advance(&terms.secret, &mut wire).unwrap() {
-            return (wire, session);
-        }
-    }
-}
-
-fn join_payload(terms: &Terms) -> Vec<u8> {
-    let (rank, size) = (terms.rank.to_le_bytes(), terms.size.to_le_bytes());
-    [&rank[..], &size, terms.parameters.as_bytes()].concat()
-}
-
-fn pump_until(wire: &mut Wire, done: impl Fn(&Wire) -> bool) {
-    let until = Instant::now() + 10 * SECOND;
-    wire.pump(RENDEZVOUS_BOUND);
-    while !done(wire) {
-        assert!(Instant::now() < until && !wire.closed, "nothing more comes");
-        wait([(&*wire).into()], until).unwrap();
-        wire.pump(RENDEZVOUS_BOUND);
-    }
 }

@@ -1,0 +1,178 @@
+//! What is read, and what it means.
+
+use super::*;
+
+#[test]
+fn a_whole_net() {
+    let net = read(
+        r#"<place id="p0"><name><text> Fork </text></name>
+             <initialMarking><text> 7
+             </text></initialMarking></place>
+           <place id="p1"/>
+           <transition id="t0"><name><text>take</text></name></transition>
+           <arc id="a0" source="p0" target="t0"><inscription><text>
+             2 </text></inscription></arc>
+           <arc id="a1" source="t0" target="p1"/>"#,
+    );
+    let place = |id: &str, name: &str, initial| Place { id: id.into(), name: name.into(), initial };
+    assert_eq!(net.places(), [place("p0", "Fork", 7), place("p1", "p1", 0)]);
+    let [transition] = net.transitions() else { panic!("{net:?}") };
+    assert_eq!(transition.id, "t0");
+    assert_eq!(transition.inputs, [arc(0, 2)]);
+    assert_eq!(transition.outputs, [arc(1, 1)]);
+}
+
+#[test]
+fn arcs_between_two_nodes_add_up() {
+    let net = read(
+        r#"<place id="p"/><transition id="t"/>
+           <arc id="a" source="p" target="t"/>
+           <arc id="b" source="p" target="t">
+             <inscription><text>4</text></inscription></arc>
+           <arc id="c" source="t" target="p"/>"#,
+    );
+    assert_eq!(net.transitions()[0].inputs, [arc(0, 5)]);
+    assert_eq!(net.transitions()[0].outputs, [arc(0, 1)]);
+}
+
+#[test]
+fn labels_without_a_text_mean_the_default() {
+    let net = read(
+        r#"<place id="p"><initialMarking><graphics/></initialMarking></place>
+           <transition id="t"/>
+           <arc source="p" target="t"><inscription/></arc>"#,
+    );
+    assert_eq!(net.initial(), [0]);
+    assert_eq!(net.transitions()[0].inputs, [arc(0, 1)]);
+}
+
+#[test]
+fn arcs_may_come_before_their_nodes_and_cross_pages() {
+    let net = read(
+        r#"<arc id="a" source="t" target="p"/>
+           <page id="inner"><page id="innermost"><place id="p"/></page></page>
+           <page id="beside"><transition id="t"/></page>"#,
+    );
+    assert_eq!(net.transitions()[0].outputs, [arc(0, 1)]);
+}
+
+#[test]
+fn pages_may_be_nested_to_any_depth() {
+    let depth = 100_000;
+    let body = format!("{}{NODES}{}", "<page>".repeat(depth), "</page>".repeat(depth));
+    assert_eq!(read(&body).places().len(), 1);
+}
+
+#[test]
+fn references_stand_for_what_they_lead_to() {
+    let net = read(
+        r#"<referencePlace id="r2" ref="r1"/>
+           <page id="inner">
+             <referencePlace id="r1" ref="p1"/>
+             <referenceTransition id="s" ref="t"/>
+             <arc id="a" source="r2" target="s"/>
+             <arc id="b" source="s" target="r1"/>
+             <arc id="c" source="p1" target="t"/>
+           </page>
+           <place id="p0"/><place id="p1"/><transition id="t"/>"#,
+    );
+    assert_eq!(net.places().len(), 2);
+    assert_eq!(net.transitions()[0].inputs, [arc(1, 2)]);
+    assert_eq!(net.transitions()[0].outputs, [arc(1, 1)]);
+}
+
+#[test]
+fn a_long_chain_of_references_is_walked_once() {
+    let count = 20_000;
+    let mut body = String::from(r#"<place id="r0"/>"#);
+    for number in (1..=count).rev() {
+        body += &format!(r#"<referencePlace id="r{number}" ref="r{}"/>"#, number - 1);
+    }
+    body += &format!(r#"<transition id="t"/><arc source="t" target="r{count}"/>"#);
+    assert_eq!(read(&body).transitions()[0].outputs, [arc(0, 1)]);
+}
+
+#[test]
+fn layout_and_tools_are_passed_over() {
+    let tool = r#"<toolspecific tool="x" version="1">
+        <place id="p"/><net/><arc xmlns="urn:other" source="?"/>text<capacity>1</capacity>
+        </toolspecific>"#;
+    let graphics = r#"<graphics><position x="1" y="2"/></graphics>"#;
+    let net = read(&format!(
+        r#"{tool}{graphics}<name><text>a net</text></name>
+           <place id="p">{tool}{graphics}<initialMarking>{tool}{graphics}<text>3</text>
+           </initialMarking></place>
+           <transition id="t">{tool}{graphics}</transition>
+           <arc id="a" source="p" target="t">{tool}{graphics}<inscription>{graphics}
+           <text>2</text>{tool}</inscription></arc>"#
+    ));
+    assert_eq!(net.initial(), [3]);
+    assert_eq!(net.transitions()[0].inputs, [arc(0, 2)]);
+}
+
+#[test]
+fn comments_and_character_data_are_xml() {
+    let net = read(
+        r#"<!-- <place id="gone"/> --><?tool ignore?>
+           <place id="p"><initialMarking><text>1<!-- 0 -->2</text></initialMarking></place>
+           <place id="q"><initialMarking><text><![CDATA[34]]></text></initialMarking></place>
+           <place id="r"><initialMarking><text>&#x35;</text></initialMarking></place>"#,
+    );
+    assert_eq!(net.initial(), [12, 34, 5]);
+}
+
+#[test]
+fn entities_in_ids_are_their_characters() {
+    let net = read(
+        r#"<place id="a&amp;b"/><place id="&lt;&#233;&gt;"/><transition id="t"/>
+           <arc source="a&#38;b" target="t"/><arc source="t" target="&#60;é&#x3e;"/>"#,
+    );
+    assert_eq!(net.places()[0].id, "a&b");
+    assert_eq!(net.transitions()[0].inputs, [arc(0, 1)]);
+    assert_eq!(net.transitions()[0].outputs, [arc(1, 1)]);
+}
+
+#[test]
+fn byte_order_marks_line_ends_and_prefixes_make_no_difference() {
+    let plain = page(NODES);
+    let with_prefix = plain.replace("xmlns=", "xmlns:p=").replace('<', "<p:");
+    let with_prefix = with_prefix.replace("<p:/", "</p:").replace("<p:?", "<?");
+    for text in [
+        format!("\u{feff}{plain}"),
+        plain.replace('\n', "\r\n"),
+        plain.replace("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n", ""),
+        with_prefix,
+    ] {
+        assert_eq!(parse(&text), parse(&plain), "{text}");
+    }
+}
+
+#[test]
+fn nodes_may_stand_outside_of_pages() {
+    let text = format!("{}{NODES}</net></pnml>", HEAD.replace("<page id=\"page\">\n", ""));
+    assert_eq!(parse(&text).unwrap().places().len(), 1);
+}
+
+#[test]
+fn an_arc_may_say_that_it_is_normal() {
+    for (attribute, label) in [
+        (r#"type="normal""#, ""),
+        ("", r#"<type value="normal"/>"#),
+        ("", "<arctype><text> normal </text></arctype>"),
+    ] {
+        let net = read(&format!(r#"{NODES}<arc source="p" target="t" {attribute}>{label}</arc>"#));
+        assert_eq!(net.transitions()[0].inputs, [arc(0, 1)]);
+    }
+}
+
+#[test]
+fn the_largest_counts() {
+    let net = read(&format!(
+        r#"<place id="p"><initialMarking><text>{MAX_TOKENS}</text></initialMarking></place>
+           <transition id="t"/>
+           <arc source="p" target="t"><inscription><text>{MAX_TOKENS}</text>
+           </inscription></arc>"#
+    ));
+    assert_eq!(net.initial(), [MAX_TOKENS]);
+    assert_eq!(net.transitions()[0].inputs, [arc(0, MAX_TOKENS)]);
+}
