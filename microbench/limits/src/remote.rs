@@ -63,6 +63,32 @@ pub struct Rate {
     pub per_second: f64,
 }
 
+/// What there is to measure on an engine and these words of windows: READs of those of [`WORDS`]
+/// that one READ, a slot and the words take, and both atomics, each with 1, 2, 4 and so on up to as
+/// many in flight as the engine takes.
+#[must_use]
+pub fn kinds<T: Transport>(engine: &T, words: &Range<u64>) -> Vec<(Operation, u32)> {
+    let (caps, geometry) = (engine.caps(), engine.geometry());
+    let most = caps.words_per_op.min(geometry.slot_words);
+    let given = words.end.saturating_sub(words.start);
+    let sizes = WORDS.into_iter().filter(|&words| words <= most && u64::from(words) <= given);
+    let depths: Vec<u32> = depths(deepest(engine)).collect();
+    let at_depths = |operation| depths.iter().map(move |&depth| (operation, depth));
+    let reads = sizes.map(|words| Operation::Read { words });
+    reads.chain([Operation::Swap, Operation::Add]).flat_map(at_depths).collect()
+}
+
+/// The most operations in flight: each READ has a slot of its own.
+fn deepest<T: Transport>(engine: &T) -> u32 {
+    engine.caps().depth.min(engine.geometry().slots)
+}
+
+/// 1, 2, 4 and so on, and the deepest.
+fn depths(deepest: u32) -> impl Iterator<Item = u32> {
+    let powers = (0..u32::BITS).map(|power| 1 << power);
+    powers.take_while(move |&depth| depth < deepest).chain([deepest])
+}
+
 /// An engine that nothing else is in flight on, and its clock.
 pub struct Meter<'a, T, N> {
     engine: &'a mut T,
@@ -96,35 +122,16 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
         }
     }
 
-    /// What there is to measure: READs of all sizes and both atomics, each with 1, 2, 4 and so on up
-    /// to as many in flight as the engine takes.
+    /// What there is to measure: [`kinds`] of its engine and words.
     #[must_use]
     pub fn kinds(&self) -> Vec<(Operation, u32)> {
-        let reads = self.sizes().map(|words| Operation::Read { words });
-        let depths: Vec<u32> = self.depths().collect();
-        let at_depths = |operation| depths.iter().map(move |&depth| (operation, depth));
-        reads.chain([Operation::Swap, Operation::Add]).flat_map(at_depths).collect()
-    }
-
-    /// Those of [`WORDS`] that one READ, a slot and the given words take.
-    fn sizes(&self) -> impl Iterator<Item = u32> + use<T, N> {
-        let (caps, geometry) = (self.engine.caps(), self.engine.geometry());
-        let most = caps.words_per_op.min(geometry.slot_words);
-        let given = self.plan.words.end - self.plan.words.start;
-        WORDS.into_iter().filter(move |&words| words <= most && u64::from(words) <= given)
+        kinds(self.engine, &self.plan.words)
     }
 
     /// The most operations in flight here: each READ has a slot of its own.
     #[must_use]
     pub fn deepest(&self) -> u32 {
-        self.engine.caps().depth.min(self.engine.geometry().slots)
-    }
-
-    /// 1, 2, 4 and so on, and the deepest.
-    fn depths(&self) -> impl Iterator<Item = u32> + use<T, N> {
-        let deepest = self.deepest();
-        let powers = (0..u32::BITS).map(|power| 1 << power);
-        powers.take_while(move |&depth| depth < deepest).chain([deepest])
+        deepest(self.engine)
     }
 
     /// Keeps `depth` operations in flight until the plan's time or operations are over, and waits

@@ -54,6 +54,23 @@ fn roundtrips_and_rates_are_those_of_the_model() {
     }
 }
 
+/// Nothing has to be measured for it: an engine with something in flight has no meter, and tells.
+#[test]
+fn kinds_are_told_without_a_meter() {
+    let cluster = cluster(Model::simple(ROUNDTRIP_NS));
+    let mut engine = cluster.engine(Owner(0)).unwrap();
+    let of_meter = meter(&mut engine, plan(&[Owner(1)])).kinds();
+    let word = Segment { start: RemoteWord { owner: Owner(1), index: 0 }, words: 1 };
+    engine.read(Token(1), word, Local { words: 1, ..Local::default() }).unwrap();
+    assert_eq!(kinds(&engine, &(0..WINDOW)), of_meter);
+    let few = kinds(&engine, &(3..7));
+    let most = few.iter().filter_map(|(operation, _)| match operation {
+        Operation::Read { words } => Some(*words),
+        _ => None,
+    });
+    assert_eq!(most.max(), Some(4), "{few:?}");
+}
+
 /// Words beyond the given ones hold something, and a swap of any of them would be an operation that
 /// brings no 0.
 #[test]

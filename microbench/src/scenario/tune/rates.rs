@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use limits::remote::{Meter, Operation, Plan};
+use limits::remote::{Meter, Operation, Plan, kinds};
 use transport::{Exchange, Owner};
 use tune::Rates;
 
@@ -33,8 +33,7 @@ pub(super) fn measure<T: Timed>(
     let operations = if job.transport == TransportName::Sim { SIMULATED } else { u64::MAX };
     let plan = Plan { owners: &owners, words, time, operations };
     let asked = |(kind, depth): &_| *kind != Operation::Add && *depth <= deepest;
-    let kinds = Meter::new(&mut *engine, T::now_ns, plan.clone(), job.seed)?.kinds();
-    let kinds = kinds.into_iter().filter(asked);
+    let kinds = kinds(engine, &plan.words).into_iter().filter(asked);
     let mut all: Vec<(Operation, u32, Vec<f64>)> =
         kinds.map(|(operation, depth)| (operation, depth, Vec::new())).collect();
     let mut progress = Progress::new(ROUNDS * all.len() as u64, exchange.me() == Owner(0));
