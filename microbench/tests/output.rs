@@ -56,11 +56,32 @@ impl Terminal {
 
 #[test]
 fn a_terminal_sees_a_bar_after_two_seconds() {
+    shows_a_bar(&LONG, "mixed");
+}
+
+#[test]
+fn tune_shows_what_it_measures() {
+    let scratch = Scratch::new();
+    let out = scratch.path("tuning.toml");
+    let long = ["tune", "--direct", "off", "--seconds-per-measurement", "0.5", "--out", &out];
+    shows_a_bar(&long, "READs and claims");
+}
+
+#[test]
+fn simulate_shows_which_cluster_it_has_come_to() {
+    let one = ["simulate", "--experiment", "throughput", "--workload", "mixed", "--ops", "200000"];
+    let shape = ["--machines", "8", "--ranks-per-machine", "4"];
+    shows_a_bar(&[&one[..], &shape].concat(), "mixed on 8 x 4");
+}
+
+/// Runs a command that takes minutes until a bar with what is `doing` is there.
+#[track_caller]
+fn shows_a_bar(long: &[&str], doing: &str) {
     let start = Instant::now();
-    let (mut running, pieces) = Terminal::new().start(&LONG);
+    let (mut running, pieces) = Terminal::new().start(long);
     let mut seen = String::new();
-    while !(seen.contains('%') && seen.contains("mixed")) {
-        let piece = pieces.recv_timeout(Duration::from_secs(20)).expect("no bar");
+    while !(seen.contains('%') && seen.contains(doing)) {
+        let piece = pieces.recv_timeout(Duration::from_secs(20)).expect(&seen);
         assert!(start.elapsed() >= Duration::from_secs(2), "{:?}", String::from_utf8_lossy(&piece));
         seen.push_str(&String::from_utf8_lossy(&piece));
     }
