@@ -1,10 +1,209 @@
-//! What the doctor says of what a run goes over, for its report.
+//! What the doctor says of the machines that a run goes over, for its report.
 
-use doctor::{Doctor, Finding, Questions, Survey, Trial};
+use doctor::{Doctor, Finding, Questions, Subject, Survey, Trial, Verdict};
+use serde::ser::SerializeSeq;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
+use transport::Exchange;
 
-/// Of this machine: files are read, and nothing else.
-pub(crate) fn machine() -> Vec<Finding> {
-    Doctor::new("/").machine()
+use crate::addresses::host_name;
+use crate::failure::Result;
+use crate::place;
+use crate::scenario::gather;
+
+/// Bytes of findings that each rank receives at most, of all ranks together: a quarter of what the
+/// exchange carries at once.
+const MOST_BYTES: usize = 1 << 20;
+/// Of them, what one machine may take: some dozens of findings; and what it may take however many
+/// ranks there are, which has room for its name and one finding.
+const MACHINE_BYTES: core::ops::RangeInclusive<usize> = 512..=16 << 10;
+
+/// What there is to say, by machine: of this one first.
+#[derive(Debug, Default)]
+pub(crate) struct Checkup {
+    here: Vec<Finding>,
+    /// Those of the job that are here.
+    ranks: Vec<u32>,
+    elsewhere: Vec<OfMachine<Box<RawValue>>>,
+}
+
+/// What there is to say of one machine.
+#[derive(Debug, Serialize, Deserialize)]
+struct OfMachine<F> {
+    /// What the network calls it.
+    host: Option<String>,
+    /// Its ranks of the job; only rank 0's machine knows.
+    #[serde(default)]
+    ranks: Vec<u32>,
+    findings: Vec<F>,
+}
+
+impl Checkup {
+    /// Of this machine alone.
+    pub(crate) fn here(findings: Vec<Finding>) -> Self {
+        Self { here: findings, ..Self::default() }
+    }
+
+    /// Of this machine, without its devices: files are read, and nothing else.
+    pub(crate) fn look() -> Self {
+        Self::here(Doctor::new("/").machine())
+    }
+
+    /// Adds what a job on this machine and others has found.
+    pub(crate) fn extend(&mut self, job: Self) {
+        self.here.extend(job.here);
+        self.ranks.extend(job.ranks);
+        self.elsewhere.extend(job.elsewhere);
+    }
+}
+
+impl Serialize for Checkup {
+    fn serialize<S: Serializer>(&self, serializer: S) -> core::result::Result<S::Ok, S::Error> {
+        let mut machines = serializer.serialize_seq(Some(1 + self.elsewhere.len()))?;
+        let (ranks, findings) = (self.ranks.clone(), self.here.iter().collect());
+        machines.serialize_element(&OfMachine { host: host_name(), ranks, findings })?;
+        for machine in &self.elsewhere {
+            machines.serialize_element(machine)?;
+        }
+        machines.end()
+    }
+}
+
+/// The machines of a job, and what the one of this rank is like before anything is opened.
+#[derive(Debug)]
+pub(crate) struct Machines {
+    /// The machine of each rank, in numbers that differ between machines.
+    of_ranks: Vec<u64>,
+    found: Vec<Finding>,
+}
+
+impl Machines {
+    /// Asks which ranks share a machine, and looks at this one if this rank is to tell of it; all
+    /// ranks call it.
+    pub(crate) fn look(exchange: &mut dyn Exchange) -> Result<Self> {
+        // Those whose machine has no name count as being on one.
+        Self::of(place::machine().unwrap_or_default(), exchange, || Doctor::new("/").machine())
+    }
+
+    fn of(
+        machine: u64,
+        exchange: &mut dyn Exchange,
+        found: impl FnOnce() -> Vec<Finding>,
+    ) -> Result<Self> {
+        let of_ranks = gather(exchange, [machine])?.into_iter().map(|[machine]| machine).collect();
+        let mut machines = Self { of_ranks, found: Vec::new() };
+        // What the report says of rank 0's machine is from before the run.
+        if exchange.me().0 != 0 && machines.tells(exchange) {
+            machines.found = found();
+        }
+        Ok(machines)
+    }
+
+    /// Whether this rank is the first one on its machine.
+    fn tells(&self, exchange: &dyn Exchange) -> bool {
+        let me = exchange.me().0 as usize;
+        self.of_ranks.iter().position(|machine| Some(machine) == self.of_ranks.get(me)) == Some(me)
+    }
+
+    /// Each machine's ranks, in the order of their first ones.
+    fn ranks(&self) -> Vec<Vec<u32>> {
+        let mut all: Vec<(u64, Vec<u32>)> = Vec::new();
+        for (rank, machine) in (0..).zip(&self.of_ranks) {
+            match all.iter_mut().find(|(other, _)| other == machine) {
+                Some((_, ranks)) => ranks.push(rank),
+                None => all.push((*machine, vec![rank])),
+            }
+        }
+        all.into_iter().map(|(_, ranks)| ranks).collect()
+    }
+
+    /// When the work is done: rank 0 has what there is to say of every machine, `device` being of
+    /// what this rank has worked over. All ranks call it.
+    pub(crate) fn tell(
+        mut self,
+        device: impl FnOnce() -> Vec<Finding>,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Checkup> {
+        // Others may still measure.
+        exchange.barrier()?;
+        if self.tells(exchange) {
+            self.found.extend(device());
+        }
+        let mut machines = self.ranks();
+        let here = if machines.is_empty() { Vec::new() } else { machines.remove(0) };
+        let elsewhere = if machines.is_empty() {
+            Vec::new()
+        } else {
+            let told = self.gathered(exchange)?;
+            machines.into_iter().map(|ranks| of_machine(ranks, &told)).collect()
+        };
+        Ok(Checkup { here: self.found, ranks: here, elsewhere })
+    }
+
+    /// What each rank tells: nothing but spaces if it is not to.
+    fn gathered(&self, exchange: &mut dyn Exchange) -> Result<Vec<Vec<u8>>> {
+        let me = exchange.me().0;
+        let each = MOST_BYTES / exchange.owners().max(1) as usize;
+        let most = each.clamp(*MACHINE_BYTES.start(), *MACHINE_BYTES.end());
+        let mut text = match me != 0 && self.tells(exchange) {
+            true => fitting(host_name(), self.found.clone(), most).into_bytes(),
+            false => Vec::new(),
+        };
+        let lengths = gather(exchange, [text.len() as u64])?;
+        let longest =
+            usize::try_from(lengths.into_iter().map(|[length]| length).max().unwrap_or(0))?;
+        text.resize(longest, b' ');
+        let mut all = vec![0; longest * exchange.owners() as usize];
+        exchange.all_gather(&text, &mut all)?;
+        Ok(all.chunks(longest.max(1)).map(<[u8]>::to_vec).collect())
+    }
+}
+
+/// What was told of the machine of these ranks, by the first of them.
+fn of_machine(ranks: Vec<u32>, told: &[Vec<u8>]) -> OfMachine<Box<RawValue>> {
+    let first = ranks.first().copied().unwrap_or_default();
+    let text = told.get(first as usize).map_or(&[][..], Vec::as_slice);
+    let machine = serde_json::from_slice(text).unwrap_or_else(|_| {
+        let unread = format!("what rank {first} told: use one version of this program everywhere");
+        let finding = serde_json::value::to_raw_value(&untold(unread));
+        OfMachine { host: None, ranks: Vec::new(), findings: finding.into_iter().collect() }
+    });
+    OfMachine { ranks, ..machine }
+}
+
+/// A machine's findings as JSON of at most so many bytes: what is fine gives way first, and what
+/// is broken last.
+fn fitting(host: Option<String>, mut findings: Vec<Finding>, most: usize) -> String {
+    let weight = |finding: &Finding| match finding.verdict {
+        Verdict::Broken => 0,
+        Verdict::LookAtThis => 1,
+        Verdict::NotSeen => 2,
+        Verdict::Fine => 3,
+    };
+    let mut left_out = 0;
+    loop {
+        let note = untold(format!("{left_out} more findings: probeline doctor there shows them"));
+        let shown = findings.iter().chain((left_out > 0).then_some(&note)).collect();
+        let machine = OfMachine { host: host.clone(), ranks: Vec::new(), findings: shown };
+        let text = serde_json::to_string(&machine).unwrap_or_default();
+        let least = (0..findings.len()).max_by_key(|at| weight(&findings[*at]));
+        let Some(least) = least.filter(|_| text.len() > most) else { return text };
+        findings.remove(least);
+        left_out += 1;
+    }
+}
+
+/// In place of findings that are not there.
+fn untold(seen: String) -> Finding {
+    Finding {
+        check: "findings",
+        subject: Subject::Machine,
+        verdict: Verdict::NotSeen,
+        seen,
+        consequence: None,
+        command: None,
+        note: None,
+    }
 }
 
 /// Of the device `name`, on which engines have been opened: each has tried its atomics.
@@ -29,4 +228,96 @@ fn tried(meant: impl Fn(&str) -> bool) -> Vec<Finding> {
     }
     let doctor = Doctor::new("/");
     meant.iter().flat_map(|device| doctor.device(device, true)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    fn finding(verdict: Verdict, seen: &str) -> Finding {
+        Finding { verdict, ..untold(seen.to_owned()) }
+    }
+
+    /// What rank 0 has in the end where ranks are on these machines; each rank says who it is of
+    /// its machine and of its device.
+    fn told(machines: &[u64]) -> Value {
+        let checkups: Vec<Checkup> = thread::scope(|scope| {
+            let ranks = exchange::threads(u32::try_from(machines.len()).unwrap());
+            let ranks = ranks.into_iter().zip(machines).map(|(mut exchange, machine)| {
+                scope.spawn(move || {
+                    let me = exchange.me().0;
+                    let say = |what| vec![finding(Verdict::Fine, &format!("{what} of rank {me}"))];
+                    let machines = Machines::of(*machine, &mut exchange, || say("memory")).unwrap();
+                    machines.tell(|| say("device"), &mut exchange).unwrap()
+                })
+            });
+            let ranks: Vec<_> = ranks.collect();
+            ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+        });
+        let mut report = Checkup::here(vec![finding(Verdict::Fine, "before the run")]);
+        report.extend(checkups.into_iter().next().unwrap());
+        serde_json::to_value(report).unwrap()
+    }
+
+    fn seen(machine: &Value) -> Vec<&str> {
+        let findings = machine["findings"].as_array().unwrap();
+        findings.iter().map(|finding| finding["seen"].as_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn each_machine_is_told_of_once_by_its_first_rank() {
+        let told = told(&[7, 9, 7, 9, 5]);
+        let [first, second, third] = &told.as_array().unwrap()[..] else { panic!("{told}") };
+        let ranks = [first, second, third].map(|machine| machine["ranks"].to_string());
+        assert_eq!(ranks, ["[0,2]", "[1,3]", "[4]"]);
+        assert_eq!(seen(first), ["before the run", "device of rank 0"]);
+        assert_eq!(seen(second), ["memory of rank 1", "device of rank 1"]);
+        assert_eq!(seen(third), ["memory of rank 4", "device of rank 4"]);
+        let host = host_name();
+        assert!(told.as_array().unwrap().iter().all(|of| of["host"].as_str() == host.as_deref()));
+    }
+
+    #[test]
+    fn ranks_of_one_machine_tell_of_one() {
+        let told = told(&[7, 7]);
+        let [machine] = &told.as_array().unwrap()[..] else { panic!("{told}") };
+        assert_eq!(machine["ranks"].to_string(), "[0,1]");
+        assert_eq!(seen(machine), ["before the run", "device of rank 0"]);
+    }
+
+    #[test]
+    fn what_is_fine_gives_way_and_what_is_broken_stays() {
+        let long = "x".repeat(100);
+        let mut findings = vec![finding(Verdict::Broken, "broken")];
+        findings.extend((0..9).map(|_| finding(Verdict::Fine, &long)));
+        findings.push(finding(Verdict::LookAtThis, "slow"));
+        let fits = |most| {
+            let text = fitting(Some("node1".to_owned()), findings.clone(), most);
+            (text.len(), serde_json::from_str::<Value>(&text).unwrap())
+        };
+        let (bytes, machine) = fits(*MACHINE_BYTES.end());
+        assert!(bytes > 1000 && seen(&machine).len() == 11, "{machine}");
+        let (bytes, machine) = fits(1000);
+        assert!(bytes <= 1000, "{bytes}");
+        let seen = seen(&machine);
+        assert_eq!((seen[0], seen[seen.len() - 2]), ("broken", "slow"));
+        let left_out = 11 - (seen.len() - 1);
+        let more = format!("{left_out} more findings: probeline doctor there shows them");
+        assert!(left_out > 2 && seen.last() == Some(&&*more), "{seen:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said() {
+        let machine = of_machine(vec![3], &[Vec::new(), vec![b' '; 9]]);
+        let machine = serde_json::to_value(&machine).unwrap();
+        assert_eq!(
+            seen(&machine),
+            ["what rank 3 told: use one version of this program everywhere"]
+        );
+        assert_eq!(machine["findings"][0]["verdict"], "not seen");
+    }
 }

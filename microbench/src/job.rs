@@ -8,7 +8,7 @@ use exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
 use pin::{Affinity, MemoryPolicy, NodeId};
 use transport::{Exchange, Owner, Transport};
 
-use crate::checkup;
+use crate::checkup::{self, Checkup, Machines};
 use crate::cli::{ExchangeName, JobArgs, TransportName, UcxArgs, VerbsArgs};
 use crate::failure::{Failure, Result};
 use crate::nodes;
@@ -63,18 +63,22 @@ pub(crate) struct Ended<O> {
     pub(crate) output: O,
     /// How the transport was set up, in words.
     pub(crate) transport: Vec<String>,
-    /// What the doctor says of the device that it went over, if it was one of verbs.
-    pub(crate) doctor: Vec<Finding>,
+    /// What the doctor says of each machine, and of the device that it went over, if it was one of
+    /// verbs; of this machine only that.
+    pub(crate) doctor: Checkup,
 }
 
 /// Runs a scenario; `None` on every rank but 0.
 pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
     match args.transport {
-        TransportName::Shm => run_on_machines(args, scenario, None, open_shm),
+        TransportName::Shm => run_on_machines(args, scenario, None, open_shm, no_device),
         TransportName::Verbs => run_verbs(args, scenario),
-        TransportName::Ucx => run_on_machines(args, scenario, None, |shape, _, job| {
-            open_ucx(&args.ucx, args.ucx.ucx_tls.as_deref(), shape, job)
-        }),
+        TransportName::Ucx => {
+            let open = |shape, _, job: &mut Job| {
+                open_ucx(&args.ucx, args.ucx.ucx_tls.as_deref(), shape, job)
+            };
+            run_on_machines(args, scenario, None, open, no_device)
+        }
         #[cfg(feature = "mpi")]
         TransportName::Mpi => crate::mpi_job::run(args, scenario),
         TransportName::Sim => run_sim(args, scenario).map(Some),
@@ -90,16 +94,13 @@ fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S
         builder.probe()?;
     }
     let near = device.and_then(|name| pin::device_node("/sys".as_ref(), name).ok().flatten());
-    let mut opened = None;
-    let ended = run_on_machines(args, scenario, near, |shape, memory, job| {
-        let (engine, line) = open_verbs(&args.verbs, shape, memory, job)?;
-        opened = Some(engine.link().device.clone());
-        Ok((engine, line))
-    })?;
-    Ok(ended.map(|ended| {
-        let doctor = opened.map(|name| checkup::device(&name)).unwrap_or_default();
-        Ended { doctor, ..ended }
-    }))
+    let open = |shape, memory, job: &mut Job| open_verbs(&args.verbs, shape, memory, job);
+    run_on_machines(args, scenario, near, open, |engine| checkup::device(&engine.link().device))
+}
+
+/// What the doctor says of an engine's device if it looks at none.
+fn no_device<E>(_: &E) -> Vec<Finding> {
+    Vec::new()
 }
 
 /// An engine of shared memory, and a line about it.
@@ -165,17 +166,20 @@ fn builder(args: &VerbsArgs, shape: Shape) -> Result<verbs::Builder> {
 }
 
 /// Runs a scenario on ranks that are processes, placed close to `near` where that is known, each
-/// with the engine that `open` gives and a line about it.
+/// with the engine that `open` gives and a line about it. In the end `device` has the doctor look at
+/// what the engine went over.
 fn run_on_machines<S: Scenario, E: Timed>(
     args: &JobArgs,
     scenario: &S,
     near: Option<NodeId>,
     open: impl FnOnce(Shape, MemoryPolicy, &mut Job) -> Result<(E, String)>,
+    device: impl FnOnce(&E) -> Vec<Finding>,
 ) -> Result<Option<Ended<S::Output>>> {
     // Before anything pins: afterwards the mask is that of the pinned thread.
     let affinity = Affinity::take()?;
     let (mut job, farewell) = join(args, &scenario.parameters(), scenario.longest_alone())?;
     let me = job.me();
+    let machines = Machines::look(&mut job)?;
     let mut transport = Vec::new();
     let memory = place(&args.place, near, &affinity, &mut job, &mut transport)?;
     let (mut engine, line) = open(scenario.shape(), memory, &mut job)?;
@@ -183,8 +187,9 @@ fn run_on_machines<S: Scenario, E: Timed>(
     let output = scenario
         .run(&mut engine, &mut job)
         .map_err(|failure| naming_the_first(failure, &mut engine))?;
+    let doctor = machines.tell(|| device(&engine), &mut job)?;
     leave(job, farewell)?;
-    Ok((me == Owner(0)).then_some(Ended { output, transport, doctor: Vec::new() }))
+    Ok((me == Owner(0)).then_some(Ended { output, transport, doctor }))
 }
 
 /// Leaves the job together with the others, and says what there is to say in the end.
@@ -324,5 +329,5 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
         Some(output) if failures.is_empty() => output,
         _ => return Err(Failure::new(failures.join("; "))),
     };
-    Ok(Ended { output, transport, doctor: Vec::new() })
+    Ok(Ended { output, transport, doctor: Checkup::default() })
 }

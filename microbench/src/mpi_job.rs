@@ -8,6 +8,7 @@ use pin::Affinity;
 use transport::{Exchange, Owner};
 use ucx_shim::mpi::{Builder, Engine, Members, World, library_version};
 
+use crate::checkup::Machines;
 use crate::cli::JobArgs;
 use crate::failure::{Failure, Result};
 use crate::job::{Ended, Scenario, Shape};
@@ -19,6 +20,7 @@ pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<En
     // Before anything pins, MPI's own threads too.
     let affinity = Affinity::take()?;
     let (world, mut members) = join(args, &scenario.parameters(), scenario.longest_alone())?;
+    let machines = Machines::look(&mut members)?;
     let mut transport = Vec::new();
     place(&args.place, None, &affinity, &mut members, &mut transport)?;
     let (mut engine, line) = open(None, scenario.shape(), &mut members)?;
@@ -28,8 +30,9 @@ pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<En
         crate::tell(&failure);
         world.abort(1)
     });
+    let doctor = machines.tell(Vec::new, &mut members)?;
     members.barrier()?;
-    Ok((members.me() == Owner(0)).then_some(Ended { output, transport, doctor: Vec::new() }))
+    Ok((members.me() == Owner(0)).then_some(Ended { output, transport, doctor }))
 }
 
 /// Starts MPI, among ranks that were given `parameters` alike; one measures for `longest_alone` at

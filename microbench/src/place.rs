@@ -66,8 +66,12 @@ fn among_equals(
 
 /// Which machine each rank is on, in numbers that differ between machines; all ranks call it.
 pub(crate) fn machines(exchange: &mut dyn Exchange) -> Result<Vec<u64>> {
-    let mine = hash(&this_machine(|file| fs::read_to_string(file))?);
-    Ok(gather(exchange, [mine])?.into_iter().map(|[machine]| machine).collect())
+    Ok(gather(exchange, [machine()?])?.into_iter().map(|[machine]| machine).collect())
+}
+
+/// The number of this machine, another one than any other's.
+pub(crate) fn machine() -> Result<u64> {
+    Ok(hash(&this_machine(|file| fs::read_to_string(file))?))
 }
 
 /// What tells this machine from others: its boot's number, or its name where that is hidden, as in

@@ -5,12 +5,11 @@ use std::path::Path;
 
 use comfy_table::presets::{ASCII_MARKDOWN, NOTHING};
 use comfy_table::{CellAlignment, Table, TableStyle};
-use doctor::Finding;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::checkup;
+use crate::checkup::Checkup;
 use crate::cli::{JobArgs, OutputArgs};
 use crate::failure::Result;
 use crate::machine::Machine;
@@ -28,8 +27,12 @@ use crate::tuned::Tuned;
 /// finds of the machine of rank 0 and, over verbs, of its device: a list of objects with `check`,
 /// `subject`, `verdict` (fine, look at this, broken, not seen), `seen`, `consequence`, `command`
 /// and `note`, the last three of which may be null. `doctor` itself is a command, without rows, and
-/// `tune` has `candidates`, whose fields are among those of its rows.
-pub(crate) const SCHEMA: u32 = 4;
+/// `tune` has `candidates`, whose fields are among those of its rows. 5: `doctor` is a list of
+/// machines, that of rank 0 first: objects with `host`, which may be null, `ranks`, a list that is
+/// empty where no job of processes ran, and `findings`, the list that `doctor` was. `limit` in rows
+/// of `simulate` is null where no limit is met (it was `roundtrips`), and so are `nearest_limit`
+/// and `limit_used` where there is none.
+pub(crate) const SCHEMA: u32 = 5;
 
 /// What `git describe` says of the source, given to the build by whoever publishes what this
 /// program prints: a build without it is the same wherever and whenever it is made.
@@ -47,8 +50,8 @@ pub(crate) struct Report<R: Row> {
     #[serde(serialize_with = "as_map")]
     parameters: Vec<(&'static str, Value)>,
     machine: Machine,
-    /// What is to be known of the machine, and of the device where the transport has one.
-    pub(crate) doctor: Vec<Finding>,
+    /// What is to be known of each machine, and of its device where the transport has one.
+    pub(crate) doctor: Checkup,
     pub(crate) transport: Vec<String>,
     /// Of a comparison: what stands beside each other.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -129,7 +132,7 @@ impl<R: Row> Report<R> {
             commit: COMMIT.filter(|commit| !commit.is_empty()),
             parameters: Vec::new(),
             machine: Machine::look(),
-            doctor: checkup::machine(),
+            doctor: Checkup::look(),
             transport: Vec::new(),
             columns: Vec::new(),
             candidates: Vec::new(),

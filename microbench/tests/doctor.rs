@@ -83,9 +83,15 @@ fn programs_get_the_same_as_people() {
     let path = scratch.path("doctor.json");
     let printed = doctor(&["--json", &path]);
     let json: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
-    assert_eq!((&json["schema"], &json["command"]), (&Value::from(4), &Value::from("doctor")));
+    assert_eq!((&json["schema"], &json["command"]), (&Value::from(5), &Value::from("doctor")));
     assert_eq!(json["rows"], Value::Array(Vec::new()));
-    let all = json["doctor"].as_array().unwrap();
+    let [machine] = &json["doctor"].as_array().unwrap()[..] else { panic!("{json}") };
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    assert_eq!(
+        (&machine["host"], &machine["ranks"]),
+        (&Value::from(host.trim()), &Value::Array(Vec::new()))
+    );
+    let all = machine["findings"].as_array().unwrap();
     let lines = findings(&printed);
     assert_eq!(all.len(), lines.len());
     let keys = ["check", "subject", "verdict", "seen", "consequence", "command", "note"];

@@ -151,9 +151,10 @@ fn tune(run: &Run) -> Option<String> {
 }
 
 fn doctor(run: &Run) -> Option<String> {
-    let findings = run.doctor.as_ref()?;
+    let machines = run.doctor.as_ref()?;
     let count = |verdict: &str| {
-        findings.iter().filter(|finding| finding.text("verdict") == Some(verdict)).count()
+        let findings = machines.iter().flat_map(|machine| &machine.findings);
+        findings.filter(|finding| finding.text("verdict") == Some(verdict)).count()
     };
     Some(format!(
         "{} fine, {} to look at, {} broken, {} not seen",
@@ -174,7 +175,7 @@ fn simulate(run: &Run) -> Option<String> {
     let limit = match row.limit_met() {
         _ if row.number("limit_used").is_none() => String::new(),
         Some(limit) => format!(" and meet the {limit}"),
-        None => " with nothing at its limit".to_owned(),
+        None => ", and nothing is at its limit".to_owned(),
     };
     Some(format!(
         "{} machines with {} ranks each do {} in virtual time{limit}",

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -27,10 +28,21 @@ pub(crate) struct Run {
     pub(crate) transport_lines: Vec<String>,
     pub(crate) rows: Vec<Fields>,
     pub(crate) notes: Vec<String>,
-    /// Findings about the machine; `None` if the file has none.
-    pub(crate) doctor: Option<Vec<Fields>>,
+    /// Findings about each machine; `None` if the file has none.
+    pub(crate) doctor: Option<Vec<Examined>>,
     /// Whatever else the file has.
     pub(crate) more: Fields,
+}
+
+/// What the doctor found on one machine.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub(crate) struct Examined {
+    /// The machine's name, where the file has it.
+    pub(crate) host: Option<String>,
+    /// Those of the run that were on it.
+    #[serde(default)]
+    pub(crate) ranks: Vec<u32>,
+    pub(crate) findings: Vec<Fields>,
 }
 
 impl Run {
@@ -120,12 +132,16 @@ fn field<T: serde::de::DeserializeOwned>(raw: &RawFields, name: &str) -> Option<
     serde_json::from_str(value.1.get()).ok()
 }
 
-/// The findings: a list, or an object that has one.
-fn findings(raw: &RawFields) -> Option<Vec<Fields>> {
-    let list: Option<Vec<Fields>> = field(raw, "doctor");
-    list.or_else(|| {
-        let object: Fields = field(raw, "doctor")?;
-        serde_json::from_value(object.get("findings")?.clone()).ok()
+/// The findings: a list of machines, each with its own. Before schema 5 they were a list, or an
+/// object that has one, of the one machine of rank 0.
+fn findings(raw: &RawFields) -> Option<Vec<Examined>> {
+    let machines: Option<Vec<Examined>> = field(raw, "doctor");
+    // A list without anything is of either kind.
+    machines.filter(|machines| !machines.is_empty()).or_else(|| {
+        let list: Option<Vec<Fields>> = field(raw, "doctor");
+        let one: Option<Examined> = field(raw, "doctor");
+        let of_list = list.map(|findings| Examined { findings, ..Examined::default() });
+        Some(vec![of_list.or(one)?])
     })
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 use report::{Error, Report, TITLE};
-use runs::{SCHEMA, Scratch, all, latency, run, throughput};
+use runs::{SCHEMA, Scratch, all, latency, run, simulate, throughput};
 use serde_json::{Value, json};
 
 fn read(files: &[PathBuf]) -> Result<Report, Error> {
@@ -40,7 +40,7 @@ fn what_is_no_run_is_refused_with_its_name_and_what_to_do() {
         ("7", "has no command"),
         ("{}", "has no command"),
         ("{\"command\": \"bench-latency\"}", "has no schema"),
-        (&newer.to_string(), "has schema 5, and this build reads up to 4"),
+        (&newer.to_string(), "has schema 6, and this build reads up to 5"),
         (&empty.to_string(), "bench-latency without any row"),
     ] {
         let text = refused(content);
@@ -142,6 +142,54 @@ fn commands_that_are_not_known_are_shown_as_they_are() {
     ] {
         assert!(page.contains(text), "{text}");
     }
+}
+
+#[test]
+fn a_simulated_cluster_says_which_limit_it_meets() {
+    let scratch = Scratch::new();
+    let said = |limit: Value| {
+        let mut one = simulate();
+        for row in one["rows"].as_array_mut().unwrap() {
+            row["limit"] = limit.clone();
+        }
+        read(&scratch.runs(&[one])).unwrap().html(TITLE).unwrap()
+    };
+    // As rows without one had it until schema 5.
+    for none in [Value::Null, json!("roundtrips")] {
+        let page = said(none);
+        assert!(page.contains("in virtual time, and nothing is at its limit."));
+        assert!(page.contains("Nothing is at its limit; nearest: NIC READ rate."));
+    }
+    let page = said(json!("bandwidth"));
+    assert!(page.contains("in virtual time and meet the bandwidth."));
+    assert!(page.contains("Met, being used to 0.9 or more: bandwidth."));
+}
+
+/// Findings are by machine since schema 5; before it they were of one, and had no host.
+#[test]
+fn findings_are_shown_by_machine_and_those_of_older_files_as_ever() {
+    let scratch = Scratch::new();
+    let page = |doctor: Value| {
+        let mut one = latency("shm", 1.0);
+        one["doctor"] = doctor;
+        read(&scratch.runs(&[one])).unwrap().html(TITLE).unwrap()
+    };
+    let finding = |seen: &str| json!({ "check": "mtu", "verdict": "broken", "seen": seen });
+    let machine = |host: &str, ranks: &[u32], seen: &str| json!({ "host": host, "ranks": ranks, "findings": [finding(seen)] });
+    let two = page(json!([machine("n1", &[0, 2], "first"), machine("n<2>", &[1], "second")]));
+    let of = |title: &str, seen: &str| {
+        let (_, section) = two.split_once(&format!("<h4>{title}</h4>")).expect(title);
+        let section = section.split("<h4>").next().unwrap();
+        assert!(section.contains(&format!("mtu: {seen}")), "{title}: {section}");
+    };
+    of("The doctor's findings on n1, ranks 0, 2", "first");
+    of("The doctor's findings on n&lt;2&gt;, rank 1", "second");
+    assert!(page(json!([machine("n1", &[0, 1], "alone")])).contains("findings on n1</h4>"));
+    for old in [json!([finding("early")]), json!({ "findings": [finding("early")] })] {
+        let page = page(old);
+        assert!(page.contains("findings</h4>") && page.contains("mtu: early"), "an old list");
+    }
+    assert!(page(json!([])).contains("findings</h4><p>None.</p>"));
 }
 
 #[test]

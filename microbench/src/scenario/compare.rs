@@ -21,6 +21,7 @@ mod watchdog;
 use core::time::Duration;
 
 use clap::{Args, ValueEnum};
+use doctor::Finding;
 use table::{Config, Operation, Table};
 
 use self::column::ColumnName;
@@ -29,7 +30,7 @@ use self::meeting::Meeting;
 use self::row::rows;
 use self::standing::Standing;
 use super::latency::{peer, seconds};
-use crate::checkup;
+use crate::checkup::{self, Checkup};
 use crate::cli::{ChunkArgs, JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Shape};
@@ -132,13 +133,16 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
     let mut report = Report::new("compare");
     let columns = match apart {
         true => together::compare_together(&args)?,
-        false => Some(director::compare_groups(&args)),
+        false => {
+            let columns = director::compare_groups(&args);
+            let doctor = Checkup::here(device(&columns));
+            Some((columns, doctor))
+        }
     };
-    let Some(columns) = columns else { return Ok(()) };
+    let Some((columns, doctor)) = columns else { return Ok(()) };
     report.transport = columns.iter().map(Standing::line).collect();
     report.columns = columns.iter().map(Standing::value).collect();
-    let over_verbs = columns.iter().find(|column| column.is_over_verbs());
-    report.doctor.extend(over_verbs.iter().flat_map(|column| checkup::device_in(&column.about)));
+    report.doctor.extend(doctor);
     report.rows = rows(&columns);
     report.tuned(args.job.tuned.as_ref());
     report.parameter("ranks", args.job.ranks);
@@ -163,6 +167,12 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
         true => Ok(()),
         false => Err(Failure::new(failed.join("; "))),
     }
+}
+
+/// What the doctor says of the device that a column was measured over here, if one was.
+fn device(columns: &[Standing]) -> Vec<Finding> {
+    let over_verbs = columns.iter().find(|column| column.is_over_verbs());
+    over_verbs.map(|column| checkup::device_in(&column.about)).unwrap_or_default()
 }
 
 impl CompareArgs {

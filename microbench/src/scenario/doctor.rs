@@ -8,6 +8,7 @@ use clap::Args;
 use doctor::{Doctor, Finding, Questions, Survey, Verdict, survey};
 use serde::Serialize;
 
+use crate::checkup::Checkup;
 use crate::cli::OutputArgs;
 use crate::failure::{Failure, Result};
 use crate::report::{Files, Report, Row};
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     // First, because whoever reads the output may stop reading.
     let mut report = Report::<NoRow>::new("doctor");
     report.parameter("device", args.device.clone());
-    report.doctor.clone_from(&findings);
+    report.doctor = Checkup::here(findings.clone());
     files.write(&report)?;
     match print(&findings, &args.notes) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error.into()),

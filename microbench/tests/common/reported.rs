@@ -63,10 +63,18 @@ fn check_form(command: &str, report: &Reported) {
     let golden: Value = serde_json::from_str(GOLDEN).unwrap();
     assert_eq!(keys(json), HashSet::from_iter(names(&golden["report"])));
     assert_eq!(keys(&json["machine"]), HashSet::from_iter(names(&golden["machine"])));
-    assert_eq!((&json["schema"], &json["command"]), (&Value::from(4), &Value::from(command)));
+    assert_eq!((&json["schema"], &json["command"]), (&Value::from(5), &Value::from(command)));
     let parameters = names(&golden["parameters"][command]);
     assert_eq!(keys(&json["parameters"]), HashSet::from_iter(parameters));
-    let doctor = json["doctor"].as_array().unwrap();
+    let [machine] = &json["doctor"].as_array().unwrap()[..] else { panic!("{}", json["doctor"]) };
+    assert_eq!(keys(machine), HashSet::from(["host", "ranks", "findings"]));
+    let on_it = if json["parameters"]["transport"] == "shm" {
+        json["parameters"]["ranks"].as_u64()
+    } else {
+        None
+    };
+    assert_eq!(machine["ranks"].as_array().unwrap().len() as u64, on_it.unwrap_or(0), "{machine}");
+    let doctor = machine["findings"].as_array().unwrap();
     assert!(doctor.len() > 5 && doctor.iter().all(|finding| finding["verdict"].is_string()));
     assert!(!names(&json["transport"]).is_empty() && !names(&json["notes"]).is_empty());
 

@@ -98,16 +98,20 @@ fn counted(output: &str) -> Vec<Vec<&str>> {
         .collect()
 }
 
-/// The first node says what to run on the second, which does so; the first reports.
+/// The first node says what to run on the second, which does so; the first reports, and its file
+/// has what the doctor says of both.
 fn two_nodes(bed: &Bed) -> Result<(), Failure> {
     let (first, second) = (bed.machine(1), bed.machine(2));
     let program = program("probeline")?;
     let options = "--table-size 128KiB -C 8,64 --load-factors 0.1,0.5 --ops 200 --pin none";
-    let first = first.start(&format!("{program} bench-latency --two-nodes {options}"), LIMIT)?;
-    let said = first.wait_for("PROBELINE_SECRET=", SAID)?;
+    let command = format!("{program} bench-latency --two-nodes {options} --json $SHARE/two.json");
+    let started = first.start(&command, LIMIT)?;
+    let said = started.wait_for("PROBELINE_SECRET=", SAID)?;
     let joined = second.output(said.trim(), LIMIT)?;
     ensure(joined.contains("prints the report"), || joined.clone())?;
-    let report = first.wait()?.good()?;
+    let report = started.wait()?.good()?;
+    let json = first.output("tr -d '\\n ' <$SHARE/two.json", LIMIT)?;
+    examined(&json, ["node1", "node2"])?;
     for operation in ["READ 8 B", "READ 4096 B", "WRITE 4096 B", "CAS", "FAA", "inserted", "found"]
     {
         let row = report.lines().find(|line| line.trim_start().starts_with(operation));
@@ -115,6 +119,23 @@ fn two_nodes(bed: &Bed) -> Result<(), Failure> {
     }
     println!();
     multiples(&report)?.iter().for_each(|row| println!("{row}"));
+    Ok(())
+}
+
+/// The doctor has looked at each node, of which one rank is, and at the device that it has tried.
+fn examined(json: &str, hosts: [&str; 2]) -> Result<(), Failure> {
+    let (_, doctor) = json.split_once(r#""doctor":["#).unwrap_or_default();
+    let (doctor, _) = doctor.split_once(r#"],"transport""#).unwrap_or_default();
+    let all: Vec<&str> = doctor.split(r#"{"host":"#).skip(1).collect();
+    ensure(all.len() == hosts.len(), || format!("{} machines in: {doctor}", all.len()))?;
+    for (rank, (machine, host)) in all.into_iter().zip(hosts).enumerate() {
+        let begin = format!(r#""{host}","ranks":[{rank}],"findings":[{{"check":"#);
+        let tried = r#"{"check":"atomics-tried","subject":"rxe0","verdict":"fine""#;
+        let memory = r#"{"check":"locked-memory","subject":"machine","#;
+        let told =
+            machine.starts_with(&begin) && [tried, memory].iter().all(|has| machine.contains(has));
+        ensure(told, || format!("not of {host}: {machine}"))?;
+    }
     Ok(())
 }
 

@@ -165,34 +165,3 @@ fn met_or_nearest(rows: &[&Fields]) -> String {
         false => format!("Nothing is at its limit; nearest: {}", nearest.join(", ")),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_caption_tells_limits_that_are_met_from_those_that_are_near() {
-        let row = |limit: Option<&str>, nearest: &str, used: f64| {
-            json!({
-                "workload": "mixed", "machines": (used * 10.0).round(), "ranks_per_machine": 1,
-                "limit": limit, "nearest_limit": nearest, "limit_used": used,
-            })
-        };
-        let said = |rows: &[serde_json::Value]| {
-            let json = json!({ "command": "simulate", "schema": 5, "rows": rows });
-            limits(&[crate::run::made_up(&json, 1)]).remove(0).caption
-        };
-        let (met, far) = (row(Some("bandwidth"), "bandwidth", 0.9), row(None, "READ rate", 0.2));
-        let old = row(Some("roundtrips"), "READ rate", 0.2);
-        for (rows, told) in [
-            (&[met.clone(), far.clone()][..], "Met, being used to 0.9 or more: bandwidth."),
-            (&[far], "Nothing is at its limit; nearest: READ rate."),
-            (&[old], "Nothing is at its limit; nearest: READ rate."),
-        ] {
-            let caption = said(rows);
-            assert!(caption.ends_with(told), "{caption}");
-        }
-    }
-}

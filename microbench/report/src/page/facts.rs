@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::fields::Fields;
 use crate::headline::headline;
 use crate::origin::{cell, parameter};
-use crate::run::Run;
+use crate::run::{Examined, Run};
 
 /// What is shown of rows, or of a list, at most: the file has all.
 const MOST_ROWS: usize = 400;
@@ -29,7 +29,7 @@ const PLOTTED: [&str; 8] = [
 pub(super) fn run(run: &Run, runs: &[Run]) -> Markup {
     let earlier = || runs.iter().take_while(|other| other.number < run.number);
     let same_machine = earlier().find(|other| is_same_machine(run, other));
-    let same_doctor = earlier().find(|other| run.doctor.is_some() && run.doctor == other.doctor);
+    let same_doctor = earlier().find(|other| run.doctor.is_some() && found_alike(run, other));
     html! {
         article id=(format!("run-{}", run.number)) {
             h3 { "Run " (run.number) }
@@ -90,6 +90,15 @@ fn is_same_machine(run: &Run, other: &Run) -> bool {
     !run.machine.is_empty() && lasting(run) == lasting(other)
 }
 
+/// Whatever ranks each had there.
+fn found_alike(run: &Run, other: &Run) -> bool {
+    let found = |run: &Run| {
+        let machines = run.doctor.iter().flatten();
+        machines.map(|of| Examined { ranks: Vec::new(), ..of.clone() }).collect::<Vec<_>>()
+    };
+    found(run) == found(other)
+}
+
 fn link(run: &Run) -> Markup {
     html! { a href=(format!("#run-{}", run.number)) { "run " (run.number) } }
 }
@@ -116,13 +125,21 @@ fn parameters(parameters: &Fields) -> Markup {
     html! { ul.given { @for (name, value) in given { li { (parameter(name, value)) } } } }
 }
 
-/// What the doctor found, the worst first.
+/// What the doctor found on each machine.
 fn doctor(run: &Run) -> Markup {
-    let Some(findings) = &run.doctor else {
+    let Some(machines) = &run.doctor else {
         return html! {
             p.aside { "The file has no findings of the doctor: probeline doctor looks at a machine." }
         };
     };
+    html! { @for machine in machines { (examined(machine, machines.len() > 1)) } }
+}
+
+/// One of several, or the only one; the worst first.
+fn examined(machine: &Examined, of_several: bool) -> Markup {
+    let findings = &machine.findings;
+    let ranks = machine.ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let rank = if machine.ranks.len() == 1 { ", rank " } else { ", ranks " };
     let verdict = |finding: &Fields| finding.text("verdict").unwrap_or("not seen").to_owned();
     let order = ["broken", "look at this", "not seen", "fine"];
     let mut sorted: Vec<&Fields> = findings.iter().collect();
@@ -130,7 +147,11 @@ fn doctor(run: &Run) -> Markup {
     let (fine, others): (Vec<&Fields>, Vec<&Fields>) =
         sorted.into_iter().partition(|finding| verdict(finding) == "fine");
     html! {
-        h4 { "The doctor's findings" }
+        h4 {
+            "The doctor's findings"
+            @if let Some(host) = &machine.host { " on " (host) }
+            @if of_several && !ranks.is_empty() { (rank) (ranks) }
+        }
         @if findings.is_empty() { p { "None." } }
         ul.findings { @for finding in &others { (self::finding(finding, &verdict(finding))) } }
         @if !fine.is_empty() {

@@ -12,7 +12,7 @@ use std::process;
 use serde_json::{Value, json};
 
 /// The newest schema of the runs here.
-pub(crate) const SCHEMA: u32 = 4;
+pub(crate) const SCHEMA: u32 = 5;
 pub(crate) const LOADS: [f64; 4] = [0.1, 0.5, 0.7, 0.9];
 pub(crate) const CHUNKS: [u32; 3] = [8, 32, 128];
 
@@ -222,12 +222,18 @@ pub(crate) fn all() -> Vec<Value> {
     all.extend([tune("throughput", 1.25, false), tune("latency", 0.8, true)]);
     let mut last =
         run("from-the-future", "shm", json!({}), json!([{ "what": "a row", "much": 7 }]));
-    last["schema"] = json!(4);
-    last["doctor"] = json!([
+    last["schema"] = json!(5);
+    let findings = json!([
         { "check": "memlock", "subject": "machine", "verdict": "broken", "seen": "64 KiB",
           "consequence": "a window cannot be registered", "command": "ulimit -l unlimited",
           "note": "memlock.md" },
         { "check": "governor", "subject": "machine", "verdict": "fine", "seen": "performance" },
+    ]);
+    let fine =
+        json!([{ "check": "memlock", "subject": "machine", "verdict": "fine", "seen": "1 GiB" }]);
+    last["doctor"] = json!([
+        { "host": "node1", "ranks": [0], "findings": findings },
+        { "host": "node2", "ranks": [1], "findings": fine },
     ]);
     all.push(last);
     all

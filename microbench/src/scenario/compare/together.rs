@@ -7,7 +7,6 @@ use core::time::Duration;
 use pin::{Affinity, MemoryPolicy};
 use transport::{Exchange, Owner};
 
-use super::CompareArgs;
 use super::bench::Bench;
 use super::column::ColumnName;
 use super::crew::ability;
@@ -17,6 +16,8 @@ use super::plan::{Step, steps};
 use super::sample::Sample;
 use super::standing::Standing;
 use super::watchdog::Watchdog;
+use super::{CompareArgs, device};
+use crate::checkup::{Checkup, Machines};
 use crate::failure::{Failure, Result};
 use crate::job;
 use crate::place::place;
@@ -66,8 +67,11 @@ struct Together<'a, 'e> {
     limit: Duration,
 }
 
+/// What rank 0 has in the end: the columns, and what the doctor says of each machine.
+type Compared = (Vec<Standing>, Checkup);
+
 /// Takes part in the job; what rank 0 has in the end.
-pub(super) fn compare_together(args: &CompareArgs) -> Result<Option<Vec<Standing>>> {
+pub(super) fn compare_together(args: &CompareArgs) -> Result<Option<Compared>> {
     // Before anything pins.
     let affinity = Affinity::take()?;
     let (parameters, longest) = (args.parameters(), args.step_timeout());
@@ -87,7 +91,7 @@ fn over_mpi(
     affinity: &Affinity,
     parameters: &str,
     longest: Duration,
-) -> Result<Option<Vec<Standing>>> {
+) -> Result<Option<Compared>> {
     let (_world, mut members) = crate::mpi_job::join(&args.job, parameters, longest)?;
     let standings = compare_over(args, affinity, &mut members, open_among_members)?;
     members.barrier()?;
@@ -95,7 +99,7 @@ fn over_mpi(
 }
 
 #[cfg(not(feature = "mpi"))]
-fn over_mpi(_: &CompareArgs, _: &Affinity, _: &str, _: Duration) -> Result<Option<Vec<Standing>>> {
+fn over_mpi(_: &CompareArgs, _: &Affinity, _: &str, _: Duration) -> Result<Option<Compared>> {
     Err(Failure::new(
         "this build has no MPI: leave out its columns, or build with --features mpi and the mpicc \
          of the library whose launcher starts the ranks",
@@ -108,7 +112,8 @@ fn compare_over<'a, E: Exchange>(
     affinity: &Affinity,
     exchange: &mut E,
     open: impl Fn(&'a CompareArgs, ColumnName, MemoryPolicy, &mut E) -> Result<Opened<'a>>,
-) -> Result<Option<Vec<Standing>>> {
+) -> Result<Option<Compared>> {
+    let machines = Machines::look(exchange)?;
     let mut said = Vec::new();
     let memory = place(&args.job.place, None, affinity, exchange, &mut said)?;
     let mut standings = args.standings();
@@ -124,7 +129,8 @@ fn compare_over<'a, E: Exchange>(
         true => together.lead(args, &mut standings)?,
         false => together.follow()?,
     }
-    Ok(leads.then_some(standings))
+    let doctor = machines.tell(|| device(&standings), together.exchange)?;
+    Ok(leads.then_some((standings, doctor)))
 }
 
 /// An engine of a column, with a line about it.
