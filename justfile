@@ -3,8 +3,8 @@
 # Words go to the commands as they were given: "$@" is not split again.
 set positional-arguments
 
-# Which source it was, for pages that are kept
-commit := "PROBELINE_COMMIT=$(git describe --always --dirty 2>/dev/null)"
+# Which source it was, for results that are kept
+export PROBELINE_COMMIT := `git describe --always --dirty 2>/dev/null || true`
 
 [private]
 default:
@@ -56,7 +56,7 @@ profile-soft-roce:
 
 # Every transport of this machine by turns; for MPI wants libopenmpi-dev, libmpich-dev, libclang-14-dev
 compare *args:
-    {{commit}} cargo build --release --quiet
+    cargo build --release --quiet
     for library in openmpi mpich; do \
       command -v mpicc.$library >/dev/null || continue; \
       CARGO_BUILD_BUILD_DIR="${CARGO_TARGET_DIR:-target}" cargo build --release --quiet \
@@ -67,7 +67,7 @@ compare *args:
 
 # The same over Soft-RoCE by verbs, UCX and Open MPI, in virtual machines: writes docs/compare-soft-roce.md
 compare-soft-roce:
-    {{commit}} cargo run --quiet --release --package probeline-testbed --bin vm-test -- --only two::compare_in_full
+    cargo run --quiet --release --package probeline-testbed --bin vm-test -- --only two::compare_in_full
     cp "${CARGO_TARGET_DIR:-target}/compare-soft-roce.md" docs/
 
 # Let shared memory have huge pages until the next boot; asks for root
