@@ -16,6 +16,18 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// It is a folder, a pipe or a device.
+    NotAFile {
+        /// Which one.
+        file: PathBuf,
+    },
+    /// The file has more bytes than a run can have.
+    TooLarge {
+        /// The file.
+        file: PathBuf,
+        /// How many a run has at most.
+        most: u64,
+    },
     /// There is nothing in the file.
     Empty {
         /// The file.
@@ -79,6 +91,19 @@ impl fmt::Display for Error {
                     file.display()
                 )
             }
+            Self::NotAFile { file } => write!(
+                f,
+                "{} is no file, but a folder, a pipe or a device, whose end may never come: write \
+                 what it holds to a file, and give that",
+                file.display()
+            ),
+            Self::TooLarge { file, most } => write!(
+                f,
+                "{} has more than {} MiB, which no run has; give a file that a command wrote with \
+                 --json",
+                file.display(),
+                most >> 20
+            ),
             Self::Empty { file } => write!(
                 f,
                 "{} is empty: the run has not ended or did not succeed; run its command again with \

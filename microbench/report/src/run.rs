@@ -1,6 +1,7 @@
 //! A run, read from the JSON that its command wrote.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -9,6 +10,9 @@ use serde_json::value::RawValue;
 
 use crate::error::Error;
 use crate::fields::{Fields, RawFields};
+
+/// Bytes of a file at most: all cells of Fig. 2 with their histograms are some MiB.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// What one command gave.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,7 +53,7 @@ impl Run {
     /// Reads a file; `known` is the newest schema of a report's JSON.
     pub(crate) fn read(path: &Path, known: u32) -> Result<Self, Error> {
         let file = path.to_owned();
-        let bytes = fs::read(path).map_err(|source| Error::Read { file: file.clone(), source })?;
+        let bytes = content(path)?;
         let text = String::from_utf8_lossy(&bytes);
         if text.trim().is_empty() {
             return Err(Error::Empty { file });
@@ -117,6 +121,23 @@ impl Run {
     /// C: of the row, or of the whole run.
     pub(crate) fn chunk_buckets(&self, row: &Fields) -> Option<u32> {
         row.chunk_buckets().or_else(|| self.parameters.chunk_buckets())
+    }
+}
+
+/// All that is in a file.
+fn content(path: &Path) -> Result<Vec<u8>, Error> {
+    let file = path.to_owned();
+    let failed = |source| Error::Read { file: file.clone(), source };
+    // Opening a pipe would wait for its other end, and a device may have no end.
+    if !fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(Error::NotAFile { file });
+    }
+    let mut bytes = Vec::new();
+    let opened = File::open(path).map_err(failed)?;
+    let read = opened.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    match u64::try_from(read) {
+        Ok(read) if read <= MOST_BYTES => Ok(bytes),
+        _ => Err(Error::TooLarge { file, most: MOST_BYTES }),
     }
 }
 

@@ -2,13 +2,20 @@
 
 mod runs;
 
+use core::time::Duration;
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
+use std::sync::mpsc::channel;
+use std::thread;
 
 use proptest::prelude::*;
 use report::{Error, Report, TITLE};
 use runs::{SCHEMA, Scratch, all, latency, run, simulate, throughput};
 use serde_json::{Value, json};
+
+/// Longer than reading any file takes.
+const LIMIT: Duration = Duration::from_secs(20);
 
 fn read(files: &[PathBuf]) -> Result<Report, Error> {
     Report::read(files, SCHEMA)
@@ -56,8 +63,26 @@ fn files_that_are_not_there_are_named() {
     let nowhere = scratch.path("nowhere.json");
     let said = read(core::slice::from_ref(&nowhere)).err().unwrap().to_string();
     assert!(said.contains(&nowhere.display().to_string()) && said.contains("cannot be read"));
-    assert!(read(&[scratch.folder().to_owned()]).is_err());
     assert!(matches!(read(&[]), Err(Error::NoRuns)));
+}
+
+/// Opening a pipe that nobody writes to, or reading a device to its end, would never return.
+#[test]
+fn only_files_are_read_and_no_more_of_them_than_a_run_has() {
+    let scratch = Scratch::new();
+    let pipe = scratch.path("a-pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for other in [pipe, PathBuf::from("/dev/zero"), scratch.folder().to_owned()] {
+        let (send, said) = channel();
+        let asked = other.clone();
+        thread::spawn(move || send.send(read(&[asked]).err().unwrap().to_string()));
+        let said = said.recv_timeout(LIMIT).expect("an answer at once");
+        assert!(said.contains(&other.display().to_string()) && said.contains("is no file"));
+    }
+    let large = scratch.path("large.json");
+    fs::File::create(&large).unwrap().set_len((64 << 20) + 1).unwrap();
+    let said = read(&[large]).err().unwrap().to_string();
+    assert!(said.contains("large.json has more than 64 MiB"), "{said}");
 }
 
 #[test]
