@@ -63,6 +63,16 @@ pub enum Error {
         /// Of which command.
         command: String,
     },
+    /// No row of the run has what the rows of its command have.
+    NoField {
+        /// The file.
+        file: PathBuf,
+        /// Of which command.
+        command: String,
+        /// The name of what no row has: a number that is not too large for any measurement, or a
+        /// text.
+        field: &'static str,
+    },
     /// No file was given.
     NoRuns,
     /// A file of the report cannot be written.
@@ -131,6 +141,12 @@ impl fmt::Display for Error {
                 f,
                 "{} is a run of {command} without any row, so there is nothing to show: run it \
                  again, or leave the file out",
+                file.display()
+            ),
+            Self::NoField { file, command, field } => write!(
+                f,
+                "{} is a run of {command}, but no row has {field} in a form that can be shown: run \
+                 it again with --json {0}, or leave the file out",
                 file.display()
             ),
             Self::NoRuns => {

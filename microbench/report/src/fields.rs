@@ -6,6 +6,10 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+/// Nothing that is measured is more: 10^30 ns are two thousand times the age of the universe. What is
+/// worked out of such numbers is still finite.
+const MOST: f64 = 1e30;
+
 /// Names and values in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Fields(Vec<(String, Value)>);
@@ -25,7 +29,7 @@ impl Fields {
 
     /// A number that a plot can show.
     pub(crate) fn number(&self, name: &str) -> Option<f64> {
-        self.get(name)?.as_f64().filter(|number| number.is_finite())
+        self.get(name)?.as_f64().filter(|number| number.abs() <= MOST)
     }
 
     /// The first of these names that has a number.

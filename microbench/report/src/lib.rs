@@ -15,6 +15,7 @@ mod page;
 mod paper;
 mod plot;
 mod run;
+mod shape;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::error::Error;
 use crate::fields::{Fields, RawFields};
+use crate::shape;
 
 /// Bytes of a file at most: all cells of Fig. 2 with their histograms are some MiB.
 const MOST_BYTES: u64 = 64 << 20;
@@ -64,7 +65,11 @@ impl Run {
             Err(error) if error.is_data() => return Err(Error::NotARun { file, lacks: "command" }),
             Err(source) => return Err(Error::NotJson { file, source }),
         };
-        Self::from_fields(path, &raw, known)
+        let run = Self::from_fields(path, &raw, known)?;
+        match shape::lacking(&run) {
+            Some(field) => Err(Error::NoField { file, command: run.command, field }),
+            None => Ok(run),
+        }
     }
 
     fn from_fields(path: &Path, raw: &RawFields, known: u32) -> Result<Self, Error> {
@@ -73,6 +78,15 @@ impl Run {
         let command: String = field(raw, "command").ok_or_else(|| lacks("command"))?;
         let schema: u64 = field(raw, "schema").ok_or_else(|| lacks("schema"))?;
         let rows: Option<Vec<Fields>> = field(raw, "rows");
+        // Benchmarks that look at no machine have something else.
+        let needed = shape::is_known(&command) && command != "doctor";
+        if rows.is_none() && (needed || has(raw, "rows")) {
+            return Err(lacks("list of rows"));
+        }
+        let doctor = findings(raw);
+        if doctor.is_none() && command == "doctor" {
+            return Err(lacks("list of the doctor's findings"));
+        }
         // Benchmarks that look at no machine count their schemas by themselves.
         if field::<Value>(raw, "machine").is_some() && schema > u64::from(known) {
             return Err(Error::Newer { file, schema, known });
@@ -93,7 +107,7 @@ impl Run {
             transport_lines: field(raw, "transport").unwrap_or_default(),
             rows: rows.unwrap_or_default(),
             notes: field(raw, "notes").unwrap_or_default(),
-            doctor: findings(raw),
+            doctor,
             more: Fields::default(),
         };
         run.more = rest(raw);
@@ -145,6 +159,11 @@ fn content(path: &Path) -> Result<Vec<u8>, Error> {
 pub(crate) fn made_up(json: &serde_json::Value, number: usize) -> Run {
     let raw: RawFields = serde_json::from_str(&json.to_string()).unwrap();
     Run { number, ..Run::from_fields(Path::new("made-up.json"), &raw, u32::MAX).unwrap() }
+}
+
+/// Whether there is such a field, of whatever kind.
+fn has(raw: &RawFields, name: &str) -> bool {
+    raw.0.iter().any(|(other, _)| other == name)
 }
 
 /// A field, if it is there and of this kind.

@@ -49,12 +49,47 @@ fn what_is_no_run_is_refused_with_its_name_and_what_to_do() {
         ("{\"command\": \"bench-latency\"}", "has no schema"),
         (&newer.to_string(), "has schema 6, and this build reads up to 5"),
         (&empty.to_string(), "bench-latency without any row"),
+        ("{\"schema\":4,\"command\":\"simulate\"}", "has no list of rows"),
+        ("{\"schema\":4,\"command\":\"simulate\",\"rows\":7}", "has no list of rows"),
+        ("{\"schema\":4,\"command\":\"another\",\"rows\":[7]}", "has no list of rows"),
+        ("{\"schema\":4,\"command\":\"doctor\",\"rows\":[]}", "doctor's findings"),
     ] {
         let text = refused(content);
         assert!(text.contains(said), "{text}");
         let next_steps = ["--json", "make the report with", "run it again"];
         assert!(next_steps.iter().any(|step| text.contains(step)), "{text}");
     }
+}
+
+/// As a file has it whose numbers another program wrote, or that is of another command.
+#[test]
+fn runs_without_what_their_rows_have_are_refused_by_its_name() {
+    let with = |field: &str, value: Value| {
+        let mut odd = latency("shm", 1.0);
+        for row in odd["rows"].as_array_mut().unwrap() {
+            row[field] = value.clone();
+        }
+        odd
+    };
+    for value in [json!("183.2"), json!(1e308), Value::Null, json!([183.2])] {
+        let said = refused(&with("mean_ns", value).to_string());
+        assert!(said.contains("bench-latency, but no row has mean_ns in"), "{said}");
+    }
+    let said = refused(&with("operation", json!(7)).to_string());
+    assert!(said.contains("no row has operation in"), "{said}");
+    for good in all() {
+        let Some(command) = good["command"].as_str() else { panic!("{good}") };
+        if command == "from-the-future" {
+            continue;
+        }
+        let said = refused(&run(command, "shm", json!({}), json!([{ "what": 1 }])).to_string());
+        assert!(said.contains(&format!("is a run of {command}, but no row has")), "{said}");
+    }
+    // One row that can be shown is enough.
+    let mut one = with("mean_ns", json!("183.2"));
+    one["rows"][0]["mean_ns"] = json!(183.2);
+    let scratch = Scratch::new();
+    read(&scratch.runs(&[one])).unwrap();
 }
 
 #[test]
@@ -297,6 +332,17 @@ fn row() -> impl Strategy<Value = Value> {
     })
 }
 
+/// A row that no command's run is refused with.
+fn shown() -> Value {
+    json!({
+        "operation": "inserted", "workload": "mixed", "limit": "READ 8 B", "model": "kanban:2",
+        "measured": "CAS, hot", "column": "shm", "candidate": "paper", "rank": 0, "ranks": 2,
+        "machines": 2, "chunk_buckets": 8, "load_factor": 0.5, "median": 1.0, "mean_ns": 1.0,
+        "mean_latency_ns": 1.0, "median_ops_per_s": 1.0, "ops_per_s": 1.0, "states_per_s": 1.0,
+        "effective_roundtrips": 1.0,
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -309,6 +355,7 @@ proptest! {
         ],
     ) {
         let scratch = Scratch::new();
+        let rows = [rows, vec![shown()]].concat();
         let mut odd = run(command, "shm", json!({}), Value::from(rows));
         odd["candidates"] = odd["rows"].clone();
         let report = read(&scratch.runs(&[odd]));
