@@ -1,7 +1,8 @@
 //! Simulated clusters: throughput, speedup and the limit they meet, by machines (paper Fig. 3).
 
-use super::{distinct, of, rows};
+use super::{Chapter, distinct, of, rows};
 use crate::fields::Fields;
+use crate::number::plain;
 use crate::origin::{Origins, transport};
 use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all};
 use crate::run::Run;
@@ -57,14 +58,22 @@ fn millions(_: &Run, row: &Fields) -> Option<f64> {
 }
 
 /// Throughput and speedup, a plot of each for each workload.
-pub(super) fn throughput(runs: &[Run]) -> Vec<Plot> {
-    let mut plots = Vec::new();
+pub(super) fn throughput(runs: &[Run], chapter: &mut Chapter) {
+    let mut one_cluster = false;
     for workload in workloads(runs) {
         let series = by_machines(runs, workload, millions);
-        plots.extend(rate_plot(workload, series.clone()));
-        plots.extend(speedup_plot(workload, &series));
+        let speedup = speedup_plot(workload, &series);
+        one_cluster |= speedup.is_none() && !series.is_empty();
+        chapter.plots.extend(rate_plot(workload, series));
+        chapter.plots.extend(speedup);
     }
-    plots
+    if one_cluster {
+        chapter.missing.push(
+            "Speedup of simulated clusters: each run here is of one cluster. Several, as of \
+             `probeline simulate --machines 2,8,48 --json FILE`, add it."
+                .to_owned(),
+        );
+    }
 }
 
 fn rate_plot(workload: &str, series: Vec<Series>) -> Option<Plot> {
@@ -85,33 +94,53 @@ fn rate_plot(workload: &str, series: Vec<Series>) -> Option<Plot> {
     .within_axes()
 }
 
-/// Beside the cluster with the fewest ranks that the same run has, as the paper has it.
-fn speedup_plot(workload: &str, rates: &[Series]) -> Option<Plot> {
-    let ranks = |series: &Series| -> Option<f64> { series.hue.split(' ').next()?.parse().ok() };
-    let fewest = |line: &str| {
-        let of_line = rates.iter().filter(|series| series.line == line);
-        let clusters = of_line.filter_map(|series| {
+/// What the other clusters of a line stand beside, as the paper has it: the one with the fewest
+/// ranks that the same run has.
+struct Base<'s> {
+    line: &'s str,
+    ranks: f64,
+    machines: f64,
+    rate: f64,
+}
+
+impl<'s> Base<'s> {
+    /// None for a line of one cluster, which stands beside nothing.
+    fn of(rates: &'s [Series], line: &'s str) -> Option<Self> {
+        let of_line = || rates.iter().filter(|series| series.line == line);
+        if of_line().map(|series| series.points.len()).sum::<usize>() < 2 {
+            return None;
+        }
+        let clusters = of_line().filter_map(|series| {
+            let of_each: f64 = series.hue.split(' ').next()?.parse().ok()?;
             let [machines, rate] = *series.points.first()?;
-            Some((machines * ranks(series)?, machines, rate))
+            Some(Self { line, ranks: machines * of_each, machines, rate })
         });
-        clusters.min_by(|one, other| one.0.total_cmp(&other.0))
-    };
+        clusters.min_by(|one, other| one.ranks.total_cmp(&other.ranks))
+    }
+
+    fn cluster(&self) -> String {
+        let machines = plain(self.machines);
+        let noun = if machines == "1" { "machine" } else { "machines" };
+        format!("{} on {machines} {noun}", plain(self.ranks))
+    }
+}
+
+/// Of lines of several clusters.
+fn speedup_plot(workload: &str, rates: &[Series]) -> Option<Plot> {
+    let lines = distinct(rates.iter().map(|series| series.line.as_str()));
+    let bases: Vec<Base> = lines.into_iter().filter_map(|line| Base::of(rates, line)).collect();
     let scaled = rates.iter().filter_map(|series| {
-        let (_, _, least) = fewest(&series.line)?;
-        let points = series.points.iter().map(|[machines, rate]| [*machines, rate / least]);
+        let base = bases.iter().find(|base| base.line == series.line)?;
+        let points = series.points.iter().map(|[machines, rate]| [*machines, rate / base.rate]);
         Some(Series { points: points.collect(), ..series.clone() })
     });
     let series: Vec<Series> = scaled.collect();
-    let (ranks, machines, _) = fewest(&rates.first()?.line)?;
-    if series.iter().map(|series| series.points.len()).sum::<usize>() < 2 {
-        return None;
-    }
     Plot {
         id: format!("simulated-{workload}-speedup"),
         title: format!("Speedup of simulated clusters, {workload}"),
         caption: format!(
-            "Times the throughput of the cluster with the fewest ranks of the same run, here {ranks} \
-             on {machines} machines."
+            "Times the throughput of the cluster with the fewest ranks of the same run, here {}.",
+            named(&bases)
         ),
         form: Form::Lines,
         x: Axis::counts(MACHINES, all(&series, 0)),
@@ -121,6 +150,17 @@ fn speedup_plot(workload: &str, rates: &[Series]) -> Option<Plot> {
         series,
     }
     .within_axes()
+}
+
+/// One cluster where it is that of all lines, else that of each.
+fn named(bases: &[Base]) -> String {
+    match &distinct(bases.iter().map(Base::cluster))[..] {
+        [one] => one.clone(),
+        _ => {
+            let each = bases.iter().map(|base| format!("{} of {}", base.cluster(), base.line));
+            each.collect::<Vec<_>>().join("; ")
+        }
+    }
 }
 
 /// How much of the limit that is used most is used.
@@ -163,5 +203,64 @@ fn met_or_nearest(rows: &[&Fields]) -> String {
     match nearest.is_empty() {
         true => "Nothing is at its limit".to_owned(),
         false => format!("Nothing is at its limit; nearest: {}", nearest.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::run::made_up;
+
+    /// A run over a profile of this name, whose clusters do a million each rank.
+    fn run(number: usize, profile: &str, clusters: &[[u32; 2]]) -> Run {
+        let row = |[machines, ranks]: &[u32; 2]| {
+            json!({
+                "experiment": "throughput", "machines": machines, "ranks_per_machine": ranks,
+                "workload": "mixed", "ops_per_s": 1e6 * f64::from(machines * ranks),
+            })
+        };
+        let rows: Vec<Value> = clusters.iter().map(row).collect();
+        let parameters = json!({ "profile": profile, "way": "paper" });
+        made_up(
+            &json!({ "schema": 5, "command": "simulate", "rows": rows, "parameters": parameters }),
+            number,
+        )
+    }
+
+    fn chapter(runs: &[Run]) -> Chapter {
+        let (plots, missing) = (Vec::new(), Vec::new());
+        let mut chapter = Chapter { id: "", title: "", lead: String::new(), plots, missing };
+        throughput(runs, &mut chapter);
+        chapter
+    }
+
+    fn speedup(chapter: &Chapter) -> Option<&Plot> {
+        chapter.plots.iter().find(|plot| plot.id == "simulated-mixed-speedup")
+    }
+
+    #[test]
+    fn a_speedup_is_of_lines_of_several_clusters() {
+        let several = run(1, "one", &[[2, 1], [48, 1], [48, 16]]);
+        let here = chapter(&[several.clone(), run(2, "two", &[[64, 16]])]);
+        let plot = speedup(&here).unwrap();
+        let shown: Vec<_> =
+            plot.series.iter().map(|series| (&*series.line, &series.points)).collect();
+        let (first, second) = (vec![[2.0, 1.0], [48.0, 24.0]], vec![[48.0, 384.0]]);
+        assert_eq!(shown, [("model one", &first), ("model one", &second)]);
+        assert!(plot.caption.ends_with("same run, here 2 on 2 machines."), "{}", plot.caption);
+        assert!(here.missing.is_empty());
+
+        let here = chapter(&[several, run(2, "two", &[[1, 4], [64, 16]])]);
+        let bases = "here 2 on 2 machines of model one; 4 on 1 machine of model two.";
+        assert!(speedup(&here).unwrap().caption.ends_with(bases), "{:?}", speedup(&here));
+    }
+
+    #[test]
+    fn clusters_by_themselves_have_none() {
+        let here = chapter(&[run(1, "one", &[[48, 16]]), run(2, "two", &[[64, 16]])]);
+        assert!(speedup(&here).is_none() && here.plots.len() == 1);
+        assert!(here.missing[0].starts_with("Speedup of simulated clusters"), "{:?}", here.missing);
     }
 }

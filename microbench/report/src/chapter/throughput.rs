@@ -42,7 +42,7 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
         }
         chapter.plots.extend(speedup);
     }
-    chapter.plots.extend(cluster::throughput(runs));
+    cluster::throughput(runs, &mut chapter);
     if chapter.plots.is_empty() {
         chapter.missing.push(
             "Throughput and speedup by ranks: no run of bench-throughput or explore is here. \
