@@ -4,6 +4,7 @@ use crate::fields::Fields;
 use crate::number::{bytes, rate, significant, time};
 use crate::origin::transport;
 use crate::run::Run;
+use crate::simulated;
 
 /// The sentence.
 pub(crate) fn headline(run: &Run) -> String {
@@ -14,7 +15,7 @@ pub(crate) fn headline(run: &Run) -> String {
         "explore" => explore(run),
         "limits" => limits(run),
         "compare" => compare(run),
-        "simulate" => simulate(run),
+        "simulate" => simulated::finding(run),
         "tune" => tune(run),
         "doctor" => doctor(run),
         _ => None,
@@ -69,7 +70,7 @@ fn latency(run: &Run) -> Option<String> {
 }
 
 /// How far a row is from load factor 0.5 and C = 8, which a reader of the paper looks for first.
-fn distance(row: &Fields) -> f64 {
+pub(crate) fn distance(row: &Fields) -> f64 {
     let load = row.number("load_factor").unwrap_or(0.0);
     let chunk_buckets = row.chunk_buckets().map_or(f64::INFINITY, f64::from);
     (load - 0.5).abs() * 1e6 + chunk_buckets
@@ -162,25 +163,5 @@ fn doctor(run: &Run) -> Option<String> {
         count("look at this"),
         count("broken"),
         count("not seen")
-    ))
-}
-
-fn simulate(run: &Run) -> Option<String> {
-    let rate_of =
-        |row: &Fields| row.any_number(&["ops_per_s", "median_ops_per_s", "total_ops_per_s"]);
-    let row = run.rows.iter().max_by(|one, other| {
-        rate_of(one).unwrap_or(0.0).total_cmp(&rate_of(other).unwrap_or(0.0))
-    })?;
-    let number = |name: &str| row.number(name).or_else(|| run.parameters.number(name));
-    let limit = match row.limit_met() {
-        _ if row.number("limit_used").is_none() => String::new(),
-        Some(limit) => format!(" and meet the {limit}"),
-        None => ", and nothing is at its limit".to_owned(),
-    };
-    Some(format!(
-        "{} machines with {} ranks each do {} in virtual time{limit}",
-        number("machines")?,
-        number("ranks_per_machine")?,
-        rate(rate_of(row)?)
     ))
 }

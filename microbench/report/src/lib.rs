@@ -16,6 +16,7 @@ mod paper;
 mod plot;
 mod run;
 mod shape;
+mod simulated;
 
 use std::fs;
 use std::path::{Path, PathBuf};

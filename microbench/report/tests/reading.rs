@@ -221,7 +221,7 @@ fn a_simulated_cluster_says_which_limit_it_meets() {
         assert!(page.contains("Nothing is at its limit; nearest: NIC READ rate."));
     }
     let page = said(json!("bandwidth"));
-    assert!(page.contains("in virtual time and meet the bandwidth."));
+    assert!(page.contains("in virtual time, and meet the bandwidth."));
     assert!(page.contains("Met, being used to 0.9 or more: bandwidth."));
 }
 

@@ -1,0 +1,186 @@
+//! What a run of `simulate` found, in a sentence.
+
+use crate::fields::Fields;
+use crate::headline::distance;
+use crate::number::{rate, significant, time};
+use crate::run::Run;
+
+/// What the paper's figures are to be met within, as the command itself says it: ratios off 1.
+const NEAR: [(&str, &str, f64); 3] = [
+    ("throughputs", "by_paper", 0.15),
+    ("latencies", "by_paper", 0.05),
+    ("roundtrips", "roundtrips_by_paper", 0.02),
+];
+/// A figure by itself is in the sentence anyway.
+const SEVERAL: usize = 2;
+
+/// The largest cluster with the mixed workload, else that of the first one; of latencies alone, the
+/// one that a reader of the paper looks for first.
+pub(crate) fn finding(run: &Run) -> Option<String> {
+    let mut said = throughput(run).or_else(|| latency(run))?;
+    if is_papers(run) {
+        NEAR.into_iter().filter_map(|kind| near(run, kind)).for_each(|near| said.push_str(&near));
+    }
+    Some(said)
+}
+
+fn throughput(run: &Run) -> Option<String> {
+    let of = |workload: &str| {
+        let rows = run.rows.iter().filter(|row| row.text("workload") == Some(workload));
+        rows.max_by(|one, other| ranks(one).total_cmp(&ranks(other)))
+    };
+    let first = || run.rows.iter().find_map(|row| row.text("workload"));
+    let row = of("mixed").or_else(|| of(first()?))?;
+    // Only the paper's algorithm is compared as cut.
+    let cut = if is_papers(run) && row.number("truncated_ops_per_s").is_some() {
+        " with times cut to microseconds as there"
+    } else {
+        ""
+    };
+    let limit = match row.limit_met() {
+        _ if row.number("limit_used").is_none() => String::new(),
+        Some(limit) => format!(", and meet the {limit}"),
+        None => ", and nothing is at its limit".to_owned(),
+    };
+    Some(format!(
+        "{}, {}, {} machines with {} ranks each do {} in virtual time{}{limit}",
+        row.text("workload")?,
+        way(run),
+        row.count("machines")?,
+        row.count("ranks_per_machine")?,
+        rate(row.number("ops_per_s")?),
+        times(row).map_or_else(String::new, |times| format!("{times}{cut}"))
+    ))
+}
+
+fn latency(run: &Run) -> Option<String> {
+    let row = run
+        .rows
+        .iter()
+        .filter(|row| row.number("load_factor").is_some())
+        .min_by(|one, other| distance(one).total_cmp(&distance(other)))?;
+    Some(format!(
+        "{}, an insert at load factor {} and C = {} takes {} in virtual time{}",
+        way(run),
+        row.number("load_factor")?,
+        row.chunk_buckets()?,
+        time(row.number("mean_latency_ns")?),
+        times(row).unwrap_or_default()
+    ))
+}
+
+fn ranks(row: &Fields) -> f64 {
+    row.number("machines").unwrap_or(0.0) * row.number("ranks_per_machine").unwrap_or(0.0)
+}
+
+fn times(row: &Fields) -> Option<String> {
+    let times = row.number("by_paper")?;
+    Some(format!(", {} times the paper's", significant(times)))
+}
+
+fn is_papers(run: &Run) -> bool {
+    run.parameters.text("way").is_none_or(|way| way == "paper")
+}
+
+fn way(run: &Run) -> &str {
+    match run.parameters.text("way") {
+        None | Some("paper") => "by the paper's algorithm",
+        Some("beyond") => "beyond the paper",
+        Some(way) => way,
+    }
+}
+
+/// How many of the paper's figures of a kind are met.
+fn near(run: &Run, (kind, field, within): (&str, &str, f64)) -> Option<String> {
+    let of_throughput = kind == "throughputs";
+    let rows = run.rows.iter().filter(|row| row.text("workload").is_some() == of_throughput);
+    let off: Vec<f64> = rows.filter_map(|row| Some((row.number(field)? - 1.0).abs())).collect();
+    let met = off.iter().filter(|off| **off <= within).count();
+    (off.len() >= SEVERAL).then(|| {
+        format!("; {met} of {} {kind} are within {:.0} % of the paper's", off.len(), within * 100.0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::run::made_up;
+
+    fn run(way: &str, rows: &[Value]) -> Run {
+        let parameters = json!({ "profile": "das5-fdr", "way": way });
+        let run =
+            json!({ "schema": 5, "command": "simulate", "rows": rows, "parameters": parameters });
+        made_up(&run, 1)
+    }
+
+    fn throughput(workload: &str, machines: u32, ops_per_s: f64, by_paper: f64) -> Value {
+        json!({
+            "experiment": "throughput", "machines": machines, "ranks_per_machine": 16,
+            "workload": workload, "ops_per_s": ops_per_s, "by_paper": by_paper, "limit": null,
+            "nearest_limit": "bandwidth", "limit_used": 0.4,
+        })
+    }
+
+    fn latency(c: u32, load: f64, by_paper: f64) -> Value {
+        json!({
+            "experiment": "latency", "machines": 2, "ranks_per_machine": 1, "workload": null,
+            "chunk_buckets": f64::from(c), "load_factor": load, "mean_latency_ns": 3.7e3,
+            "by_paper": by_paper, "roundtrips_by_paper": 1.0,
+        })
+    }
+
+    #[test]
+    fn the_mixed_workload_on_the_largest_cluster_comes_first() {
+        let rows = [
+            throughput("read-intensive", 48, 900e6, 1.5),
+            throughput("mixed", 2, 500e6, 3.0),
+            throughput("mixed", 48, 86.1e6, 0.75),
+        ];
+        let said = finding(&run("beyond", &rows)).unwrap();
+        assert_eq!(
+            said,
+            "mixed, beyond the paper, 48 machines with 16 ranks each do 86.1 M/s in virtual time, \
+             0.750 times the paper's, and nothing is at its limit"
+        );
+        let said = finding(&run("tuned", &rows[..1])).unwrap();
+        assert!(said.starts_with("read-intensive, tuned, 48 machines"), "{said}");
+    }
+
+    #[test]
+    fn the_papers_algorithm_says_how_many_figures_are_met() {
+        let mut cut = throughput("mixed", 48, 86.1e6, 1.01);
+        cut["truncated_ops_per_s"] = json!(116e6);
+        let rows = [
+            latency(8, 0.9, 1.2),
+            latency(8, 0.5, 1.01),
+            latency(128, 0.5, 0.97),
+            cut,
+            throughput("mixed", 2, 1e6, 0.8),
+        ];
+        let said = finding(&run("paper", &rows)).unwrap();
+        for part in [
+            "mixed, by the paper's algorithm, 48 machines",
+            ", 1.01 times the paper's with times cut to microseconds as there, and nothing",
+            "; 1 of 2 throughputs are within 15 % of the paper's",
+            "; 2 of 3 latencies are within 5 % of the paper's",
+            "; 3 of 3 roundtrips are within 2 % of the paper's",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        let beyond = finding(&run("beyond", &rows)).unwrap();
+        assert!(!beyond.contains("within"), "{beyond}");
+    }
+
+    #[test]
+    fn latencies_by_themselves_are_told_as_those_of_a_benchmark() {
+        let rows = [latency(32, 0.5, 1.0), latency(8, 0.9, 1.2), latency(8, 0.5, 1.01)];
+        let said = finding(&run("beyond", &rows)).unwrap();
+        assert_eq!(
+            said,
+            "beyond the paper, an insert at load factor 0.5 and C = 8 takes 3.70 \u{b5}s in virtual \
+             time, 1.01 times the paper's"
+        );
+    }
+}
