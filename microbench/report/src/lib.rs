@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 pub use error::Error;
 
 use chapter::Chapter;
+use plot::{Dashes, Plot};
 use run::Run;
 
 /// What a page is called if nothing else was asked for.
@@ -56,13 +57,23 @@ impl Report {
 
     /// The page.
     pub fn html(&self, title: &str) -> Result<String, Error> {
-        page::page(title, &self.runs, &self.chapters)
+        page::page(title, &self.runs, &self.chapters, &self.dashes())
     }
 
     /// Each plot as a picture of its own: its name without an ending, and the SVG.
     pub fn svgs(&self) -> Result<Vec<(String, String)>, Error> {
-        let plots = self.chapters.iter().flat_map(|chapter| &chapter.plots);
-        plots.map(|plot| Ok((plot.id.clone(), plot::standalone(plot)?))).collect()
+        let dashes = self.dashes();
+        let svg = |plot: &Plot| Ok((plot.id.clone(), plot::standalone(plot, &dashes)?));
+        self.plots().map(svg).collect()
+    }
+
+    fn plots(&self) -> impl Iterator<Item = &Plot> {
+        self.chapters.iter().flat_map(|chapter| &chapter.plots)
+    }
+
+    /// A line looks the same in all plots, on the page and in files.
+    fn dashes(&self) -> Dashes {
+        Dashes::of(self.plots())
     }
 
     /// Writes each plot into a file in `folder`, which is made if it is not there. Gives how many.

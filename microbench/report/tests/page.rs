@@ -244,6 +244,25 @@ fn seen(browser: &mut Browser, selector: &str) -> (u64, u64) {
 }
 
 #[test]
+fn a_line_of_a_legend_is_the_same_in_all_plots() {
+    let (mut browser, _) = shown();
+    // What a legend says of a kind of line alone has no colour.
+    let lines = browser.value(
+        "[...document.querySelectorAll('.legend li')].map((line) => \
+           [line.querySelector('svg'), line.textContent.trim()])\
+         .filter(([key]) => key.getAttribute('class') === 'key').map(([key, name]) => \
+           [name, key.querySelector('.line').getAttribute('stroke-dasharray')])",
+    );
+    let lines = lines.as_array().unwrap();
+    for name in ["shm", "verbs"] {
+        let dashes: Vec<&Value> =
+            lines.iter().filter(|line| line[0] == name).map(|line| &line[1]).collect();
+        assert!(dashes.len() > 3, "{name}: {lines:?}");
+        assert!(dashes.iter().all(|dash| *dash == dashes[0]), "{name}: {lines:?}");
+    }
+}
+
+#[test]
 fn series_are_chosen_by_transport_and_by_c() {
     let (mut browser, _) = shown();
     let (all, shown) = seen(&mut browser, "");

@@ -3,15 +3,15 @@
 use maud::{Markup, PreEscaped, html};
 
 use crate::error::Error;
-use crate::plot::{Plot, Table, draw};
+use crate::plot::{Dashes, Plot, Table, draw};
 
-pub(super) fn figure(plot: &Plot) -> Result<Markup, Error> {
-    let svg = draw(plot)?;
+pub(super) fn figure(plot: &Plot, dashes: &Dashes) -> Result<Markup, Error> {
+    let svg = draw(plot, dashes)?;
     Ok(html! {
         figure id=(plot.id) {
             h3 { (plot.title) }
             div.plot { (PreEscaped(svg)) p.empty hidden { "Nothing is chosen." } }
-            (legend(plot))
+            (legend(plot, dashes))
             figcaption { (plot.caption) }
             details {
                 summary { "The numbers" }
@@ -21,12 +21,12 @@ pub(super) fn figure(plot: &Plot) -> Result<Markup, Error> {
     })
 }
 
-fn legend(plot: &Plot) -> Markup {
+fn legend(plot: &Plot, dashes: &Dashes) -> Markup {
     let places =
         |series: &[usize]| series.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     html! {
         ul.legend {
-            @for entry in plot.legend() {
+            @for entry in plot.legend(dashes) {
                 li data-series=(places(&entry.series)) {
                     (PreEscaped(entry.key(plot.form)))
                     (entry.name)

@@ -8,19 +8,24 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use crate::chapter::Chapter;
 use crate::error::Error;
 use crate::headline::headline;
-use crate::plot::style_sheet;
+use crate::plot::{Dashes, style_sheet};
 use crate::run::Run;
 
 const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
 
 /// The whole page.
-pub(crate) fn page(title: &str, runs: &[Run], chapters: &[Chapter]) -> Result<String, Error> {
+pub(crate) fn page(
+    title: &str,
+    runs: &[Run],
+    chapters: &[Chapter],
+    dashes: &Dashes,
+) -> Result<String, Error> {
     let shown: Vec<&Chapter> =
         chapters.iter().filter(|chapter| !chapter.plots.is_empty()).collect();
     let mut sections = Vec::new();
     for chapter in &shown {
-        sections.push(section(chapter)?);
+        sections.push(section(chapter, dashes)?);
     }
     let page = html! {
         (DOCTYPE)
@@ -120,10 +125,10 @@ fn contents(chapters: &[&Chapter]) -> Markup {
     }
 }
 
-fn section(chapter: &Chapter) -> Result<Markup, Error> {
+fn section(chapter: &Chapter, dashes: &Dashes) -> Result<Markup, Error> {
     let mut figures = Vec::new();
     for plot in &chapter.plots {
-        figures.push(figure::figure(plot)?);
+        figures.push(figure::figure(plot, dashes)?);
     }
     Ok(html! {
         section id=(format!("about-{}", chapter.id)) {

@@ -10,7 +10,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::legend::{EDGE, STROKE, marker_class};
-use super::{Axis, Form, Look, Plot, Scale};
+use super::{Axis, Dashes, Form, Look, Plot, Scale};
 use crate::error::Error;
 
 /// The library's coordinates are whole numbers; a tenth of a pixel is fine enough.
@@ -70,13 +70,13 @@ impl Sheet {
 }
 
 /// One plot as it goes into a page: `id`s and colours are the page's.
-pub(crate) fn draw(plot: &Plot) -> Result<String, Error> {
+pub(crate) fn draw(plot: &Plot, dashes: &Dashes) -> Result<String, Error> {
     let failed = |error: Box<dyn core::error::Error>| Error::Draw {
         plot: plot.id.clone(),
         reason: error.to_string(),
     };
     let sheet = Sheet::of(plot);
-    let layers = layers(plot, &sheet).map_err(failed)?;
+    let layers = layers(plot, &sheet, dashes).map_err(failed)?;
     let area = [sheet.left, TOP, sheet.width - RIGHT, sheet.height - BOTTOM];
     let area = area.map(|edge| edge.to_string()).join(" ");
     let range = |axis: &Axis| format!("{} {}", axis.range[0], axis.range[1]);
@@ -92,14 +92,14 @@ pub(crate) fn draw(plot: &Plot) -> Result<String, Error> {
 }
 
 /// The same as a file of its own: with its title, a legend and a white ground.
-pub(crate) fn standalone(plot: &Plot) -> Result<String, Error> {
+pub(crate) fn standalone(plot: &Plot, dashes: &Dashes) -> Result<String, Error> {
     let failed = |error: Box<dyn core::error::Error>| Error::Draw {
         plot: plot.id.clone(),
         reason: error.to_string(),
     };
     let sheet = Sheet::of(plot);
-    let layers = layers(plot, &sheet).map_err(failed)?;
-    let legend = plot.legend();
+    let layers = layers(plot, &sheet, dashes).map_err(failed)?;
+    let legend = plot.legend(dashes);
     let widest = legend.iter().map(|entry| entry.name.chars().count()).max().unwrap_or(0);
     let columns = sheet.width as usize / (KEY + widest * LEGEND_LETTER);
     let columns = columns.clamp(1, legend.len().clamp(1, 4));
@@ -137,7 +137,7 @@ fn title_text(title: &str) -> usize {
 }
 
 /// Grid, axes, guide and series, each a group.
-fn layers(plot: &Plot, sheet: &Sheet) -> Drawn<String> {
+fn layers(plot: &Plot, sheet: &Sheet, dashes: &Dashes) -> Drawn<String> {
     let mut out = String::new();
     write!(out, "<g class=\"grid\">{}</g>", layer(plot, sheet, Layer::Grid)?)?;
     write!(out, "<g class=\"axes\">{}</g>", layer(plot, sheet, Layer::Axes)?)?;
@@ -145,7 +145,7 @@ fn layers(plot: &Plot, sheet: &Sheet) -> Drawn<String> {
         let guide = layer(plot, sheet, Layer::Guide)?;
         write!(out, "<g class=\"guide\" stroke-dasharray=\"20 25\">{guide}</g>")?;
     }
-    for (at, (series, look)) in plot.series.iter().zip(plot.looks()).enumerate() {
+    for (at, (series, look)) in plot.series.iter().zip(plot.looks(dashes)).enumerate() {
         let line = match plot.form {
             Form::Dots => String::new(),
             _ => layer(plot, sheet, Layer::Line(at, look))?,

@@ -2,7 +2,7 @@
 
 use maud::{PreEscaped, html};
 
-use super::{Form, Look, Plot, Series};
+use super::{Dashes, Form, Look, Plot, Series};
 
 /// Thickness of lines, in tenths of pixels.
 pub(super) const STROKE: u32 = 18;
@@ -30,13 +30,14 @@ enum About {
 impl Plot {
     /// An entry for each series; where hues and lines both differ, one for each hue and one for
     /// each line, of which there are fewer.
-    pub(crate) fn legend(&self) -> Vec<Entry> {
-        let hues = self.grouped(|series| &series.hue, About::Hue);
-        let lines = self.grouped(|series| &series.line, About::Line);
+    pub(crate) fn legend(&self, dashes: &Dashes) -> Vec<Entry> {
+        let looks = self.looks(dashes);
+        let hues = self.grouped(&looks, |series| &series.hue, About::Hue);
+        let lines = self.grouped(&looks, |series| &series.line, About::Line);
         if hues.len() > 1 && lines.len() > 1 && hues.len() + lines.len() < self.series.len() {
             return hues.into_iter().chain(lines).collect();
         }
-        let looks = self.series.iter().zip(self.looks()).enumerate();
+        let looks = self.series.iter().zip(looks).enumerate();
         let entry = |(at, (series, look)): (usize, (&Series, Look))| Entry {
             name: series.name(&self.series),
             series: vec![at],
@@ -46,9 +47,9 @@ impl Plot {
         looks.map(entry).collect()
     }
 
-    fn grouped(&self, name: fn(&Series) -> &String, about: About) -> Vec<Entry> {
+    fn grouped(&self, looks: &[Look], name: fn(&Series) -> &String, about: About) -> Vec<Entry> {
         let mut entries: Vec<Entry> = Vec::new();
-        for (at, (series, look)) in self.series.iter().zip(self.looks()).enumerate() {
+        for (at, (series, &look)) in self.series.iter().zip(looks).enumerate() {
             let name = name(series);
             match entries.iter_mut().find(|entry| entry.name == *name) {
                 Some(same) => same.series.push(at),

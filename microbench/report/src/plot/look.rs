@@ -3,7 +3,7 @@
 
 use core::fmt::Write;
 
-use super::Series;
+use super::{Dashes, Series};
 
 /// Colours on white and on black, from Okabe and Ito's palette for all kinds of colour vision,
 /// made darker and lighter until each stands out.
@@ -22,9 +22,6 @@ const INK: ([u8; 3], [u8; 3]) = ([0x1b, 0x1f, 0x24], [0xe6, 0xe9, 0xed]);
 const FAINT: ([u8; 3], [u8; 3]) = ([0x57, 0x5e, 0x68], [0xa3, 0xab, 0xb6]);
 const GRID: ([u8; 3], [u8; 3]) = ([0xe3, 0xe6, 0xea], [0x2b, 0x31, 0x39]);
 const RAISED: ([u8; 3], [u8; 3]) = ([0xf5, 0xf6, 0xf8], [0x1b, 0x20, 0x26]);
-
-/// Lengths of strokes and gaps, in tenths; none for a line without gaps.
-const DASHES: [&str; 5] = ["", "60 40", "15 30", "100 30 20 30", "30 20"];
 
 /// Corners of the markers, by tenths from the middle.
 const MARKERS: [&[(i32, i32)]; 8] = [
@@ -94,23 +91,19 @@ pub(crate) struct Look {
 impl Look {
     /// Of each series, so that equal hues have equal colours and markers, and equal lines equal
     /// dashes.
-    pub(crate) fn of<'a>(all: &'a [Series]) -> Vec<Self> {
+    pub(crate) fn of(all: &[Series], dashes: &Dashes) -> Vec<Self> {
         let mut hues: Vec<&str> = Vec::new();
-        // Sorted, so that a transport has the same line in plots that show the same transports.
-        let mut lines: Vec<&str> = all.iter().map(|series| series.line.as_str()).collect();
-        lines.sort_unstable();
-        lines.dedup();
-        let one = |series: &'a Series| {
-            let Series { hue, line, transport, .. } = series;
-            let (hue, line) = (position(&mut hues, hue), position(&mut lines, line));
-            Self {
+        let mut looks = Vec::new();
+        for (series, dash) in all.iter().zip(dashes.within(all)) {
+            let hue = position(&mut hues, &series.hue);
+            looks.push(Self {
                 colour: hue % COLOURS.len(),
                 marker: MARKERS[hue % MARKERS.len()],
-                dash: DASHES[line % DASHES.len()],
-                hollow: transport.starts_with("paper"),
-            }
-        };
-        all.iter().map(one).collect()
+                dash,
+                hollow: series.transport.starts_with("paper"),
+            });
+        }
+        looks
     }
 
     /// From 0 to 1, another for each colour.
@@ -169,6 +162,7 @@ pub(crate) fn style_sheet() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plot::dash::DASHES;
 
     /// Relative luminance, and from it the contrast (WCAG 2.2).
     fn contrast(one: [u8; 3], other: [u8; 3]) -> f64 {
@@ -208,7 +202,7 @@ mod tests {
         };
         let all: Vec<Series> =
             (0..24).flat_map(|hue| (0..DASHES.len()).map(move |line| series(hue, line))).collect();
-        let looks = Look::of(&all);
+        let looks = Look::of(&all, &Dashes::default());
         let shapes: Vec<_> = looks.iter().map(|look| (look.marker, look.dash)).collect();
         for (at, shape) in shapes[..8 * DASHES.len()].iter().enumerate() {
             assert!(!shapes[..at].contains(shape), "{at} differs by colour alone");

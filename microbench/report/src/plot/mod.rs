@@ -1,12 +1,14 @@
 //! A plot as data: what is shown, and along which axes. [`draw`] makes SVG of it.
 
 mod axis;
+mod dash;
 mod draw;
 mod legend;
 mod look;
 mod table;
 
 pub(crate) use axis::{Axis, Scale};
+pub(crate) use dash::Dashes;
 pub(crate) use draw::{draw, standalone};
 pub(crate) use look::{Look, style_sheet};
 pub(crate) use table::Table;
@@ -90,9 +92,9 @@ impl Plot {
         (!self.series.is_empty()).then_some(self)
     }
 
-    /// How each series looks, in their order.
-    pub(crate) fn looks(&self) -> Vec<Look> {
-        Look::of(&self.series)
+    /// How each series looks, in their order, where the page has these kinds of lines.
+    pub(crate) fn looks(&self, dashes: &Dashes) -> Vec<Look> {
+        Look::of(&self.series, dashes)
     }
 }
 
