@@ -26,9 +26,10 @@ pub(crate) struct Origins {
 }
 
 impl Origins {
-    /// Each by its transport and what else it differs in, or by its number.
-    pub(crate) fn unique(runs: &[&Run]) -> Self {
-        let mut origins = Self::grouped(runs, &[]);
+    /// Each by its transport and what else it differs in, or by its number; `idle` are parameters
+    /// without effect on what is shown.
+    pub(crate) fn unique(runs: &[&Run], idle: &[&str]) -> Self {
+        let mut origins = Self::grouped(runs, idle);
         let names: Vec<String> = origins.names.iter().map(|(_, name)| name.clone()).collect();
         for (number, name) in &mut origins.names {
             if names.iter().filter(|other| *other == name).count() > 1 {
@@ -57,16 +58,30 @@ fn name(run: &Run, all: &[&Run], axes: &[&str]) -> String {
     let differs = |name: &str| {
         alike.iter().any(|other| other.parameters.get(name) != run.parameters.get(name))
     };
-    let differing = run
-        .parameters
-        .iter()
-        .filter(|(name, _)| !EFFORT.contains(name) && !axes.contains(name) && differs(name));
+    let told = |name: &str, value: &Value| {
+        let counts = !EFFORT.contains(&name) && !axes.contains(&name) && has_effect(run, name);
+        // What was not given is told by those to which it was.
+        counts && !value.is_null() && differs(name)
+    };
+    let differing = run.parameters.iter().filter(|(name, value)| told(name, value));
     let differing: Vec<String> = differing.map(|(name, value)| parameter(name, value)).collect();
     match differing.len() {
         0 => transport,
         n if n <= MOST => format!("{transport}, {}", differing.join(", ")),
         // Too many to name: the runs' own parameters tell them.
         _ => format!("{transport}, run {}", run.number),
+    }
+}
+
+/// Whether a parameter changes anything of its run, whatever is shown of that.
+fn has_effect(run: &Run, name: &str) -> bool {
+    let posts = run.parameters.text("direct") != Some("true");
+    match name {
+        // Of READs and claims, which a CPU that reaches everything itself does not post.
+        "read_ahead" | "one_roundtrip" | "adaptive_chunks" => posts,
+        // Calls that wait for each operation have one.
+        "in_flight" => posts && run.parameters.count("batch") != Some(1),
+        _ => true,
     }
 }
 
@@ -134,10 +149,47 @@ mod tests {
         };
         let runs: Vec<Run> =
             (1..).zip(["paper", "beyond", "tuned"]).map(|(number, way)| run(number, way)).collect();
-        let origins = Origins::unique(&runs.iter().collect::<Vec<_>>());
+        let origins = Origins::unique(&runs.iter().collect::<Vec<_>>(), &[]);
         let names: Vec<String> = runs.iter().map(|run| origins.name(run)).collect();
         let paper = transport(&runs[0]);
         let named = |way| format!("{paper}, {way}");
         assert_eq!(names, [paper.clone(), named("beyond the paper"), named("tuned")]);
+    }
+    /// Names of runs of bench-throughput with these parameters.
+    fn names(parameters: &[Value]) -> Vec<String> {
+        let run = |(number, parameters): (usize, &Value)| {
+            let rows = json!([{ "workload": "mixed" }]);
+            let command = "bench-throughput";
+            made_up(
+                &json!({ "schema": 5, "command": command, "rows": rows, "parameters": parameters }),
+                number,
+            )
+        };
+        let runs: Vec<Run> = (1..).zip(parameters).map(run).collect();
+        let all: Vec<&Run> = runs.iter().collect();
+        let origins = Origins::unique(&all, &["idle"]);
+        runs.iter().map(|run| origins.name(run)).collect()
+    }
+
+    #[test]
+    fn what_was_not_given_is_no_part_of_a_name() {
+        let of = |range: Value| json!({ "transport": "shm", "key_range": range });
+        let names = names(&[of(Value::Null), of(json!(5000)), json!({ "transport": "shm" })]);
+        assert_eq!(names, ["shm, run 1", "shm, key range 5000", "shm, run 3"]);
+    }
+
+    #[test]
+    fn what_has_no_effect_is_no_part_of_a_name() {
+        let of = |batch: u32, in_flight: &str, direct: &str, ahead: &str| {
+            json!({
+                "transport": "shm", "batch": batch, "in_flight": in_flight, "direct": direct,
+                "read_ahead": ahead, "idle": ahead,
+            })
+        };
+        let names = |one, other| names(&[one, other]);
+        let direct = names(of(8, "32", "true", "likely"), of(8, "32", "false", "never"));
+        assert_eq!(direct, ["shm, direct true", "shm, direct false, read ahead never"]);
+        let blocking = names(of(1, "32", "false", "never"), of(8, "16", "false", "never"));
+        assert_eq!(blocking, ["shm, batch 1", "shm, batch 8, in flight 16"]);
     }
 }

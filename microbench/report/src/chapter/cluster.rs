@@ -8,18 +8,21 @@ use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all};
 use crate::run::Run;
 
 const MACHINES: &str = "machines";
+/// Without effect on what is not cut to whole microseconds.
+const UNCUT: [&str; 1] = ["truncate_us"];
 
 /// Of runs of `simulate`: what `value` takes from the rows of a workload, a series for each number
-/// of ranks on a machine.
+/// of ranks on a machine; `idle` are parameters without effect on it.
 pub(super) fn by_machines(
     runs: &[Run],
     workload: &str,
+    idle: &[&str],
     value: impl Fn(&Run, &Fields) -> Option<f64>,
 ) -> Vec<Series> {
     let used: Vec<&Run> = of(runs, &["simulate"]);
     let of_workload = |row: &Fields| row.text("workload") == Some(workload);
     let used: Vec<&Run> = used.into_iter().filter(|run| run.rows.iter().any(of_workload)).collect();
-    let origins = Origins::unique(&used);
+    let origins = Origins::unique(&used, idle);
     let mut series: Vec<Series> = Vec::new();
     for (run, row) in rows(&used).filter(|(_, row)| of_workload(row)) {
         let point = (|| Some([row.number("machines")?, value(run, row)?]))();
@@ -61,7 +64,7 @@ fn millions(_: &Run, row: &Fields) -> Option<f64> {
 pub(super) fn throughput(runs: &[Run], chapter: &mut Chapter) {
     let mut one_cluster = false;
     for workload in workloads(runs) {
-        let series = by_machines(runs, workload, millions);
+        let series = by_machines(runs, workload, &UNCUT, millions);
         let speedup = speedup_plot(workload, &series);
         one_cluster |= speedup.is_none() && !series.is_empty();
         chapter.plots.extend(rate_plot(workload, series));
@@ -167,7 +170,7 @@ fn named(bases: &[Base]) -> String {
 pub(super) fn limits(runs: &[Run]) -> Vec<Plot> {
     let used = of(runs, &["simulate"]);
     let plot = |workload: &str| {
-        let series = by_machines(runs, workload, |_, row| row.number("limit_used"));
+        let series = by_machines(runs, workload, &UNCUT, |_, row| row.number("limit_used"));
         let of_workload = rows(&used).filter(|(_, row)| row.text("workload") == Some(workload));
         let of_workload: Vec<&Fields> = of_workload.map(|(_, row)| row).collect();
         let span = all(&series, 0)
@@ -255,6 +258,20 @@ mod tests {
         let here = chapter(&[several, run(2, "two", &[[1, 4], [64, 16]])]);
         let bases = "here 2 on 2 machines of model one; 4 on 1 machine of model two.";
         assert!(speedup(&here).unwrap().caption.ends_with(bases), "{:?}", speedup(&here));
+    }
+
+    #[test]
+    fn a_cut_is_told_only_where_it_is_shown() {
+        let mut runs = [run(1, "one", &[[2, 1]]), run(2, "one", &[[4, 1]])];
+        for (run, cut) in runs.iter_mut().zip([true, false]) {
+            run.parameters.push("truncate_us".to_owned(), json!(cut));
+        }
+        let lines = |idle: &[&str]| {
+            let series = by_machines(&runs, "mixed", idle, millions);
+            series.into_iter().map(|series| series.line).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(&UNCUT), ["model one, run 1", "model one, run 2"]);
+        assert_eq!(lines(&[]), ["model one, truncate us yes", "model one, truncate us no"]);
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
 }
 
 fn of_transport(runs: &[&Run]) -> Option<Plot> {
-    let origins = Origins::unique(runs);
+    let origins = Origins::unique(runs, &[]);
     let mut series: Vec<Series> = Vec::new();
     for (run, row) in rows(runs) {
         let point = (|| Some([row.number("in_flight")?, row.number("median_ops_per_s")? / 1e6]))();
@@ -84,7 +84,7 @@ fn of_transport(runs: &[&Run]) -> Option<Plot> {
 }
 
 fn of_memory(runs: &[&Run]) -> Option<Plot> {
-    let origins = Origins::unique(runs);
+    let origins = Origins::unique(runs, &[]);
     let kind = |row: &Fields| {
         let cores = row.count("cores")?;
         let cores = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };

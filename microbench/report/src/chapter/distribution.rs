@@ -91,7 +91,7 @@ fn of_table(runs: &[&Run], operation: &str, what: &str, load: f64) -> Option<Plo
 fn curves(runs: &[&Run], pick: impl Fn(&Fields) -> Option<(String, Option<u32>)>) -> Vec<Series> {
     let used: Vec<&Run> =
         runs.iter().copied().filter(|run| run.rows.iter().any(|row| pick(row).is_some())).collect();
-    let origins = Origins::unique(&used);
+    let origins = Origins::unique(&used, &[]);
     let one = |(run, row): (&Run, &Fields)| {
         let (hue, chunk_buckets) = pick(row)?;
         let points = curve(row)?;

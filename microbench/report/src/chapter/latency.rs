@@ -7,6 +7,8 @@ use crate::plot::{Axis, Form, Plot, Series, Table, all, chunk_name};
 use crate::run::Run;
 
 const LOAD_FACTOR: &str = "load factor";
+/// Parameters of `simulate` that are of throughputs alone: a latency is that of blocking calls.
+const IDLE: [&str; 4] = ["truncate_us", "throughput_chunk_buckets", "in_flight", "filled"];
 
 /// What a number of roundtrips is of.
 #[derive(Clone, Copy)]
@@ -115,7 +117,7 @@ fn by_chunk(runs: &[&Run], value: impl Fn(&Run, &Fields) -> Option<f64>) -> Vec<
         .copied()
         .filter(|run| run.rows.iter().any(|row| value(run, row).is_some()))
         .collect();
-    let origins = Origins::unique(&used);
+    let origins = Origins::unique(&used, &IDLE);
     let mut series: Vec<Series> = Vec::new();
     for (run, row) in rows(&used) {
         let point = (|| Some([row.number("load_factor")?, value(run, row)?]))();

@@ -101,7 +101,7 @@ fn floors(runs: &[Run], operation: &str, title: &str) -> Option<Plot> {
     };
     let used: Vec<&Run> =
         used.into_iter().filter(|run| run.rows.iter().any(|row| value(row).is_some())).collect();
-    let origins = Origins::unique(&used);
+    let origins = Origins::unique(&used, &[]);
     let mut series: Vec<Series> = Vec::new();
     for (run, row) in rows(&used) {
         let (Some(point), Some(chunk_buckets)) = (value(row), row.chunk_buckets()) else {

@@ -198,7 +198,7 @@ fn ratio(
 fn throughput(runs: &[Run]) -> Vec<Plot> {
     let figures = paper::throughput();
     let plot = |workload: &str| {
-        let here = cluster::by_machines(runs, workload, |run, row| {
+        let here = cluster::by_machines(runs, workload, &[], |run, row| {
             // What is cut to whole microseconds in the paper is so here, too, if that was asked for.
             let asked = run.parameters.get("truncate_us").is_some_and(|asked| asked == true);
             let cut = asked.then(|| row.number("truncated_ops_per_s")).flatten();
