@@ -82,28 +82,11 @@ fn lines(all: &[Series]) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plot::{Axis, Table};
+    use crate::plot::made_up;
 
     fn plot(lines: &[&str]) -> Plot {
-        let series = |line: &&str| Series {
-            hue: "C = 8".to_owned(),
-            line: (*line).to_owned(),
-            transport: String::new(),
-            chunk_buckets: None,
-            points: vec![[1.0, 1.0]],
-        };
-        let axis = Axis::between("", [1.0].into_iter());
-        Plot {
-            id: String::new(),
-            title: String::new(),
-            caption: String::new(),
-            form: Form::Lines,
-            x: axis.clone(),
-            y: axis,
-            series: lines.iter().map(series).collect(),
-            guide: None,
-            table: Table::default(),
-        }
+        let series: Vec<_> = lines.iter().map(|line| ("C = 8", *line)).collect();
+        made_up(&series)
     }
 
     #[test]

@@ -9,12 +9,21 @@ pub(super) const STROKE: u32 = 18;
 pub(super) const EDGE: u32 = 14;
 
 /// A line of a legend.
+#[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) name: String,
     /// The places of the series that it is about.
     pub(crate) series: Vec<usize>,
     look: Look,
     about: About,
+}
+
+/// What stands before a name, in letters of it.
+const KEY: usize = 7;
+
+/// Letters that entries take, one behind the other.
+fn room(entries: &[Entry]) -> usize {
+    entries.iter().map(|entry| KEY + entry.name.chars().count()).sum()
 }
 
 /// What of a series' look an entry explains.
@@ -28,23 +37,21 @@ enum About {
 }
 
 impl Plot {
-    /// An entry for each series; where hues and lines both differ, one for each hue and one for
-    /// each line, of which there are fewer.
+    /// An entry for each series or, where that needs less room, one for each hue and one for each
+    /// line.
     pub(crate) fn legend(&self, dashes: &Dashes) -> Vec<Entry> {
         let looks = self.looks(dashes);
         let hues = self.grouped(&looks, |series| &series.hue, About::Hue);
         let lines = self.grouped(&looks, |series| &series.line, About::Line);
-        if hues.len() > 1 && lines.len() > 1 && hues.len() + lines.len() < self.series.len() {
-            return hues.into_iter().chain(lines).collect();
-        }
-        let looks = self.series.iter().zip(looks).enumerate();
-        let entry = |(at, (series, look)): (usize, (&Series, Look))| Entry {
+        let (several, split) = (hues.len() > 1 && lines.len() > 1, [hues, lines].concat());
+        let entry = |(at, (series, &look)): (usize, (&Series, &Look))| Entry {
             name: series.name(&self.series),
             series: vec![at],
             look,
             about: About::Everything,
         };
-        looks.map(entry).collect()
+        let whole: Vec<Entry> = self.series.iter().zip(&looks).enumerate().map(entry).collect();
+        if several && room(&split) < room(&whole) { split } else { whole }
     }
 
     fn grouped(&self, looks: &[Look], name: fn(&Series) -> &String, about: About) -> Vec<Entry> {
@@ -117,4 +124,40 @@ impl Entry {
 /// Of the group that a series' markers are in.
 pub(super) fn marker_class(hollow: bool) -> &'static str {
     if hollow { "markers hollow" } else { "markers" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plot::made_up;
+
+    fn names(series: &[(&str, &str)]) -> Vec<String> {
+        let plot = made_up(series);
+        plot.legend(&Dashes::default()).into_iter().map(|entry| entry.name).collect()
+    }
+
+    const PAPERS: &str = "model das5-fdr";
+    const BEYOND: &str = "model das5-fdr, beyond the paper";
+
+    /// As many series as names of hues and lines: each with both took two lines of a phone.
+    #[test]
+    fn the_name_of_a_run_is_said_once() {
+        let split = [("C = 8", PAPERS), ("C = 8", BEYOND), ("C = 32", PAPERS), ("C = 32", BEYOND)];
+        assert_eq!(names(&split), ["C = 8", "C = 32", PAPERS, BEYOND]);
+        let few = ["C = 8, shm", "C = 32, ucx"];
+        assert_eq!(names(&[("C = 8", "shm"), ("C = 32", "ucx")]), few);
+    }
+
+    #[test]
+    fn every_series_is_in_the_legend_whole_or_by_both_of_its_halves() {
+        let split = made_up(&[("C = 8", PAPERS), ("C = 8", BEYOND), ("C = 32", BEYOND)]);
+        let whole = made_up(&[("C = 8", PAPERS), ("C = 8", BEYOND)]);
+        for (plot, times) in [(split, 2), (whole, 1)] {
+            let legend = plot.legend(&Dashes::default());
+            for at in 0..plot.series.len() {
+                let about = legend.iter().filter(|entry| entry.series.contains(&at)).count();
+                assert_eq!(about, times, "{at}");
+            }
+        }
+    }
 }

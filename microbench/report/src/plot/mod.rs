@@ -102,3 +102,27 @@ impl Plot {
 pub(crate) fn all(series: &[Series], at: usize) -> impl Iterator<Item = f64> + Clone {
     series.iter().flat_map(move |series| series.points.iter().map(move |point| point[at]))
 }
+
+/// A plot of series with these hues and lines, of one point each.
+#[cfg(test)]
+fn made_up(series: &[(&str, &str)]) -> Plot {
+    let one = |(hue, line): &(&str, &str)| Series {
+        hue: (*hue).to_owned(),
+        line: (*line).to_owned(),
+        transport: String::new(),
+        chunk_buckets: None,
+        points: vec![[1.0, 1.0]],
+    };
+    let axis = Axis::between("", [1.0].into_iter());
+    Plot {
+        id: String::new(),
+        title: String::new(),
+        caption: String::new(),
+        form: Form::Lines,
+        x: axis.clone(),
+        y: axis,
+        series: series.iter().map(one).collect(),
+        guide: None,
+        table: Table::default(),
+    }
+}
