@@ -141,6 +141,20 @@ fn check_numbers(browser: &mut Browser, file: &str) {
 }
 
 #[test]
+fn a_page_goes_to_the_standard_output_if_asked() {
+    let scratch = Scratch::new();
+    let good = scratch.path("good.json");
+    run(&["topology", "--json", &good]).printed();
+    let svg = scratch.path("svg");
+    let ended = run(&["report", &good, "--html", "-", "--svg", &svg]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("<!DOCTYPE html>"), "{}", ended.stdout);
+    assert!(ended.stdout.ends_with("</html>\n"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("plots: 0 files") && ended.stderr.contains("left out: "));
+    assert!(!fs::exists("-").unwrap());
+}
+
+#[test]
 fn what_cannot_be_reported_is_said_in_one_line() {
     let scratch = Scratch::new();
     let page = scratch.path("page.html");

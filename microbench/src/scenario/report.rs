@@ -16,7 +16,7 @@ pub(crate) struct ReportArgs {
     #[arg(required = true, value_name = "RUN.json")]
     runs: Vec<PathBuf>,
 
-    /// Write the page here: one file that needs no network
+    /// Write the page here: one file that needs no network; `-` is the standard output
     #[arg(long, value_name = "FILE", required_unless_present = "svg")]
     html: Option<PathBuf>,
 
@@ -29,19 +29,34 @@ pub(crate) struct ReportArgs {
     title: String,
 }
 
+/// Where a page goes that is called this: what is said of it goes to the standard error then.
+const STANDARD_OUTPUT: &str = "-";
+
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let report = Report::read(&args.runs, SCHEMA)?;
     let mut lines = Vec::new();
+    let mut page = None;
     if let Some(html) = &args.html {
-        write_page(html, &report.html(&args.title)?)?;
-        lines.push(format!("page: {}", html.display()));
+        let text = report.html(&args.title)?;
+        if html.as_os_str() == STANDARD_OUTPUT {
+            page = Some(text);
+        } else {
+            write_page(html, &text)?;
+            lines.push(format!("page: {}", html.display()));
+        }
     }
     if let Some(svg) = &args.svg {
         let count = report.write_svgs(svg)?;
         lines.push(format!("plots: {count} files in {}", svg.display()));
     }
     lines.extend(report.left_out().map(|text| format!("left out: {text}")));
-    match print(&lines) {
+    let printed = match page {
+        Some(page) => {
+            print(io::stderr().lock(), &lines).and_then(|()| print(io::stdout().lock(), &[page]))
+        }
+        None => print(io::stdout().lock(), &lines),
+    };
+    match printed {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         printed => Ok(printed?),
     }
@@ -51,7 +66,7 @@ fn write_page(file: &Path, page: &str) -> core::result::Result<(), Error> {
     fs::write(file, page).map_err(|source| Error::Write { file: file.to_owned(), source })
 }
 
-fn print(lines: &[String]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+fn print(mut out: impl Write, lines: &[String]) -> io::Result<()> {
+    lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    out.flush()
 }
