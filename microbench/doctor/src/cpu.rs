@@ -2,6 +2,7 @@
 
 use pin::CpuSet;
 
+use crate::cgroup;
 use crate::root::{Root, Unseen};
 use crate::{Finding, Note, Subject};
 
@@ -25,13 +26,6 @@ pub(crate) fn allowed(root: &Root) -> Result<CpuSet, Unseen> {
     root.parsed(path, &root.field(path, "Cpus_allowed_list")?)
 }
 
-/// Time of CPUs that this container may take, in whole ones; `None` for all.
-fn quota(root: &Root) -> Option<u64> {
-    let text = root.text("sys/fs/cgroup/cpu.max").ok()?;
-    let (quota, period) = text.split_once(' ')?;
-    quota.parse::<u64>().ok()?.checked_div(period.parse().ok()?)
-}
-
 fn cores(root: &Root) -> Finding {
     const CHECK: &str = "cores";
     let machine = &Subject::Machine;
@@ -41,16 +35,19 @@ fn cores(root: &Root) -> Finding {
             return Finding::not_seen(CHECK, machine, unseen).mend("nproc").note(Note::CORES);
         }
     };
-    let count = cpus.len() as u64;
-    let seen = format!("this process may use {count} CPUs ({cpus})");
+    let count = cpus.len();
+    let seen = format!("this process may use {} ({cpus})", cpus_in_words(count));
     let turns = "a rank polls without pause, so that ranks which share a core take turns in slices \
                  of milliseconds";
-    let finding = match quota(root) {
-        Some(quota) if quota < count => {
-            let seen = format!("{seen}, and the time of {quota} at most");
+    let finding = match cgroup::cpus(root) {
+        Some(quota) if quota < as_f64(count) => {
+            let seen = format!("{seen}, and the time of {} at most", tenths(quota));
             Finding::look(CHECK, machine, seen)
                 .means("ranks are stopped for the rest of each period once that is used up")
-                .mend("fewer ranks, or a larger quota: docker run --cpus, cpu.max of the cgroup")
+                .mend(
+                    "fewer ranks, or a larger quota: docker run --cpus, cpu.max or \
+                     cpu.cfs_quota_us of the cgroup",
+                )
         }
         _ if count < 2 => Finding::look(CHECK, machine, seen)
             .means(turns)
@@ -58,6 +55,23 @@ fn cores(root: &Root) -> Finding {
         _ => Finding::fine(CHECK, machine, seen),
     };
     finding.note(Note::CORES)
+}
+
+/// A number of CPUs, as it is said.
+fn cpus_in_words(count: usize) -> String {
+    format!("{count} CPU{}", if count == 1 { "" } else { "s" })
+}
+
+fn as_f64(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// A share of CPUs in tenths, rounded down.
+fn tenths(cpus: f64) -> String {
+    match (cpus * 10.0).floor() / 10.0 {
+        0.0 => "less than 0.1".to_owned(),
+        tenths => tenths.to_string(),
+    }
 }
 
 fn load(root: &Root) -> Finding {
@@ -76,9 +90,9 @@ fn load(root: &Root) -> Finding {
             return Finding::not_seen(CHECK, machine, unseen).mend("uptime").note(Note::CORES);
         }
     };
-    let seen = format!("{load:.1} in the last minute, on {cpus} CPUs");
+    let seen = format!("{load:.1} in the last minute, on {}", cpus_in_words(cpus));
     // Half a CPU less for every rank's own is what a quiet machine of any size has.
-    if load < 0.5 * f64::from(u32::try_from(cpus).unwrap_or(u32::MAX)) {
+    if load < 0.5 * as_f64(cpus) {
         return Finding::fine(CHECK, machine, seen).note(Note::CORES);
     }
     Finding::look(CHECK, machine, seen)
@@ -129,7 +143,8 @@ fn governor(root: &Root) -> Finding {
         let seen = format!("{} on all CPUs", first.governor);
         return Finding::fine(CHECK, machine, seen).note(Note::CPU_GOVERNOR);
     };
-    let words = format!("{} on {} of {} CPUs", example.governor, slow.len(), seen.len());
+    let all = cpus_in_words(seen.len());
+    let words = format!("{} on {} of {all}", example.governor, slow.len());
     Finding::look(CHECK, machine, words)
         .means("clocks rise only after a while of work: latencies vary from run to run")
         .mend("sudo cpupower frequency-set --governor performance")

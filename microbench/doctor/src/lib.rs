@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod atomics;
+mod cgroup;
 mod cpu;
 mod driver;
 mod facts;

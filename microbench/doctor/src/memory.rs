@@ -1,5 +1,6 @@
 //! Memory for a table: how much there is, and on which pages it lies.
 
+use crate::cgroup;
 use crate::root::{Root, Unseen, size};
 use crate::{Finding, Note, Subject};
 
@@ -26,8 +27,7 @@ fn available(root: &Root) -> Finding {
         Ok(bytes) => bytes,
         Err(unseen) => return Finding::not_seen(CHECK, machine, unseen).mend("free -h"),
     };
-    // The limit of this container or job; a machine without one says "max", or has no such file.
-    let limit: Option<u64> = root.number("sys/fs/cgroup/memory.max").ok();
+    let limit = cgroup::memory(root);
     let seen = match limit {
         Some(limit) if limit < available => {
             format!(

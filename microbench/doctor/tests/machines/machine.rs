@@ -58,7 +58,7 @@ fn cores_that_are_few_or_rationed_are_told() {
     let allowed = |list: &str| format!("CapEff:\t0\nCpus_allowed_list:\t{list}\n");
     let with = |list: &str| Ward::healthy().file(STATUS, allowed(list));
     machine(with("4-7"), "cores", Fine, &["4 CPUs (4-7)"]);
-    machine(with("5"), "cores", LookAtThis, &["1 CPUs (5)", "take turns"]);
+    machine(with("5"), "cores", LookAtThis, &["may use 1 CPU (5)", "take turns"]);
     machine(with("all"), "cores", NotSeen, &["/proc/self/status"]);
     let quota = Ward::healthy().file("sys/fs/cgroup/cpu.max", "200000 100000\n");
     machine(quota, "cores", LookAtThis, &["the time of 2 at most", "docker run --cpus"]);
@@ -66,6 +66,47 @@ fn cores_that_are_few_or_rationed_are_told() {
     machine(roomy, "cores", Fine, &[]);
     let odd = Ward::healthy().file("sys/fs/cgroup/cpu.max", "900000 0\n");
     machine(odd, "cores", Fine, &[]);
+    let tenths = |quota| Ward::healthy().file("sys/fs/cgroup/cpu.max", format!("{quota} 100000\n"));
+    machine(tenths(150_000), "cores", LookAtThis, &["the time of 1.5 at most"]);
+    machine(tenths(59_999), "cores", LookAtThis, &["the time of 0.5 at most"]);
+    machine(tenths(5000), "cores", LookAtThis, &["the time of less than 0.1 at most"]);
+}
+
+/// The least of all groups that the process is in counts, in version 2 and in version 1.
+#[test]
+fn limits_of_nested_groups_are_told() {
+    const OF_THIS_PROCESS: &str = "proc/self/cgroup";
+    let v2 = |groups: &str| Ward::healthy().file(OF_THIS_PROCESS, groups);
+    let job = |ward: Ward| ward.file("sys/fs/cgroup/slurm/job_7/cpu.max", "300000 100000\n");
+    let nested = job(v2("0::/slurm/job_7/step_0\n"));
+    machine(nested, "cores", LookAtThis, &["the time of 3 at most"]);
+    let tighter = job(v2("0::/slurm/job_7/step_0\n"));
+    let tighter = tighter.file("sys/fs/cgroup/slurm/cpu.max", "50000 100000\n");
+    machine(tighter, "cores", LookAtThis, &["the time of 0.5 at most"]);
+    machine(job(v2("0::/slurm/job_8\n")), "cores", Fine, &[]);
+    let little = v2("0::/a/b\n").file("sys/fs/cgroup/a/memory.max", "268435456\n");
+    machine(little, "memory", LookAtThis, &["this container may have 256 MiB"]);
+
+    let groups = "4:memory:/jobs/7\n3:cpu,cpuacct:/jobs/7\n1:name=systemd:/\n0::/\n";
+    let v1 = |path: &str, content: &str| {
+        let dir = "sys/fs/cgroup/cpu,cpuacct/jobs";
+        v2(groups)
+            .file(&format!("{dir}/cpu.cfs_period_us"), "100000\n")
+            .file(&format!("{dir}/7/cpu.cfs_period_us"), "100000\n")
+            .file(&format!("{dir}/7/cpu.cfs_quota_us"), "-1\n")
+            .file("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n")
+            .file(&format!("sys/fs/cgroup/{path}"), content)
+    };
+    machine(v1("cpu,cpuacct/jobs/cpu.cfs_quota_us", "50000\n"), "cores", LookAtThis, &["of 0.5"]);
+    machine(v1("cpu,cpuacct/jobs/cpu.cfs_quota_us", "-1\n"), "cores", Fine, &[]);
+    let limit = "memory/jobs/7/memory.limit_in_bytes";
+    machine(v1(limit, "209715200\n"), "memory", LookAtThis, &["may have 200 MiB"]);
+    machine(v1(limit, "9223372036854771712\n"), "memory", Fine, &["238 GiB available"]);
+    // A container of version 1 has its own group on top, whatever the kernel calls it outside.
+    let outside = v2("3:cpu,cpuacct:/docker/0123\n")
+        .file("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "150000\n")
+        .file("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+    machine(outside, "cores", LookAtThis, &["the time of 1.5 at most"]);
 }
 
 #[test]

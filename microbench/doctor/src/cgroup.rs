@@ -1,0 +1,107 @@
+//! What control groups leave to this process, of version 1 and of version 2 (cgroups(7)).
+
+use crate::root::Root;
+
+/// The groups of this process, a hierarchy a line.
+const OF_THIS_PROCESS: &str = "proc/self/cgroup";
+const MOUNTED: &str = "sys/fs/cgroup";
+/// Hierarchies and levels that are looked at: version 1 has a dozen controllers, and launchers nest
+/// a handful of groups.
+const MOST_HIERARCHIES: usize = 32;
+const MOST_LEVELS: usize = 64;
+
+/// Time of CPUs that this process may take, in CPUs; `None` for all.
+pub(crate) fn cpus(root: &Root) -> Option<f64> {
+    let unified = |dir: &str| {
+        let text = root.text(&format!("{dir}/cpu.max")).ok()?;
+        let (quota, period) = text.split_once(' ')?;
+        share(quota.parse().ok()?, period.parse().ok()?)
+    };
+    let old = |dir: &str| {
+        let number = |name| root.number::<f64>(&format!("{dir}/{name}")).ok();
+        share(number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)
+    };
+    least(&dirs(root, None), unified, &dirs(root, Some("cpu")), old)
+}
+
+/// Of a quota, -1 for none, in each period.
+fn share(quota_us: f64, period_us: f64) -> Option<f64> {
+    (quota_us > 0.0 && period_us > 0.0)
+        .then(|| quota_us / period_us)
+        .filter(|cpus| cpus.is_finite())
+}
+
+/// Memory that this process may have, in bytes; `None` where nothing limits it. Where there is no
+/// limit, version 1 has a number larger than any memory.
+pub(crate) fn memory(root: &Root) -> Option<u64> {
+    let limit =
+        |name: &'static str| move |dir: &str| root.number::<u64>(&format!("{dir}/{name}")).ok();
+    let (unified, old) = (dirs(root, None), dirs(root, Some("memory")));
+    least(&unified, limit("memory.max"), &old, limit("memory.limit_in_bytes"))
+}
+
+/// The least limit of all groups that this process is in.
+fn least<T: PartialOrd>(
+    unified: &[String],
+    of_unified: impl Fn(&str) -> Option<T>,
+    old: &[String],
+    of_old: impl Fn(&str) -> Option<T>,
+) -> Option<T> {
+    let unified = unified.iter().filter_map(|dir| of_unified(dir));
+    let all = unified.chain(old.iter().filter_map(|dir| of_old(dir)));
+    all.reduce(|least, limit| if limit < least { limit } else { least })
+}
+
+/// The folders of the groups of this process, from the top of each hierarchy down: of the one with
+/// this controller in version 1, or of version 2. Those of a container may lie above what is
+/// mounted in it, whose top is then its own group.
+fn dirs(root: &Root, controller: Option<&str>) -> Vec<String> {
+    let text = root.text(OF_THIS_PROCESS).unwrap_or_default();
+    let mut lines = text.lines().take(MOST_HIERARCHIES).filter_map(|line| {
+        let (_, behind_number) = line.split_once(':')?;
+        behind_number.split_once(':')
+    });
+    let is_it = |controllers: &str| match controller {
+        Some(name) => controllers.split(',').any(|its| its == name),
+        None => controllers.is_empty(),
+    };
+    let (controllers, path) = lines.find(|(its, _)| is_it(its)).unwrap_or_default();
+    let mounts: &[String] = &match controller {
+        // `cpu` leads to `cpu,cpuacct` where the two are mounted together.
+        Some(name) => vec![format!("{MOUNTED}/{name}"), format!("{MOUNTED}/{controllers}")],
+        None => vec![MOUNTED.to_owned(), format!("{MOUNTED}/unified")],
+    };
+    mounts.iter().flat_map(|mount| below(mount, path)).collect()
+}
+
+/// `mount`, and every folder of `path` below it.
+fn below(mount: &str, path: &str) -> Vec<String> {
+    let names = path.split('/').filter(|name| !["", ".", ".."].contains(name));
+    let mut dirs = vec![mount.to_owned()];
+    for name in names.take(MOST_LEVELS) {
+        dirs.extend(dirs.last().map(|above| format!("{above}/{name}")));
+    }
+    dirs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_followed_from_the_top() {
+        assert_eq!(below("cpu", "/"), ["cpu"]);
+        assert_eq!(below("cpu", "/jobs/7"), ["cpu", "cpu/jobs", "cpu/jobs/7"]);
+        // Of a group that is not below the one that is mounted.
+        assert_eq!(below("cpu", "/../7"), ["cpu", "cpu/7"]);
+        assert_eq!(below("cpu", &"/a".repeat(1000)).len(), 1 + MOST_LEVELS);
+    }
+
+    #[test]
+    fn a_share_is_of_a_quota_that_is_one() {
+        assert_eq!(share(150_000.0, 100_000.0), Some(1.5));
+        for (quota, period) in [(-1.0, 1e5), (1e5, 0.0), (f64::NAN, 1e5), (f64::INFINITY, 1e5)] {
+            assert_eq!(share(quota, period), None, "{quota} {period}");
+        }
+    }
+}
