@@ -186,13 +186,17 @@ fn numbers(version: &str) -> Option<[u32; 3]> {
     parts.next().is_none().then_some(numbers)
 }
 
-/// What is set in the firmware and shown to root only.
+/// What is set in the firmware, which the vendor's tools show to root.
 pub(crate) fn settings(bus: Option<&str>, subject: &Subject) -> Finding {
     let device = bus.unwrap_or("PCI_ADDRESS");
     let names = "PCI_WR_ORDERING PCI_ATOMIC_MODE MAX_ACC_OUT_READ CQE_COMPRESSION";
-    Finding::not_seen("firmware-settings", subject, format!("{names}: root alone may read them"))
-        .means(
-            "with PCI_WR_ORDERING=1 the device reorders writes to any memory; the others change \
+    Finding::not_seen(
+        "firmware-settings",
+        subject,
+        format!("{names}: probeline does not read them"),
+    )
+    .means(
+        "with PCI_WR_ORDERING=1 the device reorders writes to any memory; the others change \
              rates and latencies",
         )
         .mend(format!("sudo mlxconfig -d {device} query {names}"))

@@ -74,14 +74,18 @@ fn without_device(root: &Root, kernel: &[String]) -> Finding {
     }
     let cards: Vec<Card> = root.names(PCI).iter().filter_map(|at| Card::at(root, at)).collect();
     let Some(card) = cards.first() else {
-        return Finding::look(
-            CHECK,
-            machine,
-            "no RDMA device, and no card that is known to be one",
-        )
-        .means(OVER_SHM)
-        .mend(trial_without_card(root))
-        .note(Note::NO_DEVICE);
+        let finding = if !root.has("sys/devices") {
+            let why =
+                "libibverbs shows no RDMA device, and /sys, which would show cards, is not here";
+            Finding::not_seen(CHECK, machine, why)
+        } else if root.has(PCI) {
+            let seen = "no RDMA device, and no card that is known to be one";
+            Finding::look(CHECK, machine, seen)
+        } else {
+            let seen = "no RDMA device, and no PCI bus to have a card on";
+            Finding::look(CHECK, machine, seen)
+        };
+        return finding.means(OVER_SHM).mend(trial_without_card(root)).note(Note::NO_DEVICE);
     };
     let driver = card.driver.as_deref().unwrap_or("none");
     let seen = format!("no RDMA device, but a card at {} (driver {driver})", card.address);
@@ -105,22 +109,49 @@ fn unlisted(root: &Root) -> String {
     format!("{INSTALL}, or the vendor's provider")
 }
 
+/// Whether the kernel can make RDMA devices of network interfaces.
+enum SoftRoce {
+    There,
+    /// All modules of the kernel are here, and it is none of them.
+    Missing,
+    /// Where they should be: a container has the kernel of its host and not the modules' files.
+    NotSeen(String),
+}
+
+impl SoftRoce {
+    fn of(root: &Root) -> Self {
+        let release = root.text("proc/sys/kernel/osrelease").unwrap_or_default();
+        let modules = format!("lib/modules/{release}");
+        let files = root.names(&format!("{modules}/kernel/drivers/infiniband/sw/rxe"));
+        let built_in = root.text(&format!("{modules}/modules.builtin")).unwrap_or_default();
+        let there = files.iter().any(|name| name.starts_with("rdma_rxe."))
+            || built_in.lines().any(|path| path.ends_with("/rdma_rxe.ko"))
+            || root.has("sys/module/rdma_rxe");
+        match there {
+            true => Self::There,
+            false if release.is_empty() || !root.has(&modules) => Self::NotSeen(modules),
+            false => Self::Missing,
+        }
+    }
+}
+
 /// How verbs are tried on a machine with no card.
 fn trial_without_card(root: &Root) -> String {
-    let release = root.text("proc/sys/kernel/osrelease").unwrap_or_default();
-    let modules = format!("lib/modules/{release}/kernel/drivers/infiniband/sw/rxe");
-    let soft_roce = root.names(&modules).iter().any(|name| name.starts_with("rdma_rxe."));
-    let loaded = root.has("sys/module/rdma_rxe");
-    if !soft_roce && !loaded {
-        return "this kernel has no Soft-RoCE; for a trial in virtual machines: just vm-test"
-            .to_owned();
-    }
     let interface = root.names("sys/class/net").into_iter().find(|name| name != "lo");
-    format!(
-        "for a trial with Soft-RoCE: sudo modprobe rdma_rxe; sudo rdma link add rxe0 type rxe \
-         netdev {}",
+    let soft_roce = format!(
+        "sudo modprobe rdma_rxe; sudo rdma link add rxe0 type rxe netdev {}",
         interface.as_deref().unwrap_or("lo")
-    )
+    );
+    match SoftRoce::of(root) {
+        SoftRoce::There => format!("for a trial with Soft-RoCE: {soft_roce}"),
+        SoftRoce::Missing => {
+            "this kernel has no Soft-RoCE; for a trial in virtual machines: just vm-test".to_owned()
+        }
+        SoftRoce::NotSeen(modules) => format!(
+            "for a trial in virtual machines: just vm-test; or with Soft-RoCE, if the kernel has it, \
+             which is not seen, as /{modules} is not here: {soft_roce}, on the host of a container"
+        ),
+    }
 }
 
 /// A card that RDMA could go over.

@@ -53,8 +53,9 @@ fn a_healthy_device_says_what_it_is() {
     says("mtu", &["4096 B"]);
     says("gid", &["RoCE v2, ::ffff:10.0.0.1, index 2"]);
     says("sent-again", &["nothing since"]);
-    let query = "sudo mlxconfig -d 0000:3b:00.0 query PCI_WR_ORDERING";
-    expect(&findings, "mlx5_0", "firmware-settings", NotSeen, &[query]);
+    let parts =
+        ["probeline does not read them", "sudo mlxconfig -d 0000:3b:00.0 query PCI_WR_ORDERING"];
+    expect(&findings, "mlx5_0", "firmware-settings", NotSeen, &parts);
     expect(&findings, "mlx5_0/1", "lossless", NotSeen, &["mlnx_qos -i ens1"]);
 }
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use doctor::Verdict::{Broken, Fine, LookAtThis};
+use doctor::Verdict::{Broken, Fine, LookAtThis, NotSeen};
 use doctor::{Questions, Survey, survey};
 use verbs::{LoadError, VerbFailed};
 
@@ -17,7 +17,8 @@ fn bare(more: &str) -> Ward {
 
 #[test]
 fn without_a_card_shared_memory_is_what_there_is() {
-    let findings = bare("").findings();
+    let bus = "sys/bus/pci/devices/0000:00:00.0/class: 0x060000";
+    let findings = bare(bus).findings();
     let parts = ["no RDMA device, and no card", "shm goes between", "just vm-test"];
     expect(&findings, "machine", "device", LookAtThis, &parts);
     expect(&findings, "machine", "libibverbs", Fine, &["loaded"]);
@@ -31,6 +32,21 @@ fn soft_roce_is_offered_where_the_kernel_has_it() {
     let soft = bare(&format!("{module}\nsys/class/net/lo/mtu: 1\nsys/class/net/ens5/mtu: 1"));
     let mend = "modprobe rdma_rxe; sudo rdma link add rxe0 type rxe netdev ens5";
     soft.says("machine", "device", LookAtThis, &[mend]);
+    let built_in = "lib/modules/6.1.0-21-amd64/modules.builtin: \
+                    kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko";
+    bare(built_in).says("machine", "device", LookAtThis, &["for a trial with Soft-RoCE: sudo"]);
+}
+
+/// What has no files here may be there all the same.
+#[test]
+fn what_was_not_seen_is_not_denied() {
+    let modules = "lib/modules/6.1.0-21-amd64/modules.builtin: kernel/fs/ext4/ext4.ko";
+    let parts = ["no PCI bus", "this kernel has no Soft-RoCE"];
+    bare(modules).says("machine", "device", LookAtThis, &parts);
+    let parts = ["Soft-RoCE, if the kernel has it", "/lib/modules/6.1.0-21-amd64 is not here"];
+    bare("").says("machine", "device", LookAtThis, &parts);
+    let no_sys = Ward::of("proc/sys/kernel/osrelease: 6.1.0-21-amd64").without("sys").unlisted();
+    no_sys.says("machine", "device", NotSeen, &["/sys, which would show cards, is not here"]);
 }
 
 #[test]
