@@ -124,19 +124,44 @@ fn soft_roce(root: &Root, finding: Finding) -> Finding {
         .note(Note::SOFT_ROCE)
 }
 
-/// The least firmware that DPDK supports, by the first part of the version, which is the kind of
-/// device (DPDK, guides for mlx5 and mlx4).
-const LEAST_FIRMWARE: [(&str, [u32; 3]); 10] = [
-    ("ConnectX-3", [2, 42, 5000]),
-    ("ConnectX-4", [12, 21, 1000]),
-    ("ConnectX-4 Lx", [14, 21, 1000]),
-    ("ConnectX-5", [16, 21, 1000]),
-    ("BlueField", [18, 25, 1010]),
-    ("ConnectX-6", [20, 27, 90]),
-    ("ConnectX-6 Dx", [22, 27, 90]),
-    ("BlueField-2", [24, 28, 1002]),
-    ("ConnectX-6 Lx", [26, 27, 90]),
-    ("ConnectX-7", [28, 33, 2028]),
+/// A kind of NVIDIA's cards.
+pub(crate) struct Kind {
+    /// The first part of its firmware's version.
+    family: u32,
+    pub(crate) name: &'static str,
+    /// The rest of the least version that DPDK supports, where it names one (guides for mlx5 and
+    /// mlx4).
+    least: [u32; 2],
+    /// What the fastest card of the kind carries over a port, in Gbit/s (NVIDIA's data sheets).
+    pub(crate) gbit_s: u32,
+}
+
+impl Kind {
+    const fn new(family: u32, name: &'static str, least: [u32; 2], gbit_s: u32) -> Self {
+        Self { family, name, least, gbit_s }
+    }
+
+    /// By the firmware's version, which functions of virtual machines tell too.
+    pub(crate) fn of(driver: &Driver, facts: &Facts) -> Option<&'static Self> {
+        let known = driver.is_mlx5() || driver.is_mlx4();
+        let [family, ..] = numbers(&facts.firmware).filter(|_| known)?;
+        KINDS.iter().find(|kind| kind.family == family)
+    }
+}
+
+const KINDS: [Kind; 12] = [
+    Kind::new(2, "ConnectX-3", [42, 5000], 56),
+    Kind::new(12, "ConnectX-4", [21, 1000], 100),
+    Kind::new(14, "ConnectX-4 Lx", [21, 1000], 50),
+    Kind::new(16, "ConnectX-5", [21, 1000], 100),
+    Kind::new(18, "BlueField", [25, 1010], 100),
+    Kind::new(20, "ConnectX-6", [27, 90], 200),
+    Kind::new(22, "ConnectX-6 Dx", [27, 90], 200),
+    Kind::new(24, "BlueField-2", [28, 1002], 200),
+    Kind::new(26, "ConnectX-6 Lx", [27, 90], 50),
+    Kind::new(28, "ConnectX-7", [33, 2028], 400),
+    Kind::new(32, "BlueField-3", [0, 0], 400),
+    Kind::new(40, "ConnectX-8", [0, 0], 800),
 ];
 
 /// The version of the firmware.
@@ -159,20 +184,20 @@ pub(crate) fn firmware(driver: &Driver, subject: &Subject, facts: &Facts) -> Fin
         let why = format!("{version:?} is no version such as 20.31.1014");
         return Finding::not_seen(CHECK, subject, why).note(Note::FIRMWARE_VERSION);
     };
-    let known = LEAST_FIRMWARE.iter().find(|(_, least)| least[0] == numbers[0]);
-    match known {
-        Some((kind, least)) if numbers < *least => {
-            let [a, b, c] = least;
-            Finding::look(CHECK, subject, format!("{version}, of {kind}"))
+    let [family, rest @ ..] = numbers;
+    match Kind::of(driver, facts) {
+        Some(Kind { name, least, .. }) if rest < *least => {
+            let [minor, patch] = least;
+            Finding::look(CHECK, subject, format!("{version}, of {name}"))
                 .means(format!(
-                    "older than {a}.{b}.{c:04}, the oldest that DPDK still supports: measure \
-                     nothing before it is renewed"
+                    "older than {family}.{minor}.{patch:04}, the oldest that DPDK still supports: \
+                     measure nothing before it is renewed"
                 ))
                 .mend("sudo mlxup, or mstflint with the card's image")
                 .note(Note::FIRMWARE_VERSION)
         }
-        Some((kind, _)) => {
-            let seen = format!("{version}, of {kind}");
+        Some(Kind { name, .. }) => {
+            let seen = format!("{version}, of {name}");
             Finding::fine(CHECK, subject, seen).note(Note::FIRMWARE_VERSION)
         }
         None => fine(),

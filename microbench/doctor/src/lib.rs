@@ -44,7 +44,7 @@ pub use finding::{Finding, Subject, Verdict, summary};
 pub use note::{FOLDER, Note};
 pub use survey::{ANSWER, Questions, survey};
 
-use driver::Driver;
+use driver::{Driver, Kind};
 use port::Looked;
 use root::Root;
 
@@ -116,9 +116,10 @@ impl Doctor {
                 all.push(driver::settings(slot.address.as_deref(), &subject));
             }
         }
+        let kind = Kind::of(&driver, facts);
         for port in &facts.ports {
             let looked =
-                Looked { root, device: name, driver: &driver, facts: port, another: active };
+                Looked { root, device: name, driver: &driver, kind, facts: port, another: active };
             all.extend(looked.checks());
         }
         all

@@ -2,7 +2,7 @@
 
 use verbs::{GidError, LinkLayer, Mtu, PortState};
 
-use crate::driver::Driver;
+use crate::driver::{Driver, Kind};
 use crate::facts::PortFacts;
 use crate::root::Root;
 use crate::{Finding, Note, Subject};
@@ -12,10 +12,15 @@ pub(crate) struct Looked<'a> {
     pub(crate) root: &'a Root,
     pub(crate) device: &'a str,
     pub(crate) driver: &'a Driver,
+    pub(crate) kind: Option<&'static Kind>,
     pub(crate) facts: &'a PortFacts,
     /// Whether another port could be used instead.
     pub(crate) another: bool,
 }
+
+/// A link below this part of what the kind's fastest card carries is more likely to have come up
+/// wrong than to be of a slow card.
+const UNLIKELY: f64 = 0.25;
 
 /// Counters of packets that were sent again, of mlx5 and of Soft-RoCE.
 const SENT_AGAIN: [&str; 6] = [
@@ -101,13 +106,45 @@ impl Looked<'_> {
             let seen = format!("{seen}, as it says; it is software");
             return Finding::fine(CHECK, &subject, seen);
         }
-        if lanes > 1 || self.is_ethernet() {
-            return Finding::fine(CHECK, &subject, seen).note(Note::LINK_STATE);
+        if lanes == 1 && !self.is_ethernet() {
+            return Finding::look(CHECK, &subject, seen)
+                .means(
+                    "InfiniBand links have 4 lanes, or 2 where a port is split: some have failed",
+                )
+                .mend(format!("iblinkinfo; another cable; sudo mlxlink -d {}", self.device))
+                .note(Note::LINK_STATE);
         }
-        Finding::look(CHECK, &subject, seen)
-            .means("InfiniBand links have 4 lanes, or 2 where a port is split: some have failed")
-            .mend("iblinkinfo; another cable; sudo mlxlink -d DEVICE")
-            .note(Note::LINK_STATE)
+        let Some(kind) = self.kind else {
+            let seen = format!("{seen}; whether that is all that it can");
+            return Finding::not_seen(CHECK, &subject, seen)
+                .mend(self.show_rates())
+                .note(Note::LINK_STATE);
+        };
+        let (most, share) = (kind.gbit_s, gbit_s / f64::from(kind.gbit_s));
+        let finding = if share >= 1.0 {
+            Finding::fine(CHECK, &subject, seen)
+        } else if share < UNLIKELY {
+            let seen = format!("{seen}, of up to {most} that cards of {} carry", kind.name);
+            Finding::look(CHECK, &subject, seen)
+                .means("the card is a slow one, or its cable, module or switch held the link back")
+                .mend(self.show_rates())
+        } else {
+            let seen = format!(
+                "{seen}; whether that is all that this card can: of {} there are cards of up to \
+                 {most}",
+                kind.name
+            );
+            Finding::not_seen(CHECK, &subject, seen).mend(self.show_rates())
+        };
+        finding.note(Note::LINK_STATE)
+    }
+
+    /// What shows the rates that the card supports.
+    fn show_rates(&self) -> String {
+        match self.is_ethernet() {
+            true => format!("ethtool {}", self.interface()),
+            false => format!("iblinkinfo; sudo mlxlink -d {}", self.device),
+        }
     }
 
     fn mtu(&self) -> Finding {

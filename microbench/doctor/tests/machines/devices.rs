@@ -49,7 +49,7 @@ fn a_healthy_device_says_what_it_is() {
     says("iommu", &["identity"]);
     let says = |check, parts: &[&str]| expect(&findings, "mlx5_0/1", check, Fine, parts);
     says("link", &["active, Ethernet"]);
-    says("rate", &["100 Gbit/s over 4 lanes"]);
+    says("rate", &["200 Gbit/s over 4 lanes"]);
     says("mtu", &["4096 B"]);
     says("gid", &["RoCE v2, ::ffff:10.0.0.1, index 2"]);
     says("sent-again", &["nothing since"]);
@@ -87,7 +87,7 @@ fn slots_that_hold_the_card_back_are_told() {
         let ward = ward.file(&card(&format!("{which}_link_speed")), "8.0 GT/s PCIe\n");
         ward.file(&card(&format!("{which}_link_width")), "8\n")
     });
-    device(old, "pcie-link", LookAtThis, &["63 Gbit/s", "the port carries 100 Gbit/s"]);
+    device(old, "pcie-link", LookAtThis, &["63 Gbit/s", "the port carries 200 Gbit/s"]);
     for (name, content) in [("current_link_width", "0\n"), ("max_link_speed", "Unknown\n")] {
         let virtual_function = Ward::healthy().file(&card(name), content);
         device(virtual_function, "pcie-link", NotSeen, &["lspci -vvs 0000:3b:00.0"]);
@@ -260,8 +260,22 @@ fn rates_and_packets_that_are_small_are_told() {
         ward.device(|device| (device.ethernet, device.link) = (false, (code, 32)))
     };
     port(lanes(1), "rate", LookAtThis, &["25 Gbit/s over 1 lane;", "have failed"]);
-    port(lanes(2), "rate", Fine, &["100 Gbit/s over 4 lanes"]);
+    port(lanes(2), "rate", NotSeen, &["100 Gbit/s over 4 lanes; whether", "mlxlink -d mlx5_0"]);
     port(lanes(77), "rate", NotSeen, &["cat /sys/class/infiniband/mlx5_0/ports/1/rate"]);
+}
+
+/// A ConnectX-6 carries 200 Gbit/s at most.
+#[test]
+fn a_rate_is_held_against_what_such_cards_carry() {
+    let link = |link| Ward::healthy().device(|device| device.link = link);
+    let parts = ["10 Gbit/s over 4 lanes, of up to 200", "of ConnectX-6 carry", "ethtool ens1"];
+    port(link((2, 1)), "rate", LookAtThis, &parts);
+    port(link((2, 32)), "rate", NotSeen, &["100 Gbit/s over 4 lanes; whether", "ethtool ens1"]);
+    port(link((2, 64)), "rate", Fine, &["200 Gbit/s over 4 lanes"]);
+    let other = link((2, 64)).driver("bnxt_en");
+    port(other, "rate", NotSeen, &["200 Gbit/s over 4 lanes; whether that is all that it can"]);
+    let newest = link((2, 64)).device(|device| device.firmware = "32.43.1014");
+    port(newest, "rate", NotSeen, &["of BlueField-3 there are cards of up to 400"]);
 }
 
 #[test]

@@ -50,6 +50,9 @@ pub(crate) const HEALTHY: &str = "\
     sys/devices/pci0000:3a/0000:3b:00.0/net/ens1/mtu: 4200
     ";
 
+/// Four lanes of HDR (InfiniBand specification, PortInfo).
+const LINK_OF_200: (u8, u8) = (2, 64);
+
 /// Where the card is.
 pub(crate) const CARD: &str = "sys/devices/pci0000:3a/0000:3b:00.0";
 
@@ -71,7 +74,7 @@ impl Ward {
         let ward = Self {
             tree: Tree::of(files),
             setup: Setup::with(|device| {
-                (device.name, device.mtu) = ("mlx5_0", IBV_MTU_4096);
+                (device.name, device.mtu, device.link) = ("mlx5_0", IBV_MTU_4096, LINK_OF_200);
             }),
             break_it: |_| {},
         };
