@@ -9,6 +9,8 @@ use crate::{Finding, Note, Subject};
 /// As many as most devices have, and as an engine asks for unless told otherwise.
 const USUAL_READS: u8 = 16;
 
+const ANOTHER: &str = "another device: probeline doctor --device ANOTHER";
+
 pub(crate) fn checks(root: &Root, subject: &Subject, facts: &Facts) -> Vec<Finding> {
     vec![
         capability(subject, facts),
@@ -23,7 +25,7 @@ fn capability(subject: &Subject, facts: &Facts) -> Finding {
     match facts.atomics {
         AtomicCapability::None => Finding::broken(CHECK, subject, "none (atomic_cap NONE)")
             .means("without a compare-and-swap nothing is inserted: engines do not open on it")
-            .mend("probeline doctor --device ANOTHER")
+            .mend(ANOTHER)
             .note(Note::DEVICES_WITHOUT_ATOMICS),
         AtomicCapability::Device => {
             Finding::fine(CHECK, subject, "with each other on this device (atomic_cap HCA)")
@@ -56,19 +58,25 @@ fn trial(subject: &Subject, trial: &Trial) -> Finding {
     match error {
         OpenError::SelfTest { source: SelfTestFailed::ByteOrder { .. }, .. } => finding
             .means("claims would be compared with the wrong bytes, and lost")
+            .mend(format!("a newer kernel, or {ANOTHER}"))
             .note(Note::ATOMIC_BYTE_ORDER),
         OpenError::SelfTest { source: SelfTestFailed::NoEffect { .. }, .. } => finding
             .means("inserts would be told to have happened, and nothing would be there")
+            .mend(format!("a newer driver or firmware, or {ANOTHER}"))
             .note(Note::DEVICES_WITHOUT_ATOMICS),
         OpenError::SelfTest { .. } => finding
             .means("nothing that the table does on it could be relied on")
+            .mend(ANOTHER)
             .note(Note::DEVICES_WITHOUT_ATOMICS),
         // A few pages were to be registered; a limit of 0 is told as EPERM.
         OpenError::Verb(failed) if [EPERM, ENOMEM].contains(&failed.errno) => finding
             .means("not even a few pages could be locked, as for the smallest engine")
             .mend("sudo prlimit --pid $$ --memlock=unlimited:unlimited")
             .note(Note::LOCKED_MEMORY),
-        _ => finding.means("no engine can be opened on it").note(Note::NO_DEVICE),
+        _ => finding
+            .means("no engine can be opened on it")
+            .mend("sudo dmesg | tail -50")
+            .note(Note::NO_DEVICE),
     }
 }
 
@@ -109,11 +117,14 @@ fn outstanding(subject: &Subject, facts: &Facts) -> Finding {
     let seen = format!("{initiator} asked, {responder} answered at once on a queue pair");
     let finding = match least {
         0 => Finding::broken(CHECK, subject, seen)
-            .means("READs and atomics that are posted never complete"),
-        1..USUAL_READS => Finding::look(CHECK, subject, seen).means(format!(
-            "of more than {least} READs and claims in flight to one owner the others wait: the \
-             rate to one owner is at most {least} a roundtrip"
-        )),
+            .means("READs and atomics that are posted never complete")
+            .mend(format!("ibv_devinfo -v; a newer driver or firmware, or {ANOTHER}")),
+        1..USUAL_READS => Finding::look(CHECK, subject, seen)
+            .means(format!(
+                "of more than {least} READs and claims in flight to one owner the others wait: the \
+                 rate to one owner is at most {least} a roundtrip"
+            ))
+            .mend("probeline tune --transport verbs, for how many in flight gain anything"),
         _ => Finding::fine(CHECK, subject, seen),
     };
     finding.note(Note::OUTSTANDING_READS)

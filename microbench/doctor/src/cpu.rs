@@ -176,7 +176,11 @@ fn clock(root: &Root) -> Finding {
         Some(better) => {
             finding.mend(format!("echo {better} | sudo tee /{CLOCK}/current_clocksource"))
         }
-        None => finding,
+        // The kernel has given the quick one up, or was told to.
+        None => finding.mend(
+            "sudo dmesg | grep -i -e tsc -e clocksource, which says why there is no quicker one; \
+             clocksource=tsc tsc=reliable on the kernel's command line where that was a mistake",
+        ),
     }
 }
 

@@ -12,6 +12,8 @@ const RXE_VENDOR: u32 = 0xff_ffff;
 const SIW_VENDOR: u32 = 0x62_6d74;
 /// Connect-IB, the first device of mlx5.
 const CONNECT_IB: u32 = 4113;
+const SOFTWARE_ATOMICS: &str =
+    "probeline bench-latency --transport ucx, where the owner's CPU does them";
 
 /// The kernel's driver of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,26 +88,36 @@ pub(crate) fn check(root: &Root, driver: &Driver, subject: &Subject, facts: &Fac
                 "old kernels and firmware return the old values of atomics in big-endian order: \
                  see what its trial says",
             )
+            .mend(format!("probeline doctor --device {subject}"))
             .note(Note::ATOMIC_BYTE_ORDER),
         "mlx4_core" => look(format!("{name}, ConnectX-3 or older"))
             .means(
                 "all of its atomics together are limited to some 2.7 million a second, and it has \
                  no newer firmware to come",
             )
+            .mend("another card for more; probeline limits --transport verbs shows how many")
             .note(Note::FIRMWARE_VERSION),
         "efa" | "mana" => look(name)
             .means("it does READs and WRITEs and no atomics")
+            .mend(SOFTWARE_ATOMICS)
             .note(Note::DEVICES_WITHOUT_ATOMICS),
         "ionic" | "ionic_rdma" | "pds_core" => look(name)
             .means("some have reported atomics as done that changed nothing: see its trial")
+            .mend(format!("probeline doctor --device {subject}"))
             .note(Note::DEVICES_WITHOUT_ATOMICS),
         "bnxt_en" | "bnxt_re" | "qede" | "qedr" if facts.atomics == AtomicCapability::None => {
             look(name)
                 .means("it has atomics only where the PCI Express path to memory takes AtomicOps")
+                .mend("sudo lspci -vv | grep AtomicOps; another slot, or the firmware setup")
                 .note(Note::PCI_ATOMICS)
         }
+        "erdma" if facts.atomics == AtomicCapability::None => look(name)
+            .means("this one has no atomics: they are a capability of the instance's device")
+            .mend(SOFTWARE_ATOMICS)
+            .note(Note::DEVICES_WITHOUT_ATOMICS),
         "ice" | "irdma" | "i40e" if facts.atomics == AtomicCapability::None => look(name)
             .means("old ones of these have no atomics, newer ones with a newer kernel")
+            .mend(format!("a newer kernel; until then {SOFTWARE_ATOMICS}"))
             .note(Note::DEVICES_WITHOUT_ATOMICS),
         _ => Finding::fine(CHECK, subject, name),
     }
@@ -121,6 +133,7 @@ fn soft_roce(root: &Root, finding: Finding) -> Finding {
             "right, and good for trials; its speed is that of the kernel and says nothing of \
              RDMA{words}"
         ))
+        .mend("ibv_devices, and --device NAME where it shows a card")
         .note(Note::SOFT_ROCE)
 }
 
@@ -223,9 +236,9 @@ pub(crate) fn settings(bus: Option<&str>, subject: &Subject) -> Finding {
     .means(
         "with PCI_WR_ORDERING=1 the device reorders writes to any memory; the others change \
              rates and latencies",
-        )
-        .mend(format!("sudo mlxconfig -d {device} query {names}"))
-        .note(Note::WRITE_ORDERING)
+    )
+    .mend(format!("sudo mlxconfig -d {device} query {names}"))
+    .note(Note::WRITE_ORDERING)
 }
 
 #[cfg(test)]

@@ -185,18 +185,25 @@ impl Looked<'_> {
         };
         let finding = Finding::broken(CHECK, &subject, error.to_string());
         let finding = match error {
-            GidError::Unreadable(_) => finding.means("no address can be chosen"),
-            GidError::Empty => finding
-                .means("there is no address that peers could reach")
-                .mend(format!("sudo ip address add 10.0.0.1/24 dev {}", self.interface())),
+            GidError::Unreadable(_) => finding
+                .means("no address can be chosen")
+                .mend(format!("grep . /{}; sudo dmesg | tail -50", self.path("gids/*"))),
+            GidError::Empty => {
+                finding.means("there is no address that peers could reach").mend(self.add_address())
+            }
             GidError::OnlyLinkLocal => finding
                 .means("engines do not open unless told which to use: --gid-index N")
-                .mend(format!("sudo ip address add 10.0.0.1/24 dev {}", self.interface())),
+                .mend(self.add_address()),
             _ => finding
                 .means("RoCE v1 stays within one switch; engines open with --gid-index N only")
                 .mend(format!("cat /{}", self.path("gid_attrs/types/*"))),
         };
         finding.note(Note::GIDS)
+    }
+
+    /// Each machine of a network needs an address of its own.
+    fn add_address(&self) -> String {
+        format!("sudo ip address add ADDRESS/PREFIX dev {}", self.interface())
     }
 
     /// Packets that were sent again since the device came up.

@@ -125,7 +125,7 @@ fn wrong(bed: &Bed) -> Result<(), Failure> {
 
     node.output("ip address flush dev eth0 scope global", LIMIT)?;
     let gid = "broken        rxe0/1, gid: ";
-    examine(bed, "", BROKEN, &[gid, "ip address add 10.0.0.1/24 dev eth0"])?;
+    examine(bed, "", BROKEN, &[gid, "ip address add ADDRESS/PREFIX dev eth0"])?;
 
     node.output("ip link set eth0 down", LIMIT)?;
     let link = "broken        rxe0/1, link: down, Ethernet; no packet leaves or arrives";

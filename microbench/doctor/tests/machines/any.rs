@@ -169,6 +169,7 @@ fn check(doctor: &Doctor, facts: Facts) -> Result<(), TestCaseError> {
         prop_assert!(!finding.seen.is_empty(), "{:?}", finding);
         let wrong = matches!(finding.verdict, Verdict::Broken | Verdict::LookAtThis);
         prop_assert!(!wrong || finding.consequence.is_some(), "{:?}", finding);
+        prop_assert!(!wrong || finding.command.is_some(), "{:?}", finding);
     }
     Ok(())
 }

@@ -157,6 +157,15 @@ fn drivers_with_quirks_are_told() {
     device(connect_ib, "driver", LookAtThis, &["Connect-IB", "notes/atomic-byte-order.md"]);
     let unknown = Ward::healthy().without(&card("driver"));
     device(unknown, "driver", NotSeen, &["rdma link show"]);
+    device(none("erdma"), "driver", LookAtThis, &["no atomics", "--transport ucx"]);
+    device(Ward::healthy().driver("erdma"), "driver", Fine, &["erdma"]);
+    let pensando = Ward::healthy().driver("ionic");
+    device(
+        pensando,
+        "driver",
+        LookAtThis,
+        &["changed nothing", "probeline doctor --device mlx5_0"],
+    );
 }
 
 /// Devices of software have no slot.
@@ -190,6 +199,13 @@ fn atomics_that_are_missing_or_wrong_are_broken() {
     let swapped = Ward::healthy().broken(|faults| faults.atomics = Atomics::Swapped);
     let parts = ["big-endian order", "notes/atomic-byte-order.md"];
     device(swapped, "atomics-tried", Broken, &parts);
+    let ward = Ward::healthy();
+    let findings = changed(&ward, |facts| {
+        let failed = verbs::VerbFailed { verb: "ibv_query_gid_ex", errno: libc::EIO };
+        facts.ports[0].gid = Err(verbs::GidError::Unreadable(failed));
+    });
+    let show = "grep . /sys/class/infiniband/mlx5_0/ports/1/gids/*";
+    expect(&findings, "mlx5_0/1", "gid", Broken, &["EIO", show]);
     let idle = Ward::healthy().broken(|faults| faults.atomics = Atomics::Idle);
     device(idle, "atomics-tried", Broken, &["without having changed the word", way]);
     let wrong = Ward::healthy().broken(|faults| faults.atomics = Atomics::Wrong);
@@ -288,7 +304,7 @@ fn addresses_that_peers_do_not_reach_are_broken() {
     let v1 = with(&[(local, IBV_GID_TYPE_ROCE_V1)]);
     port(v1, "gid", Broken, &["RoCE v1 stays within one switch", "--gid-index", "notes/gids.md"]);
     let v2 = with(&[(local, IBV_GID_TYPE_ROCE_V2)]);
-    port(v2, "gid", Broken, &["ip address add 10.0.0.1/24 dev ens1"]);
+    port(v2, "gid", Broken, &["ip address add ADDRESS/PREFIX dev ens1"]);
     port(with(&[]), "gid", Broken, &["no address"]);
     // To try the device itself any address is good.
     let v1 = with(&[(local, IBV_GID_TYPE_ROCE_V1)]);

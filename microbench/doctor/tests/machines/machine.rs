@@ -145,6 +145,9 @@ fn slow_clocks_are_told() {
     let clock = "sys/devices/system/clocksource/clocksource0/current_clocksource";
     let mend = "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current";
     machine(Ward::healthy().file(clock, "hpet\n"), "clock", LookAtThis, &["hpet", mend]);
+    let gone = "sys/devices/system/clocksource/clocksource0/available_clocksource";
+    let none = Ward::healthy().file(clock, "hpet\n").file(gone, "hpet acpi_pm\n");
+    machine(none, "clock", LookAtThis, &["Do: sudo dmesg | grep -i -e tsc", "clocksource=tsc"]);
     machine(Ward::healthy().file(clock, "kvm-clock\n"), "clock", Fine, &[]);
     machine(Ward::healthy().file(clock, "sundial\n"), "clock", NotSeen, &["sundial"]);
     machine(Ward::healthy().file(clock, " \n"), "clock", NotSeen, &["there is nothing in it"]);
