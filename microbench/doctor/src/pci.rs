@@ -103,9 +103,13 @@ impl<'a> Slot<'a> {
             Err(why) => {
                 let show = format!("sudo lspci -vvs {} | grep -A2 DevCtl:", self.address());
                 let not_seen = |check| Finding::not_seen(check, &subject, &why).mend(&show);
+                let order = match self.root.owing_to_order() {
+                    Some(owing) => not_seen(ordering).means(format!("{owing} it bandwidth")),
+                    None => not_seen(ordering),
+                };
                 return [
                     not_seen(size).note(Note::READ_REQUEST_SIZE),
-                    not_seen(ordering).note(Note::WRITE_ORDERING),
+                    order.note(Note::WRITE_ORDERING),
                 ];
             }
         };
@@ -123,12 +127,27 @@ impl<'a> Slot<'a> {
                 )
                 .mend(format!("sudo setpci -s {} CAP_EXP+8.w=5000:7000", self.address())),
         };
-        let relaxed = control >> 4 & 1 == 1;
-        let seen = if relaxed { "allowed on the bus" } else { "not allowed on the bus" };
-        let order = Finding::fine(ordering, &subject, seen).means(
-            "regions are registered without it, and a claim waits for nothing it could pass",
-        );
+        let order = self.order(control >> 4 & 1 == 1);
         [request.note(Note::READ_REQUEST_SIZE), order.note(Note::WRITE_ORDERING)]
+    }
+
+    /// Whether the card may ask for relaxed ordering, against the CPU.
+    fn order(&self, relaxed: bool) -> Finding {
+        const CHECK: &str = "relaxed-ordering";
+        let seen = if relaxed { "allowed on the bus" } else { "not allowed on the bus" };
+        let fine = || Finding::fine(CHECK, &self.subject(), seen);
+        match (self.root.owing_to_order(), relaxed) {
+            (Some(owing), true) => fine().means(format!(
+                "{owing} it bandwidth, and regions are registered without it: it takes \
+                 PCI_WR_ORDERING=1"
+            )),
+            (Some(owing), false) => Finding::look(CHECK, &self.subject(), seen)
+                .means(format!("{owing} it bandwidth: what READs of long chunks bring is slower"))
+                .mend(format!("sudo setpci -s {} CAP_EXP+8.w=0010:0010", self.address())),
+            (None, _) => fine().means(
+                "regions are registered without it, and a claim waits for nothing it could pass",
+            ),
+        }
     }
 
     /// The device control register of the PCI Express capability.

@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 /// Bytes of a file that are read at most: `/proc/cpuinfo` of a thousand CPUs is 1.5 MiB.
 const MOST_BYTES: u64 = 4 << 20;
 
+/// Family and model of Intel's Emerald Rapids (Linux, intel-family.h).
+const EMERALD_RAPIDS: [&str; 2] = ["6", "207"];
+
 /// Where `/proc`, `/sys` and `/dev` are.
 #[derive(Clone, Debug)]
 pub(crate) struct Root(PathBuf);
@@ -130,6 +133,19 @@ impl Root {
     pub(crate) fn is_virtual(&self) -> bool {
         let flags = self.field("proc/cpuinfo", "flags").unwrap_or_default();
         flags.split(' ').any(|flag| flag == "hypervisor")
+    }
+
+    /// Whose processors these are, if they write for a device faster where it may reorder its writes:
+    /// those for which UCX asks for that by itself (its cpu.h).
+    pub(crate) fn owing_to_order(&self) -> Option<&'static str> {
+        let field = |name| self.field("proc/cpuinfo", name).unwrap_or_default();
+        match &*field("vendor_id") {
+            "AuthenticAMD" => Some("AMD's processors owe"),
+            "GenuineIntel" if [field("cpu family"), field("model")] == EMERALD_RAPIDS => {
+                Some("Intel's Emerald Rapids owes")
+            }
+            _ => None,
+        }
     }
 
     /// A size of `/proc/meminfo`, in bytes.

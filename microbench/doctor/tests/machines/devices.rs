@@ -114,6 +114,17 @@ fn requests_and_their_order_are_roots_to_see() {
     let mend = "sudo setpci -s 0000:3b:00.0 CAP_EXP+8.w=5000:7000";
     device(with(0x0000), "read-request", LookAtThis, &["128 B", mend]);
     device(with(0x7000), "read-request", NotSeen, &["reserved"]);
+    let amd = |ward: Ward| ward.file("proc/cpuinfo", "vendor_id : AuthenticAMD\nflags : fpu\n");
+    let mend = "sudo setpci -s 0000:3b:00.0 CAP_EXP+8.w=0010:0010";
+    device(amd(with(0x5000)), "relaxed-ordering", LookAtThis, &["AMD's processors owe it", mend]);
+    device(amd(with(0x2910)), "relaxed-ordering", Fine, &["allowed", "PCI_WR_ORDERING=1"]);
+    device(amd(Ward::healthy()), "relaxed-ordering", NotSeen, &["AMD's processors owe it"]);
+    let intel = |model| {
+        let cpu = format!("vendor_id : GenuineIntel\ncpu family : 6\nmodel : {model}\n");
+        with(0x5000).file("proc/cpuinfo", cpu)
+    };
+    device(intel(207), "relaxed-ordering", LookAtThis, &["Emerald Rapids owes it", mend]);
+    device(intel(143), "relaxed-ordering", Fine, &["not allowed"]);
     let other = Ward::healthy().file(&card("config"), [0; 256]);
     device(other, "read-request", NotSeen, &["no PCI Express capability"]);
 }
