@@ -1,5 +1,9 @@
 //! What the doctor says of the machines that a run goes over, for its report.
 
+use core::time::Duration;
+use std::sync::mpsc::channel;
+use std::thread;
+
 use doctor::{Doctor, Finding, Questions, Subject, Survey, Trial, Verdict};
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
@@ -17,6 +21,10 @@ const MOST_BYTES: usize = 1 << 20;
 /// Of them, what one machine may take: some dozens of findings; and what it may take however many
 /// ranks there are, which has room for its name and one finding.
 const MACHINE_BYTES: core::ops::RangeInclusive<usize> = 512..=16 << 10;
+
+/// Of the time that the others wait in a collective call, the part that one rank may look at its
+/// device for: the results are there, and a device that hangs is not to lose them.
+const OF_A_COLLECTIVE: u32 = 4;
 
 /// What there is to say, by machine: of this one first.
 #[derive(Debug, Default)]
@@ -75,23 +83,28 @@ pub(crate) struct Machines {
     /// The machine of each rank, in numbers that differ between machines.
     of_ranks: Vec<u64>,
     found: Vec<Finding>,
+    /// How long a look at a device may take.
+    patience: Duration,
 }
 
 impl Machines {
     /// Asks which ranks share a machine, and looks at this one if this rank is to tell of it; all
-    /// ranks call it.
-    pub(crate) fn look(exchange: &mut dyn Exchange) -> Result<Self> {
+    /// ranks call it. A collective call waits for the slowest rank for `limit`.
+    pub(crate) fn look(exchange: &mut dyn Exchange, limit: Duration) -> Result<Self> {
         // Those whose machine has no name count as being on one.
-        Self::of(place::machine().unwrap_or_default(), exchange, || Doctor::new("/").machine())
+        let machine = place::machine().unwrap_or_default();
+        Self::of(machine, exchange, limit, || Doctor::new("/").machine())
     }
 
     fn of(
         machine: u64,
         exchange: &mut dyn Exchange,
+        limit: Duration,
         found: impl FnOnce() -> Vec<Finding>,
     ) -> Result<Self> {
         let of_ranks = gather(exchange, [machine])?.into_iter().map(|[machine]| machine).collect();
-        let mut machines = Self { of_ranks, found: Vec::new() };
+        let patience = doctor::ANSWER.min(limit / OF_A_COLLECTIVE);
+        let mut machines = Self { of_ranks, found: Vec::new(), patience };
         // What the report says of rank 0's machine is from before the run.
         if exchange.me().0 != 0 && machines.tells(exchange) {
             machines.found = found();
@@ -117,9 +130,18 @@ impl Machines {
         all.into_iter().map(|(_, ranks)| ranks).collect()
     }
 
-    /// When the work is done: rank 0 has what there is to say of every machine, `device` being of
-    /// what this rank has worked over. All ranks call it.
+    /// When the work is done: rank 0 has what there is to say of every machine, `device` being what
+    /// this rank has worked over, if the doctor is to look at it. All ranks call it.
     pub(crate) fn tell(
+        self,
+        device: Option<Device>,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Checkup> {
+        let patience = self.patience;
+        self.tell_of(|| device.map(|device| device.look(patience)).unwrap_or_default(), exchange)
+    }
+
+    fn tell_of(
         mut self,
         device: impl FnOnce() -> Vec<Finding>,
         exchange: &mut dyn Exchange,
@@ -206,37 +228,70 @@ fn untold(seen: String) -> Finding {
     }
 }
 
-/// Of the device `name`, on which engines have been opened: each has tried its atomics.
-pub(crate) fn device(name: &str) -> Vec<Finding> {
-    tried(|its| its == name)
-}
+/// A device on which engines have been opened: each has tried its atomics.
+#[derive(Debug)]
+pub(crate) struct Device(String);
 
-/// Of the device that lines about an engine of verbs name.
-pub(crate) fn device_in(about: &[String]) -> Vec<Finding> {
-    tried(|its| about.iter().flat_map(|line| line.split([' ', ','])).any(|word| word == its))
-}
-
-/// Of the devices that are meant. Asked only when the run is over.
-fn tried(meant: impl Fn(&str) -> bool) -> Vec<Finding> {
-    let questions = Questions::default();
-    let survey = doctor::survey(verbs::Library::load, &questions, doctor::ANSWER);
-    // Without an answer nothing is known of the device but what the run itself says.
-    let Survey::Devices(devices) = survey else { return Vec::new() };
-    let mut meant: Vec<_> = devices.into_iter().filter(|device| meant(&device.name)).collect();
-    for facts in meant.iter_mut().filter_map(|device| device.facts.as_mut().ok()) {
-        facts.trial = Trial::Passed;
+impl Device {
+    pub(crate) fn named(name: &str) -> Self {
+        Self(name.to_owned())
     }
-    let doctor = Doctor::new("/");
-    meant.iter().flat_map(|device| doctor.device(device, true)).collect()
+
+    /// The one that lines about an engine of verbs name, among those of this machine.
+    pub(crate) fn in_lines(about: &[String]) -> Option<Self> {
+        let words: Vec<&str> = about.iter().flat_map(|line| line.split([' ', ','])).collect();
+        let known = Doctor::new("/").devices();
+        known.into_iter().find(|name| words.contains(&&**name)).map(Self)
+    }
+
+    /// What there is to say of it when the run is over. Without an answer for as long as `patience`
+    /// nothing is known of it but what the run itself says.
+    pub(crate) fn look(self, patience: Duration) -> Vec<Finding> {
+        within(patience, self.0.clone(), move || self.tried())
+    }
+
+    fn tried(self) -> Vec<Finding> {
+        let questions = Questions { device: Some(self.0), trial: false };
+        let survey = doctor::survey(verbs::Library::load, &questions, doctor::ANSWER);
+        let Survey::Devices(mut devices) = survey else { return Vec::new() };
+        for facts in devices.iter_mut().filter_map(|device| device.facts.as_mut().ok()) {
+            facts.trial = Trial::Passed;
+        }
+        let doctor = Doctor::new("/");
+        devices.iter().flat_map(|device| doctor.device(device, true)).collect()
+    }
+}
+
+/// What `look` finds of the device `name` within `patience`. It has a thread of its own, for a
+/// driver that hangs keeps whoever asks it or reads its files.
+fn within(
+    patience: Duration,
+    name: String,
+    look: impl FnOnce() -> Vec<Finding> + Send + 'static,
+) -> Vec<Finding> {
+    let (send, found) = channel();
+    // Whoever asked may have given up; without a thread nothing is sent.
+    let _ = thread::Builder::new().spawn(move || send.send(look()));
+    found.recv_timeout(patience).unwrap_or_else(|_| vec![silent(name, patience)])
+}
+
+fn silent(name: String, patience: Duration) -> Finding {
+    Finding {
+        check: "device",
+        subject: Subject::Device(name),
+        consequence: Some("the run itself had ended".to_owned()),
+        command: Some("sudo dmesg | tail -50; probeline doctor".to_owned()),
+        ..untold(format!("no answer within {:.1} s after the run", patience.as_secs_f64()))
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use serde_json::Value;
 
     use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(60);
 
     fn finding(verdict: Verdict, seen: &str) -> Finding {
         Finding { verdict, ..untold(seen.to_owned()) }
@@ -251,8 +306,9 @@ mod tests {
                 scope.spawn(move || {
                     let me = exchange.me().0;
                     let say = |what| vec![finding(Verdict::Fine, &format!("{what} of rank {me}"))];
-                    let machines = Machines::of(*machine, &mut exchange, || say("memory")).unwrap();
-                    machines.tell(|| say("device"), &mut exchange).unwrap()
+                    let say_memory = || say("memory");
+                    let machines = Machines::of(*machine, &mut exchange, LIMIT, say_memory);
+                    machines.unwrap().tell_of(|| say("device"), &mut exchange).unwrap()
                 })
             });
             let ranks: Vec<_> = ranks.collect();
@@ -308,6 +364,35 @@ mod tests {
         let left_out = 11 - (seen.len() - 1);
         let more = format!("{left_out} more findings: probeline doctor there shows them");
         assert!(left_out > 2 && seen.last() == Some(&&*more), "{seen:?}");
+    }
+
+    /// The other rank waits for less than the device hangs.
+    #[test]
+    fn a_device_that_hangs_in_the_end_loses_no_result() {
+        let limit = Duration::from_secs(8);
+        let checkups: Vec<Checkup> = thread::scope(|scope| {
+            let ranks = exchange::threads_within(2, limit).into_iter().map(|mut exchange| {
+                scope.spawn(move || {
+                    let me = u64::from(exchange.me().0);
+                    let machines = Machines::of(me, &mut exchange, limit, Vec::new).unwrap();
+                    let patience = machines.patience;
+                    let look = || {
+                        thread::sleep(Duration::from_secs(3600));
+                        Vec::new()
+                    };
+                    let hangs = move || within(patience, "mlx5_0".to_owned(), look);
+                    machines.tell_of(hangs, &mut exchange).unwrap()
+                })
+            });
+            let ranks: Vec<_> = ranks.collect();
+            ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+        });
+        let told = serde_json::to_value(checkups.into_iter().next().unwrap()).unwrap();
+        for machine in told.as_array().unwrap() {
+            assert_eq!(seen(machine), ["no answer within 2.0 s after the run"], "{told}");
+            assert_eq!(machine["findings"][0]["subject"], "mlx5_0");
+        }
+        assert_eq!(told.as_array().unwrap().len(), 2);
     }
 
     #[test]

@@ -3,12 +3,11 @@
 use core::time::Duration;
 use std::io::{self, Write};
 
-use doctor::Finding;
 use exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
 use pin::{Affinity, MemoryPolicy, NodeId};
 use transport::{Exchange, Owner, Transport};
 
-use crate::checkup::{self, Checkup, Machines};
+use crate::checkup::{Checkup, Device, Machines};
 use crate::cli::{ExchangeName, JobArgs, TransportName, UcxArgs, VerbsArgs};
 use crate::failure::{Failure, Result};
 use crate::nodes;
@@ -95,12 +94,12 @@ fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S
     }
     let near = device.and_then(|name| pin::device_node("/sys".as_ref(), name).ok().flatten());
     let open = |shape, memory, job: &mut Job| open_verbs(&args.verbs, shape, memory, job);
-    run_on_machines(args, scenario, near, open, |engine| checkup::device(&engine.link().device))
+    run_on_machines(args, scenario, near, open, |engine| Some(Device::named(&engine.link().device)))
 }
 
-/// What the doctor says of an engine's device if it looks at none.
-fn no_device<E>(_: &E) -> Vec<Finding> {
-    Vec::new()
+/// The device of an engine if the doctor is to look at none.
+fn no_device<E>(_: &E) -> Option<Device> {
+    None
 }
 
 /// An engine of shared memory, and a line about it.
@@ -166,20 +165,20 @@ fn builder(args: &VerbsArgs, shape: Shape) -> Result<verbs::Builder> {
 }
 
 /// Runs a scenario on ranks that are processes, placed close to `near` where that is known, each
-/// with the engine that `open` gives and a line about it. In the end `device` has the doctor look at
-/// what the engine went over.
+/// with the engine that `open` gives and a line about it. In the end the doctor looks at the `device`
+/// that the engine went over.
 fn run_on_machines<S: Scenario, E: Timed>(
     args: &JobArgs,
     scenario: &S,
     near: Option<NodeId>,
     open: impl FnOnce(Shape, MemoryPolicy, &mut Job) -> Result<(E, String)>,
-    device: impl FnOnce(&E) -> Vec<Finding>,
+    device: impl FnOnce(&E) -> Option<Device>,
 ) -> Result<Option<Ended<S::Output>>> {
     // Before anything pins: afterwards the mask is that of the pinned thread.
     let affinity = Affinity::take()?;
     let (mut job, farewell) = join(args, &scenario.parameters(), scenario.longest_alone())?;
     let me = job.me();
-    let machines = Machines::look(&mut job)?;
+    let machines = Machines::look(&mut job, args.meeting.collective_limit())?;
     let mut transport = Vec::new();
     let memory = place(&args.place, near, &affinity, &mut job, &mut transport)?;
     let (mut engine, line) = open(scenario.shape(), memory, &mut job)?;
@@ -187,7 +186,7 @@ fn run_on_machines<S: Scenario, E: Timed>(
     let output = scenario
         .run(&mut engine, &mut job)
         .map_err(|failure| naming_the_first(failure, &mut engine))?;
-    let doctor = machines.tell(|| device(&engine), &mut job)?;
+    let doctor = machines.tell(device(&engine), &mut job)?;
     leave(job, farewell)?;
     Ok((me == Owner(0)).then_some(Ended { output, transport, doctor }))
 }
@@ -234,7 +233,7 @@ pub(crate) fn join(
         format!("transport={} {parameters} pin={:?}", args.transport.name(), args.place.pin());
     let limits = Limits {
         rendezvous: Duration::from_secs(limit_s),
-        collective: Duration::from_secs(meeting.collective_timeout) + longest_alone,
+        collective: meeting.collective_limit() + longest_alone,
     };
     let Some(node) = nodes::node(&args.nodes, limit_s, given.clone())? else {
         let start = start(args)?;

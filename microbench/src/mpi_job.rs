@@ -20,7 +20,7 @@ pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<En
     // Before anything pins, MPI's own threads too.
     let affinity = Affinity::take()?;
     let (world, mut members) = join(args, &scenario.parameters(), scenario.longest_alone())?;
-    let machines = Machines::look(&mut members)?;
+    let machines = Machines::look(&mut members, args.meeting.collective_limit())?;
     let mut transport = Vec::new();
     place(&args.place, None, &affinity, &mut members, &mut transport)?;
     let (mut engine, line) = open(None, scenario.shape(), &mut members)?;
@@ -30,7 +30,7 @@ pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<En
         crate::tell(&failure);
         world.abort(1)
     });
-    let doctor = machines.tell(Vec::new, &mut members)?;
+    let doctor = machines.tell(None, &mut members)?;
     members.barrier()?;
     Ok((members.me() == Owner(0)).then_some(Ended { output, transport, doctor }))
 }
@@ -42,7 +42,7 @@ pub(crate) fn join(
     parameters: &str,
     longest_alone: Duration,
 ) -> Result<(World, Members)> {
-    let limit = Duration::from_secs(args.meeting.collective_timeout) + longest_alone;
+    let limit = args.meeting.collective_limit() + longest_alone;
     let world = World::init(limit)?;
     let mut members = world.members()?;
     let (ranks, pin) = (args.ranks, args.place.pin());

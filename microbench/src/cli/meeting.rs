@@ -1,5 +1,6 @@
 //! How ranks meet.
 
+use core::time::Duration;
 use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
@@ -63,6 +64,11 @@ impl MeetingArgs {
             ExchangeName::Pmi => Some(Server::Pmi),
             ExchangeName::Tcp | ExchangeName::Spawn => None,
         }
+    }
+
+    /// The longest wait for the slowest rank in a collective call, beside the time that it measures.
+    pub(crate) fn collective_limit(&self) -> Duration {
+        Duration::from_secs(self.collective_timeout)
     }
 
     /// The first option that was given of how ranks meet; the limit of collective calls holds for

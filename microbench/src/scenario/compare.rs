@@ -21,7 +21,6 @@ mod watchdog;
 use core::time::Duration;
 
 use clap::{Args, ValueEnum};
-use doctor::Finding;
 use table::{Config, Operation, Table};
 
 use self::column::ColumnName;
@@ -30,7 +29,7 @@ use self::meeting::Meeting;
 use self::row::rows;
 use self::standing::Standing;
 use super::latency::{peer, seconds};
-use crate::checkup::{self, Checkup};
+use crate::checkup::{Checkup, Device};
 use crate::cli::{ChunkArgs, JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Shape};
@@ -135,7 +134,8 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
         true => together::compare_together(&args)?,
         false => {
             let columns = director::compare_groups(&args);
-            let doctor = Checkup::here(device(&columns));
+            let found = device(&columns).map(|device| device.look(doctor::ANSWER));
+            let doctor = Checkup::here(found.unwrap_or_default());
             Some((columns, doctor))
         }
     };
@@ -169,10 +169,10 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
     }
 }
 
-/// What the doctor says of the device that a column was measured over here, if one was.
-fn device(columns: &[Standing]) -> Vec<Finding> {
-    let over_verbs = columns.iter().find(|column| column.is_over_verbs());
-    over_verbs.map(|column| checkup::device_in(&column.about)).unwrap_or_default()
+/// The device that a column was measured over here, if one was.
+fn device(columns: &[Standing]) -> Option<Device> {
+    let over_verbs = columns.iter().find(|column| column.is_over_verbs())?;
+    Device::in_lines(&over_verbs.about)
 }
 
 impl CompareArgs {

@@ -113,7 +113,7 @@ fn compare_over<'a, E: Exchange>(
     exchange: &mut E,
     open: impl Fn(&'a CompareArgs, ColumnName, MemoryPolicy, &mut E) -> Result<Opened<'a>>,
 ) -> Result<Option<Compared>> {
-    let machines = Machines::look(exchange)?;
+    let machines = Machines::look(exchange, args.job.meeting.collective_limit())?;
     let mut said = Vec::new();
     let memory = place(&args.job.place, None, affinity, exchange, &mut said)?;
     let mut standings = args.standings();
@@ -129,7 +129,7 @@ fn compare_over<'a, E: Exchange>(
         true => together.lead(args, &mut standings)?,
         false => together.follow()?,
     }
-    let doctor = machines.tell(|| device(&standings), together.exchange)?;
+    let doctor = machines.tell(device(&standings), together.exchange)?;
     Ok(leads.then_some((standings, doctor)))
 }
 
