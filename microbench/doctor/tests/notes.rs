@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use doctor::Note;
 
-/// The parts of a note. The third is for what can be set, as all is that a finding leads to.
+/// The parts of a note.
 const PARTS: [&str; 5] = [
     "\n**Claim.**",
     "\n**What it means here.**",
@@ -16,7 +16,6 @@ const PARTS: [&str; 5] = [
     "\n**How to measure.**",
     "\n**Source.**",
 ];
-const SETTING: usize = 2;
 
 fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -88,12 +87,8 @@ fn the_index_has_every_note_by_name_and_by_symptom() {
 #[test]
 fn notes_have_their_parts() {
     for (name, text) in notes() {
-        let named = Note::ALL.iter().any(|note| note.file() == name);
-        let places: Vec<Option<usize>> = PARTS.iter().map(|part| text.find(part)).collect();
-        for (at, place) in places.iter().enumerate() {
-            assert!(place.is_some() || (at == SETTING && !named), "{name} lacks {}", PARTS[at]);
-        }
-        let places: Vec<usize> = places.into_iter().flatten().collect();
+        let place = |part| text.find(part).unwrap_or_else(|| panic!("{name} lacks {part}"));
+        let places = PARTS.map(place);
         assert!(places.is_sorted(), "{name}: {places:?}");
         for part in PARTS {
             assert!(text.matches(part).count() <= 1, "{name} has {part} twice");
