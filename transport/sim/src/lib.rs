@@ -59,7 +59,9 @@ pub use counters::Counters;
 pub use engine::Engine;
 pub use faults::{DEATH_STATUS, Death, Faults};
 pub use kind::Kind;
-pub use model::{Cost, Fall, Jitter, LongReads, Model, Nic, Rates, Roundtrips, Sockets, Switches};
+pub use model::{
+    Cost, Fall, Jitter, LongReads, Model, Nic, Prefetched, Rates, Roundtrips, Sockets, Switches,
+};
 pub use rng::Rng;
 pub use slots::POISON;
 pub use trace::{Moment, What};

@@ -34,6 +34,15 @@ pub struct LongReads {
     pub more_ns: u64,
 }
 
+/// What the words at the end of a CPU's own READ take, which it has fetched ahead of need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prefetched {
+    /// Those beyond so many; 0 is none.
+    pub beyond_words: u32,
+    /// Picoseconds for each, in place of what the others take.
+    pub word_ps: u64,
+}
+
 /// How many operations one side of a NIC takes a second; 0 is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
@@ -143,9 +152,11 @@ pub struct Model {
     pub owners_per_node: u32,
     /// Roundtrips between owners of one node, an owner's to itself included.
     pub local: Roundtrips,
-    /// Whether those are the CPU's own loads and stores, which take no turns at a NIC, no posts
-    /// and completions, and no jitter.
+    /// Whether those are the CPU's own loads and stores, which it does one after the other and
+    /// which take no turns at a NIC, no posts and completions, and no jitter.
     pub local_by_cpu: bool,
+    /// Their READs of many words.
+    pub local_prefetched: Prefetched,
     /// Roundtrips between nodes.
     pub remote: Roundtrips,
     /// What they take besides where much is READ.
@@ -189,6 +200,7 @@ impl Model {
             owners_per_node: 1,
             local: none,
             local_by_cpu: false,
+            local_prefetched: Prefetched { beyond_words: 0, word_ps: 0 },
             remote: none,
             remote_long: LongReads { beyond_words: 0, more_ns: 0 },
             jitter: Jitter::None,
@@ -223,6 +235,7 @@ impl Model {
         let local = self.is_local(from, to);
         let trips = if local { &self.local } else { &self.remote };
         let trip_ns = match kind {
+            Kind::Read if local => self.local_prefetched.read_ns(&trips.read, words),
             Kind::Read => trips.read.of(words),
             Kind::Write => trips.write.of(words),
             Kind::CompareAndSwap | Kind::FetchAdd => trips.atomic_ns,
@@ -303,6 +316,16 @@ impl Cost {
     }
 }
 
+impl Prefetched {
+    fn read_ns(&self, read: &Cost, words: u32) -> u64 {
+        let ahead = match self.beyond_words {
+            0 => 0,
+            beyond => words.saturating_sub(beyond),
+        };
+        read.of(words - ahead).saturating_add(self.word_ps.saturating_mul(ahead.into()) / PS_PER_NS)
+    }
+}
+
 const PS_PER_NS: u64 = 1_000;
 
 #[cfg(test)]
@@ -323,6 +346,19 @@ mod tests {
         let trip = |kind, words, to| model.roundtrip_ns(kind, words, Owner(0), Owner(to));
         assert_eq!([16, 17].map(|words| trip(Kind::Read, words, 1)), [1_000, 1_050]);
         assert_eq!([trip(Kind::Read, 17, 0), trip(Kind::Write, 17, 1)], [100, 1_000]);
+    }
+
+    #[test]
+    fn a_cpu_has_the_end_of_a_long_read_sooner() {
+        let read = Cost { base_ns: 50, word_ps: 2_000 };
+        let local = Roundtrips { read, ..Model::simple(1_000).local };
+        let local_prefetched = Prefetched { beyond_words: 32, word_ps: 500 };
+        let model = Model { local, local_prefetched, ..Model::simple(1_000) };
+        let trip = |kind, words, to| model.roundtrip_ns(kind, words, Owner(0), Owner(to));
+        assert_eq!([8, 32, 64].map(|words| trip(Kind::Read, words, 0)), [66, 114, 130]);
+        assert_eq!(trip(Kind::Read, 64, 1), 1_000);
+        let all = Model { local_prefetched: Prefetched::default(), ..model };
+        assert_eq!(all.roundtrip_ns(Kind::Read, 64, Owner(0), Owner(0)), 178);
     }
 
     #[test]

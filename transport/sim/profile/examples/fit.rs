@@ -33,7 +33,8 @@ const LATENCY: [&str; 5] = [
     "remote.atomic_ns",
     "rank.reads_per_s",
 ];
-const LOCAL: [&str; 3] = ["local.read_base_ns", "local.read_word_ps", "local.atomic_ns"];
+const LOCAL: [&str; 4] =
+    ["local.read_base_ns", "local.read_word_ps", "local.prefetched_word_ps", "local.atomic_ns"];
 const THROUGHPUT: [&str; 5] = [
     "remote.idle_owner_ns",
     "remote.jitter_mean_ns",
@@ -83,7 +84,8 @@ fn latencies(profile: &Profile, machines: u32) -> Result<Vec<f64>> {
     let shape = Shape { machines, ranks_per_machine: 2 / machines };
     let rows = each(&CHUNKS, |&chunk| {
         let mut plan = LatencyPlan::paper(profile, shape, chunk)?;
-        plan.buckets_per_owner = 1 << 19;
+        // So large that chance leaves its roundtrips within a hundredth.
+        plan.buckets_per_owner = 1 << 21;
         plan.one_in = 4;
         Ok::<_, Box<dyn Error + Send + Sync>>(latency(&plan, &|_| {})?)
     })?;

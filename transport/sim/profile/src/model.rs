@@ -1,6 +1,8 @@
 //! From a profile to the simulator's model.
 
-use sim::{Cost, Fall, Jitter, LongReads, Model, Nic, Rates, Roundtrips, Sockets, Switches};
+use sim::{
+    Cost, Fall, Jitter, LongReads, Model, Nic, Prefetched, Rates, Roundtrips, Sockets, Switches,
+};
 
 use crate::{MissingQuantity, Profile};
 
@@ -54,6 +56,10 @@ impl Profile {
             owners_per_node: shape.ranks_per_machine,
             local: local.unwrap_or(remote),
             local_by_cpu: local.is_some(),
+            local_prefetched: Prefetched {
+                beyond_words: self.count("local.prefetched_beyond_words"),
+                word_ps: of("local.prefetched_word_ps"),
+            },
             remote,
             remote_long: LongReads {
                 beyond_words: self.count("remote.long_read_words"),

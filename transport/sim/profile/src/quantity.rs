@@ -19,6 +19,11 @@ pub const QUANTITIES: &[Quantity] = &[
     quantity("cpu.completion_ns", "CPU time of a completion"),
     quantity("local.read_base_ns", "a READ by the CPU in its own machine, of any length"),
     quantity("local.read_word_ps", "the same, more for each word"),
+    quantity(
+        "local.prefetched_beyond_words",
+        "words of it after which the CPU has fetched the rest",
+    ),
+    quantity("local.prefetched_word_ps", "what it takes for each of those"),
     quantity("local.atomic_ns", "a compare-and-swap by the CPU in its own machine"),
     quantity("remote.read_base_ns", "a READ's roundtrip from post to completion, of any length"),
     quantity("remote.read_word_ps", "the same, more for each word"),
