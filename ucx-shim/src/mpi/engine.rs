@@ -5,6 +5,7 @@ use core::fmt;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 use std::rc::Rc;
+use std::thread;
 
 use transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Segment,
@@ -365,7 +366,10 @@ impl Drop for Engine {
             // If it fails, nothing is awaited any more.
             let _ = self.end_all_of(owner);
         }
-        if !self.ledger.has_failed() {
+        if thread::panicking() {
+            // Others are not told but ended: to tell them, MPI may wait for them.
+            self.runtime.fail();
+        } else if !self.ledger.has_failed() {
             self.say_farewell();
         }
         if let Some(window) = self.window.take() {

@@ -23,9 +23,9 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 /// MPI, started. It ends when this and all [`Members`] and engines made from it are dropped.
 ///
 /// Ending is collective. It waits for the other ranks as long as was said at the start; if they do
-/// not come, if this thread panics or if MPI has failed, it ends the job by `MPI_Abort`, for
-/// `MPI_Finalize` would wait for ever. A process that ends without it is ended for by the launcher,
-/// with all others.
+/// not come, if this thread panics, if a panic has dropped an engine or if MPI has failed, it ends
+/// the job by `MPI_Abort`, for `MPI_Finalize` would wait for ever. A process that ends without it
+/// is ended for by the launcher, with all others.
 ///
 /// It belongs to the thread that made it:
 /// ```compile_fail,E0277
@@ -110,7 +110,7 @@ pub(super) struct Runtime {
     live: RefCell<Vec<Name>>,
     /// Windows whose engines are dropped, to be freed when everybody's are.
     retired: RefCell<Vec<(Name, Window)>>,
-    /// An MPI call failed, after which there is no orderly end.
+    /// An MPI call failed, or a panic has dropped an engine: there is no orderly end any more.
     failed: Cell<bool>,
 }
 
