@@ -90,12 +90,17 @@ impl Machine {
 /// Bytes that memory for a table can take: what is available, and free huge pages, which do not
 /// count as that.
 pub(crate) fn memory_available() -> Option<u64> {
-    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
     let topology = Topology::from_sysfs("/sys".as_ref()).ok();
     let nodes = topology.iter().flat_map(Topology::nodes);
     let pools = nodes.flat_map(|node| &node.huge_pages);
     let huge: u64 = pools.map(|pool| pool.free * pool.page_bytes).sum();
-    Some(kib(&meminfo, "MemAvailable")? * 1024 + huge)
+    Some(heap_available()? + huge)
+}
+
+/// Bytes that anything else can take.
+pub(crate) fn heap_available() -> Option<u64> {
+    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
+    Some(kib(&meminfo, "MemAvailable")? * 1024)
 }
 
 fn line(path: &str) -> Option<String> {

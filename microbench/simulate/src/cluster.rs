@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use profile::Shape;
 use sim::{Cluster, Engine, Model, Rng};
-use table::{Bucket, CacheEntry, Config, Layout, Operation, Table};
+use table::{Bucket, CacheEntry, Config, Finished, Layout, Operation, Table};
 use transport::{Owner, Transport};
 
 use crate::keys::filled;
@@ -29,6 +29,39 @@ pub(crate) struct Plan {
     pub(crate) spread_ns: u64,
 }
 
+impl Plan {
+    fn owners(&self) -> u32 {
+        self.shape.machines.saturating_mul(self.shape.ranks_per_machine)
+    }
+
+    fn table(&self) -> Config {
+        self.way.config(self.buckets_per_owner, self.chunk_buckets, self.reach, &self.model)
+    }
+
+    fn cluster(&self) -> sim::Config {
+        sim::Config {
+            owners: self.owners(),
+            window_words: self.table().words(),
+            slots: Config::slots(self.way.operations()),
+            slot_words: self.chunk_buckets,
+            depth: self.way.depth(),
+            seed: self.seed,
+            model: self.model,
+            ..sim::Config::default()
+        }
+    }
+
+    /// Bytes that the cluster and all ranks take, within a tenth.
+    pub(crate) fn bytes(&self) -> u64 {
+        let rank = size_of::<Rank>()
+            + self.way.operations() as usize * size_of::<Operation>()
+            + self.way.in_flight() as usize * size_of::<Finished>()
+            + self.way.cache_entries() * size_of::<CacheEntry>();
+        let ranks = u64::from(self.owners()).saturating_mul(rank as u64);
+        self.cluster().bytes().saturating_add(ranks)
+    }
+}
+
 /// All ranks, and what their table was filled with.
 pub(crate) struct Ranks {
     pub(crate) cluster: Cluster,
@@ -40,20 +73,8 @@ pub(crate) struct Ranks {
 
 impl Ranks {
     pub(crate) fn open(plan: &Plan) -> Result<Self, Error> {
-        let Plan { model, way, .. } = *plan;
-        let owners = plan.shape.machines.saturating_mul(plan.shape.ranks_per_machine);
-        let config =
-            way.config(plan.buckets_per_owner, plan.chunk_buckets, plan.reach, &plan.model);
-        let cluster = Cluster::new(sim::Config {
-            owners,
-            window_words: config.words(),
-            slots: Config::slots(way.operations()),
-            slot_words: plan.chunk_buckets,
-            depth: way.depth(),
-            seed: plan.seed,
-            model,
-            ..sim::Config::default()
-        })?;
+        let (way, config, owners) = (plan.way, plan.table(), plan.owners());
+        let cluster = Cluster::new(plan.cluster())?;
         let mut offsets = Rng::new(plan.seed, 0);
         let mut ranks = VecDeque::with_capacity(owners as usize);
         for owner in (0..owners).map(Owner) {

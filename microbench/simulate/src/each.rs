@@ -5,8 +5,8 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::panic::resume_unwind;
 use std::thread;
 
-/// At most so many at once: each has a cluster of its own in memory.
-const MOST_THREADS: usize = 2;
+/// So many at once and no more: each has a cluster of its own in memory.
+pub const MOST_AT_ONCE: usize = 2;
 
 /// Runs each of `all`, and gives what they gave in their order. Each has a cluster of its own, so
 /// it does not matter which run at the same time.
@@ -15,6 +15,18 @@ const MOST_THREADS: usize = 2;
 /// The error of any that has failed; what was not begun before is not begun.
 pub fn each<I: Sync, O: Send, E: Send>(
     all: &[I],
+    run: impl Fn(&I) -> Result<O, E> + Sync,
+) -> Result<Vec<O>, E> {
+    each_at_once(all, MOST_AT_ONCE, run)
+}
+
+/// As [`each`], `most` at the same time or fewer.
+///
+/// # Errors
+/// As [`each`].
+pub fn each_at_once<I: Sync, O: Send, E: Send>(
+    all: &[I],
+    most: usize,
     run: impl Fn(&I) -> Result<O, E> + Sync,
 ) -> Result<Vec<O>, E> {
     let next = AtomicUsize::new(0);
@@ -33,7 +45,7 @@ pub fn each<I: Sync, O: Send, E: Send>(
         }
     };
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = threads.min(MOST_THREADS).min(all.len());
+    let threads = threads.min(most.clamp(1, MOST_AT_ONCE)).min(all.len());
     let mut done: Vec<(usize, O)> = thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         let ends =

@@ -53,6 +53,25 @@ impl LatencyPlan {
             seed: 1,
         })
     }
+
+    /// Bytes that the cluster and its table take, within a tenth.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.cluster().bytes()
+    }
+
+    fn cluster(&self) -> Plan {
+        Plan {
+            model: self.model,
+            shape: self.shape,
+            way: self.way,
+            buckets_per_owner: self.buckets_per_owner,
+            chunk_buckets: self.chunk_buckets,
+            reach: self.chunk_buckets.saturating_mul(self.max_chunks),
+            seed: self.seed,
+            spread_ns: 0,
+        }
+    }
 }
 
 /// The mean over the inserts up to a load factor.
@@ -106,16 +125,7 @@ struct Experiment<'p> {
 
 impl<'p> Experiment<'p> {
     fn open(plan: &'p LatencyPlan) -> Result<Self, Error> {
-        let ranks = Ranks::open(&Plan {
-            model: plan.model,
-            shape: plan.shape,
-            way: plan.way,
-            buckets_per_owner: plan.buckets_per_owner,
-            chunk_buckets: plan.chunk_buckets,
-            reach: plan.chunk_buckets.saturating_mul(plan.max_chunks),
-            seed: plan.seed,
-            spread_ns: 0,
-        })?;
+        let ranks = Ranks::open(&plan.cluster())?;
         Ok(Self { plan, ranks, keys: Keys::new(plan.seed, 0, 0), held: 0, turn: 0 })
     }
 

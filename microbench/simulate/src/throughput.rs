@@ -63,6 +63,25 @@ impl ThroughputPlan {
             seed: 1,
         })
     }
+
+    /// Bytes that the cluster and its table take, within a tenth.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.cluster().bytes()
+    }
+
+    fn cluster(&self) -> Plan {
+        Plan {
+            model: self.model,
+            shape: self.shape,
+            way: self.way,
+            buckets_per_owner: self.buckets_per_owner,
+            chunk_buckets: self.chunk_buckets,
+            reach: self.chunk_buckets.saturating_mul(self.max_chunks),
+            seed: self.seed,
+            spread_ns: SPREAD_NS,
+        }
+    }
 }
 
 /// What all ranks have done.
@@ -108,16 +127,7 @@ const STEPS_PER_CALL: u64 = 1 << 14;
 /// # Errors
 /// [`Error`].
 pub fn throughput(plan: &ThroughputPlan, progress: Progress<'_>) -> Result<ThroughputRow, Error> {
-    let mut ranks = Ranks::open(&Plan {
-        model: plan.model,
-        shape: plan.shape,
-        way: plan.way,
-        buckets_per_owner: plan.buckets_per_owner,
-        chunk_buckets: plan.chunk_buckets,
-        reach: plan.chunk_buckets.saturating_mul(plan.max_chunks),
-        seed: plan.seed,
-        spread_ns: SPREAD_NS,
-    })?;
+    let mut ranks = Ranks::open(&plan.cluster())?;
     ranks.fill(ranks.layout.buckets() * u64::from(plan.load_percent) / 100)?;
     let mut workers: Vec<Worker> = (0..)
         .zip(&ranks.ranks)

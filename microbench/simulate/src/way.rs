@@ -1,7 +1,7 @@
 //! How operations are done: the paper's way, or with what goes beyond it.
 
 use sim::Model;
-use table::{CacheEntry, ChunkChoice, Config, FirstClaim, Operation, Probing, ReadAhead, ReadCost};
+use table::{ChunkChoice, Config, FirstClaim, Probing, ReadAhead, ReadCost};
 
 /// Operations whose storage a blocking caller needs: one, and a few whose READs ahead may still be
 /// to land.
@@ -12,7 +12,6 @@ const BEHIND: u32 = 2;
 const DEPTH: u32 = 5;
 /// An engine's at most; what finds no room in it is posted later.
 const MOST_DEPTH: u32 = 1 << 16;
-const WORD_BYTES: u64 = 8;
 const PS_PER_NS: u64 = 1_000;
 
 /// How a rank does its operations.
@@ -70,15 +69,6 @@ impl Way {
 
     pub(crate) fn depth(self) -> u32 {
         (self.operations() * DEPTH).min(MOST_DEPTH)
-    }
-
-    /// Bytes that each rank's operations and cache take, with chunks of so many buckets at most.
-    #[must_use]
-    pub fn rank_bytes(self, chunk_buckets: u32) -> u64 {
-        let slots = u64::from(Config::slots(self.operations()));
-        let operations = self.operations() as usize * size_of::<Operation>();
-        let cache = self.cache_entries() * size_of::<CacheEntry>();
-        slots * u64::from(chunk_buckets) * WORD_BYTES + (operations + cache) as u64
     }
 
     pub(crate) fn cache_entries(self) -> usize {

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use clap::{ArgGroup, Args, ValueEnum, value_parser};
 use profile::paper::Workload;
 use profile::{Given, Kind, Profile, UnknownQuantity};
-use simulate::{Means, Way, each, latency, throughput};
+use simulate::{Means, Way, each_at_once, latency, throughput};
 use table::FirstClaim;
 
 use crate::cli::{ChunkListArgs, OutputArgs, max_chunks};
@@ -215,6 +215,7 @@ fn filled_percent(text: &str) -> core::result::Result<u32, String> {
 pub(crate) fn run(args: SimulateArgs) -> Result<()> {
     let profile = args.profile()?;
     let runs = args.runs(&profile)?;
+    let at_once = args.at_once(&runs)?;
     let files = Files::open(&args.output)?;
     let mut report = Report::new("simulate");
     report.transport = vec![format!("profile {}: {}", profile.name(), profile.about())];
@@ -222,19 +223,19 @@ pub(crate) fn run(args: SimulateArgs) -> Result<()> {
         format!("{} = {value}, {kind}: {source}", quantity.name)
     }));
     args.tell_parameters(&mut report, &profile);
-    report.rows = all(&runs, args.truncates())?;
+    report.rows = all(&runs, at_once, args.truncates())?;
     report.notes = verdict::notes(&args, &profile, &report.rows);
     report.publish(files)
 }
 
-/// Two at a time, with a bar for all together.
-fn all(runs: &[Run], truncates: bool) -> Result<Vec<SimulateRow>> {
+/// So many at a time, with a bar for all together.
+fn all(runs: &[Run], at_once: usize, truncates: bool) -> Result<Vec<SimulateRow>> {
     const STEPS: f64 = 1000.0;
     let bar = Mutex::new((Progress::new(1000, true), vec![0.0; runs.len()]));
     let weights: Vec<f64> = runs.iter().map(Run::weight).collect();
     let sum: f64 = weights.iter().sum();
     let numbered: Vec<_> = runs.iter().enumerate().collect();
-    let rows = each(&numbered, |&(at, run)| {
+    let rows = each_at_once(&numbered, at_once, |&(at, run)| {
         let tell = |share: f64| {
             let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
             let (bar, shares) = &mut *bar;

@@ -22,7 +22,7 @@ pub(crate) type Windows = Arc<[Box<[AtomicU64]>]>;
 /// A step of one operation: an effect, or a READ taking words. Each operation has at most one in
 /// the heap, so the heap never grows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Event {
+pub(crate) struct Event {
     at_ns: u64,
     tie: u64,
     sequence: u64,
@@ -31,7 +31,7 @@ struct Event {
 
 /// An operation in flight, in the order in which its engine reports it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Due {
+pub(crate) struct Due {
     /// When it is done, or a random number where completions are shuffled.
     key: u64,
     sequence: u64,
@@ -39,7 +39,7 @@ struct Due {
 }
 
 /// One owner's engine, as the fabric sees it.
-struct Member {
+pub(crate) struct Member {
     now_ns: u64,
     taken: bool,
     fault: Option<Fault>,

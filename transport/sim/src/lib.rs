@@ -40,6 +40,7 @@ mod counters;
 mod engine;
 mod fabric;
 mod faults;
+mod footprint;
 mod kind;
 mod model;
 mod network;
@@ -62,6 +63,7 @@ pub use kind::Kind;
 pub use model::{
     Cost, Fall, Jitter, LongReads, Model, Nic, Prefetched, Rates, Roundtrips, Sockets, Switches,
 };
+pub use network::WORD_GROUPS;
 pub use rng::Rng;
 pub use slots::POISON;
 pub use trace::{Moment, What};

@@ -79,8 +79,9 @@ struct Turns {
 
 const PS_PER_NS: u64 = 1_000;
 const PS_PER_S: u64 = 1_000_000_000_000;
-/// A power of two far above the operations in flight on one window, and 4 KiB an owner.
-const WORD_GROUPS: usize = 512;
+/// An owner's words so far apart wait for one another's atomics; a power of two far above the
+/// operations in flight on one window, and 4 KiB an owner.
+pub const WORD_GROUPS: usize = 512;
 /// Of a word, and of what an atomic sends: two of them there and one back.
 const WORD_BYTES: u64 = 8;
 

@@ -2,12 +2,11 @@
 
 use profile::paper::{self, WORKLOADS};
 use profile::{MissingQuantity, Profile, Shape};
-use simulate::{LatencyPlan, ThroughputPlan, Way};
+use simulate::{LatencyPlan, MOST_AT_ONCE, ThroughputPlan, Way};
 
 use super::{Experiment, SimulateArgs};
 use crate::failure::{Failure, Result};
-use crate::machine::memory_available;
-use crate::size::Size;
+use crate::machine::heap_available;
 
 /// One run: rows of a table.
 pub(super) enum Run {
@@ -25,7 +24,8 @@ const LEAST_BUCKETS: u64 = 1 << 12;
 /// Of each operation of a throughput that counts or is in flight, so that inserts change the load
 /// factor by a sixteenth at most; a multiple of 8.
 const BUCKETS_OF_OPERATION: u64 = 16;
-const BUCKET_BYTES: u64 = 8;
+/// What several runs at once may take together; one alone may take all there is.
+const MOST_BYTES_AT_ONCE: u64 = 8 << 30;
 /// More the simulator refuses, whatever they take.
 const MOST_RANKS: u32 = 4096;
 /// The largest C is a part's at most; beyond that, READs would take more memory than the table.
@@ -50,14 +50,12 @@ impl Run {
         }
     }
 
-    /// What the ranks' operations, caches and parts of the table take.
-    fn bytes(&self, way: Way) -> u64 {
-        let (shape, chunk_buckets, buckets) = match self {
-            Self::Latency(plan) => (plan.shape, plan.chunk_buckets, plan.buckets_per_owner),
-            Self::Throughput(plan) => (plan.shape, plan.chunk_buckets, plan.buckets_per_owner),
-        };
-        let rank = way.rank_bytes(chunk_buckets).saturating_add(buckets * BUCKET_BYTES);
-        rank.saturating_mul(ranks(shape).into())
+    /// What the ranks' engines, operations, caches and parts of the table take.
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Latency(plan) => plan.bytes(),
+            Self::Throughput(plan) => plan.bytes(),
+        }
     }
 
     fn ranks(&self) -> u32 {
@@ -112,24 +110,27 @@ impl SimulateArgs {
                 runs.push(Run::Throughput(plan));
             }
         }
-        self.check_memory(&runs)?;
         Ok(runs)
     }
 
-    /// Many in flight, caches and parts of the table, each rank its own, may take more than there is.
-    fn check_memory(&self, runs: &[Run]) -> Result<()> {
+    /// How many of these at the same time: many in flight, caches and parts of the table, each rank
+    /// its own, may take more than there is.
+    pub(super) fn at_once(&self, runs: &[Run]) -> Result<usize> {
+        // What has too many ranks is refused for that.
         let fewer = runs.iter().filter(|run| run.ranks() <= MOST_RANKS);
-        let bytes = fewer.map(|run| run.bytes(self.way())).max().unwrap_or(0);
-        let Some(available) = memory_available().filter(|&available| bytes > available) else {
-            return Ok(());
-        };
+        let mut bytes: Vec<u64> = fewer.map(Run::bytes).collect();
+        let available = heap_available().unwrap_or(u64::MAX);
+        if let Some(at_once) = fit(&mut bytes, available) {
+            return Ok(at_once);
+        }
+        let most = bytes.first().copied().unwrap_or(0);
         let given = self.tuned.as_ref().map_or(String::new(), |tuned| format!(" ({})", tuned.path));
         Err(Failure::new(format!(
-            "what all ranks have in flight, their caches{given} and their parts of the table take {}, \
-             and this machine has {} of memory available: give fewer --machines, \
+            "what all ranks have in flight, their caches{given} and their parts of the table take \
+             {} MiB, and this machine has {} MiB of memory available: give fewer --machines, \
              --ranks-per-machine or --ops, or a lower --in-flight or --cache",
-            Size::mib(bytes >> 20),
-            Size::mib(available >> 20)
+            most >> 20,
+            available >> 20
         )))
     }
 
@@ -228,6 +229,19 @@ impl SimulateArgs {
     }
 }
 
+/// How many runs may be under way together, where the largest come together; none where one alone
+/// does not fit. Puts the largest first.
+fn fit(bytes: &mut [u64], available: u64) -> Option<usize> {
+    bytes.sort_unstable_by(|one, other| other.cmp(one));
+    if bytes.first().is_some_and(|&most| most > available) {
+        return None;
+    }
+    let room = available.min(MOST_BYTES_AT_ONCE);
+    let together =
+        bytes.iter().take(MOST_AT_ONCE).fold(0, |sum: u64, &one| sum.saturating_add(one));
+    Some(if together > room { 1 } else { MOST_AT_ONCE })
+}
+
 fn papers_shapes(workload: paper::Workload) -> Vec<Shape> {
     let figures = paper::throughputs().into_iter();
     figures
@@ -237,4 +251,24 @@ fn papers_shapes(workload: paper::Workload) -> Vec<Shape> {
             ranks_per_machine: figure.ranks_per_machine,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_run_at_once_where_the_two_largest_fit() {
+        const GIB: u64 = 1 << 30;
+        for (bytes, available, at_once) in [
+            (&mut [][..], 0, Some(2)),
+            (&mut [2 * GIB, GIB, 3 * GIB], 5 * GIB, Some(2)),
+            (&mut [2 * GIB, GIB, 3 * GIB], 5 * GIB - 1, Some(1)),
+            (&mut [3 * GIB], 3 * GIB - 1, None),
+            (&mut [6 * GIB, 6 * GIB], 64 * GIB, Some(1)),
+            (&mut [u64::MAX, u64::MAX], u64::MAX, Some(1)),
+        ] {
+            assert_eq!(fit(bytes, available), at_once, "{bytes:?}");
+        }
+    }
 }
