@@ -56,6 +56,21 @@ fn beyond_the_paper_it_says_by_how_much_and_what_limits() {
     assert!(printed.contains("  NIC atomics rate, 9") && number(&rows[0], "limit_used") >= 0.9);
 }
 
+/// With 32 x 128 outstanding a NIC of this profile does a good third of its READs, and no more.
+#[test]
+fn beyond_a_knee_what_is_left_of_the_rate_is_the_limit() {
+    let given = ["--set", "remote.atomic_ns=2500", "--set", "nic.atomics_per_s=50000000"];
+    let shape = ["--machines", "2", "--ranks-per-machine", "32", "--workload", "read-intensive"];
+    let many = ["--in-flight", "128", "--beyond-paper", "--one-roundtrip", "off", "--cache", "0"];
+    let what = ["--profile", "connectx6-200g", "--experiment", "throughput", "--ops", "300"];
+    let (rows, printed) = rows(&[&what[..], &given, &shape, &many].concat());
+    let (row, limit) = (&rows[0], "NIC READ rate beyond 1000 outstanding");
+    assert_eq!((&row["limit"], &row["nearest_limit"]), (&limit.into(), &limit.into()), "{row}");
+    assert!((40e6..50e6).contains(&number(row, "nic_reads_per_s")), "{row}");
+    let cells = ["9", "100 %"].map(|used| printed.contains(&format!("  {limit}, {used}")));
+    assert!(cells.contains(&true), "{printed}");
+}
+
 /// Roundtrips are no limit: none is met, and the share is that of the limit that is nearest.
 #[test]
 fn where_roundtrips_are_waited_for_nothing_is_at_its_limit() {

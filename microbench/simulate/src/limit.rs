@@ -1,7 +1,20 @@
 //! What the cluster had to do, and which of its limits that came nearest to.
 
 use profile::Shape;
-use sim::{Counters, Model};
+use sim::{Cluster, Counters, Fall, Model, Nic, WORD_GROUPS};
+
+/// How far a cluster is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) counters: Counters,
+    pub(crate) at_ns: u64,
+}
+
+impl Snapshot {
+    pub(crate) fn of(cluster: &Cluster) -> Self {
+        Self { counters: cluster.counters(), at_ns: cluster.now_ns() }
+    }
+}
 
 /// What was asked of each machine's NIC, or of each rank, a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -14,30 +27,42 @@ pub struct Load {
     pub words_per_s: f64,
     /// Words that a READ brought.
     pub words_per_read: f64,
+    /// What the NIC had outstanding with each operation that it was given, itself included; the
+    /// mean.
+    pub outstanding: f64,
+    /// Queue pairs of the machine's ranks, one for each owner on another machine.
+    pub connections: f64,
     /// Ranks of the machine.
     pub ranks: f64,
 }
 
 impl Load {
-    /// Of what has happened in so long a time.
-    pub(crate) fn of(shape: Shape, counters: &Counters, ns: u64) -> Self {
-        let machine_s = ns.max(1) as f64 * f64::from(shape.machines) / 1e9;
-        let words = counters.words.saturating_sub(counters.atomics);
+    /// Of what has happened from one to the other.
+    pub(crate) fn between(shape: Shape, from: &Snapshot, to: &Snapshot) -> Self {
+        let ns = to.at_ns.saturating_sub(from.at_ns).max(1);
+        let machine_s = ns as f64 * f64::from(shape.machines) / 1e9;
+        let count =
+            |of: fn(&Counters) -> u64| of(&to.counters).saturating_sub(of(&from.counters)) as f64;
+        let (reads, atomics) = (count(|all| all.reads), count(|all| all.atomics));
+        let words = count(|all| all.words);
+        let ranks = f64::from(shape.ranks_per_machine);
         Self {
-            reads_per_s: counters.reads as f64 / machine_s,
-            atomics_per_s: counters.atomics as f64 / machine_s,
-            words_per_s: counters.words as f64 / machine_s,
-            words_per_read: words as f64 / counters.reads.max(1) as f64,
-            ranks: f64::from(shape.ranks_per_machine),
+            reads_per_s: reads / machine_s,
+            atomics_per_s: atomics / machine_s,
+            words_per_s: words / machine_s,
+            words_per_read: (words - atomics).max(0.0) / reads.max(1.0),
+            outstanding: count(|all| all.outstanding) / count(|all| all.sent).max(1.0),
+            connections: ranks * ranks * f64::from(shape.machines.saturating_sub(1)),
+            ranks,
         }
     }
 }
 
 /// A limit of the model, and how much of it is used.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
     /// 0 to 1: at 1 nothing more goes.
     pub used: f64,
 }
@@ -54,6 +79,10 @@ impl Limit {
         let operations = load.reads_per_s + load.atomics_per_s;
         let share = |rate: f64, limit: u64| (limit > 0).then(|| rate / limit as f64);
         let ranks = load.ranks.max(1.0);
+        let (out, queues) = Beyond::both(&model.nic, load);
+        let of_nic = |rate: f64, limit: u64, beyond: &[&Beyond]| {
+            share(rate * beyond.iter().map(|beyond| beyond.times).product::<f64>(), limit)
+        };
         // READs' data comes in over one direction while as much goes out over the other.
         let header = f64::from(model.nic.header_bytes);
         let read_words = load.words_per_s - load.atomics_per_s;
@@ -61,21 +90,46 @@ impl Limit {
             + WORD_BYTES * read_words
             + (ATOMIC_BYTES + WORD_BYTES) * load.atomics_per_s;
         let cpu_ns = model.post_ns + model.completion_ns;
+        // Homes are spread evenly, and so are the words that they make wait.
+        let of_word = load.atomics_per_s / ranks / WORD_GROUPS as f64;
+        let (sends, answers) = (model.nic.initiator, model.nic.target);
         let all = [
-            ("NIC READ rate", share(load.reads_per_s, model.nic.target.copies_per_s)),
-            ("NIC atomics rate", share(load.atomics_per_s, model.nic.target.atomics_per_s)),
-            ("bandwidth", share(bytes, model.nic.bytes_per_s)),
-            ("READ rate of a rank", share(load.reads_per_s / ranks, model.initiator.copies_per_s)),
             (
-                "atomics rate of a rank",
+                named("NIC READ rate", &[&out, &queues]),
+                of_nic(load.reads_per_s, sends.copies_per_s, &[&out, &queues]),
+            ),
+            (
+                named("NIC READ rate", &[&queues]),
+                of_nic(load.reads_per_s, answers.copies_per_s, &[&queues]),
+            ),
+            (
+                named("NIC atomics rate", &[&out, &queues]),
+                of_nic(load.atomics_per_s, sends.atomics_per_s, &[&out, &queues]),
+            ),
+            (
+                named("NIC atomics rate", &[&queues]),
+                of_nic(load.atomics_per_s, answers.atomics_per_s, &[&queues]),
+            ),
+            ("bandwidth".to_owned(), share(bytes, model.nic.bytes_per_s)),
+            (
+                "READ rate of a rank".to_owned(),
+                share(load.reads_per_s / ranks, model.initiator.copies_per_s),
+            ),
+            (
+                "atomics rate of a rank".to_owned(),
                 share(load.atomics_per_s / ranks, model.initiator.atomics_per_s),
             ),
             (
-                "CPU of posts and completions",
+                "atomics rate of a word".to_owned(),
+                (model.atomic_word_ns > 0).then(|| of_word * model.atomic_word_ns as f64 / 1e9),
+            ),
+            (
+                "CPU of posts and completions".to_owned(),
                 (cpu_ns > 0).then(|| operations / ranks * cpu_ns as f64 / 1e9),
             ),
         ];
-        all.into_iter().filter_map(|(name, used)| Some(Self { name, used: used? }))
+        // Of what a time completes some was begun before it.
+        all.into_iter().filter_map(|(name, used)| Some(Self { name, used: used?.min(1.0) }))
     }
 
     /// The one that is used most; none where nothing that was done has a limit in the model, as
@@ -92,26 +146,63 @@ impl Limit {
     }
 }
 
+/// How many times as long a NIC's turns take beyond a knee.
+struct Beyond {
+    knee: u32,
+    /// Of what.
+    what: &'static str,
+    times: f64,
+}
+
+impl Beyond {
+    /// Of what is outstanding, and of queue pairs.
+    fn both(nic: &Nic, load: &Load) -> (Self, Self) {
+        let outstanding = Self::new(nic.outstanding, "outstanding", load.outstanding);
+        (outstanding, Self::new(nic.connections, "connections", load.connections))
+    }
+
+    fn new(Fall { knee, halved_by }: Fall, what: &'static str, count: f64) -> Self {
+        let excess = (count - f64::from(knee)).max(0.0);
+        let times = if halved_by == 0 { 1.0 } else { 1.0 + excess / f64::from(halved_by) };
+        Self { knee, what, times }
+    }
+}
+
+/// The name of a rate, and of the knees that it is beyond.
+fn named(rate: &str, beyond: &[&Beyond]) -> String {
+    let beyond = beyond.iter().filter(|beyond| beyond.times > 1.0);
+    let knees: Vec<_> = beyond.map(|Beyond { knee, what, .. }| format!("{knee} {what}")).collect();
+    if knees.is_empty() {
+        rate.to_owned()
+    } else {
+        format!("{rate} beyond {}", knees.join(" and "))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use sim::{Nic, Rates};
+    use sim::Rates;
 
     use super::*;
 
-    fn nearest(model: &Model, reads_per_s: f64) -> Option<(&'static str, bool)> {
+    fn nearest(model: &Model, reads_per_s: f64) -> Option<(String, bool)> {
         let load = Load { reads_per_s, words_per_s: reads_per_s, ranks: 2.0, ..Load::default() };
-        Limit::nearest(model, &load).map(|limit| (limit.name, limit.is_met()))
+        Limit::nearest(model, &load).map(|limit| (limit.name.clone(), limit.is_met()))
+    }
+
+    fn some(name: &str, is_met: bool) -> Option<(String, bool)> {
+        Some((name.to_owned(), is_met))
     }
 
     #[test]
     fn a_limit_is_met_at_nine_tenths() {
         let target = Rates { copies_per_s: 1000, atomics_per_s: 10 };
         let model = Model { nic: Nic { target, ..Nic::default() }, ..Model::instant() };
-        assert_eq!(nearest(&model, 900.0), Some(("NIC READ rate", true)));
-        assert_eq!(nearest(&model, 899.0), Some(("NIC READ rate", false)));
+        assert_eq!(nearest(&model, 900.0), some("NIC READ rate", true));
+        assert_eq!(nearest(&model, 899.0), some("NIC READ rate", false));
         let initiator = Rates { copies_per_s: 455, atomics_per_s: 0 };
         let of_ranks = Model { initiator, ..model };
-        assert_eq!(nearest(&of_ranks, 899.0), Some(("READ rate of a rank", true)));
+        assert_eq!(nearest(&of_ranks, 899.0), some("READ rate of a rank", true));
     }
 
     #[test]
@@ -119,6 +210,45 @@ mod tests {
         assert_eq!(nearest(&Model::instant(), 1e9), None);
         let model = Model { post_ns: 10, ..Model::instant() };
         assert_eq!(nearest(&model, 0.0), None);
-        assert_eq!(nearest(&model, 1.0), Some(("CPU of posts and completions", false)));
+        assert_eq!(nearest(&model, 1.0), some("CPU of posts and completions", false));
+    }
+
+    /// The fallen rate is what is used up: 111.2 million are 44.57 at 4096 outstanding.
+    #[test]
+    fn beyond_a_knee_the_rate_that_is_left_is_the_limit() {
+        let rates = Rates { copies_per_s: 111_200_000, atomics_per_s: 0 };
+        let outstanding = Fall { knee: 1_000, halved_by: 2_072 };
+        let connections = Fall { knee: 100, halved_by: 50 };
+        let nic =
+            Nic { initiator: rates, target: rates, outstanding, connections, ..Nic::default() };
+        let model = Model { nic, ..Model::instant() };
+        let limit = |reads_per_s, outstanding, connections| {
+            let load =
+                Load { reads_per_s, outstanding, connections, ranks: 1.0, ..Load::default() };
+            let Limit { name, used } = Limit::nearest(&model, &load).unwrap();
+            (name, (used * 1e4).round())
+        };
+        let named = |name: &str, used| (name.to_owned(), used);
+        assert_eq!(limit(44_595_000.0, 1_000.0, 100.0), named("NIC READ rate", 4_010.0));
+        let beyond = "NIC READ rate beyond 1000 outstanding";
+        assert_eq!(limit(44_595_000.0, 4_096.0, 100.0), named(beyond, 10_000.0));
+        // A target has its connections, and not what initiators have outstanding.
+        let beyond = "NIC READ rate beyond 1000 outstanding and 100 connections";
+        assert_eq!(limit(22_297_500.0, 4_096.0, 150.0), named(beyond, 10_000.0));
+        assert_eq!(
+            limit(1e12, 1.0, 150.0),
+            named("NIC READ rate beyond 100 connections", 10_000.0)
+        );
+    }
+
+    #[test]
+    fn words_take_one_atomic_after_the_other() {
+        let model = Model { atomic_word_ns: 1_000_000, ..Model::instant() };
+        let used = |ranks| {
+            let load = Load { atomics_per_s: 512_000.0, ranks, ..Load::default() };
+            Limit::nearest(&model, &load).map(|limit| (limit.name, limit.used))
+        };
+        assert_eq!(used(1.0), Some(("atomics rate of a word".to_owned(), 1.0)));
+        assert_eq!(used(2.0), Some(("atomics rate of a word".to_owned(), 0.5)));
     }
 }

@@ -11,7 +11,7 @@ use transport::Fault;
 
 use crate::cluster::{Plan, Rank, Ranks};
 use crate::keys::Keys;
-use crate::limit::{Limit, Load};
+use crate::limit::{Limit, Load, Snapshot};
 use crate::{Error, Progress, Way};
 
 /// What is measured: all ranks at once.
@@ -85,7 +85,7 @@ impl ThroughputPlan {
 }
 
 /// What all ranks have done.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ThroughputRow {
     /// On which machines.
     pub shape: Shape,
@@ -108,7 +108,7 @@ pub struct ThroughputRow {
     pub effective_roundtrips: f64,
     /// Buckets that a chunk READ brought.
     pub chunk_buckets: f64,
-    /// What each machine's NIC had to do.
+    /// What each machine's NIC had to do, once no rank's operations were without count any more.
     pub load: Load,
     /// Which limit that came nearest to; none where the model has none for what was done.
     pub limit: Option<Limit>,
@@ -133,18 +133,18 @@ pub fn throughput(plan: &ThroughputPlan, progress: Progress<'_>) -> Result<Throu
         .zip(&ranks.ranks)
         .map(|(rank, table)| Worker::new(plan, rank, ranks.filled(), table))
         .collect();
-    run(plan, &mut ranks, &mut workers, progress)?;
-    Ok(row(plan, &ranks, &workers))
+    let warm = run(plan, &mut ranks, &mut workers, progress)?;
+    Ok(row(plan, &ranks, &workers, &warm))
 }
 
 /// Steps whichever rank is due first until each has done what counts. Those that are done go on
-/// meanwhile, so that nobody has the network for itself in the end.
+/// meanwhile, so that nobody has the network for itself in the end. Gives when all were warm.
 fn run(
     plan: &ThroughputPlan,
     ranks: &mut Ranks,
     workers: &mut [Worker],
     progress: Progress<'_>,
-) -> Result<(), Error> {
+) -> Result<Snapshot, Error> {
     let mut due = BinaryHeap::with_capacity(workers.len());
     for (at, (worker, table)) in workers.iter_mut().zip(&mut ranks.ranks).enumerate() {
         worker.begin(table)?;
@@ -152,13 +152,20 @@ fn run(
     }
     let all = (u64::from(plan.operations) + u64::from(WARM)) * workers.len() as u64;
     let (mut unfinished, mut ended, mut steps) = (workers.len(), 0, 0);
+    let (mut cold, mut warm) = (workers.len(), Snapshot::default());
     while unfinished > 0
         && let Some(Reverse((_, at))) = due.pop()
         && let (Some(worker), Some(table)) = (workers.get_mut(at), ranks.ranks.get_mut(at))
     {
-        let was_done = worker.is_done();
+        let (was_warm, was_done) = (worker.is_warm(), worker.is_done());
         ended += worker.step(plan, table)?;
         unfinished -= usize::from(worker.is_done() && !was_done);
+        if worker.is_warm() && !was_warm {
+            cold -= 1;
+            if cold == 0 {
+                warm = Snapshot::of(&ranks.cluster);
+            }
+        }
         due.push(Reverse((table.engine().next_poll_ns(), at)));
         steps += 1;
         if steps % STEPS_PER_CALL == 0 {
@@ -166,7 +173,7 @@ fn run(
         }
     }
     progress(1.0);
-    Ok(())
+    Ok(warm)
 }
 
 /// What one rank does.
@@ -208,6 +215,10 @@ impl Worker {
             sum_us: 0,
             finished: vec![nothing; in_flight as usize],
         }
+    }
+
+    fn is_warm(&self) -> bool {
+        self.ended >= WARM
     }
 
     fn is_done(&self) -> bool {
@@ -253,7 +264,7 @@ impl Worker {
             let ThroughputPlan { max_chunks, chunk_buckets, load_percent, .. } = *plan;
             return Err(Error::Reach { max_chunks, chunk_buckets, load_percent });
         }
-        if !self.is_done() && self.ended >= WARM {
+        if !self.is_done() && self.is_warm() {
             let took_ns = now_ns - finished.tag;
             self.sum_ns += took_ns;
             self.sum_us += took_ns / NS_PER_US;
@@ -278,7 +289,7 @@ impl Worker {
     }
 }
 
-fn row(plan: &ThroughputPlan, ranks: &Ranks, workers: &[Worker]) -> ThroughputRow {
+fn row(plan: &ThroughputPlan, ranks: &Ranks, workers: &[Worker], warm: &Snapshot) -> ThroughputRow {
     let counted: f64 = workers.iter().map(Worker::counted).sum();
     let sum = |of: fn(&Worker) -> u64| workers.iter().map(of).sum::<u64>() as f64;
     let cut = plan.way == Way::Paper && workers.iter().all(|worker| worker.sum_us > 0);
@@ -286,8 +297,10 @@ fn row(plan: &ThroughputPlan, ranks: &Ranks, workers: &[Worker]) -> ThroughputRo
     let totals = ranks.ranks.iter().map(|rank| rank.stats().total());
     let stats = totals.fold(OutcomeStats::default(), |sum, total| sum.plus(&total));
     let each = |sum: u64| sum as f64 / stats.operations.max(1) as f64;
-    let counters = ranks.cluster.counters();
-    let load = Load::of(plan.shape, &counters, ranks.cluster.now_ns());
+    let end = Snapshot::of(&ranks.cluster);
+    // Where what counts is so little that all has ended at once, the beginning is all there is.
+    let start = if warm.at_ns < end.at_ns { *warm } else { Snapshot::default() };
+    let load = Load::between(plan.shape, &start, &end);
     ThroughputRow {
         shape: plan.shape,
         workload: plan.workload,

@@ -15,6 +15,11 @@ pub struct Counters {
     pub atomics: u64,
     /// Words of all these.
     pub words: u64,
+    /// Operations that a NIC was given.
+    pub sent: u64,
+    /// What their NIC had outstanding with each of these, itself included, all together; by `sent`,
+    /// the mean that one finds.
+    pub outstanding: u64,
     /// Completions of what the CPU did itself.
     pub by_cpu: u64,
     /// Operations that completed in error although their effect had happened.

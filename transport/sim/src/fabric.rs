@@ -165,6 +165,10 @@ impl Fabric {
         let factor = fate.factor;
         let start = Start { kind, words, from: me, to, now_ns, factor, owner_idle };
         let times = self.network.schedule(start);
+        if !by_cpu {
+            self.counters.sent += 1;
+            self.counters.outstanding += self.network.outstanding(me);
+        }
         let mut done_ns = times.done_ns;
         if fate.repeated {
             done_ns = done_ns.saturating_add(self.dice.repeated_after_ns(done_ns - now_ns));

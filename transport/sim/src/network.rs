@@ -164,6 +164,11 @@ impl Network {
         }
     }
 
+    /// What the NIC of the owner's node has in flight.
+    pub(crate) fn outstanding(&self, owner: Owner) -> u64 {
+        self.nics[self.model.node(owner) as usize].outstanding
+    }
+
     fn nic(&mut self, owner: Owner) -> &mut SharedNic {
         &mut self.nics[self.model.node(owner) as usize]
     }

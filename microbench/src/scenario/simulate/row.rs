@@ -28,9 +28,9 @@ pub(crate) struct SimulateRow {
     /// With each operation cut to whole microseconds.
     truncated_ops_per_s: Option<f64>,
     /// Of a throughput: the limit that is met; where none is, roundtrips are what is waited for.
-    limit: Option<&'static str>,
+    limit: Option<String>,
     /// The limit that is used most, met or not, and how much of it.
-    nearest_limit: Option<&'static str>,
+    nearest_limit: Option<String>,
     limit_used: Option<f64>,
     /// A machine's READs and atomics a second.
     pub(super) nic_reads_per_s: Option<f64>,
@@ -92,6 +92,7 @@ impl SimulateRow {
         });
         let truncated = row.cut_ops_per_s.filter(|_| truncates);
         let paper_ops = figure.map(|figure| figure.ops_per_s);
+        let (limit, name) = (row.limit.as_ref(), |limit: &Limit| limit.name.clone());
         // Several in flight are compared as they are: nothing of theirs is cut.
         let compared =
             if truncates && plan.way == Way::Paper { truncated } else { Some(row.ops_per_s) };
@@ -111,9 +112,9 @@ impl SimulateRow {
             effective_roundtrips: row.effective_roundtrips,
             ops_per_s: Some(row.ops_per_s),
             truncated_ops_per_s: truncated,
-            limit: row.limit.filter(Limit::is_met).map(|limit| limit.name),
-            nearest_limit: row.limit.map(|limit| limit.name),
-            limit_used: row.limit.map(|limit| limit.used),
+            limit: limit.filter(|limit| limit.is_met()).map(name),
+            nearest_limit: limit.map(name),
+            limit_used: limit.map(|limit| limit.used),
             nic_reads_per_s: Some(row.load.reads_per_s),
             nic_atomics_per_s: Some(row.load.atomics_per_s),
             paper_mean_latency_ns: None,
@@ -161,8 +162,8 @@ impl SimulateRow {
 
     /// The limit that is used most, and how much of it in whole hundredths. These are cut, so that
     /// none that is not met has 90 of them.
-    fn nearest(&self) -> Option<(&'static str, String)> {
-        let (name, used) = self.nearest_limit.zip(self.limit_used)?;
+    fn nearest(&self) -> Option<(&str, String)> {
+        let (name, used) = self.nearest_limit.as_deref().zip(self.limit_used)?;
         let percent = (used * 100.0).floor();
         let used = if percent < 1.0 { "under 1 %".to_owned() } else { format!("{percent:.0} %") };
         Some((name, used))
