@@ -47,8 +47,9 @@ fn throughputs_are_by_machines_ranks_and_workload() {
 #[test]
 fn beyond_the_paper_it_says_by_how_much_and_what_limits() {
     let options = ["--experiment", "throughput", "--machines", "4", "--workload", "mixed"];
-    let more = ["--beyond-paper", "--one-roundtrip", "off", "--ops", "100"];
+    let more = ["--beyond-paper", "--ops", "100"];
     let (rows, printed) = rows(&[&options[..], &more].concat());
+    assert!(printed.contains("--one-roundtrip auto: off of throughputs on 4 x 16,"), "{printed}");
     assert_eq!((rows.len(), &rows[0]["limit"]), (1, &"NIC atomics rate".into()));
     assert!(number(&rows[0], "by_paper") > 1.0);
     let said = "times the paper's 15.04. At its limit is the NIC atomics rate, 9";

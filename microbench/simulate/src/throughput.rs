@@ -74,7 +74,7 @@ impl ThroughputPlan {
         Plan {
             model: self.model,
             shape: self.shape,
-            way: self.way,
+            way: self.way.under_load(&self.model),
             buckets_per_owner: self.buckets_per_owner,
             chunk_buckets: self.chunk_buckets,
             reach: self.chunk_buckets.saturating_mul(self.max_chunks),

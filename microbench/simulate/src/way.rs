@@ -13,6 +13,7 @@ const DEPTH: u32 = 5;
 /// An engine's at most; what finds no room in it is posted later.
 const MOST_DEPTH: u32 = 1 << 16;
 const PS_PER_NS: u64 = 1_000;
+const NS_PER_S: f64 = 1e9;
 
 /// How a rank does its operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,7 @@ pub enum Way {
     /// The paper's algorithm (Fig. 1), one operation at a time.
     Paper,
     /// These means, C by what operations need, and lines instead of any bucket as a chunk's start.
+    /// Where all ranks work at once, [`under_load`](Self::under_load).
     Beyond(Means),
     /// These means with one C, as `tune` recommends them.
     Tuned(Means),
@@ -56,6 +58,22 @@ impl Way {
         match self {
             Self::Paper => 1,
             Self::Beyond(means) | Self::Tuned(means) => means.in_flight.max(1),
+        }
+    }
+
+    /// What it is where all ranks of such machines work at once: [`FirstClaim::Auto`], which looks
+    /// at what a table's operations do, claims nothing along with first READs beyond the paper
+    /// where atomics are what a rank is to get the fewest of. Each costs one more there, and spares
+    /// a roundtrip that others hide.
+    #[must_use]
+    pub fn under_load(self, model: &Model) -> Self {
+        match self {
+            Self::Beyond(means)
+                if means.first_claim == FirstClaim::Auto && are_atomics_few(model, means) =>
+            {
+                Self::Beyond(Means { first_claim: FirstClaim::Off, ..means })
+            }
+            _ => self,
         }
     }
 
@@ -100,8 +118,55 @@ impl Means {
     }
 }
 
+/// Whether a rank gets fewer atomics than inserts that take a READ and then a claim, by its
+/// roundtrips and by what READs it gets.
+fn are_atomics_few(model: &Model, means: Means) -> bool {
+    let ranks = f64::from(model.owners_per_node.max(1));
+    let rate = |per_s: u64| if per_s == 0 { f64::INFINITY } else { per_s as f64 };
+    let (nic, rank) = (model.nic.target, model.initiator);
+    let atomics = rate(rank.atomics_per_s).min(rate(nic.atomics_per_s) / ranks);
+    let reads = rate(rank.copies_per_s).min(rate(nic.copies_per_s) / ranks);
+    let trips_ns = model.remote.read.base_ns.saturating_add(model.remote.atomic_ns).max(1);
+    let inserts = f64::from(means.in_flight.max(1)) * NS_PER_S / trips_ns as f64;
+    atomics < inserts.min(reads)
+}
+
 /// What a READ from another machine costs.
 fn read_cost(model: &Model) -> ReadCost {
     let read = model.remote.read;
     ReadCost { base_ps: read.base_ns.saturating_mul(PS_PER_NS).max(1), bucket_ps: read.word_ps }
+}
+
+#[cfg(test)]
+mod tests {
+    use sim::{Nic, Rates};
+
+    use super::*;
+
+    /// A machine of 16 ranks, each of which has 16 in flight of 4 us: 4 million inserts.
+    #[test]
+    fn claims_along_with_reads_are_spared_where_atomics_are_few() {
+        let way = |first_claim| {
+            let read_ahead = ReadAhead::Likely;
+            Way::Beyond(Means { in_flight: 16, cache_entries: 0, first_claim, read_ahead })
+        };
+        let model = |copies_per_s, atomics_per_s| {
+            let nic = Nic { target: Rates { copies_per_s, atomics_per_s }, ..Nic::default() };
+            Model { owners_per_node: 16, nic, ..Model::simple(2_000) }
+        };
+        let (auto, off) = (way(FirstClaim::Auto), way(FirstClaim::Off));
+        for (reads_per_s, atomics_per_s, expected) in [
+            (0, 0, auto),
+            (0, 16 * 4_000_000, auto),
+            (0, 16 * 3_999_999, off),
+            (16 * 1_000_000, 16 * 1_000_000, auto),
+            (16 * 1_000_001, 16 * 1_000_000, off),
+        ] {
+            let model = model(reads_per_s, atomics_per_s);
+            assert_eq!(auto.under_load(&model), expected, "{reads_per_s}, {atomics_per_s}");
+            assert_eq!(way(FirstClaim::On).under_load(&model), way(FirstClaim::On));
+        }
+        let Way::Beyond(means) = auto else { unreachable!() };
+        assert_eq!(Way::Tuned(means).under_load(&model(0, 1)), Way::Tuned(means));
+    }
 }

@@ -149,7 +149,8 @@ enum Experiment {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FirstClaimName {
-    /// Where inserts are many and the table is not full
+    /// Where inserts are many and the table is not full; with --beyond-paper not where all ranks
+    /// work and NICs have too few atomics for it
     Auto,
     /// Always
     On,

@@ -44,6 +44,9 @@ pub(crate) struct SimulateRow {
     pub(super) by_paper: Option<f64>,
     /// Of outgoing roundtrips.
     pub(super) roundtrips_by_paper: Option<f64>,
+    /// Whether `--one-roundtrip auto` has claimed nothing along with first READs.
+    #[serde(skip)]
+    pub(super) spares_claims: bool,
 }
 
 impl SimulateRow {
@@ -82,6 +85,7 @@ impl SimulateRow {
             paper_runs: None,
             by_paper: paper_ns.map(|paper| row.mean_ns / paper),
             roundtrips_by_paper: paper_out.map(|paper| row.outgoing_roundtrips / paper),
+            spares_claims: false,
         }
     }
 
@@ -123,6 +127,7 @@ impl SimulateRow {
             paper_runs: figure.map(|figure| figure.runs),
             by_paper: compared.zip(paper_ops).map(|(model, paper)| model / paper),
             roundtrips_by_paper: None,
+            spares_claims: plan.way.under_load(&plan.model) != plan.way,
         }
     }
 }

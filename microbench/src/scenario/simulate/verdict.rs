@@ -78,6 +78,7 @@ pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]
             }
         }
     }
+    notes.extend(spared(rows));
     notes.extend(full(args, rows));
     notes.extend(rows.iter().filter(|_| args.way() != Way::Paper).filter_map(beyond));
     notes
@@ -111,6 +112,23 @@ fn summary<'r>(
         note += " and others";
     }
     Some(note + ".")
+}
+
+/// Where inserts take two roundtrips because a NIC has too few atomics for one.
+fn spared(rows: &[SimulateRow]) -> Option<String> {
+    let mut places: Vec<_> = rows
+        .iter()
+        .filter(|row| row.spares_claims)
+        .map(|row| format!("{} x {}", row.machines, row.ranks_per_machine))
+        .collect();
+    places.dedup();
+    (!places.is_empty()).then(|| {
+        format!(
+            "--one-roundtrip auto: off of throughputs on {}, where NICs take fewer atomics than ranks \
+             have roundtrips for; on has a claim along with each first READ all the same.",
+            places.join(", ")
+        )
+    })
 }
 
 /// Where M chunks had no room, which the means tell nothing of.
