@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::{ArgGroup, Args, ValueEnum, value_parser};
 use profile::paper::Workload;
-use profile::{Given, Kind, Profile, UnknownQuantity};
+use profile::{Given, Kind, Profile, Quantity, UnknownQuantity};
 use simulate::{Means, Way, each_at_once, latency, throughput};
 use table::FirstClaim;
 
@@ -188,9 +188,8 @@ impl WorkloadName {
 fn assumed(text: &str) -> core::result::Result<(String, u64), String> {
     let (name, value) = text.split_once('=').ok_or("write QUANTITY=VALUE")?;
     let value = value.parse().map_err(|_| format!("{value:?} is no whole number"))?;
-    if profile::Quantity::named(name).is_none() {
-        return Err(UnknownQuantity(name.to_owned()).to_string());
-    }
+    let quantity = Quantity::named(name).ok_or_else(|| UnknownQuantity(name.into()).to_string())?;
+    quantity.check(value).map_err(|error| error.to_string())?;
     Ok((name.to_owned(), value))
 }
 

@@ -60,6 +60,32 @@ impl fmt::Display for UnknownQuantity {
 
 impl Error for UnknownQuantity {}
 
+/// No network has a quantity of this value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueError {
+    /// The quantity's name.
+    pub name: &'static str,
+    /// What it was to be.
+    pub value: u64,
+    /// The least that it may be.
+    pub least: u64,
+    /// The most that it may be.
+    pub most: u64,
+}
+
+impl fmt::Display for ValueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, value, least, most } = self;
+        write!(f, "{name} is {value}: make it a whole number from {least} to {most}")?;
+        if *value == 0 && name.ends_with("_per_s") {
+            write!(f, ", or leave it out where there is no such limit")?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for ValueError {}
+
 /// Quantities that are needed and that the profile does not give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingQuantity {

@@ -11,7 +11,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::quantity::{QUANTITIES, Quantity};
-use crate::{LoadError, ParseError, UnknownQuantity};
+use crate::{LoadError, ParseError, UnknownQuantity, ValueError};
 
 /// How a number was got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,24 @@ const BUILT_IN: [(&str, &str); 4] = [
 
 /// Above every rate and time of a network, and far below any overflow of the model.
 const MOST: u64 = 1 << 48;
+/// Besides rates, what 0 is no value of: no roundtrip takes no time.
+const NEVER_ZERO: [&str; 4] =
+    ["local.read_base_ns", "local.atomic_ns", "remote.read_base_ns", "remote.atomic_ns"];
+
+impl Quantity {
+    /// Whether it may have this value, from a file or from whoever assumes one.
+    ///
+    /// # Errors
+    /// It is above all that networks have, or 0 where that would be none.
+    pub fn check(&self, value: u64) -> Result<(), ValueError> {
+        let is_rate = self.name.ends_with("_per_s");
+        let least = u64::from(is_rate || NEVER_ZERO.contains(&self.name));
+        if (least..=MOST).contains(&value) {
+            return Ok(());
+        }
+        Err(ValueError { name: self.name, value, least, most: MOST })
+    }
+}
 
 impl Profile {
     /// A profile that gives nothing yet.
@@ -136,7 +154,7 @@ impl Profile {
         QUANTITIES.iter().filter_map(|quantity| Some((quantity, self.get(quantity.name)?)))
     }
 
-    /// Gives a quantity, or another value of it.
+    /// Gives a quantity, or another value of it; one that [`Quantity::check`] refuses no file has.
     ///
     /// # Errors
     /// There is no quantity of this name.
@@ -238,13 +256,14 @@ impl<'t> Parser<'t> {
             let Some(quantity) = Quantity::named(&name) else {
                 return Err(self.unknown(&key.span(), &name));
             };
-            let given = self.given(&name, value)?;
+            let given = self.given(quantity, value)?;
             profile.given.insert(quantity.name, given);
         }
         Ok(())
     }
 
-    fn given(&self, name: &str, value: &Value<'t>) -> Result<Given, ParseError> {
+    fn given(&self, quantity: &Quantity, value: &Value<'t>) -> Result<Given, ParseError> {
+        let name = quantity.name;
         let DeValue::Table(table) = value.get_ref() else {
             let what = format!(
                 "{name} is to be {{ value = \u{2026}, kind = \u{2026}, source = \u{2026} }}"
@@ -254,7 +273,7 @@ impl<'t> Parser<'t> {
         let (mut number, mut kind, mut source) = (None, None, None);
         for (key, value) in table {
             match key.get_ref().as_ref() {
-                "value" => number = Some(self.number(value)?),
+                "value" => number = Some(self.number(quantity, value)?),
                 "kind" => kind = Some(self.kind(value)?),
                 "source" => source = Some(self.string(value)?.to_owned()),
                 other => return Err(self.unknown(&key.span(), &format!("{name}.{other}"))),
@@ -283,12 +302,14 @@ impl<'t> Parser<'t> {
         })
     }
 
-    fn number(&self, value: &Value<'t>) -> Result<u64, ParseError> {
+    fn number(&self, quantity: &Quantity, value: &Value<'t>) -> Result<u64, ParseError> {
         let digits = value.get_ref().as_integer().filter(|integer| integer.radix() == 10);
         let number = digits.and_then(|integer| integer.as_str().parse().ok());
-        number.filter(|number| *number <= MOST).ok_or_else(|| {
+        let number = number.ok_or_else(|| {
             self.error(&value.span(), format!("a value is to be a whole number from 0 to {MOST}"))
-        })
+        })?;
+        quantity.check(number).map_err(|error| self.error(&value.span(), error.to_string()))?;
+        Ok(number)
     }
 
     fn unknown(&self, at: &Range<usize>, key: &str) -> ParseError {

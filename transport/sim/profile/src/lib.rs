@@ -30,7 +30,7 @@ mod model;
 pub mod paper;
 mod quantity;
 
-pub use error::{LoadError, MissingQuantity, ParseError, UnknownQuantity};
+pub use error::{LoadError, MissingQuantity, ParseError, UnknownQuantity, ValueError};
 pub use file::{Given, Kind, Profile};
 pub use model::Shape;
 pub use quantity::{QUANTITIES, Quantity};

@@ -102,6 +102,7 @@ fn what_is_no_profile_is_refused_with_its_line() {
         (value("{ value = -1, kind = \"fitted\", source = \"x\" }"), 4, "whole number"),
         (value("{ value = 1.5, kind = \"fitted\", source = \"x\" }"), 4, "whole number"),
         (value("{ value = 999999999999999999, kind = \"fitted\", source = \"x\" }"), 4, "whole"),
+        (value("{ value = 0, kind = \"fitted\", source = \"x\" }"), 4, "number from 1 to"),
         (value("{ value = 1, kind = \"guessed\", source = \"x\" }"), 4, "none of fitted"),
         (value("{ value = 1, kind = \"fitted\", source = \"x\", unit = \"ns\" }"), 4, "unit"),
         (value("{ value = 1, kind = 3, source = \"x\" }"), 4, "a string"),
@@ -122,6 +123,25 @@ fn a_file_that_is_not_there_is_named() {
     assert!(Profile::new("a", "b").set("nic.colour", given(1, "x")).is_err());
 }
 
+/// 0 is no limit and no roundtrip, which is otherwise said by leaving a quantity out.
+#[test]
+fn values_that_no_network_has_are_refused() {
+    let check = |name, value| profile::Quantity::named(name).unwrap().check(value);
+    for name in ["nic.reads_per_s", "rank.atomics_per_s", "nic.bytes_per_s"] {
+        let told = check(name, 0).unwrap_err().to_string();
+        assert!(told.starts_with(name) && told.ends_with("where there is no such limit"), "{told}");
+    }
+    for name in ["remote.atomic_ns", "local.read_base_ns"] {
+        let told = check(name, 0).unwrap_err().to_string();
+        assert!(told.contains("0: make it a whole number from 1 to"), "{told}");
+    }
+    for name in ["remote.read_word_ps", "cpu.post_ns", "word.atomic_ns"] {
+        assert_eq!(check(name, 0), Ok(()));
+        assert_eq!(check(name, 1 << 48), Ok(()));
+        assert!(check(name, (1 << 48) + 1).is_err());
+    }
+}
+
 fn given(value: u64, source: &str) -> Given {
     Given { value, kind: Kind::Measured, source: source.to_owned() }
 }
@@ -135,6 +155,7 @@ proptest! {
     ) {
         let mut profile = Profile::new(&name, &about);
         for (at, value, source) in values {
+            prop_assume!(QUANTITIES[at].check(value).is_ok());
             profile.set(QUANTITIES[at].name, given(value, &source)).unwrap();
         }
         prop_assert_eq!(Profile::parse(&profile.to_toml()), Ok(profile));
