@@ -28,6 +28,24 @@ fn latencies_are_beside_the_papers() {
     assert!(printed.contains("remote.read_base_ns = "), "each number with its source: {printed}");
 }
 
+/// How near the model is to the paper's figures is said where they are figures of the same.
+#[test]
+fn how_near_the_model_is_is_said_of_the_papers_cluster_alone() {
+    let two = ["--machines", "2", "--ranks-per-machine", "1", "--workload", "mixed"];
+    let few = ["--ops", "50", "-C", "32", "--load-factors", "0.5"];
+    for (more, said) in [
+        (&[][..], true),
+        (&["--profile", "soft-roce"], false),
+        (&["--set", "remote.read_word_ps=2000"], false),
+        (&["--throughput-chunk-buckets", "8"], false),
+        (&["--filled", "0.5"], false),
+        (&["-M", "32"], false),
+    ] {
+        let printed = run(&[&["simulate"], &two[..], &few, more].concat()).printed();
+        assert_eq!(printed.contains(": model by paper"), said, "{more:?}: {printed}");
+    }
+}
+
 #[test]
 fn throughputs_are_by_machines_ranks_and_workload() {
     let options = ["--experiment", "throughput", "--machines", "2,4", "--ranks-per-machine", "1,3"];
@@ -262,6 +280,13 @@ fn what_cannot_be_simulated_is_refused() {
         ("--load-factors 0.5,0.4", "load factors are to rise"),
         ("--load-factors 0.955", "hundredths from 0.02 to 0.92"),
         ("--paper --machines 4", "cannot be used with"),
+        ("--paper --load-factors 0.5", "cannot be used with"),
+        ("--paper --throughput-chunk-buckets 8", "cannot be used with"),
+        ("--paper --filled 0.5", "cannot be used with"),
+        ("--paper -M 8", "cannot be used with"),
+        ("--truncate-us --beyond-paper", "cannot be used with"),
+        ("--truncate-us --tuning tuning.toml", "cannot be used with"),
+        ("--experiment throughput --load-factors 0.9,0.1", "load factors are to rise"),
         ("--beyond-paper --tuning tuning.toml", "cannot be used with"),
         ("--in-flight 4", "--beyond-paper|--tuning"),
         ("--cache 0", "--beyond-paper|--tuning"),

@@ -46,7 +46,10 @@ pub(crate) struct SimulateArgs {
 
     /// Everything that the paper's authors have measured on 2 to 48 machines, beside their figures:
     /// each load factor, machines and ranks, and throughputs as with --truncate-us
-    #[arg(long, conflicts_with_all = ["machines", "ranks_per_machine", "beyond_paper"])]
+    #[arg(long, conflicts_with_all = [
+        "machines", "ranks_per_machine", "beyond_paper", "load_factors", "filled",
+        "throughput_chunk_buckets", "max_chunks",
+    ])]
     paper: bool,
 
     /// What to simulate
@@ -96,7 +99,7 @@ pub(crate) struct SimulateArgs {
 
     /// Compare throughputs with each operation's time cut to whole microseconds, as the program of
     /// the paper's authors cuts it
-    #[arg(long)]
+    #[arg(long, conflicts_with = "beyond")]
     truncate_us: bool,
 
     /// Of latencies: load factors from 0.02 to 0.92, rising, separated by commas

@@ -87,6 +87,9 @@ impl SimulateArgs {
             let most = MOST_CHUNK_BUCKETS;
             return Err(Failure::new(format!("C is {most} here at most: give a smaller -C")));
         }
+        if self.load_factors.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return Err(Failure::new("load factors are to rise: give --load-factors in order"));
+        }
         let mut runs = Vec::new();
         if self.experiment != Experiment::Throughput {
             for shape in self.latency_shapes() {
@@ -141,7 +144,7 @@ impl SimulateArgs {
         of(most).map_err(|missing| {
             let missing = Failure::from(missing).or("with --set QUANTITY=VALUE");
             match of(ONE) {
-                Ok(_) if most > ONE => {
+                Ok(_) if most > ONE && !self.paper => {
                     missing.or("or take one machine, --machines 1, which it knows")
                 }
                 _ => missing,
@@ -190,9 +193,6 @@ impl SimulateArgs {
             plan.load_percents.clone_from(&self.load_factors);
         }
         plan.seed = self.seed;
-        if plan.load_percents.windows(2).any(|pair| pair[0] >= pair[1]) {
-            return Err(Failure::new("load factors are to rise: give --load-factors in order"));
-        }
         Ok(plan)
     }
 
