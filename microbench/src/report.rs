@@ -31,7 +31,8 @@ use crate::tuned::Tuned;
 /// machines, that of rank 0 first: objects with `host`, which may be null, `ranks`, a list that is
 /// empty where no job of processes ran, and `findings`, the list that `doctor` was. `limit` in rows
 /// of `simulate` is null where no limit is met (it was `roundtrips`), and so are `nearest_limit`
-/// and `limit_used` where there is none.
+/// and `limit_used` where there is none; `chunk_buckets` in rows of throughputs is C (it was the mean
+/// that READs brought, which is `mean_chunk_buckets`).
 pub(crate) const SCHEMA: u32 = 5;
 
 /// What `git describe` says of the source, given to the build by whoever publishes what this

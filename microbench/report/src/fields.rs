@@ -48,7 +48,7 @@ impl Fields {
     /// C, if the row has one.
     pub(crate) fn chunk_buckets(&self) -> Option<u32> {
         let found = self.number("chunk_buckets")?;
-        // Of adaptive chunks it is a mean, which is no C.
+        // Of clusters simulated before schema 5 had means of their own it is one, which is no C.
         (0..=16)
             .map(|power| 8_u32 << power)
             .find(|&c| f64::from(c) == found)

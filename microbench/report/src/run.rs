@@ -134,6 +134,14 @@ impl Run {
 
     /// C: of the row, or of the whole run.
     pub(crate) fn chunk_buckets(&self, row: &Fields) -> Option<u32> {
+        // Throughputs without a mean of its own had that in the place of C.
+        let of_cluster = self.command == "simulate" && row.text("workload").is_some();
+        if of_cluster
+            && row.get("mean_chunk_buckets").is_none()
+            && let Some(c) = self.parameters.count("throughput_chunk_buckets")
+        {
+            return u32::try_from(c).ok();
+        }
         row.chunk_buckets().or_else(|| self.parameters.chunk_buckets())
     }
 }
@@ -208,4 +216,34 @@ fn rest(raw: &RawFields) -> Fields {
 
 fn parsed(raw: &RawValue) -> Value {
     serde_json::from_str(raw.get()).unwrap_or(Value::Null)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What READs brought is less than C where two owners hold a chunk.
+    #[test]
+    fn a_throughput_has_a_c_beside_the_mean_and_had_the_mean_in_its_place() {
+        let c = |row: serde_json::Value, parameters: serde_json::Value| {
+            let run = made_up(
+                &json!({
+                    "schema": 5, "command": "simulate", "rows": [row], "parameters": parameters,
+                }),
+                1,
+            );
+            run.chunk_buckets(&run.rows[0])
+        };
+        let given = || json!({ "throughput_chunk_buckets": 32 });
+        let of_mixed = |c: f64| json!({ "workload": "mixed", "chunk_buckets": c });
+        assert_eq!(c(of_mixed(31.875), given()), Some(32));
+        assert_eq!(c(of_mixed(16.0), given()), Some(32), "of chunks that chose their C");
+        assert_eq!(c(of_mixed(31.875), json!({})), None);
+        assert_eq!(c(of_mixed(32.0), json!({})), Some(32));
+        let new = json!({ "workload": "mixed", "chunk_buckets": 16, "mean_chunk_buckets": null });
+        assert_eq!(c(new, given()), Some(16));
+        assert_eq!(c(json!({ "workload": null, "chunk_buckets": 8 }), given()), Some(8));
+    }
 }

@@ -106,8 +106,9 @@ pub struct ThroughputRow {
     pub outgoing_roundtrips: f64,
     /// Chunk READs waited for, each operation.
     pub effective_roundtrips: f64,
-    /// Buckets that a chunk READ brought.
-    pub chunk_buckets: f64,
+    /// Buckets that a READ brought, the mean: of a chunk that two owners hold each part is one. None
+    /// where nothing was READ over a NIC, as where the CPU itself reaches everything.
+    pub mean_chunk_buckets: Option<f64>,
     /// What each machine's NIC had to do, once no rank's operations were without count any more.
     pub load: Load,
     /// Which limit that came nearest to; none where the model has none for what was done.
@@ -311,11 +312,7 @@ fn row(plan: &ThroughputPlan, ranks: &Ranks, workers: &[Worker], warm: &Snapshot
         mean_ns: sum(|worker| worker.sum_ns) / counted.max(1.0),
         outgoing_roundtrips: each(stats.outgoing_roundtrips),
         effective_roundtrips: each(stats.effective_roundtrips),
-        // Where the CPU itself reaches everything nothing was READ over a NIC.
-        chunk_buckets: match load.words_per_read {
-            words if words > 0.0 => words,
-            _ => f64::from(plan.chunk_buckets),
-        },
+        mean_chunk_buckets: Some(load.words_per_read).filter(|&words| words > 0.0),
         load,
         limit: Limit::nearest(&plan.model, &load),
     }

@@ -15,8 +15,10 @@ pub(crate) struct SimulateRow {
     pub(super) ranks_per_machine: u32,
     /// Of a throughput.
     pub(super) workload: Option<&'static str>,
-    /// C; of a throughput, the mean of what READs brought.
-    chunk_buckets: f64,
+    /// C; beyond the paper the most, of which each operation chooses its own.
+    chunk_buckets: u32,
+    /// Of a throughput: what a READ brought.
+    mean_chunk_buckets: Option<f64>,
     load_factor: f64,
     operations: u64,
     /// Of them, those of a latency that found no room within M chunks.
@@ -65,7 +67,8 @@ impl SimulateRow {
             machines: plan.shape.machines,
             ranks_per_machine: plan.shape.ranks_per_machine,
             workload: None,
-            chunk_buckets: row.chunk_buckets.into(),
+            chunk_buckets: row.chunk_buckets,
+            mean_chunk_buckets: None,
             load_factor: f64::from(row.load_percent) / 100.0,
             operations: row.operations,
             full: row.full,
@@ -106,7 +109,8 @@ impl SimulateRow {
             machines: row.shape.machines,
             ranks_per_machine: row.shape.ranks_per_machine,
             workload: Some(row.workload.name()),
-            chunk_buckets: row.chunk_buckets,
+            chunk_buckets: plan.chunk_buckets,
+            mean_chunk_buckets: row.mean_chunk_buckets,
             load_factor: f64::from(plan.load_percent) / 100.0,
             operations: row.operations,
             // A throughput with one has no row.
@@ -138,7 +142,29 @@ const SLOW: f64 = 1e5;
 impl SimulateRow {
     /// C and load factor of a latency.
     pub(super) fn cells_name(&self) -> String {
-        format!("C = {:.0} at {:.2}", self.chunk_buckets, self.load_factor)
+        let is = if self.is_adaptive() { "up to" } else { "=" };
+        format!("C {is} {} at {:.2}", self.chunk_buckets, self.load_factor)
+    }
+
+    /// Whether operations choose their C.
+    fn is_adaptive(&self) -> bool {
+        self.way == "beyond"
+    }
+
+    fn chunk_cell(&self) -> String {
+        let most = if self.is_adaptive() { "up to " } else { "" };
+        format!("{most}{}", self.chunk_buckets)
+    }
+
+    /// Whether it is a latency that is the other's too, with a C that its operations need no more of.
+    fn repeats(&self, other: &Self) -> bool {
+        let found = |row: &Self| {
+            let cluster = (row.machines, row.ranks_per_machine, row.operations, row.full);
+            let means = [row.load_factor, row.mean_latency_ns, row.outgoing_roundtrips];
+            (row.workload, cluster, means, row.effective_roundtrips)
+        };
+        let latency = self.workload.is_none() && self.is_adaptive();
+        latency && other.chunk_buckets < self.chunk_buckets && found(self) == found(other)
     }
 
     /// Of a throughput, for its cell of the table: the limit that is met, or the nearest one.
@@ -187,6 +213,7 @@ impl Row for SimulateRow {
         "machines",
         "ranks",
         "C",
+        "mean C",
         "load",
         "mean ns",
         "out",
@@ -197,6 +224,13 @@ impl Row for SimulateRow {
         "by paper",
         "limit",
     ];
+
+    /// Without latencies that a smaller C has as well, operations choosing no larger one.
+    fn lay_out(rows: &[Self]) -> (Vec<String>, Vec<Vec<String>>) {
+        let head = Self::HEAD.iter().map(|&name| name.to_owned()).collect();
+        let shown = rows.iter().filter(|row| !rows.iter().any(|other| row.repeats(other)));
+        (head, shown.map(Self::cells).collect())
+    }
 
     fn cells(&self) -> Vec<String> {
         let million = |rate: Option<f64>| match rate {
@@ -213,7 +247,8 @@ impl Row for SimulateRow {
             self.way.to_owned(),
             self.machines.to_string(),
             self.ranks_per_machine.to_string(),
-            format!("{:.0}", self.chunk_buckets),
+            self.chunk_cell(),
+            self.mean_chunk_buckets.map_or(String::new(), |mean| format!("{mean:.1}")),
             format!("{:.2}", self.load_factor),
             format!("{:.0}", self.mean_latency_ns),
             format!("{:.4}", self.outgoing_roundtrips),

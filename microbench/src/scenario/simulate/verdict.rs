@@ -26,6 +26,13 @@ pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]
          none is met are roundtrips."
             .to_owned(),
     ];
+    if matches!(args.way(), Way::Beyond(_)) {
+        notes.push(
+            "C: the most, of which each operation chooses its own; of latencies that are the same with \
+             several, those with the least are printed. mean C: what a READ brought."
+                .to_owned(),
+        );
+    }
     if matches!(args.way(), Way::Tuned(_)) {
         notes.push(
             "tuned: the tuning's table. What a CPU would do itself it does by READs and claims here, \
