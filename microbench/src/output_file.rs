@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufWriter, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
@@ -37,6 +38,20 @@ impl OutputFile {
             |error| Failure::new(format!("{} cannot be written: {error}", path.display()));
         self.created = created;
         Ok(self.file.insert(file.map_err(refused)?))
+    }
+
+    /// Whether both are one file, by whatever names. What writes are lost on, as a terminal or
+    /// `/dev/null`, is none.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        let place = |file: &Self| {
+            let known = file.file.as_ref()?.metadata().ok()?;
+            known.is_file().then(|| (known.dev(), known.ino()))
+        };
+        place(self).is_some_and(|one| place(other) == Some(one))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Without what it held; to be flushed.

@@ -11,7 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::checkup::Checkup;
 use crate::cli::{JobArgs, OutputArgs};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::machine::Machine;
 use crate::output_file::OutputFile;
 use crate::tuned::Tuned;
@@ -252,11 +252,30 @@ impl Files {
 
     fn of(args: &OutputArgs, writes: bool) -> Result<Self> {
         let open = |path: Option<&Path>| path.map(|path| OutputFile::of(path, writes)).transpose();
-        Ok(Self {
+        let files = Self {
             json: open(args.json.as_deref())?,
             csv: open(args.csv.as_deref())?,
             markdown: open(args.markdown.as_deref())?,
-        })
+        };
+        files.check()?;
+        Ok(files)
+    }
+
+    /// Each is to be a file of its own: only the last one's results would be left.
+    fn check(&self) -> Result<()> {
+        let files = [("--json", &self.json), ("--csv", &self.csv), ("--markdown", &self.markdown)];
+        for (at, (one, file)) in files.iter().enumerate() {
+            let Some(file) = file else { continue };
+            let mut others = files[at + 1..].iter();
+            let same = others.find(|(_, other)| other.as_ref().is_some_and(|other| file.is(other)));
+            if let Some((other, _)) = same {
+                let path = file.path().display();
+                return Err(Failure::new(format!(
+                    "{one} and {other} are both to be written to {path}: give each its own file"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Writes what was asked for.

@@ -127,6 +127,20 @@ fn results_that_cannot_be_written_are_known_before_the_run() {
 }
 
 #[test]
+fn results_of_two_kinds_do_not_go_to_one_file() {
+    let scratch = Scratch::new();
+    let (file, link) = (scratch.path("results"), scratch.path("link"));
+    let of = |csv: &str| run(&[&LONG[..], &["--json", &file, "--csv", csv]].concat());
+    let said = of(&file).failed_in_one_line();
+    assert!(said.contains("--json and --csv are both to be written to"), "{said}");
+    assert!(!Path::new(&file).exists(), "nothing was there before");
+    fs::write(&file, "of before").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    assert!(of(&link).failed_in_one_line().contains("give each its own file"));
+    assert_eq!(fs::read(&file).unwrap(), b"of before");
+}
+
+#[test]
 fn results_replace_those_of_before_only_where_there_are_any() {
     let scratch = Scratch::new();
     let before = "x".repeat(100_000);

@@ -316,9 +316,13 @@ fn what_cannot_be_simulated_is_refused() {
         ("--first-claim on --machines 2", "--beyond-paper|--tuning"),
         ("--read-ahead never", "--beyond-paper|--tuning"),
         ("--throughput-chunk-buckets 12", "C is a multiple of 8"),
+        ("-C 12", "C is a multiple of 8 from 8 to 4096"),
+        ("-C 8192", "C is a multiple of 8 from 8 to 4096"),
     ] {
         let arguments: Vec<_> = ["simulate"].into_iter().chain(arguments.split(' ')).collect();
         let refused = run(&arguments).failed();
         assert!(refused.contains(what), "{arguments:?}: {refused}");
     }
+    let refused = run(&["simulate", "--paper", "--profile", "shm"]).failed();
+    assert!(refused.contains("--set QUANTITY") && !refused.contains("--machines"), "{refused}");
 }

@@ -13,7 +13,7 @@ use profile::{Given, Kind, Profile, Quantity, UnknownQuantity};
 use simulate::{Means, Way, each_at_once, latency, throughput};
 use table::FirstClaim;
 
-use crate::cli::{ChunkListArgs, OutputArgs, max_chunks};
+use crate::cli::{OutputArgs, max_chunks};
 use crate::failure::Result;
 use crate::means::{MOST_ENTRIES, MOST_IN_FLIGHT, ReadAheadName};
 use crate::network;
@@ -116,8 +116,11 @@ pub(crate) struct SimulateArgs {
     #[arg(long, default_value = "0.01", value_name = "F", value_parser = filled_percent)]
     filled: u32,
 
-    #[command(flatten)]
-    chunks: ChunkListArgs,
+    /// Of latencies: C, buckets that one chunk READ brings, multiples of 8 from 8 to 4096, separated
+    /// by commas; with --beyond-paper the most, of which each operation chooses its own
+    #[arg(short = 'C', long, default_value = "8,16,32,64,128", value_delimiter = ',')]
+    #[arg(value_name = "C,...", value_parser = plan::chunk_buckets)]
+    chunk_buckets: Vec<u32>,
 
     /// Of throughputs: C
     #[arg(long, default_value_t = 32, value_name = "C", value_parser = plan::chunk_buckets)]

@@ -81,19 +81,13 @@ fn ranks(shape: Shape) -> u32 {
 impl SimulateArgs {
     pub(super) fn runs(&self, profile: &Profile) -> Result<Vec<Run>> {
         self.check_machines(profile)?;
-        if let Some(&most) = self.chunks.chunk_buckets.iter().max()
-            && most > MOST_CHUNK_BUCKETS
-        {
-            let most = MOST_CHUNK_BUCKETS;
-            return Err(Failure::new(format!("C is {most} here at most: give a smaller -C")));
-        }
         if self.load_factors.windows(2).any(|pair| pair[0] >= pair[1]) {
             return Err(Failure::new("load factors are to rise: give --load-factors in order"));
         }
         let mut runs = Vec::new();
         if self.experiment != Experiment::Throughput {
             for shape in self.latency_shapes() {
-                for &chunk in &self.chunks.chunk_buckets {
+                for &chunk in &self.chunk_buckets {
                     runs.push(Run::Latency(self.latency_plan(profile, shape, chunk)?));
                 }
             }
