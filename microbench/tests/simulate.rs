@@ -3,7 +3,7 @@
 mod common;
 
 use common::reported::{number, reported};
-use common::{Scratch, run};
+use common::{AT_ONCE, Scratch, run};
 use serde_json::Value;
 
 fn rows(arguments: &[&str]) -> (Vec<Value>, String) {
@@ -168,6 +168,28 @@ fn a_file_is_a_profile_and_what_it_lacks_is_named() {
     std::fs::write(&path, text("atomics_per_sec = 3\n")).unwrap();
     let refused = run(&arguments).failed();
     assert!(refused.contains("line 10") && refused.contains("nic.atomics_per_sec"), "{refused}");
+}
+
+/// Nobody waits for a pipe's other end or for a device's.
+#[test]
+fn what_is_no_file_is_no_profile_and_no_tuning() {
+    let scratch = Scratch::new();
+    let (pipe, long) = (scratch.path("pipe"), scratch.path("long"));
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // Of zeros, which take no room.
+    std::fs::File::create(&long).unwrap().set_len(1 << 30).unwrap();
+    for option in ["--profile", "--tuning"] {
+        for (path, why) in [
+            (pipe.as_str(), "it is no file"),
+            ("/dev/zero", "it is no file"),
+            (&long, "it is longer than any"),
+        ] {
+            let ended = run(&["simulate", option, path]);
+            assert!(ended.took < AT_ONCE, "{option} {path}: {:?}", ended.took);
+            let said = ended.failed_in_one_line();
+            assert!(said.contains(&format!("{path} cannot be read: {why}")), "{said}");
+        }
+    }
 }
 
 /// What was measured by tune is simulated where it was measured: on two machines, and on one.

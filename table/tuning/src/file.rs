@@ -1,7 +1,8 @@
 //! A tuning: its text, and what it gives.
 
 use core::ops::{Range, RangeInclusive};
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
 
 use table::{Config, FirstClaim, ReadAhead};
@@ -18,6 +19,8 @@ const MOST_CHUNK_BUCKETS: u64 = 1 << 16;
 const MOST_CHUNKS: u64 = 1 << 16;
 const MOST_IN_FLIGHT: u64 = 1 << 14;
 const MOST_CACHE_ENTRIES: u64 = 1 << 30;
+/// A thousand times a file that `tune` writes.
+const MOST_BYTES: u64 = 1 << 20;
 /// Beyond any rate and time.
 const MOST_EXPECTED: f64 = 1e15;
 
@@ -81,7 +84,7 @@ impl Tuning {
     /// # Errors
     /// It cannot be read, or is no tuning.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
-        let text = fs::read_to_string(path);
+        let text = text(path);
         let text = text.map_err(|error| LoadError::Read(path.to_owned(), error))?;
         Self::parse(&text).map_err(|error| LoadError::Parse(path.to_owned(), error))
     }
@@ -171,6 +174,20 @@ impl Tuning {
             claim = self.one_roundtrip_name(),
         )
     }
+}
+
+/// What a file holds, which is to be no pipe and no device: to open the one, or to read the other,
+/// may take for ever.
+fn text(path: &Path) -> io::Result<String> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is no file"));
+    }
+    let mut text = String::new();
+    File::open(path)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(io::Error::new(ErrorKind::FileTooLarge, "it is longer than any tuning"));
+    }
+    Ok(text)
 }
 
 impl Expected {

@@ -4,7 +4,8 @@ use core::fmt;
 use core::fmt::Write as _;
 use core::ops::Range;
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
 
 use toml::Spanned;
@@ -68,6 +69,8 @@ const BUILT_IN: [(&str, &str); 4] = [
 
 /// Above every rate and time of a network, and far below any overflow of the model.
 const MOST: u64 = 1 << 48;
+/// A hundred times a file with every quantity.
+const MOST_BYTES: u64 = 1 << 20;
 /// Besides rates, what 0 is no value of: no roundtrip takes no time.
 const NEVER_ZERO: [&str; 4] =
     ["local.read_base_ns", "local.atomic_ns", "remote.read_base_ns", "remote.atomic_ns"];
@@ -111,7 +114,7 @@ impl Profile {
     /// # Errors
     /// It cannot be read, or is no profile.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
-        let text = fs::read_to_string(path);
+        let text = text(path);
         let text = text.map_err(|error| LoadError::Read(path.to_owned(), error))?;
         Self::parse(&text).map_err(|error| LoadError::Parse(path.to_owned(), error))
     }
@@ -184,6 +187,20 @@ impl Profile {
         }
         text
     }
+}
+
+/// What a file holds, which is to be no pipe and no device: to open the one, or to read the other,
+/// may take for ever.
+fn text(path: &Path) -> io::Result<String> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is no file"));
+    }
+    let mut text = String::new();
+    File::open(path)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(io::Error::new(ErrorKind::FileTooLarge, "it is longer than any profile"));
+    }
+    Ok(text)
 }
 
 /// As a basic string of TOML.
