@@ -2,6 +2,7 @@
 
 mod plan;
 mod row;
+mod shares;
 mod verdict;
 
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ use crate::report::{Files, Report};
 use crate::tuned::Tuned;
 use plan::Run;
 use row::SimulateRow;
+use shares::{STEPS, Shares};
 
 #[derive(Args, Clone, Debug)]
 #[command(group(ArgGroup::new("beyond").args(["beyond_paper", "tuning"])))]
@@ -236,20 +238,16 @@ pub(crate) fn run(args: SimulateArgs) -> Result<()> {
 
 /// So many at a time, with a bar for all together.
 fn all(runs: &[Run], at_once: usize, truncates: bool) -> Result<Vec<SimulateRow>> {
-    const STEPS: f64 = 1000.0;
-    let bar = Mutex::new((Progress::new(1000, true), vec![0.0; runs.len()]));
     let weights: Vec<f64> = runs.iter().map(Run::weight).collect();
-    let sum: f64 = weights.iter().sum();
+    let bar = Mutex::new((Progress::new(STEPS, true), Shares::new(weights)));
     let numbered: Vec<_> = runs.iter().enumerate().collect();
     let rows = each_at_once(&numbered, at_once, |&(at, run)| {
         let tell = |share: f64| {
             let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
             let (bar, shares) = &mut *bar;
-            shares[at] = share * weights[at] / sum;
-            // A thousand at most.
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-            let done = (shares.iter().sum::<f64>() * STEPS) as u64;
-            bar.set(done.min(1000), &run.name());
+            shares.done[at] = share;
+            let doing = runs.get(shares.oldest()).unwrap_or(run);
+            bar.set(shares.steps(), &doing.name());
         };
         tell(0.0);
         match run {

@@ -24,6 +24,10 @@ const LEAST_BUCKETS: u64 = 1 << 12;
 /// Of each operation of a throughput that counts or is in flight, so that inserts change the load
 /// factor by a sixteenth at most; a multiple of 8.
 const BUCKETS_OF_OPERATION: u64 = 16;
+/// How many times as long as to fill a bucket it takes to measure an insert of a rank alone, and an
+/// operation of many hundreds of ranks, which no cache holds all of: 1 and 3.3 us by 0.1.
+const INSERT_WEIGHT: f64 = 10.0;
+const OPERATION_WEIGHT: f64 = 33.0;
 /// What several runs at once may take together; one alone may take all there is.
 const MOST_BYTES_AT_ONCE: u64 = 8 << 30;
 /// More the simulator refuses, whatever they take.
@@ -65,11 +69,18 @@ impl Run {
         }
     }
 
-    /// About how much work it is.
+    /// About how much work it is, in data that a table is filled with.
     pub(super) fn weight(&self) -> f64 {
         match self {
-            Self::Latency(plan) => plan.buckets_per_owner as f64 * f64::from(ranks(plan.shape)),
-            Self::Throughput(plan) => f64::from(plan.operations) * f64::from(ranks(plan.shape)),
+            Self::Latency(plan) => {
+                let buckets = plan.buckets_per_owner as f64 * f64::from(ranks(plan.shape));
+                let filled = plan.load_percents.last().map_or(0.0, |&percent| f64::from(percent));
+                let measured = 2.0 * plan.load_percents.len() as f64 / f64::from(plan.one_in);
+                buckets * (filled + measured * INSERT_WEIGHT) / 100.0
+            }
+            Self::Throughput(plan) => {
+                f64::from(plan.operations) * f64::from(ranks(plan.shape)) * OPERATION_WEIGHT
+            }
         }
     }
 }
@@ -263,6 +274,24 @@ mod tests {
             (&mut [u64::MAX, u64::MAX], u64::MAX, Some(1)),
         ] {
             assert_eq!(fit(bytes, available), at_once, "{bytes:?}");
+        }
+    }
+
+    /// By how long they took: 0.8 s a latency on 768 ranks, 2.4 s with all load factors, and 1.1 s a
+    /// throughput.
+    #[test]
+    fn runs_weigh_what_they_take() {
+        let das5 = Profile::built_in("das5-fdr").unwrap();
+        let shape = Shape { machines: 48, ranks_per_machine: 16 };
+        let mut plan = LatencyPlan::paper(&das5, shape, 32).unwrap();
+        plan.buckets_per_owner = LATENCY_BUCKETS / 768;
+        let whole = Run::Latency(plan.clone()).weight();
+        plan.load_percents = vec![50, 60, 70, 80, 90];
+        let latency = Run::Latency(plan).weight();
+        let plan = ThroughputPlan::paper(&das5, shape, paper::Workload::Mixed).unwrap();
+        let throughput = Run::Throughput(plan).weight();
+        for (ratio, taken) in [(throughput / latency, 1.4), (whole / latency, 3.0)] {
+            assert!((0.6..1.7).contains(&(ratio / taken)), "{ratio:.2}, {taken}");
         }
     }
 }
