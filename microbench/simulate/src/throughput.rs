@@ -70,6 +70,19 @@ impl ThroughputPlan {
         self.cluster().bytes()
     }
 
+    /// Operations of each rank that do not count, before those that do: what is in flight has ended
+    /// twice by then, so that what ends no longer comes in one burst.
+    fn warm(&self) -> u32 {
+        WARM.max(self.way.in_flight().saturating_mul(2))
+    }
+
+    /// Operations that each rank begins until it has done what counts.
+    #[must_use]
+    pub fn begun(&self) -> u64 {
+        let in_flight = u64::from(self.way.in_flight());
+        u64::from(self.warm()) + u64::from(self.operations) + in_flight
+    }
+
     fn cluster(&self) -> Plan {
         Plan {
             model: self.model,
@@ -115,7 +128,7 @@ pub struct ThroughputRow {
     pub limit: Option<Limit>,
 }
 
-/// Operations of each rank that do not count, before those that do.
+/// The least operations of each rank that do not count, before those that do.
 const WARM: u32 = 32;
 /// Twice a roundtrip: ranks that began as one would go on so for long.
 const SPREAD_NS: u64 = 8_000;
@@ -151,7 +164,7 @@ fn run(
         worker.begin(table)?;
         due.push(Reverse((table.engine().next_poll_ns(), at)));
     }
-    let all = (u64::from(plan.operations) + u64::from(WARM)) * workers.len() as u64;
+    let all = (u64::from(plan.operations) + u64::from(plan.warm())) * workers.len() as u64;
     let (mut unfinished, mut ended, mut steps) = (workers.len(), 0, 0);
     let (mut cold, mut warm) = (workers.len(), Snapshot::default());
     while unfinished > 0
@@ -187,6 +200,8 @@ struct Worker {
     running: u32,
     /// Operations that have ended.
     ended: u32,
+    /// Operations that have to end before those that count.
+    warm: u32,
     /// Operations that have to end.
     wanted: u32,
     start_ns: u64,
@@ -208,7 +223,8 @@ impl Worker {
             in_flight,
             running: 0,
             ended: 0,
-            wanted: WARM + plan.operations,
+            warm: plan.warm(),
+            wanted: plan.warm() + plan.operations,
             start_ns: table.engine().now_ns(),
             stop_ns: 0,
             inserted: 0,
@@ -219,7 +235,7 @@ impl Worker {
     }
 
     fn is_warm(&self) -> bool {
-        self.ended >= WARM
+        self.ended >= self.warm
     }
 
     fn is_done(&self) -> bool {
@@ -272,7 +288,7 @@ impl Worker {
             self.inserted += u64::from(outcome == Outcome::Inserted);
         }
         self.ended = self.ended.saturating_add(1);
-        if self.ended == WARM {
+        if self.ended == self.warm {
             self.start_ns = now_ns;
         }
         if self.ended == self.wanted {
@@ -282,7 +298,7 @@ impl Worker {
     }
 
     fn counted(&self) -> f64 {
-        f64::from(self.wanted - WARM)
+        f64::from(self.wanted - self.warm)
     }
 
     fn per_s(&self) -> f64 {
@@ -305,7 +321,7 @@ fn row(plan: &ThroughputPlan, ranks: &Ranks, workers: &[Worker], warm: &Snapshot
     ThroughputRow {
         shape: plan.shape,
         workload: plan.workload,
-        operations: workers.iter().map(|worker| u64::from(worker.wanted - WARM)).sum(),
+        operations: workers.iter().map(|worker| u64::from(worker.wanted - worker.warm)).sum(),
         inserted: sum(|worker| worker.inserted) / counted.max(1.0),
         ops_per_s: workers.iter().map(Worker::per_s).sum(),
         cut_ops_per_s: cut.then(|| workers.iter().map(cut_of).sum()),

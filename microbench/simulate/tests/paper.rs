@@ -104,6 +104,21 @@ fn a_nic_did_what_its_ranks_did_meanwhile() {
     assert!((0.95..1.05).contains(&ratio), "{ratio:.3}: {row:?}");
 }
 
+/// What is in flight ends at first as it was begun, in one burst, which is no throughput.
+#[test]
+fn many_in_flight_do_no_more_than_their_nic_takes() {
+    let shape = Shape { machines: 2, ranks_per_machine: 4 };
+    let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::WriteIntensive).unwrap();
+    let (first_claim, read_ahead) = (FirstClaim::Off, ReadAhead::Likely);
+    let means = Means { in_flight: 256, cache_entries: 0, first_claim, read_ahead };
+    (plan.way, plan.model) = (Way::Beyond(means), das5().model(shape).unwrap());
+    (plan.operations, plan.buckets_per_owner) = (32, 1 << 14);
+    let row = throughput(&plan, &quiet).unwrap();
+    // The other half of the inserts are within a machine, by its CPUs.
+    let most = 2.0 * 2.0 * plan.model.nic.target.atomics_per_s as f64 / row.inserted;
+    assert!(row.ops_per_s < 1.2 * most, "{most}: {row:?}");
+}
+
 /// A claim along with every first READ is an atomic on each find as well: where atomics are what a
 /// NIC does slowest, half as many operations.
 #[test]

@@ -21,7 +21,7 @@ const ONE: u32 = 1;
 /// Buckets of an owner in a latency run: as many for all owners together as for the paper's two.
 const LATENCY_BUCKETS: u64 = 1 << 22;
 const LEAST_BUCKETS: u64 = 1 << 12;
-/// Of each operation of a throughput that counts or is in flight, so that inserts change the load
+/// Of each operation that a throughput's ranks begin, so that inserts change the load
 /// factor by a sixteenth at most; a multiple of 8.
 const BUCKETS_OF_OPERATION: u64 = 16;
 /// How many times as long as to fill a bucket it takes to measure an insert of a rank alone, and an
@@ -112,8 +112,8 @@ impl SimulateArgs {
                 plan.max_chunks = self.max_chunks;
                 plan.load_percent = self.filled;
                 plan.operations = self.ops;
-                let most = u64::from(self.ops) + u64::from(self.way().in_flight());
-                plan.buckets_per_owner = plan.buckets_per_owner.max(most * BUCKETS_OF_OPERATION);
+                let room = plan.begun() * BUCKETS_OF_OPERATION;
+                plan.buckets_per_owner = plan.buckets_per_owner.max(room);
                 plan.seed = self.seed;
                 runs.push(Run::Throughput(plan));
             }
