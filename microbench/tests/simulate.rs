@@ -14,16 +14,20 @@ fn rows(arguments: &[&str]) -> (Vec<Value>, String) {
 
 #[test]
 fn latencies_are_beside_the_papers() {
-    let options = ["--experiment", "latency", "--machines", "2", "--ranks-per-machine", "1"];
-    let (rows, printed) =
-        rows(&[&options[..], &["-C", "16,64", "--load-factors", "0.5,0.8"]].concat());
+    latencies_of(["--machines", "2", "--ranks-per-machine", "1"], "mean latency, two machines");
+    latencies_of(["--machines", "1", "--ranks-per-machine", "2"], "mean latency, one machine");
+}
+
+fn latencies_of(cluster: [&str; 4], said: &str) {
+    let options = ["--experiment", "latency", "-C", "16,64", "--load-factors", "0.5,0.8"];
+    let (rows, printed) = rows(&[&options[..], &cluster].concat());
     assert_eq!(rows.len(), 4);
     for row in rows {
         assert_eq!((&row["experiment"], &row["workload"]), (&"latency".into(), &Value::Null));
         assert!((number(&row, "by_paper") - 1.0).abs() < 0.05, "{row}");
         assert!((number(&row, "roundtrips_by_paper") - 1.0).abs() < 0.02, "{row}");
     }
-    assert!(printed.contains("mean latency: model by paper"), "{printed}");
+    assert!(printed.contains(&format!("{said}: model by paper")), "{printed}");
     assert!(printed.contains("4 of 4 figures within 5 %"), "{printed}");
     assert!(printed.contains("remote.read_base_ns = "), "each number with its source: {printed}");
 }

@@ -46,7 +46,7 @@ pub(crate) struct SimulateArgs {
     #[arg(value_parser = value_parser!(u32).range(1..=4096))]
     ranks_per_machine: Vec<u32>,
 
-    /// Everything that the paper's authors have measured on 2 to 48 machines, beside their figures:
+    /// Everything that the paper's authors have measured on up to 48 machines, beside their figures:
     /// each load factor, machines and ranks, and throughputs as with --truncate-us
     #[arg(long, conflicts_with_all = [
         "machines", "ranks_per_machine", "beyond_paper", "load_factors", "filled",

@@ -23,13 +23,28 @@ pub(super) enum Roundtrips {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Clusters {
     All,
-    /// Two machines of one rank, on which the paper's latencies were measured.
-    Papers,
+    /// One machine of two ranks, and what was measured over shared memory.
+    PapersOne,
+    /// Two machines of one rank, and what was measured otherwise.
+    PapersTwo,
 }
 
 impl Clusters {
-    fn have(self, row: &Fields) -> bool {
-        self == Self::All || cluster(row).is_none_or(|cluster| cluster == [2, 1])
+    /// The two clusters on which the paper's latencies were measured.
+    pub(super) const PAPERS: [Self; 2] = [Self::PapersOne, Self::PapersTwo];
+
+    fn have(self, run: &Run, row: &Fields) -> bool {
+        let one = match cluster(row) {
+            Some([1, 2]) => true,
+            Some([2, 1]) => false,
+            Some(_) => return self == Self::All,
+            None => transport(run) == "shm",
+        };
+        match self {
+            Self::All => true,
+            Self::PapersOne => one,
+            Self::PapersTwo => !one,
+        }
     }
 }
 
@@ -90,7 +105,7 @@ pub(super) fn latency(runs: &[Run], operation: &str, clusters: Clusters) -> Vec<
         };
         // At a given C and load factor a simulated row may also be one of throughput.
         let of_latency = run.command != "simulate" || row.text("workload").is_none();
-        let shown = this && of_latency && clusters.have(row);
+        let shown = this && of_latency && clusters.have(run, row);
         shown.then(|| row.any_number(&names)).flatten()
     })
 }
@@ -102,10 +117,10 @@ pub(super) fn roundtrips(runs: &[Run], kind: Roundtrips, clusters: Clusters) -> 
         Roundtrips::Outgoing => ["outgoing_roundtrips", "outgoing_roundtrips"],
     };
     let runs = of(runs, &["roundtrips", "bench-latency", "simulate"]);
-    by_chunk(&runs, |_, row| {
+    by_chunk(&runs, |run, row| {
         let insert = row.text("operation").unwrap_or("inserted") == "inserted";
         let counted = row.any_number(&name).filter(|count| *count > 0.0);
-        let shown = insert && row.text("workload").is_none() && clusters.have(row);
+        let shown = insert && row.text("workload").is_none() && clusters.have(run, row);
         shown.then_some(counted).flatten()
     })
 }

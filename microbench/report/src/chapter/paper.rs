@@ -19,17 +19,15 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
         id: "paper",
         title: "Beside the paper's figures",
         lead: format!(
-            "Hollow markers are the paper's: {SOURCE}. A latency over shared memory stands beside \
-             the paper's on one machine, all others beside those on two."
+            "Hollow markers are the paper's: {SOURCE}. A latency over shared memory, or simulated \
+             on one machine, stands beside the paper's on one machine, all others beside those on two."
         ),
         plots: Vec::new(),
         missing: Vec::new(),
     };
     let figures = paper::latency();
-    let latencies = latency(runs, "inserted", Clusters::Papers);
-    for local in [true, false] {
-        let here = latencies.iter().filter(|series| is_local(series) == local);
-        let here: Vec<Series> = here.cloned().collect();
+    let latencies = Clusters::PAPERS.map(|clusters| latency(runs, "inserted", clusters));
+    for (here, local) in latencies.iter().zip([true, false]) {
         let (id, title) = match local {
             true => ("paper-latency-local", "Mean latency of an insert, on one machine"),
             false => ("paper-latency", "Mean latency of an insert, on two machines or as if"),
@@ -40,21 +38,22 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
             "mean, ns",
             "Nanoseconds of one insert at a time; the paper's are means of three runs on 1 GB of \
              each process.",
-            &here,
-            &latency_figures(&figures, &here, local),
+            here,
+            &latency_figures(&figures, here, local),
         ));
     }
     chapter.plots.extend(ratio(
         "paper-latency-ratio",
         "Mean latency by the paper's",
         "Of the run by the paper's at the same C and load factor; below 1 is faster than the paper.",
-        &latencies,
+        &latencies.concat(),
         |series, load| {
             let figure = figure(&figures, series, load)?;
-            Some(if is_local(series) { figure.local_ns } else { figure.remote_ns })
+            let local = latencies[0].iter().any(|other| other.line == series.line);
+            Some(if local { figure.local_ns } else { figure.remote_ns })
         },
     ));
-    let trips = roundtrips(runs, Roundtrips::Effective, Clusters::Papers);
+    let trips = Clusters::PAPERS.map(|at| roundtrips(runs, Roundtrips::Effective, at)).concat();
     chapter.plots.extend(beside(
         "paper-roundtrips",
         "Roundtrips of an insert, here and in the paper",
@@ -86,10 +85,6 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
         plots => chapter.plots.extend(plots),
     }
     chapter
-}
-
-fn is_local(series: &Series) -> bool {
-    series.transport == "shm"
 }
 
 /// The figure at the C of a series and at this load factor.

@@ -201,11 +201,12 @@ impl SimulateArgs {
         Ok(plan)
     }
 
-    /// The paper measures latencies on two machines of one rank; so does this where it is asked for
-    /// no single other cluster.
+    /// The paper measures latencies with two ranks, on a machine each and both on one.
     fn latency_shapes(&self) -> Vec<Shape> {
         if self.paper {
-            return vec![Shape { machines: 2, ranks_per_machine: 1 }];
+            return [2, 1]
+                .map(|machines| Shape { machines, ranks_per_machine: 2 / machines })
+                .to_vec();
         }
         self.shapes()
     }

@@ -53,13 +53,17 @@ pub(crate) struct SimulateRow {
 
 impl SimulateRow {
     pub(super) fn latency(plan: &LatencyPlan, row: &LatencyRow) -> Self {
-        let papers = plan.shape == Shape { machines: 2, ranks_per_machine: 1 };
+        let theirs_ns: Option<fn(&paper::Latency) -> f64> = match plan.shape {
+            Shape { machines: 2, ranks_per_machine: 1 } => Some(|figure| figure.remote_ns),
+            Shape { machines: 1, ranks_per_machine: 2 } => Some(|figure| figure.local_ns),
+            _ => None,
+        };
         let figure = paper::latencies().into_iter().find(|figure| {
-            papers
+            theirs_ns.is_some()
                 && (figure.chunk_buckets, figure.load_percent)
                     == (row.chunk_buckets, row.load_percent)
         });
-        let paper_ns = figure.map(|figure| figure.remote_ns);
+        let paper_ns = figure.as_ref().zip(theirs_ns).map(|(figure, theirs_ns)| theirs_ns(figure));
         let paper_out = figure.map(|figure| figure.outgoing_roundtrips);
         Self {
             experiment: "latency",

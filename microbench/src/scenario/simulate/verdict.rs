@@ -77,7 +77,11 @@ pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]
     }
     if of_the_papers(args, profile) {
         let latencies = rows.iter().filter(|row| row.experiment == "latency");
-        notes.extend(summary("mean latency", LATENCY, latencies.clone(), |row| row.by_paper));
+        for (machines, name) in [(2, "two machines"), (1, "one machine")] {
+            let of = latencies.clone().filter(|row| row.machines == machines);
+            let what = format!("mean latency, {name}");
+            notes.extend(summary(&what, LATENCY, of, |row| row.by_paper));
+        }
         notes.extend(summary("roundtrips", ROUNDTRIPS, latencies, |row| row.roundtrips_by_paper));
         for workload in ["mixed", "read-intensive", "write-intensive"] {
             for (runs, name) in [(3, "means of three runs"), (1, "single runs")] {
