@@ -38,9 +38,11 @@ use crate::timed::Timed;
 
 /// C to choose from: 64 B to 4 KiB.
 const CHUNK_BUCKETS: [u32; 7] = [8, 16, 32, 64, 128, 256, 512];
-/// Entries of the cache that may pay; fewer in the simulator, where to fill one takes long.
+/// Entries of the cache that may pay, at most; fewer in the simulator, where to fill one takes long,
+/// and of a small table, of which one entry in so many data says as much.
 const CACHE_ENTRIES: u32 = 1 << 14;
 const CACHE_ENTRIES_SIMULATED: u32 = 1 << 8;
+const DATA_EACH_ENTRY: f64 = 16.0;
 /// C of the short run with the next chunk always ahead.
 const AHEAD_CHUNK: u32 = 32;
 /// What a batch has in flight that the CPU does itself, whatever it is given.
@@ -292,7 +294,6 @@ impl TuneArgs {
     fn space(&self, direct: bool) -> Space {
         let powers = (0..u32::BITS).map(|power| 1 << power);
         let below = powers.take_while(|&depth| depth < self.in_flight);
-        let simulated = self.job.transport == TransportName::Sim;
         Space {
             chunk_buckets: CHUNK_BUCKETS.to_vec(),
             reach: tune::reach(self.buckets(), self.load_factor),
@@ -301,9 +302,19 @@ impl TuneArgs {
                 true => vec![1],
                 false => below.chain([self.in_flight]).collect(),
             },
-            cache_entries: if simulated { CACHE_ENTRIES_SIMULATED } else { CACHE_ENTRIES },
+            cache_entries: self.cache_entries(),
             direct,
         }
+    }
+
+    /// A power of two.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    fn cache_entries(&self) -> u32 {
+        let simulated = self.job.transport == TransportName::Sim;
+        let most = if simulated { CACHE_ENTRIES_SIMULATED } else { CACHE_ENTRIES };
+        let data = self.buckets() as f64 * self.load_factor;
+        let entries = ((data / DATA_EACH_ENTRY) as u32).clamp(1, most);
+        1 << entries.ilog2()
     }
 
     /// Whether the CPU itself may do batches: where what counts is not how soon each operation ends,
@@ -506,6 +517,19 @@ mod tests {
             assert_eq!(depths(true, given), by_cpu, "{given:?}");
             assert_eq!(depths(false, given).last().map(u32::to_string).as_deref(), Some(in_flight));
         }
+    }
+
+    #[test]
+    fn caches_are_smaller_than_what_they_are_of() {
+        let entries = |given: &[&str]| {
+            let given = ["tune"].into_iter().chain(given.iter().copied());
+            Command::try_parse_from(given).unwrap().tune.cache_entries()
+        };
+        let sim = ["--transport", "sim", "--table-size"];
+        assert_eq!(entries(&["--table-size", "128MiB"]), 1 << 14);
+        assert_eq!(entries(&["--table-size", "256KiB"]), 1 << 10);
+        assert_eq!(entries(&["--table-size", "256KiB", "--load-factor", "0.02"]), 1 << 5);
+        assert_eq!(entries(&[&sim[..], &["128MiB"]].concat()), 1 << 8);
     }
 
     #[test]
