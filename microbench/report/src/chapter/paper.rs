@@ -282,6 +282,33 @@ mod tests {
         }
     }
 
+    /// Of one simulation with both clusters, each one's latencies.
+    #[test]
+    fn a_simulated_machine_stands_beside_one_and_two_beside_two() {
+        let row = |machines: u64, ns: f64| {
+            json!({
+                "experiment": "latency", "machines": machines, "ranks_per_machine": 2 / machines,
+                "chunk_buckets": 32.0, "load_factor": 0.5, "mean_latency_ns": ns,
+            })
+        };
+        let at = |figure: &&LatencyFigure| {
+            figure.chunk_buckets == 32 && (figure.load_factor - 0.5).abs() < SAME
+        };
+        let figure = paper::latency().iter().find(at).copied().unwrap();
+        let rows = json!([row(1, 3.0 * figure.local_ns), row(2, 2.0 * figure.remote_ns)]);
+        let run = json!({
+            "schema": 5, "command": "simulate", "parameters": { "profile": "das5-fdr" },
+            "rows": rows,
+        });
+        let chapter = chapter(&[made_up(&run, 1)]);
+        let plot = |id: &str| chapter.plots.iter().find(|plot| plot.id == id).unwrap();
+        for id in ["paper-latency-local", "paper-latency"] {
+            assert_eq!(plot(id).series.len(), 2, "{id}");
+        }
+        let ratios: Vec<f64> = all(&plot("paper-latency-ratio").series, 1).collect();
+        assert!(ratios.iter().zip([3.0, 2.0]).all(|(ratio, is)| (ratio - is).abs() < 1e-9));
+    }
+
     #[test]
     fn other_c_and_load_factors_have_no_figure() {
         let row = json!({
