@@ -2,6 +2,7 @@
 //! measured, and how far the model is off.
 
 mod bench;
+mod calibration;
 mod choice;
 mod expected;
 mod network;
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, value_parser};
 use serde_json::Value;
-use table::{Config, FirstClaim, Operation, ReadAhead, Table};
+use table::{Config, Operation, Table};
 use transport::Exchange;
 use tune::{Candidate, Goal, Lengths, Model, Rates, Space, Timing, Workload};
 use tuning::{Expected, Tuning};
@@ -43,8 +44,6 @@ const CHUNK_BUCKETS: [u32; 7] = [8, 16, 32, 64, 128, 256, 512];
 const CACHE_ENTRIES: u32 = 1 << 14;
 const CACHE_ENTRIES_SIMULATED: u32 = 1 << 8;
 const DATA_EACH_ENTRY: f64 = 16.0;
-/// C of the short run with the next chunk always ahead.
-const AHEAD_CHUNK: u32 = 32;
 /// What a batch has in flight that the CPU does itself, whatever it is given.
 const BATCHED_BY_CPU: u32 = 32;
 /// Rounds of a sweep over all candidates, and those of it that go to the last rounds.
@@ -441,53 +440,6 @@ impl TuneArgs {
             by_reads: BTreeMap::new(),
             direct: BTreeMap::new(),
         }
-    }
-
-    /// Short runs with each number in flight, which say what the transport does not.
-    fn calibrate<T: Timed>(
-        &self,
-        model: &mut Model,
-        bench: &mut Bench<'_, T>,
-        exchange: &mut dyn Exchange,
-    ) -> Result<()> {
-        for direct in [false, true].into_iter().filter(|direct| !direct || self.direct()) {
-            let depths = self.space(direct).depths;
-            let runs: Vec<_> = depths.iter().map(|&at| self.calibration(direct, at)).collect();
-            let ns = bench.rounds(&runs.concat(), self.rounds, "short runs", exchange)?;
-            let each = ns.chunks(runs.first().map_or(1, Vec::len));
-            let own = runs.iter().zip(each).map(|(runs, ns)| model.calibrated(runs, ns));
-            let overhead = depths.into_iter().zip(own).collect();
-            match direct {
-                true => model.direct = overhead,
-                false => model.by_reads = overhead,
-            }
-        }
-        Ok(())
-    }
-
-    /// The runs of a depth: plain, and with a cache; where the CPU does not reach all buckets, also
-    /// with each other C, with claims along with the first READ, and with the next chunk ahead.
-    fn calibration(&self, direct: bool, depth: u32) -> Vec<Candidate> {
-        let space = self.space(direct);
-        let of = |chunk_buckets| Candidate {
-            chunk_buckets,
-            max_chunks: space.max_chunks(chunk_buckets),
-            read_ahead: ReadAhead::Never,
-            first_claim: FirstClaim::Off,
-            depth,
-            cache_entries: 0,
-            direct,
-        };
-        let [least, others @ ..] = CHUNK_BUCKETS;
-        let plain = of(least);
-        let mut runs = vec![plain, Candidate { cache_entries: space.cache_entries, ..plain }];
-        if !direct {
-            runs.extend(others.map(of));
-            // Neither where a CPU has fetched all of the next chunk nor where it is hardly needed.
-            runs.push(Candidate { read_ahead: ReadAhead::Always, ..of(AHEAD_CHUNK) });
-            runs.push(Candidate { first_claim: FirstClaim::On, ..plain });
-        }
-        runs
     }
 }
 

@@ -53,6 +53,7 @@ pub mod stage;
 mod station;
 mod streams;
 mod trace;
+mod turns;
 
 pub use cluster::{Cluster, Turn};
 pub use config::{Config, ConfigError, OpenError, Order, Reach};

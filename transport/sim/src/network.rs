@@ -7,6 +7,7 @@ use transport::{Owner, RemoteWord};
 
 use crate::model::{Jitter, Rates, Switches};
 use crate::station::Station;
+use crate::turns::{PS_PER_S, Turns, turn_ps};
 use crate::{Kind, Model, Rng};
 
 /// When one operation has its effect and when its completion can be polled.
@@ -69,16 +70,6 @@ struct Sides {
     atomics: Station,
 }
 
-/// When one side of an end takes the next operation, in picoseconds: a rate of many millions a
-/// second is not a whole number of nanoseconds.
-#[derive(Default)]
-struct Turns {
-    copies_free_ps: u64,
-    atomics_free_ps: u64,
-}
-
-const PS_PER_NS: u64 = 1_000;
-const PS_PER_S: u64 = 1_000_000_000_000;
 /// An owner's words so far apart wait for one another's atomics; a power of two far above the
 /// operations in flight on one window, and 4 KiB an owner.
 pub const WORD_GROUPS: usize = 512;
@@ -262,22 +253,8 @@ impl Network {
     }
 }
 
-fn turn_ps(rates: &Rates, kind: Kind) -> u64 {
-    let per_s = rates.of(kind);
-    if per_s == 0 { 0 } else { PS_PER_S.div_ceil(per_s) }
-}
-
 fn wire_ps(bytes_per_s: u64, bytes: u64) -> u64 {
     if bytes_per_s == 0 { 0 } else { (bytes * PS_PER_S).div_ceil(bytes_per_s) }
-}
-
-impl Rates {
-    fn of(&self, kind: Kind) -> u64 {
-        match kind {
-            Kind::Read | Kind::Write => self.copies_per_s,
-            Kind::CompareAndSwap | Kind::FetchAdd => self.atomics_per_s,
-        }
-    }
 }
 
 impl Sides {
@@ -296,24 +273,6 @@ impl End {
         let start_ns = now_ns.max(*free_ns);
         *free_ns = start_ns.saturating_add(word_ns);
         start_ns
-    }
-}
-
-impl Turns {
-    /// When an operation that is ready at `now_ns` has its turn.
-    fn take(&mut self, kind: Kind, rates: &Rates, now_ns: u64) -> u64 {
-        let turn_ps = turn_ps(rates, kind);
-        if turn_ps == 0 {
-            return now_ns;
-        }
-        let free_ps = match kind {
-            Kind::Read | Kind::Write => &mut self.copies_free_ps,
-            Kind::CompareAndSwap | Kind::FetchAdd => &mut self.atomics_free_ps,
-        };
-        let start_ps = now_ns.saturating_mul(PS_PER_NS).max(*free_ps);
-        *free_ps = start_ps.saturating_add(turn_ps);
-        // Picoseconds end after 213 days, nanoseconds do not.
-        start_ps.div_ceil(PS_PER_NS).max(now_ns)
     }
 }
 
