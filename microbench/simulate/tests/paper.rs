@@ -112,7 +112,7 @@ fn many_in_flight_do_no_more_than_their_nic_takes() {
     let (first_claim, read_ahead) = (FirstClaim::Off, ReadAhead::Likely);
     let means = Means { in_flight: 256, cache_entries: 0, first_claim, read_ahead };
     (plan.way, plan.model) = (Way::Beyond(means), das5().model(shape).unwrap());
-    (plan.operations, plan.buckets_per_owner) = (32, 1 << 14);
+    (plan.operations, plan.buckets_per_owner) = (256, 1 << 16);
     let row = throughput(&plan, &quiet).unwrap();
     // The other half of the inserts are within a machine, by its CPUs.
     let most = 2.0 * 2.0 * plan.model.nic.target.atomics_per_s as f64 / row.inserted;

@@ -475,7 +475,9 @@ mod tests {
     fn caches_are_smaller_than_what_they_are_of() {
         let entries = |given: &[&str]| {
             let given = ["tune"].into_iter().chain(given.iter().copied());
-            Command::try_parse_from(given).unwrap().tune.cache_entries()
+            let mut tune = Command::try_parse_from(given).unwrap().tune;
+            tune.job.settle(Size::mib(128), Size::mib(1), &[]).unwrap();
+            tune.cache_entries()
         };
         let sim = ["--transport", "sim", "--table-size"];
         assert_eq!(entries(&["--table-size", "128MiB"]), 1 << 14);

@@ -332,8 +332,8 @@ at a time unless said otherwise. Inserts are of new data, from 0.02 below a load
 eff: chunk READs waited for; out: posted. hit: a find-or-put of data that is held; a find never \
 claims, and takes what a hit takes with claiming off.
 x1.23: 1.23 times the time of the limit, which is a READ of 8 buckets, and for an insert a claim \
-after it; in batches, with as many of them in flight as there are landing slots. Who claims along \
-with the first READ, or has a cache, may take less.
+after it; in batches, with as many of them in flight as there are landing slots, the longer one of \
+the two. Who claims along with the first READ, or has a cache, may take less.
 A cache hit takes no virtual time: the model has the CPU's own work for free.
 In batches the NIC's READs are the limit: 763 thousand a second, two operations for each, as the \
 own part takes none.
