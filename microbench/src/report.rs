@@ -32,7 +32,8 @@ use crate::tuned::Tuned;
 /// empty where no job of processes ran, and `findings`, the list that `doctor` was. `limit` in rows
 /// of `simulate` is null where no limit is met (it was `roundtrips`), and so are `nearest_limit`
 /// and `limit_used` where there is none; `chunk_buckets` in rows of throughputs is C (it was the mean
-/// that READs brought, which is `mean_chunk_buckets`).
+/// that READs brought, which is `mean_chunk_buckets`); `tune` has `rates`, objects with `operation`,
+/// `words`, `in_flight` and `ns`.
 pub(crate) const SCHEMA: u32 = 5;
 
 /// What `git describe` says of the source, given to the build by whoever publishes what this
@@ -60,6 +61,9 @@ pub(crate) struct Report<R: Row> {
     /// Of `tune`: what its model expects of every candidate, and what a sweep measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) candidates: Vec<Value>,
+    /// Of `tune`: what the transport takes for READs by size and for compare-and-swaps.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) rates: Vec<Value>,
     #[serde(serialize_with = "with_histograms")]
     pub(crate) rows: Vec<R>,
     /// What the numbers mean.
@@ -137,6 +141,7 @@ impl<R: Row> Report<R> {
             transport: Vec::new(),
             columns: Vec::new(),
             candidates: Vec::new(),
+            rates: Vec::new(),
             rows: Vec::new(),
             notes: Vec::new(),
         }

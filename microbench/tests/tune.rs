@@ -110,6 +110,25 @@ fn a_small_table_has_fewer_operations_and_the_same_share_of_inserts() {
     assert!(paper_ns.is_sorted_by(|one, other| one * 1.05 < *other), "{paper_ns:?}");
 }
 
+/// What is too late is measured before it is said, and what is not is kept to.
+#[test]
+fn the_bound_on_the_latency_is_kept_to_as_measured() {
+    let scratch = Scratch::new();
+    let (out, json) = (scratch.path("tuning.toml"), scratch.path("rows.json"));
+    let few = ["--rounds", "1", "--ops", "100", "--in-flight", "8", "--out", &out, "--json", &json];
+    let bounded = |us: &str| run(&[&SIM[..], &few, &["--max-latency-us", us]].concat());
+    let said = bounded("0.5").failed_in_one_line();
+    assert!(said.contains("beyond --max-latency-us: give more"), "{said}");
+    assert!(!std::path::Path::new(&out).exists());
+    bounded("9").printed();
+    let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    assert!(report["rows"][0]["latency_ns"].as_f64().unwrap() <= 9_000.0, "{report}");
+    let rates = report["rates"].as_array().unwrap();
+    let words = |rate: &&Value| rate["operation"] == "READ" && rate["in_flight"] == 1;
+    assert!(rates.iter().filter(words).count() >= 7, "{rates:?}");
+    assert!(rates.iter().any(|rate| rate["operation"] == "CAS" && rate["in_flight"] == 8));
+}
+
 #[test]
 fn virtual_time_repeats_itself() {
     let scratch = Scratch::new();

@@ -84,7 +84,7 @@ pub(crate) struct TuneArgs {
     #[arg(long = "ops", value_name = "N", value_parser = value_parser!(u32).range(10..))]
     ops_asked: Option<u32>,
 
-    /// Rounds in which candidates take turns; lower quartiles are reported
+    /// Rounds in which candidates take turns; lower quartiles are reported, of 3 or less the least
     #[arg(long, default_value_t = 15, value_name = "N", value_parser = value_parser!(u32).range(1..=999))]
     rounds: u32,
 
@@ -146,6 +146,8 @@ fn within(text: &str, least: f64, most: f64) -> core::result::Result<f64, String
 /// What rank 0 knows in the end.
 pub(crate) struct Tuned {
     model: Model,
+    /// The short runs by which the model is calibrated.
+    calibration: Vec<Timing>,
     recommended: Candidate,
     /// What was measured before the choice.
     contenders: Vec<Timing>,
@@ -164,8 +166,9 @@ pub(crate) struct Sweep {
     again: usize,
     /// The share by which the recommendation takes longer than the best of them.
     longer: f64,
-    /// Those that took what was expected of them within a quarter.
-    as_expected: usize,
+    /// Of those that are not as a short run was: how many took what was expected of them within a
+    /// quarter, and how many they are.
+    as_expected: (usize, usize),
 }
 
 pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
@@ -196,9 +199,11 @@ pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
     report.parameter("in_flight", args.in_flight);
     report.parameter("ops_per_rank", args.operations());
     report.parameter("rounds", args.rounds);
+    report.parameter("seconds_per_measurement", args.seconds_per_measurement);
     report.parameter("sweep", args.sweep);
     report.notes = args.notes(&tuned);
     report.rows = tuned.rows;
+    report.rates = expected::rates(&tuned.model.rates);
     report.candidates = tuned.candidates;
     report.publish(files)
 }
@@ -419,10 +424,10 @@ impl Scenario for TuneArgs {
         let mut bench =
             Bench::new(&mut engine, config, self.job.seed, self.load_factor, work, exchange)?;
         let mut model = self.model(rates, &bench);
-        self.calibrate(&mut model, &mut bench, exchange)?;
+        let calibration = self.calibrate(&mut model, &mut bench, exchange)?;
         let all = self.space(self.direct()).candidates();
         let (recommended, contenders) = self.choose(&model, &all, &mut bench, exchange)?;
-        let tuned = self.verify(model, recommended, &all, &mut bench, exchange)?;
+        let tuned = self.verify(model, (calibration, recommended), &all, &mut bench, exchange)?;
         Ok(Tuned { network, contenders, ..tuned })
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use table::{FirstClaim, ReadAhead};
 
 use crate::fit::{Fit, LEAST_FACTOR, MOST_FACTOR};
+use crate::rates::between;
 use crate::{Candidate, Lengths, Rates, Timing};
 
 /// What the table is used for.
@@ -44,7 +45,7 @@ pub struct Own {
     /// Nanoseconds more of an operation that a cache does not answer.
     pub cache_ns: f64,
     /// By C, what a plain run took by what all of this says of it: what the model has no name for.
-    /// Nothing where none was measured.
+    /// Of another C it is on the line between the next ones.
     pub plain_factors: BTreeMap<u32, f64>,
     /// Whether one of these would be less or more than is within reason, so that the runs do not add
     /// up as the model has it.
@@ -70,7 +71,10 @@ impl Default for Own {
 
 impl Own {
     fn plain_factor(&self, candidate: &Candidate) -> f64 {
-        self.plain_factors.get(&candidate.chunk_buckets).copied().unwrap_or(1.0)
+        if self.plain_factors.is_empty() {
+            return 1.0;
+        }
+        between(&self.plain_factors, candidate.chunk_buckets, |factor| *factor)
     }
 }
 
@@ -175,6 +179,21 @@ impl Model {
         candidates.iter().map(|candidate| (*candidate, self.time_ns(candidate))).collect()
     }
 
+    /// The same without what those of the short `runs` took that have the candidate's depth and C:
+    /// what it expects of the candidate is no repetition of a run.
+    #[must_use]
+    pub fn without(&self, candidate: &Candidate, runs: &[Timing]) -> Self {
+        let others = runs.iter().filter(|(run, _)| {
+            run.depth == candidate.depth
+                && run.chunk_buckets != candidate.chunk_buckets
+                && !run.direct
+        });
+        let (others, ns): (Vec<_>, Vec<_>) = others.copied().unzip();
+        let mut model = self.clone();
+        model.by_reads.insert(candidate.depth, self.calibrated(&others, &ns));
+        model
+    }
+
     /// Of its depth, or of the nearest one below.
     fn own(&self, candidate: &Candidate) -> Own {
         let overhead = if candidate.direct { &self.direct } else { &self.by_reads };
@@ -225,11 +244,12 @@ impl Model {
         let [call_ns, read_factor, next_factor] = fitted.unknowns;
         let mut own =
             Own { call_ns, read_factor, next_factor, pinned: fitted.pinned, ..Own::default() };
-        for (run, ns) in runs {
-            let factor = ns / self.by_reads_ns(run, &own).max(1e-3);
-            own.pinned |= !PLAIN_FACTORS.contains(&factor);
-            own.plain_factors.insert(run.chunk_buckets, factor);
-        }
+        let factor = |(run, ns): (&Candidate, f64)| {
+            (run.chunk_buckets, ns / self.by_reads_ns(run, &own).max(1e-3))
+        };
+        let plain_factors: BTreeMap<u32, f64> = runs.map(factor).collect();
+        own.pinned |= plain_factors.values().any(|factor| !PLAIN_FACTORS.contains(factor));
+        own.plain_factors = plain_factors;
         own
     }
 

@@ -34,6 +34,18 @@ impl Rates {
         self.reads.values().flat_map(BTreeMap::keys).copied().max().unwrap_or(1)
     }
 
+    /// All READs that were measured: words, how many in flight, and nanoseconds of each.
+    pub fn reads(&self) -> impl Iterator<Item = (u32, u32, f64)> {
+        self.reads
+            .iter()
+            .flat_map(|(&words, depths)| depths.iter().map(move |(&depth, &ns)| (words, depth, ns)))
+    }
+
+    /// All compare-and-swaps: how many in flight, and nanoseconds of each.
+    pub fn swaps(&self) -> impl Iterator<Item = (u32, f64)> {
+        self.swaps.iter().map(|(&depth, &ns)| (depth, ns))
+    }
+
     /// Sizes that were measured, in words.
     pub fn words(&self) -> impl Iterator<Item = u32> {
         self.reads.keys().copied()
@@ -74,7 +86,7 @@ fn least(depths: &BTreeMap<u32, f64>) -> f64 {
 }
 
 /// On the line between the keys on both sides; beyond the last and before the first what these have.
-fn between<V>(values: &BTreeMap<u32, V>, at: u32, of: impl Fn(&V) -> f64) -> f64 {
+pub(crate) fn between<V>(values: &BTreeMap<u32, V>, at: u32, of: impl Fn(&V) -> f64) -> f64 {
     let below = values.range(..=at).next_back();
     let above = values.range(at..).next();
     match (below, above) {

@@ -267,6 +267,27 @@ fn a_run_that_was_disturbed_misleads_about_its_own_c() {
     }
 }
 
+/// What is expected without a C's own run is what the others say of it.
+#[test]
+fn a_c_that_was_not_run_is_between_the_others() {
+    let mut made = model(network(150.0, 1.5, 180.0, 2), 0.9, 0.5);
+    made.by_reads.insert(1, tune::Own { next_factor: 0.5, ..tune::Own::default() });
+    let all = space(0.9).candidates().into_iter().filter(|one| {
+        let plain = (one.read_ahead, one.first_claim) == (ReadAhead::Never, FirstClaim::Off);
+        one.depth == 1 && plain && one.cache_entries == 0
+    });
+    let mut runs: Vec<_> = all.map(|run| (run, made.time_ns(&run))).collect();
+    // The run with C = 32 was disturbed.
+    runs[2].1 *= 3.0;
+    let (disturbed, ns) = runs[2];
+    let (candidates, all_ns): (Vec<_>, Vec<_>) = runs.iter().copied().unzip();
+    let mut found = made.clone();
+    found.by_reads.insert(1, found.calibrated(&candidates, &all_ns));
+    assert!((found.time_ns(&disturbed) / ns - 1.0).abs() < 1e-6);
+    let without = found.without(&disturbed, &runs).time_ns(&disturbed);
+    assert!((without / made.time_ns(&disturbed) - 1.0).abs() < 0.02, "{without}");
+}
+
 #[test]
 fn a_cache_pays_where_it_answers_and_costs_nothing() {
     let mut model = model(network(2000.0, 1.0, 2000.0, 64), 0.5, 0.0);

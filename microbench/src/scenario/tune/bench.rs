@@ -209,7 +209,7 @@ pub(super) fn median(values: Vec<f64>) -> f64 {
     quantile(values, 2)
 }
 
-/// The middle one of the lower half; 0 of none.
+/// The middle one of the lower half, of three or less the least; 0 of none.
 pub(super) fn lower_quartile(values: Vec<f64>) -> f64 {
     quantile(values, 4)
 }

@@ -2,9 +2,10 @@
 
 use table::{FirstClaim, ReadAhead};
 use transport::Exchange;
-use tune::{Candidate, Model};
+use tune::{Candidate, Model, Timing};
 
 use super::bench::Bench;
+use super::verification::PAPER_DEPTH;
 use super::{CHUNK_BUCKETS, TuneArgs};
 use crate::failure::Result;
 use crate::timed::Timed;
@@ -13,15 +14,20 @@ use crate::timed::Timed;
 const AHEAD_CHUNK: u32 = 32;
 
 impl TuneArgs {
-    /// Has `model` know what short runs with each number in flight take.
+    /// Has `model` know what short runs with each number in flight take; all of them. By the CPU
+    /// itself, all that goes by READs is the paper's algorithm, one operation at a time.
     pub(super) fn calibrate<T: Timed>(
         &self,
         model: &mut Model,
         bench: &mut Bench<'_, T>,
         exchange: &mut dyn Exchange,
-    ) -> Result<()> {
+    ) -> Result<Vec<Timing>> {
+        let mut all = Vec::new();
         for direct in [false, true].into_iter().filter(|direct| !direct || self.direct()) {
-            let depths = self.space(direct).depths;
+            let depths = match self.direct() && !direct {
+                true => vec![PAPER_DEPTH],
+                false => self.space(direct).depths,
+            };
             let runs: Vec<_> = depths.iter().map(|&at| self.calibration(direct, at)).collect();
             let ns = bench.rounds(&runs.concat(), self.rounds, "short runs", exchange)?;
             let each = ns.chunks(runs.first().map_or(1, Vec::len));
@@ -31,8 +37,9 @@ impl TuneArgs {
                 true => model.direct = overhead,
                 false => model.by_reads = overhead,
             }
+            all.extend(runs.concat().into_iter().zip(ns));
         }
-        Ok(())
+        Ok(all)
     }
 
     /// The runs of a depth: plain, and with a cache; where the CPU does not reach all buckets, also

@@ -10,8 +10,7 @@ use crate::scenario::gather;
 use crate::timed::Timed;
 
 impl TuneArgs {
-    /// The best as measured of the contenders, or the soonest to end where none keeps to the bound on
-    /// the latency; and what they took.
+    /// The best as measured of the contenders, and what these took.
     pub(super) fn choose<T: Timed>(
         &self,
         model: &Model,
@@ -20,18 +19,29 @@ impl TuneArgs {
         exchange: &mut dyn Exchange,
     ) -> Result<(Candidate, Vec<Timing>)> {
         let goal = self.goal();
-        let contenders = of_rank_0(&goal.contenders(&model.times(all)), all, exchange)?;
+        let expected = model.times(all);
+        let mut contenders = goal.contenders(&expected);
+        if contenders.is_empty() {
+            // What is expected may be off: the bound is for what is measured.
+            contenders.extend(Goal::Latency.best(&expected));
+        }
+        let contenders = of_rank_0(&contenders, all, exchange)?;
         let ns = bench.rounds(&contenders, self.rounds, "what may be best", exchange)?;
         let measured: Vec<Timing> = contenders.into_iter().zip(ns).collect();
-        let best = goal.best(&measured).or_else(|| Goal::Latency.best(&measured));
-        let Some(best) = best else {
-            return Err(Failure::new(
-                "no depth keeps to --max-latency-us, not even one operation at a time: give more",
-            )
-            .everywhere());
-        };
-        Ok((best, measured))
+        match goal.best(&measured) {
+            Some(best) => Ok((best, measured)),
+            None => Err(too_late(&measured).everywhere()),
+        }
     }
+}
+
+fn too_late(measured: &[Timing]) -> Failure {
+    let latencies = measured.iter().map(|(at, ns)| ns * f64::from(at.depth));
+    Failure::new(format!(
+        "an operation takes {:.3} us where it is soonest to end, which is beyond --max-latency-us: \
+         give more",
+        latencies.reduce(f64::min).unwrap_or(0.0) / 1e3
+    ))
 }
 
 /// What rank 0 has: the model of another machine may round differently.

@@ -1,7 +1,8 @@
-//! Every candidate, as a report has them: what the model expects of it, and what a sweep measured.
+//! Every candidate, as a report has them: what the model expects of it, and what a sweep measured;
+//! and what was measured of the transport.
 
 use serde_json::{Value, json};
-use tune::{Candidate, Model};
+use tune::{Candidate, Model, Rates};
 
 use super::row::{ahead_name, claim_name};
 
@@ -31,4 +32,16 @@ pub(super) fn candidates(
         })
     };
     all.iter().enumerate().map(one).collect()
+}
+
+/// What the transport takes without a table: READs by size, and compare-and-swaps, by how many are
+/// in flight.
+pub(super) fn rates(rates: &Rates) -> Vec<Value> {
+    let reads = rates.reads().map(|(words, depth, ns)| {
+        json!({ "operation": "READ", "words": words, "in_flight": depth, "ns": ns })
+    });
+    let swaps = rates
+        .swaps()
+        .map(|(depth, ns)| json!({ "operation": "CAS", "words": 1, "in_flight": depth, "ns": ns }));
+    reads.chain(swaps).collect()
 }

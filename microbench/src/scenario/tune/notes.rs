@@ -27,13 +27,16 @@ impl TuneArgs {
             self.own(model),
             format!(
                 "ns: from an operation's begin to its end, the mean, by the time that a rank takes for \
-                 each and how many are in flight. All ranks at once, lower quartiles, which other work \
-                 hardly moves, of {} rounds in which all candidates take turns. M reaches so far that one in a million tables would have an \
-                 operation that finds no room; more costs nothing.",
+                 each and how many are in flight. All ranks at once, {} of {} rounds in which all \
+                 candidates take turns: other work only adds. M reaches so far that one in a million \
+                 tables would have an operation that finds no room; more costs nothing.",
+                if self.rounds < 4 { "the least" } else { "lower quartiles" },
                 self.rounds
             ),
         ];
         notes.push(self.chosen(tuned));
+        notes.push(repetition(tuned));
+        notes.extend(self.late(tuned));
         notes.extend(self.pinned(model));
         if self.direct() {
             notes.push(format!(
@@ -55,9 +58,11 @@ impl TuneArgs {
             notes.push(format!(
                 "Sweep: of all {candidates} candidates, each measured {SWEEP_ROUNDS} times, the best \
                  {again} others were measured again beside the recommendation, which takes {:.1} % \
-                 {than} time than the best of them. {as_expected} of all did {} to {} of the \
-                 throughput expected.",
+                 {than} time than the best of them. Of {} that no short run was as, {} did {} to {} \
+                 of the throughput expected.",
                 longer.abs() * 100.0,
+                as_expected.1,
+                as_expected.0,
                 AS_EXPECTED.start(),
                 AS_EXPECTED.end()
             ));
@@ -69,13 +74,28 @@ impl TuneArgs {
     fn chosen(&self, tuned: &Tuned) -> String {
         let times = tuned.contenders.iter().map(|(at, ns)| tuned.model.time_ns(at) / ns.max(1e-3));
         format!(
-            "The recommendation is the best as measured, in {} rounds before those of the rows, of {} \
-             candidates: for each C, depth, read-ahead, one-roundtrip insert and cache the best \
-             expected. They did {} of the throughput expected.",
+            "The recommendation is the best as measured, in {} rounds before those of the rows, of \
+             what may be best: the best expected for each {}, {} in all. They did {} of the throughput \
+             expected.",
             self.rounds,
+            match self.direct() {
+                true => "depth, with a cache and without",
+                false => "C, depth, read-ahead, one-roundtrip insert and cache",
+            },
             tuned.contenders.len(),
             extent(times)
         )
+    }
+
+    /// Where the recommendation, when it was run again, took longer than it may.
+    fn late(&self, tuned: &Tuned) -> Option<String> {
+        let latency_us = tuned.rows.first()?.latency_ns() / 1e3;
+        self.max_latency_us.filter(|most| latency_us > *most).map(|most| {
+            format!(
+                "Run again the recommendation took {latency_us:.3} us, more than --max-latency-us \
+                 {most}: it is near to the bound."
+            )
+        })
     }
 
     /// Where the model cannot be right. By the CPU itself, all that goes by READs is the paper's
@@ -133,6 +153,27 @@ impl TuneArgs {
             overhead.iter().map(of).collect::<Vec<_>>().join("; ")
         )
     }
+}
+
+/// How much of what is expected of the recommendation repeats a short run, and what is expected
+/// without.
+fn repetition(tuned: &Tuned) -> String {
+    let best = &tuned.recommended;
+    if best.direct {
+        return "By the CPU itself what is expected is what a short run of the same table took."
+            .to_owned();
+    }
+    let expected_ns = tuned.model.time_ns(best);
+    let off = tuned.rows.first().map_or(1.0, TuneRow::times_expected);
+    let without_ns = tuned.model.without(best, &tuned.calibration).time_ns(best);
+    format!(
+        "Each C has its own short run, by which the model is held. Without those with C = {} and {} in \
+         flight it would have expected {:.1} ns, and measured is {:.3} of that throughput.",
+        best.chunk_buckets,
+        best.depth,
+        without_ns * f64::from(best.depth),
+        off * without_ns / expected_ns.max(1e-3)
+    )
 }
 
 /// The least and the most of factors.

@@ -68,6 +68,10 @@ impl TuneRow {
         }
     }
 
+    pub(super) fn latency_ns(&self) -> f64 {
+        self.latency_ns
+    }
+
     pub(super) fn times_expected(&self) -> f64 {
         self.times_expected
     }
