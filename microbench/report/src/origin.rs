@@ -29,7 +29,8 @@ impl Origins {
     /// Each by its transport and what else it differs in, or by its number; `idle` are parameters
     /// without effect on what is shown.
     pub(crate) fn unique(runs: &[&Run], idle: &[&str]) -> Self {
-        let mut origins = Self::grouped(runs, idle);
+        let mut origins =
+            Self::named(runs, |run, name| !idle.contains(&name) && has_effect(run, name));
         let names: Vec<String> = origins.names.iter().map(|(_, name)| name.clone()).collect();
         for (number, name) in &mut origins.names {
             if names.iter().filter(|other| *other == name).count() > 1 {
@@ -39,9 +40,15 @@ impl Origins {
         origins
     }
 
-    /// The same, but runs that differ in nothing else than `axes` have one name.
+    /// The same, but runs that differ in nothing else than `axes` and effort have one name: what is
+    /// summed up was given the same in all else, with an effect or without.
     pub(crate) fn grouped(runs: &[&Run], axes: &[&str]) -> Self {
-        let name = |run: &&Run| (run.number, name(run, runs, axes));
+        Self::named(runs, |_, name| !axes.contains(&name))
+    }
+
+    /// Each by its transport and those parameters of it that count.
+    fn named(runs: &[&Run], counts: impl Fn(&Run, &str) -> bool) -> Self {
+        let name = |run: &&Run| (run.number, name(run, runs, |name| counts(run, name)));
         Self { names: runs.iter().map(name).collect() }
     }
 
@@ -51,7 +58,7 @@ impl Origins {
     }
 }
 
-fn name(run: &Run, all: &[&Run], axes: &[&str]) -> String {
+fn name(run: &Run, all: &[&Run], counts: impl Fn(&str) -> bool) -> String {
     let transport = way(run);
     let alike = all.iter().filter(|other| way(other) == transport);
     let alike: Vec<&&Run> = alike.collect();
@@ -59,9 +66,8 @@ fn name(run: &Run, all: &[&Run], axes: &[&str]) -> String {
         alike.iter().any(|other| other.parameters.get(name) != run.parameters.get(name))
     };
     let told = |name: &str, value: &Value| {
-        let counts = !EFFORT.contains(&name) && !axes.contains(&name) && has_effect(run, name);
         // What was not given is told by those to which it was.
-        counts && !value.is_null() && differs(name)
+        !EFFORT.contains(&name) && counts(name) && !value.is_null() && differs(name)
     };
     let differing = run.parameters.iter().filter(|(name, value)| told(name, value));
     let differing: Vec<String> = differing.map(|(name, value)| parameter(name, value)).collect();
@@ -75,8 +81,12 @@ fn name(run: &Run, all: &[&Run], axes: &[&str]) -> String {
 
 /// Whether a parameter changes anything of its run, whatever is shown of that.
 fn has_effect(run: &Run, name: &str) -> bool {
-    let posts = run.parameters.text("direct") != Some("true");
+    // Over other transports a CPU reaches its own window only, and posts for all others.
+    let reaches_all = run.parameters.text("transport") == Some("shm");
+    let posts = !reaches_all || run.parameters.text("direct") != Some("true");
     match name {
+        // Follows from others.
+        "of_the_papers" => false,
         // Of READs and claims, which a CPU that reaches everything itself does not post.
         "read_ahead" | "one_roundtrip" | "adaptive_chunks" => posts,
         // Calls that wait for each operation have one.
@@ -155,6 +165,7 @@ mod tests {
         let named = |way| format!("{paper}, {way}");
         assert_eq!(names, [paper.clone(), named("beyond the paper"), named("tuned")]);
     }
+
     /// Names of runs of bench-throughput with these parameters.
     fn names(parameters: &[Value]) -> Vec<String> {
         let run = |(number, parameters): (usize, &Value)| {
@@ -191,5 +202,21 @@ mod tests {
         assert_eq!(direct, ["shm, direct true", "shm, direct false, read ahead never"]);
         let blocking = names(of(1, "32", "false", "never"), of(8, "16", "false", "never"));
         assert_eq!(blocking, ["shm, batch 1", "shm, batch 8, in flight 16"]);
+    }
+    #[test]
+    fn a_cpu_that_reaches_its_own_window_posts_for_the_others() {
+        for transport in ["verbs", "ucx", "mpi"] {
+            let of = |in_flight: &str, ahead: &str| {
+                json!({
+                    "transport": transport, "batch": 64, "in_flight": in_flight, "direct": "true",
+                    "read_ahead": ahead,
+                })
+            };
+            let names = names(&[of("1", "never"), of("64", "likely")]);
+            let named = |in_flight, ahead| {
+                format!("{transport}, in flight {in_flight}, read ahead {ahead}")
+            };
+            assert_eq!(names, [named("1", "never"), named("64", "likely")]);
+        }
     }
 }

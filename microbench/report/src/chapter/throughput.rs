@@ -200,6 +200,38 @@ mod tests {
         assert_eq!((guide.from, guide.to), ([1.0, 1.0], [4.0, 4.0]));
     }
 
+    /// Of the same ranks, with so many in flight.
+    fn of_depth(number: usize, transport: &str, depth: &str, seed: u32, per_s: f64) -> Run {
+        let row = json!({ "workload": "mixed", "ranks": 2, "median_ops_per_s": per_s });
+        let parameters = json!({
+            "transport": transport, "ranks": 2, "batch": 64, "direct": "true", "in_flight": depth,
+            "seed": seed, "runs": seed,
+        });
+        made_up(
+            &json!({
+                "schema": 5, "command": "bench-throughput", "parameters": parameters, "rows": [row],
+            }),
+            number,
+        )
+    }
+
+    #[test]
+    fn runs_that_differ_in_more_than_effort_are_no_one_point() {
+        for transport in ["verbs", "ucx", "mpi", "shm"] {
+            let runs = [
+                of_depth(1, transport, "1", 1, 62e6),
+                of_depth(2, transport, "64", 1, 311e6),
+                of_depth(3, transport, "64", 2, 313e6),
+            ];
+            let chapter = chapter(&runs);
+            let series = &plot(&chapter, "throughput").series;
+            let told: Vec<(&str, &[[f64; 2]])> =
+                series.iter().map(|series| (&*series.line, &*series.points)).collect();
+            let named = [1, 64].map(|depth| format!("{transport}, in flight {depth}"));
+            assert_eq!(told, [(&*named[0], &[[2.0, 62.0]][..]), (&*named[1], &[[2.0, 312.0]])]);
+        }
+    }
+
     #[test]
     fn one_number_of_ranks_has_no_speedup() {
         let chapter = chapter(&[run(1, "shm", 2, 64, 1e6)]);
