@@ -138,7 +138,7 @@ fn doctor(run: &Run) -> Markup {
 /// One of several, or the only one; the worst first.
 fn examined(machine: &Examined, of_several: bool) -> Markup {
     let findings = &machine.findings;
-    let ranks = machine.ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let ranks = ranges(&machine.ranks);
     let rank = if machine.ranks.len() == 1 { ", rank " } else { ", ranks " };
     let verdict = |finding: &Fields| finding.text("verdict").unwrap_or("not seen").to_owned();
     let order = ["broken", "look at this", "not seen", "fine"];
@@ -161,6 +161,19 @@ fn examined(machine: &Examined, of_several: bool) -> Markup {
             }
         }
     }
+}
+
+/// Ranks as a person writes them: several in a row by the first and the last.
+fn ranges(ranks: &[u32]) -> String {
+    let mut ranks = ranks.to_vec();
+    ranks.sort_unstable();
+    ranks.dedup();
+    let in_a_row = ranks.chunk_by(|one, next| next - one == 1);
+    let range = |row: &[u32]| match row {
+        [first, _, .., last] => format!("{first}-{last}"),
+        few => few.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+    };
+    in_a_row.map(range).collect::<Vec<_>>().join(", ")
 }
 
 fn finding(finding: &Fields, verdict: &str) -> Markup {
@@ -240,4 +253,24 @@ fn rows(rows: &[Fields]) -> Markup {
 /// A field's name in words.
 fn label(name: &str) -> String {
     name.replace('_', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_in_a_row_are_a_range() {
+        let all: Vec<u32> = (0..16).collect();
+        for (ranks, written) in [
+            (&all[..], "0-15"),
+            (&[0, 2, 4][..], "0, 2, 4"),
+            (&[0, 1, 8, 9, 10, u32::MAX], "0, 1, 8-10, 4294967295"),
+            (&[3, 2, 1, 1], "1-3"),
+            (&[7], "7"),
+            (&[], ""),
+        ] {
+            assert_eq!(ranges(ranks), written);
+        }
+    }
 }
