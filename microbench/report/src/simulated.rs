@@ -1,11 +1,14 @@
 //! What a run of `simulate` found, in a sentence.
 
+use serde_json::Value;
+
 use crate::fields::Fields;
 use crate::headline::distance;
 use crate::number::{rate, significant, time};
 use crate::run::Run;
 
-/// What the paper's figures are to be met within, as the command itself says it: ratios off 1.
+/// What the paper's figures are to be met within, ratios off 1: as in the command's own notes, which
+/// say it of each cluster and workload by itself.
 const NEAR: [(&str, &str, f64); 3] = [
     ("throughputs", "by_paper", 0.15),
     ("latencies", "by_paper", 0.05),
@@ -18,7 +21,7 @@ const SEVERAL: usize = 2;
 /// one that a reader of the paper looks for first.
 pub(crate) fn finding(run: &Run) -> Option<String> {
     let mut said = throughput(run).or_else(|| latency(run))?;
-    if is_papers(run) {
+    if of_the_papers(run) {
         NEAR.into_iter().filter_map(|kind| near(run, kind)).for_each(|near| said.push_str(&near));
     }
     Some(said)
@@ -43,14 +46,20 @@ fn throughput(run: &Run) -> Option<String> {
         None => ", and nothing is at its limit".to_owned(),
     };
     Some(format!(
-        "{}, {}, {} machines with {} ranks each do {} in virtual time{}{limit}",
+        "{}, {}, {} in virtual time{}{limit}",
         row.text("workload")?,
         way(run),
-        row.count("machines")?,
-        row.count("ranks_per_machine")?,
-        rate(row.number("ops_per_s")?),
+        does(row.count("machines")?, row.count("ranks_per_machine")?, row.number("ops_per_s")?),
         times(row).map_or_else(String::new, |times| format!("{times}{cut}"))
     ))
+}
+
+/// How many operations a second a cluster does.
+fn does(machines: u64, ranks: u64, ops_per_s: f64) -> String {
+    let counted = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let each = if machines == 1 { "does" } else { "each do" };
+    let (machines, ranks) = (counted(machines, "machine"), counted(ranks, "rank"));
+    format!("{machines} with {ranks} {each} {}", rate(ops_per_s))
 }
 
 fn latency(run: &Run) -> Option<String> {
@@ -78,6 +87,12 @@ fn times(row: &Fields) -> Option<String> {
     Some(format!(", {} times the paper's", significant(times)))
 }
 
+/// Whether it is what the paper's authors ran, on their cluster: of others, and of files that do not
+/// say so, the figures are no measure.
+fn of_the_papers(run: &Run) -> bool {
+    run.parameters.get("of_the_papers") == Some(&Value::Bool(true))
+}
+
 fn is_papers(run: &Run) -> bool {
     run.parameters.text("way").is_none_or(|way| way == "paper")
 }
@@ -103,13 +118,16 @@ fn near(run: &Run, (kind, field, within): (&str, &str, f64)) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::run::made_up;
 
     fn run(way: &str, rows: &[Value]) -> Run {
-        let parameters = json!({ "profile": "das5-fdr", "way": way });
+        run_of(&json!({ "profile": "das5-fdr", "way": way, "of_the_papers": way == "paper" }), rows)
+    }
+
+    fn run_of(parameters: &Value, rows: &[Value]) -> Run {
         let run =
             json!({ "schema": 5, "command": "simulate", "rows": rows, "parameters": parameters });
         made_up(&run, 1)
@@ -169,8 +187,30 @@ mod tests {
         ] {
             assert!(said.contains(part), "{part}: {said}");
         }
-        let beyond = finding(&run("beyond", &rows)).unwrap();
-        assert!(!beyond.contains("within"), "{beyond}");
+        // As of `--set`, or in a file that does not say so.
+        for parameters in [
+            json!({ "way": "beyond", "of_the_papers": false }),
+            json!({ "way": "paper", "of_the_papers": false }),
+            json!({ "way": "paper" }),
+        ] {
+            let said = finding(&run_of(&parameters, &rows)).unwrap();
+            assert!(!said.contains("within"), "{parameters}: {said}");
+            assert!(said.contains(", 1.01 times the paper's"), "{parameters}: {said}");
+        }
+    }
+
+    #[test]
+    fn one_machine_and_one_rank_are_no_several() {
+        let mut row = throughput("mixed", 1, 86.1e6, 1.01);
+        for (machines, ranks, said) in [
+            (1, 1, "1 machine with 1 rank does 86.1 M/s"),
+            (1, 16, "1 machine with 16 ranks does 86.1 M/s"),
+            (2, 1, "2 machines with 1 rank each do 86.1 M/s"),
+        ] {
+            (row["machines"], row["ranks_per_machine"]) = (json!(machines), json!(ranks));
+            let found = finding(&run("paper", &[row.clone()])).unwrap();
+            assert!(found.contains(said), "{said}: {found}");
+        }
     }
 
     #[test]

@@ -295,6 +295,7 @@ impl SimulateArgs {
     fn tell_parameters(&self, report: &mut Report<SimulateRow>, profile: &Profile) {
         report.parameter("profile", profile.name());
         report.parameter("way", self.way().name());
+        report.parameter("of_the_papers", verdict::of_the_papers(self, profile));
         report.parameter("truncate_us", self.truncates());
         report.parameter("throughput_chunk_buckets", self.throughput_chunk_buckets);
         report.parameter("max_chunks", self.max_chunks);

@@ -29,7 +29,8 @@ pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]
     if matches!(args.way(), Way::Beyond(_)) {
         notes.push(
             "C: the most, of which each operation chooses its own; of latencies that are the same with \
-             several, those with the least are printed. mean C: what a READ brought."
+             several, beside the same figure of the paper, those with the least are printed. mean C: \
+             what a READ brought."
                 .to_owned(),
         );
     }
@@ -101,7 +102,7 @@ pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]
 
 /// Whether it is the paper's cluster, and what the paper's authors ran there: how near the model is
 /// says nothing of other networks and parameters.
-fn of_the_papers(args: &SimulateArgs, profile: &Profile) -> bool {
+pub(super) fn of_the_papers(args: &SimulateArgs, profile: &Profile) -> bool {
     let given = (args.throughput_chunk_buckets, args.max_chunks, args.filled);
     profile.name() == PROFILE
         && profile.given().all(|(_, given)| given.kind != Kind::Assumed)
