@@ -45,8 +45,10 @@ fn how_near_the_model_is_is_said_of_the_papers_cluster_alone() {
         (&["--filled", "0.5"], false),
         (&["-M", "32"], false),
     ] {
-        let printed = run(&[&["simulate"], &two[..], &few, more].concat()).printed();
+        let report = reported(&[&["simulate"], &two[..], &few, more].concat());
+        let printed = report.printed;
         assert_eq!(printed.contains(": model by paper"), said, "{more:?}: {printed}");
+        assert_eq!(report.json["parameters"]["of_the_papers"], said, "{more:?}");
     }
 }
 
@@ -83,20 +85,31 @@ fn beyond_the_paper_it_says_by_how_much_and_what_limits() {
 #[test]
 fn latencies_that_are_the_same_with_several_c_are_printed_once() {
     let shape = ["--experiment", "latency", "--machines", "2", "--ranks-per-machine", "1"];
-    let of = |more: &[&str]| {
-        let some = ["-C", "128,64,8", "--load-factors", "0.9"];
+    let of = |chunks: &str, more: &[&str]| {
+        let some = ["-C", chunks, "--load-factors", "0.9"];
         let (rows, printed) = rows(&[&shape[..], &some, more].concat());
         assert_eq!(rows.len(), 3);
         let lines = printed.lines().filter(|line| line.trim_start().starts_with("latency"));
         let lines: Vec<_> = lines.map(|line| line.to_owned()).collect();
         (rows, lines, printed)
     };
-    let (rows, lines, printed) = of(&["--beyond-paper"]);
+    // The paper has none with these.
+    let (rows, lines, printed) = of("512,256,8", &["--beyond-paper"]);
     assert_eq!(rows[0]["mean_latency_ns"], rows[1]["mean_latency_ns"]);
     assert_eq!(lines.len(), 2, "{printed}");
-    assert!(lines[0].contains("  up to 64  ") && lines[1].contains("  up to 8  "), "{printed}");
+    assert!(lines[0].contains("  up to 256  ") && lines[1].contains("  up to 8  "), "{printed}");
     assert!(printed.contains("those with the least are printed"), "{printed}");
-    assert_eq!(of(&[]).1.len(), 3, "the paper's algorithm has the C that it was given");
+    assert_eq!(
+        of("512,256,8", &[]).1.len(),
+        3,
+        "the paper's algorithm has the C that it was given"
+    );
+
+    // Beside another figure of the paper the same is another comparison.
+    let (rows, lines, printed) = of("128,64,32", &["--beyond-paper"]);
+    assert_eq!(rows[0]["mean_latency_ns"], rows[1]["mean_latency_ns"]);
+    assert_ne!(rows[0]["by_paper"], rows[1]["by_paper"]);
+    assert_eq!(lines.len(), 3, "{printed}");
 }
 
 /// With 32 x 128 outstanding a NIC of this profile does a good third of its READs, and no more.

@@ -160,12 +160,15 @@ impl SimulateRow {
         format!("{most}{}", self.chunk_buckets)
     }
 
-    /// Whether it is a latency that is the other's too, with a C that its operations need no more of.
+    /// Whether it is a latency that is the other's too, with a C that its operations need no more of,
+    /// and beside the same figures of the paper.
     fn repeats(&self, other: &Self) -> bool {
         let found = |row: &Self| {
             let cluster = (row.machines, row.ranks_per_machine, row.operations, row.full);
             let means = [row.load_factor, row.mean_latency_ns, row.outgoing_roundtrips];
-            (row.workload, cluster, means, row.effective_roundtrips)
+            // The paper's are of its C, whatever operations choose here.
+            let papers = (row.paper_mean_latency_ns, row.paper_outgoing_roundtrips);
+            (row.workload, cluster, means, row.effective_roundtrips, papers)
         };
         let latency = self.workload.is_none() && self.is_adaptive();
         latency && other.chunk_buckets < self.chunk_buckets && found(self) == found(other)
@@ -229,7 +232,8 @@ impl Row for SimulateRow {
         "limit",
     ];
 
-    /// Without latencies that a smaller C has as well, operations choosing no larger one.
+    /// Without latencies that a smaller C has as well, operations choosing no larger one, beside the
+    /// same figures.
     fn lay_out(rows: &[Self]) -> (Vec<String>, Vec<Vec<String>>) {
         let head = Self::HEAD.iter().map(|&name| name.to_owned()).collect();
         let shown = rows.iter().filter(|row| !rows.iter().any(|other| row.repeats(other)));
