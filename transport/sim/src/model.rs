@@ -153,9 +153,11 @@ pub struct Model {
     /// Roundtrips between owners of one node, an owner's to itself included.
     pub local: Roundtrips,
     /// Whether those are the CPU's own loads and stores, which it does one after the other and
-    /// which take no turns at a NIC, no posts and completions, and no jitter.
+    /// which take no turns at a NIC, no posts and completions, and no jitter. Posts and completions
+    /// of the NIC's operations are the same CPU's, and yet are not taken from the same time: a rank
+    /// that mixes the two does both at once here, which no CPU does.
     pub local_by_cpu: bool,
-    /// Their READs of many words.
+    /// The CPU's own READs of many words; a NIC's have none of it.
     pub local_prefetched: Prefetched,
     /// Roundtrips between nodes.
     pub remote: Roundtrips,
@@ -235,7 +237,9 @@ impl Model {
         let local = self.is_local(from, to);
         let trips = if local { &self.local } else { &self.remote };
         let trip_ns = match kind {
-            Kind::Read if local => self.local_prefetched.read_ns(&trips.read, words),
+            Kind::Read if self.is_by_cpu(from, to) => {
+                self.local_prefetched.read_ns(&trips.read, words)
+            }
             Kind::Read => trips.read.of(words),
             Kind::Write => trips.write.of(words),
             Kind::CompareAndSwap | Kind::FetchAdd => trips.atomic_ns,
@@ -353,12 +357,14 @@ mod tests {
         let read = Cost { base_ns: 50, word_ps: 2_000 };
         let local = Roundtrips { read, ..Model::simple(1_000).local };
         let local_prefetched = Prefetched { beyond_words: 32, word_ps: 500 };
-        let model = Model { local, local_prefetched, ..Model::simple(1_000) };
+        let model = Model { local, local_by_cpu: true, local_prefetched, ..Model::simple(1_000) };
         let trip = |kind, words, to| model.roundtrip_ns(kind, words, Owner(0), Owner(to));
         assert_eq!([8, 32, 64].map(|words| trip(Kind::Read, words, 0)), [66, 114, 130]);
         assert_eq!(trip(Kind::Read, 64, 1), 1_000);
         let all = Model { local_prefetched: Prefetched::default(), ..model };
         assert_eq!(all.roundtrip_ns(Kind::Read, 64, Owner(0), Owner(0)), 178);
+        let by_nic = Model { local_by_cpu: false, ..model };
+        assert_eq!(by_nic.roundtrip_ns(Kind::Read, 64, Owner(0), Owner(0)), 178);
     }
 
     #[test]

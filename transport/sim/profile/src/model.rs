@@ -28,6 +28,10 @@ const BETWEEN_MACHINES: &[&[&str]] = &[
     &["nic.atomics_per_s", "rank.atomics_per_s"],
     &["nic.bytes_per_s"],
 ];
+/// Of the CPU's own READs each of these needs the other: without what a word takes, those beyond
+/// the limit would be free, and without the limit it would say nothing.
+const PREFETCHED: [&[&str]; 2] =
+    [&["local.prefetched_beyond_words"], &["local.prefetched_word_ps"]];
 
 impl Profile {
     /// The model of a cluster of this shape.
@@ -37,17 +41,21 @@ impl Profile {
     /// A WRITE, which no experiment makes, is taken to be as a READ.
     ///
     /// # Errors
-    /// A quantity that has to be there is absent.
+    /// A quantity that has to be there is absent, or one of two of which the other is given.
     pub fn model(&self, shape: Shape) -> Result<Model, MissingQuantity> {
         let needed = if shape.machines > 1 { BETWEEN_MACHINES } else { ONE_MACHINE };
         let given = |group: &&&[&str]| group.iter().any(|name| self.get(name).is_some());
-        let missing: Vec<_> = needed.iter().filter(|group| !given(group)).copied().collect();
+        let mut missing: Vec<_> = needed.iter().filter(|group| !given(group)).copied().collect();
+        let local = self.trips("local");
+        if (shape.machines <= 1 || local.is_some()) && PREFETCHED.iter().any(|group| given(&group))
+        {
+            missing.extend(PREFETCHED.iter().filter(|group| !given(group)));
+        }
         if !missing.is_empty() {
             return Err(MissingQuantity { profile: self.name().to_owned(), missing });
         }
         let of = |name| self.value(name).unwrap_or(0);
         let remote = self.trips("remote").unwrap_or_default();
-        let local = self.trips("local");
         Ok(Model {
             post_ns: of("cpu.post_ns"),
             completion_ns: of("cpu.completion_ns"),

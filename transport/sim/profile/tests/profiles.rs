@@ -87,6 +87,32 @@ fn what_no_source_gives_is_named_and_can_be_assumed() {
     assert_eq!(model.local, model.remote, "without `local`, the own machine is over the NIC");
 }
 
+/// Words beyond those that a CPU fetches in time are not free because nobody says what they take.
+#[test]
+fn each_of_what_a_cpu_prefetches_needs_the_other() {
+    let one = Shape { machines: 1, ranks_per_machine: 2 };
+    let pair = ["local.prefetched_beyond_words", "local.prefetched_word_ps"];
+    let given = |value| Given { value, kind: Kind::Assumed, source: "this test".into() };
+    let lacks = |profile: &Profile, shape| match profile.model(shape) {
+        Ok(_) => Vec::new(),
+        Err(error) => error.missing.concat(),
+    };
+    for (there, absent) in [(pair[0], pair[1]), (pair[1], pair[0])] {
+        let mut shm = Profile::built_in("shm").unwrap();
+        assert_eq!(lacks(&shm, one), [""; 0]);
+        shm.set(there, given(8)).unwrap();
+        assert_eq!(lacks(&shm, one), [absent]);
+        assert_eq!(lacks(&shm, TWO).last(), Some(&absent));
+        shm.set(absent, given(8)).unwrap();
+        assert_eq!(lacks(&shm, one), [""; 0]);
+
+        // What the CPU does not reach goes over the NIC, however it would fetch it.
+        let mut soft_roce = Profile::built_in("soft-roce").unwrap();
+        soft_roce.set(there, given(8)).unwrap();
+        assert_eq!(lacks(&soft_roce, TWO), [""; 0]);
+    }
+}
+
 #[test]
 fn what_is_no_profile_is_refused_with_its_line() {
     let head = "name = \"a\"\nabout = \"b\"\n";
