@@ -74,10 +74,14 @@ fn dirs(root: &Root, controller: Option<&str>) -> Vec<String> {
     mounts.iter().flat_map(|mount| below(mount, path)).collect()
 }
 
-/// `mount`, and every folder of `path` below it.
+/// `mount`, and every folder of `path` below it. A path that leads out of what is mounted is of a
+/// group that is not to be seen here, and a folder of its name below may be another group's.
 fn below(mount: &str, path: &str) -> Vec<String> {
-    let names = path.split('/').filter(|name| !["", ".", ".."].contains(name));
     let mut dirs = vec![mount.to_owned()];
+    if path.split('/').any(|name| name == "..") {
+        return dirs;
+    }
+    let names = path.split('/').filter(|name| !["", "."].contains(name));
     for name in names.take(MOST_LEVELS) {
         dirs.extend(dirs.last().map(|above| format!("{above}/{name}")));
     }
@@ -93,7 +97,10 @@ mod tests {
         assert_eq!(below("cpu", "/"), ["cpu"]);
         assert_eq!(below("cpu", "/jobs/7"), ["cpu", "cpu/jobs", "cpu/jobs/7"]);
         // Of a group that is not below the one that is mounted.
-        assert_eq!(below("cpu", "/../7"), ["cpu", "cpu/7"]);
+        for path in ["/..", "/../7", "/../../jobs/7", "/jobs/../7"] {
+            assert_eq!(below("cpu", path), ["cpu"], "{path}");
+        }
+        assert_eq!(below("cpu", "/..7/a.."), ["cpu", "cpu/..7", "cpu/..7/a.."]);
         assert_eq!(below("cpu", &"/a".repeat(1000)).len(), 1 + MOST_LEVELS);
     }
 
