@@ -30,7 +30,8 @@ const POLLS_PER_TURN: u32 = 16;
 ///
 /// It belongs to the thread that started MPI. Dropping it ends what is in flight and tells the
 /// others, whose engines then end with [`Fault::OwnerLost`]: part after a barrier. Where peers'
-/// operations need an owner in MPI, dropping waits for those that are told.
+/// operations need an owner in MPI, dropping waits for those that are told. A panic that drops it
+/// waits for nobody: it keeps the memory of what is in flight, and the job is ended.
 pub struct Engine {
     caps: Caps,
     geometry: Geometry,
@@ -222,6 +223,17 @@ impl Engine {
         reported
     }
 
+    /// Waits until nothing is in flight, and tells the others that this owner leaves.
+    fn end_all(&mut self) {
+        while let Some(owner) = self.ledger.any_awaited() {
+            // If it fails, nothing is awaited any more.
+            let _ = self.end_all_of(owner);
+        }
+        if !self.ledger.has_failed() {
+            self.say_farewell();
+        }
+    }
+
     /// Tells all who have not left themselves that this owner leaves, and for whose sake.
     fn say_farewell(&mut self) {
         let first = match self.fault {
@@ -362,15 +374,14 @@ impl Transport for Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        while let Some(owner) = self.ledger.any_awaited() {
-            // If it fails, nothing is awaited any more.
-            let _ = self.end_all_of(owner);
-        }
         if thread::panicking() {
-            // Others are not told but ended: to tell them, MPI may wait for them.
+            // Others are not told but ended: to tell them, and to end what is in flight, MPI may
+            // wait for them. Until this process ends MPI may write to what is in flight: nothing of
+            // it is freed.
             self.runtime.fail();
-        } else if !self.ledger.has_failed() {
-            self.say_farewell();
+            self.private.lose();
+        } else {
+            self.end_all();
         }
         if let Some(window) = self.window.take() {
             self.runtime.retire(self.name, window);

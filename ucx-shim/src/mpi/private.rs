@@ -45,7 +45,7 @@ impl Private {
         Some(private)
     }
 
-    /// MPI has failed, and may write to any of it for ever: no slot is shown, and nothing is freed.
+    /// MPI has failed, or nobody waits for it: it may write to any of this for ever. No slot is shown, and nothing is freed.
     pub(super) fn lose(&mut self) {
         self.lost = true;
     }
@@ -131,7 +131,8 @@ impl Private {
 impl Drop for Private {
     fn drop(&mut self) {
         if !self.lost {
-            // SAFETY: allocated with this layout. Nothing is in flight: the engine has ended it.
+            // SAFETY: allocated with this layout. Nothing is in flight: the engine has ended it, or
+            // has said that this is lost.
             unsafe { dealloc(self.base.as_ptr().cast(), self.layout) };
         }
     }

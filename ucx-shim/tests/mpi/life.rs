@@ -4,7 +4,7 @@ use std::fs;
 use std::process;
 use std::thread;
 
-use transport::{Exchange, Owner};
+use transport::{Exchange, Owner, RemoteWord, Token, Transport};
 use ucx_shim::mpi::{Builder, InitError, Members, OpenError, World};
 
 use crate::LIMIT;
@@ -86,6 +86,20 @@ pub(crate) fn panics(_: &World, members: &mut Members, setting: &Setting) {
     let _engine = Builder::new(64).acc_single_intrinsic(setting.single).open(members).unwrap();
     assert!(members.me() == Owner(0), "as it must");
     outlive_it();
+}
+
+/// The same while its operations on rank 0, which is not in MPI, may be in flight.
+pub(crate) fn panics_in_flight(_: &World, members: &mut Members, setting: &Setting) {
+    let builder = Builder::new(64).depth(8).acc_single_intrinsic(setting.single);
+    let mut engine = builder.open(members).unwrap();
+    if members.me() == Owner(0) {
+        return outlive_it();
+    }
+    for number in 0..8 {
+        let at = RemoteWord { owner: Owner(0), index: 0 };
+        engine.fetch_add(Token(number), at, 1).unwrap();
+    }
+    panic!("{} operations are in flight", engine.in_flight());
 }
 
 /// Stays out of MPI for longer than a job without one of its ranks may go on.

@@ -51,6 +51,7 @@ const ENDS: &[(&str, Body, Expect)] = &[
     ("a_missing_rank_is_told", exchange::misses, exchange::expect_miss),
     ("a_killed_rank_ends_all", life::killed, life::expect_end),
     ("a_panic_ends_all", life::panics, life::expect_end),
+    ("a_panic_in_flight_ends_all", life::panics_in_flight, life::expect_end),
 ];
 
 #[derive(Clone, Copy, PartialEq)]
