@@ -11,20 +11,26 @@ use serde_json::value::RawValue;
 use transport::Exchange;
 
 use crate::addresses::host_name;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::place;
 use crate::scenario::gather;
 
 /// Bytes of findings that each rank receives at most, of all ranks together: a quarter of what the
-/// exchange carries at once.
+/// exchange carries at once. More than 2048 ranks receive the least that a machine may take of each.
 const MOST_BYTES: usize = 1 << 20;
 /// Of them, what one machine may take: some dozens of findings; and what it may take however many
 /// ranks there are, which has room for its name and one finding.
 const MACHINE_BYTES: core::ops::RangeInclusive<usize> = 512..=16 << 10;
 
 /// Of the time that the others wait in a collective call, the part that one rank may look at its
-/// device for: the results are there, and a device that hangs is not to lose them.
+/// device for: the results are there, and a device that hangs is not to lose them. One that is well
+/// may need as much as the second, but never a larger part than the third.
 const OF_A_COLLECTIVE: u32 = 4;
+const LEAST_PATIENCE: Duration = Duration::from_secs(2);
+const MOST_OF_A_COLLECTIVE: u32 = 2;
+
+/// Of a machine that cannot be told from others.
+const NAMELESS: &str = "this rank counts as one on a machine of its own";
 
 /// What there is to say, by machine: of this one first.
 #[derive(Debug, Default)]
@@ -33,6 +39,8 @@ pub(crate) struct Checkup {
     /// Those of the job that are here.
     ranks: Vec<u32>,
     elsewhere: Vec<OfMachine<Box<RawValue>>>,
+    /// Why the others were not heard of, if they were not.
+    unheard: Option<String>,
 }
 
 /// What there is to say of one machine.
@@ -62,6 +70,12 @@ impl Checkup {
         self.here.extend(job.here);
         self.ranks.extend(job.ranks);
         self.elsewhere.extend(job.elsewhere);
+        self.unheard = self.unheard.take().or(job.unheard);
+    }
+
+    /// Whether somebody was lost when the work was done, so that nobody is to wait for all again.
+    pub(crate) fn is_of_a_loss(&self) -> bool {
+        self.unheard.is_some()
     }
 }
 
@@ -80,8 +94,8 @@ impl Serialize for Checkup {
 /// The machines of a job, and what the one of this rank is like before anything is opened.
 #[derive(Debug)]
 pub(crate) struct Machines {
-    /// The machine of each rank, in numbers that differ between machines.
-    of_ranks: Vec<u64>,
+    /// The machine of each rank, in numbers that differ between machines, where it has a name.
+    of_ranks: Vec<Option<u64>>,
     found: Vec<Finding>,
     /// How long a look at a device may take.
     patience: Duration,
@@ -91,38 +105,39 @@ impl Machines {
     /// Asks which ranks share a machine, and looks at this one if this rank is to tell of it; all
     /// ranks call it. A collective call waits for the slowest rank for `limit`.
     pub(crate) fn look(exchange: &mut dyn Exchange, limit: Duration) -> Result<Self> {
-        // Those whose machine has no name count as being on one.
-        let machine = place::machine().unwrap_or_default();
-        Self::of(machine, exchange, limit, || Doctor::new("/").machine())
+        Self::of(place::machine(), exchange, limit, || Doctor::new("/").machine())
     }
 
     fn of(
-        machine: u64,
+        machine: Result<u64>,
         exchange: &mut dyn Exchange,
         limit: Duration,
         found: impl FnOnce() -> Vec<Finding>,
     ) -> Result<Self> {
-        let of_ranks = gather(exchange, [machine])?.into_iter().map(|[machine]| machine).collect();
-        let patience = doctor::ANSWER.min(limit / OF_A_COLLECTIVE);
-        let mut machines = Self { of_ranks, found: Vec::new(), patience };
+        let named = machine.as_ref().map_or([0, 0], |machine| [1, *machine]);
+        let of_ranks = gather(exchange, named)?.into_iter();
+        let of_ranks = of_ranks.map(|[named, machine]| (named != 0).then_some(machine)).collect();
+        let mut machines = Self { of_ranks, found: Vec::new(), patience: patience(limit) };
         // What the report says of rank 0's machine is from before the run.
         if exchange.me().0 != 0 && machines.tells(exchange) {
             machines.found = found();
         }
+        machines.found.extend(machine.err().map(|why| untold(format!("{why}; {NAMELESS}"))));
         Ok(machines)
     }
 
     /// Whether this rank is the first one on its machine.
     fn tells(&self, exchange: &dyn Exchange) -> bool {
-        let me = exchange.me().0 as usize;
-        self.of_ranks.iter().position(|machine| Some(machine) == self.of_ranks.get(me)) == Some(me)
+        let me = exchange.me().0;
+        self.ranks().iter().any(|ranks| ranks.first() == Some(&me))
     }
 
-    /// Each machine's ranks, in the order of their first ones.
+    /// Each machine's ranks, in the order of their first ones. A rank whose machine has no name
+    /// counts for itself: nobody knows who else is there.
     fn ranks(&self) -> Vec<Vec<u32>> {
-        let mut all: Vec<(u64, Vec<u32>)> = Vec::new();
+        let mut all: Vec<(Option<u64>, Vec<u32>)> = Vec::new();
         for (rank, machine) in (0..).zip(&self.of_ranks) {
-            match all.iter_mut().find(|(other, _)| other == machine) {
+            match all.iter_mut().find(|(other, _)| machine.is_some() && other == machine) {
                 Some((_, ranks)) => ranks.push(rank),
                 None => all.push((*machine, vec![rank])),
             }
@@ -132,6 +147,9 @@ impl Machines {
 
     /// When the work is done: rank 0 has what there is to say of every machine, `device` being what
     /// this rank has worked over, if the doctor is to look at it. All ranks call it.
+    ///
+    /// The work is not lost with who is lost here: rank 0 then has what there is to say of its own
+    /// machine, and of the others that they were not heard of. Others fail.
     pub(crate) fn tell(
         self,
         device: Option<Device>,
@@ -147,23 +165,40 @@ impl Machines {
         exchange: &mut dyn Exchange,
     ) -> Result<Checkup> {
         // Others may still measure.
-        exchange.barrier()?;
+        let met = exchange.barrier();
         if self.tells(exchange) {
             self.found.extend(device());
         }
-        let mut machines = self.ranks();
-        let here = if machines.is_empty() { Vec::new() } else { machines.remove(0) };
-        let elsewhere = if machines.is_empty() {
-            Vec::new()
-        } else {
-            let told = self.gathered(exchange)?;
-            machines.into_iter().map(|ranks| of_machine(ranks, &told)).collect()
-        };
-        Ok(Checkup { here: self.found, ranks: here, elsewhere })
+        let told = met.map_err(Failure::from).and_then(|()| self.gathered(exchange));
+        let leads = exchange.me().0 == 0;
+        match told {
+            Err(failure) if !leads => Err(failure),
+            told => Ok(self.put_together(told)),
+        }
+    }
+
+    /// What there is to say where each rank has told this, or why nobody was heard of.
+    fn put_together(self, told: Result<Vec<Vec<u8>>>) -> Checkup {
+        let mut ranks = self.ranks().into_iter();
+        let here = ranks.next().unwrap_or_default();
+        let mut checkup = Checkup { here: self.found, ranks: here, ..Checkup::default() };
+        match told {
+            Ok(told) => checkup.elsewhere = ranks.map(|ranks| of_machine(ranks, &told)).collect(),
+            Err(failure) => {
+                let why = format!("not every rank was heard of when the work was done: {failure}");
+                checkup.elsewhere = ranks.map(|ranks| unheard_of(ranks, why.clone())).collect();
+                checkup.here.push(untold(why.clone()));
+                checkup.unheard = Some(why);
+            }
+        }
+        checkup
     }
 
     /// What each rank tells: nothing but spaces if it is not to.
     fn gathered(&self, exchange: &mut dyn Exchange) -> Result<Vec<Vec<u8>>> {
+        if self.ranks().len() < 2 {
+            return Ok(Vec::new());
+        }
         let me = exchange.me().0;
         let each = MOST_BYTES / exchange.owners().max(1) as usize;
         let most = each.clamp(*MACHINE_BYTES.start(), *MACHINE_BYTES.end());
@@ -187,10 +222,21 @@ fn of_machine(ranks: Vec<u32>, told: &[Vec<u8>]) -> OfMachine<Box<RawValue>> {
     let text = told.get(first as usize).map_or(&[][..], Vec::as_slice);
     let machine = serde_json::from_slice(text).unwrap_or_else(|_| {
         let unread = format!("what rank {first} told: use one version of this program everywhere");
-        let finding = serde_json::value::to_raw_value(&untold(unread));
-        OfMachine { host: None, ranks: Vec::new(), findings: finding.into_iter().collect() }
+        unheard_of(Vec::new(), unread)
     });
     OfMachine { ranks, ..machine }
+}
+
+/// In place of what was told of the machine of these ranks.
+fn unheard_of(ranks: Vec<u32>, why: String) -> OfMachine<Box<RawValue>> {
+    let finding = serde_json::value::to_raw_value(&untold(why));
+    OfMachine { host: None, ranks, findings: finding.into_iter().collect() }
+}
+
+/// How long a look at a device may take where a collective call waits for `limit`.
+fn patience(limit: Duration) -> Duration {
+    let wanted = (limit / OF_A_COLLECTIVE).max(LEAST_PATIENCE);
+    wanted.min(limit / MOST_OF_A_COLLECTIVE).min(doctor::ANSWER)
 }
 
 /// A machine's findings as JSON of at most so many bytes: what is fine gives way first, and what
@@ -307,7 +353,7 @@ mod tests {
                     let me = exchange.me().0;
                     let say = |what| vec![finding(Verdict::Fine, &format!("{what} of rank {me}"))];
                     let say_memory = || say("memory");
-                    let machines = Machines::of(*machine, &mut exchange, LIMIT, say_memory);
+                    let machines = Machines::of(Ok(*machine), &mut exchange, LIMIT, say_memory);
                     machines.unwrap().tell_of(|| say("device"), &mut exchange).unwrap()
                 })
             });
@@ -366,6 +412,66 @@ mod tests {
         assert!(left_out > 2 && seen.last() == Some(&&*more), "{seen:?}");
     }
 
+    /// Rank 1 is lost when the work is done.
+    #[test]
+    fn who_is_lost_in_the_end_takes_no_result_along() {
+        let ends: Vec<Result<Checkup>> = thread::scope(|scope| {
+            let ranks = exchange::threads(4).into_iter().map(|mut exchange| {
+                scope.spawn(move || {
+                    let me = exchange.me().0;
+                    let machine = Ok(u64::from(me / 3));
+                    let machines = Machines::of(machine, &mut exchange, LIMIT, Vec::new)?;
+                    if me == 1 {
+                        return Err(Failure::new("lost"));
+                    }
+                    machines.tell_of(|| vec![finding(Verdict::Fine, "device")], &mut exchange)
+                })
+            });
+            let ranks: Vec<_> = ranks.collect();
+            ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+        });
+        let [Ok(first), Err(_), Err(_), Err(_)] = &ends[..] else { panic!("{ends:?}") };
+        assert!(first.is_of_a_loss());
+        let told = serde_json::to_value(first).unwrap();
+        let [here, there] = &told.as_array().unwrap()[..] else { panic!("{told}") };
+        assert_eq!(
+            (here["ranks"].to_string(), there["ranks"].to_string()),
+            ("[0,1,2]".into(), "[3]".into())
+        );
+        assert_eq!(seen(here)[0], "device");
+        for said in [seen(here)[1], seen(there)[0]] {
+            assert!(said.starts_with("not every rank was heard of"), "{said}");
+        }
+    }
+
+    #[test]
+    fn machines_without_names_are_not_one() {
+        let checkups: Vec<Checkup> = thread::scope(|scope| {
+            let ranks = exchange::threads(3).into_iter().map(|mut exchange| {
+                scope.spawn(move || {
+                    let machine = match exchange.me().0 {
+                        1 => Ok(0),
+                        _ => Err(Failure::new("no name")),
+                    };
+                    let machines = Machines::of(machine, &mut exchange, LIMIT, Vec::new).unwrap();
+                    machines.tell_of(Vec::new, &mut exchange).unwrap()
+                })
+            });
+            let ranks: Vec<_> = ranks.collect();
+            ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+        });
+        let told = serde_json::to_value(checkups.into_iter().next().unwrap()).unwrap();
+        let said: Vec<_> = told.as_array().unwrap().iter().map(seen).collect();
+        let nameless = format!("no name; {NAMELESS}");
+        assert_eq!(said, [vec![&*nameless], vec![], vec![&*nameless]]);
+    }
+
+    #[test]
+    fn a_device_gets_two_seconds_where_the_others_wait_for_four() {
+        let given = [1, 4, 8, 60, 3600].map(|limit| patience(Duration::from_secs(limit)));
+        assert_eq!(given.map(|given| given.as_millis()), [500, 2_000, 2_000, 15_000, 20_000]);
+    }
+
     /// The other rank waits for less than the device hangs.
     #[test]
     fn a_device_that_hangs_in_the_end_loses_no_result() {
@@ -374,7 +480,7 @@ mod tests {
             let ranks = exchange::threads_within(2, limit).into_iter().map(|mut exchange| {
                 scope.spawn(move || {
                     let me = u64::from(exchange.me().0);
-                    let machines = Machines::of(me, &mut exchange, limit, Vec::new).unwrap();
+                    let machines = Machines::of(Ok(me), &mut exchange, limit, Vec::new).unwrap();
                     let patience = machines.patience;
                     let look = || {
                         thread::sleep(Duration::from_secs(3600));

@@ -187,7 +187,10 @@ fn run_on_machines<S: Scenario, E: Timed>(
         .run(&mut engine, &mut job)
         .map_err(|failure| naming_the_first(failure, &mut engine))?;
     let doctor = machines.tell(device(&engine), &mut job)?;
-    leave(job, farewell)?;
+    match doctor.is_of_a_loss() {
+        true => leave_behind(job),
+        false => leave(job, farewell)?,
+    }
     Ok((me == Owner(0)).then_some(Ended { output, transport, doctor }))
 }
 
@@ -204,6 +207,16 @@ pub(crate) fn leave(mut job: Job, farewell: Option<String>) -> Result<()> {
         let _ = writeln!(io::stdout(), "{farewell}");
     }
     Ok(())
+}
+
+/// Leaves a job of which somebody is lost when rank 0 has all that the work has brought: who ended
+/// badly is told, and loses none of it.
+pub(crate) fn leave_behind(job: Job) {
+    for (rank, status) in job.finish(CHILDREN_LEAVE) {
+        if !status.is_some_and(|status| status.success()) {
+            let _ = writeln!(io::stderr(), "rank {rank} ended badly ({status:?}) after the work");
+        }
+    }
 }
 
 /// Who leaves because of another's loss is lost too, to those who then wait for it in the

@@ -80,7 +80,10 @@ pub(super) fn compare_together(args: &CompareArgs) -> Result<Option<Compared>> {
     }
     let (mut job, farewell) = job::join(&args.job, &parameters, longest)?;
     let standings = compare_over(args, &affinity, &mut job, open)?;
-    job::leave(job, farewell)?;
+    match &standings {
+        Some((_, doctor)) if doctor.is_of_a_loss() => job::leave_behind(job),
+        _ => job::leave(job, farewell)?,
+    }
     Ok(standings)
 }
 
