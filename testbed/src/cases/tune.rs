@@ -79,6 +79,6 @@ fn simulated(bed: &Bed) -> Result<(), Failure> {
     let options = "--machines 2 --ranks-per-machine 1 --experiment throughput --workload mixed";
     let simulate = format!("simulate --profile $SHARE/soft-roce.toml {options} --ops 100");
     let report = bed.machine(1).output(&command("probeline", &simulate)?, LIMIT)?;
-    let rows = report.lines().filter(|line| line.trim_start().starts_with("throughput"));
+    let rows = report.lines().filter(|line| line.trim_start().starts_with("mixed "));
     ensure(rows.count() == 1, || report.clone())
 }
