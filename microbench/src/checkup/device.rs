@@ -1,0 +1,66 @@
+//! The device that a run went over, looked at when the run is over.
+
+use core::time::Duration;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use doctor::{Doctor, Finding, Questions, Subject, Survey, Trial};
+
+use super::untold;
+
+/// A device on which engines have been opened: each has tried its atomics.
+#[derive(Debug)]
+pub(crate) struct Device(String);
+
+impl Device {
+    pub(crate) fn named(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+
+    /// The one that lines about an engine of verbs name, among those of this machine.
+    pub(crate) fn in_lines(about: &[String]) -> Option<Self> {
+        let words: Vec<&str> = about.iter().flat_map(|line| line.split([' ', ','])).collect();
+        let known = Doctor::new("/").devices();
+        known.into_iter().find(|name| words.contains(&&**name)).map(Self)
+    }
+
+    /// What there is to say of it when the run is over. Without an answer for as long as `patience`
+    /// nothing is known of it but what the run itself says.
+    pub(crate) fn look(self, patience: Duration) -> Vec<Finding> {
+        within(patience, self.0.clone(), move || self.tried())
+    }
+
+    fn tried(self) -> Vec<Finding> {
+        let questions = Questions { device: Some(self.0), trial: false };
+        let survey = doctor::survey(verbs::Library::load, &questions, doctor::ANSWER);
+        let Survey::Devices(mut devices) = survey else { return Vec::new() };
+        for facts in devices.iter_mut().filter_map(|device| device.facts.as_mut().ok()) {
+            facts.trial = Trial::Passed;
+        }
+        let doctor = Doctor::new("/");
+        devices.iter().flat_map(|device| doctor.device(device, true)).collect()
+    }
+}
+
+/// What `look` finds of the device `name` within `patience`. It has a thread of its own, for a
+/// driver that hangs keeps whoever asks it or reads its files.
+pub(super) fn within(
+    patience: Duration,
+    name: String,
+    look: impl FnOnce() -> Vec<Finding> + Send + 'static,
+) -> Vec<Finding> {
+    let (send, found) = channel();
+    // Whoever asked may have given up; without a thread nothing is sent.
+    let _ = thread::Builder::new().spawn(move || send.send(look()));
+    found.recv_timeout(patience).unwrap_or_else(|_| vec![silent(name, patience)])
+}
+
+fn silent(name: String, patience: Duration) -> Finding {
+    Finding {
+        check: "device",
+        subject: Subject::Device(name),
+        consequence: Some("the run itself had ended".to_owned()),
+        command: Some("sudo dmesg | tail -50; probeline doctor".to_owned()),
+        ..untold(format!("no answer within {:.1} s after the run", patience.as_secs_f64()))
+    }
+}
