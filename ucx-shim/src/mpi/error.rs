@@ -139,13 +139,20 @@ impl fmt::Display for OpenError {
                 "the window's memory model is not MPI_WIN_UNIFIED but {model}: \
                  choose another one-sided component or a machine with coherent memory"
             ),
-            Self::AtomicsCrash { carrier } => write!(
-                f,
-                "Open MPI's osc rdma over {carrier} ends the process at its first \
-                 MPI_Compare_and_swap: give mpirun `--mca osc sm` (one machine), `--mca osc ucx`, \
-                 or `--mca btl_vader_single_copy_mechanism none`, with which it takes another \
-                 component"
-            ),
+            Self::AtomicsCrash { carrier } => {
+                let other = if carrier.starts_with("btl vader") {
+                    ", or `--mca btl_vader_single_copy_mechanism none`, with which it takes another \
+                     component"
+                } else {
+                    ""
+                };
+                write!(
+                    f,
+                    "Open MPI's osc rdma over {carrier} ends the process at its first \
+                     MPI_Compare_and_swap: give mpirun `--mca osc sm` (one machine) or \
+                     `--mca osc ucx`{other}"
+                )
+            }
             Self::PeerFailed(owner) => {
                 write!(f, "{owner} could not open its engine: see its own message")
             }

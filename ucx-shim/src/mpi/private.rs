@@ -45,7 +45,8 @@ impl Private {
         Some(private)
     }
 
-    /// MPI has failed, or nobody waits for it: it may write to any of this for ever. No slot is shown, and nothing is freed.
+    /// MPI has failed, or nobody waits for it: it may write to any of this for ever. No slot is
+    /// shown, and nothing is freed.
     pub(super) fn lose(&mut self) {
         self.lost = true;
     }
