@@ -8,7 +8,7 @@ use std::process::ExitStatus;
 
 use pmi::{Pmi1Error, PmixError};
 
-use crate::hub::HANDSHAKE_LIMIT;
+use crate::callers::HANDSHAKE_LIMIT;
 use crate::launcher::{Launch, LaunchError};
 use crate::link::MAX_PARAMETERS_BYTES;
 use crate::secret::{SECRET_VARIABLE, SecretError};
@@ -84,6 +84,13 @@ pub enum JoinError {
     RankTaken {
         /// Which.
         rank: u32,
+    },
+    /// Rank 0 may not have as many files open as it needs sockets.
+    OpenFiles {
+        /// How many it needs.
+        needed: u64,
+        /// How many it may have.
+        limit: u64,
     },
     /// Two ranks were told different sizes.
     SizeDiffers {
@@ -224,6 +231,11 @@ impl fmt::Display for JoinError {
                 "rank {rank} is already taken: give every process a rank of its own, or a new job \
                  a new port"
             ),
+            Self::OpenFiles { needed, limit } => write!(
+                f,
+                "rank 0 needs {needed} open files, a socket for each rank among them, and its \
+                 limit is {limit}: raise it with ulimit -n {needed}, or start fewer ranks"
+            ),
             Self::SizeDiffers { peer, mine, theirs } => write!(
                 f,
                 "rank {peer} was told of {theirs} ranks and this rank of {mine}: give all the same \
@@ -346,6 +358,8 @@ pub enum Refusal {
     Garbage,
     /// It did not finish the handshake in time.
     Silent,
+    /// It gave way to a newer connection before it had proved anything.
+    Evicted,
     /// It closed before the handshake was over.
     Closed,
     /// It spoke another version.
@@ -359,9 +373,10 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Garbage,
         Self::Silent,
+        Self::Evicted,
         Self::Closed,
         Self::OtherVersion,
         Self::WrongSecret,
@@ -377,6 +392,7 @@ impl fmt::Display for Refusal {
             Self::Silent => {
                 write!(f, "no complete handshake within {} s", HANDSHAKE_LIMIT.as_secs())
             }
+            Self::Evicted => f.write_str("no proof before others needed its place"),
             Self::Closed => f.write_str("closed during the handshake"),
             Self::OtherVersion => f.write_str("another version"),
             Self::WrongSecret => f.write_str("wrong secret"),

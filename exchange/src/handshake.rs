@@ -1,11 +1,16 @@
 //! Both sides prove that they know the secret, before either says anything of the job.
 //!
 //! ```text
-//! member -> hub   magic (8 bytes), version (4), nonce of the member (32)
+//! member -> hub   magic (8 bytes), version (4), nonce of the member (32),
+//!                 HMAC(secret, "first" | version | nonce of the member) (32)
 //! hub -> member   magic, version, status (1), nonce of the hub (32)
 //! member -> hub   HMAC(secret, "member" | version | both nonces) (32)
 //! hub -> member   status, HMAC(secret, "hub" | version | both nonces) (32)
 //! ```
+//! The first HMAC lets the hub tell members from strangers as soon as one message is there, so that
+//! strangers cannot take the places of members in their handshake. It can be replayed by who has
+//! seen it on the network; the second one cannot, and alone lets a member in.
+//!
 //! All lengths are fixed, so a stranger has no length to lie about, and integers are little
 //! endian. What follows are frames whose keys, one each way, are HMACs of the same nonces, so that
 //! rank, size and parameters are authenticated and a recorded session is of no use in another.
@@ -19,7 +24,7 @@ use crate::secret::{Secret, SecretError};
 use crate::wire::Wire;
 
 /// The version of everything this crate sends.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 const MAGIC: [u8; 8] = *b"probelin";
 
@@ -79,6 +84,14 @@ pub(crate) enum Stop {
 pub(crate) struct Session {
     pub(crate) send: Channel,
     pub(crate) receive: Channel,
+}
+
+/// What the first message of a member is authenticated by.
+fn first_mac(secret: &Secret, member: &Nonce) -> hmac::Hmac<sha2::Sha256> {
+    keyed(secret.bytes())
+        .chain_update("probeline exchange: first message of the member")
+        .chain_update(VERSION.to_le_bytes())
+        .chain_update(member)
 }
 
 /// The nonces of one handshake, and what is derived from them and the secret.
@@ -203,8 +216,15 @@ impl Guest {
                     self.step = Step::Nonce;
                 }
                 Step::Nonce => {
-                    let Some(member) = wire.take() else { return Ok(None) };
+                    let Some(first) = wire.take::<64>() else { return Ok(None) };
+                    let (member, mac) = first.split_at(32);
+                    let member = Nonce::try_from(member).map_err(|_| Stop::Garbage)?;
                     send_greeting(wire);
+                    if first_mac(secret, &member).verify_slice(mac).is_err() {
+                        wire.outgoing.push(Status::WrongSecret as u8);
+                        wire.outgoing.extend([0; 32]);
+                        return Err(Stop::Secret);
+                    }
                     wire.outgoing.push(Status::Good as u8);
                     wire.outgoing.extend(self.nonce);
                     self.step = Step::Proof(Transcript { member, hub: self.nonce });
@@ -224,6 +244,11 @@ impl Guest {
         }
     }
 
+    /// Whether the other side's first message was made with the secret.
+    pub(crate) fn is_vouched_for(&self) -> bool {
+        matches!(self.step, Step::Proof(_))
+    }
+
     /// Garbage gets no answer at all.
     fn answer_other_version(&self, stop: Stop, wire: &mut Wire) {
         if let Stop::Version(_) = stop {
@@ -241,9 +266,11 @@ pub(crate) struct Applicant {
 }
 
 impl Applicant {
-    pub(crate) fn new(nonce: Nonce, wire: &mut Wire) -> Self {
+    /// Puts the first message on the wire.
+    pub(crate) fn new(nonce: Nonce, secret: &Secret, wire: &mut Wire) -> Self {
         send_greeting(wire);
         wire.outgoing.extend(nonce);
+        wire.outgoing.extend_from_slice(first_mac(secret, &nonce).finalize().as_bytes());
         Self { nonce, step: Step::Greeting }
     }
 
@@ -266,8 +293,10 @@ impl Applicant {
                 }
                 Step::Nonce => {
                     let Some([status, hub @ ..]) = wire.take::<33>() else { return Ok(None) };
-                    if status != Status::Good as u8 {
-                        return Err(Stop::Garbage);
+                    match Status::from_code(status) {
+                        Some(Status::Good) => {}
+                        Some(Status::WrongSecret) => return Err(Stop::Secret),
+                        _ => return Err(Stop::Garbage),
                     }
                     let transcript = Transcript { member: self.nonce, hub };
                     wire.outgoing.extend(transcript.proof(secret, Side::Member));

@@ -1,18 +1,24 @@
 //! Rank 0's side of the rendezvous: lets the right ranks in, and nobody else hold them up.
 //!
 //! One thread waits on all sockets at once, so that a connection that says nothing, or says it a
-//! byte at a time, costs one of [`MAX_CALLERS`] places for [`HANDSHAKE_LIMIT`] and delays nobody
-//! while there are others.
+//! byte at a time, costs a place among [`MAX_CALLERS`] and delays nobody. What happens when all
+//! places are taken is in [`callers`](crate::callers).
 
 use core::mem;
 use core::time::Duration;
+use std::fs;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use transport::Owner;
 
 use crate::bounds::{deadline, whole_seconds};
+use crate::callers::{
+    Caller, HANDSHAKE_LIMIT, LISTEN_BACKLOG, MAX_CALLERS, Stage, room_from, victim,
+};
 use crate::error::{JoinError, Refusal, Refusals};
 use crate::frame::Kind;
 use crate::handshake::{Guest, Status, Stop, nonce};
@@ -20,18 +26,39 @@ use crate::link::{Link, MAX_WORD_BYTES, RENDEZVOUS_BOUND};
 use crate::terms::{Difference, Terms};
 use crate::wire::{Wire, wait};
 
-/// How long a caller has to prove itself: many roundtrips of any network.
-pub(crate) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
-
-/// Callers in their handshake at once; more wait in the listen queue. Bounds what strangers can
-/// make rank 0 hold to 64 sockets and 64 small buffers; a rank needs its place for two roundtrips.
-const MAX_CALLERS: usize = 64;
-
-/// How often the spawned processes are looked at.
+/// How often the spawned processes are looked at, and whether the system has descriptors again.
 const TICK: Duration = Duration::from_millis(20);
 
 /// How long the last words to those turned away may take, once the rendezvous is over.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Descriptors beside those of the ranks that rank 0 needs for certain.
+const SPARE_DESCRIPTORS: u64 = 16;
+
+/// Sees to it that this process may hold a socket for each other rank of `size`: raises the soft
+/// limit of open files where that is too low.
+///
+/// # Errors
+/// [`JoinError::OpenFiles`] if the hard limit is too low.
+pub(crate) fn provide_descriptors(size: u32) -> Result<(), JoinError> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let open = fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
+    let needed = open + u64::from(size) + SPARE_DESCRIPTORS;
+    // `None` is no limit.
+    if current.is_none_or(|limit| limit >= needed) {
+        return Ok(());
+    }
+    let wanted = needed + MAX_CALLERS as u64;
+    let raised = maximum.map_or(wanted, |limit| limit.min(wanted));
+    if raised < needed {
+        return Err(JoinError::OpenFiles { needed, limit: raised });
+    }
+    let limit = Rlimit { current: Some(raised), maximum };
+    setrlimit(Resource::Nofile, limit).map_err(|errno| JoinError::System {
+        doing: "raising the limit of open files",
+        error: errno.into(),
+    })
+}
 
 /// Waits for ranks 1.. at `listener`, and gives their links in that order. `watch` is asked now
 /// and then whether to go on.
@@ -43,50 +70,56 @@ pub(crate) fn host(
     terms: &Terms,
     watch: &mut dyn FnMut() -> Result<(), JoinError>,
 ) -> Result<Vec<Link>, JoinError> {
+    host_counting(listener, terms, watch).map(|(links, _)| links)
+}
+
+/// As [`host`], with who was refused until all had come.
+pub(crate) fn host_counting(
+    listener: &TcpListener,
+    terms: &Terms,
+    watch: &mut dyn FnMut() -> Result<(), JoinError>,
+) -> Result<(Vec<Link>, Refusals), JoinError> {
     let system = |error| JoinError::System { doing: "listening for the other ranks", error };
+    provide_descriptors(terms.size)?;
     listener.set_nonblocking(true).map_err(system)?;
+    // Again, for std has chosen a shorter queue.
+    let longer = rustix::net::listen(listener, LISTEN_BACKLOG.cast_signed());
+    longer.map_err(|errno| system(errno.into()))?;
     let until = deadline(terms.limits.rendezvous);
     let members = (1..terms.size).map(|_| None).collect();
-    let mut hub =
-        Hub { listener, terms, until, callers: vec![], members, refusals: Refusals::default() };
+    let mut hub = Hub {
+        listener,
+        terms,
+        until,
+        callers: vec![],
+        members,
+        refusals: Refusals::default(),
+        shortage: None,
+    };
     let end = hub.gather(watch);
     hub.announce(&end);
     hub.part(end.is_err());
-    end.map(|()| hub.members.into_iter().flatten().collect())
+    end.map(|()| (hub.members.into_iter().flatten().collect(), hub.refusals))
 }
 
 struct Hub<'a> {
     listener: &'a TcpListener,
     terms: &'a Terms,
     until: Instant,
+    /// In the order of their coming.
     callers: Vec<Caller>,
     /// The ranks that are in, from rank 1.
     members: Vec<Option<Link>>,
     refusals: Refusals,
+    /// Why no connection can be accepted for the present.
+    shortage: Option<Shortage>,
 }
 
-/// A connection that is not a member.
-struct Caller {
-    until: Instant,
-    stage: Stage,
-}
-
-enum Stage {
-    /// It has to prove that it knows the secret.
-    Proving(Guest, Wire),
-    /// It has, and is to say which rank it is.
-    Joining(Link),
-    /// It was refused, and is given time to hear so.
-    Parting(Wire),
-}
-
-impl Caller {
-    fn wire(&mut self) -> &mut Wire {
-        match &mut self.stage {
-            Stage::Proving(_, wire) | Stage::Parting(wire) => wire,
-            Stage::Joining(link) => &mut link.wire,
-        }
-    }
+/// The system had no descriptor or memory for another connection.
+struct Shortage {
+    error: io::Error,
+    /// When to try again.
+    again: Instant,
 }
 
 impl Hub<'_> {
@@ -104,7 +137,11 @@ impl Hub<'_> {
         Ok(())
     }
 
-    fn missing(&self) -> JoinError {
+    fn missing(&mut self) -> JoinError {
+        if let Some(Shortage { error, .. }) = self.shortage.take() {
+            let doing = "accepting the other ranks, for which rank 0 needs more open files";
+            return JoinError::System { doing, error };
+        }
         let absent = (1..).zip(&self.members).filter(|(_, member)| member.is_none());
         JoinError::Missing {
             ranks: absent.map(|(rank, _)| rank).collect(),
@@ -115,8 +152,11 @@ impl Hub<'_> {
 
     /// Sleeps until something happens, and attends to all of it.
     fn turn(&mut self) -> Result<(), JoinError> {
-        let until = self.until.min(Instant::now() + TICK);
-        let has_room = self.callers.len() < MAX_CALLERS;
+        let now = Instant::now();
+        let room_from = self.room_from(now);
+        let has_room = room_from <= now;
+        let next = if has_room { now + TICK } else { room_from.min(now + TICK) };
+        let until = self.until.min(next);
         let members = self.members.iter().flatten().map(|link| &link.wire);
         let callers = self.callers.iter_mut().map(|caller| &*caller.wire());
         let interests = members.chain(callers).map(Into::into);
@@ -145,14 +185,37 @@ impl Hub<'_> {
         Ok(())
     }
 
+    /// From when on a connection can be accepted, as far as is known at `now`.
+    fn room_from(&self, now: Instant) -> Instant {
+        let place = match self.callers.len() {
+            0..MAX_CALLERS => now,
+            _ => room_from(&self.callers).unwrap_or(now + TICK),
+        };
+        self.shortage.as_ref().map_or(place, |shortage| shortage.again.max(place))
+    }
+
+    /// Accepts as many connections as there is room for, and at most all places anew, so that
+    /// nobody can keep rank 0 from its other work.
     fn open_door(&mut self) -> Result<(), JoinError> {
-        while self.callers.len() < MAX_CALLERS {
+        for _ in 0..MAX_CALLERS {
+            let is_full = self.callers.len() >= MAX_CALLERS;
+            let leaves = is_full.then(|| victim(&self.callers, Instant::now()));
+            if leaves == Some(None) {
+                break;
+            }
             match self.listener.accept() {
-                Ok((stream, _)) => self.greet(stream)?,
+                Ok((stream, _)) => {
+                    self.shortage = None;
+                    self.evict(leaves.flatten());
+                    self.greet(stream)?;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // The caller has gone again, which accept(2) asks to be taken as nothing.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) if is_shortage(&error) => {
+                    if !self.make_room(error) {
+                        break;
+                    }
+                }
                 Err(error) => {
                     return Err(JoinError::System { doing: "accepting the other ranks", error });
                 }
@@ -161,50 +224,75 @@ impl Hub<'_> {
         Ok(())
     }
 
+    /// Frees a descriptor, or puts accepting off; whether there is one now.
+    fn make_room(&mut self, error: io::Error) -> bool {
+        let now = Instant::now();
+        let leaves = victim(&self.callers, now);
+        self.evict(leaves);
+        self.shortage = Some(Shortage { error, again: now + TICK });
+        leaves.is_some()
+    }
+
+    fn evict(&mut self, index: Option<usize>) {
+        let Some(index) = index else { return };
+        if !matches!(self.callers.remove(index).stage, Stage::Parting(_)) {
+            self.refusals.add(Refusal::Evicted);
+        }
+    }
+
+    /// Takes a connection in, and what it has sent already: a member's first message.
     fn greet(&mut self, stream: TcpStream) -> Result<(), JoinError> {
-        let Ok(wire) = Wire::new(stream) else {
+        let Ok(mut wire) = Wire::new(stream) else {
             self.refusals.add(Refusal::Closed);
             return Ok(());
         };
+        wire.pump(RENDEZVOUS_BOUND);
         let stage = Stage::Proving(Guest::new(nonce()?), wire);
-        self.callers.push(Caller { until: deadline(HANDSHAKE_LIMIT), stage });
-        Ok(())
+        self.attend(Caller::new(deadline(HANDSHAKE_LIMIT), stage))
     }
 
     /// Goes on with one caller, which stays a caller, becomes a member or is let go.
-    fn attend(&mut self, caller: Caller) -> Result<(), JoinError> {
+    fn attend(&mut self, mut caller: Caller) -> Result<(), JoinError> {
         let until = caller.until;
         match caller.stage {
             Stage::Proving(mut guest, mut wire) => {
-                match guest.advance(&self.terms.secret, &mut wire) {
-                    Ok(None) => self.keep(until, Stage::Proving(guest, wire)),
+                let end = guest.advance(&self.terms.secret, &mut wire);
+                // The answer goes out at once: this connection may give way before the next turn.
+                wire.push();
+                match end {
+                    Ok(None) => {
+                        caller.stage = Stage::Proving(guest, wire);
+                        self.keep(caller);
+                    }
                     Ok(Some(session)) => {
-                        let link = Link::new(Owner(0), wire, session);
-                        self.attend(Caller { until, stage: Stage::Joining(link) })?;
+                        caller.stage = Stage::Joining(Link::new(Owner(0), wire, session));
+                        self.attend(caller)?;
                     }
                     Err(stop) => self.turn_away(until, stop.into(), wire),
                 }
             }
             Stage::Joining(mut link) => match link.word() {
-                Ok(None) => self.keep(until, Stage::Joining(link)),
+                Ok(None) => {
+                    caller.stage = Stage::Joining(link);
+                    self.keep(caller);
+                }
                 Ok(Some(frame)) if frame.kind == Kind::Join => {
                     self.admit(until, link, &frame.payload)?;
                 }
                 _ => self.turn_away(until, Refusal::Garbage, link.wire),
             },
-            Stage::Parting(mut wire) => {
-                say_goodbye(&mut wire);
-                self.keep(until, Stage::Parting(wire));
+            Stage::Parting(ref mut wire) => {
+                say_goodbye(wire);
+                self.keep(caller);
             }
         }
         Ok(())
     }
 
     /// Keeps a caller that has more to say, unless it has gone or its time is over.
-    fn keep(&mut self, until: Instant, stage: Stage) {
-        let mut caller = Caller { until, stage };
+    fn keep(&mut self, mut caller: Caller) {
         let closed = caller.wire().closed;
-        if !closed && Instant::now() < until {
+        if !closed && Instant::now() < caller.until {
             return self.callers.push(caller);
         }
         if !matches!(caller.stage, Stage::Parting(_)) {
@@ -214,7 +302,7 @@ impl Hub<'_> {
 
     fn turn_away(&mut self, until: Instant, reason: Refusal, wire: Wire) {
         self.refusals.add(reason);
-        self.callers.push(Caller { until, stage: Stage::Parting(wire) });
+        self.callers.push(Caller::new(until, Stage::Parting(wire)));
     }
 
     /// Decides on a caller that has proved itself.
@@ -258,7 +346,8 @@ impl Hub<'_> {
         payload.extend(self.terms.size.to_le_bytes());
         payload.extend(self.terms.parameters.as_bytes());
         link.send(Kind::Refused, &payload);
-        self.callers.push(Caller { until, stage: Stage::Parting(link.wire) });
+        link.wire.push();
+        self.callers.push(Caller::new(until, Stage::Parting(link.wire)));
     }
 
     /// Tells the members how the rendezvous ended.
@@ -282,7 +371,7 @@ impl Hub<'_> {
         if failed {
             let until = self.until;
             let members = mem::take(&mut self.members).into_iter().flatten();
-            let parting = members.map(|link| Caller { until, stage: Stage::Parting(link.wire) });
+            let parting = members.map(|link| Caller::new(until, Stage::Parting(link.wire)));
             self.callers.extend(parting);
         }
         let until = deadline(LAST_WORDS);
@@ -302,6 +391,30 @@ impl Hub<'_> {
             }
         }
     }
+}
+
+/// Whether accept(2) failed for one connection, which has gone or met an error of its network.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    let Some(errno) = Errno::from_io_error(error) else { return false };
+    let network = [
+        Errno::NETDOWN,
+        Errno::PROTO,
+        Errno::NOPROTOOPT,
+        Errno::HOSTDOWN,
+        Errno::NONET,
+        Errno::HOSTUNREACH,
+        Errno::OPNOTSUPP,
+        Errno::NETUNREACH,
+    ];
+    // A firewall refuses with EPERM.
+    [Errno::CONNABORTED, Errno::INTR, Errno::PERM].contains(&errno) || network.contains(&errno)
+}
+
+/// Whether accept(2) failed for want of a descriptor or of memory.
+fn is_shortage(error: &io::Error) -> bool {
+    Errno::from_io_error(error).is_some_and(|errno| {
+        [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].contains(&errno)
+    })
 }
 
 /// Listens no more, and ends the stream once everything is said; the other side closes then.

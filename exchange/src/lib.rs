@@ -26,6 +26,7 @@
 mod abort;
 mod board;
 mod bounds;
+mod callers;
 mod error;
 mod frame;
 mod handshake;

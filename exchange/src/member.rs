@@ -10,6 +10,7 @@ use std::time::Instant;
 use transport::Owner;
 
 use crate::bounds::{deadline, whole_seconds};
+use crate::callers::DRAIN_LIMIT;
 use crate::error::JoinError;
 use crate::frame::{BadFrame, Frame, Kind};
 use crate::handshake::{Applicant, Session, Status, Stop, VERSION, nonce};
@@ -17,15 +18,16 @@ use crate::link::{Link, RENDEZVOUS_BOUND};
 use crate::terms::{Difference, Terms};
 use crate::wire::{Wire, wait};
 
-/// Between two tries to reach rank 0, which may start later than this rank.
+/// Mean time between two tries to reach rank 0, which may start later than this rank.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// One try to connect; a machine that is down answers nothing at all.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// One try to prove itself to who answers there. Rank 0 may have many callers before this one, and
-/// what is not rank 0 may never say anything.
+/// One try to prove itself to who answers there. Rank 0 may have a full listen queue before this
+/// one, and what is not rank 0 may never say anything.
 const PROOF_LIMIT: Duration = Duration::from_secs(5);
+const _: () = assert!(PROOF_LIMIT.as_millis() >= 2 * DRAIN_LIMIT.as_millis());
 
 /// How much longer than rank 0 a member waits for the last rank, so that it is rank 0 who ends
 /// the rendezvous and can say who is missing.
@@ -61,8 +63,17 @@ pub(crate) fn meet(
             let (address, after_s) = (address.to_owned(), whole_seconds(terms.limits.rendezvous));
             return Err(JoinError::Unreachable { address, after_s, last });
         }
-        thread::sleep(PAUSE);
+        thread::sleep(pause());
     }
+}
+
+/// [`PAUSE`] give or take a half, at random, so that ranks that failed together do not come back
+/// together.
+fn pause() -> Duration {
+    let mut byte = [0x80];
+    // Without a random number the handshake fails, and says so.
+    let _ = getrandom::fill(&mut byte);
+    PAUSE / 2 + PAUSE * u32::from(byte[0]) / 256
 }
 
 /// Tries one address after the other; a stranger at one counts if rank 0 is at none.
@@ -110,7 +121,7 @@ fn prove(
     until: Instant,
 ) -> Result<Session, Setback> {
     let nonce = nonce().map_err(|error| Setback::Final(error.into()))?;
-    let mut applicant = Applicant::new(nonce, wire);
+    let mut applicant = Applicant::new(nonce, &terms.secret, wire);
     loop {
         match applicant.advance(&terms.secret, wire) {
             Ok(Some(session)) => return Ok(session),

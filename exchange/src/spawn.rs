@@ -16,7 +16,7 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use crate::bounds::deadline;
 use crate::error::JoinError;
-use crate::hub::host;
+use crate::hub::{host, provide_descriptors};
 use crate::launcher::{LaunchError, RANK_VARIABLE, RANKS_VARIABLE};
 use crate::rendezvous::Rendezvous;
 use crate::secret::{SECRET_VARIABLE, Secret};
@@ -55,6 +55,7 @@ pub fn spawn(
     let secret = Secret::random()?;
     let terms = Terms { rank: 0, size: ranks, parameters, secret, limits };
     terms.check()?;
+    provide_descriptors(ranks)?;
     let (listener, address) = listen()?;
     let arguments: Vec<_> = arguments.into_iter().collect();
     let mut children = Children { running: Vec::new() };

@@ -1,5 +1,6 @@
 //! A non-blocking TCP stream with a buffer each way, and waiting on many of them at once.
 
+use core::net::{IpAddr, Ipv6Addr};
 use core::time::Duration;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -51,7 +52,8 @@ impl Wire {
         self.pull(bound);
     }
 
-    fn push(&mut self) {
+    /// Sends what can be sent now.
+    pub(crate) fn push(&mut self) {
         while !self.outgoing.is_empty() && !self.closed {
             match self.stream.write(&self.outgoing) {
                 Ok(0) => self.closed = true,
@@ -89,6 +91,11 @@ impl Wire {
     /// unread bytes are there would reset the connection and lose what the peer has yet to read.
     pub(crate) fn finish(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// The address of the other side; unspecified once the connection has gone.
+    pub(crate) fn peer(&self) -> IpAddr {
+        self.stream.peer_addr().map_or(Ipv6Addr::UNSPECIFIED.into(), |address| address.ip())
     }
 
     /// Whether this stream is connected to itself, which TCP does when it dials a local port that

@@ -1,0 +1,146 @@
+//! More strangers than rank 0 has places, which come again as soon as they are dropped.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::*;
+use crate::callers::MAX_CALLERS;
+
+const STRANGERS: usize = 1000;
+
+/// Connections of one thread to `address`, each opened again when the other side drops it.
+struct Flood {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<u64>,
+}
+
+impl Flood {
+    /// Starts as many, each of which sends `says` and nothing more; all have tried to connect.
+    fn start(address: SocketAddr, connections: usize, says: &[u8]) -> Self {
+        allow_files(2 * connections + 500);
+        let over = Arc::new(AtomicBool::new(false));
+        let (told, says, (ready, started)) = (over.clone(), says.to_vec(), mpsc::channel());
+        let thread = thread::spawn(move || {
+            let mut strangers: Vec<_> =
+                (0..connections).map(|_| Stranger::connect(address)).collect();
+            ready.send(()).unwrap();
+            let mut opened_again = 0;
+            while !told.load(Ordering::Relaxed) {
+                opened_again += turn(&mut strangers, address, &says);
+            }
+            opened_again
+        });
+        started.recv().unwrap();
+        Self { over, thread }
+    }
+
+    /// How often a connection was opened again.
+    fn end(self) -> u64 {
+        self.over.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+struct Stranger {
+    socket: OwnedFd,
+    has_said: bool,
+}
+
+impl Stranger {
+    fn connect(address: SocketAddr) -> Self {
+        let (family, flags) = (AddressFamily::INET, SocketFlags::NONBLOCK);
+        let socket = socket_with(family, SocketType::STREAM, flags, None).unwrap();
+        // Leaves no port behind in TIME_WAIT.
+        sockopt::set_socket_linger(&socket, Some(Duration::ZERO)).unwrap();
+        match connect(&socket, &address) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(errno) => panic!("a stranger cannot connect: {errno}"),
+        }
+        Self { socket, has_said: false }
+    }
+}
+
+/// Waits for news of some, and opens those again that were dropped.
+fn turn(strangers: &mut [Stranger], address: SocketAddr, says: &[u8]) -> u64 {
+    let asked = |stranger: &Stranger| {
+        if stranger.has_said { PollFlags::RDHUP } else { PollFlags::RDHUP | PollFlags::OUT }
+    };
+    let mut fds: Vec<_> =
+        strangers.iter().map(|stranger| PollFd::new(&stranger.socket, asked(stranger))).collect();
+    let briefly = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+    poll(&mut fds, Some(&briefly)).unwrap();
+    let news: Vec<_> = fds.iter().map(PollFd::revents).collect();
+    let mut opened_again = 0;
+    for (stranger, news) in strangers.iter_mut().zip(news) {
+        if news.intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR) {
+            *stranger = Stranger::connect(address);
+            opened_again += 1;
+        } else if news.contains(PollFlags::OUT) {
+            let _ = rustix::io::write(&stranger.socket, says);
+            stranger.has_said = true;
+        }
+    }
+    opened_again
+}
+
+fn allow_files(needed: usize) {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let needed = needed as u64;
+    if current.is_none_or(|limit| limit >= needed) {
+        return;
+    }
+    let enough = maximum.is_none_or(|limit| limit >= needed);
+    assert!(enough, "this test needs {needed} open files: ulimit -Hn {needed}");
+    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum }).unwrap();
+}
+
+/// A job of four meets while strangers come that send `says`.
+fn meet_among_strangers(says: &[u8]) {
+    let (address, hub) = start_hub(terms(0, 4));
+    let flood = Flood::start(address, STRANGERS, says);
+    let start = Instant::now();
+    let members = [1, 2, 3].map(|rank| start_member(address, terms(rank, 4)));
+    let met: Vec<_> =
+        members.into_iter().chain([hub]).map(|joining| joining.join().unwrap()).collect();
+    let took = start.elapsed();
+    let opened_again = flood.end();
+    println!("4 ranks met in {took:?} among {STRANGERS} strangers, who came {opened_again} times");
+    for rank in met {
+        rank.unwrap();
+    }
+    assert!(opened_again > 0, "nobody had to give way");
+    assert!(took < AT_ONCE, "{took:?}");
+}
+
+/// Without evictions they take turns of five seconds, and the ranks give up before theirs comes.
+#[test]
+fn idle_strangers_that_come_again_keep_no_rank_out() {
+    meet_among_strangers(&[]);
+}
+
+#[test]
+fn strangers_that_begin_well_keep_no_rank_out() {
+    meet_among_strangers(&hello()[..FIRST_BYTES - 1]);
+}
+
+#[test]
+fn strangers_with_a_whole_first_message_keep_no_rank_out() {
+    meet_among_strangers(&hello());
+}
+
+/// Nobody is let in before one of them was evicted.
+#[test]
+fn when_all_places_are_taken_the_oldest_stranger_gives_way() {
+    let start = Instant::now();
+    let refusals = refused(|address| {
+        let silent = (0..MAX_CALLERS).map(|_| TcpStream::connect(address).unwrap());
+        silent.collect::<Vec<_>>()
+    });
+    assert!(refusals.count(Refusal::Evicted) >= 1, "{refusals}");
+    assert!(start.elapsed() < AT_ONCE);
+}
