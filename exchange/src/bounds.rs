@@ -39,6 +39,19 @@ pub(crate) fn result_fits(
     Err(ExchangeError::LengthDiffers { owner: me, expected: saturated(all), found })
 }
 
+/// Checks that `mine` and `theirs` hold a part for each of `owners`; the length of one.
+pub(crate) fn part_bytes(
+    me: Owner,
+    owners: u32,
+    mine: usize,
+    theirs: usize,
+) -> Result<usize, ExchangeError> {
+    let each = mine / owners.max(1) as usize;
+    result_fits(me, owners, each, theirs)?;
+    result_fits(me, owners, each, mine)?;
+    Ok(each)
+}
+
 /// A length as errors carry it.
 pub(crate) fn saturated(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)

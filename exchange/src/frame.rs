@@ -1,7 +1,13 @@
 //! Sealed frames: a kind, a sequence number, a length, the payload and a MAC over all of them.
 //!
+//! The MAC is over the SHA-256 digest of the payload, so that one payload that goes to many members
+//! is read once.
+//!
 //! A seal authenticates and does not hide: whoever sees the packets can read them, and nobody
 //! without the session's keys can add, change, repeat, reorder or drop a frame unnoticed.
+
+use core::ops::Range;
+use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
@@ -34,10 +40,14 @@ pub(crate) enum Kind {
     Result = 7,
     /// Either way: the job ended; an `ExchangeError`.
     Abort = 8,
+    /// To rank 0: a part for each rank.
+    GiveParts = 9,
+    /// To a member: the parts that all ranks have for it.
+    Parts = 10,
 }
 
 impl Kind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 10] = [
         Self::Join,
         Self::Welcome,
         Self::Refused,
@@ -46,6 +56,8 @@ impl Kind {
         Self::Give,
         Self::Result,
         Self::Abort,
+        Self::GiveParts,
+        Self::Parts,
     ];
 
     fn from_code(code: u8) -> Option<Self> {
@@ -75,6 +87,21 @@ pub(crate) fn keyed(key: &[u8]) -> Hmac<Sha256> {
     Hmac::new((&*block).into())
 }
 
+/// Bytes of a buffer that many frames have as their payload, or a part of.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) bytes: Arc<Vec<u8>>,
+    pub(crate) range: Range<usize>,
+    digest: [u8; 32],
+}
+
+impl Shared {
+    pub(crate) fn new(bytes: Arc<Vec<u8>>, range: Range<usize>) -> Self {
+        let digest = Sha256::digest(bytes.get(range.clone()).unwrap_or_default()).into();
+        Self { bytes, range, digest }
+    }
+}
+
 /// One direction of a session: its key and the number of the next frame.
 #[derive(Clone)]
 pub(crate) struct Channel {
@@ -89,15 +116,35 @@ impl Channel {
 
     /// Appends a frame to `outgoing`.
     pub(crate) fn seal(&mut self, kind: Kind, payload: &[u8], outgoing: &mut Vec<u8>) {
-        let start = outgoing.len();
-        outgoing.push(kind as u8);
-        // No payload is longer than the bounds in `link`, which fit.
-        outgoing.extend(u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes());
-        outgoing.extend(self.next.to_le_bytes());
+        let (header, mac) = self.around(kind, payload.len(), &Sha256::digest(payload).into());
+        outgoing.extend(header);
         outgoing.extend(payload);
-        let mac = self.keyed.clone().chain_update(&outgoing[start..]).finalize();
-        outgoing.extend_from_slice(mac.as_bytes());
+        outgoing.extend(mac);
+    }
+
+    /// What goes before and after this payload in a frame.
+    pub(crate) fn seal_shared(
+        &mut self,
+        kind: Kind,
+        payload: &Shared,
+    ) -> ([u8; HEADER_BYTES], [u8; MAC_BYTES]) {
+        self.around(kind, payload.range.len(), &payload.digest)
+    }
+
+    fn around(
+        &mut self,
+        kind: Kind,
+        length: usize,
+        digest: &[u8; 32],
+    ) -> ([u8; HEADER_BYTES], [u8; MAC_BYTES]) {
+        // No payload is longer than the bounds in `link`, which fit.
+        let length = u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
+        let mut header = [kind as u8; HEADER_BYTES];
+        header[1..5].copy_from_slice(&length);
+        header[5..].copy_from_slice(&self.next.to_le_bytes());
+        let mac = self.keyed.clone().chain_update(header).chain_update(digest);
         self.next += 1;
+        (header, mac.finalize().into_bytes().into())
     }
 
     /// Takes the next frame off the front of `incoming`, once it is all there.
@@ -120,8 +167,8 @@ impl Channel {
         }
         let Some((payload, rest)) = rest.split_at_checked(length) else { return Ok(None) };
         let Some(mac) = rest.first_chunk::<MAC_BYTES>() else { return Ok(None) };
-        let whole = self.keyed.clone().chain_update(header).chain_update(payload);
-        whole.verify_slice(mac).map_err(|_| BadFrame)?;
+        let whole = self.keyed.clone().chain_update(header);
+        whole.chain_update(Sha256::digest(payload)).verify_slice(mac).map_err(|_| BadFrame)?;
         let payload = payload.to_vec();
         incoming.drain(..FRAME_OVERHEAD_BYTES + length);
         self.next += 1;
@@ -168,6 +215,13 @@ mod tests {
         for cut in 0..=bytes.len() {
             assert_eq!(opened(&bytes, cut).unwrap(), payloads);
         }
+    }
+
+    #[test]
+    fn a_shared_payload_makes_the_same_frame() {
+        let shared = Shared::new(Arc::new(b"a payload".to_vec()), 2..9);
+        let (header, mac) = channel().seal_shared(Kind::Give, &shared);
+        assert_eq!([&header[..], b"payload", &mac].concat(), sealed(&[b"payload"]));
     }
 
     #[test]
@@ -232,7 +286,7 @@ mod tests {
 
         #[test]
         fn a_good_header_does_not_help_noise(
-            kind in 1..=8_u8, length in 0..400_u32,
+            kind in 1..=10_u8, length in 0..400_u32,
             noise in prop::collection::vec(any::<u8>(), 0..1000)
         ) {
             let mut incoming = vec![kind];

@@ -161,6 +161,10 @@ impl Exchange for Job {
         self.tcp.all_gather(mine, all)
     }
 
+    fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
+        self.tcp.all_to_all(mine, theirs)
+    }
+
     fn barrier(&mut self) -> Result<(), ExchangeError> {
         self.tcp.barrier()
     }

@@ -53,7 +53,7 @@ mod tcp_tests;
 pub use error::{JoinError, Refusal, Refusals};
 pub use job::{Job, Options, Start, join};
 pub use launcher::{Launch, LaunchError, Launcher};
-pub use link::{MAX_PARAMETERS_BYTES, MAX_RESULT_BYTES};
+pub use link::{MAX_ALL_TO_ALL_BYTES, MAX_PARAMETERS_BYTES, MAX_RESULT_BYTES};
 pub use rendezvous::Rendezvous;
 pub use secret::{SECRET_VARIABLE, Secret, SecretError};
 pub use served::Server;

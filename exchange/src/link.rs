@@ -6,16 +6,20 @@ use std::time::Instant;
 
 use transport::Owner;
 
-use crate::frame::{BadFrame, FRAME_OVERHEAD_BYTES, Frame, Kind};
+use crate::frame::{BadFrame, FRAME_OVERHEAD_BYTES, Frame, Kind, Shared};
 use crate::handshake::Session;
 use crate::wire::{Wire, wait};
 
 /// The longest parameters a job may have: a line of words, not a file.
 pub const MAX_PARAMETERS_BYTES: usize = 4096;
 
-/// The longest result of an all-gather, a kilobyte from each rank of the largest job: what is
+/// The longest result of a collective call, a kilobyte from each rank of the largest job: what is
 /// exchanged are addresses and keys, not data.
 pub const MAX_RESULT_BYTES: usize = 4 << 20;
+
+/// The most bytes of all ranks together in an all-to-all, all of which rank 0 holds: four for each
+/// pair of the largest job.
+pub const MAX_ALL_TO_ALL_BYTES: usize = 64 << 20;
 
 /// The payload bound of the frames of a rendezvous: two integers and parameters.
 pub(crate) const MAX_WORD_BYTES: usize = 8 + MAX_PARAMETERS_BYTES;
@@ -23,24 +27,44 @@ pub(crate) const MAX_WORD_BYTES: usize = 8 + MAX_PARAMETERS_BYTES;
 /// How much of a rendezvous may wait to be taken: one frame, longer than any handshake message.
 pub(crate) const RENDEZVOUS_BOUND: usize = FRAME_OVERHEAD_BYTES + MAX_WORD_BYTES;
 
-/// How much of a call may wait to be taken: a contribution or result, and an abort after it.
-const CALL_BOUND: usize = 2 * FRAME_OVERHEAD_BYTES + MAX_RESULT_BYTES + 64;
+/// The longest contribution of one of so many ranks.
+pub(crate) fn max_contribution_bytes(ranks: u32) -> usize {
+    MAX_RESULT_BYTES.min(MAX_ALL_TO_ALL_BYTES / ranks.max(1) as usize)
+}
+
+/// Memory kept for what the next frame may be; what a longer one took is given back.
+const KEPT_BYTES: usize = 1024;
 
 /// The connection to `owner`.
 pub(crate) struct Link {
     pub(crate) owner: Owner,
     pub(crate) wire: Wire,
     session: Box<Session>,
+    /// The longest payload of a collective call that may come.
+    bound: usize,
 }
 
 impl Link {
     pub(crate) fn new(owner: Owner, wire: Wire, session: Session) -> Self {
-        Self { owner, wire, session: Box::new(session) }
+        Self { owner, wire, session: Box::new(session), bound: MAX_RESULT_BYTES }
+    }
+
+    /// Makes `bound` the longest payload of a collective call that may come.
+    pub(crate) fn expect_at_most(&mut self, bound: usize) {
+        self.bound = bound;
     }
 
     /// Puts a frame into the outgoing buffer.
     pub(crate) fn send(&mut self, kind: Kind, payload: &[u8]) {
         self.session.send.seal(kind, payload, &mut self.wire.outgoing);
+    }
+
+    /// Sends a frame whose payload other links send too.
+    pub(crate) fn send_shared(&mut self, kind: Kind, payload: &Shared) {
+        let (header, mac) = self.session.send.seal_shared(kind, payload);
+        self.wire.outgoing.extend(header);
+        self.wire.share(payload.bytes.clone(), payload.range.clone());
+        self.wire.outgoing.extend(mac);
     }
 
     /// Takes a frame of the rendezvous.
@@ -50,12 +74,18 @@ impl Link {
 
     /// Takes a frame of a collective call.
     pub(crate) fn receive(&mut self) -> Result<Option<Frame>, BadFrame> {
-        self.session.receive.open(&mut self.wire.incoming, MAX_RESULT_BYTES)
+        let incoming = &mut self.wire.incoming;
+        let frame = self.session.receive.open(incoming, self.bound);
+        if incoming.is_empty() {
+            incoming.shrink_to(KEPT_BYTES);
+        }
+        frame
     }
 
     /// Sends what is to be sent, as far as it goes without waiting.
     pub(crate) fn push(&mut self) {
-        self.wire.pump(CALL_BOUND);
+        // A contribution or result, and an abort after it.
+        self.wire.pump(2 * FRAME_OVERHEAD_BYTES + self.bound + 64);
     }
 }
 
@@ -77,8 +107,7 @@ pub(crate) fn turn(links: &mut [Link], until: Instant) -> io::Result<()> {
 pub(crate) fn flush(links: &mut [Link], limit: Duration) -> io::Result<()> {
     let until = crate::bounds::deadline(limit);
     links.iter_mut().for_each(Link::push);
-    let unsent = |link: &Link| !link.wire.closed && !link.wire.outgoing.is_empty();
-    while links.iter().any(unsent) && Instant::now() < until {
+    while links.iter().any(|link| link.wire.has_unsent()) && Instant::now() < until {
         turn(links, until)?;
     }
     Ok(())

@@ -4,6 +4,8 @@ mod connections;
 mod flood;
 mod strangers;
 
+pub(crate) use flood::allow_files;
+
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::io::{Read, Write};

@@ -4,16 +4,18 @@ use core::fmt;
 use core::sync::atomic::{Ordering, fence};
 use core::time::Duration;
 use std::io;
+use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::io::Errno;
 use transport::{Exchange, ExchangeError, Owner};
 
 use crate::abort;
-use crate::bounds::{deadline, result_fits, saturated, whole_seconds};
-use crate::frame::{Frame, Kind};
-use crate::link::{Link, MAX_RESULT_BYTES, flush, turn};
+use crate::bounds::{deadline, part_bytes, result_fits, saturated, whole_seconds};
+use crate::frame::{Frame, Kind, Shared};
+use crate::link::{Link, MAX_RESULT_BYTES, flush, max_contribution_bytes, turn};
 use crate::terms::Terms;
+use crate::wire::wait;
 
 /// How long the news of the job's end may take to be sent; it is one small frame a member.
 const ABORT_LIMIT: Duration = Duration::from_millis(200);
@@ -27,9 +29,14 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 /// rank 0 who is missing. When a rank dies or leaves, rank 0 tells all
 /// others which one, as soon as it is in a call itself or leaves, and every call that still waits
 /// ends; when rank 0 dies the others see that for themselves. A rank that leaves after the last call disturbs
-/// nobody who is still in it. A result has at most [`MAX_RESULT_BYTES`] (4 MiB); a longer one is
-/// `EMSGSIZE`. Calls sleep while they wait, and this type starts no thread.
+/// nobody who is still in it. A result has at most [`MAX_RESULT_BYTES`] (4 MiB), and all
+/// contributions to an all-to-all together [`MAX_ALL_TO_ALL_BYTES`] (64 MiB); more is `EMSGSIZE`.
+/// Calls that differ end with `LengthDiffers` or `EPROTO`. Calls sleep while they wait, and this
+/// type starts no thread.
 ///
+/// Rank 0 holds each result once, whatever the number of ranks, and in an all-to-all all parts.
+///
+/// [`MAX_ALL_TO_ALL_BYTES`]: crate::MAX_ALL_TO_ALL_BYTES
 /// [`Rendezvous::meet`]: crate::Rendezvous::meet
 /// [`Limits::collective`]: crate::Limits::collective
 pub struct Tcp {
@@ -40,21 +47,48 @@ pub struct Tcp {
     pub(crate) links: Vec<Link>,
     /// Why the job cannot go on.
     ended: Option<ExchangeError>,
+    /// The most bytes that the links' buffers took while this rank waited.
+    #[cfg(test)]
+    pub(crate) most_buffered: usize,
 }
 
 impl Tcp {
-    pub(crate) fn new(terms: &Terms, links: Vec<Link>) -> Self {
+    pub(crate) fn new(terms: &Terms, mut links: Vec<Link>) -> Self {
         let (me, owners, limit) = (Owner(terms.rank), terms.size, terms.limits.collective);
-        Self { me, owners, limit, links, ended: None }
+        if me == Owner(0) {
+            let bound = max_contribution_bytes(owners);
+            links.iter_mut().for_each(|link| link.expect_at_most(bound));
+        }
+        Self {
+            me,
+            owners,
+            limit,
+            links,
+            ended: None,
+            #[cfg(test)]
+            most_buffered: 0,
+        }
     }
 
-    fn call(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
+    /// Notes how many bytes the buffers of all links take, those that they share counted once.
+    #[cfg(test)]
+    fn note_buffers(&mut self) {
+        let mut shared = std::collections::HashMap::new();
+        let own: usize = self.links.iter().map(|link| link.wire.buffers(&mut shared)).sum();
+        let bytes = own + shared.values().sum::<usize>();
+        self.most_buffered = self.most_buffered.max(bytes);
+    }
+
+    fn call(
+        &mut self,
+        exchange: impl FnOnce(&mut Self, Instant) -> Result<(), ExchangeError>,
+    ) -> Result<(), ExchangeError> {
         if let Some(error) = self.ended {
             return Err(error);
         }
         // What went before is before the call for the other processes too, and what follows after.
         fence(Ordering::SeqCst);
-        let end = self.exchange(mine, all);
+        let end = exchange(self, deadline(self.limit));
         fence(Ordering::SeqCst);
         if let Err(error) = end {
             self.ended = Some(error);
@@ -63,36 +97,72 @@ impl Tcp {
         end
     }
 
-    fn exchange(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
+    fn gather(&mut self, mine: &[u8], all: &mut [u8], until: Instant) -> Result<(), ExchangeError> {
         result_fits(self.me, self.owners, mine.len(), all.len())?;
-        if all.len() > MAX_RESULT_BYTES {
-            return Err(ExchangeError::System { errno: Errno::MSGSIZE.raw_os_error() });
+        at_most(all.len(), MAX_RESULT_BYTES)?;
+        if self.me != Owner(0) {
+            return self.give([Kind::Give, Kind::Result], mine, all, until);
         }
-        let until = deadline(self.limit);
-        if self.me == Owner(0) {
-            self.collect(mine, all, until)?;
-            self.distribute(all, until)
-        } else {
-            self.give(mine, all, until)
-        }
-    }
-
-    /// Rank 0: waits for everybody's contribution, and watches everybody meanwhile.
-    fn collect(
-        &mut self,
-        mine: &[u8],
-        all: &mut [u8],
-        until: Instant,
-    ) -> Result<(), ExchangeError> {
         let each = mine.len();
         all[..each].copy_from_slice(mine);
+        self.collect(Kind::Give, each, until, |owner, given| {
+            all[owner.0 as usize * each..][..each].copy_from_slice(given);
+        })?;
+        let all = Shared::new(Arc::new(all.to_vec()), 0..all.len());
+        self.links.iter_mut().for_each(|link| link.send_shared(Kind::Result, &all));
+        self.distribute(until)
+    }
+
+    fn exchange_parts(
+        &mut self,
+        mine: &[u8],
+        theirs: &mut [u8],
+        until: Instant,
+    ) -> Result<(), ExchangeError> {
+        let each = part_bytes(self.me, self.owners, mine.len(), theirs.len())?;
+        at_most(mine.len(), max_contribution_bytes(self.owners))?;
+        if self.me != Owner(0) {
+            return self.give([Kind::GiveParts, Kind::Parts], mine, theirs, until);
+        }
+        // All parts for one rank after another, in the order of who gives them.
+        let row = mine.len();
+        let mut parts = vec![0; row * self.owners as usize];
+        let mut store = |Owner(from): Owner, given: &[u8]| {
+            let places = parts.chunks_exact_mut(row.max(1));
+            for (place, part) in places.zip(given.chunks_exact(each.max(1))) {
+                place[from as usize * each..][..each].copy_from_slice(part);
+            }
+        };
+        store(Owner(0), mine);
+        self.collect(Kind::GiveParts, row, until, store)?;
+        theirs.copy_from_slice(&parts[..row]);
+        let parts = Arc::new(parts);
+        for link in &mut self.links {
+            let start = link.owner.0 as usize * row;
+            let part = Shared::new(Arc::clone(&parts), start..start + row);
+            link.send_shared(Kind::Parts, &part);
+        }
+        self.distribute(until)
+    }
+
+    /// Rank 0: waits for everybody's contribution of `bytes`, and watches everybody meanwhile.
+    fn collect(
+        &mut self,
+        kind: Kind,
+        bytes: usize,
+        until: Instant,
+        mut store: impl FnMut(Owner, &[u8]),
+    ) -> Result<(), ExchangeError> {
         let mut given = vec![false; self.links.len()];
+        // Something may have come before this call.
+        let mut ready = vec![true; self.links.len()];
         loop {
             let mut end = Ok(());
-            for (link, given) in self.links.iter_mut().zip(&mut given) {
-                let place = link.owner.0 as usize * each;
-                let taken = take_contribution(link, given, &mut all[place..place + each]);
-                end = end.and(taken);
+            let links = self.links.iter_mut().zip(&mut given).zip(ready);
+            for ((link, given), _) in links.filter(|(_, ready)| *ready) {
+                // One after the other, so that not all contributions are in buffers at once.
+                link.push();
+                end = end.and(take_contribution(link, kind, bytes, given, &mut store));
             }
             let absent = self.links.iter().zip(&given).find(|(_, given)| !**given);
             let missing = absent.map(|(link, _)| link.owner);
@@ -103,37 +173,40 @@ impl Tcp {
                 }
                 Err(error) => return Err(error),
                 Ok(()) if missing.is_none() => return Ok(()),
-                Ok(()) => self.turn(until, missing)?,
+                Ok(()) => ready = self.wait(until, missing)?,
             }
         }
     }
 
-    /// Rank 0: sends the result; who has left meanwhile has no need of it.
-    fn distribute(&mut self, all: &[u8], until: Instant) -> Result<(), ExchangeError> {
-        for link in &mut self.links {
-            link.send(Kind::Result, all);
-            link.push();
-        }
-        let unsent = |link: &&Link| !link.wire.closed && !link.wire.outgoing.is_empty();
-        while let Some(slow) = self.links.iter().find(unsent).map(|link| link.owner) {
+    /// Rank 0: sends the results; who has left meanwhile has no need of one.
+    fn distribute(&mut self, until: Instant) -> Result<(), ExchangeError> {
+        self.links.iter_mut().for_each(Link::push);
+        while let Some(slow) = self.links.iter().find(|link| link.wire.has_unsent()) {
+            let slow = slow.owner;
             self.turn(until, Some(slow))?;
         }
         Ok(())
     }
 
     /// Other ranks: gives, and waits for the result.
-    fn give(&mut self, mine: &[u8], all: &mut [u8], until: Instant) -> Result<(), ExchangeError> {
+    fn give(
+        &mut self,
+        [gift, result]: [Kind; 2],
+        mine: &[u8],
+        all: &mut [u8],
+        until: Instant,
+    ) -> Result<(), ExchangeError> {
         for link in &mut self.links {
-            link.send(Kind::Give, mine);
+            link.send(gift, mine);
             link.push();
         }
-        let end = self.hear(all, until);
+        let end = self.hear(result, all, until);
         let Err(late @ ExchangeError::TimedOut { after_s, missing: None }) = end else {
             return end;
         };
         // Rank 0 knows who is missing; if it does not answer, it is missing itself.
         self.tell(late);
-        match self.hear(all, deadline(ANSWER_LIMIT)) {
+        match self.hear(result, all, deadline(ANSWER_LIMIT)) {
             Ok(()) | Err(ExchangeError::TimedOut { missing: None, .. }) => {
                 Err(ExchangeError::TimedOut { after_s, missing: Some(Owner(0)) })
             }
@@ -141,12 +214,12 @@ impl Tcp {
         }
     }
 
-    fn hear(&mut self, all: &mut [u8], until: Instant) -> Result<(), ExchangeError> {
+    fn hear(&mut self, result: Kind, all: &mut [u8], until: Instant) -> Result<(), ExchangeError> {
         loop {
             for link in &mut self.links {
                 let lost = ExchangeError::OwnerLost(link.owner);
                 match link.receive() {
-                    Ok(Some(Frame { kind: Kind::Result, payload })) => {
+                    Ok(Some(Frame { kind, payload })) if kind == result => {
                         return copy(link.owner, &payload, all);
                     }
                     Ok(Some(Frame { kind: Kind::Abort, payload })) => {
@@ -160,13 +233,26 @@ impl Tcp {
         }
     }
 
-    /// Sleeps until there is news.
+    /// Sleeps until there is news, and takes it in.
     fn turn(&mut self, until: Instant, missing: Option<Owner>) -> Result<(), ExchangeError> {
+        let ready = self.wait(until, missing)?;
+        self.links
+            .iter_mut()
+            .zip(ready)
+            .filter(|(_, ready)| *ready)
+            .for_each(|(link, _)| link.push());
+        Ok(())
+    }
+
+    /// Sleeps until there is news; which links have some.
+    fn wait(&mut self, until: Instant, missing: Option<Owner>) -> Result<Vec<bool>, ExchangeError> {
+        #[cfg(test)]
+        self.note_buffers();
         if Instant::now() >= until {
             let after_s = whole_seconds(self.limit);
             return Err(ExchangeError::TimedOut { after_s, missing });
         }
-        turn(&mut self.links, until).map_err(system)
+        wait(self.links.iter().map(|link| (&link.wire).into()), until).map_err(system)
     }
 
     /// Tells the others, as far as they can be reached, why the job ended.
@@ -179,18 +265,25 @@ impl Tcp {
     }
 }
 
-/// Takes the contribution into `place` if it is there, and what may have come after it.
+/// Stores the contribution if it is there, and takes what may have come after it.
 fn take_contribution(
     link: &mut Link,
+    expected: Kind,
+    bytes: usize,
     given: &mut bool,
-    place: &mut [u8],
+    store: &mut impl FnMut(Owner, &[u8]),
 ) -> Result<(), ExchangeError> {
     let lost = ExchangeError::OwnerLost(link.owner);
     loop {
         match link.receive() {
-            Ok(Some(Frame { kind: Kind::Give, payload })) if !*given => {
-                copy(link.owner, &payload, place)?;
+            Ok(Some(Frame { kind, payload })) if !*given && kind == expected => {
+                same_length(link.owner, payload.len(), bytes)?;
+                store(link.owner, &payload);
                 *given = true;
+            }
+            // It is in another call.
+            Ok(Some(Frame { kind: Kind::Give | Kind::GiveParts, .. })) if !*given => {
+                return Err(ExchangeError::System { errno: Errno::PROTO.raw_os_error() });
             }
             Ok(Some(Frame { kind: Kind::Abort, payload })) => {
                 return Err(abort::decode(&payload).unwrap_or(lost));
@@ -203,12 +296,24 @@ fn take_contribution(
 }
 
 fn copy(owner: Owner, from: &[u8], into: &mut [u8]) -> Result<(), ExchangeError> {
-    if from.len() != into.len() {
-        let (expected, found) = (saturated(into.len()), saturated(from.len()));
-        return Err(ExchangeError::LengthDiffers { owner, expected, found });
-    }
+    same_length(owner, from.len(), into.len())?;
     into.copy_from_slice(from);
     Ok(())
+}
+
+fn same_length(owner: Owner, found: usize, expected: usize) -> Result<(), ExchangeError> {
+    if found == expected {
+        return Ok(());
+    }
+    let (expected, found) = (saturated(expected), saturated(found));
+    Err(ExchangeError::LengthDiffers { owner, expected, found })
+}
+
+fn at_most(bytes: usize, bound: usize) -> Result<(), ExchangeError> {
+    if bytes <= bound {
+        return Ok(());
+    }
+    Err(ExchangeError::System { errno: Errno::MSGSIZE.raw_os_error() })
 }
 
 fn system(error: io::Error) -> ExchangeError {
@@ -226,11 +331,15 @@ impl Exchange for Tcp {
     }
 
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        self.call(mine, all)
+        self.call(|tcp, until| tcp.gather(mine, all, until))
+    }
+
+    fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
+        self.call(|tcp, until| tcp.exchange_parts(mine, theirs, until))
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {
-        self.call(&[], &mut [])
+        self.all_gather(&[], &mut [])
     }
 }
 

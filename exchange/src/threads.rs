@@ -5,13 +5,21 @@ use core::time::Duration;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use rustix::io::Errno;
 use transport::{Exchange, ExchangeError, Owner};
 
-use crate::bounds::{deadline, one_length, result_fits, whole_seconds};
+use crate::bounds::{deadline, one_length, part_bytes, result_fits, whole_seconds};
 
 /// How long a call waits for the others unless told otherwise: far longer than any test's phase,
 /// short enough that a forgotten member is a message and not a hang.
 pub const THREADS_LIMIT: Duration = Duration::from_secs(60);
+
+/// What a member has called, which all have to call alike. A barrier gathers nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    AllGather,
+    AllToAll,
+}
 
 /// One member of a job whose members are threads of one process. See [`threads`].
 pub struct Thread {
@@ -55,13 +63,20 @@ struct Round {
     finished: u64,
     /// Contributions by owner to the present call and to the one before, which slow members may
     /// still be reading: nobody is two calls ahead of anybody.
-    given: [Vec<Option<Vec<u8>>>; 2],
+    given: [Vec<Option<Given>>; 2],
     /// Why the job cannot go on; the first reason stays.
     ended: Option<ExchangeError>,
 }
 
+/// A contribution.
+#[derive(Clone)]
+struct Given {
+    to: Call,
+    bytes: Vec<u8>,
+}
+
 impl Round {
-    fn given(&mut self, call: u64) -> &mut [Option<Vec<u8>>] {
+    fn given(&mut self, call: u64) -> &mut [Option<Given>] {
         &mut self.given[usize::from(call % 2 == 1)]
     }
 
@@ -72,18 +87,29 @@ impl Round {
     }
 
     /// Takes `mine` in, and finishes `call` if it was the last.
-    fn arrive(&mut self, call: u64, me: Owner, mine: &[u8]) {
-        self.given(call)[me.0 as usize] = Some(mine.to_vec());
+    fn arrive(&mut self, call: u64, me: Owner, mine: Given) {
+        self.given(call)[me.0 as usize] = Some(mine);
         if self.missing(call).is_some() {
             return;
         }
-        match one_length(self.given(call).iter().flatten().map(Vec::len)) {
+        match self.agree(call) {
             Ok(()) => {
                 self.finished += 1;
                 self.given(call + 1).fill(None);
             }
             Err(error) => self.ended = Some(error),
         }
+    }
+
+    /// Checks that all have made the same call.
+    fn agree(&mut self, call: u64) -> Result<(), ExchangeError> {
+        let given = || self.given[usize::from(call % 2 == 1)].iter().flatten();
+        let mut calls = given().map(|given| given.to);
+        let first = calls.next();
+        if calls.any(|call| Some(call) != first) {
+            return Err(ExchangeError::System { errno: Errno::PROTO.raw_os_error() });
+        }
+        one_length(given().map(|given| given.bytes.len()))
     }
 }
 
@@ -101,14 +127,19 @@ impl Shared {
 
 impl Thread {
     /// Arrives at the present call, waits until everybody has, and gives all contributions.
-    fn meet(&self, mine: &[u8], mut take: impl FnMut(&[u8])) -> Result<(), ExchangeError> {
+    fn meet(
+        &self,
+        to: Call,
+        mine: &[u8],
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<(), ExchangeError> {
         let until = deadline(self.limit);
         let mut round = self.shared.lock();
         if let Some(error) = round.ended {
             return Err(error);
         }
         let call = round.finished;
-        round.arrive(call, self.me, mine);
+        round.arrive(call, self.me, Given { to, bytes: mine.to_vec() });
         if round.finished > call || round.ended.is_some() {
             self.shared.changed.notify_all();
         }
@@ -128,7 +159,7 @@ impl Thread {
             let woken = self.shared.changed.wait_timeout(round, left);
             round = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
-        round.given(call).iter().flatten().for_each(|given| take(given));
+        round.given(call).iter().flatten().for_each(|given| take(&given.bytes));
         Ok(())
     }
 }
@@ -147,19 +178,33 @@ impl Exchange for Thread {
             self.shared.end(error);
             return Err(error);
         }
-        let mut rest = all;
-        self.meet(mine, |given| {
-            if let Some((part, after)) =
-                core::mem::take(&mut rest).split_at_mut_checked(given.len())
-            {
-                part.copy_from_slice(given);
-                rest = after;
+        let mut places = all.chunks_exact_mut(mine.len().max(1));
+        self.meet(Call::AllGather, mine, |given| {
+            if let Some(place) = places.next() {
+                place.copy_from_slice(given);
+            }
+        })
+    }
+
+    fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
+        let each = match part_bytes(self.me, self.owners(), mine.len(), theirs.len()) {
+            Ok(each) => each,
+            Err(error) => {
+                self.shared.end(error);
+                return Err(error);
+            }
+        };
+        let start = self.me.0 as usize * each;
+        let mut places = theirs.chunks_exact_mut(each.max(1));
+        self.meet(Call::AllToAll, mine, |given| {
+            if let Some(place) = places.next() {
+                place.copy_from_slice(&given[start..start + each]);
             }
         })
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {
-        self.meet(&[], |_| {})
+        self.meet(Call::AllGather, &[], |_| {})
     }
 }
 

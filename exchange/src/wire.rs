@@ -1,10 +1,14 @@
 //! A non-blocking TCP stream with a buffer each way, and waiting on many of them at once.
 
+use core::mem;
 use core::net::{IpAddr, Ipv6Addr};
+use core::ops::Range;
 use core::time::Duration;
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -26,6 +30,8 @@ pub(crate) struct Wire {
     stream: TcpStream,
     /// Received and not yet taken.
     pub(crate) incoming: Vec<u8>,
+    /// To be sent before `outgoing`: parts of buffers, which other wires may send too.
+    ahead: VecDeque<(Arc<Vec<u8>>, Range<usize>)>,
     /// To be sent.
     pub(crate) outgoing: Vec<u8>,
     /// The other side has closed or reset the connection, or sent far more than it may.
@@ -42,7 +48,35 @@ impl Wire {
         sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE)?;
         sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_INTERVAL)?;
         sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_PROBES)?;
-        Ok(Self { stream, incoming: Vec::new(), outgoing: Vec::new(), closed: false })
+        let (incoming, ahead, outgoing) = (Vec::new(), VecDeque::new(), Vec::new());
+        Ok(Self { stream, incoming, ahead, outgoing, closed: false })
+    }
+
+    /// Sends a part of a buffer, which is not copied, after what is to be sent already.
+    pub(crate) fn share(&mut self, bytes: Arc<Vec<u8>>, range: Range<usize>) {
+        let before = mem::take(&mut self.outgoing);
+        let all = 0..before.len();
+        self.ahead.extend([(Arc::new(before), all), (bytes, range)]);
+    }
+
+    /// Whether something is still to be sent to a side that has not closed.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.closed && !(self.ahead.is_empty() && self.outgoing.is_empty())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn sends_at_once(&self) -> bool {
+        self.stream.nodelay().unwrap()
+    }
+
+    /// Bytes of its own buffers; those that others may send too are noted in `shared`.
+    #[cfg(test)]
+    pub(crate) fn buffers(
+        &self,
+        shared: &mut std::collections::HashMap<*const Vec<u8>, usize>,
+    ) -> usize {
+        shared.extend(self.ahead.iter().map(|(bytes, _)| (Arc::as_ptr(bytes), bytes.capacity())));
+        self.incoming.capacity() + self.outgoing.capacity()
     }
 
     /// Moves what can be moved now. Reading stops, for good, once more than `bound` bytes wait to
@@ -54,15 +88,34 @@ impl Wire {
 
     /// Sends what can be sent now.
     pub(crate) fn push(&mut self) {
-        while !self.outgoing.is_empty() && !self.closed {
-            match self.stream.write(&self.outgoing) {
+        while self.has_unsent() {
+            let front = match self.ahead.front() {
+                Some((bytes, range)) => bytes.get(range.clone()).unwrap_or_default(),
+                None => &self.outgoing,
+            };
+            if front.is_empty() {
+                self.ahead.pop_front();
+                continue;
+            }
+            match self.stream.write(front) {
                 Ok(0) => self.closed = true,
-                Ok(sent) => drop(self.outgoing.drain(..sent)),
+                Ok(sent) => self.forget(sent),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 // What arrived before the reset is still to be read.
-                Err(_) => self.outgoing.clear(),
+                Err(_) => {
+                    self.ahead.clear();
+                    self.outgoing.clear();
+                }
             }
+        }
+    }
+
+    /// Drops as many bytes off the front of what is to be sent.
+    fn forget(&mut self, sent: usize) {
+        match self.ahead.front_mut() {
+            Some((_, range)) => range.start += sent,
+            None => drop(self.outgoing.drain(..sent)),
         }
     }
 
@@ -113,7 +166,7 @@ impl<'a> From<&'a Wire> for Interest<'a> {
     fn from(wire: &'a Wire) -> Self {
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::IN, !wire.closed);
-        flags.set(PollFlags::OUT, !wire.closed && !wire.outgoing.is_empty());
+        flags.set(PollFlags::OUT, wire.has_unsent());
         Self(wire.stream.as_fd(), flags)
     }
 }

@@ -90,7 +90,7 @@ fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S
     if args.meeting.rendezvous.is_none() && args.meeting.server().is_none() && !is_launched()? {
         // Before anybody is asked to start the other node. Ranks that meet elsewhere may be of
         // several machines, and learn of it from each other when all open their engines.
-        builder.probe()?;
+        builder.probe_for(args.ranks)?;
     }
     let near = device.and_then(|name| pin::device_node("/sys".as_ref(), name).ok().flatten());
     let open = |shape, memory, job: &mut Job| open_verbs(&args.verbs, shape, memory, job);

@@ -21,6 +21,17 @@ pub trait Exchange {
     /// that times `owners`; otherwise why the job cannot go on.
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError>;
 
+    /// Gives each owner its part of `mine`, and gathers into `theirs` the parts that everybody has
+    /// for this one: as many parts as `owners`, in their order, all of one length.
+    ///
+    /// For what differs from pair to pair, such as queue pair numbers: its volume grows with the
+    /// owners, where an all-gather of the same grows with their square.
+    ///
+    /// # Errors
+    /// [`ExchangeError::LengthDiffers`] unless `mine` and `theirs` are as long as each other and as
+    /// everybody's, and a multiple of `owners`; otherwise why the job cannot go on.
+    fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError>;
+
     /// Returns when everybody has called it. What anyone wrote before, everyone sees after.
     ///
     /// # Errors
@@ -39,6 +50,10 @@ impl<E: Exchange + ?Sized> Exchange for &mut E {
 
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
         (**self).all_gather(mine, all)
+    }
+
+    fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
+        (**self).all_to_all(mine, theirs)
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {
@@ -70,6 +85,10 @@ impl Exchange for Alone {
         }
         all.copy_from_slice(mine);
         Ok(())
+    }
+
+    fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
+        self.all_gather(mine, theirs)
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {

@@ -59,7 +59,7 @@ mod slots;
 mod watch;
 mod worker;
 
-pub use builder::{Builder, Progress};
+pub use builder::{Builder, MAX_OWNERS, Progress};
 pub use description::{Description, Idle};
 pub use engine::Engine;
 pub use failed::CallFailed;

@@ -88,7 +88,8 @@ fn turn(strangers: &mut [Stranger], address: SocketAddr, says: &[u8]) -> u64 {
     opened_again
 }
 
-fn allow_files(needed: usize) {
+/// Raises the limit of open files, which all tests of this process share.
+pub(crate) fn allow_files(needed: usize) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let needed = needed as u64;
     if current.is_none_or(|limit| limit >= needed) {

@@ -11,6 +11,10 @@ use crate::slots::Slots;
 use crate::window::Window;
 use crate::{Engine, OpenError};
 
+/// The most owners of a job: each maps the windows of all, a mapping each, and Linux allows a process
+/// 65,530 unless told otherwise (vm.max_map_count in proc(5)).
+pub const MAX_OWNERS: u32 = 4096;
+
 /// The sizes of an engine. All owners of a job choose the same window and slot sizes.
 #[derive(Clone, Debug)]
 pub struct Builder {
@@ -59,6 +63,9 @@ impl Builder {
     /// # Errors
     /// [`OpenError`]: what this owner, or another one, is missing. If one fails, all do.
     pub fn open<E: Exchange + ?Sized>(&self, exchange: &mut E) -> Result<Engine, OpenError> {
+        if exchange.owners() > MAX_OWNERS {
+            return Err(OpenError::Sizes("shm connects at most 4096 owners: start fewer ranks"));
+        }
         // An owner that fails still takes part in both calls, so that nobody waits for it in vain.
         let mut own = self.create();
         let hello = own.as_ref().map_or(Hello::FAILED, |own| own.hello);

@@ -88,8 +88,8 @@ impl Default for Config {
     }
 }
 
-/// 512 nodes of 8 processes: far above what is simulated, and below any overflow.
-const MOST_OWNERS: u64 = 4_096;
+/// The most owners of a cluster: 512 nodes of 8 processes, far above what is simulated.
+pub const MAX_OWNERS: u32 = 4_096;
 /// What a NIC's 32-bit lengths and this machine's memory allow, generously.
 const MOST_WINDOW_WORDS: u64 = 1 << 32;
 /// Above every device's queue depth.
@@ -106,7 +106,7 @@ const MOST_TOTAL_WORDS: u64 = 1 << 33;
 
 impl Config {
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        within("owners", self.owners.into(), 1, MOST_OWNERS)?;
+        within("owners", self.owners.into(), 1, MAX_OWNERS.into())?;
         within("window_words", self.window_words, 1, MOST_WINDOW_WORDS)?;
         within("slots", self.slots.into(), 1, MOST_SLOTS)?;
         within("slot_words", self.slot_words.into(), 8, MOST_SLOT_WORDS)?;

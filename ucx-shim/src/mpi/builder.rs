@@ -23,6 +23,10 @@ const CRASHING: [&str; 3] = ["cma", "emulated", "knem"];
 /// What osc rdma prefers to it (Open MPI's `osc_rdma_btls`).
 const PREFERRED: [&str; 3] = ["btl_openib", "btl_ugni", "btl_uct"];
 
+/// The most owners of a job, as for the other transports. MPI counts ranks to 2^31, and what an owner
+/// holds here for each other one is a word of its window.
+pub const MAX_OWNERS: u32 = 4096;
+
 /// The sizes of an engine. All owners of a job choose the same window and slot sizes.
 #[derive(Clone, Debug)]
 pub struct Builder {
@@ -81,6 +85,9 @@ impl Builder {
     /// # Errors
     /// [`OpenError`]: what this owner, or another one, is missing. If one fails, all do.
     pub fn open(&self, members: &mut Members) -> Result<Engine, OpenError> {
+        if members.owners() > MAX_OWNERS {
+            return Err(OpenError::Sizes("mpi connects at most 4096 owners: start fewer ranks"));
+        }
         // An owner that fails still takes part, so that nobody waits for it in vain.
         let private = self.create();
         self.agree(members, private.is_ok())?;

@@ -79,21 +79,40 @@ impl Members {
         Ok(size.unsigned_abs())
     }
 
-    /// Gathers as many bytes from everybody, within the limit.
-    fn gather(&self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
+    /// Makes a call in which `each` bytes of everybody come to `all`, within the limit: `mine` to all,
+    /// or to each its part.
+    fn gather(
+        &self,
+        gathering: Gathering,
+        mine: &[u8],
+        all: &mut [u8],
+    ) -> Result<(), ExchangeError> {
+        let each = all.len() / self.owners.max(1) as usize;
+        let fits = match gathering {
+            Gathering::ToAll => mine.len() == each,
+            Gathering::Parts => mine.len() == all.len(),
+        };
         let too_long = |_| ExchangeError::System { errno: libc::EMSGSIZE };
-        let count = i32::try_from(mine.len()).map_err(too_long)?;
+        let count = i32::try_from(each).map_err(too_long)?;
+        if !fits || each * self.owners as usize != all.len() {
+            return Err(ExchangeError::System { errno: libc::EINVAL });
+        }
         // Copies: what a call that has not ended names must stay for ever.
         let sent: Box<[u8]> = mine.into();
         let received = vec![0_u8; all.len()].into_boxed_slice();
         let (sent, received) = (Box::into_raw(sent), Box::into_raw(received));
         // SAFETY: both are given back below, only when the call has ended; `received` takes `count`
-        // bytes of each member, which the caller sees to.
+        // bytes of each member, and `sent` has as many, for each member where they are parts: both
+        // were checked above, and by each member for itself.
         let pending = unsafe {
-            Pending::start("MPI_Iallgather", |request| {
+            Pending::start(gathering.name(), |request| {
                 let (byte, comm) = (ffi::RSMPI_UINT8_T, self.comm);
-                let to = received.cast();
-                ffi::MPI_Iallgather(sent.cast(), count, byte, to, count, byte, comm, request)
+                let (from, to) = (sent.cast(), received.cast());
+                let call = match gathering {
+                    Gathering::ToAll => ffi::MPI_Iallgather,
+                    Gathering::Parts => ffi::MPI_Ialltoall,
+                };
+                call(from, count, byte, to, count, byte, comm, request)
             })
         };
         let ended = pending.and_then(|pending| pending.wait(self.runtime.limit));
@@ -107,16 +126,30 @@ impl Members {
         Ok(())
     }
 
-    /// Gathers after everybody has told how long its parts are, so that all judge them alike.
-    fn gather_checked(&self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        let lengths = [mine.len(), all.len()].map(|length| length as u64);
+    /// Gathers after everybody has told which call it makes and how long its parts are, so that all
+    /// judge them alike.
+    fn gather_checked(
+        &self,
+        gathering: Gathering,
+        mine: &[u8],
+        all: &mut [u8],
+    ) -> Result<(), ExchangeError> {
+        let lengths = [mine.len() as u64, all.len() as u64, gathering as u64];
         let mut told = vec![0; size_of_val(&lengths) * self.owners as usize];
-        self.gather(lengths.map(u64::to_ne_bytes).as_flattened(), &mut told)?;
+        let words = lengths.map(u64::to_ne_bytes);
+        self.gather(Gathering::ToAll, words.as_flattened(), &mut told)?;
         let (words, _) = told.as_chunks();
         let words = words.iter().map(|word| u64::from_ne_bytes(*word)).collect::<Vec<_>>();
+        let owners = u64::from(self.owners);
         let saturated = |length| u32::try_from(length).unwrap_or(u32::MAX);
-        for (owner, [length, room]) in (0..).map(Owner).zip(words.as_chunks().0) {
-            let fits = length.saturating_mul(self.owners.into());
+        for (owner, [length, room, theirs]) in (0..).map(Owner).zip(words.as_chunks().0) {
+            if *theirs != gathering as u64 {
+                return Err(ExchangeError::System { errno: libc::EPROTO });
+            }
+            let fits = match gathering {
+                Gathering::ToAll => length.saturating_mul(owners),
+                Gathering::Parts => length / owners * owners,
+            };
             for (expected, found) in [(lengths[0], *length), (*room, fits)] {
                 if expected != found {
                     let (expected, found) = (saturated(expected), saturated(found));
@@ -125,7 +158,7 @@ impl Members {
             }
         }
         // MPI refuses buffers of no bytes, which may be at one place; everybody's are.
-        if mine.is_empty() { Ok(()) } else { self.gather(mine, all) }
+        if mine.is_empty() { Ok(()) } else { self.gather(gathering, mine, all) }
     }
 
     /// What MPI says, as exchanges say it.
@@ -151,6 +184,24 @@ impl Members {
     }
 }
 
+/// What everybody gets of a member's contribution.
+#[derive(Clone, Copy)]
+enum Gathering {
+    /// All of it.
+    ToAll,
+    /// Its part.
+    Parts,
+}
+
+impl Gathering {
+    fn name(self) -> &'static str {
+        match self {
+            Self::ToAll => "MPI_Iallgather",
+            Self::Parts => "MPI_Ialltoall",
+        }
+    }
+}
+
 impl Exchange for Members {
     fn me(&self) -> Owner {
         Owner(self.me)
@@ -161,7 +212,11 @@ impl Exchange for Members {
     }
 
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        self.call(|members| members.gather_checked(mine, all))
+        self.call(|members| members.gather_checked(Gathering::ToAll, mine, all))
+    }
+
+    fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
+        self.call(|members| members.gather_checked(Gathering::Parts, mine, theirs))
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {

@@ -39,6 +39,10 @@ impl fmt::Display for Progress {
     }
 }
 
+/// The most owners of a job: each has an endpoint for every other, with the sockets or queue pairs
+/// that UCX makes for it, and an open file for each process on its machine.
+pub const MAX_OWNERS: u32 = 4096;
+
 /// The sizes of an engine and what it goes over. All owners of a job choose the same sizes, atomic
 /// mode and progress.
 ///
@@ -152,6 +156,9 @@ impl Builder {
     /// # Errors
     /// [`OpenError`]: what this owner, or another one, is missing. If one fails, all do.
     pub fn open<E: Exchange + ?Sized>(&self, exchange: &mut E) -> Result<Engine, OpenError> {
+        if exchange.owners() > MAX_OWNERS {
+            return Err(OpenError::Sizes("ucx connects at most 4096 owners: start fewer ranks"));
+        }
         self.open_with(exchange)
     }
 

@@ -8,6 +8,9 @@ use super::{OpenError, Progress};
 /// Changes with the encoding, and with what owners do to each other's control words.
 const VERSION: u32 = 1;
 const BYTES: usize = 4 + 8 + 4 + 2 + 8 + 4 + 8 + 4 + 4;
+/// How much of its address and key an owner tells in one call. They grow with the networks of its
+/// machine, and an exchange may bound a call's result: of 4096 owners, these are 2 MiB.
+const SLICE_BYTES: usize = 512;
 
 /// One owner's sizes, where it is, and how long its address and its key are, which follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,16 +52,21 @@ impl Greeting {
             .zip(records)
             .map(|(owner, bytes)| Hello::decode(owner, bytes))
             .collect::<Result<_, _>>()?;
-        let longest = hellos.iter().map(|hello| hello.blob_bytes()).max().unwrap_or(0).max(1);
+        let longest = hellos.iter().map(|hello| hello.blob_bytes()).max().unwrap_or(0);
         let mut blob = Vec::with_capacity(longest);
         if let Some(mine) = mine {
             blob.extend_from_slice(&mine.worker);
             blob.extend_from_slice(&mine.key);
         }
         blob.resize(longest, 0);
-        let all = gather(&blob, exchange)?;
-        let blobs = all.chunks_exact(longest).zip(hellos);
-        Ok(blobs.map(|(blob, hello)| Self::of(hello, blob)).collect())
+        let mut blobs = vec![Vec::with_capacity(longest); hellos.len()];
+        for slice in blob.chunks(SLICE_BYTES) {
+            let all = gather(slice, exchange)?;
+            for (blob, part) in blobs.iter_mut().zip(all.chunks_exact(slice.len())) {
+                blob.extend_from_slice(part);
+            }
+        }
+        Ok(hellos.into_iter().zip(blobs).map(|(hello, blob)| Self::of(hello, &blob)).collect())
     }
 
     fn of(hello: Hello, blob: &[u8]) -> Self {
@@ -163,9 +171,39 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use transport::Alone;
+    use transport::{Alone, ExchangeError};
 
     use super::*;
+
+    /// [`Alone`], whose gathers are counted.
+    struct Counting {
+        calls: usize,
+        most_bytes: usize,
+    }
+
+    impl Exchange for Counting {
+        fn me(&self) -> Owner {
+            Alone.me()
+        }
+
+        fn owners(&self) -> u32 {
+            Alone.owners()
+        }
+
+        fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
+            self.calls += 1;
+            self.most_bytes = self.most_bytes.max(mine.len());
+            Alone.all_gather(mine, all)
+        }
+
+        fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
+            Alone.all_to_all(mine, theirs)
+        }
+
+        fn barrier(&mut self) -> Result<(), ExchangeError> {
+            Alone.barrier()
+        }
+    }
 
     fn greeting() -> Greeting {
         let hello = Hello {
@@ -186,7 +224,16 @@ mod tests {
     fn a_greeting_arrives_as_it_was_sent() {
         let sent = greeting();
         let all = Greeting::gather(Some(&sent), &mut Alone).unwrap();
-        assert_eq!(all, [sent]);
+        assert_eq!(all[..], [sent.clone()]);
+        let long = Greeting {
+            hello: Hello { worker_bytes: 3000, key_bytes: 1200, ..sent.hello },
+            worker: (0..3000_u32).map(|byte| byte.to_le_bytes()[0]).collect(),
+            key: vec![7; 1200],
+        };
+        let mut exchange = Counting { calls: 0, most_bytes: 0 };
+        let all = Greeting::gather(Some(&long), &mut exchange).unwrap();
+        assert_eq!(all, [long]);
+        assert_eq!((exchange.calls, exchange.most_bytes), (1 + 9, SLICE_BYTES));
         let failed = Greeting::gather(None, &mut Alone);
         assert!(matches!(failed, Err(OpenError::PeerFailed(Owner(0)))));
     }

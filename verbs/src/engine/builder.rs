@@ -9,7 +9,7 @@ use core::sync::atomic::AtomicU64;
 use transport::{AtomicScope, Caps, Exchange, Owner};
 
 use super::hello::Hello;
-use super::opening::Connected;
+use super::opening::{Chosen, Connected, Own};
 use super::{Engine, OpenError};
 use crate::{AtomicCapability, Context, Library, Memory, Retry};
 
@@ -202,9 +202,10 @@ impl Builder {
         E: Exchange + ?Sized,
         F: FnMut(&Context, Part, usize) -> Result<Box<dyn Memory + Send>, OpenError>,
     {
-        // An owner that fails still takes part in both calls, so that nobody waits for it in vain.
+        Self::check_owners(exchange.owners())?;
+        // An owner that fails still takes part in all calls, so that nobody waits for it in vain.
         let own = self.create(exchange, allocate);
-        let all = match Hello::gather(own.as_ref().ok().map(|own| &own.hello), exchange) {
+        let all = match Hello::gather(own.as_ref().ok().map(Own::told), exchange) {
             Ok(all) => all,
             Err(error @ OpenError::Exchange(_)) => return Err(own.err().unwrap_or(error)),
             Err(error) => return Err(refuse(exchange, own.err().unwrap_or(error))),
@@ -221,7 +222,18 @@ impl Builder {
     /// # Errors
     /// [`OpenError`]: what is missing on this machine.
     pub fn probe(&self) -> Result<(), OpenError> {
-        self.choose_port().map(|_| ())
+        self.probe_for(1)
+    }
+
+    /// As [`probe`](Self::probe), of a job with so many owners.
+    ///
+    /// # Errors
+    /// As there; [`OpenError::Sizes`] above [`MAX_OWNERS`](crate::MAX_OWNERS), and [`OpenError::Beyond`] if the device has
+    /// fewer queue pairs, or shorter completion queues, than an engine needs for so many.
+    pub fn probe_for(&self, owners: u32) -> Result<(), OpenError> {
+        Self::check_owners(owners)?;
+        let Chosen { limits, port, .. } = self.choose_port()?;
+        self.check_limits(owners, &limits, &port)
     }
 
     fn caps(&self, atomics: AtomicCapability) -> Caps {

@@ -9,12 +9,14 @@ use super::OpenError;
 use crate::{Gid, GidKind, LinkLayer, Mtu, RemoteRegion};
 
 /// Changes with the encoding, and with what owners do to each other's control words.
-const VERSION: u32 = 1;
-/// Bytes that do not depend on the number of owners.
-const FIXED: usize = 4 + 8 + 4 + 4 + RemoteRegion::BYTES + 16 + 4 + 2 + 5;
+const VERSION: u32 = 2;
+/// Bytes that each owner tells all others.
+const BYTES: usize = 4 + 8 + 4 + 4 + RemoteRegion::BYTES + 16 + 4 + 2 + 5;
+/// Bytes that each owner tells each other one alone: the number of a queue pair.
+const BYTES_OF_PAIR: usize = 4;
 
-/// One owner's side of all its connections.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One owner's side of its connection to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) window_words: u64,
     pub(super) slot_words: u32,
@@ -29,27 +31,41 @@ pub(super) struct Hello {
     pub(super) mtu: Mtu,
     pub(super) responder_rd_atomic: u8,
     pub(super) initiator_rd_atomic: u8,
-    /// By owner: the number of the queue pair that is for it.
-    pub(super) queue_pairs: Vec<u32>,
+    /// The number of the queue pair that is for the other one.
+    pub(super) queue_pair: u32,
 }
 
 impl Hello {
-    /// Gathers everybody's. An owner that has failed gives `None`, and ends the others' opening.
+    /// Gathers everybody's side of the connections to this owner. This one's is `mine`, and
+    /// `queue_pairs` are the numbers of its queue pairs, by owner. An owner that has failed gives
+    /// `None`, and ends the others' opening.
     pub(super) fn gather<E: Exchange + ?Sized>(
-        mine: Option<&Self>,
+        mine: Option<(&Self, &[u32])>,
         exchange: &mut E,
     ) -> Result<Vec<Self>, OpenError> {
         let owners = exchange.owners() as usize;
-        let bytes = FIXED + 4 * owners;
-        let mut all = vec![0; bytes * owners];
-        let mine = mine.map_or_else(|| vec![0; bytes], Self::encode);
-        exchange.all_gather(&mine, &mut all).map_err(OpenError::Exchange)?;
-        let theirs = (0..).map(Owner).zip(all.chunks_exact(bytes));
-        theirs.map(|(owner, bytes)| Self::decode(owner, bytes)).collect()
+        let record = mine.map_or_else(|| vec![0; BYTES], |(mine, _)| mine.encode());
+        let mut all = vec![0; BYTES * owners];
+        exchange.all_gather(&record, &mut all).map_err(OpenError::Exchange)?;
+        let theirs = (0..).map(Owner).zip(all.chunks_exact(BYTES));
+        // The same for all, so that all go on or none does.
+        let mut hellos = theirs
+            .map(|(owner, bytes)| Self::decode(owner, bytes))
+            .collect::<Result<Vec<_>, _>>()?;
+
+        let numbers = mine.map(|(_, queue_pairs)| queue_pairs).unwrap_or_default();
+        let mut parts: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        parts.resize(BYTES_OF_PAIR * owners, 0);
+        let mut theirs = vec![0; parts.len()];
+        exchange.all_to_all(&parts, &mut theirs).map_err(OpenError::Exchange)?;
+        for (hello, number) in hellos.iter_mut().zip(theirs.as_chunks().0) {
+            hello.queue_pair = u32::from_le_bytes(*number);
+        }
+        Ok(hellos)
     }
 
     fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(FIXED + 4 * self.queue_pairs.len());
+        let mut bytes = Vec::with_capacity(BYTES);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         bytes.extend_from_slice(&self.window_words.to_le_bytes());
         bytes.extend_from_slice(&self.slot_words.to_le_bytes());
@@ -60,10 +76,10 @@ impl Hello {
         bytes.extend_from_slice(&self.lid.to_le_bytes());
         bytes.extend([u8::from(self.link_layer == LinkLayer::Ethernet), u8::from(self.global)]);
         bytes.extend([self.mtu.code(), self.responder_rd_atomic, self.initiator_rd_atomic]);
-        bytes.extend(self.queue_pairs.iter().flat_map(|number| number.to_le_bytes()));
         bytes
     }
 
+    /// What was encoded, the queue pair being unknown.
     fn decode(owner: Owner, bytes: &[u8]) -> Result<Self, OpenError> {
         let mut reader = Reader(bytes);
         match u32::from_le_bytes(reader.take()) {
@@ -90,7 +106,7 @@ impl Hello {
             mtu: Mtu::of(u8::from_le_bytes(reader.take()).into()),
             responder_rd_atomic: u8::from_le_bytes(reader.take()),
             initiator_rd_atomic: u8::from_le_bytes(reader.take()),
-            queue_pairs: reader.0.as_chunks().0.iter().map(|n| u32::from_le_bytes(*n)).collect(),
+            queue_pair: 0,
         })
     }
 
@@ -142,7 +158,12 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
+    use transport::ExchangeError;
+
     use super::*;
+    use crate::engine::MAX_OWNERS;
 
     fn hello() -> Hello {
         Hello {
@@ -158,14 +179,123 @@ mod tests {
             mtu: Mtu::Bytes2048,
             responder_rd_atomic: 16,
             initiator_rd_atomic: 128,
-            queue_pairs: vec![7, u32::MAX, 9],
+            queue_pair: 0,
+        }
+    }
+
+    /// The number of the queue pair that `from` has for `to`.
+    fn number(from: u32, to: u32) -> u32 {
+        from << 12 | to
+    }
+
+    fn numbers(from: u32, owners: u32) -> Vec<u32> {
+        (0..owners).map(|to| number(from, to)).collect()
+    }
+
+    fn hello_of(owner: u32) -> Hello {
+        Hello { psn: owner, ..hello() }
+    }
+
+    /// The members of a job of which only `me` is there: what the others give is made up here, and
+    /// the bytes of the calls are counted.
+    struct Alone {
+        me: u32,
+        owners: u32,
+        gathered: usize,
+        to_all: usize,
+    }
+
+    impl Exchange for Alone {
+        fn me(&self) -> Owner {
+            Owner(self.me)
+        }
+
+        fn owners(&self) -> u32 {
+            self.owners
+        }
+
+        fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
+            self.gathered += all.len();
+            for (owner, place) in (0..).zip(all.chunks_exact_mut(mine.len())) {
+                place.copy_from_slice(&hello_of(owner).encode());
+            }
+            Ok(())
+        }
+
+        fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
+            assert_eq!(mine.len(), theirs.len());
+            self.to_all += mine.len() * self.owners as usize;
+            for (owner, place) in (0..).zip(theirs.as_chunks_mut().0) {
+                *place = number(owner, self.me).to_le_bytes();
+            }
+            Ok(())
+        }
+
+        fn barrier(&mut self) -> Result<(), ExchangeError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn each_owner_learns_the_queue_pairs_that_are_for_it() {
+        let members: Vec<_> = exchange::threads(5)
+            .into_iter()
+            .map(|mut member| {
+                std::thread::spawn(move || {
+                    let me = member.me().0;
+                    let mine = (&hello_of(me), &numbers(me, 5)[..]);
+                    (me, Hello::gather(Some(mine), &mut member).unwrap())
+                })
+            })
+            .collect();
+        for member in members {
+            let (me, found) = member.join().unwrap();
+            let expected = (0..5)
+                .map(|owner| Hello { queue_pair: number(owner, me), ..hello_of(owner) })
+                .collect::<Vec<_>>();
+            assert_eq!(found, expected);
+        }
+    }
+
+    /// `exchange` shows that calls of this length pass among as many ranks.
+    #[test]
+    fn the_connections_of_the_most_owners_can_be_told() {
+        let (me, owners) = (4095, MAX_OWNERS);
+        let mut job = Alone { me, owners, gathered: 0, to_all: 0 };
+        let mine = (&hello_of(me), &numbers(me, owners)[..]);
+        let found = Hello::gather(Some(mine), &mut job).unwrap();
+        assert_eq!(found.len(), owners as usize);
+        for (owner, hello) in (0..).zip(found) {
+            assert_eq!(hello, Hello { queue_pair: number(owner, me), ..hello_of(owner) });
+        }
+        assert!(job.gathered <= exchange::MAX_RESULT_BYTES, "{} bytes", job.gathered);
+        assert!(job.to_all <= exchange::MAX_ALL_TO_ALL_BYTES, "{} bytes", job.to_all);
+        assert!(owners <= exchange::MAX_RANKS);
+    }
+
+    #[test]
+    fn an_owner_that_failed_ends_the_opening_of_all() {
+        let ends: Vec<_> = exchange::threads(3)
+            .into_iter()
+            .map(|mut member| {
+                std::thread::spawn(move || {
+                    let (me, numbers) = (member.me().0, numbers(member.me().0, 3));
+                    let hello = hello_of(me);
+                    let mine = (me != 1).then_some((&hello, &numbers[..]));
+                    Hello::gather(mine, &mut member)
+                })
+            })
+            .collect();
+        for end in ends {
+            let end = end.join().unwrap();
+            assert!(matches!(end, Err(OpenError::PeerFailed(Owner(1)))), "{end:?}");
         }
     }
 
     #[test]
     fn a_hello_survives_its_encoding() {
         let bytes = hello().encode();
-        assert_eq!(bytes.len(), FIXED + 12);
+        assert_eq!(bytes.len(), BYTES);
         assert_eq!(Hello::decode(Owner(1), &bytes).unwrap(), hello());
     }
 

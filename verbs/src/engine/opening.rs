@@ -17,7 +17,7 @@ use super::lane::Lane;
 use super::link::Link;
 use super::private::Private;
 use super::self_test::{SelfTest, SelfTestFailed};
-use super::{Builder, OpenError, SPARE_REQUESTS};
+use super::{Builder, MAX_OWNERS, OpenError, SPARE_REQUESTS};
 use crate::{
     Access, AtomicCapability, Capacity, CompletionQueue, Context, Device, DeviceLimits, DeviceList,
     GidEntry, INLINE_WORDS, Init, Library, Memory, MemoryRegion, Path, Peer, Port,
@@ -70,6 +70,7 @@ impl Builder {
         let make = || self.queue_pair(&domain, &completions, &port, inline_words);
         let mirror = mirror.or_else(|_| make())?;
         let pairs = (0..owners).map(|_| make()).collect::<Result<Vec<_>, _>>()?;
+        let numbers: Vec<_> = pairs.iter().map(QueuePair::number).collect();
         let hello = Hello {
             window_words: self.window_words,
             slot_words: self.slot_words,
@@ -83,7 +84,7 @@ impl Builder {
             mtu: port.mtu,
             responder_rd_atomic: limits.responder_rd_atomic.min(self.rd_atomic),
             initiator_rd_atomic: limits.initiator_rd_atomic.min(self.rd_atomic),
-            queue_pairs: pairs.iter().map(QueuePair::number).collect(),
+            queue_pair: numbers.get(me.0 as usize).copied().unwrap_or_default(),
         };
         let link = Link {
             device: context.name().to_string(),
@@ -101,7 +102,13 @@ impl Builder {
             inline_words,
             queue_pairs: owners + 1,
         };
-        Ok(Own { geometry, link, hello, pairs, mirror, completions, private, window })
+        Ok(Own { geometry, link, hello, pairs, numbers, mirror, completions, private, window })
+    }
+
+    /// Fails for more owners than an engine may have, before anything is made or told.
+    pub(super) fn check_owners(owners: u32) -> Result<(), OpenError> {
+        const TOO_MANY: &str = "verbs connects at most 4096 owners: start fewer ranks";
+        if owners <= MAX_OWNERS { Ok(()) } else { Err(OpenError::Sizes(TOO_MANY)) }
     }
 
     fn check(&self) -> Result<(), OpenError> {
@@ -168,7 +175,8 @@ impl Builder {
         Ok(Chosen { context, limits, port, gid })
     }
 
-    fn check_limits(
+    /// Fails if the device has less than an engine for so many owners needs.
+    pub(super) fn check_limits(
         &self,
         owners: u32,
         limits: &DeviceLimits,
@@ -214,8 +222,8 @@ impl Builder {
 /// A device that can be used, and by which port.
 pub(super) struct Chosen {
     context: Context,
-    limits: DeviceLimits,
-    port: Port,
+    pub(super) limits: DeviceLimits,
+    pub(super) port: Port,
     gid: GidEntry,
 }
 
@@ -242,6 +250,7 @@ pub(super) struct Own {
     pub(super) hello: Hello,
     /// By owner; the one for this owner itself is connected to the mirror.
     pairs: Vec<QueuePair<Init>>,
+    numbers: Vec<u32>,
     mirror: QueuePair<Init>,
     completions: CompletionQueue,
     private: Private,
@@ -249,6 +258,11 @@ pub(super) struct Own {
 }
 
 impl Own {
+    /// What the others are told: this owner's side, and the numbers of its queue pairs by owner.
+    pub(super) fn told(&self) -> (&Hello, &[u32]) {
+        (&self.hello, &self.numbers)
+    }
+
     /// Connects all queue pairs to their peers, and tries the atomics on this owner's own words.
     pub(super) fn connect(mut self, all: &[Hello]) -> Result<Connected, OpenError> {
         let owners = || (0..).map(Owner).zip(all);
@@ -271,14 +285,12 @@ impl Own {
         let mut lanes = Vec::with_capacity(all.len());
         for ((owner, theirs), pair) in owners().zip(self.pairs) {
             // What the owner has for this one; or for itself, the mirror.
-            let theirs_for_me = theirs.queue_pairs.get(me.0 as usize).copied();
-            let number = if owner == me { Some(mirror) } else { theirs_for_me };
-            let number = number.ok_or(OpenError::PeerFailed(owner))?;
+            let number = if owner == me { mirror } else { theirs.queue_pair };
             let pair = pair.ready_to_receive(&peer(number, theirs), &path)?.ready_to_send(&path)?;
             lanes.push(Lane::new(pair, theirs.region, control));
         }
-        let own = self.hello.queue_pairs.get(me.0 as usize).copied().unwrap_or_default();
-        let mirror = self.mirror.ready_to_receive(&peer(own, &self.hello), &path)?;
+        let own = &self.hello;
+        let mirror = self.mirror.ready_to_receive(&peer(own.queue_pair, own), &path)?;
         let mut parts = Parts {
             lanes,
             _mirror: mirror,

@@ -6,27 +6,41 @@ use transport::{ExchangeError, Owner};
 
 /// What one owner has called, and with what.
 pub(super) struct Call {
-    /// What an all-gather gives; a barrier gives nothing.
-    pub(super) mine: Option<Vec<u8>>,
-    /// The length of the buffer for everybody's, in bytes.
+    pub(super) kind: Kind,
+    /// Empty in a barrier.
+    pub(super) mine: Vec<u8>,
+    /// The length of the buffer for the result, in bytes.
     pub(super) room: usize,
 }
 
-/// What all owners, in their order, get together from their calls.
+/// The collective calls.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Barrier,
+    AllGather,
+    AllToAll,
+}
+
+/// What all owners, in their order, give together in their calls.
 pub(super) fn gather(calls: &[&Call]) -> Result<Vec<u8>, ExchangeError> {
-    let each = calls.first().and_then(|call| call.mine.as_ref()).map(Vec::len);
+    let Some(first) = calls.first() else { return Ok(Vec::new()) };
+    let each = first.mine.len();
     let mut gathered = Vec::new();
     for (owner, call) in (0..).map(Owner).zip(calls) {
-        match (&call.mine, each) {
-            (None, None) => {}
-            (Some(mine), Some(each)) => {
-                same_length(owner, mine.len(), each)?;
-                same_length(owner, call.room, each * calls.len())?;
-                gathered.extend_from_slice(mine);
-            }
-            // One is in a barrier and another in an all-gather: neither will ever be complete.
-            _ => return Err(ExchangeError::TimedOut { after_s: 0, missing: Some(owner) }),
+        if call.kind != first.kind {
+            // They wait for different things, neither of which will ever be complete.
+            return Err(ExchangeError::TimedOut { after_s: 0, missing: Some(owner) });
         }
+        same_length(owner, call.mine.len(), each)?;
+        match call.kind {
+            Kind::Barrier => {}
+            Kind::AllGather => same_length(owner, call.room, each * calls.len())?,
+            Kind::AllToAll => {
+                same_length(owner, call.room, each)?;
+                same_length(owner, each, each / calls.len() * calls.len())?;
+            }
+        }
+        gathered.extend_from_slice(&call.mine);
     }
     Ok(gathered)
 }

@@ -5,15 +5,14 @@ use std::vec::Vec;
 
 use transport::{Exchange, ExchangeError, Owner};
 
-use super::call::{Call, gather};
+use super::call::{Call, Kind, gather};
 use super::{Cast, Place, Stage};
 
 /// One owner's exchange on a stage.
 ///
 /// Everybody leaves a call at the latest one's time plus the model's `barrier_ns`. A call ends
 /// with [`ExchangeError::OwnerLost`] once a body has ended, and with
-/// [`ExchangeError::TimedOut`] where some have called a barrier and others an all-gather. Each
-/// error is for everybody and ends all later calls too.
+/// [`ExchangeError::TimedOut`] where not all have called the same. Each error is for everybody and ends all later calls too.
 pub struct StageExchange {
     stage: Arc<Stage>,
     me: Owner,
@@ -53,12 +52,24 @@ impl Exchange for StageExchange {
     }
 
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        let call = Call { mine: Some(mine.to_vec()), room: all.len() };
+        let call = Call { kind: Kind::AllGather, mine: mine.to_vec(), room: all.len() };
         self.call(call, |gathered| all.copy_from_slice(gathered))
     }
 
+    fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
+        let call = Call { kind: Kind::AllToAll, mine: mine.to_vec(), room: theirs.len() };
+        let (bytes, each) = (mine.len(), mine.len() / self.owners() as usize);
+        let start = self.me.0 as usize * each;
+        self.call(call, |gathered| {
+            let given = gathered.chunks_exact(bytes.max(1));
+            for (place, given) in theirs.chunks_exact_mut(each.max(1)).zip(given) {
+                place.copy_from_slice(&given[start..start + each]);
+            }
+        })
+    }
+
     fn barrier(&mut self) -> Result<(), ExchangeError> {
-        self.call(Call { mine: None, room: 0 }, |_| {})
+        self.call(Call { kind: Kind::Barrier, mine: Vec::new(), room: 0 }, |_| {})
     }
 }
 
