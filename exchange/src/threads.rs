@@ -222,6 +222,7 @@ impl fmt::Debug for Thread {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
     use std::thread;
 
     use super::*;
@@ -273,7 +274,7 @@ mod tests {
             first
         });
         assert_eq!(ends, [Err(ExchangeError::OwnerLost(Owner(1))); 3]);
-        assert!(start.elapsed() < SECOND);
+        assert!(start.elapsed() < THREADS_LIMIT / 2);
     }
 
     #[test]
@@ -290,10 +291,15 @@ mod tests {
 
     #[test]
     fn waiting_is_bounded_and_names_who_is_missing() {
-        let mut members = threads_within(3, Duration::from_millis(50));
+        let mut members = threads_within(3, 2 * SECOND);
         let late = members.pop().unwrap();
-        let error = ExchangeError::TimedOut { after_s: 1, missing: Some(Owner(2)) };
-        assert_eq!(run(members, |mut member| member.barrier()), [Err(error); 2]);
+        let error = ExchangeError::TimedOut { after_s: 2, missing: Some(Owner(2)) };
+        let both_here = Barrier::new(2);
+        let ends = run(members, |mut member| {
+            both_here.wait();
+            member.barrier()
+        });
+        assert_eq!(ends, [Err(error); 2]);
         assert_eq!(run(vec![late], |mut member| member.barrier()), [Err(error)]);
     }
 

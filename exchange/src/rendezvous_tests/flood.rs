@@ -1,7 +1,7 @@
 //! More strangers than rank 0 has places, which come again as soon as they are dropped.
 
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -17,12 +17,13 @@ const STRANGERS: usize = 1000;
 struct Flood {
     over: Arc<AtomicBool>,
     thread: JoinHandle<u64>,
+    _one_test: MutexGuard<'static, ()>,
 }
 
 impl Flood {
     /// Starts as many, each of which sends `says` and nothing more; all have tried to connect.
     fn start(address: SocketAddr, connections: usize, says: &[u8]) -> Self {
-        allow_files(2 * connections + 500);
+        let one_test = allow_files(connections + MAX_CALLERS);
         let over = Arc::new(AtomicBool::new(false));
         let (told, says, (ready, started)) = (over.clone(), says.to_vec(), mpsc::channel());
         let thread = thread::spawn(move || {
@@ -36,7 +37,7 @@ impl Flood {
             opened_again
         });
         started.recv().unwrap();
-        Self { over, thread }
+        Self { over, thread, _one_test: one_test }
     }
 
     /// How often a connection was opened again.
@@ -88,16 +89,20 @@ fn turn(strangers: &mut [Stranger], address: SocketAddr, says: &[u8]) -> u64 {
     opened_again
 }
 
-/// Raises the limit of open files, which all tests of this process share.
-pub(crate) fn allow_files(needed: usize) {
+/// Raises the limit of open files by `needed`, for one test of this process at a time.
+pub(crate) fn allow_files(needed: usize) -> MutexGuard<'static, ()> {
+    static ONE_TEST: Mutex<()> = Mutex::new(());
+    /// What all other tests take together.
+    const OTHERS: usize = 2000;
+    let one_test = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let needed = needed as u64;
-    if current.is_none_or(|limit| limit >= needed) {
-        return;
+    let needed = (needed + OTHERS) as u64;
+    if current.is_some_and(|limit| limit < needed) {
+        let enough = maximum.is_none_or(|limit| limit >= needed);
+        assert!(enough, "this test needs {needed} open files: raise the hard limit, ulimit -Hn");
+        setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum }).unwrap();
     }
-    let enough = maximum.is_none_or(|limit| limit >= needed);
-    assert!(enough, "this test needs {needed} open files: ulimit -Hn {needed}");
-    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum }).unwrap();
+    one_test
 }
 
 /// A job of four meets while strangers come that send `says`.

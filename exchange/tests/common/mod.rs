@@ -52,8 +52,9 @@ pub(crate) fn port() -> u16 {
 pub(crate) const OPEN_MPI: [&str; 2] = ["mpirun.openmpi", "openmpi-bin"];
 pub(crate) const MPICH: [&str; 2] = ["mpiexec.hydra", "mpich"];
 
-/// Longer than any launch of these tests lasts.
-const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
+/// Longer than any launch of these tests lasts, on however busy a machine; ranks that are lost and
+/// not ended wait for ever.
+const LAUNCH_LIMIT: Duration = Duration::from_secs(120);
 
 /// Ranks that a launcher has started; it ends with the test, and they with it.
 pub(crate) struct Launching {
@@ -71,7 +72,6 @@ pub(crate) struct Launched {
     pub(crate) success: bool,
     /// What the launcher said.
     pub(crate) stderr: String,
-    pub(crate) took: Duration,
 }
 
 /// Has a launcher start so many ranks of a command.
@@ -128,11 +128,10 @@ impl Launching {
             assert!(self.begun.elapsed() < LAUNCH_LIMIT, "still running: {:?}", self.said());
             std::thread::sleep(Duration::from_millis(5));
         }
-        let took = self.begun.elapsed();
         let success = self.launcher.wait().unwrap().success();
         let mut stderr = String::new();
         self.launcher.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-        Launched { ranks: self.said(), success, stderr, took }
+        Launched { ranks: self.said(), success, stderr }
     }
 }
 

@@ -106,6 +106,22 @@ fn an_all_gather_gives_everybody_everything() {
 }
 
 #[test]
+fn an_all_to_all_gives_each_its_parts() {
+    let found = stage::run(&cluster(of(3)), |_engine, mut exchange| {
+        let me = u8::try_from(exchange.me().0).unwrap();
+        let mut theirs = [0; 6];
+        exchange.all_to_all(&[me, 0, me, 1, me, 2], &mut theirs).unwrap();
+        theirs
+    });
+    assert_eq!(found.unwrap(), [0, 1, 2].map(|to| [0, to, 1, to, 2, to]));
+    let found = stage::run(&cluster(of(3)), |_engine, mut exchange| {
+        exchange.all_to_all(&[0; 4], &mut [0; 4])
+    });
+    let error = ExchangeError::LengthDiffers { owner: Owner(0), expected: 3, found: 4 };
+    assert_eq!(found.unwrap(), [Err(error); 3]);
+}
+
+#[test]
 fn contributions_of_different_lengths_are_an_error_for_all() {
     let found = stage::run(&cluster(of(3)), |_engine, mut exchange| {
         let mine = vec![0; if exchange.me().0 == 1 { 5 } else { 4 }];

@@ -23,6 +23,20 @@ pub(crate) fn gathers(_: &World, members: &mut Members, _: &Setting) {
     }
 }
 
+/// What is for one member alone arrives with it, from everybody, of any length.
+pub(crate) fn gives_parts(_: &World, members: &mut Members, _: &Setting) {
+    let (me, owners) = (members.me().0, members.owners());
+    for length in [0_u32, 1, 7, 1 << 16] {
+        let part = |from: u32, to: u32| {
+            (0..length).map(move |at| (at * 31 + from * 7 + to * 5).to_le_bytes()[0])
+        };
+        let mine: Vec<u8> = (0..owners).flat_map(|to| part(me, to)).collect();
+        let mut theirs = vec![0; mine.len()];
+        members.all_to_all(&mine, &mut theirs).unwrap();
+        assert!(theirs.into_iter().eq((0..owners).flat_map(|from| part(from, me))), "{length}");
+    }
+}
+
 /// One contribution of another length is an error for all, which stays.
 pub(crate) fn lengths_differ(world: &World, members: &mut Members, _: &Setting) {
     let mine = vec![0; if members.me() == Owner(1) { 5 } else { 4 }];

@@ -41,6 +41,7 @@ const TESTS: &[(&str, Where, &[u32], Body)] = &[
     ("sizes_differ", Where::Once, &[3], life::sizes_differ),
     ("second_world", Where::Once, &[1], life::second_world),
     ("gathers", Where::Once, &[1, 4], exchange::gathers),
+    ("gives_parts", Where::Once, &[1, 4], exchange::gives_parts),
     ("lengths_differ", Where::Once, &[3], exchange::lengths_differ),
     ("carries_shared_memory", Where::Once, &[3], exchange::carries_shared_memory),
 ];
