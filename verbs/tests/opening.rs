@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use stand_in::{Fabric, Machine, Setup};
 use transport::{Exchange, ExchangeError, Owner};
-use verbs::{Builder, GidError, LoadError, OpenError, Part};
+use verbs::{Builder, GidError, LoadError, MAX_OWNERS, OpenError, Part};
 use verbs_sys::{IBV_ATOMIC_NONE, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2};
 
 /// Nobody waits longer for an owner that has failed.
@@ -52,6 +52,47 @@ fn of_builder(change: impl Fn(Builder) -> Builder + Sync) -> OpenError {
 fn says(error: &OpenError, text: &str) {
     let said = error.to_string();
     assert!(said.contains(text), "{said:?} lacks {text:?}");
+}
+
+/// An exchange of more members than an engine takes, of whom nothing may be asked.
+struct TooMany;
+
+impl Exchange for TooMany {
+    fn me(&self) -> Owner {
+        Owner(0)
+    }
+
+    fn owners(&self) -> u32 {
+        MAX_OWNERS + 1
+    }
+
+    fn all_gather(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
+        unreachable!("refused before any call")
+    }
+
+    fn all_to_all(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
+        unreachable!("refused before any call")
+    }
+
+    fn barrier(&mut self) -> Result<(), ExchangeError> {
+        unreachable!("refused before any call")
+    }
+}
+
+#[test]
+fn more_owners_than_can_be_connected() {
+    let error = Builder::new(64).open_in(&mut TooMany, |_, _, _| unreachable!()).unwrap_err();
+    says(&error, "verbs connects at most 4096 owners: start fewer ranks");
+
+    let fabric = Fabric::new();
+    let machine = [fabric.machine(Setup::with(|device| device.queue_pairs = 100))];
+    job::run(&machine, |machine, _| {
+        let builder = job::builder(machine);
+        builder.probe_for(99).unwrap();
+        let error = builder.probe_for(100).unwrap_err();
+        says(&error, "101 queue pairs are needed, but the device has 100 at most");
+        says(&builder.probe_for(MAX_OWNERS + 1).unwrap_err(), "start fewer ranks");
+    });
 }
 
 #[test]

@@ -109,6 +109,37 @@ impl<F: FnMut(u32, &mut [u8])> Exchange for Meddling<F> {
     }
 }
 
+/// An exchange of more members than an engine takes, of whom nothing may be asked.
+struct TooMany;
+
+impl Exchange for TooMany {
+    fn me(&self) -> Owner {
+        Owner(0)
+    }
+
+    fn owners(&self) -> u32 {
+        MAX_OWNERS + 1
+    }
+
+    fn all_gather(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
+        unreachable!("refused before any call")
+    }
+
+    fn all_to_all(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
+        unreachable!("refused before any call")
+    }
+
+    fn barrier(&mut self) -> Result<(), ExchangeError> {
+        unreachable!("refused before any call")
+    }
+}
+
+#[test]
+fn more_owners_than_an_engine_takes_are_refused_before_anything_is_made() {
+    let error = small().open(&mut TooMany).unwrap_err();
+    assert_eq!(error.to_string(), "shm connects at most 4096 owners: start fewer ranks");
+}
+
 fn hello_in(all: &[u8]) -> Hello {
     Hello::from_bytes(all.as_chunks().0.first().unwrap())
 }
