@@ -21,7 +21,8 @@ pub(crate) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Callers at once; more wait in the listen queue. Bounds what strangers can make rank 0 hold to as
 /// many sockets and small buffers.
-pub(crate) const MAX_CALLERS: usize = 256;
+pub(crate) const MAX_CALLERS: usize = PLACES as usize;
+const PLACES: u32 = 256;
 
 /// How long an unproved caller keeps its place whoever else comes. The first message of a member is
 /// mostly there before its connection is accepted; the rest is for one that the scheduler delays.
@@ -33,7 +34,7 @@ pub(crate) const LISTEN_BACKLOG: u32 = 4096;
 /// The longest time in which a full listen queue is accepted, if strangers alone are in it: each has
 /// its place for [`MIN_SERVICE`], and as long again if it was refused.
 pub(crate) const DRAIN_LIMIT: Duration =
-    MIN_SERVICE.saturating_mul(2 * LISTEN_BACKLOG.div_ceil(MAX_CALLERS as u32));
+    MIN_SERVICE.saturating_mul(2 * LISTEN_BACKLOG.div_ceil(PLACES));
 
 /// A connection that is not a member.
 pub(crate) struct Caller {

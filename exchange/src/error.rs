@@ -186,7 +186,9 @@ pub enum JoinError {
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Size { size } => write!(f, "a job has 1 to {MAX_RANKS} ranks, not {size}"),
+            Self::Size { size } => {
+                write!(f, "a job has 1 to {MAX_RANKS} ranks, not {size}: start as many")
+            }
             Self::RankOutOfRange { rank, size } => {
                 write!(f, "there is no rank {rank} among {size}: ranks count from 0")
             }

@@ -61,7 +61,8 @@ impl Wire {
 
     /// Whether something is still to be sent to a side that has not closed.
     pub(crate) fn has_unsent(&self) -> bool {
-        !self.closed && !(self.ahead.is_empty() && self.outgoing.is_empty())
+        let nothing = self.ahead.is_empty() && self.outgoing.is_empty();
+        !(self.closed || nothing)
     }
 
     #[cfg(test)]
