@@ -3,10 +3,10 @@
 use core::error::Error;
 use core::ffi::c_ulong;
 use core::fmt;
-use std::io;
 
 use core_affinity::CoreId;
 
+use crate::errno::Errno;
 use crate::{CpuId, CpuSet};
 
 const WORD_BITS: u32 = c_ulong::BITS;
@@ -79,7 +79,7 @@ fn set_cpu(cpu: CpuId) -> Result<(), i32> {
         return Ok(());
     }
     // It says no more than false, but the system call was the last thing it did.
-    Err(last_errno())
+    Err(Errno::last())
 }
 
 /// Bits in the C library's `cpu_set_t` (`CPU_SETSIZE`).
@@ -98,7 +98,7 @@ fn current_mask() -> Result<CpuSet, i32> {
         if done == 0 {
             return Ok(cpus_of(&mask));
         }
-        let errno = last_errno();
+        let errno = Errno::last();
         bits *= 2;
         if errno != libc::EINVAL || bits > CpuSet::MAX_CPUS as usize {
             return Err(errno);
@@ -111,7 +111,7 @@ fn set_mask(cpus: &CpuSet) -> Result<(), i32> {
     // SAFETY: the kernel reads the stated bytes, which `mask` has; `cpu_set_t` is an array of
     // `c_ulong`.
     let done = unsafe { libc::sched_setaffinity(0, size_of_val(&*mask), mask.as_ptr().cast()) };
-    if done == 0 { Ok(()) } else { Err(last_errno()) }
+    if done == 0 { Ok(()) } else { Err(Errno::last()) }
 }
 
 fn cpus_of(mask: &[c_ulong]) -> CpuSet {
@@ -126,10 +126,6 @@ fn mask_of(cpus: &CpuSet) -> Vec<c_ulong> {
         mask[(cpu / WORD_BITS) as usize] |= 1 << (cpu % WORD_BITS);
     }
     mask
-}
-
-fn last_errno() -> i32 {
-    io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
 /// Why the allowed CPUs are not known, or a thread is not pinned.
@@ -169,7 +165,7 @@ pub enum AffinityError {
 
 impl fmt::Display for AffinityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reason = |errno: &i32| io::Error::from_raw_os_error(*errno);
+        let reason = |errno: &i32| Errno(*errno);
         match self {
             Self::List { errno } => write!(f, "cannot read the affinity mask: {}", reason(errno)),
             Self::NotAllowed { cpu } => {
@@ -191,8 +187,8 @@ impl Error for AffinityError {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::refuse::{refusing, refusing_below};
     use proptest::prelude::*;
+    use refuse::{refusing, refusing_below};
 
     /// Runs `test` in a thread of its own, so that what it pins ends with it.
     fn in_thread<T: Send>(test: impl FnOnce() -> T + Send) -> T {

@@ -5,6 +5,10 @@
 //! [`place`] choose, then [`Affinity::pin`] and map memory on [`Placement::memory`]. Everything
 //! here is set-up; nothing belongs on a data path.
 //!
+//! Containers often forbid memory policies and hide parts of `/sys` and `/proc`. Memory is obtained
+//! all the same, and [`Mapping::policy_refused`] and [`Mapping::pages`] say what was not; a machine
+//! whose tree cannot be read has [`Topology::of_cpus`]. To continue unpinned is the caller's choice.
+//!
 //! The default build needs no system library: it reads sysfs and makes system calls. The feature
 //! `hwloc` adds `hwloc::survey`, the same topology as hwloc sees it with caches and devices; it
 //! needs libhwloc and libudev with their headers, and pkg-config. It uses `hwlocality`: the better
@@ -13,13 +17,12 @@
 mod affinity;
 mod cpuset;
 mod device;
+mod errno;
 #[cfg(feature = "hwloc")]
 pub mod hwloc;
 mod mapping;
 mod numa;
 mod placement;
-#[cfg(test)]
-mod refuse;
 mod sysfs;
 mod topology;
 
@@ -27,7 +30,7 @@ pub use affinity::{Affinity, AffinityError};
 pub use cpuset::{CpuId, CpuListError, CpuSet};
 pub use device::device_node;
 pub use mapping::{HugePages, Mapping, MappingError, MemoryPolicy, NoHuge, Pages};
-pub use numa::{NodeId, NumaError, node_of};
+pub use numa::{NodeId, NumaError, PolicyRefused, node_of};
 pub use placement::{MAX_RANKS, Placement, PlacementError, Sharing, place};
 pub use sysfs::TopologyError;
 pub use topology::{Core, HugePagePool, Node, Topology};

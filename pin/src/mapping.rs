@@ -12,17 +12,18 @@ pub use pages::{NoHuge, Pages};
 
 use core::ffi::{CStr, c_int, c_uint, c_void};
 use core::ptr::{self, NonNull};
-use core::sync::atomic::AtomicU64;
-use std::io;
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use crate::numa::{NodeId, bind_range};
+use crate::errno::Errno;
+use crate::numa::{NodeId, PolicyRefused, bind_range};
 use pages::{PRIVATE_THP, SHARED_THP, transparent_bytes};
 
 /// Where memory is to lie and how large its pages are to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryPolicy {
-    /// The NUMA node to prefer; `None` leaves it to whoever touches a page first.
+    /// The NUMA node to prefer; `None` leaves it to whoever touches a page first. A refusal of the
+    /// policy is no error: see [`Mapping::policy_refused`].
     pub node: Option<NodeId>,
     /// Whether to use huge pages.
     pub huge: HugePages,
@@ -48,6 +49,7 @@ pub struct Mapping {
     length: usize,
     words: usize,
     pages: Pages,
+    policy_refused: Option<PolicyRefused>,
 }
 
 // SAFETY: the memory belongs to the mapping, not to a thread; it is reached through atomics only.
@@ -109,7 +111,7 @@ impl Mapping {
         let align = transparent_bytes(SHARED_THP).unwrap_or(1);
         let mut mapping = Self::map(bytes, length, align, Some(file))?;
         mapping.populate(Some(file))?;
-        mapping.pages = mapping.pages_seen(None)?;
+        mapping.pages = mapping.pages_seen(None);
         Ok(mapping)
     }
 
@@ -125,6 +127,13 @@ impl Mapping {
     #[must_use]
     pub fn pages(&self) -> Pages {
         self.pages
+    }
+
+    /// The memory policy that was asked for and refused, by a container or by a kernel without NUMA;
+    /// `None` where the kernel accepted it, or none was asked for.
+    #[must_use]
+    pub fn policy_refused(&self) -> Option<PolicyRefused> {
+        self.policy_refused
     }
 
     /// Memory in hugetlb pages, also for private use: one path, and fallocate(2) works on it.
@@ -144,7 +153,10 @@ impl Mapping {
         let mut mapping = Self::map(bytes, length, 1, Some(file.as_fd()))?;
         mapping.bind(policy.node)?;
         mapping.populate(Some(file.as_fd()))?;
-        mapping.pages = mapping.pages_seen(None)?;
+        mapping.pages = match mapping.pages_seen(None) {
+            Pages::Unknown { .. } => Pages::HugeTlb { page_bytes },
+            seen => seen,
+        };
         Ok((mapping, file))
     }
 
@@ -159,10 +171,13 @@ impl Mapping {
         mapping.bind(policy.node)?;
         mapping.advise(plan.advice);
         mapping.populate(file)?;
-        mapping.pages = mapping.pages_seen(plan.reason)?;
+        mapping.pages = mapping.pages_seen(plan.reason);
         match mapping.pages {
             Pages::Transparent { huge_bytes, .. } if huge_bytes == plan.length => Ok(mapping),
             _ if policy.huge != HugePages::Require => Ok(mapping),
+            Pages::Unknown { errno } => {
+                Err(MappingError::Call { call: "read(/proc/self/smaps)", bytes, errno })
+            }
             _ => {
                 let reason = plan.reason.unwrap_or(NoHuge::NotGiven);
                 Err(MappingError::NoHugePages { bytes, hugetlb_errno: 0, reason })
@@ -191,13 +206,21 @@ impl Mapping {
             return Err(MappingError::last("mmap", bytes));
         };
         let pages = Pages::Base { page_bytes: page_bytes(), reason: None };
-        Ok(Self { start, length, words: bytes / size_of::<AtomicU64>(), pages })
+        let words = bytes / size_of::<AtomicU64>();
+        Ok(Self { start, length, words, pages, policy_refused: None })
     }
 
-    fn bind(&self, node: Option<NodeId>) -> Result<(), MappingError> {
+    /// Prefers `node`. The policy is a preference, so its refusal is noted and no error; a node that
+    /// this machine does not have is one.
+    fn bind(&mut self, node: Option<NodeId>) -> Result<(), MappingError> {
         let Some(node) = node else { return Ok(()) };
-        bind_range(self.start, self.length, node)
-            .map_err(|errno| MappingError::Bind { node, errno })
+        match bind_range(self.start, self.length, node) {
+            Err(errno) if Errno(errno).is_refusal() => {
+                self.policy_refused = Some(PolicyRefused { node, errno });
+                Ok(())
+            }
+            bound => bound.map_err(|errno| MappingError::Bind { node, errno }),
+        }
     }
 
     /// Advice for the page size; ignored, for a kernel without transparent huge pages refuses it
@@ -216,10 +239,14 @@ impl Mapping {
             return Ok(());
         }
         let error = MappingError::last("madvise(MADV_POPULATE_WRITE)", self.length);
+        // Linux before 5.14 does not know the advice, and a seccomp filter may refuse the call.
+        let unknown = |errno| errno == libc::EINVAL || Errno(errno).is_refusal();
         match (error, file) {
-            // Linux before 5.14 does not know the advice. Private memory can wait for its touch.
-            (MappingError::Call { errno: libc::EINVAL, .. }, None) => Ok(()),
-            (MappingError::Call { errno: libc::EINVAL, .. }, Some(file)) => {
+            (MappingError::Call { errno, .. }, None) if unknown(errno) => {
+                self.touch();
+                Ok(())
+            }
+            (MappingError::Call { errno, .. }, Some(file)) if unknown(errno) => {
                 let length = offset(self.length)?;
                 // SAFETY: changes no memory, only gives the file its blocks.
                 let done = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) };
@@ -229,13 +256,22 @@ impl Mapping {
         }
     }
 
+    /// Writes to every page of private memory that is still zero: what is only read would be the
+    /// kernel's one page of zeroes.
+    fn touch(&self) {
+        let words_of_a_page = page_bytes() / size_of::<AtomicU64>();
+        self.words()
+            .iter()
+            .step_by(words_of_a_page)
+            .for_each(|word| word.store(0, Ordering::Relaxed));
+    }
+
     /// What the kernel says of the pages, `reason` being why they may be base pages.
-    fn pages_seen(&self, reason: Option<NoHuge>) -> Result<Pages, MappingError> {
-        let area = smaps::area_at(self.start.addr().get()).map_err(|error| {
-            let errno = error.raw_os_error().unwrap_or(libc::ENOENT);
-            MappingError::Call { call: "read(/proc/self/smaps)", bytes: self.length, errno }
-        })?;
-        Ok(Pages::seen(&area, self.length, reason))
+    fn pages_seen(&self, reason: Option<NoHuge>) -> Pages {
+        match smaps::area_at(self.start.addr().get()) {
+            Ok(area) => Pages::seen(&area, self.length, reason),
+            Err(error) => Pages::Unknown { errno: error.raw_os_error().unwrap_or(libc::ENOENT) },
+        }
     }
 }
 
@@ -346,8 +382,4 @@ fn page_bytes() -> usize {
     // SAFETY: only reads a constant of the system.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(bytes).unwrap_or(4096)
-}
-
-fn last_errno() -> i32 {
-    io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }

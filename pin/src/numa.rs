@@ -4,7 +4,8 @@ use core::error::Error;
 use core::ffi::{c_int, c_long, c_uint, c_ulong};
 use core::fmt;
 use core::ptr::NonNull;
-use std::io;
+
+use crate::errno::Errno;
 
 /// A NUMA node, by the kernel's number. Numbers may have holes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,7 +61,7 @@ pub(crate) fn bind_range(start: NonNull<u8>, bytes: usize, node: NodeId) -> Resu
             MPOL_MF_STRICT | MPOL_MF_MOVE,
         )
     };
-    if done == 0 { Ok(()) } else { Err(last_errno()) }
+    if done == 0 { Ok(()) } else { Err(Errno::last()) }
 }
 
 /// The node that the page at `address` lies on.
@@ -86,9 +87,31 @@ pub fn node_of(address: NonNull<u8>) -> Result<NodeId, NumaError> {
         )
     };
     if done != 0 {
-        return Err(NumaError::from_errno(last_errno()));
+        return Err(NumaError::from_errno(Errno::last()));
     }
     u32::try_from(node).map(NodeId).map_err(|_| NumaError::NotMapped)
+}
+
+/// A memory policy that the kernel or a container's seccomp filter refused: the kernel chooses the
+/// node of each page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PolicyRefused {
+    /// The node that was to be preferred.
+    pub node: NodeId,
+    /// `EPERM` or `ENOSYS`, from mbind(2).
+    pub errno: i32,
+}
+
+impl fmt::Display for PolicyRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { node, errno } = self;
+        write!(
+            f,
+            "cannot bind memory to {node}: {}; containers often forbid this. Continuing without a \
+             NUMA policy.",
+            Errno(*errno)
+        )
+    }
 }
 
 /// Why the kernel did not say where a page lies.
@@ -112,7 +135,7 @@ pub enum NumaError {
 impl NumaError {
     fn from_errno(errno: i32) -> Self {
         match errno {
-            libc::ENOSYS | libc::EPERM => Self::Unavailable { errno },
+            _ if Errno(errno).is_refusal() => Self::Unavailable { errno },
             libc::EFAULT => Self::NotMapped,
             _ => Self::System { errno },
         }
@@ -124,26 +147,23 @@ impl fmt::Display for NumaError {
         match self {
             Self::Unavailable { errno } => write!(
                 f,
-                "memory policy is not available here (errno {errno}); in a container, allow \
-                 mbind and get_mempolicy or grant CAP_SYS_NICE"
+                "cannot ask for the node of a page: {}; in a container, allow get_mempolicy or grant \
+                 CAP_SYS_NICE",
+                Errno(*errno)
             ),
             Self::NotMapped => f.write_str("nothing is mapped at the address"),
-            Self::System { errno } => write!(f, "get_mempolicy failed with errno {errno}"),
+            Self::System { errno } => write!(f, "get_mempolicy: {}", Errno(*errno)),
         }
     }
 }
 
 impl Error for NumaError {}
 
-fn last_errno() -> i32 {
-    io::Error::last_os_error().raw_os_error().unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Topology;
-    use crate::refuse::refusing;
+    use refuse::refusing;
     use std::path::Path;
 
     /// The largest base page of any architecture, so that eight of these are whole pages.

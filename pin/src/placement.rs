@@ -16,8 +16,9 @@ pub struct Placement {
     pub cpu: CpuId,
     /// The node of that CPU.
     pub node: NodeId,
-    /// The node to take memory from: `node`, or the nearest with memory if it has none.
-    pub memory: NodeId,
+    /// The node to take memory from: `node`, or the nearest with memory if it has none. `None` where
+    /// the kernel reports no nodes.
+    pub memory: Option<NodeId>,
     /// Whom the core is shared with.
     pub sharing: Sharing,
 }
@@ -66,7 +67,7 @@ pub fn place(
     let blocks = block_sizes(&seats, ranks as usize, total, near.is_none());
     let mut placements = Vec::with_capacity(ranks as usize);
     for (seats, &block) in seats.iter().zip(&blocks) {
-        let memory = topology.memory_near(seats.node).unwrap_or(seats.node);
+        let memory = topology.memory_near(seats.node);
         placements.extend((0..block).map(|rank| {
             let (cpu, node) = (seats.cpus[rank % seats.cpus.len()].cpu, seats.node);
             Placement { cpu, node, memory, sharing: seats.sharing(rank, block) }

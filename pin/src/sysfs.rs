@@ -8,6 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::errno::Errno;
 use crate::{Core, CpuId, CpuSet, HugePagePool, Node, NodeId, Topology};
 
 /// Cache levels and kinds looked at for the level 3 cache: x86 has four, and none more than eight.
@@ -59,7 +60,8 @@ fn read_node(system: &Path, id: NodeId, ids: &[NodeId]) -> Result<Node, Topology
     })
 }
 
-/// The one node of a kernel that knows none.
+/// Where the kernel reports no node: one that holds all CPUs, so that they can be placed. Nothing
+/// is bound to it, for [`Topology::memory_near`] names no node then.
 fn assumed_node(root: &Path) -> Result<Node, TopologyError> {
     let list = root.join("devices/system/cpu/online");
     let cpus = cpus(&list)?.ok_or_else(|| TopologyError::missing(&list))?;
@@ -276,8 +278,7 @@ impl fmt::Display for TopologyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read { path, errno } => {
-                let reason = io::Error::from_raw_os_error(*errno);
-                write!(f, "cannot read {}: {reason}", path.display())
+                write!(f, "cannot read {}: {}", path.display(), Errno(*errno))
             }
             Self::Malformed { path, expected } => {
                 write!(f, "{} does not hold {expected}", path.display())

@@ -69,13 +69,35 @@ impl Node {
 impl Topology {
     /// Reads the tree mounted at `root`, `/sys` but for tests.
     ///
-    /// A kernel without NUMA gives one assumed node 0, and [`reports_numa`](Self::reports_numa)
-    /// says so. Facts that a kernel or a container leaves out are `None` or empty.
+    /// Where the kernel reports no nodes, one assumed node 0 holds all CPUs,
+    /// [`reports_numa`](Self::reports_numa) says so, and there is no node to take memory from. Facts
+    /// that a kernel or a container leaves out are `None` or empty.
     ///
     /// # Errors
     /// [`TopologyError`] names the file that could not be read or understood.
     pub fn from_sysfs(root: &Path) -> Result<Self, TopologyError> {
         sysfs::read_topology(root)
+    }
+
+    /// A machine of which nothing is known but its CPUs, as in a container that hides `/sys`: each
+    /// is a core of its own, and the kernel reports no nodes.
+    #[must_use]
+    pub fn of_cpus(cpus: &CpuSet) -> Self {
+        let id = NodeId(0);
+        let core = |cpu| Core { cpus: CpuSet::from_iter([cpu]), node: id, package: None };
+        let node = Node {
+            id,
+            cpus: cpus.clone(),
+            memory_bytes: None,
+            huge_pages: Vec::new(),
+            distances: Vec::new(),
+        };
+        Self {
+            nodes: vec![node],
+            cores: cpus.iter().map(core).collect(),
+            l3_groups: Vec::new(),
+            reports_numa: false,
+        }
     }
 
     /// The nodes, by ascending number.
@@ -132,10 +154,11 @@ impl Topology {
     }
 
     /// Where memory for a CPU of `node` is best taken: from `node` itself, or if it has none from
-    /// the nearest that has, one with CPUs before one without (DRAM before CXL memory).
+    /// the nearest that has, one with CPUs before one without (DRAM before CXL memory). `None` where
+    /// the kernel reports no nodes: there is none to bind memory to.
     #[must_use]
     pub fn memory_near(&self, node: NodeId) -> Option<NodeId> {
-        let origin = self.node(node)?;
+        let origin = self.node(node).filter(|_| self.reports_numa)?;
         let cost = |to: &Node| {
             let distance = origin.distance_to(to.id).unwrap_or(u32::MAX);
             (to.id != node, distance, to.cpus.is_empty(), to.id)

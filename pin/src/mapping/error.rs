@@ -2,9 +2,9 @@
 
 use core::error::Error;
 use core::fmt;
-use std::io;
 
-use super::{NoHuge, last_errno};
+use super::NoHuge;
+use crate::errno::Errno;
 use crate::numa::NodeId;
 
 /// Why there is no mapping.
@@ -55,7 +55,7 @@ pub enum MappingError {
 impl MappingError {
     /// `call` has just failed.
     pub(super) fn last(call: &'static str, bytes: usize) -> Self {
-        Self::Call { call, bytes, errno: last_errno() }
+        Self::Call { call, bytes, errno: Errno::last() }
     }
 
     /// Tells, where huge pages were required, why the hugetlb pool had none either.
@@ -74,25 +74,28 @@ impl fmt::Display for MappingError {
         match *self {
             Self::Size { bytes } => write!(f, "cannot map {bytes} bytes: choose another size"),
             Self::Call { call, bytes, errno } => {
-                write!(f, "{call} for {bytes} bytes: {}", strerror(errno))?;
+                write!(f, "{call} for {bytes} bytes: {}", Errno(errno))?;
                 match errno {
                     libc::ENOMEM | libc::ENOSPC | libc::EFAULT => f.write_str(
                         "; the memory is not there: ask for less, or raise the limits of the \
                          container or control group",
                     ),
                     libc::EMFILE | libc::ENFILE => f.write_str("; raise `ulimit -n`"),
+                    libc::EPERM | libc::ENOSYS => f.write_str(
+                        "; the kernel or the container's seccomp filter refuses the call: allow it",
+                    ),
                     _ => Ok(()),
                 }
             }
             Self::Bind { node, errno } => write!(
                 f,
                 "mbind to {node}: {}; choose a node that has memory, or none",
-                strerror(errno)
+                Errno(errno)
             ),
             Self::NoHugePages { bytes, hugetlb_errno, reason } => {
                 write!(f, "no huge pages for {bytes} bytes: {reason}")?;
                 if hugetlb_errno != 0 {
-                    write!(f, " (hugetlb: {})", strerror(hugetlb_errno))?;
+                    write!(f, " (hugetlb: {})", Errno(hugetlb_errno))?;
                 }
                 // The count for the usual 2 MiB pages.
                 let pages = bytes.div_ceil(2 << 20);
@@ -122,7 +125,3 @@ impl fmt::Display for MappingError {
 }
 
 impl Error for MappingError {}
-
-fn strerror(errno: i32) -> io::Error {
-    io::Error::from_raw_os_error(errno)
-}

@@ -4,6 +4,7 @@ use core::fmt;
 use std::fs;
 
 use super::smaps::Area;
+use crate::errno::Errno;
 
 /// The pages of a mapping, as the kernel reported them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,11 @@ pub enum Pages {
     HugeTlb {
         /// Bytes in a page.
         page_bytes: usize,
+    },
+    /// `/proc/self/smaps`, which shows them, cannot be read.
+    Unknown {
+        /// The error of reading it.
+        errno: i32,
     },
 }
 
@@ -95,6 +101,9 @@ impl fmt::Display for Pages {
                 mapped_bytes >> 20
             ),
             Self::HugeTlb { page_bytes } => write!(f, "hugetlb pages of {} KiB", page_bytes >> 10),
+            Self::Unknown { errno } => {
+                write!(f, "pages of unknown size (/proc/self/smaps: {})", Errno(*errno))
+            }
         }
     }
 }

@@ -3,6 +3,8 @@ use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 
+use refuse::{refusing, refusing_all};
+
 use super::*;
 
 const MIB: usize = 1 << 20;
@@ -84,7 +86,7 @@ fn shared_memory_is_the_owners_alone_and_keeps_its_size() {
     // SAFETY: F_ADD_SEALS takes an int and touches no memory.
     let sealed =
         unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_FUTURE_WRITE) };
-    assert_eq!((sealed, last_errno()), (-1, libc::EPERM), "nobody may add a seal");
+    assert_eq!((sealed, Errno::last()), (-1, libc::EPERM), "nobody may add a seal");
     assert_usable(&mapping, MIB);
 }
 
@@ -139,6 +141,7 @@ fn trying_says_why_there_are_no_huge_pages() {
             assert!(huge_bytes <= mapped_bytes && mapped_bytes >= 8 * MIB);
         }
         Pages::HugeTlb { page_bytes } => assert!(page_bytes > super::page_bytes()),
+        unknown @ Pages::Unknown { .. } => panic!("{unknown}"),
     }
 }
 
@@ -183,20 +186,123 @@ fn more_hugetlb_pages_than_there_are_is_no_signal() {
     let (free, page) = hugetlb_pool();
     // At most 1 GiB, for transparent huge pages may step in.
     let bytes = ((free + 1) * page.max(2 * MIB)).min(1 << 30);
-    if let Ok(mapping) = Mapping::anonymous(bytes, &policy(HugePages::Try)) {
-        assert_usable(&mapping, bytes);
+    assert_usable(&Mapping::anonymous(bytes, &policy(HugePages::Try)).unwrap(), bytes);
+}
+
+/// Private and shared memory by this policy.
+fn both(policy: &MemoryPolicy) -> [Result<Mapping, MappingError>; 2] {
+    [Mapping::anonymous(MIB, policy), Mapping::shared(MIB, policy).map(|both| both.0)]
+}
+
+fn on_node(node: u32) -> MemoryPolicy {
+    MemoryPolicy { node: Some(NodeId(node)), huge: HugePages::Never }
+}
+
+#[test]
+fn memory_lies_on_the_node_asked_for_or_the_refusal_is_told() {
+    let topology = crate::Topology::from_sysfs("/sys".as_ref()).unwrap();
+    let node = topology.nodes().iter().find(|node| node.has_memory()).unwrap().id;
+    for mapping in both(&on_node(node.0)) {
+        let mapping = mapping.unwrap();
+        assert_usable(&mapping, MIB);
+        match mapping.policy_refused() {
+            None => assert_eq!(crate::node_of(mapping.start), Ok(node)),
+            Some(refused) => assert_eq!(refused.node, node),
+        }
     }
 }
 
 #[test]
-fn memory_lies_on_the_node_asked_for_and_a_missing_node_is_an_error() {
-    let on = |node| MemoryPolicy { node: Some(NodeId(node)), huge: HugePages::Never };
-    assert_usable(&Mapping::anonymous(MIB, &on(0)).unwrap(), MIB);
-    assert_usable(&Mapping::shared(MIB, &on(0)).unwrap().0, MIB);
-    for result in [Mapping::anonymous(MIB, &on(1023)), Mapping::shared(MIB, &on(1023)).map(|m| m.0)]
-    {
-        let error = result.unwrap_err();
-        assert!(matches!(error, MappingError::Bind { node: NodeId(1023), .. }), "{error}");
+fn a_node_that_is_missing_is_an_error() {
+    let errno = libc::EINVAL;
+    let results = refusing(libc::SYS_mbind, errno, || both(&on_node(7)));
+    for result in results {
+        assert_eq!(result.unwrap_err(), MappingError::Bind { node: NodeId(7), errno });
+    }
+}
+
+#[test]
+fn a_policy_that_is_refused_is_told_and_the_memory_is_there() {
+    for errno in [libc::EPERM, libc::ENOSYS] {
+        let refused = Some(PolicyRefused { node: NodeId(1), errno });
+        for huge in [HugePages::Never, HugePages::Try] {
+            let policy = MemoryPolicy { huge, ..on_node(1) };
+            for mapping in refusing(libc::SYS_mbind, errno, || both(&policy)) {
+                let mapping = mapping.unwrap();
+                assert_eq!(mapping.policy_refused(), refused);
+                assert_usable(&mapping, MIB);
+            }
+        }
+        // Where none was asked for, none is refused.
+        for mapping in refusing(libc::SYS_mbind, errno, || both(&base())) {
+            assert_eq!(mapping.unwrap().policy_refused(), None);
+        }
+    }
+    let refused = PolicyRefused { node: NodeId(0), errno: libc::EPERM };
+    assert_eq!(
+        refused.to_string(),
+        "cannot bind memory to node 0: Operation not permitted (EPERM); containers often forbid \
+         this. Continuing without a NUMA policy."
+    );
+}
+
+/// Pages of a mapping that are in memory.
+fn resident(mapping: &Mapping) -> usize {
+    let mut pages = vec![0_u8; mapping.length.div_ceil(page_bytes())];
+    // SAFETY: one byte is written for each page of the range, which is the mapping's own.
+    let done =
+        unsafe { libc::mincore(mapping.start.as_ptr().cast(), mapping.length, pages.as_mut_ptr()) };
+    assert_eq!(done, 0);
+    pages.iter().filter(|page| *page & 1 == 1).count()
+}
+
+#[test]
+fn every_page_is_provided_where_advice_is_refused() {
+    for errno in [libc::EPERM, libc::ENOSYS, libc::EINVAL] {
+        let private = || Mapping::anonymous(MIB, &base());
+        let private = refusing(libc::SYS_madvise, errno, private).unwrap();
+        assert_eq!(resident(&private), MIB / page_bytes(), "errno {errno}");
+        assert_usable(&private, MIB);
+        let shared = || Mapping::shared(MIB, &base());
+        let (shared, file) = refusing(libc::SYS_madvise, errno, shared).unwrap();
+        // In blocks of 512 bytes, whatever the file system's are (stat(2)).
+        assert_eq!(File::from(file).metadata().unwrap().blocks(), MIB as u64 / 512);
+        assert_usable(&shared, MIB);
+    }
+    // Without either call a peer's touch could end in SIGBUS.
+    let calls = [libc::SYS_madvise, libc::SYS_fallocate];
+    let [_, shared] = refusing_all(&calls, libc::EPERM, || both(&base()));
+    let error = shared.unwrap_err().to_string();
+    assert!(error.starts_with("fallocate") && error.contains("seccomp"), "{error}");
+}
+
+#[test]
+fn pages_are_unknown_where_the_kernel_s_table_is_hidden() {
+    let hidden = |policy| refusing(libc::SYS_openat, libc::EPERM, move || both(&policy));
+    for mapping in hidden(base()) {
+        let mapping = mapping.unwrap();
+        assert_eq!(mapping.pages(), Pages::Unknown { errno: libc::EPERM });
+        assert_usable(&mapping, MIB);
+    }
+    // What was required has to be seen; the hugetlb pool tells the size of its pages otherwise.
+    for result in hidden(policy(HugePages::Require)) {
+        let is_huge = |mapping: Mapping| matches!(mapping.pages(), Pages::HugeTlb { .. });
+        match result {
+            Ok(mapping) => assert!(is_huge(mapping)),
+            Err(error) => assert!(matches!(error, MappingError::NoHugePages { .. }), "{error}"),
+        }
+    }
+}
+
+#[test]
+fn private_memory_needs_no_file_and_shared_memory_says_what_it_needs() {
+    for errno in [libc::EPERM, libc::ENOSYS] {
+        let policy = policy(HugePages::Try);
+        let [private, shared] = refusing(libc::SYS_memfd_create, errno, || both(&policy));
+        assert_usable(&private.unwrap(), MIB);
+        let error = shared.unwrap_err();
+        assert_eq!(error, MappingError::Call { call: "memfd_create", bytes: MIB, errno });
+        assert!(error.to_string().contains("allow it"), "{error}");
     }
 }
 

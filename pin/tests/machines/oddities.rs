@@ -20,7 +20,24 @@ fn without_nodes_one_is_assumed() {
     assert_eq!(topology.nodes()[0].memory_bytes, None);
     let pool = HugePagePool { page_bytes: 2 << 20, total: 8, free: 5 };
     assert_eq!(topology.nodes()[0].huge_pages, [pool]);
-    assert_eq!(topology.memory_near(NodeId(0)), Some(NodeId(0)));
+    // It is assumed so that CPUs can be placed, and not to bind memory to.
+    assert_eq!(topology.memory_near(NodeId(0)), None);
+    assert_eq!(memory_nodes(&topology), [None, None]);
+}
+
+/// The nodes that two ranks take memory from.
+fn memory_nodes(topology: &Topology) -> Vec<Option<NodeId>> {
+    let places = pin::place(topology, &topology.cpus(), 2, None).unwrap();
+    places.iter().map(|place| place.memory).collect()
+}
+
+#[test]
+fn cpus_alone_are_a_machine_of_cores_without_nodes() {
+    let topology = Topology::of_cpus(&"2-3,8".parse().unwrap());
+    assert!(!topology.reports_numa());
+    assert_eq!((topology.cores().len(), topology.cpus().to_string()), (3, "2-3,8".to_owned()));
+    assert_eq!(placed(&topology, 3, None), [(2, 0), (3, 0), (8, 0)]);
+    assert_eq!(memory_nodes(&topology), [None, None]);
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn every_machine_gives_each_core_one_rank_before_any_is_shared() {
             assert!(placements.iter().all(|p| p.sharing == Sharing::Alone), "{name} {near:?}");
             for p in &placements {
                 assert_eq!(topology.node_of_cpu(p.cpu), Some(p.node), "{name}");
-                assert!(topology.node(p.memory).unwrap().has_memory(), "{name}");
+                assert!(topology.node(p.memory.unwrap()).unwrap().has_memory(), "{name}");
             }
             let more = place(&topology, &all, ranks + 1, near).unwrap();
             assert_eq!(more.iter().filter(|p| p.sharing != Sharing::Alone).count(), 2, "{name}");
@@ -165,7 +165,7 @@ fn a_node_without_memory_takes_its_neighbours() {
     let topology = recorded("threadripper-3960x");
     let memory = |ranks| {
         let placements = place(&topology, &topology.cpus(), ranks, None).unwrap();
-        placements.iter().map(|p| (p.node.0, p.memory.0)).collect::<Vec<_>>()
+        placements.iter().map(|p| (p.node.0, p.memory.unwrap().0)).collect::<Vec<_>>()
     };
     assert_eq!(memory(4), [(0, 1), (1, 1), (2, 2), (3, 1)]);
 }

@@ -1,0 +1,171 @@
+//! For tests: system calls that fail as a container's seccomp filter, or another kernel, makes
+//! them fail. A filter holds for one thread, or for a program that is started and for all that it
+//! starts. It looks at calls of this machine's own architecture only.
+
+use core::ffi::c_long;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::thread;
+
+/// Runs `test` in a thread in which system call `number` ends with `errno` and does nothing; errno
+/// 0 makes it a call that lies about its success. The filter ends with the thread.
+pub fn refusing<T: Send>(number: c_long, errno: i32, test: impl FnOnce() -> T + Send) -> T {
+    refusing_all(&[number], errno, test)
+}
+
+/// As [`refusing`], for several calls.
+pub fn refusing_all<T: Send>(numbers: &[c_long], errno: i32, test: impl FnOnce() -> T + Send) -> T {
+    filtered(&refuse_all(numbers, errno), test)
+}
+
+/// As [`refusing`], but only while the call's second argument is below `bound`.
+pub fn refusing_below<T: Send>(
+    number: c_long,
+    bound: u32,
+    errno: i32,
+    test: impl FnOnce() -> T + Send,
+) -> T {
+    let call = [
+        load(NUMBER),
+        unless_equal(of_call(number), 3),
+        load(SECOND_ARGUMENT),
+        if_at_least(bound, 1),
+        end_with(errno),
+        allow(),
+    ];
+    filtered(&[&of_this_architecture()[..], &call].concat(), test)
+}
+
+/// Has `command` start its program under a filter by which system calls `numbers` end with `errno`.
+pub fn refuse_in<'a>(command: &'a mut Command, numbers: &[c_long], errno: i32) -> &'a mut Command {
+    let program = refuse_all(numbers, errno);
+    // SAFETY: between fork and exec the closure makes two system calls and reads memory that the
+    // child has a copy of; it allocates nothing and takes no lock.
+    unsafe { command.pre_exec(move || install(&program)) }
+}
+
+/// The calls that a probeline without a NUMA policy, pinning or profiling can do without, and that
+/// containers commonly refuse.
+pub const COMMONLY_REFUSED: [&str; 5] =
+    ["mbind", "set_mempolicy", "sched_setaffinity", "perf_event_open", "userfaultfd"];
+
+/// The number of a system call that containers may refuse, by its name.
+#[must_use]
+pub fn number(name: &str) -> Option<c_long> {
+    Some(match name {
+        "fallocate" => libc::SYS_fallocate,
+        "get_mempolicy" => libc::SYS_get_mempolicy,
+        "madvise" => libc::SYS_madvise,
+        "mbind" => libc::SYS_mbind,
+        "memfd_create" => libc::SYS_memfd_create,
+        "mlock" => libc::SYS_mlock,
+        "move_pages" => libc::SYS_move_pages,
+        "perf_event_open" => libc::SYS_perf_event_open,
+        "pidfd_open" => libc::SYS_pidfd_open,
+        "sched_getaffinity" => libc::SYS_sched_getaffinity,
+        "sched_setaffinity" => libc::SYS_sched_setaffinity,
+        "set_mempolicy" => libc::SYS_set_mempolicy,
+        "userfaultfd" => libc::SYS_userfaultfd,
+        _ => return None,
+    })
+}
+
+/// The error of that name that filters refuse calls with.
+#[must_use]
+pub fn errno(name: &str) -> Option<i32> {
+    match name {
+        "EPERM" => Some(libc::EPERM),
+        "ENOSYS" => Some(libc::ENOSYS),
+        _ => None,
+    }
+}
+
+/// Offsets in `seccomp_data` (seccomp(2)); the argument's lower half, on a little-endian machine.
+const NUMBER: u32 = 0;
+const ARCHITECTURE: u32 = 4;
+const SECOND_ARGUMENT: u32 = 24;
+
+/// `AUDIT_ARCH_*` of linux/audit.h: the ELF machine, 64 bits, little-endian.
+#[cfg(target_arch = "x86_64")]
+const THIS_ARCHITECTURE: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const THIS_ARCHITECTURE: u32 = 0xc000_00b7;
+
+fn refuse_all(numbers: &[c_long], errno: i32) -> Vec<libc::sock_filter> {
+    let mut program = of_this_architecture().to_vec();
+    program.push(load(NUMBER));
+    for &number in numbers {
+        program.extend([unless_equal(of_call(number), 1), end_with(errno)]);
+    }
+    program.push(allow());
+    program
+}
+
+/// Allows calls that are numbered otherwise.
+fn of_this_architecture() -> [libc::sock_filter; 4] {
+    [load(ARCHITECTURE), unless_equal(THIS_ARCHITECTURE, 1), skip(1), allow()]
+}
+
+fn of_call(number: c_long) -> u32 {
+    u32::try_from(number).expect("numbers of system calls are small")
+}
+
+fn load(offset: u32) -> libc::sock_filter {
+    instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset)
+}
+
+/// Skips `skip` instructions unless what was loaded is `value`.
+fn unless_equal(value: u32, skip: u8) -> libc::sock_filter {
+    instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, skip, value)
+}
+
+/// Skips `skip` instructions if what was loaded is `bound` or more.
+fn if_at_least(bound: u32, skip: u8) -> libc::sock_filter {
+    instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, skip, 0, bound)
+}
+
+fn skip(instructions: u32) -> libc::sock_filter {
+    instruction(libc::BPF_JMP | libc::BPF_JA, 0, 0, instructions)
+}
+
+fn end_with(errno: i32) -> libc::sock_filter {
+    instruction(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | errno.unsigned_abs())
+}
+
+fn allow() -> libc::sock_filter {
+    instruction(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW)
+}
+
+fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: u16::try_from(code).expect("a code has 16 bits"), jt, jf, k }
+}
+
+fn filtered<T: Send>(program: &[libc::sock_filter], test: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            install(program).expect("the kernel has seccomp filters, which this test needs");
+            test()
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Installs a filter for the calling thread (PR_SET_SECCOMP in prctl(2)).
+fn install(program: &[libc::sock_filter]) -> io::Result<()> {
+    let too_long = |_| io::Error::from_raw_os_error(libc::EINVAL);
+    let len = u16::try_from(program.len()).map_err(too_long)?;
+    let filter = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+    let (on, off): (libc::c_ulong, libc::c_ulong) = (1, 0);
+    // SAFETY: no pointers are passed.
+    if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, on, off, off, off) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mode = libc::c_ulong::from(libc::SECCOMP_MODE_FILTER);
+    // SAFETY: the kernel copies the instructions that `filter` points to and counts, and writes
+    // nothing.
+    if unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const filter) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
