@@ -4,13 +4,14 @@ use core::time::Duration;
 use std::io::{self, Write};
 
 use exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
-use pin::{Affinity, MemoryPolicy, NodeId};
+use pin::{Affinity, MemoryPolicy, NodeId, PolicyRefused};
 use transport::{Exchange, Owner, Transport};
 
 use crate::checkup::{Checkup, Device, Machines};
 use crate::cli::{ExchangeName, JobArgs, TransportName, UcxArgs, VerbsArgs};
 use crate::failure::{Failure, Result};
 use crate::nodes;
+use crate::note::{self, Missing};
 use crate::place::place;
 use crate::progress::Waiting;
 use crate::timed::Timed;
@@ -113,7 +114,8 @@ pub(crate) fn open_shm(
         .depth(shape.depth)
         .memory(memory)
         .open(exchange)?;
-    let line = format!("shm, {} ranks, windows on {}", exchange.owners(), engine.pages());
+    let unbound = unbound(engine.policy_refused(), exchange)?;
+    let line = format!("shm, {} ranks, windows on {}{unbound}", exchange.owners(), engine.pages());
     Ok((engine, line))
 }
 
@@ -127,8 +129,16 @@ pub(crate) fn open_verbs(
     // The device reads and writes it, and the CPU hardly.
     let memory = MemoryPolicy { node: None, ..memory };
     let engine = builder(args, shape)?.memory(memory).open(exchange)?;
-    let line = format!("verbs, {} ranks, {}", exchange.owners(), engine.link());
+    let unbound = unbound(engine.policy_refused(), exchange)?;
+    let line = format!("verbs, {} ranks, {}{unbound}", exchange.owners(), engine.link());
     Ok((engine, line))
+}
+
+/// Says once for all ranks that memory is not bound to nodes, if a rank's is not; the same for a
+/// line about an engine. All ranks call it.
+fn unbound(refused: Option<PolicyRefused>, exchange: &mut impl Exchange) -> Result<&'static str> {
+    let any = note::say_once(Missing::Policy, refused, exchange)?;
+    Ok(if any { ", without a NUMA policy" } else { "" })
 }
 
 /// An engine of UCX over these transports of its, and a line about it.
@@ -175,7 +185,7 @@ fn run_on_machines<S: Scenario, E: Timed>(
     device: impl FnOnce(&E) -> Option<Device>,
 ) -> Result<Option<Ended<S::Output>>> {
     // Before anything pins: afterwards the mask is that of the pinned thread.
-    let affinity = Affinity::take()?;
+    let affinity = Affinity::take();
     let (mut job, farewell) = join(args, &scenario.parameters(), scenario.longest_alone())?;
     let me = job.me();
     let machines = Machines::look(&mut job, args.meeting.collective_limit())?;

@@ -16,6 +16,7 @@ mod mpi_job;
 mod net;
 mod network;
 mod nodes;
+mod note;
 mod output_file;
 mod place;
 mod progress;

@@ -18,7 +18,7 @@ use crate::scenario::gather;
 /// Runs a scenario on them; `None` on every rank but 0.
 pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
     // Before anything pins, MPI's own threads too.
-    let affinity = Affinity::take()?;
+    let affinity = Affinity::take();
     let (world, mut members) = join(args, &scenario.parameters(), scenario.longest_alone())?;
     let machines = Machines::look(&mut members, args.meeting.collective_limit())?;
     let mut transport = Vec::new();

@@ -4,11 +4,14 @@ use core::hash::Hasher;
 use std::hash::DefaultHasher;
 use std::{fs, io};
 
-use pin::{Affinity, CpuId, CpuSet, HugePages, MemoryPolicy, NodeId, Topology};
+use pin::{
+    Affinity, AffinityError, CpuId, CpuSet, HugePages, MemoryPolicy, NodeId, Placement, Topology,
+};
 use transport::Exchange;
 
 use crate::cli::{HugeName, PinName, PlaceArgs};
 use crate::failure::{Failure, Result};
+use crate::note::{self, Missing};
 use crate::scenario::gather;
 
 /// Another one on each machine and after each boot.
@@ -16,12 +19,19 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// What the network calls this machine.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
-/// Pins this rank, on `near` or close to it if that is known, and says where its memory goes. All
-/// ranks call it with the same [`PinName`]; `said` gets where they are, in words.
+/// In place of a rank's CPU where it is not pinned.
+const UNPINNED: u64 = u64::MAX;
+
+/// The CPUs that this process was given when it started, or why it may not ask.
+pub(crate) type Given = core::result::Result<Affinity, AffinityError>;
+
+/// Pins this rank, on `near` or close to it if that is known, and gives where its memory is to lie.
+/// All ranks call it with the same [`PinName`]; `said` gets where they are, in words. Ranks that
+/// cannot be pinned stay unpinned, unless pinning was asked for.
 pub(crate) fn place(
     args: &PlaceArgs,
     near: Option<NodeId>,
-    affinity: &Affinity,
+    given: &Given,
     exchange: &mut dyn Exchange,
     said: &mut Vec<String>,
 ) -> Result<MemoryPolicy> {
@@ -34,19 +44,97 @@ pub(crate) fn place(
         said.push("ranks are not pinned".to_owned());
         return Ok(MemoryPolicy { node: None, huge });
     }
-    let topology = Topology::from_sysfs("/sys".as_ref())?;
     let machine = this_machine(|file| fs::read_to_string(file))?;
-    let (rank, ranks) = among_equals(affinity.allowed(), &machine, exchange)?;
-    let places = pin::place(&topology, affinity.allowed(), ranks, near)?;
+    let allowed = allowed(given);
+    let (rank, ranks) = among_equals(&allowed, &machine, exchange)?;
+    let (topology, hidden) = topology(&allowed);
+    note::say_once(Missing::Topology, hidden, exchange)?;
+    let pinned = pin_rank(given, &topology, near, rank, ranks);
+    if args.pin_is_asked() {
+        insist(pinned.as_ref().err(), exchange)?;
+    }
+    note::say_once(Missing::Pinning, pinned.as_ref().err().map(unpinned), exchange)?;
+    let mine = pinned.ok();
+    let [cpu, node] = mine.map_or([UNPINNED, 0], |mine| [mine.cpu.0, mine.node.0].map(u64::from));
+    let machine = hash(&machine);
+    let all = gather(exchange, [machine, cpu, node])?;
+    said.push(describe(&topology, machine, &all));
+    let node = mine.and_then(|mine| mine.memory).filter(|node| pin::may_bind(*node));
+    Ok(MemoryPolicy { node, huge })
+}
+
+/// The CPUs that this process may use; none where it may not ask.
+pub(crate) fn allowed(given: &Given) -> CpuSet {
+    given.as_ref().map_or_else(|_| CpuSet::default(), |affinity| affinity.allowed().clone())
+}
+
+/// The cores and nodes of this machine. Where `/sys` is hidden or shows other CPUs than `allowed`,
+/// as in some containers, that is all that is known of it; and why.
+pub(crate) fn topology(allowed: &CpuSet) -> (Topology, Option<String>) {
+    let why = match Topology::from_sysfs("/sys".as_ref()) {
+        Ok(topology) if allowed.is_empty() || !shared(&topology, allowed).is_empty() => {
+            return (topology, None);
+        }
+        Ok(_) => format!("/sys shows none of the CPUs {allowed} that this process may use"),
+        Err(error) => error.to_string(),
+    };
+    let why = format!(
+        "{why}; containers often hide it. Continuing as if every CPU were a core of its own, without \
+         NUMA nodes."
+    );
+    (Topology::of_cpus(allowed), Some(why))
+}
+
+fn shared(topology: &Topology, allowed: &CpuSet) -> CpuSet {
+    topology.cpus().intersection(allowed)
+}
+
+/// `near` if the topology has that node: a container may show the device and hide the node.
+pub(crate) fn known(near: Option<NodeId>, topology: &Topology) -> Option<NodeId> {
+    near.filter(|node| topology.node(*node).is_some())
+}
+
+/// Pins this rank, the `rank`th of `ranks` that share its CPUs.
+fn pin_rank(
+    given: &Given,
+    topology: &Topology,
+    near: Option<NodeId>,
+    rank: u32,
+    ranks: u32,
+) -> Result<Placement> {
+    let affinity = given.as_ref().map_err(Clone::clone)?;
+    let places = pin::place(topology, affinity.allowed(), ranks, known(near, topology))?;
     let Some(mine) = places.get(rank as usize) else {
         return Err(Failure::new(format!("there is no place for rank {rank} of {ranks}")));
     };
     affinity.pin(mine.cpu)?;
-    let [cpu, node] = [mine.cpu.0, mine.node.0].map(u64::from);
-    let machine = hash(&machine);
-    let all = gather(exchange, [machine, cpu, node])?;
-    said.push(describe(&topology, machine, &all));
-    Ok(MemoryPolicy { node: Some(mine.memory), huge })
+    Ok(*mine)
+}
+
+/// What is said where ranks are not pinned.
+pub(crate) fn unpinned(why: &Failure) -> String {
+    format!("{why}; containers often forbid this. Continuing without pinning.")
+}
+
+/// What is said where they had to be.
+pub(crate) fn must_pin(why: &Failure) -> Failure {
+    Failure::new(format!(
+        "{why}: allow sched_setaffinity where ranks run, or leave out --pin cores"
+    ))
+}
+
+/// Ends all ranks where one that was asked to pin itself cannot.
+fn insist(failure: Option<&Failure>, exchange: &mut dyn Exchange) -> Result<()> {
+    let all = gather(exchange, [u64::from(failure.is_some())])?;
+    let first = (0..).zip(&all).find(|(_, [failed])| *failed != 0).map(|(rank, _)| rank);
+    match (first, failure) {
+        (None, _) => Ok(()),
+        (Some(rank), Some(why)) if rank == exchange.me().0 => Err(must_pin(why)),
+        (Some(rank), _) => {
+            let what = format!("rank {rank} cannot be pinned: its own message says why");
+            Err(Failure::new(what).everywhere())
+        }
+    }
 }
 
 /// A launcher may have given ranks CPUs of their own; those of one machine with the same ones
@@ -94,6 +182,9 @@ fn hash(text: &str) -> u64 {
 
 /// CPU and node of every rank, in words. Of each: its machine, CPU and node.
 fn describe(topology: &Topology, machine: u64, all: &[[u64; 3]]) -> String {
+    if all.iter().all(|[_, cpu, _]| *cpu == UNPINNED) {
+        return "ranks are not pinned".to_owned();
+    }
     let on = |cpus: &CpuSet| {
         let number = |cpu: &u64| u32::try_from(*cpu).is_ok_and(|cpu| cpus.contains(CpuId(cpu)));
         all.iter().filter(|[its, cpu, _]| *its == machine && number(cpu)).count()
@@ -105,7 +196,11 @@ fn describe(topology: &Topology, machine: u64, all: &[[u64; 3]]) -> String {
         (false, true) => "; some share a core",
         _ => "",
     };
-    let places: Vec<String> = all.iter().map(|[_, cpu, node]| format!("{cpu}/{node}")).collect();
+    let place = |&[_, cpu, node]: &[u64; 3]| match cpu {
+        UNPINNED => "-".to_owned(),
+        cpu => format!("{cpu}/{node}"),
+    };
+    let places: Vec<String> = all.iter().map(place).collect();
     let mut machines: Vec<u64> = all.iter().map(|[machine, ..]| *machine).collect();
     machines.sort_unstable();
     machines.dedup();
@@ -172,5 +267,26 @@ mod tests {
         assert!(
             said(&[[7, 0, 0], [7, 0, 0]]).ends_with("0/0 0/0; some share a CPU and take turns")
         );
+    }
+
+    #[test]
+    fn ranks_that_are_not_pinned_have_no_cpu() {
+        let topology = Topology::of_cpus(&"0-1".parse().unwrap());
+        let said = |all: &[[u64; 3]]| describe(&topology, 7, all);
+        assert_eq!(said(&[[7, 0, 0], [7, UNPINNED, 0]]), "ranks pinned to CPU/node 0/0 -");
+        assert_eq!(said(&[[7, UNPINNED, 0], [7, UNPINNED, 0]]), "ranks are not pinned");
+    }
+
+    #[test]
+    fn cpus_that_sys_does_not_show_are_a_machine_of_their_own() {
+        let hidden: CpuSet = "65000-65001".parse().unwrap();
+        let (topology, why) = topology(&hidden);
+        assert_eq!(topology.cpus(), hidden);
+        let why = why.unwrap();
+        assert!(
+            why.contains("none of the CPUs 65000-65001") && why.contains("Continuing"),
+            "{why}"
+        );
+        assert_eq!(known(Some(NodeId(1)), &topology), None);
     }
 }

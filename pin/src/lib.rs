@@ -30,7 +30,7 @@ pub use affinity::{Affinity, AffinityError};
 pub use cpuset::{CpuId, CpuListError, CpuSet};
 pub use device::device_node;
 pub use mapping::{HugePages, Mapping, MappingError, MemoryPolicy, NoHuge, Pages};
-pub use numa::{NodeId, NumaError, PolicyRefused, node_of};
+pub use numa::{NodeId, NumaError, PolicyRefused, may_bind, node_of};
 pub use placement::{MAX_RANKS, Placement, PlacementError, Sharing, place};
 pub use sysfs::TopologyError;
 pub use topology::{Core, HugePagePool, Node, Topology};

@@ -4,8 +4,10 @@ use core::error::Error;
 use core::ffi::{c_int, c_long, c_uint, c_ulong};
 use core::fmt;
 use core::ptr::NonNull;
+use std::fs;
 
 use crate::errno::Errno;
+use crate::{CpuId, CpuSet};
 
 /// A NUMA node, by the kernel's number. Numbers may have holes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,6 +64,20 @@ pub(crate) fn bind_range(start: NonNull<u8>, bytes: usize, node: NodeId) -> Resu
         )
     };
     if done == 0 { Ok(()) } else { Err(Errno::last()) }
+}
+
+/// Whether the cpuset that this process runs in has `node` (`Mems_allowed_list` in
+/// proc_pid_status(5)): mbind(2) to another one is an error. True where that cannot be read.
+#[must_use]
+pub fn may_bind(node: NodeId) -> bool {
+    fs::read_to_string("/proc/self/status").map_or(true, |status| is_allowed(&status, node))
+}
+
+fn is_allowed(status: &str, node: NodeId) -> bool {
+    let list = status.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:"));
+    // Nodes are listed as CPUs are.
+    let nodes: Option<CpuSet> = list.and_then(|list| list.trim().parse().ok());
+    nodes.is_none_or(|nodes| nodes.contains(CpuId(node.0)))
 }
 
 /// The node that the page at `address` lies on.
@@ -199,6 +215,15 @@ mod tests {
         } else {
             assert!(matches!(node_of(start), Err(NumaError::Unavailable { .. })));
         }
+    }
+
+    #[test]
+    fn nodes_outside_the_cpuset_are_told() {
+        let status = "Name:\tx\nMems_allowed:\t00000000,00000005\nMems_allowed_list:\t0,2\n";
+        let allowed = [0, 1, 2, 1023].map(|node| is_allowed(status, NodeId(node)));
+        assert_eq!(allowed, [true, false, true, false]);
+        assert!(is_allowed("Name:\tx\n", NodeId(1)), "where it is not told, mbind tells");
+        assert!(!may_bind(NodeId(1023)));
     }
 
     #[test]

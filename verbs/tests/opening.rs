@@ -312,3 +312,23 @@ fn a_call_that_fails_at_any_moment_leaves_nothing_behind() {
 fn a_library_that_is_not_there_says_what_to_install() {
     says(&OpenError::Library(LoadError::Library), "ibverbs-providers");
 }
+
+/// A device of the stand-in is not in this machine's `/sys`, as one in a container that hides it.
+#[cfg(feature = "pin")]
+#[test]
+fn a_memory_policy_that_is_refused_is_told_and_the_engine_opens() {
+    use pin::{HugePages, MemoryPolicy, NodeId, PolicyRefused};
+
+    let open = |node| {
+        let fabric = Fabric::new();
+        let memory = MemoryPolicy { node, huge: HugePages::Never };
+        let builder = job::builder(&fabric.machine(Setup::default())).memory(memory);
+        builder.open(&mut transport::Alone).unwrap().policy_refused()
+    };
+    assert_eq!(open(None), None, "the device's node is not known");
+    for errno in [libc::EPERM, libc::ENOSYS] {
+        let node = NodeId(0);
+        let refused = refuse::refusing(libc::SYS_mbind, errno, || open(Some(node)));
+        assert_eq!(refused, Some(PolicyRefused { node, errno }));
+    }
+}

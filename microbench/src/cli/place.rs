@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Placement (shm, verbs)")]
 pub(crate) struct PlaceArgs {
-    /// Pin each rank to a core of its own and its memory to that core's node, as without it, or
-    /// leave both to the kernel
+    /// Pin each rank to a core of its own and prefer that core's node for its memory, or leave both
+    /// to the kernel. Without it ranks are pinned where the machine lets them
     #[arg(long = "pin", value_enum, value_name = "PIN")]
     pin_asked: Option<PinName>,
 
@@ -19,6 +19,11 @@ pub(crate) struct PlaceArgs {
 impl PlaceArgs {
     pub(crate) fn pin(&self) -> PinName {
         self.pin_asked.unwrap_or(PinName::Cores)
+    }
+
+    /// Whether ranks that cannot be pinned are an error.
+    pub(crate) fn pin_is_asked(&self) -> bool {
+        self.pin_asked == Some(PinName::Cores)
     }
 
     pub(crate) fn huge_pages(&self) -> HugeName {

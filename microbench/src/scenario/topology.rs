@@ -5,7 +5,8 @@ use pin::{Affinity, Sharing, Topology};
 use serde::Serialize;
 
 use crate::cli::OutputArgs;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
+use crate::place::known;
 use crate::report::{Files, Report, Row};
 
 #[derive(Args, Clone, Debug)]
@@ -28,7 +29,8 @@ struct PlaceRow {
     rank: u32,
     cpu: u32,
     node: u32,
-    memory_node: u32,
+    /// `None` where the kernel reports no nodes.
+    memory_node: Option<u32>,
     sharing: &'static str,
 }
 
@@ -36,12 +38,13 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
     let files = Files::open(&args.output)?;
     let affinity = Affinity::take()?;
     let sysfs = "/sys".as_ref();
-    let topology = Topology::from_sysfs(sysfs)?;
+    let topology = Topology::from_sysfs(sysfs)
+        .map_err(|error| Failure::new(format!("{error}: mount sysfs at /sys where this runs")))?;
     let near = match &args.near {
         Some(device) => pin::device_node(sysfs, device)?,
         None => None,
     };
-    let places = pin::place(&topology, affinity.allowed(), args.ranks, near)?;
+    let places = pin::place(&topology, affinity.allowed(), args.ranks, known(near, &topology))?;
 
     let mut report = Report::new("topology");
     report.transport = found(&topology, &affinity)?;
@@ -58,7 +61,7 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
             rank,
             cpu: place.cpu.0,
             node: place.node.0,
-            memory_node: place.memory.0,
+            memory_node: place.memory.map(|node| node.0),
             sharing: match place.sharing {
                 Sharing::Alone => "no",
                 Sharing::Core => "its core",
@@ -113,7 +116,7 @@ impl Row for PlaceRow {
             self.rank.to_string(),
             self.cpu.to_string(),
             self.node.to_string(),
-            self.memory_node.to_string(),
+            self.memory_node.map_or_else(|| "-".to_owned(), |node| node.to_string()),
             self.sharing.to_owned(),
         ]
     }

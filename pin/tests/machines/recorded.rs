@@ -40,7 +40,12 @@ fn every_machine_gives_each_core_one_rank_before_any_is_shared() {
             assert!(placements.iter().all(|p| p.sharing == Sharing::Alone), "{name} {near:?}");
             for p in &placements {
                 assert_eq!(topology.node_of_cpu(p.cpu), Some(p.node), "{name}");
-                assert!(topology.node(p.memory.unwrap()).unwrap().has_memory(), "{name}");
+                let has_memory = |id| topology.node(id).unwrap().has_memory();
+                assert_eq!(
+                    p.memory.map(has_memory),
+                    topology.reports_numa().then_some(true),
+                    "{name}"
+                );
             }
             let more = place(&topology, &all, ranks + 1, near).unwrap();
             assert_eq!(more.iter().filter(|p| p.sharing != Sharing::Alone).count(), 2, "{name}");

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use pin::{MemoryPolicy, Pages};
+use pin::{MemoryPolicy, Pages, PolicyRefused};
 use transport::{AtomicScope, Caps, Exchange, Geometry, Owner};
 
 use crate::hello::Hello;
@@ -77,7 +77,7 @@ impl Builder {
         let windows = own.as_mut().map_err(|error| *error).and_then(|own| own.reach(me, &all));
         let everybody = tell(exchange, windows.is_ok());
         let (windows, ()) = (windows?, everybody?);
-        let Own { pages, slots, queue, .. } = own?;
+        let Own { pages, policy_refused, slots, queue, .. } = own?;
         let geometry = Geometry {
             me,
             owners: exchange.owners(),
@@ -85,7 +85,8 @@ impl Builder {
             slots: self.slots,
             slot_words: self.slot_words,
         };
-        Ok(Engine::new(self.caps(), geometry, pages, windows, slots, queue))
+        let memory = (pages, policy_refused);
+        Ok(Engine::new(self.caps(), geometry, memory, windows, slots, queue))
     }
 
     /// Everything that is this owner's alone.
@@ -100,6 +101,7 @@ impl Builder {
         Ok(Own {
             hello,
             pages: window.pages(),
+            policy_refused: window.policy_refused(),
             window: Some(window),
             _file: file,
             slots,
@@ -138,6 +140,7 @@ impl Builder {
 struct Own {
     hello: Hello,
     pages: Pages,
+    policy_refused: Option<PolicyRefused>,
     window: Option<Window>,
     /// Open until the others have mapped the window, or never will.
     _file: OwnedFd,

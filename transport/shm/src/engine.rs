@@ -4,7 +4,7 @@ use core::fmt;
 use core::sync::atomic::Ordering::{Release, SeqCst};
 use core::sync::atomic::{AtomicU64, fence};
 
-use pin::Pages;
+use pin::{Pages, PolicyRefused};
 use transport::{
     Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Segment, SlotError,
     Token, Transport,
@@ -36,6 +36,7 @@ pub struct Engine {
     caps: Caps,
     geometry: Geometry,
     pages: Pages,
+    policy_refused: Option<PolicyRefused>,
     /// By owner, this one's included. They stay mapped until the engine is dropped, whatever
     /// becomes of their owners.
     windows: Box<[Window]>,
@@ -52,18 +53,36 @@ impl Engine {
     pub(crate) fn new(
         caps: Caps,
         geometry: Geometry,
-        pages: Pages,
+        (pages, policy_refused): (Pages, Option<PolicyRefused>),
         windows: Box<[Window]>,
         slots: Slots,
         queue: Queue,
     ) -> Self {
-        Self { caps, geometry, pages, windows, slots, queue, polls: 0, asked: 0, lost: None }
+        Self {
+            caps,
+            geometry,
+            pages,
+            policy_refused,
+            windows,
+            slots,
+            queue,
+            polls: 0,
+            asked: 0,
+            lost: None,
+        }
     }
 
     /// The pages that this owner's window got.
     #[must_use]
     pub fn pages(&self) -> Pages {
         self.pages
+    }
+
+    /// The NUMA policy that was asked for this owner's window and refused, by a container or by a
+    /// kernel without NUMA.
+    #[must_use]
+    pub fn policy_refused(&self) -> Option<PolicyRefused> {
+        self.policy_refused
     }
 
     /// Refuses what cannot be accepted now or ever; `request` is the check of the request itself.

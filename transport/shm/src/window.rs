@@ -6,7 +6,7 @@ use std::fs::OpenOptions;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-use pin::{Mapping, MappingError, MemoryPolicy, Pages};
+use pin::{Mapping, MappingError, MemoryPolicy, Pages, PolicyRefused};
 use transport::Owner;
 
 use crate::OpenError;
@@ -87,6 +87,10 @@ impl Window {
 
     pub(crate) fn pages(&self) -> Pages {
         self.mapping.pages()
+    }
+
+    pub(crate) fn policy_refused(&self) -> Option<PolicyRefused> {
+        self.mapping.policy_refused()
     }
 
     /// Whether the owner's engine is open and its thread alive. No system call.

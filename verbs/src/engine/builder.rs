@@ -161,7 +161,8 @@ impl Builder {
     }
 
     /// Where the window is to lie and how large its pages are to be. Without a node it lies on the
-    /// device's.
+    /// device's, where the machine tells that. A refusal of the policy is no error: see
+    /// [`Engine::policy_refused`].
     #[cfg(feature = "pin")]
     #[must_use]
     pub fn memory(mut self, policy: pin::MemoryPolicy) -> Self {
@@ -177,18 +178,22 @@ impl Builder {
     /// [`OpenError`]: what this owner, or another one, is missing. If one fails, all do.
     #[cfg(feature = "pin")]
     pub fn open<E: Exchange + ?Sized>(&self, exchange: &mut E) -> Result<Engine, OpenError> {
-        self.open_in(exchange, |context, _, words| {
-            let node = match self.memory.node {
-                Some(node) => Some(node),
-                None => {
-                    pin::device_node("/sys".as_ref(), context.name()).map_err(OpenError::Node)?
-                }
+        let mut refused = None;
+        let mut engine = self.open_in(exchange, |context, _, words| {
+            // A preference: where it is not known, the kernel chooses.
+            let device_node = || {
+                let node = pin::device_node("/sys".as_ref(), context.name()).ok().flatten();
+                node.filter(|node| pin::may_bind(*node))
             };
-            let policy = pin::MemoryPolicy { node, ..self.memory };
+            let policy =
+                pin::MemoryPolicy { node: self.memory.node.or_else(device_node), ..self.memory };
             let bytes = words.saturating_mul(size_of::<AtomicU64>());
             let mapping = pin::Mapping::anonymous(bytes, &policy).map_err(OpenError::Memory)?;
+            refused = refused.or(mapping.policy_refused());
             Ok(Box::new(mapping))
-        })
+        })?;
+        engine.policy_refused = refused;
+        Ok(engine)
     }
 
     /// As [`open`](Self::open), in memory that `allocate` gives for each [`Part`]: at least as many

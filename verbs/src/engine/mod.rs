@@ -117,6 +117,8 @@ pub struct Engine {
     closing: Option<Deadline>,
     /// The completion queue tells nothing any more.
     silent: bool,
+    #[cfg(feature = "pin")]
+    policy_refused: Option<pin::PolicyRefused>,
 }
 
 impl Engine {
@@ -136,6 +138,8 @@ impl Engine {
             fault: None,
             closing: None,
             silent: false,
+            #[cfg(feature = "pin")]
+            policy_refused: None,
             caps,
             geometry,
             link,
@@ -147,6 +151,14 @@ impl Engine {
     #[must_use]
     pub fn link(&self) -> &Link {
         &self.link
+    }
+
+    /// The NUMA policy that was asked for this owner's memory and refused, by a container or by a
+    /// kernel without NUMA.
+    #[cfg(feature = "pin")]
+    #[must_use]
+    pub fn policy_refused(&self) -> Option<pin::PolicyRefused> {
+        self.policy_refused
     }
 
     /// Refuses what cannot be accepted now or ever; `request` is the check of the request itself.

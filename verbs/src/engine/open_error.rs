@@ -67,9 +67,6 @@ pub enum OpenError {
     /// This owner's window could not be obtained.
     #[cfg(feature = "pin")]
     Memory(pin::MappingError),
-    /// The device's NUMA node could not be found out.
-    #[cfg(feature = "pin")]
-    Node(pin::TopologyError),
     /// No random number.
     Random {
         /// The error of getrandom(2).
@@ -155,8 +152,6 @@ impl fmt::Display for OpenError {
             Self::Verb(failed) => failed.fmt(f),
             #[cfg(feature = "pin")]
             Self::Memory(_) => f.write_str("cannot obtain this owner's window"),
-            #[cfg(feature = "pin")]
-            Self::Node(_) => f.write_str("cannot find out the device's NUMA node"),
             Self::Random { errno } => {
                 write!(f, "getrandom failed with errno {errno}: is it filtered out here?")
             }
@@ -187,8 +182,6 @@ impl Error for OpenError {
         match self {
             #[cfg(feature = "pin")]
             Self::Memory(source) => Some(source),
-            #[cfg(feature = "pin")]
-            Self::Node(source) => Some(source),
             Self::Exchange(source) => Some(source),
             _ => None,
         }

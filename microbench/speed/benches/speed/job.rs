@@ -71,7 +71,7 @@ impl Job {
             .zip(exchanges)
             .map(|(place, exchange)| (place.cpu, (place.memory, exchange)));
         let crew = Crew::start(affinity, seats.collect(), move |(node, exchange)| {
-            let memory = MemoryPolicy { node: Some(node), huge: HugePages::Try };
+            let memory = MemoryPolicy { node, huge: HugePages::Try };
             Rank::open(config, memory, exchange)
         })?;
         let pages = crew.ask(places.len(), |_, rank| rank.table.engine().pages())?;

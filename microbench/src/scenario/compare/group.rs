@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::order::{Ability, Answer, Order};
 use super::sample::Sample;
+use crate::note;
 
 /// For the ranks to end, when nothing is left to do.
 const LEAVE: Duration = Duration::from_secs(15);
@@ -110,7 +111,8 @@ impl Group {
         if said.contains("has detected an attempt to run as root") {
             return NO_ROOT.to_owned();
         }
-        let others = said.lines().filter(|line| !is_ruler(line) && !line.ends_with(&reason));
+        let others = said.lines().filter(|line| !is_ruler(line) && !note::is_note(line));
+        let others = others.filter(|line| !line.ends_with(&reason));
         others.take(3).fold(reason.clone(), |reason, line| format!("{reason}; {line}"))
     }
 

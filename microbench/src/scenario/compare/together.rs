@@ -20,7 +20,7 @@ use super::{CompareArgs, device};
 use crate::checkup::{Checkup, Machines};
 use crate::failure::{Failure, Result};
 use crate::job;
-use crate::place::place;
+use crate::place::{Given, place};
 use crate::scenario::gather;
 use crate::timed::Timed;
 
@@ -73,7 +73,7 @@ type Compared = (Vec<Standing>, Checkup);
 /// Takes part in the job; what rank 0 has in the end.
 pub(super) fn compare_together(args: &CompareArgs) -> Result<Option<Compared>> {
     // Before anything pins.
-    let affinity = Affinity::take()?;
+    let affinity = Affinity::take();
     let (parameters, longest) = (args.parameters(), args.step_timeout());
     if args.columns.iter().any(|column| column.is_mpi()) {
         return over_mpi(args, &affinity, &parameters, longest);
@@ -91,7 +91,7 @@ pub(super) fn compare_together(args: &CompareArgs) -> Result<Option<Compared>> {
 #[cfg(feature = "mpi")]
 fn over_mpi(
     args: &CompareArgs,
-    affinity: &Affinity,
+    affinity: &Given,
     parameters: &str,
     longest: Duration,
 ) -> Result<Option<Compared>> {
@@ -102,7 +102,7 @@ fn over_mpi(
 }
 
 #[cfg(not(feature = "mpi"))]
-fn over_mpi(_: &CompareArgs, _: &Affinity, _: &str, _: Duration) -> Result<Option<Compared>> {
+fn over_mpi(_: &CompareArgs, _: &Given, _: &str, _: Duration) -> Result<Option<Compared>> {
     Err(Failure::new(
         "this build has no MPI: leave out its columns, or build with --features mpi and the mpicc \
          of the library whose launcher starts the ranks",
@@ -112,7 +112,7 @@ fn over_mpi(_: &CompareArgs, _: &Affinity, _: &str, _: Duration) -> Result<Optio
 /// Opens the columns' engines, one after the other, and has them take turns.
 fn compare_over<'a, E: Exchange>(
     args: &'a CompareArgs,
-    affinity: &Affinity,
+    affinity: &Given,
     exchange: &mut E,
     open: impl Fn(&'a CompareArgs, ColumnName, MemoryPolicy, &mut E) -> Result<Opened<'a>>,
 ) -> Result<Option<Compared>> {

@@ -1,37 +1,52 @@
 //! The memory's limits, by pages and by cores.
 
+use core::num::NonZero;
 use core::sync::atomic::AtomicU64;
 use std::io;
 use std::sync::RwLock;
 use std::thread;
 
 use limits::memory::{Memory, measure_parts};
-use pin::{Affinity, CpuId, HugePages, Mapping, MemoryPolicy, NodeId, Pages, Topology};
+use pin::{Affinity, CpuId, HugePages, Mapping, MemoryPolicy, NodeId, Pages};
 
 use super::row::{LimitsRow, of_memory};
 use super::{CoresName, LimitsArgs, PagesName};
 use crate::failure::{Failure, Result};
+use crate::note::{self, Missing};
+use crate::place::{self, Given};
 use crate::progress::Progress;
 
-/// One CPU of each core that this process may use, and the nodes of their memory.
+/// One CPU of each core that this process may use, and the nodes of their memory, as far as a
+/// container shows them.
 pub(super) struct Cores {
-    affinity: Affinity,
-    cpus: Vec<CpuId>,
-    nodes: Vec<NodeId>,
+    given: Given,
+    /// `None` where nothing is known of a core but that it is there.
+    cpus: Vec<Option<CpuId>>,
+    /// One at least; `None` leaves it to the kernel.
+    nodes: Vec<Option<NodeId>>,
+    /// Why the machine's topology is not known.
+    hidden: Option<String>,
 }
 
 impl Cores {
     pub(super) fn find() -> Result<Self> {
-        let affinity = Affinity::take()?;
-        let topology = Topology::from_sysfs("/sys".as_ref())?;
-        let usable =
-            |core: &&pin::Core| core.cpus.iter().any(|cpu| affinity.allowed().contains(cpu));
+        let given = Affinity::take();
+        let allowed = place::allowed(&given);
+        let (topology, hidden) = place::topology(&allowed);
+        let usable = |core: &&pin::Core| core.cpus.iter().any(|cpu| allowed.contains(cpu));
         let count = u32::try_from(topology.cores().iter().filter(usable).count())?;
-        let places = pin::place(&topology, affinity.allowed(), count.max(1), None)?;
-        let mut nodes: Vec<NodeId> = places.iter().map(|place| place.memory).collect();
+        if count == 0 {
+            // It may not ask which CPUs it has.
+            let threads = thread::available_parallelism().map_or(1, NonZero::get);
+            return Ok(Self { given, cpus: vec![None; threads], nodes: vec![None], hidden });
+        }
+        let places = pin::place(&topology, &allowed, count, None)?;
+        let mut nodes: Vec<Option<NodeId>> =
+            places.iter().map(|place| place.memory.filter(|node| pin::may_bind(*node))).collect();
         nodes.sort_unstable();
         nodes.dedup();
-        Ok(Self { affinity, cpus: places.iter().map(|place| place.cpu).collect(), nodes })
+        let cpus = places.iter().map(|place| Some(place.cpu)).collect();
+        Ok(Self { given, cpus, nodes, hidden })
     }
 
     /// The nodes that the memory is spread over.
@@ -41,6 +56,9 @@ impl Cores {
 
     /// The rows of all that was asked for, and what pages there were, in words.
     pub(super) fn rows(&self, args: &LimitsArgs) -> Result<(Vec<LimitsRow>, Vec<String>)> {
+        if let Some(hidden) = &self.hidden {
+            note::say(Missing::Topology, 0, hidden);
+        }
         let (mut rows, mut given) = (Vec::new(), Vec::new());
         let kinds = self.kinds(&args.cores);
         let steps = args.pages.len() * args.rounds as usize;
@@ -66,7 +84,7 @@ impl Cores {
     }
 
     /// The CPUs that measure at once, once for each kind.
-    fn kinds(&self, names: &[CoresName]) -> Vec<&[CpuId]> {
+    fn kinds(&self, names: &[CoresName]) -> Vec<&[Option<CpuId>]> {
         let cpus = |name: &CoresName| match name {
             CoresName::One => &self.cpus[..1],
             CoresName::All => &self.cpus[..],
@@ -84,20 +102,39 @@ impl Cores {
             PagesName::Huge => HugePages::Try,
         };
         let bytes = usize::try_from(args.size.0 / self.nodes())?;
-        let map = |&node| Mapping::anonymous(bytes, &MemoryPolicy { node: Some(node), huge });
-        Ok(self.nodes.iter().map(map).collect::<core::result::Result<_, _>>()?)
+        let map = |&node| Mapping::anonymous(bytes, &MemoryPolicy { node, huge });
+        let parts: Vec<Mapping> =
+            self.nodes.iter().map(map).collect::<core::result::Result<_, _>>()?;
+        if let Some(refused) = parts.iter().find_map(Mapping::policy_refused) {
+            note::say(Missing::Policy, 0, refused);
+        }
+        Ok(parts)
+    }
+
+    /// Pins this thread; where it cannot be, it measures unpinned, unless pinning was asked for.
+    fn pin(&self, cpu: Option<CpuId>, args: &LimitsArgs) -> Result<()> {
+        let affinity = self.given.as_ref().map_err(Clone::clone);
+        let pinned = affinity.and_then(|affinity| cpu.map_or(Ok(()), |cpu| affinity.pin(cpu)));
+        match pinned.map_err(Failure::from) {
+            Err(why) if args.job.place.pin_is_asked() => Err(place::must_pin(&why)),
+            Err(why) => {
+                note::say(Missing::Pinning, 0, place::unpinned(&why));
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
     }
 
     /// Measures with a thread on each of `cpus`, all at once.
     fn round(
         &self,
-        cpus: &[CpuId],
+        cpus: &[Option<CpuId>],
         words: &[&[AtomicU64]],
         args: &LimitsArgs,
     ) -> Result<Vec<Memory>> {
         let gate = RwLock::new(());
         let measure = &|cpu| -> Result<Memory> {
-            self.affinity.pin(cpu)?;
+            self.pin(cpu, args)?;
             // Open once all threads are there, or one of them cannot be.
             drop(gate.read());
             Ok(measure_parts(words, args.time())?)
@@ -124,6 +161,7 @@ fn name(pages: Pages) -> String {
         Pages::HugeTlb { .. } => "huge pages".to_owned(),
         Pages::Base { page_bytes, .. } => format!("{} KiB pages", page_bytes >> 10),
         Pages::Transparent { .. } => "partly huge".to_owned(),
+        Pages::Unknown { .. } => "unknown pages".to_owned(),
     }
 }
 

@@ -1,0 +1,63 @@
+//! What the kernel or a container forbids and a command continues without: a line on standard
+//! error, once for all ranks of a job.
+
+use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::io::{self, Write};
+
+use transport::Exchange;
+
+use crate::failure::Result;
+use crate::scenario::gather;
+
+/// How each note begins.
+const LABEL: &str = "note";
+
+/// What is missing; each is said once by a process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Missing {
+    /// Memory is bound to no NUMA node.
+    Policy,
+    /// Ranks run where the kernel puts them.
+    Pinning,
+    /// The machine's cores and nodes cannot be read.
+    Topology,
+}
+
+/// Says what one rank at least continues without, by the first of these ranks; all ranks call it.
+/// Whether any does.
+pub(crate) fn say_once(
+    missing: Missing,
+    why: Option<impl fmt::Display>,
+    exchange: &mut dyn Exchange,
+) -> Result<bool> {
+    let me = exchange.me().0;
+    let all = gather(exchange, [u64::from(why.is_some())])?;
+    let first = (0..).zip(&all).find(|(_, [misses])| *misses != 0).map(|(rank, _)| rank);
+    if let Some(why) = why.filter(|_| first == Some(me)) {
+        say(missing, me, why);
+    }
+    Ok(first.is_some())
+}
+
+/// Says what `rank` continues without, unless this process has said so.
+pub(crate) fn say(missing: Missing, rank: u32, why: impl fmt::Display) {
+    static SAID: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
+    let [policy, pinning, topology] = &SAID;
+    let said = match missing {
+        Missing::Policy => policy,
+        Missing::Pinning => pinning,
+        Missing::Topology => topology,
+    };
+    if said.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let rank = if rank == 0 { String::new() } else { format!(", rank {rank}") };
+    // In one piece, because several ranks may write at once; and it may be that nobody reads.
+    let _ = io::stderr().write_all(format!("{LABEL}{rank}: {why}\n").as_bytes());
+}
+
+/// Whether a line on standard error is a note.
+pub(crate) fn is_note(line: &str) -> bool {
+    line.strip_prefix(LABEL).is_some_and(|rest| rest.starts_with([':', ',']))
+}

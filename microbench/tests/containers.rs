@@ -1,0 +1,132 @@
+//! What containers commonly refuse and no result needs: the commands do without, say so once, and
+//! bring the same results.
+
+mod common;
+
+use std::fs;
+
+use common::{Ended, Running, Scratch, probeline, read_rows};
+use pin::Topology;
+use refuse::{COMMONLY_REFUSED, errno, number, refuse_in};
+
+const ERRORS: [(&str, &str); 2] =
+    [("EPERM", "Operation not permitted (EPERM)"), ("ENOSYS", "Function not implemented (ENOSYS)")];
+
+/// Runs the command where these calls end with the error of that name.
+fn run_refusing(calls: &[&str], error: &str, arguments: &[&str]) -> Ended {
+    let numbers: Vec<_> = calls.iter().map(|call| number(call).unwrap()).collect();
+    let mut command = probeline(arguments);
+    Running::start(refuse_in(&mut command, &numbers, errno(error).unwrap())).end()
+}
+
+/// Checks that the command ends well wherever calls are refused and says so in one line on standard
+/// error; then looks at its rows.
+#[track_caller]
+fn does_without(arguments: &[&str], check: impl Fn(&[std::collections::HashMap<String, String>])) {
+    for (error, text) in ERRORS {
+        let scratch = Scratch::new();
+        let csv = scratch.path("rows.csv");
+        let arguments = [arguments, &["--csv", &csv]].concat();
+        // Who is not pinned prefers no node.
+        let unpinned = run_refusing(&COMMONLY_REFUSED, error, &arguments);
+        assert_eq!(unpinned.code, Some(0), "{unpinned:?}");
+        let parts = ["cannot pin to cpu", text, "Continuing without pinning."];
+        says_once(&unpinned, Some(parts));
+        assert!(unpinned.stdout.contains("ranks are not pinned"), "{}", unpinned.stdout);
+        check(&read_rows(&csv));
+
+        fs::remove_file(&csv).unwrap();
+        let unbound = run_refusing(&["mbind", "set_mempolicy"], error, &arguments);
+        assert_eq!(unbound.code, Some(0), "{unbound:?}");
+        let parts = ["cannot bind memory to node", text, "Continuing without a NUMA policy."];
+        // A kernel without nodes has none to bind to.
+        let has_nodes = Topology::from_sysfs("/sys".as_ref()).is_ok_and(|it| it.reports_numa());
+        says_once(&unbound, has_nodes.then_some(parts));
+        assert_eq!(unbound.stdout.contains("without a NUMA policy"), has_nodes);
+        check(&read_rows(&csv));
+    }
+}
+
+/// Checks that there is one note with these parts, or none, and nothing else on standard error.
+#[track_caller]
+fn says_once(ended: &Ended, parts: Option<[&str; 3]>) {
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    let Some(parts) = parts else { return assert_eq!(lines, [""; 0]) };
+    let [line] = lines[..] else { panic!("{}", ended.stderr) };
+    assert!(line.starts_with("note: "), "{line}");
+    for part in parts {
+        assert_eq!(line.matches(part).count(), 1, "{line:?} lacks {part:?}");
+    }
+}
+
+#[test]
+fn bench_latency_does_without() {
+    let options = ["--ops", "200", "--table-size", "256KiB", "-C", "8", "--load-factors", "0.5"];
+    does_without(&[&["bench-latency"], &options[..]].concat(), |rows| {
+        assert!(rows.len() > 20, "{}", rows.len());
+        assert!(rows.iter().all(|row| row["operations"].parse::<u64>().unwrap() > 0));
+    });
+}
+
+#[test]
+fn bench_throughput_does_without() {
+    let options = ["--ops", "500", "--table-size", "256KiB"];
+    does_without(&[&["bench-throughput"], &options[..]].concat(), |rows| {
+        assert!(!rows.is_empty());
+    });
+}
+
+#[test]
+fn explore_does_without() {
+    for ranks in ["2", "3"] {
+        let options = ["fms:2", "--table-size", "2MiB", "--ranks", ranks];
+        does_without(&[&["explore"], &options[..]].concat(), |rows| {
+            let counts = ["states", "arcs", "deadlocks"].map(|count| rows[0][count].as_str());
+            assert_eq!(counts, ["3444", "16311", "0"]);
+        });
+    }
+}
+
+/// Its threads and memory are beside those of the ranks; one line is enough all the same.
+#[test]
+fn limits_do_without() {
+    let options = ["--size", "1MiB", "--table-size", "64KiB", "--rounds", "1"];
+    let quick = ["--seconds-per-measurement", "0.001", "--in-flight", "2"];
+    does_without(&[&["limits"], &options[..], &quick].concat(), |rows| assert!(rows.len() > 4));
+}
+
+/// What was asked for and cannot be had is an error that says what to do.
+#[test]
+fn pinning_that_was_asked_for_is_needed() {
+    let arguments = ["explore", "philosophers:5", "--table-size", "1MiB", "--pin", "cores"];
+    for (error, text) in ERRORS {
+        let said = run_refusing(&["sched_setaffinity"], error, &arguments).failed_in_one_line();
+        for part in ["cannot pin to cpu", text, "allow sched_setaffinity", "leave out --pin cores"]
+        {
+            assert!(said.contains(part), "{said:?} lacks {part:?}");
+        }
+    }
+    // Without its mask nobody knows where to pin.
+    let masked = run_refusing(&["sched_getaffinity"], "EPERM", &arguments).failed_in_one_line();
+    assert!(masked.contains("cannot read the affinity mask"), "{masked}");
+    let ended = run_refusing(&["sched_getaffinity"], "EPERM", &arguments[..4]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let parts = ["cannot read the affinity mask", "(EPERM)", "Continuing without pinning."];
+    says_once(&ended, Some(parts));
+    // Who asks for none needs neither.
+    let calls = ["sched_getaffinity", "sched_setaffinity"];
+    let none = run_refusing(&calls, "EPERM", &[&arguments[..5], &["none"]].concat());
+    assert_eq!((none.code, none.stderr.as_str()), (Some(0), ""));
+}
+
+/// Memory that cannot be populated or have huge pages is there all the same; memory files are what
+/// shared memory is made of.
+#[test]
+fn memory_is_obtained_where_advice_is_refused() {
+    let arguments = ["explore", "philosophers:5", "--table-size", "1MiB"];
+    let ended =
+        run_refusing(&["madvise", "mlock", "get_mempolicy", "move_pages"], "EPERM", &arguments);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    let said = run_refusing(&["memfd_create"], "EPERM", &arguments).failed();
+    assert!(said.contains("memfd_create") && said.contains("allow it"), "{said}");
+}
