@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::collections::HashMap;
 use std::fs;
 
 use common::{Ended, Running, Scratch, probeline, read_rows};
@@ -22,7 +23,7 @@ fn run_refusing(calls: &[&str], error: &str, arguments: &[&str]) -> Ended {
 /// Checks that the command ends well wherever calls are refused and says so in one line on standard
 /// error; then looks at its rows.
 #[track_caller]
-fn does_without(arguments: &[&str], check: impl Fn(&[std::collections::HashMap<String, String>])) {
+fn does_without(arguments: &[&str], check: impl Fn(&[HashMap<String, String>])) {
     for (error, text) in ERRORS {
         let scratch = Scratch::new();
         let csv = scratch.path("rows.csv");
@@ -39,12 +40,15 @@ fn does_without(arguments: &[&str], check: impl Fn(&[std::collections::HashMap<S
         let unbound = run_refusing(&["mbind", "set_mempolicy"], error, &arguments);
         assert_eq!(unbound.code, Some(0), "{unbound:?}");
         let parts = ["cannot bind memory to node", text, "Continuing without a NUMA policy."];
-        // A kernel without nodes has none to bind to.
-        let has_nodes = Topology::from_sysfs("/sys".as_ref()).is_ok_and(|it| it.reports_numa());
-        says_once(&unbound, has_nodes.then_some(parts));
-        assert_eq!(unbound.stdout.contains("without a NUMA policy"), has_nodes);
+        says_once(&unbound, has_nodes().then_some(parts));
+        assert_eq!(unbound.stdout.contains("without a NUMA policy"), has_nodes());
         check(&read_rows(&csv));
     }
+}
+
+/// A kernel without nodes has none to bind memory to.
+fn has_nodes() -> bool {
+    Topology::from_sysfs("/sys".as_ref()).is_ok_and(|topology| topology.reports_numa())
 }
 
 /// Checks that there is one note with these parts, or none, and nothing else on standard error.
@@ -87,12 +91,23 @@ fn explore_does_without() {
     }
 }
 
-/// Its threads and memory are beside those of the ranks; one line is enough all the same.
+/// Its threads and memory are beside those of the ranks, and meet the same refusals: once is enough.
 #[test]
 fn limits_do_without() {
-    let options = ["--size", "1MiB", "--table-size", "64KiB", "--rounds", "1"];
+    let options = ["limits", "--size", "1MiB", "--table-size", "64KiB", "--rounds", "1"];
     let quick = ["--seconds-per-measurement", "0.001", "--in-flight", "2"];
-    does_without(&[&["limits"], &options[..], &quick].concat(), |rows| assert!(rows.len() > 4));
+    for (error, text) in ERRORS {
+        let ended = run_refusing(&COMMONLY_REFUSED, error, &[&options[..], &quick].concat());
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let mut notes: Vec<&str> = ended.stderr.lines().collect();
+        notes.sort_unstable();
+        let expected = ["note: cannot bind memory to node ", "note: cannot pin to cpu "];
+        let expected = &expected[usize::from(!has_nodes())..];
+        assert_eq!(notes.len(), expected.len(), "{notes:?}");
+        for (note, expected) in notes.iter().zip(expected) {
+            assert!(note.starts_with(expected) && note.contains(text), "{note}");
+        }
+    }
 }
 
 /// What was asked for and cannot be had is an error that says what to do.

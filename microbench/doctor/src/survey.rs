@@ -138,3 +138,56 @@ fn collect(answers: &Receiver<Answer>, patience: Duration) -> Survey {
     }
     Survey::Devices(told)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Doctor, Subject, Verdict};
+
+    const MOMENT: Duration = Duration::from_millis(20);
+
+    fn silent(survey: &Survey) -> Vec<(&str, bool)> {
+        let Survey::Devices(devices) = survey else { panic!("{survey:?}") };
+        let is_silent = |facts: &Result<Facts, Untold>| matches!(facts, Err(Untold::Silent(_)));
+        devices.iter().map(|device| (device.name.as_str(), is_silent(&device.facts))).collect()
+    }
+
+    /// The thread that asks lives for as long as `send` does.
+    #[test]
+    fn a_device_that_hangs_is_given_up_and_those_behind_it_too() {
+        let (send, answers) = channel();
+        let names = ["mlx5_0", "mlx5_1"].map(str::to_owned).to_vec();
+        send.send(Answer::Listed(names)).unwrap();
+        let survey = collect(&answers, MOMENT);
+        assert_eq!(silent(&survey), [("mlx5_0", true), ("mlx5_1", true)]);
+        let findings = Doctor::new("/nowhere/at/all").examine(&survey);
+        for name in ["mlx5_0", "mlx5_1"] {
+            let of_device = findings
+                .iter()
+                .find(|finding| finding.check == "device" && finding.subject.to_string() == name);
+            let line = of_device.unwrap().line("notes");
+            assert_eq!(of_device.unwrap().verdict, Verdict::Broken, "{line}");
+            assert!(line.contains("no answer within 0 s") && line.contains("dmesg"), "{line}");
+        }
+        assert!(findings.iter().any(|finding| finding.subject == Subject::Machine));
+        drop(send);
+    }
+
+    #[test]
+    fn devices_that_answered_before_one_hangs_are_told() {
+        let (send, answers) = channel();
+        let names = ["mlx5_0", "mlx5_1", "mlx5_2"].map(str::to_owned).to_vec();
+        send.send(Answer::Listed(names)).unwrap();
+        let failed = verbs::VerbFailed { verb: "ibv_open_device", errno: 13 };
+        let told = Surveyed { name: "mlx5_0".to_owned(), facts: Err(Untold::Failed(failed)) };
+        send.send(Answer::Told(told)).unwrap();
+        let survey = collect(&answers, MOMENT);
+        assert_eq!(silent(&survey), [("mlx5_0", false), ("mlx5_1", true), ("mlx5_2", true)]);
+    }
+
+    #[test]
+    fn a_list_that_never_comes_is_silence() {
+        let (_send, answers) = channel();
+        assert!(matches!(collect(&answers, MOMENT), Survey::Silent(MOMENT)));
+    }
+}

@@ -5,6 +5,7 @@ mod counting;
 
 use std::thread;
 
+use common::Plan;
 use exchange::Job;
 use shm::{Builder, Engine};
 use transport::conformance::{Case, Failure, Report, Rig, Verdict, cases};
@@ -48,9 +49,9 @@ fn threads() {
 fn main() {
     assert!(cases().all(|case| matches!(case.shape.owners, 2 | 3)), "a job of each size below");
     common::run(&[
-        ("threads", threads),
-        ("two_processes", two_processes),
-        ("three_processes", three_processes),
+        ("threads", Plan::Run(threads)),
+        ("two_processes", Plan::Run(two_processes)),
+        ("three_processes", Plan::Run(three_processes)),
     ]);
 }
 

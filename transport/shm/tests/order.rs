@@ -7,6 +7,9 @@ use std::thread;
 use shm::Builder;
 use transport::{Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
 
+/// How often a round looks for the other before it lets others run: a machine that runs both sides
+/// at once needs some hundred.
+const LOOKS: u32 = 10_000;
 /// Enough by far: without the fence in WRITE, one round in 20 failed where it was tried.
 const ROUNDS: u64 = 5_000;
 
@@ -26,9 +29,15 @@ fn one_side(mut member: exchange::Thread) -> Vec<u64> {
         // Both go on at the same time, as near as can be.
         let counter = &engine.direct(arrived).unwrap()[0];
         counter.fetch_add(1, SeqCst);
-        // No yielding: it would bring both to one core, where nothing can go wrong.
+        // No yielding while the other runs too: it would bring both to one core, where nothing can
+        // go wrong.
+        let mut looks = 0;
         while counter.load(SeqCst) < 2 * round {
             core::hint::spin_loop();
+            looks += 1;
+            if looks > LOOKS {
+                thread::yield_now();
+            }
         }
         engine.write(Token(0), local(0), at(1 - me)).unwrap();
         assert_eq!(engine.poll(&mut end), Ok(1));

@@ -9,7 +9,7 @@ use std::thread;
 use shm::Builder;
 use transport::conformance::{Case, Failure, Rig, Rule, Sabotage, Verdict, cases};
 
-/// What a lost completion may cost; the other cases take milliseconds.
+/// What a lost completion costs where a rule is broken; the other cases take milliseconds.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The verdicts of all owners on a case, run over engines with `rule` broken.
@@ -23,7 +23,9 @@ fn run(case: &Case, rule: Rule) -> Vec<Result<Verdict, Failure>> {
             .map_err(|error| Failure(error.to_string()))?;
         let mut engine = Sabotage::new(engine, rule);
         let mut rig = Rig::new(&mut engine, &mut member);
-        rig.patience = PATIENCE;
+        if rule != Rule::Nothing {
+            rig.patience = PATIENCE;
+        }
         rig.allocations = Some(counting::allocations);
         case.run(&mut rig)
     };
@@ -41,9 +43,8 @@ fn case(name: &str) -> &'static Case {
 #[test]
 fn every_broken_rule_is_noticed() {
     for &(rule, name) in Rule::ALL {
-        // A race that the rule opens need not be lost each time.
-        let noticed = (0..20).any(|_| run(case(name), rule).iter().any(Result::is_err));
-        assert!(noticed, "{rule:?} passed {name}");
+        let verdicts = run(case(name), rule);
+        assert!(verdicts.iter().any(Result::is_err), "{rule:?} passed {name}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! READ and WRITE: what they move, and who sees it when.
 
 use core::sync::atomic::Ordering::{Acquire, Release};
+use core::time::Duration;
 use std::time::Instant;
 
 use super::rig::{Failure, Rig, local, same, segment, word};
@@ -209,10 +210,14 @@ fn direct(rig: &mut Rig<'_>) -> Result<(), Failure> {
 /// Owner 0 flips a word between two values that differ in every byte while the others read it.
 fn whole_words(rig: &mut Rig<'_>) -> Result<(), Failure> {
     const VALUES: [u64; 2] = [0x1122_3344_5566_7788, !0x1122_3344_5566_7788];
+    /// However slow the transport is, and however long it may look.
+    const LEAST_ROUNDS: usize = 100;
+    const MOST_ROUNDS: usize = 20_000;
+    const LOOK: Duration = Duration::from_millis(500);
     rig.alone(0, |rig| rig.write(&[VALUES[0]], word(0, 3)))?;
     let start = Instant::now();
     let mut round = 0;
-    while round < 20_000 && start.elapsed() < rig.patience / 10 {
+    while round < LEAST_ROUNDS || round < MOST_ROUNDS && start.elapsed() < LOOK {
         if rig.me() == 0 {
             rig.write(&[VALUES[(round + 1) % 2]], word(0, 3))?;
         } else {

@@ -46,9 +46,10 @@ pub struct Rig<'a> {
 }
 
 impl<'a> Rig<'a> {
-    /// A rig that waits five seconds at most and counts no allocations.
+    /// A rig that waits a minute at most, which is enough on a machine with other work, and counts
+    /// no allocations.
     pub fn new(transport: &'a mut dyn Transport, exchange: &'a mut dyn Exchange) -> Self {
-        Self { transport, exchange, patience: Duration::from_secs(5), allocations: None }
+        Self { transport, exchange, patience: Duration::from_secs(60), allocations: None }
     }
 
     pub(super) fn me(&self) -> u32 {

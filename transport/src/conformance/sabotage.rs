@@ -22,7 +22,7 @@ pub enum Rule {
     FaaReportsSum,
     /// FAA adds twice.
     FaaAddsTwice,
-    /// FAA is a load and a store.
+    /// FAA is a load and a store, the load as early as the store of the FAA before.
     FaaIsSplit,
     /// WRITE completes without writing.
     WriteIsLost,
@@ -111,6 +111,8 @@ pub struct Sabotage<T> {
     /// Completions of the wrapper's own making.
     extra: VecDeque<Completion>,
     held: Option<Completion>,
+    /// The word of the last FAA and what it held after that.
+    loaded: Option<(RemoteWord, u64)>,
     ends: u64,
     kicked: bool,
 }
@@ -132,6 +134,7 @@ impl<T: Transport> Sabotage<T> {
             slot_words,
             extra: VecDeque::with_capacity(depth),
             held: None,
+            loaded: None,
             ends: 0,
             kicked: true,
             inner,
@@ -288,9 +291,10 @@ impl<T: Transport> Transport for Sabotage<T> {
         let outcome = match (self.rule, word) {
             (Rule::FaaAddsTwice, _) => self.inner.fetch_add(token, at, addend.wrapping_mul(2)),
             (Rule::FaaIsSplit, Some([word])) => {
-                let old = word.load(Acquire);
-                std::thread::yield_now();
-                word.store(old.wrapping_add(addend), Release);
+                let early = self.loaded.filter(|(loaded, _)| *loaded == at).map(|(_, old)| old);
+                let sum = early.unwrap_or_else(|| word.load(Acquire)).wrapping_add(addend);
+                word.store(sum, Release);
+                self.loaded = Some((at, sum));
                 self.inner.fetch_add(token, at, 0)
             }
             _ => self.inner.fetch_add(token, at, addend),

@@ -9,8 +9,8 @@ use verbs_sys::IBV_MTU_4096;
 use crate::stand_in::{Device, Fabric, Faults, Setup};
 use crate::tree::Tree;
 
-/// Longer than any device here takes that answers.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Longer than any device here takes that answers, on a machine with much other work too.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Two sockets with four cores each, and a ConnectX-6 for RoCE on the second.
 pub(crate) const HEALTHY: &str = "\
@@ -147,7 +147,7 @@ impl Ward {
         self.survey_within(PATIENCE)
     }
 
-    pub(crate) fn survey_within(&self, patience: Duration) -> Survey {
+    fn survey_within(&self, patience: Duration) -> Survey {
         let fabric = Fabric::new();
         let machine = fabric.machine(self.setup.clone());
         machine.break_it(self.break_it);

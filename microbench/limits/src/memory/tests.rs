@@ -61,12 +61,12 @@ fn tiny_memory_is_refused() {
 }
 
 #[test]
-fn a_measurement_takes_its_time_and_little_more() {
+fn a_measurement_takes_its_time() {
     let all = words(1 << 16);
     let each = Duration::from_millis(40);
     let start = std::time::Instant::now();
     measure(&all, each).unwrap();
     let took = start.elapsed();
-    // Five of them and a tenth; another process may have had the core for a while.
-    assert!(took >= each * 5 && took < each * 50, "{took:?}");
+    // Five of them and a tenth.
+    assert!(took >= each * 5 + each / 10, "{took:?}");
 }

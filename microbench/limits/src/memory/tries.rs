@@ -213,3 +213,23 @@ fn read_then_swap(word: &AtomicU64) -> u64 {
     let (Ok(found) | Err(found)) = word.compare_exchange(value, value, AcqRel, Acquire);
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use core::cell::Cell;
+
+    use super::*;
+
+    /// However slow the machine is, a measurement ends after so many blocks at the latest.
+    #[test]
+    fn what_is_late_does_one_block_a_turn_and_the_fastest_one_more() {
+        let blocks = [const { Cell::new(0) }; 3];
+        let count = |blocks: &'_ Cell<u32>| blocks.set(blocks.get() + 1);
+        let tries = blocks.iter().map(|blocks| Try::alone(move || count(blocks))).collect();
+        let best = Turns::new().best(tries, Duration::ZERO);
+        let mut blocks = blocks.map(Cell::into_inner);
+        blocks.sort_unstable();
+        assert_eq!(blocks, [TURNS, TURNS, TURNS + 1]);
+        assert!(best.rate.is_finite());
+    }
+}

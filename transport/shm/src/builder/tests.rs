@@ -1,12 +1,10 @@
 use core::sync::atomic::Ordering::SeqCst;
-use std::ffi::CString;
 use std::fs;
-use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::thread;
 
 use exchange::Thread;
-use pin::{HugePages, NodeId};
+use pin::{HugePages, MappingError, NodeId, PolicyRefused};
 use transport::{Alone, ExchangeError, Transport};
 
 use super::*;
@@ -33,6 +31,11 @@ fn open_all(builders: &[Builder]) -> Vec<Result<(), OpenError>> {
     })
 }
 
+/// More memory than any machine has, in a number of bytes that fits.
+fn too_large() -> Builder {
+    Builder::new(1 << 50)
+}
+
 #[test]
 fn sizes_that_differ_are_named_on_both_sides() {
     let ends = open_all(&[small(), small(), Builder::new(72).slots(2, 8)]);
@@ -56,8 +59,7 @@ fn depth_slots_and_memory_may_differ() {
 
 #[test]
 fn when_one_owner_fails_the_others_hear_of_it_at_once() {
-    let nowhere = MemoryPolicy { node: Some(NodeId(1023)), huge: HugePages::Never };
-    let ends = open_all(&[small(), small().memory(nowhere), small()]);
+    let ends = open_all(&[small(), too_large(), small()]);
     assert!(matches!(ends[1], Err(OpenError::Memory(_))), "{ends:?}");
     assert_eq!(ends[0], Err(OpenError::PeerFailed(Owner(1))));
     assert_eq!(ends[2], ends[0]);
@@ -65,6 +67,7 @@ fn when_one_owner_fails_the_others_hear_of_it_at_once() {
 
 #[test]
 fn impossible_sizes_are_refused() {
+    let refused = |builder: Builder| builder.open(&mut Alone).unwrap_err();
     for builder in [
         Builder::new(0),
         Builder::new(u64::MAX),
@@ -76,8 +79,25 @@ fn impossible_sizes_are_refused() {
         small().depth(0),
         small().depth(u32::MAX),
     ] {
-        let error = builder.open(&mut Alone).unwrap_err();
-        assert!(matches!(error, OpenError::Sizes(_) | OpenError::Memory(_)), "{error}");
+        let error = refused(builder.clone());
+        assert!(matches!(error, OpenError::Sizes(_)), "{builder:?}: {error}");
+    }
+    let error = refused(too_large());
+    assert!(matches!(error, OpenError::Memory(MappingError::Call { .. })), "{error}");
+}
+
+/// As a container refuses it.
+#[test]
+fn a_policy_that_is_refused_is_told_by_the_engine() {
+    let open = |node| {
+        let policy = MemoryPolicy { node, huge: HugePages::Never };
+        small().memory(policy).open(&mut Alone).unwrap().policy_refused()
+    };
+    assert_eq!(open(None), None);
+    for errno in [libc::EPERM, libc::ENOSYS] {
+        let node = NodeId(0);
+        let refused = refuse::refusing(libc::SYS_mbind, errno, || open(Some(node)));
+        assert_eq!(refused, Some(PolicyRefused { node, errno }));
     }
 }
 
@@ -164,6 +184,8 @@ fn what_is_not_the_peers_memory_is_not_taken_for_it() {
     let gone = reach_changed(|hello| hello.pid = u64::from(u32::MAX));
     assert!(matches!(gone, OpenError::Unreachable { errno: libc::ENOENT, .. }), "{gone:?}");
     assert!(gone.to_string().contains("PID namespace"), "{gone}");
+    let of_another = OpenError::Unreachable { owner: Owner(1), pid: 7, errno: libc::EACCES };
+    assert!(of_another.to_string().contains("run all owners as one user"), "{of_another}");
 }
 
 #[test]
@@ -186,47 +208,4 @@ fn the_memory_is_reached_by_its_record_and_its_file_closed_after_opening() {
     let (path, opened) = file;
     assert_ne!(opened, 0);
     assert_ne!(inode(&path), opened, "the descriptor is closed, whoever has its number now");
-}
-
-/// Tries to open `path` in a child, as user `uid` if given: 0 or errno.
-fn open_in_child(path: &str, uid: Option<u32>) -> i32 {
-    let path = CString::new(path).unwrap();
-    // SAFETY: the child of a process with threads makes system calls only, and ends by one.
-    unsafe {
-        let child = libc::fork();
-        if child == 0 {
-            if let Some(uid) = uid
-                && (libc::setgroups(0, core::ptr::null()) != 0
-                    || libc::setgid(uid) != 0
-                    || libc::setuid(uid) != 0)
-            {
-                libc::_exit(255);
-            }
-            let opened = libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
-            libc::_exit(if opened == -1 { *libc::__errno_location() } else { 0 });
-        }
-        let mut status = 0;
-        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-        assert!(libc::WIFEXITED(status));
-        libc::WEXITSTATUS(status)
-    }
-}
-
-#[test]
-fn another_user_cannot_open_the_memory() {
-    // SAFETY: only asks.
-    if unsafe { libc::geteuid() } != 0 {
-        // Not by eprintln!, which the harness keeps to itself.
-        let why = "not run: another_user_cannot_open_the_memory (needs root to become another)";
-        writeln!(io::stderr(), "{why}").unwrap();
-        return;
-    }
-    const NOBODY: u32 = 65534;
-    let own = small().create().unwrap();
-    let path = format!("/proc/{}/fd/{}", own.hello.pid, own.hello.fd);
-    assert_eq!(open_in_child(&path, None), 0, "the owner's user can");
-    let errno = open_in_child(&path, Some(NOBODY));
-    assert!(matches!(errno, libc::EACCES | libc::EPERM), "errno {errno}");
-    let error = OpenError::Unreachable { owner: Owner(1), pid: own.hello.pid, errno };
-    assert!(error.to_string().contains("run all owners as one user"), "{error}");
 }

@@ -8,11 +8,21 @@ use std::process::{self, ExitStatus};
 use exchange::{Job, Limits, Options, Start, join};
 use transport::{Exchange, Owner};
 
-/// Longer than any phase of a test takes, so that what hangs is a failure with a name.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// Longer than any phase of a test takes on a machine with much other work, so that what hangs is a
+/// failure with a name.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Runs, one after another, the tests whose names contain the program's first argument, if any.
-pub(crate) fn run(tests: &[(&str, fn())]) {
+/// What becomes of a test here.
+pub(crate) enum Plan {
+    Run(fn()),
+    /// It cannot run, for this reason.
+    #[allow(dead_code, reason = "each test file uses a part of this")]
+    Ignore(&'static str),
+}
+
+/// Runs, one after another, the tests whose names contain the program's first argument, if any; the
+/// last line counts them, as that of other tests does.
+pub(crate) fn run(tests: &[(&str, Plan)]) {
     let (flags, names): (Vec<_>, Vec<_>) = env::args().skip(1).partition(|a| a.starts_with('-'));
     let exact = flags.iter().any(|flag| flag == "--exact");
     let wanted = |name: &str| match names.first() {
@@ -25,12 +35,18 @@ pub(crate) fn run(tests: &[(&str, fn())]) {
         }
         None => true,
     };
-    let mut failed = 0;
-    for (name, test) in tests.iter().filter(|(name, _)| wanted(name)) {
-        let passed = catch_unwind(test).is_ok();
-        println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
-        failed += i32::from(!passed);
+    let [mut passed, mut failed, mut ignored] = [0; 3];
+    for (name, plan) in tests.iter().filter(|(name, _)| wanted(name)) {
+        let (end, count) = match plan {
+            Plan::Run(test) if catch_unwind(test).is_ok() => ("ok".to_owned(), &mut passed),
+            Plan::Run(_) => ("FAILED".to_owned(), &mut failed),
+            Plan::Ignore(reason) => (format!("ignored, {reason}"), &mut ignored),
+        };
+        *count += 1;
+        println!("test {name} ... {end}");
     }
+    let result = if failed == 0 { "ok" } else { "FAILED" };
+    println!("\ntest result: {result}. {passed} passed; {failed} failed; {ignored} ignored");
     process::exit(failed);
 }
 
