@@ -138,7 +138,7 @@ impl fmt::Display for OpenError {
             Self::Watch { owner, pid, errno } => write!(
                 f,
                 "cannot watch {owner}, process {pid}: {}; run all owners of a machine as one user \
-                 in one PID namespace, on Linux 5.3 or newer",
+                 in one PID namespace, on Linux 5.3 or newer, and allow pidfd_open in containers",
                 strerror(errno)
             ),
             Self::Thread { errno } => {
