@@ -44,7 +44,8 @@ pub(crate) fn place(
         said.push("ranks are not pinned".to_owned());
         return Ok(MemoryPolicy { node: None, huge });
     }
-    let machine = this_machine(|file| fs::read_to_string(file))?;
+    // Machines without names share their CPUs out as one; each rank still gets one that it may use.
+    let machine = this_machine(|file| fs::read_to_string(file)).unwrap_or_default();
     let allowed = allowed(given);
     let (rank, ranks) = among_equals(&allowed, &machine, exchange)?;
     let (topology, hidden) = topology(&allowed);
