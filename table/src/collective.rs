@@ -15,7 +15,8 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
 use transport::{
-    Completion, Exchange, Local, Owner, PostError, RemoteWord, Segment, Slot, Token, Transport,
+    Completion, Exchange, Local, Owner, PostError, RemoteWord, Segment, Slot, SlotError, Token,
+    Transport,
 };
 
 use crate::bucket::Bucket;
@@ -126,7 +127,7 @@ where
     pub fn len(&mut self, exchange: &mut (impl Exchange + ?Sized)) -> Result<u64, CollectiveError> {
         let quiet = self.quiesce();
         exchange.barrier()?;
-        let mine = quiet.map(|()| self.local().count() as u64);
+        let mine = quiet.and_then(|()| self.occupied());
         self.sum(mine, exchange)
     }
 
@@ -160,11 +161,11 @@ where
         let quiet = self.quiesce();
         self.pipeline.forget(&self.config);
         exchange.barrier()?;
-        for bucket in self.buckets() {
-            bucket.store(0, Release);
-        }
+        let emptied = self.part().map(|part| {
+            part.iter().for_each(|bucket| bucket.store(0, Release));
+        });
         exchange.barrier()?;
-        Ok(quiet?)
+        Ok(quiet.and(emptied)?)
     }
 
     /// Keeps only the data for which `keep` says so, and returns how many were removed from the
@@ -191,9 +192,9 @@ where
             self.retain_by_clusters(quiet, exchange, keep)
         } else {
             self.retain_by_rounds(quiet, exchange, keep)
-        };
+        }?;
         self.pipeline.policy.set_load_factor(self.sample());
-        removed
+        Ok(removed)
     }
 
     /// Where probing is linear, each owner by itself.
@@ -203,9 +204,10 @@ where
         exchange: &mut (impl Exchange + ?Sized),
         mut keep: impl FnMut(u64) -> bool,
     ) -> Result<u64, CollectiveError> {
-        let empty = self.first_empty();
-        let parts_with_room = self.sum(quiet.map(|()| u64::from(empty.is_some())), exchange);
-        let removed = match (parts_with_room, empty) {
+        let empty = quiet.and_then(|()| self.first_empty());
+        let has_room = empty.map(|empty| u64::from(empty.is_some()));
+        let parts_with_room = self.sum(has_room, exchange);
+        let removed = match (parts_with_room, empty.ok().flatten()) {
             (Err(error), _) => Err(error),
             (Ok(_), Some(empty)) => self.sweep(empty, &mut keep).map_err(Into::into),
             (Ok(0), None) if exchange.me() == Owner(0) => {
@@ -326,9 +328,10 @@ where
         mine: Result<u64, E>,
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<u64, CollectiveError> {
-        self.show(SHOWN, *mine.as_ref().unwrap_or(&FAILED));
+        let shown = self.show(SHOWN, *mine.as_ref().unwrap_or(&FAILED));
         exchange.barrier()?;
-        let sum = mine.map_err(Into::into).and_then(|_| self.add_up(tries));
+        let mine = mine.map_err(Into::into).and_then(|_| Ok(shown?));
+        let sum = mine.and_then(|()| self.add_up(tries));
         exchange.barrier()?;
         sum
     }
@@ -365,49 +368,64 @@ where
         ]
     }
 
-    pub(crate) fn write_header(&self) {
-        for (at, value) in (0..).zip(self.agreed()) {
-            self.show(at, value);
-        }
+    pub(crate) fn write_header(&self) -> Result<(), OperationError> {
+        (0..).zip(self.agreed()).try_for_each(|(at, value)| self.show(at, value))
     }
 
     fn header(&self, owner: u32, at: u64) -> RemoteWord {
         RemoteWord { owner: Owner(owner), index: self.config().first_word + at }
     }
 
-    fn show(&self, at: u64, value: u64) {
-        let index = usize::try_from(self.config().first_word + at);
-        if let Some(word) = index.ok().and_then(|i| self.pipeline.transport.window().get(i)) {
-            word.store(value, Release);
-        }
+    fn show(&self, at: u64, value: u64) -> Result<(), OperationError> {
+        let index = usize::try_from(self.config().first_word + at).ok();
+        let word = index.and_then(|index| self.pipeline.transport.window().get(index));
+        word.ok_or(OperationError::Window)?.store(value, Release);
+        Ok(())
     }
 
-    /// This owner's buckets.
-    pub(crate) fn buckets(&self) -> &[AtomicU64] {
+    /// This owner's buckets, all of them.
+    fn part(&self) -> Result<&[AtomicU64], OperationError> {
         let window = self.pipeline.transport.window();
-        let first = usize::try_from(self.layout().first_word()).unwrap_or(usize::MAX);
-        let count = usize::try_from(self.layout().buckets_per_owner()).unwrap_or(0);
-        window.get(first..).and_then(|rest| rest.get(..count)).unwrap_or(&[])
+        let first = usize::try_from(self.layout().first_word()).ok();
+        let count = usize::try_from(self.layout().buckets_per_owner()).ok();
+        let part = first.zip(count).and_then(|(first, count)| window.get(first..)?.get(..count));
+        part.ok_or(OperationError::Window)
+    }
+
+    /// This owner's buckets, for what returns no error: [`Table::new`] has checked the window, whose
+    /// length is fixed.
+    pub(crate) fn buckets(&self) -> &[AtomicU64] {
+        let part = self.part();
+        debug_assert!(part.is_ok(), "the window has become shorter");
+        part.unwrap_or_default()
+    }
+
+    /// How many of this owner's buckets are occupied.
+    fn occupied(&self) -> Result<u64, OperationError> {
+        let occupied = |bucket: &&AtomicU64| Bucket::from_word(bucket.load(Acquire)).is_some();
+        Ok(self.part()?.iter().filter(occupied).count() as u64)
     }
 
     fn me(&self) -> u32 {
         self.pipeline.transport.geometry().me.0
     }
 
-    fn first_empty(&self) -> Option<Position> {
-        let index = self.buckets().iter().position(|bucket| bucket.load(Acquire) == 0)?;
-        Some(Position { owner: self.me(), index: index as u64 })
+    fn first_empty(&self) -> Result<Option<Position>, OperationError> {
+        let index = self.part()?.iter().position(|bucket| bucket.load(Acquire) == 0);
+        Ok(index.map(|index| Position { owner: self.me(), index: index as u64 }))
     }
 
     fn quiesce(&mut self) -> Result<(), OperationError> {
         Ok(self.pipeline.quiesce()?)
     }
 
+    /// A bucket of this owner's; `None` for any other, which is read and written through the
+    /// transport.
     fn own(&self, at: Position) -> Option<&AtomicU64> {
         if at.owner != self.me() {
             return None;
         }
-        self.buckets().get(usize::try_from(at.index).ok()?)
+        self.part().ok()?.get(usize::try_from(at.index).ok()?)
     }
 
     fn load(&mut self, at: Position) -> Result<u64, OperationError> {
@@ -429,13 +447,16 @@ where
         let from = Segment { start: at, words: 1 };
         let posted = self.pipeline.transport.read(TOKEN, from, LANDING);
         self.finish(posted)?;
-        let words = self.pipeline.transport.landed(LANDING);
-        Ok(words.ok().and_then(|words| words.first().copied()).unwrap_or(0))
+        match self.pipeline.transport.landed(LANDING)? {
+            [word] => Ok(*word),
+            _ => Err(SlotError::OutOfRange.into()),
+        }
     }
 
     fn write_word(&mut self, at: RemoteWord, word: u64) -> Result<(), OperationError> {
-        if let Ok([staged]) = self.pipeline.transport.staged(LANDING) {
-            *staged = word;
+        match self.pipeline.transport.staged(LANDING)? {
+            [staged] => *staged = word,
+            _ => return Err(SlotError::OutOfRange.into()),
         }
         let to = Segment { start: at, words: 1 };
         let posted = self.pipeline.transport.write(TOKEN, LANDING, to);

@@ -3,7 +3,7 @@
 use core::error::Error;
 use core::fmt;
 
-use transport::{ExchangeError, Fault, OpError, Owner, PostError};
+use transport::{ExchangeError, Fault, OpError, Owner, PostError, SlotError};
 
 use crate::bucket::MAX_DATA;
 
@@ -69,6 +69,13 @@ pub enum ConfigError {
         /// The word as given.
         found: u64,
     },
+    /// The transport gave a shorter window than its geometry says: a defect of the transport.
+    Window {
+        /// Words that the transport gave.
+        found: u64,
+        /// Words that its geometry says.
+        expected: u64,
+    },
     /// The table does not fit the windows.
     Buckets {
         /// Buckets in each part, as given.
@@ -109,6 +116,11 @@ impl fmt::Display for ConfigError {
             Self::FirstWord { found } => {
                 write!(f, "the table's first word is {found}: a multiple of 8 is needed")
             }
+            Self::Window { found, expected } => write!(
+                f,
+                "the transport gave a window of {found} words, but its geometry says {expected}: \
+                 this is a defect of the transport"
+            ),
             Self::Buckets { found, most } => write!(
                 f,
                 "{found} buckets for each owner do not fit: 8 to {most}, a multiple of 8, do"
@@ -184,6 +196,10 @@ pub enum OperationError {
     Failed(OpError),
     /// The transport did not accept one of its one-sided operations.
     Post(PostError),
+    /// The transport refused access to a slot that no operation in flight uses.
+    Slot(SlotError),
+    /// The transport gave a shorter window than when the table was opened.
+    Window,
     /// The transport died.
     Fault(Fault),
 }
@@ -194,6 +210,8 @@ impl fmt::Display for OperationError {
             Self::Refused(error) => error.fmt(f),
             Self::Failed(_) => f.write_str("an operation failed, its outcome is unknown"),
             Self::Post(_) => f.write_str("an operation could not be posted"),
+            Self::Slot(_) => f.write_str("the transport refused access to an idle slot"),
+            Self::Window => f.write_str("the transport's window has become shorter"),
             Self::Fault(_) => f.write_str("the transport is dead"),
         }
     }
@@ -205,6 +223,8 @@ impl Error for OperationError {
             Self::Refused(error) => Some(error),
             Self::Failed(error) => Some(error),
             Self::Post(error) => Some(error),
+            Self::Slot(error) => Some(error),
+            Self::Window => None,
             Self::Fault(error) => Some(error),
         }
     }
@@ -213,6 +233,12 @@ impl Error for OperationError {
 impl From<Fault> for OperationError {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
+    }
+}
+
+impl From<SlotError> for OperationError {
+    fn from(error: SlotError) -> Self {
+        Self::Slot(error)
     }
 }
 

@@ -125,9 +125,12 @@ where
         }
     }
 
+    /// The operation in storage `index`, which came from a queue or a caller and is one there is.
     #[inline]
     fn operation(&mut self, index: u32) -> Option<&mut Operation> {
-        self.operations.as_mut().get_mut(index as usize)
+        let operation = self.operations.as_mut().get_mut(index as usize);
+        debug_assert!(operation.is_some(), "the storage has no operation {index}");
+        operation
     }
 
     /// Buckets have changed, or may: what was learnt of them is worth nothing any more.
@@ -264,8 +267,8 @@ where
     fn on_completion(&mut self, completion: Completion) {
         let name = Name::from_token(completion.token);
         let index = name.operation;
-        let Some(operation) = self.operation(index) else { return };
         // Left over on the transport from before the table was made, or from nobody.
+        let Some(operation) = self.operations.as_mut().get_mut(index as usize) else { return };
         if operation.generation != name.generation || operation.in_flight == 0 {
             return;
         }

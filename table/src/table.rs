@@ -52,15 +52,25 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
     pub fn new(transport: T, config: Config, mut operations: S) -> Result<Self, ConfigError> {
         let geometry = *transport.geometry();
         config.check(transport.caps(), &geometry, operations.as_mut().len())?;
+        if (transport.window().len() as u64) < geometry.window_words {
+            return Err(short_window(&transport));
+        }
         let first_bucket = config.first_word + HEADER_WORDS;
         let buckets = config.buckets_per_owner;
         let layout = Layout::new(geometry.owners, buckets, first_bucket, config.probing);
         let pipeline = Pipeline::new(transport, layout, &config, operations, []);
         let mut table = Self { pipeline, config };
         table.pipeline.policy.set_load_factor(table.sample());
-        table.write_header();
+        table.write_header().map_err(|_| short_window(&table.pipeline.transport))?;
         Ok(table)
     }
+}
+
+/// The transport gives less than the window that its geometry says: counting, clearing and
+/// collecting garbage would pass over what is missing.
+fn short_window(transport: &impl Transport) -> ConfigError {
+    let (found, expected) = (transport.window().len() as u64, transport.geometry().window_words);
+    ConfigError::Window { found, expected }
 }
 
 impl<T, S, C> Table<T, S, C>

@@ -1,9 +1,17 @@
 //! Collective calls while one-sided operations fail: an owner that fails keeps step with the
 //! others, so that a later count is right or an error, and a lost owner is named.
 
+use core::cell::Cell;
+use core::sync::atomic::AtomicU64;
+
 use sim::{Cluster, Faults, Model, stage};
-use table::{CollectiveError, Config, Operation, OperationError, Outcome, Probing, Table};
-use transport::{Exchange, ExchangeError, Fault, Owner};
+use table::{
+    CollectiveError, Config, ConfigError, Operation, OperationError, Outcome, Probing, Table,
+};
+use transport::{
+    Alone, AtomicScope, Caps, Completion, Exchange, ExchangeError, Fault, Geometry, Local, Owner,
+    PostError, RemoteWord, Segment, SlotError, Token, Transport,
+};
 
 const CONFIG: Config = Config { chunk_buckets: 8, max_chunks: 8, ..Config::paper(64) };
 const ROUNDS: u64 = 24;
@@ -151,4 +159,204 @@ fn an_earlier_tables_header_is_not_taken_for_this_ones() {
     })
     .unwrap();
     assert_eq!(ends, [true; 3]);
+}
+
+/// An engine that refuses access to an idle slot once, as no engine should.
+struct Refusing<T> {
+    inner: T,
+    /// Which call that is to be refused, and how many are answered before.
+    refuse: Option<Call>,
+    answered: Cell<u32>,
+    refused: Cell<bool>,
+    /// Words of the window that it does not give.
+    hidden_words: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    Landed(u32),
+    Staged(u32),
+}
+
+impl<T> Refusing<T> {
+    fn new(inner: T) -> Self {
+        Self {
+            inner,
+            refuse: None,
+            answered: Cell::new(0),
+            refused: Cell::new(false),
+            hidden_words: 0,
+        }
+    }
+
+    /// Counts a call of a slot range; whether it is the one to be refused.
+    fn is_refused(&self, call: fn(u32) -> Call) -> bool {
+        let Some(refuse) = self.refuse else { return false };
+        let answered = self.answered.get();
+        let kind = core::mem::discriminant(&refuse) == core::mem::discriminant(&call(0));
+        self.answered.set(answered + u32::from(kind));
+        let refused = refuse == call(answered);
+        self.refused.set(self.refused.get() || refused);
+        refused
+    }
+}
+
+impl<T: Transport> Transport for Refusing<T> {
+    fn caps(&self) -> &Caps {
+        self.inner.caps()
+    }
+
+    fn geometry(&self) -> &Geometry {
+        self.inner.geometry()
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.inner.in_flight()
+    }
+
+    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
+        self.inner.read(token, from, into)
+    }
+
+    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
+        self.inner.write(token, from, to)
+    }
+
+    fn compare_and_swap(
+        &mut self,
+        token: Token,
+        at: RemoteWord,
+        expected: u64,
+        desired: u64,
+    ) -> Result<(), PostError> {
+        self.inner.compare_and_swap(token, at, expected, desired)
+    }
+
+    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
+        self.inner.fetch_add(token, at, addend)
+    }
+
+    fn kick(&mut self) {
+        self.inner.kick();
+    }
+
+    fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
+        self.inner.poll(out)
+    }
+
+    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+        if self.is_refused(Call::Landed) {
+            return Err(SlotError::Busy);
+        }
+        self.inner.landed(at)
+    }
+
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+        if self.is_refused(Call::Staged) {
+            return Err(SlotError::Busy);
+        }
+        self.inner.staged(at)
+    }
+
+    fn window(&self) -> &[AtomicU64] {
+        let window = self.inner.window();
+        &window[..window.len() - self.hidden_words]
+    }
+
+    fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
+        self.inner.direct(at)
+    }
+}
+
+const REFUSED: OperationError = OperationError::Slot(SlotError::Busy);
+
+/// Taken for 0 a word that could not be looked at would be an empty bucket, and data would be lost.
+#[test]
+fn a_slot_that_is_refused_in_a_collective_call_is_an_error() {
+    for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
+        let config = Config { probing, ..CONFIG };
+        for call in [Call::Landed as fn(u32) -> Call, Call::Staged] {
+            // Every call of the collective ones, one after another, until there is none left.
+            let tried = (0..).take_while(|&nth| refuses(config, call(nth))).count();
+            // Only linear probing writes others' words by WRITE.
+            let least = match (call(0), probing) {
+                (Call::Landed(_), _) => 5,
+                (Call::Staged(_), Probing::Linear) => 1,
+                (Call::Staged(_), _) => 0,
+            };
+            assert!(tried >= least, "{config:?}, {:?}: {tried} refused", call(0));
+        }
+    }
+}
+
+/// Lets owner 1 collect garbage and count while one of its calls is refused; whether it was.
+fn refuses(config: Config, refuse: Call) -> bool {
+    let ends = stage::run(&cluster(1, Faults::none()), |engine, mut exchange| {
+        let engine = Refusing::new(engine);
+        let mut table = Table::open(engine, config, storage(), &mut exchange).unwrap();
+        let me = u64::from(exchange.me().0);
+        // Full enough for clusters that reach into the next owner's part.
+        for data in 0..48 {
+            assert_eq!(table.find_or_put(3 * data + me), Ok(Outcome::Inserted));
+        }
+        exchange.barrier().unwrap();
+        table.transport().unwrap().refuse = (exchange.me() == Owner(1)).then_some(refuse);
+        let removed = table.retain(&mut exchange, |data| data % 2 == 0);
+        let left = removed.and_then(|_| table.len(&mut exchange));
+        (removed, left, table.engine().refused.get())
+    })
+    .unwrap();
+    for (owner, (removed, left, refused)) in ends.iter().enumerate() {
+        let what = format!("{config:?}, {refuse:?}, owner {owner}: {ends:?}");
+        if *refused {
+            assert_eq!(*left, Err(CollectiveError::Operation(REFUSED)), "{what}");
+        }
+        // An owner may be refused at its very last READ: then the others have done their parts.
+        assert!(removed.is_err() || *removed == Ok(72), "{what}");
+        assert!(left.is_err() || *left == Ok(72), "{what}");
+    }
+    ends[1].2
+}
+
+/// The same of single operations: `landed` behind a READ, `staged` where the CPU copies a chunk.
+#[test]
+fn a_slot_that_is_refused_ends_the_operation_with_an_error() {
+    for (call, direct) in [(Call::Landed(0), false), (Call::Staged(0), true)] {
+        let sim = sim::Config {
+            window_words: CONFIG.words(),
+            model: Model::simple(1_000),
+            atomics: AtomicScope::Device,
+            direct_reach: sim::Reach::Own,
+            owners: 1,
+            ..sim::Config::default()
+        };
+        let engine = Cluster::new(sim).unwrap().engine(Owner(0)).unwrap();
+        let config = Config { direct, ..CONFIG };
+        let mut table = Table::new(Refusing::new(engine), config, storage()).unwrap();
+        table.transport().unwrap().refuse = Some(call);
+        assert_eq!(table.find_or_put(5), Err(REFUSED), "{call:?}");
+        assert!(table.engine().refused.get());
+        assert_eq!(table.find_or_put(5), Ok(Outcome::Inserted));
+        assert_eq!(table.find(5), Ok(true));
+    }
+}
+
+/// Counting and clearing would pass over what is missing.
+#[test]
+fn a_window_shorter_than_its_geometry_is_an_error() {
+    let engine = || {
+        let sim = sim::Config { owners: 1, window_words: CONFIG.words(), ..sim::Config::default() };
+        Refusing::new(Cluster::new(sim).unwrap().engine(Owner(0)).unwrap())
+    };
+    let short = Refusing { hidden_words: 1, ..engine() };
+    let expected = CONFIG.words();
+    let refused = Table::new(short, CONFIG, storage()).err();
+    assert_eq!(refused, Some(ConfigError::Window { found: expected - 1, expected }));
+
+    let mut table = Table::open(engine(), CONFIG, storage(), &mut Alone).unwrap();
+    table.transport().unwrap().hidden_words = 1;
+    let window = Err(CollectiveError::Operation(OperationError::Window));
+    assert_eq!(table.len(&mut Alone), window);
+    assert_eq!(table.retain(&mut Alone, |_| true), window);
+    assert_eq!(table.clear(&mut Alone), window.map(drop));
 }

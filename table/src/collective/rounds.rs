@@ -33,21 +33,27 @@ where
         exchange: &mut (impl Exchange + ?Sized),
         mut keep: impl FnMut(u64) -> bool,
     ) -> Result<u64, CollectiveError> {
-        let mut removed = 0;
-        for bucket in self.buckets() {
-            let occupant = Bucket::from_word(bucket.load(Acquire));
-            if occupant.is_some_and(|occupant| !keep(occupant.data())) {
-                bucket.store(0, Release);
-                removed += 1;
-            }
-        }
-        let all_removed = self.sum_trying(TRIES, quiet.map(|()| removed), exchange)?;
+        let removed = quiet.and_then(|()| self.remove(&mut keep));
+        let all_removed = self.sum_trying(TRIES, removed, exchange)?;
         loop {
             let moved = self.settle();
             if self.sum_trying(TRIES, moved, exchange)? == 0 {
                 return Ok(all_removed);
             }
         }
+    }
+
+    /// Empties the buckets of this owner's part whose data go; how many they were.
+    fn remove(&self, keep: &mut impl FnMut(u64) -> bool) -> Result<u64, OperationError> {
+        let mut removed = 0;
+        for bucket in self.part()? {
+            let occupant = Bucket::from_word(bucket.load(Acquire));
+            if occupant.is_some_and(|occupant| !keep(occupant.data())) {
+                bucket.store(0, Release);
+                removed += 1;
+            }
+        }
+        Ok(removed)
     }
 
     /// Moves what is in this owner's part and has an empty bucket before it in its probe order.

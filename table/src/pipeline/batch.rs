@@ -134,6 +134,8 @@ where
             if let (State::Ended(end), Report::Batch(place)) = (operation.state, operation.report) {
                 batch.set(place, end);
                 batch.running -= 1;
+            } else {
+                debug_assert!(false, "an operation of the batch has not ended");
             }
             self.release(index);
         }
@@ -143,8 +145,9 @@ where
 impl Batch<'_> {
     #[inline]
     fn set(&mut self, place: usize, end: End) {
-        if let Some(place) = self.ends.get_mut(place) {
-            *place = end;
+        match self.ends.get_mut(place) {
+            Some(place) => *place = end,
+            None => debug_assert!(false, "the batch has no place {place}"),
         }
     }
 

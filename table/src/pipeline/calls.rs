@@ -135,6 +135,8 @@ where
             if let (State::Ended(result), Report::Poll(tag)) = (operation.state, operation.report) {
                 *place = Finished { tag, result };
                 count += 1;
+            } else {
+                debug_assert!(false, "an operation to be polled for has not ended");
             }
             self.release(index);
         }

@@ -3,7 +3,7 @@
 use core::mem::replace;
 use core::sync::atomic::Ordering::SeqCst;
 
-use transport::{Local, PostError, RemoteWord, Segment, Slot, Transport};
+use transport::{Local, PostError, RemoteWord, Segment, Slot, SlotError, Transport};
 
 use super::{Pipeline, parity};
 use crate::bucket::Bucket;
@@ -36,9 +36,12 @@ where
             return None;
         }
         let words = landing(index, parity(chunk), 0, operation.search.words(chunk));
-        let Ok(landed) = self.transport.landed(words) else {
-            self.end(index, Err(OperationError::Post(PostError::OutOfRange)));
-            return None;
+        let landed = match self.transport.landed(words) {
+            Ok(landed) => landed,
+            Err(refused) => {
+                self.end(index, Err(refused.into()));
+                return None;
+            }
         };
         // Once a chunk, however often it is scanned.
         if let Some(by_cpu) = operation.by_cpu.get_mut(parity(chunk))
@@ -61,6 +64,7 @@ where
         let search = &operation.search;
         let Some(&start) = operation.start.get(parity(chunk)) else { return };
         let all = search.words(chunk);
+        // What is not learnt is read again, so nothing is lost with it.
         let Ok(landed) = self.transport.landed(landing(index, parity(chunk), 0, all)) else {
             return;
         };
@@ -92,9 +96,20 @@ where
             Some((first, landing(index, parity, 0, first.words))),
             second.map(|second| (second, landing(index, parity, first.words, second.words))),
         ];
-        let copies = self.direct.copies(intent);
-        let posts =
-            parts.map(|part| part.filter(|&(from, into)| !(copies && self.copy(from, into))));
+        let mut posts = parts;
+        if self.direct.copies(intent) {
+            for post in &mut posts {
+                let Some((from, into)) = *post else { continue };
+                match self.copy(from, into) {
+                    Ok(true) => *post = None,
+                    Ok(false) => {}
+                    Err(refused) => {
+                        self.end(index, Err(refused.into()));
+                        return false;
+                    }
+                }
+            }
+        }
         let count: u32 = posts.iter().map(|post| u32::from(post.is_some())).sum();
         if count > 0 && !self.has_room(count) {
             self.wait(index);
@@ -121,27 +136,26 @@ where
         true
     }
 
-    /// Makes a READ by the CPU's own loads, where it reaches the words.
-    fn copy(&mut self, from: Segment, into: Local) -> bool {
+    /// Makes a READ by the CPU's own loads; false where it does not reach the words.
+    fn copy(&mut self, from: Segment, into: Local) -> Result<bool, SlotError> {
         let mut piece = [0; PIECE_WORDS as usize];
         let mut done = 0;
         while done < from.words {
             let words = (from.words - done).min(PIECE_WORDS);
             let start = RemoteWord { index: from.start.index + u64::from(done), ..from.start };
             let Some(source) = self.transport.direct(Segment { start, words }) else {
-                return false;
+                return Ok(false);
             };
             for (word, source) in piece.iter_mut().zip(source) {
                 *word = source.load(SeqCst);
             }
             let part = Local { start: into.start + done, words, ..into };
-            let Ok(target) = self.transport.staged(part) else { return false };
-            for (target, word) in target.iter_mut().zip(piece) {
+            for (target, word) in self.transport.staged(part)?.iter_mut().zip(piece) {
                 *target = word;
             }
             done += words;
         }
-        true
+        Ok(true)
     }
 
     #[inline]
@@ -169,7 +183,11 @@ where
         let Some(operation) = self.operation(index) else { return false };
         let probe = operation.probe;
         operation.start = [probe.at; 2];
-        let Some(offset) = operation.search.first_claim() else { return false };
+        let Some(offset) = operation.search.first_claim() else {
+            debug_assert!(false, "a first claim was planned, and the search has none");
+            operation.state = State::Chunk;
+            return true;
+        };
         // For the READ as well, which goes out with it.
         if !self.has_room(2) {
             self.wait(index);

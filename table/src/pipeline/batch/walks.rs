@@ -53,9 +53,12 @@ impl Late {
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "less than a block")]
     fn push(&mut self, place: usize) {
-        if let Some(late) = self.places.get_mut(self.count) {
-            *late = place as u16;
-            self.count += 1;
+        match self.places.get_mut(self.count) {
+            Some(late) => {
+                *late = place as u16;
+                self.count += 1;
+            }
+            None => debug_assert!(false, "more than a block is late"),
         }
     }
 
