@@ -3,8 +3,10 @@
 //! Each of these calls is made by every owner, in the same order, with nothing else in flight.
 //! Between its barriers owners load and store their own buckets with the CPU, and read and write
 //! others' words through the transport. The only atomics are the transport's own claims of empty
-//! buckets; a CPU that stores 0 into an occupied one meanwhile makes such a claim fail or
-//! succeed, and loses nothing, so the atomic scope does not matter.
+//! buckets. A CPU that stores 0 into an occupied one meanwhile makes such a claim fail or succeed,
+//! and loses nothing, whatever the atomic scope, because a claim that fails does not write: the
+//! contract says so (`AtomicScope::Device`), since a device that wrote the old value back would undo
+//! the store and leave a datum in two buckets.
 //!
 //! An owner whose own part fails still makes all barriers of the call, so that nobody is left one
 //! behind, and shows the others that it failed.

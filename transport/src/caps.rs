@@ -8,6 +8,10 @@ pub enum AtomicScope {
     /// Coherent with the CPU's own atomic instructions.
     Cpu,
     /// Only with atomics posted through this transport, the owner's own included.
+    ///
+    /// A compare-and-swap that fails must still leave the word alone. Were the old value written
+    /// back, a store that the owner's CPU made meanwhile would be undone; a table's `retain` makes
+    /// such stores. `firmware-notes/failed-compare-and-swap.md` has more.
     Device,
 }
 

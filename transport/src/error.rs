@@ -47,6 +47,8 @@ pub enum OpError {
         /// `errno`.
         errno: i32,
     },
+    /// It has ended, and the transport does not have its result: a defect of the transport.
+    NoResult,
     /// The backend's own status, as the device gave it.
     Device {
         /// The status code.
@@ -61,6 +63,7 @@ impl fmt::Display for OpError {
             Self::RetryExceeded => f.write_str("the owner's side did not answer"),
             Self::Flushed => f.write_str("an earlier failure ended the transport"),
             Self::NotPosted { errno } => write!(f, "the device did not take it, errno {errno}"),
+            Self::NoResult => f.write_str("the transport has lost its result"),
             Self::Device { code } => write!(f, "the device reported status {code}"),
         }
     }

@@ -78,7 +78,8 @@ pub trait Transport {
     fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError>;
 
     /// Posts a compare-and-swap: where the word at `at` equals `expected` it becomes `desired`.
-    /// The completion carries the word's old value either way.
+    /// Where it does not, the word is not written, not even with its old value. The completion
+    /// carries the old value either way.
     ///
     /// # Errors
     /// As for [`read`](Self::read).

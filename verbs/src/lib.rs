@@ -15,7 +15,7 @@
 //! #     Box::new((0..words).map(|_| Default::default()).collect::<Vec<_>>())
 //! # }
 //! let builder = verbs::Builder::new(1024).slots(16, 64).depth(32);
-//! let mut engine = builder.open_in(&mut Alone, |_, _, words| Ok(memory(words)))?;
+//! let mut engine = builder.open_in(&mut Alone, |_, words| Ok(memory(words)))?;
 //! println!("{}", engine.link()); // what was negotiated and chosen
 //! let word = RemoteWord { owner: Owner(0), index: 5 };
 //! engine.compare_and_swap(Token(7), word, 0, 42)?;
@@ -30,8 +30,8 @@
 //! So a [`MemoryRegion`] owns its memory and shows it as atomics only, and is deregistered before
 //! it goes. A request names ranges of regions and keeps nothing alive: posted too late it ends in
 //! an error, or, where its key was given out anew, reaches another region of the same domain,
-//! which is atomics too. The one exception, an engine's slots, lie in a domain that nobody else
-//! has, without a right for peers.
+//! which is atomics too. The one exception, an engine's slots, lie in memory that the engine has
+//! allocated itself, in a domain that nobody else has, without a right for peers.
 //! Objects hold what they are made of, so that they are destroyed in the order that the kernel
 //! wants; one that cannot be destroyed is leaked with all that it uses.
 //!
@@ -71,7 +71,7 @@ pub use completion::{CompletionQueue, WorkCompletion};
 pub use context::{AtomicCapability, Context, DeviceIdentity, DeviceLimits, PciAtomics};
 pub use device::{Device, DeviceList};
 pub use domain::ProtectionDomain;
-pub use engine::{Builder, Engine, Link, MAX_OWNERS, OpenError, Part, SelfTestFailed};
+pub use engine::{Builder, Engine, Link, MAX_OWNERS, OpenError, SelfTestFailed};
 pub use error::VerbFailed;
 pub use gid::{Gid, GidEntry, GidError, GidKind};
 pub use library::Library;

@@ -17,9 +17,14 @@ const WORD_BYTES: u64 = 8;
 
 /// Memory that can be registered with a device.
 ///
+/// Others may hold the same words and change them too, as long as they do so by atomics: a device
+/// and peers change them at any time anyway. What is shown as anything but atomics, an engine's
+/// slots, is therefore memory that the engine allocates itself.
+///
 /// # Safety
-/// The words stay where they are for as long as the value lives, also when it is moved, and are
-/// reached through these atomics only: a device and peers change them at any time.
+/// [`words`](Self::words) gives the same words each time. They stay where they are, and can be read
+/// and written, for as long as the value lives, also when it is moved. All access to them, through
+/// the value or past it, is by atomics.
 pub unsafe trait Memory {
     /// The words.
     fn words(&self) -> &[AtomicU64];

@@ -30,7 +30,7 @@ fn open(
         .slots(shape.slots, shape.slot_words)
         .depth(shape.depth)
         .word_reads_whole(whole)
-        .open_in(exchange, |_, _, words| Ok(Box::new(zeroes(words))))
+        .open_in(exchange, |_, words| Ok(Box::new(zeroes(words))))
         .map_err(|error| Failure(format!("{error} ({error:?})")))
 }
 

@@ -167,6 +167,21 @@ fn a_queue_that_breaks_reports_all_and_keeps_its_slots() {
     fabric.judge_empty();
 }
 
+/// Whatever else such a device tells may be as wrong, so nothing of it is taken for an end.
+#[test]
+fn a_completion_told_twice_ends_the_engine() {
+    let (fabric, machines, mut engines) = broken(|_| ());
+    engines[0].fetch_add(Token(1), word(1, 0), 1).unwrap();
+    engines[0].read(Token(2), segment(1, 0, 4), slot(0, 4)).unwrap();
+    machines[0].break_it(|faults| faults.twice = true);
+    let (ends, fault) = until_fault(&mut engines[0]);
+    assert_eq!(fault, Fault::System { errno: libc::EBADMSG });
+    let tokens: Vec<_> = ends.iter().map(|end| end.token.0).collect();
+    assert_eq!((tokens, engines[0].in_flight()), (vec![1, 2], 0), "each is reported once");
+    drop(engines);
+    fabric.judge();
+}
+
 /// Nobody says which request was refused: any may be carried out, and land, at any time.
 #[test]
 fn a_doorbell_that_fails_reports_all_and_keeps_its_slots() {

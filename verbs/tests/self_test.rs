@@ -49,9 +49,16 @@ fn a_wrong_sum() {
 }
 
 #[test]
+fn a_failed_swap_that_writes_the_old_value_back() {
+    let failed = verdict(|faults| faults.atomics = Atomics::WriteBack);
+    assert!(matches!(failed, SelfTestFailed::StoreUndone { stored: 2, found: 1 }), "{failed:?}");
+    assert!(failed.to_string().contains("wrote the old value back: 0x1 where"));
+}
+
+#[test]
 fn a_request_that_fails_is_refused_or_never_ends() {
-    // Four requests: each of them may be the one.
-    for right in 0..4 {
+    // Four requests, and those under stores: each of them may be the one.
+    for right in 0..20 {
         let failed = verdict(|faults| faults.status = Some((right, IBV_WC_REM_ACCESS_ERR)));
         assert_eq!(failed, SelfTestFailed::Status(Status::RemoteAccess));
         let failed = verdict(|faults| faults.status = Some((right, 1234)));

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use stand_in::{Fabric, Setup};
 use transport::{Alone, Completion, Owner, RemoteWord, Token, Transport};
-use verbs::{Access, DeviceList, Engine, Memory, MemoryRegion, Part, ProtectionDomain};
+use verbs::{Access, DeviceList, Engine, Memory, MemoryRegion, ProtectionDomain};
 
 /// Memory that counts how often it was freed.
 struct Counted {
@@ -38,12 +38,8 @@ fn alone(fabric: &Fabric) -> (stand_in::Machine, Engine, Arc<AtomicU64>) {
     let machine = fabric.machine(Setup::default());
     let freed = Arc::new(AtomicU64::new(0));
     let builder = job::builder(&machine);
-    let engine = builder.open_in(&mut Alone, |_, part, words| {
-        let words = job::zeroes(words);
-        match part {
-            Part::Window => Ok(Box::new(Counted { words, freed: Arc::clone(&freed) })),
-            Part::Private => Ok(Box::new(words)),
-        }
+    let engine = builder.open_in(&mut Alone, |_, words| {
+        Ok(Box::new(Counted { words: job::zeroes(words), freed: Arc::clone(&freed) }))
     });
     (machine, engine.unwrap(), freed)
 }

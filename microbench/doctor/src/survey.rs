@@ -109,7 +109,7 @@ fn try_atomics(library: Library, context: &Context, facts: &Facts) -> Trial {
         .depth(4)
         .retry(RETRY.unwrap_or_default());
     let zeroes = |words| (0..words).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
-    match builder.open_in(&mut Alone, |_, _, words| Ok(Box::new(zeroes(words)))) {
+    match builder.open_in(&mut Alone, |_, words| Ok(Box::new(zeroes(words)))) {
         Ok(_) => Trial::Passed,
         Err(error) => Trial::Failed(error),
     }

@@ -17,7 +17,7 @@ use clap::Args;
 use exchange::Job;
 use table::{Bucket, Config, Finished, Intent, Operation, OperationError, Outcome, Table};
 use transport::{Completion, Exchange, OpError, Owner, RemoteWord, Token, Transport};
-use verbs::{Context, Engine, OpenError, Part};
+use verbs::{Context, Engine, OpenError};
 
 use crate::failure::{Failure, Result, ensure};
 use crate::job::{JobArgs, finish, part};
@@ -218,13 +218,8 @@ impl Kept {
 }
 
 /// Gives the window this memory.
-fn memory(window: Memory) -> impl FnMut(&Context, Part, usize) -> Given {
-    move |_, part, words| {
-        Ok(match part {
-            Part::Window => Box::new(window),
-            Part::Private => Box::new((0..words).map(|_| AtomicU64::new(0)).collect::<Vec<_>>()),
-        })
-    }
+fn memory(window: Memory) -> impl FnOnce(&Context, usize) -> Given {
+    move |_, _| Ok(Box::new(window))
 }
 
 impl Pair {

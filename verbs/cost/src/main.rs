@@ -153,7 +153,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let builder = Builder::new(WINDOW_WORDS).libibverbs(library);
             let builder = builder.slots(SLOTS as u32, WORDS).depth(BATCH as u32);
             let mut engine =
-                builder.open_in(&mut Alone, |_, _, count| Ok(Box::new(words(count as u64))))?;
+                builder.open_in(&mut Alone, |_, count| Ok(Box::new(words(count as u64))))?;
             engine_loop(&mut engine, count)
         }
         _ => {

@@ -4,12 +4,15 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec;
 #[cfg(feature = "pin")]
+use core::cell::Cell;
+#[cfg(feature = "pin")]
 use core::sync::atomic::AtomicU64;
 
 use transport::{AtomicScope, Caps, Exchange, Owner};
 
 use super::hello::Hello;
 use super::opening::{Chosen, Connected, Own};
+use super::private::PrivateMemory;
 use super::{Engine, OpenError};
 use crate::{AtomicCapability, Context, Library, Memory, Retry};
 
@@ -36,15 +39,6 @@ pub struct Builder {
     pub(super) word_reads_whole: bool,
     #[cfg(feature = "pin")]
     memory: pin::MemoryPolicy,
-}
-
-/// What memory is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// The window, and the control words in front of it.
-    Window,
-    /// The slots, and where the old values of atomics land.
-    Private,
 }
 
 impl Builder {
@@ -178,8 +172,8 @@ impl Builder {
     /// [`OpenError`]: what this owner, or another one, is missing. If one fails, all do.
     #[cfg(feature = "pin")]
     pub fn open<E: Exchange + ?Sized>(&self, exchange: &mut E) -> Result<Engine, OpenError> {
-        let mut refused = None;
-        let mut engine = self.open_in(exchange, |context, _, words| {
+        let refused = Cell::new(None);
+        let map = |context: &Context, words: usize| -> Result<pin::Mapping, OpenError> {
             // A preference: where it is not known, the kernel chooses.
             let device_node = || {
                 let node = pin::device_node("/sys".as_ref(), context.name()).ok().flatten();
@@ -189,27 +183,51 @@ impl Builder {
                 pin::MemoryPolicy { node: self.memory.node.or_else(device_node), ..self.memory };
             let bytes = words.saturating_mul(size_of::<AtomicU64>());
             let mapping = pin::Mapping::anonymous(bytes, &policy).map_err(OpenError::Memory)?;
-            refused = refused.or(mapping.policy_refused());
-            Ok(Box::new(mapping))
-        })?;
-        engine.policy_refused = refused;
+            refused.set(refused.get().or(mapping.policy_refused()));
+            Ok(mapping)
+        };
+        let mut engine = self.open_parts(
+            exchange,
+            |context, words| Ok(PrivateMemory::Mapped(map(context, words)?)),
+            |context, words| Ok(Box::new(map(context, words)?)),
+        )?;
+        engine.policy_refused = refused.get();
         Ok(engine)
     }
 
-    /// As [`open`](Self::open), in memory that `allocate` gives for each [`Part`]: at least as many
-    /// words as it is asked for. The window is what its memory holds behind some control words,
-    /// whose number depends on that of the owners: zero, or what an engine before has left.
+    /// As [`open`](Self::open), the window in memory that `allocate` gives: at least as many words
+    /// as it is asked for. The window is what the memory holds behind some control words, whose
+    /// number depends on that of the owners: zero, or what an engine before has left. The memory may
+    /// be reached by others too. The slots are not: the engine allocates them itself.
+    ///
+    /// ```compile_fail,E0593
+    /// # use core::sync::atomic::AtomicU64;
+    /// # use transport::Alone;
+    /// // Memory for the slots that the caller can store to while the engine shows them as `&[u64]`.
+    /// static KEPT: [AtomicU64; 1 << 16] = [const { AtomicU64::new(0) }; 1 << 16];
+    /// verbs::Builder::new(64).open_in(&mut Alone, |_, _part, _words| Ok(Box::new(&KEPT[..])));
+    /// ```
     ///
     /// # Errors
     /// As for [`open`](Self::open).
     pub fn open_in<E, F>(&self, exchange: &mut E, allocate: F) -> Result<Engine, OpenError>
     where
         E: Exchange + ?Sized,
-        F: FnMut(&Context, Part, usize) -> Result<Box<dyn Memory + Send>, OpenError>,
+        F: FnOnce(&Context, usize) -> Result<Box<dyn Memory + Send>, OpenError>,
     {
+        self.open_parts(exchange, |_, words| PrivateMemory::on_heap(words), allocate)
+    }
+
+    /// Opens with the private memory and the window that these give.
+    fn open_parts<E: Exchange + ?Sized>(
+        &self,
+        exchange: &mut E,
+        private: impl FnOnce(&Context, usize) -> Result<PrivateMemory, OpenError>,
+        window: impl FnOnce(&Context, usize) -> Result<Box<dyn Memory + Send>, OpenError>,
+    ) -> Result<Engine, OpenError> {
         Self::check_owners(exchange.owners())?;
         // An owner that fails still takes part in all calls, so that nobody waits for it in vain.
-        let own = self.create(exchange, allocate);
+        let own = self.create(exchange, private, window);
         let all = match Hello::gather(own.as_ref().ok().map(Own::told), exchange) {
             Ok(all) => all,
             Err(error @ OpenError::Exchange(_)) => return Err(own.err().unwrap_or(error)),

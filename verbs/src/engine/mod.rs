@@ -45,7 +45,7 @@ mod reports;
 mod self_test;
 mod watch;
 
-pub use builder::{Builder, Part};
+pub use builder::Builder;
 pub use link::Link;
 pub use open_error::OpenError;
 pub use self_test::SelfTestFailed;
@@ -183,10 +183,12 @@ impl Engine {
         self.admit(self.geometry.check_copy(&self.caps, remote, local))?;
         let owner = remote.start.owner;
         let at = self.window_of(owner, remote.start.index, remote.words)?;
-        let range = self.parts.private.slot(local).ok_or(PostError::OutOfRange)?;
+        let range = self.parts.private.hold(local).ok_or(PostError::OutOfRange)?;
         let kind = Kind::Copy(local.slot);
-        let index = self.ledger.enter(Entry { token, owner, kind }).ok_or(PostError::Full)?;
-        self.parts.private.hold(local.slot);
+        let Some(index) = self.ledger.enter(Entry { token, owner, kind }) else {
+            self.parts.private.release(local.slot);
+            return Err(PostError::Full);
+        };
         let request = request(self, index.into(), at, range);
         self.collect(owner, &request);
         Ok(())
@@ -221,7 +223,9 @@ impl Engine {
     /// Collects a request for the next doorbell, or rings it first where the list is full.
     #[inline]
     fn collect(&mut self, owner: Owner, request: &WorkRequest) {
-        let Some(lane) = self.parts.lanes.get_mut(owner.0 as usize) else { return };
+        let Some(lane) = self.parts.lanes.get_mut(owner.0 as usize) else {
+            return self.broken("a request has no lane");
+        };
         if lane.collected() == 0 {
             // As many as there are lanes at most, for which there is room.
             self.waiting.push(owner.0);
@@ -230,21 +234,23 @@ impl Engine {
             return;
         }
         self.ring(owner);
-        if let Some(lane) = self.parts.lanes.get_mut(owner.0 as usize) {
-            lane.push(request);
+        let lane = self.parts.lanes.get_mut(owner.0 as usize);
+        if !lane.is_some_and(|lane| lane.push(request)) {
+            self.broken("a request found no room behind a doorbell");
         }
     }
 
     /// Rings the doorbell of one lane.
     #[inline]
     fn ring(&mut self, owner: Owner) {
-        let Some(lane) = self.parts.lanes.get_mut(owner.0 as usize) else { return };
+        let Some(lane) = self.parts.lanes.get_mut(owner.0 as usize) else {
+            return self.broken("a doorbell has no lane");
+        };
         let refused = &mut self.refused;
-        let rung = lane.ring(|id| {
-            if let Ok(index) = u32::try_from(id) {
-                // As many as there are entries at most, for which there is room.
-                refused.push(index);
-            }
+        let rung = lane.ring(|id| match u32::try_from(id) {
+            // As many as there are entries at most, for which there is room.
+            Ok(index) => refused.push(index),
+            Err(_) => debug_assert!(false, "only operations of the ledger are collected: {id}"),
         });
         if let Err(failed) = rung {
             self.not_posted(owner, failed);
@@ -261,6 +267,14 @@ impl Engine {
             // It may carry them out all the same and never say so.
             self.fall_silent(Fault::System { errno });
         }
+    }
+
+    /// A state that cannot be: what is in flight is not known any more. The engine is dead, and ends
+    /// all of it itself.
+    #[cold]
+    fn broken(&mut self, what: &'static str) {
+        debug_assert!(false, "{what}");
+        self.fall_silent(Fault::System { errno: libc::ENOTRECOVERABLE });
     }
 
     /// An operation on the window of `owner` has failed: the engine is dead.

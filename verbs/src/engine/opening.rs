@@ -9,13 +9,12 @@ use core::time::Duration;
 
 use transport::{Exchange, Geometry, Owner};
 
-use super::builder::Part;
 use super::control::control_words;
 use super::deadline::{Deadline, PATIENCE};
 use super::hello::Hello;
 use super::lane::Lane;
 use super::link::Link;
-use super::private::Private;
+use super::private::{Private, PrivateMemory};
 use super::self_test::{SelfTest, SelfTestFailed};
 use super::{Builder, MAX_OWNERS, OpenError, SPARE_REQUESTS};
 use crate::{
@@ -37,11 +36,12 @@ const SHORT: OpenError = OpenError::Sizes("the memory given is shorter than what
 
 impl Builder {
     /// Everything that does not depend on the others.
-    pub(super) fn create<E, F>(&self, exchange: &E, mut allocate: F) -> Result<Own, OpenError>
-    where
-        E: Exchange + ?Sized,
-        F: FnMut(&Context, Part, usize) -> Result<Box<dyn Memory + Send>, OpenError>,
-    {
+    pub(super) fn create<E: Exchange + ?Sized>(
+        &self,
+        exchange: &E,
+        allocate_private: impl FnOnce(&Context, usize) -> Result<PrivateMemory, OpenError>,
+        allocate_window: impl FnOnce(&Context, usize) -> Result<Box<dyn Memory + Send>, OpenError>,
+    ) -> Result<Own, OpenError> {
         self.check()?;
         let (me, owners) = (exchange.me(), exchange.owners());
         let Chosen { context, limits, port, gid } = self.choose_port()?;
@@ -58,11 +58,11 @@ impl Builder {
             slot_words: self.slot_words,
         };
         let words = Private::words(&geometry, self.depth).ok_or(TOO_LARGE)?;
-        let memory = allocate(&context, Part::Private, words)?;
+        let memory = allocate_private(&context, words)?;
         let private = Private::register(&domain, memory, &geometry, self.depth)?;
         let words = usize::try_from(control_words(owners).saturating_add(self.window_words))
             .map_err(|_| TOO_LARGE)?;
-        let memory = allocate(&context, Part::Window, words)?;
+        let memory = allocate_window(&context, words)?;
         let window = window(&domain, memory, words, owners)?;
         let mirror = self.queue_pair(&domain, &completions, &port, MOST_INLINE);
         // None of them carries words inline where one does not.
@@ -238,7 +238,7 @@ fn window(
         return Err(SHORT);
     }
     // What an engine before this one was told in the same memory is over.
-    let control = usize::try_from(control_words(owners)).unwrap_or(words);
+    let control = usize::try_from(control_words(owners)).map_err(|_| TOO_LARGE)?;
     memory.words().iter().take(control).for_each(|word| word.store(0, SeqCst));
     Ok(MemoryRegion::register(domain, memory, Access::WINDOW)?)
 }
@@ -337,7 +337,7 @@ impl Parts {
     fn self_test(&mut self, me: Owner, retry: Retry) -> Result<(), SelfTestFailed> {
         let lane = self.lanes.get_mut(me.0 as usize);
         let scratch = self.window.words().first();
-        let Some((lane, scratch)) = lane.zip(scratch) else { return Ok(()) };
+        let (lane, scratch) = lane.zip(scratch).ok_or(SelfTestFailed::NotRun)?;
         let test = SelfTest {
             lane,
             completions: &mut self.completions,

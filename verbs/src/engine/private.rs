@@ -1,9 +1,12 @@
 //! The private memory of an engine: slots, and where the old values of atomics land.
+//!
+//! The engine allocates it itself. A slot that no operation uses is shown as plain words, which is
+//! sound only while nobody else reaches them: see [`PrivateMemory`].
 
-use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ptr::NonNull;
+use core::slice;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -22,6 +25,8 @@ const LINE_BYTES: usize = 64;
 /// on leaving, and where its self-test lands.
 const OWN_WORDS: u64 = LINE_WORDS;
 
+const TOO_SHORT: OpenError = OpenError::Sizes("the memory for the slots is too short");
+
 /// Words before slot 0: the own ones, and a result for each operation in flight.
 fn before_slots(depth: u32) -> u64 {
     OWN_WORDS + u64::from(depth).next_multiple_of(LINE_WORDS)
@@ -39,17 +44,134 @@ pub(super) enum Own {
     Tested = 2,
 }
 
-/// Own words, results and slots in one region that this side alone may use, and how many
-/// unreported operations keep each slot busy.
+/// Memory that an engine has allocated for itself. Nobody else holds a reference to it, and none
+/// can be copied from it: while the device leaves a word alone, this is the only way to the word.
 #[derive(Debug)]
-pub(super) struct Private {
-    region: MemoryRegion<Box<dyn Memory + Send>>,
-    /// The word where the own words start: on a cache line.
-    base: u64,
+pub(super) enum PrivateMemory {
+    Heap(Vec<AtomicU64>),
+    #[cfg(feature = "pin")]
+    Mapped(pin::Mapping),
+}
+
+impl PrivateMemory {
+    /// So many words of the heap.
+    pub(super) fn on_heap(words: usize) -> Result<Self, OpenError> {
+        let mut memory = Vec::new();
+        let lacking = OpenError::Sizes("no memory for the slots: choose fewer or shorter ones");
+        memory.try_reserve_exact(words).map_err(|_| lacking)?;
+        memory.resize_with(words, AtomicU64::default);
+        Ok(Self::Heap(memory))
+    }
+}
+
+// SAFETY: neither moves its words with itself, and both give the same ones each time.
+unsafe impl Memory for PrivateMemory {
+    fn words(&self) -> &[AtomicU64] {
+        match self {
+            Self::Heap(memory) => memory,
+            #[cfg(feature = "pin")]
+            Self::Mapped(mapping) => mapping.words(),
+        }
+    }
+}
+
+/// Where the slots lie in the private memory, and how many unreported operations keep each busy.
+#[derive(Debug)]
+struct Slots {
     /// The first word of slot 0.
-    slots: u64,
+    first: u64,
     slot_words: u64,
     busy: Vec<u32>,
+}
+
+impl Slots {
+    fn new(first: u64, geometry: &Geometry) -> Self {
+        let busy = vec![0; geometry.slots as usize];
+        Self { first, slot_words: geometry.slot_words.into(), busy }
+    }
+
+    /// The first word of the slot range `at`.
+    #[inline]
+    fn start(&self, at: Local) -> u64 {
+        self.first + u64::from(at.slot.0) * self.slot_words + u64::from(at.start)
+    }
+
+    /// The words of the slot range `at`.
+    #[inline]
+    fn words<'m>(&self, memory: &'m [AtomicU64], at: Local) -> Option<&'m [AtomicU64]> {
+        let start = usize::try_from(self.start(at)).ok()?;
+        memory.get(start..)?.get(..at.words as usize)
+    }
+
+    /// What landed in the slot range `at`, if nothing keeps the slot busy.
+    ///
+    /// # Safety
+    /// `memory` is that of these slots. It is reached through its one owner alone, who borrows it
+    /// and these slots together, and by a device, which writes to busy slots only.
+    #[inline]
+    unsafe fn landed<'m>(
+        &'m self,
+        memory: &'m [AtomicU64],
+        at: Local,
+    ) -> Result<&'m [u64], SlotError> {
+        self.idle(at.slot)?;
+        let words = self.words(memory, at).ok_or(SlotError::OutOfRange)?;
+        // SAFETY: an AtomicU64 has the layout of a u64. The slot is idle, so that the device does
+        // not write to it; this side does so through `staged` alone, which takes `&mut self`.
+        Ok(unsafe { slice::from_raw_parts(words.as_ptr().cast(), words.len()) })
+    }
+
+    /// The slot range `at`, to be filled, if nothing keeps the slot busy.
+    ///
+    /// # Safety
+    /// As for [`landed`](Self::landed).
+    #[inline]
+    unsafe fn staged<'m>(
+        &'m mut self,
+        memory: &'m [AtomicU64],
+        at: Local,
+    ) -> Result<&'m mut [u64], SlotError> {
+        self.idle(at.slot)?;
+        let words = self.words(memory, at).ok_or(SlotError::OutOfRange)?;
+        // SAFETY: as in `landed`; `&mut self` makes it the only reference. Atomics may be changed
+        // through a pointer that comes from a shared reference.
+        Ok(unsafe { slice::from_raw_parts_mut(words.as_ptr().cast_mut().cast(), words.len()) })
+    }
+
+    /// One more operation keeps `slot` busy; false if there is no such slot.
+    #[inline]
+    #[must_use]
+    fn hold(&mut self, slot: Slot) -> bool {
+        let busy = self.busy.get_mut(slot.0 as usize);
+        busy.map(|busy| *busy += 1).is_some()
+    }
+
+    /// One of them was reported, and the device has done with it.
+    #[inline]
+    fn release(&mut self, slot: Slot) {
+        match self.busy.get_mut(slot.0 as usize) {
+            Some(busy) => *busy -= 1,
+            None => debug_assert!(false, "{slot:?} was held and is not there"),
+        }
+    }
+
+    #[inline]
+    fn idle(&self, slot: Slot) -> Result<(), SlotError> {
+        match self.busy.get(slot.0 as usize) {
+            Some(0) => Ok(()),
+            Some(_) => Err(SlotError::Busy),
+            None => Err(SlotError::OutOfRange),
+        }
+    }
+}
+
+/// Own words, results and slots in one region that this side alone may use.
+#[derive(Debug)]
+pub(super) struct Private {
+    region: MemoryRegion<PrivateMemory>,
+    /// The word where the own words start: on a cache line.
+    base: u64,
+    slots: Slots,
 }
 
 impl Private {
@@ -64,21 +186,20 @@ impl Private {
     /// Registers `memory`, of at least as many words as [`words`](Self::words) says.
     pub(super) fn register(
         domain: &ProtectionDomain,
-        memory: Box<dyn Memory + Send>,
+        memory: PrivateMemory,
         geometry: &Geometry,
         depth: u32,
     ) -> Result<Self, OpenError> {
-        let words = memory.words();
+        let region = MemoryRegion::register(domain, memory, Access::PRIVATE)?;
+        let words = region.words();
         if Self::words(geometry, depth).is_none_or(|needed| words.len() < needed) {
-            return Err(OpenError::Sizes("the memory given for the slots is too short"));
+            return Err(TOO_SHORT);
         }
         // Now, so that no first touch is left for the data path.
         words.iter().for_each(|word| word.store(0, Relaxed));
         let base = words.as_ptr().align_offset(LINE_BYTES) as u64;
-        let region = MemoryRegion::register(domain, memory, Access::PRIVATE)?;
-        let busy = vec![0; geometry.slots as usize];
-        let slots = base + before_slots(depth);
-        Ok(Self { region, base, slots, slot_words: geometry.slot_words.into(), busy })
+        let slots = Slots::new(base + before_slots(depth), geometry);
+        Ok(Self { region, base, slots })
     }
 
     /// The own word `which`, for the device to use.
@@ -97,22 +218,28 @@ impl Private {
         self.region.local(self.base + OWN_WORDS + u64::from(index), 1)
     }
 
-    /// What landed for operation `index`, which has completed.
+    /// What landed for operation `index`, which has completed; `None` if it has no word to land in.
     #[inline]
-    pub(super) fn landed_result(&self, index: u32) -> u64 {
-        let at = usize::try_from(self.base + OWN_WORDS).unwrap_or(usize::MAX);
-        let word = self.region.words().get(at.saturating_add(index as usize));
-        let Some(word) = word else { return 0 };
-        let word = NonNull::from(word).cast::<u64>();
+    pub(super) fn landed_result(&self, index: u32) -> Option<u64> {
+        let at = usize::try_from(self.base + OWN_WORDS + u64::from(index)).ok()?;
+        let word = NonNull::from(self.region.words().get(at)?).cast::<u64>();
         // SAFETY: a word of the region, which the device alone writes, and no longer: its operation
         // has completed. Volatile, for nothing here tells the compiler of the device's writes.
-        unsafe { VolatilePtr::new_restricted(ReadOnly, word) }.read()
+        Some(unsafe { VolatilePtr::new_restricted(ReadOnly, word) }.read())
     }
 
-    /// The slot range `at`, which the caller has checked, for the device to use.
+    /// Keeps the slot of `at` busy with one more operation, and gives `at` for the device to use;
+    /// `None` where it is no slot range.
     #[inline]
-    pub(super) fn slot(&self, at: Local) -> Option<LocalRange> {
-        self.region.local(self.first(at), at.words)
+    pub(super) fn hold(&mut self, at: Local) -> Option<LocalRange> {
+        let range = self.region.local(self.slots.start(at), at.words)?;
+        self.slots.hold(at.slot).then_some(range)
+    }
+
+    /// One operation on `slot` was reported, and the device has done with it.
+    #[inline]
+    pub(super) fn release(&mut self, slot: Slot) {
+        self.slots.release(slot);
     }
 
     /// The words of the slot range `at`, if a WRITE can carry them inline.
@@ -122,69 +249,101 @@ impl Private {
             return None;
         }
         let mut carried = [0; INLINE_WORDS];
-        for (carried, word) in carried.iter_mut().zip(self.atomics(at).ok()?) {
+        let words = self.slots.words(self.region.words(), at)?;
+        for (carried, word) in carried.iter_mut().zip(words) {
             *carried = word.load(Relaxed);
         }
         Some(carried)
     }
 
-    #[inline]
-    fn first(&self, at: Local) -> u64 {
-        self.slots + u64::from(at.slot.0) * self.slot_words + u64::from(at.start)
-    }
-
-    #[inline]
-    fn atomics(&self, at: Local) -> Result<&[AtomicU64], SlotError> {
-        let first = usize::try_from(self.first(at)).map_err(|_| SlotError::OutOfRange)?;
-        let words = self.region.words().get(first..).and_then(|from| from.get(..at.words as usize));
-        words.ok_or(SlotError::OutOfRange)
-    }
-
     /// What landed in the slot range `at`, which the caller has checked.
     #[inline]
     pub(super) fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
-        self.idle(at.slot)?;
-        let words = self.atomics(at)?;
-        // SAFETY: an AtomicU64 has the layout of a u64. No operation on the slot is in flight, by
-        // the count, so the device does not write it: the region's key has no rights for peers,
-        // and nobody but this engine has a queue pair in its domain. This side writes by `staged`
-        // alone, which takes `&mut self`.
-        Ok(unsafe { core::slice::from_raw_parts(words.as_ptr().cast(), words.len()) })
+        // SAFETY: the region owns its memory, which the engine has allocated for itself, and is
+        // borrowed with the slots. Its key gives peers no right, and nobody but this engine has a
+        // queue pair in its domain.
+        unsafe { self.slots.landed(self.region.words(), at) }
     }
 
     /// The slot range `at`, which the caller has checked, to be filled.
     #[inline]
     pub(super) fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
-        self.idle(at.slot)?;
-        let words = self.atomics(at)?;
-        let first = words.as_ptr().cast_mut().cast();
-        // SAFETY: as for `landed`; `&mut self` makes it the only reference. The words are interior
-        // mutable, so that writing through a pointer from a shared slice is allowed.
-        Ok(unsafe { core::slice::from_raw_parts_mut(first, words.len()) })
+        // SAFETY: as for `landed`.
+        unsafe { self.slots.staged(self.region.words(), at) }
+    }
+}
+
+/// No library is called here, so that Miri can run these: `cargo +nightly miri test -p
+/// probeline-verbs --lib private`.
+#[cfg(test)]
+mod tests {
+    use transport::Owner;
+
+    use super::*;
+
+    const GEOMETRY: Geometry =
+        Geometry { me: Owner(0), owners: 1, window_words: 8, slots: 3, slot_words: 16 };
+
+    fn memory() -> (PrivateMemory, Slots) {
+        let memory = PrivateMemory::on_heap(Private::words(&GEOMETRY, 4).unwrap()).unwrap();
+        let base = memory.words().as_ptr().align_offset(LINE_BYTES) as u64;
+        (memory, Slots::new(base + before_slots(4), &GEOMETRY))
     }
 
-    /// One more operation keeps `slot` busy.
-    #[inline]
-    pub(super) fn hold(&mut self, slot: Slot) {
-        if let Some(busy) = self.busy.get_mut(slot.0 as usize) {
-            *busy += 1;
+    fn range(slot: u32, start: u32, words: u32) -> Local {
+        Local { slot: Slot(slot), start, words }
+    }
+
+    #[test]
+    fn slots_are_aligned_zero_and_apart() {
+        let (memory, mut slots) = memory();
+        for slot in 0..3 {
+            // SAFETY: this test alone has the memory, and no device writes to it.
+            let words = unsafe { slots.staged(memory.words(), range(slot, 0, 16)) }.unwrap();
+            assert_eq!((words.as_ptr().addr() % LINE_BYTES, &words[..]), (0, &[0; 16][..]));
+            words.fill(u64::from(slot) + 1);
+        }
+        for slot in 0..3 {
+            // SAFETY: as above.
+            let words = unsafe { slots.landed(memory.words(), range(slot, 4, 12)) };
+            assert_eq!(words, Ok(&[u64::from(slot) + 1; 12][..]));
         }
     }
 
-    /// One of them was reported, and the device has done with it.
-    #[inline]
-    pub(super) fn release(&mut self, slot: Slot) {
-        if let Some(busy) = self.busy.get_mut(slot.0 as usize) {
-            *busy -= 1;
+    #[test]
+    fn a_device_writes_to_a_slot_only_while_it_is_hidden() {
+        let (memory, mut slots) = memory();
+        let at = range(1, 0, 4);
+        // SAFETY: this test alone has the memory; what stands for the device stores while the slot
+        // is held, and to another slot.
+        unsafe {
+            slots.staged(memory.words(), at).unwrap().copy_from_slice(&[1, 2, 3, 4]);
+            for operations in 1..3 {
+                assert!(slots.hold(Slot(1)), "{operations}");
+            }
+            let other = slots.landed(memory.words(), range(2, 0, 16)).unwrap();
+            let first = usize::try_from(slots.start(at)).unwrap();
+            memory.words()[first + 2].store(7, Relaxed);
+            assert_eq!(other, [0; 16]);
+            for _ in 0..2 {
+                assert_eq!(slots.landed(memory.words(), at), Err(SlotError::Busy));
+                assert_eq!(slots.staged(memory.words(), at).err(), Some(SlotError::Busy));
+                slots.release(Slot(1));
+            }
+            assert_eq!(slots.landed(memory.words(), at), Ok(&[1, 2, 7, 4][..]));
         }
     }
 
-    #[inline]
-    fn idle(&self, slot: Slot) -> Result<(), SlotError> {
-        match self.busy.get(slot.0 as usize) {
-            Some(0) => Ok(()),
-            Some(_) => Err(SlotError::Busy),
-            None => Err(SlotError::OutOfRange),
+    #[test]
+    fn what_is_no_slot_is_neither_held_nor_shown() {
+        let (memory, mut slots) = memory();
+        assert!(!slots.hold(Slot(3)));
+        // SAFETY: as above.
+        unsafe {
+            let none = slots.landed(memory.words(), range(3, 0, 1));
+            assert_eq!(none, Err(SlotError::OutOfRange));
+            let far = slots.staged(memory.words(), range(2, 0, 1 << 20));
+            assert_eq!(far.err(), Some(SlotError::OutOfRange));
         }
     }
 }

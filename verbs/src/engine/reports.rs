@@ -20,14 +20,15 @@ impl Engine {
             let room = (out.len() - reported).min(BATCH);
             let found = self.look(room);
             for place in 0..found {
-                let Some(end) = self.ends.get(place) else { break };
-                let (id, result) = (end.id(), end.result());
-                let (Some(ended), Some(place)) = (self.ended(id, result), out.get_mut(reported))
-                else {
-                    continue;
+                // As many as there is room for.
+                let (Some(end), Some(free)) = (self.ends.get(place), out.get_mut(reported)) else {
+                    self.broken("more completions than there was room for");
+                    return (reported, false);
                 };
-                *place = ended;
-                reported += 1;
+                if let Some(ended) = self.ended(end.id(), end.result()) {
+                    *free = ended;
+                    reported += 1;
+                }
             }
             if found < room {
                 return (reported, true);
@@ -70,18 +71,24 @@ impl Engine {
             self.own_ended(id, result);
             return None;
         };
-        let entry = self.ledger.strike(index)?;
-        if let Err(error) = result {
-            self.fail(entry.owner, error);
-        }
+        let Some(entry) = self.ledger.strike(index) else {
+            // The device has told of it twice, or of what was never posted: whatever else it tells
+            // may be as wrong.
+            self.fall_silent(Fault::System { errno: libc::EBADMSG });
+            return None;
+        };
         let value = match entry.kind {
             Kind::Copy(slot) => {
                 self.parts.private.release(slot);
-                0
+                Ok(0)
             }
-            Kind::Atomic => self.parts.private.landed_result(index),
+            Kind::Atomic => self.parts.private.landed_result(index).ok_or(OpError::NoResult),
         };
-        Some(Completion { token: entry.token, result: result.map(|()| value) })
+        let result = result.and(value);
+        if let Err(error) = result {
+            self.fail(entry.owner, error);
+        }
+        Some(Completion { token: entry.token, result })
     }
 
     #[cold]

@@ -19,6 +19,14 @@ pub(super) const SCRATCH: u64 = 0;
 const KNOWN: u64 = 0x0123_4567_89ab_cdef;
 const OTHER: u64 = 0xfedc_ba98_7654_3210;
 
+/// Compare-and-swaps that fail while the CPU stores to the same word.
+const FAILED_SWAPS: u32 = 16;
+/// Loads between two of those stores. A device that writes the old value back overwrites the last
+/// store: it is seen unless the next store comes before the next load.
+const LOADS_PER_STORE: u32 = 16;
+/// No number of those stores comes near [`OTHER`].
+const FIRST_STORED: u64 = 1;
+
 /// What the test has found wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -35,6 +43,16 @@ pub enum SelfTestFailed {
     ByteOrder {
         /// The operation.
         operation: &'static str,
+    },
+    /// The test could not be run: the engine's own words are out of its reach.
+    NotRun,
+    /// A compare-and-swap that failed has undone a store of the CPU's: the device has written the
+    /// old value back.
+    StoreUndone {
+        /// What the CPU had stored last.
+        stored: u64,
+        /// What the word was then.
+        found: u64,
     },
     /// The operation completed, and the word is as it was.
     NoEffect {
@@ -64,6 +82,12 @@ impl fmt::Display for SelfTestFailed {
             Self::ByteOrder { operation } => {
                 write!(f, "{operation}: values are in big-endian order, not the host's")
             }
+            Self::NotRun => f.write_str("the engine's own words are out of its reach"),
+            Self::StoreUndone { stored, found } => write!(
+                f,
+                "a compare-and-swap that failed wrote the old value back: {found:#x} where the CPU \
+                 had stored {stored:#x} meanwhile"
+            ),
             Self::NoEffect { operation } => {
                 write!(f, "{operation} completes without having changed the word")
             }
@@ -88,8 +112,8 @@ pub(super) struct SelfTest<'a> {
 }
 
 impl SelfTest<'_> {
-    /// Does one of each operation and looks at what it returned and left. The scratch word is 0
-    /// in the end.
+    /// Does one of each operation and looks at what it returned and left, and some
+    /// compare-and-swaps that fail under stores. The scratch word is 0 in the end.
     pub(super) fn run(mut self) -> Result<(), SelfTestFailed> {
         self.scratch.store(KNOWN, SeqCst);
         let old = self.run_one(|at, into| WorkRequest::fetch_add(0, at, 1, into))?;
@@ -108,8 +132,44 @@ impl SelfTest<'_> {
 
         let read = self.run_one(|at, into| WorkRequest::read(0, at, into))?;
         same("what READ brought", OTHER, read)?;
+        self.swap_under_stores()?;
         self.scratch.store(0, SeqCst);
         Ok(())
+    }
+
+    /// Stores to the word while compare-and-swaps of another value are under way, which must leave
+    /// the stores alone (`firmware-notes/failed-compare-and-swap.md`).
+    fn swap_under_stores(&mut self) -> Result<(), SelfTestFailed> {
+        let mut stored = FIRST_STORED;
+        self.scratch.store(stored, SeqCst);
+        for _ in 0..FAILED_SWAPS {
+            let oldest = stored;
+            self.post(|at, into| WorkRequest::compare_and_swap(0, at, OTHER, KNOWN, into))?;
+            // Bounded by the deadline, which `has_ended` looks at.
+            loop {
+                stored += 1;
+                self.scratch.store(stored, SeqCst);
+                self.has_kept(stored)?;
+                let ended = self.has_ended()?;
+                self.has_kept(stored)?;
+                if ended {
+                    break;
+                }
+            }
+            let old = self.landed()?;
+            if !(oldest..=stored).contains(&old) {
+                same("the value that compare-and-swap returned under stores", stored, old)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the word stays what the CPU has stored.
+    fn has_kept(&self, stored: u64) -> Result<(), SelfTestFailed> {
+        match (0..LOADS_PER_STORE).map(|_| self.word()).find(|found| *found != stored) {
+            Some(found) => Err(SelfTestFailed::StoreUndone { stored, found }),
+            None => Ok(()),
+        }
     }
 
     /// The word should have gone from `before` to `after`.
@@ -129,21 +189,41 @@ impl SelfTest<'_> {
         &mut self,
         request: impl FnOnce(RemoteAddress, LocalRange) -> WorkRequest,
     ) -> Result<u64, SelfTestFailed> {
+        self.post(request)?;
+        while !self.has_ended()? {}
+        self.landed()
+    }
+
+    fn post(
+        &mut self,
+        request: impl FnOnce(RemoteAddress, LocalRange) -> WorkRequest,
+    ) -> Result<(), SelfTestFailed> {
         let ranges = self.lane.control(SCRATCH).zip(self.private.own(Own::Tested));
-        let Some((at, into)) = ranges else { return Err(SelfTestFailed::TimedOut) };
+        let (at, into) = ranges.ok_or(SelfTestFailed::NotRun)?;
         // What no operation of the test returns, so that one which lands nothing is seen.
-        let landing = self.private.own_word(Own::Tested);
-        landing.inspect(|word| word.store(!KNOWN, SeqCst));
-        self.lane.pair.post(&request(at, into)).map_err(SelfTestFailed::Post)?;
+        self.landing()?.store(!KNOWN, SeqCst);
+        self.lane.pair.post(&request(at, into)).map_err(SelfTestFailed::Post)
+    }
+
+    /// Whether the request has ended, and well.
+    fn has_ended(&mut self) -> Result<bool, SelfTestFailed> {
         let mut end = [WorkCompletion::default()];
-        while self.completions.poll(&mut end).map_err(SelfTestFailed::Poll)? == 0 {
-            if self.deadline.has_passed() {
-                return Err(SelfTestFailed::TimedOut);
-            }
+        if self.completions.poll(&mut end).map_err(SelfTestFailed::Poll)? > 0 {
+            let [end] = end;
+            return end.result().map(|()| true).map_err(SelfTestFailed::Status);
         }
-        let [end] = end;
-        end.result().map_err(SelfTestFailed::Status)?;
-        Ok(landing.map_or(0, |word| word.load(SeqCst)))
+        if self.deadline.has_passed() {
+            return Err(SelfTestFailed::TimedOut);
+        }
+        Ok(false)
+    }
+
+    fn landed(&self) -> Result<u64, SelfTestFailed> {
+        Ok(self.landing()?.load(SeqCst))
+    }
+
+    fn landing(&self) -> Result<&AtomicU64, SelfTestFailed> {
+        self.private.own_word(Own::Tested).ok_or(SelfTestFailed::NotRun)
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn builder(machine: &Machine) -> Builder {
 
 /// Opens with a window of zeroes.
 pub(crate) fn open(builder: &Builder, exchange: &mut impl Exchange) -> Result<Engine, OpenError> {
-    builder.open_in(exchange, |_, _, words| Ok(Box::new(zeroes(words))))
+    builder.open_in(exchange, |_, words| Ok(Box::new(zeroes(words))))
 }
 
 pub(crate) fn zeroes(words: usize) -> Vec<AtomicU64> {

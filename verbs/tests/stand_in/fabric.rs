@@ -41,6 +41,9 @@ pub(super) struct End {
     places: u32,
 }
 
+// SAFETY: the pointers are of registered words, atomics that any thread may use.
+unsafe impl Send for State {}
+
 pub(super) struct State {
     pub(super) machines: Vec<(Setup, Faults)>,
     pub(super) contexts: BTreeMap<u32, u32>,
@@ -51,6 +54,8 @@ pub(super) struct State {
     pub(super) created: u32,
     pub(super) violations: Vec<String>,
     pub(super) seen: Option<Vec<Seen>>,
+    /// Words that a machine's device writes back before its next completion.
+    written_back: Vec<(usize, *const AtomicU64, u64)>,
     /// What decides about requests that are carried out late.
     random: Option<u64>,
 }
@@ -67,6 +72,7 @@ impl State {
             created: 0,
             violations: Vec::new(),
             seen: None,
+            written_back: Vec::new(),
             random: seed,
         }
     }
@@ -207,7 +213,17 @@ impl State {
 
     /// Hands the oldest completion out.
     pub(super) fn take_end(&mut self, queue: u32) -> Option<End> {
-        let end = self.completions.get_mut(&queue)?.ends.pop_front()?;
+        let queue = self.completions.get_mut(&queue)?;
+        let machine = &mut self.machines[queue.machine].1;
+        if machine.twice && !queue.ends.is_empty() {
+            machine.twice = false;
+            return queue.ends.front().copied();
+        }
+        let end = queue.ends.pop_front()?;
+        let of_this = |(machine, ..): &mut (usize, _, _)| *machine == queue.machine;
+        for (_, at, old) in self.written_back.extract_if(.., of_this) {
+            put(at, old);
+        }
         if let Some(pair) = self.pairs.get_mut(&end.pair) {
             pair.outstanding -= end.places;
         }
@@ -259,7 +275,12 @@ impl State {
             Some(local) if from_us => copy(local, remote, words),
             Some(local) => {
                 let kind = self.faults(machine).atomics;
-                put(local, atomic_of(kind, remote, seen));
+                let old = atomic_of(kind, remote, seen);
+                put(local, old);
+                let failed = seen.opcode == IBV_WR_ATOMIC_CMP_AND_SWP && old != seen.operands.0;
+                if kind == Atomics::WriteBack && failed {
+                    self.written_back.push((machine, remote, old));
+                }
             }
         }
         Ok(())

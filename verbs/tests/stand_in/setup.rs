@@ -49,6 +49,8 @@ pub(crate) enum Atomics {
     Idle,
     /// Fetch-and-add adds one too much.
     Wrong,
+    /// A compare-and-swap that fails writes the old value back, just before it completes.
+    WriteBack,
 }
 
 /// What goes wrong on a machine. Counts are of what is still done right.
@@ -63,6 +65,8 @@ pub(crate) struct Faults {
     pub(crate) status: Option<(u32, ibv_wc_status)>,
     /// What polls return instead of looking: a failure, or 0 for a queue that tells nothing.
     pub(crate) poll: Option<i32>,
+    /// The next completion is handed out twice.
+    pub(crate) twice: bool,
     /// Its queue pairs answer nobody, as those of a process that was killed.
     pub(crate) cut_off: bool,
     pub(crate) atomics: Atomics,
@@ -77,6 +81,7 @@ impl Default for Faults {
             doorbell: None,
             status: None,
             poll: None,
+            twice: false,
             cut_off: false,
             atomics,
         }
