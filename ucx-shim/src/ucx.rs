@@ -29,7 +29,7 @@
 //!
 //! # Losing an owner
 //! An owner that leaves tells the others by a WRITE, which they see with their next poll. One whose
-//! process ends on this machine is noticed within milliseconds by who keeps polling; one of another
+//! process ends on this machine is told of by a thread that sleeps until then; one of another
 //! machine when UCX tells (`UCX_KEEPALIVE_INTERVAL`, `UCX_RC_TIMEOUT` and others), for it has
 //! handlers of errors everywhere but over shared memory. What is in flight then is ended by UCX, or
 //! after half a second by the engine. Over `tcp` UCX (1.13) may itself end a process that has
@@ -37,6 +37,7 @@
 
 mod attendant;
 mod builder;
+mod closing;
 mod context;
 mod control;
 mod deadline;

@@ -45,10 +45,14 @@ impl Queue {
     /// Takes `done` in; the caller has seen that the queue is not full.
     #[inline]
     pub(crate) fn push(&mut self, done: Done) {
+        debug_assert!(!self.is_full());
         let place = self.pushed as usize & (self.ring.len() - 1);
-        if let Some(place) = self.ring.get_mut(place) {
-            *place = done;
-            self.pushed = self.pushed.wrapping_add(1);
+        match self.ring.get_mut(place) {
+            Some(place) => {
+                *place = done;
+                self.pushed = self.pushed.wrapping_add(1);
+            }
+            None => debug_assert!(false, "the mask leaves a place of the ring"),
         }
     }
 

@@ -53,16 +53,18 @@ impl Slots {
     /// One more operation keeps `slot` busy.
     #[inline]
     pub(crate) fn hold(&mut self, slot: Slot) {
-        if let Some(busy) = self.busy.get_mut(slot.0 as usize) {
-            *busy += 1;
+        match self.busy.get_mut(slot.0 as usize) {
+            Some(busy) => *busy += 1,
+            None => debug_assert!(false, "{slot:?} is used and is not there"),
         }
     }
 
     /// One of them was reported.
     #[inline]
     pub(crate) fn release(&mut self, slot: Slot) {
-        if let Some(busy) = self.busy.get_mut(slot.0 as usize) {
-            *busy -= 1;
+        match self.busy.get_mut(slot.0 as usize) {
+            Some(busy) => *busy -= 1,
+            None => debug_assert!(false, "{slot:?} was held and is not there"),
         }
     }
 

@@ -166,6 +166,7 @@ impl Record {
     /// Has its effect on `window`, which is not a READ's, and says the first word's old value.
     pub(crate) fn apply(&mut self, window: &[AtomicU64]) -> u64 {
         let target = run(window, self.post.remote);
+        debug_assert_eq!(target.len(), self.post.remote.words as usize, "a post is checked");
         let Some(first) = target.first() else { return 0 };
         let old = match self.post.action {
             Action::Read => first.load(Acquire),

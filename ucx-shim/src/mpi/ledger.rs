@@ -105,9 +105,12 @@ impl Ledger {
     #[inline]
     pub(super) fn enter(&mut self, entry: Entry) {
         let place = self.next_place();
-        if let Some(place) = self.ring.get_mut(place) {
-            *place = entry;
-            self.entered += 1;
+        match self.ring.get_mut(place) {
+            Some(place) => {
+                *place = entry;
+                self.entered += 1;
+            }
+            None => debug_assert!(false, "the mask leaves a place of the ring"),
         }
     }
 
@@ -140,8 +143,9 @@ impl Ledger {
     /// All that were entered for `owner` have ended.
     #[inline]
     pub(super) fn end_all_of(&mut self, owner: Owner) {
-        if let Some(flushed) = self.flushed.get_mut(owner.0 as usize) {
-            *flushed = self.entered;
+        match self.flushed.get_mut(owner.0 as usize) {
+            Some(flushed) => *flushed = self.entered,
+            None => debug_assert!(false, "{owner} was flushed and is not there"),
         }
     }
 

@@ -114,8 +114,9 @@ impl Private {
     /// Keeps `slot` busy until so many operations are reported.
     #[inline]
     pub(super) fn hold_until(&mut self, slot: Slot, reported: u64) {
-        if let Some(until) = self.busy_until.get_mut(slot.0 as usize) {
-            *until = reported;
+        match self.busy_until.get_mut(slot.0 as usize) {
+            Some(until) => *until = reported,
+            None => debug_assert!(false, "{slot:?} is used and is not there"),
         }
     }
 

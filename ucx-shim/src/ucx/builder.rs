@@ -16,7 +16,8 @@ pub enum Progress {
     /// its own, so that the engine's takes no lock.
     Thread,
     /// The caller, by polling, also while it waits for others in an [`Exchange`]: others'
-    /// operations on its window stand still while it does not.
+    /// operations on its window stand still while it does not. (Where owners share a machine, a
+    /// thread still sleeps until one of their processes ends.)
     Caller,
 }
 

@@ -35,6 +35,9 @@ struct Ended {
     ring: Box<[Cell<u32>]>,
     pushed: Cell<u32>,
     taken: Cell<u32>,
+    /// Requests that the library has and has not told the end of. It wraps: the end of a request may
+    /// be told before the call that made it has returned.
+    under_way: Cell<u32>,
 }
 
 impl Ended {
@@ -42,10 +45,17 @@ impl Ended {
     fn push(&self, index: u32) {
         let pushed = self.pushed.get();
         // Each operation is in it once at most, and there is a place for each.
-        if let Some(place) = self.ring.get(pushed as usize & (self.ring.len() - 1)) {
-            place.set(index);
-            self.pushed.set(pushed.wrapping_add(1));
+        match self.ring.get(pushed as usize & (self.ring.len() - 1)) {
+            Some(place) => {
+                place.set(index);
+                self.pushed.set(pushed.wrapping_add(1));
+            }
+            None => debug_assert!(false, "the mask leaves a place of the ring"),
         }
+    }
+
+    fn count(&self, more: u32) {
+        self.under_way.set(self.under_way.get().wrapping_add(more));
     }
 }
 
@@ -92,6 +102,7 @@ unsafe extern "C" fn request_ended(
     // SAFETY: what `Desk::new` has put into the parameters of the request, which the desk keeps
     // until the worker is gone that calls this.
     let told = unsafe { &*user_data.cast::<Told>() };
+    told.ended.count(u32::MAX);
     told.part_ended(status);
 }
 
@@ -135,6 +146,7 @@ impl Desk {
             ring: vec![Cell::new(0); places].into(),
             pushed: Cell::new(0),
             taken: Cell::new(0),
+            under_way: Cell::new(0),
         });
         let told: Rc<[Told]> = (0..operations)
             .map(|index| Told {
@@ -148,12 +160,13 @@ impl Desk {
             let index = told.index as usize;
             let request = |part: usize| {
                 let end = (index * PARTS + part) * stride + request_words;
-                requests.at(end, 0).map_or(core::ptr::null_mut(), |end| end.as_ptr().cast())
+                requests.at(end, 0).map(|end| end.as_ptr().cast())
             };
-            let result = words.at(index * OWN_WORDS + 1, 1);
-            params(told, [request(0), request(1)], result)
+            let result = words.at(index * OWN_WORDS + 1, 1)?;
+            Some(params(told, [request(0)?, request(1)?], result))
         };
-        let params = told.iter().map(of_one).collect();
+        let params: Option<_> = told.iter().map(of_one).collect();
+        let Some(params) = params else { return Err(lacking) };
         Ok(Self { params, told, ended, _requests: requests, words })
     }
 
@@ -219,11 +232,16 @@ impl Desk {
     /// Takes what a call has answered: a request that goes on, or an end, which is then among those
     /// to be taken.
     pub(super) fn go_on(&self, index: u32, answer: ucs_status_ptr_t) {
-        if let Some(told) = self.told.get(index as usize)
-            && !UCS_PTR_IS_PTR(answer)
-        {
-            told.part_ended(UCS_PTR_STATUS(answer));
+        match self.told.get(index as usize) {
+            Some(told) if UCS_PTR_IS_PTR(answer) => told.ended.count(1),
+            Some(told) => told.part_ended(UCS_PTR_STATUS(answer)),
+            None => debug_assert!(false, "the desk has no operation {index}"),
         }
+    }
+
+    /// Whether the library has told the end of every request.
+    pub(super) fn is_idle(&self) -> bool {
+        self.ended.under_way.get() == 0
     }
 
     /// The next operation that has ended, and how.
@@ -243,16 +261,16 @@ impl Desk {
         self.words.at(index as usize * OWN_WORDS + 2, 1)
     }
 
-    /// What an atomic that has ended brought.
+    /// What an atomic that has ended brought; `None` if there is no such operation.
     #[inline]
-    pub(super) fn result(&self, index: u32) -> u64 {
-        let result = self.words.at(index as usize * OWN_WORDS + 1, 1);
+    pub(super) fn result(&self, index: u32) -> Option<u64> {
+        let result = self.words.at(index as usize * OWN_WORDS + 1, 1)?;
         // SAFETY: the operation has ended, so that the library does not touch its words.
-        result.map_or(0, |result| unsafe { result.read() })
+        Some(unsafe { result.read() })
     }
 }
 
-fn params(told: &Told, requests: [*mut c_void; PARTS], result: Option<NonNull<u64>>) -> Params {
+fn params(told: &Told, requests: [*mut c_void; PARTS], result: NonNull<u64>) -> Params {
     // SAFETY: a struct of integers, pointers and optional functions, for which zero is valid; only
     // fields named in the mask are looked at.
     let mut basic: ucp_request_param_t = unsafe { core::mem::zeroed() };
@@ -265,7 +283,7 @@ fn params(told: &Told, requests: [*mut c_void; PARTS], result: Option<NonNull<u6
     let mut atomic = basic;
     atomic.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
     atomic.datatype = ucp_dt_make_contig(WORD);
-    atomic.reply_buffer = result.map_or(core::ptr::null_mut(), |result| result.as_ptr().cast());
+    atomic.reply_buffer = result.as_ptr().cast();
     let mut flush = basic;
     flush.request = second;
     Params { copy: basic, atomic, flush }
@@ -425,8 +443,9 @@ mod tests {
             });
             desk.go_on(0, answer);
             assert_eq!(desk.take(), None, "{case}");
+            assert!(!desk.is_idle(), "{case}");
             next.end(&request.get().unwrap());
-            assert_eq!(desk.take(), Some((0, status)), "{case}");
+            assert_eq!((desk.take(), desk.is_idle()), (Some((0, status)), true), "{case}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use core::cell::Cell;
 use core::fmt;
+use core::mem::ManuallyDrop;
 use core::sync::atomic::AtomicU64;
 use std::rc::Rc;
 
@@ -83,8 +84,9 @@ impl Way {
 /// ```
 ///
 /// Dropping it while peers still use theirs ends theirs with [`Fault::OwnerLost`]. Dropping waits
-/// for one second at most in order to tell them, and then for what UCX takes to close; it waits for
-/// no operation in flight.
+/// for one second at most in order to tell them, for half a second until what is in flight has
+/// ended, and then for what UCX takes to close. What has not ended by then stays open at UCX, with
+/// the memory that it uses, as long as the process.
 pub struct Engine {
     pub(super) caps: Caps,
     pub(super) geometry: Geometry,
@@ -92,7 +94,8 @@ pub struct Engine {
     pub(super) ucp: Ucp,
     /// By owner, as the lanes.
     ways: Box<[Way]>,
-    pub(super) parts: Parts,
+    /// Taken when the engine is dropped, and not before.
+    pub(super) parts: ManuallyDrop<Parts>,
     /// What had ended when it was posted, and what had not: as many as the depth together.
     queue: Queue,
     ledger: Ledger,
@@ -101,7 +104,6 @@ pub struct Engine {
     /// Something went on, or there is a fault.
     unsettled: bool,
     pub(super) own: [Stand; OWN as usize],
-    pub(super) turns: u32,
     /// Set by [`fail`](Self::fail) alone.
     pub(super) fault: Option<Fault>,
     /// When what is in flight has to have ended, once there is a fault.
@@ -121,13 +123,12 @@ impl Engine {
             description,
             ucp: parts.worker.context.ucp,
             ways: parts.lanes.iter().map(Way::of).collect(),
-            parts,
+            parts: ManuallyDrop::new(parts),
             queue: Queue::new(caps.depth),
             ledger: Ledger::new(caps.depth),
             room: caps.depth,
             unsettled: false,
             own: [Stand::Idle; OWN as usize],
-            turns: 0,
             fault: None,
             closing: None,
         }
@@ -178,17 +179,33 @@ impl Engine {
         if !answer.is_null() {
             return self.went_on(index, answer, token, owner, kind);
         }
+        let Some(value) = self.result(index, kind) else {
+            return self.lose_result(token, owner, kind);
+        };
         if let Kind::Write(_) = kind {
             publish();
         }
-        let value = match kind {
-            Kind::Read(slot) | Kind::Write(slot) => {
-                self.parts.slots.hold_until(slot, self.queue.pushed() + 1);
-                0
-            }
-            Kind::Atomic => self.parts.desk.result(index),
-        };
+        if let Kind::Read(slot) | Kind::Write(slot) = kind {
+            self.parts.slots.hold_until(slot, self.queue.pushed() + 1);
+        }
         self.queue.push(Done { token, value });
+    }
+
+    /// What an operation that has ended well tells; `None` if its result is not to be found.
+    #[inline(always)]
+    fn result(&self, index: u32, kind: Kind) -> Option<u64> {
+        match kind {
+            Kind::Read(_) | Kind::Write(_) => Some(0),
+            Kind::Atomic => self.parts.desk.result(index),
+        }
+    }
+
+    /// An operation has no result, which cannot be: the engine is dead, and ends it itself.
+    #[cold]
+    fn lose_result(&mut self, token: Token, owner: Owner, kind: Kind) {
+        debug_assert!(false, "an operation has no word for its result");
+        self.ledger.enter(Entry { token, owner, kind });
+        self.fail(Fault::Operation { owner, error: OpError::NoResult });
     }
 
     /// Out of line, so that what ends at once stays short.
@@ -205,7 +222,8 @@ impl Engine {
             self.parts.slots.hold(slot);
         }
         self.unsettled = true;
-        self.ledger.enter(Entry { token, owner, kind });
+        let entered = self.ledger.enter(Entry { token, owner, kind });
+        debug_assert_eq!(entered, Some(index), "there was room");
         self.parts.desk.go_on(index, answer);
     }
 
@@ -240,24 +258,20 @@ impl Engine {
             return None;
         }
         let Entry { token, owner, kind } = self.ledger.strike(index)?;
-        let value = match kind {
-            Kind::Read(slot) => {
-                self.parts.slots.release(slot);
-                0
-            }
-            Kind::Write(slot) => {
-                self.parts.slots.release(slot);
-                publish();
-                0
-            }
-            Kind::Atomic => self.parts.desk.result(index),
-        };
-        if status == UCS_OK {
-            return Some(Completion { token, result: Ok(value) });
+        if let Kind::Read(slot) | Kind::Write(slot) = kind {
+            self.parts.slots.release(slot);
         }
-        let error = op_error(status);
-        self.operation_failed(owner, error);
-        Some(Completion { token, result: Err(error) })
+        if let Kind::Write(_) = kind {
+            publish();
+        }
+        let result = match status {
+            UCS_OK => self.result(index, kind).ok_or(OpError::NoResult),
+            status => Err(op_error(status)),
+        };
+        if let Err(error) = result {
+            self.operation_failed(owner, error);
+        }
+        Some(Completion { token, result })
     }
 
     /// An operation on the window of `owner` has failed.

@@ -136,7 +136,7 @@ unsafe fn create_endpoint(
 /// An unpacked key.
 #[derive(Debug)]
 pub(super) struct Key {
-    destroy: unsafe extern "C" fn(ucp_rkey_h),
+    pub(super) destroy: unsafe extern "C" fn(ucp_rkey_h),
     pub(super) handle: ucp_rkey_h,
 }
 

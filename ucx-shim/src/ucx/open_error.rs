@@ -76,7 +76,7 @@ pub enum OpenError {
         /// The error of pidfd_open(2).
         errno: i32,
     },
-    /// No thread for the others' operations.
+    /// No thread for the others' operations, or to watch the others.
     Thread {
         /// The error of the system.
         errno: i32,
@@ -142,8 +142,8 @@ impl fmt::Display for OpenError {
                 strerror(errno)
             ),
             Self::Thread { errno } => {
-                write!(f, "no thread for others' operations: {}", strerror(errno))?;
-                f.write_str("; raise `ulimit -u`, or let callers progress")
+                write!(f, "cannot start a thread: {}", strerror(errno))?;
+                f.write_str("; raise `ulimit -u`, or let callers progress, which takes one less")
             }
             Self::Exchange(_) => f.write_str("cannot agree with the other owners"),
             Self::Differs { owner, what, mine, theirs } => write!(

@@ -135,7 +135,7 @@ impl Builder {
         };
         if let Err(error) = self.link(&mut parts, peers) {
             // As in `Engine::abandon`: there may be ways to some.
-            core::mem::forget(parts);
+            parts.leak();
             return Err(error);
         }
         let description = self.describe(&parts);
@@ -234,13 +234,6 @@ impl Engine {
             }
             None => Err(OpenError::NotConnected { owner, after_s: CONNECTING.as_secs() }),
         }
-    }
-
-    /// Ends an engine that may be in the midst of connecting, where UCX (1.13.1) aborts the process
-    /// when a worker goes: the workers stay, and what they use.
-    fn abandon(mut self) {
-        self.parts.attendant = None;
-        core::mem::forget(self);
     }
 
     /// Everybody has added 1 to a word here.

@@ -47,9 +47,12 @@ impl Queue {
     #[inline]
     pub(super) fn push(&mut self, done: Done) {
         let place = self.place(self.pushed);
-        if let Some(place) = self.ring.get_mut(place) {
-            *place = done;
-            self.pushed += 1;
+        match self.ring.get_mut(place) {
+            Some(place) => {
+                *place = done;
+                self.pushed += 1;
+            }
+            None => debug_assert!(false, "the mask leaves a place of the ring"),
         }
     }
 

@@ -73,22 +73,25 @@ impl Slots {
     /// Keeps `slot` busy until so many operations of the queue are reported.
     #[inline]
     pub(super) fn hold_until(&mut self, slot: Slot, reported: u64) {
-        if let Some(busy) = self.busy.get_mut(slot.0 as usize) {
-            busy.until = reported;
+        match self.busy.get_mut(slot.0 as usize) {
+            Some(busy) => busy.until = reported,
+            None => debug_assert!(false, "{slot:?} is used and is not there"),
         }
     }
 
     /// One more operation that goes on keeps `slot` busy.
     pub(super) fn hold(&mut self, slot: Slot) {
-        if let Some(busy) = self.busy.get_mut(slot.0 as usize) {
-            busy.late += 1;
+        match self.busy.get_mut(slot.0 as usize) {
+            Some(busy) => busy.late += 1,
+            None => debug_assert!(false, "{slot:?} is used and is not there"),
         }
     }
 
     /// One of them was reported.
     pub(super) fn release(&mut self, slot: Slot) {
-        if let Some(busy) = self.busy.get_mut(slot.0 as usize) {
-            busy.late -= 1;
+        match self.busy.get_mut(slot.0 as usize) {
+            Some(busy) => busy.late -= 1,
+            None => debug_assert!(false, "{slot:?} was held and is not there"),
         }
     }
 

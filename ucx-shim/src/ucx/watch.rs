@@ -1,61 +1,122 @@
-//! Whether the other owners are still there, and how they hear that this one leaves.
+//! Whether the other owners are still there.
 
 use core::ffi::c_int;
 use core::hash::Hasher;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{Acquire, Release};
 use core::time::Duration;
 use std::fs;
 use std::hash::DefaultHasher;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 
 use transport::{Fault, Owner};
 
-use super::control::{SOMEBODY, lost, named};
-use super::deadline::{CLOSING, Deadline, FAREWELL};
-use super::lane::Lane;
-use super::own::Act;
+use super::control::{SOMEBODY, named};
+use super::deadline::{CLOSING, Deadline};
 use super::{Engine, OpenError};
 
-/// Every so many turns the clock is looked at: its tens of nanoseconds are then nothing to a turn.
-const TURNS_PER_LOOK: u32 = 64;
-/// The kernel is asked after the processes of this machine no more often: a call of a microsecond
-/// is then nothing.
-const ASKING_EVERY: Duration = Duration::from_millis(1);
+/// The stack of the thread that watches, which makes one system call.
+const STACK_BYTES: usize = 64 << 10;
+/// How long that thread sleeps before it tries again a call that the kernel had no memory for.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// No process has ended; else the number of the owner, plus 1.
+const NONE: u32 = 0;
 
-/// The processes of this machine, which the kernel tells the end of. Transports through shared
-/// memory would go on with what a dead owner has left.
+/// Tells when a process of this machine has ended, of which UCX says nothing: transports through
+/// shared memory would go on with what a dead owner has left.
+///
+/// A thread sleeps in poll(2) until one has, so that the data path only loads a word. Dropping this
+/// ends the thread.
 #[derive(Debug)]
 pub(super) struct Watch {
-    owners: Vec<(Owner, OwnedFd)>,
-    descriptors: Vec<libc::pollfd>,
-    next: Deadline,
+    /// Written once, by the thread.
+    ended: Arc<AtomicU32>,
+    /// The thread, and what wakes it; none where no process is watched.
+    watcher: Option<(JoinHandle<()>, Arc<OwnedFd>)>,
 }
 
 impl Watch {
+    /// Watches nobody.
+    pub(super) fn nobody() -> Self {
+        Self { ended: Arc::new(AtomicU32::new(NONE)), watcher: None }
+    }
+
+    /// Watches these owners, by the numbers of their processes.
     pub(super) fn of(processes: impl Iterator<Item = (Owner, u32)>) -> Result<Self, OpenError> {
         let owners: Vec<_> = processes
             .map(|(owner, pid)| Ok((owner, open(owner, pid)?)))
             .collect::<Result<_, OpenError>>()?;
-        let descriptor =
-            |fd: &OwnedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let descriptors = owners.iter().map(|(_, fd)| descriptor(fd)).collect();
-        Ok(Self { owners, descriptors, next: Deadline::after(ASKING_EVERY) })
+        let mut watch = Self::nobody();
+        if owners.is_empty() {
+            return Ok(watch);
+        }
+        let of_errno = |error: &io::Error| error.raw_os_error().unwrap_or(0);
+        let wake =
+            Arc::new(event().map_err(|error| OpenError::Thread { errno: of_errno(&error) })?);
+        let (of_thread, ended) = (Arc::clone(&wake), Arc::clone(&watch.ended));
+        let thread = thread::Builder::new()
+            .name("ucx-watch".into())
+            .stack_size(STACK_BYTES)
+            .spawn(move || sleep_until_one_ends(&of_thread, &owners, &ended))
+            .map_err(|error| OpenError::Thread { errno: of_errno(&error) })?;
+        watch.watcher = Some((thread, wake));
+        Ok(watch)
     }
 
-    /// An owner whose process has ended. Looks when that is due.
-    fn ended(&mut self) -> Option<Owner> {
-        if self.owners.is_empty() || !self.next.has_passed() {
-            return None;
+    /// An owner whose process has ended.
+    #[inline]
+    pub(super) fn ended(&self) -> Option<Owner> {
+        self.ended.load(Acquire).checked_sub(1).map(Owner)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let Some((thread, wake)) = self.watcher.take() else { return };
+        // SAFETY: a live descriptor of eventfd(2), and 8 bytes to be read.
+        unsafe { libc::write(wake.as_raw_fd(), (&raw const ONE).cast(), size_of_val(&ONE)) };
+        // It cannot panic, and if it did it would have ended too.
+        let _ = thread.join();
+    }
+}
+
+/// What is added to an eventfd so that it is readable.
+static ONE: u64 = 1;
+
+/// Returns when `wake` is readable, or when the first of `owners` has ended, which is told.
+fn sleep_until_one_ends(wake: &OwnedFd, owners: &[(Owner, OwnedFd)], ended: &AtomicU32) {
+    let descriptor =
+        |fd: &OwnedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let processes = owners.iter().map(|(_, fd)| descriptor(fd));
+    let mut descriptors: Vec<_> = [descriptor(wake)].into_iter().chain(processes).collect();
+    loop {
+        // SAFETY: so many live descriptors. Nobody waits for this thread but who wakes it.
+        let found =
+            unsafe { libc::poll(descriptors.as_mut_ptr(), descriptors.len() as libc::nfds_t, -1) };
+        if found < 0 {
+            thread::sleep(RETRY_INTERVAL);
+            continue;
         }
-        self.next = Deadline::after(ASKING_EVERY);
-        let count = libc::nfds_t::try_from(self.descriptors.len()).ok()?;
-        // SAFETY: so many live descriptors; it returns at once.
-        let ready = unsafe { libc::poll(self.descriptors.as_mut_ptr(), count, 0) };
-        if ready <= 0 {
-            return None;
+        let mut ready = descriptors.iter().map(|descriptor| descriptor.revents != 0);
+        if ready.next() == Some(true) {
+            return;
         }
-        let ended = self.descriptors.iter().zip(&self.owners);
-        ended.into_iter().find(|(found, _)| found.revents != 0).map(|(_, (owner, _))| *owner)
+        if let Some((_, (owner, _))) = ready.zip(owners).find(|(ready, _)| *ready) {
+            return ended.store(owner.0.saturating_add(1), Release);
+        }
+    }
+}
+
+/// A descriptor that is readable once something was written to it.
+fn event() -> io::Result<OwnedFd> {
+    // SAFETY: a system call of two integers, which gives a descriptor or -1.
+    match unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) } {
+        // SAFETY: a descriptor that was just made, and is nobody else's.
+        fd if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -86,12 +147,12 @@ impl Engine {
     /// Looks whether somebody has left or was lost.
     #[inline]
     pub(super) fn watch(&mut self) {
-        if self.fault.is_none() && (self.parts.rung.get() || self.first_lost().is_some()) {
+        if self.fault.is_none()
+            && (self.parts.rung.get()
+                || self.first_lost().is_some()
+                || self.parts.watch.ended().is_some())
+        {
             self.part();
-        }
-        self.turns = self.turns.wrapping_add(1);
-        if self.turns.is_multiple_of(TURNS_PER_LOOK) {
-            self.look_after();
         }
     }
 
@@ -102,24 +163,15 @@ impl Engine {
         named(word, self.geometry.owners)
     }
 
-    /// Somebody has left, or an endpoint has failed.
+    /// Somebody has left, an endpoint has failed, or a process has ended. An owner may have left
+    /// because of another's loss: then everybody names that one.
     #[cold]
     fn part(&mut self) {
         let failed = self.parts.lanes.iter().position(|lane| lane.has_failed());
         let failed = failed.and_then(|owner| u32::try_from(owner).ok()).map(Owner);
-        if let Some(lost) = self.first_lost().or(failed) {
+        let lost = self.first_lost().or(failed).or_else(|| self.parts.watch.ended());
+        if let Some(lost) = lost {
             self.fail(Fault::OwnerLost(lost));
-        }
-    }
-
-    #[cold]
-    fn look_after(&mut self) {
-        if self.fault.is_some() {
-            return;
-        }
-        if let Some(owner) = self.parts.watch.ended() {
-            // It may have left because of another's loss: then everybody names that one.
-            self.fail(Fault::OwnerLost(self.first_lost().unwrap_or(owner)));
         }
     }
 
@@ -134,49 +186,50 @@ impl Engine {
             Some(deadline) => deadline.has_passed(),
         }
     }
-
-    /// Tells everybody that this owner leaves, and because of whom.
-    fn bid_farewell(&mut self) {
-        let because = match self.fault {
-            Some(Fault::OwnerLost(owner)) => owner,
-            _ => self.geometry.me,
-        };
-        let deadline = Deadline::after(FAREWELL);
-        let word = Act::Write { index: SOMEBODY, value: lost(because) };
-        for owner in (0..self.geometry.owners).map(Owner) {
-            let lane = self.parts.lanes.get(owner.0 as usize);
-            let gone = lane.is_none_or(Lane::has_failed) || owner == because;
-            if owner != self.geometry.me && !gone && !deadline.has_passed() {
-                // Who cannot be told finds out by itself.
-                self.do_own(owner, word, deadline);
-            }
-        }
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        self.bid_farewell();
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::process::{Command, Stdio};
-    use std::thread;
+    use std::time::Instant;
 
     use super::*;
 
+    /// Far longer than the kernel takes to tell, on a machine however busy.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Processes that end when they are killed, and not before.
+    fn child() -> std::process::Child {
+        Command::new("cat").stdin(Stdio::piped()).spawn().unwrap()
+    }
+
     #[test]
-    fn the_end_of_a_process_is_seen() {
-        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        let mut watch = Watch::of([(Owner(3), child.id())].into_iter()).unwrap();
-        thread::sleep(2 * ASKING_EVERY);
+    fn the_end_of_a_process_is_told() {
+        let (mut lives, mut dies) = (child(), child());
+        let processes = [(Owner(2), lives.id()), (Owner(3), dies.id())];
+        let watch = Watch::of(processes.into_iter()).unwrap();
         assert_eq!(watch.ended(), None);
-        child.kill().unwrap();
-        child.wait().unwrap();
-        thread::sleep(2 * ASKING_EVERY);
+        dies.kill().unwrap();
+        dies.wait().unwrap();
+        let begin = Instant::now();
+        while watch.ended().is_none() {
+            assert!(begin.elapsed() < PATIENCE, "nobody has told");
+            thread::yield_now();
+        }
         assert_eq!(watch.ended(), Some(Owner(3)));
+        drop(watch);
+        lives.kill().unwrap();
+        lives.wait().unwrap();
+    }
+
+    /// It returns, which it does by waking the thread: the process lives.
+    #[test]
+    fn a_watch_that_is_dropped_ends_its_thread() {
+        let mut lives = child();
+        drop(Watch::of([(Owner(1), lives.id())].into_iter()).unwrap());
+        assert!(lives.try_wait().unwrap().is_none());
+        lives.kill().unwrap();
+        lives.wait().unwrap();
     }
 
     #[test]

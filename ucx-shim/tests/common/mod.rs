@@ -8,10 +8,12 @@ use std::process::{self, ExitStatus};
 use exchange::{Job, Limits, Options, Start, join};
 use transport::{Exchange, Owner};
 
-/// Longer than any phase of a test takes, so that what hangs is a failure with a name.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// Longer than any phase of a test takes on a machine with much other work, so that what hangs is a
+/// failure with a name.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Runs, one after another, the tests whose names contain the program's first argument, if any.
+/// Runs, one after another, the tests whose names contain the program's first argument, if any; the
+/// last line counts them, as that of other tests does.
 pub(crate) fn run(tests: &[(&str, fn())]) {
     let (flags, names): (Vec<_>, Vec<_>) = env::args().skip(1).partition(|a| a.starts_with('-'));
     let exact = flags.iter().any(|flag| flag == "--exact");
@@ -25,12 +27,17 @@ pub(crate) fn run(tests: &[(&str, fn())]) {
         }
         None => true,
     };
-    let mut failed = 0;
+    let [mut passed, mut failed] = [0; 2];
     for (name, test) in tests.iter().filter(|(name, _)| wanted(name)) {
-        let passed = catch_unwind(test).is_ok();
-        println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
-        failed += i32::from(!passed);
+        let (end, count) = match catch_unwind(test) {
+            Ok(()) => ("ok", &mut passed),
+            Err(_) => ("FAILED", &mut failed),
+        };
+        *count += 1;
+        println!("test {name} ... {end}");
     }
+    let result = if failed == 0 { "ok" } else { "FAILED" };
+    println!("\ntest result: {result}. {passed} passed; {failed} failed; 0 ignored");
     process::exit(failed);
 }
 

@@ -1,0 +1,166 @@
+//! How an engine goes: the others are told, and UCX is closed in the order that it asks for.
+
+use core::mem::ManuallyDrop;
+use std::thread;
+
+use transport::{Fault, Owner};
+
+use super::Engine;
+use super::control::{SOMEBODY, lost};
+use super::deadline::{CLOSING, Deadline, FAREWELL};
+use super::engine::Parts;
+use super::lane::Lane;
+use super::own::Act;
+use super::watch::Watch;
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.bid_farewell();
+        self.close();
+    }
+}
+
+impl Engine {
+    /// Tells everybody that this owner leaves, and because of whom.
+    fn bid_farewell(&mut self) {
+        let because = match self.fault {
+            Some(Fault::OwnerLost(owner)) => owner,
+            _ => self.geometry.me,
+        };
+        let deadline = Deadline::after(FAREWELL);
+        let word = Act::Write { index: SOMEBODY, value: lost(because) };
+        for owner in (0..self.geometry.owners).map(Owner) {
+            let lane = self.parts.lanes.get(owner.0 as usize);
+            let gone = lane.is_none_or(Lane::has_failed) || owner == because;
+            if owner != self.geometry.me && !gone && !deadline.has_passed() {
+                // Who cannot be told finds out by itself.
+                self.do_own(owner, word, deadline);
+            }
+        }
+    }
+
+    /// Closes what is open at UCX. A key must be destroyed after all operations that use it have
+    /// ended, and before its endpoint goes (ucp.h, `ucp_rkey_destroy`), which goes with its worker.
+    /// Where an operation does not end in time, everything that it uses stays for as long as the
+    /// process.
+    fn close(&mut self) {
+        let deadline = Deadline::after(CLOSING);
+        while !self.parts.desk.is_idle() && !deadline.has_passed() {
+            self.advance();
+            // Whom it waits for may want this CPU.
+            thread::yield_now();
+        }
+        let closed = self.parts.desk.is_idle();
+        // SAFETY: here only, and nothing uses the parts after it.
+        let parts = unsafe { ManuallyDrop::take(&mut self.parts) };
+        if closed { drop(parts) } else { parts.leak() }
+    }
+
+    /// Ends an engine that may be in the midst of connecting, where UCX (1.13.1) aborts the process
+    /// when a worker goes.
+    pub(super) fn abandon(self) {
+        let mut engine = ManuallyDrop::new(self);
+        // SAFETY: here only, and the engine is not dropped.
+        unsafe { ManuallyDrop::take(&mut engine.parts) }.leak();
+    }
+}
+
+impl Parts {
+    /// Ends the threads, and leaves the workers with all that they use.
+    pub(super) fn leak(mut self) {
+        self.attendant = None;
+        self.watch = Watch::nobody();
+        core::mem::forget(self);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::cell::{Cell, RefCell};
+    use core::sync::atomic::AtomicBool;
+    use core::sync::atomic::Ordering::{Acquire, Release};
+
+    use transport::{Completion, Exchange, Local, RemoteWord, Segment, Slot, Token, Transport};
+    use ucx_sys::ucp_rkey_h;
+
+    use super::*;
+    use crate::ucx::{Builder, Progress};
+
+    /// READs that are queued when the engine is dropped.
+    const QUEUED: u32 = 8;
+
+    /// Tries in which the other owner has to get some CPU once within 1.5 s.
+    const TRIES: u32 = 20;
+
+    type Destroy = unsafe extern "C" fn(ucp_rkey_h);
+
+    thread_local! {
+        /// What destroys keys, and how many were destroyed by [`note`].
+        static DESTROY: RefCell<Option<Destroy>> = const { RefCell::new(None) };
+        static DESTROYED: Cell<u32> = const { Cell::new(0) };
+    }
+
+    unsafe extern "C" fn note(key: ucp_rkey_h) {
+        DESTROYED.set(DESTROYED.get() + 1);
+        let destroy = DESTROY.with_borrow(|destroy| destroy.unwrap());
+        // SAFETY: the library's own function, with what it is called for.
+        unsafe { destroy(key) };
+    }
+
+    /// Drops the engine of owner 0 with READs of owner 1's window queued, which owner 1 answers when
+    /// it polls, and not before: over tcp it needs its CPU. How many keys were destroyed.
+    fn drop_busy(answers: bool) -> u32 {
+        let dropped = &AtomicBool::new(false);
+        let owner = |mut member: exchange::Thread| {
+            let builder = Builder::new(64).slots(1, 8).depth(QUEUED).tls(Some("tcp"));
+            let mut engine = builder.progress(Progress::Caller).open(&mut member).unwrap();
+            if member.me() == Owner(0) {
+                let destroyed = drop_with_reads(engine);
+                dropped.store(true, Release);
+                return destroyed;
+            }
+            while !dropped.load(Acquire) {
+                if answers {
+                    // The fault that owner 0 leaves.
+                    let _ = engine.poll(&mut [Completion::default()]);
+                }
+                thread::yield_now();
+            }
+            0
+        };
+        let [one, other]: [_; 2] = exchange::threads(2).try_into().ok().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(move || owner(other));
+            scope.spawn(move || owner(one)).join().unwrap()
+        })
+    }
+
+    fn drop_with_reads(mut engine: Engine) -> u32 {
+        let from = Segment { start: RemoteWord { owner: Owner(1), index: 0 }, words: 8 };
+        let into = Local { slot: Slot(0), start: 0, words: 8 };
+        for token in 0..QUEUED {
+            engine.read(Token(token.into()), from, into).unwrap();
+        }
+        assert!(!engine.parts.desk.is_idle(), "nothing is queued");
+        for lane in &mut engine.parts.lanes {
+            DESTROY.set(Some(lane.key.destroy));
+            lane.key.destroy = note;
+        }
+        DESTROYED.set(0);
+        drop(engine);
+        DESTROYED.get()
+    }
+
+    /// UCX may still use them: what they are of stays too.
+    #[test]
+    fn no_key_is_destroyed_under_an_operation() {
+        assert_eq!(drop_busy(false), 0);
+    }
+
+    /// All keys go, or none: where the other owner got no CPU in time, none.
+    #[test]
+    fn what_is_in_flight_ends_before_the_keys_are_destroyed() {
+        let destroyed = (0..TRIES).map(|_| drop_busy(true)).find(|&destroyed| destroyed != 0);
+        assert_eq!(destroyed, Some(2));
+    }
+}
