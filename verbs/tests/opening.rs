@@ -14,8 +14,9 @@ use transport::{Exchange, ExchangeError, Owner};
 use verbs::{Builder, GidError, LoadError, MAX_OWNERS, OpenError};
 use verbs_sys::{IBV_ATOMIC_NONE, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2};
 
-/// Nobody waits longer for an owner that has failed.
-const ENDS_WITHIN: Duration = Duration::from_secs(5);
+/// Nobody waits for an owner that has failed: this is half of what an exchange waits for one that
+/// does not come, and far more than opening takes on a machine with much other work.
+const ENDS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Opens three engines, of which the last has `setup` and goes through `change`. Its error, after
 /// the others' were looked at.

@@ -20,7 +20,7 @@ const LONG: Duration = Duration::from_millis(100);
 /// Polls between two looks at the clock, and hence between two turns at least.
 const LOOK: u32 = 256;
 /// The longest until an engine with nothing to do has asked after all.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The queue pairs by which somebody was asked after since the last call.
 fn asked(fabric: &Fabric) -> BTreeSet<u32> {
