@@ -142,23 +142,26 @@ impl Elimination {
 
 /// The smallest positive sum of the two rows that is 0 at `column`; none if it leaves an `i64`.
 fn combine(gain: &[i64], loss: &[i64], column: usize) -> Option<Vec<i64>> {
-    let common = gcd(gain[column], loss[column]);
-    let (of_gain, of_loss) = (-loss[column] / common, gain[column] / common);
+    let (gained, lost) = (gain[column].unsigned_abs(), loss[column].unsigned_abs());
+    let common = gcd(gained, lost);
+    // Each is at least 1. One is 2^63 if the other row has i64::MIN here.
+    let of_gain = i64::try_from(lost / common).ok()?;
+    let of_loss = i64::try_from(gained / common).ok()?;
     let cells = gain.iter().zip(loss);
     let sums: Option<Vec<i64>> = cells
         .map(|(&a, &b)| a.checked_mul(of_gain)?.checked_add(b.checked_mul(of_loss)?))
         .collect();
     let mut sums = sums?;
-    let common = sums.iter().fold(0, |common, &sum| gcd(common, sum));
+    let common = sums.iter().fold(0, |common, sum| gcd(common, sum.unsigned_abs()));
+    let common = i64::try_from(common).ok()?;
     if common > 1 {
         sums.iter_mut().for_each(|sum| *sum /= common);
     }
     Some(sums)
 }
 
-/// The greatest common divisor, at least 0; 0 only of two zeros.
-fn gcd(a: i64, b: i64) -> i64 {
-    let (mut a, mut b) = (a.saturating_abs(), b.saturating_abs());
+/// The greatest common divisor; 0 only of two zeros.
+fn gcd(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
     }
@@ -255,6 +258,49 @@ mod tests {
         assert_eq!((bounds[0], bounds[1], bounds[MAX_SIDE]), (Some(2), None, Some(2)));
     }
 
+    /// What `combine` gives, in numbers that hold every product; none if it leaves an `i64`.
+    fn exact(gain: &[i64], loss: &[i64], column: usize) -> Option<Vec<i64>> {
+        let gcd = |a: i128, b: i128| {
+            let (mut a, mut b) = (a.abs(), b.abs());
+            while b != 0 {
+                (a, b) = (b, a % b);
+            }
+            a
+        };
+        let fits = |number: i128| i64::try_from(number).ok();
+        let common = gcd(gain[column].into(), loss[column].into());
+        let factors = [-i128::from(loss[column]) / common, i128::from(gain[column]) / common];
+        let [of_gain, of_loss] = factors;
+        fits(of_gain).and(fits(of_loss))?;
+        let mut sums = Vec::new();
+        for (&a, &b) in gain.iter().zip(loss) {
+            let (a, b) = (i128::from(a) * of_gain, i128::from(b) * of_loss);
+            fits(a).and(fits(b))?;
+            sums.push(i128::from(fits(a + b)?));
+        }
+        let common = sums.iter().fold(0, |common, &sum| gcd(common, sum)).max(1);
+        fits(common)?;
+        sums.into_iter().map(|sum| fits(sum / common)).collect()
+    }
+
+    #[test]
+    fn the_least_number_cancels_too() {
+        // It has no negative, nor an absolute value.
+        let least = i64::MIN;
+        assert_eq!(combine(&[1, least, 1], &[-1, 2, 0], 0), Some(vec![0, least + 2, 1]));
+        assert_eq!(combine(&[1, least, 0], &[-1, 0, 2], 0), Some(vec![0, least / 2, 1]));
+        // What leaves an i64: the other row's factor, a product, a divisor.
+        assert_eq!(combine(&[3, 1], &[least, 1], 0), None);
+        assert_eq!(combine(&[1 << 62, 1], &[least, 1], 0), None);
+        assert_eq!(combine(&[1, least], &[-1, 0], 0), None);
+    }
+
+    /// Numbers of every size, and those at the ends.
+    fn numbers() -> impl Strategy<Value = i64> {
+        let ends = vec![i64::MIN, i64::MIN + 1, i64::MIN / 2, i64::MAX, i64::MAX / 2 + 1];
+        prop_oneof![-9_i64..10, any::<i64>(), prop::sample::select(ends)]
+    }
+
     fn largest(net: &Net, limit: usize) -> Vec<u64> {
         let (markings, _) = explore(net, limit);
         (0..net.places().len())
@@ -263,6 +309,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn rows_combine_as_numbers_without_end_do(
+            cells in prop::collection::vec((numbers(), numbers()), 1..6),
+            ends in (numbers(), numbers()),
+        ) {
+            let (mut gain, mut loss): (Vec<i64>, Vec<i64>) = cells.into_iter().unzip();
+            gain.push(ends.0.saturating_abs().max(1));
+            loss.push(if ends.1 < 0 { ends.1 } else { -ends.1.max(1) });
+            let column = gain.len() - 1;
+            prop_assert_eq!(combine(&gain, &loss, column), exact(&gain, &loss, column));
+        }
+
         #[test]
         fn no_reachable_marking_exceeds_a_bound(net in nets()) {
             for (most, bound) in largest(&net, 300).into_iter().zip(upper_bounds(&net)) {
