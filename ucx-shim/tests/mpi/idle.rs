@@ -1,22 +1,25 @@
-//! Who needs an owner's CPU, seen from outside: one owner sleeps while another one's operations
-//! are timed.
+//! Who needs an owner's CPU, seen from outside: an owner stays out of MPI until another one's
+//! operation has ended, or gives up and enters MPI, so that it ends.
 
 use core::time::Duration;
-use std::thread;
+use std::fs::{self, File};
+use std::path::PathBuf;
 use std::time::Instant;
+use std::{env, process, thread};
 
 use transport::{Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
-use ucx_shim::mpi::{Builder, Engine, Members, World};
+use ucx_shim::mpi::{Builder, Engine, Idle, Members, World};
 
 use crate::settings::Setting;
 use crate::table::finish;
 
-/// How long the owner sleeps each time, outside MPI.
-const NAP: Duration = Duration::from_millis(600);
-/// By then it sleeps: so much after all have met.
-const ASLEEP_AFTER: Duration = Duration::from_millis(100);
-/// What took longer has waited for it.
-const WAITED: Duration = Duration::from_millis(300);
+/// How long the owner stays out of MPI at most.
+const NAP: Duration = Duration::from_secs(1);
+/// How long one of them waits for the other to be there.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Tries in which the engine and the operations have to agree once: a rank that gets no CPU during a
+/// nap is taken for one that has waited.
+const TRIES: u32 = 5;
 
 const AT: RemoteWord = RemoteWord { owner: Owner(1), index: 3 };
 const SLOT: Local = Local { slot: Slot(0), start: 0, words: 1 };
@@ -30,34 +33,73 @@ const OPERATIONS: [(&str, Post); 4] = [
     ("FAA", |engine| engine.fetch_add(Token(0), AT, 1).unwrap()),
 ];
 
-/// Prints a row of a table: how long each operation took while its owner slept; and compares with
-/// what the engine found when it was opened.
+/// Prints a row of a table: which operations waited for an owner that was not in MPI; and compares
+/// with what the engine found when it was opened.
 pub(crate) fn table_row(_: &World, members: &mut Members, setting: &Setting) {
-    let builder = Builder::new(64).acc_single_intrinsic(setting.single);
-    let mut engine = builder.open(members).unwrap();
-    let mut row = format!("{:<16}", setting.name);
-    let mut waited = [false; 4];
-    for ((name, post), waited) in OPERATIONS.iter().zip(&mut waited) {
-        members.barrier().unwrap();
-        if members.me() == Owner(1) {
-            thread::sleep(NAP);
-        } else {
-            thread::sleep(ASLEEP_AFTER);
-            let start = Instant::now();
-            post(&mut engine);
-            finish(&mut engine);
-            let took = start.elapsed();
-            *waited = took > WAITED;
-            row += &format!(" {name} {:>9.3} ms", took.as_secs_f64() * 1e3);
-        }
-        members.barrier().unwrap();
-    }
-    if members.me() == Owner(0) {
-        println!("asleep for {NAP:?}: {row}");
+    for tried in 1..=TRIES {
+        let builder = Builder::new(64).acc_single_intrinsic(setting.single);
+        let mut engine = builder.open(members).unwrap();
+        let waited = OPERATIONS.map(|(_, post)| waits(&mut engine, members, post));
         let idle = engine.facts().idle;
-        let (reads, atomics) = (idle.reads_wait, idle.atomics_wait);
-        assert_eq!(waited, [reads, reads, atomics, atomics], "{idle}");
         assert_eq!(engine.caps().needs_owner_progress, idle.waits());
+        let Idle { reads_wait: reads, atomics_wait: atomics } = idle;
+        let agree = waited == [reads, reads, atomics, atomics];
+        // Rank 0 speaks for both, so that they stay in step.
+        let agree = tell(members, Owner(0), agree.into()) != 0;
+        if members.me() == Owner(0) {
+            let row = OPERATIONS.iter().zip(waited);
+            let row: Vec<_> = row.map(|((name, _), waited)| format!("{name} {waited}")).collect();
+            println!("{:<16} waited for the owner: {}; {idle}", setting.name, row.join(", "));
+        }
+        if agree {
+            return;
+        }
+        assert!(tried < TRIES, "the engine has found: {idle}, and operations waited: {waited:?}");
+    }
+}
+
+/// Whether the operation waits for its owner, which all are told.
+fn waits(engine: &mut Engine, members: &mut Members, post: Post) -> bool {
+    // Of one name for both, on this machine.
+    let number = tell(members, Owner(0), process::id());
+    let event = |what: &str| env::temp_dir().join(format!("probeline-idle-{number}-{what}"));
+    let (out, ended) = (event("out"), event("ended"));
+    let mut waited = false;
+    if members.me() == Owner(1) {
+        File::create(&out).unwrap();
+        waited = !happens(&ended, NAP);
+    } else {
+        assert!(happens(&out, PATIENCE), "the owner never left MPI");
+        post(engine);
+        finish(engine);
+        File::create(&ended).unwrap();
+    }
+    let waited = tell(members, Owner(1), waited.into()) != 0;
+    if members.me() == Owner(0) {
+        for event in [out, ended] {
+            fs::remove_file(event).unwrap();
+        }
     }
     members.barrier().unwrap();
+    waited
+}
+
+/// Whether the file is made within this time.
+fn happens(event: &PathBuf, within: Duration) -> bool {
+    let begin = Instant::now();
+    while !event.exists() {
+        if begin.elapsed() > within {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
+/// What `owner` says, told to everybody.
+fn tell(members: &mut Members, owner: Owner, mine: u32) -> u32 {
+    let mut all = vec![0; 4 * members.owners() as usize];
+    members.all_gather(&mine.to_le_bytes(), &mut all).unwrap();
+    let (words, _) = all.as_chunks();
+    u32::from_le_bytes(words[owner.0 as usize])
 }
