@@ -48,6 +48,8 @@ pub(crate) struct Report<R: Row> {
     version: &'static str,
     /// Of the source, as git describes it, where the build was told.
     commit: Option<&'static str>,
+    /// The answer in a few lines that can be quoted, printed before everything else.
+    pub(crate) summary: Vec<String>,
     /// What the run was given, by name.
     #[serde(serialize_with = "as_map")]
     parameters: Vec<(&'static str, Value)>,
@@ -135,6 +137,7 @@ impl<R: Row> Report<R> {
             command,
             version: env!("CARGO_PKG_VERSION"),
             commit: COMMIT.filter(|commit| !commit.is_empty()),
+            summary: Vec::new(),
             parameters: Vec::new(),
             machine: Machine::look(),
             doctor: Checkup::look(),
@@ -182,6 +185,12 @@ impl<R: Row> Report<R> {
 
     fn print(&self) -> io::Result<()> {
         let mut out = io::stdout().lock();
+        for line in &self.summary {
+            writeln!(out, "{line}")?;
+        }
+        if !self.summary.is_empty() {
+            writeln!(out)?;
+        }
         for line in self.about() {
             writeln!(out, "{line}")?;
         }
@@ -220,8 +229,14 @@ impl<R: Row> Report<R> {
         };
         let notes =
             if self.notes.is_empty() { String::new() } else { format!("\n{}", list(&self.notes)) };
+        let summary = if self.summary.is_empty() {
+            String::new()
+        } else {
+            // As code, which keeps the columns of its lines aligned.
+            format!("```text\n{}\n```\n\n", self.summary.join("\n"))
+        };
         let (command, table) = (self.command, self.table(ASCII_MARKDOWN));
-        format!("# `probeline {command}`\n\n{}\n{table}\n{notes}", list(&self.about()))
+        format!("# `probeline {command}`\n\n{summary}{}\n{table}\n{notes}", list(&self.about()))
     }
 
     fn table(&self, style: TableStyle) -> String {
