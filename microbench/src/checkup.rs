@@ -74,6 +74,11 @@ impl Checkup {
         self.unheard = self.unheard.take().or(job.unheard);
     }
 
+    /// How many machines it is of.
+    pub(crate) fn machines(&self) -> usize {
+        1 + self.elsewhere.len()
+    }
+
     /// Whether somebody was lost when the work was done, so that nobody is to wait for all again.
     pub(crate) fn is_of_a_loss(&self) -> bool {
         self.unheard.is_some()

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 use crate::nodes;
 use crate::note::{self, Missing};
 use crate::place::place;
-use crate::progress::Waiting;
+use crate::progress::waiting;
 use crate::timed::Timed;
 
 /// The longest wait for children to end after the last barrier, when nothing is left to do.
@@ -191,7 +191,8 @@ fn run_on_machines<S: Scenario, E: Timed>(
     let machines = Machines::look(&mut job, args.meeting.collective_limit())?;
     let mut transport = Vec::new();
     let memory = place(&args.place, near, &affinity, &mut job, &mut transport)?;
-    let (mut engine, line) = open(scenario.shape(), memory, &mut job)?;
+    let open = || open(scenario.shape(), memory, &mut job);
+    let (mut engine, line) = waiting("opening the transport", me == Owner(0), open)?;
     transport.push(line);
     let output = scenario
         .run(&mut engine, &mut job)
@@ -260,14 +261,14 @@ pub(crate) fn join(
     };
     let Some(node) = nodes::node(&args.nodes, limit_s, given.clone())? else {
         let start = start(args)?;
-        return Ok((exchange::join(Options { start, parameters, secret: given, limits })?, None));
+        let options = Options { start, parameters, secret: given, limits };
+        let job = waiting("waiting for all ranks", args.reports(), || exchange::join(options))?;
+        return Ok((job, None));
     };
     // Not where the report goes; and it may be that nobody reads.
     let _ = io::stderr().write_all(node.said.as_bytes());
-    let waiting = Waiting::new(&node.waits_for);
-    let job =
-        exchange::join(Options { start: node.start, parameters, secret: node.secret, limits });
-    drop(waiting);
+    let options = Options { start: node.start, parameters, secret: node.secret, limits };
+    let job = waiting(&node.waits_for, true, || exchange::join(options));
     let job = job.map_err(|error| nodes::not_met(error, &args.nodes))?;
     Ok((job, node.farewell))
 }

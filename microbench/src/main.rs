@@ -25,6 +25,7 @@ mod scenario;
 mod size;
 mod timed;
 mod tuned;
+mod units;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -80,6 +81,7 @@ fn without_a_table(option: clap::Arg) -> clap::Arg {
 }
 
 fn main() -> ExitCode {
+    progress::begin();
     match command().and_then(run) {
         Ok(code) => code,
         Err(failure) => {

@@ -36,6 +36,11 @@ use crate::tuned::Tuned;
 /// `words`, `in_flight` and `ns`.
 pub(crate) const SCHEMA: u32 = 5;
 
+/// Columns of a terminal: longer facts are cut, and the JSON has all of them.
+const WIDTH: usize = 100;
+/// The page that explains the output of each command, by sections that are called like commands.
+const PAGE: &str = "docs/reading-the-output.md";
+
 /// What `git describe` says of the source, given to the build by whoever publishes what this
 /// program prints: a build without it is the same wherever and whenever it is made.
 const COMMIT: Option<&str> = option_env!("PROBELINE_COMMIT");
@@ -102,6 +107,9 @@ struct Detailed<'a, R> {
     samples: Option<Value>,
 }
 
+/// The head of a table, and its lines.
+pub(crate) type Layout = (Vec<String>, Vec<Vec<String>>);
+
 /// A line of a report.
 pub(crate) trait Row: Serialize {
     /// Column heads of the table for people.
@@ -120,13 +128,21 @@ pub(crate) trait Row: Serialize {
         None
     }
 
-    /// Head and lines of the table for people.
-    fn lay_out(rows: &[Self]) -> (Vec<String>, Vec<Vec<String>>)
+    /// The table for people, with every column and row.
+    fn lay_out(rows: &[Self]) -> Layout
     where
         Self: Sized,
     {
         let head = Self::HEAD.iter().map(|&name| name.to_owned()).collect();
         (head, rows.iter().map(Self::cells).collect())
+    }
+
+    /// The table that a terminal gets without `--full`: the rows and columns that a reader needs.
+    fn brief(rows: &[Self]) -> Layout
+    where
+        Self: Sized,
+    {
+        Self::lay_out(rows)
     }
 }
 
@@ -175,43 +191,66 @@ impl<R: Row> Report<R> {
 
     /// Prints everything and writes the files that were asked for.
     pub(crate) fn publish(&self, files: Files) -> Result<()> {
+        let full = files.full;
         // First, because whoever reads the output may stop reading.
         files.write(self)?;
-        match self.print() {
+        match self.print(full) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
             printed => Ok(printed?),
         }
     }
 
-    fn print(&self) -> io::Result<()> {
-        let mut out = io::stdout().lock();
-        for line in &self.summary {
-            writeln!(out, "{line}")?;
+    /// The answer first, then the table, then what its columns mean.
+    fn print(&self, full: bool) -> io::Result<()> {
+        let (head, lines) = if full { R::lay_out(&self.rows) } else { R::brief(&self.rows) };
+        let notes = self.notes_for(&head, full);
+        let table = if head.is_empty() { Vec::new() } else { table(NOTHING, head, lines) };
+        let facts = if full { self.about() } else { self.facts() };
+        let blocks = [&self.summary, &facts, &table, &notes];
+        let blocks = blocks.into_iter().filter(|block| !block.is_empty());
+        let text: Vec<String> = blocks.map(|block| block.join("\n")).collect();
+        writeln!(io::stdout().lock(), "{}", text.join("\n\n"))
+    }
+
+    /// The notes on printed columns, of the summary too, and those on no column; and where to read
+    /// more.
+    fn notes_for(&self, head: &[String], full: bool) -> Vec<String> {
+        let in_summary = |column: &str| {
+            let mut lines = self.summary.iter().map(|line| format!(" {line} "));
+            lines.any(|line| line.contains(&format!(" {column} ")))
+        };
+        let is_about = |note: &String| {
+            let labels = note.split_once(": ").map_or("", |(labels, _)| labels).split(", ");
+            let mut columns = labels.filter(|label| R::HEAD.contains(label)).peekable();
+            let about_none = columns.peek().is_none();
+            about_none
+                || columns.any(|column| {
+                    head.iter().any(|printed| printed == column) || in_summary(column)
+                })
+        };
+        let more = if full { "" } else { "; --full prints everything" };
+        let more = format!("more: {PAGE}, section {}{more}", self.command);
+        self.notes.iter().filter(|note| is_about(note)).cloned().chain([more]).collect()
+    }
+
+    /// What was measured, on what, over what and with what, in three short lines.
+    fn facts(&self) -> Vec<String> {
+        let program = format!("{}, {}", self.program(), self.machine.short());
+        let lines = [program, self.transport.join("; "), self.parameter_line()];
+        lines.iter().filter(|line| !line.is_empty()).map(|line| cut(line)).collect()
+    }
+
+    fn program(&self) -> String {
+        match self.commit {
+            Some(commit) => format!("probeline {}, commit {commit}", self.version),
+            None => format!("probeline {}", self.version),
         }
-        if !self.summary.is_empty() {
-            writeln!(out)?;
-        }
-        for line in self.about() {
-            writeln!(out, "{line}")?;
-        }
-        writeln!(out)?;
-        writeln!(out, "{}", self.table(NOTHING))?;
-        if !self.notes.is_empty() {
-            writeln!(out)?;
-        }
-        for note in &self.notes {
-            writeln!(out, "{note}")?;
-        }
-        Ok(())
     }
 
     /// What was measured, on what, over what and with what.
     fn about(&self) -> Vec<String> {
-        let program = match self.commit {
-            Some(commit) => format!("probeline {}, commit {commit}", self.version),
-            None => format!("probeline {}", self.version),
-        };
-        [&[program], &self.machine.lines()[..], &self.transport, &[self.parameter_line()]].concat()
+        [&[self.program()], &self.machine.lines()[..], &self.transport, &[self.parameter_line()]]
+            .concat()
     }
 
     fn parameter_line(&self) -> String {
@@ -235,22 +274,47 @@ impl<R: Row> Report<R> {
             // As code, which keeps the columns of its lines aligned.
             format!("```text\n{}\n```\n\n", self.summary.join("\n"))
         };
-        let (command, table) = (self.command, self.table(ASCII_MARKDOWN));
+        let (head, lines) = R::lay_out(&self.rows);
+        let (command, table) = (self.command, table(ASCII_MARKDOWN, head, lines).join("\n"));
         format!("# `probeline {command}`\n\n{summary}{}\n{table}\n{notes}", list(&self.about()))
     }
+}
 
-    fn table(&self, style: TableStyle) -> String {
-        let (head, lines) = R::lay_out(&self.rows);
-        let mut table = Table::new();
-        table.load_style(style).set_header(head);
-        for line in lines {
-            table.add_row(line);
-        }
-        for column in table.column_iter_mut().skip(1) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        table.trim_fmt()
+/// Lines whose columns are aligned, the first one to the left.
+pub(crate) fn aligned(head: &[&str], lines: Vec<Vec<String>>) -> Vec<String> {
+    table(NOTHING, head.iter().map(|&name| name.to_owned()).collect(), lines)
+}
+
+fn table(style: TableStyle, head: Vec<String>, lines: Vec<Vec<String>>) -> Vec<String> {
+    let mut table = Table::new();
+    table.load_style(style).set_header(head);
+    for line in lines {
+        table.add_row(line);
     }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.trim_fmt().lines().map(str::to_owned).collect()
+}
+
+/// As much of a line as fits a terminal, up to the end of a word.
+fn cut(line: &str) -> String {
+    const MARK: &str = " ...";
+    if line.chars().count() <= WIDTH {
+        return line.to_owned();
+    }
+    let fits: String = line.chars().take(WIDTH - MARK.len()).collect();
+    let words = fits.rfind(' ').map_or(&*fits, |end| &fits[..end]);
+    format!("{}{MARK}", words.trim_end_matches([',', ';']))
+}
+
+/// At most `most` of `all`, the first and the last among them, as far apart as can be.
+pub(crate) fn some_of<T: Copy>(all: &[T], most: usize) -> Vec<T> {
+    if all.len() <= most {
+        return all.to_vec();
+    }
+    let last = all.len() - 1;
+    (0..most).map(|nth| all[nth * last / (most - 1).max(1)]).collect()
 }
 
 /// The files for results.
@@ -258,6 +322,8 @@ pub(crate) struct Files {
     json: Option<OutputFile>,
     csv: Option<OutputFile>,
     markdown: Option<OutputFile>,
+    /// Whether everything is printed.
+    full: bool,
 }
 
 impl Files {
@@ -276,6 +342,7 @@ impl Files {
             json: open(args.json.as_deref())?,
             csv: open(args.csv.as_deref())?,
             markdown: open(args.markdown.as_deref())?,
+            full: args.full,
         };
         files.check()?;
         Ok(files)
@@ -319,5 +386,54 @@ impl Files {
             markdown.flush()?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize)]
+    struct Two;
+
+    impl Row for Two {
+        const HEAD: &'static [&'static str] = &["one", "two", "three"];
+
+        fn cells(&self) -> Vec<String> {
+            vec!["1".to_owned(), "2".to_owned(), "3".to_owned()]
+        }
+    }
+
+    #[test]
+    fn notes_are_those_of_printed_columns() {
+        let notes = ["one, two: both.", "three: the third.", "paper: no column.", "No label."];
+        let report =
+            Report::<Two> { notes: notes.map(str::to_owned).to_vec(), ..Report::new("test") };
+        let of = |head: &[&str]| {
+            let head: Vec<String> = head.iter().map(|&name| name.to_owned()).collect();
+            report.notes_for(&head, false)
+        };
+        let printed = of(&["two"]);
+        assert_eq!(printed[..3], ["one, two: both.", "paper: no column.", "No label."]);
+        assert!(printed[3].starts_with("more: docs/reading-the-output.md, section test; --full"));
+        assert_eq!(of(&["one", "two", "three"])[..4], notes);
+        assert_eq!(of(&[])[..2], notes[2..]);
+    }
+
+    #[test]
+    fn long_facts_are_cut_after_a_word() {
+        let short = "a ".repeat(WIDTH / 2);
+        assert_eq!(cut(&short), short);
+        let long = format!("{}é, and more", "é".repeat(WIDTH - 7));
+        assert_eq!(cut(&long), format!("{}é ...", "é".repeat(WIDTH - 7)));
+        assert!(cut(&"word, ".repeat(WIDTH)).chars().count() <= WIDTH);
+        assert_eq!(cut(&"é".repeat(WIDTH + 1)).chars().count(), WIDTH);
+    }
+
+    #[test]
+    fn some_are_spread_over_all() {
+        assert_eq!(some_of(&[1, 2, 3], 3), [1, 2, 3]);
+        assert_eq!(some_of(&[1, 2, 3, 4, 5, 6, 7], 4), [1, 3, 5, 7]);
+        assert_eq!(some_of(&[1, 2, 3], 1), [1]);
     }
 }

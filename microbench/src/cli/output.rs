@@ -19,4 +19,8 @@ pub(crate) struct OutputArgs {
     /// Write the report as a page of Markdown
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
+
+    /// Print every row, column, fact and note, as the Markdown has them
+    #[arg(long)]
+    pub(crate) full: bool,
 }

@@ -54,6 +54,14 @@ impl SimArgs {
         })
     }
 
+    /// Whether each rank is on a machine of its own of the cluster of the paper.
+    pub(crate) fn is_papers_cluster(&self) -> bool {
+        match &self.profile {
+            Some(name) => name == "das5-fdr" && self.ranks_per_machine() == 1,
+            None => self.name() == SimModelName::Oortwijn2015,
+        }
+    }
+
     /// Which machine of the network a rank is on.
     pub(crate) fn machine(&self, rank: u32) -> u64 {
         u64::from(rank / self.ranks_per_machine())

@@ -5,6 +5,7 @@ mod filling;
 mod raw;
 mod rounds;
 mod row;
+mod summary;
 
 use core::time::Duration;
 
@@ -18,6 +19,7 @@ use self::raw::Raw;
 pub(super) use self::raw::{after, peer};
 use self::rounds::Rounds;
 use self::row::LatencyRow;
+use self::summary::Paper;
 use super::{OPERATIONS, shape};
 use crate::cli::{ChunkListArgs, JobArgs, TransportName, max_chunks};
 use crate::failure::{Failure, Result};
@@ -44,8 +46,6 @@ pub(super) const FILLING: u32 = 32;
 const BATCH: usize = 1024;
 /// One-sided operations in flight at most, then: a READ and a claim of each, or a READ ahead.
 pub(super) const FILLING_DEPTH: u32 = 2 * FILLING;
-/// The paper's own result files, C = 8 and load factor 0.5, both processes on one machine.
-const PAPER_LOCAL_NS: u32 = 287;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LatencyArgs {
@@ -112,7 +112,9 @@ pub(crate) fn run(mut args: LatencyArgs) -> Result<()> {
         report.parameter(name, value);
     }
     report.rows = rows;
-    report.notes = args.notes(clock_ns, &report.rows);
+    let paper = args.paper(report.doctor.machines());
+    report.summary = args.summary(&report.rows, paper);
+    report.notes = args.notes(clock_ns, &report.rows, paper);
     report.publish(files)
 }
 
@@ -158,71 +160,42 @@ impl LatencyArgs {
         })
     }
 
-    fn notes(&self, clock_ns: u64, rows: &[LatencyRow]) -> Vec<String> {
+    /// What the columns are, a line each.
+    fn notes(&self, clock_ns: u64, rows: &[LatencyRow], paper: Option<Paper>) -> Vec<String> {
         let mut notes = vec![
             format!(
-                "All times are nanoseconds, seen by rank 0 for one operation at a time, from the \
-                 call to its result. READ, WRITE, CAS and FAA go to random words of the {} of {}, \
-                 each where the result of the one before says.",
-                Size(self.config(8).words() * 8 / 1024 * 1024),
-                peer(self.job.ranks)
+                "p50, p90, p99, p99.9, min, max ns: of operations timed one by one, less the clock's \
+                 {clock_ns} ns"
             ),
-            "find-or-put goes to all owners alike, this rank's own part included: inserted is new \
-             data, measured while the table fills from 0.02 below the load factor up to it; found \
-             is data that is there."
+            "mean: of whole batches, in which the CPU may begin an operation before the last has ended"
                 .to_owned(),
             format!(
-                "floor: for found one READ of {}; for inserted such a READ, and then a CAS \
-                 of its first word that changes nothing. They go to the same owners in the same \
-                 order as the find-or-puts they stand beside, elsewhere in their parts. x floor: \
-                 find-or-put by its floor of the same round, the median of {} rounds, in each of \
-                 which all four take turns. What is divided are means of operations timed one by \
-                 one without the fastest and the slowest tenth; floor is the median of those too.",
-                if self.table.adaptive_chunks { "a line, 8 buckets" } else { "C buckets" },
+                "floor: one READ of {} (found), READ + CAS (inserted), to the same owners",
+                if self.table.adaptive_chunks { "8 buckets" } else { "C buckets" }
+            ),
+            format!(
+                "x floor: the median of {} rounds, in each of which operation and floor take turns",
                 self.rounds
             ),
             format!(
-                "mean: whole batches of operations between two readings of the clock, in which the CPU \
-                 may begin a find-or-put before the last has ended. Percentiles: \
-                 operations timed one by one in other batches; the clock's own {clock_ns} ns were \
-                 taken off. max is the largest of all these, not a percentile. The JSON has all of \
-                 them, as pairs of nanoseconds (to 3 digits) and operations."
+                "where: READ, WRITE, CAS and FAA on random words of {}, find-or-put over all owners",
+                peer(self.job.ranks)
             ),
-            format!(
-                "Warm-up, not counted: before all of them every part once; before READ, WRITE, CAS and FAA one \
-                 operation for {WARM_UP_SHARE} measured; the first of {WARM_UP_SHARE} of each \
-                 round's find-or-puts and floors."
-            ),
-            "eff, out: chunk READs waited for and posted, per operation. cached: the share of \
-             operations that the cache answered; it has seen random data before."
-                .to_owned(),
+            "eff, out: chunk READs that an operation waits for and posts".to_owned(),
+            "cached: the share of operations that the cache answered".to_owned(),
         ];
         if self.table.adaptive_chunks {
-            notes.push("C is the most: each operation has its own (--adaptive-chunks).".to_owned());
+            notes
+                .push("C: the most; each operation chooses its own (--adaptive-chunks)".to_owned());
         }
         if self.config(8).direct {
             notes.push(
-                "The CPU itself loads and claims what it reaches: on shm everything, elsewhere the \
-                 own part, without the READ and the CAS of the floor. --direct off leaves that out, \
-                 --paper all that goes beyond the paper's algorithm."
+                "direct: the CPU loads and claims words itself, without READ and CAS (--direct off: with)"
                     .to_owned(),
             );
         }
+        notes.extend(paper.map(|paper| paper.note().to_owned()));
         notes.extend(self.cut_short(rows));
-        let paper = rows.iter().find(|row| {
-            row.operation == "inserted"
-                && row.chunk_buckets == Some(8)
-                && row.load_factor == Some(0.5)
-        });
-        let like_the_paper = self.job.transport == TransportName::Shm && self.job.ranks == 2;
-        if let Some(row) = paper.filter(|_| like_the_paper) {
-            notes.push(format!(
-                "Mean find-or-put (inserted) at load factor 0.5, C = 8: {:.1} ns here in {}; the \
-                 paper's own files say {PAPER_LOCAL_NS} ns in 2GiB, both processes on one machine \
-                 (DAS-5, 2015).",
-                row.mean_ns, self.job.table_size
-            ));
-        }
         notes
     }
 
@@ -230,12 +203,10 @@ impl LatencyArgs {
         let cut: Vec<_> = rows.iter().filter(|row| row.cut).collect();
         let fewest = cut.iter().min_by_key(|row| row.operations)?;
         Some(format!(
-            "{} of {} rows were cut short after {} s (--seconds-per-measurement) and count fewer \
-             operations than were asked for: see the column ops; {} has the fewest, {}.",
+            "cut: {} of {} rows were cut short after {} s (--seconds-per-measurement), one to {} ops",
             cut.len(),
             rows.len(),
             self.seconds_per_measurement,
-            fewest.operation,
             fewest.operations
         ))
     }
@@ -292,12 +263,13 @@ impl Scenario for LatencyArgs {
         let measures = exchange.me() == Owner(0);
         let limits = self.limits(clock_cost_ns(|| engine.now_ns()));
         let mut rows = Vec::new();
-        let steps = self.chunks.chunk_buckets.len() * self.load_factors.len();
+        let steps = raw::ROWS + self.chunks.chunk_buckets.len() * self.load_factors.len();
         let mut progress = Progress::new(steps as u64, measures);
         if measures {
             let (operations, seed) = (self.ops as usize, self.job.seed);
-            progress.set(0, "READ, WRITE, CAS and FAA");
-            rows.extend(Raw { engine: &mut engine, limits, operations, seed }.rows()?);
+            let (engine, progress) = (&mut engine, &mut progress);
+            let raw = Raw { engine, limits, operations, seed, progress, rows: Vec::new() };
+            rows.extend(raw.rows()?);
         }
         exchange.barrier()?;
         for &chunk_buckets in &self.chunks.chunk_buckets {
@@ -328,10 +300,13 @@ impl LatencyArgs {
         let turn = self.chunks.chunk_buckets.iter().position(|&other| other == c).unwrap_or(0);
         let mut rows = Vec::new();
         for (step, (alpha, target, measured)) in self.steps(buckets).enumerate() {
-            let done = turn * self.load_factors.len() + step;
-            progress.set(done as u64, &format!("C = {c}, load factor {alpha}"));
-            rounds.prepare(engine, target - measured, exchange)?;
+            let done = (raw::ROWS + turn * self.load_factors.len() + step) as u64;
+            let doing = format!("find-or-put, C {c}, load factor {alpha}");
+            progress.during(done, &format!("filling the table for {doing}"), || {
+                rounds.prepare(engine, target - measured, exchange)
+            })?;
             if exchange.me() == Owner(0) {
+                progress.expecting(done, &doing, rounds.longest());
                 rows.extend(rounds.at(engine, alpha, target, measured)?);
             } else {
                 rounds.skip(target);

@@ -8,6 +8,7 @@ use super::sample::{Sample, Waited};
 use super::standing::Standing;
 use crate::report::Row;
 use crate::scenario::latency::median;
+use crate::units::{rate, significant, time};
 
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct CompareRow {
@@ -149,32 +150,6 @@ impl Row for CompareRow {
     }
 }
 
-/// Nanoseconds with a unit that fits.
-fn time(ns: f64) -> String {
-    match ns {
-        ns if ns < 1e3 => format!("{} ns", significant(ns)),
-        ns if ns < 1e6 => format!("{} us", significant(ns / 1e3)),
-        ns => format!("{} ms", significant(ns / 1e6)),
-    }
-}
-
-fn rate(per_s: f64) -> String {
-    match per_s {
-        rate if rate < 1e3 => format!("{} /s", significant(rate)),
-        rate if rate < 1e6 => format!("{} k/s", significant(rate / 1e3)),
-        rate => format!("{} M/s", significant(rate / 1e6)),
-    }
-}
-
-/// Three digits that count.
-fn significant(value: f64) -> String {
-    match value {
-        value if value >= 99.95 => format!("{value:.0}"),
-        value if value >= 9.995 => format!("{value:.1}"),
-        value => format!("{value:.2}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::column::ColumnName;
@@ -231,21 +206,5 @@ mod tests {
         two[1].add(1, Sample { p50_ns: Some(5), p99_ns: Some(5), ..Sample::default() });
         let (_, lines) = CompareRow::lay_out(&rows(&two));
         assert_eq!((&*lines[0][3], &*lines[1][2]), ("-", "-"));
-    }
-
-    #[test]
-    fn rates_are_told_in_a_unit_that_fits() {
-        for (per_s, text) in [(85.3, "85.3 /s"), (1_862.0, "1.86 k/s"), (5e7, "50.0 M/s")] {
-            assert_eq!(rate(per_s), text);
-        }
-    }
-
-    #[test]
-    fn times_are_told_in_a_unit_that_fits() {
-        for (ns, text) in
-            [(4.56, "4.56 ns"), (853.0, "853 ns"), (1_862.0, "1.86 us"), (5e7, "50.0 ms")]
-        {
-            assert_eq!(time(ns), text);
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! READ, WRITE, CAS and FAA by themselves, on words of the next owner that are no table yet.
 
 use core::hint::black_box;
+use core::time::Duration;
 
 use limits::remote::WORDS;
 use rand::rngs::SmallRng;
@@ -11,6 +12,7 @@ use super::row::LatencyRow;
 use super::{Bound, Limits, WARM_UP_SHARE, free_slot, measure};
 use crate::failure::Result;
 use crate::latency::Recorder;
+use crate::progress::Progress;
 use crate::timed::Timed;
 
 /// Rows at most: READs and WRITEs, a CAS and two FAAs.
@@ -23,6 +25,9 @@ pub(super) struct Raw<'a, T> {
     /// Operations of each measurement.
     pub(super) operations: usize,
     pub(super) seed: u64,
+    pub(super) progress: &'a mut Progress,
+    /// What has been measured.
+    pub(super) rows: Vec<LatencyRow>,
 }
 
 impl<T: Timed> Raw<'_, T> {
@@ -32,46 +37,47 @@ impl<T: Timed> Raw<'_, T> {
         let peer = peer(self.engine.geometry().owners);
         let words = self.engine.geometry().window_words;
         let mut rng = SmallRng::seed_from_u64(self.seed);
-        (0..self.engine.geometry().owners)
-            .try_for_each(|owner| touch(self.engine, Owner(owner)))?;
-        let mut rows = Vec::new();
+        self.progress.during(0, "reading every window once", || {
+            (0..self.engine.geometry().owners)
+                .try_for_each(|owner| touch(self.engine, Owner(owner)))
+        })?;
         for length in self.lengths() {
             let into = Local { slot: free_slot(), start: 0, words: length };
             // As chunks of the table lie: on any word.
             let most = words - u64::from(length);
-            rows.push(self.row(&format!("READ {} B", length * 8), |engine, last| {
+            self.measure(&format!("READ {} B", length * 8), |engine, last| {
                 let index = after(last, rng.random_range(0..=most));
                 read(engine, Segment { start: RemoteWord { owner: peer, index }, words: length })?;
                 Ok(engine.landed(into)?.first().copied().unwrap_or(0))
-            })?);
+            })?;
         }
         for length in self.lengths() {
             let from = Local { slot: free_slot(), start: 0, words: length };
             let most = words - u64::from(length);
             self.engine.staged(from)?.fill(1);
-            rows.push(self.row(&format!("WRITE {} B", length * 8), |engine, last| {
+            self.measure(&format!("WRITE {} B", length * 8), |engine, last| {
                 let start =
                     RemoteWord { owner: peer, index: after(last, rng.random_range(0..=most)) };
                 engine.write(Token(0), from, Segment { start, words: length })?;
                 finish(engine)
-            })?);
+            })?;
         }
         let at = |index| RemoteWord { owner: peer, index };
-        rows.push(self.row("CAS random word", |engine, last| {
+        self.measure("CAS random word", |engine, last| {
             let index = after(last, rng.random_range(0..words));
             engine.compare_and_swap(Token(0), at(index), 0, 1)?;
             finish(engine)
-        })?);
-        rows.push(self.row("FAA random word", |engine, last| {
+        })?;
+        self.measure("FAA random word", |engine, last| {
             let index = after(last, rng.random_range(0..words));
             engine.fetch_add(Token(0), at(index), 1)?;
             finish(engine)
-        })?);
-        rows.push(self.row("FAA one word", |engine, last| {
+        })?;
+        self.measure("FAA one word", |engine, last| {
             engine.fetch_add(Token(0), at(after(last, 0)), 1)?;
             finish(engine)
-        })?);
-        Ok(rows)
+        })?;
+        Ok(self.rows)
     }
 
     /// Those of [`WORDS`] that the windows and the engine take.
@@ -82,11 +88,13 @@ impl<T: Timed> Raw<'_, T> {
     }
 
     /// Measures `operation`, which gets the result of the one before.
-    fn row(
+    fn measure(
         &mut self,
         name: &str,
         mut operation: impl FnMut(&mut T, u64) -> Result<u64>,
-    ) -> Result<LatencyRow> {
+    ) -> Result<()> {
+        let longest = Duration::from_nanos(self.limits.measurement_ns);
+        self.progress.expecting(self.rows.len() as u64, name, longest);
         let mut last = 0;
         let next = |engine: &mut T, _| {
             last = operation(engine, last)?;
@@ -97,7 +105,8 @@ impl<T: Timed> Raw<'_, T> {
         let items = 0..warm_up + self.operations;
         let mut recorder = Recorder::new(self.limits.clock_ns)?;
         measure(&mut recorder, items, bound, self.engine, next, T::now_ns)?;
-        Ok(LatencyRow::new(name, recorder.latency()))
+        self.rows.push(LatencyRow::new(name, recorder.latency()));
+        Ok(())
     }
 }
 

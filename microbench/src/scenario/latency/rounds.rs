@@ -1,5 +1,7 @@
 //! find-or-put at one C: rounds of measurements, each beside its floor in the same round.
 
+use core::time::Duration;
+
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use table::{Bucket, Config, Layout, Operation, Outcome, Position, Stats, Table};
@@ -21,6 +23,8 @@ const LEAST_CHUNK: u32 = 8;
 /// Finds of random data for each entry of a cache before it is measured: entries that none of them
 /// comes to are one in seven.
 const FINDS_PER_ENTRY: usize = 2;
+/// What is measured at a load factor: inserted and found, and their floors.
+const SERIES: u32 = 4;
 
 /// A table that one rank measures, and what is in it.
 pub(super) struct Rounds<'a> {
@@ -123,6 +127,11 @@ impl<'a> Rounds<'a> {
         let numbers = self.held..held;
         self.held = held;
         fill(engine, self.config, self.seed, numbers, exchange)
+    }
+
+    /// How long `at` measures at most.
+    pub(super) fn longest(&self) -> Duration {
+        SERIES * Duration::from_nanos(self.limits.measurement_ns)
     }
 
     /// As `at` on another rank.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::latency::Latency;
-use crate::report::Row;
+use crate::report::{Layout, Row};
 
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct LatencyRow {
@@ -98,6 +98,10 @@ impl Row for LatencyRow {
             number(self.outgoing_roundtrips, 2),
             number(self.cache_hit_share, 3),
         ]
+    }
+
+    fn brief(rows: &[Self]) -> Layout {
+        super::summary::brief(rows)
     }
 
     fn histogram(&self) -> Option<&[[u64; 2]]> {

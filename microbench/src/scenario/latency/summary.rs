@@ -1,0 +1,273 @@
+//! The answer of `bench-latency` in a few lines, and its find-or-puts in one short table.
+
+use profile::paper::{self, Latency as Figure};
+
+use super::LatencyArgs;
+use super::row::LatencyRow;
+use crate::cli::TransportName;
+use crate::report::{Layout, aligned, some_of};
+use crate::units::time;
+
+/// What a reader asks for first, if it was measured.
+const OPERATIONS: [&str; 2] = ["READ 64 B", "CAS random word"];
+const LOAD_FACTORS: [f64; 2] = [0.5, 0.9];
+const CHUNK_BUCKETS: [u32; 2] = [8, 32];
+/// Load factors of the short table, and Cs: as many as fit a terminal.
+const MOST_LOAD_FACTORS: usize = 6;
+const MOST_CHUNK_BUCKETS: usize = 8;
+
+/// Where the authors of the paper measured what a run is comparable to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Paper {
+    OneMachine,
+    TwoMachines,
+}
+
+impl Paper {
+    /// Their mean insert at the C and load factor of a row of inserts.
+    pub(super) fn ns(self, row: &LatencyRow) -> Option<f64> {
+        let (c, load_factor) = row.chunk_buckets.zip(row.load_factor)?;
+        let same = |figure: &Figure| {
+            figure.chunk_buckets == c
+                && (f64::from(figure.load_percent) / 100.0 - load_factor).abs() < 1e-9
+        };
+        let figure = paper::latencies().into_iter().find(same)?;
+        (row.operation == "inserted").then_some(match self {
+            Self::OneMachine => figure.local_ns,
+            Self::TwoMachines => figure.remote_ns,
+        })
+    }
+
+    pub(super) fn note(self) -> &'static str {
+        match self {
+            Self::OneMachine => {
+                "paper: the authors' mean insert, both processes on one machine of DAS-5 (PPAM 2015)"
+            }
+            Self::TwoMachines => {
+                "paper: the authors' mean insert between two machines of DAS-5, FDR InfiniBand (PPAM 2015)"
+            }
+        }
+    }
+}
+
+impl LatencyArgs {
+    /// What the paper has to stand beside this run, which went over `machines`, if anything.
+    pub(super) fn paper(&self, machines: usize) -> Option<Paper> {
+        let two_machines = match self.job.transport {
+            TransportName::Shm => false,
+            TransportName::Sim if self.job.sim.is_papers_cluster() => true,
+            TransportName::Sim => return None,
+            _ if machines == 2 => true,
+            _ => return None,
+        };
+        let comparable = self.job.ranks == 2 && !self.table.adaptive_chunks;
+        comparable.then_some(if two_machines { Paper::TwoMachines } else { Paper::OneMachine })
+    }
+
+    /// A line for READ, CAS, and find-or-put at two load factors and Cs.
+    pub(super) fn summary(&self, rows: &[LatencyRow], paper: Option<Paper>) -> Vec<String> {
+        let title = format!(
+            "bench-latency: {}, {} ranks, one operation at a time",
+            self.job.transport.name(),
+            self.job.ranks
+        );
+        let head = ["operation", "p50", "p99", "mean", "floor", "x floor", "paper"];
+        let columns = if paper.is_some() { head.len() } else { head.len() - 1 };
+        let lines = quoted(rows).into_iter().map(|row| {
+            let mut line = line(row, paper);
+            line.truncate(columns);
+            line
+        });
+        let lines = aligned(&head[..columns], lines.collect());
+        [title].into_iter().chain(lines).collect()
+    }
+}
+
+fn line(row: &LatencyRow, paper: Option<Paper>) -> Vec<String> {
+    let cell = |value: Option<f64>| value.map_or_else(String::new, time);
+    let name = match row.chunk_buckets.zip(row.load_factor) {
+        Some((c, load_factor)) => {
+            format!("find-or-put {:<8}  C {c:<3}  load {load_factor}", row.operation)
+        }
+        None => row.operation.clone(),
+    };
+    vec![
+        name,
+        time(row.p50_ns as f64),
+        time(row.p99_ns as f64),
+        time(row.mean_ns),
+        cell(row.floor_ns),
+        row.times_floor.map_or_else(String::new, |times| format!("{times:.2}")),
+        cell(paper.and_then(|paper| paper.ns(row))),
+    ]
+}
+
+/// The rows that the summary is of.
+fn quoted(rows: &[LatencyRow]) -> Vec<&LatencyRow> {
+    let of = |name: &&str| rows.iter().find(|row| row.operation == *name);
+    let mut all: Vec<&LatencyRow> = OPERATIONS.iter().filter_map(of).collect();
+    let chunks = wanted(&chunk_buckets(rows), &CHUNK_BUCKETS);
+    for c in chunks {
+        for load_factor in wanted(&load_factors(rows), &LOAD_FACTORS) {
+            all.extend(["found", "inserted"].iter().filter_map(|name| {
+                rows.iter().find(|row| is_of(row, name, c) && row.load_factor == Some(load_factor))
+            }));
+        }
+    }
+    all
+}
+
+fn is_of(row: &LatencyRow, operation: &str, chunk_buckets: u32) -> bool {
+    row.operation == operation && row.chunk_buckets == Some(chunk_buckets)
+}
+
+/// Those of `wanted` that there are, or as many others.
+fn wanted<T: Copy + PartialEq>(all: &[T], wanted: &[T]) -> Vec<T> {
+    match wanted.iter().all(|value| all.contains(value)) {
+        true => wanted.to_vec(),
+        false => some_of(all, wanted.len()),
+    }
+}
+
+fn chunk_buckets(rows: &[LatencyRow]) -> Vec<u32> {
+    distinct(rows.iter().filter_map(|row| row.chunk_buckets))
+}
+
+fn load_factors(rows: &[LatencyRow]) -> Vec<f64> {
+    distinct(rows.iter().filter_map(|row| row.load_factor))
+}
+
+/// Each once, in the order in which they come.
+fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    all.for_each(|value| {
+        if !distinct.contains(&value) {
+            distinct.push(value);
+        }
+    });
+    distinct
+}
+
+/// The find-or-puts by C and load factor: p50 and the multiple of its floor.
+pub(super) fn brief(rows: &[LatencyRow]) -> Layout {
+    let load_factors = some_of(&load_factors(rows), MOST_LOAD_FACTORS);
+    let at = load_factors.iter().map(|load_factor| format!("load {load_factor}"));
+    let head = ["p50, x floor", "C"].map(str::to_owned).into_iter().chain(at).collect();
+    let mut lines = Vec::new();
+    for operation in ["found", "inserted"] {
+        for c in some_of(&chunk_buckets(rows), MOST_CHUNK_BUCKETS) {
+            let cell = |load_factor: &f64| {
+                let mut of = rows.iter().filter(|row| is_of(row, operation, c));
+                let row = of.find(|row| row.load_factor == Some(*load_factor));
+                row.map_or_else(String::new, LatencyRow::brief_cell)
+            };
+            let name = [operation.to_owned(), c.to_string()];
+            lines.push(name.into_iter().chain(load_factors.iter().map(cell)).collect());
+        }
+    }
+    (head, lines)
+}
+
+impl LatencyRow {
+    fn brief_cell(&self) -> String {
+        let times = self.times_floor.map_or_else(String::new, |times| format!(" x{times:.2}"));
+        format!("{}{times}", time(self.p50_ns as f64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::latency::Recorder;
+    use crate::size::Size;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        latency: LatencyArgs,
+    }
+
+    fn args(options: &[&str]) -> LatencyArgs {
+        let all = ["bench-latency"].iter().chain(options);
+        let mut args = Command::try_parse_from(all).unwrap().latency;
+        args.job.settle(Size::mib(32), Size::mib(1), &[8]).unwrap();
+        args
+    }
+
+    fn row(operation: &str, chunk_buckets: Option<u32>, load_factor: Option<f64>) -> LatencyRow {
+        let latency = Recorder::new(0).unwrap().latency();
+        let times_floor = load_factor.map(|_| 1.25);
+        LatencyRow {
+            chunk_buckets,
+            load_factor,
+            times_floor,
+            ..LatencyRow::new(operation, latency)
+        }
+    }
+
+    fn rows(chunk_buckets: &[u32], load_factors: &[f64]) -> Vec<LatencyRow> {
+        let mut rows = vec![row("READ 64 B", None, None), row("CAS random word", None, None)];
+        for &c in chunk_buckets {
+            for &load_factor in load_factors {
+                let of = |name| row(name, Some(c), Some(load_factor));
+                rows.extend(["inserted", "found"].map(of));
+            }
+        }
+        rows
+    }
+
+    #[test]
+    fn the_papers_figure_stands_beside_comparable_runs_alone() {
+        let paper = |options: &[&str], machines| args(options).paper(machines);
+        let das5 = ["--transport", "sim", "--sim-model", "oortwijn2015"];
+        assert_eq!(paper(&[], 1), Some(Paper::OneMachine));
+        assert_eq!(paper(&["--ranks", "3"], 1), None);
+        assert_eq!(paper(&["--adaptive-chunks"], 1), None);
+        assert_eq!(paper(&["--transport", "verbs"], 1), None);
+        assert_eq!(paper(&["--transport", "verbs"], 2), Some(Paper::TwoMachines));
+        assert_eq!(paper(&["--transport", "sim"], 1), None);
+        assert_eq!(paper(&das5, 1), Some(Paper::TwoMachines));
+        let profile = ["--transport", "sim", "--sim-profile"];
+        assert_eq!(paper(&[&profile[..], &["das5-fdr"]].concat(), 1), Some(Paper::TwoMachines));
+        assert_eq!(paper(&[&profile[..], &["soft-roce"]].concat(), 1), None);
+        let one = ["das5-fdr", "--sim-ranks-per-machine", "2"];
+        assert_eq!(paper(&[&profile[..], &one].concat(), 1), None);
+    }
+
+    /// The authors' result files have 286.67 ns on one machine and 3686 ns between two.
+    #[test]
+    fn the_papers_figure_is_that_of_the_row() {
+        let insert = row("inserted", Some(8), Some(0.5));
+        assert_eq!(Paper::OneMachine.ns(&insert), Some(286.67));
+        assert_eq!(Paper::TwoMachines.ns(&insert), Some(3686.0));
+        assert_eq!(Paper::OneMachine.ns(&row("found", Some(8), Some(0.5))), None);
+        assert_eq!(Paper::OneMachine.ns(&row("inserted", Some(24), Some(0.5))), None);
+        assert_eq!(Paper::OneMachine.ns(&row("inserted", Some(8), Some(0.55))), None);
+    }
+
+    #[test]
+    fn summary_and_table_fit_a_terminal_whatever_was_measured() {
+        let many: Vec<f64> = (1..40).map(|step| f64::from(step) * 0.02).collect();
+        let chunks: Vec<u32> = (1..40).map(|c| c * 8).collect();
+        for (chunks, load_factors) in [
+            (&[8, 16, 32, 64, 128][..], &[0.1, 0.3, 0.5, 0.7, 0.8, 0.9][..]),
+            (&chunks[..], &many[..]),
+            (&[24], &[0.3]),
+        ] {
+            let rows = rows(chunks, load_factors);
+            let summary = args(&[]).summary(&rows, Some(Paper::OneMachine));
+            assert!((5..=12).contains(&summary.len()), "{summary:#?}");
+            let (head, lines) = brief(&rows);
+            assert!((2..=16).contains(&lines.len()) && head.len() <= 8, "{head:?} {lines:?}");
+            assert!(lines.iter().flatten().all(|cell| !cell.is_empty()), "{lines:?}");
+        }
+        let quoted = rows(&[8, 16, 32, 64, 128], &[0.1, 0.5, 0.9]);
+        let summary = args(&[]).summary(&quoted, None).join("\n");
+        for place in ["C 8    load 0.5", "C 8    load 0.9", "C 32   load 0.5", "C 32   load 0.9"] {
+            assert_eq!(summary.matches(place).count(), 2, "{place}: {summary}");
+        }
+        assert!(!summary.contains("paper"), "{summary}");
+    }
+}
