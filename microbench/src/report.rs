@@ -280,6 +280,14 @@ impl<R: Row> Report<R> {
     }
 }
 
+/// The columns at these places alone.
+pub(crate) fn only((head, lines): Layout, places: &[usize]) -> Layout {
+    let of = |cells: &Vec<String>| -> Vec<String> {
+        places.iter().filter_map(|&at| cells.get(at).cloned()).collect()
+    };
+    (of(&head), lines.iter().map(of).collect())
+}
+
 /// Lines whose columns are aligned, the first one to the left.
 pub(crate) fn aligned(head: &[&str], lines: Vec<Vec<String>>) -> Vec<String> {
     table(NOTHING, head.iter().map(|&name| name.to_owned()).collect(), lines)

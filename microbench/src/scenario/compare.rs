@@ -15,6 +15,7 @@ mod primitive;
 mod row;
 mod sample;
 mod standing;
+mod summary;
 mod together;
 mod watchdog;
 
@@ -141,6 +142,7 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
     };
     let Some((columns, doctor)) = columns else { return Ok(()) };
     report.transport = columns.iter().map(Standing::line).collect();
+    report.transport.extend(columns.iter().filter_map(Standing::includes));
     report.columns = columns.iter().map(Standing::value).collect();
     report.doctor.extend(doctor);
     report.rows = rows(&columns);
@@ -158,8 +160,8 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
     for (name, value) in means::of_algorithm(&args.config()) {
         report.parameter(name, value);
     }
-    report.notes = aims::lines(&columns, args.job.ranks);
-    report.notes.extend(args.notes(&columns));
+    report.summary = summary::lines(&columns, args.job.ranks);
+    report.notes = args.notes(&columns);
     report.publish(files)?;
     let failed = columns.iter().filter(|column| column.asked && column.has_failed());
     let failed: Vec<String> = failed.map(Standing::line).collect();
@@ -319,52 +321,33 @@ impl CompareArgs {
         more
     }
 
-    /// What the measurements are; nothing where none was made.
+    /// What the measurements are, a line each; nothing where none was made.
     fn notes(&self, columns: &[Standing]) -> Vec<String> {
         if !columns.iter().any(Standing::has_measured) {
             return Vec::new();
         }
-        let mut notes = vec![
+        vec![
             format!(
-                "Columns take turns at each line, {} rounds, each begun by another column; cells are \
-                 medians of the rounds. x: times the time of the line's fastest column, the median of \
-                 the rounds' ratios, which may be below 1 where two are as fast. {}; keys, table and \
-                 numbers of operations are the same for all.",
-                self.rounds(),
-                if self.apart {
-                    "Every rank has an engine of each column"
-                } else {
-                    "Every column has ranks of its own, pinned alike, which sleep while others measure"
-                }
+                "x: times the fastest column's time, the median of {} rounds in which columns take turns",
+                self.rounds()
             ),
             format!(
-                "READ, CAS and FAA: rank 0 on words of {}: one always, or random ones of its part of \
-                 the table. A time is p50 / p99 of one operation at a time, timed one by one, each \
-                 going where the one before says; a rate has {} in flight. CAS puts 0 in the place of \
-                 0, FAA adds 0.",
+                "READ, CAS, FAA: by rank 0 on words of {}; p50 of one at a time, rates with {} in flight",
                 peer(self.job.ranks),
                 plan::DEPTH
             ),
             format!(
-                "owner polls: the ranks that do not measure poll their engines, and look in their own \
-                 memory once in 0.1 ms whether the end has come, by a READ once in 20 ms; \
-                 sleeps: they sleep for {} s outside of any library: \
-                 \"waits\" where an operation took a quarter of that or more and hardly any had \
-                 ended before, \"some wait\" where the p99 did; works: all ranks do the same.",
+                "owner: it polls its engine, sleeps for {} s outside of any library, or works alike",
                 self.sleep().as_secs_f64()
             ),
+            "waits, some wait: most, or some, took a quarter of that sleep or longer".to_owned(),
+            "found, inserted: find-or-put by rank 0, one at a time, of keys of that owner"
+                .to_owned(),
             format!(
-                "found, inserted: find-or-put by rank 0, one at a time, of data whose search starts at \
-                 {}. mixed, read-intensive, write-intensive: the paper's, {} find-or-puts of each \
-                 rank in a table that is empty at first, by blocking calls or in batches of {BATCH}.",
-                peer(self.job.ranks),
+                "mixed, read-, write-intensive: {} find-or-puts of each rank, pipelined in batches of {BATCH}",
                 self.operations()
             ),
-        ];
-        for column in columns.iter().filter(|column| column.has_measured()) {
-            notes.push(format!("{} includes: {}.", column.name.name(), column.name.includes()));
-        }
-        notes
+        ]
     }
 
     fn rounds(&self) -> u32 {

@@ -11,16 +11,17 @@ use serde::Serialize;
 use crate::checkup::Checkup;
 use crate::cli::OutputArgs;
 use crate::failure::{Failure, Result};
+use crate::progress::waiting;
 use crate::report::{Files, Report, Row};
 
 /// How the command ends where something is broken; 1 and 2 are its own failures.
 const BROKEN: u8 = 3;
 
 const AFTER_HELP: &str = "\
-Prints a line a finding: fine, look at this, broken or not seen; what was seen, what it means for a
-one-sided table, what mends or shows it, and the note that says more. Ends with status 0 if nothing
-is broken, with 3 if something is, and with 1 or 2 if it could not be looked at all. Needs no rights
-of root: what root alone may read is not seen without them.";
+Prints how many findings there are of each verdict, then a line for each finding, broken ones first:
+what was seen, what it means for a one-sided table, what mends or shows it, and the note that says
+more. Ends with status 0 if nothing is broken, with 3 if something is, and with 1 or 2 if it could
+not be looked at all. Needs no rights of root: what root alone may read is not seen without them.";
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -55,14 +56,17 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let files = Files::open(&OutputArgs { json, csv: None, markdown: None, full: true })?;
     let doctor = Doctor::new("/");
     let questions = Questions { device: args.device.clone(), trial: true };
-    let survey = survey(verbs::Library::load, &questions, doctor::ANSWER);
+    let look = || survey(verbs::Library::load, &questions, doctor::ANSWER);
+    let survey = waiting("looking at RDMA devices", true, look);
     if let Some(device) = &args.device {
         known(&doctor, &survey, device)?;
     }
-    let findings = doctor.examine(&survey);
+    let mut findings = doctor.examine(&survey);
+    findings.sort_by_key(|finding| urgency(finding.verdict));
     // First, because whoever reads the output may stop reading.
     let mut report = Report::<NoRow>::new("doctor");
     report.parameter("device", args.device.clone());
+    report.summary = vec![doctor::summary(&findings)];
     report.doctor = Checkup::here(findings.clone());
     files.write(&report)?;
     match print(&findings, &args.notes) {
@@ -73,12 +77,21 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     Ok(if broken { ExitCode::from(BROKEN) } else { ExitCode::SUCCESS })
 }
 
+/// The counts, then a line for each finding.
 fn print(findings: &[Finding], notes: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    for finding in findings {
-        writeln!(out, "{}", finding.line(notes))?;
+    writeln!(out, "{}\n", doctor::summary(findings))?;
+    findings.iter().try_for_each(|finding| writeln!(out, "{}", finding.line(notes)))
+}
+
+/// By what findings are sorted: first what a reader has to act on.
+fn urgency(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Broken => 0,
+        Verdict::LookAtThis => 1,
+        Verdict::NotSeen => 2,
+        Verdict::Fine => 3,
     }
-    writeln!(out, "\n{}", doctor::summary(findings))
 }
 
 /// A device that neither libibverbs nor the kernel has was misspelt.

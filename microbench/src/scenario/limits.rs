@@ -120,6 +120,7 @@ pub(crate) fn run(mut args: LimitsArgs) -> Result<()> {
     report.parameter("seconds_per_measurement", args.seconds_per_measurement);
     report.parameter("rounds", args.rounds);
     report.rows = rows;
+    report.summary = row::summary(args.job.transport.name(), &report.rows);
     report.notes = args.notes();
     report.publish(files)
 }
@@ -164,31 +165,26 @@ impl LimitsArgs {
 
     fn notes(&self) -> Vec<String> {
         let mut notes = vec![
+            "ns: the time of one core, or of the transport, for one operation".to_owned(),
             format!(
-                "Memory: each operation goes to one random line of 64 bytes of {}. dependent: each \
-                 where the value of the one before says; independent: as many at once as the CPU \
-                 finds by itself; prefetched: each line requested so many operations before (8, 16, \
-                 32 and 64 were tried, into the first cache: near, into the second: far, and to be \
-                 written), the fastest way was then measured. CAS puts a value in the place of the same \
-                 value. index: computing where an operation goes, which is part of all.",
-                self.size
-            ),
-            format!(
-                "READ, CAS, FAA: rank 0 on random places of the window of {}, {} of each rank's; or \
-                 on one word, where all that are in flight meet. With one in flight the next goes \
-                 where the result of the one before says, and ns is its roundtrip.",
-                peer(self.job.ranks),
-                Size(self.job.buckets_per_owner() * 8 / 1024 * 1024)
-            ),
-            format!(
-                "Medians of {} rounds with least and most, {} s for each limit in each. ns: the \
-                 time that one core, or the transport, takes for an operation.",
+                "M ops/s, least, most: {} rounds of {} s, their median, least and most",
                 self.rounds, self.seconds_per_measurement
             ),
+            format!("memory: random lines of 64 bytes of {}", self.size),
+            "dependent: each read goes where the one before says; independent: the CPU overlaps them"
+                .to_owned(),
+            "prefetch: how many operations ahead each line was requested, and into which cache"
+                .to_owned(),
+            format!(
+                "READ, CAS, FAA: by rank 0, on the {} of {}",
+                Size(self.job.buckets_per_owner() * 8 / 1024 * 1024),
+                peer(self.job.ranks)
+            ),
+            "in flight: 1 is a roundtrip, each operation going where the one before says".to_owned(),
         ];
         if self.job.transport == TransportName::Sim {
             notes.push(format!(
-                "The simulator takes {SIMULATED} operations instead, for its time is virtual."
+                "simulator: {SIMULATED} operations for each limit, as its time is virtual"
             ));
         }
         notes
@@ -230,10 +226,10 @@ impl Scenario for LimitsArgs {
         let mut progress = Progress::new(self.rounds.into(), true);
         let mut rounds = Vec::new();
         for round in 0..self.rounds {
-            progress.set(round.into(), "READ, CAS and FAA");
+            let tell = |doing: &str| progress.expecting(round.into(), doing, self.time());
             // Other places each time: those of the round before may be in a cache.
             let seed = self.job.seed ^ u64::from(round) << 32;
-            rounds.push(self.round(&mut engine, seed, exchange)?);
+            rounds.push(self.round(&mut engine, seed, tell, exchange)?);
         }
         goes_on(false, exchange)?;
         Ok(rounds)
@@ -246,6 +242,7 @@ impl LimitsArgs {
         &self,
         engine: &mut T,
         seed: u64,
+        mut tell: impl FnMut(&str),
         exchange: &mut dyn Exchange,
     ) -> Result<Vec<OfTransport>> {
         let owners = [peer(self.job.ranks)];
@@ -262,6 +259,7 @@ impl LimitsArgs {
                 if one_word && matches!(operation, Operation::Read { .. }) {
                     continue;
                 }
+                tell(&format!("{}, {depth} in flight", row::name(operation, one_word)));
                 all.push(OfTransport { rate: meter.rate(operation, depth)?, one_word });
                 goes_on(true, exchange)?;
             }

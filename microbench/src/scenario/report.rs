@@ -8,6 +8,7 @@ use ::report::{Error, Report, TITLE};
 use clap::Args;
 
 use crate::failure::Result;
+use crate::progress::waiting;
 use crate::report::SCHEMA;
 
 #[derive(Args, Clone, Debug)]
@@ -33,11 +34,11 @@ pub(crate) struct ReportArgs {
 const STANDARD_OUTPUT: &str = "-";
 
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
-    let report = Report::read(&args.runs, SCHEMA)?;
+    let report = waiting("reading runs", true, || Report::read(&args.runs, SCHEMA))?;
     let mut lines = Vec::new();
     let mut page = None;
     if let Some(html) = &args.html {
-        let text = report.html(&args.title)?;
+        let text = waiting("drawing the page", true, || report.html(&args.title))?;
         if html.as_os_str() == STANDARD_OUTPUT {
             page = Some(text);
         } else {
@@ -46,7 +47,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
         }
     }
     if let Some(svg) = &args.svg {
-        let count = report.write_svgs(svg)?;
+        let count = waiting("drawing plots", true, || report.write_svgs(svg))?;
         lines.push(format!("plots: {count} files in {}", svg.display()));
     }
     lines.extend(report.left_out().map(|text| format!("left out: {text}")));

@@ -11,13 +11,17 @@ use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
 use crate::keys::nth;
 use crate::progress::Progress;
-use crate::report::{Files, Report, Row};
+use crate::report::{Files, Layout, Report, Row, aligned, some_of};
 use crate::size::Size;
 use crate::timed::Timed;
 
 /// The paper measured at intervals of 0.02 until 0.92, its limit with C = 8 (section 4.1).
 const STEPS_PER_TABLE: u64 = 50;
 const LAST_STEP: u64 = 46;
+/// Lines of the summary, and columns of the short table, at most.
+const MOST_QUOTED: usize = 10;
+/// Steps from one line of the short table to the next: 0.1.
+const BRIEF_STEPS: usize = 5;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RoundtripsArgs {
@@ -54,16 +58,44 @@ pub(crate) fn run(mut args: RoundtripsArgs) -> Result<()> {
     report.job(&args.job);
     report.parameter("max_chunks", args.max_chunks);
     report.rows = ended.output;
+    report.summary = summary(&report.rows);
     report.notes = vec![
-        "Rank 0 inserts new data into the parts of all owners; a row is the mean over the inserts \
-         from 0.02 below its load factor up to it. out: chunk READs posted; eff: waited for. A \
-         chunk that straddles two owners counts once."
-            .to_owned(),
-        "full: operations that found no room in M chunks, counted in the mean; others were \
-         inserted instead."
-            .to_owned(),
+        "out, eff: chunk READs that an insert posts and waits for, a mean".to_owned(),
+        "load: a mean of inserts from 0.02 below the load factor up to it, by rank 0".to_owned(),
+        "full: operations that found no room in M chunks".to_owned(),
     ];
+    if report.rows.iter().any(|row| row.full > 0) {
+        report.notes.push(format!(
+            "no room: some found none in M = {} chunks and count in the means (column full)",
+            args.max_chunks
+        ));
+    }
     report.publish(files)
+}
+
+/// What an insert waits for where half and nine tenths of the buckets are occupied, as in Table 1 of
+/// the paper.
+fn summary(rows: &[RoundtripsRow]) -> Vec<String> {
+    let at = |c: u32, load_factor: f64| {
+        let mut of = rows.iter().filter(|row| row.chunk_buckets == c);
+        of.find(|row| (row.load_factor - load_factor).abs() < 1e-9)
+    };
+    let line = |c: u32| {
+        let half = at(c, 0.5)?.effective_roundtrips;
+        let most = at(c, 0.9)?.effective_roundtrips;
+        Some(vec![format!("C {c}"), format!("{half:.2}"), format!("{most:.2}")])
+    };
+    let lines = some_of(&chunk_buckets(rows), MOST_QUOTED).into_iter().filter_map(line);
+    let title = "roundtrips: chunk READs that an insert waits for".to_owned();
+    let lines = aligned(&["", "load 0.5", "load 0.9"], lines.collect());
+    [title].into_iter().chain(lines).collect()
+}
+
+/// Each C once.
+fn chunk_buckets(rows: &[RoundtripsRow]) -> Vec<u32> {
+    let mut all: Vec<u32> = rows.iter().map(|row| row.chunk_buckets).collect();
+    all.dedup();
+    all
 }
 
 impl RoundtripsArgs {
@@ -84,20 +116,27 @@ impl RoundtripsArgs {
         for step in 1..=LAST_STEP {
             let load_factor = step as f64 / STEPS_PER_TABLE as f64;
             let chunk_buckets = table.config().chunk_buckets;
-            progress.set(done + step, &format!("C = {chunk_buckets}, load factor {load_factor}"));
+            let doing = format!("C {chunk_buckets}, load factor {load_factor}");
             table.reset_stats();
-            while held < buckets * step / STEPS_PER_TABLE {
-                match table.find_or_put(nth(self.job.seed, data))? {
-                    Outcome::Inserted => held += 1,
-                    // More buckets full than empty: no more data will fit.
-                    Outcome::Full if table.stats().full.operations > buckets => {
-                        return Err(too_few_chunks(table.config(), table.layout().owners(), held));
+            // READs are counted here and nothing is timed.
+            progress.during(done + step - 1, &doing, || {
+                while held < buckets * step / STEPS_PER_TABLE {
+                    match table.find_or_put(nth(self.job.seed, data))? {
+                        Outcome::Inserted => held += 1,
+                        // More buckets full than empty: no more data will fit.
+                        Outcome::Full if table.stats().full.operations > buckets => {
+                            let owners = table.layout().owners();
+                            return Err(too_few_chunks(table.config(), owners, held));
+                        }
+                        Outcome::Full => {}
+                        other => {
+                            return Err(Failure::new(format!("new data {data} was {other:?}")));
+                        }
                     }
-                    Outcome::Full => {}
-                    other => return Err(Failure::new(format!("new data {data} was {other:?}"))),
+                    data += 1;
                 }
-                data += 1;
-            }
+                Ok(())
+            })?;
             let total = table.stats().total();
             let mean = |sum: u64| sum as f64 / total.operations.max(1) as f64;
             rows.push(RoundtripsRow {
@@ -125,6 +164,23 @@ impl Row for RoundtripsRow {
             format!("{:.4}", self.outgoing_roundtrips),
             format!("{:.4}", self.effective_roundtrips),
         ]
+    }
+
+    /// Chunk READs waited for, by load factor and C.
+    fn brief(rows: &[Self]) -> Layout {
+        let all = chunk_buckets(rows);
+        let chunks = some_of(&all, MOST_QUOTED);
+        let of = |c: u32| rows.iter().filter(move |row| row.chunk_buckets == c);
+        let names = chunks.iter().map(|c| format!("C {c}"));
+        let head = ["load".to_owned()].into_iter().chain(names).collect();
+        let steps = (BRIEF_STEPS - 1..LAST_STEP as usize).step_by(BRIEF_STEPS);
+        let line = |step: usize| {
+            let row = of(*chunks.first()?).nth(step)?;
+            let cells = chunks.iter().filter_map(|&c| of(c).nth(step));
+            let cells = cells.map(|row| format!("{:.4}", row.effective_roundtrips));
+            Some([format!("{:.2}", row.load_factor)].into_iter().chain(cells).collect())
+        };
+        (head, steps.filter_map(line).collect())
     }
 }
 

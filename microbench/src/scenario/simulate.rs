@@ -18,7 +18,7 @@ use crate::cli::{OutputArgs, max_chunks};
 use crate::failure::Result;
 use crate::means::{MOST_ENTRIES, MOST_IN_FLIGHT, ReadAheadName};
 use crate::network;
-use crate::progress::Progress;
+use crate::progress::{Progress, redrawing};
 use crate::report::{Files, Report};
 use crate::tuned::Tuned;
 use plan::Run;
@@ -232,6 +232,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<()> {
     }));
     args.tell_parameters(&mut report, &profile);
     report.rows = all(&runs, at_once, args.truncates())?;
+    report.summary = verdict::summary(&args, &profile, &report.rows);
     report.notes = verdict::notes(&args, &profile, &report.rows);
     report.publish(files)
 }
@@ -241,23 +242,30 @@ fn all(runs: &[Run], at_once: usize, truncates: bool) -> Result<Vec<SimulateRow>
     let weights: Vec<f64> = runs.iter().map(Run::weight).collect();
     let bar = Mutex::new((Progress::new(STEPS, true), Shares::new(weights)));
     let numbered: Vec<_> = runs.iter().enumerate().collect();
-    let rows = each_at_once(&numbered, at_once, |&(at, run)| {
-        let tell = |share: f64| {
-            let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
-            let (bar, shares) = &mut *bar;
-            shares.done[at] = share;
-            let doing = runs.get(shares.oldest()).unwrap_or(run);
-            bar.set(shares.steps(), &doing.name());
-        };
-        tell(0.0);
-        match run {
-            Run::Latency(plan) => latency(plan, &tell)
-                .map(|rows| rows.iter().map(|row| SimulateRow::latency(plan, row)).collect()),
-            Run::Throughput(plan) => throughput(plan, &tell)
-                .map(|row| vec![SimulateRow::throughput(plan, &row, truncates)]),
+    let draw = |at: usize, share: f64| {
+        let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
+        let (bar, shares) = &mut *bar;
+        if let Some(done) = shares.done.get_mut(at) {
+            *done = share.max(*done);
         }
-    })?;
-    let rows: Vec<Vec<SimulateRow>> = rows;
+        if let Some(doing) = runs.get(shares.oldest()) {
+            bar.set(shares.steps(), &doing.name());
+        }
+    };
+    let simulate = || {
+        each_at_once(&numbered, at_once, |&(at, run)| {
+            let tell = |share: f64| draw(at, share);
+            tell(0.0);
+            match run {
+                Run::Latency(plan) => latency(plan, &tell)
+                    .map(|rows| rows.iter().map(|row| SimulateRow::latency(plan, row)).collect()),
+                Run::Throughput(plan) => throughput(plan, &tell)
+                    .map(|row| vec![SimulateRow::throughput(plan, &row, truncates)]),
+            }
+        })
+    };
+    // Time is virtual: a thread that draws changes none of it.
+    let rows: Vec<Vec<SimulateRow>> = redrawing(|| draw(0, 0.0), simulate)?;
     Ok(rows.into_iter().flatten().collect())
 }
 

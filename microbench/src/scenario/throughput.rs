@@ -1,5 +1,7 @@
 //! `bench-throughput`: all ranks at once, on the paper's workloads and two more (section 4.2).
 
+use core::time::Duration;
+
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use table::Config;
@@ -14,9 +16,10 @@ use crate::keys::Keys;
 use crate::machine::memory_available;
 use crate::means::{BatchArgs, End, MeansArgs, MeansTable, find_or_put_all};
 use crate::progress::Progress;
-use crate::report::{Files, Report, Row};
+use crate::report::{Files, Layout, Report, Row, aligned, only};
 use crate::size::Size;
 use crate::timed::Timed;
+use crate::units;
 
 /// Operations before each run that are not timed, one for this many: they warm up code, caches
 /// and the page tables of the private slots, on data that the run then finds as its first.
@@ -112,6 +115,7 @@ pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
     }
     let (rows, limit) = ended.output;
     report.rows = rows;
+    report.summary = args.summary(&report.rows);
     report.notes = args.notes(&report.rows, limit.as_ref());
     report.publish(files)
 }
@@ -159,35 +163,62 @@ impl ThroughputArgs {
         }
     }
 
+    /// A line for each workload.
+    fn summary(&self, rows: &[ThroughputRow]) -> Vec<String> {
+        let title = format!(
+            "bench-throughput: {}, {} ranks, {} find-or-puts of each",
+            self.job.transport.name(),
+            self.job.ranks,
+            self.ops
+        );
+        let line = |row: &ThroughputRow| {
+            let share = |share: f64| format!("{share:.2}");
+            vec![
+                row.workload.clone(),
+                units::rate(row.median_ops_per_s),
+                row.limit_share.map_or_else(String::new, share),
+            ]
+        };
+        let lines =
+            aligned(&["workload", "find-or-puts", "of limit"], rows.iter().map(line).collect());
+        [title].into_iter().chain(lines).collect()
+    }
+
     fn notes(&self, rows: &[ThroughputRow], limit: Option<&TableLimit>) -> Vec<String> {
         let by = match self.job.transport {
-            TransportName::Shm | TransportName::Sim => {
-                "time from the first rank's start to the last one's end"
-            }
-            _ => "longest time of a rank, as machines have clocks of their own",
+            TransportName::Shm | TransportName::Sim => "from the first start to the last end",
+            _ => "by the slowest rank's own clock",
         };
         let mut notes = vec![
+            format!("M ops/s, least, most: of all ranks, {by}; median of {} runs", self.repeat),
             format!(
-                "Each rank does its operations in calls of {}, all ranks at once, in a table that is \
-                 empty at first. ops/s: the operations of all ranks by the {by}; the median of the \
-                 runs, with least and most.",
-                self.calls.size(&self.means)
+                "calls: each rank, {}, in a table that is empty at first",
+                match self.calls.size(&self.means) {
+                    1 => "one at a time".to_owned(),
+                    size => format!("in calls of {size} operations"),
+                }
             ),
-            format!(
-                "Keys are drawn before the clock runs. Warm-up, not counted: one find for \
-                 {WARM_UP_SHARE} operations. latency: the mean of a rank, its time by its \
-                 operations; nothing is timed one by one."
-            ),
+            "latency ns: a rank's time by its operations; none is timed by itself".to_owned(),
+            "eff: chunk READs that an operation waits for".to_owned(),
+            "lost CAS: claims that another rank was sooner with".to_owned(),
+            "cached: the share of operations that the cache answered".to_owned(),
         ];
         notes.push(limit.map_or_else(TableLimit::none, TableLimit::note));
         if rows.iter().any(|row| row.full > 0) {
             notes.push(
-                "Some operations were full: the table is too small for the workload; take a \
-                 larger --table-size or fewer --ops."
+                "full: the table is too small for some; take a larger --table-size or fewer --ops"
                     .to_owned(),
             );
         }
         notes
+    }
+
+    /// How long a run takes: as long as the one before it, or at least as long as the limit says.
+    fn expected(&self, before: Option<&Run>, limit: Option<&TableLimit>) -> Duration {
+        let operations = f64::from(self.ops) * f64::from(self.job.ranks);
+        let least = limit.map(|limit| operations / limit.per_second(1.0));
+        let before = before.map(|run| run.took_ns as f64 / 1e9);
+        Duration::try_from_secs_f64(before.or(least).unwrap_or(0.0)).unwrap_or(Duration::MAX)
     }
 
     /// One run of all ranks: the sums of their counters and the time of the slowest.
@@ -286,6 +317,10 @@ struct Run {
     cache_hits: u64,
 }
 
+/// The columns that are printed without `--full`, by their places.
+const BRIEF: [usize; 8] = [0, 2, 3, 5, 6, 7, 9, 10];
+const FULL: usize = 4;
+
 impl Row for ThroughputRow {
     const HEAD: &'static [&'static str] = &[
         "workload",
@@ -322,6 +357,13 @@ impl Row for ThroughputRow {
             format!("{:.3}", self.cache_hit_share),
         ]
     }
+
+    /// `full` only where some were.
+    fn brief(rows: &[Self]) -> Layout {
+        let some_full = rows.iter().any(|row| row.full > 0);
+        let columns = BRIEF.into_iter().chain(some_full.then_some(FULL));
+        only(Self::lay_out(rows), &columns.collect::<Vec<_>>())
+    }
 }
 
 impl Scenario for ThroughputArgs {
@@ -351,20 +393,24 @@ impl Scenario for ThroughputArgs {
     fn run<T: Timed>(&self, mut engine: T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
         let me = exchange.me();
         let operations = u64::from(self.ops) * u64::from(self.job.ranks);
-        let limit = TableLimit::measure(&mut engine, &self.config(), &self.job, exchange)?;
-        let mut table = self.means.open(engine, self.config(), exchange)?;
-        let mut ends = self.calls.ends(&self.means);
-        let buckets = table.layout().buckets();
         let steps = self.workload.len() * self.repeat as usize;
         let mut progress = Progress::new(steps as u64, me == Owner(0));
+        progress.expecting(0, "the limit of find-or-puts", TableLimit::LONGEST);
+        let limit = TableLimit::measure(&mut engine, &self.config(), &self.job, exchange)?;
+        let open = || self.means.open(engine, self.config(), exchange);
+        let mut table = progress.during(0, "opening the table", open)?;
+        let mut ends = self.calls.ends(&self.means);
+        let buckets = table.layout().buckets();
         let mut rows: Vec<ThroughputRow> = Vec::new();
         for &workload in &self.workload {
             let keys = workload.keys(operations, self.key_range);
-            let keys = keys.draw(self.ops as usize, self.job.seed, me.0)?;
-            let mut runs = Vec::new();
+            let done = (rows.len() * self.repeat as usize) as u64;
+            let draw = || keys.draw(self.ops as usize, self.job.seed, me.0);
+            let keys = progress.during(done, "drawing keys", draw)?;
+            let mut runs: Vec<Run> = Vec::new();
             for _ in 0..self.repeat {
-                let done = rows.len() * self.repeat as usize + runs.len();
-                progress.set(done as u64, &workload.name());
+                let longest = self.expected(runs.last(), limit.as_ref());
+                progress.expecting(done + runs.len() as u64, &workload.name(), longest);
                 runs.push(Self::once(&mut table, &keys, &mut ends, exchange)?);
             }
             rows.push(self.row(workload, buckets, runs, limit.as_ref()));

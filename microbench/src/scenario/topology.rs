@@ -24,6 +24,9 @@ pub(crate) struct TopologyArgs {
     output: OutputArgs,
 }
 
+/// What a rank shares that has a core of its own.
+const NOTHING_SHARED: &str = "no";
+
 #[derive(Clone, Debug, Serialize)]
 struct PlaceRow {
     rank: u32,
@@ -63,18 +66,29 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
             node: place.node.0,
             memory_node: place.memory.map(|node| node.0),
             sharing: match place.sharing {
-                Sharing::Alone => "no",
+                Sharing::Alone => NOTHING_SHARED,
                 Sharing::Core => "its core",
                 Sharing::Cpu => "its CPU",
             },
         })
         .collect();
+    report.summary = summary(&topology, &affinity, &report.rows);
     report.notes = vec![
-        "Only CPUs that this process may use are given out: first a core for each rank, then the \
-         other hardware threads, then the same CPUs again. shares: what another rank has part of."
+        "shares: what another rank has part of; cores come first, then their other CPUs, then again"
             .to_owned(),
+        "CPU: only those that this process may use".to_owned(),
     ];
     report.publish(files)
+}
+
+/// Whether ranks share anything, and what the machine is made of.
+fn summary(topology: &Topology, affinity: &Affinity, rows: &[PlaceRow]) -> Vec<String> {
+    let alone = rows.iter().filter(|row| row.sharing == NOTHING_SHARED).count();
+    let ranks = format!("topology: {} ranks, {alone} of them with a core of their own", rows.len());
+    let mut lines = vec![ranks];
+    lines.extend(topology.to_string().lines().next().map(|line| format!("this machine: {line}")));
+    lines.push(format!("CPUs that this process may use: {}", affinity.allowed()));
+    lines
 }
 
 /// The nodes and cores, and what this process may use of them, in words.

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, value_parser};
 use serde_json::Value;
 use table::{Config, Operation, Table};
-use transport::Exchange;
+use transport::{Exchange, Owner};
 use tune::{Candidate, Goal, Lengths, Model, Rates, Space, Timing, Workload};
 use tuning::{Expected, Tuning};
 
@@ -33,6 +33,7 @@ use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
 use crate::means::MOST_IN_FLIGHT;
 use crate::output_file::OutputFile;
+use crate::progress::waiting;
 use crate::report::{Files, Report};
 use crate::size::Size;
 use crate::timed::Timed;
@@ -201,6 +202,7 @@ pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
     report.parameter("rounds", args.rounds);
     report.parameter("seconds_per_measurement", args.seconds_per_measurement);
     report.parameter("sweep", args.sweep);
+    report.summary = args.summary(&tuned);
     report.notes = args.notes(&tuned);
     report.rows = tuned.rows;
     report.rates = expected::rates(&tuned.model.rates);
@@ -421,8 +423,10 @@ impl Scenario for TuneArgs {
         table.clear(exchange)?;
         table.into_transport();
         let work = (self.operations(), self.insert_share);
-        let mut bench =
-            Bench::new(&mut engine, config, self.job.seed, self.load_factor, work, exchange)?;
+        let leads = exchange.me() == Owner(0);
+        let mut bench = waiting("filling the table", leads, || {
+            Bench::new(&mut engine, config, self.job.seed, self.load_factor, work, exchange)
+        })?;
         let mut model = self.model(rates, &bench);
         let calibration = self.calibrate(&mut model, &mut bench, exchange)?;
         let all = self.space(self.direct()).candidates();

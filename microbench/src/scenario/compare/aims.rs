@@ -35,10 +35,9 @@ fn against_osc(columns: &[Standing], batched: bool, aim: f64) -> Option<String> 
     let by = |name| times(best.samples(step), named(columns, name)?.samples(step));
     let shm = by(ColumnName::Shm)?;
     let posted = by(ColumnName::ShmPosted)
-        .map_or_else(String::new, |times| format!("; shm-posted {times:.2} times"));
+        .map_or_else(String::new, |times| format!(", shm-posted {times:.2} x"));
     Some(format!(
-        "find-or-put, mixed, 2 ranks, {}: shm does {shm:.2} times as many a second as {}, the best \
-         component of Open MPI here (asked for: at least {aim}){posted}.",
+        "mixed, {}: shm does {shm:.2} x{posted} the rate of {}, the best of Open MPI (aim: {aim})",
         if batched { "pipelined" } else { "blocking" },
         best.name.name()
     ))
@@ -52,8 +51,8 @@ fn insert(columns: &[Standing]) -> Option<String> {
     };
     let (polls, sleeps) = (share(OwnerDoes::Poll)?, share(OwnerDoes::Sleep)?);
     Some(format!(
-        "An insert over verbs takes {polls:.3} of its time over osc-ucx where the owner polls (asked \
-         for: at most {INSERT_SHARE}), and {sleeps:.3} where it sleeps."
+        "inserted: verbs takes {polls:.3} of the time of osc-ucx (aim: {INSERT_SHARE}), {sleeps:.3} if \
+         the owner sleeps"
     ))
 }
 
@@ -86,7 +85,7 @@ mod tests {
             column(ColumnName::Mpich, step, 1_000.0),
         ];
         let [line] = &lines(&columns, 2)[..] else { panic!("{:?}", lines(&columns, 2)) };
-        assert!(line.contains("pipelined: shm does 20.00 times as many a second as osc-sm"));
+        assert!(line.contains("pipelined: shm does 20.00 x the rate of osc-sm"));
         assert!(lines(&columns, 3).is_empty() && lines(&columns[..1], 2).is_empty());
     }
 
@@ -100,7 +99,7 @@ mod tests {
             column.add(sleeps, Sample { mean_ns, ..Sample::default() });
         }
         let said = lines(&columns, 2).concat();
-        assert!(said.contains("takes 0.300 of its time over osc-ucx where the owner polls"));
-        assert!(said.contains("and 0.006 where it sleeps"), "{said}");
+        assert!(said.contains("verbs takes 0.300 of the time of osc-ucx (aim: 0.5)"));
+        assert!(said.contains(", 0.006 if the owner sleeps"), "{said}");
     }
 }

@@ -9,7 +9,7 @@ use super::launch::command;
 use super::plan::steps;
 use super::sample::Sample;
 use super::standing::Standing;
-use crate::progress::Progress;
+use crate::progress::{Progress, waiting};
 
 /// Starts the ranks of all columns on this machine, has them measure, and lets them leave.
 pub(super) fn compare_groups(args: &CompareArgs) -> Vec<Standing> {
@@ -20,7 +20,9 @@ pub(super) fn compare_groups(args: &CompareArgs) -> Vec<Standing> {
         .map(|column| {
             let started = command(column.name, args.job.ranks, &args.worker, &given, &args.more())
                 .and_then(|command| {
-                    Group::start(command, args.meet_timeout(), args.step_timeout())
+                    waiting(&format!("starting {}", column.name.name()), true, || {
+                        Group::start(command, args.meet_timeout(), args.step_timeout())
+                    })
                 });
             match started {
                 Ok((group, ability)) => {
@@ -76,7 +78,7 @@ pub(super) fn take_turns(
     let mut progress = Progress::new(rounds * steps.len() as u64, true);
     for round in 0..rounds {
         for (at, step) in steps.iter().enumerate() {
-            progress.set(round * steps.len() as u64 + at as u64, &step.name());
+            let done = round * steps.len() as u64 + at as u64;
             let first = usize::try_from(round).unwrap_or(0) % columns.len().max(1);
             for turn in 0..columns.len() {
                 let whose = (first + turn) % columns.len();
@@ -84,6 +86,8 @@ pub(super) fn take_turns(
                 if !column.is_up() {
                     continue;
                 }
+                let doing = format!("{} over {}", step.name(), column.name.name());
+                progress.expecting(done, &doing, args.time());
                 match measure(whose, at, round) {
                     Ok(sample) => column.add(at, sample),
                     Err(reason) => {

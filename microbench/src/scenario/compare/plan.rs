@@ -36,6 +36,15 @@ pub(super) enum OwnerDoes {
     Sleep,
 }
 
+impl OwnerDoes {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Poll => "polls",
+            Self::Sleep => "sleeps",
+        }
+    }
+}
+
 /// One-sided operations in flight where their rate is measured.
 pub(super) const DEPTH: u32 = 32;
 
@@ -96,10 +105,7 @@ impl Step {
             Self::Latency { owner, .. }
             | Self::Rate { owner, .. }
             | Self::Found { owner }
-            | Self::Inserted { owner } => match owner {
-                OwnerDoes::Poll => "polls",
-                OwnerDoes::Sleep => "sleeps",
-            },
+            | Self::Inserted { owner } => owner.name(),
             Self::Workload { .. } => "works",
         }
     }

@@ -3,10 +3,10 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::plan::steps;
+use super::plan::{OwnerDoes, steps};
 use super::sample::{Sample, Waited};
 use super::standing::Standing;
-use crate::report::Row;
+use crate::report::{Layout, Row};
 use crate::scenario::latency::median;
 use crate::units::{rate, significant, time};
 
@@ -99,10 +99,21 @@ impl CompareRow {
 
     /// A latency with its p99, or a rate, and how many times the fastest column's time it takes.
     fn cell(&self) -> String {
-        let value = match self.p99_ns {
+        self.compared(match self.p99_ns {
             Some(p99) => format!("{} / {}", time(self.median), time(p99)),
             None => rate(self.median),
-        };
+        })
+    }
+
+    /// The same without the p99.
+    fn brief_cell(&self) -> String {
+        self.compared(match self.unit {
+            "ns" => time(self.median),
+            _ => rate(self.median),
+        })
+    }
+
+    fn compared(&self, value: String) -> String {
         let some = if self.some_waited_for_owner { " some wait" } else { "" };
         match self.times_fastest {
             _ if self.waited_for_owner => format!("{value} waits"),
@@ -128,26 +139,41 @@ impl Row for CompareRow {
         serde_json::to_value(&self.samples).ok()
     }
 
-    fn lay_out(rows: &[Self]) -> (Vec<String>, Vec<Vec<String>>) {
-        let mut columns: Vec<&str> = Vec::new();
-        for row in rows {
-            if !columns.contains(&&*row.column) {
-                columns.push(&row.column);
-            }
-        }
-        let mut lines: Vec<Vec<String>> = Vec::new();
-        for of_line in rows.chunk_by(|one, other| one.line() == other.line()) {
-            let cell = |column: &&str| {
-                let row = of_line.iter().find(|row| row.column == *column);
-                row.map_or_else(|| "-".to_owned(), Self::cell)
-            };
-            let [measured, owner, _] = of_line[0].line();
-            let head = [measured.to_owned(), owner.to_owned()];
-            lines.push(head.into_iter().chain(columns.iter().map(cell)).collect());
-        }
-        let head = Self::HEAD.iter().chain(&columns).map(|&name| name.to_owned()).collect();
-        (head, lines)
+    fn lay_out(rows: &[Self]) -> Layout {
+        side_by_side(rows, |_| true, Self::cell)
     }
+
+    /// Without what is measured while owners sleep, and without p99.
+    fn brief(rows: &[Self]) -> Layout {
+        side_by_side(rows, |row| row.owner != OwnerDoes::Sleep.name(), Self::brief_cell)
+    }
+}
+
+/// The columns beside each other, a line for each step that is `shown`.
+fn side_by_side(
+    rows: &[CompareRow],
+    shown: impl Fn(&CompareRow) -> bool,
+    cell: impl Fn(&CompareRow) -> String,
+) -> Layout {
+    let mut columns: Vec<&str> = Vec::new();
+    for row in rows {
+        if !columns.contains(&&*row.column) {
+            columns.push(&row.column);
+        }
+    }
+    let mut lines: Vec<Vec<String>> = Vec::new();
+    let of_lines = rows.chunk_by(|one, other| one.line() == other.line());
+    for of_line in of_lines.filter(|of_line| shown(&of_line[0])) {
+        let cell = |column: &&str| {
+            let row = of_line.iter().find(|row| row.column == *column);
+            row.map_or_else(|| "-".to_owned(), &cell)
+        };
+        let [measured, owner, _] = of_line[0].line();
+        let head = [measured.to_owned(), owner.to_owned()];
+        lines.push(head.into_iter().chain(columns.iter().map(cell)).collect());
+    }
+    let head = CompareRow::HEAD.iter().chain(&columns).map(|&name| name.to_owned()).collect();
+    (head, lines)
 }
 
 #[cfg(test)]

@@ -88,6 +88,12 @@ impl Standing {
         format!("{name}: {about}; {reads}, {swaps}")
     }
 
+    /// What its times include, if it was measured.
+    pub(super) fn includes(&self) -> Option<String> {
+        let (name, includes) = (self.name.name(), self.name.includes());
+        self.has_measured().then(|| format!("{name} includes: {includes}"))
+    }
+
     /// The same for programs.
     pub(super) fn value(&self) -> Value {
         let all = |operation| Some(self.waited(operation)? == Waited::All);

@@ -21,6 +21,7 @@ use crate::checkup::{Checkup, Machines};
 use crate::failure::{Failure, Result};
 use crate::job;
 use crate::place::{Given, place};
+use crate::progress::waiting;
 use crate::scenario::gather;
 use crate::timed::Timed;
 
@@ -122,7 +123,9 @@ fn compare_over<'a, E: Exchange>(
     let mut standings = args.standings();
     let mut columns = Vec::new();
     for standing in &mut standings {
-        let opened = open(args, standing.name, memory, exchange);
+        let (name, leads) = (standing.name, exchange.me() == Owner(0));
+        let doing = format!("opening {}", name.name());
+        let opened = waiting(&doing, leads, || open(args, name, memory, exchange));
         columns.push(agree(opened, &said, standing, exchange)?);
     }
     let leads = exchange.me() == Owner(0);

@@ -29,6 +29,9 @@ pub(crate) struct TableLimit {
 }
 
 impl TableLimit {
+    /// How long `measure` takes at most, or a little longer.
+    pub(crate) const LONGEST: Duration = Duration::from_millis(1_500);
+
     /// Measures it with what the table will be made of: a table's words at the start of each
     /// window, which are still 0 and stay so. All ranks call it before they open the table; all
     /// have the same. `None` where the windows are too small to be measured.
@@ -62,24 +65,18 @@ impl TableLimit {
 
     /// What a report says where there is none.
     pub(crate) fn none() -> String {
-        "of limit: the table is too small for its memory's limit to be measured.".to_owned()
+        "of limit: the table is too small for its memory's limit to be measured".to_owned()
     }
 
-    /// What it is, in words.
+    /// What it is, in a line.
     pub(crate) fn note(&self) -> String {
         let what = match self.over {
             TransportName::Shm => {
-                "a find is one prefetched read of a random line of the table's memory, an insert \
-                 such a read and a CAS, each at the rate that each rank reached before, all at \
-                 once (0.5 s). Keys that come again and again are in the caches, and may pass it"
+                "by prefetched reads of random lines (found), and a CAS each (inserted), all ranks"
             }
-            _ => {
-                "a find is one READ of C buckets, an insert such a READ and a CAS, to all owners \
-                 alike, the own part too, at the rates that each rank reached before, all at once, with one or as \
-                 many in flight as the engine takes, whichever was faster (1.2 s)"
-            }
+            _ => "by READs of C buckets (found), and a CAS each (inserted), of all ranks at once",
         };
-        format!("of limit: find-or-puts a second by the limit, where {what}.")
+        format!("of limit: {what}")
     }
 }
 

@@ -16,6 +16,9 @@ use crate::note::{self, Missing};
 use crate::place::{self, Given};
 use crate::progress::Progress;
 
+/// Measurements of memory on each kind of cores, in each round; one is shorter.
+const MEASUREMENTS: u32 = 6;
+
 /// One CPU of each core that this process may use, and the nodes of their memory, as far as a
 /// container shows them.
 pub(super) struct Cores {
@@ -64,12 +67,14 @@ impl Cores {
         let steps = args.pages.len() * args.rounds as usize;
         let mut progress = Progress::new(steps as u64, true);
         for (turn, &pages) in (0..).zip(&args.pages) {
-            let memory = self.memory(args, pages)?;
+            let done = turn * u64::from(args.rounds);
+            let map = || self.memory(args, pages);
+            let memory = progress.during(done, "mapping memory", map)?;
             let words: Vec<_> = memory.iter().map(Mapping::words).collect();
             let mut rounds = vec![Vec::new(); kinds.len()];
             for round in 0..args.rounds {
-                let done = turn * u64::from(args.rounds) + u64::from(round);
-                progress.set(done, "random lines of memory");
+                let longest = MEASUREMENTS * kinds.len() as u32 * args.time();
+                progress.expecting(done + u64::from(round), "random lines of memory", longest);
                 for (cpus, rounds) in kinds.iter().zip(&mut rounds) {
                     rounds.push(self.round(cpus, &words, args)?);
                 }

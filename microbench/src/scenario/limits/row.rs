@@ -5,7 +5,8 @@ use limits::remote::{Operation, Rate};
 use serde::Serialize;
 
 use crate::cli::JobArgs;
-use crate::report::Row;
+use crate::report::{Layout, Row, aligned, only};
+use crate::units::{rate, time};
 
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct LimitsRow {
@@ -66,15 +67,13 @@ pub(crate) struct OfTransport {
     pub(super) one_word: bool,
 }
 
-impl OfTransport {
-    /// As `bench-latency` calls it.
-    fn name(&self) -> String {
-        let place = if self.one_word { "one word" } else { "random word" };
-        match self.rate.operation {
-            Operation::Read { words } => format!("READ {} B", words * 8),
-            Operation::Swap => format!("CAS {place}"),
-            Operation::Add => format!("FAA {place}"),
-        }
+/// An operation as `bench-latency` calls it.
+pub(super) fn name(operation: Operation, one_word: bool) -> String {
+    let place = if one_word { "one word" } else { "random word" };
+    match operation {
+        Operation::Read { words } => format!("READ {} B", words * 8),
+        Operation::Swap => format!("CAS {place}"),
+        Operation::Add => format!("FAA {place}"),
     }
 }
 
@@ -86,7 +85,7 @@ pub(super) fn of_transport(job: &JobArgs, rounds: &[Vec<OfTransport>]) -> Vec<Li
         let mut all: Vec<f64> = rates.map(|one| one.rate.per_second).collect();
         all.sort_by(f64::total_cmp);
         LimitsRow {
-            limit: of_first.name(),
+            limit: name(of_first.rate.operation, of_first.one_word),
             of: job.transport.name().to_owned(),
             in_flight: Some(of_first.rate.depth),
             ..LimitsRow::new(all.into_iter(), 1.0)
@@ -115,6 +114,47 @@ impl LimitsRow {
     }
 }
 
+/// What the summary has of memory, on as many cores as measured at once, and of the transport.
+const OF_MEMORY: [&str; 3] = ["dependent reads", "prefetched reads", "prefetched CAS"];
+const QUOTED: [&str; 3] = ["READ 64 B", "CAS random word", "FAA random word"];
+/// What the short table has of the transport besides.
+const BRIEF: [&str; 5] = ["READ 8 B", "READ 512 B", "READ 4096 B", "CAS one word", "FAA one word"];
+
+/// What memory does on most cores, with the last kind of pages; and the transport with one in flight
+/// and at best.
+pub(super) fn summary(transport: &str, rows: &[LimitsRow]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for limit in OF_MEMORY {
+        let mut of = rows.iter().filter(|row| row.limit == limit);
+        let most = of.clone().map(|row| row.cores).max().flatten();
+        if let Some(row) = of.rfind(|row| row.cores == most) {
+            let cores = most.unwrap_or(1);
+            let what = format!("{limit}, {}, cores: {cores}", row.of);
+            lines.push(vec![what, time(row.mean_ns), rate(row.median_ops_per_s), String::new()]);
+        }
+    }
+    for limit in QUOTED {
+        let Some([one, best]) = one_and_best(rows, limit) else { continue };
+        let in_flight = format!("with {} in flight", best.in_flight.unwrap_or(1));
+        lines.push(vec![
+            format!("{limit}, {transport}"),
+            time(one.mean_ns),
+            rate(best.median_ops_per_s),
+            in_flight,
+        ]);
+    }
+    let lines = aligned(&["limit", "one at a time", "at best", ""], lines);
+    ["limits: what memory and transport do at best".to_owned()].into_iter().chain(lines).collect()
+}
+
+/// An operation of the transport with one in flight, and where its rate was highest.
+fn one_and_best<'r>(rows: &'r [LimitsRow], limit: &str) -> Option<[&'r LimitsRow; 2]> {
+    let of = rows.iter().filter(|row| row.limit == limit && row.in_flight.is_some());
+    let one = of.clone().find(|row| row.in_flight == Some(1))?;
+    let best = of.max_by(|one, other| one.median_ops_per_s.total_cmp(&other.median_ops_per_s))?;
+    Some([one, best])
+}
+
 impl Row for LimitsRow {
     const HEAD: &'static [&'static str] =
         &["limit", "of", "cores", "in flight", "M ops/s", "least", "most", "ns", "prefetch"];
@@ -132,5 +172,23 @@ impl Row for LimitsRow {
             format!("{:.1}", self.mean_ns),
             self.prefetch.clone().unwrap_or_default(),
         ]
+    }
+
+    /// All of memory; of the transport some operations, with one in flight and at best.
+    fn brief(rows: &[Self]) -> Layout {
+        let mut lines: Vec<Vec<String>> =
+            rows.iter().filter(|row| row.cores.is_some()).map(Self::cells).collect();
+        let mut limits: Vec<&str> = rows.iter().map(|row| &*row.limit).collect();
+        limits.retain(|limit| QUOTED.contains(limit) || BRIEF.contains(limit));
+        limits.dedup();
+        for [one, best] in limits.into_iter().filter_map(|limit| one_and_best(rows, limit)) {
+            lines.push(one.cells());
+            if best.in_flight != one.in_flight {
+                lines.push(best.cells());
+            }
+        }
+        let head = Self::HEAD.iter().map(|&name| name.to_owned()).collect();
+        // Without least, most and prefetch.
+        only((head, lines), &[0, 1, 2, 3, 4, 7])
     }
 }

@@ -5,7 +5,7 @@ use profile::paper;
 use serde::Serialize;
 use simulate::{LatencyPlan, LatencyRow, Limit, ThroughputPlan, ThroughputRow, Way};
 
-use crate::report::Row;
+use crate::report::{Layout, Row};
 
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct SimulateRow {
@@ -23,7 +23,7 @@ pub(crate) struct SimulateRow {
     operations: u64,
     /// Of them, those of a latency that found no room within M chunks.
     full: u64,
-    mean_latency_ns: f64,
+    pub(super) mean_latency_ns: f64,
     outgoing_roundtrips: f64,
     effective_roundtrips: f64,
     pub(super) ops_per_s: Option<f64>,
@@ -37,7 +37,7 @@ pub(crate) struct SimulateRow {
     /// A machine's READs and atomics a second.
     pub(super) nic_reads_per_s: Option<f64>,
     pub(super) nic_atomics_per_s: Option<f64>,
-    paper_mean_latency_ns: Option<f64>,
+    pub(super) paper_mean_latency_ns: Option<f64>,
     paper_outgoing_roundtrips: Option<f64>,
     pub(super) paper_ops_per_s: Option<f64>,
     /// How many runs the paper's figure is the mean of.
@@ -140,6 +140,11 @@ impl SimulateRow {
     }
 }
 
+/// Rows that the short table has at most before it leaves details out, and the load factors of
+/// latencies that it has then.
+const MOST_BRIEF: usize = 30;
+const LOAD_FACTORS: [f64; 2] = [0.5, 0.9];
+
 /// Operations a second that two digits of millions do not tell.
 const SLOW: f64 = 1e5;
 
@@ -184,17 +189,42 @@ impl SimulateRow {
         }
     }
 
-    /// Whether a limit is met, or which one is nearest, in a sentence.
+    /// Whether a limit is met, or which one is nearest, in words.
     pub(super) fn verdict(&self) -> String {
         match self.nearest() {
-            None => "The profile has no limit for any of it".to_owned(),
-            Some((name, used)) if self.limit.is_some() => {
-                format!("At its limit is the {name}, {used} used")
-            }
-            Some((name, used)) => format!(
-                "Nothing is at its limit, operations wait for roundtrips: nearest is the {name}, \
-                 {used} used"
-            ),
+            None => "no limit in the profile".to_owned(),
+            Some((name, used)) if self.limit.is_some() => format!("limit: {name}, {used} used"),
+            Some((name, used)) => format!("no limit met, nearest: {name}, {used} used"),
+        }
+    }
+
+    /// The same for a cell of the short table.
+    fn brief_limit(&self) -> String {
+        match self.nearest() {
+            None => String::new(),
+            Some((name, used)) if self.limit.is_some() => format!("{name} {used}"),
+            Some((name, used)) => format!("({name} {used})"),
+        }
+    }
+
+    fn brief_cells(&self) -> Vec<String> {
+        let cells = self.cells();
+        let cluster = format!("{} x {}", self.machines, self.ranks_per_machine);
+        // What, C, load, mean ns, M op/s, paper, by paper.
+        let [what, others @ ..] = [0, 4, 6, 7, 10, 12, 13].map(|at| cells[at].clone());
+        let limit = [self.brief_limit()];
+        [what, cluster].into_iter().chain(others).chain(limit).collect()
+    }
+
+    /// Whether it is left out of the short table where rows are many: a latency at a load factor that
+    /// Table 1 of the paper does not begin or end with, or a throughput of fewer machines than
+    /// another.
+    fn is_detail(&self, rows: &[Self]) -> bool {
+        match self.workload {
+            None => !LOAD_FACTORS.contains(&self.load_factor),
+            Some(_) => rows
+                .iter()
+                .any(|other| other.workload == self.workload && other.machines > self.machines),
         }
     }
 
@@ -211,6 +241,11 @@ impl SimulateRow {
     pub(super) fn full_share(&self) -> f64 {
         self.full as f64 / self.operations.max(1) as f64
     }
+}
+
+/// Without latencies that another row has, too.
+fn distinct(rows: &[SimulateRow]) -> impl Iterator<Item = &SimulateRow> {
+    rows.iter().filter(|row| !rows.iter().any(|other| row.repeats(other)))
 }
 
 impl Row for SimulateRow {
@@ -234,10 +269,21 @@ impl Row for SimulateRow {
 
     /// Without latencies that a smaller C has as well, operations choosing no larger one, beside the
     /// same figures.
-    fn lay_out(rows: &[Self]) -> (Vec<String>, Vec<Vec<String>>) {
+    fn lay_out(rows: &[Self]) -> Layout {
         let head = Self::HEAD.iter().map(|&name| name.to_owned()).collect();
-        let shown = rows.iter().filter(|row| !rows.iter().any(|other| row.repeats(other)));
-        (head, shown.map(Self::cells).collect())
+        (head, distinct(rows).map(Self::cells).collect())
+    }
+
+    fn brief(rows: &[Self]) -> Layout {
+        let head = ["what", "on", "C", "load", "mean ns", "M op/s", "paper", "by paper", "limit"]
+            .map(str::to_owned);
+        let shown: Vec<&Self> = distinct(rows).collect();
+        let most = shown.iter().filter(|row| !row.is_detail(rows));
+        let shown: Vec<&Self> = match shown.len() {
+            0..=MOST_BRIEF => shown,
+            _ => most.copied().collect(),
+        };
+        (head.to_vec(), shown.into_iter().map(Self::brief_cells).collect())
     }
 
     fn cells(&self) -> Vec<String> {

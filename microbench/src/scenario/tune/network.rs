@@ -105,7 +105,7 @@ pub(super) fn measure<T: Timed>(
                 Place::OneWord => (&[Owner(0)][..], Range { start: 0, end: 1 }),
             };
             let plan = Plan { owners, words, time, operations };
-            progress.set(done, "the network");
+            progress.expecting(done, "the network", time);
             done += 1;
             exchange.barrier()?;
             let mine = match one.who == Who::All || exchange.me() == Owner(0) {

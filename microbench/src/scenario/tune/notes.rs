@@ -1,72 +1,105 @@
 //! What is said of a recommendation besides its rows.
 
-use tune::{Model, Own};
+use tune::Model;
 
-use super::row::TuneRow;
+use super::row::{TuneRow, ahead_name, claim_name};
 use super::verification::PAPER_DEPTH;
-use super::{AS_EXPECTED, BATCHED_BY_CPU, CHUNK_BUCKETS, SWEEP_ROUNDS, Sweep, TuneArgs, Tuned};
+use super::{AS_EXPECTED, BATCHED_BY_CPU, Sweep, TuneArgs, Tuned};
+use crate::units::{rate, time};
 
 impl TuneArgs {
+    /// The recommendation, what it does, and whether that was expected.
+    pub(super) fn summary(&self, tuned: &Tuned) -> Vec<String> {
+        let best = &tuned.recommended;
+        let means = match best.direct {
+            true => "by the CPU itself".to_owned(),
+            false => format!(
+                "C {}, M {}, read-ahead {}, one-roundtrip {}",
+                best.chunk_buckets,
+                best.max_chunks,
+                ahead_name(best.read_ahead),
+                claim_name(best.first_claim)
+            ),
+        };
+        let cache = match best.cache_entries {
+            0 => "no cache".to_owned(),
+            entries => format!("a cache of {entries}"),
+        };
+        let mut lines = vec![format!(
+            "tune: {means}, {} in flight, {cache}: in {}, for --tuning",
+            best.depth,
+            self.out.display()
+        )];
+        lines.extend(tuned.rows.first().map(|row| {
+            format!(
+                "measured: {} by {} ranks, {} each; {:.2} x the {} that the model expected",
+                rate(row.ops_per_s()),
+                self.job.ranks,
+                time(row.latency_ns()),
+                row.times_expected(),
+                rate(row.ops_per_s() / row.times_expected())
+            )
+        }));
+        let paper = tuned.rows.iter().find(|row| row.is_paper());
+        lines.extend(tuned.rows.first().zip(paper).map(|(best, paper)| {
+            format!(
+                "beside: {:.2} x the {} of the paper's algorithm, {} each",
+                best.ops_per_s() / paper.ops_per_s(),
+                rate(paper.ops_per_s()),
+                time(paper.latency_ns())
+            )
+        }));
+        lines.extend(tuned.sweep.as_ref().map(|sweep| {
+            let than = if sweep.longer < 0.0 { "less" } else { "more" };
+            format!(
+                "sweep: of all {} candidates, it takes {:.1} % {than} time than the best {} others",
+                sweep.candidates,
+                sweep.longer.abs() * 100.0,
+                sweep.again
+            )
+        }));
+        lines.extend(self.late(tuned));
+        lines
+    }
+
     pub(super) fn notes(&self, tuned: &Tuned) -> Vec<String> {
         let model = &tuned.model;
-        let off = tuned.rows.first().map_or(1.0, TuneRow::times_expected);
         let mut notes = vec![
             format!(
-                "The recommendation is in {}, for --tuning. Measured is {off:.3} of the throughput that \
-                 the model expected of it.",
-                self.out.display()
-            ),
-            format!(
-                "The model: an operation takes the READs and claims that it waits for, each at what \
-                 one takes with so many in flight, or all that it posts, whichever is longer, and the \
-                 table's own work. Inserts look at {:.2} buckets and finds at {:.2}, counted in a \
-                 table filled so far; closed formulas have only the mean.",
-                model.lengths.mean(true),
-                model.lengths.mean(false)
-            ),
-            self.own(model),
-            format!(
-                "ns: from an operation's begin to its end, the mean, by the time that a rank takes for \
-                 each and how many are in flight. All ranks at once, {} of {} rounds in which all \
-                 candidates take turns: other work only adds. M reaches so far that one in a million \
-                 tables would have an operation that finds no room; more costs nothing.",
-                if self.rounds < 4 { "the least" } else { "lower quartiles" },
+                "measured ns: from an operation's begin to its end; {} of {} rounds, candidates in turns",
+                if self.rounds < 4 { "the least" } else { "lower quartile" },
                 self.rounds
             ),
+            "expected ns: by what READs and claims take here, and the table's own work".to_owned(),
+            "x expected: measured by expected throughput".to_owned(),
+            "M: so many that one table in a million would have an operation without room"
+                .to_owned(),
         ];
         notes.push(self.chosen(tuned));
-        notes.push(repetition(tuned));
-        notes.extend(self.late(tuned));
+        notes.extend(own(tuned));
+        notes.extend(repetition(tuned));
         notes.extend(self.pinned(model));
         if self.direct() {
             notes.push(format!(
-                "By the CPU itself an operation is a blocking call, 1 in flight, or one of a batch, \
-                 which has {BATCHED_BY_CPU} in flight whatever it is given: where what counts is \
-                 latency, or less in flight was asked for, it is no candidate."
+                "direct: C, M, ahead and one-rt are without effect; a batch has {BATCHED_BY_CPU} in flight"
             ));
         }
         if self.operations() < self.wanted_operations() {
             notes.push(format!(
-                "Runs are of {} operations of each rank, not {}: with more the inserts of one run \
-                 would be more than 2 % of the table, which a larger --table-size has room for.",
+                "ops: {} of each rank in a run, not {}: inserts of 2 % of the table at most",
                 self.operations(),
                 self.wanted_operations()
             ));
         }
-        if let Some(Sweep { candidates, again, longer, as_expected }) = &tuned.sweep {
-            let than = if *longer < 0.0 { "less" } else { "more" };
-            notes.push(format!(
-                "Sweep: of all {candidates} candidates, each measured {SWEEP_ROUNDS} times, the best \
-                 {again} others were measured again beside the recommendation, which takes {:.1} % \
-                 {than} time than the best of them. Of {} that no short run was as, {} did {} to {} \
-                 of the throughput expected.",
-                longer.abs() * 100.0,
-                as_expected.1,
+        notes.extend(tuned.sweep.as_ref().map(|Sweep { as_expected, .. }| {
+            format!(
+                "model: {} of {} candidates without a short run did {} to {} of what was expected",
                 as_expected.0,
+                as_expected.1,
                 AS_EXPECTED.start(),
                 AS_EXPECTED.end()
-            ));
-        }
+            )
+        }));
         notes
     }
 
@@ -74,14 +107,7 @@ impl TuneArgs {
     fn chosen(&self, tuned: &Tuned) -> String {
         let times = tuned.contenders.iter().map(|(at, ns)| tuned.model.time_ns(at) / ns.max(1e-3));
         format!(
-            "The recommendation is the best as measured, in {} rounds before those of the rows, of \
-             what may be best: the best expected for each {}, {} in all. They did {} of the throughput \
-             expected.",
-            self.rounds,
-            match self.direct() {
-                true => "depth, with a cache and without",
-                false => "C, depth, read-ahead, one-roundtrip insert and cache",
-            },
+            "chosen: the best as measured of {} that were expected to be; they did {} of that",
             tuned.contenders.len(),
             extent(times)
         )
@@ -91,10 +117,7 @@ impl TuneArgs {
     fn late(&self, tuned: &Tuned) -> Option<String> {
         let latency_us = tuned.rows.first()?.latency_ns() / 1e3;
         self.max_latency_us.filter(|most| latency_us > *most).map(|most| {
-            format!(
-                "Run again the recommendation took {latency_us:.3} us, more than --max-latency-us \
-                 {most}: it is near to the bound."
-            )
+            format!("late: run again it took {latency_us:.3} us, more than --max-latency-us {most}")
         })
     }
 
@@ -106,74 +129,44 @@ impl TuneArgs {
         let depths: Vec<_> = pinned.map(|(depth, _)| depth.to_string()).collect();
         (!depths.is_empty()).then(|| {
             format!(
-                "With {} in flight the short runs by READs do not add up as the model has it: a part \
-                 of it would be beyond reason. Expect the prediction {} to be off, and run again with \
-                 more --rounds or on a machine at rest.",
+                "off: with {} in flight short runs contradict the model; {}: take more --rounds",
                 depths.join(", "),
                 match self.direct() {
-                    true => "of the paper's algorithm",
-                    false => "with so many of read-ahead and of one-roundtrip inserts",
+                    true => "the paper's row is off",
+                    false => "such rows may be off",
                 }
             )
         })
     }
-
-    /// What the short runs said.
-    fn own(&self, model: &Model) -> String {
-        let of = |(depth, own): (&u32, &Own)| match self.direct() {
-            true => {
-                format!("{depth}: {:.1} ns, {:.1} more with a cache", own.call_ns, own.cache_ns)
-            }
-            false => format!(
-                "{depth}: {:.1} ns, first READs x {:.2} of random ones, those behind them x {:.2}, \
-                 with the next one ahead x {:.2} more, {:.0} % of the shorter of READs and claims \
-                 one after the other, {:.1} ns more with a claim along with the first READ, {:.1} \
-                 with a cache, all by {} for what is left of each C",
-                own.call_ns,
-                own.read_factor,
-                own.next_factor,
-                own.ahead_factor,
-                own.one_by_one * 100.0,
-                own.first_claim_ns,
-                own.cache_ns,
-                extent(own.plain_factors.values().copied())
-            ),
-        };
-        let overhead = if self.direct() { &model.direct } else { &model.by_reads };
-        let chunks = CHUNK_BUCKETS.map(|chunk_buckets| chunk_buckets.to_string());
-        format!(
-            "The table's own work, by what is in flight{}: {}.",
-            match self.direct() {
-                true =>
-                    ", all there is where the CPU reaches all buckets itself and C, M, read-ahead \
-                         and the one-roundtrip insert are without effect"
-                        .to_owned(),
-                false => format!(", from short runs with C = {}", chunks.join(", ")),
-            },
-            overhead.iter().map(of).collect::<Vec<_>>().join("; ")
-        )
-    }
 }
 
-/// How much of what is expected of the recommendation repeats a short run, and what is expected
-/// without.
-fn repetition(tuned: &Tuned) -> String {
+/// What the table itself takes, by the short runs.
+fn own(tuned: &Tuned) -> Option<String> {
+    let best = &tuned.recommended;
+    let by = if best.direct { &tuned.model.direct } else { &tuned.model.by_reads };
+    let own = by.get(&best.depth)?;
+    Some(format!(
+        "own: with {} in flight the table's own work takes {} of an operation, {} more with a cache",
+        best.depth,
+        time(own.call_ns),
+        time(own.cache_ns)
+    ))
+}
+
+/// What would have been expected of the recommendation without the short run that it repeats.
+fn repetition(tuned: &Tuned) -> Option<String> {
     let best = &tuned.recommended;
     if best.direct {
-        return "By the CPU itself what is expected is what a short run of the same table took."
-            .to_owned();
+        return None;
     }
     let expected_ns = tuned.model.time_ns(best);
     let off = tuned.rows.first().map_or(1.0, TuneRow::times_expected);
     let without_ns = tuned.model.without(best, &tuned.calibration).time_ns(best);
-    format!(
-        "Each C has its own short run, by which the model is held. Without those with C = {} and {} in \
-         flight it would have expected {:.1} ns, and measured is {:.3} of that throughput.",
-        best.chunk_buckets,
-        best.depth,
-        without_ns * f64::from(best.depth),
+    Some(format!(
+        "blind: without the short runs of its C and depth {} were expected; measured is {:.3} of that",
+        time(without_ns * f64::from(best.depth)),
         off * without_ns / expected_ns.max(1e-3)
-    )
+    ))
 }
 
 /// The least and the most of factors.
@@ -185,6 +178,7 @@ fn extent(of: impl Iterator<Item = f64> + Clone) -> String {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use tune::Own;
 
     use super::*;
 
@@ -205,11 +199,9 @@ mod tests {
             model.by_reads.insert(depth, pinned.clone());
             tune.pinned(&model)
         };
-        assert!(note("off", 8).unwrap().starts_with("With 8 in flight the short runs"));
-        assert!(note("off", 1).unwrap().contains("the prediction with so many of read-ahead"));
-        assert!(
-            note("on", 1).unwrap().contains("the prediction of the paper's algorithm to be off")
-        );
+        assert!(note("off", 8).unwrap().starts_with("off: with 8 in flight short runs"));
+        assert!(note("off", 1).unwrap().contains("such rows may be off"));
+        assert!(note("on", 1).unwrap().contains("the paper's row is off"));
         assert_eq!(note("on", 8), None);
     }
 }

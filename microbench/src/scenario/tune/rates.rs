@@ -42,7 +42,7 @@ pub(super) fn measure<T: Timed>(
         let seed = job.seed ^ round << 32 ^ u64::from(exchange.me().0) << 16;
         let mut meter = Meter::new(&mut *engine, T::now_ns, plan.clone(), seed)?;
         for (operation, depth, times) in &mut all {
-            progress.set(done, "READs and claims without a table");
+            progress.expecting(done, "READs and claims without a table", time);
             exchange.barrier()?;
             // Picoseconds of an operation: a whole number, for the exchange.
             let ps = (1e12 / meter.rate(*operation, *depth)?.per_second) as u64;

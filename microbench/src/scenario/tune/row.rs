@@ -4,7 +4,7 @@ use serde::Serialize;
 use table::{FirstClaim, ReadAhead};
 use tune::{Candidate, Model};
 
-use crate::report::Row;
+use crate::report::{Layout, Row, only};
 
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct TuneRow {
@@ -23,6 +23,9 @@ pub(crate) struct TuneRow {
     /// Measured by expected throughput.
     times_expected: f64,
 }
+
+/// What the paper's algorithm is called among candidates.
+pub(super) const PAPER: &str = "paper";
 
 pub(super) fn ahead_name(ahead: ReadAhead) -> &'static str {
     match ahead {
@@ -75,6 +78,14 @@ impl TuneRow {
     pub(super) fn times_expected(&self) -> f64 {
         self.times_expected
     }
+
+    pub(super) fn ops_per_s(&self) -> f64 {
+        self.ops_per_s
+    }
+
+    pub(super) fn is_paper(&self) -> bool {
+        self.candidate == PAPER
+    }
 }
 
 impl Row for TuneRow {
@@ -110,5 +121,10 @@ impl Row for TuneRow {
             format!("{:.3}", self.ops_per_s / 1e6),
             format!("{:.3}", self.times_expected),
         ]
+    }
+
+    /// Without the rate that was expected.
+    fn brief(rows: &[Self]) -> Layout {
+        only(Self::lay_out(rows), &[0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12])
     }
 }

@@ -8,7 +8,7 @@ use tune::{Candidate, Goal, Model, Timing};
 
 use super::bench::Bench;
 use super::expected::candidates as candidates_of;
-use super::row::TuneRow;
+use super::row::{PAPER, TuneRow};
 use super::{AS_EXPECTED, FINALISTS, GoalName, SWEEP_ROUNDS, Sweep, TuneArgs, Tuned};
 use crate::failure::Result;
 use crate::timed::Timed;
@@ -70,7 +70,7 @@ impl TuneArgs {
         };
         // Expected is what it took before, so that it shows how the machine has changed since.
         let before = self.calibration(recommended.direct, recommended.depth)[0];
-        let first = [("recommended", recommended), ("paper", paper), ("as calibrated", before)];
+        let first = [("recommended", recommended), (PAPER, paper), ("as calibrated", before)];
         let neighbours = self.space(recommended.direct).neighbours(&recommended);
         first.into_iter().chain(neighbours).unzip()
     }
