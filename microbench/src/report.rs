@@ -38,6 +38,8 @@ pub(crate) const SCHEMA: u32 = 5;
 
 /// Columns of a terminal: longer facts are cut, and the JSON has all of them.
 const WIDTH: usize = 100;
+/// Parameters that the line about the transport, or another parameter, tells too.
+const TOLD: [&str; 3] = ["transport", "ranks", "buckets_per_rank"];
 /// The page that explains the output of each command, by sections that are called like commands.
 const PAGE: &str = "docs/reading-the-output.md";
 
@@ -236,7 +238,14 @@ impl<R: Row> Report<R> {
     /// What was measured, on what, over what and with what, in three short lines.
     fn facts(&self) -> Vec<String> {
         let program = format!("{}, {}", self.program(), self.machine.short());
-        let lines = [program, self.transport.join("; "), self.parameter_line()];
+        // What operations went over, before where ranks are.
+        let name = self.parameters.iter().find(|(name, _)| *name == "transport");
+        let name = name.and_then(|(_, value)| value.as_str()).unwrap_or_default();
+        let (first, rest): (Vec<&str>, Vec<&str>) =
+            self.transport.iter().map(|line| &**line).partition(|line| line.starts_with(name));
+        let transport = [first, rest].concat().join("; ");
+        let parameters = self.parameters.iter().filter(|(name, _)| !TOLD.contains(name));
+        let lines = [program, transport, parameter_line(parameters)];
         lines.iter().filter(|line| !line.is_empty()).map(|line| cut(line)).collect()
     }
 
@@ -249,16 +258,13 @@ impl<R: Row> Report<R> {
 
     /// What was measured, on what, over what and with what.
     fn about(&self) -> Vec<String> {
-        [&[self.program()], &self.machine.lines()[..], &self.transport, &[self.parameter_line()]]
-            .concat()
-    }
-
-    fn parameter_line(&self) -> String {
-        let parameters = self.parameters.iter().map(|(name, value)| match value.as_str() {
-            Some(text) => format!("{name} {text}"),
-            None => format!("{name} {value}"),
-        });
-        parameters.collect::<Vec<_>>().join(", ")
+        [
+            &[self.program()],
+            &self.machine.lines()[..],
+            &self.transport,
+            &[parameter_line(&self.parameters)],
+        ]
+        .concat()
     }
 
     /// The same as is printed, as a page of Markdown.
@@ -286,6 +292,14 @@ pub(crate) fn only((head, lines): Layout, places: &[usize]) -> Layout {
         places.iter().filter_map(|&at| cells.get(at).cloned()).collect()
     };
     (of(&head), lines.iter().map(of).collect())
+}
+
+fn parameter_line<'p>(parameters: impl IntoIterator<Item = &'p (&'static str, Value)>) -> String {
+    let parameters = parameters.into_iter().map(|(name, value)| match value.as_str() {
+        Some(text) => format!("{name} {text}"),
+        None => format!("{name} {value}"),
+    });
+    parameters.collect::<Vec<_>>().join(", ")
 }
 
 /// Lines whose columns are aligned, the first one to the left.

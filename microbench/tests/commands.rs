@@ -3,7 +3,7 @@
 mod common;
 
 use common::reported::{command, number, rise};
-use common::run;
+use common::{run, trace};
 
 #[test]
 fn bench_throughput_reports_all_workloads() {
@@ -82,7 +82,7 @@ fn keys_follow_the_seed_and_the_simulator_follows_the_keys() {
         let options = ["--transport", "sim", "--ops", "500", "--table-size", "64KiB"];
         let printed =
             run(&[&["bench-throughput", "--seed", seed], &options[..]].concat()).printed();
-        printed.lines().find(|line| line.starts_with("trace ")).unwrap().to_owned()
+        trace(&printed).to_owned()
     };
     assert_eq!(trace("1"), trace("1"));
     assert_ne!(trace("1"), trace("2"));

@@ -6,14 +6,15 @@ use core::time::Duration;
 use std::fs;
 use std::process::Command;
 
-use common::{AT_ONCE, Ended, Running, Scratch, kill, probeline, read_rows, run, stop, wait_until};
+use common::{Ended, Running, Scratch, kill, probeline, read_rows, run, stop, wait_until};
 use serde_json::Value;
 
 /// Lines of the report.
 const STEPS: usize = 46;
 /// For columns to open their engines and begin, on a machine with much other work.
 const STARTS: Duration = Duration::from_secs(60);
-/// A round of a column takes more than a second, a twentieth of it for each owner that sleeps.
+/// A round of a column takes more than a second, a twentieth of it for each owner that sleeps. A column
+/// that works is not taken for one that hangs on a machine with much other work.
 const SLOWLY: [&str; 10] = [
     "--rounds",
     "2",
@@ -24,7 +25,7 @@ const SLOWLY: [&str; 10] = [
     "--sleep",
     "0.05",
     "--step-timeout",
-    "2",
+    "10",
 ];
 
 fn json(path: &str) -> Value {
@@ -92,11 +93,18 @@ fn columns_stand_side_by_side() {
 
     assert_eq!(read_rows(&files[1]).len(), 3 * STEPS);
     let page = fs::read_to_string(&files[2]).unwrap();
-    assert!(page.starts_with("# `probeline compare`\n\n- "), "{page}");
+    let summary: Vec<&str> =
+        report["summary"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    let summary = summary.join("\n");
+    assert!(summary.lines().count() <= 12 && summary.contains(" shm-posted "), "{summary}");
+    assert!(printed.starts_with(&format!("{summary}\n\nprobeline ")), "{printed}");
+    let head = format!("# `probeline compare`\n\n```text\n{summary}\n```\n\n- ");
+    assert!(page.starts_with(&head), "{page}");
+    assert_eq!(printed.lines().filter(|line| line.starts_with(" READ")).count(), 10, "{printed}");
     assert!(page.lines().any(|line| line.starts_with("| operation")), "{page}");
     assert_eq!(page.lines().filter(|line| line.starts_with("| READ")).count(), 20);
     assert!(page.contains("- shm-posted includes: "), "{page}");
-    assert!(printed.contains("rounds 2") && printed.contains(" x1.00"), "{printed}");
+    assert!(printed.contains("of 2 rounds") && printed.contains(" x1.00"), "{printed}");
 }
 
 #[test]
@@ -125,9 +133,12 @@ fn what_is_not_here_and_was_not_asked_for_is_no_failure() {
     let options = ["compare", "--quick", "--table-size", "1MiB", "--json", &file];
     let printed = Running::start(probeline(&options).env("PATH", "")).end().printed();
     let report = json(&file);
+    let line = printed.lines().find(|line| line.starts_with("not here: ")).unwrap();
     for name in ["osc-sm", "osc-ucx", "osc-ucx-intrinsic", "osc-rdma", "mpich"] {
         assert_eq!(column(&report, name)["state"], "absent");
-        assert!(printed.contains(&format!("{name}: not here: neither mpi")), "{printed}");
+        let reason = column(&report, name)["reason"].as_str().unwrap();
+        assert!(reason.starts_with("neither mpi"), "{name}: {reason}");
+        assert!(line.contains(&format!(" {name}")), "{printed}");
     }
     assert_eq!(column(&report, "shm")["state"], "measured");
     // Asked for by name only.
@@ -140,8 +151,7 @@ fn where_nothing_was_measured_nothing_is_said_of_measurements() {
     let ended = Running::start(probeline(&options).env("PATH", "")).end();
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.stdout.contains("osc-sm: failed: neither mpirun"), "{ended:?}");
-    for note in ["Columns take turns", "READ, CAS and FAA", "owner polls", "inserted:", "includes"]
-    {
+    for note in ["x: ", "READ", "owner: ", "inserted", "includes"] {
         assert!(!ended.stdout.contains(note), "{note}: {ended:?}");
     }
 }
@@ -204,14 +214,15 @@ fn rank_0(rank_1: u32) -> u32 {
 fn a_rank_that_hangs_fails_its_column_within_the_bound() {
     let (ended, _) = harmed(stop);
     assert!(ended.stderr.contains("shm: failed: in round "), "{ended:?}");
-    assert!(ended.stderr.contains("--step-timeout") || ended.stderr.contains("hangs"), "{ended:?}");
-    assert!(ended.took < Duration::from_secs(40), "{ended:?}");
+    // A rank waits for another within its engine, or rank 0 in the collective call, for so long.
+    let bound = ["--step-timeout 10", "no answer within 15s: it hangs"];
+    assert!(bound.iter().any(|bound| ended.stderr.contains(bound)), "{ended:?}");
 }
 
 #[test]
 fn a_column_that_does_not_answer_is_ended() {
     let (ended, _) = harmed(|rank_1| stop(rank_0(rank_1)));
-    assert!(ended.stderr.contains("no answer within 7s: it hangs"), "{ended:?}");
+    assert!(ended.stderr.contains("no answer within 15s: it hangs"), "{ended:?}");
 }
 
 #[test]
@@ -230,10 +241,10 @@ fn a_launcher_that_starts_nothing_is_ended() {
     fs::set_permissions(&launcher, executable).unwrap();
     let worker = format!("mpich={}", env!("CARGO_BIN_EXE_probeline"));
     let columns = ["compare", "--quick", "--columns", "mpich,sim", "--table-size", "1MiB"];
-    let options = [&columns[..], &["--worker", &worker, "--meet-timeout", "1"]].concat();
+    let options = [&columns[..], &["--worker", &worker, "--meet-timeout", "10", "--full"]].concat();
     let folder = launcher.trim_end_matches("/mpiexec.mpich");
     let ended = Running::start(probeline(&options).env("PATH", folder)).end();
-    assert!(ended.stderr.contains("mpich: failed: no answer within 1s: it hangs"), "{ended:?}");
+    assert!(ended.stderr.contains("mpich: failed: no answer within 10s: it hangs"), "{ended:?}");
     assert!(ended.stdout.contains("sim: sim, 2 owners"), "{ended:?}");
 }
 
@@ -277,7 +288,6 @@ fn options_that_make_no_sense_are_refused() {
     ];
     for (options, told) in refused {
         let ended = run(&[&["compare"], options].concat());
-        assert!(ended.took < AT_ONCE, "{ended:?}");
         let said = ended.failed();
         assert!(said.contains(told), "{said}");
     }

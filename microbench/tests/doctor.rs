@@ -22,7 +22,7 @@ fn notes() -> PathBuf {
 
 /// The verdict and the rest of each line that is a finding.
 fn findings(printed: &str) -> Vec<(&'static str, &str)> {
-    let (lines, _) = printed.split_once("\n\n").unwrap();
+    let (_, lines) = printed.split_once("\n\n").unwrap();
     let verdict = |line| {
         VERDICTS.into_iter().find_map(|verdict| {
             let rest = str::strip_prefix(line, verdict)?;
@@ -55,7 +55,10 @@ fn each_finding_is_a_line_and_they_are_counted() {
     }
     let count = |verdict: &str| all.iter().filter(|(its, _)| *its == verdict).count();
     let counts = VERDICTS.map(|verdict| format!("{} {verdict}", count(verdict))).join(", ");
-    assert_eq!(printed.lines().last(), Some(&*counts));
+    assert_eq!(printed.lines().next(), Some(&*counts), "the answer comes first");
+    let worst_first = ["broken", "look at this", "not seen", "fine"];
+    let at = |verdict| worst_first.iter().position(|known| *known == verdict).unwrap();
+    assert!(all.is_sorted_by_key(|(verdict, _)| at(*verdict)), "{printed}");
 }
 
 #[test]
@@ -85,6 +88,8 @@ fn programs_get_the_same_as_people() {
     let json: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
     assert_eq!((&json["schema"], &json["command"]), (&Value::from(5), &Value::from("doctor")));
     assert_eq!(json["rows"], Value::Array(Vec::new()));
+    assert_eq!(json["summary"].as_array().unwrap().len(), 1);
+    assert_eq!(json["summary"][0].as_str(), printed.lines().next());
     let [machine] = &json["doctor"].as_array().unwrap()[..] else { panic!("{json}") };
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     assert_eq!(

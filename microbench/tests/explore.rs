@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::HashSet;
 
-use common::{AT_ONCE, Scratch, rows, run};
+use common::{AT_ONCE, Scratch, rows, run, trace};
 
 /// States, arcs and deadlocks of a net, and what was printed.
 #[track_caller]
@@ -151,10 +151,6 @@ fn the_simulator_finds_the_same_and_leaves_the_same_trace_for_the_same_seed() {
         }
     }
     assert_eq!(traces.len(), 4, "the trace does not show what was done: {traces:?}");
-}
-
-fn trace(printed: &str) -> &str {
-    printed.lines().find(|line| line.starts_with("trace ")).unwrap()
 }
 
 /// A token of `raw` gives two of `part`; three of these give one of `whole`. On two pages, of

@@ -2,11 +2,167 @@
 
 mod common;
 
-use common::reported::{command, number, reported, rise};
+use std::fs;
+
+use common::reported::{COLUMNS, Reported, command, number, reported, rise};
+use common::{Scratch, read_rows, run};
 use serde_json::Value;
 
 /// Ten READs, ten WRITEs, a CAS and two FAAs.
 const RAW_ROWS: usize = 23;
+
+/// All C and load factors, in little time.
+const SMALL: [&str; 7] =
+    ["bench-latency", "--ops", "500", "--rounds", "1", "--table-size", "256KiB"];
+/// The authors' latencies.
+const PUBLISHED: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../transport/sim/profile/data/oortwijn2015-latency.csv");
+
+/// Summary, facts, table and notes.
+#[track_caller]
+fn blocks(printed: &str) -> [Vec<&str>; 4] {
+    let blocks: Vec<Vec<&str>> =
+        printed.split("\n\n").map(|block| block.lines().collect()).collect();
+    blocks.try_into().unwrap_or_else(|blocks| panic!("{blocks:#?}"))
+}
+
+#[test]
+fn what_is_printed_is_short_and_fits_a_terminal() {
+    let das5 = ["--transport", "sim", "--sim-model", "oortwijn2015"];
+    let slow = ["--transport", "sim", "--sim-roundtrip-ns", "123456789"];
+    let many = ["--load-factors", "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9", "-C", "8,1024"];
+    let some = ["--load-factors", "0.3", "-C", "64", "--adaptive-chunks"];
+    for more in [&[][..], &["--paper"], &das5, &slow, &many, &some] {
+        let report = reported(&[&SMALL, more].concat());
+        let [summary, facts, table, notes] = blocks(&report.printed);
+        assert!((5..=12).contains(&summary.len()), "{}", report.printed);
+        assert!(facts.len() <= 3, "{}", report.printed);
+        assert!((3..=11).contains(&table.len()), "{}", report.printed);
+        assert!(report.printed.lines().count() <= 45, "{}", report.printed);
+        for line in report.printed.lines() {
+            assert!(line.chars().count() <= COLUMNS, "{line}");
+        }
+        assert!(notes.iter().all(|note| note.contains(": ")), "{notes:#?}");
+        // Of columns that are not printed.
+        assert!(!notes.iter().any(|note| note.starts_with("eff")), "{notes:#?}");
+    }
+}
+
+/// A time as it is printed, in nanoseconds, with the words after it.
+fn time<'w>(words: &[&'w str]) -> (f64, Vec<&'w str>) {
+    let scale = match words[1] {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        unit => panic!("{unit} in {words:?}"),
+    };
+    (words[0].parse::<f64>().unwrap() * scale, words[2..].to_vec())
+}
+
+/// Three digits are printed.
+#[track_caller]
+fn same(printed: f64, value: f64) {
+    assert!((printed - value).abs() <= 0.005_1 * value, "{printed} {value}");
+}
+
+/// The row that a line of the summary is of, and the words after its name.
+fn row_of<'r, 'w>(report: &'r Reported, line: &'w str) -> (&'r Value, Vec<&'w str>) {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let rows = report.json["rows"].as_array().unwrap();
+    let find = |is: &dyn Fn(&Value) -> bool| rows.iter().find(|row| is(row)).expect(line);
+    if words[0] != "find-or-put" {
+        let name = words[..3].join(" ");
+        return (find(&|row| row["operation"] == *name), words[3..].to_vec());
+    }
+    let ["find-or-put", operation, "C", c, "load", load_factor, ..] = words[..] else {
+        panic!("{line}")
+    };
+    let [c, load_factor] = [c, load_factor].map(|number| number.parse::<f64>().unwrap());
+    let is = |row: &Value| {
+        row["operation"] == operation
+            && row["chunk_buckets"].as_f64() == Some(c)
+            && row["load_factor"].as_f64() == Some(load_factor)
+    };
+    (find(&is), words[6..].to_vec())
+}
+
+/// Each number of the summary is that of a row of the JSON, or the authors' of the same C and load
+/// factor.
+#[test]
+fn the_summary_says_what_the_rows_say() {
+    let published = read_rows(PUBLISHED);
+    let das5 = ["--transport", "sim", "--sim-model", "oortwijn2015", "--paper"];
+    for (more, column) in [(&[][..], "local_ns"), (&das5, "remote_ns")] {
+        let report = reported(&[&SMALL, more].concat());
+        let [summary, ..] = blocks(&report.printed);
+        assert_eq!(summary.len(), 12, "{summary:#?}");
+        let head = summary[1].split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(head, "operation p50 p99 mean floor x floor paper");
+        let mut papers = 0;
+        for line in &summary[2..] {
+            let (row, words) = row_of(&report, line);
+            let (p50, words) = time(&words);
+            let (p99, words) = time(&words);
+            let (mean, words) = time(&words);
+            same(p50, number(row, "p50_ns"));
+            same(p99, number(row, "p99_ns"));
+            same(mean, number(row, "mean_ns"));
+            if row["load_factor"].is_null() {
+                assert!(words.is_empty(), "{line}");
+                continue;
+            }
+            let (floor, words) = time(&words);
+            same(floor, number(row, "floor_ns"));
+            let times: f64 = words[0].parse().unwrap();
+            assert!((times - number(row, "times_floor")).abs() <= 0.005_1, "{line}");
+            if row["operation"] == "found" {
+                assert_eq!(words.len(), 1, "the paper has inserts alone: {line}");
+                continue;
+            }
+            let figure = published.iter().find(|figure| {
+                let at = |column: &str| figure[column].parse::<f64>().unwrap();
+                at("chunk_buckets") == number(row, "chunk_buckets")
+                    && (at("load_factor") - number(row, "load_factor")).abs() < 1e-9
+            });
+            same(time(&words[1..]).0, figure.unwrap()[column].parse().unwrap());
+            papers += 1;
+        }
+        assert_eq!(papers, 4);
+    }
+}
+
+/// Where the authors have measured nothing comparable.
+#[test]
+fn other_runs_do_not_stand_beside_the_paper() {
+    for more in [["--ranks", "3"], ["--transport", "sim"]] {
+        let report = reported(&[&SMALL[..], &more].concat());
+        assert!(!report.printed.contains("paper"), "{}", report.printed);
+    }
+}
+
+/// Every row and column, and every fact of the machine; the Markdown has the same.
+#[test]
+fn everything_is_printed_if_asked_for() {
+    let scratch = Scratch::new();
+    let (json, page) = (scratch.path("report.json"), scratch.path("report.md"));
+    let files = ["--full", "--json", &json, "--markdown", &page];
+    let printed = run(&[&SMALL[..], &files].concat()).printed();
+    let json: Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    let rows = json["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), RAW_ROWS + 5 * (2 + 2 * 6));
+    let [summary, facts, table, notes] = blocks(&printed);
+    assert_eq!(summary.len(), 12);
+    assert!(facts.iter().any(|line| line.starts_with("huge pages: ")), "{facts:#?}");
+    assert_eq!(table.len(), 1 + rows.len());
+    for (row, line) in rows.iter().zip(&table[1..]) {
+        assert!(line.trim_start().starts_with(row["operation"].as_str().unwrap()), "{line}");
+    }
+    assert!(notes.iter().any(|note| note.starts_with("eff, out: ")), "{notes:#?}");
+    let page = fs::read_to_string(page).unwrap();
+    let head = format!("# `probeline bench-latency`\n\n```text\n{}\n```\n", summary.join("\n"));
+    assert!(page.starts_with(&head), "{page}");
+    assert_eq!(page.lines().filter(|line| line.starts_with("| ")).count(), 1 + rows.len());
+}
 
 #[test]
 fn bench_latency_reports() {

@@ -3,56 +3,19 @@
 mod common;
 
 use core::time::Duration;
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
-use std::os::fd::OwnedFd;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Instant;
 
+use common::terminal::Terminal;
 use common::{AT_ONCE, Running, Scratch, probeline, read_rows, run};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
 /// Takes minutes; the tests end it once they have seen enough.
 const LONG: [&str; 7] =
     ["bench-throughput", "--repeat", "999", "--ops", "100000", "--table-size", "8MiB"];
-
-/// A terminal and what is written to it, piece by piece.
-struct Terminal {
-    its_end: OwnedFd,
-    pieces: Receiver<Vec<u8>>,
-}
-
-impl Terminal {
-    fn new() -> Self {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&ours).unwrap();
-        unlockpt(&ours).unwrap();
-        let path = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
-        let its_end = File::options().read(true).write(true).open(path).unwrap().into();
-        let (send, pieces) = channel();
-        thread::spawn(move || {
-            let mut ours = File::from(ours);
-            let mut piece = [0; 4096];
-            // The last to close the other end makes this an error.
-            while let Ok(length @ 1..) = ours.read(&mut piece) {
-                if send.send(piece[..length].to_vec()).is_err() {
-                    break;
-                }
-            }
-        });
-        Self { its_end, pieces }
-    }
-
-    /// Starts the command here; its end of the terminal closes when the command ends.
-    fn start(self, arguments: &[&str]) -> (Running, Receiver<Vec<u8>>) {
-        let mut command = probeline(arguments);
-        command.stdout(self.its_end.try_clone().unwrap()).stderr(self.its_end);
-        (Running::start_with(&mut command), self.pieces)
-    }
-}
 
 #[test]
 fn a_terminal_sees_a_bar_after_two_seconds() {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::reported::{number, reported};
-use common::{AT_ONCE, Scratch, run};
+use common::{Scratch, run};
 use serde_json::Value;
 
 fn rows(arguments: &[&str]) -> (Vec<Value>, String) {
@@ -20,7 +20,7 @@ fn latencies_are_beside_the_papers() {
 
 fn latencies_of(cluster: [&str; 4], said: &str) {
     let options = ["--experiment", "latency", "-C", "16,64", "--load-factors", "0.5,0.8"];
-    let (rows, printed) = rows(&[&options[..], &cluster].concat());
+    let (rows, printed) = rows(&[&options[..], &cluster, &["--full"]].concat());
     assert_eq!(rows.len(), 4);
     for row in rows {
         assert_eq!((&row["experiment"], &row["workload"]), (&"latency".into(), &Value::Null));
@@ -73,12 +73,12 @@ fn beyond_the_paper_it_says_by_how_much_and_what_limits() {
     let options = ["--experiment", "throughput", "--machines", "4", "--workload", "mixed"];
     let more = ["--beyond-paper", "--ops", "100"];
     let (rows, printed) = rows(&[&options[..], &more].concat());
-    assert!(printed.contains("--one-roundtrip auto: off of throughputs on 4 x 16,"), "{printed}");
+    assert!(printed.contains("--one-roundtrip auto: off on 4 x 16: NICs"), "{printed}");
     assert_eq!((rows.len(), &rows[0]["limit"]), (1, &"NIC atomics rate".into()));
     assert!(number(&rows[0], "by_paper") > 1.0);
-    let said = "times the paper's 15.04. At its limit is the NIC atomics rate, 9";
+    let said = " x the paper's 15.0 M/s; at its limit: NIC atomics rate, 9";
     assert!(printed.contains(said), "{printed}");
-    assert!(printed.contains("  NIC atomics rate, 9") && number(&rows[0], "limit_used") >= 0.9);
+    assert!(printed.contains("  NIC atomics rate 9") && number(&rows[0], "limit_used") >= 0.9);
 }
 
 /// Operations choose their C, and a most that none of them comes to changes nothing.
@@ -98,7 +98,7 @@ fn latencies_that_are_the_same_with_several_c_are_printed_once() {
     assert_eq!(rows[0]["mean_latency_ns"], rows[1]["mean_latency_ns"]);
     assert_eq!(lines.len(), 2, "{printed}");
     assert!(lines[0].contains("  up to 256  ") && lines[1].contains("  up to 8  "), "{printed}");
-    assert!(printed.contains("those with the least are printed"), "{printed}");
+    assert!(printed.contains("of equal latencies the least is printed"), "{printed}");
     assert_eq!(
         of("512,256,8", &[]).1.len(),
         3,
@@ -123,7 +123,7 @@ fn beyond_a_knee_what_is_left_of_the_rate_is_the_limit() {
     let (row, limit) = (&rows[0], "NIC READ rate beyond 1000 outstanding");
     assert_eq!((&row["limit"], &row["nearest_limit"]), (&limit.into(), &limit.into()), "{row}");
     assert!((40e6..50e6).contains(&number(row, "nic_reads_per_s")), "{row}");
-    let cells = ["9", "100 %"].map(|used| printed.contains(&format!("  {limit}, {used}")));
+    let cells = ["9", "100 %"].map(|used| printed.contains(&format!("  {limit} {used}")));
     assert!(cells.contains(&true), "{printed}");
 }
 
@@ -137,12 +137,9 @@ fn where_roundtrips_are_waited_for_nothing_is_at_its_limit() {
     let (row, percent) = (&rows[0], (number(&rows[0], "limit_used") * 100.0).floor());
     assert!(row["limit"].is_null() && (1.0..90.0).contains(&percent), "{row}");
     let nearest = row["nearest_limit"].as_str().unwrap();
-    let note = format!(
-        "Nothing is at its limit, operations wait for roundtrips: nearest is the \
-                        {nearest}, {percent:.0} % used;"
-    );
-    let cell = format!("  none, {nearest} at {percent:.0} %");
-    assert!(printed.contains(&note) && printed.contains(&cell), "{note}: {printed}");
+    let line = format!("; nearest limit: {nearest}, {percent:.0} %");
+    let cell = format!("  ({nearest} {percent:.0} %)");
+    assert!(printed.contains(&line) && printed.contains(&cell), "{line}: {printed}");
 }
 
 /// On one machine the CPU reaches all words: nothing of what the profile limits is used.
@@ -150,7 +147,7 @@ fn where_roundtrips_are_waited_for_nothing_is_at_its_limit() {
 fn where_the_cpu_does_all_there_is_no_limit() {
     let one = ["--profile", "shm", "--machines", "1", "--ranks-per-machine", "2", "--ops", "50"];
     let mixed = ["--experiment", "throughput", "--workload", "mixed"];
-    let (rows, printed) = rows(&[&one[..], &mixed].concat());
+    let (rows, printed) = rows(&[&one[..], &mixed, &["--full"]].concat());
     for field in ["limit", "nearest_limit", "limit_used"] {
         assert!(rows[0][field].is_null(), "{}", rows[0]);
     }
@@ -202,7 +199,6 @@ fn what_is_no_file_is_no_profile_and_no_tuning() {
             (&long, "it is longer than any"),
         ] {
             let ended = run(&["simulate", option, path]);
-            assert!(ended.took < AT_ONCE, "{option} {path}: {:?}", ended.took);
             let said = ended.failed_in_one_line();
             assert!(said.contains(&format!("{path} cannot be read: {why}")), "{said}");
         }
@@ -214,7 +210,7 @@ fn what_is_no_file_is_no_profile_and_no_tuning() {
 fn measured_profiles_are_networks_like_others() {
     let few = ["--ops", "50", "-C", "8,64", "--load-factors", "0.5"];
     let two = ["--profile", "soft-roce", "--machines", "2", "--ranks-per-machine", "1"];
-    let (over_soft_roce, printed) = rows(&[&two[..], &few].concat());
+    let (over_soft_roce, printed) = rows(&[&two[..], &few, &["--full"]].concat());
     assert!(
         printed.contains("nic.atomics_per_s = ") && printed.contains("measured: probeline tune")
     );
@@ -260,7 +256,7 @@ fn chunks_that_do_not_reach_are_told() {
     let latency = ["--experiment", "latency", "-C", "16", "--load-factors", "0.9"];
     let (rows, printed) = rows(&[&latency[..], &shape].concat());
     assert!(number(&rows[0], "full") > 0.0, "{}", rows[0]);
-    assert!(printed.contains("no room within M = 1 chunks and are in the means: C = 16 at 0.90"));
+    assert!(printed.contains("no room: within M = 1, counted in the means: C = 16 at 0.90"));
     let throughput = ["--experiment", "throughput", "--filled", "0.9"];
     let refused = run(&[&["simulate"], &throughput[..], &shape].concat()).failed();
     assert!(refused.contains("M = 1 chunks of C = 32 do not reach an empty bucket"), "{refused}");
@@ -298,8 +294,8 @@ fn a_tuning_that_no_read_has_chosen_is_told() {
         let few = ["--experiment", "latency", "-C", "16", "--load-factors", "0.5"];
         let shape = ["--machines", "2", "--ranks-per-machine", "1", "--tuning", &file];
         let (_, printed) = rows(&[&few[..], &shape].concat());
-        assert_eq!(printed.contains("direct = true: the tuning was found"), direct, "{printed}");
-        assert_eq!(printed.contains("probeline tune --direct off, or"), direct, "{printed}");
+        assert_eq!(printed.contains("direct = true: nothing chose"), direct, "{printed}");
+        assert_eq!(printed.contains("take tune --direct off"), direct, "{printed}");
     }
 }
 

@@ -95,7 +95,7 @@ fn a_small_table_has_fewer_operations_and_the_same_share_of_inserts() {
         let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
         assert_eq!(report["parameters"]["ops_per_rank"], operations);
         let fewer = report["notes"].as_array().unwrap().iter().filter(|note| {
-            note.as_str().unwrap().starts_with(&format!("Runs are of {operations} operations"))
+            note.as_str().unwrap().starts_with(&format!("ops: {operations} of each rank in a run"))
         });
         assert_eq!(fewer.count(), usize::from(operations < 500));
         let rows = report["rows"].as_array().unwrap();
@@ -147,8 +147,8 @@ fn a_sweep_over_shared_memory_says_how_far_it_is_from_the_best() {
     let few = ["tune", "--table-size", "8MiB", "--rounds", "1", "--ops", "200"];
     let more = ["--seconds-per-measurement", "0.001", "--sweep", "--out", &out];
     let printed = run(&[&few[..], &more, &["--profile-out", &profile]].concat()).printed();
-    assert!(printed.contains("Sweep: of all 4 candidates"), "{printed}");
-    assert!(printed.contains("the best 3 others"), "{printed}");
+    assert!(printed.contains("sweep: of all 4 candidates, it takes "), "{printed}");
+    assert!(printed.contains(" than the best 3 others"), "{printed}");
     let measured = profile::Profile::load(profile.as_ref()).unwrap();
     assert_eq!(measured.name(), "shm");
     let source = &measured.get("local.atomic_ns").unwrap().source;

@@ -27,6 +27,8 @@ pub(crate) struct Run {
     pub(crate) version: Option<String>,
     /// Of the source.
     pub(crate) commit: Option<String>,
+    /// The answer in a few lines with aligned columns; empty in files without one.
+    pub(crate) summary: Vec<String>,
     pub(crate) parameters: Fields,
     pub(crate) machine: Fields,
     /// How the transport was set up, in words.
@@ -102,6 +104,7 @@ impl Run {
             command,
             version: field(raw, "version"),
             commit: field(raw, "commit"),
+            summary: field(raw, "summary").unwrap_or_default(),
             parameters: field(raw, "parameters").unwrap_or_default(),
             machine: field(raw, "machine").unwrap_or_default(),
             transport_lines: field(raw, "transport").unwrap_or_default(),
@@ -200,6 +203,7 @@ fn rest(raw: &RawFields) -> Fields {
         "command",
         "version",
         "commit",
+        "summary",
         "parameters",
         "machine",
         "transport",

@@ -252,6 +252,22 @@ fn findings_are_shown_by_machine_and_those_of_older_files_as_ever() {
     assert!(page(json!([])).contains("findings</h4><p>None.</p>"));
 }
 
+/// Lines whose columns stay aligned, before the machine and the parameters; files of before have none.
+#[test]
+fn the_answer_of_a_run_comes_first() {
+    let scratch = Scratch::new();
+    let mut one = latency("shm", 1.0);
+    let page =
+        |run: &Value| read(&scratch.runs(core::slice::from_ref(run))).unwrap().html(TITLE).unwrap();
+    let before = page(&one);
+    one["summary"] = json!(["operation    p50", "READ 64 B  98 ns"]);
+    let after = page(&one);
+    let answer = "<p><code>operation    p50\nREAD 64 B  98 ns</code></p>";
+    let (head, rest) = after.split_once(answer).unwrap_or_else(|| panic!("{after}"));
+    assert!(head.contains("<h3>Run 1</h3>") && rest.contains("<h4>Machine</h4>"));
+    assert_eq!(format!("{head}{rest}"), before, "nothing else changes");
+}
+
 #[test]
 fn what_a_file_says_is_never_taken_for_html() {
     let scratch = Scratch::new();
@@ -259,6 +275,7 @@ fn what_a_file_says_is_never_taken_for_html() {
     let mut one = latency(evil, 1.0);
     one["machine"]["cpu"] = json!(evil);
     one["notes"] = json!([evil]);
+    one["summary"] = json!([evil]);
     one["rows"][0]["operation"] = json!(evil);
     one[evil] = json!(evil);
     one["doctor"] = json!([{ "verdict": evil, "seen": evil, evil: evil }]);

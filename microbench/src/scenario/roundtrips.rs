@@ -173,7 +173,8 @@ impl Row for RoundtripsRow {
         let of = |c: u32| rows.iter().filter(move |row| row.chunk_buckets == c);
         let names = chunks.iter().map(|c| format!("C {c}"));
         let head = ["load".to_owned()].into_iter().chain(names).collect();
-        let steps = (BRIEF_STEPS - 1..LAST_STEP as usize).step_by(BRIEF_STEPS);
+        let longest = chunks.first().map_or(0, |&c| of(c).count());
+        let steps = (BRIEF_STEPS - 1..longest).step_by(BRIEF_STEPS);
         let line = |step: usize| {
             let row = of(*chunks.first()?).nth(step)?;
             let cells = chunks.iter().filter_map(|&c| of(c).nth(step));

@@ -5,6 +5,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod reported;
+pub(crate) mod terminal;
 
 use core::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use core::time::Duration;
@@ -292,4 +293,11 @@ pub(crate) fn port() -> u16 {
             return port;
         }
     }
+}
+
+/// The trace of a simulated run, which its operations and their order determine.
+#[track_caller]
+pub(crate) fn trace(printed: &str) -> &str {
+    let (_, trace) = printed.split_once("; trace ").unwrap_or_else(|| panic!("{printed}"));
+    trace.lines().next().unwrap_or_default()
 }

@@ -10,6 +10,9 @@ use super::{Scratch, run};
 /// What a report holds: names of fields, of parameters and of columns.
 const GOLDEN: &str = include_str!("../data/report.json");
 
+/// Of a terminal.
+pub(crate) const COLUMNS: usize = 100;
+
 /// A report in all its forms.
 pub(crate) struct Reported {
     pub(crate) json: Value,
@@ -29,7 +32,20 @@ pub(crate) fn reported(arguments: &[&str]) -> Reported {
         record.unwrap().iter().map(str::to_owned).collect::<Vec<_>>()
     };
     let csv = reader.records().map(line).collect();
-    Reported { json, csv, printed }
+    let reported = Reported { json, csv, printed };
+    reported.check_summary();
+    reported
+}
+
+impl Reported {
+    /// The answer is printed before everything else.
+    #[track_caller]
+    pub(crate) fn check_summary(&self) {
+        let summary = names(&self.json["summary"]);
+        assert!(!summary.is_empty(), "{}", self.printed);
+        let rest = self.printed.strip_prefix(&*summary.join("\n"));
+        assert!(rest.is_some_and(|rest| rest.starts_with("\n\n")), "{summary:#?} {}", self.printed);
+    }
 }
 
 fn names(list: &Value) -> Vec<&str> {
@@ -93,8 +109,11 @@ fn check_form(command: &str, report: &Reported) {
             check_cell(&row[column], cell, column);
         }
     }
-    // For people: all rows, and nothing that only a terminal understands.
-    assert!(printed.lines().count() > rows.len() + 5, "{printed}");
+    // Each in a line of its own, with a label.
+    for note in names(&json["notes"]) {
+        assert!(note.chars().count() <= COLUMNS && note.contains(": "), "{note}");
+    }
+    // For people: nothing that only a terminal understands.
     assert!(printed.chars().all(|c| c == '\n' || !c.is_control()), "{printed:?}");
 }
 

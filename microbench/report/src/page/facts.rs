@@ -43,6 +43,9 @@ pub(super) fn run(run: &Run, runs: &[Run]) -> Markup {
                 @if let Some(version) = &run.version { ", version " (version) }
                 @if let Some(commit) = &run.commit { ", commit " (commit) }
             }
+            @if !run.summary.is_empty() {
+                p { code { (run.summary.join("\n")) } }
+            }
             @if !PLOTTED.contains(&run.command.as_str()) {
                 p.aside {
                     "No plot is made of " code { (run.command) } ": its numbers are shown as they \

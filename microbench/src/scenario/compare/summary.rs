@@ -74,9 +74,10 @@ mod tests {
             let sample = Sample { p50_ns: Some(120), ops_per_s: 3e6, ..Sample::default() };
             shm.add(at, sample);
         }
-        let absent = |name, asked| Standing {
-            reason: Some("there is no mpirun".to_owned()),
-            ..Standing::new(name, asked)
+        let absent = |name, asked| {
+            let mut column = Standing::new(name, asked);
+            column.reason = Some("there is no mpirun".to_owned());
+            column
         };
         let columns = [shm, absent(ColumnName::OscSm, false), absent(ColumnName::Mpich, true)];
         let lines = lines(&columns, 2);

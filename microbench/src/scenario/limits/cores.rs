@@ -73,9 +73,9 @@ impl Cores {
             let words: Vec<_> = memory.iter().map(Mapping::words).collect();
             let mut rounds = vec![Vec::new(); kinds.len()];
             for round in 0..args.rounds {
-                let longest = MEASUREMENTS * kinds.len() as u32 * args.time();
-                progress.expecting(done + u64::from(round), "random lines of memory", longest);
                 for (cpus, rounds) in kinds.iter().zip(&mut rounds) {
+                    let longest = MEASUREMENTS * args.time();
+                    progress.expecting(done + u64::from(round), "random lines of memory", longest);
                     rounds.push(self.round(cpus, &words, args)?);
                 }
             }

@@ -193,8 +193,8 @@ impl SimulateRow {
     pub(super) fn verdict(&self) -> String {
         match self.nearest() {
             None => "no limit in the profile".to_owned(),
-            Some((name, used)) if self.limit.is_some() => format!("limit: {name}, {used} used"),
-            Some((name, used)) => format!("no limit met, nearest: {name}, {used} used"),
+            Some((name, used)) if self.limit.is_some() => format!("at its limit: {name}, {used}"),
+            Some((name, used)) => format!("nearest limit: {name}, {used}"),
         }
     }
 
@@ -219,7 +219,7 @@ impl SimulateRow {
     /// Whether it is left out of the short table where rows are many: a latency at a load factor that
     /// Table 1 of the paper does not begin or end with, or a throughput of fewer machines than
     /// another.
-    fn is_detail(&self, rows: &[Self]) -> bool {
+    pub(super) fn is_detail(&self, rows: &[Self]) -> bool {
         match self.workload {
             None => !LOAD_FACTORS.contains(&self.load_factor),
             Some(_) => rows

@@ -29,10 +29,10 @@ pub(super) fn summary(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRo
     let fits = if of_the_papers(args, profile) { fits(rows) } else { Vec::new() };
     let (latencies, throughputs): (Vec<_>, Vec<_>) =
         rows.iter().partition(|row| row.workload.is_none());
-    let quoted =
-        some_of(&throughputs, MOST_QUOTED).into_iter().chain(some_of(&latencies, MOST_QUOTED));
+    let latencies: Vec<_> = latencies.into_iter().filter(|row| !row.is_detail(rows)).collect();
+    let quoted = [some_of(&throughputs, MOST_QUOTED), some_of(&latencies, MOST_QUOTED)].concat();
     let fits = fits.into_iter().map(|fit| fit.line);
-    let lines = [title].into_iter().chain(fits).chain(quoted.map(SimulateRow::line));
+    let lines = [title].into_iter().chain(fits).chain(quoted.into_iter().map(SimulateRow::line));
     lines.take(MOST_LINES).collect()
 }
 
@@ -108,7 +108,7 @@ fn fits(rows: &[SimulateRow]) -> Vec<Fit> {
             let of = rows
                 .iter()
                 .filter(|row| row.workload == Some(workload) && row.paper_runs == Some(runs));
-            let what = format!("throughput, {workload}, {name}");
+            let what = format!("{workload}, {name}");
             fits.extend(fit(&what, THROUGHPUT, of, |row| row.by_paper));
         }
     }

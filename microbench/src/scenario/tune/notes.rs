@@ -146,9 +146,9 @@ fn own(tuned: &Tuned) -> Option<String> {
     let by = if best.direct { &tuned.model.direct } else { &tuned.model.by_reads };
     let own = by.get(&best.depth)?;
     Some(format!(
-        "own: with {} in flight the table's own work takes {} of an operation, {} more with a cache",
-        best.depth,
+        "own: {} of an operation with {} in flight are the table's work, {} more with a cache",
         time(own.call_ns),
+        best.depth,
         time(own.cache_ns)
     ))
 }

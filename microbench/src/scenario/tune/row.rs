@@ -123,8 +123,8 @@ impl Row for TuneRow {
         ]
     }
 
-    /// Without the rate that was expected.
+    /// Without what was expected, which its multiple tells.
     fn brief(rows: &[Self]) -> Layout {
-        only(Self::lay_out(rows), &[0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12])
+        only(Self::lay_out(rows), &[0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12])
     }
 }

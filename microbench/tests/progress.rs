@@ -1,0 +1,76 @@
+//! What a terminal sees of a command that says nothing for long, and that nobody else sees it.
+
+mod common;
+
+use core::time::Duration;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::thread;
+
+use common::terminal::Terminal;
+use common::{Running, Scratch, port, probeline};
+
+/// What takes longer than anybody waits here, and what each says that it does.
+fn long(scratch: &Scratch) -> Vec<(Vec<String>, &'static str)> {
+    let address = format!("127.0.0.1:{}", port());
+    let out = scratch.path("tuning.toml");
+    let secret = scratch.file("secret", "the secret of these tests");
+    fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+    let commands = [
+        ("bench-latency --ops 4000000000 --seconds-per-measurement 60".to_owned(), "READ 8 B"),
+        ("bench-throughput --ops 100000 --repeat 999 --table-size 8MiB".to_owned(), "mixed"),
+        ("roundtrips --table-size 1GiB".to_owned(), "C 8, load factor 0.0"),
+        (
+            "limits --seconds-per-measurement 60 --size 1MiB --table-size 64KiB".to_owned(),
+            "READ 8 B, 1 in flight",
+        ),
+        ("compare --columns shm --rounds 999 --table-size 1MiB".to_owned(), " over shm"),
+        (
+            format!("tune --direct off --seconds-per-measurement 0.5 --out {out}"),
+            "READs and claims without a table",
+        ),
+        (
+            "simulate --experiment throughput --workload mixed --ops 200000 --machines 8 \
+             --ranks-per-machine 4"
+                .to_owned(),
+            "mixed on 8 x 4",
+        ),
+        (
+            format!("bench-latency --rendezvous {address} --rank 0 --secret-file {secret}"),
+            "waiting for all ranks",
+        ),
+    ];
+    let words = |(command, doing): (String, _)| {
+        (command.split_whitespace().map(str::to_owned).collect(), doing)
+    };
+    commands.map(words).into()
+}
+
+/// A line is drawn while the command runs; where one measurement outlasts that, before it begins.
+#[test]
+fn a_terminal_sees_what_a_command_does() {
+    let scratch = Scratch::new();
+    for (command, doing) in long(&scratch) {
+        let command: Vec<&str> = command.iter().map(String::as_str).collect();
+        let (mut running, pieces) = Terminal::new().start(&command);
+        let mut seen = String::new();
+        while !seen.contains(doing) {
+            let piece = pieces.recv_timeout(Duration::from_secs(60));
+            let piece = piece.unwrap_or_else(|error| panic!("{command:?}: {error}: {seen}"));
+            seen.push_str(&String::from_utf8_lossy(&piece));
+        }
+        assert!(running.is_running(), "{command:?}: {seen}");
+    }
+}
+
+/// Long enough for a line to have been drawn.
+#[test]
+fn where_no_terminal_is_nothing_is_written() {
+    let scratch = Scratch::new();
+    for (command, _) in long(&scratch) {
+        let command: Vec<&str> = command.iter().map(String::as_str).collect();
+        let running = Running::start(&mut probeline(&command));
+        thread::sleep(Duration::from_secs(3));
+        assert_eq!(running.kill(), ["", ""], "{command:?}");
+    }
+}
