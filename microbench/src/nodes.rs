@@ -20,6 +20,8 @@ const IPV6: &str = "/proc/net/if_inet6";
 
 /// Options that say where this node's results go; each takes a value.
 const OWN_OPTIONS: [&str; 3] = ["--json", "--csv", "--markdown"];
+/// The same without a value.
+const OWN_SWITCHES: [&str; 2] = ["--two-nodes", "--full"];
 
 /// Options that the other node may need otherwise, and when.
 const OTHERWISE_THERE: [(&str, &str); 4] = [
@@ -186,7 +188,7 @@ impl Command {
             match OWN_OPTIONS.contains(&option) {
                 true if option == argument => drop(arguments.next()),
                 true => {}
-                false if option == "--two-nodes" => {}
+                false if OWN_SWITCHES.contains(&option) => {}
                 false => options.push(argument),
             }
         }
@@ -243,8 +245,7 @@ mod tests {
 
     #[test]
     fn the_second_gets_the_options_of_the_first_without_its_files() {
-        let line =
-            "t/probeline bench-latency --two-nodes --json a -C 8,16 --csv=b --ops 10 --port 7";
+        let line = "t/probeline bench-latency --two-nodes --full --json a -C 8,16 --csv=b --ops 10 --port 7";
         let first = command(line);
         let expected = "t/probeline bench-latency --two-nodes n1 -C 8,16 --ops 10 --port 7";
         assert_eq!(first.of_second("n1"), expected);

@@ -1,72 +1,17 @@
-//! What a terminal sees while a command runs, and what becomes of the files for its results.
+//! What becomes of the files for a command's results.
 
 mod common;
 
-use core::time::Duration;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::thread;
-use std::time::Instant;
 
-use common::terminal::Terminal;
-use common::{AT_ONCE, Running, Scratch, probeline, read_rows, run};
+use common::{AT_ONCE, Scratch, read_rows, run};
 use serde_json::Value;
 
 /// Takes minutes; the tests end it once they have seen enough.
 const LONG: [&str; 7] =
     ["bench-throughput", "--repeat", "999", "--ops", "100000", "--table-size", "8MiB"];
-
-#[test]
-fn a_terminal_sees_a_bar_after_two_seconds() {
-    shows_a_bar(&LONG, "mixed");
-}
-
-#[test]
-fn tune_shows_what_it_measures() {
-    let scratch = Scratch::new();
-    let out = scratch.path("tuning.toml");
-    let long = ["tune", "--direct", "off", "--seconds-per-measurement", "0.5", "--out", &out];
-    shows_a_bar(&long, "READs and claims");
-}
-
-#[test]
-fn simulate_shows_which_cluster_it_has_come_to() {
-    let one = ["simulate", "--experiment", "throughput", "--workload", "mixed", "--ops", "200000"];
-    let shape = ["--machines", "8", "--ranks-per-machine", "4"];
-    shows_a_bar(&[&one[..], &shape].concat(), "mixed on 8 x 4");
-}
-
-/// Runs a command that takes minutes until a bar with what is `doing` is there.
-#[track_caller]
-fn shows_a_bar(long: &[&str], doing: &str) {
-    let start = Instant::now();
-    let (mut running, pieces) = Terminal::new().start(long);
-    let mut seen = String::new();
-    while !(seen.contains('%') && seen.contains(doing)) {
-        let piece = pieces.recv_timeout(Duration::from_secs(20)).expect(&seen);
-        assert!(start.elapsed() >= Duration::from_secs(2), "{:?}", String::from_utf8_lossy(&piece));
-        seen.push_str(&String::from_utf8_lossy(&piece));
-    }
-    assert!(running.is_running(), "{seen}");
-}
-
-#[test]
-fn a_terminal_sees_no_bar_before() {
-    let (running, pieces) = Terminal::new().start(&["explore", "fms:2", "--table-size", "1MiB"]);
-    assert_eq!(running.end().code, Some(0));
-    let seen: Vec<u8> = pieces.iter().flatten().collect();
-    let seen = String::from_utf8(seen).unwrap();
-    assert!(seen.contains("3444") && !seen.contains('\x1b'), "{seen:?}");
-}
-
-/// Long enough for a bar to have been drawn.
-#[test]
-fn no_terminal_sees_no_bar() {
-    let running = Running::start(&mut probeline(&LONG));
-    thread::sleep(Duration::from_secs(3));
-    assert_eq!(running.kill(), ["", ""]);
-}
 
 #[test]
 fn results_that_cannot_be_written_are_known_before_the_run() {

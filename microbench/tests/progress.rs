@@ -63,6 +63,21 @@ fn a_terminal_sees_what_a_command_does() {
     }
 }
 
+/// On a machine with much other work a short command may take long, and then draws.
+#[test]
+fn a_terminal_sees_nothing_of_what_is_soon_done() {
+    let short = ["roundtrips", "-C", "8", "--ranks", "1", "--table-size", "64KiB"];
+    let soon = (0..50).find_map(|_| {
+        let (running, pieces) = Terminal::new().start(&short);
+        let ended = running.end();
+        assert_eq!(ended.code, Some(0));
+        let seen: Vec<u8> = pieces.iter().flatten().collect();
+        (ended.took < Duration::from_secs(2)).then_some(seen)
+    });
+    let seen = String::from_utf8(soon.expect("each run took two seconds")).unwrap();
+    assert!(seen.starts_with("roundtrips: ") && !seen.contains('\x1b'), "{seen:?}");
+}
+
 /// Long enough for a line to have been drawn.
 #[test]
 fn where_no_terminal_is_nothing_is_written() {

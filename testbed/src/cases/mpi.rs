@@ -70,7 +70,7 @@ fn compare(bed: &Bed, effort: &str) -> Result<(), Failure> {
     let probeline = open_mpi_probeline()?;
     let command = format!("{OVER_RC} {probeline} compare {columns} {effort} {files}");
     let output = mpirun(bed, &command)?;
-    let line = output.lines().find_map(|line| line.strip_prefix("An insert over verbs takes "));
+    let line = output.lines().find_map(|line| line.strip_prefix("inserted: verbs takes "));
     let line = line.ok_or_else(|| Failure(format!("no ratio in: {output}")))?;
     println!("\n{line}");
     let ratio = line.split(' ').next().and_then(|ratio| ratio.parse::<f64>().ok());

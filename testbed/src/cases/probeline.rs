@@ -81,7 +81,7 @@ fn throughput(bed: &Bed) -> Result<(), Failure> {
 /// The paper's left table at the size that a virtual machine holds: what is counted does not
 /// depend on the transport, to the last digit.
 fn roundtrips(bed: &Bed) -> Result<(), Failure> {
-    let arguments = "roundtrips --table-size 128KiB -C 8,32,128";
+    let arguments = "roundtrips --full --table-size 128KiB -C 8,32,128";
     let verbs = format!("{arguments} --transport verbs --allow-remote --pin none");
     let verbs = Ranks::start(bed, "probeline", 2, &verbs)?.finish()?;
     let sim = command("probeline", &format!("{arguments} --transport sim --ranks 2"))?;
@@ -104,7 +104,8 @@ fn two_nodes(bed: &Bed) -> Result<(), Failure> {
     let (first, second) = (bed.machine(1), bed.machine(2));
     let program = program("probeline")?;
     let options = "--table-size 128KiB -C 8,64 --load-factors 0.1,0.5 --ops 200 --pin none";
-    let command = format!("{program} bench-latency --two-nodes {options} --json $SHARE/two.json");
+    let files = "--full --json $SHARE/two.json";
+    let command = format!("{program} bench-latency --two-nodes {options} {files}");
     let started = first.start(&command, LIMIT)?;
     let said = started.wait_for("PROBELINE_SECRET=", SAID)?;
     let joined = second.output(said.trim(), LIMIT)?;
@@ -143,7 +144,7 @@ fn examined(json: &str, hosts: [&str; 2]) -> Result<(), Failure> {
 fn near_the_floor(bed: &Bed) -> Result<(), Failure> {
     let options = "--table-size 256KiB -C 32,64,128 --load-factors 0.1,0.3 --ops 200 --pin none";
     let measure = |means: &str| -> Result<Vec<Multiple>, Failure> {
-        let arguments = format!("bench-latency --transport verbs {options} {means}");
+        let arguments = format!("bench-latency --full --transport verbs {options} {means}");
         multiples(&bed.machine(1).output(&command("probeline", &arguments)?, LIMIT)?)
     };
     let rows = measure("--direct off --one-roundtrip off")?;

@@ -53,7 +53,7 @@ pub(super) fn introduced(output: &str) -> Result<(), Failure> {
 
 /// The measuring command as users start it.
 fn bench_latency(bed: &Bed) -> Result<(), Failure> {
-    let table = "--table-size 128KiB -C 8,64 --load-factors 0.1,0.5 --ops 200";
+    let table = "--table-size 128KiB -C 8,64 --load-factors 0.1,0.5 --ops 200 --full";
     let arguments = format!(
         "bench-latency --transport ucx --ucx-tls {OVER_RC} {table} --allow-remote --pin none"
     );

@@ -18,6 +18,8 @@ const ROUNDTRIPS: f64 = 0.02;
 const THROUGHPUT: f64 = 0.15;
 /// The most places that a note names.
 const MOST_NAMED: usize = 3;
+/// The least share of the paper's throughput beside which that stands.
+const COMPARABLE: f64 = 0.1;
 /// Lines of the summary; and the most rows of each kind that it quotes.
 const MOST_LINES: usize = 12;
 const MOST_QUOTED: usize = 6;
@@ -199,6 +201,7 @@ impl SimulateRow {
         };
         let paper = self
             .paper_ops_per_s
+            .filter(|paper| ops_per_s / paper >= COMPARABLE)
             .map(|paper| format!(", {:.2} x the paper's {}", ops_per_s / paper, rate(paper)));
         let (paper, limit) = (paper.unwrap_or_default(), self.verdict());
         format!("{workload} on {cluster}: {}{paper}; {limit}", rate(ops_per_s))
