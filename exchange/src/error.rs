@@ -187,7 +187,7 @@ impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Size { size } => {
-                write!(f, "a job has 1 to {MAX_RANKS} ranks, not {size}: start as many")
+                write!(f, "a job has 1 to {MAX_RANKS} ranks, not {size}: give another number")
             }
             Self::RankOutOfRange { rank, size } => {
                 write!(f, "there is no rank {rank} among {size}: ranks count from 0")
