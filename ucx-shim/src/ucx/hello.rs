@@ -224,7 +224,7 @@ mod tests {
     fn a_greeting_arrives_as_it_was_sent() {
         let sent = greeting();
         let all = Greeting::gather(Some(&sent), &mut Alone).unwrap();
-        assert_eq!(all, std::slice::from_ref(&sent));
+        assert_eq!(all, core::slice::from_ref(&sent));
         let long = Greeting {
             hello: Hello { worker_bytes: 3000, key_bytes: 1200, ..sent.hello },
             worker: (0..3000_u32).map(|byte| byte.to_le_bytes()[0]).collect(),
