@@ -74,8 +74,9 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// `None` where both are the same text.
-    pub(crate) fn between(mine: &str, theirs: &str) -> Option<Self> {
+    /// The first field that differs, in the order of `mine`; `None` where both are the same text.
+    #[must_use]
+    pub fn between(mine: &str, theirs: &str) -> Option<Self> {
         if mine == theirs {
             return None;
         }

@@ -7,6 +7,7 @@ use exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
 use pin::{Affinity, MemoryPolicy, NodeId, PolicyRefused};
 use transport::{Exchange, Owner, Transport};
 
+use crate::agreement::{Agreement, Input};
 use crate::checkup::{Checkup, Device, Machines};
 use crate::cli::{ExchangeName, JobArgs, TransportName, UcxArgs, VerbsArgs};
 use crate::failure::{Failure, Result};
@@ -45,8 +46,8 @@ pub(crate) trait Scenario: Sync {
     /// The engines it needs.
     fn shape(&self) -> Shape;
 
-    /// What all ranks must have been given alike, as `name=value` separated by spaces.
-    fn parameters(&self) -> String;
+    /// What each rank reads or computes for itself and all must have alike, beside the options.
+    fn inputs(&self) -> Vec<Input>;
 
     /// The longest that one rank measures while the others wait for it in a collective call: by so
     /// much they wait longer than they would else.
@@ -186,7 +187,7 @@ fn run_on_machines<S: Scenario, E: Timed>(
 ) -> Result<Option<Ended<S::Output>>> {
     // Before anything pins: afterwards the mask is that of the pinned thread.
     let affinity = Affinity::take();
-    let (mut job, farewell) = join(args, &scenario.parameters(), scenario.longest_alone())?;
+    let (mut job, farewell) = join(args, scenario.inputs(), scenario.longest_alone())?;
     let me = job.me();
     let machines = Machines::look(&mut job, args.meeting.collective_limit())?;
     let mut transport = Vec::new();
@@ -241,20 +242,19 @@ fn naming_the_first<E: Transport>(failure: Failure, engine: &mut E) -> Failure {
     fault.map_or(failure, Failure::from)
 }
 
-/// Joins the job, whose ranks were given `parameters` alike, with what to say in the end; one rank
-/// measures for `longest_alone` at most while the others wait in a collective call.
+/// Joins the job, whose ranks have the same options and `inputs`, with what to say in the end; one
+/// rank measures for `longest_alone` at most while the others wait in a collective call.
 pub(crate) fn join(
     args: &JobArgs,
-    parameters: &str,
+    inputs: Vec<Input>,
     longest_alone: Duration,
 ) -> Result<(Job, Option<String>)> {
     let meeting = &args.meeting;
     let given = meeting.secret_file.as_ref().map(Secret::from_file).transpose()?;
     let first = args.nodes.two_nodes.as_deref() == Some("");
     let limit_s = meeting.meet_timeout.unwrap_or(if first { FOR_A_PERSON_S } else { MEET_S });
-    // All ranks take part in the placement, or none.
-    let parameters =
-        format!("transport={} {parameters} pin={:?}", args.transport.name(), args.place.pin());
+    let agreement = Agreement::of_job(args, inputs);
+    let parameters = agreement.text().to_owned();
     let limits = Limits {
         rendezvous: Duration::from_secs(limit_s),
         collective: meeting.collective_limit() + longest_alone,
@@ -262,14 +262,15 @@ pub(crate) fn join(
     let Some(node) = nodes::node(&args.nodes, limit_s, given.clone())? else {
         let start = start(args)?;
         let options = Options { start, parameters, secret: given, limits };
-        let job = waiting("waiting for all ranks", args.reports(), || exchange::join(options))?;
-        return Ok((job, None));
+        let job = waiting("waiting for all ranks", args.reports(), || exchange::join(options));
+        return Ok((job.map_err(|error| agreement.explain(error, Failure::from))?, None));
     };
     // Not where the report goes; and it may be that nobody reads.
     let _ = io::stderr().write_all(node.said.as_bytes());
     let options = Options { start: node.start, parameters, secret: node.secret, limits };
     let job = waiting(&node.waits_for, true, || exchange::join(options));
-    let job = job.map_err(|error| nodes::not_met(error, &args.nodes))?;
+    let not_met = |error| nodes::not_met(error, &args.nodes);
+    let job = job.map_err(|error| agreement.explain(error, not_met))?;
     Ok((job, node.farewell))
 }
 

@@ -2,9 +2,11 @@
 #![forbid(unsafe_code)]
 
 mod addresses;
+mod agreement;
 mod checkup;
 mod cli;
 mod date;
+mod digest;
 mod failure;
 mod job;
 mod keys;
@@ -27,11 +29,14 @@ mod timed;
 mod tuned;
 mod units;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use agreement::GivenOptions;
+use cli::JobArgs;
 use failure::{Failure, Result};
 use scenario::{
     compare, doctor, explore, latency as bench_latency, limits, report as page, roundtrips,
@@ -95,20 +100,46 @@ fn main() -> ExitCode {
 fn command() -> Result<Command> {
     let arguments: Vec<_> = std::env::args_os().collect();
     let mut definition = Cli::command();
-    let matches = definition.try_get_matches_from_mut(&arguments);
-    let matches = matches.unwrap_or_else(|error| error.exit());
-    let Some((arguments, tuned)) = tuned::expand(&arguments, &definition, &matches)? else {
-        let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-        return Ok(cli.command);
-    };
-    let mut command = Cli::parse_from(arguments).command;
-    if let Some(place) = command.tuned() {
+    let mut matches = parse(&mut definition, &arguments);
+    let tuned = tuned::expand(&arguments, &definition, &matches)?;
+    let tuned = tuned.map(|(arguments, tuned)| {
+        matches = parse(&mut definition, &arguments);
+        tuned
+    });
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let mut command = cli.command;
+    if let Some((place, tuned)) = command.tuned().zip(tuned) {
         *place = Some(tuned);
+    }
+    if let Some(job) = command.job()
+        && let Some((name, matches)) = matches.subcommand()
+        && let Some(definition) = definition.find_subcommand(name)
+    {
+        job.options = GivenOptions::of(definition, matches);
     }
     Ok(command)
 }
 
+/// What is given by these arguments, the program's name first; ends the process on a mistake.
+fn parse(definition: &mut clap::Command, arguments: &[OsString]) -> ArgMatches {
+    definition.try_get_matches_from_mut(arguments).unwrap_or_else(|error| error.exit())
+}
+
 impl Command {
+    /// What all ranks are given, of a command that runs in several processes.
+    fn job(&mut self) -> Option<&mut JobArgs> {
+        match self {
+            Self::BenchLatency(args) => Some(&mut args.job),
+            Self::BenchThroughput(args) => Some(&mut args.job),
+            Self::Roundtrips(args) => Some(&mut args.job),
+            Self::Limits(args) => Some(&mut args.job),
+            Self::Compare(args) => Some(&mut args.job),
+            Self::Explore(args) => Some(&mut args.job),
+            Self::Tune(args) => Some(&mut args.job),
+            Self::Simulate(_) | Self::Report(_) | Self::Topology(_) | Self::Doctor(_) => None,
+        }
+    }
+
     /// Where a command that may have a tuning has it.
     fn tuned(&mut self) -> Option<&mut Option<Tuned>> {
         match self {

@@ -197,16 +197,6 @@ impl TableArgs {
         Config { probing, ..self.algorithm.config(sizes, simulated) }
     }
 
-    /// What ranks must have been given alike, `name=value`.
-    pub(crate) fn parameters(&self) -> String {
-        let probing = self.probing.and_then(|name| name.to_possible_value());
-        format!(
-            "probing={} adaptive_chunks={}",
-            probing.map_or("linear".to_owned(), |name| name.get_name().to_owned()),
-            self.adaptive_chunks
-        )
-    }
-
     /// Refuses what does not go together, before anything starts.
     pub(crate) fn check(&self, chunk_buckets: &[u32]) -> Result<()> {
         if self.adaptive_chunks && chunk_buckets.contains(&8) {
@@ -295,11 +285,6 @@ impl MeansArgs {
     /// claim, of each operation.
     pub(crate) fn depth(&self) -> u32 {
         4 * self.in_flight
-    }
-
-    /// What ranks must have been given alike, `name=value`.
-    pub(crate) fn parameters(&self) -> String {
-        self.table.parameters()
     }
 
     /// Whether it is the paper's algorithm that options change.

@@ -1,25 +1,23 @@
 //! A job whose ranks MPI's launcher has started, and which meet over MPI.
 
-use core::hash::Hasher;
 use core::time::Duration;
-use std::hash::DefaultHasher;
 
 use pin::Affinity;
 use transport::{Exchange, Owner};
 use ucx_shim::mpi::{Builder, Engine, Members, World, library_version};
 
+use crate::agreement::{Agreement, Input};
 use crate::checkup::Machines;
 use crate::cli::JobArgs;
 use crate::failure::{Failure, Result};
 use crate::job::{Ended, Scenario, Shape};
 use crate::place::place;
-use crate::scenario::gather;
 
 /// Runs a scenario on them; `None` on every rank but 0.
 pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
     // Before anything pins, MPI's own threads too.
     let affinity = Affinity::take();
-    let (world, mut members) = join(args, &scenario.parameters(), scenario.longest_alone())?;
+    let (world, mut members) = join(args, scenario.inputs(), scenario.longest_alone())?;
     let machines = Machines::look(&mut members, args.meeting.collective_limit())?;
     let mut transport = Vec::new();
     place(&args.place, None, &affinity, &mut members, &mut transport)?;
@@ -35,20 +33,19 @@ pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<En
     Ok((members.me() == Owner(0)).then_some(Ended { output, transport, doctor }))
 }
 
-/// Starts MPI, among ranks that were given `parameters` alike; one measures for `longest_alone` at
+/// Starts MPI, among ranks that have the same options and `inputs`; one measures for `longest_alone` at
 /// most while the others wait in a collective call.
 pub(crate) fn join(
     args: &JobArgs,
-    parameters: &str,
+    inputs: Vec<Input>,
     longest_alone: Duration,
 ) -> Result<(World, Members)> {
     let limit = args.meeting.collective_limit() + longest_alone;
     let world = World::init(limit)?;
     let mut members = world.members()?;
-    let (ranks, pin) = (args.ranks, args.place.pin());
-    same_parameters(&format!("{parameters} ranks={ranks} pin={pin:?}"), &mut members)?;
+    Agreement::of_job(args, inputs).compare(&mut members)?;
     // After that, so that all ranks are refused or none.
-    same_ranks(ranks, members.owners(), &library_version())?;
+    same_ranks(args.ranks, members.owners(), &library_version())?;
     Ok((world, members))
 }
 
@@ -65,21 +62,6 @@ fn same_ranks(ranks: u32, members: u32, version: &str) -> Result<()> {
     let s = if members == 1 { "" } else { "s" };
     let what = format!("MPI ({library}) has started {members} rank{s}, not {ranks}: {advice}");
     Err(Failure::new(what).everywhere())
-}
-
-/// Checks that all ranks were given what rank 0 was; other exchanges do so when ranks meet.
-fn same_parameters(mine: &str, members: &mut Members) -> Result<()> {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(mine.as_bytes());
-    let all = gather(members, [hasher.finish()])?;
-    match (0..).zip(&all).find(|(_, hash)| **hash != all[0]) {
-        Some((rank, _)) => {
-            let what =
-                format!("rank {rank} was given other options than rank 0: give all the same");
-            Err(Failure::new(what).everywhere())
-        }
-        None => Ok(()),
-    }
 }
 
 /// An engine of MPI, with "acc_single_intrinsic" if that is asked for, and a line about it.

@@ -45,7 +45,7 @@ const PAGE: &str = "docs/reading-the-output.md";
 
 /// What `git describe` says of the source, given to the build by whoever publishes what this
 /// program prints: a build without it is the same wherever and whenever it is made.
-const COMMIT: Option<&str> = option_env!("PROBELINE_COMMIT");
+pub(crate) const COMMIT: Option<&str> = option_env!("PROBELINE_COMMIT");
 
 /// All that a run gave.
 #[derive(Serialize)]

@@ -7,9 +7,9 @@ use exchange::Launch;
 use table::Config;
 
 use super::{
-    ChunkListArgs, MeetingArgs, NodesArgs, OutputArgs, PlaceArgs, SimArgs, TransportName, UcxArgs,
-    VerbsArgs,
+    MeetingArgs, NodesArgs, OutputArgs, PlaceArgs, SimArgs, TransportName, UcxArgs, VerbsArgs,
 };
+use crate::agreement::GivenOptions;
 use crate::failure::{Failure, Result};
 use crate::machine::memory_available;
 use crate::size::Size;
@@ -62,6 +62,10 @@ pub(crate) struct JobArgs {
     /// The same, read.
     #[arg(skip)]
     pub(crate) tuned: Option<Tuned>,
+
+    /// All options of the command, for ranks to compare.
+    #[arg(skip)]
+    pub(crate) options: GivenOptions,
 
     #[command(flatten)]
     pub(crate) nodes: NodesArgs,
@@ -276,18 +280,6 @@ impl JobArgs {
     /// What this machine's ranks have of `bytes` of all ranks together.
     pub(crate) fn bytes_here(&self, bytes: u64) -> u64 {
         bytes.div_ceil(u64::from(self.ranks.max(1))).saturating_mul(self.ranks_here.into())
-    }
-
-    /// What the ranks of a command with several C have to have alike.
-    pub(crate) fn parameters(&self, command: &str, chunks: &ChunkListArgs, most: u32) -> String {
-        let chunk_buckets: Vec<String> =
-            chunks.chunk_buckets.iter().map(ToString::to_string).collect();
-        format!(
-            "command={command} buckets_per_owner={} chunk_buckets={} max_chunks={most} seed={}",
-            self.buckets_per_owner(),
-            chunk_buckets.join(","),
-            self.seed
-        )
     }
 
     /// The table of this job, with the paper's own algorithm.

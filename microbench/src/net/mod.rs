@@ -14,12 +14,14 @@ mod probe;
 mod successors;
 
 pub(crate) use load::LoadError;
-pub(crate) use packing::{ENTRY_BITS, Packing};
+pub(crate) use packing::Packing;
 pub(crate) use pnml::PnmlError;
 pub(crate) use successors::{FiringRule, Overflow};
 
 use core::error::Error;
 use core::fmt;
+
+use crate::digest::{Digest, Digester};
 
 /// The most tokens a place may start with, and the most an arc may move. One firing on a count
 /// that fits a table entry then stays within a `u64`.
@@ -111,6 +113,27 @@ impl Net {
     /// The transitions, in the order that arcs of the reachability graph are numbered by.
     pub(crate) fn transitions(&self) -> &[Transition] {
         &self.transitions
+    }
+
+    /// Of all that a state space depends on: the initial marking and every arc, in order. Nets that
+    /// differ only in identifiers and names have the same.
+    pub(crate) fn digest(&self) -> Digest {
+        let mut digester = Digester::new("net");
+        digester.number(self.places.len() as u64);
+        for place in &self.places {
+            digester.number(place.initial);
+        }
+        digester.number(self.transitions.len() as u64);
+        for transition in &self.transitions {
+            for arcs in [&transition.inputs, &transition.outputs] {
+                digester.number(arcs.len() as u64);
+                for arc in arcs {
+                    digester.number(arc.place as u64);
+                    digester.number(arc.weight);
+                }
+            }
+        }
+        digester.finish()
     }
 
     /// The initial marking: tokens by place.
@@ -300,6 +323,26 @@ mod tests {
         net.transitions()[1].fire(&mut marking);
         assert_eq!(marking, [1, 1]);
         assert_eq!(net.transitions()[1].effect(), [(0, 0), (1, 1)]);
+    }
+
+    #[test]
+    fn the_digest_is_that_of_the_marking_and_of_every_arc() {
+        let of = |initial: &[u64], weight, to: usize| {
+            net(initial, &[(&[(0, weight)], &[(to, 1)]), (&[(1, 2)], &[])]).digest()
+        };
+        let base = of(&[3, 0, 0], 1, 1);
+        assert_eq!(base, of(&[3, 0, 0], 1, 1));
+        let others = [of(&[3, 0, 1], 1, 1), of(&[3, 0, 0], 4, 1), of(&[3, 0, 0], 1, 2)];
+        assert!(others.iter().all(|other| *other != base), "{others:?}");
+        // An arc the other way, and another order.
+        let (one, other) = (net(&[1, 0], &[(&[(0, 1)], &[])]), net(&[1, 0], &[(&[], &[(0, 1)])]));
+        assert_ne!(one.digest(), other.digest());
+        assert_ne!(net(&[1, 0], &[]).digest(), net(&[0, 1], &[]).digest());
+        // Names are for people.
+        let named = Place { id: "a".into(), name: "b".into(), initial: 1 };
+        let named = Net::new(vec![named], vec![]).unwrap();
+        assert_eq!(named.digest(), net(&[1], &[]).digest());
+        assert_ne!(Net::load("fms:2").unwrap().digest(), Net::load("fms:3").unwrap().digest());
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{Arc, ENTRY_BITS, Net, Place, Transition};
+use super::packing::ENTRY_BITS;
+use super::{Arc, Net, Place, Transition};
 
 /// Inputs and outputs of a transition, each a place and a weight.
 pub(super) type Ends<'a> = (&'a [(usize, u64)], &'a [(usize, u64)]);

@@ -10,6 +10,7 @@ use core::fmt;
 use super::bounds::upper_bounds;
 use super::probe::{Budget, probe};
 use super::{Net, Overflow};
+use crate::digest::{Digest, Digester};
 
 /// Bits of data in a table entry; the 64th says that the entry is occupied.
 pub(crate) const ENTRY_BITS: u32 = 63;
@@ -121,6 +122,20 @@ impl Packing {
         self.fields.iter().map(move |field| field.tokens(state))
     }
 
+    /// Of the layout, and of all that it grows by.
+    pub(crate) fn digest(&self) -> Digest {
+        let mut digester = Digester::new("packing");
+        digester.number(self.fields.len() as u64);
+        for ((field, &most), bound) in self.fields.iter().zip(&self.most).zip(&self.bounds) {
+            digester.number(field.shift.into());
+            digester.number(field.bits.into());
+            digester.number(most);
+            digester.number(bound.is_some().into());
+            digester.number(bound.unwrap_or(0));
+        }
+        digester.finish()
+    }
+
     /// Bits of an entry that the fields take up, at most [`ENTRY_BITS`].
     pub(crate) fn bits(&self) -> u32 {
         self.fields.iter().map(|field| field.bits).sum()
@@ -217,6 +232,14 @@ mod tests {
 
     fn widths(packing: &Packing) -> Vec<u32> {
         packing.fields().iter().map(|field| field.bits).collect()
+    }
+
+    #[test]
+    fn the_digest_is_that_of_the_layout() {
+        let [one, same, other] =
+            [&[2, 0, 1], &[2, 0, 1], &[0, 2, 1]].map(|widths| Packing::of_widths(widths).digest());
+        assert_eq!(one, same);
+        assert_ne!(one, other);
     }
 
     #[test]

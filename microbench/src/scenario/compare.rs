@@ -194,22 +194,6 @@ impl CompareArgs {
         }
     }
 
-    /// What all ranks must have been given alike.
-    fn parameters(&self) -> String {
-        format!(
-            "command=compare columns={} rounds={} buckets_per_owner={} chunk_buckets={} \
-             max_chunks={} ops={} sleep={:?} seed={}",
-            self.columns.iter().map(|name| name.name()).collect::<Vec<_>>().join(","),
-            self.rounds(),
-            self.job.buckets_per_owner(),
-            self.chunks.chunk_buckets,
-            self.chunks.max_chunks,
-            self.operations(),
-            self.sleep(),
-            self.job.seed
-        )
-    }
-
     /// A table over `engine`, whose windows are 0.
     fn table<T: Timed>(&self, engine: T, config: Config) -> Result<MeansTable<T>> {
         let storage = vec![Operation::EMPTY; IN_FLIGHT as usize];

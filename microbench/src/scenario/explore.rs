@@ -14,11 +14,12 @@ use self::expansion::{Counts, Expansion, Stop};
 use self::frontier::Frontier;
 use super::limits::TableLimit;
 use super::{full, gather};
+use crate::agreement::Input;
 use crate::cli::{ChunkArgs, JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
 use crate::means::{MOST_BATCH, MeansArgs, MeansTable};
-use crate::net::{ENTRY_BITS, FiringRule, Net, Overflow, Packing};
+use crate::net::{FiringRule, Net, Overflow, Packing};
 use crate::progress::Progress;
 use crate::report::{Files, Report, Row};
 use crate::size::Size;
@@ -161,7 +162,7 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<()> {
              (--known-states). puts: find-or-puts per state, one for each of the others. cached: \
              the share of these that the cache answered (--cache). eff, out: chunk READs waited for and posted, per state, all its \
              find-or-puts together. lines: cache lines of the table looked at directly, per \
-             state. bits: the width of a packed marking, {ENTRY_BITS} at most."
+             state. bits: the width of a packed marking, 63 at most."
         ),
         limit.map_or_else(TableLimit::none, |limit| limit.note()),
     ];
@@ -220,20 +221,22 @@ impl Scenario for Exploration {
         self.args.means.shape(&self.config(), slot_words, frontier::SHARE_WORDS, frontier::READS)
     }
 
-    fn parameters(&self) -> String {
-        format!(
-            "command=explore model={} places={} transitions={} buckets_per_owner={} \
-             chunk_buckets={} max_chunks={} batch={} known_states={} {}",
-            self.args.model.replace(' ', "_"),
-            self.net.places().len(),
-            self.net.transitions().len(),
-            self.args.job.buckets_per_owner(),
-            self.args.chunks.chunk_buckets,
-            self.args.chunks.max_chunks,
-            self.args.expand().batch,
-            self.args.expand().known_states,
-            self.args.means.parameters()
-        )
+    fn inputs(&self) -> Vec<Input> {
+        let model = &self.args.model;
+        vec![
+            Input {
+                name: "net",
+                digest: self.net.digest(),
+                advice: format!(
+                    "and with the same net: each rank reads {model} for itself, and the files differ"
+                ),
+            },
+            Input {
+                name: "packing",
+                digest: self.packing.digest(),
+                advice: "of the same build: states have another layout there".to_owned(),
+            },
+        ]
     }
 
     fn run<T: Timed>(&self, mut engine: T, exchange: &mut dyn Exchange) -> Result<Self::Output> {

@@ -21,6 +21,7 @@ use self::rounds::Rounds;
 use self::row::LatencyRow;
 use self::summary::Paper;
 use super::{OPERATIONS, shape};
+use crate::agreement::Input;
 use crate::cli::{ChunkListArgs, JobArgs, TransportName, max_chunks};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
@@ -246,9 +247,8 @@ impl Scenario for LatencyArgs {
         Shape { slots, depth: FILLING_DEPTH, ..shape(&self.config(8), slot_words, 0, 0) }
     }
 
-    fn parameters(&self) -> String {
-        let job = self.job.parameters("bench-latency", &self.chunks, self.max_chunks);
-        format!("{job} {} seconds={}", self.table.parameters(), self.seconds_per_measurement)
+    fn inputs(&self) -> Vec<Input> {
+        Vec::new()
     }
 
     /// READ, WRITE, CAS and FAA, one after the other: longer than the find-or-puts at a load factor

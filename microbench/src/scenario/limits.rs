@@ -15,6 +15,7 @@ pub(crate) use self::beside::TableLimit;
 use self::cores::Cores;
 use self::row::OfTransport;
 use super::gather;
+use crate::agreement::Input;
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
@@ -71,7 +72,7 @@ pub(crate) struct LimitsArgs {
 
     // Last: its headings in the help hold for whatever comes after them.
     #[command(flatten)]
-    job: JobArgs,
+    pub(crate) job: JobArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -204,13 +205,8 @@ impl Scenario for LimitsArgs {
         }
     }
 
-    fn parameters(&self) -> String {
-        format!(
-            "command=limits window_words={} in_flight={} seconds={}",
-            self.job.buckets_per_owner(),
-            self.in_flight,
-            self.seconds_per_measurement
-        )
+    fn inputs(&self) -> Vec<Input> {
+        Vec::new()
     }
 
     fn longest_alone(&self) -> Duration {

@@ -6,6 +6,7 @@ use table::{Config, Outcome};
 use transport::{Exchange, Owner};
 
 use super::{BlockingTable, open, shape, too_few_chunks};
+use crate::agreement::Input;
 use crate::cli::{ChunkListArgs, JobArgs, max_chunks};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
@@ -193,8 +194,8 @@ impl Scenario for RoundtripsArgs {
         shape(&self.config(8), slot_words.next_multiple_of(8), 0, 0)
     }
 
-    fn parameters(&self) -> String {
-        self.job.parameters("roundtrips", &self.chunks, self.max_chunks)
+    fn inputs(&self) -> Vec<Input> {
+        Vec::new()
     }
 
     fn run<T: Timed>(&self, mut engine: T, exchange: &mut dyn Exchange) -> Result<Self::Output> {

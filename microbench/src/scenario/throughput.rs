@@ -9,6 +9,7 @@ use transport::{Exchange, Owner};
 
 use super::gather;
 use super::limits::TableLimit;
+use crate::agreement::Input;
 use crate::cli::{ChunkArgs, JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
@@ -373,21 +374,8 @@ impl Scenario for ThroughputArgs {
         self.means.shape(&self.config(), self.chunks.chunk_buckets, 0, 0)
     }
 
-    fn parameters(&self) -> String {
-        let names: Vec<String> = self.workload.iter().map(|workload| workload.name()).collect();
-        format!(
-            "command=bench-throughput buckets_per_owner={} chunk_buckets={} max_chunks={} ops={} \
-             workload={} key_range={} repeat={} seed={} {}",
-            self.job.buckets_per_owner(),
-            self.chunks.chunk_buckets,
-            self.chunks.max_chunks,
-            self.ops,
-            names.join(","),
-            self.key_range.unwrap_or(0),
-            self.repeat,
-            self.job.seed,
-            self.means.parameters()
-        )
+    fn inputs(&self) -> Vec<Input> {
+        Vec::new()
     }
 
     fn run<T: Timed>(&self, mut engine: T, exchange: &mut dyn Exchange) -> Result<Self::Output> {

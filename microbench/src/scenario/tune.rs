@@ -28,6 +28,7 @@ use self::bench::Bench;
 use self::network::Network;
 use self::row::TuneRow;
 use super::latency::{FILLING, FILLING_DEPTH};
+use crate::agreement::Input;
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
@@ -108,7 +109,7 @@ pub(crate) struct TuneArgs {
 
     // Last: its headings in the help hold for whatever comes after them.
     #[command(flatten)]
-    job: JobArgs,
+    pub(crate) job: JobArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -380,24 +381,8 @@ impl Scenario for TuneArgs {
         }
     }
 
-    fn parameters(&self) -> String {
-        format!(
-            "command=tune buckets_per_owner={} load_factor={} insert_share={} goal={:?} \
-             max_latency_us={:?} direct={} in_flight={} ops={} rounds={} sweep={} profile={} \
-             seed={}",
-            self.job.buckets_per_owner(),
-            self.load_factor,
-            self.insert_share,
-            self.goal,
-            self.max_latency_us,
-            self.direct(),
-            self.in_flight,
-            self.operations(),
-            self.rounds,
-            self.sweep,
-            self.profile_out.is_some(),
-            self.job.seed
-        )
+    fn inputs(&self) -> Vec<Input> {
+        Vec::new()
     }
 
     /// Rank 0 measures a profile's READs and claims alone, one kind after the other.

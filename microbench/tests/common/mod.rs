@@ -19,13 +19,14 @@ use std::process::{self, Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// Longer than anything here takes on a machine with other work: what is not done by then hangs.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// For what is refused before anything starts.
-pub(crate) const AT_ONCE: Duration = Duration::from_secs(5);
+/// For what is refused before anything starts: more than a busy machine takes for it, and less than
+/// the 60 s that ranks wait for each other.
+pub(crate) const AT_ONCE: Duration = Duration::from_secs(30);
 
 /// How long processes that were killed may still be seen.
 const VANISH: Duration = Duration::from_secs(2);
@@ -209,14 +210,28 @@ fn marked(mark: &str) -> Vec<(u32, Vec<String>)> {
 
 /// Ends a process at once; it may have ended already.
 pub(crate) fn kill(pid: u32) {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).unwrap();
-    let _ = kill_process(pid, Signal::KILL);
+    let _ = kill_process(raw(pid), Signal::KILL);
 }
 
 /// Stops a process where it is.
 pub(crate) fn stop(pid: u32) {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).unwrap();
-    kill_process(pid, Signal::STOP).unwrap();
+    signal(pid, Signal::STOP);
+}
+
+/// Sends a signal to a process that has not ended.
+#[track_caller]
+pub(crate) fn signal(pid: u32, signal: Signal) {
+    kill_process(raw(pid), signal).unwrap();
+}
+
+/// Sends a signal to all processes of a group, as a terminal does on Ctrl-C.
+#[track_caller]
+pub(crate) fn signal_group(leader: u32, signal: Signal) {
+    kill_process_group(raw(leader), signal).unwrap();
+}
+
+fn raw(pid: u32) -> Pid {
+    i32::try_from(pid).ok().and_then(Pid::from_raw).unwrap()
 }
 
 pub(crate) fn wait_until(limit: Duration, done: impl Fn() -> bool) -> bool {
@@ -228,6 +243,20 @@ pub(crate) fn wait_until(limit: Duration, done: impl Fn() -> bool) -> bool {
         thread::sleep(Duration::from_millis(1));
     }
     true
+}
+
+/// A net of 20 tokens that go from `a` to `b` one by one, and from `b` to `c` as many at a time as
+/// `weight` says: 231 states with a weight of 1, and 66 with one of 4.
+pub(crate) fn two_steps(weight: u32) -> String {
+    format!(
+        r#"<pnml xmlns="http://www.pnml.org/version-2009/grammar/pnml">
+        <net id="steps" type="http://www.pnml.org/version-2009/grammar/ptnet"><page id="one">
+        <place id="a"><initialMarking><text>20</text></initialMarking></place>
+        <place id="b"/><place id="c"/><transition id="t"/><transition id="u"/>
+        <arc id="at" source="a" target="t"/><arc id="tb" source="t" target="b"/>
+        <arc id="bu" source="b" target="u"><inscription><text>{weight}</text></inscription></arc>
+        <arc id="uc" source="u" target="c"/></page></net></pnml>"#
+    )
 }
 
 /// A directory of a test's own, deleted when dropped.

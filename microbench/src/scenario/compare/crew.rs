@@ -10,6 +10,7 @@ use super::bench::Bench;
 use super::order::{Ability, Answer, Order};
 use super::plan::{Step, steps};
 use super::sample::Sample;
+use crate::agreement::Input;
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
 use crate::scenario::gather;
@@ -49,8 +50,8 @@ impl Scenario for Crew<'_> {
         self.0.shape()
     }
 
-    fn parameters(&self) -> String {
-        self.0.parameters()
+    fn inputs(&self) -> Vec<Input> {
+        Vec::new()
     }
 
     fn run<T: Timed>(&self, engine: T, exchange: &mut dyn Exchange) -> Result<()> {

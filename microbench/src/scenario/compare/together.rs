@@ -75,11 +75,11 @@ type Compared = (Vec<Standing>, Checkup);
 pub(super) fn compare_together(args: &CompareArgs) -> Result<Option<Compared>> {
     // Before anything pins.
     let affinity = Affinity::take();
-    let (parameters, longest) = (args.parameters(), args.step_timeout());
+    let longest = args.step_timeout();
     if args.columns.iter().any(|column| column.is_mpi()) {
-        return over_mpi(args, &affinity, &parameters, longest);
+        return over_mpi(args, &affinity, longest);
     }
-    let (mut job, farewell) = job::join(&args.job, &parameters, longest)?;
+    let (mut job, farewell) = job::join(&args.job, Vec::new(), longest)?;
     let standings = compare_over(args, &affinity, &mut job, open)?;
     match &standings {
         Some((_, doctor)) if doctor.is_of_a_loss() => job::leave_behind(job),
@@ -93,17 +93,16 @@ pub(super) fn compare_together(args: &CompareArgs) -> Result<Option<Compared>> {
 fn over_mpi(
     args: &CompareArgs,
     affinity: &Given,
-    parameters: &str,
     longest: Duration,
 ) -> Result<Option<Compared>> {
-    let (_world, mut members) = crate::mpi_job::join(&args.job, parameters, longest)?;
+    let (_world, mut members) = crate::mpi_job::join(&args.job, Vec::new(), longest)?;
     let standings = compare_over(args, affinity, &mut members, open_among_members)?;
     members.barrier()?;
     Ok(standings)
 }
 
 #[cfg(not(feature = "mpi"))]
-fn over_mpi(_: &CompareArgs, _: &Given, _: &str, _: Duration) -> Result<Option<Compared>> {
+fn over_mpi(_: &CompareArgs, _: &Given, _: Duration) -> Result<Option<Compared>> {
     Err(Failure::new(
         "this build has no MPI: leave out its columns, or build with --features mpi and the mpicc \
          of the library whose launcher starts the ranks",

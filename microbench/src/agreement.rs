@@ -1,0 +1,397 @@
+//! What all ranks of a job must have been given alike. Ranks compare it when they meet, before any
+//! of them opens an engine.
+//!
+//! The list is made from the command line's definition: an option that is added later is compared
+//! too, unless it is named in [`MAY_DIFFER`]. A file that ranks read for themselves goes in as a
+//! digest of its contents ([`Input`]). Nothing secret goes in: the text travels unencrypted.
+
+use std::env;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use clap::{Arg, ArgMatches, Command};
+use exchange::{Difference, JoinError};
+#[cfg(any(test, feature = "mpi"))]
+use transport::Exchange;
+
+use crate::cli::{JobArgs, TransportName};
+use crate::digest::Digest;
+use crate::failure::Failure;
+#[cfg(any(test, feature = "mpi"))]
+use crate::failure::Result;
+use crate::report::COMMIT;
+#[cfg(any(test, feature = "mpi"))]
+use crate::scenario::gather;
+
+/// Options that may differ from rank to rank, by their long names.
+const MAY_DIFFER: &[&str] = &[
+    // Compared as what they come to: see `Agreement::of_job`.
+    "ranks",
+    "transport",
+    "table-size",
+    // The options that the file gives are compared, whatever the file is called.
+    "tuning",
+    // How a rank finds the others.
+    "rank",
+    "rendezvous",
+    "exchange",
+    "two-nodes",
+    "port",
+    "allow-remote",
+    "secret-file",
+    // How long a rank waits for the others.
+    "meet-timeout",
+    "collective-timeout",
+    // Where rank 0 writes, and how much it prints.
+    "json",
+    "csv",
+    "markdown",
+    "out",
+    "full",
+    "quiet",
+    // What a device is called on its machine, and places in that device's tables.
+    "device",
+    "ib-port",
+    "gid-index",
+    "pkey-index",
+    "ucx-device",
+    "ucx-gid-index",
+];
+
+/// The longest value that is compared as text; a longer one is compared by its digest.
+const MAX_VALUE_BYTES: usize = 100;
+
+/// Bytes of each rank's text that ranks exchange at once, in a comparison that fails.
+#[cfg(any(test, feature = "mpi"))]
+const TEXT_PIECE_BYTES: usize = 256;
+
+/// The options of a command, as a line that ranks compare.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GivenOptions(String);
+
+impl GivenOptions {
+    /// Those of a command of this `definition` that `matches` has, defaults included.
+    pub(crate) fn of(definition: &Command, matches: &ArgMatches) -> Self {
+        let mut fields = vec![field("command", definition.get_name().as_bytes())];
+        fields.extend(definition.get_arguments().filter_map(|option| given(option, matches)));
+        Self(fields.join(" "))
+    }
+}
+
+/// An option and its values; `None` if it was not given and has no default, or may differ.
+fn given(option: &Arg, matches: &ArgMatches) -> Option<String> {
+    let long = option.get_long();
+    if long.is_some_and(|name| MAY_DIFFER.contains(&name)) {
+        return None;
+    }
+    let values = matches.try_get_raw(option.get_id().as_str()).ok().flatten()?;
+    let values: Vec<&[u8]> = values.map(OsStr::as_bytes).collect();
+    let name = long.map_or_else(|| option.get_id().to_string(), |name| format!("--{name}"));
+    Some(field(&name, &values.join(&b',')))
+}
+
+/// `name=value`, without white space.
+fn field(name: &str, value: &[u8]) -> String {
+    let value = escaped(value);
+    match value.len() {
+        0..=MAX_VALUE_BYTES => format!("{name}={value}"),
+        _ => format!("{name}=sha256:{}", Digest::of(&value)),
+    }
+}
+
+/// Graphic ASCII as it is, anything else as `%` and two hexadecimal digits.
+fn escaped(value: &[u8]) -> String {
+    let mut text = String::with_capacity(value.len());
+    for &byte in value {
+        match byte {
+            b'%' => text.push_str("%25"),
+            byte if byte.is_ascii_graphic() => text.push(char::from(byte)),
+            byte => text.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    text
+}
+
+/// An input that each rank reads or computes for itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Input {
+    /// What it is, in one word.
+    pub(crate) name: &'static str,
+    pub(crate) digest: Digest,
+    /// What to do where it differs, behind "Start all ranks with the same ones, ".
+    pub(crate) advice: String,
+}
+
+/// What ranks compare when they meet.
+#[derive(Clone, Debug)]
+pub(crate) struct Agreement {
+    inputs: Vec<Input>,
+    text: String,
+}
+
+impl Agreement {
+    /// Of a job whose ranks read or compute `inputs` for themselves.
+    pub(crate) fn of_job(args: &JobArgs, inputs: Vec<Input>) -> Self {
+        let mut fields = vec![field("build", build().as_bytes()), args.options.0.clone()];
+        fields.push(field("--transport", args.transport.name().as_bytes()));
+        fields.push(field("--ranks", args.ranks.to_string().as_bytes()));
+        fields.push(field("--table-size", args.table_size.to_string().as_bytes()));
+        if args.transport == TransportName::Ucx && args.ucx.ucx_tls.is_none() {
+            fields.extend(env::var_os("UCX_TLS").map(|tls| field("UCX_TLS", tls.as_bytes())));
+        }
+        fields.extend(inputs.iter().map(|input| format!("{}={}", input.name, input.digest)));
+        Self { inputs, text: fields.join(" ") }
+    }
+
+    /// Fields `name=value` separated by spaces, as [`Terms::parameters`](exchange::Terms) has them.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The failure that `failure` makes of an error, with what to do where an input differs.
+    pub(crate) fn explain(
+        &self,
+        error: JoinError,
+        failure: impl FnOnce(JoinError) -> Failure,
+    ) -> Failure {
+        let advice = self.advice(&error).map(str::to_owned);
+        let failure = failure(error);
+        match advice {
+            Some(advice) => failure.or(&advice),
+            None => failure,
+        }
+    }
+
+    fn advice(&self, error: &JoinError) -> Option<&str> {
+        let JoinError::ParametersDiffer { difference: Difference { field, .. }, .. } = error else {
+            return None;
+        };
+        let input = self.inputs.iter().find(|input| input.name == field)?;
+        Some(&input.advice)
+    }
+}
+
+#[cfg(any(test, feature = "mpi"))]
+impl Agreement {
+    /// Compares this rank's text with all others', where ranks meet by an exchange that does not.
+    /// All ranks call it, and all fail or none.
+    ///
+    /// # Errors
+    /// The first field that differs from rank 0's, with the advice for it.
+    pub(crate) fn compare(&self, exchange: &mut dyn Exchange) -> Result<()> {
+        let length = self.text.len() as u64;
+        let mine = Digest::of(&self.text).words();
+        let all = gather(exchange, [length, mine[0], mine[1]])?;
+        if all.iter().all(|of_rank| *of_rank == all[0]) {
+            return Ok(());
+        }
+        let longest = all.iter().map(|of_rank| of_rank[0]).max().unwrap_or(0);
+        let texts = self.texts(usize::try_from(longest)?, exchange)?;
+        let Some(rank_0) = texts.first() else { return Ok(()) };
+        // A rank that differs from rank 0 is told of rank 0, the others of the first that differs.
+        let peer = match *rank_0 == self.text {
+            true => texts.iter().position(|text| text != rank_0).unwrap_or(0),
+            false => 0,
+        };
+        let Some(difference) = Difference::between(&self.text, &texts[peer]) else { return Ok(()) };
+        let error = JoinError::ParametersDiffer { peer: u32::try_from(peer)?, difference };
+        Err(self.explain(error, Failure::from).everywhere())
+    }
+
+    /// The texts of all ranks, `longest` bytes at most.
+    fn texts(&self, longest: usize, exchange: &mut dyn Exchange) -> Result<Vec<String>> {
+        let ranks = exchange.owners() as usize;
+        let mut texts = vec![Vec::new(); ranks];
+        for start in (0..longest).step_by(TEXT_PIECE_BYTES) {
+            let mut piece = [0; TEXT_PIECE_BYTES];
+            let rest = self.text.as_bytes().get(start..).unwrap_or_default();
+            let length = rest.len().min(TEXT_PIECE_BYTES);
+            piece[..length].copy_from_slice(&rest[..length]);
+            let mut all = vec![0; TEXT_PIECE_BYTES * ranks];
+            exchange.all_gather(&piece, &mut all)?;
+            for (text, piece) in texts.iter_mut().zip(all.chunks_exact(TEXT_PIECE_BYTES)) {
+                text.extend(piece.iter().take_while(|byte| **byte != 0));
+            }
+        }
+        Ok(texts.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect())
+    }
+}
+
+/// Ranks of two builds may count differently, or lay out what they share differently.
+fn build() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match COMMIT.filter(|commit| !commit.is_empty()) {
+        Some(commit) => format!("{version}+{commit}"),
+        None => format!("{version}+unknown"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use clap::{ArgAction, CommandFactory, FromArgMatches};
+
+    use super::*;
+    use crate::Cli;
+
+    /// What ranks with this command line compare; `None` if it is refused.
+    fn compared(line: &[&str]) -> Option<String> {
+        let mut definition = Cli::command();
+        let line = ["probeline"].iter().chain(line);
+        let matches = definition.try_get_matches_from_mut(line).ok()?;
+        let (name, matches) = matches.subcommand()?;
+        Some(GivenOptions::of(definition.find_subcommand(name)?, matches).0)
+    }
+
+    /// Values of which each option that has no list of its own takes at least two.
+    const VALUES: [&str; 10] =
+        ["1", "2", "8", "16", "32", "64", "0.25", "0.5", "openmpi=a", "mpich=a"];
+
+    /// Options without which others are refused.
+    const CONTEXTS: [&[&str]; 4] =
+        [&[], &["--sim-profile=shm"], &["--rendezvous=127.0.0.1:7000"], &["--two-nodes=n1"]];
+
+    /// Command lines that differ in this option alone.
+    fn lines(base: &[&str], option: &Arg) -> Vec<Vec<String>> {
+        let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+        let Some(long) = option.get_long() else {
+            return VALUES.iter().map(|value| owned(&[base, &[value]].concat())).collect();
+        };
+        let base = owned(&[base, if base[0] == "explore" { &["fms:2"] } else { &[] }].concat());
+        let with = |word: String| [&base[..], &[word]].concat();
+        if matches!(option.get_action(), ArgAction::SetTrue) {
+            return vec![base.clone(), with(format!("--{long}"))];
+        }
+        let listed = option.get_possible_values();
+        let listed: Vec<&str> = listed.iter().map(|value| value.get_name()).collect();
+        let values = if listed.is_empty() { &VALUES[..] } else { &listed };
+        values.iter().map(|value| with(format!("--{long}={value}"))).collect()
+    }
+
+    /// What ranks compare whose command lines differ in this option alone, each with its line.
+    fn with_other_values(command: &str, option: &Arg) -> Vec<(Vec<String>, String)> {
+        for context in CONTEXTS {
+            let lines = lines(&[&[command], context].concat(), option);
+            let compared = |line: Vec<String>| {
+                let words: Vec<&str> = line.iter().map(String::as_str).collect();
+                let text = compared(&words)?;
+                Some((line, text))
+            };
+            let all: Vec<_> = lines.into_iter().filter_map(compared).collect();
+            if all.len() > 1 {
+                return all;
+            }
+        }
+        panic!("{command}: no two values of {} are known here: add to VALUES", option.get_id());
+    }
+
+    /// Commands of which each rank is a process.
+    fn commands_of_jobs() -> Vec<Command> {
+        let has_ranks = |command: &Command| {
+            command.get_arguments().any(|option| option.get_long() == Some("rendezvous"))
+        };
+        let commands: Vec<Command> = Cli::command()
+            .get_subcommands()
+            .filter(|command| has_ranks(command))
+            .cloned()
+            .collect();
+        assert!(commands.len() >= 7, "{commands:?}");
+        commands
+    }
+
+    /// Whatever options a command has or will have: each is compared, or on the list.
+    #[test]
+    fn every_option_is_compared_unless_it_may_differ() {
+        let (mut compared, mut free) = (0, 0);
+        for command in commands_of_jobs() {
+            for option in command.get_arguments().filter(|option| option.get_id() != "help") {
+                let may_differ = option.get_long().is_some_and(|name| MAY_DIFFER.contains(&name));
+                let all = with_other_values(command.get_name(), option);
+                for pair in all.windows(2) {
+                    let [(one, first), (other, second)] = pair else { continue };
+                    let difference = Difference::between(first, second);
+                    if may_differ {
+                        assert_eq!(difference, None, "{one:?} and {other:?}");
+                        free += 1;
+                        continue;
+                    }
+                    let name = option.get_long().map(|long| format!("--{long}"));
+                    let name = name.unwrap_or_else(|| option.get_id().to_string());
+                    let field = difference.map(|difference| difference.field);
+                    assert_eq!(field, Some(name), "{one:?} and {other:?}");
+                    compared += 1;
+                }
+            }
+        }
+        assert!(compared > 100 && free > 100, "{compared} compared, {free} free");
+    }
+
+    /// A command whose ranks compared nothing would let them differ in anything.
+    #[test]
+    fn every_command_with_ranks_has_a_place_for_its_options() {
+        for command in commands_of_jobs() {
+            let model = (command.get_name() == "explore").then_some("fms:2");
+            let line = ["probeline", command.get_name()].into_iter().chain(model);
+            let matches = Cli::command().try_get_matches_from(line).unwrap();
+            let mut cli = Cli::from_arg_matches(&matches).unwrap();
+            assert!(cli.command.job().is_some(), "{command}");
+        }
+    }
+
+    #[test]
+    fn what_is_compared_leaves_room() {
+        for command in commands_of_jobs() {
+            let model = (command.get_name() == "explore").then_some("fms:2");
+            let line: Vec<&str> = [command.get_name()].into_iter().chain(model).collect();
+            let text = compared(&line).unwrap();
+            assert!(text.len() < exchange::MAX_PARAMETERS_BYTES / 2, "{}: {text}", text.len());
+        }
+    }
+
+    #[test]
+    fn values_are_one_word_of_bounded_length() {
+        assert_eq!(field("model", "my net%.pnml".as_bytes()), "model=my%20net%25.pnml");
+        assert_eq!(field("model", &[0xff, b'\n']), "model=%ff%0a");
+        let long = "x".repeat(MAX_VALUE_BYTES + 1);
+        let other = format!("{long}y");
+        assert!(field("model", long.as_bytes()).len() < MAX_VALUE_BYTES);
+        assert_ne!(field("model", long.as_bytes()), field("model", other.as_bytes()));
+    }
+
+    fn agreement(seed: u32, net: &str) -> Agreement {
+        let advice = "and with the same net".to_owned();
+        let inputs = vec![Input { name: "net", digest: Digest::of(net), advice }];
+        let text = format!("--seed={seed} {}", "x".repeat(3 * TEXT_PIECE_BYTES / 2));
+        Agreement { text: format!("{text} net={}", inputs[0].digest), inputs }
+    }
+
+    /// What each rank says that compares over an exchange which does not.
+    fn say(ranks: Vec<Agreement>) -> Vec<String> {
+        let exchanges = exchange::threads(u32::try_from(ranks.len()).unwrap());
+        thread::scope(|scope| {
+            let rank = |(mine, mut exchange): (Agreement, exchange::Thread)| {
+                scope.spawn(move || match mine.compare(&mut exchange) {
+                    Ok(()) => String::new(),
+                    Err(failure) => failure.to_string(),
+                })
+            };
+            let running: Vec<_> = ranks.into_iter().zip(exchanges).map(rank).collect();
+            running.into_iter().map(|rank| rank.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn ranks_that_meet_over_mpi_compare_the_same() {
+        assert_eq!(say(vec![agreement(1, "a"), agreement(1, "a")]), ["", ""]);
+        let said = say(vec![agreement(1, "a"), agreement(1, "a"), agreement(2, "a")]);
+        let first = "rank 2 has other parameters: --seed is \"1\" here and \"2\" there. Start all \
+                     ranks with the same ones";
+        assert_eq!(said[..2], [first, first]);
+        assert!(said[2].starts_with("rank 0 has other parameters: --seed is \"2\" here and \"1\""));
+        for said in say(vec![agreement(1, "a"), agreement(1, "b")]) {
+            assert!(said.contains(" has other parameters: net is \""), "{said}");
+            assert!(said.ends_with("with the same ones, and with the same net"), "{said}");
+        }
+    }
+}

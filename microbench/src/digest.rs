@@ -1,0 +1,86 @@
+//! Digests of inputs that ranks compare: the same on every machine and in every build.
+
+use core::fmt;
+
+use sha2::{Digest as _, Sha256};
+
+/// SHA-256 of a list of numbers and texts.
+#[derive(Default)]
+pub(crate) struct Digester(Sha256);
+
+impl Digester {
+    /// `what` tells lists of one kind from those of another.
+    pub(crate) fn new(what: &str) -> Self {
+        let mut digester = Self::default();
+        digester.bytes(what.as_bytes());
+        digester
+    }
+
+    /// Adds bytes behind their length, so that no two lists run together.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.update(bytes);
+    }
+
+    pub(crate) fn number(&mut self, number: u64) {
+        self.0.update(number.to_le_bytes());
+    }
+
+    pub(crate) fn finish(self) -> Digest {
+        let hash: [u8; 32] = self.0.finalize().into();
+        Digest(core::array::from_fn(|at| hash[at]))
+    }
+}
+
+/// 128 bits tell inputs apart that differ by mistake.
+const DIGEST_BYTES: usize = 16;
+
+/// The first 128 bits of a SHA-256 hash; shown as 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Digest([u8; DIGEST_BYTES]);
+
+impl Digest {
+    /// Of one text.
+    pub(crate) fn of(text: &str) -> Self {
+        let mut digester = Digester::default();
+        digester.bytes(text.as_bytes());
+        digester.finish()
+    }
+
+    /// The same as two numbers.
+    #[cfg(any(test, feature = "mpi"))]
+    pub(crate) fn words(self) -> [u64; 2] {
+        let bits = u128::from_le_bytes(self.0);
+        [0, 64].map(|shift| u64::try_from(bits >> shift & u128::from(u64::MAX)).unwrap_or(0))
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `printf '\3\0\0\0\0\0\0\0net\7\0\0\0\0\0\0\0' | sha256sum`: the same on every machine.
+    #[test]
+    fn a_digest_is_that_of_its_bytes() {
+        let mut digester = Digester::new("net");
+        digester.number(7);
+        assert_eq!(digester.finish().to_string(), "928146e514805714abecf91a7deadc43");
+    }
+
+    #[test]
+    fn texts_do_not_run_together() {
+        let both = |one: &str, two: &str| {
+            let mut digester = Digester::new(one);
+            digester.bytes(two.as_bytes());
+            digester.finish()
+        };
+        assert_ne!(both("ab", "c"), both("a", "bc"));
+        assert_ne!(Digest::of("a"), Digest::of("b"));
+    }
+}
