@@ -17,6 +17,7 @@ mod plot;
 mod run;
 mod shape;
 mod simulated;
+mod slug;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ pub use error::Error;
 use chapter::Chapter;
 use plot::{Dashes, Plot};
 use run::Run;
+use slug::Slugs;
 
 /// What a page is called if nothing else was asked for.
 pub const TITLE: &str = "Probeline report";
@@ -51,19 +53,25 @@ impl Report {
         if runs.is_empty() {
             return Err(Error::NoRuns);
         }
-        let chapters = chapter::all(&runs);
+        let mut chapters = chapter::all(&runs);
+        name_plots(&mut chapters);
         Ok(Self { runs, chapters })
     }
 
     /// The page.
     pub fn html(&self, title: &str) -> Result<String, Error> {
-        page::page(title, &self.runs, &self.chapters, &self.dashes())
+        let page = page::page(title, &self.runs, &self.chapters, &self.dashes())?;
+        Ok(printable::lines(&page).into_owned())
     }
 
     /// Each plot as a picture of its own: its name without an ending, and the SVG.
     pub fn svgs(&self) -> Result<Vec<(String, String)>, Error> {
         let dashes = self.dashes();
-        let svg = |plot: &Plot| Ok((plot.id.clone(), plot::standalone(plot, &dashes)?));
+        let svg = |plot: &Plot| {
+            let svg = plot::standalone(plot, &dashes)?;
+            // XML has no way to write most control characters (XML 1.0, 2.2).
+            Ok((plot.id.clone(), printable::lines(&svg).into_owned()))
+        };
         self.plots().map(svg).collect()
     }
 
@@ -94,5 +102,13 @@ impl Report {
     /// What no run has, in sentences.
     pub fn left_out(&self) -> impl Iterator<Item = &str> {
         self.chapters.iter().flat_map(|chapter| &chapter.missing).map(String::as_str)
+    }
+}
+
+/// Makes the `id`s of plots, which are made of what files say, slugs of which no two are alike.
+fn name_plots(chapters: &mut [Chapter]) {
+    let mut slugs = Slugs::default();
+    for plot in chapters.iter_mut().flat_map(|chapter| &mut chapter.plots) {
+        plot.id = slugs.take(&plot.id);
     }
 }

@@ -3,8 +3,10 @@
 mod runs;
 
 use core::time::Duration;
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -286,6 +288,99 @@ fn what_a_file_says_is_never_taken_for_html() {
     assert!(page.contains("&lt;script&gt;alert(1)"));
     for (name, svg) in report.svgs().unwrap() {
         assert!(!svg.contains("<script>") && !svg.contains("<img"), "{name}");
+    }
+}
+
+/// A simulated cluster with a throughput of each of these workloads.
+fn of_workloads(workloads: &[&str]) -> Value {
+    let mut run = simulate();
+    let row = run["rows"][0].clone();
+    let rows = workloads.iter().map(|workload| {
+        let mut row = row.clone();
+        row["workload"] = json!(workload);
+        row
+    });
+    run["rows"] = rows.collect();
+    run
+}
+
+/// Every file below a folder.
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files.extend(files_below(&path)) } else { files.push(path) }
+    }
+    files
+}
+
+/// Names that leave the folder, that differ only in what a slug has not, and that are too long.
+#[test]
+fn plots_stay_in_their_folder_whatever_their_workloads_are_called() {
+    let scratch = Scratch::new();
+    let long = "x".repeat(300);
+    let absolute = scratch.path("absolute").display().to_string();
+    let workloads = [
+        "x/../../escaped",
+        "x\\..\\..\\escaped",
+        "x  escaped",
+        "X/ESCAPED",
+        "",
+        "/",
+        "..",
+        "\0",
+        "\u{9b}2J",
+        &absolute,
+        &long,
+        "other",
+        "\u{f6}ther",
+    ];
+    let run = scratch.file("run.json", of_workloads(&workloads).to_string());
+    let report = read(&[run.clone()]).unwrap();
+    // So deep that what leaves the folder is still in that of the test.
+    let folder = scratch.path("1/2/3/4/svg");
+    let count = report.write_svgs(&folder).unwrap();
+
+    let mut written = files_below(scratch.folder());
+    written.retain(|file| *file != run);
+    assert_eq!(written.len(), count, "one overwrote another: {written:?}");
+    for file in &written {
+        assert_eq!(file.parent(), Some(&*folder), "{}", file.display());
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let slug = name.strip_suffix(".svg").unwrap();
+        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        assert!((1..=70).contains(&slug.len()) && slug.chars().all(allowed), "{name}");
+    }
+    // Throughput and the share of the limit of each.
+    assert_eq!(count, 2 * workloads.len(), "{written:?}");
+    let all: Vec<String> = written.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    for workload in workloads.map(printable::line) {
+        let title = format!("Throughput of simulated clusters, {workload}</title>");
+        assert_eq!(all.iter().filter(|svg| svg.contains(&title)).count(), 1, "{title}");
+    }
+    let page = report.html(TITLE).unwrap();
+    let ids = page.split("<figure id=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
+    let distinct: HashSet<&str> = ids.clone().collect();
+    assert_eq!((ids.count(), distinct.len()), (count, count));
+}
+
+/// Not even as entities: XML has none for them.
+#[test]
+fn no_control_character_of_a_file_gets_into_a_page_or_a_picture() {
+    let scratch = Scratch::new();
+    let evil = "a\u{1b}]0;b\u{7}c\u{9b}2J\u{202e}d\u{8}\r\u{7f}\0";
+    let mut one = latency(evil, 1.0);
+    one["machine"]["cpu"] = json!(evil);
+    one["notes"] = json!([evil]);
+    one["rows"][0]["operation"] = json!(evil);
+    one[evil] = json!(evil);
+    one["doctor"] = json!([{ "verdict": evil, "seen": evil, evil: evil }]);
+    let runs = scratch.runs(&[one, of_workloads(&[evil])]);
+    let report = read(&runs).unwrap();
+    let page = report.html(evil).unwrap();
+    assert!(page.contains(&*printable::line(evil)));
+    for (name, text) in report.svgs().unwrap().into_iter().chain([("page".to_owned(), page)]) {
+        assert!(matches!(printable::lines(&text), Cow::Borrowed(_)), "{name}: {text:?}");
     }
 }
 
