@@ -5,10 +5,14 @@ use core::fmt;
 
 use transport::ExchangeError;
 
+use crate::exit;
+
 /// What ends the command, with its causes; the next step is in the text of each.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
+    /// What the process ends with.
+    status: u8,
     /// Every rank ends with the same one.
     everywhere: bool,
     /// The exchange says that an owner is lost.
@@ -19,7 +23,13 @@ pub(crate) type Result<T> = core::result::Result<T, Failure>;
 
 impl Failure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), everywhere: false, loss: false }
+        let message = message.into();
+        Self { message, status: exit::FAILED, everywhere: false, loss: false }
+    }
+
+    /// The command line is refused before anything is done.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { status: exit::USAGE, ..Self::new(message) }
     }
 
     /// Adds when the advice given does not help.
@@ -34,6 +44,11 @@ impl Failure {
 
     pub(crate) fn is_everywhere(&self) -> bool {
         self.everywhere
+    }
+
+    /// What the process ends with: one of the constants of [`exit`].
+    pub(crate) fn status(&self) -> u8 {
+        self.status
     }
 
     pub(crate) fn is_loss(&self) -> bool {
@@ -62,7 +77,7 @@ impl<E: Error + 'static> From<E> for Failure {
             loss |= is_loss(cause);
             source = cause.source();
         }
-        Self { message, everywhere: false, loss }
+        Self { loss, ..Self::new(message) }
     }
 }
 

@@ -1,7 +1,6 @@
 //! A job: the same scenario run by all ranks over one transport.
 
 use core::time::Duration;
-use std::io::{self, Write};
 
 use exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
 use pin::{Affinity, MemoryPolicy, NodeId, PolicyRefused};
@@ -15,6 +14,7 @@ use crate::nodes;
 use crate::note::{self, Missing};
 use crate::place::place;
 use crate::progress::waiting;
+use crate::terminal;
 use crate::timed::Timed;
 
 /// The longest wait for children to end after the last barrier, when nothing is left to do.
@@ -216,7 +216,7 @@ pub(crate) fn leave(mut job: Job, farewell: Option<String>) -> Result<()> {
     }
     if let Some(farewell) = farewell {
         // Nothing of this rank's is lost with it.
-        let _ = writeln!(io::stdout(), "{farewell}");
+        let _ = terminal::stdout().line(&farewell);
     }
     Ok(())
 }
@@ -226,7 +226,8 @@ pub(crate) fn leave(mut job: Job, farewell: Option<String>) -> Result<()> {
 pub(crate) fn leave_behind(job: Job) {
     for (rank, status) in job.finish(CHILDREN_LEAVE) {
         if !status.is_some_and(|status| status.success()) {
-            let _ = writeln!(io::stderr(), "rank {rank} ended badly ({status:?}) after the work");
+            let text = format!("rank {rank} ended badly ({status:?}) after the work");
+            let _ = terminal::stderr().line(&text);
         }
     }
 }
@@ -266,7 +267,7 @@ pub(crate) fn join(
         return Ok((job.map_err(|error| agreement.explain(error, Failure::from))?, None));
     };
     // Not where the report goes; and it may be that nobody reads.
-    let _ = io::stderr().write_all(node.said.as_bytes());
+    let _ = write!(terminal::stderr(), "{}", node.said);
     let options = Options { start: node.start, parameters, secret: node.secret, limits };
     let job = waiting(&node.waits_for, true, || exchange::join(options));
     let not_met = |error| nodes::not_met(error, &args.nodes);
@@ -291,7 +292,7 @@ fn start(args: &JobArgs) -> Result<Start> {
         (Some(rendezvous), Some(rank)) => Start::Placed { rank, size: args.ranks, rendezvous },
         (rendezvous, None) if is_launched()? => Start::Launched { rendezvous },
         (Some(_), None) => {
-            return Err(Failure::new(
+            return Err(Failure::usage(
                 "--rendezvous without a launcher: say which rank this is with --rank, \
                  0 to the number of --ranks less one",
             ));
@@ -308,7 +309,7 @@ pub(crate) fn is_launched() -> Result<bool> {
 fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>> {
     let two_nodes = args.nodes.two_nodes.is_some();
     if args.meeting.rendezvous.is_some() || two_nodes || is_launched()? {
-        return Err(Failure::new(
+        return Err(Failure::usage(
             "the simulator has all ranks in one process: start it once, with --ranks, without a \
              launcher and --rendezvous or --two-nodes",
         ));

@@ -7,11 +7,13 @@ mod checkup;
 mod cli;
 mod date;
 mod digest;
+mod exit;
 mod failure;
 mod job;
 mod keys;
 mod latency;
 mod machine;
+mod markdown;
 mod means;
 #[cfg(feature = "mpi")]
 mod mpi_job;
@@ -25,18 +27,18 @@ mod progress;
 mod report;
 mod scenario;
 mod size;
+mod terminal;
 mod timed;
 mod tuned;
 mod units;
 
 use std::ffi::OsString;
-use std::io::Write;
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use agreement::GivenOptions;
-use cli::JobArgs;
+use cli::{GlobalArgs, JobArgs};
 use failure::{Failure, Result};
 use scenario::{
     compare, doctor, explore, latency as bench_latency, limits, report as page, roundtrips,
@@ -46,8 +48,11 @@ use tuned::Tuned;
 
 /// A hash table spread over the memory of many processes, reached with one-sided operations only.
 #[derive(Parser)]
-#[command(version, about)]
+#[command(version, about, bin_name = "probeline", after_help = exit::HELP)]
 struct Cli {
+    #[command(flatten)]
+    global: GlobalArgs,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -91,7 +96,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => {
             tell(&failure);
-            ExitCode::FAILURE
+            ExitCode::from(failure.status())
         }
     }
 }
@@ -106,8 +111,9 @@ fn command() -> Result<Command> {
         matches = parse(&mut definition, &arguments);
         tuned
     });
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    let mut command = cli.command;
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| end_by_clap(error));
+    let Cli { global, mut command } = cli;
+    terminal::set_quiet(global.quiet);
     if let Some((place, tuned)) = command.tuned().zip(tuned) {
         *place = Some(tuned);
     }
@@ -122,7 +128,15 @@ fn command() -> Result<Command> {
 
 /// What is given by these arguments, the program's name first; ends the process on a mistake.
 fn parse(definition: &mut clap::Command, arguments: &[OsString]) -> ArgMatches {
-    definition.try_get_matches_from_mut(arguments).unwrap_or_else(|error| error.exit())
+    let matches = definition.try_get_matches_from_mut(arguments);
+    matches.unwrap_or_else(|error| end_by_clap(error))
+}
+
+/// Prints an error of the command line, the help or the version, and ends the process.
+fn end_by_clap(error: clap::Error) -> ! {
+    let status = error.exit_code();
+    terminal::print_clap(error);
+    process::exit(status)
 }
 
 impl Command {
@@ -162,9 +176,8 @@ fn tell(failure: &Failure) {
         return;
     }
     let rank = launch.map(|launch| format!(", rank {}", launch.rank)).unwrap_or_default();
-    let line = format!("probeline{rank}: {failure}\n");
-    // In one piece, because several ranks may write at once; and it may be that nobody reads.
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    // It may be that nobody reads.
+    let _ = terminal::stderr().line(&format!("probeline{rank}: {failure}"));
 }
 
 /// What a command that has not failed ends with.

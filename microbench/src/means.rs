@@ -200,13 +200,13 @@ impl TableArgs {
     /// Refuses what does not go together, before anything starts.
     pub(crate) fn check(&self, chunk_buckets: &[u32]) -> Result<()> {
         if self.adaptive_chunks && chunk_buckets.contains(&8) {
-            return Err(Failure::new(
+            return Err(Failure::usage(
                 "--adaptive-chunks has nothing to choose from with C = 8: give a larger -C, which \
                  is then the most",
             ));
         }
         match chunk_buckets.iter().find(|&&c| c != 8) {
-            Some(c) if self.probing == Some(ProbingName::Jump) => Err(Failure::new(format!(
+            Some(c) if self.probing == Some(ProbingName::Jump) => Err(Failure::usage(format!(
                 "--probing jump goes from line to line, 8 buckets each, but C = {c}: add -C 8"
             ))),
             _ => Ok(()),

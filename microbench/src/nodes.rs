@@ -11,6 +11,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use crate::addresses;
 use crate::cli::{DEFAULT_PORT, NodesArgs};
 use crate::failure::{Failure, Result};
+use crate::terminal;
 
 /// Bytes of a fresh secret, two hexadecimal digits each.
 const SECRET_BYTES: usize = 16;
@@ -100,12 +101,20 @@ fn first(port: u16, limit_s: u64, given: Option<Secret>) -> Result<Node> {
 fn second(host: &str, port: u16, limit_s: u64, secret: Option<Secret>) -> Result<Node> {
     let address = format!("{}:{port}", host_part(host)?);
     Ok(Node {
-        said: format!("Joining the first node at {address}, for {limit_s} s (--meet-timeout).\n"),
-        farewell: Some(format!("The first node, {host}, prints the report.")),
+        said: unless_quiet(format!(
+            "Joining the first node at {address}, for {limit_s} s (--meet-timeout).\n"
+        ))
+        .unwrap_or_default(),
+        farewell: unless_quiet(format!("The first node, {host}, prints the report.")),
         waits_for: format!("joining {address}, for {limit_s} s"),
         start: placed(1, address),
         secret,
     })
+}
+
+/// What only says how it goes; the first node's text is needed to start the second.
+fn unless_quiet(text: String) -> Option<String> {
+    (!terminal::is_quiet()).then_some(text)
 }
 
 /// The host as it stands before the colon of a port.
@@ -115,7 +124,7 @@ fn host_part(host: &str) -> Result<String> {
         return Ok(format!("[{host}]"));
     }
     let port = port.parse().unwrap_or(DEFAULT_PORT);
-    Err(Failure::new(format!(
+    Err(Failure::usage(format!(
         "--two-nodes {host} is neither a name nor an address: give the port by --port {port}, as \
          in --two-nodes {name} --port {port}"
     )))
@@ -181,8 +190,14 @@ impl Command {
     /// From program, command and options.
     fn new(mut arguments: impl Iterator<Item = String>) -> Self {
         let program = arguments.next().unwrap_or_default();
-        let name = arguments.next().unwrap_or_default();
         let mut options = Vec::new();
+        // Options of every command may stand before its name; none takes a value.
+        let name = loop {
+            match arguments.next() {
+                Some(option) if option.starts_with('-') => options.push(option),
+                name => break name.unwrap_or_default(),
+            }
+        };
         while let Some(argument) = arguments.next() {
             let option = argument.split('=').next().unwrap_or_default();
             match OWN_OPTIONS.contains(&option) {
@@ -254,6 +269,8 @@ mod tests {
         let first = command("p explore fms:2 --two-nodes --seed=2");
         assert_eq!(first.of_second("n1"), "p explore --two-nodes n1 fms:2 --seed=2");
         assert_eq!(first.recipe_of_second("n1"), None);
+        let first = command("p -q --quiet explore fms:2 --two-nodes");
+        assert_eq!(first.of_second("n1"), "p explore --two-nodes n1 -q --quiet fms:2");
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl OutputFile {
     }
 
     /// Without what it held; to be flushed.
-    pub(crate) fn emptied(&mut self) -> Result<BufWriter<&File>> {
+    fn emptied(&mut self) -> Result<BufWriter<&File>> {
         let file = match self.file {
             Some(ref file) => file,
             None => self.open()?,

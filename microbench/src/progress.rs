@@ -6,13 +6,14 @@
 //! expected to take long.
 
 use core::time::Duration;
-use std::io::IsTerminal;
 use std::sync::OnceLock;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::terminal;
 
 /// How long a command may show nothing.
 const QUIET_FOR: Duration = Duration::from_secs(2);
@@ -45,7 +46,7 @@ pub(crate) fn waiting<R>(doing: &str, shown: bool, work: impl FnOnce() -> R) -> 
     let style = ProgressStyle::with_template("{elapsed} {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
     let draw = || {
-        bar.set_message(doing.to_owned());
+        bar.set_message(printable::line(doing).into_owned());
         bar.tick();
     };
     let result = redrawing(draw, work);
@@ -74,7 +75,7 @@ pub(crate) fn redrawing<R>(mut draw: impl FnMut() + Send, work: impl FnOnce() ->
 }
 
 fn is_shown(asked: bool) -> bool {
-    asked && std::io::stderr().is_terminal()
+    asked && terminal::draws_progress()
 }
 
 /// A bar of known length.
@@ -105,7 +106,7 @@ impl Progress {
             _ => doing.to_owned(),
         };
         let bar = self.bar();
-        bar.set_message(message);
+        bar.set_message(printable::line(&message).into_owned());
         bar.set_position(done);
         match expected {
             // Nothing draws what indicatif would put off because it has just drawn.

@@ -1,6 +1,6 @@
 //! What a command tells: a table for people, JSON and CSV for programs.
 
-use std::io::{self, ErrorKind, Write};
+use std::io;
 use std::path::Path;
 
 use comfy_table::presets::{ASCII_MARKDOWN, NOTHING};
@@ -15,6 +15,7 @@ use crate::failure::{Failure, Result};
 use crate::machine::Machine;
 use crate::output_file::OutputFile;
 use crate::tuned::Tuned;
+use crate::{markdown, terminal};
 
 /// Counts changes of the JSON's shape that a reader must know of. 2: rows of `bench-latency` have
 /// `floor_ns`, `times_floor` (both null without a floor) and `histogram`, pairs of a latency in
@@ -196,22 +197,29 @@ impl<R: Row> Report<R> {
         let full = files.full;
         // First, because whoever reads the output may stop reading.
         files.write(self)?;
-        match self.print(full) {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-            printed => Ok(printed?),
-        }
+        terminal::unless_closed(self.print(full))
     }
 
-    /// The answer first, then the table, then what its columns mean.
+    /// The answer first, then the table, then what its columns mean; with `--quiet` the answer
+    /// alone: the summary, or the table of a command that has none.
     fn print(&self, full: bool) -> io::Result<()> {
+        let mut out = terminal::stdout();
         let (head, lines) = if full { R::lay_out(&self.rows) } else { R::brief(&self.rows) };
         let notes = self.notes_for(&head, full);
-        let table = if head.is_empty() { Vec::new() } else { table(NOTHING, head, lines) };
+        let table = if head.is_empty() { Vec::new() } else { table(NOTHING, head, lines, plain) };
         let facts = if full { self.about() } else { self.facts() };
-        let blocks = [&self.summary, &facts, &table, &notes];
-        let blocks = blocks.into_iter().filter(|block| !block.is_empty());
-        let text: Vec<String> = blocks.map(|block| block.join("\n")).collect();
-        writeln!(io::stdout().lock(), "{}", text.join("\n\n"))
+        let mut blocks = vec![&self.summary, &facts, &table, &notes];
+        blocks.retain(|block| !block.is_empty());
+        if terminal::is_quiet() {
+            blocks = vec![if self.summary.is_empty() { &table } else { &self.summary }];
+        }
+        for (at, block) in blocks.into_iter().enumerate() {
+            if at > 0 {
+                writeln!(out)?;
+            }
+            block.iter().try_for_each(|line| out.line(line))?;
+        }
+        Ok(())
     }
 
     /// The notes on printed columns, of the summary too, and those on no column; and where to read
@@ -270,7 +278,7 @@ impl<R: Row> Report<R> {
     /// The same as is printed, as a page of Markdown.
     fn markdown(&self) -> String {
         let list = |lines: &[String]| -> String {
-            lines.iter().map(|line| format!("- {line}\n")).collect()
+            lines.iter().map(|line| format!("- {}\n", markdown::escaped(line))).collect()
         };
         let notes =
             if self.notes.is_empty() { String::new() } else { format!("\n{}", list(&self.notes)) };
@@ -278,10 +286,12 @@ impl<R: Row> Report<R> {
             String::new()
         } else {
             // As code, which keeps the columns of its lines aligned.
-            format!("```text\n{}\n```\n\n", self.summary.join("\n"))
+            let lines: Vec<_> = self.summary.iter().map(|line| plain(line)).collect();
+            format!("```text\n{}\n```\n\n", lines.join("\n"))
         };
         let (head, lines) = R::lay_out(&self.rows);
-        let (command, table) = (self.command, table(ASCII_MARKDOWN, head, lines).join("\n"));
+        let table = table(ASCII_MARKDOWN, head, lines, markdown::escaped).join("\n");
+        let command = self.command;
         format!("# `probeline {command}`\n\n{summary}{}\n{table}\n{notes}", list(&self.about()))
     }
 }
@@ -304,19 +314,31 @@ fn parameter_line<'p>(parameters: impl IntoIterator<Item = &'p (&'static str, Va
 
 /// Lines whose columns are aligned, the first one to the left.
 pub(crate) fn aligned(head: &[&str], lines: Vec<Vec<String>>) -> Vec<String> {
-    table(NOTHING, head.iter().map(|&name| name.to_owned()).collect(), lines)
+    table(NOTHING, head.iter().map(|&name| name.to_owned()).collect(), lines, plain)
 }
 
-fn table(style: TableStyle, head: Vec<String>, lines: Vec<Vec<String>>) -> Vec<String> {
+/// A table whose cells are `escaped` before their widths are taken.
+fn table(
+    style: TableStyle,
+    head: Vec<String>,
+    lines: Vec<Vec<String>>,
+    escaped: impl Fn(&str) -> String,
+) -> Vec<String> {
+    let cells = |line: Vec<String>| line.iter().map(|cell| escaped(cell)).collect::<Vec<_>>();
     let mut table = Table::new();
-    table.load_style(style).set_header(head);
+    table.load_style(style).set_header(cells(head));
     for line in lines {
-        table.add_row(line);
+        table.add_row(cells(line));
     }
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table.trim_fmt().lines().map(str::to_owned).collect()
+}
+
+/// A text as a terminal may get it, in one line.
+fn plain(text: &str) -> String {
+    printable::line(text).into_owned()
 }
 
 /// As much of a line as fits a terminal, up to the end of a word.
@@ -379,7 +401,7 @@ impl Files {
             let same = others.find(|(_, other)| other.as_ref().is_some_and(|other| file.is(other)));
             if let Some((other, _)) = same {
                 let path = file.path().display();
-                return Err(Failure::new(format!(
+                return Err(Failure::usage(format!(
                     "{one} and {other} are both to be written to {path}: give each its own file"
                 )));
             }
@@ -390,22 +412,17 @@ impl Files {
     /// Writes what was asked for.
     pub(crate) fn write<R: Row>(self, report: &Report<R>) -> Result<()> {
         if let Some(mut json) = self.json {
-            let mut json = json.emptied()?;
-            serde_json::to_writer_pretty(&mut json, report)?;
-            writeln!(json)?;
-            json.flush()?;
+            let text = serde_json::to_string_pretty(report)? + "\n";
+            json.write(&printable::json(&text))?;
         }
         if let Some(mut csv) = self.csv {
-            let mut csv = csv::Writer::from_writer(csv.emptied()?);
-            for row in &report.rows {
-                csv.serialize(row)?;
-            }
-            csv.flush()?;
+            let mut rows = csv::Writer::from_writer(Vec::new());
+            report.rows.iter().try_for_each(|row| rows.serialize(row))?;
+            let text = rows.into_inner()?;
+            csv.write(&printable::lines(&String::from_utf8(text)?))?;
         }
         if let Some(mut markdown) = self.markdown {
-            let mut markdown = markdown.emptied()?;
-            markdown.write_all(report.markdown().as_bytes())?;
-            markdown.flush()?;
+            markdown.write(&report.markdown())?;
         }
         Ok(())
     }

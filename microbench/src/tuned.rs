@@ -7,6 +7,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use tuning::Tuning;
 
+use crate::cli::command_at;
 use crate::failure::{Failure, Result};
 
 /// The file that options are from, and those that were given all the same.
@@ -54,14 +55,14 @@ pub(crate) fn expand(
     // An error is that of a command without the option.
     let Ok(Some(path)) = matches.try_get_one::<PathBuf>("tuning") else { return Ok(None) };
     if !COMMANDS.contains(&command) {
-        return Err(Failure::new(format!(
+        return Err(Failure::usage(format!(
             "--tuning is of a table, and {command} measures what none is given: leave it out. It is \
              for {}",
             COMMANDS.join(", ")
         )));
     }
     if matches.try_get_one::<bool>("paper").ok().flatten() == Some(&true) {
-        return Err(Failure::new(
+        return Err(Failure::usage(
             "--paper is an algorithm and --tuning says another: leave out one of the two options",
         ));
     }
@@ -74,7 +75,7 @@ pub(crate) fn expand(
     let tuning = Tuning::load(path)?;
     let (more, given) = of_file(matches, has, &tuning);
     // Behind the command's name, where nothing ends the options yet.
-    let (name, rest) = arguments.split_at(arguments.len().min(2));
+    let (name, rest) = arguments.split_at(arguments.len().min(command_at(arguments) + 1));
     let all = name.iter().cloned().chain(more).chain(rest.iter().cloned()).collect();
     let path = path.display().to_string();
     Ok(Some((all, Tuned { path, given: given.join(", "), direct: tuning.direct })))

@@ -1,17 +1,117 @@
-//! What becomes of the files for a command's results.
+//! What a command prints, and what becomes of the files for its results.
 
 mod common;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::Path;
+use std::process::Command;
 
-use common::{AT_ONCE, Scratch, read_rows, run};
+use common::terminal::Terminal;
+use common::{Running, Scratch, probeline, read_rows, run};
 use serde_json::Value;
 
 /// Takes minutes; the tests end it once they have seen enough.
 const LONG: [&str; 7] =
     ["bench-throughput", "--repeat", "999", "--ops", "100000", "--table-size", "8MiB"];
+
+/// All that a terminal sees of a command.
+fn seen(command: Command) -> String {
+    let (running, pieces) = Terminal::new().start_command(command);
+    running.end();
+    let bytes: Vec<u8> = pieces.iter().flatten().collect();
+    String::from_utf8(bytes).unwrap()
+}
+
+/// Whether there are escapes that set colours and the like (SGR, ECMA-48, 8.3.117).
+fn is_coloured(text: &str) -> bool {
+    text.split("\u{1b}[").skip(1).any(|rest| {
+        rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')
+    })
+}
+
+/// The answer is the summary; errors are printed as ever.
+#[test]
+fn quietly_only_the_answer_is_printed() {
+    let explore = ["explore", "fms:2", "--table-size", "1MiB"];
+    let all = run(&explore).printed();
+    assert!(all.contains("probeline ") && all.contains("deadlocks: "), "{all}");
+    // Before the command's name and behind it.
+    for line in [[&["--quiet"][..], &explore].concat(), [&explore[..], &["-q"]].concat()] {
+        let quiet = run(&line).printed();
+        assert_eq!(quiet.lines().count(), 1, "{quiet}");
+        assert!(quiet.contains("3,444 states"), "{quiet}");
+    }
+    let said = run(&["-q", "explore", "nosuch.pnml"]).failed_in_one_line();
+    assert!(said.contains("there is no such file"), "{said}");
+
+    // Options of a tuning go behind the command's name, wherever that stands.
+    let scratch = Scratch::new();
+    let tuning = scratch.path("tuning.toml");
+    let tune = ["tune", "-q", "--transport", "sim", "--table-size", "1MiB", "--rounds", "1"];
+    run(&[&tune[..], &["--ops", "20", "--out", &tuning]].concat()).printed();
+    let tuned = [&["-q"][..], &explore, &["--transport", "sim", "--tuning", &tuning]].concat();
+    assert!(run(&tuned).printed().contains("3,444 states"));
+
+    // What it writes is all that `report` does.
+    let [json, page] = ["run.json", "page.html"].map(|name| scratch.path(name));
+    run(&["topology", "-q", "--json", &json]).printed();
+    assert_eq!(run(&["report", "-q", &json, "--html", &page]).printed(), "");
+    assert!(Path::new(&page).exists());
+}
+
+/// Only help and errors of the command line have any (https://no-color.org).
+#[test]
+fn colours_are_for_terminals_and_not_for_who_wants_none() {
+    let help = |variables: &[(&str, &str)], arguments: &[&str]| {
+        let mut command = probeline(arguments);
+        for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+            command.env_remove(variable);
+        }
+        command.env("TERM", "xterm").envs(variables.iter().copied());
+        let seen = seen(command);
+        assert!(seen.contains("sage"), "{seen}");
+        is_coloured(&seen)
+    };
+    for arguments in [&["--help"][..], &["explore", "--nosuch"]] {
+        assert!(help(&[], arguments));
+        assert!(help(&[("NO_COLOR", "")], arguments), "set, and empty");
+        for none in [("NO_COLOR", "1"), ("NO_COLOR", "0"), ("TERM", "dumb")] {
+            assert!(!help(&[none], arguments), "{none:?}");
+        }
+    }
+    let piped = run(&["explore", "--nosuch"]);
+    assert!(!is_coloured(&piped.stderr) && piped.stderr.contains("Usage"), "{piped:?}");
+}
+
+/// Who has seen enough closes the pipe, as `head` does.
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let scratch = Scratch::new();
+    let json = scratch.path("run.json");
+    run(&["topology", "--json", &json]).printed();
+    let commands: [&[&str]; 5] = [
+        &["topology"],
+        &["explore", "fms:2", "--table-size", "1MiB"],
+        &["doctor"],
+        &["report", &json, "--html", "-"],
+        &["--help"],
+    ];
+    for arguments in commands {
+        let said = scratch.path("said");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = probeline(arguments);
+        command.stdout(writer).stderr(File::create(&said).unwrap());
+        let running = Running::start_with(&mut command);
+        drop(command);
+        let ended = running.end();
+        let broken = arguments == ["doctor"] && ended.code == Some(3);
+        assert!(ended.code == Some(0) || broken, "{arguments:?}: {ended:?}");
+        let said = fs::read_to_string(said).unwrap();
+        assert!(!said.contains("robeline: ") && !said.contains("panic"), "{arguments:?}: {said}");
+    }
+}
 
 #[test]
 fn results_that_cannot_be_written_are_known_before_the_run() {
@@ -21,9 +121,8 @@ fn results_that_cannot_be_written_are_known_before_the_run() {
     for option in ["--json", "--csv"] {
         for (path, why) in [(&nowhere, ErrorKind::NotFound), (&directory, ErrorKind::IsADirectory)]
         {
-            let ended = run(&[&LONG[..], &[option, path]].concat());
-            assert!(ended.took < AT_ONCE, "{:?}", ended.took);
-            let said = ended.failed_in_one_line();
+            // After the run it would take minutes, which no command may here.
+            let said = run(&[&LONG[..], &[option, path]].concat()).failed_in_one_line();
             let expected = format!("{path} cannot be written: ");
             assert!(said.contains(&expected), "{said}");
             let error = fs::File::create(path).unwrap_err();

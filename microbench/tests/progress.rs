@@ -5,10 +5,9 @@ mod common;
 use core::time::Duration;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::thread;
 
 use common::terminal::Terminal;
-use common::{Running, Scratch, port, probeline};
+use common::{LIMIT, Running, Scratch, port, probeline};
 
 /// What takes longer than anybody waits here, and what each says that it does.
 fn long(scratch: &Scratch) -> Vec<(Vec<String>, &'static str)> {
@@ -78,14 +77,21 @@ fn a_terminal_sees_nothing_of_what_is_soon_done() {
     assert!(seen.starts_with("roundtrips: ") && !seen.contains('\x1b'), "{seen:?}");
 }
 
-/// Long enough for a line to have been drawn.
+/// None on a pipe, and none on a terminal with --quiet, although the same command, started after
+/// them, has drawn several by then.
 #[test]
-fn where_no_terminal_is_nothing_is_written() {
-    let scratch = Scratch::new();
-    for (command, _) in long(&scratch) {
-        let command: Vec<&str> = command.iter().map(String::as_str).collect();
-        let running = Running::start(&mut probeline(&command));
-        thread::sleep(Duration::from_secs(3));
-        assert_eq!(running.kill(), ["", ""], "{command:?}");
+fn pipes_and_quiet_terminals_see_nothing() {
+    let long = ["bench-throughput", "--transport", "sim", "--repeat", "999", "--ops", "10000"];
+    let piped = Running::start(&mut probeline(&long));
+    let quiet = Terminal::new().start(&[&long[..], &["--quiet"]].concat());
+    let (_twin, pieces) = Terminal::new().start(&long);
+    let mut seen = String::new();
+    while seen.matches('%').count() < 5 {
+        let piece = pieces.recv_timeout(LIMIT).expect(&seen);
+        seen.push_str(&String::from_utf8_lossy(&piece));
     }
+    assert_eq!(piped.kill(), ["", ""]);
+    let (running, pieces) = quiet;
+    running.kill();
+    assert_eq!(pieces.iter().next(), None);
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{AT_ONCE, run};
+use common::{LIMIT, Running, interrupt, probeline, run, wait_until};
 
 #[test]
 fn help_lists_options_under_their_headings() {
@@ -128,14 +128,40 @@ fn what_makes_no_sense_is_refused_at_once_with_what_would() {
     for (line, expected) in REFUSED {
         let arguments: Vec<&str> = line.split(' ').collect();
         let ended = run(&arguments);
-        assert!(ended.everything_gone < AT_ONCE, "{line}: {:?}", ended.took);
-        // The command line's own errors have a hint to --help below them.
-        let said = match ended.code {
-            Some(1) => ended.failed_in_one_line(),
-            _ => ended.failed(),
-        };
+        // Whether a device is there is found out on the machine.
+        let status = if line.contains("--near") { 1 } else { 2 };
+        assert_eq!(ended.code, Some(status), "{line}: {ended:?}");
+        // Errors of clap have a hint to --help below them.
+        let of_clap = ended.stderr.starts_with("error: ");
+        let said = if of_clap { ended.failed() } else { ended.failed_in_one_line() };
         assert!(said.contains(expected), "{line}: {said}");
     }
+}
+
+/// As the help lists them; `doctor` has tests of its own.
+#[test]
+fn the_status_says_how_a_command_ended() {
+    let listed = run(&["--help"]).printed();
+    let (_, listed) = listed.split_once("\nExit status:\n").unwrap();
+    let listed: Vec<&str> =
+        listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(listed, ["0", "1", "2", "3", "130"]);
+
+    let status = |line: &str| run(&line.split(' ').collect::<Vec<_>>()).code;
+    assert_eq!(status("explore fms:2 --table-size 1MiB"), Some(0));
+    assert_eq!(status("--version"), Some(0));
+    assert_eq!(status("explore nosuch.pnml"), Some(1));
+    // What clap refuses, and what is refused after it.
+    assert_eq!(status("explore fms:2 --nosuch"), Some(2));
+    assert_eq!(status("explore fms:2 --device x"), Some(2));
+
+    let line = ["bench-throughput", "--repeat", "999", "--ops", "100000", "--table-size", "8MiB"];
+    let running = Running::start(&mut probeline(&line));
+    assert!(wait_until(LIMIT, || running.pid_of_rank(1).is_some()));
+    interrupt(running.pid());
+    let ended = running.end();
+    // What a shell makes 130 of.
+    assert!((ended.signal, ended.code) == (Some(2), None) || ended.code == Some(130), "{ended:?}");
 }
 
 /// MPI brings its ranks together itself, and has those that its launcher has started.

@@ -197,6 +197,8 @@ fn on_line(ticks: &[[f64; 2]], value: f64) -> f64 {
 #[test]
 fn everything_drawn_is_within_its_axes() {
     let (mut browser, _) = shown();
+    let shapes = browser.value("document.querySelectorAll('.series polyline').length");
+    assert!(shapes.as_u64().unwrap() > 30, "{shapes}");
     let outside = browser.value(
         "[...document.querySelectorAll('figure')].flatMap((figure) => {
            const svg = figure.querySelector('svg');
@@ -355,6 +357,7 @@ fn svg_files_are_pictures_of_their_own() {
     let folder = artifacts().join("svg");
     let count = report.write_svgs(&folder).unwrap();
     assert_eq!(count, report.svgs().unwrap().len());
+    assert!(count >= 15, "{count}");
     let mut browser = Browser::start();
     browser.window(800, 600, false);
     for (name, _) in report.svgs().unwrap() {

@@ -2,6 +2,7 @@
 
 mod runs;
 
+use core::slice;
 use core::time::Duration;
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -336,7 +337,7 @@ fn plots_stay_in_their_folder_whatever_their_workloads_are_called() {
         "\u{f6}ther",
     ];
     let run = scratch.file("run.json", of_workloads(&workloads).to_string());
-    let report = read(&[run.clone()]).unwrap();
+    let report = read(slice::from_ref(&run)).unwrap();
     // So deep that what leaves the folder is still in that of the test.
     let folder = scratch.path("1/2/3/4/svg");
     let count = report.write_svgs(&folder).unwrap();

@@ -130,7 +130,7 @@ impl JobArgs {
         let two_nodes = self.nodes.two_nodes.is_some();
         self.meeting.check(two_nodes)?;
         if self.meeting.secret_file.is_some() && !two_nodes && self.meeting.rendezvous.is_none() {
-            return Err(Failure::new(
+            return Err(Failure::usage(
                 "--secret-file is for --rendezvous or --two-nodes: leave it out",
             ));
         }
@@ -139,14 +139,14 @@ impl JobArgs {
         let launched = Launch::from_env()?.filter(|launch| launch.size > 1 || its_own);
         self.ranks = match (self.ranks_asked, launched) {
             (_, Some(launch)) if two_nodes => {
-                return Err(Failure::new(format!(
+                return Err(Failure::usage(format!(
                     "--two-nodes, but {} has started {} processes: start one on each node by hand, \
                      or give --rendezvous HOST:PORT instead",
                     launch.launcher, launch.size
                 )));
             }
             (Some(asked), Some(launch)) if asked != launch.size => {
-                return Err(Failure::new(format!(
+                return Err(Failure::usage(format!(
                     "--ranks {asked}, but the launcher started {} ranks: leave out --ranks",
                     launch.size
                 )));
@@ -175,13 +175,13 @@ impl JobArgs {
         chunk_buckets: &[u32],
     ) -> Result<()> {
         if self.transport_asked.is_some() {
-            return Err(Failure::new(
+            return Err(Failure::usage(
                 "--transport is for the other commands: say what is to stand side by side with \
                  --columns",
             ));
         }
         if self.ucx.ucx_tls.is_some() {
-            return Err(Failure::new(
+            return Err(Failure::usage(
                 "--ucx-tls is for the other commands: each column of UCX has its own transports, \
                  choose among ucx-shm, ucx-tcp and ucx-rc with --columns",
             ));
@@ -193,7 +193,7 @@ impl JobArgs {
         ];
         for (option, transport, columns) in of {
             if let Some(option) = option.filter(|_| !transports.contains(&transport)) {
-                return Err(Failure::new(format!(
+                return Err(Failure::usage(format!(
                     "{option} is for the column {columns}: add it to --columns, or leave the \
                      option out"
                 )));
@@ -228,7 +228,7 @@ impl JobArgs {
             }
         };
         let Some((option, transport)) = strange else { return self.sim.check() };
-        Err(Failure::new(format!(
+        Err(Failure::usage(format!(
             "{option} is for --transport {transport}: add that, or leave it out"
         )))
     }
@@ -237,7 +237,7 @@ impl JobArgs {
     fn check_mpi(&self) -> Result<()> {
         let two_nodes = self.nodes.two_nodes.is_some().then_some("--two-nodes");
         match two_nodes.or(self.meeting.given()) {
-            Some(option) => Err(Failure::new(format!(
+            Some(option) => Err(Failure::usage(format!(
                 "{option} is without effect over MPI, whose launcher starts the ranks and which \
                  brings them together itself: leave it out"
             ))),
@@ -263,13 +263,13 @@ impl JobArgs {
         let widest = chunk_buckets.iter().copied().max().unwrap_or(8);
         let least = Size(u64::from(widest) * 8 * u64::from(ranks));
         if size.0 < least.0 {
-            return Err(Failure::new(format!(
+            return Err(Failure::usage(format!(
                 "--table-size {size} is too small: a chunk of C = {widest} in the part of each of \
                  {ranks} ranks takes {least} at least"
             )));
         }
         match memory_available() {
-            Some(available) if self.bytes_here(size.0) > available => Err(Failure::new(format!(
+            Some(available) if self.bytes_here(size.0) > available => Err(Failure::usage(format!(
                 "--table-size {size} is too large: this machine has {} of memory available",
                 Size::mib(available >> 20)
             ))),

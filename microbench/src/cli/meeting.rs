@@ -95,7 +95,7 @@ impl MeetingArgs {
             }
             _ => return Ok(()),
         };
-        Err(Failure::new(advice))
+        Err(Failure::usage(advice))
     }
 }
 

@@ -102,7 +102,7 @@ impl SimArgs {
             return Ok(());
         }
         if self.profile.is_some() {
-            return Err(Failure::new(
+            return Err(Failure::usage(
                 "--sim-roundtrip-ns is for --sim-model simple, and the profile has its own: leave \
                  out one of the two options",
             ));
@@ -110,7 +110,7 @@ impl SimArgs {
         if self.name() == SimModelName::Simple {
             return Ok(());
         }
-        Err(Failure::new(
+        Err(Failure::usage(
             "--sim-roundtrip-ns is for --sim-model simple: leave out one of the two options",
         ))
     }

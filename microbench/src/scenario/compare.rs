@@ -208,7 +208,7 @@ impl CompareArgs {
     fn check(&self) -> Result<()> {
         let again = |at: usize| self.columns[..at].contains(&self.columns[at]);
         match (0..self.columns.len()).find(|&at| again(at)) {
-            Some(at) => Err(Failure::new(format!(
+            Some(at) => Err(Failure::usage(format!(
                 "--columns has {} twice: leave out one",
                 self.columns[at].name()
             ))),
@@ -219,7 +219,7 @@ impl CompareArgs {
     /// A rank alone has nobody to go to, over whatever it is.
     fn check_ranks(&self) -> Result<()> {
         match self.job.ranks {
-            0 | 1 => Err(Failure::new(
+            0 | 1 => Err(Failure::usage(
                 "what is compared are operations on another rank's words: take two at least, \
                  --ranks 2",
             )),
@@ -233,7 +233,7 @@ impl CompareArgs {
         let apart =
             nodes.two_nodes.is_some() || meeting.rendezvous.is_some() || job::is_launched()?;
         if apart && self.columns.is_empty() {
-            return Err(Failure::new(
+            return Err(Failure::usage(
                 "ranks of one job have an engine of each column: say which with --columns, such as \
                  --columns verbs,ucx-rc",
             ));
@@ -248,7 +248,7 @@ impl CompareArgs {
     fn check_apart(&self) -> Result<()> {
         let mut columns = self.columns.iter();
         if let Some(column) = columns.clone().find(|column| !column.shares_a_job()) {
-            return Err(Failure::new(format!(
+            return Err(Failure::usage(format!(
                 "{} cannot be had in one job with others: leave it out, or run without a launcher, \
                  --rendezvous and --two-nodes",
                 column.name()
@@ -256,7 +256,7 @@ impl CompareArgs {
         }
         let two_nodes = self.job.nodes.two_nodes.is_some();
         match columns.find(|column| two_nodes && !column.leads_to_other_machines()) {
-            Some(column) => Err(Failure::new(format!(
+            Some(column) => Err(Failure::usage(format!(
                 "{} does not lead to another machine: leave it out, or run without --two-nodes",
                 column.name()
             ))),

@@ -1,6 +1,6 @@
 //! `doctor`: whether this machine and its RDMA devices are set up for a one-sided table.
 
-use std::io::{self, ErrorKind, Write};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -13,15 +13,14 @@ use crate::cli::OutputArgs;
 use crate::failure::{Failure, Result};
 use crate::progress::waiting;
 use crate::report::{Files, Report, Row};
-
-/// How the command ends where something is broken; 1 and 2 are its own failures.
-const BROKEN: u8 = 3;
+use crate::{exit, terminal};
 
 const AFTER_HELP: &str = "\
 Prints how many findings there are of each verdict, then a line for each finding, broken ones first:
 what was seen, what it means for a one-sided table, what mends or shows it, and the note that says
 more. Ends with status 0 if nothing is broken, with 3 if something is, and with 1 or 2 if it could
-not be looked at all. Needs no rights of root: what root alone may read is not seen without them.";
+not be looked at all. Needs no rights of root: what root alone may read is not seen without them.
+With --quiet only the counts and what is broken or to be looked at are printed.";
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -69,19 +68,22 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     report.summary = vec![doctor::summary(&findings)];
     report.doctor = Checkup::here(findings.clone());
     files.write(&report)?;
-    match print(&findings, &args.notes) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error.into()),
-        _ => {}
-    }
+    terminal::unless_closed(print(&findings, &args.notes))?;
     let broken = findings.iter().any(|finding| finding.verdict == Verdict::Broken);
-    Ok(if broken { ExitCode::from(BROKEN) } else { ExitCode::SUCCESS })
+    Ok(if broken { ExitCode::from(exit::BROKEN) } else { ExitCode::SUCCESS })
 }
 
 /// The counts, then a line for each finding.
 fn print(findings: &[Finding], notes: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{}\n", doctor::summary(findings))?;
-    findings.iter().try_for_each(|finding| writeln!(out, "{}", finding.line(notes)))
+    let mut out = terminal::stdout();
+    let quiet = terminal::is_quiet();
+    let wanted = |verdict| !quiet || matches!(verdict, Verdict::Broken | Verdict::LookAtThis);
+    writeln!(out, "{}", doctor::summary(findings))?;
+    if !quiet {
+        writeln!(out)?;
+    }
+    let mut shown = findings.iter().filter(|finding| wanted(finding.verdict));
+    shown.try_for_each(|finding| out.line(&finding.line(notes)))
 }
 
 /// By what findings are sorted: first what a reader has to act on.

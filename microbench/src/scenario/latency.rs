@@ -125,7 +125,7 @@ impl LatencyArgs {
         let rising = self.load_factors.windows(2).all(|pair| pair[0] < pair[1]);
         let within = self.load_factors.iter().all(|alpha| (STEP..=0.95).contains(alpha));
         if !rising || !within {
-            return Err(Failure::new(format!(
+            return Err(Failure::usage(format!(
                 "load factors {:?} do not rise from {STEP} or more to 0.95 at most",
                 self.load_factors
             )));
@@ -133,7 +133,7 @@ impl LatencyArgs {
         let buckets = self.job.buckets_per_owner() * u64::from(self.job.ranks);
         let fewest = FEWEST * u64::from(self.rounds);
         if self.steps(buckets).any(|(_, _, measured)| measured < fewest) {
-            return Err(Failure::new(format!(
+            return Err(Failure::usage(format!(
                 "{buckets} buckets are too few for --rounds {}: between a load factor and the one \
                  before, at most {STEP} apart, {fewest} inserts are to be measured. Start again \
                  with a larger --table-size, or with fewer rounds",

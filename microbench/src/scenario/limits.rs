@@ -145,13 +145,13 @@ impl LimitsArgs {
         self.size = self.size_asked.unwrap_or(fits);
         let least = Size(limits::memory::LEAST_BYTES as u64 * cores.nodes());
         if self.size.0 < least.0 {
-            return Err(Failure::new(format!(
+            return Err(Failure::usage(format!(
                 "--size {} is too small to be measured: it takes {least} at least",
                 self.size
             )));
         }
         match available {
-            Some(available) if self.size.0 > available => Err(Failure::new(format!(
+            Some(available) if self.size.0 > available => Err(Failure::usage(format!(
                 "--size {} is too large: this machine has {} of memory available",
                 self.size,
                 Size::mib(available >> 20)

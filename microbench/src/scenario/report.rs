@@ -1,7 +1,7 @@
 //! `report`: a page of plots, and SVG files, from the JSON that other commands wrote.
 
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use ::report::{Error, Report, TITLE};
@@ -10,6 +10,7 @@ use clap::Args;
 use crate::failure::Result;
 use crate::progress::waiting;
 use crate::report::SCHEMA;
+use crate::terminal::{self, Printer};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ReportArgs {
@@ -51,23 +52,21 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
         lines.push(format!("plots: {count} files in {}", svg.display()));
     }
     lines.extend(report.left_out().map(|text| format!("left out: {text}")));
-    let printed = match page {
-        Some(page) => {
-            print(io::stderr().lock(), &lines).and_then(|()| print(io::stdout().lock(), &[page]))
-        }
-        None => print(io::stdout().lock(), &lines),
-    };
-    match printed {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        printed => Ok(printed?),
+    if terminal::is_quiet() {
+        lines.clear();
     }
+    terminal::unless_closed(match page {
+        Some(page) => {
+            print(terminal::stderr(), &lines).and_then(|()| writeln!(terminal::stdout(), "{page}"))
+        }
+        None => print(terminal::stdout(), &lines),
+    })
 }
 
 fn write_page(file: &Path, page: &str) -> core::result::Result<(), Error> {
     fs::write(file, page).map_err(|source| Error::Write { file: file.to_owned(), source })
 }
 
-fn print(mut out: impl Write, lines: &[String]) -> io::Result<()> {
-    lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
-    out.flush()
+fn print(mut out: Printer<impl Write>, lines: &[String]) -> io::Result<()> {
+    lines.iter().try_for_each(|line| out.line(line))
 }

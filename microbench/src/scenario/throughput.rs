@@ -152,7 +152,7 @@ impl ThroughputArgs {
         let keys = u64::from(self.ops) * u64::from(self.job.ranks) * 8;
         match memory_available() {
             Some(available) if self.job.bytes_here(self.job.table_size.0 + keys) > available => {
-                Err(Failure::new(format!(
+                Err(Failure::usage(format!(
                     "--ops {} is too much: the keys of all ranks take {}, and this machine has {} of \
                      memory available for them and the table",
                     self.ops,

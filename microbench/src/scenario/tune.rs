@@ -214,12 +214,12 @@ pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
 impl TuneArgs {
     fn check(&self) -> Result<()> {
         if self.goal == GoalName::Latency && self.max_latency_us.is_some() {
-            return Err(Failure::new(
+            return Err(Failure::usage(
                 "--max-latency-us is for --goal throughput: leave out one of the two options",
             ));
         }
         if self.direct() && self.job.transport != TransportName::Shm {
-            return Err(Failure::new(format!(
+            return Err(Failure::usage(format!(
                 "--direct on is for shm, where the CPU reaches all buckets; over {} the model has \
                  only what goes by READs: leave it out",
                 self.job.transport.name()
@@ -230,7 +230,7 @@ impl TuneArgs {
             TransportName::Shm | TransportName::Verbs | TransportName::Sim
         );
         if served && self.profile_out.is_some() {
-            return Err(Failure::new(format!(
+            return Err(Failure::usage(format!(
                 "--profile-out has one rank measure while the others do nothing, and over {} \
                  operations may wait for their owners' CPUs: leave it out, or take --transport verbs",
                 self.job.transport.name()
@@ -238,7 +238,7 @@ impl TuneArgs {
         }
         let buckets = self.buckets();
         if self.job.buckets_per_owner() < LEAST_BUCKETS {
-            return Err(Failure::new(format!(
+            return Err(Failure::usage(format!(
                 "{buckets} buckets are too few to be tuned for: take a --table-size of {} or more",
                 Size(LEAST_BUCKETS * 8 * u64::from(self.job.ranks))
             )));

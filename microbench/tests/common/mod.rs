@@ -22,14 +22,14 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// Longer than anything here takes on a machine with other work: what is not done by then hangs.
-const LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// For what is refused before anything starts: more than a busy machine takes for it, and less than
 /// the 60 s that ranks wait for each other.
 pub(crate) const AT_ONCE: Duration = Duration::from_secs(30);
 
 /// How long processes that were killed may still be seen.
-const VANISH: Duration = Duration::from_secs(2);
+const VANISH: Duration = Duration::from_secs(60);
 
 /// The variable that marks all processes of a run, whatever started them.
 const MARK: &str = "PROBELINE_TEST_RUN";
@@ -211,6 +211,12 @@ fn marked(mark: &str) -> Vec<(u32, Vec<String>)> {
 /// Ends a process at once; it may have ended already.
 pub(crate) fn kill(pid: u32) {
     let _ = kill_process(raw(pid), Signal::KILL);
+}
+
+/// As Ctrl-C does.
+pub(crate) fn interrupt(pid: u32) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
 }
 
 /// Stops a process where it is.

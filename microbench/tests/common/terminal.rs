@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
+use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
@@ -39,7 +40,11 @@ impl Terminal {
 
     /// Starts the command here; its end of the terminal closes when the command ends.
     pub(crate) fn start(self, arguments: &[&str]) -> (Running, Receiver<Vec<u8>>) {
-        let mut command = probeline(arguments);
+        self.start_command(probeline(arguments))
+    }
+
+    /// As `start`, a command that is prepared.
+    pub(crate) fn start_command(self, mut command: Command) -> (Running, Receiver<Vec<u8>>) {
         command.stdout(self.its_end.try_clone().unwrap()).stderr(self.its_end);
         (Running::start_with(&mut command), self.pieces)
     }

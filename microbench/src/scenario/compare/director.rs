@@ -9,12 +9,14 @@ use super::launch::command;
 use super::plan::steps;
 use super::sample::Sample;
 use super::standing::Standing;
+use crate::cli::command_at;
 use crate::progress::{Progress, waiting};
 
 /// Starts the ranks of all columns on this machine, has them measure, and lets them leave.
 pub(super) fn compare_groups(args: &CompareArgs) -> Vec<Standing> {
     let mut columns = args.standings();
-    let given: Vec<OsString> = env::args_os().skip(2).collect();
+    let all: Vec<OsString> = env::args_os().collect();
+    let given: Vec<OsString> = all.iter().skip(command_at(&all) + 1).cloned().collect();
     let mut groups: Vec<Option<Group>> = columns
         .iter_mut()
         .map(|column| {

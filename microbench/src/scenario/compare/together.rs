@@ -90,11 +90,7 @@ pub(super) fn compare_together(args: &CompareArgs) -> Result<Option<Compared>> {
 
 /// The same where MPI is among the columns: then its ranks meet over MPI.
 #[cfg(feature = "mpi")]
-fn over_mpi(
-    args: &CompareArgs,
-    affinity: &Given,
-    longest: Duration,
-) -> Result<Option<Compared>> {
+fn over_mpi(args: &CompareArgs, affinity: &Given, longest: Duration) -> Result<Option<Compared>> {
     let (_world, mut members) = crate::mpi_job::join(&args.job, Vec::new(), longest)?;
     let standings = compare_over(args, affinity, &mut members, open_among_members)?;
     members.barrier()?;

@@ -1,12 +1,12 @@
 //! Ends a process that a library does not come back to: in a job of its own ranks nobody else can.
 
 use core::time::Duration;
-use std::io::Write;
 use std::process;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 
 use crate::failure::Result;
+use crate::{exit, terminal};
 
 /// Beyond what the engines allow themselves, so that they say what was late.
 const GRACE: Duration = Duration::from_secs(10);
@@ -51,8 +51,8 @@ fn watch(told: &Receiver<Option<Duration>>) {
             Err(RecvTimeoutError::Timeout) => break,
         }
     }
-    let line = "probeline: a library has not come back for longer than --step-timeout: leave out \
-                the column that was measured, or give more time\n";
-    let _ = std::io::stderr().write_all(line.as_bytes());
-    process::exit(1);
+    let text = "probeline: a library has not come back for longer than --step-timeout: leave out \
+                the column that was measured, or give more time";
+    let _ = terminal::stderr().line(text);
+    process::exit(exit::FAILED.into());
 }

@@ -93,7 +93,7 @@ impl SimulateArgs {
     pub(super) fn runs(&self, profile: &Profile) -> Result<Vec<Run>> {
         self.check_machines(profile)?;
         if self.load_factors.windows(2).any(|pair| pair[0] >= pair[1]) {
-            return Err(Failure::new("load factors are to rise: give --load-factors in order"));
+            return Err(Failure::usage("load factors are to rise: give --load-factors in order"));
         }
         let mut runs = Vec::new();
         if self.experiment != Experiment::Throughput {
@@ -133,7 +133,7 @@ impl SimulateArgs {
         }
         let most = bytes.first().copied().unwrap_or(0);
         let given = self.tuned.as_ref().map_or(String::new(), |tuned| format!(" ({})", tuned.path));
-        Err(Failure::new(format!(
+        Err(Failure::usage(format!(
             "what all ranks have in flight, their caches{given} and their parts of the table take \
              {} MiB, and this machine has {} MiB of memory available: give fewer --machines, \
              --ranks-per-machine or --ops, or a lower --in-flight or --cache",
@@ -165,7 +165,7 @@ impl SimulateArgs {
             }
         };
         if let Some((what, mend)) = overlaps.filter(|_| by_cpu) {
-            return Err(Failure::new(format!(
+            return Err(Failure::usage(format!(
                 "within one machine the profile {} has what one access of a CPU takes and not how \
                  many a CPU does at once, which is what {what} lives on there: {mend}, give --machines 2 \
                  or more, or measure it with bench-throughput --ranks N",

@@ -1,0 +1,34 @@
+//! Text as it stands within a line or a cell of Markdown.
+
+/// In one line; with nothing that starts HTML, a link, a picture or another cell. Backquotes still
+/// quote code.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in printable::line(text).chars() {
+        if matches!(c, '\\' | '|' | '<' | '&' | '[') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_in_their_cells() {
+        for (name, expected) in [
+            ("fms:2", "fms:2"),
+            ("a | b", r"a \| b"),
+            ("a\nb", r"a\\u{a}b"),
+            ("<img src=x>", r"\<img src=x>"),
+            ("![x](http://e)", r"!\[x](http://e)"),
+            ("&lt;", r"\&lt;"),
+            ("`--csv`", "`--csv`"),
+        ] {
+            assert_eq!(escaped(name), expected);
+        }
+    }
+}

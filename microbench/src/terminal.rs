@@ -1,0 +1,157 @@
+//! Standard output and standard error, which everything that this command prints goes through.
+//!
+//! Text of files, devices and arguments may hold control characters, which a terminal would obey:
+//! they are printed as visible escapes.
+
+use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::io::{self, ErrorKind, IsTerminal, StderrLock, StdoutLock, Write};
+
+use clap::error::{ContextKind, ContextValue};
+use printable::{line, lines};
+
+use crate::failure::Result;
+
+/// Set once, by `--quiet`, before any thread starts.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Leaves out headers, notes and progress from here on.
+pub(crate) fn set_quiet(quiet: bool) {
+    QUIET.store(quiet, Ordering::Relaxed);
+}
+
+/// Whether only answers and errors are to be printed.
+pub(crate) fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// Whether progress may be drawn on standard error.
+pub(crate) fn draws_progress() -> bool {
+    !is_quiet() && io::stderr().is_terminal()
+}
+
+pub(crate) fn stdout() -> Printer<StdoutLock<'static>> {
+    Printer(io::stdout().lock())
+}
+
+pub(crate) fn stderr() -> Printer<StderrLock<'static>> {
+    Printer(io::stderr().lock())
+}
+
+/// An output stream that no control character reaches but newlines and tabs.
+pub(crate) struct Printer<W>(W);
+
+impl<W: Write> Printer<W> {
+    /// What `write!` and `writeln!` call. Writes in one piece: several ranks may write at once.
+    pub(crate) fn write_fmt(&mut self, text: fmt::Arguments<'_>) -> io::Result<()> {
+        self.0.write_all(lines(&text.to_string()).as_bytes())
+    }
+
+    /// Writes one line, even if `text` has newlines.
+    pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self, "{}", line(text))
+    }
+}
+
+/// A reader that has seen enough is no failure.
+pub(crate) fn unless_closed(printed: io::Result<()>) -> Result<()> {
+    match printed {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        printed => Ok(printed?),
+    }
+}
+
+/// Prints what clap says of the command line: an error, the help or the version.
+pub(crate) fn print_clap(error: clap::Error) {
+    // It may be that nobody reads.
+    let _ = without_controls(error).print();
+}
+
+/// Escapes the arguments that clap repeats in an error. The rest of its text is our own, coloured
+/// where the terminal has colours.
+fn without_controls(mut error: clap::Error) -> clap::Error {
+    let repeated: Vec<(ContextKind, ContextValue)> =
+        error.context().map(|(kind, value)| (kind, value.clone())).collect();
+    let mut odd = false;
+    for (kind, value) in repeated {
+        let safe = match &value {
+            ContextValue::String(text) => ContextValue::String(line(text).into_owned()),
+            ContextValue::Strings(texts) => {
+                let safe = texts.iter().map(|text| line(text).into_owned());
+                ContextValue::Strings(safe.collect())
+            }
+            _ => continue,
+        };
+        odd |= safe != value;
+        error.insert(kind, safe);
+    }
+    if odd {
+        // It repeats an argument among escapes for colours, which cannot be told from its own.
+        error.remove(ContextKind::Suggested);
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::builder::Styles;
+    use clap::{Arg, Command, CommandFactory};
+
+    use super::*;
+
+    /// Clears a terminal, sets its title, moves back, and reorders what follows.
+    const EVIL: &str = "\u{1b}[2J\u{1b}]0;x\u{7}\u{9b}2J\u{8}\r\u{7f}\u{202e}x";
+
+    fn text(error: clap::Error) -> String {
+        without_controls(error).render().ansi().to_string()
+    }
+
+    #[test]
+    fn what_is_written_keeps_its_lines_and_loses_its_controls() {
+        let mut printer = Printer(Vec::new());
+        write!(printer, "one\n\ttwo {EVIL}\n").unwrap();
+        printer.line("three\nfour").unwrap();
+        let shown = r"\u{1b}[2J\u{1b}]0;x\u{7}\u{9b}2J\u{8}\u{d}\u{7f}\u{202e}x";
+        let expected = format!("one\n\ttwo {shown}\nthree\\u{{a}}four\n");
+        assert_eq!(String::from_utf8(printer.0).unwrap(), expected);
+    }
+
+    /// Arguments that are refused, as the name of a command, of an option and as each option's value.
+    #[test]
+    fn no_error_of_the_command_line_repeats_a_control_character() {
+        let definition = || crate::Cli::command().styles(Styles::plain());
+        let refused = |arguments: &[&str]| {
+            let error = definition().try_get_matches_from(["probeline"].iter().chain(arguments));
+            error.err().map(text)
+        };
+        let check = |arguments: &[&str]| {
+            let Some(said) = refused(arguments) else { return 0 };
+            assert!(matches!(lines(&said), std::borrow::Cow::Borrowed(_)), "{said:?}");
+            usize::from(said.contains(r"\u{9b}2J"))
+        };
+        let option = format!("--{EVIL}");
+        let mut shown = check(&[EVIL]) + check(&[&option]) + check(&["doctor", EVIL]);
+        shown += check(&["doctor", &option]) + check(&["doctor", &format!("--device=a{option}=1")]);
+        // Where there may be more arguments, clap suggests to give it as one.
+        shown += check(&["explore", &option]);
+        assert!(shown >= 5, "{shown}");
+        // Paths and names are taken as they are; numbers and sets of values are not.
+        let mut refused_values = 0;
+        for command in definition().get_subcommands() {
+            for option in command.get_arguments().filter_map(Arg::get_long) {
+                refused_values += check(&[command.get_name(), &format!("--{option}={EVIL}")]);
+            }
+        }
+        assert!(refused_values > 100, "{refused_values}");
+    }
+
+    #[test]
+    fn an_error_without_controls_stays_as_it_is() {
+        let refused = || {
+            let command = Command::new("a").arg(Arg::new("b").long("better"));
+            command.try_get_matches_from(["a", "--bettor"]).unwrap_err()
+        };
+        assert_eq!(text(refused()), refused().render().ansi().to_string());
+        assert!(text(refused()).contains("similar argument"));
+    }
+}
