@@ -41,8 +41,8 @@ use agreement::GivenOptions;
 use cli::{GlobalArgs, JobArgs};
 use failure::{Failure, Result};
 use scenario::{
-    compare, doctor, explore, latency as bench_latency, limits, report as page, roundtrips,
-    simulate, throughput, topology, tune,
+    compare, completions, doctor, explore, latency as bench_latency, limits, report as page,
+    roundtrips, simulate, throughput, topology, tune,
 };
 use tuned::Tuned;
 
@@ -83,6 +83,8 @@ enum Command {
     Topology(topology::TopologyArgs),
     /// Whether this machine and its RDMA devices are set up right, and what mends them
     Doctor(doctor::DoctorArgs),
+    /// Print a script by which a shell completes the arguments of this command
+    Completions(completions::CompletionsArgs),
 }
 
 /// An option that ranks have and this command refuses, which its help does not offer.
@@ -194,6 +196,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Report(args) => page::run(&args),
         Command::Topology(args) => topology::run(&args),
         Command::Doctor(args) => return doctor::run(&args),
+        Command::Completions(args) => completions::run(args, &Cli::command()),
     };
     done.map(|()| ExitCode::SUCCESS)
 }

@@ -90,11 +90,12 @@ fn a_closed_pipe_is_no_error() {
     let scratch = Scratch::new();
     let json = scratch.path("run.json");
     run(&["topology", "--json", &json]).printed();
-    let commands: [&[&str]; 5] = [
+    let commands: [&[&str]; 6] = [
         &["topology"],
         &["explore", "fms:2", "--table-size", "1MiB"],
         &["doctor"],
         &["report", &json, "--html", "-"],
+        &["completions", "bash"],
         &["--help"],
     ];
     for arguments in commands {

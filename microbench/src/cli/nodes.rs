@@ -1,6 +1,6 @@
 //! A job of two nodes.
 
-use clap::{Args, value_parser};
+use clap::{Args, ValueHint, value_parser};
 
 /// Two nodes, one command on each.
 #[derive(Args, Clone, Debug)]
@@ -10,6 +10,7 @@ pub(crate) struct NodesArgs {
     /// which prints the command for the second, waits for it and reports; with it, the name or
     /// address of the first, this is the second
     #[arg(long, value_name = "FIRST_NODE", num_args = 0..=1, default_missing_value = "")]
+    #[arg(value_hint = ValueHint::Hostname)]
     #[arg(conflicts_with_all = ["rendezvous", "rank", "ranks_asked", "allow_remote"])]
     pub(crate) two_nodes: Option<String>,
 

@@ -1,6 +1,6 @@
 //! What operations take in the simulator.
 
-use clap::{Args, ValueEnum, value_parser};
+use clap::{Args, ValueEnum, ValueHint, value_parser};
 use profile::Shape;
 
 use crate::failure::{Failure, Result};
@@ -21,6 +21,7 @@ pub(crate) struct SimArgs {
 
     /// A network in place of a model: one of simulate's profiles, or a file
     #[arg(long = "sim-profile", value_name = "P|FILE", conflicts_with = "model_asked")]
+    #[arg(value_hint = ValueHint::FilePath)]
     profile: Option<String>,
 
     /// Ranks on each machine of that network, 1 without it

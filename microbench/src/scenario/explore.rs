@@ -5,7 +5,7 @@ mod expansion;
 mod frontier;
 mod known;
 
-use clap::{Args, value_parser};
+use clap::{Args, ValueHint, value_parser};
 use serde::Serialize;
 use table::Config;
 use transport::{Exchange, Owner};
@@ -28,6 +28,7 @@ use crate::timed::Timed;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ExploreArgs {
     /// A PNML file with a place/transition net, or kanban:N, fms:N, philosophers:N
+    #[arg(value_hint = ValueHint::FilePath)]
     model: String,
 
     #[command(flatten)]

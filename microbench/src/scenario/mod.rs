@@ -1,6 +1,7 @@
 //! What the command can run: each file is a scenario with its options, its work and its report.
 
 pub(crate) mod compare;
+pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod explore;
 pub(crate) mod latency;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use ::report::{Error, Report, TITLE};
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use crate::failure::Result;
 use crate::progress::waiting;
@@ -23,7 +23,7 @@ pub(crate) struct ReportArgs {
     html: Option<PathBuf>,
 
     /// Write each plot as an SVG file into this folder, which is made if it is not there
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     svg: Option<PathBuf>,
 
     /// What the page is called

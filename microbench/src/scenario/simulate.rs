@@ -8,7 +8,7 @@ mod verdict;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use clap::{ArgGroup, Args, ValueEnum, value_parser};
+use clap::{ArgGroup, Args, ValueEnum, ValueHint, value_parser};
 use profile::paper::Workload;
 use profile::{Given, Kind, Profile, Quantity, UnknownQuantity};
 use simulate::{Means, Way, each_at_once, latency, throughput};
@@ -30,6 +30,7 @@ use shares::{STEPS, Shares};
 pub(crate) struct SimulateArgs {
     /// The network: das5-fdr, connectx6-200g, soft-roce, shm, or a file
     #[arg(long, default_value = "das5-fdr", value_name = "P|FILE")]
+    #[arg(value_hint = ValueHint::FilePath)]
     profile: String,
 
     /// Gives a quantity of the profile another value, which is assumed then

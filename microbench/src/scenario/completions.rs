@@ -1,0 +1,83 @@
+//! `completions`: scripts by which shells complete the arguments of this command.
+
+use clap::{Arg, Args, Command, ValueEnum};
+use clap_complete::{Shell, generate};
+
+use crate::failure::Result;
+use crate::terminal;
+
+const AFTER_HELP: &str = "\
+bash:  probeline completions bash > ~/.local/share/bash-completion/completions/probeline
+zsh:   probeline completions zsh > DIR/_probeline, where DIR is in $fpath
+fish:  probeline completions fish > ~/.config/fish/completions/probeline.fish";
+
+#[derive(Args, Clone, Copy, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum, value_name = "SHELL")]
+    shell: ShellName,
+}
+
+/// The shells that a test runs the script in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ShellName {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// Prints the script for the command line of this `definition`.
+pub(crate) fn run(args: CompletionsArgs, definition: &Command) -> Result<()> {
+    let shell = match args.shell {
+        ShellName::Bash => Shell::Bash,
+        ShellName::Zsh => Shell::Zsh,
+        ShellName::Fish => Shell::Fish,
+    };
+    let mut script = Vec::new();
+    generate(shell, &mut offered(definition), definition.get_name(), &mut script);
+    let script = String::from_utf8(script)?;
+    terminal::unless_closed(write!(terminal::stdout(), "{script}"))
+}
+
+/// The command without its hidden options, which clap_complete would offer. What is left out of an
+/// option is nothing that a script is made of.
+fn offered(command: &Command) -> Command {
+    let option = |arg: &Arg| {
+        let conflicts = command.get_arg_conflicts_with(arg).into_iter();
+        let conflicts = conflicts.filter(|other| !other.is_hide_set()).map(Arg::get_id);
+        let mut option = Arg::new(arg.get_id().clone())
+            .action(arg.get_action().clone())
+            .value_parser(arg.get_value_parser().clone())
+            .value_hint(arg.get_value_hint())
+            .global(arg.is_global_set())
+            .required(arg.is_required_set())
+            .conflicts_with_all(conflicts);
+        if let Some(help) = arg.get_help() {
+            option = option.help(help.clone());
+        }
+        if let Some(values) = arg.get_num_args() {
+            option = option.num_args(values);
+        }
+        if let Some(names) = arg.get_value_names() {
+            option = option.value_names(names);
+        }
+        if let Some(separator) = arg.get_value_delimiter() {
+            option = option.value_delimiter(separator);
+        }
+        if let Some(short) = arg.get_short() {
+            option = option.short(short);
+        }
+        if let Some(long) = arg.get_long() {
+            option = option.long(long.to_owned());
+        }
+        option
+    };
+    let shown = command.get_arguments().filter(|arg| !arg.is_hide_set());
+    Command::new(command.get_name().to_owned())
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_version_flag(command.get_version().is_none())
+        .about(command.get_about().cloned().unwrap_or_default())
+        .args(shown.map(option))
+        .subcommands(command.get_subcommands().map(offered))
+}

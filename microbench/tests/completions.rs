@@ -1,0 +1,147 @@
+//! `completions`: the scripts, in the shells that they are for.
+
+mod common;
+
+use std::process::{Command, Stdio};
+
+use common::{Scratch, run};
+
+const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
+
+/// Options that start without what a user or a system has configured.
+const PLAIN: [&[&str]; 3] = [&["--norc", "--noprofile"], &["-f"], &["--no-config"]];
+
+/// The file with the script for a shell, and one that has a name to complete.
+fn scripts() -> (Scratch, [String; 3]) {
+    let scratch = Scratch::new();
+    let files = SHELLS.map(|shell| {
+        let script = run(&["completions", shell]).printed();
+        assert!(script.len() > 10_000, "{shell}: {script}");
+        scratch.file(&format!("_probeline.{shell}"), &script)
+    });
+    (scratch, files)
+}
+
+/// What a shell prints that is given these commands, and nothing on its standard error.
+#[track_caller]
+fn printed(shell: &str, options: &[&str], commands: &str) -> String {
+    let at = SHELLS.iter().position(|name| *name == shell).unwrap();
+    let output = Command::new(shell)
+        .args(PLAIN[at])
+        .args(options)
+        .args(["-c", commands])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| panic!("{shell} does not run ({error}): ci/install installs it"));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.is_empty(), "{shell}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What bash offers for the last of these words.
+#[track_caller]
+fn bash_offers(script: &str, words: &[&str]) -> Vec<String> {
+    let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+    let [.., previous, current] = &quoted[..] else { panic!("{words:?}") };
+    let commands = format!(
+        // Outside of a completion there is nothing whose options compopt could set.
+        "source '{script}'; compopt() {{ :; }}
+         COMP_WORDS=({}); COMP_CWORD={}
+         _probeline probeline {current} {previous}; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        quoted.join(" "),
+        words.len() - 1
+    );
+    printed("bash", &[], &commands).split_whitespace().map(str::to_owned).collect()
+}
+
+/// What fish offers behind this line, without descriptions.
+#[track_caller]
+fn fish_offers(script: &str, line: &str) -> Vec<String> {
+    let offers = printed("fish", &[], &format!("source '{script}'; complete -C '{line}'"));
+    offers.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect()
+}
+
+/// The words of a help that start a line: its commands or its options.
+fn listed(help: &str, starts: impl Fn(&str) -> bool) -> Vec<String> {
+    let words = help.lines().filter_map(|line| {
+        let mut words = line.strip_prefix("  ")?.split([' ', ',']).filter(|word| !word.is_empty());
+        words.find(|word| starts(word) || !word.starts_with('-'))
+    });
+    words.filter(|word| starts(word)).map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_offers_commands_options_values_and_files() {
+    let (scratch, [script, ..]) = scripts();
+    let offers = |words: &[&str]| bash_offers(&script, words);
+    let commands = offers(&["probeline", ""]);
+    for command in ["bench-latency", "explore", "doctor", "completions", "--quiet"] {
+        assert!(commands.contains(&command.to_owned()), "{commands:?}");
+        if command.starts_with('-') {
+            continue;
+        }
+        let help = run(&[command, "--help"]).printed();
+        let options = listed(&help, |word| word.starts_with("--"));
+        assert!(options.contains(&"--help".to_owned()), "{help}");
+        let offered = offers(&["probeline", command, "--"]);
+        for option in options {
+            assert!(offered.contains(&option), "{command} {option}: {offered:?}");
+        }
+    }
+    let transports = offers(&["probeline", "bench-latency", "--transport", ""]);
+    for name in ["shm", "verbs", "ucx", "sim"] {
+        assert!(transports.contains(&name.to_owned()), "{transports:?}");
+    }
+    assert_eq!(offers(&["probeline", "completions", "z"]), ["zsh"]);
+    assert_eq!(offers(&["probeline", "-q", "explore", "--exchange", "s"]), ["spawn"]);
+    let file = scratch.file("a-tuning.toml", "");
+    let begun = scratch.path("a-tun");
+    assert_eq!(offers(&["probeline", "explore", "--tuning", &begun]), [file]);
+}
+
+/// Options that are refused, or that are for a command's own ranks.
+#[test]
+fn no_hidden_option_is_offered() {
+    let (_scratch, [script, _, fish]) = scripts();
+    for (command, hidden) in [("limits", "--tuning"), ("compare", "--serve")] {
+        let offered = bash_offers(&script, &["probeline", command, "--"]);
+        assert!(offered.contains(&"--json".to_owned()), "{offered:?}");
+        assert!(!offered.contains(&hidden.to_owned()), "{offered:?}");
+        let offered = fish_offers(&fish, &format!("probeline {command} --"));
+        assert!(offered.contains(&"--json".to_owned()), "{offered:?}");
+        assert!(!offered.contains(&hidden.to_owned()), "{offered:?}");
+    }
+}
+
+#[test]
+fn fish_offers_commands_options_values_and_files() {
+    let (scratch, [.., script]) = scripts();
+    let offers = |line: &str| fish_offers(&script, line);
+    assert!(offers("probeline ").contains(&"bench-latency".to_owned()));
+    assert!(offers("probeline bench-latency --tr").contains(&"--transport".to_owned()));
+    let mut transports = offers("probeline bench-latency --transport ");
+    transports.retain(|name| name != "mpi");
+    transports.sort();
+    assert_eq!(transports, ["shm", "sim", "ucx", "verbs"]);
+    let file = scratch.file("a-tuning.toml", "");
+    let begun = scratch.path("a-tun");
+    assert_eq!(offers(&format!("probeline explore --tuning {begun}")), [file]);
+}
+
+/// Its completion needs a terminal; that it is read and registered does not.
+#[test]
+fn zsh_takes_the_script_and_knows_the_command() {
+    let (scratch, [_, script, _]) = scripts();
+    printed("zsh", &["-n"], &format!("source '{script}'"));
+    let text = std::fs::read_to_string(&script).unwrap();
+    scratch.file("_probeline", &text);
+    let folder = scratch.path("");
+    let commands = format!(
+        "fpath=('{folder}' $fpath); autoload -Uz compinit; compinit -D -u
+         autoload +X _probeline && print -r -- $_comps[probeline]"
+    );
+    assert_eq!(printed("zsh", &[], &commands), "_probeline\n");
+    for part in ["--tuning=[", ":FILE:_files", "--two-nodes", "_hosts", "shm\\:", "--quiet["] {
+        assert!(text.contains(part), "{part}");
+    }
+}
