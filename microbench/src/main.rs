@@ -9,6 +9,7 @@ mod date;
 mod digest;
 mod exit;
 mod failure;
+mod interrupt;
 mod job;
 mod keys;
 mod latency;
@@ -152,7 +153,11 @@ impl Command {
             Self::Compare(args) => Some(&mut args.job),
             Self::Explore(args) => Some(&mut args.job),
             Self::Tune(args) => Some(&mut args.job),
-            Self::Simulate(_) | Self::Report(_) | Self::Topology(_) | Self::Doctor(_) => None,
+            Self::Simulate(_)
+            | Self::Report(_)
+            | Self::Topology(_)
+            | Self::Doctor(_)
+            | Self::Completions(_) => None,
         }
     }
 
@@ -190,7 +195,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Roundtrips(args) => roundtrips::run(args),
         Command::Limits(args) => limits::run(args),
         Command::Compare(args) => compare::run(args),
-        Command::Explore(args) => explore::run(args),
+        Command::Explore(args) => return explore::run(args),
         Command::Simulate(args) => simulate::run(args),
         Command::Tune(args) => tune::run(args),
         Command::Report(args) => page::run(&args),

@@ -3,12 +3,12 @@
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::io::{self, Write};
 
 use transport::Exchange;
 
 use crate::failure::Result;
 use crate::scenario::gather;
+use crate::terminal;
 
 /// How each note begins.
 const LABEL: &str = "note";
@@ -54,7 +54,7 @@ pub(crate) fn say(missing: Missing, rank: u32, why: impl fmt::Display) {
     }
     let rank = if rank == 0 { String::new() } else { format!(", rank {rank}") };
     // In one piece, because several ranks may write at once; and it may be that nobody reads.
-    let _ = io::stderr().write_all(format!("{LABEL}{rank}: {why}\n").as_bytes());
+    let _ = writeln!(terminal::stderr(), "{LABEL}{rank}: {why}");
 }
 
 /// Whether a line on standard error is a note.

@@ -34,8 +34,9 @@ use crate::{markdown, terminal};
 /// of `simulate` is null where no limit is met (it was `roundtrips`), and so are `nearest_limit`
 /// and `limit_used` where there is none; `chunk_buckets` in rows of throughputs is C (it was the mean
 /// that READs brought, which is `mean_chunk_buckets`); `tune` has `rates`, objects with `operation`,
-/// `words`, `in_flight` and `ns`.
-pub(crate) const SCHEMA: u32 = 5;
+/// `words`, `in_flight` and `ns`. 6: every command has `summary`, a list of lines. Rows of `explore`
+/// have `complete`, false where a signal ended it, and `states_not_expanded`, which is 0 else.
+pub(crate) const SCHEMA: u32 = 6;
 
 /// Columns of a terminal: longer facts are cut, and the JSON has all of them.
 const WIDTH: usize = 100;

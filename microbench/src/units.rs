@@ -1,4 +1,5 @@
-//! Times and rates in a unit that fits, with three significant digits.
+//! Numbers as people read them: times and rates with three significant digits and a unit that fits,
+//! counts with a comma before each three digits.
 
 /// A time with its unit: ns, us, ms or s.
 pub(crate) fn time(ns: f64) -> String {
@@ -12,11 +13,37 @@ pub(crate) fn time(ns: f64) -> String {
 
 /// A rate with its unit: /s, k/s or M/s.
 pub(crate) fn rate(per_s: f64) -> String {
-    match per_s {
-        rate if rate < 999.5 => format!("{} /s", significant(rate)),
-        rate if rate < 999.5e3 => format!("{} k/s", significant(rate / 1e3)),
-        rate => format!("{} M/s", significant(rate / 1e6)),
+    rate_of("", per_s)
+}
+
+/// A rate of something: `2.12 M states/s`.
+pub(crate) fn rate_of(what: &str, per_s: f64) -> String {
+    let (value, prefix) = match per_s {
+        rate if rate < 999.5 => (rate, ""),
+        rate if rate < 999.5e3 => (rate / 1e3, "k"),
+        rate => (rate / 1e6, "M"),
+    };
+    let unit = [prefix, what].into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>();
+    format!("{} {}/s", significant(value), unit.join(" "))
+}
+
+/// `1 rank`, `2,546,432 states`.
+pub(crate) fn counted(number: u64, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{} {what}{s}", thousands(number))
+}
+
+/// With a comma before each three digits.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
     }
+    text
 }
 
 /// Three significant digits.
@@ -39,6 +66,18 @@ mod tests {
         {
             assert_eq!(rate(per_s), text);
         }
+        assert_eq!(rate_of("states", 500.0), "500 states/s");
+        assert_eq!(rate_of("states", 2_122_026.7), "2.12 M states/s");
+    }
+
+    #[test]
+    fn counts_are_grouped_and_have_their_plural() {
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (24_460_016, "24,460,016")]
+        {
+            assert_eq!(thousands(number), text);
+        }
+        assert_eq!(counted(1, "rank"), "1 rank");
+        assert_eq!(counted(2_546_432, "state"), "2,546,432 states");
     }
 
     #[test]

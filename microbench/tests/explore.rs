@@ -43,6 +43,25 @@ fn small_nets_have_their_published_sizes_with_1_2_and_4_ranks() {
 }
 
 #[test]
+fn the_answer_comes_first() {
+    let (_, printed) = explore("fms:2", &["--ranks", "1", "--table-size", "1MiB"]);
+    let answer = printed.lines().next().unwrap();
+    let counts = "fms:2: 3,444 states, 16,311 arcs, 0 deadlocks in ";
+    assert!(answer.starts_with(counts) && answer.contains(" on 1 rank ("), "{answer}");
+}
+
+/// With roundtrips of a millisecond of virtual time, levels take many rounds.
+#[test]
+fn counts_do_not_depend_on_how_many_rounds_a_level_takes() {
+    let slow = ["--transport", "sim", "--sim-roundtrip-ns", "1000000", "--known-states", "0"];
+    for ranks in ["1", "3"] {
+        let options = [&slow[..], &["--ranks", ranks, "--table-size", "1MiB"]].concat();
+        let (counts, printed) = explore("philosophers:10", &options);
+        assert_eq!(counts, [59_049, 459_270, 2], "{printed}");
+    }
+}
+
+#[test]
 fn more_ranks_than_cores_explore_too() {
     let (counts, printed) = explore("fms:2", &["--ranks", "6"]);
     assert_eq!(counts, [3_444, 16_311, 0], "{printed}");

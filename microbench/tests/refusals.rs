@@ -145,7 +145,7 @@ fn the_status_says_how_a_command_ended() {
     let (_, listed) = listed.split_once("\nExit status:\n").unwrap();
     let listed: Vec<&str> =
         listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(listed, ["0", "1", "2", "3", "130"]);
+    assert_eq!(listed, ["0", "1", "2", "3", "130", "143"]);
 
     let status = |line: &str| run(&line.split(' ').collect::<Vec<_>>()).code;
     assert_eq!(status("explore fms:2 --table-size 1MiB"), Some(0));

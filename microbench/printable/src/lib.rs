@@ -18,7 +18,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, is_unsafe, |c| c.escape_unicode())
 }
 
-/// As [`line`], but keeps newlines and tabs: for text whose layout is the program's own.
+/// As [`line()`], but keeps newlines and tabs: for text whose layout is the program's own.
 #[must_use]
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_unsafe(c) && !matches!(c, '\n' | '\t'), |c| c.escape_unicode())

@@ -4,26 +4,36 @@
 mod expansion;
 mod frontier;
 mod known;
+mod row;
+mod status;
+
+use std::process::ExitCode;
 
 use clap::{Args, ValueHint, value_parser};
-use serde::Serialize;
 use table::Config;
 use transport::{Exchange, Owner};
 
 use self::expansion::{Counts, Expansion, Stop};
 use self::frontier::Frontier;
+use self::row::ExploreRow;
+use self::status::Status;
 use super::limits::TableLimit;
 use super::{full, gather};
 use crate::agreement::Input;
 use crate::cli::{ChunkArgs, JobArgs, TransportName};
 use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
 use crate::job::{self, Scenario, Shape};
 use crate::means::{MOST_BATCH, MeansArgs, MeansTable};
 use crate::net::{FiringRule, Net, Overflow, Packing};
-use crate::progress::Progress;
-use crate::report::{Files, Report, Row};
+use crate::report::{Files, Report};
 use crate::size::Size;
 use crate::timed::Timed;
+
+/// How long ranks expand states of a level before they tell each other how far they are, and
+/// whether to stop: ten times a second, and less often where so many ranks take longer to meet.
+const ROUND_NS: u64 = 100_000_000;
+const ROUND_NS_PER_RANK: u64 = 1_000_000;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ExploreArgs {
@@ -95,33 +105,6 @@ fn known_states(text: &str) -> core::result::Result<u32, String> {
     }
 }
 
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct ExploreRow {
-    model: String,
-    ranks: u32,
-    states: u64,
-    arcs: u64,
-    levels: u64,
-    deadlocks: u64,
-    seconds: f64,
-    states_per_s: f64,
-    load_factor: f64,
-    /// Successors that were among the known states, by all.
-    known_share: f64,
-    /// Successors that were not, and so went through the table.
-    find_or_puts_per_state: f64,
-    /// find-or-puts that the cache answered, by all.
-    cache_hit_share: f64,
-    limit_share: Option<f64>,
-    effective_roundtrips_per_state: f64,
-    outgoing_roundtrips_per_state: f64,
-    claims_lost: u64,
-    lines_per_state: f64,
-    bits: u32,
-    /// States that the busiest rank expanded, by the mean.
-    imbalance: f64,
-}
-
 /// The net, read and packed the same way by every rank.
 struct Exploration {
     args: ExploreArgs,
@@ -129,7 +112,7 @@ struct Exploration {
     packing: Packing,
 }
 
-pub(crate) fn run(mut args: ExploreArgs) -> Result<()> {
+pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     args.job.settle(Size::mib(128), Size::mib(128), &[args.chunks.chunk_buckets])?;
     args.means.check(&[args.chunks.chunk_buckets])?;
     let files = Files::of_job(&args.job)?;
@@ -139,7 +122,8 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<()> {
     let args = &exploration.args;
     // Before the run, which would show in the load.
     let mut report = Report::new("explore");
-    let Some(ended) = job::run(&args.job, &exploration)? else { return Ok(()) };
+    // Other ranks succeed: a launcher would end rank 0 if one failed before it has reported.
+    let Some(ended) = job::run(&args.job, &exploration)? else { return Ok(ExitCode::SUCCESS) };
     report.transport = ended.transport;
     report.doctor.extend(ended.doctor);
     report.job(&args.job);
@@ -152,70 +136,24 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<()> {
     }
     report.parameter("places", exploration.net.places().len());
     report.parameter("transitions", exploration.net.transitions().len());
-    let (row, limit) = ended.output;
+    let Explored { row, limit, stopped_by } = ended.output;
+    report.summary = row.summary(stopped_by);
+    report.notes = row::notes(limit.as_ref());
     report.rows = vec![row];
-    report.notes = vec![
-        "arcs: pairs of a state and a transition enabled in it. levels: breadth-first levels, the \
-         initial state's included. deadlocks: states in which no transition is enabled."
-            .to_owned(),
-        format!(
-            "known: the share of successors that their rank knows to be in the table \
-             (--known-states). puts: find-or-puts per state, one for each of the others. cached: \
-             the share of these that the cache answered (--cache). eff, out: chunk READs waited for and posted, per state, all its \
-             find-or-puts together. lines: cache lines of the table looked at directly, per \
-             state. bits: the width of a packed marking, 63 at most."
-        ),
-        limit.map_or_else(TableLimit::none, |limit| limit.note()),
-    ];
-    report.publish(files)
+    report.publish(files)?;
+    Ok(stopped_by.map_or(ExitCode::SUCCESS, Interrupt::exit_code))
 }
 
-impl Row for ExploreRow {
-    const HEAD: &'static [&'static str] = &[
-        "model",
-        "ranks",
-        "states",
-        "arcs",
-        "levels",
-        "deadlocks",
-        "states/s",
-        "load",
-        "known",
-        "puts",
-        "cached",
-        "of limit",
-        "eff",
-        "out",
-        "lines",
-        "bits",
-        "imbalance",
-    ];
-
-    fn cells(&self) -> Vec<String> {
-        vec![
-            self.model.clone(),
-            self.ranks.to_string(),
-            self.states.to_string(),
-            self.arcs.to_string(),
-            self.levels.to_string(),
-            self.deadlocks.to_string(),
-            format!("{:.0}", self.states_per_s),
-            format!("{:.3}", self.load_factor),
-            format!("{:.3}", self.known_share),
-            format!("{:.2}", self.find_or_puts_per_state),
-            format!("{:.3}", self.cache_hit_share),
-            self.limit_share.map_or_else(String::new, |share| format!("{share:.3}")),
-            format!("{:.2}", self.effective_roundtrips_per_state),
-            format!("{:.2}", self.outgoing_roundtrips_per_state),
-            format!("{:.2}", self.lines_per_state),
-            self.bits.to_string(),
-            format!("{:.3}", self.imbalance),
-        ]
-    }
+/// What an exploration comes to.
+pub(crate) struct Explored {
+    row: ExploreRow,
+    limit: Option<TableLimit>,
+    /// The signal that ended it before all states were expanded.
+    stopped_by: Option<Interrupt>,
 }
 
 impl Scenario for Exploration {
-    type Output = (ExploreRow, Option<TableLimit>);
+    type Output = Explored;
 
     fn shape(&self) -> Shape {
         let slot_words = self.args.chunks.chunk_buckets.max(frontier::READ_WORDS);
@@ -241,15 +179,16 @@ impl Scenario for Exploration {
     }
 
     fn run<T: Timed>(&self, mut engine: T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
+        Interrupt::watch()?;
         let limit = TableLimit::measure(&mut engine, &self.config(), &self.args.job, exchange)?;
         let start = engine.now_ns();
         let mut table = self.args.means.open(engine, self.config(), exchange)?;
         let mut packing = self.packing.clone();
         // The window is fresh, so the table is empty. Each turn widens a field for good, so there
         // are at most 63.
-        let counts = loop {
+        let ended = loop {
             match self.search(&mut table, &packing, exchange)? {
-                Searched::All(counts) => break counts,
+                Searched::Ended(ended) => break ended,
                 Searched::Overflowed(overflow) => {
                     packing = packing
                         .grown(&self.net, overflow)
@@ -261,15 +200,25 @@ impl Scenario for Exploration {
             table.reset_stats();
         };
         let took_ns = table.engine().now_ns() - start;
-        let row = self.row(&mut table, &packing, &counts, took_ns, limit.as_ref(), exchange)?;
-        Ok((row, limit))
+        let row = self.row(&mut table, &packing, &ended, took_ns, limit.as_ref(), exchange)?;
+        Ok(Explored { row, limit, stopped_by: ended.stopped_by })
     }
 }
 
 enum Searched {
-    All(Counts),
+    Ended(Ended),
     /// A marking did not fit; the same one on every rank.
     Overflowed(Overflow),
+}
+
+/// The end of a search.
+struct Ended {
+    /// Of this rank.
+    counts: Counts,
+    /// States that no rank has expanded.
+    open: u64,
+    /// The signal that ended it; `None` if all states were expanded.
+    stopped_by: Option<Interrupt>,
 }
 
 impl Exploration {
@@ -289,7 +238,7 @@ impl Exploration {
         let mut expansion = Expansion::new(rule, &self.args.expand());
         let first_word = table.config().words();
         let mut frontier = Frontier::new(first_word, Config::slots(self.args.means.in_flight));
-        let mut progress = Progress::new(table.layout().buckets(), exchange.me() == Owner(0));
+        let mut status = Status::new(exchange.me() == Owner(0));
         let mut counts = Counts::default();
         if exchange.me() == Owner(0) {
             let initial: Vec<u64> = self.net.places().iter().map(|place| place.initial).collect();
@@ -307,26 +256,32 @@ impl Exploration {
                 }
             }
         }
-        let mut level = agree(None, frontier.found(), exchange)?;
-        let mut held = 1;
+        let round_ns = ROUND_NS + ROUND_NS_PER_RANK * u64::from(exchange.owners());
+        let mut round = agree(None, &frontier, exchange)?;
+        // States of all levels before the one that is found now.
+        let mut states = 0;
         loop {
-            frontier.spread(table, &level.found, exchange)?;
-            counts.levels += 1;
-            let stop = expansion.expand(table, &mut frontier, &mut counts)?;
-            level = agree(stop.as_ref(), frontier.found(), exchange)?;
-            let found: u64 = level.found.iter().sum();
-            held += found;
-            progress.set(held, &format!("level {}, {held} states", counts.levels));
-            if level.full {
+            if round.open == 0 {
+                states += round.found();
+                frontier.spread(table, &round.found, exchange)?;
+            }
+            let stop = expansion.expand(table, &mut frontier, &mut counts, round_ns)?;
+            round = agree(stop.as_ref(), &frontier, exchange)?;
+            let (found, open) = (round.found(), round.open + round.found());
+            status.set(counts.levels + 1, states + found, open);
+            counts.levels += u64::from(round.open == 0);
+            if round.full {
+                let held = states + found;
                 return Err(full(table.config(), table.layout().owners(), held)
                     .or("unless the net has no bound on its tokens, which fills any table")
                     .everywhere());
             }
-            if let Some(overflow) = level.overflow {
+            if let Some(overflow) = round.overflow {
                 return Ok(Searched::Overflowed(overflow));
             }
-            if found == 0 {
-                return Ok(Searched::All(counts));
+            if open == 0 || round.interrupt.is_some() {
+                let stopped_by = round.interrupt.filter(|_| open > 0);
+                return Ok(Searched::Ended(Ended { counts, open, stopped_by }));
             }
         }
     }
@@ -336,11 +291,12 @@ impl Exploration {
         &self,
         table: &mut MeansTable<T>,
         packing: &Packing,
-        counts: &Counts,
+        ended: &Ended,
         took_ns: u64,
         limit: Option<&TableLimit>,
         exchange: &mut dyn Exchange,
     ) -> Result<ExploreRow> {
+        let counts = &ended.counts;
         let stats = table.stats().total();
         let mine = [
             counts.states,
@@ -357,23 +313,26 @@ impl Exploration {
         ];
         let all = gather(exchange, mine)?;
         let sum = |i: usize| all.iter().map(|of_rank| of_rank[i]).sum::<u64>();
-        let states = sum(0);
+        let (states, expanded) = (sum(0), sum(1));
         let held = table.len(exchange)?;
-        if held != states || sum(1) != states {
+        if held != states || expanded + ended.open != states {
             return Err(Failure::new(format!(
-                "{states} states were inserted, {held} are in the table and {} were expanded",
-                sum(1)
+                "{states} states were inserted, {held} are in the table, {expanded} were expanded \
+                 and {} were not",
+                ended.open
             )));
         }
         let busiest = all.iter().map(|of_rank| of_rank[1]).max().unwrap_or(0);
-        let per_state = |sum: u64| sum as f64 / states as f64;
+        let per_state = |sum: u64| sum as f64 / expanded.max(1) as f64;
         let seconds = took_ns as f64 / 1e9;
         let puts = sum(4) as f64;
         let limit = limit.map(|limit| limit.per_second(states as f64 / puts.max(1.0)));
         Ok(ExploreRow {
             model: self.args.model.clone(),
             ranks: self.args.job.ranks,
+            complete: ended.stopped_by.is_none(),
             states,
+            states_not_expanded: ended.open,
             arcs: sum(2),
             levels: counts.levels,
             deadlocks: sum(3),
@@ -389,20 +348,30 @@ impl Exploration {
             claims_lost: sum(7),
             lines_per_state: per_state(sum(8)),
             bits: packing.bits(),
-            imbalance: busiest as f64 * all.len() as f64 / states as f64,
+            imbalance: busiest as f64 * all.len() as f64 / expanded.max(1) as f64,
         })
     }
 }
 
-/// The end of a level, the same on every rank.
-struct Level {
-    /// The states of the next one that each rank found.
+/// The end of a round, the same on every rank.
+struct Round {
+    /// The states of the next level that each rank has found.
     found: Vec<u64>,
+    /// The states of this level that all ranks have still to expand.
+    open: u64,
     full: bool,
     overflow: Option<Overflow>,
+    /// The signal that one of the ranks has received.
+    interrupt: Option<Interrupt>,
 }
 
-fn agree(stop: Option<&Stop>, found: u64, exchange: &mut dyn Exchange) -> Result<Level> {
+impl Round {
+    fn found(&self) -> u64 {
+        self.found.iter().sum()
+    }
+}
+
+fn agree(stop: Option<&Stop>, frontier: &Frontier, exchange: &mut dyn Exchange) -> Result<Round> {
     let (full, overflow) = match stop {
         Some(Stop::Full) => (1, None),
         Some(Stop::Overflow(overflow)) => (0, Some(overflow)),
@@ -410,14 +379,18 @@ fn agree(stop: Option<&Stop>, found: u64, exchange: &mut dyn Exchange) -> Result
     };
     let place = overflow.map_or(u64::MAX, |overflow| overflow.place as u64);
     let tokens = overflow.map_or(0, |overflow| overflow.tokens);
-    let all = gather(exchange, [found, full, place, tokens])?;
-    let first = all.iter().find(|of_rank| of_rank[2] != u64::MAX);
-    Ok(Level {
+    let signal = Interrupt::number(Interrupt::received());
+    let mine = [frontier.found(), frontier.open(), full, place, tokens, signal];
+    let all = gather(exchange, mine)?;
+    let first = all.iter().find(|of_rank| of_rank[3] != u64::MAX);
+    Ok(Round {
         found: all.iter().map(|of_rank| of_rank[0]).collect(),
-        full: all.iter().any(|of_rank| of_rank[1] != 0),
+        open: all.iter().map(|of_rank| of_rank[1]).sum(),
+        full: all.iter().any(|of_rank| of_rank[2] != 0),
         overflow: first.map(|of_rank| Overflow {
-            place: usize::try_from(of_rank[2]).unwrap_or(usize::MAX),
-            tokens: of_rank[3],
+            place: usize::try_from(of_rank[3]).unwrap_or(usize::MAX),
+            tokens: of_rank[4],
         }),
+        interrupt: all.iter().find_map(|of_rank| Interrupt::from_number(of_rank[5])),
     })
 }

@@ -79,7 +79,7 @@ fn check_form(command: &str, report: &Reported) {
     let golden: Value = serde_json::from_str(GOLDEN).unwrap();
     assert_eq!(keys(json), HashSet::from_iter(names(&golden["report"])));
     assert_eq!(keys(&json["machine"]), HashSet::from_iter(names(&golden["machine"])));
-    assert_eq!((&json["schema"], &json["command"]), (&Value::from(5), &Value::from(command)));
+    assert_eq!((&json["schema"], &json["command"]), (&Value::from(6), &Value::from(command)));
     let parameters = names(&golden["parameters"][command]);
     assert_eq!(keys(&json["parameters"]), HashSet::from_iter(parameters));
     let [machine] = &json["doctor"].as_array().unwrap()[..] else { panic!("{}", json["doctor"]) };
@@ -122,6 +122,7 @@ fn check_form(command: &str, report: &Reported) {
 fn check_cell(value: &Value, cell: &str, column: &str) {
     match value {
         Value::String(text) => assert_eq!(text, cell),
+        Value::Bool(value) => assert_eq!(value.to_string(), cell),
         // JSON has null for a number that is none as well.
         Value::Null => assert!(cell.is_empty() && MAY_BE_EMPTY.contains(&column), "{column}"),
         number => {

@@ -12,6 +12,9 @@ use crate::means::MeansTable;
 use crate::net::{FiringRule, Overflow};
 use crate::timed::Timed;
 
+/// Arcs and states after which a rank looks at the clock, which takes as long as some arcs.
+const CLOCK_EVERY: usize = 4_096;
+
 /// Sums of a rank; of all ranks, once they are gathered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
@@ -22,6 +25,7 @@ pub(super) struct Counts {
     pub(super) known: u64,
     pub(super) find_or_puts: u64,
     pub(super) deadlocks: u64,
+    /// Those of which all states were expanded, by any rank.
     pub(super) levels: u64,
 }
 
@@ -57,13 +61,17 @@ impl Expansion {
         }
     }
 
-    /// Expands this rank's part of a level; new states go to the next one.
+    /// Expands this rank's part of a level, for about `round_ns`; new states go to the next one. All
+    /// successors have gone through the table then.
     pub(super) fn expand<T: Timed>(
         &mut self,
         table: &mut MeansTable<T>,
         frontier: &mut Frontier,
         counts: &mut Counts,
+        round_ns: u64,
     ) -> failure::Result<Option<Stop>> {
+        let until = table.engine().now_ns().saturating_add(round_ns);
+        let mut since_clock = 0;
         while let Some(state) = frontier.pop() {
             let room = self.successors.get_mut(self.pending..).unwrap_or_default();
             let enabled = match self.rule.fire(state, room) {
@@ -78,6 +86,13 @@ impl Expansion {
             self.pending += unknown;
             if self.pending >= self.batch && !self.put(table, frontier, counts)? {
                 return Ok(Some(Stop::Full));
+            }
+            since_clock += 1 + enabled;
+            if since_clock >= CLOCK_EVERY {
+                since_clock = 0;
+                if table.engine().now_ns() >= until {
+                    break;
+                }
             }
         }
         Ok(if self.put(table, frontier, counts)? { None } else { Some(Stop::Full) })

@@ -47,6 +47,11 @@ impl Frontier {
         self.next.push(state);
     }
 
+    /// States of the present level that this rank has still to expand.
+    pub(super) fn open(&self) -> u64 {
+        self.present.len() as u64
+    }
+
     /// States found for the next level here.
     pub(super) fn found(&self) -> u64 {
         self.next.len() as u64

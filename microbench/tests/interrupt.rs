@@ -1,0 +1,202 @@
+//! Explorations that SIGINT or SIGTERM stops: the results so far, and what a terminal shows before.
+
+mod common;
+
+use core::time::Duration;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::mpsc::Receiver;
+use std::thread;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use common::terminal::Terminal;
+use common::{Ended, Running, Scratch, port, probeline, signal, signal_group, stop};
+
+/// The longest until a terminal shows what is expected there, on a busy machine.
+const SHOWN: Duration = Duration::from_secs(60);
+
+fn net(parts: &[String]) -> String {
+    format!(
+        r#"<pnml xmlns="http://www.pnml.org/version-2009/grammar/pnml">
+        <net id="n" type="http://www.pnml.org/version-2009/grammar/ptnet"><page id="p">
+        {}</page></net></pnml>"#,
+        parts.join("\n")
+    )
+}
+
+fn place(id: &str, tokens: u32) -> String {
+    format!(r#"<place id="{id}"><initialMarking><text>{tokens}</text></initialMarking></place>"#)
+}
+
+/// A transition that takes a token from `from`, and gives one to `to` and some to `counter`.
+fn transition(id: &str, from: &str, to: &str, counter: Option<(&str, u32)>) -> String {
+    let arc = |from: &str, to: &str, weight: u32| {
+        let text = format!("<inscription><text>{weight}</text></inscription>");
+        format!(r#"<arc id="{from}_{to}" source="{from}" target="{to}">{text}</arc>"#)
+    };
+    let counted = counter.map(|(place, weight)| arc(id, place, weight)).unwrap_or_default();
+    format!(r#"<transition id="{id}"/>{}{}{counted}"#, arc(from, id, 1), arc(id, to, 1))
+}
+
+/// One state in each of 2^30 levels.
+fn narrow() -> String {
+    net(&[place("a", 1 << 30), place("b", 0), transition("t", "a", "b", None)])
+}
+
+/// Ways from one level to the next, and from each state of the last level to its one successor.
+const WIDTH: u64 = 1_000;
+const ARCS: u64 = 5_000;
+
+/// A level of a million states, each with 5,000 arcs: minutes of work.
+fn wide() -> String {
+    let ids = ["start", "middle", "last", "end", "x", "y"];
+    let mut parts: Vec<String> =
+        ids.iter().map(|id| place(id, u32::from(*id == "start"))).collect();
+    for way in 1..=u32::try_from(WIDTH).unwrap() {
+        parts.push(transition(&format!("t{way}"), "start", "middle", Some(("x", way))));
+        parts.push(transition(&format!("u{way}"), "middle", "last", Some(("y", way))));
+    }
+    parts.extend((0..ARCS).map(|arc| transition(&format!("v{arc}"), "last", "end", None)));
+    net(&parts)
+}
+
+/// An exploration that shows on a terminal how far it is.
+struct Exploring {
+    running: Running,
+    pieces: Receiver<Vec<u8>>,
+    seen: String,
+    scratch: Scratch,
+}
+
+impl Exploring {
+    /// Rank 0 of a command for a net.
+    fn start(net: &str, options: &[&str], adapt: impl FnOnce(&mut Command)) -> Self {
+        let scratch = Scratch::new();
+        let file = scratch.file("net.pnml", net);
+        let [json, output] = ["report.json", "output"].map(|name| scratch.path(name));
+        let Terminal { its_end, pieces } = Terminal::new();
+        let mut command = probeline(&[&["explore", &file, "--json", &json], options].concat());
+        command.stdout(File::create(output).unwrap()).stderr(its_end);
+        adapt(&mut command);
+        let running = Running::start_with(&mut command);
+        Self { running, pieces, seen: String::new(), scratch }
+    }
+
+    /// Waits until the terminal has shown `count` different lines of a level, or of any.
+    #[track_caller]
+    fn shows(&mut self, level: &str, count: usize) {
+        loop {
+            let mut lines: Vec<&str> = self.seen.split(['\r', '\n']).collect();
+            lines.retain(|line| line.contains(level) && line.contains(" states/s"));
+            lines.dedup();
+            if lines.len() >= count {
+                return;
+            }
+            let piece = self.pieces.recv_timeout(SHOWN).expect(&self.seen);
+            self.seen.push_str(&String::from_utf8_lossy(&piece));
+        }
+    }
+
+    /// Waits for the end; what was printed, and the row of the JSON.
+    #[track_caller]
+    fn end(self) -> (Ended, String, Value) {
+        let ended = self.running.end();
+        let printed = fs::read_to_string(self.scratch.path("output")).unwrap();
+        let json = fs::read(self.scratch.path("report.json")).unwrap_or_default();
+        let json: Value = serde_json::from_slice(&json).unwrap_or_default();
+        (ended, printed, json["rows"][0].clone())
+    }
+}
+
+/// Checks that an exploration was stopped by this signal, and gives some of its counts.
+#[track_caller]
+fn stopped<const N: usize>(exploring: Exploring, by: Signal, counts: [&str; N]) -> [u64; N] {
+    let (ended, printed, row) = exploring.end();
+    assert_eq!((ended.code, ended.signal), (Some(128 + by.as_raw()), None), "{printed}");
+    assert_eq!(row["complete"], Value::Bool(false), "{row}");
+    let [levels, states, open] =
+        ["levels", "states", "states_not_expanded"].map(|count| row[count].as_u64().unwrap());
+    let mut lines = printed.lines();
+    let name = if by == Signal::INT { "SIGINT" } else { "SIGTERM" };
+    let first = lines.next().unwrap().replace(',', "");
+    let expected = format!(
+        "stopped by {name} after level {levels}: {states} states found {open} of them not expanded"
+    );
+    assert_eq!(first, expected);
+    assert!(lines.next().unwrap().contains("net.pnml, incomplete: "), "{printed}");
+    assert!(open > 0, "{printed}");
+    counts.map(|count| row[count].as_u64().unwrap())
+}
+
+/// Only rank 1 gets the signal, of ranks that were started by hand; rank 0 reports.
+#[test]
+fn a_signal_to_one_rank_stops_all() {
+    let address = format!("127.0.0.1:{}", port());
+    let rank = |rank| ["--ranks", "2", "--rendezvous", address.as_str(), "--rank", rank];
+    let secret = |command: &mut Command| {
+        command.env("PROBELINE_SECRET", "the secret of these tests");
+    };
+    let mut first = Exploring::start(&narrow(), &rank("0"), secret);
+    let mut command =
+        probeline(&[&["explore", &first.scratch.path("net.pnml")], &rank("1")[..]].concat());
+    secret(&mut command);
+    let second = Running::start(&mut command);
+    first.shows("level", 1);
+    signal(second.pid(), Signal::INT);
+    assert_eq!(second.end().printed(), "");
+    let [states, arcs, open] =
+        stopped(first, Signal::INT, ["states", "arcs", "states_not_expanded"]);
+    assert_eq!((states, open), (arcs + 1, 1));
+}
+
+/// As by Ctrl-C: rank 0 and those that it has started get the signal at once, within a level.
+#[test]
+fn a_signal_to_the_group_stops_within_a_level() {
+    let options = ["--ranks", "3", "--known-states", "0"];
+    let mut job = Exploring::start(&wide(), &options, |command| {
+        command.process_group(0);
+    });
+    // The line moves while the level lasts.
+    job.shows("level 3:", 2);
+    signal_group(job.running.pid(), Signal::INT);
+    let counts = ["levels", "states", "arcs", "states_not_expanded"];
+    let [levels, states, arcs, open] = stopped(job, Signal::INT, counts);
+    assert_eq!(levels, 2);
+    let expanded_last = states - open - 1 - WIDTH;
+    assert!(expanded_last < WIDTH * WIDTH, "{expanded_last}");
+    assert_eq!(arcs, WIDTH + WIDTH * WIDTH + expanded_last * ARCS);
+}
+
+#[test]
+fn sigterm_stops_too() {
+    let mut job = Exploring::start(&narrow(), &["--ranks", "2"], |_| ());
+    job.shows("level", 1);
+    signal(job.running.pid(), Signal::TERM);
+    stopped(job, Signal::TERM, []);
+}
+
+/// Rank 0 waits for a rank that stands still, so that only a second signal can end it.
+#[test]
+fn a_second_signal_ends_at_once() {
+    let mut job = Exploring::start(&narrow(), &["--ranks", "2"], |_| ());
+    job.shows("level", 1);
+    stop(job.running.pid_of_rank(1).unwrap());
+    while job.running.is_running() {
+        signal(job.running.pid(), Signal::INT);
+        thread::sleep(Duration::from_millis(50));
+    }
+    let (ended, printed, _) = job.end();
+    assert_eq!((ended.signal, printed.as_str()), (Some(Signal::INT.as_raw()), ""), "{ended:?}");
+}
+
+/// The simulator's ranks are threads of one process.
+#[test]
+fn the_simulator_stops_too() {
+    let mut job = Exploring::start(&narrow(), &["--transport", "sim"], |_| ());
+    job.shows("level", 1);
+    signal(job.running.pid(), Signal::INT);
+    stopped(job, Signal::INT, []);
+}
