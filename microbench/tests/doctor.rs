@@ -112,7 +112,7 @@ fn programs_get_the_same_as_people() {
 #[test]
 fn its_help_says_how_it_ends() {
     let help = run(&["doctor", "--help"]).printed();
-    assert!(help.contains("status 0 if nothing\nis broken, with 3 if something is"), "{help}");
+    assert!(help.contains("status 0 if nothing is broken, with 3 if something is"), "{help}");
 }
 
 #[test]

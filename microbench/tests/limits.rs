@@ -84,7 +84,7 @@ fn windows_are_as_large_as_asked_for() {
 fn the_simulator_gives_the_same_again() {
     let trace = |seed| {
         let options = ["limits", "--transport", "sim", "--cores", "one", "--pages", "4k"];
-        let (_, said) = rows(&[&options[..], &MOMENT, &["--seed", seed]].concat());
+        let (_, said) = rows(&[&options[..], &MOMENT, &["--seed", seed, "--full"]].concat());
         trace(&said).to_owned()
     };
     assert_eq!(trace("1"), trace("1"));

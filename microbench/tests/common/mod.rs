@@ -333,6 +333,9 @@ pub(crate) fn port() -> u16 {
 /// The trace of a simulated run, which its operations and their order determine.
 #[track_caller]
 pub(crate) fn trace(printed: &str) -> &str {
-    let (_, trace) = printed.split_once("; trace ").unwrap_or_else(|| panic!("{printed}"));
-    trace.lines().next().unwrap_or_default()
+    let (_, rest) = printed.split_once("trace ").unwrap_or_else(|| panic!("{printed}"));
+    let trace = rest.lines().next().unwrap_or_default();
+    let hexadecimal = trace.chars().all(|c| c.is_ascii_hexdigit());
+    assert!(trace.len() == 16 && hexadecimal, "{trace:?} in {printed}");
+    trace
 }
