@@ -116,7 +116,7 @@ pub(crate) fn open_shm(
         .memory(memory)
         .open(exchange)?;
     let unbound = unbound(engine.policy_refused(), exchange)?;
-    let line = format!("shm, {} ranks, windows on {}{unbound}", exchange.owners(), engine.pages());
+    let line = format!("shm, {} ranks{unbound}, windows on {}", exchange.owners(), engine.pages());
     Ok((engine, line))
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn open_verbs(
     let memory = MemoryPolicy { node: None, ..memory };
     let engine = builder(args, shape)?.memory(memory).open(exchange)?;
     let unbound = unbound(engine.policy_refused(), exchange)?;
-    let line = format!("verbs, {} ranks, {}{unbound}", exchange.owners(), engine.link());
+    let line = format!("verbs, {} ranks{unbound}, {}", exchange.owners(), engine.link());
     Ok((engine, line))
 }
 

@@ -252,7 +252,7 @@ impl<R: Row> Report<R> {
         let name = name.and_then(|(_, value)| value.as_str()).unwrap_or_default();
         let (first, rest): (Vec<&str>, Vec<&str>) =
             self.transport.iter().map(|line| &**line).partition(|line| line.starts_with(name));
-        let transport = [first, rest].concat().join("; ");
+        let transport = without_asides(&[first, rest].concat().join("; "));
         let parameters = self.parameters.iter().filter(|(name, _)| !TOLD.contains(name));
         let lines = [program, transport, parameter_line(parameters)];
         lines.iter().filter(|line| !line.is_empty()).map(|line| cut(line)).collect()
@@ -340,6 +340,25 @@ fn table(
 /// A text as a terminal may get it, in one line.
 fn plain(text: &str) -> String {
     printable::line(text).into_owned()
+}
+
+/// A line without what stands in parentheses.
+fn without_asides(line: &str) -> String {
+    let mut depth = 0_u32;
+    let mut text = String::with_capacity(line.len());
+    for letter in line.chars() {
+        match letter {
+            '(' => {
+                depth += 1;
+                // The space before it.
+                text.truncate(text.trim_end().len());
+            }
+            ')' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => text.push(letter),
+            _ => {}
+        }
+    }
+    text
 }
 
 /// As much of a line as fits a terminal, up to the end of a word.
@@ -458,6 +477,15 @@ mod tests {
         assert!(printed[3].starts_with("more: docs/reading-the-output.md, section test; --full"));
         assert_eq!(of(&["one", "two", "three"])[..4], notes);
         assert_eq!(of(&[])[..2], notes[2..]);
+    }
+
+    #[test]
+    fn facts_are_without_what_is_in_parentheses() {
+        assert_eq!(
+            without_asides("on 4 KiB pages (none (huge) is free), pinned"),
+            "on 4 KiB pages, pinned"
+        );
+        assert_eq!(without_asides("é) (open"), "é");
     }
 
     #[test]
