@@ -56,7 +56,7 @@ pub(crate) trait Scenario: Sync {
     }
 
     /// The work of one rank.
-    fn run<T: Timed>(&self, engine: T, exchange: &mut dyn Exchange) -> Result<Self::Output>;
+    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output>;
 }
 
 /// What rank 0 has when the job has ended.
@@ -326,8 +326,8 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
         ..sim::Config::default()
     };
     let cluster = sim::Cluster::new(config)?;
-    let outputs = sim::stage::run(&cluster, |engine, mut exchange| -> Result<S::Output> {
-        let output = scenario.run(engine, &mut exchange)?;
+    let outputs = sim::stage::run(&cluster, |mut engine, mut exchange| -> Result<S::Output> {
+        let output = scenario.run(&mut engine, &mut exchange)?;
         exchange.barrier()?;
         Ok(output)
     })?;

@@ -178,9 +178,9 @@ impl Scenario for Exploration {
         ]
     }
 
-    fn run<T: Timed>(&self, mut engine: T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
+    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
         Interrupt::watch()?;
-        let limit = TableLimit::measure(&mut engine, &self.config(), &self.args.job, exchange)?;
+        let limit = TableLimit::measure(engine, &self.config(), &self.args.job, exchange)?;
         let start = engine.now_ns();
         let mut table = self.args.means.open(engine, self.config(), exchange)?;
         let mut packing = self.packing.clone();

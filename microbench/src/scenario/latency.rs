@@ -259,7 +259,7 @@ impl Scenario for LatencyArgs {
         Duration::from_secs_f64(self.seconds_per_measurement * raw::ROWS as f64 * (1.0 + warm_up))
     }
 
-    fn run<T: Timed>(&self, mut engine: T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
+    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
         let measures = exchange.me() == Owner(0);
         let limits = self.limits(clock_cost_ns(|| engine.now_ns()));
         let mut rows = Vec::new();
@@ -267,19 +267,19 @@ impl Scenario for LatencyArgs {
         let mut progress = Progress::new(steps as u64, measures);
         if measures {
             let (operations, seed) = (self.ops as usize, self.job.seed);
-            let (engine, progress) = (&mut engine, &mut progress);
+            let (engine, progress) = (&mut *engine, &mut progress);
             let raw = Raw { engine, limits, operations, seed, progress, rows: Vec::new() };
             rows.extend(raw.rows()?);
         }
         exchange.barrier()?;
         for &chunk_buckets in &self.chunks.chunk_buckets {
             let config = self.config(chunk_buckets);
-            let mut table = self.table.open(&mut engine, config, OPERATIONS, exchange)?;
+            let mut table = self.table.open(&mut *engine, config, OPERATIONS, exchange)?;
             table.clear(exchange)?;
             let config = *table.config();
             table.into_transport();
             let rounds = Rounds::new(&self.table, config, limits, self.rounds, self.job.seed)?;
-            rows.extend(self.fill(&mut engine, rounds, exchange, &mut progress)?);
+            rows.extend(self.fill(engine, rounds, exchange, &mut progress)?);
         }
         Ok((rows, limits.clock_ns))
     }

@@ -213,7 +213,7 @@ impl Scenario for LimitsArgs {
         self.time()
     }
 
-    fn run<T: Timed>(&self, mut engine: T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
+    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
         if exchange.me() != Owner(0) {
             // The windows stay until all is measured.
             while goes_on(false, exchange)? {}
@@ -225,7 +225,7 @@ impl Scenario for LimitsArgs {
             let tell = |doing: &str| progress.expecting(round.into(), doing, self.time());
             // Other places each time: those of the round before may be in a cache.
             let seed = self.job.seed ^ u64::from(round) << 32;
-            rounds.push(self.round(&mut engine, seed, tell, exchange)?);
+            rounds.push(self.round(engine, seed, tell, exchange)?);
         }
         goes_on(false, exchange)?;
         Ok(rounds)

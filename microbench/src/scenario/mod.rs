@@ -18,6 +18,7 @@ use transport::{Exchange, ExchangeError};
 
 use crate::failure::{Failure, Result};
 use crate::job::Shape;
+use crate::means::MeansTable;
 use crate::size::Size;
 use crate::timed::Timed;
 
@@ -26,16 +27,11 @@ const OPERATIONS: u32 = 2;
 /// The READs of two chunks, each split in two, and as many of the operation before; a claim.
 const DEPTH: u32 = 16;
 
-/// A table for blocking calls.
-type BlockingTable<T> = Table<T, [Operation; OPERATIONS as usize]>;
-
-/// Opens a table for blocking calls together with the other ranks.
-fn open<T: Timed>(
-    engine: T,
-    config: Config,
-    exchange: &mut dyn Exchange,
-) -> Result<BlockingTable<T>> {
-    Ok(Table::open(engine, config, [const { Operation::EMPTY }; OPERATIONS as usize], exchange)?)
+/// Opens a table for blocking calls together with the other ranks. It is of the type that all
+/// commands use: each type of table takes seconds to compile for each transport.
+fn open<T: Timed>(engine: T, config: Config, exchange: &mut dyn Exchange) -> Result<MeansTable<T>> {
+    let storage = vec![Operation::EMPTY; OPERATIONS as usize];
+    Ok(Table::open(engine, config, storage, exchange)?.with_cache(Vec::new()))
 }
 
 /// Engines for blocking calls on a table, with `more` words behind it and `more_slots` slots

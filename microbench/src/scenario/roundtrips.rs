@@ -5,12 +5,13 @@ use serde::Serialize;
 use table::{Config, Outcome};
 use transport::{Exchange, Owner};
 
-use super::{BlockingTable, open, shape, too_few_chunks};
+use super::{open, shape, too_few_chunks};
 use crate::agreement::Input;
 use crate::cli::{ChunkListArgs, JobArgs, max_chunks};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
 use crate::keys::nth;
+use crate::means::MeansTable;
 use crate::progress::Progress;
 use crate::report::{Files, Layout, Report, Row, aligned, some_of};
 use crate::size::Size;
@@ -107,7 +108,7 @@ impl RoundtripsArgs {
     #[allow(clippy::cast_precision_loss)]
     fn fill<T: Timed>(
         &self,
-        table: &mut BlockingTable<T>,
+        table: &mut MeansTable<T>,
         progress: &mut Progress,
         done: u64,
     ) -> Result<Vec<RoundtripsRow>> {
@@ -198,13 +199,13 @@ impl Scenario for RoundtripsArgs {
         Vec::new()
     }
 
-    fn run<T: Timed>(&self, mut engine: T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
+    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
         let measures = exchange.me() == Owner(0);
         let chunks = &self.chunks.chunk_buckets;
         let mut progress = Progress::new(LAST_STEP * chunks.len() as u64, measures);
         let mut rows = Vec::new();
         for (turn, &chunk_buckets) in (0..).zip(chunks) {
-            let mut table = open(&mut engine, self.config(chunk_buckets), exchange)?;
+            let mut table = open(&mut *engine, self.config(chunk_buckets), exchange)?;
             table.clear(exchange)?;
             if measures {
                 rows.extend(self.fill(&mut table, &mut progress, turn * LAST_STEP)?);

@@ -378,13 +378,13 @@ impl Scenario for ThroughputArgs {
         Vec::new()
     }
 
-    fn run<T: Timed>(&self, mut engine: T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
+    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
         let me = exchange.me();
         let operations = u64::from(self.ops) * u64::from(self.job.ranks);
         let steps = self.workload.len() * self.repeat as usize;
         let mut progress = Progress::new(steps as u64, me == Owner(0));
         progress.expecting(0, "the limit of find-or-puts", TableLimit::LONGEST);
-        let limit = TableLimit::measure(&mut engine, &self.config(), &self.job, exchange)?;
+        let limit = TableLimit::measure(engine, &self.config(), &self.job, exchange)?;
         let open = || self.means.open(engine, self.config(), exchange);
         let mut table = progress.during(0, "opening the table", open)?;
         let mut ends = self.calls.ends(&self.means);

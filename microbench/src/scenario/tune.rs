@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, value_parser};
 use serde_json::Value;
-use table::{Config, Operation, Table};
+use table::Config;
 use transport::{Exchange, Owner};
 use tune::{Candidate, Goal, Lengths, Model, Rates, Space, Timing, Workload};
 use tuning::{Expected, Tuning};
@@ -28,6 +28,7 @@ use self::bench::Bench;
 use self::network::Network;
 use self::row::TuneRow;
 use super::latency::{FILLING, FILLING_DEPTH};
+use super::open;
 use crate::agreement::Input;
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::{Failure, Result};
@@ -390,27 +391,26 @@ impl Scenario for TuneArgs {
         self.profile_out.as_ref().map_or(Duration::ZERO, |_| self.time())
     }
 
-    fn run<T: Timed>(&self, mut engine: T, exchange: &mut dyn Exchange) -> Result<Tuned> {
+    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Tuned> {
         let time = self.time();
         // As many as an operation posts at once: a READ, and one ahead or a claim.
         let deepest = 2 * self.in_flight;
-        let rates = rates::measure(&mut engine, &self.job, deepest, time, exchange)?;
+        let rates = rates::measure(engine, &self.job, deepest, time, exchange)?;
         let network = match self.profile_out {
             Some(_) => {
                 let depths = self.space(false).depths;
-                Some(network::measure(&mut engine, &self.job, &depths, time, exchange)?)
+                Some(network::measure(engine, &self.job, &depths, time, exchange)?)
             }
             None => None,
         };
         let config = self.config();
-        let storage = vec![Operation::EMPTY; 2];
-        let mut table = Table::open(&mut engine, config, storage, exchange)?;
+        let mut table = open(&mut *engine, config, exchange)?;
         table.clear(exchange)?;
         table.into_transport();
         let work = (self.operations(), self.insert_share);
         let leads = exchange.me() == Owner(0);
         let mut bench = waiting("filling the table", leads, || {
-            Bench::new(&mut engine, config, self.job.seed, self.load_factor, work, exchange)
+            Bench::new(engine, config, self.job.seed, self.load_factor, work, exchange)
         })?;
         let mut model = self.model(rates, &bench);
         let calibration = self.calibrate(&mut model, &mut bench, exchange)?;

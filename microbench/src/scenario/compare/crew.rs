@@ -54,7 +54,7 @@ impl Scenario for Crew<'_> {
         Vec::new()
     }
 
-    fn run<T: Timed>(&self, engine: T, exchange: &mut dyn Exchange) -> Result<()> {
+    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<()> {
         let steps = steps();
         let mut bench = Bench::new(self.0, engine);
         if exchange.me() != Owner(0) {

@@ -95,10 +95,10 @@ fn any(mine: u64, exchange: &mut dyn Exchange) -> core::result::Result<bool, Exc
 
 #[cfg(test)]
 mod tests {
-    use table::Table;
 
     use super::super::{FILLING, FILLING_DEPTH};
     use super::*;
+    use crate::means::MeansTable;
 
     /// What the owners have put is found, and all of it is there. One by one and by their owners,
     /// the same buckets are occupied where these do not depend on who comes first.
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    fn occupied<T: Timed, S: AsMut<[table::Operation]>>(table: &Table<T, S>) -> Vec<bool> {
+    fn occupied<T: Timed>(table: &MeansTable<T>) -> Vec<bool> {
         table.engine().window()[8..].iter().map(|word| word.load(Acquire) != 0).collect()
     }
 }

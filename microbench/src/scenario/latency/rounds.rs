@@ -275,7 +275,7 @@ impl<'a> Rounds<'a> {
     /// short for.
     fn insert_rest<T: Timed>(&mut self, table: &mut MeansTable<&mut T>, target: u64) -> Result<()> {
         let owners = table.layout().owners();
-        let mut many = batching(table.transport()?, self.config)?;
+        let mut many = batching(&mut **table.transport()?, self.config)?;
         let mut ends = vec![Ok(Outcome::Absent); BATCH];
         while self.held < target {
             let next = self.held..target.min(self.held + BATCH as u64);
@@ -304,11 +304,9 @@ fn chunks(layout: &Layout, words: u32, data: &[u64]) -> Result<Vec<Segment>> {
 }
 
 /// A table for batches over an engine whose windows hold one.
-pub(super) fn batching<T: Timed>(
-    engine: T,
-    config: Config,
-) -> Result<Table<T, [Operation; FILLING as usize]>> {
-    Ok(Table::new(engine, config, [const { Operation::EMPTY }; FILLING as usize])?)
+pub(super) fn batching<T: Timed>(engine: T, config: Config) -> Result<MeansTable<T>> {
+    let storage = vec![Operation::EMPTY; FILLING as usize];
+    Ok(Table::new(engine, config, storage)?.with_cache(Vec::new()))
 }
 
 /// Counts new data that was inserted.
