@@ -112,7 +112,11 @@ model-check:
 vm-test *args:
     cargo run --quiet --package probeline-testbed --bin vm-test -- "$@"
 
-# MPI RMA as a transport, by Open MPI and by MPICH: conformance, faults, latency beside a C loop
+# Latency over Soft-RoCE beside perftest's and ucx_perftest's, and how soon a loss is named: --check, --only NAME
+vm-bench *args:
+    cargo run --quiet --package probeline-testbed --bin vm-test -- --bench "$@"
+
+# MPI RMA as a transport, by Open MPI and by MPICH: conformance, faults
 check-mpi *libraries:
     ucx-shim/check-mpi "$@"
 

@@ -10,14 +10,9 @@ use crate::error::Error;
 use crate::initrd;
 use crate::machine::Machine;
 use crate::options::{Parts, WIRE};
+use crate::patience::PATIENCE;
 use crate::plan::Plan;
 use crate::site::Site;
-
-/// The longest from power-on until all machines are ready, on a host that has other things to do.
-const BOOT: Duration = Duration::from_secs(240);
-
-/// The longest until the first machine holds its end of the wire.
-const WIRED: Duration = Duration::from_secs(20);
 
 const GLANCE: Duration = Duration::from_millis(2);
 
@@ -57,7 +52,7 @@ impl Bed {
         }
         let mut release = String::new();
         for machine in &machines {
-            release = machine.ready(start + BOOT, BOOT)?;
+            release = machine.ready(start + PATIENCE, PATIENCE)?;
         }
         Ok(Self { machines, dir, release, boot_time: start.elapsed() })
     }
@@ -114,12 +109,12 @@ impl Bed {
 }
 
 fn wired(dir: &Path) -> Result<(), Error> {
-    let deadline = Instant::now() + WIRED;
+    let deadline = Instant::now() + PATIENCE;
     while !dir.join(WIRE).exists() {
         if Instant::now() >= deadline {
             let log = fs::read_to_string(dir.join("qemu-1.log")).unwrap_or_default();
             let what = format!("the wire of machine 1; QEMU said: {log}");
-            return Err(Error::Late { what, limit: WIRED });
+            return Err(Error::Late { what, limit: PATIENCE });
         }
         thread::sleep(GLANCE);
     }

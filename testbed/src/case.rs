@@ -6,6 +6,7 @@ use core::fmt;
 use crate::bed::Bed;
 use crate::plan::{Cpu, Plan};
 use crate::programs::Build;
+use crate::verdict::Verdict;
 
 /// One thing that is tried in the machines.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +21,28 @@ pub struct Case {
     pub on_demand: bool,
     /// What has to be built for it.
     pub builds: &'static [Build],
-    /// Tries it.
-    pub run: fn(&Bed) -> Result<(), Failure>,
+    /// What it does, and what decides its outcome.
+    pub run: Run,
+}
+
+/// What a case does, and what decides its outcome.
+#[derive(Clone, Copy, Debug)]
+pub enum Run {
+    /// A test. How fast the host is must not decide its outcome.
+    Test(fn(&Bed) -> Result<(), Failure>),
+    /// A test of something that only chance brings about.
+    Chance(fn(&Bed) -> Result<Outcome, Failure>),
+    /// A benchmark: measures, and compares with what a quiet host reaches.
+    Bench(fn(&Bed) -> Result<Vec<Verdict>, Failure>),
+}
+
+/// How a test of [`Run::Chance`] ended that did not fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// What it waits for happened.
+    Passed,
+    /// It did not happen, which says nothing; the reason.
+    Skipped(String),
 }
 
 /// The machines that a case runs in; cases of one layer share a boot.
@@ -74,9 +95,39 @@ impl Case {
     pub const fn new(
         layer: Layer,
         name: &'static str,
-        run: fn(&Bed) -> Result<(), Failure>,
+        test: fn(&Bed) -> Result<(), Failure>,
     ) -> Self {
+        Self::of(layer, name, Run::Test(test))
+    }
+
+    /// The same for something that only chance brings about.
+    #[must_use]
+    pub const fn chance(
+        layer: Layer,
+        name: &'static str,
+        test: fn(&Bed) -> Result<Outcome, Failure>,
+    ) -> Self {
+        Self::of(layer, name, Run::Chance(test))
+    }
+
+    /// A benchmark, which runs only where benchmarks are asked for.
+    #[must_use]
+    pub const fn bench(
+        layer: Layer,
+        name: &'static str,
+        bench: fn(&Bed) -> Result<Vec<Verdict>, Failure>,
+    ) -> Self {
+        Self::of(layer, name, Run::Bench(bench))
+    }
+
+    const fn of(layer: Layer, name: &'static str, run: Run) -> Self {
         Self { name, layer, spoils: false, on_demand: false, builds: &[], run }
+    }
+
+    /// Whether it is a benchmark.
+    #[must_use]
+    pub const fn is_bench(&self) -> bool {
+        matches!(self.run, Run::Bench(_))
     }
 
     /// The same, with something built for it.
@@ -91,7 +142,7 @@ impl Case {
         Self { spoils: true, ..self }
     }
 
-    /// The same, only for whoever asks for its full name.
+    /// The same, run only where its full name is asked for.
     #[must_use]
     pub const fn on_demand(self) -> Self {
         Self { on_demand: true, ..self }

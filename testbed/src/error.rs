@@ -111,11 +111,12 @@ impl fmt::Display for Error {
             Self::Plan(why) => write!(f, "no such machines: {why}"),
             Self::NoCase { only: Some(only) } => write!(
                 f,
-                "no case of these layers has \"{only}\" in its name; --list shows them all"
+                "no case of these layers has \"{only}\" in its name; --list shows the tests, --bench \
+                 --list the benchmarks"
             ),
-            Self::NoCase { only: None } => {
-                f.write_str("these layers have no case; --list shows them all")
-            }
+            Self::NoCase { only: None } => f.write_str(
+                "these layers have no case; --list shows the tests, --bench --list the benchmarks",
+            ),
             Self::Architecture => {
                 f.write_str("the guests run the host's programs, which must be x86-64")
             }

@@ -2,13 +2,17 @@
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
+use std::fs::{self, DirEntry};
+use std::thread;
+use std::time::Instant;
 
 use crate::error::Error;
 use crate::machine::Machine;
+use crate::patience::PATIENCE;
 use crate::tool::Tool;
 
-const SIGNAL: Duration = Duration::from_secs(5);
-const COMMAND: Duration = Duration::from_secs(20);
+/// How often the threads of QEMU are looked at that are to stop.
+const GLANCE: Duration = Duration::from_millis(1);
 
 /// The state of the wire at one machine's network card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +34,30 @@ impl Machine {
         self.execute(&format!("{{\"execute\":\"set_link\",\"arguments\":{arguments}}}"))
     }
 
-    /// Stops the machine where it is: nothing of it runs, and the wire stays.
+    /// Stops the machine where it is: when this returns nothing of it runs, and the wire stays.
     ///
     /// # Errors
-    /// The signal could not be sent.
+    /// The signal could not be sent; [`Error::Late`] if threads of QEMU run on.
     pub fn freeze(&self) -> Result<(), Error> {
-        self.signal_qemu("STOP")
+        self.signal_qemu("STOP")?;
+        let tasks = format!("/proc/{}/task", self.qemu().id());
+        let stands = |task: DirEntry| {
+            // One that has ended in the meantime stands still as well.
+            let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
+            status.is_empty() || status.contains("State:\tT (stopped)")
+        };
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let threads = fs::read_dir(&tasks).map_err(Error::io(format!("reading {tasks}")))?;
+            if threads.filter_map(Result::ok).all(stands) {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                let what = format!("the stop of machine {}", self.number);
+                return Err(Error::Late { what, limit: PATIENCE });
+            }
+            thread::sleep(GLANCE);
+        }
     }
 
     /// Lets a frozen machine go on.
@@ -61,7 +83,7 @@ impl Machine {
     /// # Errors
     /// What tc(8) said of the rules.
     pub fn netem(&self, rules: &str) -> Result<(), Error> {
-        self.output(&format!("tc qdisc replace dev eth0 root netem {rules}"), COMMAND).map(|_| ())
+        self.output(&format!("tc qdisc replace dev eth0 root netem {rules}"), PATIENCE).map(|_| ())
     }
 
     /// Ends what [`netem`](Self::netem) began.
@@ -69,7 +91,7 @@ impl Machine {
     /// # Errors
     /// What tc(8) said, such as that there is nothing to end.
     pub fn netem_off(&self) -> Result<(), Error> {
-        self.output("tc qdisc del dev eth0 root", COMMAND).map(|_| ())
+        self.output("tc qdisc del dev eth0 root", PATIENCE).map(|_| ())
     }
 
     /// A counter of Soft-RoCE, such as `duplicate_request` or `completer_retry_err`: packets or
@@ -79,13 +101,13 @@ impl Machine {
     /// There is no such counter.
     pub fn counter(&self, name: &str) -> Result<u64, Error> {
         let file = format!("/sys/class/infiniband/rxe0/ports/1/hw_counters/{name}");
-        let text = self.output(&format!("read value <{file} && echo $value"), COMMAND)?;
+        let text = self.output(&format!("read value <{file} && echo $value"), PATIENCE)?;
         text.trim().parse().map_err(|_| Error::Refused(format!("{file} says {text}")))
     }
 
     /// QEMU is our child and not waited for, so that its number is nobody else's.
     fn signal_qemu(&self, name: &str) -> Result<(), Error> {
         let pid = self.qemu().id().to_string();
-        Tool::new("kill").args(["-s", name, &pid]).run(SIGNAL).map(|_| ())
+        Tool::new("kill").args(["-s", name, &pid]).run(PATIENCE).map(|_| ())
     }
 }

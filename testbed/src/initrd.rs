@@ -1,6 +1,5 @@
 //! The file system a guest starts from: busybox and two scripts, after the kernel's modules.
 
-use core::time::Duration;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -8,10 +7,9 @@ use std::path::Path;
 
 use crate::error::Error;
 use crate::kernel::Kernel;
+use crate::patience::PATIENCE;
 use crate::site::{BUSYBOX, find};
 use crate::tool::Tool;
-
-const LIMIT: Duration = Duration::from_secs(30);
 
 const INIT: &str = include_str!("../guest/init");
 const AGENT: &str = include_str!("../guest/agent");
@@ -41,12 +39,12 @@ pub(crate) fn build(kernel: &Kernel, folder: &Path) -> Result<(), Error> {
 /// An archive of all that is in `folder`, as belonging to root.
 pub(crate) fn archive(folder: &Path, into: &Path) -> Result<(), Error> {
     let list = into.with_extension("list");
-    let names = Tool::new("find").args([".", "-mindepth", "1"]).dir(folder).run(LIMIT)?;
+    let names = Tool::new("find").args([".", "-mindepth", "1"]).dir(folder).run(PATIENCE)?;
     fs::write(&list, names).map_err(Error::io(format!("writing {}", list.display())))?;
     let names = File::open(&list).map_err(Error::io(format!("opening {}", list.display())))?;
     let output = File::create(into).map_err(Error::io(format!("writing {}", into.display())))?;
     let cpio = Tool::new("cpio").args(["--create", "--format=newc", "--owner=0:0", "--quiet"]);
-    cpio.dir(folder).from_file(names).into_file(output).run(LIMIT)?;
+    cpio.dir(folder).from_file(names).into_file(output).run(PATIENCE)?;
     fs::remove_file(&list).map_err(Error::io(format!("removing {}", list.display())))
 }
 

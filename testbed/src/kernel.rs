@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use crate::error::Error;
 use crate::initrd::archive;
+use crate::patience::PATIENCE;
 use crate::tool::Tool;
 
 /// The package that always depends on the present kernel, whose own name changes with updates.
@@ -39,9 +40,7 @@ const MODULES_IF_THERE: [&str; 3] = ["crc32_generic", "crc32-pclmul", "dummy"];
 /// Raised when a kept kernel has to look otherwise, such as by more modules.
 const LAYOUT: u32 = 1;
 
-const ASK: Duration = Duration::from_secs(30);
 const DOWNLOAD: Duration = Duration::from_secs(400);
-const UNPACK: Duration = Duration::from_secs(120);
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// A kernel that is ready to boot.
@@ -160,13 +159,15 @@ impl Package {
     /// The one that the meta package depends on now.
     fn present() -> Result<Self, Error> {
         let not_known = |what: &str| Error::NoKernel { reason: format!("apt knows no {what}") };
-        let depends = Tool::new("apt-cache").args(["depends", "--no-recommends", META]).run(ASK)?;
+        let depends =
+            Tool::new("apt-cache").args(["depends", "--no-recommends", META]).run(PATIENCE)?;
         let name = depends
             .lines()
             .filter_map(|line| line.trim().strip_prefix("Depends: "))
             .find(|name| name.starts_with("linux-image-"))
             .ok_or_else(|| not_known(META))?;
-        let show = Tool::new("apt-cache").args(["show", "--no-all-versions", name]).run(ASK)?;
+        let show =
+            Tool::new("apt-cache").args(["show", "--no-all-versions", name]).run(PATIENCE)?;
         let version = show
             .lines()
             .find_map(|line| line.strip_prefix("Version: "))
@@ -193,7 +194,7 @@ fn fill(work: &Path, package: &Path, home: &Path) -> Result<(), Error> {
     for folder in [&root, &done] {
         fs::create_dir_all(folder).map_err(Error::io(format!("creating {}", folder.display())))?;
     }
-    Tool::new("dpkg").arg("-x").arg(package).arg(&root).run(UNPACK)?;
+    Tool::new("dpkg").arg("-x").arg(package).arg(&root).run(PATIENCE)?;
     unpack(&root, &done)?;
     fs::rename(&done, home).map_err(Error::io(format!("creating {}", home.display())))
 }
@@ -207,8 +208,8 @@ fn unpack(root: &Path, done: &Path) -> Result<(), Error> {
     let tree = only(&lib.join("modules"), |_| true)?;
     let release = tree.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let vmlinuz = only(&root.join("boot"), |name| name.starts_with("vmlinuz"))?;
-    image::extract(&vmlinuz, &done.join("vmlinux"), UNPACK)?;
-    Tool::new("depmod").arg("-b").arg(root).arg(&release).run(UNPACK)?;
+    image::extract(&vmlinuz, &done.join("vmlinux"))?;
+    Tool::new("depmod").arg("-b").arg(root).arg(&release).run(PATIENCE)?;
     let mut all = Vec::new();
     for module in MODULES {
         insertions(root, &release, module, &mut all)?;
@@ -248,7 +249,7 @@ fn insertions(
     all: &mut Vec<Insertion>,
 ) -> Result<(), Error> {
     let modprobe = Tool::new("modprobe").arg("-d").arg(root);
-    let found = modprobe.args(["-S", release, "--show-depends", module]).run(ASK)?;
+    let found = modprobe.args(["-S", release, "--show-depends", module]).run(PATIENCE)?;
     for insertion in found.lines().filter_map(Insertion::read) {
         if !all.contains(&insertion) {
             all.push(insertion);
@@ -274,7 +275,7 @@ fn pack(insertions: &[Insertion], root: &Path, into: &Path) -> Result<(), Error>
             Some("gz") => "zcat",
             _ => "cat",
         };
-        Tool::new(program).arg(file).into_file(copy).run(UNPACK)?;
+        Tool::new(program).arg(file).into_file(copy).run(PATIENCE)?;
         order.push_str(&format!("{name} {options}\n"));
     }
     fs::write(folder.join("order"), order).map_err(Error::io("writing the order of modules"))?;
@@ -322,13 +323,18 @@ mod tests {
             let file = root.join(format!("{program}.ko{ending}"));
             let input = File::open(root.join("text")).unwrap();
             let output = File::create(&file).unwrap();
-            Tool::new(program).from_file(input).into_file(output).run(ASK).unwrap();
+            Tool::new(program).from_file(input).into_file(output).run(PATIENCE).unwrap();
             all.push(Insertion { file, options: "some=1".to_owned() });
         }
         let packed = dir.join("modules.cpio");
         pack(&all, &root, &packed).unwrap();
         let archive = File::open(&packed).unwrap();
-        Tool::new("cpio").args(["-id", "--quiet"]).dir(&out).from_file(archive).run(ASK).unwrap();
+        Tool::new("cpio")
+            .args(["-id", "--quiet"])
+            .dir(&out)
+            .from_file(archive)
+            .run(PATIENCE)
+            .unwrap();
         let read = |name: &str| fs::read_to_string(out.join("modules").join(name)).unwrap();
         assert_eq!(read("order"), "cat.ko some=1\nxz.ko some=1\nzstd.ko some=1\n");
         assert_eq!((read("cat.ko"), read("xz.ko")), ("cat".to_owned(), "xz".to_owned()));

@@ -11,17 +11,12 @@ use std::time::Instant;
 use crate::channel::Channel;
 use crate::error::{Error, tail};
 use crate::options::{Parts, monitor, serial};
+use crate::patience::PATIENCE;
 use crate::running::{Ended, Running};
 use crate::tool::{Tool, ended};
 
 /// What QEMU ends with when the guest powers off as it should: twice the value written, and one.
 const GOOD_END: i32 = 33;
-
-/// The longest from the word to power off until QEMU has ended.
-const POWER_OFF: Duration = Duration::from_secs(20);
-
-/// The longest that QEMU may take to die once it is killed.
-const DEATH: Duration = Duration::from_secs(10);
 
 /// One machine of a bed; killed when this is dropped.
 #[derive(Debug)]
@@ -130,11 +125,11 @@ impl Machine {
     /// Waits until something in the guest listens on a TCP port of IPv4 or IPv6.
     ///
     /// # Errors
-    /// [`Error::Late`] if nothing does within `limit`.
-    pub fn listening(&self, port: u16, limit: Duration) -> Result<(), Error> {
+    /// [`Error::Late`] if nothing ever does.
+    pub fn listening(&self, port: u16) -> Result<(), Error> {
         let socket = format!("':{port:04X} [0-9A-F]*:0000 0A ' /proc/net/tcp /proc/net/tcp6");
         let until = format!("until grep -q {socket}; do /run/busybox sleep 0.05; done");
-        self.output(&until, limit).map(|_| ())
+        self.output(&until, PATIENCE).map(|_| ())
     }
 
     /// The last lines of the guest's console.
@@ -150,7 +145,7 @@ impl Machine {
             return Ok(());
         }
         self.channel.tell("off");
-        let status = ended(&mut self.qemu(), POWER_OFF);
+        let status = ended(&mut self.qemu(), PATIENCE);
         let status = status.map_err(Error::io("waiting for QEMU"))?;
         match status.map(|status| status.code()) {
             Some(Some(GOOD_END)) => Ok(()),
@@ -178,8 +173,9 @@ impl Machine {
     pub(crate) fn end_now(&self) -> Result<(), Error> {
         let mut qemu = self.qemu();
         qemu.kill().map_err(Error::io("killing QEMU"))?;
-        let died = ended(&mut qemu, DEATH).map_err(Error::io("waiting for QEMU"))?;
-        died.map(|_| ()).ok_or(Error::Late { what: "the death of QEMU".to_owned(), limit: DEATH })
+        let died = ended(&mut qemu, PATIENCE).map_err(Error::io("waiting for QEMU"))?;
+        died.map(|_| ())
+            .ok_or(Error::Late { what: "the death of QEMU".to_owned(), limit: PATIENCE })
     }
 
     fn ended(&self, how: &str) -> Error {

@@ -16,6 +16,12 @@ struct Cli {
     /// Run only cases of this layer: loopback, two, icount, tearing, numa; may be repeated
     #[arg(long = "layer", value_name = "NAME", value_parser = layer)]
     layers: Vec<Layer>,
+    /// Run the benchmarks instead of the tests; each prints its verdicts, one a line
+    #[arg(long)]
+    bench: bool,
+    /// Fail if a verdict of a benchmark is missed
+    #[arg(long, requires = "bench")]
+    check: bool,
     /// Print the names of the cases and run none
     #[arg(long)]
     list: bool,
@@ -40,7 +46,13 @@ fn list(selection: &Selection) -> Result<bool, Error> {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let selection = Selection { only: cli.only, layers: cli.layers, keep: cli.keep };
+    let selection = Selection {
+        only: cli.only,
+        layers: cli.layers,
+        bench: cli.bench,
+        check: cli.check,
+        keep: cli.keep,
+    };
     let done = if cli.list {
         list(&selection)
     } else if cli.build {

@@ -1,6 +1,5 @@
 //! QEMU's monitor (QMP), for what happens to a machine from outside.
 
-use core::time::Duration;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
@@ -8,8 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use crate::error::Error;
-
-const REPLY: Duration = Duration::from_secs(10);
+use crate::patience::PATIENCE;
 
 /// Events that QEMU may send before its reply.
 const EVENTS: usize = 64;
@@ -21,7 +19,7 @@ pub(crate) fn execute(folder: &Path, name: &str, command: &str) -> Result<(), Er
     let path = format!("/proc/self/fd/{}/{name}", folder.as_raw_fd());
     let talk = || -> std::io::Result<Result<(), String>> {
         let mut stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(REPLY))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         let mut replies = BufReader::new(stream.try_clone()?).lines();
         stream.write_all(b"{\"execute\":\"qmp_capabilities\"}\n")?;
         let agreed = reply(&mut replies)?;

@@ -10,8 +10,8 @@ use crate::tool::Tool;
 
 const LIMIT: Duration = Duration::from_secs(1200);
 
-/// What links with Open MPI, in the folder of the workspace.
-const OPEN_MPI: [&str; 4] = ["--config", "ucx-shim/openmpi.toml", "--features", "mpi"];
+/// Has cargo link with Open MPI; in the folder of the workspace.
+const OPEN_MPI: &str = "ucx-shim/openmpi.toml";
 
 /// What cargo has to build before a case can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,10 @@ pub enum Build {
     Tests(&'static str),
     /// The tests of MPI as a transport, over Open MPI.
     OpenMpiTests,
-    /// `probeline` with Open MPI as a transport.
+    /// `probeline` with Open MPI as a transport, not optimised: as its own tests of MPI are built.
     OpenMpiProbeline,
+    /// The same with optimisation, for benchmarks.
+    OpenMpiProbelineRelease,
 }
 
 impl Build {
@@ -36,15 +38,25 @@ impl Build {
             Self::Tests(package) => test_programs(package).map(|_| ()),
             Self::OpenMpiTests => open_mpi_tests().map(|_| ()),
             Self::OpenMpiProbeline => {
-                // A folder for the program, whose name is taken; what it is made of is shared.
-                let shared = format!("CARGO_BUILD_BUILD_DIR={}", target_dir()?.display());
-                let with = Tool::new("env").arg(shared).arg(cargo_program());
-                let cargo = cargo_into(&open_mpi_dir()?, with, "build").args(OPEN_MPI);
-                let cargo = cargo.args(["--release", "--package", "probeline"]);
-                cargo.shown().run(LIMIT).map(|_| ())
+                // What `ucx-shim/check-mpi` builds, to the word, so that it is built once.
+                let tests = ["--no-run", "--bin", "probeline", "--test", "refusals"];
+                open_mpi_cargo("test")?.arg("--workspace").args(tests).run(LIMIT).map(|_| ())
+            }
+            Self::OpenMpiProbelineRelease => {
+                let probeline = ["--release", "--package", "probeline"];
+                open_mpi_cargo("build")?.args(probeline).run(LIMIT).map(|_| ())
             }
         }
     }
+}
+
+/// Cargo for `probeline` with Open MPI: with a folder for the program, whose name is taken; what it
+/// is made of is shared.
+fn open_mpi_cargo(command: &str) -> Result<Tool, Error> {
+    let shared = format!("CARGO_BUILD_BUILD_DIR={}", target_dir()?.display());
+    let with = Tool::new("env").arg(shared).arg(cargo_program());
+    let cargo = cargo_into(&open_mpi_dir()?, with, command);
+    Ok(cargo.args(["--config", OPEN_MPI, "--features", "probeline/mpi"]).shown())
 }
 
 /// A program of the workspace, built with [`Build::Release`], as the shell of a guest calls it.
@@ -77,17 +89,20 @@ pub fn test_programs(package: &str) -> Result<Vec<String>, Error> {
 /// # Errors
 /// What cargo said.
 pub(crate) fn open_mpi_tests() -> Result<String, Error> {
-    let cargo = cargo("test")?.args(OPEN_MPI).args(["--package", "probeline-ucx-shim"]);
+    let cargo = cargo("test")?.args(["--config", OPEN_MPI, "--features", "mpi"]);
+    let cargo = cargo.args(["--package", "probeline-ucx-shim"]);
     let programs = built(cargo.args(["--test", "mpi"]))?;
     Ok(programs.into_iter().next().unwrap_or_default())
 }
 
-/// `probeline` with Open MPI as a transport, built, as the shell of a guest calls it.
+/// The program of [`Build::OpenMpiProbeline`], or of [`Build::OpenMpiProbelineRelease`], as the
+/// shell of a guest calls it.
 ///
 /// # Errors
 /// The folder of builds is not known.
-pub(crate) fn open_mpi_probeline() -> Result<String, Error> {
-    Ok(quoted(&open_mpi_dir()?.join("release/probeline")))
+pub(crate) fn open_mpi_probeline(build: Build) -> Result<String, Error> {
+    let folder = if build == Build::OpenMpiProbelineRelease { "release" } else { "debug" };
+    Ok(quoted(&open_mpi_dir()?.join(folder).join("probeline")))
 }
 
 /// The test programs that `cargo test` builds.

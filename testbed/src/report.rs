@@ -10,13 +10,14 @@ pub(crate) struct Report {
     start: Instant,
     filtered: usize,
     passed: usize,
+    skipped: usize,
     failed: Vec<String>,
 }
 
 impl Report {
     pub(crate) fn new(selected: usize, filtered: usize) -> Self {
         println!("\nrunning {selected} test{}", if selected == 1 { "" } else { "s" });
-        Self { start: Instant::now(), filtered, passed: 0, failed: Vec::new() }
+        Self { start: Instant::now(), filtered, passed: 0, skipped: 0, failed: Vec::new() }
     }
 
     pub(crate) fn begin(&self, name: &str) {
@@ -28,6 +29,12 @@ impl Report {
     pub(crate) fn passed(&mut self, time: Duration) {
         self.passed += 1;
         println!("ok ({:.1} s)", time.as_secs_f32());
+    }
+
+    /// Counted as cargo counts what it ignores.
+    pub(crate) fn skipped(&mut self, time: Duration, why: &str) {
+        self.skipped += 1;
+        println!("ignored, {why} ({:.1} s)", time.as_secs_f32());
     }
 
     pub(crate) fn failed(&mut self, name: &str, time: Duration, why: &str) {
@@ -46,11 +53,12 @@ impl Report {
             self.failed.iter().for_each(|name| println!("    {name}"));
         }
         println!(
-            "\ntest result: {}. {} passed; {} failed; 0 ignored; 0 measured; {} filtered out; \
+            "\ntest result: {}. {} passed; {} failed; {} ignored; 0 measured; {} filtered out; \
              finished in {:.2}s\n",
             if good { "ok" } else { "FAILED" },
             self.passed,
             self.failed.len(),
+            self.skipped,
             self.filtered,
             self.start.elapsed().as_secs_f32()
         );

@@ -6,12 +6,13 @@ use std::panic::catch_unwind;
 use std::time::Instant;
 
 use crate::bed::Bed;
-use crate::case::{Case, Failure, Layer};
+use crate::case::{self, Case, Failure, Layer, Outcome};
 use crate::cases;
 use crate::error::Error;
 use crate::programs::Build;
 use crate::report::Report;
 use crate::site::Site;
+use crate::verdict::Verdict;
 
 /// Which cases to run.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +21,10 @@ pub struct Selection {
     pub only: Option<String>,
     /// Only those of these layers, unless empty.
     pub layers: Vec<Layer>,
+    /// Benchmarks, and not tests.
+    pub bench: bool,
+    /// Whether a benchmark fails whose verdict is missed.
+    pub check: bool,
     /// Whether logs stay although all went well.
     pub keep: bool,
 }
@@ -35,6 +40,7 @@ impl Selection {
             let named = self.only.as_ref().is_none_or(|only| name.contains(only));
             let asked = self.only.as_ref().is_some_and(|only| name == *only);
             named
+                && case.is_bench() == self.bench
                 && (asked || !case.on_demand)
                 && (self.layers.is_empty() || self.layers.contains(&case.layer))
         };
@@ -60,7 +66,8 @@ pub fn run(selection: &Selection) -> Result<bool, Error> {
     println!("kernel {} ({})", site.kernel().release, site.kernel().package);
     build_for(&cases)?;
     let report = Report::new(cases.len(), cases::all().len() - cases.len());
-    let mut run = Run { site, keep: selection.keep, report, bed: None, boots: 0, broken: None };
+    let Selection { keep, check, .. } = *selection;
+    let mut run = Run { site, keep, check, report, bed: None, boots: 0, broken: None };
     for case in &cases {
         run.case(case);
     }
@@ -84,7 +91,7 @@ fn build_for(cases: &[Case]) -> Result<(), Error> {
         }
     }
     // Test programs last: whoever tests meanwhile waits for cargo's lock on their folder.
-    builds.sort_by_key(|build| matches!(build, Build::Tests(_) | Build::OpenMpiTests));
+    builds.sort_by_key(|build| !matches!(build, Build::Release(_)));
     builds.into_iter().try_for_each(Build::make)
 }
 
@@ -92,6 +99,7 @@ fn build_for(cases: &[Case]) -> Result<(), Error> {
 struct Run {
     site: Site,
     keep: bool,
+    check: bool,
     report: Report,
     bed: Option<(Layer, Bed)>,
     boots: u32,
@@ -109,11 +117,12 @@ impl Run {
         self.report.begin(&name);
         let start = Instant::now();
         let outcome = booted.and_then(|()| match &self.bed {
-            Some((_, bed)) => attempt(case, bed),
+            Some((_, bed)) => attempt(case, bed, self.check),
             None => Err(Failure("no machines".to_owned())),
         });
         match &outcome {
-            Ok(()) => self.report.passed(start.elapsed()),
+            Ok(Outcome::Passed) => self.report.passed(start.elapsed()),
+            Ok(Outcome::Skipped(why)) => self.report.skipped(start.elapsed(), why),
             Err(Failure(why)) => self.report.failed(&name, start.elapsed(), why),
         }
         if outcome.is_err() {
@@ -163,9 +172,26 @@ impl Run {
 }
 
 /// Runs a case, whose panic is its failure.
-fn attempt(case: &Case, bed: &Bed) -> Result<(), Failure> {
-    let outcome = catch_unwind(AssertUnwindSafe(|| (case.run)(bed)));
+fn attempt(case: &Case, bed: &Bed, check: bool) -> Result<Outcome, Failure> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| match case.run {
+        case::Run::Test(test) => test(bed).map(|()| Outcome::Passed),
+        case::Run::Chance(test) => test(bed),
+        case::Run::Bench(bench) => judge(&bench(bed)?, check),
+    }));
     outcome.unwrap_or_else(|panic| Err(Failure(format!("panicked: {}", message(&*panic)))))
+}
+
+/// Prints the verdicts of a benchmark, which fails if one is missed and `check` is set.
+fn judge(verdicts: &[Verdict], check: bool) -> Result<Outcome, Failure> {
+    println!();
+    verdicts.iter().for_each(|verdict| println!("{verdict}"));
+    let missed = verdicts.iter().filter(|verdict| !verdict.is_met()).count();
+    match missed {
+        _ if verdicts.is_empty() => Err(Failure("nothing was measured".to_owned())),
+        0 => Ok(Outcome::Passed),
+        _ if !check => Ok(Outcome::Passed),
+        _ => Err(Failure(format!("{missed} of {} verdicts missed", verdicts.len()))),
+    }
 }
 
 fn message(panic: &(dyn Any + Send)) -> &str {
@@ -176,17 +202,36 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verdict::Bound;
 
     #[test]
     fn a_name_that_no_case_has_is_told() {
         let none = Selection { only: Some("nosuch".to_owned()), ..Selection::default() };
         let said = none.cases().unwrap_err().to_string();
-        assert!(said.contains("has \"nosuch\" in its name; --list"), "{said}");
+        assert!(said.contains("has \"nosuch\" in its name; --list shows"), "{said}");
     }
 
     #[test]
-    fn who_asks_for_nothing_gets_all_but_those_on_demand() {
-        let usual = cases::all().iter().filter(|case| !case.on_demand).count();
+    fn a_missed_verdict_fails_a_benchmark_only_where_verdicts_are_checked() {
+        let verdict = |value| Verdict { what: "ratio".into(), value, bound: Bound::AtMost(1.15) };
+        let (met, missed) = (verdict(1.1), verdict(1.192));
+        let all = [met.clone(), missed];
+        assert_eq!(judge(&all, false), Ok(Outcome::Passed));
+        assert_eq!(judge(&all, true), Err(Failure("1 of 2 verdicts missed".to_owned())));
+        assert_eq!(judge(&[met], true), Ok(Outcome::Passed));
+        assert!(judge(&[], false).is_err());
+    }
+
+    #[test]
+    fn tests_and_benchmarks_are_asked_for_apart() {
+        let selected = |bench| Selection { bench, ..Selection::default() }.cases().unwrap();
+        assert!(selected(false).iter().all(|case| !case.is_bench()));
+        assert!(selected(true).iter().all(Case::is_bench));
+    }
+
+    #[test]
+    fn who_asks_for_nothing_gets_all_tests_but_those_on_demand() {
+        let usual = cases::all().iter().filter(|case| !case.on_demand && !case.is_bench()).count();
         assert_eq!(Selection::default().cases().unwrap().len(), usual);
         let on_demand = cases::all().into_iter().find(|case| case.on_demand).unwrap();
         let named = Selection { only: Some(on_demand.full_name()), ..Selection::default() };

@@ -9,15 +9,10 @@ use std::time::Instant;
 
 use crate::channel::{Channel, Said};
 use crate::error::{Error, tail};
+use crate::patience::PATIENCE;
 
 /// How often output that is waited for is looked at; on the host, where it costs the guest nothing.
 const GLANCE: Duration = Duration::from_millis(5);
-
-/// The longest until the agent has started a command.
-const AGENT: Duration = Duration::from_secs(20);
-
-/// The longest until a command that was killed, and that nobody waits for any more, is over.
-const OVER: Duration = Duration::from_secs(10);
 
 /// A command that runs in a guest; killed, with all it has started, when this is dropped.
 #[derive(Debug)]
@@ -85,25 +80,35 @@ impl Running {
     /// Waits until a line of its output contains `marker`, and returns the line.
     ///
     /// # Errors
-    /// [`Error::Unsaid`] if it ended without, [`Error::Late`] at `limit` or its own,
-    /// [`Error::Ended`] if the machine ended.
-    pub fn wait_for(&self, marker: &str, limit: Duration) -> Result<String, Error> {
-        let deadline = self.deadline.min(Instant::now() + limit);
+    /// As for [`wait_until`](Self::wait_until).
+    pub fn wait_for(&self, marker: &str) -> Result<String, Error> {
+        self.wait_until(marker, |output| {
+            output.lines().find(|line| line.contains(marker)).map(str::to_owned)
+        })
+    }
+
+    /// Waits until `find` finds something in the whole lines of its output; errors call that `what`.
+    ///
+    /// # Errors
+    /// [`Error::Unsaid`] if it ended without, [`Error::Late`] at its limit, [`Error::Ended`] if the
+    /// machine ended.
+    pub fn wait_until<T>(&self, what: &str, find: impl Fn(&str) -> Option<T>) -> Result<T, Error> {
         loop {
             // First the end, then the output: all that was said before an end is seen.
             let ended = self.status(Instant::now()).transpose();
             let output = self.output();
             let lines = output.rsplit_once('\n').map_or("", |(lines, _)| lines);
-            if let Some(line) = lines.lines().find(|line| line.contains(marker)) {
-                return Ok(line.to_owned());
+            if let Some(found) = find(lines) {
+                return Ok(found);
             }
-            let (command, marker) = (self.command.clone(), marker.to_owned());
+            let command = self.command.clone();
             if ended?.is_some() {
+                let marker = what.to_owned();
                 return Err(Error::Unsaid { command, marker, output: tail(&output) });
             }
-            if Instant::now() >= deadline {
-                let what = format!("\"{marker}\" of `{command}`, so far:\n{}\n", tail(&output));
-                return Err(Error::Late { what, limit });
+            if Instant::now() >= self.deadline {
+                let what = format!("\"{what}\" of `{command}`, so far:\n{}\n", tail(&output));
+                return Err(Error::Late { what, limit: self.limit });
             }
             thread::sleep(GLANCE);
         }
@@ -112,14 +117,14 @@ impl Running {
     /// The number of the command's process, which is also that of its group.
     ///
     /// # Errors
-    /// [`Error::Late`] if it has not started within 20 s, [`Error::Ended`] if the machine ended.
+    /// [`Error::Late`] if it never starts, [`Error::Ended`] if the machine ended.
     pub fn pid(&self) -> Result<u32, Error> {
-        let began = self.channel.wait(Instant::now() + AGENT, |said| {
+        let began = self.channel.wait(Instant::now() + PATIENCE, |said| {
             let gone = said.closed.then(|| Err(self.gone()));
             said.began.get(&self.id).map(|&pid| Ok(pid)).or(gone)
         });
         let what = format!("the start of `{}`", self.command);
-        began.unwrap_or(Err(Error::Late { what, limit: AGENT }))
+        began.unwrap_or(Err(Error::Late { what, limit: PATIENCE }))
     }
 
     /// Sends a signal, such as `KILL`, to the command and all it has started.
@@ -157,10 +162,10 @@ impl Drop for Running {
             let gone = over(said).map(|()| None);
             said.began.get(&self.id).map(|&pid| Some(pid)).filter(|_| gone.is_none()).or(gone)
         };
-        if let Some(Some(pid)) = self.channel.wait(Instant::now() + AGENT, began) {
+        if let Some(Some(pid)) = self.channel.wait(Instant::now() + PATIENCE, began) {
             self.channel.tell(&format!("signal KILL {pid}"));
             // So that whoever comes next finds its ports free.
-            let _ = self.channel.wait(Instant::now() + OVER, over);
+            let _ = self.channel.wait(Instant::now() + PATIENCE, over);
         }
     }
 }

@@ -11,12 +11,10 @@ use std::thread;
 use std::time::Instant;
 
 use crate::error::{Error, tail};
+use crate::patience::PATIENCE;
 
 /// How often a program that is waited for is looked at.
 const GLANCE: Duration = Duration::from_millis(5);
-
-/// The longest that output may be under way after a program's end.
-const DRAIN: Duration = Duration::from_secs(2);
 
 /// A program of the host that the kernel kills when the thread that started it ends, whatever the
 /// reason (`PR_SET_PDEATHSIG` of prctl(2)). So only threads that stay may start one.
@@ -105,16 +103,17 @@ impl Tool {
         let output = child.stdout.take().map(drained);
         let messages = child.stderr.take().map(drained);
         let status = ended(&mut child, limit);
-        let output = output.map(received).unwrap_or_default();
-        let messages = messages.map(received).unwrap_or_default();
-        match status.map_err(Error::io(format!("waiting for {}", self.line)))? {
-            Some(status) if status.success() => Ok(output),
-            Some(status) => {
-                let problem = format!("{status}\n{}", tail(&format!("{output}{messages}")));
-                Err(Error::Tool { command: self.line, problem })
-            }
-            None => Err(Error::Late { what: self.line, limit }),
+        let status = status.map_err(Error::io(format!("waiting for {}", self.line)))?;
+        let Some(status) = status else {
+            return Err(Error::Late { what: self.line, limit });
+        };
+        let output = output.map_or(Ok(String::new()), |bytes| received(&bytes, &self.line))?;
+        let messages = messages.map_or(Ok(String::new()), |bytes| received(&bytes, &self.line))?;
+        if status.success() {
+            return Ok(output);
         }
+        let problem = format!("{status}\n{}", tail(&format!("{output}{messages}")));
+        Err(Error::Tool { command: self.line, problem })
     }
 }
 
@@ -146,8 +145,11 @@ fn drained(mut stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     receive
 }
 
-fn received(bytes: Receiver<Vec<u8>>) -> String {
-    String::from_utf8_lossy(&bytes.recv_timeout(DRAIN).unwrap_or_default()).into_owned()
+/// All that a program has written that has ended.
+fn received(bytes: &Receiver<Vec<u8>>, program: &str) -> Result<String, Error> {
+    let late = |_| Error::Late { what: format!("the output of {program}"), limit: PATIENCE };
+    let bytes = bytes.recv_timeout(PATIENCE).map_err(late)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]
@@ -156,12 +158,10 @@ mod tests {
     use std::env;
     use std::os::unix::process::ExitStatusExt;
 
-    const LIMIT: Duration = Duration::from_secs(20);
-
     #[test]
     fn output_and_problems_are_heard() {
-        assert_eq!(Tool::new("printf").arg("a b").run(LIMIT).unwrap(), "a b");
-        let bad = Tool::new("sh").args(["-c", "echo why >&2; exit 3"]).run(LIMIT);
+        assert_eq!(Tool::new("printf").arg("a b").run(PATIENCE).unwrap(), "a b");
+        let bad = Tool::new("sh").args(["-c", "echo why >&2; exit 3"]).run(PATIENCE);
         assert!(bad.unwrap_err().to_string().contains("exit status: 3\nwhy"));
     }
 
@@ -170,7 +170,7 @@ mod tests {
         let (start, limit) = (Instant::now(), Duration::from_millis(100));
         let late = Tool::new("sleep").arg("3600").run(limit);
         assert!(matches!(late, Err(Error::Late { .. })));
-        assert!(start.elapsed() < LIMIT);
+        assert!(start.elapsed() < PATIENCE);
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
             child
         });
         let mut child = starter.join().unwrap();
-        let status = ended(&mut child, LIMIT).unwrap().unwrap();
+        let status = ended(&mut child, PATIENCE).unwrap().unwrap();
         assert_eq!(status.signal(), Some(9));
         std::fs::remove_file(path).unwrap();
     }

@@ -6,8 +6,8 @@ use std::time::Instant;
 use crate::bed::Bed;
 use crate::case::{Case, Failure, Layer, ensure};
 use crate::error::Error;
+use crate::patience::PATIENCE;
 
-const SHORT: Duration = Duration::from_secs(30);
 const KILLED: i32 = 128 + 9;
 
 pub(super) const CASES: &[Case] = &[
@@ -20,23 +20,23 @@ pub(super) const CASES: &[Case] = &[
 
 fn commands_run_side_by_side(bed: &Bed) -> Result<(), Failure> {
     let node = bed.machine(1);
-    let hears = node.start("until [ -e /run/said ]; do sleep 0.05; done; echo heard", SHORT)?;
-    let says = node.start("touch /run/said; echo said; sleep 3600", SHORT)?;
-    ensure(says.wait_for("said", SHORT)? == "said", || "another line".to_owned())?;
+    let hears = node.start("until [ -e /run/said ]; do sleep 0.05; done; echo heard", PATIENCE)?;
+    let says = node.start("touch /run/said; echo said; sleep 3600", PATIENCE)?;
+    ensure(says.wait_for("said")? == "said", || "another line".to_owned())?;
     ensure(hears.wait()?.good()? == "heard\n", || "another output".to_owned())?;
-    let ended = node.run("echo bad; exit 3", SHORT)?;
+    let ended = node.run("echo bad; exit 3", PATIENCE)?;
     ensure((ended.status, ended.output.as_str()) == (3, "bad\n"), || format!("{ended:?}"))?;
-    let unsaid = node.start("echo one thing", SHORT)?.wait_for("another", SHORT);
+    let unsaid = node.start("echo one thing", PATIENCE)?.wait_for("another");
     ensure(matches!(unsaid, Err(Error::Unsaid { .. })), || format!("{unsaid:?}"))
 }
 
 fn killed_with_children(bed: &Bed) -> Result<(), Failure> {
     let node = bed.machine(1);
-    let parent = node.start("sleep 3599 & echo started; wait", SHORT)?;
-    parent.wait_for("started", SHORT)?;
+    let parent = node.start("sleep 3599 & echo started; wait", PATIENCE)?;
+    parent.wait_for("started")?;
     parent.signal("KILL")?;
     ensure(parent.wait()?.status == KILLED, || "it was not killed".to_owned())?;
-    let left = node.run("pgrep -f 'sleep 359[9]'", SHORT)?;
+    let left = node.run("pgrep -f 'sleep 359[9]'", PATIENCE)?;
     ensure(left.status == 1, || format!("left behind: {}", left.output))
 }
 
@@ -44,9 +44,9 @@ fn dropped(bed: &Bed) -> Result<(), Failure> {
     let node = bed.machine(1);
     // At once, so that the signal overtakes the start now and then.
     for _ in 0..3 {
-        drop(node.start("exec sleep 3597", SHORT)?);
+        drop(node.start("exec sleep 3597", PATIENCE)?);
     }
-    let left = node.run("pgrep -f 'sleep 359[7]'", SHORT)?;
+    let left = node.run("pgrep -f 'sleep 359[7]'", PATIENCE)?;
     ensure(left.status == 1, || format!("left behind: {}", left.output))
 }
 
@@ -55,14 +55,14 @@ fn late(bed: &Bed) -> Result<(), Failure> {
     let (begin, limit) = (Instant::now(), Duration::from_millis(500));
     let late = node.run("echo begun; sleep 3598", limit);
     ensure(matches!(late, Err(Error::Late { .. })), || format!("{late:?}"))?;
-    ensure(begin.elapsed() < SHORT, || "the limit did not hold".to_owned())?;
-    let left = node.run("pgrep -f 'sleep 359[8]'", SHORT)?;
+    ensure(begin.elapsed() < PATIENCE, || "the limit did not hold".to_owned())?;
+    let left = node.run("pgrep -f 'sleep 359[8]'", PATIENCE)?;
     ensure(left.status == 1, || format!("left behind: {}", left.output))
 }
 
 fn environment(bed: &Bed) -> Result<(), Failure> {
     let show = "echo $NODE $HOME $(hostname) $(ulimit -l) $(id -u); tc -V; touch $SHARE/left";
-    let text = bed.machine(1).output(show, SHORT)?;
+    let text = bed.machine(1).output(show, PATIENCE)?;
     ensure(text.starts_with("1 /run/home node1 unlimited 0\n"), || text.clone())?;
     let left = bed.dir().join("share/left");
     ensure(left.exists(), || format!("{} is not there", left.display()))

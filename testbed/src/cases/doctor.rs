@@ -5,12 +5,10 @@ use core::time::Duration;
 use super::trial::SECRET;
 use crate::bed::Bed;
 use crate::case::{Case, Failure, Layer, ensure};
+use crate::patience::PATIENCE;
 use crate::programs::{Build, program};
 
 const PROBELINE: &[Build] = &[Build::Release(&["--package", "probeline"])];
-
-/// Longer than the command may wait for a device: a list, and one answer.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// The status where nothing is broken, and where something is.
 const WELL: i32 = 0;
@@ -39,7 +37,7 @@ pub(super) const CASES: &[Case] = &[
 /// start of a line or within one.
 fn examine(bed: &Bed, before: &str, status: i32, lines: &[&str]) -> Result<(), Failure> {
     let command = format!("{before} {} doctor", program("probeline")?);
-    let ended = bed.machine(1).run(&command, LIMIT)?;
+    let ended = bed.machine(1).run(&command, PATIENCE)?;
     ensure(ended.status == status, || format!("status {}: {}", ended.status, ended.output))?;
     said(&ended.output, lines)
 }
@@ -52,7 +50,7 @@ fn said(output: &str, lines: &[&str]) -> Result<(), Failure> {
 }
 
 fn well(bed: &Bed) -> Result<(), Failure> {
-    let index = bed.machine(1).output("echo $GID_INDEX", LIMIT)?;
+    let index = bed.machine(1).output("echo $GID_INDEX", PATIENCE)?;
     let gid =
         format!("fine          rxe0/1, gid: RoCE v2, ::ffff:10.0.0.1, index {}", index.trim());
     let lines = [
@@ -74,7 +72,7 @@ fn well(bed: &Bed) -> Result<(), Failure> {
     examine(bed, "", WELL, &lines)?;
     examine(bed, "", WELL, &["rxe0/1, sent-again: "])?;
     let other = format!("{} doctor --device mlx5_0", program("probeline")?);
-    let ended = bed.machine(1).run(&other, LIMIT)?;
+    let ended = bed.machine(1).run(&other, PATIENCE)?;
     ensure(ended.status == 1, || format!("{ended:?}"))?;
     said(&ended.output, &["no RDMA device is called mlx5_0: choose among rxe0"])
 }
@@ -104,13 +102,13 @@ fn wrong(bed: &Bed) -> Result<(), Failure> {
     let node = bed.machine(1);
     // Others than root have a limit, and may not read where root's builds are.
     let copy = format!("cp {} /run/probeline && chmod 755 /run/probeline", program("probeline")?);
-    node.output(&copy, LIMIT)?;
+    node.output(&copy, PATIENCE)?;
     let as_nobody = |kib: u32, lines: &[&str]| {
         let command = format!(
             "ulimit -l {kib} && setpriv --reuid 65534 --regid 65534 --clear-groups /run/probeline \
              doctor"
         );
-        let ended = node.run(&command, LIMIT)?;
+        let ended = node.run(&command, PATIENCE)?;
         ensure(ended.status == BROKEN, || format!("status {}: {}", ended.status, ended.output))?;
         said(&ended.output, lines)
     };
@@ -118,22 +116,22 @@ fn wrong(bed: &Bed) -> Result<(), Failure> {
     as_nobody(64, &[limit, "sudo prlimit --pid $$", "(firmware-notes/locked-memory.md)"])?;
     as_nobody(0, &["rxe0, atomics-tried: ibv_reg_mr failed with EPERM", "could be locked"])?;
 
-    node.output("ip link set eth0 mtu 1500", LIMIT)?;
+    node.output("ip link set eth0 mtu 1500", PATIENCE)?;
     let mtu = "look at this  rxe0/1, mtu: 1024 B of 4096 B; ";
     examine(bed, "", WELL, &[mtu, "Do: sudo ip link set eth0 mtu 4200"])?;
-    node.output("ip link set eth0 mtu 4200", LIMIT)?;
+    node.output("ip link set eth0 mtu 4200", PATIENCE)?;
 
-    node.output("ip address flush dev eth0 scope global", LIMIT)?;
+    node.output("ip address flush dev eth0 scope global", PATIENCE)?;
     let gid = "broken        rxe0/1, gid: ";
     examine(bed, "", BROKEN, &[gid, "ip address add ADDRESS/PREFIX dev eth0"])?;
 
-    node.output("ip link set eth0 down", LIMIT)?;
+    node.output("ip link set eth0 down", PATIENCE)?;
     let link = "broken        rxe0/1, link: down, Ethernet; no packet leaves or arrives";
     let mend = "Do: sudo ip link set eth0 up (firmware-notes/link-state.md)";
     let untried = "not seen      rxe0, atomics-tried: not tried: no port is active";
     examine(bed, "", BROKEN, &[link, mend, untried])?;
 
-    node.output("rdma link delete rxe0", LIMIT)?;
+    node.output("rdma link delete rxe0", PATIENCE)?;
     let none = "look at this  machine, device: no RDMA device, and no card that is known to be one";
     examine(bed, "", WELL, &[none, "rdma link add rxe0 type rxe netdev eth0"])
 }

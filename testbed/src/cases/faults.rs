@@ -1,7 +1,6 @@
 //! What is done to machines from outside happens to them.
 
 use core::time::Duration;
-use std::fs::{self, DirEntry};
 use std::thread;
 use std::time::Instant;
 
@@ -11,8 +10,7 @@ use crate::case::{Case, Failure, Layer, ensure};
 use crate::error::Error;
 use crate::faults::Link;
 use crate::machine::Machine;
-
-const SHORT: Duration = Duration::from_secs(30);
+use crate::patience::PATIENCE;
 
 /// Long enough for a running guest to say something, many times.
 const WHILE: Duration = Duration::from_secs(1);
@@ -28,7 +26,7 @@ fn wire(bed: &Bed) -> Result<(), Failure> {
     let (near, far) = (bed.machine(1), bed.machine(2));
     far.set_link(Link::Off)?;
     await_port(far, "DOWN")?;
-    let untouched = near.run(&port_is("ACTIVE"), SHORT);
+    let untouched = near.run(&port_is("ACTIVE"), PATIENCE);
     // Whatever was seen, the next case wants the wire.
     far.set_link(Link::On)?;
     ensure(untouched?.status == 0, || "the other machine noticed as well".to_owned())?;
@@ -38,7 +36,7 @@ fn wire(bed: &Bed) -> Result<(), Failure> {
 
 fn await_port(machine: &Machine, state: &str) -> Result<(), Failure> {
     let until = format!("until {}; do sleep 0.05; done", port_is(state));
-    machine.output(&until, SHORT)?;
+    machine.output(&until, PATIENCE)?;
     Ok(())
 }
 
@@ -48,36 +46,18 @@ fn port_is(state: &str) -> String {
 
 fn frozen(bed: &Bed) -> Result<(), Failure> {
     let machine = bed.machine(2);
-    let ticks = machine.start("while sleep 0.05; do echo tick; done", SHORT)?;
-    ticks.wait_for("tick", SHORT)?;
+    let ticks = machine.start("while sleep 0.05; do echo tick; done", PATIENCE)?;
+    ticks.wait_for("tick")?;
     machine.freeze()?;
-    // What a thread was about to write may still come.
-    stopped(machine)?;
     let before = ticks.output().len();
     thread::sleep(WHILE);
     let after = ticks.output().len();
     machine.thaw()?;
     ensure(before == after, || "it went on while frozen".to_owned())?;
-    let deadline = Instant::now() + SHORT;
+    let deadline = Instant::now() + PATIENCE;
     while ticks.output().len() == after {
         ensure(Instant::now() < deadline, || "it did not go on once thawed".to_owned())?;
         thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
-}
-
-/// Waits until no thread of QEMU runs any more.
-fn stopped(machine: &Machine) -> Result<(), Failure> {
-    let tasks = format!("/proc/{}/task", machine.qemu().id());
-    let stands = |task: DirEntry| {
-        // One that has ended in the meantime stands still as well.
-        let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
-        status.is_empty() || status.contains("State:\tT (stopped)")
-    };
-    let deadline = Instant::now() + SHORT;
-    while !fs::read_dir(&tasks)?.filter_map(Result::ok).all(stands) {
-        ensure(Instant::now() < deadline, || "it was not stopped".to_owned())?;
-        thread::sleep(Duration::from_millis(1));
     }
     Ok(())
 }
@@ -95,11 +75,11 @@ fn loss(bed: &Bed) -> Result<(), Failure> {
 
 fn killed(bed: &Bed) -> Result<(), Failure> {
     let (near, far) = (bed.machine(1), bed.machine(2));
-    let running = far.start("echo started; sleep 3600", SHORT)?;
-    running.wait_for("started", SHORT)?;
+    let running = far.start("echo started; sleep 3600", PATIENCE)?;
+    running.wait_for("started")?;
     far.kill()?;
     let ended = running.wait();
     ensure(matches!(ended, Err(Error::Ended { machine: 2, .. })), || format!("{ended:?}"))?;
-    near.output("true", SHORT)?;
+    near.output("true", PATIENCE)?;
     Ok(())
 }

@@ -1,12 +1,9 @@
 //! Two NUMA nodes: `pin` finds them and places for real.
 
-use core::time::Duration;
-
 use crate::bed::Bed;
 use crate::case::{Case, Failure, Layer, ensure};
+use crate::patience::PATIENCE;
 use crate::programs::{Build, example, program, test_programs};
-
-const LIMIT: Duration = Duration::from_secs(120);
 
 const COMMAND: Build = Build::Release(&["--package", "probeline"]);
 const CHECK: Build = Build::Release(&["--package", "probeline-testbed", "--example", "pin-check"]);
@@ -20,7 +17,7 @@ pub(super) const CASES: &[Case] = &[
 
 fn both_nodes(bed: &Bed) -> Result<(), Failure> {
     let command = format!("{} topology --near rxe0 --ranks 2", program("probeline")?);
-    let text = bed.machine(1).output(&command, LIMIT)?;
+    let text = bed.machine(1).output(&command, PATIENCE)?;
     ensure(text.contains("rxe0 is on node 1"), || text.clone())?;
     // Columns: rank, CPU, node, memory.
     let rows = text.lines().map(|line| line.split_whitespace().take(4).collect::<Vec<_>>());
@@ -35,7 +32,7 @@ fn placement(bed: &Bed) -> Result<(), Failure> {
         "for node in 0 1; do echo 16 >{pools}; done; {check}",
         check = example("pin-check")?
     );
-    let text = bed.machine(1).output(&command, LIMIT)?;
+    let text = bed.machine(1).output(&command, PATIENCE)?;
     ensure(text.ends_with("all of it holds\n"), || text.clone())
 }
 
@@ -43,7 +40,7 @@ fn tests_of_pin(bed: &Bed) -> Result<(), Failure> {
     let programs = test_programs(PIN)?;
     ensure(programs.len() >= 2, || format!("only these: {programs:?}"))?;
     for program in programs {
-        let text = bed.machine(1).output(&program, LIMIT)?;
+        let text = bed.machine(1).output(&program, PATIENCE)?;
         let result = text.lines().find_map(|line| line.strip_prefix("test result: ok. "));
         ensure(result.is_some_and(|counts| !counts.starts_with("0 ")), || text.clone())?;
     }

@@ -1,13 +1,10 @@
 //! perftest, whose medians others are compared with.
 
-use core::time::Duration;
-
 use super::trial::median;
 use crate::bed::Bed;
 use crate::case::{Case, Failure, Layer, ensure};
 use crate::machine::Machine;
-
-const LIMIT: Duration = Duration::from_secs(60);
+use crate::patience::PATIENCE;
 
 /// How far apart two medians may be where time is what is executed: they agree to the third digit.
 const REPEATS_WITHIN: f64 = 0.005;
@@ -22,12 +19,12 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn read_latency(bed: &Bed) -> Result<(), Failure> {
-    positive(figure("ib_read_lat --size 64", bed.machine(2), bed.machine(1))?)
+    positive(figure("ib_read_lat --size 64", bed.machine(2), bed.machine(1))?).map(drop)
 }
 
 fn atomic_latency(bed: &Bed) -> Result<(), Failure> {
     let program = "ib_atomic_lat --atomic_type CMP_AND_SWAP";
-    positive(figure(program, bed.machine(2), bed.machine(1))?)
+    positive(figure(program, bed.machine(2), bed.machine(1))?).map(drop)
 }
 
 fn read_latency_repeats(bed: &Bed) -> Result<(), Failure> {
@@ -50,8 +47,10 @@ pub(super) fn repeats(measured: impl Fn() -> Result<f64, Failure>) -> Result<(),
     ensure(apart <= REPEATS_WITHIN, || format!("a median of {first}, then {second}"))
 }
 
-fn positive(median_us: f64) -> Result<(), Failure> {
-    ensure(median_us > 0.0, || format!("a median of {median_us} us"))
+/// Fails where nothing was measured.
+pub(super) fn positive(figure: f64) -> Result<f64, Failure> {
+    ensure(figure.is_finite() && figure > 0.0, || format!("a figure of {figure}"))?;
+    Ok(figure)
 }
 
 /// Runs a test of perftest, given without its server, and returns its figure: of latency tests the
@@ -60,11 +59,11 @@ pub(super) fn figure(program: &str, server: &Machine, client: &Machine) -> Resul
     const PORT: u16 = 18515;
     let command =
         format!("{program} --ib-dev rxe0 --gid-index $GID_INDEX --CPU-freq --port {PORT}");
-    let serving = server.start(&command, LIMIT)?;
-    if let Err(error) = server.listening(PORT, LIMIT) {
+    let serving = server.start(&command, PATIENCE)?;
+    if let Err(error) = server.listening(PORT) {
         return Err(Failure(format!("{error}\n{}", serving.output())));
     }
-    let text = client.output(&format!("{command} {}", server.address()), LIMIT)?;
+    let text = client.output(&format!("{command} {}", server.address()), PATIENCE)?;
     serving.wait()?.good()?;
     fifth(&text).ok_or_else(|| Failure(format!("no row of numbers:\n{text}")))
 }

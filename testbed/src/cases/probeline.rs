@@ -1,16 +1,11 @@
 //! The command `probeline` over verbs, as its users start it.
 
-use core::time::Duration;
-
 use super::trial::{LIMIT, Ranks, SECRET, command, median, port};
 use crate::bed::Bed;
 use crate::case::{Case, Failure, Layer, ensure};
 use crate::programs::{Build, program};
 
 const PROBELINE: &[Build] = &[Build::Release(&["--package", "probeline"])];
-
-/// The longest until the first node has said how to start the second.
-const SAID: Duration = Duration::from_secs(20);
 
 /// Of its floor of one READ, or READ and compare-and-swap, a find-or-put takes so much at most.
 const MOST: f64 = 1.15;
@@ -107,7 +102,7 @@ fn two_nodes(bed: &Bed) -> Result<(), Failure> {
     let files = "--full --json $SHARE/two.json";
     let command = format!("{program} bench-latency --two-nodes {options} {files}");
     let started = first.start(&command, LIMIT)?;
-    let said = started.wait_for("PROBELINE_SECRET=", SAID)?;
+    let said = started.wait_for("PROBELINE_SECRET=")?;
     let joined = second.output(said.trim(), LIMIT)?;
     ensure(joined.contains("prints the report"), || joined.clone())?;
     let report = started.wait()?.good()?;

@@ -17,13 +17,8 @@ pub(super) const CASES: &[Case] = &[
         suite(&together(bed, 2, &format!("conformance --ucx {OVER_RC}"))?, 9, 0)
     })
     .needs(TRIAL),
-    // In halves, for every case opens engines of its own, which takes three ranks a second.
     Case::new(Layer::Two, "ucx_rc_conformance_of_three", |bed| {
-        suite(&together(bed, 3, &format!("conformance --half first --ucx {OVER_RC}"))?, 9, 1)
-    })
-    .needs(TRIAL),
-    Case::new(Layer::Two, "ucx_rc_conformance_of_three_goes_on", |bed| {
-        suite(&together(bed, 3, &format!("conformance --half second --ucx {OVER_RC}"))?, 11, 0)
+        suite(&together(bed, 3, &format!("conformance --ucx {OVER_RC}"))?, 20, 1)
     })
     .needs(TRIAL),
     Case::new(Layer::Two, "ucx_rc_bench_latency", bench_latency).needs(PROBELINE),

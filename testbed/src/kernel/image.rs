@@ -1,11 +1,11 @@
 //! The uncompressed kernel out of a bzImage. QEMU starts it by its PVH entry, which spares the
 //! guest the decompression.
 
-use core::time::Duration;
 use std::fs::{self, File};
 use std::path::Path;
 
 use crate::error::Error;
+use crate::patience::PATIENCE;
 use crate::tool::Tool;
 
 /// Where the compressed kernel lies in a bzImage.
@@ -19,7 +19,7 @@ struct Payload {
 }
 
 /// Writes the kernel in `from`, a bzImage, to `into`.
-pub(super) fn extract(from: &Path, into: &Path, limit: Duration) -> Result<(), Error> {
+pub(super) fn extract(from: &Path, into: &Path) -> Result<(), Error> {
     let image = fs::read(from).map_err(Error::io(format!("reading {}", from.display())))?;
     let shown = from.display();
     let no_kernel = |what: &str| Error::NoKernel { reason: format!("{shown} {what}") };
@@ -30,7 +30,7 @@ pub(super) fn extract(from: &Path, into: &Path, limit: Duration) -> Result<(), E
         .map_err(Error::io(format!("writing {}", packed.display())))?;
     let input = File::open(&packed).map_err(Error::io(format!("opening {}", packed.display())))?;
     let output = File::create(into).map_err(Error::io(format!("writing {}", into.display())))?;
-    Tool::new(payload.program).arg("-dc").from_file(input).into_file(output).run(limit)?;
+    Tool::new(payload.program).arg("-dc").from_file(input).into_file(output).run(PATIENCE)?;
     fs::remove_file(&packed).map_err(Error::io(format!("removing {}", packed.display())))?;
     let size = fs::metadata(into).map_err(Error::io(format!("reading {}", into.display())))?.len();
     if size == payload.size { Ok(()) } else { Err(no_kernel("did not unpack to its stated size")) }
@@ -92,7 +92,6 @@ mod tests {
 
     #[test]
     fn kernels_of_each_compression_come_out() {
-        const LIMIT: Duration = Duration::from_secs(20);
         let dir = std::env::temp_dir().join(format!("testbed-image-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let (kernel, vmlinuz) = (dir.join("kernel"), dir.join("vmlinuz"));
@@ -101,14 +100,14 @@ mod tests {
         for program in ["xz", "zstd", "gzip"] {
             let packed = dir.join("kernel.packed");
             let into = File::create(&packed).unwrap();
-            Tool::new(program).arg("-c").arg(&kernel).into_file(into).run(LIMIT).unwrap();
+            Tool::new(program).arg("-c").arg(&kernel).into_file(into).run(PATIENCE).unwrap();
             let mut payload = fs::read(&packed).unwrap();
             if program != "gzip" {
                 payload.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
             }
             fs::write(&vmlinuz, image(&payload)).unwrap();
             let vmlinux = dir.join("vmlinux");
-            extract(&vmlinuz, &vmlinux, LIMIT).unwrap();
+            extract(&vmlinuz, &vmlinux).unwrap();
             assert_eq!(fs::read_to_string(vmlinux).unwrap(), text, "{program}");
         }
         fs::remove_dir_all(dir).unwrap();

@@ -1,9 +1,8 @@
 //! The conformance suite, over verbs or UCX: among threads of this machine, or between processes.
 
-use core::time::Duration;
 use std::thread;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use exchange::Job;
 use transport::conformance::{Case, Failure as NotHeld, Report, Rig, Verdict, cases};
 use transport::{Exchange, Owner, Transport};
@@ -20,41 +19,18 @@ use crate::ucx::UcxArgs;
 /// is promised to bring words whole.
 const SKIPS: &[&str] = &["words_are_whole_under_a_writer", "atomic_with_the_cpu"];
 
-/// The longest wait for one completion where the machine is emulated.
-const COMPLETION: Duration = Duration::from_secs(20);
-
 #[derive(Args)]
 pub(crate) struct ConformanceArgs {
     /// Owners are threads of this process, each with an engine of its own
-    #[arg(long, conflicts_with_all = ["ucx", "half"])]
+    #[arg(long, conflicts_with = "ucx")]
     threads: bool,
-    /// Only a half of the cases of so many ranks, for where opening takes long
-    #[arg(long, value_enum)]
-    half: Option<Half>,
     #[command(flatten)]
     ucx: UcxArgs,
     #[command(flatten)]
     job: JobArgs,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Half {
-    First,
-    Second,
-}
-
 impl ConformanceArgs {
-    /// The cases to be tried, all of as many owners as there are ranks.
-    fn cases(&self) -> Vec<&'static Case> {
-        let all: Vec<_> = cases().filter(|case| case.shape.owners == self.job.ranks).collect();
-        let (first, second) = all.split_at(all.len() / 2);
-        match self.half {
-            None => all,
-            Some(Half::First) => first.to_vec(),
-            Some(Half::Second) => second.to_vec(),
-        }
-    }
-
     /// The cases that this transport cannot be held to, in the suite's order.
     fn skips(&self) -> &'static [&'static str] {
         if self.ucx.is_chosen() { self.ucx.skips() } else { SKIPS }
@@ -90,12 +66,12 @@ fn joined(
 /// One job for all cases of as many owners, each case with engines of its own.
 fn processes(args: &ConformanceArgs) -> Result<()> {
     let owners = args.job.ranks;
-    let mut job = args.job.join(format!("conformance {:?} {:?}", args.half, args.ucx))?;
+    let mut job = args.job.join(format!("conformance {:?}", args.ucx))?;
     if args.ucx.is_chosen() {
         args.ucx.introduce(&mut job)?;
     }
     let mut report = Report::new();
-    let cases = args.cases();
+    let cases: Vec<_> = cases().filter(|case| case.shape.owners == owners).collect();
     ensure(!cases.is_empty(), || format!("there is no case for {owners} owners"))?;
     for &case in &cases {
         let mine = try_case(args, case, &mut job);
@@ -137,7 +113,7 @@ fn try_engine<E: Exchange>(
     exchange: &mut E,
 ) -> core::result::Result<Verdict, NotHeld> {
     let mut rig = Rig::new(engine, exchange);
-    rig.patience = COMPLETION;
+    rig.patience = PATIENCE;
     rig.allocations = Some(allocations::so_far);
     case.run(&mut rig)
 }

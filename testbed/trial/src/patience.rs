@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use crate::failure::{Failure, Result};
 
-/// The longest wait for the other ranks, and for one operation.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest wait for the other ranks, and for one operation: only what hangs takes as long, on a
+/// host with ten programs for each CPU too.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The clock is looked at every so many turns, so that it is no part of what is measured: at a
 /// microsecond for a turn of an emulated machine, every few milliseconds.

@@ -1,8 +1,11 @@
 //! Rank 0 works on rank 1's window without a break, while something happens to rank 1, its machine
-//! or the network. What rank 0 sees must be what was expected, in time.
+//! or the network. What rank 0 sees must be what was expected. It reports how far it is, so that
+//! whoever runs this waits for events and not for a time.
 
 use core::time::Duration;
 use std::io::{Write, stdout};
+use std::path::PathBuf;
+use std::thread::sleep;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
@@ -14,22 +17,18 @@ use verbs::Engine;
 
 use crate::failure::{Failure, Result, ensure};
 use crate::job::{JobArgs, finish, part};
-use crate::patience::Patience;
+use crate::patience::{PATIENCE, Patience};
 
 #[derive(Args)]
 pub(crate) struct StreamArgs {
     /// What is to become of it
     #[arg(long, value_enum)]
     expect: Expected,
-    /// How long it goes on if nothing happens
-    #[arg(long, default_value_t = 30)]
-    seconds: u64,
-    /// The bound on what rank 0 may be without an answer, in milliseconds
-    #[arg(long, required_unless_present = "idle")]
-    within_ms: Option<u64>,
-    /// Nothing is under way when it happens: rank 0 polls only, and how long it takes to see what
-    /// has happened is for whoever made it happen to say
-    #[arg(long, conflicts_with = "within_ms")]
+    /// The file that ends it once it is there
+    #[arg(long, value_name = "FILE", required_if_eq("expect", "survival"))]
+    until: Option<PathBuf>,
+    /// Nothing is under way when it happens: rank 0 polls only
+    #[arg(long)]
     idle: bool,
     /// Rank 1 takes no part, not even by polling, as no owner needs to
     #[arg(long)]
@@ -44,12 +43,18 @@ enum Expected {
     Lost,
     /// The engine of rank 0 is dead, whatever it says of the reason
     Fault,
-    /// All goes on, the slowest operation within the bound
+    /// All goes on
     Survival,
 }
 
 /// Operations in flight.
 const DEPTH: u32 = 8;
+/// Operations between two reports of rank 0, each of which looks for the file that ends it.
+const REPORTED: u64 = 1000;
+/// A silence is reported each time that it has lasted so long.
+const SILENCE: Duration = Duration::from_millis(400);
+/// How often rank 1 looks for the file that ends it.
+const LOOK: Duration = Duration::from_millis(50);
 /// The word that is counted up, and the first of those that are read.
 const COUNTED: RemoteWord = RemoteWord { owner: Owner(1), index: 0 };
 const READ: RemoteWord = RemoteWord { owner: Owner(1), index: 8 };
@@ -65,28 +70,23 @@ pub(crate) fn run(args: &StreamArgs) -> Result<()> {
     }
     println!("{}", engine.link());
     say("streaming");
-    let seen = if args.idle { idle(args, &mut engine)? } else { work(args, &mut engine)? };
+    let seen = if args.idle { idle(&mut engine)? } else { work(args, &mut engine)? };
     println!("{seen}");
     match (args.expect, seen.fault) {
         (Expected::Survival, None) => {
-            args.in_time(&seen)?;
             engine.fetch_add(Token(0), COUNTED, 0)?;
             let sum = finish(&mut engine)?;
             ensure(sum == seen.added, || format!("the sum is {sum} for {}", seen.added))?;
             part(job, engine)
         }
-        (Expected::Lost, Some(Fault::OwnerLost(Owner(1)))) | (Expected::Fault, Some(_)) => {
-            args.in_time(&seen)
-        }
+        (Expected::Lost, Some(Fault::OwnerLost(Owner(1)))) | (Expected::Fault, Some(_)) => Ok(()),
         (expected, fault) => Err(Failure(format!("expected {expected:?}, fault {fault:?}"))),
     }
 }
 
 impl StreamArgs {
-    /// No silence was longer than allowed.
-    fn in_time(&self, seen: &Seen) -> Result<()> {
-        let within = self.within_ms.map_or(Duration::MAX, Duration::from_millis);
-        ensure(seen.longest <= within, || format!("longer than {within:?}"))
+    fn is_over(&self) -> bool {
+        self.until.as_ref().is_some_and(|file| file.exists())
     }
 }
 
@@ -100,10 +100,9 @@ fn say(line: &str) {
 /// Rank 1 until it is ended: at rest, or polling. It may be thawed when all is over.
 fn endure(args: &StreamArgs, engine: &mut Engine) -> Result<()> {
     let begin = Instant::now();
-    // Longer than rank 0 works, which ends this by leaving or by a barrier.
-    let rest = Duration::from_secs(args.seconds);
-    while begin.elapsed() < rest {
-        std::thread::sleep(Duration::from_millis(50));
+    while !args.is_over() {
+        ensure(begin.elapsed() < PATIENCE, || "nobody has ended it".into())?;
+        sleep(LOOK);
         if args.asleep {
             continue;
         }
@@ -148,22 +147,32 @@ impl core::fmt::Display for Seen {
 
 fn work(args: &StreamArgs, engine: &mut Engine) -> Result<Seen> {
     let mut seen = Seen::default();
-    let begin = Instant::now();
-    let mut sign_of_life = begin;
+    let mut sign_of_life = Instant::now();
     let mut patience = Patience::new("completion");
+    let (mut goes_on, mut silences) = (true, 0);
     while seen.fault.is_none() {
-        let goes_on = begin.elapsed() < Duration::from_secs(args.seconds);
         patience.turn()?;
         while goes_on && post(engine, &mut seen)? {}
         let mut ends = [Completion::default(); 8];
         match engine.poll(&mut ends) {
             Ok(0) if !goes_on && engine.in_flight() == 0 => return Ok(seen),
-            Ok(0) => continue,
+            Ok(0) => {
+                let silence = sign_of_life.elapsed();
+                if silence >= SILENCE * (silences + 1) {
+                    silences += 1;
+                    say(&format!("silent for {} ms", silence.as_millis()));
+                }
+            }
             Ok(found) => {
                 seen.longest = seen.longest.max(sign_of_life.elapsed());
-                sign_of_life = Instant::now();
+                (sign_of_life, silences) = (Instant::now(), 0);
                 patience.renew();
+                let reported = seen.ended / REPORTED;
                 ends.iter().take(found).for_each(|end| seen.take(end));
+                if seen.ended / REPORTED > reported {
+                    say(&format!("{} operations have ended", seen.ended));
+                    goes_on = !args.is_over();
+                }
             }
             Err(fault) => seen.fault = Some(fault),
         }
@@ -208,10 +217,10 @@ fn post(engine: &mut Engine, seen: &mut Seen) -> Result<bool> {
 }
 
 /// Nothing is posted: the engine itself asks after its owners.
-fn idle(args: &StreamArgs, engine: &mut Engine) -> Result<Seen> {
-    let mut seen = Seen::default();
-    let begin = Instant::now();
-    while seen.fault.is_none() && begin.elapsed() < Duration::from_secs(args.seconds) {
+fn idle(engine: &mut Engine) -> Result<Seen> {
+    let (mut seen, begin) = (Seen::default(), Instant::now());
+    while seen.fault.is_none() {
+        ensure(begin.elapsed() < PATIENCE, || "nothing has happened".into())?;
         seen.fault = engine.poll(&mut []).err();
     }
     Ok(seen)

@@ -46,8 +46,6 @@ const UNKNOWN: usize = 6;
 /// Until the READs of claims have landed, and until what was on its way to a thawed machine
 /// has taken effect.
 const SETTLED: Duration = Duration::from_millis(300);
-/// The longest until rank 1 is frozen.
-const FROZEN_WITHIN: Duration = Duration::from_secs(30);
 /// The word that is counted up.
 const COUNTED: RemoteWord = RemoteWord { owner: Owner(1), index: 0 };
 
@@ -110,7 +108,7 @@ impl UnknownArgs {
         stdout().flush()?;
         let (file, begin) = (self.told_in.join(format!("frozen-{round}")), Instant::now());
         while !file.exists() {
-            ensure(begin.elapsed() < FROZEN_WITHIN, || format!("no {}", file.display()))?;
+            ensure(begin.elapsed() < PATIENCE, || format!("no {}", file.display()))?;
             sleep(Duration::from_millis(10));
         }
         Ok(())
