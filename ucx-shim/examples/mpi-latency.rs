@@ -2,9 +2,9 @@
 //! the same MPI calls in the same process and by turns, as rows of a table; the owner is busy in MPI,
 //! as a rank at work is.
 //!
-//! usage, under mpirun with 2 ranks: mpi-latency LOOP_LIBRARY [AT_MOST], where `check-mpi` and
-//! `check-latency` build the library of `bench/rma_loop.c`. Fails where the transport takes more than
-//! `AT_MOST` of the loop's time, 1.25 if nothing is said.
+//! usage, under mpirun with 2 ranks: mpi-latency LOOP_LIBRARY [AT_MOST], where `check-latency` builds
+//! the library of `bench/rma_loop.c`. Fails where the transport takes more than `AT_MOST` of the loop's
+//! time, 1.25 if nothing is said.
 
 mod landing;
 
