@@ -39,7 +39,7 @@ pub(crate) fn result_fits(
     Err(ExchangeError::LengthDiffers { owner: me, expected: saturated(all), found })
 }
 
-/// Checks that `mine` and `theirs` hold a part for each of `owners`; the length of one.
+/// Checks that `mine` and `theirs` hold a part for each of `owners`. Returns the length of a part.
 pub(crate) fn part_bytes(
     me: Owner,
     owners: u32,

@@ -1,11 +1,11 @@
-//! Connections to rank 0 that are no members yet, and which of them gives way to a newer one.
+//! Connections to rank 0 that are not members yet, and which of them is evicted for a newer one.
 //!
-//! Strangers may connect as often as they like, so places are limited and the listen queue is
-//! drained at a rate that strangers cannot lower. A connection is *unproved* until its first message
-//! has come, which only who knows the secret can make; a member sends it as soon as it is
-//! connected. When all places are taken, an unproved connection that had [`MIN_SERVICE`] gives way:
-//! the oldest one of the address that has most of them. Others keep their places: nobody without the
-//! secret gets one of those for long.
+//! Strangers may connect any number of times. The number of connections is therefore limited, and
+//! strangers cannot lower the rate at which the listen queue is drained. A connection is *unproved*
+//! until its first message has arrived: creating that message requires the secret, and a member
+//! sends it immediately. When the limit is reached, an unproved connection older than
+//! [`MIN_SERVICE`] is evicted: the oldest one of the address with the most unproved connections.
+//! Proved connections are not evicted.
 
 use core::net::{IpAddr, Ipv6Addr};
 use core::time::Duration;
@@ -16,46 +16,46 @@ use crate::handshake::Guest;
 use crate::link::Link;
 use crate::wire::Wire;
 
-/// How long a caller has to finish its handshake: many roundtrips of any network.
+/// The time limit of a caller's handshake: many roundtrips of any network.
 pub(crate) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Callers at once; more wait in the listen queue. Bounds what strangers can make rank 0 hold to as
-/// many sockets and small buffers.
+/// The maximum number of callers; further connections wait in the listen queue. Strangers can
+/// therefore make rank 0 hold at most this number of sockets and small buffers.
 pub(crate) const MAX_CALLERS: usize = PLACES as usize;
 const PLACES: u32 = 256;
 
-/// How long an unproved caller keeps its place whoever else comes. The first message of a member is
-/// mostly there before its connection is accepted; the rest is for one that the scheduler delays.
+/// An unproved caller cannot be evicted before this time. The first message of a member usually
+/// arrives before its connection is accepted; the time is for members that the scheduler delays.
 pub(crate) const MIN_SERVICE: Duration = Duration::from_millis(50);
 
-/// Connections that may wait to be accepted, where the system allows as many (somaxconn).
+/// The length of the listen queue; the system may limit it further (somaxconn).
 pub(crate) const LISTEN_BACKLOG: u32 = 4096;
 
-/// The longest time in which a full listen queue is accepted, if strangers alone are in it: each has
-/// its place for [`MIN_SERVICE`], and as long again if it was refused.
+/// The longest time to accept a full listen queue of strangers: each keeps its place for
+/// [`MIN_SERVICE`], and again for [`MIN_SERVICE`] after it was refused.
 pub(crate) const DRAIN_LIMIT: Duration =
     MIN_SERVICE.saturating_mul(2 * LISTEN_BACKLOG.div_ceil(PLACES));
 
 /// A connection that is not a member.
 pub(crate) struct Caller {
     since: Instant,
-    /// When its time is over.
+    /// The deadline of the current stage.
     pub(crate) until: Instant,
     source: Source,
     pub(crate) stage: Stage,
 }
 
 pub(crate) enum Stage {
-    /// It has to prove that it knows the secret.
+    /// The caller must prove that it knows the secret.
     Proving(Guest, Wire),
-    /// It has, and is to say which rank it is.
+    /// The caller has proved it and must name its rank.
     Joining(Link),
-    /// It was refused, and is given time to hear so.
+    /// The caller was refused; its connection stays open until it has received the refusal.
     Parting(Wire),
 }
 
-/// Where connections come from: an IPv4 address, or the first half of an IPv6 address, since a
-/// machine may take any address of its /64.
+/// The origin of a connection: an IPv4 address, or the first half of an IPv6 address, because a
+/// machine may use any address of its /64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Source(IpAddr);
 
@@ -69,7 +69,7 @@ impl From<IpAddr> for Source {
 }
 
 impl Caller {
-    /// One that came, or whose stage began, just now.
+    /// A caller whose stage begins now.
     pub(crate) fn new(until: Instant, mut stage: Stage) -> Self {
         let source = Source::from(stage.wire().peer());
         Self { since: Instant::now(), until, source, stage }
@@ -79,7 +79,7 @@ impl Caller {
         self.stage.wire()
     }
 
-    /// Whether nothing says yet, or still, that it is a member.
+    /// Whether the caller has not proved that it is a member, or was refused.
     fn is_unproved(&self) -> bool {
         match &self.stage {
             Stage::Proving(guest, _) => !guest.is_vouched_for(),
@@ -88,7 +88,7 @@ impl Caller {
         }
     }
 
-    fn gives_way_from(&self) -> Instant {
+    fn evictable_from(&self) -> Instant {
         self.since + MIN_SERVICE
     }
 }
@@ -102,22 +102,22 @@ impl Stage {
     }
 }
 
-/// Which of `callers`, the oldest first, gives way to another connection now.
+/// The index of the caller to evict for a new connection; `callers` are sorted, the oldest first.
 pub(crate) fn victim(callers: &[Caller], now: Instant) -> Option<usize> {
     let unproved = || callers.iter().enumerate().filter(|(_, caller)| caller.is_unproved());
     let mut crowds = BTreeMap::new();
     unproved().for_each(|(_, caller)| *crowds.entry(caller.source).or_insert(0_usize) += 1);
     unproved()
-        .filter(|(_, caller)| caller.gives_way_from() <= now)
-        // The first of the largest: `max_by_key` would give the last.
+        .filter(|(_, caller)| caller.evictable_from() <= now)
+        // Selects the first maximum: `max_by_key` returns the last one.
         .rev()
         .max_by_key(|(_, caller)| crowds.get(&caller.source))
         .map(|(index, _)| index)
 }
 
-/// When one of `callers` may give way; `None` if none is unproved.
+/// The earliest time at which one of `callers` may be evicted; `None` if none is unproved.
 pub(crate) fn room_from(callers: &[Caller]) -> Option<Instant> {
-    callers.iter().filter(|caller| caller.is_unproved()).map(Caller::gives_way_from).min()
+    callers.iter().filter(|caller| caller.is_unproved()).map(Caller::evictable_from).min()
 }
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
         Secret::new(vec![7; 32]).unwrap()
     }
 
-    /// A caller from `source`, which has sent its first message if it is `vouched_for`.
+    /// A caller from `source`. It has sent its first message if `vouched_for`.
     fn caller(source: u32, vouched_for: bool) -> (Caller, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -150,7 +150,7 @@ mod tests {
         (caller, far)
     }
 
-    /// Which of callers from these sources, all unproved, give way one after the other.
+    /// The order in which unproved callers from these sources are evicted.
     fn order(sources: &[u32]) -> Vec<usize> {
         let (mut callers, _far): (Vec<_>, Vec<_>) =
             sources.iter().map(|source| caller(*source, false)).unzip();
@@ -165,14 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_the_address_with_most_callers_gives_way() {
+    fn the_oldest_caller_of_the_busiest_address_is_evicted() {
         assert_eq!(order(&[1, 1, 1, 1]), [0, 1, 2, 3]);
         assert_eq!(order(&[1, 2, 2, 3, 2, 3]), [1, 2, 3, 0, 4, 5]);
         assert_eq!(order(&[]), []);
     }
 
     #[test]
-    fn nobody_gives_way_before_it_had_its_service() {
+    fn no_caller_is_evicted_before_its_minimum_service() {
         let (caller, _far) = caller(1, false);
         let (since, callers) = (caller.since, [caller]);
         assert_eq!(victim(&callers, since + MIN_SERVICE - Duration::from_nanos(1)), None);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn who_knows_the_secret_gives_way_to_nobody() {
+    fn proved_callers_are_not_evicted() {
         let (callers, _far): (Vec<_>, Vec<_>) = [(1, true), (1, true), (2, false)]
             .map(|(source, good)| caller(source, good))
             .into_iter()

@@ -85,11 +85,11 @@ pub enum JoinError {
         /// Which.
         rank: u32,
     },
-    /// Rank 0 may not have as many files open as it needs sockets.
+    /// The limit of open files is too low for the sockets of rank 0.
     OpenFiles {
-        /// How many it needs.
+        /// Open files that rank 0 needs.
         needed: u64,
-        /// How many it may have.
+        /// The hard limit of open files.
         limit: u64,
     },
     /// Two ranks were told different sizes.
@@ -187,7 +187,10 @@ impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Size { size } => {
-                write!(f, "a job has 1 to {MAX_RANKS} ranks, not {size}: give another number")
+                write!(
+                    f,
+                    "a job has 1 to {MAX_RANKS} ranks, not {size}: choose a number in this range"
+                )
             }
             Self::RankOutOfRange { rank, size } => {
                 write!(f, "there is no rank {rank} among {size}: ranks count from 0")
@@ -235,8 +238,8 @@ impl fmt::Display for JoinError {
             ),
             Self::OpenFiles { needed, limit } => write!(
                 f,
-                "rank 0 needs {needed} open files, a socket for each rank among them, and its \
-                 limit is {limit}: raise it with ulimit -n {needed}, or start fewer ranks"
+                "rank 0 needs {needed} open files, including a socket for each rank, but its limit \
+                 is {limit}: raise it with ulimit -n {needed}, or start fewer ranks"
             ),
             Self::SizeDiffers { peer, mine, theirs } => write!(
                 f,
@@ -360,7 +363,7 @@ pub enum Refusal {
     Garbage,
     /// It did not finish the handshake in time.
     Silent,
-    /// It gave way to a newer connection before it had proved anything.
+    /// The connection was evicted for a newer one before it proved that it is a rank.
     Evicted,
     /// It closed before the handshake was over.
     Closed,
@@ -394,7 +397,7 @@ impl fmt::Display for Refusal {
             Self::Silent => {
                 write!(f, "no complete handshake within {} s", HANDSHAKE_LIMIT.as_secs())
             }
-            Self::Evicted => f.write_str("no proof before others needed its place"),
+            Self::Evicted => f.write_str("evicted before it proved to be a rank"),
             Self::Closed => f.write_str("closed during the handshake"),
             Self::OtherVersion => f.write_str("another version"),
             Self::WrongSecret => f.write_str("wrong secret"),

@@ -1,7 +1,6 @@
 //! Sealed frames: a kind, a sequence number, a length, the payload and a MAC over all of them.
 //!
-//! The MAC is over the SHA-256 digest of the payload, so that one payload that goes to many members
-//! is read once.
+//! The MAC covers the SHA-256 digest of the payload, so a payload for many members is hashed once.
 //!
 //! A seal authenticates and does not hide: whoever sees the packets can read them, and nobody
 //! without the session's keys can add, change, repeat, reorder or drop a frame unnoticed.
@@ -40,9 +39,9 @@ pub(crate) enum Kind {
     Result = 7,
     /// Either way: the job ended; an `ExchangeError`.
     Abort = 8,
-    /// To rank 0: a part for each rank.
+    /// To rank 0: the sender's parts, one for each rank.
     GiveParts = 9,
-    /// To a member: the parts that all ranks have for it.
+    /// To a member: the parts of all ranks for this member.
     Parts = 10,
 }
 
@@ -87,7 +86,7 @@ pub(crate) fn keyed(key: &[u8]) -> Hmac<Sha256> {
     Hmac::new((&*block).into())
 }
 
-/// Bytes of a buffer that many frames have as their payload, or a part of.
+/// A range of a buffer that several frames share as their payload.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) bytes: Arc<Vec<u8>>,
@@ -122,7 +121,7 @@ impl Channel {
         outgoing.extend(mac);
     }
 
-    /// What goes before and after this payload in a frame.
+    /// The header and the MAC of a frame with this payload.
     pub(crate) fn seal_shared(
         &mut self,
         kind: Kind,
@@ -137,7 +136,7 @@ impl Channel {
         length: usize,
         digest: &[u8; 32],
     ) -> ([u8; HEADER_BYTES], [u8; MAC_BYTES]) {
-        // No payload is longer than the bounds in `link`, which fit.
+        // The bounds in `link` limit the payload, so its length fits.
         let length = u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
         let mut header = [kind as u8; HEADER_BYTES];
         header[1..5].copy_from_slice(&length);

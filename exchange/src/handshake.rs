@@ -7,9 +7,9 @@
 //! member -> hub   HMAC(secret, "member" | version | both nonces) (32)
 //! hub -> member   status, HMAC(secret, "hub" | version | both nonces) (32)
 //! ```
-//! The first HMAC lets the hub tell members from strangers as soon as one message is there, so that
-//! strangers cannot take the places of members in their handshake. It can be replayed by who has
-//! seen it on the network; the second one cannot, and alone lets a member in.
+//! With the first HMAC the hub distinguishes members from strangers after one message, so strangers
+//! cannot take the places of members. An observer of the network can replay the first HMAC. The
+//! second HMAC cannot be replayed, and only the second one admits a member.
 //!
 //! All lengths are fixed, so a stranger has no length to lie about, and integers are little
 //! endian. What follows are frames whose keys, one each way, are HMACs of the same nonces, so that
@@ -86,7 +86,7 @@ pub(crate) struct Session {
     pub(crate) receive: Channel,
 }
 
-/// What the first message of a member is authenticated by.
+/// The HMAC of a member's first message.
 fn first_mac(secret: &Secret, member: &Nonce) -> hmac::Hmac<sha2::Sha256> {
     keyed(secret.bytes())
         .chain_update("probeline exchange: first message of the member")
@@ -244,7 +244,7 @@ impl Guest {
         }
     }
 
-    /// Whether the other side's first message was made with the secret.
+    /// Whether the HMAC of the other side's first message is correct.
     pub(crate) fn is_vouched_for(&self) -> bool {
         matches!(self.step, Step::Proof(_))
     }
@@ -266,7 +266,7 @@ pub(crate) struct Applicant {
 }
 
 impl Applicant {
-    /// Puts the first message on the wire.
+    /// Queues the first message for sending.
     pub(crate) fn new(nonce: Nonce, secret: &Secret, wire: &mut Wire) -> Self {
         send_greeting(wire);
         wire.outgoing.extend(nonce);

@@ -1,8 +1,9 @@
-//! Rank 0's side of the rendezvous: lets the right ranks in, and nobody else hold them up.
+//! Rank 0's side of the rendezvous: admits the job's ranks, and keeps other connections from
+//! delaying them.
 //!
 //! One thread waits on all sockets at once, so that a connection that says nothing, or says it a
-//! byte at a time, costs a place among [`MAX_CALLERS`] and delays nobody. What happens when all
-//! places are taken is in [`callers`](crate::callers).
+//! byte at a time, takes one of [`MAX_CALLERS`] places and does not delay others.
+//! [`callers`](crate::callers) describes what happens when all places are taken.
 
 use core::mem;
 use core::time::Duration;
@@ -26,17 +27,16 @@ use crate::link::{Link, MAX_WORD_BYTES, RENDEZVOUS_BOUND};
 use crate::terms::{Difference, Terms};
 use crate::wire::{Wire, wait};
 
-/// How often the spawned processes are looked at, and whether the system has descriptors again.
+/// How often rank 0 checks the spawned processes, and whether descriptors are available again.
 const TICK: Duration = Duration::from_millis(20);
 
 /// How long the last words to those turned away may take, once the rendezvous is over.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Descriptors beside those of the ranks that rank 0 needs for certain.
+/// Descriptors that rank 0 needs in addition to those of the ranks.
 const SPARE_DESCRIPTORS: u64 = 16;
 
-/// Sees to it that this process may hold a socket for each other rank of `size`: raises the soft
-/// limit of open files where that is too low.
+/// Raises the soft limit of open files, if it is too low for a socket to each other rank of `size`.
 ///
 /// # Errors
 /// [`JoinError::OpenFiles`] if the hard limit is too low.
@@ -44,7 +44,7 @@ pub(crate) fn provide_descriptors(size: u32) -> Result<(), JoinError> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let open = fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
     let needed = open + u64::from(size) + SPARE_DESCRIPTORS;
-    // `None` is no limit.
+    // `None` means unlimited.
     if current.is_none_or(|limit| limit >= needed) {
         return Ok(());
     }
@@ -73,7 +73,7 @@ pub(crate) fn host(
     host_counting(listener, terms, watch).map(|(links, _)| links)
 }
 
-/// As [`host`], with who was refused until all had come.
+/// As [`host`], and also returns the connections that were refused until all ranks had arrived.
 pub(crate) fn host_counting(
     listener: &TcpListener,
     terms: &Terms,
@@ -82,7 +82,7 @@ pub(crate) fn host_counting(
     let system = |error| JoinError::System { doing: "listening for the other ranks", error };
     provide_descriptors(terms.size)?;
     listener.set_nonblocking(true).map_err(system)?;
-    // Again, for std has chosen a shorter queue.
+    // Calls listen(2) again, because std chose a shorter queue.
     let longer = rustix::net::listen(listener, LISTEN_BACKLOG.cast_signed());
     longer.map_err(|errno| system(errno.into()))?;
     let until = deadline(terms.limits.rendezvous);
@@ -106,16 +106,16 @@ struct Hub<'a> {
     listener: &'a TcpListener,
     terms: &'a Terms,
     until: Instant,
-    /// In the order of their coming.
+    /// Sorted by arrival.
     callers: Vec<Caller>,
     /// The ranks that are in, from rank 1.
     members: Vec<Option<Link>>,
     refusals: Refusals,
-    /// Why no connection can be accepted for the present.
+    /// Why no connection can be accepted at present.
     shortage: Option<Shortage>,
 }
 
-/// The system had no descriptor or memory for another connection.
+/// The system lacked a descriptor or memory for another connection.
 struct Shortage {
     error: io::Error,
     /// When to try again.
@@ -139,7 +139,7 @@ impl Hub<'_> {
 
     fn missing(&mut self) -> JoinError {
         if let Some(Shortage { error, .. }) = self.shortage.take() {
-            let doing = "accepting the other ranks, for which rank 0 needs more open files";
+            let doing = "accepting the other ranks, which needs more open files";
             return JoinError::System { doing, error };
         }
         let absent = (1..).zip(&self.members).filter(|(_, member)| member.is_none());
@@ -185,7 +185,7 @@ impl Hub<'_> {
         Ok(())
     }
 
-    /// From when on a connection can be accepted, as far as is known at `now`.
+    /// The earliest time at which a connection can be accepted, as known at `now`.
     fn room_from(&self, now: Instant) -> Instant {
         let place = match self.callers.len() {
             0..MAX_CALLERS => now,
@@ -194,8 +194,8 @@ impl Hub<'_> {
         self.shortage.as_ref().map_or(place, |shortage| shortage.again.max(place))
     }
 
-    /// Accepts as many connections as there is room for, and at most all places anew, so that
-    /// nobody can keep rank 0 from its other work.
+    /// Accepts connections while there is room, at most [`MAX_CALLERS`], so that a flood of
+    /// connections cannot keep rank 0 from its other work.
     fn open_door(&mut self) -> Result<(), JoinError> {
         for _ in 0..MAX_CALLERS {
             let is_full = self.callers.len() >= MAX_CALLERS;
@@ -224,7 +224,8 @@ impl Hub<'_> {
         Ok(())
     }
 
-    /// Frees a descriptor, or puts accepting off; whether there is one now.
+    /// Evicts a caller to free a descriptor, and postpones accepting. Returns whether a caller was
+    /// evicted.
     fn make_room(&mut self, error: io::Error) -> bool {
         let now = Instant::now();
         let leaves = victim(&self.callers, now);
@@ -240,7 +241,7 @@ impl Hub<'_> {
         }
     }
 
-    /// Takes a connection in, and what it has sent already: a member's first message.
+    /// Adds a connection, and reads the bytes that have arrived: a member's first message.
     fn greet(&mut self, stream: TcpStream) -> Result<(), JoinError> {
         let Ok(mut wire) = Wire::new(stream) else {
             self.refusals.add(Refusal::Closed);
@@ -257,7 +258,8 @@ impl Hub<'_> {
         match caller.stage {
             Stage::Proving(mut guest, mut wire) => {
                 let end = guest.advance(&self.terms.secret, &mut wire);
-                // The answer goes out at once: this connection may give way before the next turn.
+                // Sends the answer immediately: this connection may be evicted before the next
+                // turn.
                 wire.push();
                 match end {
                     Ok(None) => {
@@ -393,7 +395,7 @@ impl Hub<'_> {
     }
 }
 
-/// Whether accept(2) failed for one connection, which has gone or met an error of its network.
+/// Whether accept(2) failed for one connection, which was closed or had a network error.
 fn is_of_one_connection(error: &io::Error) -> bool {
     let Some(errno) = Errno::from_io_error(error) else { return false };
     let network = [
@@ -406,11 +408,11 @@ fn is_of_one_connection(error: &io::Error) -> bool {
         Errno::OPNOTSUPP,
         Errno::NETUNREACH,
     ];
-    // A firewall refuses with EPERM.
+    // A firewall rejects with EPERM.
     [Errno::CONNABORTED, Errno::INTR, Errno::PERM].contains(&errno) || network.contains(&errno)
 }
 
-/// Whether accept(2) failed for want of a descriptor or of memory.
+/// Whether accept(2) failed because a descriptor or memory was lacking.
 fn is_shortage(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| {
         [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].contains(&errno)

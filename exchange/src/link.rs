@@ -17,8 +17,8 @@ pub const MAX_PARAMETERS_BYTES: usize = 4096;
 /// exchanged are addresses and keys, not data.
 pub const MAX_RESULT_BYTES: usize = 4 << 20;
 
-/// The most bytes of all ranks together in an all-to-all, all of which rank 0 holds: four for each
-/// pair of the largest job.
+/// The maximum number of bytes of all ranks in an all-to-all, which rank 0 buffers: four for each
+/// pair of ranks of the largest job.
 pub const MAX_ALL_TO_ALL_BYTES: usize = 64 << 20;
 
 /// The payload bound of the frames of a rendezvous: two integers and parameters.
@@ -27,12 +27,12 @@ pub(crate) const MAX_WORD_BYTES: usize = 8 + MAX_PARAMETERS_BYTES;
 /// How much of a rendezvous may wait to be taken: one frame, longer than any handshake message.
 pub(crate) const RENDEZVOUS_BOUND: usize = FRAME_OVERHEAD_BYTES + MAX_WORD_BYTES;
 
-/// The longest contribution of one of so many ranks.
+/// The longest contribution of a rank in a job of `ranks`.
 pub(crate) fn max_contribution_bytes(ranks: u32) -> usize {
     MAX_RESULT_BYTES.min(MAX_ALL_TO_ALL_BYTES / ranks.max(1) as usize)
 }
 
-/// Memory kept for what the next frame may be; what a longer one took is given back.
+/// The capacity that a buffer keeps for the next frame; larger buffers are shrunk to it.
 const KEPT_BYTES: usize = 1024;
 
 /// The connection to `owner`.
@@ -40,7 +40,7 @@ pub(crate) struct Link {
     pub(crate) owner: Owner,
     pub(crate) wire: Wire,
     session: Box<Session>,
-    /// The longest payload of a collective call that may come.
+    /// The longest payload of a collective call that is accepted.
     bound: usize,
 }
 
@@ -49,7 +49,7 @@ impl Link {
         Self { owner, wire, session: Box::new(session), bound: MAX_RESULT_BYTES }
     }
 
-    /// Makes `bound` the longest payload of a collective call that may come.
+    /// Sets the longest payload of a collective call that is accepted.
     pub(crate) fn expect_at_most(&mut self, bound: usize) {
         self.bound = bound;
     }
@@ -59,7 +59,7 @@ impl Link {
         self.session.send.seal(kind, payload, &mut self.wire.outgoing);
     }
 
-    /// Sends a frame whose payload other links send too.
+    /// Sends a frame whose payload is shared with other links.
     pub(crate) fn send_shared(&mut self, kind: Kind, payload: &Shared) {
         let (header, mac) = self.session.send.seal_shared(kind, payload);
         self.wire.outgoing.extend(header);
@@ -84,7 +84,7 @@ impl Link {
 
     /// Sends what is to be sent, as far as it goes without waiting.
     pub(crate) fn push(&mut self) {
-        // A contribution or result, and an abort after it.
+        // Room for a contribution or a result, and an abort after it.
         self.wire.pump(2 * FRAME_OVERHEAD_BYTES + self.bound + 64);
     }
 }

@@ -18,14 +18,14 @@ use crate::link::{Link, RENDEZVOUS_BOUND};
 use crate::terms::{Difference, Terms};
 use crate::wire::{Wire, wait};
 
-/// Mean time between two tries to reach rank 0, which may start later than this rank.
+/// Mean time between two attempts to connect to rank 0, which may start later than this rank.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// One try to connect; a machine that is down answers nothing at all.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// One try to prove itself to who answers there. Rank 0 may have a full listen queue before this
-/// one, and what is not rank 0 may never say anything.
+/// The time limit of one handshake attempt. Rank 0 may have a full listen queue ahead of this
+/// connection, and a process that is not rank 0 may never answer.
 const PROOF_LIMIT: Duration = Duration::from_secs(5);
 const _: () = assert!(PROOF_LIMIT.as_millis() >= 2 * DRAIN_LIMIT.as_millis());
 
@@ -67,11 +67,10 @@ pub(crate) fn meet(
     }
 }
 
-/// [`PAUSE`] give or take a half, at random, so that ranks that failed together do not come back
-/// together.
+/// [`PAUSE`] plus or minus a random half, so that ranks that failed together do not retry together.
 fn pause() -> Duration {
     let mut byte = [0x80];
-    // Without a random number the handshake fails, and says so.
+    // If there is no random number, the handshake reports that error.
     let _ = getrandom::fill(&mut byte);
     PAUSE / 2 + PAUSE * u32::from(byte[0]) / 256
 }

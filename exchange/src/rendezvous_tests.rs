@@ -33,8 +33,8 @@ use crate::{Difference, member};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How long everything may take, on however busy a machine. What happens at once takes less than
-/// half of it; what waits for its end takes all of it.
+/// The limit of everything, even on a busy machine. Immediate actions take less than half of it;
+/// actions that wait for the limit take all of it.
 const LIMIT: Duration = Duration::from_secs(60);
 const AT_ONCE: Duration = Duration::from_secs(30);
 
@@ -92,8 +92,8 @@ fn finish(address: SocketAddr, hub: Joining) {
     calls.join().unwrap().unwrap();
 }
 
-/// Who was refused by a job of two, whose rank 1 comes after `strangers` have been there; what they
-/// give lasts until the ranks have met.
+/// The connections that a job of two ranks refused. Rank 1 joins after `strangers` has returned;
+/// the value that `strangers` returns lives until the ranks have met.
 fn refused<T>(strangers: impl FnOnce(SocketAddr) -> T) -> Refusals {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -105,7 +105,7 @@ fn refused<T>(strangers: impl FnOnce(SocketAddr) -> T) -> Refusals {
     refusals
 }
 
-/// A port at which nobody listens, as long as the socket lives.
+/// A port on which no process listens while the socket lives.
 fn closed_port() -> (OwnedFd, SocketAddr) {
     use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -129,7 +129,7 @@ const FIRST_BYTES: usize = 12 + 32 + 32;
 const STATUS: usize = 12;
 const ANSWER_BYTES: usize = STATUS + 1 + 32;
 
-/// A first message as strangers can make it, with a MAC that is none.
+/// A first message with an invalid MAC, as a stranger can create it.
 fn hello() -> Vec<u8> {
     [&b"probelin"[..], &2_u32.to_le_bytes(), &[9; 64]].concat()
 }
@@ -169,7 +169,7 @@ fn proved(address: SocketAddr, terms: &Terms) -> (Wire, Session) {
 }
 
 /// The link of a rank that rank 0 has let in.
-fn welcomed(address: SocketAddr, terms: &Terms) -> Link {
+fn admitted(address: SocketAddr, terms: &Terms) -> Link {
     let (wire, session) = proved(address, terms);
     let mut link = Link::new(Owner(0), wire, session);
     link.send(Kind::Join, &join_payload(terms));
@@ -187,8 +187,8 @@ fn next_frame(link: &mut Link) -> Frame {
     }
 }
 
-/// Checks that a rank that was let in is told why the job ended.
-fn is_told(mut link: Link, error: &JoinError) {
+/// Checks that an admitted rank receives the reason for which the job ended.
+fn receives_abort(mut link: Link, error: &JoinError) {
     let Frame { kind, payload } = next_frame(&mut link);
     assert_eq!((kind, payload), (Kind::GaveUp, error.to_string().into_bytes()));
 }
@@ -236,7 +236,7 @@ fn ranks_meet_in_any_order_and_all_calls_work() {
 fn members_may_start_before_rank_0() {
     let (socket, address) = closed_port();
     let member = start_member(address, terms(1, 2));
-    // For a first try that is refused; the result is the same without one.
+    // Makes the first attempt fail; the result is the same without this line.
     thread::sleep(Duration::from_millis(200));
     rustix::net::listen(&socket, 1).unwrap();
     host(&socket.into(), &terms(0, 2), &mut || Ok(())).unwrap();
@@ -278,7 +278,7 @@ fn what_never_answers_is_passed_by() {
 #[test]
 fn a_rank_that_comes_twice_is_refused_and_the_first_stays() {
     let (address, hub) = start_hub(terms(0, 3));
-    let mut first = welcomed(address, &terms(1, 3));
+    let mut first = admitted(address, &terms(1, 3));
     let error = join(address, terms(1, 3)).unwrap_err();
     assert!(matches!(error, JoinError::RankTaken { rank: 1 }), "{error}");
     let third = start_member(address, terms(2, 3));
@@ -303,12 +303,12 @@ fn a_rank_that_does_not_exist_is_refused() {
 fn another_size_ends_the_job_on_all_sides_at_once() {
     let start = Instant::now();
     let (address, hub) = start_hub(terms(0, 3));
-    let good = welcomed(address, &terms(2, 3));
+    let good = admitted(address, &terms(2, 3));
     let theirs = join(address, terms(1, 4)).unwrap_err();
     let mine = hub.join().unwrap().unwrap_err();
     assert!(matches!(mine, JoinError::SizeDiffers { peer: 1, mine: 3, theirs: 4 }), "{mine}");
     assert!(matches!(theirs, JoinError::SizeDiffers { peer: 0, mine: 4, theirs: 3 }), "{theirs}");
-    is_told(good, &mine);
+    receives_abort(good, &mine);
     assert!(start.elapsed() < AT_ONCE);
 }
 
@@ -316,7 +316,7 @@ fn another_size_ends_the_job_on_all_sides_at_once() {
 fn other_parameters_end_the_job_on_all_sides_at_once() {
     let start = Instant::now();
     let (address, hub) = start_hub(terms(0, 3));
-    let good = welcomed(address, &terms(2, 3));
+    let good = admitted(address, &terms(2, 3));
     let theirs = join(address, with_parameters("c=32 m=16", terms(1, 3))).unwrap_err();
     let mine = hub.join().unwrap().unwrap_err();
     for (error, other, here, there) in [(&mine, 1, "64", "16"), (&theirs, 0, "16", "64")] {
@@ -325,7 +325,7 @@ fn other_parameters_end_the_job_on_all_sides_at_once() {
         let expected = Difference { field: "m".to_owned(), mine: side(here), theirs: side(there) };
         assert_eq!((*peer, difference), (other, &expected));
     }
-    is_told(good, &mine);
+    receives_abort(good, &mine);
     assert!(start.elapsed() < AT_ONCE);
 }
 
@@ -334,7 +334,7 @@ fn other_parameters_end_the_job_on_all_sides_at_once() {
 fn missing_ranks_are_named_to_all() {
     let (address, hub) = start_hub(within(3 * SECOND, terms(0, 4)));
     assert_eq!(answer(address, b"GET / HTTP/1.1"), []);
-    // It waits as long as rank 0 does.
+    // This rank waits as long as rank 0 does.
     let came = start_member(address, within(2 * SECOND, terms(2, 4)));
     let error = hub.join().unwrap().unwrap_err();
     assert!(matches!(&error, JoinError::Missing { ranks, .. } if ranks == &[1, 3]), "{error}");

@@ -25,16 +25,16 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
 /// One rank of a job whose ranks are processes connected by TCP. See [`Rendezvous::meet`].
 ///
-/// A call waits at most [`Limits::collective`], and ranks other than 0 a second more to hear from
-/// rank 0 who is missing. When a rank dies or leaves, rank 0 tells all
-/// others which one, as soon as it is in a call itself or leaves, and every call that still waits
-/// ends; when rank 0 dies the others see that for themselves. A rank that leaves after the last call disturbs
-/// nobody who is still in it. A result has at most [`MAX_RESULT_BYTES`] (4 MiB), and all
-/// contributions to an all-to-all together [`MAX_ALL_TO_ALL_BYTES`] (64 MiB); more is `EMSGSIZE`.
-/// Calls that differ end with `LengthDiffers` or `EPROTO`. Calls sleep while they wait, and this
-/// type starts no thread.
+/// A call waits at most [`Limits::collective`]. Ranks other than 0 wait a second longer for rank 0
+/// to name the missing rank. When a rank dies or leaves, rank 0 tells all others which one as soon
+/// as rank 0 is in a call itself or leaves, and every waiting call ends. When rank 0 dies, the
+/// others notice it themselves. A rank that leaves after the last call does not disturb ranks that
+/// are still in it. A result has at most [`MAX_RESULT_BYTES`] (4 MiB), and all contributions to an
+/// all-to-all together [`MAX_ALL_TO_ALL_BYTES`] (64 MiB); longer ones fail with `EMSGSIZE`. Calls
+/// that differ between ranks fail with `LengthDiffers` or `EPROTO`. Calls sleep while they wait,
+/// and this type starts no thread.
 ///
-/// Rank 0 holds each result once, whatever the number of ranks, and in an all-to-all all parts.
+/// Rank 0 holds one copy of each result for all ranks, and in an all-to-all the parts of all ranks.
 ///
 /// [`MAX_ALL_TO_ALL_BYTES`]: crate::MAX_ALL_TO_ALL_BYTES
 /// [`Rendezvous::meet`]: crate::Rendezvous::meet
@@ -47,7 +47,7 @@ pub struct Tcp {
     pub(crate) links: Vec<Link>,
     /// Why the job cannot go on.
     ended: Option<ExchangeError>,
-    /// The most bytes that the links' buffers took while this rank waited.
+    /// The maximum size of the links' buffers while this rank waited, in bytes.
     #[cfg(test)]
     pub(crate) most_buffered: usize,
 }
@@ -70,7 +70,7 @@ impl Tcp {
         }
     }
 
-    /// Notes how many bytes the buffers of all links take, those that they share counted once.
+    /// Records the size of all links' buffers in bytes; shared buffers count once.
     #[cfg(test)]
     fn note_buffers(&mut self) {
         let mut shared = std::collections::HashMap::new();
@@ -124,7 +124,7 @@ impl Tcp {
         if self.me != Owner(0) {
             return self.give([Kind::GiveParts, Kind::Parts], mine, theirs, until);
         }
-        // All parts for one rank after another, in the order of who gives them.
+        // The parts for the first rank in the order of their senders, then those for the next rank.
         let row = mine.len();
         let mut parts = vec![0; row * self.owners as usize];
         let mut store = |Owner(from): Owner, given: &[u8]| {
@@ -145,7 +145,7 @@ impl Tcp {
         self.distribute(until)
     }
 
-    /// Rank 0: waits for everybody's contribution of `bytes`, and watches everybody meanwhile.
+    /// Rank 0: waits for a contribution of `bytes` from every rank and detects lost ranks.
     fn collect(
         &mut self,
         kind: Kind,
@@ -154,13 +154,13 @@ impl Tcp {
         mut store: impl FnMut(Owner, &[u8]),
     ) -> Result<(), ExchangeError> {
         let mut given = vec![false; self.links.len()];
-        // Something may have come before this call.
+        // Frames may have arrived before this call.
         let mut ready = vec![true; self.links.len()];
         loop {
             let mut end = Ok(());
             let links = self.links.iter_mut().zip(&mut given).zip(ready);
             for ((link, given), _) in links.filter(|(_, ready)| *ready) {
-                // One after the other, so that not all contributions are in buffers at once.
+                // Stores the contributions one by one, so that they are not all buffered at once.
                 link.push();
                 end = end.and(take_contribution(link, kind, bytes, given, &mut store));
             }
@@ -178,7 +178,7 @@ impl Tcp {
         }
     }
 
-    /// Rank 0: sends the results; who has left meanwhile has no need of one.
+    /// Rank 0: sends the results; a rank that has left needs none.
     fn distribute(&mut self, until: Instant) -> Result<(), ExchangeError> {
         self.links.iter_mut().for_each(Link::push);
         while let Some(slow) = self.links.iter().find(|link| link.wire.has_unsent()) {
@@ -233,7 +233,7 @@ impl Tcp {
         }
     }
 
-    /// Sleeps until there is news, and takes it in.
+    /// Sleeps until an event, and processes it.
     fn turn(&mut self, until: Instant, missing: Option<Owner>) -> Result<(), ExchangeError> {
         let ready = self.wait(until, missing)?;
         self.links
@@ -244,7 +244,7 @@ impl Tcp {
         Ok(())
     }
 
-    /// Sleeps until there is news; which links have some.
+    /// Sleeps until an event. Returns which links have one.
     fn wait(&mut self, until: Instant, missing: Option<Owner>) -> Result<Vec<bool>, ExchangeError> {
         #[cfg(test)]
         self.note_buffers();
@@ -265,7 +265,7 @@ impl Tcp {
     }
 }
 
-/// Stores the contribution if it is there, and takes what may have come after it.
+/// Stores the contribution if it has arrived, and processes the frames after it.
 fn take_contribution(
     link: &mut Link,
     expected: Kind,
@@ -281,7 +281,7 @@ fn take_contribution(
                 store(link.owner, &payload);
                 *given = true;
             }
-            // It is in another call.
+            // The rank is in another call.
             Ok(Some(Frame { kind: Kind::Give | Kind::GiveParts, .. })) if !*given => {
                 return Err(ExchangeError::System { errno: Errno::PROTO.raw_os_error() });
             }

@@ -23,7 +23,7 @@ mod large;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How long everything may take, on however busy a machine; what happens at once, half of it.
+/// The limit of everything, even on a busy machine. Immediate actions take less than half of it.
 const LIMIT: Duration = Duration::from_secs(60);
 const AT_ONCE: Duration = Duration::from_secs(30);
 
@@ -79,7 +79,7 @@ fn gathers_in_the_order_of_owners_many_times() {
 }
 
 #[test]
-fn parts_reach_the_rank_that_they_are_for() {
+fn all_to_all_delivers_each_part_to_its_rank() {
     let part = |from: u32, to: u32, call: u32| [from, to, call].map(|n| n.to_le_bytes()[0]);
     run(ranks(5, LIMIT), |mut rank| {
         let me = rank.me().0;
@@ -95,7 +95,7 @@ fn parts_reach_the_rank_that_they_are_for() {
 }
 
 #[test]
-fn an_all_to_all_of_more_than_rank_0_is_to_hold_is_refused_by_all() {
+fn all_ranks_refuse_an_all_to_all_above_the_limit() {
     let part = 2 * MAX_RESULT_BYTES / 3;
     let ends = run(ranks(2, LIMIT), |mut rank| {
         rank.all_to_all(&vec![0; 2 * part], &mut vec![0; 2 * part])
@@ -138,7 +138,8 @@ fn a_barrier_waits_for_the_last() {
     assert!(times.iter().all(|(_, left)| *left >= last));
 }
 
-/// A barrier is a small message each way, which must not wait for the one before to be acknowledged.
+/// A barrier is a small message in each direction. It must not wait for the acknowledgement of the
+/// previous message.
 #[test]
 fn small_messages_are_sent_at_once() {
     for rank in ranks(3, LIMIT) {
@@ -256,7 +257,7 @@ fn a_rank_0_that_does_not_come_is_named_by_the_others_themselves() {
     assert_eq!(run(members, |mut rank| rank.barrier()), [Err(error); 2]);
 }
 
-/// Takes 4 s, which rank 0 waits for it.
+/// Takes 4 s: rank 0 waits for that time.
 #[test]
 fn a_member_that_takes_no_result_is_a_bounded_wait_too() {
     let each = MAX_RESULT_BYTES / 3;

@@ -14,7 +14,7 @@ use crate::bounds::{deadline, one_length, part_bytes, result_fits, whole_seconds
 /// short enough that a forgotten member is a message and not a hang.
 pub const THREADS_LIMIT: Duration = Duration::from_secs(60);
 
-/// What a member has called, which all have to call alike. A barrier gathers nothing.
+/// The call of a member; all members must make the same one. A barrier gathers nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     AllGather,
@@ -101,7 +101,7 @@ impl Round {
         }
     }
 
-    /// Checks that all have made the same call.
+    /// Checks that all members have made the same call.
     fn agree(&mut self, call: u64) -> Result<(), ExchangeError> {
         let given = || self.given[usize::from(call % 2 == 1)].iter().flatten();
         let mut calls = given().map(|given| given.to);

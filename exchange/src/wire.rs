@@ -30,7 +30,7 @@ pub(crate) struct Wire {
     stream: TcpStream,
     /// Received and not yet taken.
     pub(crate) incoming: Vec<u8>,
-    /// To be sent before `outgoing`: parts of buffers, which other wires may send too.
+    /// Ranges of buffers to be sent before `outgoing`; other wires may share them.
     ahead: VecDeque<(Arc<Vec<u8>>, Range<usize>)>,
     /// To be sent.
     pub(crate) outgoing: Vec<u8>,
@@ -52,14 +52,14 @@ impl Wire {
         Ok(Self { stream, incoming, ahead, outgoing, closed: false })
     }
 
-    /// Sends a part of a buffer, which is not copied, after what is to be sent already.
+    /// Queues a range of a buffer for sending, without a copy.
     pub(crate) fn share(&mut self, bytes: Arc<Vec<u8>>, range: Range<usize>) {
         let before = mem::take(&mut self.outgoing);
         let all = 0..before.len();
         self.ahead.extend([(Arc::new(before), all), (bytes, range)]);
     }
 
-    /// Whether something is still to be sent to a side that has not closed.
+    /// Whether bytes are unsent and the other side has not closed.
     pub(crate) fn has_unsent(&self) -> bool {
         let nothing = self.ahead.is_empty() && self.outgoing.is_empty();
         !(self.closed || nothing)
@@ -70,7 +70,7 @@ impl Wire {
         self.stream.nodelay().unwrap()
     }
 
-    /// Bytes of its own buffers; those that others may send too are noted in `shared`.
+    /// Bytes of this wire's own buffers; shared buffers are added to `shared`.
     #[cfg(test)]
     pub(crate) fn buffers(
         &self,
@@ -87,7 +87,7 @@ impl Wire {
         self.pull(bound);
     }
 
-    /// Sends what can be sent now.
+    /// Sends as much as possible without waiting.
     pub(crate) fn push(&mut self) {
         while self.has_unsent() {
             let front = match self.ahead.front() {
@@ -112,7 +112,7 @@ impl Wire {
         }
     }
 
-    /// Drops as many bytes off the front of what is to be sent.
+    /// Removes `sent` bytes from the front of the unsent bytes.
     fn forget(&mut self, sent: usize) {
         match self.ahead.front_mut() {
             Some((_, range)) => range.start += sent,
@@ -147,7 +147,7 @@ impl Wire {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// The address of the other side; unspecified once the connection has gone.
+    /// The address of the other side; unspecified after the connection was lost.
     pub(crate) fn peer(&self) -> IpAddr {
         self.stream.peer_addr().map_or(Ipv6Addr::UNSPECIFIED.into(), |address| address.ip())
     }

@@ -13,7 +13,8 @@ use std::time::Instant;
 
 use common::{MPICH, OPEN_MPI, SECOND, command, job, launched, port, run};
 
-/// What happens at once takes less, on however busy a machine, and what waits for its limit more.
+/// Immediate actions take less, even on a busy machine; actions that wait for their limit take
+/// longer.
 const AT_ONCE: Duration = Duration::from_secs(40);
 
 fn spawned(arguments: &[&str]) -> Command {
@@ -211,7 +212,7 @@ fn a_process_killed_inside_a_call_is_named_at_once() {
     assert!(death.elapsed() < AT_ONCE, "{:?}", death.elapsed());
 }
 
-/// Strangers hold all descriptors that rank 0 may have, and the job meets all the same.
+/// Strangers use all descriptors of rank 0; the ranks meet nevertheless.
 #[test]
 fn a_lack_of_descriptors_does_not_end_the_job() {
     let port = port();
@@ -232,7 +233,7 @@ fn a_lack_of_descriptors_does_not_end_the_job() {
     drop(strangers);
 }
 
-/// Connects to rank 0, which may yet have to begin.
+/// Connects to rank 0, which may not listen yet.
 fn connect(address: &str) -> TcpStream {
     let until = Instant::now() + AT_ONCE;
     loop {

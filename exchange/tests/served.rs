@@ -10,8 +10,8 @@ use std::time::Instant;
 use common::{Launched, MPICH, OPEN_MPI, SECOND, job, launch, launched};
 use rustix::process::{Signal, kill_process};
 
-/// How long a test waits for what has to happen, on however busy a machine; it takes a launcher some
-/// seconds to see a rank end, end the others and end itself.
+/// How long a test waits for an expected event, even on a busy machine. A launcher needs some
+/// seconds to notice that a rank ended, to end the others and to exit.
 const HAPPENS: Duration = Duration::from_secs(60);
 
 fn jobs(launcher: [&str; 2], ranks: u32, arguments: &[&str]) -> Launched {

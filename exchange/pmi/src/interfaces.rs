@@ -87,11 +87,12 @@ mod tests {
 
     #[test]
     fn every_address_is_one_of_this_machine_that_others_may_use() {
-        // A machine may have no interface but loopback, and these tests are of no use without that.
+        // Loopback may be a machine's only interface, and these tests need it.
         let all = all().unwrap();
         assert!(all.contains(&Ipv4Addr::LOCALHOST.into()), "{all:?}");
         for address in &all {
-            // Only a machine's own address can be bound; one of a single link not without the link.
+            // Only addresses of this machine can be bound. Link-local addresses also need their
+            // link.
             let of_one_link = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
             if !of_one_link {
                 UdpSocket::bind((*address, 0)).unwrap();

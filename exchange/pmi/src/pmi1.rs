@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
-    /// How long everything may take that does not wait for its end, on however busy a machine.
+    /// The limit of everything that does not wait for a timeout, even on a busy machine.
     const LIMIT: Duration = Duration::from_secs(60);
     const GREETING: [&str; 3] = [
         "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
@@ -388,7 +388,7 @@ mod tests {
         assert!(Instant::now() < until);
     }
 
-    /// Both before it is asked and while it is.
+    /// The service ends before a request, and during one.
     #[test]
     fn a_launcher_that_ends_is_noticed_at_once() {
         let (here, there) = UnixStream::pair().unwrap();

@@ -6,15 +6,15 @@ use super::*;
 fn a_member_that_goes_before_the_start_ends_the_rendezvous() {
     let start = Instant::now();
     let (address, hub) = start_hub(terms(0, 4));
-    let stays = welcomed(address, &terms(2, 4));
-    drop(welcomed(address, &terms(1, 4)));
+    let stays = admitted(address, &terms(2, 4));
+    drop(admitted(address, &terms(1, 4)));
     let error = hub.join().unwrap().unwrap_err();
     assert!(matches!(error, JoinError::Left { rank: 1 }), "{error}");
-    is_told(stays, &error);
+    receives_abort(stays, &error);
     assert!(start.elapsed() < AT_ONCE);
 }
 
-/// Twenty of them, one after the other, would take 100 s.
+/// Twenty handshakes in sequence would take 100 s.
 #[test]
 fn connections_that_say_nothing_delay_nobody() {
     let (address, hub) = start_hub(terms(0, 2));
@@ -51,8 +51,8 @@ fn a_slow_peer_delays_nobody_and_is_let_in() {
             }
         }
     });
-    // It is in while the slow one is in the middle of its proof.
-    let mut quick = welcomed(address, &terms(2, 3));
+    // This rank is admitted while the slow one is in the middle of its handshake.
+    let mut quick = admitted(address, &terms(2, 3));
     go_on.send(()).unwrap();
     assert_eq!(next_frame(&mut quick).kind, Kind::Start);
     drop((slow.join().unwrap().unwrap(), quick, hub.join().unwrap().unwrap()));

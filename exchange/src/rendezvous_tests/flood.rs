@@ -1,4 +1,4 @@
-//! More strangers than rank 0 has places, which come again as soon as they are dropped.
+//! More strangers than rank 0 has places; each connects again as soon as it is dropped.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,8 @@ use crate::callers::MAX_CALLERS;
 
 const STRANGERS: usize = 1000;
 
-/// Connections of one thread to `address`, each opened again when the other side drops it.
+/// Connections of one thread to an address. The thread reopens each connection that the other side
+/// drops.
 struct Flood {
     over: Arc<AtomicBool>,
     thread: JoinHandle<u64>,
@@ -21,7 +22,8 @@ struct Flood {
 }
 
 impl Flood {
-    /// Starts as many, each of which sends `says` and nothing more; all have tried to connect.
+    /// Starts `connections` strangers, each of which sends only `says`. Returns when all of them
+    /// have tried to connect.
     fn start(address: SocketAddr, connections: usize, says: &[u8]) -> Self {
         let one_test = allow_files(connections + MAX_CALLERS);
         let over = Arc::new(AtomicBool::new(false));
@@ -30,17 +32,17 @@ impl Flood {
             let mut strangers: Vec<_> =
                 (0..connections).map(|_| Stranger::connect(address)).collect();
             ready.send(()).unwrap();
-            let mut opened_again = 0;
+            let mut reopened = 0;
             while !told.load(Ordering::Relaxed) {
-                opened_again += turn(&mut strangers, address, &says);
+                reopened += turn(&mut strangers, address, &says);
             }
-            opened_again
+            reopened
         });
         started.recv().unwrap();
         Self { over, thread, _one_test: one_test }
     }
 
-    /// How often a connection was opened again.
+    /// Ends the flood, and returns how often a connection was reopened.
     fn end(self) -> u64 {
         self.over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap()
@@ -66,7 +68,7 @@ impl Stranger {
     }
 }
 
-/// Waits for news of some, and opens those again that were dropped.
+/// Waits for events, and reopens the connections that were dropped.
 fn turn(strangers: &mut [Stranger], address: SocketAddr, says: &[u8]) -> u64 {
     let asked = |stranger: &Stranger| {
         if stranger.has_said { PollFlags::RDHUP } else { PollFlags::RDHUP | PollFlags::OUT }
@@ -76,23 +78,23 @@ fn turn(strangers: &mut [Stranger], address: SocketAddr, says: &[u8]) -> u64 {
     let briefly = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
     poll(&mut fds, Some(&briefly)).unwrap();
     let news: Vec<_> = fds.iter().map(PollFd::revents).collect();
-    let mut opened_again = 0;
+    let mut reopened = 0;
     for (stranger, news) in strangers.iter_mut().zip(news) {
         if news.intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR) {
             *stranger = Stranger::connect(address);
-            opened_again += 1;
+            reopened += 1;
         } else if news.contains(PollFlags::OUT) {
             let _ = rustix::io::write(&stranger.socket, says);
             stranger.has_said = true;
         }
     }
-    opened_again
+    reopened
 }
 
 /// Raises the limit of open files by `needed`, for one test of this process at a time.
 pub(crate) fn allow_files(needed: usize) -> MutexGuard<'static, ()> {
     static ONE_TEST: Mutex<()> = Mutex::new(());
-    /// What all other tests take together.
+    /// Open files of all other tests together.
     const OTHERS: usize = 2000;
     let one_test = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -105,7 +107,7 @@ pub(crate) fn allow_files(needed: usize) -> MutexGuard<'static, ()> {
     one_test
 }
 
-/// A job of four meets while strangers come that send `says`.
+/// Checks that a job of four ranks meets among strangers that send `says`.
 fn meet_among_strangers(says: &[u8]) {
     let (address, hub) = start_hub(terms(0, 4));
     let flood = Flood::start(address, STRANGERS, says);
@@ -114,34 +116,37 @@ fn meet_among_strangers(says: &[u8]) {
     let met: Vec<_> =
         members.into_iter().chain([hub]).map(|joining| joining.join().unwrap()).collect();
     let took = start.elapsed();
-    let opened_again = flood.end();
-    println!("4 ranks met in {took:?} among {STRANGERS} strangers, who came {opened_again} times");
+    let reopened = flood.end();
+    println!(
+        "4 ranks met in {took:?} among {STRANGERS} strangers, which reconnected {reopened} times"
+    );
     for rank in met {
         rank.unwrap();
     }
-    assert!(opened_again > 0, "nobody had to give way");
+    assert!(reopened > 0, "no stranger was evicted");
     assert!(took < AT_ONCE, "{took:?}");
 }
 
-/// Without evictions they take turns of five seconds, and the ranks give up before theirs comes.
+/// Without evictions strangers would hold their places for five seconds each, and the ranks would
+/// time out first.
 #[test]
-fn idle_strangers_that_come_again_keep_no_rank_out() {
+fn ranks_join_among_idle_strangers() {
     meet_among_strangers(&[]);
 }
 
 #[test]
-fn strangers_that_begin_well_keep_no_rank_out() {
+fn ranks_join_among_strangers_with_a_partial_first_message() {
     meet_among_strangers(&hello()[..FIRST_BYTES - 1]);
 }
 
 #[test]
-fn strangers_with_a_whole_first_message_keep_no_rank_out() {
+fn ranks_join_among_strangers_with_a_whole_first_message() {
     meet_among_strangers(&hello());
 }
 
-/// Nobody is let in before one of them was evicted.
+/// No connection is accepted before a stranger was evicted.
 #[test]
-fn when_all_places_are_taken_the_oldest_stranger_gives_way() {
+fn the_oldest_stranger_is_evicted_when_all_places_are_taken() {
     let start = Instant::now();
     let refusals = refused(|address| {
         let silent = (0..MAX_CALLERS).map(|_| TcpStream::connect(address).unwrap());

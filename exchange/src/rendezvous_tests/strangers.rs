@@ -27,9 +27,9 @@ fn a_stranger_learns_the_version_only() {
     });
 }
 
-/// Who has seen a first message on the network can send it again, and gets no further.
+/// An observer of the network can replay a first message, but cannot continue the handshake.
 #[test]
-fn a_first_message_of_another_is_not_enough() {
+fn a_replayed_first_message_does_not_join() {
     let refusals = refused(|address| {
         let found = answer(address, &[first_message(&terms(1, 2)), vec![1; 32]].concat());
         assert_eq!(found.len(), ANSWER_BYTES + 33);

@@ -1,4 +1,4 @@
-//! The largest job: all of its ranks in this process, rank 0 in one thread and the others in another.
+//! The largest job in one process: rank 0 in one thread, all other ranks in another.
 
 use std::net::TcpStream;
 
@@ -10,12 +10,12 @@ use crate::rendezvous_tests::allow_files;
 use crate::terms::MAX_RANKS;
 use crate::wire::{Wire, wait};
 
-/// What a rank of `verbs` tells all others, at least: addresses, keys and sizes.
+/// The minimum that a rank of `verbs` sends to all others: addresses, keys and sizes.
 const RECORD_BYTES: usize = 96;
-/// What it tells each of them: the number of a queue pair.
+/// What a rank of `verbs` sends to each other rank: the number of a queue pair.
 const NUMBER_BYTES: usize = 4;
 
-/// Rank 0, and its links as the other ranks have them.
+/// Rank 0, and the other ranks' links to it.
 fn star(size: u32) -> (Tcp, Vec<Link>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -34,7 +34,7 @@ fn star(size: u32) -> (Tcp, Vec<Link>) {
     (Tcp::new(&terms, near), far)
 }
 
-/// What `from` has for `to`.
+/// The number that `from` sends to `to`.
 fn number(from: u32, to: u32) -> [u8; NUMBER_BYTES] {
     (from << 12 | to).to_le_bytes()
 }
@@ -57,7 +57,7 @@ fn numbers_to(to: u32) -> Vec<u8> {
     (0..MAX_RANKS).flat_map(|from| number(from, to)).collect()
 }
 
-/// Makes one call for all ranks but rank 0, and checks their results.
+/// Makes one call of all ranks except rank 0, and checks their results.
 fn play(
     links: &mut [Link],
     [gift, result]: [Kind; 2],
@@ -87,7 +87,7 @@ fn play(
 
 /// A copy of the result for each rank would be 1.6 GB.
 #[test]
-fn the_largest_job_exchanges_what_verbs_connects_by() {
+fn the_largest_job_exchanges_its_connection_information() {
     let _one_test = allow_files(2 * MAX_RANKS as usize);
     let (mut hub, mut links) = star(MAX_RANKS);
     let others = thread::spawn(move || {
@@ -110,9 +110,9 @@ fn the_largest_job_exchanges_what_verbs_connects_by() {
         start.elapsed(),
         hub.most_buffered
     );
-    // The result once, and for each link some hundred bytes of frames.
+    // One copy of the result, and some hundred bytes of frames for each link.
     assert!(gathered <= all.len() + 8192 * MAX_RANKS as usize, "{gathered}");
-    // Beside the parts themselves, at worst the same again where they arrive, in vectors that have
-    // doubled.
+    // The parts themselves; and, at worst, receive buffers of twice that size, because vectors
+    // double.
     assert!(hub.most_buffered <= 3 * MAX_ALL_TO_ALL_BYTES, "{}", hub.most_buffered);
 }

@@ -52,8 +52,8 @@ pub(crate) fn port() -> u16 {
 pub(crate) const OPEN_MPI: [&str; 2] = ["mpirun.openmpi", "openmpi-bin"];
 pub(crate) const MPICH: [&str; 2] = ["mpiexec.hydra", "mpich"];
 
-/// Longer than any launch of these tests lasts, on however busy a machine; ranks that are lost and
-/// not ended wait for ever.
+/// Longer than any launch in these tests, even on a busy machine; lost ranks that are not ended
+/// would wait forever.
 const LAUNCH_LIMIT: Duration = Duration::from_secs(120);
 
 /// Ranks that a launcher has started; it ends with the test, and they with it.
