@@ -29,11 +29,11 @@
 //! A device works on registered memory at any time, also on that of work requests long forgotten.
 //! So a [`MemoryRegion`] owns its memory and shows it as atomics only, and is deregistered before
 //! it goes. A request names ranges of regions and keeps nothing alive: posted too late it ends in
-//! an error, or, where its key was given out anew, reaches another region of the same domain,
-//! which is atomics too. The one exception, an engine's slots, lie in memory that the engine has
-//! allocated itself, in a domain that nobody else has, without a right for peers.
-//! Objects hold what they are made of, so that they are destroyed in the order that the kernel
-//! wants; one that cannot be destroyed is leaked with all that it uses.
+//! an error, or, where its key was given out anew, reaches another region of the same domain, which
+//! is atomics too. The one exception are an engine's slots. They lie in memory that the engine has
+//! allocated itself, in its own protection domain, without access rights for peers. Objects hold
+//! what they are made of, so that they are destroyed in the order that the kernel wants; one that
+//! cannot be destroyed is leaked with all that it uses.
 //!
 //! # Threads
 //! Everything here may be sent to another thread. [`QueuePair`], [`CompletionQueue`] and [`Engine`]

@@ -17,14 +17,14 @@ const WORD_BYTES: u64 = 8;
 
 /// Memory that can be registered with a device.
 ///
-/// Others may hold the same words and change them too, as long as they do so by atomics: a device
-/// and peers change them at any time anyway. What is shown as anything but atomics, an engine's
-/// slots, is therefore memory that the engine allocates itself.
+/// Other code may hold the same words and change them too, if it uses atomics: a device and peers
+/// change them at any time anyway. Only an engine's slots are shown as plain words; the engine
+/// therefore allocates them itself.
 ///
 /// # Safety
-/// [`words`](Self::words) gives the same words each time. They stay where they are, and can be read
-/// and written, for as long as the value lives, also when it is moved. All access to them, through
-/// the value or past it, is by atomics.
+/// [`words`](Self::words) returns the same words each time. They keep their address, and can be
+/// read and written, while the value lives, even if it is moved. Every access to them, through the
+/// value or not, uses atomics.
 pub unsafe trait Memory {
     /// The words.
     fn words(&self) -> &[AtomicU64];

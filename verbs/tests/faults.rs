@@ -20,7 +20,7 @@ use transport::{
 use verbs::{Engine, Retry};
 use verbs_sys::*;
 
-/// Far longer than any wait here takes on a machine with much other work.
+/// Far longer than any wait here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Polls after which what was told must be known: far fewer than until an engine asks.
 const SOON: u32 = 100;
@@ -169,9 +169,9 @@ fn a_queue_that_breaks_reports_all_and_keeps_its_slots() {
     fabric.judge_empty();
 }
 
-/// Whatever else such a device tells may be as wrong, so nothing of it is taken for an end.
+/// The other reports of such a device may be wrong too, so none of them completes an operation.
 #[test]
-fn a_completion_told_twice_ends_the_engine() {
+fn a_completion_reported_twice_is_a_fault() {
     let (fabric, machines, mut engines) = broken(|_| ());
     engines[0].fetch_add(Token(1), word(1, 0), 1).unwrap();
     engines[0].read(Token(2), segment(1, 0, 4), slot(0, 4)).unwrap();

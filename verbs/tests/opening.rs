@@ -14,8 +14,8 @@ use transport::{Exchange, ExchangeError, Owner};
 use verbs::{Builder, GidError, LoadError, MAX_OWNERS, OpenError};
 use verbs_sys::{IBV_ATOMIC_NONE, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2};
 
-/// Nobody waits for an owner that has failed: this is half of what an exchange waits for one that
-/// does not come, and far more than opening takes on a machine with much other work.
+/// No owner waits for an owner that has failed. This is half the time that an exchange waits for a
+/// missing owner, and far more than opening takes on a busy machine.
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Opens three engines, of which the last has `setup` and goes through `change`. Its error, after
@@ -55,7 +55,7 @@ fn says(error: &OpenError, text: &str) {
     assert!(said.contains(text), "{said:?} lacks {text:?}");
 }
 
-/// An exchange of more members than an engine takes, of whom nothing may be asked.
+/// An exchange with more members than an engine supports; no call may reach it.
 struct TooMany;
 
 impl Exchange for TooMany {
@@ -307,10 +307,10 @@ fn a_library_that_is_not_there_says_what_to_install() {
     says(&OpenError::Library(LoadError::Library), "ibverbs-providers");
 }
 
-/// A device of the stand-in is not in this machine's `/sys`, as one in a container that hides it.
+/// The stand-in's devices are not in this machine's `/sys`, like a device that a container hides.
 #[cfg(feature = "pin")]
 #[test]
-fn a_memory_policy_that_is_refused_is_told_and_the_engine_opens() {
+fn an_engine_opens_and_reports_a_refused_memory_policy() {
     use pin::{HugePages, MemoryPolicy, NodeId, PolicyRefused};
 
     let open = |node| {

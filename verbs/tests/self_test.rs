@@ -57,7 +57,7 @@ fn a_failed_swap_that_writes_the_old_value_back() {
 
 #[test]
 fn a_request_that_fails_is_refused_or_never_ends() {
-    // Four requests, and those under stores: each of them may be the one.
+    // Four requests, and those during stores: each of them may be the failing one.
     for right in 0..20 {
         let failed = verdict(|faults| faults.status = Some((right, IBV_WC_REM_ACCESS_ERR)));
         assert_eq!(failed, SelfTestFailed::Status(Status::RemoteAccess));

@@ -154,9 +154,8 @@ impl Builder {
         self
     }
 
-    /// Where the window is to lie and how large its pages are to be. Without a node it lies on the
-    /// device's, where the machine tells that. A refusal of the policy is no error: see
-    /// [`Engine::policy_refused`].
+    /// Sets the NUMA node and the page size of the window. The default node is the device's, if it
+    /// is known. A refused policy is not an error: see [`Engine::policy_refused`].
     #[cfg(feature = "pin")]
     #[must_use]
     pub fn memory(mut self, policy: pin::MemoryPolicy) -> Self {
@@ -174,7 +173,7 @@ impl Builder {
     pub fn open<E: Exchange + ?Sized>(&self, exchange: &mut E) -> Result<Engine, OpenError> {
         let refused = Cell::new(None);
         let map = |context: &Context, words: usize| -> Result<pin::Mapping, OpenError> {
-            // A preference: where it is not known, the kernel chooses.
+            // The node is a preference: if it is unknown, the kernel chooses.
             let device_node = || {
                 let node = pin::device_node("/sys".as_ref(), context.name()).ok().flatten();
                 node.filter(|node| pin::may_bind(*node))
@@ -195,16 +194,17 @@ impl Builder {
         Ok(engine)
     }
 
-    /// As [`open`](Self::open), the window in memory that `allocate` gives: at least as many words
-    /// as it is asked for. The window is what the memory holds behind some control words, whose
-    /// number depends on that of the owners: zero, or what an engine before has left. The memory may
-    /// be reached by others too. The slots are not: the engine allocates them itself.
+    /// As [`open`](Self::open), with the window in memory that `allocate` returns, which must have
+    /// at least the requested number of words. The memory begins with control words, whose number
+    /// depends on the number of owners; the window follows. It contains zeros or the words that an
+    /// earlier engine left. Other code may access this memory too. The engine allocates the slots
+    /// itself.
     ///
     /// ```compile_fail,E0593
     /// # use core::sync::atomic::AtomicU64;
     /// # use transport::Alone;
-    /// // Memory for the slots that the caller can store to while the engine shows them as `&[u64]`.
-    /// static KEPT: [AtomicU64; 1 << 16] = [const { AtomicU64::new(0) }; 1 << 16];
+    /// // The caller could store to these slots while the engine shows them as `&[u64]`. static
+    /// KEPT: [AtomicU64; 1 << 16] = [const { AtomicU64::new(0) }; 1 << 16];
     /// verbs::Builder::new(64).open_in(&mut Alone, |_, _part, _words| Ok(Box::new(&KEPT[..])));
     /// ```
     ///
@@ -218,7 +218,7 @@ impl Builder {
         self.open_parts(exchange, |_, words| PrivateMemory::on_heap(words), allocate)
     }
 
-    /// Opens with the private memory and the window that these give.
+    /// Opens with the private memory and the window that these functions return.
     fn open_parts<E: Exchange + ?Sized>(
         &self,
         exchange: &mut E,
@@ -226,9 +226,9 @@ impl Builder {
         window: impl FnOnce(&Context, usize) -> Result<Box<dyn Memory + Send>, OpenError>,
     ) -> Result<Engine, OpenError> {
         Self::check_owners(exchange.owners())?;
-        // An owner that fails still takes part in all calls, so that nobody waits for it in vain.
+        // An owner that fails still takes part in all calls, so that no other owner waits for it.
         let own = self.create(exchange, private, window);
-        let all = match Hello::gather(own.as_ref().ok().map(Own::told), exchange) {
+        let all = match Hello::gather(own.as_ref().ok().map(Own::connection_info), exchange) {
             Ok(all) => all,
             Err(error @ OpenError::Exchange(_)) => return Err(own.err().unwrap_or(error)),
             Err(error) => return Err(refuse(exchange, own.err().unwrap_or(error))),
@@ -248,11 +248,12 @@ impl Builder {
         self.probe_for(1)
     }
 
-    /// As [`probe`](Self::probe), of a job with so many owners.
+    /// As [`probe`](Self::probe), for a job of `owners`.
     ///
     /// # Errors
-    /// As there; [`OpenError::Sizes`] above [`MAX_OWNERS`](crate::MAX_OWNERS), and [`OpenError::Beyond`] if the device has
-    /// fewer queue pairs, or shorter completion queues, than an engine needs for so many.
+    /// Those of [`probe`](Self::probe); [`OpenError::Sizes`] above
+    /// [`MAX_OWNERS`](crate::MAX_OWNERS); and [`OpenError::Beyond`] if the device supports fewer
+    /// queue pairs, or shorter completion queues, than such a job needs.
     pub fn probe_for(&self, owners: u32) -> Result<(), OpenError> {
         Self::check_owners(owners)?;
         let Chosen { limits, port, .. } = self.choose_port()?;

@@ -19,7 +19,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 impl Engine {
     /// Tells everybody that this owner leaves, and because of whom.
-    pub(super) fn bid_farewell(&mut self) {
+    pub(super) fn notify_shutdown(&mut self) {
         let me = self.geometry.me;
         let because = match self.fault {
             Some(Fault::OwnerLost(owner)) => owner,

@@ -10,9 +10,9 @@ use crate::{Gid, GidKind, LinkLayer, Mtu, RemoteRegion};
 
 /// Changes with the encoding, and with what owners do to each other's control words.
 const VERSION: u32 = 2;
-/// Bytes that each owner tells all others.
+/// Bytes that each owner sends to all others.
 const BYTES: usize = 4 + 8 + 4 + 4 + RemoteRegion::BYTES + 16 + 4 + 2 + 5;
-/// Bytes that each owner tells each other one alone: the number of a queue pair.
+/// Bytes that each owner sends to each single other owner: the number of a queue pair.
 const BYTES_OF_PAIR: usize = 4;
 
 /// One owner's side of its connection to another.
@@ -31,14 +31,14 @@ pub(super) struct Hello {
     pub(super) mtu: Mtu,
     pub(super) responder_rd_atomic: u8,
     pub(super) initiator_rd_atomic: u8,
-    /// The number of the queue pair that is for the other one.
+    /// The number of the queue pair for the other owner.
     pub(super) queue_pair: u32,
 }
 
 impl Hello {
-    /// Gathers everybody's side of the connections to this owner. This one's is `mine`, and
-    /// `queue_pairs` are the numbers of its queue pairs, by owner. An owner that has failed gives
-    /// `None`, and ends the others' opening.
+    /// Gathers the other owners' sides of their connections to this owner. `mine` is this owner's
+    /// side, with the numbers of its queue pairs by owner. An owner that failed passes `None`, and
+    /// opening fails for all owners.
     pub(super) fn gather<E: Exchange + ?Sized>(
         mine: Option<(&Self, &[u32])>,
         exchange: &mut E,
@@ -48,7 +48,7 @@ impl Hello {
         let mut all = vec![0; BYTES * owners];
         exchange.all_gather(&record, &mut all).map_err(OpenError::Exchange)?;
         let theirs = (0..).map(Owner).zip(all.chunks_exact(BYTES));
-        // The same for all, so that all go on or none does.
+        // The records are the same for all owners, so either all continue or none does.
         let mut hellos = theirs
             .map(|(owner, bytes)| Self::decode(owner, bytes))
             .collect::<Result<Vec<_>, _>>()?;
@@ -79,7 +79,7 @@ impl Hello {
         bytes
     }
 
-    /// What was encoded, the queue pair being unknown.
+    /// Decodes a record; the queue pair is still unknown.
     fn decode(owner: Owner, bytes: &[u8]) -> Result<Self, OpenError> {
         let mut reader = Reader(bytes);
         match u32::from_le_bytes(reader.take()) {
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// The number of the queue pair that `from` has for `to`.
+    /// The number of the queue pair of `from` that is connected to `to`.
     fn number(from: u32, to: u32) -> u32 {
         from << 12 | to
     }
@@ -196,8 +196,8 @@ mod tests {
         Hello { psn: owner, ..hello() }
     }
 
-    /// The members of a job of which only `me` is there: what the others give is made up here, and
-    /// the bytes of the calls are counted.
+    /// A job with a single real member, `me`. The contributions of the others are generated here,
+    /// and the bytes of the calls are counted.
     struct Alone {
         me: u32,
         owners: u32,
@@ -257,9 +257,9 @@ mod tests {
         }
     }
 
-    /// `exchange` shows that calls of this length pass among as many ranks.
+    /// A test of `exchange` shows that calls of this length work with this number of ranks.
     #[test]
-    fn the_connections_of_the_most_owners_can_be_told() {
+    fn the_exchange_fits_the_maximum_number_of_owners() {
         let (me, owners) = (4095, MAX_OWNERS);
         let mut job = Alone { me, owners, gathered: 0, to_all: 0 };
         let mine = (&hello_of(me), &numbers(me, owners)[..]);

@@ -67,9 +67,9 @@ use ledger::{Entry, Kind, Ledger};
 use opening::Parts;
 use pace::Pace;
 
-/// The most owners of a job: each has a queue pair for every other, and room in its completion queue
-/// for the last requests on all of them. A device that has fewer queue pairs, or shorter completion
-/// queues, makes opening fail with [`OpenError::Beyond`].
+/// The maximum number of owners of a job. Each has a queue pair for every other, and room in its
+/// completion queue for the last requests on all of them. If the device supports fewer queue pairs
+/// or shorter completion queues, opening fails with [`OpenError::Beyond`].
 pub const MAX_OWNERS: u32 = 4096;
 
 /// Requests of the engine itself on one queue pair: one that asks after the owner, two on leaving.
@@ -153,8 +153,8 @@ impl Engine {
         &self.link
     }
 
-    /// The NUMA policy that was asked for this owner's memory and refused, by a container or by a
-    /// kernel without NUMA.
+    /// The NUMA policy that was requested for this owner's memory and refused, by a container or by
+    /// a kernel without NUMA.
     #[cfg(feature = "pin")]
     #[must_use]
     pub fn policy_refused(&self) -> Option<pin::PolicyRefused> {
@@ -248,7 +248,7 @@ impl Engine {
         };
         let refused = &mut self.refused;
         let rung = lane.ring(|id| match u32::try_from(id) {
-            // As many as there are entries at most, for which there is room.
+            // At most the number of entries, for which there is room.
             Ok(index) => refused.push(index),
             Err(_) => debug_assert!(false, "only operations of the ledger are collected: {id}"),
         });
@@ -269,8 +269,8 @@ impl Engine {
         }
     }
 
-    /// A state that cannot be: what is in flight is not known any more. The engine is dead, and ends
-    /// all of it itself.
+    /// Handles an impossible state, in which the operations in flight are no longer known. The
+    /// engine faults and completes all of them itself.
     #[cold]
     fn broken(&mut self, what: &'static str) {
         debug_assert!(false, "{what}");
@@ -397,7 +397,7 @@ impl Transport for Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.kick();
-        self.bid_farewell();
+        self.notify_shutdown();
     }
 }
 

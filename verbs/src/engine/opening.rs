@@ -105,7 +105,8 @@ impl Builder {
         Ok(Own { geometry, link, hello, pairs, numbers, mirror, completions, private, window })
     }
 
-    /// Fails for more owners than an engine may have, before anything is made or told.
+    /// Fails for more than [`MAX_OWNERS`](crate::MAX_OWNERS) owners, before any call to the device
+    /// or to other owners.
     pub(super) fn check_owners(owners: u32) -> Result<(), OpenError> {
         const TOO_MANY: &str = "verbs connects at most 4096 owners: start fewer ranks";
         if owners <= MAX_OWNERS { Ok(()) } else { Err(OpenError::Sizes(TOO_MANY)) }
@@ -175,7 +176,7 @@ impl Builder {
         Ok(Chosen { context, limits, port, gid })
     }
 
-    /// Fails if the device has less than an engine for so many owners needs.
+    /// Fails if the device's limits are too low for an engine of a job of `owners`.
     pub(super) fn check_limits(
         &self,
         owners: u32,
@@ -258,8 +259,8 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// What the others are told: this owner's side, and the numbers of its queue pairs by owner.
-    pub(super) fn told(&self) -> (&Hello, &[u32]) {
+    /// What this owner sends to the others: its side, and the numbers of its queue pairs by owner.
+    pub(super) fn connection_info(&self) -> (&Hello, &[u32]) {
         (&self.hello, &self.numbers)
     }
 

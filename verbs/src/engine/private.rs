@@ -1,7 +1,7 @@
 //! The private memory of an engine: slots, and where the old values of atomics land.
 //!
 //! The engine allocates it itself. A slot that no operation uses is shown as plain words, which is
-//! sound only while nobody else reaches them: see [`PrivateMemory`].
+//! sound only while no other code can access them: see [`PrivateMemory`].
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -44,8 +44,9 @@ pub(super) enum Own {
     Tested = 2,
 }
 
-/// Memory that an engine has allocated for itself. Nobody else holds a reference to it, and none
-/// can be copied from it: while the device leaves a word alone, this is the only way to the word.
+/// Memory that an engine has allocated for itself. No other code holds a reference to it, and no
+/// reference can be copied from it: while the device does not access a word, this value is the only
+/// way to the word.
 #[derive(Debug)]
 pub(super) enum PrivateMemory {
     Heap(Vec<AtomicU64>),
@@ -54,7 +55,7 @@ pub(super) enum PrivateMemory {
 }
 
 impl PrivateMemory {
-    /// So many words of the heap.
+    /// Allocates `words` on the heap.
     pub(super) fn on_heap(words: usize) -> Result<Self, OpenError> {
         let mut memory = Vec::new();
         let lacking = OpenError::Sizes("no memory for the slots: choose fewer or shorter ones");
@@ -64,7 +65,8 @@ impl PrivateMemory {
     }
 }
 
-// SAFETY: neither moves its words with itself, and both give the same ones each time.
+// SAFETY: moving the value moves its words in neither variant, and both return the same words each
+// time.
 unsafe impl Memory for PrivateMemory {
     fn words(&self) -> &[AtomicU64] {
         match self {
@@ -103,11 +105,11 @@ impl Slots {
         memory.get(start..)?.get(..at.words as usize)
     }
 
-    /// What landed in the slot range `at`, if nothing keeps the slot busy.
+    /// The words that landed in the slot range `at`, if no operation keeps the slot busy.
     ///
     /// # Safety
-    /// `memory` is that of these slots. It is reached through its one owner alone, who borrows it
-    /// and these slots together, and by a device, which writes to busy slots only.
+    /// `memory` must be that of these slots. Only its single owner, which borrows it together with
+    /// these slots, and a device, which writes to busy slots only, may access it.
     #[inline]
     unsafe fn landed<'m>(
         &'m self,
@@ -116,12 +118,12 @@ impl Slots {
     ) -> Result<&'m [u64], SlotError> {
         self.idle(at.slot)?;
         let words = self.words(memory, at).ok_or(SlotError::OutOfRange)?;
-        // SAFETY: an AtomicU64 has the layout of a u64. The slot is idle, so that the device does
-        // not write to it; this side does so through `staged` alone, which takes `&mut self`.
+        // SAFETY: an AtomicU64 has the layout of a u64. The slot is idle, so the device does not
+        // write to it; this side writes to it only through `staged`, which takes `&mut self`.
         Ok(unsafe { slice::from_raw_parts(words.as_ptr().cast(), words.len()) })
     }
 
-    /// The slot range `at`, to be filled, if nothing keeps the slot busy.
+    /// The slot range `at` for writing, if no operation keeps the slot busy.
     ///
     /// # Safety
     /// As for [`landed`](Self::landed).
@@ -138,7 +140,7 @@ impl Slots {
         Ok(unsafe { slice::from_raw_parts_mut(words.as_ptr().cast_mut().cast(), words.len()) })
     }
 
-    /// One more operation keeps `slot` busy; false if there is no such slot.
+    /// Keeps `slot` busy with one more operation. Returns false if there is no such slot.
     #[inline]
     #[must_use]
     fn hold(&mut self, slot: Slot) -> bool {
@@ -146,7 +148,7 @@ impl Slots {
         busy.map(|busy| *busy += 1).is_some()
     }
 
-    /// One of them was reported, and the device has done with it.
+    /// Releases the slot for one operation, which was reported and no longer used by the device.
     #[inline]
     fn release(&mut self, slot: Slot) {
         match self.busy.get_mut(slot.0 as usize) {
@@ -165,11 +167,11 @@ impl Slots {
     }
 }
 
-/// Own words, results and slots in one region that this side alone may use.
+/// Own words, results and slots in one region that only this side may access.
 #[derive(Debug)]
 pub(super) struct Private {
     region: MemoryRegion<PrivateMemory>,
-    /// The word where the own words start: on a cache line.
+    /// The index of the first own word, on a cache line.
     base: u64,
     slots: Slots,
 }
@@ -218,7 +220,7 @@ impl Private {
         self.region.local(self.base + OWN_WORDS + u64::from(index), 1)
     }
 
-    /// What landed for operation `index`, which has completed; `None` if it has no word to land in.
+    /// The result that landed for the completed operation `index`; `None` if it has no result word.
     #[inline]
     pub(super) fn landed_result(&self, index: u32) -> Option<u64> {
         let at = usize::try_from(self.base + OWN_WORDS + u64::from(index)).ok()?;
@@ -228,15 +230,15 @@ impl Private {
         Some(unsafe { VolatilePtr::new_restricted(ReadOnly, word) }.read())
     }
 
-    /// Keeps the slot of `at` busy with one more operation, and gives `at` for the device to use;
-    /// `None` where it is no slot range.
+    /// Keeps the slot of `at` busy with one more operation, and returns the range for the device;
+    /// `None` if `at` is not a slot range.
     #[inline]
     pub(super) fn hold(&mut self, at: Local) -> Option<LocalRange> {
         let range = self.region.local(self.slots.start(at), at.words)?;
         self.slots.hold(at.slot).then_some(range)
     }
 
-    /// One operation on `slot` was reported, and the device has done with it.
+    /// Releases `slot` for one operation, which was reported and no longer used by the device.
     #[inline]
     pub(super) fn release(&mut self, slot: Slot) {
         self.slots.release(slot);
@@ -260,8 +262,8 @@ impl Private {
     #[inline]
     pub(super) fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
         // SAFETY: the region owns its memory, which the engine has allocated for itself, and is
-        // borrowed with the slots. Its key gives peers no right, and nobody but this engine has a
-        // queue pair in its domain.
+        // borrowed together with the slots. Its key gives peers no access rights, and only this
+        // engine has queue pairs in its protection domain.
         unsafe { self.slots.landed(self.region.words(), at) }
     }
 
@@ -273,8 +275,8 @@ impl Private {
     }
 }
 
-/// No library is called here, so that Miri can run these: `cargo +nightly miri test -p
-/// probeline-verbs --lib private`.
+/// These tests call no library, so Miri can run them: `cargo +nightly miri test -p probeline-verbs
+/// --lib private`.
 #[cfg(test)]
 mod tests {
     use transport::Owner;
@@ -298,7 +300,7 @@ mod tests {
     fn slots_are_aligned_zero_and_apart() {
         let (memory, mut slots) = memory();
         for slot in 0..3 {
-            // SAFETY: this test alone has the memory, and no device writes to it.
+            // SAFETY: only this test accesses the memory, and no device writes to it.
             let words = unsafe { slots.staged(memory.words(), range(slot, 0, 16)) }.unwrap();
             assert_eq!((words.as_ptr().addr() % LINE_BYTES, &words[..]), (0, &[0; 16][..]));
             words.fill(u64::from(slot) + 1);
@@ -314,8 +316,8 @@ mod tests {
     fn a_device_writes_to_a_slot_only_while_it_is_hidden() {
         let (memory, mut slots) = memory();
         let at = range(1, 0, 4);
-        // SAFETY: this test alone has the memory; what stands for the device stores while the slot
-        // is held, and to another slot.
+        // SAFETY: only this test accesses the memory; the code that simulates the device stores
+        // while the slot is held, and to another slot.
         unsafe {
             slots.staged(memory.words(), at).unwrap().copy_from_slice(&[1, 2, 3, 4]);
             for operations in 1..3 {
@@ -335,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_slot_is_neither_held_nor_shown() {
+    fn an_invalid_slot_is_neither_held_nor_shown() {
         let (memory, mut slots) = memory();
         assert!(!slots.hold(Slot(3)));
         // SAFETY: as above.

@@ -20,7 +20,7 @@ impl Engine {
             let room = (out.len() - reported).min(BATCH);
             let found = self.look(room);
             for place in 0..found {
-                // As many as there is room for.
+                // At most as many as there is room for.
                 let (Some(end), Some(free)) = (self.ends.get(place), out.get_mut(reported)) else {
                     self.broken("more completions than there was room for");
                     return (reported, false);
@@ -72,8 +72,8 @@ impl Engine {
             return None;
         };
         let Some(entry) = self.ledger.strike(index) else {
-            // The device has told of it twice, or of what was never posted: whatever else it tells
-            // may be as wrong.
+            // The device has reported a request twice, or one that was never posted: its other
+            // reports may be wrong too.
             self.fall_silent(Fault::System { errno: libc::EBADMSG });
             return None;
         };

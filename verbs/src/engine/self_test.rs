@@ -22,9 +22,9 @@ const OTHER: u64 = 0xfedc_ba98_7654_3210;
 /// Compare-and-swaps that fail while the CPU stores to the same word.
 const FAILED_SWAPS: u32 = 16;
 /// Loads between two of those stores. A device that writes the old value back overwrites the last
-/// store: it is seen unless the next store comes before the next load.
+/// store; a load detects that unless the next store comes first.
 const LOADS_PER_STORE: u32 = 16;
-/// No number of those stores comes near [`OTHER`].
+/// The first value that the CPU stores; no stored value is near [`OTHER`].
 const FIRST_STORED: u64 = 1;
 
 /// What the test has found wrong.
@@ -44,14 +44,14 @@ pub enum SelfTestFailed {
         /// The operation.
         operation: &'static str,
     },
-    /// The test could not be run: the engine's own words are out of its reach.
+    /// The test could not run: the engine cannot access its own words.
     NotRun,
-    /// A compare-and-swap that failed has undone a store of the CPU's: the device has written the
-    /// old value back.
+    /// A failed compare-and-swap has undone a store of the CPU: the device has written the old
+    /// value back.
     StoreUndone {
-        /// What the CPU had stored last.
+        /// The last value that the CPU stored.
         stored: u64,
-        /// What the word was then.
+        /// The value of the word afterwards.
         found: u64,
     },
     /// The operation completed, and the word is as it was.
@@ -82,7 +82,7 @@ impl fmt::Display for SelfTestFailed {
             Self::ByteOrder { operation } => {
                 write!(f, "{operation}: values are in big-endian order, not the host's")
             }
-            Self::NotRun => f.write_str("the engine's own words are out of its reach"),
+            Self::NotRun => f.write_str("the engine cannot access its own words"),
             Self::StoreUndone { stored, found } => write!(
                 f,
                 "a compare-and-swap that failed wrote the old value back: {found:#x} where the CPU \
@@ -112,8 +112,8 @@ pub(super) struct SelfTest<'a> {
 }
 
 impl SelfTest<'_> {
-    /// Does one of each operation and looks at what it returned and left, and some
-    /// compare-and-swaps that fail under stores. The scratch word is 0 in the end.
+    /// Executes one of each operation and checks the returned value and the words in memory, then
+    /// executes compare-and-swaps that fail during stores. Leaves 0 in the scratch word.
     pub(super) fn run(mut self) -> Result<(), SelfTestFailed> {
         self.scratch.store(KNOWN, SeqCst);
         let old = self.run_one(|at, into| WorkRequest::fetch_add(0, at, 1, into))?;
@@ -137,15 +137,15 @@ impl SelfTest<'_> {
         Ok(())
     }
 
-    /// Stores to the word while compare-and-swaps of another value are under way, which must leave
-    /// the stores alone (`firmware-notes/failed-compare-and-swap.md`).
+    /// Stores to the word while compare-and-swaps that expect another value are in flight. They
+    /// must not undo the stores (`firmware-notes/failed-compare-and-swap.md`).
     fn swap_under_stores(&mut self) -> Result<(), SelfTestFailed> {
         let mut stored = FIRST_STORED;
         self.scratch.store(stored, SeqCst);
         for _ in 0..FAILED_SWAPS {
             let oldest = stored;
             self.post(|at, into| WorkRequest::compare_and_swap(0, at, OTHER, KNOWN, into))?;
-            // Bounded by the deadline, which `has_ended` looks at.
+            // `has_ended` checks the deadline, which bounds this loop.
             loop {
                 stored += 1;
                 self.scratch.store(stored, SeqCst);
@@ -164,7 +164,7 @@ impl SelfTest<'_> {
         Ok(())
     }
 
-    /// Whether the word stays what the CPU has stored.
+    /// Checks that the word keeps the value that the CPU stored.
     fn has_kept(&self, stored: u64) -> Result<(), SelfTestFailed> {
         match (0..LOADS_PER_STORE).map(|_| self.word()).find(|found| *found != stored) {
             Some(found) => Err(SelfTestFailed::StoreUndone { stored, found }),
@@ -205,7 +205,7 @@ impl SelfTest<'_> {
         self.lane.pair.post(&request(at, into)).map_err(SelfTestFailed::Post)
     }
 
-    /// Whether the request has ended, and well.
+    /// Whether the request has ended; an error if it failed.
     fn has_ended(&mut self) -> Result<bool, SelfTestFailed> {
         let mut end = [WorkCompletion::default()];
         if self.completions.poll(&mut end).map_err(SelfTestFailed::Poll)? > 0 {

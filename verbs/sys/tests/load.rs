@@ -1,5 +1,5 @@
-//! Loading, on machines with the library and without. What cannot run on this one is counted as
-//! ignored, which only a harness of its own can do.
+//! Tests loading, on machines with and without the library. Tests that cannot run on this machine
+//! are counted as ignored, which needs a custom harness.
 
 #[allow(dead_code, reason = "shared with the other tests")]
 mod stand_in;
@@ -12,7 +12,7 @@ use std::{env, io, process};
 
 use verbs_sys::*;
 
-/// What becomes of a test here: why it cannot run, or nothing.
+/// Why a test cannot run here; `None` if it can.
 type Obstacle = Option<&'static str>;
 
 fn main() {
@@ -25,8 +25,8 @@ fn main() {
     ]);
 }
 
-/// Runs the tests whose names contain the program's first argument, if any, and counts them as the
-/// usual harness does.
+/// Runs the tests whose names contain the program's first argument, or all tests without an
+/// argument, and counts them like the standard test harness.
 fn run(tests: &[(&str, Obstacle, fn())]) {
     let wanted = env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let wanted = |name: &str| wanted.as_ref().is_none_or(|part| name.contains(part.as_str()));
@@ -51,7 +51,7 @@ fn installed() -> bool {
     !library.is_null()
 }
 
-/// The list of devices, which the caller frees, and how many they are.
+/// The list of devices, which the caller frees, and its length.
 fn devices(verbs: &Verbs) -> io::Result<(*mut *mut ibv_device, usize)> {
     let mut count = -1;
     // SAFETY: `count` can be written.
@@ -84,7 +84,7 @@ fn the_library_loads_and_answers() {
     assert_eq!(event, c"local work queue catastrophic error");
 }
 
-/// There may be none: what is tested is the list.
+/// There may be no device: this tests the list.
 fn the_devices_have_names() {
     let verbs = Verbs::load().unwrap();
     let (list, count) = devices(&verbs).unwrap();

@@ -41,7 +41,7 @@ pub(super) struct End {
     places: u32,
 }
 
-// SAFETY: the pointers are of registered words, atomics that any thread may use.
+// SAFETY: the pointers refer to registered words, which are atomics that any thread may use.
 unsafe impl Send for State {}
 
 pub(super) struct State {
@@ -54,7 +54,7 @@ pub(super) struct State {
     pub(super) created: u32,
     pub(super) violations: Vec<String>,
     pub(super) seen: Option<Vec<Seen>>,
-    /// Words that a machine's device writes back before its next completion.
+    /// Words that the device of a machine writes back before its next completion.
     written_back: Vec<(usize, *const AtomicU64, u64)>,
     /// What decides about requests that are carried out late.
     random: Option<u64>,
