@@ -9,9 +9,9 @@ pub enum AtomicScope {
     Cpu,
     /// Only with atomics posted through this transport, the owner's own included.
     ///
-    /// A compare-and-swap that fails must still leave the word alone. Were the old value written
-    /// back, a store that the owner's CPU made meanwhile would be undone; a table's `retain` makes
-    /// such stores. `firmware-notes/failed-compare-and-swap.md` has more.
+    /// A compare-and-swap that fails must not write the word. If it wrote the old value back, it
+    /// could undo a concurrent store by the owner's CPU; a table's `retain` makes such stores. See
+    /// `firmware-notes/failed-compare-and-swap.md`.
     Device,
 }
 

@@ -47,7 +47,7 @@ pub enum OpError {
         /// `errno`.
         errno: i32,
     },
-    /// It has ended, and the transport does not have its result: a defect of the transport.
+    /// The operation has ended, but the transport has lost its result: a defect of the transport.
     NoResult,
     /// The backend's own status, as the device gave it.
     Device {

@@ -21,15 +21,17 @@ pub trait Exchange {
     /// that times `owners`; otherwise why the job cannot go on.
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError>;
 
-    /// Gives each owner its part of `mine`, and gathers into `theirs` the parts that everybody has
-    /// for this one: as many parts as `owners`, in their order, all of one length.
+    /// Sends each owner its part of `mine`, and gathers into `theirs` the parts of all owners for
+    /// this one. Both buffers hold one part per owner, in the order of owners, all of the same
+    /// length.
     ///
-    /// For what differs from pair to pair, such as queue pair numbers: its volume grows with the
-    /// owners, where an all-gather of the same grows with their square.
+    /// Use it for data that differs for each pair of owners, such as queue pair numbers: the volume
+    /// per owner grows with the number of owners, while that of an all-gather would grow with its
+    /// square.
     ///
     /// # Errors
-    /// [`ExchangeError::LengthDiffers`] unless `mine` and `theirs` are as long as each other and as
-    /// everybody's, and a multiple of `owners`; otherwise why the job cannot go on.
+    /// [`ExchangeError::LengthDiffers`] unless `mine` and `theirs` have the same length, on all
+    /// owners, and it is a multiple of `owners`; otherwise the reason why the job cannot continue.
     fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError>;
 
     /// Returns when everybody has called it. What anyone wrote before, everyone sees after.

@@ -77,9 +77,9 @@ pub trait Transport {
     /// As for [`read`](Self::read).
     fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError>;
 
-    /// Posts a compare-and-swap: where the word at `at` equals `expected` it becomes `desired`.
-    /// Where it does not, the word is not written, not even with its old value. The completion
-    /// carries the old value either way.
+    /// Posts a compare-and-swap: where the word at `at` equals `expected` it becomes `desired`. If
+    /// the comparison fails, the word is not written, not even with its old value. The completion
+    /// carries the old value in both cases.
     ///
     /// # Errors
     /// As for [`read`](Self::read).

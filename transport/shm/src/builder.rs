@@ -11,8 +11,8 @@ use crate::slots::Slots;
 use crate::window::Window;
 use crate::{Engine, OpenError};
 
-/// The most owners of a job: each maps the windows of all, a mapping each, and Linux allows a process
-/// 65,530 unless told otherwise (vm.max_map_count in proc(5)).
+/// The maximum number of owners of a job. Each maps the window of every owner, and Linux allows a
+/// process 65,530 mappings by default (vm.max_map_count in proc(5)).
 pub const MAX_OWNERS: u32 = 4096;
 
 /// The sizes of an engine. All owners of a job choose the same window and slot sizes.

@@ -78,8 +78,8 @@ impl Engine {
         self.pages
     }
 
-    /// The NUMA policy that was asked for this owner's window and refused, by a container or by a
-    /// kernel without NUMA.
+    /// The NUMA policy that was requested for this owner's window and refused, by a container or by
+    /// a kernel without NUMA.
     #[must_use]
     pub fn policy_refused(&self) -> Option<PolicyRefused> {
         self.policy_refused

@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// Longer than a machine with much other work needs.
+    /// Longer than a busy machine needs.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     /// Memory that stays for ever, as a lock whose holder just ends needs it.
@@ -156,7 +156,8 @@ mod tests {
         assert!((0..1000).all(|_| is_held(words)));
         drop(end);
         holder.join().unwrap();
-        // One that asks holds it for a moment, so that another may see it held; none does for ever.
+        // `is_held` takes the lock for a moment, so another caller may see it held, but not
+        // forever.
         thread::scope(|scope| {
             let ask = || {
                 let start = Instant::now();

@@ -7,8 +7,8 @@ use std::thread;
 use shm::Builder;
 use transport::{Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
 
-/// How often a round looks for the other before it lets others run: a machine that runs both sides
-/// at once needs some hundred.
+/// How often a round checks for the other side before it yields. A machine that runs both sides at
+/// the same time needs some hundred checks.
 const LOOKS: u32 = 10_000;
 /// Enough by far: without the fence in WRITE, one round in 20 failed where it was tried.
 const ROUNDS: u64 = 5_000;
@@ -29,8 +29,8 @@ fn one_side(mut member: exchange::Thread) -> Vec<u64> {
         // Both go on at the same time, as near as can be.
         let counter = &engine.direct(arrived).unwrap()[0];
         counter.fetch_add(1, SeqCst);
-        // No yielding while the other runs too: it would bring both to one core, where nothing can
-        // go wrong.
+        // Does not yield while the other side runs: yielding would move both sides to one core,
+        // where no reordering is visible.
         let mut looks = 0;
         while counter.load(SeqCst) < 2 * round {
             core::hint::spin_loop();

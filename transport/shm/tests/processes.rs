@@ -24,7 +24,7 @@ const WINDOW_WORDS: u64 = 64;
 const RESERVED_WORDS: u64 = 16;
 
 fn main() {
-    // SAFETY: only asks.
+    // SAFETY: geteuid only returns a value.
     let is_root = unsafe { libc::geteuid() } == 0;
     let other_user = match is_root {
         true => Plan::Run(another_user_cannot_open_the_memory),
@@ -137,14 +137,14 @@ impl Stream {
     }
 }
 
-/// Word of owner 0 that says that somebody was killed; behind it, for how long each survivor polled until it
-/// noticed.
+/// The word of owner 0 that says that an owner was killed. The next words hold how long each
+/// survivor polled until it noticed.
 const KILLED: u64 = 0;
 const NOTICED: u64 = 1;
 /// The contract's bound on noticing a lost owner, for an engine that keeps polling.
 const NOTICED_WITHIN: Duration = Duration::from_secs(1);
-/// What one turn of a polling loop counts at most towards that bound. In a longer one the machine has
-/// run something else.
+/// The maximum time that one turn of a polling loop counts towards that bound. In a longer turn the
+/// machine has run other processes.
 const TURN_AT_MOST: Duration = Duration::from_millis(1);
 
 fn a_killed_owner_is_named_and_leaves_nothing() {
@@ -167,8 +167,8 @@ fn a_killed_owner_is_named_and_leaves_nothing() {
     assert!(!mapped() && named().is_empty(), "{:?}", named());
 }
 
-/// Runs until an owner is killed. In rank 0: the longest that a survivor polled until it noticed, in
-/// microseconds.
+/// Runs until an owner is killed. Rank 0 returns the longest time that a survivor polled until it
+/// noticed, in microseconds.
 fn kill_one(mut job: Job, [victim, seed, after_us, after_operations]: [u64; 4]) -> u64 {
     let me = u64::from(job.me().0);
     let mut pids = [0_u8; 16];
@@ -340,7 +340,8 @@ fn leaving_is_noticed_like_dying() {
     assert!(common::finish(job)[0].success());
 }
 
-/// An owner alone; looks for the file of its memory while owners meet, when it is open.
+/// A single owner. It searches for the file of its memory during the exchange, while the file is
+/// open.
 struct Looking(Option<PathBuf>);
 
 impl Exchange for Looking {
@@ -382,7 +383,7 @@ fn another_user_cannot_open_the_memory() {
     assert!(looking.0.is_some());
 }
 
-/// Checks that this process's user can open the file, and another cannot.
+/// Checks that this process's user can open the file, and that another user cannot.
 fn check_users(path: &Path) {
     const NOBODY: u32 = 65534;
     let open = |command: &mut Command| -> Output {

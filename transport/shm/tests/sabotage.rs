@@ -9,7 +9,7 @@ use std::thread;
 use shm::Builder;
 use transport::conformance::{Case, Failure, Rig, Rule, Sabotage, Verdict, cases};
 
-/// What a lost completion costs where a rule is broken; the other cases take milliseconds.
+/// The time limit for a lost completion where a rule is broken; the other cases take milliseconds.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The verdicts of all owners on a case, run over engines with `rule` broken.

@@ -88,7 +88,8 @@ impl Default for Config {
     }
 }
 
-/// The most owners of a cluster: 512 nodes of 8 processes, far above what is simulated.
+/// The maximum number of owners of a cluster: 512 nodes of 8 processes, far more than any simulated
+/// cluster.
 pub const MAX_OWNERS: u32 = 4_096;
 /// What a NIC's 32-bit lengths and this machine's memory allow, generously.
 const MOST_WINDOW_WORDS: u64 = 1 << 32;

@@ -11,7 +11,7 @@ const SHAPE: Shape = Shape { owners: 3, window_words: 64, slots: 2, slot_words: 
 /// Differs from its own bytes reversed and has no byte twice, so that order and width show.
 const ODD: u64 = 0x0123_4567_89ab_cdef;
 const ROUNDS: u64 = 400;
-/// Turns of each owner after these; two, so that each has a turn after all others.
+/// Additional turns of each owner; two, so that each owner has a turn after all others.
 const LAPS: u64 = 2;
 
 pub(super) const CASES: &[Case] = &[
@@ -143,8 +143,8 @@ fn neighbours(rig: &mut Rig<'_>) -> Result<(), Failure> {
     })
 }
 
-/// Every owner in its turn, while the others wait: an add whose load was too early, before another
-/// owner's turn, undoes that owner's, whenever the machine lets them run.
+/// The owners add in turns while the others wait. An add whose load was executed too early, before
+/// another owner's turn, undoes that owner's add, however the machine schedules them.
 fn in_turns(
     rig: &mut Rig<'_>,
     mut add: impl FnMut(&mut Rig<'_>) -> Result<(), Failure>,

@@ -210,7 +210,7 @@ fn direct(rig: &mut Rig<'_>) -> Result<(), Failure> {
 /// Owner 0 flips a word between two values that differ in every byte while the others read it.
 fn whole_words(rig: &mut Rig<'_>) -> Result<(), Failure> {
     const VALUES: [u64; 2] = [0x1122_3344_5566_7788, !0x1122_3344_5566_7788];
-    /// However slow the transport is, and however long it may look.
+    /// Bounds on the rounds and on the time, for slow and for fast transports.
     const LEAST_ROUNDS: usize = 100;
     const MOST_ROUNDS: usize = 20_000;
     const LOOK: Duration = Duration::from_millis(500);

@@ -23,8 +23,9 @@ pub(super) const CASES: &[Case] = &[
 
 /// The contract's bound on noticing a lost owner, for an engine that keeps polling.
 const LOST_WITHIN: Duration = Duration::from_secs(1);
-/// What one turn of a polling loop counts at most towards that bound. A turn takes microseconds; in
-/// a longer one the machine has run something else, and the engine did not keep polling.
+/// The maximum time that one turn of a polling loop counts towards that bound. A turn takes
+/// microseconds; in a longer one the machine has run other processes, and the engine was not
+/// polled.
 const TURN_AT_MOST: Duration = Duration::from_millis(1);
 
 /// Owner 0 waits in the barrier, outside the transport, while the others use its window.

@@ -46,8 +46,8 @@ pub struct Rig<'a> {
 }
 
 impl<'a> Rig<'a> {
-    /// A rig that waits a minute at most, which is enough on a machine with other work, and counts
-    /// no allocations.
+    /// A rig that waits at most a minute, which is enough on a busy machine, and counts no
+    /// allocations.
     pub fn new(transport: &'a mut dyn Transport, exchange: &'a mut dyn Exchange) -> Self {
         Self { transport, exchange, patience: Duration::from_secs(60), allocations: None }
     }

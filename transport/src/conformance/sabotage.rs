@@ -22,7 +22,7 @@ pub enum Rule {
     FaaReportsSum,
     /// FAA adds twice.
     FaaAddsTwice,
-    /// FAA is a load and a store, the load as early as the store of the FAA before.
+    /// FAA is a load and a store; the load is executed as early as the store of the previous FAA.
     FaaIsSplit,
     /// WRITE completes without writing.
     WriteIsLost,
@@ -111,7 +111,7 @@ pub struct Sabotage<T> {
     /// Completions of the wrapper's own making.
     extra: VecDeque<Completion>,
     held: Option<Completion>,
-    /// The word of the last FAA and what it held after that.
+    /// The word of the last FAA, and its value afterwards.
     loaded: Option<(RemoteWord, u64)>,
     ends: u64,
     kicked: bool,

@@ -31,7 +31,7 @@ fn open_all(builders: &[Builder]) -> Vec<Result<(), OpenError>> {
     })
 }
 
-/// More memory than any machine has, in a number of bytes that fits.
+/// More memory than any machine has; its number of bytes still fits.
 fn too_large() -> Builder {
     Builder::new(1 << 50)
 }
@@ -86,9 +86,9 @@ fn impossible_sizes_are_refused() {
     assert!(matches!(error, OpenError::Memory(MappingError::Call { .. })), "{error}");
 }
 
-/// As a container refuses it.
+/// The filter refuses the call like a container.
 #[test]
-fn a_policy_that_is_refused_is_told_by_the_engine() {
+fn the_engine_reports_a_refused_policy() {
     let open = |node| {
         let policy = MemoryPolicy { node, huge: HugePages::Never };
         small().memory(policy).open(&mut Alone).unwrap().policy_refused()
@@ -129,7 +129,7 @@ impl<F: FnMut(u32, &mut [u8])> Exchange for Meddling<F> {
     }
 }
 
-/// An exchange of more members than an engine takes, of whom nothing may be asked.
+/// An exchange with more members than an engine supports; no call may reach it.
 struct TooMany;
 
 impl Exchange for TooMany {
@@ -155,7 +155,7 @@ impl Exchange for TooMany {
 }
 
 #[test]
-fn more_owners_than_an_engine_takes_are_refused_before_anything_is_made() {
+fn too_many_owners_are_refused_before_any_call() {
     let error = small().open(&mut TooMany).unwrap_err();
     assert_eq!(error.to_string(), "shm connects at most 4096 owners: start fewer ranks");
 }

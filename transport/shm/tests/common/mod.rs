@@ -8,20 +8,20 @@ use std::process::{self, ExitStatus};
 use exchange::{Job, Limits, Options, Start, join};
 use transport::{Exchange, Owner};
 
-/// Longer than any phase of a test takes on a machine with much other work, so that what hangs is a
-/// failure with a name.
+/// Longer than any phase of a test takes on a busy machine, so that a hanging test fails with its
+/// name.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What becomes of a test here.
+/// Whether a test can run here.
 pub(crate) enum Plan {
     Run(fn()),
-    /// It cannot run, for this reason.
+    /// The test cannot run, for this reason.
     #[allow(dead_code, reason = "each test file uses a part of this")]
     Ignore(&'static str),
 }
 
-/// Runs, one after another, the tests whose names contain the program's first argument, if any; the
-/// last line counts them, as that of other tests does.
+/// Runs in sequence the tests whose names contain the program's first argument, or all tests
+/// without an argument. The last line counts them like the standard test harness.
 pub(crate) fn run(tests: &[(&str, Plan)]) {
     let (flags, names): (Vec<_>, Vec<_>) = env::args().skip(1).partition(|a| a.starts_with('-'));
     let exact = flags.iter().any(|flag| flag == "--exact");

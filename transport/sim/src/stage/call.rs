@@ -7,9 +7,9 @@ use transport::{ExchangeError, Owner};
 /// What one owner has called, and with what.
 pub(super) struct Call {
     pub(super) kind: Kind,
-    /// Empty in a barrier.
+    /// The contribution; empty in a barrier.
     pub(super) mine: Vec<u8>,
-    /// The length of the buffer for the result, in bytes.
+    /// The length of the result buffer, in bytes.
     pub(super) room: usize,
 }
 
@@ -21,14 +21,14 @@ pub(super) enum Kind {
     AllToAll,
 }
 
-/// What all owners, in their order, give together in their calls.
+/// The contributions of all owners to a call, in the order of owners.
 pub(super) fn gather(calls: &[&Call]) -> Result<Vec<u8>, ExchangeError> {
     let Some(first) = calls.first() else { return Ok(Vec::new()) };
     let each = first.mine.len();
     let mut gathered = Vec::new();
     for (owner, call) in (0..).map(Owner).zip(calls) {
         if call.kind != first.kind {
-            // They wait for different things, neither of which will ever be complete.
+            // The owners wait for different calls, and neither call will ever complete.
             return Err(ExchangeError::TimedOut { after_s: 0, missing: Some(owner) });
         }
         same_length(owner, call.mine.len(), each)?;

@@ -10,9 +10,10 @@ use super::{Cast, Place, Stage};
 
 /// One owner's exchange on a stage.
 ///
-/// Everybody leaves a call at the latest one's time plus the model's `barrier_ns`. A call ends
-/// with [`ExchangeError::OwnerLost`] once a body has ended, and with
-/// [`ExchangeError::TimedOut`] where not all have called the same. Each error is for everybody and ends all later calls too.
+/// All owners leave a call at the time of the last one's arrival plus the model's `barrier_ns`. A
+/// call ends with [`ExchangeError::OwnerLost`] once a body has ended, and with
+/// [`ExchangeError::TimedOut`] if not all owners make the same call. Each error is returned to all
+/// owners, and all later calls fail too.
 pub struct StageExchange {
     stage: Arc<Stage>,
     me: Owner,
