@@ -28,12 +28,12 @@
 //! ```
 //!
 //! # Losing an owner
-//! An owner that leaves tells the others by a WRITE, which they see with their next poll. One whose
-//! process ends on this machine is told of by a thread that sleeps until then; one of another
-//! machine when UCX tells (`UCX_KEEPALIVE_INTERVAL`, `UCX_RC_TIMEOUT` and others), for it has
-//! handlers of errors everywhere but over shared memory. What is in flight then is ended by UCX, or
-//! after half a second by the engine. Over `tcp` UCX (1.13) may itself end a process that has
-//! requests of the lost owner to answer (`firmware-notes/lost-owners-over-ucx.md`).
+//! An owner that leaves notifies the others by a WRITE, which they see at their next poll. A thread
+//! detects the end of an owner's process on this machine. For an owner on another machine UCX's
+//! error handling reports the loss (`UCX_KEEPALIVE_INTERVAL`, `UCX_RC_TIMEOUT` and others); it does
+//! not exist over shared memory. UCX ends the operations in flight, or the engine does after half a
+//! second. Over `tcp` UCX (1.13) may abort a process that has unanswered requests of the lost owner
+//! (`firmware-notes/lost-owners-over-ucx.md`).
 
 mod attendant;
 mod builder;

@@ -22,7 +22,7 @@ const SLOTS: u32 = 4;
 const SLOT_WORDS: u32 = 16;
 const DEPTH: u32 = 8;
 const ROUNDS: u32 = 5;
-/// When the victim is killed, counted from the moment at which everybody is at work.
+/// The victim is killed within this time after all owners have started to work.
 const KILLED_WITHIN_NS: u64 = 100_000_000;
 /// What UCX says when it ends a process that has requests of a lost owner to answer over tcp
 /// (`firmware-notes/lost-owners-over-ucx.md`).

@@ -9,7 +9,7 @@ use std::thread;
 use transport::conformance::{Case, Failure, Rig, Rule, Sabotage, Verdict, cases};
 use ucx_shim::ucx::Builder;
 
-/// What a lost completion costs where a rule is broken; the other cases take milliseconds.
+/// The time limit for a lost completion where a rule is broken; the other cases take milliseconds.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Tries in which a race that a rule opens has to be lost once.
 const TRIES: u32 = 20;

@@ -23,8 +23,8 @@ const CRASHING: [&str; 3] = ["cma", "emulated", "knem"];
 /// What osc rdma prefers to it (Open MPI's `osc_rdma_btls`).
 const PREFERRED: [&str; 3] = ["btl_openib", "btl_ugni", "btl_uct"];
 
-/// The most owners of a job, as for the other transports. MPI counts ranks to 2^31, and what an owner
-/// holds here for each other one is a word of its window.
+/// The maximum number of owners of a job, as for the other transports. MPI allows up to 2^31 ranks;
+/// here an owner needs one word of its window for each other owner.
 pub const MAX_OWNERS: u32 = 4096;
 
 /// The sizes of an engine. All owners of a job choose the same window and slot sizes.

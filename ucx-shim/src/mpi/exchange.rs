@@ -79,8 +79,8 @@ impl Members {
         Ok(size.unsigned_abs())
     }
 
-    /// Makes a call in which `each` bytes of everybody come to `all`, within the limit: `mine` to all,
-    /// or to each its part.
+    /// Makes a call that gathers `each` bytes of every member into `all` within the time limit: all
+    /// of each member's `mine`, or only the part for this member.
     fn gather(
         &self,
         gathering: Gathering,
@@ -102,8 +102,8 @@ impl Members {
         let received = vec![0_u8; all.len()].into_boxed_slice();
         let (sent, received) = (Box::into_raw(sent), Box::into_raw(received));
         // SAFETY: both are given back below, only when the call has ended; `received` takes `count`
-        // bytes of each member, and `sent` has as many, for each member where they are parts: both
-        // were checked above, and by each member for itself.
+        // bytes of each member, and `sent` has as many bytes, or as many for each member if they
+        // are parts: this member checked both above, and every member checks its own.
         let pending = unsafe {
             Pending::start(gathering.name(), |request| {
                 let (byte, comm) = (ffi::RSMPI_UINT8_T, self.comm);
@@ -126,8 +126,8 @@ impl Members {
         Ok(())
     }
 
-    /// Gathers after everybody has told which call it makes and how long its parts are, so that all
-    /// judge them alike.
+    /// Gathers after the members have exchanged their kind of call and their lengths, so that all
+    /// members detect the same mismatch.
     fn gather_checked(
         &self,
         gathering: Gathering,
@@ -184,12 +184,12 @@ impl Members {
     }
 }
 
-/// What everybody gets of a member's contribution.
+/// The part of a contribution that each member receives.
 #[derive(Clone, Copy)]
 enum Gathering {
-    /// All of it.
+    /// Each member receives the whole contribution.
     ToAll,
-    /// Its part.
+    /// Each member receives its own part.
     Parts,
 }
 

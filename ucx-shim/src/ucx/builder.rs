@@ -16,7 +16,7 @@ pub enum Progress {
     /// its own, so that the engine's takes no lock.
     Thread,
     /// The caller, by polling, also while it waits for others in an [`Exchange`]: others'
-    /// operations on its window stand still while it does not. (Where owners share a machine, a
+    /// operations on its window make no progress while it does not. (If owners share a machine, a
     /// thread still sleeps until one of their processes ends.)
     Caller,
 }
@@ -40,8 +40,8 @@ impl fmt::Display for Progress {
     }
 }
 
-/// The most owners of a job: each has an endpoint for every other, with the sockets or queue pairs
-/// that UCX makes for it, and an open file for each process on its machine.
+/// The maximum number of owners of a job. Each has an endpoint for every other, with the sockets or
+/// queue pairs that UCX creates for it, and an open file for each process on its machine.
 pub const MAX_OWNERS: u32 = 4096;
 
 /// The sizes of an engine and what it goes over. All owners of a job choose the same sizes, atomic

@@ -1,4 +1,4 @@
-//! How an engine goes: the others are told, and UCX is closed in the order that it asks for.
+//! Closes an engine: notifies the other owners, and closes UCX in the order that UCX requires.
 
 use core::mem::ManuallyDrop;
 use std::thread;
@@ -15,14 +15,14 @@ use super::watch::Watch;
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.bid_farewell();
+        self.notify_shutdown();
         self.close();
     }
 }
 
 impl Engine {
-    /// Tells everybody that this owner leaves, and because of whom.
-    fn bid_farewell(&mut self) {
+    /// Notifies all owners that this owner leaves, and because of which lost owner.
+    fn notify_shutdown(&mut self) {
         let because = match self.fault {
             Some(Fault::OwnerLost(owner)) => owner,
             _ => self.geometry.me,
@@ -33,43 +33,43 @@ impl Engine {
             let lane = self.parts.lanes.get(owner.0 as usize);
             let gone = lane.is_none_or(Lane::has_failed) || owner == because;
             if owner != self.geometry.me && !gone && !deadline.has_passed() {
-                // Who cannot be told finds out by itself.
+                // An owner that cannot be notified detects the loss itself.
                 self.do_own(owner, word, deadline);
             }
         }
     }
 
-    /// Closes what is open at UCX. A key must be destroyed after all operations that use it have
-    /// ended, and before its endpoint goes (ucp.h, `ucp_rkey_destroy`), which goes with its worker.
-    /// Where an operation does not end in time, everything that it uses stays for as long as the
-    /// process.
+    /// Closes all UCX objects. A key must be destroyed after all operations that use it have ended,
+    /// and before its endpoint, which is destroyed with its worker (ucp.h, `ucp_rkey_destroy`). If
+    /// an operation does not end in time, all objects that it uses stay open until the process
+    /// ends.
     fn close(&mut self) {
         let deadline = Deadline::after(CLOSING);
         while !self.parts.desk.is_idle() && !deadline.has_passed() {
             self.advance();
-            // Whom it waits for may want this CPU.
+            // The owner that this loop waits for may need this CPU.
             thread::yield_now();
         }
         let closed = self.parts.desk.is_idle();
-        // SAFETY: here only, and nothing uses the parts after it.
+        // SAFETY: this is the only place that takes the parts, and nothing uses them afterwards.
         let parts = unsafe { ManuallyDrop::take(&mut self.parts) };
         if closed { drop(parts) } else { parts.leak() }
     }
 
-    /// Ends an engine that may be in the midst of connecting, where UCX (1.13.1) aborts the process
-    /// when a worker goes.
+    /// Drops an engine that may still be connecting: UCX (1.13.1) would abort the process if its
+    /// worker were destroyed then.
     pub(super) fn abandon(self) {
         let mut engine = ManuallyDrop::new(self);
-        // SAFETY: here only, and the engine is not dropped.
+        // SAFETY: this is the only place that takes the parts, and the engine is not dropped.
         unsafe { ManuallyDrop::take(&mut engine.parts) }.leak();
     }
 }
 
 impl Parts {
-    /// Ends the threads, and leaves the workers with all that they use.
+    /// Ends the threads, and leaks the workers with everything that they use.
     pub(super) fn leak(mut self) {
         self.attendant = None;
-        self.watch = Watch::nobody();
+        self.watch = Watch::nothing();
         core::mem::forget(self);
     }
 }
@@ -86,16 +86,17 @@ mod tests {
     use super::*;
     use crate::ucx::{Builder, Progress};
 
-    /// READs that are queued when the engine is dropped.
+    /// The number of READs that are queued when the engine is dropped.
     const QUEUED: u32 = 8;
 
-    /// Tries in which the other owner has to get some CPU once within 1.5 s.
+    /// The number of attempts; in one of them the other owner must get CPU time within 1.5 s.
     const TRIES: u32 = 20;
 
     type Destroy = unsafe extern "C" fn(ucp_rkey_h);
 
     thread_local! {
-        /// What destroys keys, and how many were destroyed by [`note`].
+        /// The library's function that destroys keys, and the number of keys that [`note`]
+        /// destroyed.
         static DESTROY: RefCell<Option<Destroy>> = const { RefCell::new(None) };
         static DESTROYED: Cell<u32> = const { Cell::new(0) };
     }
@@ -103,12 +104,12 @@ mod tests {
     unsafe extern "C" fn note(key: ucp_rkey_h) {
         DESTROYED.set(DESTROYED.get() + 1);
         let destroy = DESTROY.with_borrow(|destroy| destroy.unwrap());
-        // SAFETY: the library's own function, with what it is called for.
+        // SAFETY: calls the library's own function with the argument of the library's caller.
         unsafe { destroy(key) };
     }
 
-    /// Drops the engine of owner 0 with READs of owner 1's window queued, which owner 1 answers when
-    /// it polls, and not before: over tcp it needs its CPU. How many keys were destroyed.
+    /// Drops the engine of owner 0 while READs of owner 1's window are queued. Over tcp owner 1
+    /// answers them only when it polls. Returns the number of destroyed keys.
     fn drop_busy(answers: bool) -> u32 {
         let dropped = &AtomicBool::new(false);
         let owner = |mut member: exchange::Thread| {
@@ -121,7 +122,7 @@ mod tests {
             }
             while !dropped.load(Acquire) {
                 if answers {
-                    // The fault that owner 0 leaves.
+                    // Polls until the fault that owner 0 causes by leaving.
                     let _ = engine.poll(&mut [Completion::default()]);
                 }
                 thread::yield_now();
@@ -151,15 +152,15 @@ mod tests {
         DESTROYED.get()
     }
 
-    /// UCX may still use them: what they are of stays too.
+    /// UCX may still use the keys: their memory stays registered too.
     #[test]
-    fn no_key_is_destroyed_under_an_operation() {
+    fn no_key_is_destroyed_while_an_operation_uses_it() {
         assert_eq!(drop_busy(false), 0);
     }
 
-    /// All keys go, or none: where the other owner got no CPU in time, none.
+    /// Either all keys are destroyed or, if the other owner got no CPU in time, none.
     #[test]
-    fn what_is_in_flight_ends_before_the_keys_are_destroyed() {
+    fn operations_in_flight_end_before_keys_are_destroyed() {
         let destroyed = (0..TRIES).map(|_| drop_busy(true)).find(|&destroyed| destroyed != 0);
         assert_eq!(destroyed, Some(2));
     }

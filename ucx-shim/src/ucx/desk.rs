@@ -35,8 +35,8 @@ struct Ended {
     ring: Box<[Cell<u32>]>,
     pushed: Cell<u32>,
     taken: Cell<u32>,
-    /// Requests that the library has and has not told the end of. It wraps: the end of a request may
-    /// be told before the call that made it has returned.
+    /// Requests that the library holds and has not completed. The count wraps: a request may
+    /// complete before the call that made it has returned.
     under_way: Cell<u32>,
 }
 
@@ -235,11 +235,11 @@ impl Desk {
         match self.told.get(index as usize) {
             Some(told) if UCS_PTR_IS_PTR(answer) => told.ended.count(1),
             Some(told) => told.part_ended(UCS_PTR_STATUS(answer)),
-            None => debug_assert!(false, "the desk has no operation {index}"),
+            None => debug_assert!(false, "the requests have no operation {index}"),
         }
     }
 
-    /// Whether the library has told the end of every request.
+    /// Whether the library has completed every request.
     pub(super) fn is_idle(&self) -> bool {
         self.ended.under_way.get() == 0
     }
@@ -261,7 +261,7 @@ impl Desk {
         self.words.at(index as usize * OWN_WORDS + 2, 1)
     }
 
-    /// What an atomic that has ended brought; `None` if there is no such operation.
+    /// The result of a completed atomic; `None` if there is no such operation.
     #[inline]
     pub(super) fn result(&self, index: u32) -> Option<u64> {
         let result = self.words.at(index as usize * OWN_WORDS + 1, 1)?;

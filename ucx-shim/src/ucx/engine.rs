@@ -84,9 +84,9 @@ impl Way {
 /// ```
 ///
 /// Dropping it while peers still use theirs ends theirs with [`Fault::OwnerLost`]. Dropping waits
-/// for one second at most in order to tell them, for half a second until what is in flight has
-/// ended, and then for what UCX takes to close. What has not ended by then stays open at UCX, with
-/// the memory that it uses, as long as the process.
+/// for at most one second in order to notify them, for half a second until the operations in flight
+/// have ended, and then until UCX is closed. Operations that have not ended by then stay open at
+/// UCX, with the memory that they use, until the process ends.
 pub struct Engine {
     pub(super) caps: Caps,
     pub(super) geometry: Geometry,
@@ -94,7 +94,7 @@ pub struct Engine {
     pub(super) ucp: Ucp,
     /// By owner, as the lanes.
     ways: Box<[Way]>,
-    /// Taken when the engine is dropped, and not before.
+    /// Taken only when the engine is dropped.
     pub(super) parts: ManuallyDrop<Parts>,
     /// What had ended when it was posted, and what had not: as many as the depth together.
     queue: Queue,
@@ -191,7 +191,7 @@ impl Engine {
         self.queue.push(Done { token, value });
     }
 
-    /// What an operation that has ended well tells; `None` if its result is not to be found.
+    /// The result of a successful operation; `None` if the result is missing.
     #[inline(always)]
     fn result(&self, index: u32, kind: Kind) -> Option<u64> {
         match kind {
@@ -200,7 +200,8 @@ impl Engine {
         }
     }
 
-    /// An operation has no result, which cannot be: the engine is dead, and ends it itself.
+    /// Handles an operation without a result, which should be impossible: the engine faults and
+    /// completes the operation itself.
     #[cold]
     fn lose_result(&mut self, token: Token, owner: Owner, kind: Kind) {
         debug_assert!(false, "an operation has no word for its result");

@@ -8,8 +8,9 @@ use super::{OpenError, Progress};
 /// Changes with the encoding, and with what owners do to each other's control words.
 const VERSION: u32 = 1;
 const BYTES: usize = 4 + 8 + 4 + 2 + 8 + 4 + 8 + 4 + 4;
-/// How much of its address and key an owner tells in one call. They grow with the networks of its
-/// machine, and an exchange may bound a call's result: of 4096 owners, these are 2 MiB.
+/// The bytes of its address and key that an owner sends in one call. Their length grows with the
+/// number of networks of its machine, and an exchange may limit the result of a call: for 4096
+/// owners these slices are 2 MiB.
 const SLICE_BYTES: usize = 512;
 
 /// One owner's sizes, where it is, and how long its address and its key are, which follow.
@@ -175,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    /// [`Alone`], whose gathers are counted.
+    /// [`Alone`], which counts its gathers.
     struct Counting {
         calls: usize,
         most_bytes: usize,

@@ -76,7 +76,8 @@ pub enum OpenError {
         /// The error of pidfd_open(2).
         errno: i32,
     },
-    /// No thread for the others' operations, or to watch the others.
+    /// A thread for the other owners' operations, or for watching their processes, could not be
+    /// started.
     Thread {
         /// The error of the system.
         errno: i32,
@@ -143,7 +144,9 @@ impl fmt::Display for OpenError {
             ),
             Self::Thread { errno } => {
                 write!(f, "cannot start a thread: {}", strerror(errno))?;
-                f.write_str("; raise `ulimit -u`, or let callers progress, which takes one less")
+                f.write_str(
+                    "; raise `ulimit -u`, or let callers progress, which needs one thread less",
+                )
             }
             Self::Exchange(_) => f.write_str("cannot agree with the other owners"),
             Self::Differs { owner, what, mine, theirs } => write!(

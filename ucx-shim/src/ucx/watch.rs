@@ -1,4 +1,4 @@
-//! Whether the other owners are still there.
+//! Watches whether the other owners are alive.
 
 use core::ffi::c_int;
 use core::hash::Hasher;
@@ -18,38 +18,38 @@ use super::control::{SOMEBODY, named};
 use super::deadline::{CLOSING, Deadline};
 use super::{Engine, OpenError};
 
-/// The stack of the thread that watches, which makes one system call.
+/// The stack size of the watching thread, which makes one system call.
 const STACK_BYTES: usize = 64 << 10;
-/// How long that thread sleeps before it tries again a call that the kernel had no memory for.
+/// How long that thread sleeps before it repeats a call for which the kernel lacked memory.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// No process has ended; else the number of the owner, plus 1.
+/// The value while no process has ended; afterwards the value is the owner's number plus 1.
 const NONE: u32 = 0;
 
-/// Tells when a process of this machine has ended, of which UCX says nothing: transports through
-/// shared memory would go on with what a dead owner has left.
+/// Detects the end of a process of this machine. UCX does not report it: shared-memory transports
+/// would continue with the memory that a dead owner left.
 ///
-/// A thread sleeps in poll(2) until one has, so that the data path only loads a word. Dropping this
-/// ends the thread.
+/// A thread sleeps in poll(2) until a process ends, so the data path only loads a word. Dropping
+/// this ends the thread.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// Written once, by the thread.
+    /// The thread writes it once.
     ended: Arc<AtomicU32>,
-    /// The thread, and what wakes it; none where no process is watched.
+    /// The thread and its eventfd; `None` if no process is watched.
     watcher: Option<(JoinHandle<()>, Arc<OwnedFd>)>,
 }
 
 impl Watch {
-    /// Watches nobody.
-    pub(super) fn nobody() -> Self {
+    /// Watches no process.
+    pub(super) fn nothing() -> Self {
         Self { ended: Arc::new(AtomicU32::new(NONE)), watcher: None }
     }
 
-    /// Watches these owners, by the numbers of their processes.
+    /// Watches the processes of these owners.
     pub(super) fn of(processes: impl Iterator<Item = (Owner, u32)>) -> Result<Self, OpenError> {
         let owners: Vec<_> = processes
             .map(|(owner, pid)| Ok((owner, open(owner, pid)?)))
             .collect::<Result<_, OpenError>>()?;
-        let mut watch = Self::nobody();
+        let mut watch = Self::nothing();
         if owners.is_empty() {
             return Ok(watch);
         }
@@ -76,24 +76,26 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         let Some((thread, wake)) = self.watcher.take() else { return };
-        // SAFETY: a live descriptor of eventfd(2), and 8 bytes to be read.
+        // SAFETY: the descriptor of eventfd(2) is open, and the kernel reads 8 bytes.
         unsafe { libc::write(wake.as_raw_fd(), (&raw const ONE).cast(), size_of_val(&ONE)) };
-        // It cannot panic, and if it did it would have ended too.
+        // The thread cannot panic; if it did, it would have ended too.
         let _ = thread.join();
     }
 }
 
-/// What is added to an eventfd so that it is readable.
+/// The value that is added to an eventfd to make it readable.
 static ONE: u64 = 1;
 
-/// Returns when `wake` is readable, or when the first of `owners` has ended, which is told.
+/// Returns when `wake` is readable, or when the first of `owners` has ended; then stores that owner
+/// in `ended`.
 fn sleep_until_one_ends(wake: &OwnedFd, owners: &[(Owner, OwnedFd)], ended: &AtomicU32) {
     let descriptor =
         |fd: &OwnedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let processes = owners.iter().map(|(_, fd)| descriptor(fd));
     let mut descriptors: Vec<_> = [descriptor(wake)].into_iter().chain(processes).collect();
     loop {
-        // SAFETY: so many live descriptors. Nobody waits for this thread but who wakes it.
+        // SAFETY: the pointer and the length are those of `descriptors`, which are open. Only the
+        // waking side waits for this thread.
         let found =
             unsafe { libc::poll(descriptors.as_mut_ptr(), descriptors.len() as libc::nfds_t, -1) };
         if found < 0 {
@@ -110,21 +112,21 @@ fn sleep_until_one_ends(wake: &OwnedFd, owners: &[(Owner, OwnedFd)], ended: &Ato
     }
 }
 
-/// A descriptor that is readable once something was written to it.
+/// An eventfd, which is readable after a write.
 fn event() -> io::Result<OwnedFd> {
-    // SAFETY: a system call of two integers, which gives a descriptor or -1.
+    // SAFETY: a system call of two integers, which returns a descriptor or -1.
     match unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) } {
-        // SAFETY: a descriptor that was just made, and is nobody else's.
+        // SAFETY: the descriptor was just created and has no other owner.
         fd if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
 fn open(owner: Owner, pid: u32) -> Result<OwnedFd, OpenError> {
-    // SAFETY: a system call of two integers, which gives a descriptor or -1.
+    // SAFETY: a system call of two integers, which returns a descriptor or -1.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::c_long::from(pid), 0) };
     match c_int::try_from(fd) {
-        // SAFETY: a descriptor that was just made, and is nobody else's.
+        // SAFETY: the descriptor was just created and has no other owner.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => {
             let errno = io::Error::last_os_error().raw_os_error().unwrap_or(0);
@@ -163,8 +165,8 @@ impl Engine {
         named(word, self.geometry.owners)
     }
 
-    /// Somebody has left, an endpoint has failed, or a process has ended. An owner may have left
-    /// because of another's loss: then everybody names that one.
+    /// An owner has left, an endpoint has failed, or a process has ended. An owner may have left
+    /// because another one was lost: then all owners name the lost one.
     #[cold]
     fn part(&mut self) {
         let failed = self.parts.lanes.iter().position(|lane| lane.has_failed());
@@ -195,16 +197,16 @@ mod tests {
 
     use super::*;
 
-    /// Far longer than the kernel takes to tell, on a machine however busy.
+    /// Far longer than the kernel needs to report the end, even on a busy machine.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// Processes that end when they are killed, and not before.
+    /// A process that ends only when it is killed.
     fn child() -> std::process::Child {
         Command::new("cat").stdin(Stdio::piped()).spawn().unwrap()
     }
 
     #[test]
-    fn the_end_of_a_process_is_told() {
+    fn the_end_of_a_process_is_reported() {
         let (mut lives, mut dies) = (child(), child());
         let processes = [(Owner(2), lives.id()), (Owner(3), dies.id())];
         let watch = Watch::of(processes.into_iter()).unwrap();
@@ -213,7 +215,7 @@ mod tests {
         dies.wait().unwrap();
         let begin = Instant::now();
         while watch.ended().is_none() {
-            assert!(begin.elapsed() < PATIENCE, "nobody has told");
+            assert!(begin.elapsed() < PATIENCE, "the end was not reported");
             thread::yield_now();
         }
         assert_eq!(watch.ended(), Some(Owner(3)));
@@ -222,7 +224,7 @@ mod tests {
         lives.wait().unwrap();
     }
 
-    /// It returns, which it does by waking the thread: the process lives.
+    /// Dropping returns although the process lives, because it wakes the thread.
     #[test]
     fn a_watch_that_is_dropped_ends_its_thread() {
         let mut lives = child();

@@ -8,12 +8,12 @@ use std::process::{self, ExitStatus};
 use exchange::{Job, Limits, Options, Start, join};
 use transport::{Exchange, Owner};
 
-/// Longer than any phase of a test takes on a machine with much other work, so that what hangs is a
-/// failure with a name.
+/// Longer than any phase of a test takes on a busy machine, so that a hanging test fails with its
+/// name.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Runs, one after another, the tests whose names contain the program's first argument, if any; the
-/// last line counts them, as that of other tests does.
+/// Runs in sequence the tests whose names contain the program's first argument, or all tests
+/// without an argument. The last line counts them like the standard test harness.
 pub(crate) fn run(tests: &[(&str, fn())]) {
     let (flags, names): (Vec<_>, Vec<_>) = env::args().skip(1).partition(|a| a.starts_with('-'));
     let exact = flags.iter().any(|flag| flag == "--exact");

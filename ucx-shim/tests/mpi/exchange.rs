@@ -23,7 +23,7 @@ pub(crate) fn gathers(_: &World, members: &mut Members, _: &Setting) {
     }
 }
 
-/// What is for one member alone arrives with it, from everybody, of any length.
+/// Every member receives its part from each member, for several lengths.
 pub(crate) fn gives_parts(_: &World, members: &mut Members, _: &Setting) {
     let (me, owners) = (members.me().0, members.owners());
     for length in [0_u32, 1, 7, 1 << 16] {

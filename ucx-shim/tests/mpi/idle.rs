@@ -1,5 +1,5 @@
-//! Who needs an owner's CPU, seen from outside: an owner stays out of MPI until another one's
-//! operation has ended, or gives up and enters MPI, so that it ends.
+//! Measures which operations need the owner's CPU. An owner stays out of MPI until another owner's
+//! operation has ended, or until a time limit; then it enters MPI so that the operation ends.
 
 use core::time::Duration;
 use std::fs::{self, File};
@@ -13,12 +13,12 @@ use ucx_shim::mpi::{Builder, Engine, Idle, Members, World};
 use crate::settings::Setting;
 use crate::table::finish;
 
-/// How long the owner stays out of MPI at most.
+/// The longest time that the owner stays out of MPI.
 const NAP: Duration = Duration::from_secs(1);
-/// How long one of them waits for the other to be there.
+/// How long an owner waits for the other one to arrive.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Tries in which the engine and the operations have to agree once: a rank that gets no CPU during a
-/// nap is taken for one that has waited.
+/// The number of attempts, in one of which the engine and the operations must agree: an operation
+/// of a rank that gets no CPU for the whole nap counts as one that waited.
 const TRIES: u32 = 5;
 
 const AT: RemoteWord = RemoteWord { owner: Owner(1), index: 3 };
@@ -33,8 +33,8 @@ const OPERATIONS: [(&str, Post); 4] = [
     ("FAA", |engine| engine.fetch_add(Token(0), AT, 1).unwrap()),
 ];
 
-/// Prints a row of a table: which operations waited for an owner that was not in MPI; and compares
-/// with what the engine found when it was opened.
+/// Prints a row of a table: which operations waited for an owner that was not in MPI. Compares the
+/// row with what the engine found when it was opened.
 pub(crate) fn table_row(_: &World, members: &mut Members, setting: &Setting) {
     for tried in 1..=TRIES {
         let builder = Builder::new(64).acc_single_intrinsic(setting.single);
@@ -44,7 +44,7 @@ pub(crate) fn table_row(_: &World, members: &mut Members, setting: &Setting) {
         assert_eq!(engine.caps().needs_owner_progress, idle.waits());
         let Idle { reads_wait: reads, atomics_wait: atomics } = idle;
         let agree = waited == [reads, reads, atomics, atomics];
-        // Rank 0 speaks for both, so that they stay in step.
+        // Rank 0 decides for both, so that they make the same calls.
         let agree = tell(members, Owner(0), agree.into()) != 0;
         if members.me() == Owner(0) {
             let row = OPERATIONS.iter().zip(waited);
@@ -58,9 +58,9 @@ pub(crate) fn table_row(_: &World, members: &mut Members, setting: &Setting) {
     }
 }
 
-/// Whether the operation waits for its owner, which all are told.
+/// Whether the operation waits for its owner; all members return the same answer.
 fn waits(engine: &mut Engine, members: &mut Members, post: Post) -> bool {
-    // Of one name for both, on this machine.
+    // Both ranks run on this machine and use the same file names.
     let number = tell(members, Owner(0), process::id());
     let event = |what: &str| env::temp_dir().join(format!("probeline-idle-{number}-{what}"));
     let (out, ended) = (event("out"), event("ended"));
@@ -84,7 +84,7 @@ fn waits(engine: &mut Engine, members: &mut Members, post: Post) -> bool {
     waited
 }
 
-/// Whether the file is made within this time.
+/// Whether the file is created within this time.
 fn happens(event: &PathBuf, within: Duration) -> bool {
     let begin = Instant::now();
     while !event.exists() {
@@ -96,7 +96,7 @@ fn happens(event: &PathBuf, within: Duration) -> bool {
     true
 }
 
-/// What `owner` says, told to everybody.
+/// Sends the value of `owner` to all members.
 fn tell(members: &mut Members, owner: Owner, mine: u32) -> u32 {
     let mut all = vec![0; 4 * members.owners() as usize];
     members.all_gather(&mine.to_le_bytes(), &mut all).unwrap();
