@@ -1,19 +1,19 @@
-//! The error of a system call, as people read it.
+//! Formats the error of a system call for people.
 
 use core::fmt;
 use std::io;
 
-/// An `errno`: "Operation not permitted (EPERM)".
+/// An `errno`, formatted as "Operation not permitted (EPERM)".
 pub(crate) struct Errno(pub(crate) i32);
 
 impl Errno {
-    /// The error of the system call that this thread has just made.
+    /// The `errno` of this thread's last system call.
     pub(crate) fn last() -> i32 {
         io::Error::last_os_error().raw_os_error().unwrap_or(0)
     }
 
-    /// Whether a container's seccomp filter or a kernel without the call answers so, as opposed to
-    /// a call that was tried.
+    /// Whether a container's seccomp filter, or a kernel without the call, returns this error
+    /// without trying the call.
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(self.0, libc::EPERM | libc::ENOSYS)
     }

@@ -5,9 +5,10 @@
 //! [`place`] choose, then [`Affinity::pin`] and map memory on [`Placement::memory`]. Everything
 //! here is set-up; nothing belongs on a data path.
 //!
-//! Containers often forbid memory policies and hide parts of `/sys` and `/proc`. Memory is obtained
-//! all the same, and [`Mapping::policy_refused`] and [`Mapping::pages`] say what was not; a machine
-//! whose tree cannot be read has [`Topology::of_cpus`]. To continue unpinned is the caller's choice.
+//! Containers often forbid memory policies and hide parts of `/sys` and `/proc`. Memory is mapped
+//! nevertheless: [`Mapping::policy_refused`] and [`Mapping::pages`] say what is missing. For a
+//! machine whose `/sys` cannot be read use [`Topology::of_cpus`]. The caller decides whether to
+//! continue unpinned.
 //!
 //! The default build needs no system library: it reads sysfs and makes system calls. The feature
 //! `hwloc` adds `hwloc::survey`, the same topology as hwloc sees it with caches and devices; it

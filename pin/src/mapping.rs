@@ -22,8 +22,8 @@ use pages::{PRIVATE_THP, SHARED_THP, transparent_bytes};
 /// Where memory is to lie and how large its pages are to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryPolicy {
-    /// The NUMA node to prefer; `None` leaves it to whoever touches a page first. A refusal of the
-    /// policy is no error: see [`Mapping::policy_refused`].
+    /// The NUMA node to prefer; with `None` the thread that first touches a page determines its
+    /// node. A refused policy is not an error: see [`Mapping::policy_refused`].
     pub node: Option<NodeId>,
     /// Whether to use huge pages.
     pub huge: HugePages,
@@ -129,8 +129,8 @@ impl Mapping {
         self.pages
     }
 
-    /// The memory policy that was asked for and refused, by a container or by a kernel without NUMA;
-    /// `None` where the kernel accepted it, or none was asked for.
+    /// The memory policy that was requested and refused, by a container or by a kernel without
+    /// NUMA; `None` if the kernel accepted it, or none was requested.
     #[must_use]
     pub fn policy_refused(&self) -> Option<PolicyRefused> {
         self.policy_refused
@@ -210,8 +210,8 @@ impl Mapping {
         Ok(Self { start, length, words, pages, policy_refused: None })
     }
 
-    /// Prefers `node`. The policy is a preference, so its refusal is noted and no error; a node that
-    /// this machine does not have is one.
+    /// Prefers `node`. The policy is a preference, so a refusal is recorded and is not an error. A
+    /// node that this machine does not have is an error.
     fn bind(&mut self, node: Option<NodeId>) -> Result<(), MappingError> {
         let Some(node) = node else { return Ok(()) };
         match bind_range(self.start, self.length, node) {
@@ -239,7 +239,7 @@ impl Mapping {
             return Ok(());
         }
         let error = MappingError::last("madvise(MADV_POPULATE_WRITE)", self.length);
-        // Linux before 5.14 does not know the advice, and a seccomp filter may refuse the call.
+        // Linux before 5.14 does not support this advice, and a seccomp filter may refuse the call.
         let unknown = |errno| errno == libc::EINVAL || Errno(errno).is_refusal();
         match (error, file) {
             (MappingError::Call { errno, .. }, None) if unknown(errno) => {
@@ -256,8 +256,8 @@ impl Mapping {
         }
     }
 
-    /// Writes to every page of private memory that is still zero: what is only read would be the
-    /// kernel's one page of zeroes.
+    /// Writes to every page of private memory, which is still zero: reading would only map the
+    /// kernel's shared zero page.
     fn touch(&self) {
         let words_of_a_page = page_bytes() / size_of::<AtomicU64>();
         self.words()

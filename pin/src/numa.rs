@@ -66,8 +66,8 @@ pub(crate) fn bind_range(start: NonNull<u8>, bytes: usize, node: NodeId) -> Resu
     if done == 0 { Ok(()) } else { Err(Errno::last()) }
 }
 
-/// Whether the cpuset that this process runs in has `node` (`Mems_allowed_list` in
-/// proc_pid_status(5)): mbind(2) to another one is an error. True where that cannot be read.
+/// Whether the cpuset of this process contains `node` (`Mems_allowed_list` in proc_pid_status(5));
+/// mbind(2) to another node is an error. True if the file cannot be read.
 #[must_use]
 pub fn may_bind(node: NodeId) -> bool {
     fs::read_to_string("/proc/self/status").map_or(true, |status| is_allowed(&status, node))
@@ -75,7 +75,7 @@ pub fn may_bind(node: NodeId) -> bool {
 
 fn is_allowed(status: &str, node: NodeId) -> bool {
     let list = status.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:"));
-    // Nodes are listed as CPUs are.
+    // Nodes are listed in the format of CPUs.
     let nodes: Option<CpuSet> = list.and_then(|list| list.trim().parse().ok());
     nodes.is_none_or(|nodes| nodes.contains(CpuId(node.0)))
 }
@@ -112,9 +112,9 @@ pub fn node_of(address: NonNull<u8>) -> Result<NodeId, NumaError> {
 /// node of each page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicyRefused {
-    /// The node that was to be preferred.
+    /// The requested node.
     pub node: NodeId,
-    /// `EPERM` or `ENOSYS`, from mbind(2).
+    /// The error of mbind(2): `EPERM` or `ENOSYS`.
     pub errno: i32,
 }
 
@@ -163,8 +163,7 @@ impl fmt::Display for NumaError {
         match self {
             Self::Unavailable { errno } => write!(
                 f,
-                "cannot ask for the node of a page: {}; in a container, allow get_mempolicy or grant \
-                 CAP_SYS_NICE",
+                "cannot determine the node of a page: {}; in a container, allow get_mempolicy or grant CAP_SYS_NICE",
                 Errno(*errno)
             ),
             Self::NotMapped => f.write_str("nothing is mapped at the address"),
@@ -218,11 +217,11 @@ mod tests {
     }
 
     #[test]
-    fn nodes_outside_the_cpuset_are_told() {
+    fn nodes_outside_the_cpuset_are_recognized() {
         let status = "Name:\tx\nMems_allowed:\t00000000,00000005\nMems_allowed_list:\t0,2\n";
         let allowed = [0, 1, 2, 1023].map(|node| is_allowed(status, NodeId(node)));
         assert_eq!(allowed, [true, false, true, false]);
-        assert!(is_allowed("Name:\tx\n", NodeId(1)), "where it is not told, mbind tells");
+        assert!(is_allowed("Name:\tx\n", NodeId(1)), "without the list, mbind decides");
         assert!(!may_bind(NodeId(1023)));
     }
 

@@ -16,8 +16,8 @@ pub struct Placement {
     pub cpu: CpuId,
     /// The node of that CPU.
     pub node: NodeId,
-    /// The node to take memory from: `node`, or the nearest with memory if it has none. `None` where
-    /// the kernel reports no nodes.
+    /// The node to take memory from: `node`, or the nearest node with memory if `node` has none.
+    /// `None` if the kernel reports no nodes.
     pub memory: Option<NodeId>,
     /// Whom the core is shared with.
     pub sharing: Sharing,

@@ -60,8 +60,8 @@ fn read_node(system: &Path, id: NodeId, ids: &[NodeId]) -> Result<Node, Topology
     })
 }
 
-/// Where the kernel reports no node: one that holds all CPUs, so that they can be placed. Nothing
-/// is bound to it, for [`Topology::memory_near`] names no node then.
+/// The assumed node for a kernel that reports none: it holds all CPUs, so ranks can be placed. No
+/// memory is bound to it, because [`Topology::memory_near`] returns `None` then.
 fn assumed_node(root: &Path) -> Result<Node, TopologyError> {
     let list = root.join("devices/system/cpu/online");
     let cpus = cpus(&list)?.ok_or_else(|| TopologyError::missing(&list))?;

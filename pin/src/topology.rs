@@ -69,9 +69,9 @@ impl Node {
 impl Topology {
     /// Reads the tree mounted at `root`, `/sys` but for tests.
     ///
-    /// Where the kernel reports no nodes, one assumed node 0 holds all CPUs,
-    /// [`reports_numa`](Self::reports_numa) says so, and there is no node to take memory from. Facts
-    /// that a kernel or a container leaves out are `None` or empty.
+    /// If the kernel reports no nodes, an assumed node 0 holds all CPUs,
+    /// [`reports_numa`](Self::reports_numa) is false, and memory is bound to no node. Facts that a
+    /// kernel or a container hides are `None` or empty.
     ///
     /// # Errors
     /// [`TopologyError`] names the file that could not be read or understood.
@@ -79,8 +79,8 @@ impl Topology {
         sysfs::read_topology(root)
     }
 
-    /// A machine of which nothing is known but its CPUs, as in a container that hides `/sys`: each
-    /// is a core of its own, and the kernel reports no nodes.
+    /// A machine of which only the CPUs are known, as in a container that hides `/sys`. Each CPU is
+    /// its own core, and the kernel reports no nodes.
     #[must_use]
     pub fn of_cpus(cpus: &CpuSet) -> Self {
         let id = NodeId(0);
@@ -154,8 +154,8 @@ impl Topology {
     }
 
     /// Where memory for a CPU of `node` is best taken: from `node` itself, or if it has none from
-    /// the nearest that has, one with CPUs before one without (DRAM before CXL memory). `None` where
-    /// the kernel reports no nodes: there is none to bind memory to.
+    /// the nearest that has, one with CPUs before one without (DRAM before CXL memory). `None` if
+    /// the kernel reports no nodes: memory cannot be bound then.
     #[must_use]
     pub fn memory_near(&self, node: NodeId) -> Option<NodeId> {
         let origin = self.node(node).filter(|_| self.reports_numa)?;

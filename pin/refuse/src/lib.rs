@@ -1,6 +1,6 @@
-//! For tests: system calls that fail as a container's seccomp filter, or another kernel, makes
-//! them fail. A filter holds for one thread, or for a program that is started and for all that it
-//! starts. It looks at calls of this machine's own architecture only.
+//! For tests: makes system calls fail as under a container's seccomp filter or another kernel. A
+//! filter applies to one thread, or to a started program and its descendants. It checks only calls
+//! of this machine's own architecture.
 
 use core::ffi::c_long;
 use std::io;
@@ -8,13 +8,13 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread;
 
-/// Runs `test` in a thread in which system call `number` ends with `errno` and does nothing; errno
-/// 0 makes it a call that lies about its success. The filter ends with the thread.
+/// Runs `test` in a thread in which system call `number` does nothing and fails with `errno`; with
+/// errno 0 the call pretends to succeed. The filter ends with the thread.
 pub fn refusing<T: Send>(number: c_long, errno: i32, test: impl FnOnce() -> T + Send) -> T {
     refusing_all(&[number], errno, test)
 }
 
-/// As [`refusing`], for several calls.
+/// As [`refusing`], for several system calls.
 pub fn refusing_all<T: Send>(numbers: &[c_long], errno: i32, test: impl FnOnce() -> T + Send) -> T {
     filtered(&refuse_all(numbers, errno), test)
 }
@@ -37,20 +37,20 @@ pub fn refusing_below<T: Send>(
     filtered(&[&of_this_architecture()[..], &call].concat(), test)
 }
 
-/// Has `command` start its program under a filter by which system calls `numbers` end with `errno`.
+/// Makes `command` start its program under a filter that fails system calls `numbers` with `errno`.
 pub fn refuse_in<'a>(command: &'a mut Command, numbers: &[c_long], errno: i32) -> &'a mut Command {
     let program = refuse_all(numbers, errno);
-    // SAFETY: between fork and exec the closure makes two system calls and reads memory that the
-    // child has a copy of; it allocates nothing and takes no lock.
+    // SAFETY: between fork and exec the closure makes two system calls and reads memory that was
+    // copied into the child; it allocates nothing and takes no lock.
     unsafe { command.pre_exec(move || install(&program)) }
 }
 
-/// The calls that a probeline without a NUMA policy, pinning or profiling can do without, and that
-/// containers commonly refuse.
+/// The system calls that containers commonly refuse and that probeline does not need: NUMA policy,
+/// pinning and profiling.
 pub const COMMONLY_REFUSED: [&str; 5] =
     ["mbind", "set_mempolicy", "sched_setaffinity", "perf_event_open", "userfaultfd"];
 
-/// The number of a system call that containers may refuse, by its name.
+/// The number of the system call `name`, if it is one that containers may refuse.
 #[must_use]
 pub fn number(name: &str) -> Option<c_long> {
     Some(match name {
@@ -71,7 +71,7 @@ pub fn number(name: &str) -> Option<c_long> {
     })
 }
 
-/// The error of that name that filters refuse calls with.
+/// The errno of that name, if filters use it to refuse calls.
 #[must_use]
 pub fn errno(name: &str) -> Option<i32> {
     match name {
@@ -81,7 +81,8 @@ pub fn errno(name: &str) -> Option<i32> {
     }
 }
 
-/// Offsets in `seccomp_data` (seccomp(2)); the argument's lower half, on a little-endian machine.
+/// Offsets in `seccomp_data` (seccomp(2)); that of the argument is its lower half on a
+/// little-endian machine.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 const SECOND_ARGUMENT: u32 = 24;
@@ -102,7 +103,7 @@ fn refuse_all(numbers: &[c_long], errno: i32) -> Vec<libc::sock_filter> {
     program
 }
 
-/// Allows calls that are numbered otherwise.
+/// Allows calls of other architectures, whose numbers differ.
 fn of_this_architecture() -> [libc::sock_filter; 4] {
     [load(ARCHITECTURE), unless_equal(THIS_ARCHITECTURE, 1), skip(1), allow()]
 }
@@ -115,12 +116,12 @@ fn load(offset: u32) -> libc::sock_filter {
     instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset)
 }
 
-/// Skips `skip` instructions unless what was loaded is `value`.
+/// Skips `skip` instructions unless the loaded word is `value`.
 fn unless_equal(value: u32, skip: u8) -> libc::sock_filter {
     instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, skip, value)
 }
 
-/// Skips `skip` instructions if what was loaded is `bound` or more.
+/// Skips `skip` instructions if the loaded word is at least `bound`.
 fn if_at_least(bound: u32, skip: u8) -> libc::sock_filter {
     instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, skip, 0, bound)
 }
@@ -144,7 +145,7 @@ fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
 fn filtered<T: Send>(program: &[libc::sock_filter], test: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            install(program).expect("the kernel has seccomp filters, which this test needs");
+            install(program).expect("this test needs a kernel with seccomp filters");
             test()
         });
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -1,5 +1,5 @@
-//! `refuse ERRNO CALL,... COMMAND...`: runs a command in which system calls fail, such as
-//! `refuse EPERM mbind,sched_setaffinity probeline bench-latency`.
+//! `refuse ERRNO CALL,... COMMAND...`: runs a command whose system calls fail, for example `refuse
+//! EPERM mbind,sched_setaffinity probeline bench-latency`.
 
 use std::env;
 use std::os::unix::process::CommandExt;

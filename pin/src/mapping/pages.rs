@@ -28,9 +28,9 @@ pub enum Pages {
         /// Bytes in a page.
         page_bytes: usize,
     },
-    /// `/proc/self/smaps`, which shows them, cannot be read.
+    /// `/proc/self/smaps`, which lists page sizes, cannot be read.
     Unknown {
-        /// The error of reading it.
+        /// The `errno` of reading the file.
         errno: i32,
     },
 }

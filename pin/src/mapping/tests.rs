@@ -86,7 +86,7 @@ fn shared_memory_is_the_owners_alone_and_keeps_its_size() {
     // SAFETY: F_ADD_SEALS takes an int and touches no memory.
     let sealed =
         unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_FUTURE_WRITE) };
-    assert_eq!((sealed, Errno::last()), (-1, libc::EPERM), "nobody may add a seal");
+    assert_eq!((sealed, Errno::last()), (-1, libc::EPERM), "no further seal can be added");
     assert_usable(&mapping, MIB);
 }
 
@@ -189,7 +189,7 @@ fn more_hugetlb_pages_than_there_are_is_no_signal() {
     assert_usable(&Mapping::anonymous(bytes, &policy(HugePages::Try)).unwrap(), bytes);
 }
 
-/// Private and shared memory by this policy.
+/// Private and shared memory with this policy.
 fn both(policy: &MemoryPolicy) -> [Result<Mapping, MappingError>; 2] {
     [Mapping::anonymous(MIB, policy), Mapping::shared(MIB, policy).map(|both| both.0)]
 }
@@ -199,7 +199,7 @@ fn on_node(node: u32) -> MemoryPolicy {
 }
 
 #[test]
-fn memory_lies_on_the_node_asked_for_or_the_refusal_is_told() {
+fn memory_is_on_the_requested_node_or_the_refusal_is_reported() {
     let topology = crate::Topology::from_sysfs("/sys".as_ref()).unwrap();
     let node = topology.nodes().iter().find(|node| node.has_memory()).unwrap().id;
     for mapping in both(&on_node(node.0)) {
@@ -213,7 +213,7 @@ fn memory_lies_on_the_node_asked_for_or_the_refusal_is_told() {
 }
 
 #[test]
-fn a_node_that_is_missing_is_an_error() {
+fn a_missing_node_is_an_error() {
     let errno = libc::EINVAL;
     let results = refusing(libc::SYS_mbind, errno, || both(&on_node(7)));
     for result in results {
@@ -222,7 +222,7 @@ fn a_node_that_is_missing_is_an_error() {
 }
 
 #[test]
-fn a_policy_that_is_refused_is_told_and_the_memory_is_there() {
+fn memory_is_mapped_and_a_refused_policy_is_reported() {
     for errno in [libc::EPERM, libc::ENOSYS] {
         let refused = Some(PolicyRefused { node: NodeId(1), errno });
         for huge in [HugePages::Never, HugePages::Try] {
@@ -233,7 +233,7 @@ fn a_policy_that_is_refused_is_told_and_the_memory_is_there() {
                 assert_usable(&mapping, MIB);
             }
         }
-        // Where none was asked for, none is refused.
+        // No policy is refused if none was requested.
         for mapping in refusing(libc::SYS_mbind, errno, || both(&base())) {
             assert_eq!(mapping.unwrap().policy_refused(), None);
         }
@@ -246,10 +246,10 @@ fn a_policy_that_is_refused_is_told_and_the_memory_is_there() {
     );
 }
 
-/// Pages of a mapping that are in memory.
+/// The number of pages of a mapping that are in memory.
 fn resident(mapping: &Mapping) -> usize {
     let mut pages = vec![0_u8; mapping.length.div_ceil(page_bytes())];
-    // SAFETY: one byte is written for each page of the range, which is the mapping's own.
+    // SAFETY: the kernel writes one byte for each page of the range, which belongs to the mapping.
     let done =
         unsafe { libc::mincore(mapping.start.as_ptr().cast(), mapping.length, pages.as_mut_ptr()) };
     assert_eq!(done, 0);
@@ -257,7 +257,7 @@ fn resident(mapping: &Mapping) -> usize {
 }
 
 #[test]
-fn every_page_is_provided_where_advice_is_refused() {
+fn every_page_is_populated_although_advice_is_refused() {
     for errno in [libc::EPERM, libc::ENOSYS, libc::EINVAL] {
         let private = || Mapping::anonymous(MIB, &base());
         let private = refusing(libc::SYS_madvise, errno, private).unwrap();
@@ -265,11 +265,11 @@ fn every_page_is_provided_where_advice_is_refused() {
         assert_usable(&private, MIB);
         let shared = || Mapping::shared(MIB, &base());
         let (shared, file) = refusing(libc::SYS_madvise, errno, shared).unwrap();
-        // In blocks of 512 bytes, whatever the file system's are (stat(2)).
+        // In blocks of 512 bytes, regardless of the file system's block size (stat(2)).
         assert_eq!(File::from(file).metadata().unwrap().blocks(), MIB as u64 / 512);
         assert_usable(&shared, MIB);
     }
-    // Without either call a peer's touch could end in SIGBUS.
+    // Without either call an access by a peer could raise SIGBUS.
     let calls = [libc::SYS_madvise, libc::SYS_fallocate];
     let [_, shared] = refusing_all(&calls, libc::EPERM, || both(&base()));
     let error = shared.unwrap_err().to_string();
@@ -277,14 +277,15 @@ fn every_page_is_provided_where_advice_is_refused() {
 }
 
 #[test]
-fn pages_are_unknown_where_the_kernel_s_table_is_hidden() {
+fn pages_are_unknown_if_smaps_is_hidden() {
     let hidden = |policy| refusing(libc::SYS_openat, libc::EPERM, move || both(&policy));
     for mapping in hidden(base()) {
         let mapping = mapping.unwrap();
         assert_eq!(mapping.pages(), Pages::Unknown { errno: libc::EPERM });
         assert_usable(&mapping, MIB);
     }
-    // What was required has to be seen; the hugetlb pool tells the size of its pages otherwise.
+    // Required huge pages must be visible; for the hugetlb pool the page size is known from another
+    // source.
     for result in hidden(policy(HugePages::Require)) {
         let is_huge = |mapping: Mapping| matches!(mapping.pages(), Pages::HugeTlb { .. });
         match result {
@@ -295,7 +296,7 @@ fn pages_are_unknown_where_the_kernel_s_table_is_hidden() {
 }
 
 #[test]
-fn private_memory_needs_no_file_and_shared_memory_says_what_it_needs() {
+fn only_shared_memory_needs_memfd_create() {
     for errno in [libc::EPERM, libc::ENOSYS] {
         let policy = policy(HugePages::Try);
         let [private, shared] = refusing(libc::SYS_memfd_create, errno, || both(&policy));

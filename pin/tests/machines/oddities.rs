@@ -20,7 +20,7 @@ fn without_nodes_one_is_assumed() {
     assert_eq!(topology.nodes()[0].memory_bytes, None);
     let pool = HugePagePool { page_bytes: 2 << 20, total: 8, free: 5 };
     assert_eq!(topology.nodes()[0].huge_pages, [pool]);
-    // It is assumed so that CPUs can be placed, and not to bind memory to.
+    // The assumed node is for placing CPUs, not for binding memory.
     assert_eq!(topology.memory_near(NodeId(0)), None);
     assert_eq!(memory_nodes(&topology), [None, None]);
 }
@@ -32,7 +32,7 @@ fn memory_nodes(topology: &Topology) -> Vec<Option<NodeId>> {
 }
 
 #[test]
-fn cpus_alone_are_a_machine_of_cores_without_nodes() {
+fn a_machine_of_cpus_has_cores_and_no_nodes() {
     let topology = Topology::of_cpus(&"2-3,8".parse().unwrap());
     assert!(!topology.reports_numa());
     assert_eq!((topology.cores().len(), topology.cpus().to_string()), (3, "2-3,8".to_owned()));
