@@ -3,10 +3,10 @@
 //! Each of these calls is made by every owner, in the same order, with nothing else in flight.
 //! Between its barriers owners load and store their own buckets with the CPU, and read and write
 //! others' words through the transport. The only atomics are the transport's own claims of empty
-//! buckets. A CPU that stores 0 into an occupied one meanwhile makes such a claim fail or succeed,
-//! and loses nothing, whatever the atomic scope, because a claim that fails does not write: the
-//! contract says so (`AtomicScope::Device`), since a device that wrote the old value back would undo
-//! the store and leave a datum in two buckets.
+//! buckets. A CPU may store 0 into an occupied bucket during such a claim. The claim then fails or
+//! succeeds, but no store is lost in any atomic scope, because a failed claim does not write. The
+//! contract requires that (`AtomicScope::Device`): a device that wrote the old value back would
+//! undo the store and leave a datum in two buckets.
 //!
 //! An owner whose own part fails still makes all barriers of the call, so that nobody is left one
 //! behind, and shows the others that it failed.
@@ -385,7 +385,7 @@ where
         Ok(())
     }
 
-    /// This owner's buckets, all of them.
+    /// All of this owner's buckets.
     fn part(&self) -> Result<&[AtomicU64], OperationError> {
         let window = self.pipeline.transport.window();
         let first = usize::try_from(self.layout().first_word()).ok();
@@ -394,15 +394,15 @@ where
         part.ok_or(OperationError::Window)
     }
 
-    /// This owner's buckets, for what returns no error: [`Table::new`] has checked the window, whose
-    /// length is fixed.
+    /// This owner's buckets, for functions that return no error: [`Table::new`] has checked the
+    /// window, and its length is fixed.
     pub(crate) fn buckets(&self) -> &[AtomicU64] {
         let part = self.part();
         debug_assert!(part.is_ok(), "the window has become shorter");
         part.unwrap_or_default()
     }
 
-    /// How many of this owner's buckets are occupied.
+    /// The number of this owner's occupied buckets.
     fn occupied(&self) -> Result<u64, OperationError> {
         let occupied = |bucket: &&AtomicU64| Bucket::from_word(bucket.load(Acquire)).is_some();
         Ok(self.part()?.iter().filter(occupied).count() as u64)
@@ -421,8 +421,8 @@ where
         Ok(self.pipeline.quiesce()?)
     }
 
-    /// A bucket of this owner's; `None` for any other, which is read and written through the
-    /// transport.
+    /// A bucket of this owner; `None` for a bucket of another owner, which is read and written
+    /// through the transport.
     fn own(&self, at: Position) -> Option<&AtomicU64> {
         if at.owner != self.me() {
             return None;

@@ -69,11 +69,11 @@ pub enum ConfigError {
         /// The word as given.
         found: u64,
     },
-    /// The transport gave a shorter window than its geometry says: a defect of the transport.
+    /// The transport's window is shorter than its geometry says: a defect of the transport.
     Window {
-        /// Words that the transport gave.
+        /// Words of the window.
         found: u64,
-        /// Words that its geometry says.
+        /// Words of the window by the geometry.
         expected: u64,
     },
     /// The table does not fit the windows.
@@ -118,8 +118,7 @@ impl fmt::Display for ConfigError {
             }
             Self::Window { found, expected } => write!(
                 f,
-                "the transport gave a window of {found} words, but its geometry says {expected}: \
-                 this is a defect of the transport"
+                "the transport has a window of {found} words, but its geometry says {expected}: this is a defect of the transport"
             ),
             Self::Buckets { found, most } => write!(
                 f,
@@ -198,7 +197,7 @@ pub enum OperationError {
     Post(PostError),
     /// The transport refused access to a slot that no operation in flight uses.
     Slot(SlotError),
-    /// The transport gave a shorter window than when the table was opened.
+    /// The transport's window is shorter than when the table was opened.
     Window,
     /// The transport died.
     Fault(Fault),

@@ -125,7 +125,8 @@ where
         }
     }
 
-    /// The operation in storage `index`, which came from a queue or a caller and is one there is.
+    /// The operation in storage `index`. The index comes from a queue or a caller and is always
+    /// valid.
     #[inline]
     fn operation(&mut self, index: u32) -> Option<&mut Operation> {
         let operation = self.operations.as_mut().get_mut(index as usize);

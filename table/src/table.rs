@@ -66,8 +66,8 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
     }
 }
 
-/// The transport gives less than the window that its geometry says: counting, clearing and
-/// collecting garbage would pass over what is missing.
+/// The error for a window that is shorter than the geometry says: counting, clearing and collecting
+/// garbage would skip the missing words.
 fn short_window(transport: &impl Transport) -> ConfigError {
     let (found, expected) = (transport.window().len() as u64, transport.geometry().window_words);
     ConfigError::Window { found, expected }

@@ -19,8 +19,8 @@ use transport::{Exchange, Owner, Transport};
 
 const CONFIG: Config =
     Config { first_word: 8, chunk_buckets: 16, max_chunks: 64, ..Config::paper(64) };
-/// Nobody waits for an owner that has failed or left: this is half of what an exchange waits for one
-/// that does not come, and far more than a call takes on a machine with much other work.
+/// No owner waits for an owner that has failed or left. This is half the time that an exchange
+/// waits for a missing owner, and far more than a call takes on a busy machine.
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
 const BOTH: [Over; 2] = [Over::Shm, Over::Sim { seed: 1 }];
 
@@ -98,7 +98,7 @@ fn an_owner_with_another_table_is_named_to_everybody() {
                     "{over:?}, {odd} has another {what}, owner {me}: {end:?}"
                 );
             }
-            assert!(begin.elapsed() < ENDS_WITHIN, "somebody waited in vain");
+            assert!(begin.elapsed() < ENDS_WITHIN, "an owner waited for a lost owner");
         }
     }
 }
@@ -122,7 +122,7 @@ fn an_owner_whose_table_is_impossible_keeps_nobody_waiting() {
                 };
                 assert!(right, "{over:?}, owner {me} of those with {odd} odd: {end:?}");
             }
-            assert!(begin.elapsed() < ENDS_WITHIN, "somebody waited in vain");
+            assert!(begin.elapsed() < ENDS_WITHIN, "an owner waited for a lost owner");
         }
     }
 }
@@ -141,7 +141,7 @@ fn an_owner_that_left_ends_the_call_for_the_others() {
             Some(table.retain(exchange, |_| true))
         });
         assert!(matches!(ends[..], [Some(Err(_)), Some(Err(_)), None]), "{ends:?}");
-        assert!(begin.elapsed() < ENDS_WITHIN, "somebody waited in vain");
+        assert!(begin.elapsed() < ENDS_WITHIN, "an owner waited for a lost owner");
     }
 }
 

@@ -95,7 +95,7 @@ fn retains(seed: u64, config: Config) -> usize {
     let ends = stage::run(&cluster(seed, faults), |engine, mut exchange| {
         let mut table = Table::open(engine, config, storage(), &mut exchange).ok()?;
         let me = u64::from(exchange.me().0);
-        // Full enough for clusters that reach into the next owner's part.
+        // Enough data for clusters that extend into the next owner's part.
         for data in 0..48 {
             insert(&mut table, 3 * data + me)?;
         }
@@ -161,14 +161,14 @@ fn an_earlier_tables_header_is_not_taken_for_this_ones() {
     assert_eq!(ends, [true; 3]);
 }
 
-/// An engine that refuses access to an idle slot once, as no engine should.
+/// An engine that refuses access to an idle slot once, which is a defect.
 struct Refusing<T> {
     inner: T,
-    /// Which call that is to be refused, and how many are answered before.
+    /// The call to refuse, and the number of calls that succeed before it.
     refuse: Option<Call>,
     answered: Cell<u32>,
     refused: Cell<bool>,
-    /// Words of the window that it does not give.
+    /// Words by which the window is too short.
     hidden_words: usize,
 }
 
@@ -189,7 +189,7 @@ impl<T> Refusing<T> {
         }
     }
 
-    /// Counts a call of a slot range; whether it is the one to be refused.
+    /// Counts a call of a slot range. Returns whether this call is refused.
     fn is_refused(&self, call: fn(u32) -> Call) -> bool {
         let Some(refuse) = self.refuse else { return false };
         let answered = self.answered.get();
@@ -270,15 +270,16 @@ impl<T: Transport> Transport for Refusing<T> {
 
 const REFUSED: OperationError = OperationError::Slot(SlotError::Busy);
 
-/// Taken for 0 a word that could not be looked at would be an empty bucket, and data would be lost.
+/// A word that could not be read must not count as 0: that would be an empty bucket, and data would
+/// be lost.
 #[test]
-fn a_slot_that_is_refused_in_a_collective_call_is_an_error() {
+fn a_refused_slot_in_a_collective_call_is_an_error() {
     for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
         let config = Config { probing, ..CONFIG };
         for call in [Call::Landed as fn(u32) -> Call, Call::Staged] {
-            // Every call of the collective ones, one after another, until there is none left.
+            // Refuses each call of the collective operations in turn.
             let tried = (0..).take_while(|&nth| refuses(config, call(nth))).count();
-            // Only linear probing writes others' words by WRITE.
+            // Only linear probing writes other owners' words by WRITE.
             let least = match (call(0), probing) {
                 (Call::Landed(_), _) => 5,
                 (Call::Staged(_), Probing::Linear) => 1,
@@ -289,13 +290,14 @@ fn a_slot_that_is_refused_in_a_collective_call_is_an_error() {
     }
 }
 
-/// Lets owner 1 collect garbage and count while one of its calls is refused; whether it was.
+/// Lets owner 1 collect garbage and count while one of its calls is refused. Returns whether a call
+/// was refused.
 fn refuses(config: Config, refuse: Call) -> bool {
     let ends = stage::run(&cluster(1, Faults::none()), |engine, mut exchange| {
         let engine = Refusing::new(engine);
         let mut table = Table::open(engine, config, storage(), &mut exchange).unwrap();
         let me = u64::from(exchange.me().0);
-        // Full enough for clusters that reach into the next owner's part.
+        // Enough data for clusters that extend into the next owner's part.
         for data in 0..48 {
             assert_eq!(table.find_or_put(3 * data + me), Ok(Outcome::Inserted));
         }
@@ -311,16 +313,17 @@ fn refuses(config: Config, refuse: Call) -> bool {
         if *refused {
             assert_eq!(*left, Err(CollectiveError::Operation(REFUSED)), "{what}");
         }
-        // An owner may be refused at its very last READ: then the others have done their parts.
+        // The refused call may be an owner's last READ: then the other owners have completed their
+        // parts.
         assert!(removed.is_err() || *removed == Ok(72), "{what}");
         assert!(left.is_err() || *left == Ok(72), "{what}");
     }
     ends[1].2
 }
 
-/// The same of single operations: `landed` behind a READ, `staged` where the CPU copies a chunk.
+/// The same for single operations: `landed` after a READ, `staged` where the CPU copies a chunk.
 #[test]
-fn a_slot_that_is_refused_ends_the_operation_with_an_error() {
+fn a_refused_slot_ends_the_operation_with_an_error() {
     for (call, direct) in [(Call::Landed(0), false), (Call::Staged(0), true)] {
         let sim = sim::Config {
             window_words: CONFIG.words(),
@@ -341,7 +344,7 @@ fn a_slot_that_is_refused_ends_the_operation_with_an_error() {
     }
 }
 
-/// Counting and clearing would pass over what is missing.
+/// Counting and clearing would skip the missing words.
 #[test]
 fn a_window_shorter_than_its_geometry_is_an_error() {
     let engine = || {

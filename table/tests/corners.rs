@@ -69,8 +69,8 @@ fn at_home(
     })
 }
 
-/// What `work` gives; it fails, instead of hanging, where that takes longer than two minutes, far
-/// longer than it does on a machine with much other work.
+/// Returns the result of `work`. Panics instead of hanging if `work` takes longer than two minutes,
+/// far longer than on a busy machine.
 fn in_time<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || sender.send(work()));

@@ -43,7 +43,7 @@ where
         }
     }
 
-    /// Empties the buckets of this owner's part whose data go; how many they were.
+    /// Empties the buckets of this owner's part whose data `keep` rejects. Returns their number.
     fn remove(&self, keep: &mut impl FnMut(u64) -> bool) -> Result<u64, OperationError> {
         let mut removed = 0;
         for bucket in self.part()? {

@@ -136,7 +136,7 @@ where
                 *place = Finished { tag, result };
                 count += 1;
             } else {
-                debug_assert!(false, "an operation to be polled for has not ended");
+                debug_assert!(false, "a polled operation has not ended");
             }
             self.release(index);
         }

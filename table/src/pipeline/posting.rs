@@ -64,7 +64,7 @@ where
         let search = &operation.search;
         let Some(&start) = operation.start.get(parity(chunk)) else { return };
         let all = search.words(chunk);
-        // What is not learnt is read again, so nothing is lost with it.
+        // A bucket that the cache does not learn is read again, so the error loses nothing.
         let Ok(landed) = self.transport.landed(landing(index, parity(chunk), 0, all)) else {
             return;
         };
@@ -136,7 +136,7 @@ where
         true
     }
 
-    /// Makes a READ by the CPU's own loads; false where it does not reach the words.
+    /// Executes a READ by CPU loads. Returns false if the CPU cannot access the words.
     fn copy(&mut self, from: Segment, into: Local) -> Result<bool, SlotError> {
         let mut piece = [0; PIECE_WORDS as usize];
         let mut done = 0;
@@ -184,7 +184,7 @@ where
         let probe = operation.probe;
         operation.start = [probe.at; 2];
         let Some(offset) = operation.search.first_claim() else {
-            debug_assert!(false, "a first claim was planned, and the search has none");
+            debug_assert!(false, "a first claim was planned, but the search has none");
             operation.state = State::Chunk;
             return true;
         };

@@ -21,8 +21,7 @@ use crate::common::{CachedTable, cache, content, key, storage};
 
 const TEST: &str = "processes::slow_soak_between_processes";
 const RANKS: u32 = 4;
-/// Longer than any call here waits on a machine with much other work, so that what hangs is a failure
-/// with a name.
+/// Longer than any call here waits on a busy machine, so that a hanging test fails with its name.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Short, so that data are new, and raced for, again and again.
 const ROUND: Duration = Duration::from_millis(80);

@@ -58,7 +58,7 @@ impl Late {
                 *late = place as u16;
                 self.count += 1;
             }
-            None => debug_assert!(false, "more than a block is late"),
+            None => debug_assert!(false, "more operations are late than a block has"),
         }
     }
 
