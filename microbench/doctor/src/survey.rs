@@ -152,9 +152,9 @@ mod tests {
         devices.iter().map(|device| (device.name.as_str(), is_silent(&device.facts))).collect()
     }
 
-    /// The thread that asks lives for as long as `send` does.
+    /// The querying thread lives as long as `send`.
     #[test]
-    fn a_device_that_hangs_is_given_up_and_those_behind_it_too() {
+    fn a_hanging_device_and_the_devices_after_it_are_given_up() {
         let (send, answers) = channel();
         let names = ["mlx5_0", "mlx5_1"].map(str::to_owned).to_vec();
         send.send(Answer::Listed(names)).unwrap();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_that_answered_before_one_hangs_are_told() {
+    fn devices_before_a_hanging_one_are_reported() {
         let (send, answers) = channel();
         let names = ["mlx5_0", "mlx5_1", "mlx5_2"].map(str::to_owned).to_vec();
         send.send(Answer::Listed(names)).unwrap();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_never_comes_is_silence() {
+    fn a_list_that_never_arrives_is_silence() {
         let (_send, answers) = channel();
         assert!(matches!(collect(&answers, MOMENT), Survey::Silent(MOMENT)));
     }

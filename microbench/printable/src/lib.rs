@@ -1,8 +1,8 @@
 //! Makes text from files, devices and arguments safe to show.
 //!
-//! A terminal obeys control characters, and text directions reorder what a reader sees. Each such
-//! character becomes a visible escape, such as `\u{9b}`. The escapes are for readers: a backslash
-//! stays as it is, so the original cannot be restored from them; [`json`] loses nothing.
+//! A terminal executes control characters, and directional formatting characters reorder the
+//! visible text. Each such character is replaced by a visible escape, such as `\u{9b}`. The escapes
+//! are not reversible, because backslashes stay unchanged; those of [`json`] are.
 //!
 //! ```
 //! assert_eq!(printable::line("two\nlines, \u{1b}[2J"), r"two\u{a}lines, \u{1b}[2J");
@@ -12,13 +12,13 @@
 use core::fmt::Write;
 use std::borrow::Cow;
 
-/// Escapes everything unsafe, newlines and tabs too: the result stays in its line and its cell.
+/// Escapes all unsafe characters, including newlines and tabs: the result is a single line.
 #[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, is_unsafe, |c| c.escape_unicode())
 }
 
-/// As [`line()`], but keeps newlines and tabs: for text whose layout is the program's own.
+/// As [`line()`], but keeps newlines and tabs, for text that the program itself has laid out.
 #[must_use]
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_unsafe(c) && !matches!(c, '\n' | '\t'), |c| c.escape_unicode())
@@ -27,7 +27,7 @@ pub fn lines(text: &str) -> Cow<'_, str> {
 /// Escapes what serialised JSON leaves unescaped in strings, so that parsing restores the original.
 #[must_use]
 pub fn json(text: &str) -> Cow<'_, str> {
-    // Newlines and tabs stand only between values: JSON escapes those within strings.
+    // Newlines and tabs occur only between values: JSON escapes them within strings.
     escaped(
         text,
         |c| is_unsafe(c) && !matches!(c, '\n' | '\t'),
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_people_stays_as_it_is() {
+    fn ordinary_text_stays_unchanged() {
         for text in
             ["", "C = 8", r"a\b", "größe", "数", "नमस्ते", "שלום", "1\u{202f}000", "👩\u{200d}💻"]
         {

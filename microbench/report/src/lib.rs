@@ -105,7 +105,7 @@ impl Report {
     }
 }
 
-/// Makes the `id`s of plots, which are made of what files say, slugs of which no two are alike.
+/// Replaces the `id`s of plots, which contain text from files, by distinct slugs.
 fn name_plots(chapters: &mut [Chapter]) {
     let mut slugs = Slugs::default();
     for plot in chapters.iter_mut().flat_map(|chapter| &mut chapter.plots) {

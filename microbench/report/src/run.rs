@@ -27,7 +27,7 @@ pub(crate) struct Run {
     pub(crate) version: Option<String>,
     /// Of the source.
     pub(crate) commit: Option<String>,
-    /// The answer in a few lines with aligned columns; empty in files without one.
+    /// The summary, lines with aligned columns; empty in files without a summary.
     pub(crate) summary: Vec<String>,
     pub(crate) parameters: Fields,
     pub(crate) machine: Fields,

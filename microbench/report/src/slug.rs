@@ -2,22 +2,22 @@
 
 use std::collections::HashMap;
 
-/// Characters of a slug at most; a number behind a duplicate comes on top.
+/// The maximum length of a slug, without the number that is appended to a duplicate.
 const MAX_LENGTH: usize = 64;
 
-/// What a name becomes that has no letter or digit.
+/// The slug of a name without letters and digits.
 const UNNAMED: &str = "plot";
 
 /// Gives each name a slug that no earlier name has.
 #[derive(Default)]
 pub(crate) struct Slugs {
-    /// Each slug given out, and the number that its last duplicate got.
+    /// The slugs in use, each with the number of its last duplicate.
     taken: HashMap<String, u64>,
 }
 
 impl Slugs {
-    /// The slug of `name`: ASCII letters in lower case and digits, single dashes for all else. A
-    /// duplicate gets a number, from 2 on.
+    /// The slug of `name`: ASCII letters in lower case and digits; other characters become single
+    /// dashes. A duplicate gets a number, starting with 2.
     pub(crate) fn take(&mut self, name: &str) -> String {
         let slug = slug(name);
         if !self.taken.contains_key(&slug) {

@@ -255,9 +255,10 @@ fn findings_are_shown_by_machine_and_those_of_older_files_as_ever() {
     assert!(page(json!([])).contains("findings</h4><p>None.</p>"));
 }
 
-/// Lines whose columns stay aligned, before the machine and the parameters; files of before have none.
+/// The summary precedes the machine and the parameters, and its columns stay aligned. Older files
+/// have no summary.
 #[test]
-fn the_answer_of_a_run_comes_first() {
+fn the_summary_of_a_run_comes_first() {
     let scratch = Scratch::new();
     let mut one = latency("shm", 1.0);
     let page =
@@ -292,7 +293,7 @@ fn what_a_file_says_is_never_taken_for_html() {
     }
 }
 
-/// A simulated cluster with a throughput of each of these workloads.
+/// A simulated run with a throughput for each of these workloads.
 fn of_workloads(workloads: &[&str]) -> Value {
     let mut run = simulate();
     let row = run["rows"][0].clone();
@@ -315,9 +316,10 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Names that leave the folder, that differ only in what a slug has not, and that are too long.
+/// Names that leave the folder, names that differ only in characters that slugs omit, and names
+/// that are too long.
 #[test]
-fn plots_stay_in_their_folder_whatever_their_workloads_are_called() {
+fn names_of_workloads_cannot_move_plots_out_of_their_folder() {
     let scratch = Scratch::new();
     let long = "x".repeat(300);
     let absolute = scratch.path("absolute").display().to_string();
@@ -338,7 +340,7 @@ fn plots_stay_in_their_folder_whatever_their_workloads_are_called() {
     ];
     let run = scratch.file("run.json", of_workloads(&workloads).to_string());
     let report = read(slice::from_ref(&run)).unwrap();
-    // So deep that what leaves the folder is still in that of the test.
+    // So deep that a file outside this folder is still inside the test's folder.
     let folder = scratch.path("1/2/3/4/svg");
     let count = report.write_svgs(&folder).unwrap();
 
@@ -352,7 +354,7 @@ fn plots_stay_in_their_folder_whatever_their_workloads_are_called() {
         let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         assert!((1..=70).contains(&slug.len()) && slug.chars().all(allowed), "{name}");
     }
-    // Throughput and the share of the limit of each.
+    // Throughput and share of the limit for each workload.
     assert_eq!(count, 2 * workloads.len(), "{written:?}");
     let all: Vec<String> = written.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
     for workload in workloads.map(printable::line) {
@@ -365,9 +367,9 @@ fn plots_stay_in_their_folder_whatever_their_workloads_are_called() {
     assert_eq!((ids.count(), distinct.len()), (count, count));
 }
 
-/// Not even as entities: XML has none for them.
+/// Entities do not help: XML has none for control characters.
 #[test]
-fn no_control_character_of_a_file_gets_into_a_page_or_a_picture() {
+fn pages_and_pictures_contain_no_control_characters_from_files() {
     let scratch = Scratch::new();
     let evil = "a\u{1b}]0;b\u{7}c\u{9b}2J\u{202e}d\u{8}\r\u{7f}\0";
     let mut one = latency(evil, 1.0);

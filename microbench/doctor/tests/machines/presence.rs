@@ -101,7 +101,7 @@ fn a_library_that_fails_or_hangs_is_broken() {
     let findings = ward.doctor().examine(&Survey::NoList(failed));
     expect(&findings, "machine", "libibverbs", Broken, &["EPERM"]);
 
-    // Until this test ends.
+    // Lives until this test ends.
     let (_end, ends) = channel::<()>();
     let hangs = move || {
         let _ = ends.recv();

@@ -9,7 +9,7 @@ use verbs_sys::IBV_MTU_4096;
 use crate::stand_in::{Device, Fabric, Faults, Setup};
 use crate::tree::Tree;
 
-/// Longer than any device here takes that answers, on a machine with much other work too.
+/// Longer than any answering device here takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Two sockets with four cores each, and a ConnectX-6 for RoCE on the second.

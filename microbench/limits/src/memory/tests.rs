@@ -67,6 +67,6 @@ fn a_measurement_takes_its_time() {
     let start = std::time::Instant::now();
     measure(&all, each).unwrap();
     let took = start.elapsed();
-    // Five of them and a tenth.
+    // Five measurements and a tenth of one.
     assert!(took >= each * 5 + each / 10, "{took:?}");
 }

@@ -220,9 +220,10 @@ mod tests {
 
     use super::*;
 
-    /// However slow the machine is, a measurement ends after so many blocks at the latest.
+    /// If no time is left, each turn executes one block, so a measurement also ends on a slow
+    /// machine.
     #[test]
-    fn what_is_late_does_one_block_a_turn_and_the_fastest_one_more() {
+    fn without_time_each_turn_executes_one_block() {
         let blocks = [const { Cell::new(0) }; 3];
         let count = |blocks: &'_ Cell<u32>| blocks.set(blocks.get() + 1);
         let tries = blocks.iter().map(|blocks| Try::alone(move || count(blocks))).collect();
