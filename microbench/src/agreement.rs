@@ -1,9 +1,9 @@
-//! What all ranks of a job must have been given alike. Ranks compare it when they meet, before any
-//! of them opens an engine.
+//! The options and inputs that must be the same on all ranks of a job. Ranks compare them when they
+//! meet, before any rank opens an engine.
 //!
-//! The list is made from the command line's definition: an option that is added later is compared
-//! too, unless it is named in [`MAY_DIFFER`]. A file that ranks read for themselves goes in as a
-//! digest of its contents ([`Input`]). Nothing secret goes in: the text travels unencrypted.
+//! The compared text is derived from the command line's definition: a new option is compared unless
+//! [`MAY_DIFFER`] names it. A file that each rank reads is compared by a digest of its contents
+//! ([`Input`]). The text contains no secret, because it is sent unencrypted.
 
 use std::env;
 use std::ffi::OsStr;
@@ -23,13 +23,13 @@ use crate::report::COMMIT;
 #[cfg(any(test, feature = "mpi"))]
 use crate::scenario::gather;
 
-/// Options that may differ from rank to rank, by their long names.
+/// Long names of the options that may differ between ranks.
 const MAY_DIFFER: &[&str] = &[
-    // Compared as what they come to: see `Agreement::of_job`.
+    // `Agreement::of_job` compares the resolved values instead.
     "ranks",
     "transport",
     "table-size",
-    // The options that the file gives are compared, whatever the file is called.
+    // The options in the file are compared, not its name.
     "tuning",
     // How a rank finds the others.
     "rank",
@@ -49,7 +49,7 @@ const MAY_DIFFER: &[&str] = &[
     "out",
     "full",
     "quiet",
-    // What a device is called on its machine, and places in that device's tables.
+    // A device's name on its machine, and indices into the device's tables.
     "device",
     "ib-port",
     "gid-index",
@@ -58,19 +58,20 @@ const MAY_DIFFER: &[&str] = &[
     "ucx-gid-index",
 ];
 
-/// The longest value that is compared as text; a longer one is compared by its digest.
+/// The maximum length of a value that is compared as text; a longer value is compared by its
+/// digest.
 const MAX_VALUE_BYTES: usize = 100;
 
-/// Bytes of each rank's text that ranks exchange at once, in a comparison that fails.
+/// Bytes of each rank's text in one exchange, after a comparison has failed.
 #[cfg(any(test, feature = "mpi"))]
 const TEXT_PIECE_BYTES: usize = 256;
 
-/// The options of a command, as a line that ranks compare.
+/// The options of a command, as one line of text that ranks compare.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GivenOptions(String);
 
 impl GivenOptions {
-    /// Those of a command of this `definition` that `matches` has, defaults included.
+    /// The options in `matches` of the command `definition`, including defaults.
     pub(crate) fn of(definition: &Command, matches: &ArgMatches) -> Self {
         let mut fields = vec![field("command", definition.get_name().as_bytes())];
         fields.extend(definition.get_arguments().filter_map(|option| given(option, matches)));
@@ -78,7 +79,7 @@ impl GivenOptions {
     }
 }
 
-/// An option and its values; `None` if it was not given and has no default, or may differ.
+/// An option and its values; `None` if the option has no value or may differ between ranks.
 fn given(option: &Arg, matches: &ArgMatches) -> Option<String> {
     let long = option.get_long();
     if long.is_some_and(|name| MAY_DIFFER.contains(&name)) {
@@ -99,7 +100,7 @@ fn field(name: &str, value: &[u8]) -> String {
     }
 }
 
-/// Graphic ASCII as it is, anything else as `%` and two hexadecimal digits.
+/// Keeps graphic ASCII, and encodes every other byte as `%` and two hexadecimal digits.
 fn escaped(value: &[u8]) -> String {
     let mut text = String::with_capacity(value.len());
     for &byte in value {
@@ -112,17 +113,17 @@ fn escaped(value: &[u8]) -> String {
     text
 }
 
-/// An input that each rank reads or computes for itself.
+/// An input that each rank reads or computes itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Input {
-    /// What it is, in one word.
+    /// One word that names the input.
     pub(crate) name: &'static str,
     pub(crate) digest: Digest,
-    /// What to do where it differs, behind "Start all ranks with the same ones, ".
+    /// What to do if the input differs; follows "Start all ranks with the same ones, ".
     pub(crate) advice: String,
 }
 
-/// What ranks compare when they meet.
+/// The options and inputs that ranks compare when they meet.
 #[derive(Clone, Debug)]
 pub(crate) struct Agreement {
     inputs: Vec<Input>,
@@ -130,7 +131,7 @@ pub(crate) struct Agreement {
 }
 
 impl Agreement {
-    /// Of a job whose ranks read or compute `inputs` for themselves.
+    /// The agreement of a job in which each rank reads or computes `inputs` itself.
     pub(crate) fn of_job(args: &JobArgs, inputs: Vec<Input>) -> Self {
         let mut fields = vec![field("build", build().as_bytes()), args.options.0.clone()];
         fields.push(field("--transport", args.transport.name().as_bytes()));
@@ -143,12 +144,13 @@ impl Agreement {
         Self { inputs, text: fields.join(" ") }
     }
 
-    /// Fields `name=value` separated by spaces, as [`Terms::parameters`](exchange::Terms) has them.
+    /// Fields `name=value`, separated by spaces: the format of
+    /// [`Terms::parameters`](exchange::Terms).
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The failure that `failure` makes of an error, with what to do where an input differs.
+    /// Converts an error by `failure`, and adds the advice of the input that differs.
     pub(crate) fn explain(
         &self,
         error: JoinError,
@@ -173,11 +175,11 @@ impl Agreement {
 
 #[cfg(any(test, feature = "mpi"))]
 impl Agreement {
-    /// Compares this rank's text with all others', where ranks meet by an exchange that does not.
-    /// All ranks call it, and all fail or none.
+    /// Compares the texts of all ranks, for an exchange that does not compare them when ranks meet.
+    /// All ranks call this; either all of them fail or none does.
     ///
     /// # Errors
-    /// The first field that differs from rank 0's, with the advice for it.
+    /// The first field that differs from rank 0's, with its advice.
     pub(crate) fn compare(&self, exchange: &mut dyn Exchange) -> Result<()> {
         let length = self.text.len() as u64;
         let mine = Digest::of(&self.text).words();
@@ -188,7 +190,8 @@ impl Agreement {
         let longest = all.iter().map(|of_rank| of_rank[0]).max().unwrap_or(0);
         let texts = self.texts(usize::try_from(longest)?, exchange)?;
         let Some(rank_0) = texts.first() else { return Ok(()) };
-        // A rank that differs from rank 0 is told of rank 0, the others of the first that differs.
+        // The error of a rank that differs from rank 0 names rank 0; the errors of the others name
+        // the first rank that differs.
         let peer = match *rank_0 == self.text {
             true => texts.iter().position(|text| text != rank_0).unwrap_or(0),
             false => 0,
@@ -198,7 +201,7 @@ impl Agreement {
         Err(self.explain(error, Failure::from).everywhere())
     }
 
-    /// The texts of all ranks, `longest` bytes at most.
+    /// The texts of all ranks, each at most `longest` bytes.
     fn texts(&self, longest: usize, exchange: &mut dyn Exchange) -> Result<Vec<String>> {
         let ranks = exchange.owners() as usize;
         let mut texts = vec![Vec::new(); ranks];
@@ -217,7 +220,7 @@ impl Agreement {
     }
 }
 
-/// Ranks of two builds may count differently, or lay out what they share differently.
+/// The build. Ranks of different builds may count differently, or use different memory layouts.
 fn build() -> String {
     let version = env!("CARGO_PKG_VERSION");
     match COMMIT.filter(|commit| !commit.is_empty()) {
@@ -235,7 +238,7 @@ mod tests {
     use super::*;
     use crate::Cli;
 
-    /// What ranks with this command line compare; `None` if it is refused.
+    /// The text that ranks with this command line compare; `None` if the command line is invalid.
     fn compared(line: &[&str]) -> Option<String> {
         let mut definition = Cli::command();
         let line = ["probeline"].iter().chain(line);
@@ -244,15 +247,16 @@ mod tests {
         Some(GivenOptions::of(definition.find_subcommand(name)?, matches).0)
     }
 
-    /// Values of which each option that has no list of its own takes at least two.
+    /// Candidate values for options without a list of possible values; each such option accepts at
+    /// least two of them.
     const VALUES: [&str; 10] =
         ["1", "2", "8", "16", "32", "64", "0.25", "0.5", "openmpi=a", "mpich=a"];
 
-    /// Options without which others are refused.
+    /// Options that other options require.
     const CONTEXTS: [&[&str]; 4] =
         [&[], &["--sim-profile=shm"], &["--rendezvous=127.0.0.1:7000"], &["--two-nodes=n1"]];
 
-    /// Command lines that differ in this option alone.
+    /// Command lines that differ only in this option.
     fn lines(base: &[&str], option: &Arg) -> Vec<Vec<String>> {
         let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
         let Some(long) = option.get_long() else {
@@ -269,7 +273,7 @@ mod tests {
         values.iter().map(|value| with(format!("--{long}={value}"))).collect()
     }
 
-    /// What ranks compare whose command lines differ in this option alone, each with its line.
+    /// Command lines that differ only in this option, each with the text that ranks compare.
     fn with_other_values(command: &str, option: &Arg) -> Vec<(Vec<String>, String)> {
         for context in CONTEXTS {
             let lines = lines(&[&[command], context].concat(), option);
@@ -286,7 +290,7 @@ mod tests {
         panic!("{command}: no two values of {} are known here: add to VALUES", option.get_id());
     }
 
-    /// Commands of which each rank is a process.
+    /// Commands whose ranks are processes.
     fn commands_of_jobs() -> Vec<Command> {
         let has_ranks = |command: &Command| {
             command.get_arguments().any(|option| option.get_long() == Some("rendezvous"))
@@ -300,7 +304,7 @@ mod tests {
         commands
     }
 
-    /// Whatever options a command has or will have: each is compared, or on the list.
+    /// Every option of every command is compared or listed in [`MAY_DIFFER`].
     #[test]
     fn every_option_is_compared_unless_it_may_differ() {
         let (mut compared, mut free) = (0, 0);
@@ -327,7 +331,7 @@ mod tests {
         assert!(compared > 100 && free > 100, "{compared} compared, {free} free");
     }
 
-    /// A command whose ranks compared nothing would let them differ in anything.
+    /// A command without this place would compare no options.
     #[test]
     fn every_command_with_ranks_has_a_place_for_its_options() {
         for command in commands_of_jobs() {
@@ -340,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compared_leaves_room() {
+    fn the_compared_text_fits_the_parameters() {
         for command in commands_of_jobs() {
             let model = (command.get_name() == "explore").then_some("fms:2");
             let line: Vec<&str> = [command.get_name()].into_iter().chain(model).collect();
@@ -366,8 +370,8 @@ mod tests {
         Agreement { text: format!("{text} net={}", inputs[0].digest), inputs }
     }
 
-    /// What each rank says that compares over an exchange which does not.
-    fn say(ranks: Vec<Agreement>) -> Vec<String> {
+    /// The error text of each rank, compared over an exchange that does not compare itself.
+    fn errors_of(ranks: Vec<Agreement>) -> Vec<String> {
         let exchanges = exchange::threads(u32::try_from(ranks.len()).unwrap());
         thread::scope(|scope| {
             let rank = |(mine, mut exchange): (Agreement, exchange::Thread)| {
@@ -383,13 +387,13 @@ mod tests {
 
     #[test]
     fn ranks_that_meet_over_mpi_compare_the_same() {
-        assert_eq!(say(vec![agreement(1, "a"), agreement(1, "a")]), ["", ""]);
-        let said = say(vec![agreement(1, "a"), agreement(1, "a"), agreement(2, "a")]);
+        assert_eq!(errors_of(vec![agreement(1, "a"), agreement(1, "a")]), ["", ""]);
+        let said = errors_of(vec![agreement(1, "a"), agreement(1, "a"), agreement(2, "a")]);
         let first = "rank 2 has other parameters: --seed is \"1\" here and \"2\" there. Start all \
                      ranks with the same ones";
         assert_eq!(said[..2], [first, first]);
         assert!(said[2].starts_with("rank 0 has other parameters: --seed is \"2\" here and \"1\""));
-        for said in say(vec![agreement(1, "a"), agreement(1, "b")]) {
+        for said in errors_of(vec![agreement(1, "a"), agreement(1, "b")]) {
             assert!(said.contains(" has other parameters: net is \""), "{said}");
             assert!(said.ends_with("with the same ones, and with the same net"), "{said}");
         }

@@ -74,7 +74,7 @@ impl Checkup {
         self.unheard = self.unheard.take().or(job.unheard);
     }
 
-    /// How many machines it is of.
+    /// The number of machines.
     pub(crate) fn machines(&self) -> usize {
         1 + self.elsewhere.len()
     }

@@ -1,4 +1,4 @@
-//! Digests of inputs that ranks compare: the same on every machine and in every build.
+//! Digests of inputs that ranks compare. A digest is the same on every machine and in every build.
 
 use core::fmt;
 
@@ -9,14 +9,14 @@ use sha2::{Digest as _, Sha256};
 pub(crate) struct Digester(Sha256);
 
 impl Digester {
-    /// `what` tells lists of one kind from those of another.
+    /// `what` separates lists of different kinds.
     pub(crate) fn new(what: &str) -> Self {
         let mut digester = Self::default();
         digester.bytes(what.as_bytes());
         digester
     }
 
-    /// Adds bytes behind their length, so that no two lists run together.
+    /// Adds the length and then the bytes, so that different lists give different input.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         self.0.update(bytes);
@@ -32,7 +32,7 @@ impl Digester {
     }
 }
 
-/// 128 bits tell inputs apart that differ by mistake.
+/// 128 bits are enough to detect inputs that differ by mistake.
 const DIGEST_BYTES: usize = 16;
 
 /// The first 128 bits of a SHA-256 hash; shown as 32 hexadecimal digits.
@@ -40,14 +40,14 @@ const DIGEST_BYTES: usize = 16;
 pub(crate) struct Digest([u8; DIGEST_BYTES]);
 
 impl Digest {
-    /// Of one text.
+    /// The digest of one text.
     pub(crate) fn of(text: &str) -> Self {
         let mut digester = Digester::default();
         digester.bytes(text.as_bytes());
         digester.finish()
     }
 
-    /// The same as two numbers.
+    /// The digest as two numbers.
     #[cfg(any(test, feature = "mpi"))]
     pub(crate) fn words(self) -> [u64; 2] {
         let bits = u128::from_le_bytes(self.0);
@@ -65,16 +65,16 @@ impl fmt::Display for Digest {
 mod tests {
     use super::*;
 
-    /// `printf '\3\0\0\0\0\0\0\0net\7\0\0\0\0\0\0\0' | sha256sum`: the same on every machine.
+    /// Expected: `printf '\3\0\0\0\0\0\0\0net\7\0\0\0\0\0\0\0' | sha256sum`.
     #[test]
-    fn a_digest_is_that_of_its_bytes() {
+    fn a_digest_is_the_sha_256_of_its_bytes() {
         let mut digester = Digester::new("net");
         digester.number(7);
         assert_eq!(digester.finish().to_string(), "928146e514805714abecf91a7deadc43");
     }
 
     #[test]
-    fn texts_do_not_run_together() {
+    fn the_boundaries_of_texts_change_the_digest() {
         let both = |one: &str, two: &str| {
             let mut digester = Digester::new(one);
             digester.bytes(two.as_bytes());

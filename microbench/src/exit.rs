@@ -1,21 +1,21 @@
-//! What the status of the command means when it ends.
+//! The exit statuses of the command.
 
-/// It failed; an error says why.
+/// The command failed; an error message says why.
 pub(crate) const FAILED: u8 = 1;
 
-/// The command line is refused, and nothing was done. The status that clap ends with, too.
+/// The command line is invalid, and nothing was done. clap exits with the same status.
 pub(crate) const USAGE: u8 = 2;
 
-/// `doctor` has found something that is broken.
+/// `doctor` found something broken.
 pub(crate) const BROKEN: u8 = 3;
 
-/// The list for the help: the constants above, and what a shell makes of SIGINT and SIGTERM
-/// (128 + 2 and 128 + 15).
+/// The list for the help: the constants above, and the statuses that shells report for SIGINT and
+/// SIGTERM (128 + 2 and 128 + 15).
 pub(crate) const HELP: &str = "\
 Exit status:
   0    done
-  1    failed; an error says why
-  2    the command line is refused; nothing was done
-  3    doctor: something is broken
+  1    failed; the error message says why
+  2    invalid command line; nothing was done
+  3    doctor found something broken
   130  interrupted by Ctrl-C (SIGINT)
-  143  interrupted by SIGTERM";
+  143  terminated by SIGTERM";

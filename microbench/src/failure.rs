@@ -11,7 +11,7 @@ use crate::exit;
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
-    /// What the process ends with.
+    /// The exit status of the process.
     status: u8,
     /// Every rank ends with the same one.
     everywhere: bool,
@@ -27,7 +27,7 @@ impl Failure {
         Self { message, status: exit::FAILED, everywhere: false, loss: false }
     }
 
-    /// The command line is refused before anything is done.
+    /// A failure for an invalid command line, before anything is done.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { status: exit::USAGE, ..Self::new(message) }
     }
@@ -46,7 +46,7 @@ impl Failure {
         self.everywhere
     }
 
-    /// What the process ends with: one of the constants of [`exit`].
+    /// The exit status of the process: one of the constants of [`exit`].
     pub(crate) fn status(&self) -> u8 {
         self.status
     }

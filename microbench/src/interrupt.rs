@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM as a request to end with the results so far.
+//! SIGINT and SIGTERM as requests to stop and report the results so far.
 
 use core::sync::atomic::{AtomicI32, Ordering};
 use core::time::Duration;
@@ -13,11 +13,11 @@ use signal_hook::low_level::emulate_default_handler;
 
 use crate::failure::{Failure, Result};
 
-/// A second signal sooner than this is the first one once more: `timeout` sends its signal to the
-/// process and then to the process's group.
+/// A second signal within this time counts as the first one: `timeout` sends its signal to the
+/// process and then to its process group.
 const SAME_REQUEST: Duration = Duration::from_millis(200);
 
-/// The first signal that has arrived; 0 before.
+/// The number of the first signal received; 0 before.
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
 
 /// A signal that asks this process to end.
@@ -25,24 +25,25 @@ static RECEIVED: AtomicI32 = AtomicI32::new(0);
 pub(crate) struct Interrupt(i32);
 
 impl Interrupt {
-    /// From now on the first signal is noted, and a second one ends the process at once.
+    /// Starts to watch: the first signal is recorded, and a second one ends the process
+    /// immediately.
     pub(crate) fn watch() -> Result<()> {
         static WATCHED: OnceLock<core::result::Result<(), String>> = OnceLock::new();
         let watched = WATCHED.get_or_init(|| start().map_err(|error| error.to_string()));
         watched.clone().map_err(|error| Failure::new(format!("cannot watch for signals: {error}")))
     }
 
-    /// The signal that has arrived since [`watch`](Self::watch).
+    /// The first signal since [`watch`](Self::watch).
     pub(crate) fn received() -> Option<Self> {
         Self::from_number(RECEIVED.load(Ordering::Relaxed).unsigned_abs().into())
     }
 
-    /// The number of a signal, or 0 for none, as ranks tell each other.
+    /// The number of a signal, or 0 for none; ranks exchange it.
     pub(crate) fn number(interrupt: Option<Self>) -> u64 {
         interrupt.map_or(0, |interrupt| interrupt.0.unsigned_abs().into())
     }
 
-    /// The other way round.
+    /// The inverse of [`number`](Self::number).
     pub(crate) fn from_number(number: u64) -> Option<Self> {
         let number = i32::try_from(number).ok()?;
         [SIGINT, SIGTERM].contains(&number).then_some(Self(number))
@@ -52,14 +53,14 @@ impl Interrupt {
         if self.0 == SIGINT { "SIGINT" } else { "SIGTERM" }
     }
 
-    /// What a shell reports of a process that the signal ended: 128 and its number.
+    /// The status that a shell reports for a process that the signal ended: 128 + its number.
     pub(crate) fn exit_code(self) -> ExitCode {
         u8::try_from(128 + self.0).map_or(ExitCode::FAILURE, ExitCode::from)
     }
 }
 
-/// A thread that sleeps until a signal arrives: a handler alone could not tell how long ago the
-/// first one was.
+/// Starts a thread that sleeps until a signal arrives. A signal handler alone could not measure the
+/// time since the first signal.
 fn start() -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let watch = move || {
@@ -69,7 +70,7 @@ fn start() -> std::io::Result<()> {
             if RECEIVED.load(Ordering::Relaxed) == 0 {
                 RECEIVED.store(signal, Ordering::Relaxed);
             } else if since >= SAME_REQUEST {
-                // It ends the process; where it cannot, the process ends with the work.
+                // This ends the process. If it fails, the process ends after its work.
                 let _ = emulate_default_handler(signal);
             }
         }

@@ -46,7 +46,7 @@ pub(crate) trait Scenario: Sync {
     /// The engines it needs.
     fn shape(&self) -> Shape;
 
-    /// What each rank reads or computes for itself and all must have alike, beside the options.
+    /// The inputs that each rank reads or computes itself and that must be the same on all ranks.
     fn inputs(&self) -> Vec<Input>;
 
     /// The longest that one rank measures while the others wait for it in a collective call: by so
@@ -135,8 +135,8 @@ pub(crate) fn open_verbs(
     Ok((engine, line))
 }
 
-/// Says once for all ranks that memory is not bound to nodes, if a rank's is not; the same for a
-/// line about an engine. All ranks call it.
+/// Prints one note for all ranks if the memory of any rank is not bound to a node, and returns the
+/// matching text for the line about the engine. All ranks call this.
 fn unbound(refused: Option<PolicyRefused>, exchange: &mut impl Exchange) -> Result<&'static str> {
     let any = note::say_once(Missing::Policy, refused, exchange)?;
     Ok(if any { ", without a NUMA policy" } else { "" })
@@ -211,7 +211,7 @@ pub(crate) fn leave(mut job: Job, farewell: Option<String>) -> Result<()> {
     job.barrier()?;
     for (rank, status) in job.finish(CHILDREN_LEAVE) {
         if !status.is_some_and(|status| status.success()) {
-            return Err(Failure::new(format!("rank {rank} ended badly ({status:?})")));
+            return Err(Failure::new(format!("rank {rank} failed ({status:?})")));
         }
     }
     if let Some(farewell) = farewell {
@@ -226,7 +226,7 @@ pub(crate) fn leave(mut job: Job, farewell: Option<String>) -> Result<()> {
 pub(crate) fn leave_behind(job: Job) {
     for (rank, status) in job.finish(CHILDREN_LEAVE) {
         if !status.is_some_and(|status| status.success()) {
-            let text = format!("rank {rank} ended badly ({status:?}) after the work");
+            let text = format!("rank {rank} failed ({status:?}) after the work");
             let _ = terminal::stderr().line(&text);
         }
     }
@@ -243,8 +243,8 @@ fn naming_the_first<E: Transport>(failure: Failure, engine: &mut E) -> Failure {
     fault.map_or(failure, Failure::from)
 }
 
-/// Joins the job, whose ranks have the same options and `inputs`, with what to say in the end; one
-/// rank measures for `longest_alone` at most while the others wait in a collective call.
+/// Joins the job, whose ranks have the same options and `inputs`, and returns what to print at the
+/// end. One rank measures for at most `longest_alone` while the others wait in a collective call.
 pub(crate) fn join(
     args: &JobArgs,
     inputs: Vec<Input>,

@@ -84,7 +84,7 @@ enum Command {
     Topology(topology::TopologyArgs),
     /// Whether this machine and its RDMA devices are set up right, and what mends them
     Doctor(doctor::DoctorArgs),
-    /// Print a script by which a shell completes the arguments of this command
+    /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }
 
@@ -129,7 +129,7 @@ fn command() -> Result<Command> {
     Ok(command)
 }
 
-/// What is given by these arguments, the program's name first; ends the process on a mistake.
+/// Parses these arguments, the program's name first. Ends the process if they are invalid.
 fn parse(definition: &mut clap::Command, arguments: &[OsString]) -> ArgMatches {
     let matches = definition.try_get_matches_from_mut(arguments);
     matches.unwrap_or_else(|error| end_by_clap(error))
@@ -143,7 +143,7 @@ fn end_by_clap(error: clap::Error) -> ! {
 }
 
 impl Command {
-    /// What all ranks are given, of a command that runs in several processes.
+    /// The options of all ranks, if the command runs in several processes.
     fn job(&mut self) -> Option<&mut JobArgs> {
         match self {
             Self::BenchLatency(args) => Some(&mut args.job),
@@ -183,7 +183,7 @@ fn tell(failure: &Failure) {
         return;
     }
     let rank = launch.map(|launch| format!(", rank {}", launch.rank)).unwrap_or_default();
-    // It may be that nobody reads.
+    // Ignores an error: standard error may be closed.
     let _ = terminal::stderr().line(&format!("probeline{rank}: {failure}"));
 }
 

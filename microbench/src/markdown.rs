@@ -1,6 +1,6 @@
-//! Text as it stands within a line or a cell of Markdown.
+//! Escapes text for a line or a table cell of Markdown.
 
-/// In one line; with nothing that starts HTML, a link, a picture or another cell. Backquotes still
+/// The text as one line that cannot start HTML, a link, a picture or another cell. Backquotes still
 /// quote code.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::new();
@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stay_in_their_cells() {
+    fn escaped_text_stays_in_its_cell() {
         for (name, expected) in [
             ("fms:2", "fms:2"),
             ("a | b", r"a \| b"),

@@ -33,8 +33,8 @@ pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<En
     Ok((members.me() == Owner(0)).then_some(Ended { output, transport, doctor }))
 }
 
-/// Starts MPI, among ranks that have the same options and `inputs`; one measures for `longest_alone` at
-/// most while the others wait in a collective call.
+/// Starts MPI among ranks that have the same options and `inputs`; one rank measures for
+/// `longest_alone` at most while the others wait in a collective call.
 pub(crate) fn join(
     args: &JobArgs,
     inputs: Vec<Input>,

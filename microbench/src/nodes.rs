@@ -21,7 +21,7 @@ const IPV6: &str = "/proc/net/if_inet6";
 
 /// Options that say where this node's results go; each takes a value.
 const OWN_OPTIONS: [&str; 3] = ["--json", "--csv", "--markdown"];
-/// The same without a value.
+/// Options of this node alone that take no value.
 const OWN_SWITCHES: [&str; 2] = ["--two-nodes", "--full"];
 
 /// Options that the other node may need otherwise, and when.
@@ -112,7 +112,8 @@ fn second(host: &str, port: u16, limit_s: u64, secret: Option<Secret>) -> Result
     })
 }
 
-/// What only says how it goes; the first node's text is needed to start the second.
+/// Status text, which `--quiet` omits. The text of the first node is not status: it is needed to
+/// start the second node.
 fn unless_quiet(text: String) -> Option<String> {
     (!terminal::is_quiet()).then_some(text)
 }
@@ -191,7 +192,7 @@ impl Command {
     fn new(mut arguments: impl Iterator<Item = String>) -> Self {
         let program = arguments.next().unwrap_or_default();
         let mut options = Vec::new();
-        // Options of every command may stand before its name; none takes a value.
+        // Options of every command may precede the command's name; none takes a value.
         let name = loop {
             match arguments.next() {
                 Some(option) if option.starts_with('-') => options.push(option),

@@ -1,5 +1,5 @@
-//! What the kernel or a container forbids and a command continues without: a line on standard
-//! error, once for all ranks of a job.
+//! Notes about what the kernel or a container forbids and a command continues without. A note is a
+//! line on standard error, printed once for all ranks of a job.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -10,13 +10,13 @@ use crate::failure::Result;
 use crate::scenario::gather;
 use crate::terminal;
 
-/// How each note begins.
+/// The prefix of each note.
 const LABEL: &str = "note";
 
-/// What is missing; each is said once by a process.
+/// What is missing. A process prints each note once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Missing {
-    /// Memory is bound to no NUMA node.
+    /// Memory is not bound to a NUMA node.
     Policy,
     /// Ranks run where the kernel puts them.
     Pinning,
@@ -24,8 +24,8 @@ pub(crate) enum Missing {
     Topology,
 }
 
-/// Says what one rank at least continues without, by the first of these ranks; all ranks call it.
-/// Whether any does.
+/// Prints one note if any rank lacks this: the first such rank prints it. Returns whether any rank
+/// lacks it. All ranks call this.
 pub(crate) fn say_once(
     missing: Missing,
     why: Option<impl fmt::Display>,
@@ -40,7 +40,7 @@ pub(crate) fn say_once(
     Ok(first.is_some())
 }
 
-/// Says what `rank` continues without, unless this process has said so.
+/// Prints what `rank` continues without, unless this process has printed it already.
 pub(crate) fn say(missing: Missing, rank: u32, why: impl fmt::Display) {
     static SAID: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
     let [policy, pinning, topology] = &SAID;
@@ -53,7 +53,8 @@ pub(crate) fn say(missing: Missing, rank: u32, why: impl fmt::Display) {
         return;
     }
     let rank = if rank == 0 { String::new() } else { format!(", rank {rank}") };
-    // In one piece, because several ranks may write at once; and it may be that nobody reads.
+    // One write, because several ranks may write at once. Errors are ignored: standard error may be
+    // closed.
     let _ = writeln!(terminal::stderr(), "{LABEL}{rank}: {why}");
 }
 

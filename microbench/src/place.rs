@@ -19,15 +19,15 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// What the network calls this machine.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
-/// In place of a rank's CPU where it is not pinned.
+/// Replaces the CPU of a rank that is not pinned.
 const UNPINNED: u64 = u64::MAX;
 
-/// The CPUs that this process was given when it started, or why it may not ask.
+/// The affinity of this process when it started, or why it cannot be read.
 pub(crate) type Given = core::result::Result<Affinity, AffinityError>;
 
-/// Pins this rank, on `near` or close to it if that is known, and gives where its memory is to lie.
-/// All ranks call it with the same [`PinName`]; `said` gets where they are, in words. Ranks that
-/// cannot be pinned stay unpinned, unless pinning was asked for.
+/// Pins this rank on `near` or close to it, if that node is known, and returns the node for its
+/// memory. All ranks call this with the same [`PinName`]; `said` receives a text about their
+/// places. Ranks that cannot be pinned stay unpinned, unless pinning was requested.
 pub(crate) fn place(
     args: &PlaceArgs,
     near: Option<NodeId>,
@@ -44,7 +44,8 @@ pub(crate) fn place(
         said.push("ranks are not pinned".to_owned());
         return Ok(MemoryPolicy { node: None, huge });
     }
-    // Machines without names share their CPUs out as one; each rank still gets one that it may use.
+    // Machines without names are treated as one machine; each rank still gets a CPU that it may
+    // use.
     let machine = this_machine(|file| fs::read_to_string(file)).unwrap_or_default();
     let allowed = allowed(given);
     let (rank, ranks) = among_equals(&allowed, &machine, exchange)?;
@@ -64,13 +65,13 @@ pub(crate) fn place(
     Ok(MemoryPolicy { node, huge })
 }
 
-/// The CPUs that this process may use; none where it may not ask.
+/// The CPUs that this process may use; empty if they cannot be read.
 pub(crate) fn allowed(given: &Given) -> CpuSet {
     given.as_ref().map_or_else(|_| CpuSet::default(), |affinity| affinity.allowed().clone())
 }
 
-/// The cores and nodes of this machine. Where `/sys` is hidden or shows other CPUs than `allowed`,
-/// as in some containers, that is all that is known of it; and why.
+/// The cores and nodes of this machine. Some containers hide `/sys` or show other CPUs than
+/// `allowed`: then the topology is made of `allowed` alone, and the second value says why.
 pub(crate) fn topology(allowed: &CpuSet) -> (Topology, Option<String>) {
     let why = match Topology::from_sysfs("/sys".as_ref()) {
         Ok(topology) if allowed.is_empty() || !shared(&topology, allowed).is_empty() => {
@@ -80,8 +81,7 @@ pub(crate) fn topology(allowed: &CpuSet) -> (Topology, Option<String>) {
         Err(error) => error.to_string(),
     };
     let why = format!(
-        "{why}; containers often hide it. Continuing as if every CPU were a core of its own, without \
-         NUMA nodes."
+        "{why}; containers often hide it. Continuing as if every CPU were its own core, without NUMA nodes."
     );
     (Topology::of_cpus(allowed), Some(why))
 }
@@ -90,7 +90,7 @@ fn shared(topology: &Topology, allowed: &CpuSet) -> CpuSet {
     topology.cpus().intersection(allowed)
 }
 
-/// `near` if the topology has that node: a container may show the device and hide the node.
+/// `near`, if the topology has that node: a container may show the device and hide its node.
 pub(crate) fn known(near: Option<NodeId>, topology: &Topology) -> Option<NodeId> {
     near.filter(|node| topology.node(*node).is_some())
 }
@@ -112,19 +112,19 @@ fn pin_rank(
     Ok(*mine)
 }
 
-/// What is said where ranks are not pinned.
+/// The note for ranks that are not pinned.
 pub(crate) fn unpinned(why: &Failure) -> String {
     format!("{why}; containers often forbid this. Continuing without pinning.")
 }
 
-/// What is said where they had to be.
+/// The error for ranks that had to be pinned.
 pub(crate) fn must_pin(why: &Failure) -> Failure {
     Failure::new(format!(
         "{why}: allow sched_setaffinity where ranks run, or leave out --pin cores"
     ))
 }
 
-/// Ends all ranks where one that was asked to pin itself cannot.
+/// Ends all ranks if a rank that must be pinned cannot be.
 fn insist(failure: Option<&Failure>, exchange: &mut dyn Exchange) -> Result<()> {
     let all = gather(exchange, [u64::from(failure.is_some())])?;
     let first = (0..).zip(&all).find(|(_, [failed])| *failed != 0).map(|(rank, _)| rank);
@@ -132,7 +132,7 @@ fn insist(failure: Option<&Failure>, exchange: &mut dyn Exchange) -> Result<()> 
         (None, _) => Ok(()),
         (Some(rank), Some(why)) if rank == exchange.me().0 => Err(must_pin(why)),
         (Some(rank), _) => {
-            let what = format!("rank {rank} cannot be pinned: its own message says why");
+            let what = format!("rank {rank} cannot be pinned: see the message of that rank");
             Err(Failure::new(what).everywhere())
         }
     }
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_that_sys_does_not_show_are_a_machine_of_their_own() {
+    fn cpus_hidden_by_sys_are_cores_without_nodes() {
         let hidden: CpuSet = "65000-65001".parse().unwrap();
         let (topology, why) = topology(&hidden);
         assert_eq!(topology.cpus(), hidden);

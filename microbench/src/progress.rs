@@ -1,9 +1,9 @@
-//! What a terminal shows while a command says nothing for more than two seconds: one line on
-//! standard error, and none where that is not a terminal.
+//! The progress line. A command that prints nothing for more than two seconds draws one line on
+//! standard error, if that is a terminal.
 //!
 //! A thread redraws the line only while nothing is measured ([`waiting`], [`Progress::during`]).
-//! While a rank measures, the line is drawn between measurements alone, and before one that is
-//! expected to take long.
+//! Otherwise the line is drawn between measurements, and before a measurement that is expected to
+//! take long.
 
 use core::time::Duration;
 use std::sync::OnceLock;
@@ -15,14 +15,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::terminal;
 
-/// How long a command may show nothing.
+/// How long a command may print nothing before the line is drawn.
 const QUIET_FOR: Duration = Duration::from_secs(2);
-/// Between two drawings of a line while nothing is measured.
+/// Time between two drawings while nothing is measured.
 const REDRAW: Duration = Duration::from_secs(1);
 
 static BEGUN: OnceLock<Instant> = OnceLock::new();
 
-/// Notes when the command began; `main` calls it first.
+/// Records the start of the command; `main` calls this first.
 pub(crate) fn begin() {
     BEGUN.get_or_init(Instant::now);
 }
@@ -31,13 +31,13 @@ fn elapsed() -> Duration {
     BEGUN.get_or_init(Instant::now).elapsed()
 }
 
-/// Whether a line is to be drawn before work that is expected to take this long.
+/// Whether the line must be drawn before work with this expected time.
 fn is_due(elapsed: Duration, expected: Duration) -> bool {
     elapsed.saturating_add(expected) >= QUIET_FOR
 }
 
-/// Does `work`, in which nothing is measured; if that takes long, shows `doing` and the time it has
-/// taken. `shown` is for one rank only.
+/// Does `work`, which measures nothing. If `work` takes long, the line shows `doing` and the time
+/// since its start. `shown` must be true on one rank only.
 pub(crate) fn waiting<R>(doing: &str, shown: bool, work: impl FnOnce() -> R) -> R {
     if !is_shown(shown) {
         return work();
@@ -54,8 +54,8 @@ pub(crate) fn waiting<R>(doing: &str, shown: bool, work: impl FnOnce() -> R) -> 
     result
 }
 
-/// Does `work` while a thread draws: first when the command has been silent for long, then once a
-/// second.
+/// Does `work` while a thread draws: first when the command has printed nothing for [`QUIET_FOR`],
+/// then every [`REDRAW`].
 pub(crate) fn redrawing<R>(mut draw: impl FnMut() + Send, work: impl FnOnce() -> R) -> R {
     let (done, ended) = channel::<()>();
     thread::scope(|scope| {
@@ -66,7 +66,7 @@ pub(crate) fn redrawing<R>(mut draw: impl FnMut() + Send, work: impl FnOnce() ->
                 wait = REDRAW;
             }
         };
-        // Without a thread nothing is drawn, and the work is done all the same.
+        // If no thread can be started, the work is done without drawing.
         let _ = thread::Builder::new().spawn_scoped(scope, redraw);
         let result = work();
         drop(done);
@@ -91,12 +91,12 @@ impl Progress {
         Self { total, bar: None, shown: is_shown(shown) }
     }
 
-    /// A step begins, of which it is not known how long it takes.
+    /// Starts a step of unknown duration.
     pub(crate) fn set(&mut self, done: u64, doing: &str) {
         self.expecting(done, doing, Duration::ZERO);
     }
 
-    /// A step begins that takes `expected` or less.
+    /// Starts a step that takes at most `expected`.
     pub(crate) fn expecting(&mut self, done: u64, doing: &str, expected: Duration) {
         if !self.shown || (self.bar.is_none() && !is_due(elapsed(), expected)) {
             return;
@@ -109,13 +109,13 @@ impl Progress {
         bar.set_message(printable::line(&message).into_owned());
         bar.set_position(done);
         match expected {
-            // Nothing draws what indicatif would put off because it has just drawn.
+            // indicatif skips a drawing soon after another one, and no thread would repeat it.
             long if long >= REDRAW => bar.force_draw(),
             _ => bar.tick(),
         }
     }
 
-    /// A step in which nothing is measured.
+    /// Runs a step that measures nothing.
     pub(crate) fn during<R>(&mut self, done: u64, doing: &str, work: impl FnOnce() -> R) -> R {
         if !self.shown {
             return work();
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_due_after_two_seconds_or_before_what_takes_longer() {
+    fn a_line_is_due_after_two_seconds_or_before_longer_work() {
         let due = |elapsed, expected| {
             is_due(Duration::from_millis(elapsed), Duration::from_millis(expected))
         };
@@ -155,9 +155,9 @@ mod tests {
         assert!(is_due(Duration::ZERO, Duration::MAX));
     }
 
-    /// The first drawing waits for its time; each of the next ones is an event that the work awaits.
+    /// The first drawing happens at its time; the work waits for each of the next ones.
     #[test]
-    fn work_that_takes_long_is_drawn_again_and_again() {
+    fn the_line_of_long_work_is_redrawn() {
         let (drawn, seen) = channel();
         let draw = move || drawn.send(()).unwrap();
         let result = redrawing(draw, || {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_terminal_is_nothing_is_drawn() {
+    fn nothing_is_drawn_without_a_terminal() {
         let mut progress = Progress::new(3, false);
         progress.expecting(1, "work", Duration::from_secs(60));
         assert!(progress.bar.is_none());

@@ -19,8 +19,8 @@ use crate::{markdown, terminal};
 
 /// Counts changes of the JSON's shape that a reader must know of. 2: rows of `bench-latency` have
 /// `floor_ns`, `times_floor` (both null without a floor) and `histogram`, pairs of a latency in
-/// nanoseconds and how many operations took it; their operations `READ n B` go to 4096, `WRITE n
-/// B` and `floor READ n B` (with or without ` + CAS`) are new. 3: `limits` has `in_flight` among its
+/// nanoseconds and how many operations took it; their operations `READ n B` go to 4096, `WRITE n B`
+/// and `floor READ n B` (with or without ` + CAS`) are new. 3: `limits` has `in_flight` among its
 /// parameters, and READs of 8 to 4096 bytes at every depth; its `CAS` is `CAS random word`, beside
 /// `CAS one word`, `FAA random word` and `FAA one word`. Rows of `explore` have `known_share` and
 /// `cache_hit_share`, which rows of `bench-latency` have, too, whose parameters have `probing`,
@@ -32,17 +32,18 @@ use crate::{markdown, terminal};
 /// machines, that of rank 0 first: objects with `host`, which may be null, `ranks`, a list that is
 /// empty where no job of processes ran, and `findings`, the list that `doctor` was. `limit` in rows
 /// of `simulate` is null where no limit is met (it was `roundtrips`), and so are `nearest_limit`
-/// and `limit_used` where there is none; `chunk_buckets` in rows of throughputs is C (it was the mean
-/// that READs brought, which is `mean_chunk_buckets`); `tune` has `rates`, objects with `operation`,
-/// `words`, `in_flight` and `ns`. 6: every command has `summary`, a list of lines. Rows of `explore`
-/// have `complete`, false where a signal ended it, and `states_not_expanded`, which is 0 else.
+/// and `limit_used` where there is none; `chunk_buckets` in rows of throughputs is C (it was the
+/// mean that READs brought, which is `mean_chunk_buckets`); `tune` has `rates`, objects with
+/// `operation`, `words`, `in_flight` and `ns`. 6: every command has `summary`, a list of lines.
+/// Rows of `explore` have `complete`, which is false if a signal ended the exploration, and
+/// `states_not_expanded`, which is 0 if `complete`.
 pub(crate) const SCHEMA: u32 = 6;
 
-/// Columns of a terminal: longer facts are cut, and the JSON has all of them.
+/// Columns of a terminal. Longer facts are truncated; the JSON has them in full.
 const WIDTH: usize = 100;
-/// Parameters that the line about the transport, or another parameter, tells too.
+/// Parameters that the line about the transport, or another parameter, contains already.
 const TOLD: [&str; 3] = ["transport", "ranks", "buckets_per_rank"];
-/// The page that explains the output of each command, by sections that are called like commands.
+/// The page that explains the output. Its sections have the names of the commands.
 const PAGE: &str = "docs/reading-the-output.md";
 
 /// What `git describe` says of the source, given to the build by whoever publishes what this
@@ -57,7 +58,7 @@ pub(crate) struct Report<R: Row> {
     version: &'static str,
     /// Of the source, as git describes it, where the build was told.
     commit: Option<&'static str>,
-    /// The answer in a few lines that can be quoted, printed before everything else.
+    /// The summary: a few lines that can be quoted, printed first.
     pub(crate) summary: Vec<String>,
     /// What the run was given, by name.
     #[serde(serialize_with = "as_map")]
@@ -111,7 +112,7 @@ struct Detailed<'a, R> {
     samples: Option<Value>,
 }
 
-/// The head of a table, and its lines.
+/// The head of a table and its lines.
 pub(crate) type Layout = (Vec<String>, Vec<Vec<String>>);
 
 /// A line of a report.
@@ -132,7 +133,7 @@ pub(crate) trait Row: Serialize {
         None
     }
 
-    /// The table for people, with every column and row.
+    /// The full table: every column and row.
     fn lay_out(rows: &[Self]) -> Layout
     where
         Self: Sized,
@@ -141,7 +142,7 @@ pub(crate) trait Row: Serialize {
         (head, rows.iter().map(Self::cells).collect())
     }
 
-    /// The table that a terminal gets without `--full`: the rows and columns that a reader needs.
+    /// The table that is printed without `--full`: the rows and columns that a reader needs.
     fn brief(rows: &[Self]) -> Layout
     where
         Self: Sized,
@@ -201,8 +202,8 @@ impl<R: Row> Report<R> {
         terminal::unless_closed(self.print(full))
     }
 
-    /// The answer first, then the table, then what its columns mean; with `--quiet` the answer
-    /// alone: the summary, or the table of a command that has none.
+    /// Prints the summary, the facts, the table and the notes. With `--quiet` prints the summary
+    /// only, or the table of a command without a summary.
     fn print(&self, full: bool) -> io::Result<()> {
         let mut out = terminal::stdout();
         let (head, lines) = if full { R::lay_out(&self.rows) } else { R::brief(&self.rows) };
@@ -223,8 +224,8 @@ impl<R: Row> Report<R> {
         Ok(())
     }
 
-    /// The notes on printed columns, of the summary too, and those on no column; and where to read
-    /// more.
+    /// The notes on printed columns, including those of the summary, the notes on no column, and
+    /// where to read more.
     fn notes_for(&self, head: &[String], full: bool) -> Vec<String> {
         let in_summary = |column: &str| {
             let mut lines = self.summary.iter().map(|line| format!(" {line} "));
@@ -244,10 +245,10 @@ impl<R: Row> Report<R> {
         self.notes.iter().filter(|note| is_about(note)).cloned().chain([more]).collect()
     }
 
-    /// What was measured, on what, over what and with what, in three short lines.
+    /// Program and machine, transport, and parameters, in three short lines.
     fn facts(&self) -> Vec<String> {
         let program = format!("{}, {}", self.program(), self.machine.short());
-        // What operations went over, before where ranks are.
+        // The transport comes before the places of the ranks.
         let name = self.parameters.iter().find(|(name, _)| *name == "transport");
         let name = name.and_then(|(_, value)| value.as_str()).unwrap_or_default();
         let (first, rest): (Vec<&str>, Vec<&str>) =
@@ -265,7 +266,7 @@ impl<R: Row> Report<R> {
         }
     }
 
-    /// What was measured, on what, over what and with what.
+    /// All facts about the program, the machine, the transport and the parameters.
     fn about(&self) -> Vec<String> {
         [
             &[self.program()],
@@ -286,7 +287,7 @@ impl<R: Row> Report<R> {
         let summary = if self.summary.is_empty() {
             String::new()
         } else {
-            // As code, which keeps the columns of its lines aligned.
+            // A code block keeps the columns aligned.
             let lines: Vec<_> = self.summary.iter().map(|line| plain(line)).collect();
             format!("```text\n{}\n```\n\n", lines.join("\n"))
         };
@@ -297,7 +298,7 @@ impl<R: Row> Report<R> {
     }
 }
 
-/// The columns at these places alone.
+/// The table with only the columns at these indices.
 pub(crate) fn only((head, lines): Layout, places: &[usize]) -> Layout {
     let of = |cells: &Vec<String>| -> Vec<String> {
         places.iter().filter_map(|&at| cells.get(at).cloned()).collect()
@@ -313,12 +314,12 @@ fn parameter_line<'p>(parameters: impl IntoIterator<Item = &'p (&'static str, Va
     parameters.collect::<Vec<_>>().join(", ")
 }
 
-/// Lines whose columns are aligned, the first one to the left.
+/// Lines with aligned columns: the first column to the left, the others to the right.
 pub(crate) fn aligned(head: &[&str], lines: Vec<Vec<String>>) -> Vec<String> {
     table(NOTHING, head.iter().map(|&name| name.to_owned()).collect(), lines, plain)
 }
 
-/// A table whose cells are `escaped` before their widths are taken.
+/// A table. `escaped` is applied to each cell before the widths are computed.
 fn table(
     style: TableStyle,
     head: Vec<String>,
@@ -337,7 +338,7 @@ fn table(
     table.trim_fmt().lines().map(str::to_owned).collect()
 }
 
-/// A text as a terminal may get it, in one line.
+/// The text as one line that is safe for a terminal.
 fn plain(text: &str) -> String {
     printable::line(text).into_owned()
 }
@@ -361,7 +362,7 @@ fn without_asides(line: &str) -> String {
     text
 }
 
-/// As much of a line as fits a terminal, up to the end of a word.
+/// Truncates a line to the width of a terminal, at the end of a word.
 fn cut(line: &str) -> String {
     const MARK: &str = " ...";
     if line.chars().count() <= WIDTH {
@@ -372,7 +373,7 @@ fn cut(line: &str) -> String {
     format!("{}{MARK}", words.trim_end_matches([',', ';']))
 }
 
-/// At most `most` of `all`, the first and the last among them, as far apart as can be.
+/// At most `most` of `all`, evenly spread, with the first and the last.
 pub(crate) fn some_of<T: Copy>(all: &[T], most: usize) -> Vec<T> {
     if all.len() <= most {
         return all.to_vec();
@@ -386,7 +387,7 @@ pub(crate) struct Files {
     json: Option<OutputFile>,
     csv: Option<OutputFile>,
     markdown: Option<OutputFile>,
-    /// Whether everything is printed.
+    /// Whether `--full` was given.
     full: bool,
 }
 

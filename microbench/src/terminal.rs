@@ -1,7 +1,7 @@
-//! Standard output and standard error, which everything that this command prints goes through.
+//! Standard output and standard error. All output of this command goes through this file.
 //!
-//! Text of files, devices and arguments may hold control characters, which a terminal would obey:
-//! they are printed as visible escapes.
+//! Text from files, devices and arguments may contain control characters, which a terminal would
+//! execute. They are printed as visible escapes.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -12,15 +12,15 @@ use printable::{line, lines};
 
 use crate::failure::Result;
 
-/// Set once, by `--quiet`, before any thread starts.
+/// `--quiet` sets it once, before any thread starts.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Leaves out headers, notes and progress from here on.
+/// Turns headers, notes and progress off or on.
 pub(crate) fn set_quiet(quiet: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
 }
 
-/// Whether only answers and errors are to be printed.
+/// Whether only answers and errors are printed.
 pub(crate) fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
@@ -38,11 +38,12 @@ pub(crate) fn stderr() -> Printer<StderrLock<'static>> {
     Printer(io::stderr().lock())
 }
 
-/// An output stream that no control character reaches but newlines and tabs.
+/// An output stream that escapes all control characters except newlines and tabs.
 pub(crate) struct Printer<W>(W);
 
 impl<W: Write> Printer<W> {
-    /// What `write!` and `writeln!` call. Writes in one piece: several ranks may write at once.
+    /// `write!` and `writeln!` call this. It writes everything at once, because several ranks may
+    /// write concurrently.
     pub(crate) fn write_fmt(&mut self, text: fmt::Arguments<'_>) -> io::Result<()> {
         self.0.write_all(lines(&text.to_string()).as_bytes())
     }
@@ -53,7 +54,7 @@ impl<W: Write> Printer<W> {
     }
 }
 
-/// A reader that has seen enough is no failure.
+/// Ignores the error of a closed pipe: the reader may stop early.
 pub(crate) fn unless_closed(printed: io::Result<()>) -> Result<()> {
     match printed {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -61,14 +62,14 @@ pub(crate) fn unless_closed(printed: io::Result<()>) -> Result<()> {
     }
 }
 
-/// Prints what clap says of the command line: an error, the help or the version.
+/// Prints clap's output: an error, the help or the version.
 pub(crate) fn print_clap(error: clap::Error) {
-    // It may be that nobody reads.
+    // Ignores an error: the stream may be closed.
     let _ = without_controls(error).print();
 }
 
-/// Escapes the arguments that clap repeats in an error. The rest of its text is our own, coloured
-/// where the terminal has colours.
+/// Escapes the arguments that clap quotes in an error. The rest of the text is ours, coloured if
+/// the terminal supports it.
 fn without_controls(mut error: clap::Error) -> clap::Error {
     let repeated: Vec<(ContextKind, ContextValue)> =
         error.context().map(|(kind, value)| (kind, value.clone())).collect();
@@ -86,7 +87,8 @@ fn without_controls(mut error: clap::Error) -> clap::Error {
         error.insert(kind, safe);
     }
     if odd {
-        // It repeats an argument among escapes for colours, which cannot be told from its own.
+        // The text quotes an argument next to colour escapes, so escapes from the argument cannot
+        // be distinguished.
         error.remove(ContextKind::Suggested);
     }
     error
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_keeps_its_lines_and_loses_its_controls() {
+    fn written_text_keeps_its_lines_and_loses_its_controls() {
         let mut printer = Printer(Vec::new());
         write!(printer, "one\n\ttwo {EVIL}\n").unwrap();
         printer.line("three\nfour").unwrap();
@@ -116,9 +118,10 @@ mod tests {
         assert_eq!(String::from_utf8(printer.0).unwrap(), expected);
     }
 
-    /// Arguments that are refused, as the name of a command, of an option and as each option's value.
+    /// Invalid arguments: as the name of a command, as the name of an option, and as each option's
+    /// value.
     #[test]
-    fn no_error_of_the_command_line_repeats_a_control_character() {
+    fn usage_errors_contain_no_control_character() {
         let definition = || crate::Cli::command().styles(Styles::plain());
         let refused = |arguments: &[&str]| {
             let error = definition().try_get_matches_from(["probeline"].iter().chain(arguments));
@@ -132,10 +135,10 @@ mod tests {
         let option = format!("--{EVIL}");
         let mut shown = check(&[EVIL]) + check(&[&option]) + check(&["doctor", EVIL]);
         shown += check(&["doctor", &option]) + check(&["doctor", &format!("--device=a{option}=1")]);
-        // Where there may be more arguments, clap suggests to give it as one.
+        // A command with arguments of its own: clap suggests to give the text as such an argument.
         shown += check(&["explore", &option]);
         assert!(shown >= 5, "{shown}");
-        // Paths and names are taken as they are; numbers and sets of values are not.
+        // Options for paths and names accept any text; the others reject it.
         let mut refused_values = 0;
         for command in definition().get_subcommands() {
             for option in command.get_arguments().filter_map(Arg::get_long) {

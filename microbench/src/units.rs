@@ -1,5 +1,5 @@
-//! Numbers as people read them: times and rates with three significant digits and a unit that fits,
-//! counts with a comma before each three digits.
+//! Formats numbers for people: times and rates with three significant digits and a fitting unit,
+//! counts with a comma between groups of three digits.
 
 /// A time with its unit: ns, us, ms or s.
 pub(crate) fn time(ns: f64) -> String {
@@ -16,7 +16,7 @@ pub(crate) fn rate(per_s: f64) -> String {
     rate_of("", per_s)
 }
 
-/// A rate of something: `2.12 M states/s`.
+/// A rate of named things: `2.12 M states/s`.
 pub(crate) fn rate_of(what: &str, per_s: f64) -> String {
     let (value, prefix) = match per_s {
         rate if rate < 999.5 => (rate, ""),
@@ -33,7 +33,7 @@ pub(crate) fn counted(number: u64, what: &str) -> String {
     format!("{} {what}{s}", thousands(number))
 }
 
-/// With a comma before each three digits.
+/// The number with a comma between groups of three digits.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_grouped_and_have_their_plural() {
+    fn counts_are_grouped_and_pluralized() {
         for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (24_460_016, "24,460,016")]
         {
             assert_eq!(thousands(number), text);

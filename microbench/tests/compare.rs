@@ -13,8 +13,8 @@ use serde_json::Value;
 const STEPS: usize = 46;
 /// For columns to open their engines and begin, on a machine with much other work.
 const STARTS: Duration = Duration::from_secs(60);
-/// A round of a column takes more than a second, a twentieth of it for each owner that sleeps. A column
-/// that works is not taken for one that hangs on a machine with much other work.
+/// A round of a column takes more than a second, a twentieth of it for each sleeping owner. On a
+/// busy machine a working column does not count as hanging.
 const SLOWLY: [&str; 10] = [
     "--rounds",
     "2",
@@ -214,7 +214,7 @@ fn rank_0(rank_1: u32) -> u32 {
 fn a_rank_that_hangs_fails_its_column_within_the_bound() {
     let (ended, _) = harmed(stop);
     assert!(ended.stderr.contains("shm: failed: in round "), "{ended:?}");
-    // A rank waits for another within its engine, or rank 0 in the collective call, for so long.
+    // Either a rank waits in its engine for this time, or rank 0 waits in the collective call.
     let bound = ["within --step-timeout", "no answer within 15s: it hangs"];
     assert!(bound.iter().any(|bound| ended.stderr.contains(bound)), "{ended:?}");
 }

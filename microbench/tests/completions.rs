@@ -1,4 +1,4 @@
-//! `completions`: the scripts, in the shells that they are for.
+//! Runs the scripts of `completions` in their shells.
 
 mod common;
 
@@ -8,10 +8,10 @@ use common::{Scratch, run};
 
 const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 
-/// Options that start without what a user or a system has configured.
+/// Options that start a shell without the configuration of the user or the system.
 const PLAIN: [&[&str]; 3] = [&["--norc", "--noprofile"], &["-f"], &["--no-config"]];
 
-/// The file with the script for a shell, and one that has a name to complete.
+/// The files with the script of each shell, and a file whose name can be completed.
 fn scripts() -> (Scratch, [String; 3]) {
     let scratch = Scratch::new();
     let files = SHELLS.map(|shell| {
@@ -22,7 +22,7 @@ fn scripts() -> (Scratch, [String; 3]) {
     (scratch, files)
 }
 
-/// What a shell prints that is given these commands, and nothing on its standard error.
+/// The output of a shell that executes these commands; checks that its standard error is empty.
 #[track_caller]
 fn printed(shell: &str, options: &[&str], commands: &str) -> String {
     let at = SHELLS.iter().position(|name| *name == shell).unwrap();
@@ -38,13 +38,13 @@ fn printed(shell: &str, options: &[&str], commands: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What bash offers for the last of these words.
+/// The completions of bash for the last of these words.
 #[track_caller]
 fn bash_offers(script: &str, words: &[&str]) -> Vec<String> {
     let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
     let [.., previous, current] = &quoted[..] else { panic!("{words:?}") };
     let commands = format!(
-        // Outside of a completion there is nothing whose options compopt could set.
+        // compopt works only during a completion, so a function replaces it.
         "source '{script}'; compopt() {{ :; }}
          COMP_WORDS=({}); COMP_CWORD={}
          _probeline probeline {current} {previous}; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
@@ -54,14 +54,14 @@ fn bash_offers(script: &str, words: &[&str]) -> Vec<String> {
     printed("bash", &[], &commands).split_whitespace().map(str::to_owned).collect()
 }
 
-/// What fish offers behind this line, without descriptions.
+/// The completions of fish for this line, without descriptions.
 #[track_caller]
 fn fish_offers(script: &str, line: &str) -> Vec<String> {
     let offers = printed("fish", &[], &format!("source '{script}'; complete -C '{line}'"));
     offers.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect()
 }
 
-/// The words of a help that start a line: its commands or its options.
+/// The first words of the lines of a help text: its commands or its options.
 fn listed(help: &str, starts: impl Fn(&str) -> bool) -> Vec<String> {
     let words = help.lines().filter_map(|line| {
         let mut words = line.strip_prefix("  ")?.split([' ', ',']).filter(|word| !word.is_empty());
@@ -99,7 +99,7 @@ fn bash_offers_commands_options_values_and_files() {
     assert_eq!(offers(&["probeline", "explore", "--tuning", &begun]), [file]);
 }
 
-/// Options that are refused, or that are for a command's own ranks.
+/// Hidden options are refused, or are for the ranks that a command starts itself.
 #[test]
 fn no_hidden_option_is_offered() {
     let (_scratch, [script, _, fish]) = scripts();
@@ -128,7 +128,7 @@ fn fish_offers_commands_options_values_and_files() {
     assert_eq!(offers(&format!("probeline explore --tuning {begun}")), [file]);
 }
 
-/// Its completion needs a terminal; that it is read and registered does not.
+/// zsh completes only on a terminal; this test checks that the script is read and registered.
 #[test]
 fn zsh_takes_the_script_and_knows_the_command() {
     let (scratch, [_, script, _]) = scripts();

@@ -1,5 +1,5 @@
-//! What containers commonly refuse and no result needs: the commands do without, say so once, and
-//! bring the same results.
+//! System calls that containers commonly refuse and that no result needs: the commands continue
+//! without them, print one note, and produce the same results.
 
 mod common;
 
@@ -13,22 +13,22 @@ use refuse::{COMMONLY_REFUSED, errno, number, refuse_in};
 const ERRORS: [(&str, &str); 2] =
     [("EPERM", "Operation not permitted (EPERM)"), ("ENOSYS", "Function not implemented (ENOSYS)")];
 
-/// Runs the command where these calls end with the error of that name.
+/// Runs the command with these system calls failing with that error.
 fn run_refusing(calls: &[&str], error: &str, arguments: &[&str]) -> Ended {
     let numbers: Vec<_> = calls.iter().map(|call| number(call).unwrap()).collect();
     let mut command = probeline(arguments);
     Running::start(refuse_in(&mut command, &numbers, errno(error).unwrap())).end()
 }
 
-/// Checks that the command ends well wherever calls are refused and says so in one line on standard
-/// error; then looks at its rows.
+/// Checks that the command succeeds if calls are refused, that it prints one note on standard
+/// error, and that `check` accepts its rows.
 #[track_caller]
-fn does_without(arguments: &[&str], check: impl Fn(&[HashMap<String, String>])) {
+fn continues_without(arguments: &[&str], check: impl Fn(&[HashMap<String, String>])) {
     for (error, text) in ERRORS {
         let scratch = Scratch::new();
         let csv = scratch.path("rows.csv");
         let arguments = [arguments, &["--csv", &csv]].concat();
-        // Who is not pinned prefers no node.
+        // A rank that is not pinned prefers no node.
         let unpinned = run_refusing(&COMMONLY_REFUSED, error, &arguments);
         assert_eq!(unpinned.code, Some(0), "{unpinned:?}");
         let parts = ["cannot pin to cpu", text, "Continuing without pinning."];
@@ -46,12 +46,12 @@ fn does_without(arguments: &[&str], check: impl Fn(&[HashMap<String, String>])) 
     }
 }
 
-/// A kernel without nodes has none to bind memory to.
+/// Whether the kernel reports NUMA nodes, to which memory can be bound.
 fn has_nodes() -> bool {
     Topology::from_sysfs("/sys".as_ref()).is_ok_and(|topology| topology.reports_numa())
 }
 
-/// Checks that there is one note with these parts, or none, and nothing else on standard error.
+/// Checks that standard error is one note with these parts, or empty.
 #[track_caller]
 fn says_once(ended: &Ended, parts: Option<[&str; 3]>) {
     let lines: Vec<&str> = ended.stderr.lines().collect();
@@ -64,36 +64,36 @@ fn says_once(ended: &Ended, parts: Option<[&str; 3]>) {
 }
 
 #[test]
-fn bench_latency_does_without() {
+fn bench_latency_continues_without_refused_calls() {
     let options = ["--ops", "200", "--table-size", "256KiB", "-C", "8", "--load-factors", "0.5"];
-    does_without(&[&["bench-latency"], &options[..]].concat(), |rows| {
+    continues_without(&[&["bench-latency"], &options[..]].concat(), |rows| {
         assert!(rows.len() > 20, "{}", rows.len());
         assert!(rows.iter().all(|row| row["operations"].parse::<u64>().unwrap() > 0));
     });
 }
 
 #[test]
-fn bench_throughput_does_without() {
+fn bench_throughput_continues_without_refused_calls() {
     let options = ["--ops", "500", "--table-size", "256KiB"];
-    does_without(&[&["bench-throughput"], &options[..]].concat(), |rows| {
+    continues_without(&[&["bench-throughput"], &options[..]].concat(), |rows| {
         assert!(!rows.is_empty());
     });
 }
 
 #[test]
-fn explore_does_without() {
+fn explore_continues_without_refused_calls() {
     for ranks in ["2", "3"] {
         let options = ["fms:2", "--table-size", "2MiB", "--ranks", ranks];
-        does_without(&[&["explore"], &options[..]].concat(), |rows| {
+        continues_without(&[&["explore"], &options[..]].concat(), |rows| {
             let counts = ["states", "arcs", "deadlocks"].map(|count| rows[0][count].as_str());
             assert_eq!(counts, ["3444", "16311", "0"]);
         });
     }
 }
 
-/// Its threads and memory are beside those of the ranks, and meet the same refusals: once is enough.
+/// `limits` has threads and memory in addition to those of the ranks, but prints each note once.
 #[test]
-fn limits_do_without() {
+fn limits_continue_without_refused_calls() {
     let options = ["limits", "--size", "1MiB", "--table-size", "64KiB", "--rounds", "1"];
     let quick = ["--seconds-per-measurement", "0.001", "--in-flight", "2"];
     for (error, text) in ERRORS {
@@ -110,9 +110,9 @@ fn limits_do_without() {
     }
 }
 
-/// What was asked for and cannot be had is an error that says what to do.
+/// A requested pinning that is refused is an error that says what to do.
 #[test]
-fn pinning_that_was_asked_for_is_needed() {
+fn requested_pinning_that_is_refused_is_an_error() {
     let arguments = ["explore", "philosophers:5", "--table-size", "1MiB", "--pin", "cores"];
     for (error, text) in ERRORS {
         let said = run_refusing(&["sched_setaffinity"], error, &arguments).failed_in_one_line();
@@ -121,21 +121,21 @@ fn pinning_that_was_asked_for_is_needed() {
             assert!(said.contains(part), "{said:?} lacks {part:?}");
         }
     }
-    // Without its mask nobody knows where to pin.
+    // Without the affinity mask the CPUs to pin to are unknown.
     let masked = run_refusing(&["sched_getaffinity"], "EPERM", &arguments).failed_in_one_line();
     assert!(masked.contains("cannot read the affinity mask"), "{masked}");
     let ended = run_refusing(&["sched_getaffinity"], "EPERM", &arguments[..4]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let parts = ["cannot read the affinity mask", "(EPERM)", "Continuing without pinning."];
     says_once(&ended, Some(parts));
-    // Who asks for none needs neither.
+    // `--pin none` needs neither call.
     let calls = ["sched_getaffinity", "sched_setaffinity"];
     let none = run_refusing(&calls, "EPERM", &[&arguments[..5], &["none"]].concat());
     assert_eq!((none.code, none.stderr.as_str()), (Some(0), ""));
 }
 
-/// Memory that cannot be populated or have huge pages is there all the same; memory files are what
-/// shared memory is made of.
+/// Private memory is mapped although populating it and huge pages are refused; shared memory needs
+/// memfd_create.
 #[test]
 fn memory_is_obtained_where_advice_is_refused() {
     let arguments = ["explore", "philosophers:5", "--table-size", "1MiB"];

@@ -125,21 +125,21 @@ fn a_device_that_is_not_there_is_told() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_known_before_the_machine_is_looked_at() {
+fn an_unwritable_file_is_an_error_before_the_machine_is_examined() {
     let scratch = Scratch::new();
     let nowhere = scratch.path("no/such/folder/doctor.json");
-    // Whether there is such a device is known after that.
+    // The device is looked up after the file was opened.
     let said = run(&["doctor", "--device", "nosuch0", "--json", &nowhere]).failed_in_one_line();
     assert!(said.contains("doctor.json cannot be written: "), "{said}");
 }
 
 #[test]
-fn quietly_it_prints_only_what_is_not_fine() {
+fn quiet_output_omits_fine_findings() {
     let printed = run(&["doctor"]).stdout;
     let quiet = run(&["doctor", "--quiet"]);
     let wanted = |line: &&str| line.starts_with("broken") || line.starts_with("look at this");
     let checks = |lines: Vec<&str>| -> Vec<String> {
-        // The load, say, may have changed meanwhile; which checks there are has not.
+        // Findings such as the load may differ between two runs; the checks do not.
         lines.iter().map(|line| line.split(": ").next().unwrap().to_owned()).collect()
     };
     let (counts, findings) = quiet.stdout.split_once('\n').unwrap();

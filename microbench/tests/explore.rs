@@ -43,16 +43,16 @@ fn small_nets_have_their_published_sizes_with_1_2_and_4_ranks() {
 }
 
 #[test]
-fn the_answer_comes_first() {
+fn the_summary_comes_first() {
     let (_, printed) = explore("fms:2", &["--ranks", "1", "--table-size", "1MiB"]);
     let answer = printed.lines().next().unwrap();
     let counts = "fms:2: 3,444 states, 16,311 arcs, 0 deadlocks in ";
     assert!(answer.starts_with(counts) && answer.contains(" on 1 rank ("), "{answer}");
 }
 
-/// With roundtrips of a millisecond of virtual time, levels take many rounds.
+/// If a roundtrip takes a millisecond of virtual time, levels take many rounds.
 #[test]
-fn counts_do_not_depend_on_how_many_rounds_a_level_takes() {
+fn counts_do_not_depend_on_the_number_of_rounds_per_level() {
     let slow = ["--transport", "sim", "--sim-roundtrip-ns", "1000000", "--known-states", "0"];
     for ranks in ["1", "3"] {
         let options = [&slow[..], &["--ranks", ranks, "--table-size", "1MiB"]].concat();

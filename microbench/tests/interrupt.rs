@@ -1,4 +1,4 @@
-//! Explorations that SIGINT or SIGTERM stops: the results so far, and what a terminal shows before.
+//! Explorations that SIGINT or SIGTERM stops: their results so far, and their progress line.
 
 mod common;
 
@@ -15,7 +15,7 @@ use serde_json::Value;
 use common::terminal::Terminal;
 use common::{Ended, Running, Scratch, port, probeline, signal, signal_group, stop};
 
-/// The longest until a terminal shows what is expected there, on a busy machine.
+/// The longest time until a terminal shows the expected line, on a busy machine.
 const SHOWN: Duration = Duration::from_secs(60);
 
 fn net(parts: &[String]) -> String {
@@ -31,7 +31,7 @@ fn place(id: &str, tokens: u32) -> String {
     format!(r#"<place id="{id}"><initialMarking><text>{tokens}</text></initialMarking></place>"#)
 }
 
-/// A transition that takes a token from `from`, and gives one to `to` and some to `counter`.
+/// A transition that moves a token from `from` to `to`, and adds tokens to `counter`.
 fn transition(id: &str, from: &str, to: &str, counter: Option<(&str, u32)>) -> String {
     let arc = |from: &str, to: &str, weight: u32| {
         let text = format!("<inscription><text>{weight}</text></inscription>");
@@ -41,16 +41,17 @@ fn transition(id: &str, from: &str, to: &str, counter: Option<(&str, u32)>) -> S
     format!(r#"<transition id="{id}"/>{}{}{counted}"#, arc(from, id, 1), arc(id, to, 1))
 }
 
-/// One state in each of 2^30 levels.
+/// A net with one state in each of 2^30 levels.
 fn narrow() -> String {
     net(&[place("a", 1 << 30), place("b", 0), transition("t", "a", "b", None)])
 }
 
-/// Ways from one level to the next, and from each state of the last level to its one successor.
+/// The number of transitions from one level to the next, and from each state of the last level to
+/// its only successor.
 const WIDTH: u64 = 1_000;
 const ARCS: u64 = 5_000;
 
-/// A level of a million states, each with 5,000 arcs: minutes of work.
+/// A net with a level of a million states, each with 5,000 arcs: minutes of work.
 fn wide() -> String {
     let ids = ["start", "middle", "last", "end", "x", "y"];
     let mut parts: Vec<String> =
@@ -63,7 +64,7 @@ fn wide() -> String {
     net(&parts)
 }
 
-/// An exploration that shows on a terminal how far it is.
+/// An exploration with its progress line on a terminal.
 struct Exploring {
     running: Running,
     pieces: Receiver<Vec<u8>>,
@@ -72,7 +73,7 @@ struct Exploring {
 }
 
 impl Exploring {
-    /// Rank 0 of a command for a net.
+    /// Starts rank 0 of an exploration of a net.
     fn start(net: &str, options: &[&str], adapt: impl FnOnce(&mut Command)) -> Self {
         let scratch = Scratch::new();
         let file = scratch.file("net.pnml", net);
@@ -85,7 +86,8 @@ impl Exploring {
         Self { running, pieces, seen: String::new(), scratch }
     }
 
-    /// Waits until the terminal has shown `count` different lines of a level, or of any.
+    /// Waits until the terminal has shown `count` different lines of `level`, or of any level if it
+    /// is empty.
     #[track_caller]
     fn shows(&mut self, level: &str, count: usize) {
         loop {
@@ -100,7 +102,7 @@ impl Exploring {
         }
     }
 
-    /// Waits for the end; what was printed, and the row of the JSON.
+    /// Waits for the end. Returns the printed text and the row of the JSON.
     #[track_caller]
     fn end(self) -> (Ended, String, Value) {
         let ended = self.running.end();
@@ -111,7 +113,7 @@ impl Exploring {
     }
 }
 
-/// Checks that an exploration was stopped by this signal, and gives some of its counts.
+/// Checks that this signal stopped the exploration, and returns some of its counts.
 #[track_caller]
 fn stopped<const N: usize>(exploring: Exploring, by: Signal, counts: [&str; N]) -> [u64; N] {
     let (ended, printed, row) = exploring.end();
@@ -131,7 +133,7 @@ fn stopped<const N: usize>(exploring: Exploring, by: Signal, counts: [&str; N]) 
     counts.map(|count| row[count].as_u64().unwrap())
 }
 
-/// Only rank 1 gets the signal, of ranks that were started by hand; rank 0 reports.
+/// Only rank 1 receives the signal; the ranks were started by hand, and rank 0 reports.
 #[test]
 fn a_signal_to_one_rank_stops_all() {
     let address = format!("127.0.0.1:{}", port());
@@ -152,14 +154,15 @@ fn a_signal_to_one_rank_stops_all() {
     assert_eq!((states, open), (arcs + 1, 1));
 }
 
-/// As by Ctrl-C: rank 0 and those that it has started get the signal at once, within a level.
+/// Like Ctrl-C: rank 0 and the ranks that it started receive the signal at the same time, within a
+/// level.
 #[test]
 fn a_signal_to_the_group_stops_within_a_level() {
     let options = ["--ranks", "3", "--known-states", "0"];
     let mut job = Exploring::start(&wide(), &options, |command| {
         command.process_group(0);
     });
-    // The line moves while the level lasts.
+    // The line changes during the level.
     job.shows("level 3:", 2);
     signal_group(job.running.pid(), Signal::INT);
     let counts = ["levels", "states", "arcs", "states_not_expanded"];
@@ -178,7 +181,7 @@ fn sigterm_stops_too() {
     stopped(job, Signal::TERM, []);
 }
 
-/// Rank 0 waits for a rank that stands still, so that only a second signal can end it.
+/// Rank 0 waits for a stopped rank, so only a second signal can end it.
 #[test]
 fn a_second_signal_ends_at_once() {
     let mut job = Exploring::start(&narrow(), &["--ranks", "2"], |_| ());

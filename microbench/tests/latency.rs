@@ -11,14 +11,14 @@ use serde_json::Value;
 /// Ten READs, ten WRITEs, a CAS and two FAAs.
 const RAW_ROWS: usize = 23;
 
-/// All C and load factors, in little time.
+/// All Cs and load factors, with few operations.
 const SMALL: [&str; 7] =
     ["bench-latency", "--ops", "500", "--rounds", "1", "--table-size", "256KiB"];
-/// The authors' latencies.
+/// The latencies in the authors' result files.
 const PUBLISHED: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../transport/sim/profile/data/oortwijn2015-latency.csv");
 
-/// Summary, facts, table and notes.
+/// The blocks of the output: summary, facts, table and notes.
 #[track_caller]
 fn blocks(printed: &str) -> [Vec<&str>; 4] {
     let blocks: Vec<Vec<&str>> =
@@ -27,7 +27,7 @@ fn blocks(printed: &str) -> [Vec<&str>; 4] {
 }
 
 #[test]
-fn what_is_printed_is_short_and_fits_a_terminal() {
+fn the_output_is_short_and_fits_a_terminal() {
     let das5 = ["--transport", "sim", "--sim-model", "oortwijn2015"];
     let slow = ["--transport", "sim", "--sim-roundtrip-ns", "123456789"];
     let many = ["--load-factors", "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9", "-C", "8,1024"];
@@ -43,12 +43,12 @@ fn what_is_printed_is_short_and_fits_a_terminal() {
             assert!(line.chars().count() <= COLUMNS, "{line}");
         }
         assert!(notes.iter().all(|note| note.contains(": ")), "{notes:#?}");
-        // Of columns that are not printed.
+        // Notes of columns that are not printed.
         assert!(!notes.iter().any(|note| note.starts_with("eff")), "{notes:#?}");
     }
 }
 
-/// A time as it is printed, in nanoseconds, with the words after it.
+/// Parses a printed time. Returns nanoseconds, and the words after the time.
 fn time<'w>(words: &[&'w str]) -> (f64, Vec<&'w str>) {
     let scale = match words[1] {
         "ns" => 1.0,
@@ -59,13 +59,13 @@ fn time<'w>(words: &[&'w str]) -> (f64, Vec<&'w str>) {
     (words[0].parse::<f64>().unwrap() * scale, words[2..].to_vec())
 }
 
-/// Three digits are printed.
+/// Checks that two numbers are equal in the three printed digits.
 #[track_caller]
 fn same(printed: f64, value: f64) {
     assert!((printed - value).abs() <= 0.005_1 * value, "{printed} {value}");
 }
 
-/// The row that a line of the summary is of, and the words after its name.
+/// The row that a line of the summary quotes, and the words after its name.
 fn row_of<'r, 'w>(report: &'r Reported, line: &'w str) -> (&'r Value, Vec<&'w str>) {
     let words: Vec<&str> = line.split_whitespace().collect();
     let rows = report.json["rows"].as_array().unwrap();
@@ -86,10 +86,10 @@ fn row_of<'r, 'w>(report: &'r Reported, line: &'w str) -> (&'r Value, Vec<&'w st
     (find(&is), words[6..].to_vec())
 }
 
-/// Each number of the summary is that of a row of the JSON, or the authors' of the same C and load
+/// Each number of the summary is in a row of the JSON, or is the authors' for the same C and load
 /// factor.
 #[test]
-fn the_summary_says_what_the_rows_say() {
+fn the_summary_agrees_with_the_rows() {
     let published = read_rows(PUBLISHED);
     let das5 = ["--transport", "sim", "--sim-model", "oortwijn2015", "--paper"];
     for (more, column) in [(&[][..], "local_ns"), (&das5, "remote_ns")] {
@@ -131,18 +131,19 @@ fn the_summary_says_what_the_rows_say() {
     }
 }
 
-/// Where the authors have measured nothing comparable.
+/// The authors did not measure anything comparable with these runs.
 #[test]
-fn other_runs_do_not_stand_beside_the_paper() {
+fn other_runs_are_not_compared_with_the_paper() {
     for more in [["--ranks", "3"], ["--transport", "sim"]] {
         let report = reported(&[&SMALL[..], &more].concat());
         assert!(!report.printed.contains("paper"), "{}", report.printed);
     }
 }
 
-/// Every row and column, and every fact of the machine; the Markdown has the same.
+/// `--full` prints every row, every column and every fact of the machine; the Markdown contains the
+/// same.
 #[test]
-fn everything_is_printed_if_asked_for() {
+fn full_prints_everything() {
     let scratch = Scratch::new();
     let (json, page) = (scratch.path("report.json"), scratch.path("report.md"));
     let files = ["--full", "--json", &json, "--markdown", &page];
@@ -274,7 +275,7 @@ fn measurements_end_with_their_time() {
         assert!((90.0..=460.0).contains(&number(row, "operations")), "{row}");
     }
     let said = &report.printed;
-    let all = format!("{0} of {0} rows were cut short after 1 s", rows.len());
+    let all = format!("{0} of {0} rows stopped after 1 s", rows.len());
     assert!(said.contains(&all) && said.contains("--seconds-per-measurement"), "{said}");
 }
 

@@ -30,7 +30,7 @@ fn in_virtual_time_a_roundtrip_is_the_one_given() {
     assert!(said.contains("simulator: 1000 operations for each limit"), "{said}");
 }
 
-/// Longer in all than a rank waits for another: the ranks meet between measurements.
+/// The run takes longer than a rank waits for another, but the ranks meet between measurements.
 #[test]
 fn others_wait_for_one_measurement_at_a_time() {
     let options = ["limits", "--transport", "shm", "--collective-timeout", "2", "--rounds", "1"];

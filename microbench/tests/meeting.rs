@@ -79,7 +79,7 @@ fn the_secret_may_be_in_a_file_that_nobody_else_reads() {
 
 #[test]
 fn a_rank_with_another_secret_is_kept_out() {
-    // The stranger comes within this time, however busy the machine is.
+    // The stranger connects within this time, even on a busy machine.
     let (address, command) = (address(), ["explore", "fms:2", "--meet-timeout", "15"]);
     let mut stranger = by_hand(&command, &address, 1, 2);
     stranger.env("PROBELINE_SECRET", "not the secret of these tests");
@@ -133,7 +133,7 @@ fn ranks_with_different_parameters_are_told_which_differ() {
     }
 }
 
-/// Ranks of a job, each with its command and the folder it runs in.
+/// Starts the ranks of a job, each with its own command and working folder.
 fn by_hand_in(ranks: &[(&[&str], Option<&Scratch>)]) -> Vec<Ended> {
     let (address, size) = (address(), u32::try_from(ranks.len()).unwrap());
     let start = |(rank, (command, folder)): (u32, &(&[&str], Option<&Scratch>))| {
@@ -146,7 +146,7 @@ fn by_hand_in(ranks: &[(&[&str], Option<&Scratch>)]) -> Vec<Ended> {
     together((0..).zip(ranks).map(start))
 }
 
-/// What both ranks say that were not let together.
+/// The errors of two ranks that refused to meet.
 #[track_caller]
 fn of_two(ended: Vec<Ended>) -> [String; 2] {
     let [first, second] = ended.try_into().unwrap();
@@ -154,7 +154,7 @@ fn of_two(ended: Vec<Ended>) -> [String; 2] {
     [first.failed_in_one_line(), second.failed_in_one_line()]
 }
 
-/// A folder with `m.pnml`, a net with an arc of this weight.
+/// A folder with the file `m.pnml`: a net with an arc of this weight.
 fn with_net(weight: u32) -> Scratch {
     let folder = Scratch::new();
     folder.file("m.pnml", &two_steps(weight));
@@ -163,13 +163,12 @@ fn with_net(weight: u32) -> Scratch {
 
 const M_PNML: &[&str] = &["explore", "m.pnml", "--table-size", "64KiB"];
 
-/// What ranks say whose nets differ.
-const NETS_DIFFER: &str =
-    "with the same net: each rank reads m.pnml for itself, and the files differ";
+/// The end of the error of ranks with different nets.
+const NETS_DIFFER: &str = "with the same net: each rank reads m.pnml itself, and the files differ";
 
-/// Ranks that explored two nets together would count neither.
+/// Ranks with different nets would produce counts of neither net.
 #[test]
-fn ranks_that_read_different_nets_are_told_so() {
+fn ranks_with_different_nets_are_refused() {
     let folders = [with_net(1), with_net(4)];
     for (folder, states) in folders.iter().zip(["231", "66"]) {
         let report = by_hand_in(&[(M_PNML, Some(folder)); 2]).remove(0).printed();
@@ -182,14 +181,14 @@ fn ranks_that_read_different_nets_are_told_so() {
     }
 }
 
-/// A pipe gives rank 0 one net, and rank 1, which rank 0 then starts, another.
+/// A pipe provides one net to rank 0, and another to rank 1, which rank 0 starts later.
 #[test]
-fn a_net_that_changes_before_rank_1_reads_it_is_noticed() {
+fn a_net_that_changes_before_rank_1_reads_it_is_refused() {
     let folder = Scratch::new();
     let pipe = folder.path("m.pnml");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let job = Running::start(probeline(M_PNML).current_dir(folder.path("")));
-    // Waits until somebody reads.
+    // Blocks until a rank opens the pipe for reading.
     fs::write(&pipe, two_steps(1)).unwrap();
     assert!(wait_until(AT_ONCE, || job.pid_of_rank(1).is_some()));
     fs::write(&pipe, two_steps(4)).unwrap();
@@ -197,9 +196,9 @@ fn a_net_that_changes_before_rank_1_reads_it_is_noticed() {
     assert!(said.lines().any(|line| line.ends_with(NETS_DIFFER)), "{said}");
 }
 
-/// Options that a file gives are compared, wherever the file is.
+/// The options in a tuning file are compared, not the path of the file.
 #[test]
-fn ranks_with_different_tunings_are_told_which_option_differs() {
+fn ranks_with_different_tunings_name_the_option() {
     let base = Tuning { chunk_buckets: 16, ..Tuning::default() };
     let folder = |tuning: Tuning| {
         let folder = Scratch::new();
@@ -222,9 +221,9 @@ fn ranks_with_different_tunings_are_told_which_option_differs() {
     }
 }
 
-/// So the ranks of a job cannot read different ones.
+/// Ranks therefore cannot read different profiles.
 #[test]
-fn a_profile_is_read_by_one_process_alone() {
+fn only_one_process_reads_a_profile() {
     let command = ["explore", "fms:2", "--transport", "sim", "--sim-profile", "shm"];
     for ended in by_hand_in(&[(&command, None), (&command, None)]) {
         let said = ended.failed_in_one_line();
@@ -245,7 +244,7 @@ fn ranks_told_of_different_numbers_say_so() {
 
 #[test]
 fn a_rank_that_never_comes_is_named() {
-    // Rank 2 comes within this time, however busy the machine is.
+    // Rank 2 connects within this time, even on a busy machine.
     let (address, command) = (address(), ["explore", "fms:2", "--meet-timeout", "15"]);
     for ended in together([0, 2].map(|rank| by_hand(&command, &address, rank, 3))) {
         let said = ended.failed_in_one_line();
@@ -287,7 +286,7 @@ fn launched(launcher: [&str; 2], ranks: &str, arguments: &[&str]) -> Ended {
     tried(launcher, &arguments.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())
 }
 
-/// Runs the launcher with these arguments beside those of every test.
+/// Runs the launcher with these arguments and those of every test.
 fn tried(launcher: [&str; 2], arguments: &[String]) -> Ended {
     let mut ended = tried_once(launcher, arguments);
     for _ in 1..TRIES {
@@ -353,8 +352,8 @@ fn a_launcher_says_where_to_meet(launcher: [&str; 2], exchange: &str, other: &st
     assert!(ended.stderr.contains("the simulator has all ranks in one process"), "{ended:?}");
 }
 
-/// Two ranks in two folders, which meet by what the launcher serves.
-fn a_launcher_s_ranks_with_different_nets_are_told_so(launcher: [&str; 2], folder_option: &str) {
+/// Two ranks in two folders, which meet through the launcher's service.
+fn ranks_of_a_launcher_with_different_nets_are_refused(launcher: [&str; 2], folder_option: &str) {
     let folders = [with_net(1), with_net(4)];
     let (probeline, here, there) =
         (env!("CARGO_BIN_EXE_probeline"), folders[0].path(""), folders[1].path(""));
@@ -373,13 +372,13 @@ fn a_launcher_s_ranks_with_different_nets_are_told_so(launcher: [&str; 2], folde
 }
 
 #[test]
-fn open_mpi_s_ranks_with_different_nets_are_told_so() {
-    a_launcher_s_ranks_with_different_nets_are_told_so(OPEN_MPI, "--wdir");
+fn ranks_of_open_mpi_with_different_nets_are_refused() {
+    ranks_of_a_launcher_with_different_nets_are_refused(OPEN_MPI, "--wdir");
 }
 
 #[test]
-fn mpich_s_ranks_with_different_nets_are_told_so() {
-    a_launcher_s_ranks_with_different_nets_are_told_so(MPICH, "-wdir");
+fn ranks_of_mpich_with_different_nets_are_refused() {
+    ranks_of_a_launcher_with_different_nets_are_refused(MPICH, "-wdir");
 }
 
 #[test]
@@ -470,7 +469,8 @@ fn a_killed_rank_is_named_by_all_others() {
             assert!(said.contains(&format!("owner {victim} died or left")), "{said}");
         }
         let took = killed.elapsed();
-        // By their connections, long before the limit of a collective call, which is 600 s.
+        // The ranks notice the loss by their connections, long before the limit of a collective
+        // call, 600 s.
         println!("started by hand, rank {victim} killed: the others had ended after {took:?}");
         assert_eq!(victim_rank.end().code, None);
         assert_eq!(named_memory(), [""; 0]);
@@ -514,8 +514,8 @@ fn a_rank_that_cannot_take_part_ends_the_job_of_all() {
     let said = Running::start(&mut orphan).end().failed();
     assert!(said.contains("the process that started this one has ended"), "{said}");
 
-    // And a job in which one rank no longer takes part says so and leaves nobody.
-    // Longer than ranks that do take part keep each other waiting on a busy machine.
+    // A job with a stopped rank reports that rank and leaves no process behind. The limit is longer
+    // than working ranks wait for each other on a busy machine.
     let job =
         Running::start(&mut probeline(&[&LONG[..], &["--collective-timeout", "15"]].concat()));
     let reaches = |rank| job.pid_of_rank(rank).is_some_and(|pid| reaches(pid, 2));

@@ -1,4 +1,4 @@
-//! What a command prints, and what becomes of the files for its results.
+//! The output of a command, and the files for its results.
 
 mod common;
 
@@ -15,7 +15,7 @@ use serde_json::Value;
 const LONG: [&str; 7] =
     ["bench-throughput", "--repeat", "999", "--ops", "100000", "--table-size", "8MiB"];
 
-/// All that a terminal sees of a command.
+/// The complete output of a command on a terminal.
 fn seen(command: Command) -> String {
     let (running, pieces) = Terminal::new().start_command(command);
     running.end();
@@ -23,20 +23,21 @@ fn seen(command: Command) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// Whether there are escapes that set colours and the like (SGR, ECMA-48, 8.3.117).
+/// Whether the text has escape sequences that set colours or other attributes (SGR, ECMA-48,
+/// 8.3.117).
 fn is_coloured(text: &str) -> bool {
     text.split("\u{1b}[").skip(1).any(|rest| {
         rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')
     })
 }
 
-/// The answer is the summary; errors are printed as ever.
+/// `--quiet` prints the summary; errors are still printed.
 #[test]
-fn quietly_only_the_answer_is_printed() {
+fn quiet_prints_only_the_summary() {
     let explore = ["explore", "fms:2", "--table-size", "1MiB"];
     let all = run(&explore).printed();
     assert!(all.contains("probeline ") && all.contains("deadlocks: "), "{all}");
-    // Before the command's name and behind it.
+    // The option before and after the command's name.
     for line in [[&["--quiet"][..], &explore].concat(), [&explore[..], &["-q"]].concat()] {
         let quiet = run(&line).printed();
         assert_eq!(quiet.lines().count(), 1, "{quiet}");
@@ -45,7 +46,7 @@ fn quietly_only_the_answer_is_printed() {
     let said = run(&["-q", "explore", "nosuch.pnml"]).failed_in_one_line();
     assert!(said.contains("there is no such file"), "{said}");
 
-    // Options of a tuning go behind the command's name, wherever that stands.
+    // Options of a tuning are inserted after the command's name, at any position of the name.
     let scratch = Scratch::new();
     let tuning = scratch.path("tuning.toml");
     let tune = ["tune", "-q", "--transport", "sim", "--table-size", "1MiB", "--rounds", "1"];
@@ -53,16 +54,16 @@ fn quietly_only_the_answer_is_printed() {
     let tuned = [&["-q"][..], &explore, &["--transport", "sim", "--tuning", &tuning]].concat();
     assert!(run(&tuned).printed().contains("3,444 states"));
 
-    // What it writes is all that `report` does.
+    // `report` only writes files and prints nothing.
     let [json, page] = ["run.json", "page.html"].map(|name| scratch.path(name));
     run(&["topology", "-q", "--json", &json]).printed();
     assert_eq!(run(&["report", "-q", &json, "--html", &page]).printed(), "");
     assert!(Path::new(&page).exists());
 }
 
-/// Only help and errors of the command line have any (https://no-color.org).
+/// Only help texts and usage errors are coloured (https://no-color.org).
 #[test]
-fn colours_are_for_terminals_and_not_for_who_wants_none() {
+fn colours_appear_only_on_terminals_without_no_color() {
     let help = |variables: &[(&str, &str)], arguments: &[&str]| {
         let mut command = probeline(arguments);
         for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
@@ -84,7 +85,7 @@ fn colours_are_for_terminals_and_not_for_who_wants_none() {
     assert!(!is_coloured(&piped.stderr) && piped.stderr.contains("Usage"), "{piped:?}");
 }
 
-/// Who has seen enough closes the pipe, as `head` does.
+/// A reader may close the pipe early, like `head`.
 #[test]
 fn a_closed_pipe_is_no_error() {
     let scratch = Scratch::new();
@@ -122,7 +123,8 @@ fn results_that_cannot_be_written_are_known_before_the_run() {
     for option in ["--json", "--csv"] {
         for (path, why) in [(&nowhere, ErrorKind::NotFound), (&directory, ErrorKind::IsADirectory)]
         {
-            // After the run it would take minutes, which no command may here.
+            // If the file were opened after the run, this would take minutes, above the limit of a
+            // command here.
             let said = run(&[&LONG[..], &[option, path]].concat()).failed_in_one_line();
             let expected = format!("{path} cannot be written: ");
             assert!(said.contains(&expected), "{said}");

@@ -1,4 +1,4 @@
-//! What a terminal sees of a command that says nothing for long, and that nobody else sees it.
+//! The progress line of a command that prints nothing for long: on terminals, and only there.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use common::terminal::Terminal;
 use common::{LIMIT, Running, Scratch, port, probeline};
 
-/// What takes longer than anybody waits here, and what each says that it does.
+/// Commands that run longer than this test, each with a text of its progress line.
 fn long(scratch: &Scratch) -> Vec<(Vec<String>, &'static str)> {
     let address = format!("127.0.0.1:{}", port());
     let out = scratch.path("tuning.toml");
@@ -45,9 +45,10 @@ fn long(scratch: &Scratch) -> Vec<(Vec<String>, &'static str)> {
     commands.map(words).into()
 }
 
-/// A line is drawn while the command runs; where one measurement outlasts that, before it begins.
+/// The line is drawn while the command runs. If one measurement takes longer than the test, the
+/// line is drawn before it.
 #[test]
-fn a_terminal_sees_what_a_command_does() {
+fn a_terminal_shows_the_progress_line() {
     let scratch = Scratch::new();
     for (command, doing) in long(&scratch) {
         let command: Vec<&str> = command.iter().map(String::as_str).collect();
@@ -62,9 +63,9 @@ fn a_terminal_sees_what_a_command_does() {
     }
 }
 
-/// On a machine with much other work a short command may take long, and then draws.
+/// On a busy machine a short command may take long and draw the line, so the command is repeated.
 #[test]
-fn a_terminal_sees_nothing_of_what_is_soon_done() {
+fn a_terminal_shows_no_line_for_short_commands() {
     let short = ["roundtrips", "-C", "8", "--ranks", "1", "--table-size", "64KiB"];
     let soon = (0..50).find_map(|_| {
         let (running, pieces) = Terminal::new().start(&short);
@@ -77,10 +78,10 @@ fn a_terminal_sees_nothing_of_what_is_soon_done() {
     assert!(seen.starts_with("roundtrips: ") && !seen.contains('\x1b'), "{seen:?}");
 }
 
-/// None on a pipe, and none on a terminal with --quiet, although the same command, started after
-/// them, has drawn several by then.
+/// No line is drawn on a pipe or with --quiet on a terminal. The same command, started later
+/// without --quiet, has drawn several lines by then.
 #[test]
-fn pipes_and_quiet_terminals_see_nothing() {
+fn pipes_and_quiet_terminals_show_no_line() {
     let long = ["bench-throughput", "--transport", "sim", "--repeat", "999", "--ops", "10000"];
     let piped = Running::start(&mut probeline(&long));
     let quiet = Terminal::new().start(&[&long[..], &["--quiet"]].concat());

@@ -129,19 +129,19 @@ fn what_makes_no_sense_is_refused_at_once_with_what_would() {
     for (line, expected) in REFUSED {
         let arguments: Vec<&str> = line.split(' ').collect();
         let ended = run(&arguments);
-        // Whether a device is there is found out on the machine.
+        // The device is looked up at run time, so this is not a usage error.
         let status = if line.contains("--near") { 1 } else { 2 };
         assert_eq!(ended.code, Some(status), "{line}: {ended:?}");
-        // Errors of clap have a hint to --help below them.
+        // Errors of clap end with a hint to --help.
         let of_clap = ended.stderr.starts_with("error: ");
         let said = if of_clap { ended.failed() } else { ended.failed_in_one_line() };
         assert!(said.contains(expected), "{line}: {said}");
     }
 }
 
-/// As the help lists them; `doctor` has tests of its own.
+/// The exit statuses are those in the help; another file tests `doctor`.
 #[test]
-fn the_status_says_how_a_command_ended() {
+fn exit_statuses_are_those_in_the_help() {
     let listed = run(&["--help"]).printed();
     let (_, listed) = listed.split_once("\nExit status:\n").unwrap();
     let listed: Vec<&str> =
@@ -152,7 +152,7 @@ fn the_status_says_how_a_command_ended() {
     assert_eq!(status("explore fms:2 --table-size 1MiB"), Some(0));
     assert_eq!(status("--version"), Some(0));
     assert_eq!(status("explore nosuch.pnml"), Some(1));
-    // What clap refuses, and what is refused after it.
+    // Errors of clap, and errors of later checks.
     assert_eq!(status("explore fms:2 --nosuch"), Some(2));
     assert_eq!(status("explore fms:2 --device x"), Some(2));
 
@@ -161,7 +161,7 @@ fn the_status_says_how_a_command_ended() {
     assert!(wait_until(LIMIT, || running.pid_of_rank(1).is_some()));
     interrupt(running.pid());
     let ended = running.end();
-    // What a shell makes 130 of.
+    // A shell reports 130 for this signal.
     assert!((ended.signal, ended.code) == (Some(2), None) || ended.code == Some(130), "{ended:?}");
 }
 

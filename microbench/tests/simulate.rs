@@ -6,7 +6,7 @@ use common::reported::{number, reported};
 use common::{Scratch, run};
 use serde_json::Value;
 
-/// Of the networks that have names.
+/// The folder of the built-in profiles.
 const PROFILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../transport/sim/profile/profiles");
 
 fn rows(arguments: &[&str]) -> (Vec<Value>, String) {
@@ -223,7 +223,8 @@ fn measured_profiles_are_networks_like_others() {
         assert_eq!(rows.len(), 2 + 3);
         let profile = profile::Profile::load(format!("{PROFILES}/{name}.toml").as_ref()).unwrap();
         let value = |what: &str| profile.value(&format!("{at}.{what}")).unwrap() as f64;
-        // A READ of 8 words at least; at most two of 64 and a claim, and what ranks wait for each other.
+        // At least a READ of 8 words; at most two READs of 64 words and a claim, and the time that
+        // ranks wait for each other.
         let read_ns = |words: f64| value("read_base_ns") + words * value("read_word_ps") / 1e3;
         let most_ns = 1.05 * (2.0 * read_ns(64.0) + value("atomic_ns"));
         for row in rows {
@@ -342,7 +343,7 @@ fn what_cannot_be_simulated_is_refused() {
         ("--set remote.atomic_ns=18446744073709551615", "from 1 to 281474976710656"),
         ("--machines 0", "0 is not in 1..=4096"),
         ("--machines 4096 --ranks-per-machine 4096", "owners is 16777216; make it 1 to 4096"),
-        ("--load-factors 0.5,0.4", "load factors are to rise"),
+        ("--load-factors 0.5,0.4", "load factors must rise"),
         ("--load-factors 0.955", "hundredths from 0.02 to 0.92"),
         ("--paper --machines 4", "cannot be used with"),
         ("--paper --load-factors 0.5", "cannot be used with"),
@@ -351,7 +352,7 @@ fn what_cannot_be_simulated_is_refused() {
         ("--paper -M 8", "cannot be used with"),
         ("--truncate-us --beyond-paper", "cannot be used with"),
         ("--truncate-us --tuning tuning.toml", "cannot be used with"),
-        ("--experiment throughput --load-factors 0.9,0.1", "load factors are to rise"),
+        ("--experiment throughput --load-factors 0.9,0.1", "load factors must rise"),
         ("--beyond-paper --tuning tuning.toml", "cannot be used with"),
         ("--in-flight 4", "--beyond-paper|--tuning"),
         ("--cache 0", "--beyond-paper|--tuning"),

@@ -1,5 +1,5 @@
-//! Text of files and arguments: no control character of it gets to a terminal, and every format
-//! that is written escapes it its own way.
+//! Text from files and arguments: no control character in it reaches a terminal, and each output
+//! format escapes it in its own way.
 
 mod common;
 
@@ -10,11 +10,11 @@ use std::path::Path;
 use common::{Scratch, run};
 use serde_json::{Value, json};
 
-/// Sets a terminal's title, clears it (in seven and in eight bits), reorders what follows, and goes
-/// back to what was printed before.
+/// Sets a terminal's title, clears the terminal (with 7-bit and 8-bit controls), reorders the
+/// following text, and moves back over earlier output.
 const EVIL: &str = "\u{1b}]0;t\u{7}\u{1b}[2J\u{9b}2J\u{202e}\u{2066}\r\u{8}\u{7f}x";
 
-/// How that is shown.
+/// The escaped form of [`EVIL`].
 const SHOWN: &str = r"\u{1b}]0;t\u{7}\u{1b}[2J\u{9b}2J\u{202e}\u{2066}\u{d}\u{8}\u{7f}x";
 
 #[track_caller]
@@ -22,7 +22,7 @@ fn assert_safe(text: &str) {
     assert!(matches!(printable::lines(text), Cow::Borrowed(_)), "{text:?}");
 }
 
-/// Checks what was said, and that it shows the name.
+/// Checks that the text is safe and contains the escaped name.
 #[track_caller]
 fn assert_shown(said: &str) {
     assert_safe(said);
@@ -30,7 +30,7 @@ fn assert_shown(said: &str) {
 }
 
 #[test]
-fn errors_show_what_files_and_arguments_are_called() {
+fn errors_escape_names_of_files_and_arguments() {
     let scratch = Scratch::new();
     let page = scratch.path("page.html");
 
@@ -45,15 +45,15 @@ fn errors_show_what_files_and_arguments_are_called() {
     assert_shown(&run(&["explore", &missing]).failed_in_one_line());
     assert_shown(&run(&["doctor", "--device", EVIL]).failed_in_one_line());
 
-    // By clap: an option, a command, a value.
+    // Errors of clap: an option, a command, a value.
     assert_shown(&run(&["explore", "fms:2", &format!("--{EVIL}")]).failed());
     assert_shown(&run(&[EVIL]).failed());
     assert_shown(&run(&["explore", "fms:2", "--transport", EVIL]).failed());
 }
 
-/// XML has no C0 characters but newlines and tabs; it has C1 and text directions.
+/// XML forbids C0 characters except newlines and tabs; it allows C1 and directional characters.
 #[test]
-fn errors_show_the_names_of_a_net() {
+fn errors_escape_the_names_of_a_net() {
     let scratch = Scratch::new();
     let id = "\u{9b}2J\u{85}\u{9f}\u{202e}\u{2069}p";
     let net = net(&format!("<place id=\"{id}\"/><place id=\"{id}\"/>"));
@@ -71,9 +71,9 @@ fn net(places: &str) -> String {
     )
 }
 
-/// The name of a model is in its row, and so in every form of the results.
+/// The name of a model is in its row, and therefore in every format of the results.
 #[test]
-fn each_form_of_the_results_escapes_a_name_its_own_way() {
+fn each_format_of_the_results_escapes_names_its_own_way() {
     let scratch = Scratch::new();
     let name = format!("a|b\n<img src=x>&amp;\"{EVIL}.pnml");
     let model = scratch.file(&name, &net("<place id=\"p\"/>"));
@@ -107,9 +107,9 @@ fn each_form_of_the_results_escapes_a_name_its_own_way() {
     assert!(text.contains(r"\<img src=x>\&amp;") && !text.contains(" <img"), "{text}");
 }
 
-/// What a profile says of itself is in the header of its runs, and so in their page.
+/// The texts of a profile are in the header of its runs, and therefore in their page.
 #[test]
-fn reports_show_what_a_profile_is_called() {
+fn reports_escape_the_texts_of_a_profile() {
     let scratch = Scratch::new();
     let value = "{ value = 1000000, kind = \"measured\", source = \"a test\" }";
     let quoted = Value::from(EVIL).to_string().replace('\u{7f}', "\\u007f");
@@ -141,9 +141,9 @@ fn reports_show_what_a_profile_is_called() {
     }
 }
 
-/// Plots of a run that somebody else has made are files in the folder that was named.
+/// Plots of an untrusted run are written only into the given folder.
 #[test]
-fn a_workload_names_no_file_outside_the_folder() {
+fn plots_stay_in_the_given_folder() {
     let scratch = Scratch::new();
     let rows: Vec<Value> = ["x/../../escaped", "x-escaped", ""]
         .iter()
@@ -157,7 +157,7 @@ fn a_workload_names_no_file_outside_the_folder() {
     let run_of = json!({ "schema": 5, "command": "simulate", "parameters": {}, "rows": rows });
     let json = scratch.file("run.json", &run_of.to_string());
     let svg = scratch.path("svg");
-    // There, so that the path through it would lead on.
+    // The folder exists, so a path through it would resolve.
     fs::create_dir_all(scratch.path("svg/simulated-x")).unwrap();
     let printed = run(&["report", &json, "--svg", &svg]).printed();
     assert!(printed.contains("plots: 3 files in "), "{printed}");
@@ -174,14 +174,14 @@ fn a_workload_names_no_file_outside_the_folder() {
     assert_eq!(names(&scratch.path("")), ["run.json", "svg"]);
 }
 
-/// All that the command prints goes through one file, which makes it safe.
+/// All output of the command goes through one file, which escapes it.
 #[test]
-fn nothing_else_writes_to_the_terminal() {
+fn only_one_file_writes_to_the_terminal() {
     let writers = ["print!(", "println!(", "io::stdout()", "io::stderr()", ".print()", "dbg!("];
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let allowed = [
         src.join("terminal.rs"),
-        // Answers of a rank to the command that has started it, through a pipe, in JSON.
+        // This file writes JSON to a pipe: a rank's answers to the command that started it.
         src.join("scenario/compare/order.rs"),
     ];
     let mut folders = vec![src];
@@ -193,7 +193,7 @@ fn nothing_else_writes_to_the_terminal() {
                 folders.push(path);
                 continue;
             }
-            // That is of a report, not of a stream.
+            // `Report::print` is not a stream's.
             let text = fs::read_to_string(&path).unwrap().replace("self.print()", "");
             let found = writers.iter().find(|writer| text.contains(**writer));
             files += 1;

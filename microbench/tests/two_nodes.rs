@@ -146,7 +146,7 @@ fn secrets_are_fresh_and_one_that_is_given_is_not_shown() {
 #[test]
 fn a_second_node_with_another_secret_is_kept_out() {
     let port = port().to_string();
-    // Both strangers come within this time, however busy the machine is.
+    // Both strangers connect within this time, even on a busy machine.
     let own = ["--two-nodes", "--port", &port, "--meet-timeout", "20"];
     let first = First::start(&[&SMALL[..], &own].concat(), None);
     let said = first.says();
@@ -208,7 +208,7 @@ fn who_waits_alone_ends_in_time() {
 fn alone(node: &[&str], port: &str) -> String {
     let own = [node, &["--port", port, "--meet-timeout", "1"]].concat();
     let ended = First::start(&[&SMALL[..], &own].concat(), Some("the secret of these tests")).end();
-    // A host with a port is refused before anybody is waited for.
+    // A host with a port is refused before any wait.
     let status = if node.contains(&"n1:7000") { 2 } else { 1 };
     assert!(ended.code == Some(status) && ended.took < AT_ONCE, "{ended:?}");
     ended.stderr
@@ -244,9 +244,9 @@ fn a_relative_program_is_said_to_be_in_the_repository() {
     assert!(wait_until(AT_ONCE, || read().contains(expected)), "{}", read());
 }
 
-/// Each node reads its own file under the path that both are given.
+/// Both nodes are given the same path, and each reads its own file.
 #[test]
-fn nodes_with_different_nets_are_told_so() {
+fn nodes_with_different_nets_are_refused() {
     let folders = [1, 4].map(|weight| {
         let folder = Scratch::new();
         folder.file("m.pnml", &two_steps(weight));
@@ -266,16 +266,13 @@ fn nodes_with_different_nets_are_told_so() {
     for said in [read(), second.stderr] {
         let last = said.lines().last().unwrap();
         assert!(last.contains("has other parameters: net is "), "{last}");
-        assert!(
-            last.ends_with("each rank reads m.pnml for itself, and the files differ"),
-            "{last}"
-        );
+        assert!(last.ends_with("each rank reads m.pnml itself, and the files differ"), "{last}");
     }
 }
 
-/// What a command over verbs needs and this machine lacks, by what libibverbs lists; `None` if it
-/// has a device whose port is active.
-fn what_verbs_lack() -> Option<&'static str> {
+/// Why commands over verbs cannot run here, as reported by libibverbs; `None` if a device has an
+/// active port.
+fn missing_for_verbs() -> Option<&'static str> {
     let Ok(library) = verbs::Library::load() else {
         return Some("libibverbs.so.1 cannot be loaded; install libibverbs1");
     };
@@ -295,7 +292,7 @@ fn what_verbs_lack() -> Option<&'static str> {
 /// No device of this name is on any machine: that is known before the other node is asked for.
 #[test]
 fn without_a_device_nobody_is_asked_to_start_the_other_node() {
-    let missing = match what_verbs_lack() {
+    let missing = match missing_for_verbs() {
         Some(missing) if !missing.starts_with("no active port") => missing,
         _ => "no RDMA device nosuch0: choose among",
     };
@@ -309,17 +306,18 @@ fn without_a_device_nobody_is_asked_to_start_the_other_node() {
     }
 }
 
-/// A job over verbs where there is a device; else what is missing, told by every rank.
+/// Runs a job over verbs if there is a device; otherwise checks that the error names what is
+/// missing.
 #[test]
 fn verbs_work_or_say_what_is_missing() {
     let arguments = ["explore", "fms:2", "--transport", "verbs", "--table-size", "1MiB"];
     let ended = run(&arguments);
-    let Some(missing) = what_verbs_lack() else {
+    let Some(missing) = missing_for_verbs() else {
         assert!(ended.printed().contains("3444  16311"));
         return;
     };
     let said = ended.failed();
-    // Rank 0 looks before it starts the others.
+    // Rank 0 checks its device before it starts the others.
     assert!(said.starts_with("probeline: ") && said.contains(missing), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
 }

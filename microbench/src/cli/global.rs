@@ -1,19 +1,19 @@
-//! Options that every command has.
+//! Options of every command.
 
 use std::ffi::OsStr;
 
 use clap::Args;
 
-/// None of them takes a value, which [`command_at`] relies on.
+/// [`command_at`] relies on these options taking no value.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct GlobalArgs {
-    /// Print the answer alone: no header, no notes, no progress. Errors are still printed
+    /// Print only the answer and errors: no header, no notes, no progress
     #[arg(short, long, global = true, display_order = 1000)]
     pub(crate) quiet: bool,
 }
 
-/// The index of the command's name among all arguments, the program's name included: options may
-/// stand before it.
+/// The index of the command's name among all arguments, the program's name included. Options may
+/// precede the command's name.
 pub(crate) fn command_at(arguments: &[impl AsRef<OsStr>]) -> usize {
     let is_name = |argument: &OsStr| !argument.as_encoded_bytes().starts_with(b"-");
     let found = arguments.iter().skip(1).position(|argument| is_name(argument.as_ref()));

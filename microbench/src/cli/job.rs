@@ -63,7 +63,7 @@ pub(crate) struct JobArgs {
     #[arg(skip)]
     pub(crate) tuned: Option<Tuned>,
 
-    /// All options of the command, for ranks to compare.
+    /// All options of the command; ranks compare them.
     #[arg(skip)]
     pub(crate) options: GivenOptions,
 

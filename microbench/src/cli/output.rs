@@ -20,7 +20,7 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
 
-    /// Print every row, column, fact and note, as the Markdown has them
+    /// Print every row, column, fact and note, as in the Markdown file
     #[arg(long)]
     pub(crate) full: bool,
 }

@@ -6,12 +6,12 @@ use clap::{Args, ValueEnum};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Placement (shm, verbs)")]
 pub(crate) struct PlaceArgs {
-    /// Pin each rank to a core of its own and prefer that core's node for its memory, or leave both
-    /// to the kernel. Without it ranks are pinned where the machine lets them
+    /// Pin each rank to its own core and prefer that core's node for its memory, or leave both to
+    /// the kernel [default: cores; a rank that cannot be pinned continues unpinned]
     #[arg(long = "pin", value_enum, value_name = "PIN")]
     pin_asked: Option<PinName>,
 
-    /// Huge pages for the windows: try without it
+    /// Use huge pages for the windows [default: try]
     #[arg(long = "huge-pages", value_enum, value_name = "HUGE_PAGES")]
     huge_pages_asked: Option<HugeName>,
 }
@@ -21,7 +21,7 @@ impl PlaceArgs {
         self.pin_asked.unwrap_or(PinName::Cores)
     }
 
-    /// Whether ranks that cannot be pinned are an error.
+    /// Whether a rank that cannot be pinned is an error.
     pub(crate) fn pin_is_asked(&self) -> bool {
         self.pin_asked == Some(PinName::Cores)
     }

@@ -55,7 +55,7 @@ impl SimArgs {
         })
     }
 
-    /// Whether each rank is on a machine of its own of the cluster of the paper.
+    /// Whether the cluster is the paper's, with one rank per machine.
     pub(crate) fn is_papers_cluster(&self) -> bool {
         match &self.profile {
             Some(name) => name == "das5-fdr" && self.ranks_per_machine() == 1,

@@ -144,7 +144,7 @@ impl Elimination {
 fn combine(gain: &[i64], loss: &[i64], column: usize) -> Option<Vec<i64>> {
     let (gained, lost) = (gain[column].unsigned_abs(), loss[column].unsigned_abs());
     let common = gcd(gained, lost);
-    // Each is at least 1. One is 2^63 if the other row has i64::MIN here.
+    // Both are at least 1. One of them is 2^63 if the other row has i64::MIN in this column.
     let of_gain = i64::try_from(lost / common).ok()?;
     let of_loss = i64::try_from(gained / common).ok()?;
     let cells = gain.iter().zip(loss);
@@ -160,7 +160,7 @@ fn combine(gain: &[i64], loss: &[i64], column: usize) -> Option<Vec<i64>> {
     Some(sums)
 }
 
-/// The greatest common divisor; 0 only of two zeros.
+/// The greatest common divisor; 0 only if both numbers are 0.
 fn gcd(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!((bounds[0], bounds[1], bounds[MAX_SIDE]), (Some(2), None, Some(2)));
     }
 
-    /// What `combine` gives, in numbers that hold every product; none if it leaves an `i64`.
+    /// The result of `combine` in exact arithmetic; `None` if it does not fit an `i64`.
     fn exact(gain: &[i64], loss: &[i64], column: usize) -> Option<Vec<i64>> {
         let gcd = |a: i128, b: i128| {
             let (mut a, mut b) = (a.abs(), b.abs());
@@ -284,18 +284,18 @@ mod tests {
     }
 
     #[test]
-    fn the_least_number_cancels_too() {
-        // It has no negative, nor an absolute value.
+    fn the_least_i64_cancels_too() {
+        // i64::MIN has neither a negation nor an absolute value.
         let least = i64::MIN;
         assert_eq!(combine(&[1, least, 1], &[-1, 2, 0], 0), Some(vec![0, least + 2, 1]));
         assert_eq!(combine(&[1, least, 0], &[-1, 0, 2], 0), Some(vec![0, least / 2, 1]));
-        // What leaves an i64: the other row's factor, a product, a divisor.
+        // Overflows of an i64: the other row's factor, a product, a divisor.
         assert_eq!(combine(&[3, 1], &[least, 1], 0), None);
         assert_eq!(combine(&[1 << 62, 1], &[least, 1], 0), None);
         assert_eq!(combine(&[1, least], &[-1, 0], 0), None);
     }
 
-    /// Numbers of every size, and those at the ends.
+    /// Numbers of every magnitude, and the extremes of i64.
     fn numbers() -> impl Strategy<Value = i64> {
         let ends = vec![i64::MIN, i64::MIN + 1, i64::MIN / 2, i64::MAX, i64::MAX / 2 + 1];
         prop_oneof![-9_i64..10, any::<i64>(), prop::sample::select(ends)]
@@ -310,7 +310,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_combine_as_numbers_without_end_do(
+        fn rows_combine_as_in_exact_arithmetic(
             cells in prop::collection::vec((numbers(), numbers()), 1..6),
             ends in (numbers(), numbers()),
         ) {

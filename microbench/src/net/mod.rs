@@ -115,8 +115,8 @@ impl Net {
         &self.transitions
     }
 
-    /// Of all that a state space depends on: the initial marking and every arc, in order. Nets that
-    /// differ only in identifiers and names have the same.
+    /// The digest of everything that a state space depends on: the initial marking and every arc,
+    /// in order. Nets that differ only in identifiers and names have the same digest.
     pub(crate) fn digest(&self) -> Digest {
         let mut digester = Digester::new("net");
         digester.number(self.places.len() as u64);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_is_that_of_the_marking_and_of_every_arc() {
+    fn the_digest_covers_the_marking_and_every_arc() {
         let of = |initial: &[u64], weight, to: usize| {
             net(initial, &[(&[(0, weight)], &[(to, 1)]), (&[(1, 2)], &[])]).digest()
         };
@@ -334,11 +334,11 @@ mod tests {
         assert_eq!(base, of(&[3, 0, 0], 1, 1));
         let others = [of(&[3, 0, 1], 1, 1), of(&[3, 0, 0], 4, 1), of(&[3, 0, 0], 1, 2)];
         assert!(others.iter().all(|other| *other != base), "{others:?}");
-        // An arc the other way, and another order.
+        // A reversed arc, and another order.
         let (one, other) = (net(&[1, 0], &[(&[(0, 1)], &[])]), net(&[1, 0], &[(&[], &[(0, 1)])]));
         assert_ne!(one.digest(), other.digest());
         assert_ne!(net(&[1, 0], &[]).digest(), net(&[0, 1], &[]).digest());
-        // Names are for people.
+        // Identifiers and names do not change the digest.
         let named = Place { id: "a".into(), name: "b".into(), initial: 1 };
         let named = Net::new(vec![named], vec![]).unwrap();
         assert_eq!(named.digest(), net(&[1], &[]).digest());

@@ -122,7 +122,7 @@ impl Packing {
         self.fields.iter().map(move |field| field.tokens(state))
     }
 
-    /// Of the layout, and of all that it grows by.
+    /// The digest of the layout, and of all fields that it grows by.
     pub(crate) fn digest(&self) -> Digest {
         let mut digester = Digester::new("packing");
         digester.number(self.fields.len() as u64);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_is_that_of_the_layout() {
+    fn the_digest_covers_the_layout() {
         let [one, same, other] =
             [&[2, 0, 1], &[2, 0, 1], &[0, 2, 1]].map(|widths| Packing::of_widths(widths).digest());
         assert_eq!(one, same);

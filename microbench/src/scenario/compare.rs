@@ -305,27 +305,27 @@ impl CompareArgs {
         more
     }
 
-    /// What the measurements are, a line each; nothing where none was made.
+    /// The notes on the columns; empty if nothing was measured.
     fn notes(&self, columns: &[Standing]) -> Vec<String> {
         if !columns.iter().any(Standing::has_measured) {
             return Vec::new();
         }
         vec![
             format!(
-                "x: times the fastest column's time, the median of {} rounds in which columns take turns",
+                "x: time / time of the fastest column; median of {} rounds in which columns take turns",
                 self.rounds()
             ),
             format!(
-                "READ, CAS, FAA: by rank 0 on words of {}; p50 of one at a time, rates with {} in flight",
+                "READ, CAS, FAA: rank 0 on words of {}; p50 with 1 in flight, rates with {} in flight",
                 peer(self.job.ranks),
                 plan::DEPTH
             ),
             format!(
-                "owner: it polls its engine, sleeps for {} s outside of any library, or works alike",
+                "owner: polls its engine, sleeps for {} s outside of any library, or works like rank 0",
                 self.sleep().as_secs_f64()
             ),
-            "waits, some wait: most, or some, took a quarter of that sleep or longer".to_owned(),
-            "found, inserted: find-or-put by rank 0, one at a time, of keys of that owner"
+            "waits, some wait: most, or some, operations took at least a quarter of that sleep".to_owned(),
+            "found, inserted: find-or-put by rank 0, one at a time, of keys that start at that owner"
                 .to_owned(),
             format!(
                 "mixed, read-, write-intensive: {} find-or-puts of each rank, pipelined in batches of {BATCH}",

@@ -1,4 +1,4 @@
-//! `completions`: scripts by which shells complete the arguments of this command.
+//! `completions`: shell completion scripts for this command.
 
 use clap::{Arg, Args, Command, ValueEnum};
 use clap_complete::{Shell, generate};
@@ -14,12 +14,12 @@ fish:  probeline completions fish > ~/.config/fish/completions/probeline.fish";
 #[derive(Args, Clone, Copy, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// The shell that will run the script
     #[arg(value_enum, value_name = "SHELL")]
     shell: ShellName,
 }
 
-/// The shells that a test runs the script in.
+/// The supported shells: a test runs the script in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ShellName {
     Bash,
@@ -40,8 +40,8 @@ pub(crate) fn run(args: CompletionsArgs, definition: &Command) -> Result<()> {
     terminal::unless_closed(write!(terminal::stdout(), "{script}"))
 }
 
-/// The command without its hidden options, which clap_complete would offer. What is left out of an
-/// option is nothing that a script is made of.
+/// The command without its hidden options, because clap_complete would offer them. The copies of
+/// options have only the attributes that scripts use.
 fn offered(command: &Command) -> Command {
     let option = |arg: &Arg| {
         let conflicts = command.get_arg_conflicts_with(arg).into_iter();

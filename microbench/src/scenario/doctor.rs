@@ -17,15 +17,15 @@ use crate::{exit, terminal};
 
 const AFTER_HELP: &str = "\
 Prints how many findings there are of each verdict, then a line for each finding, broken ones first:
-what was seen, what it means for a one-sided table, what mends or shows it, and the note that says
-more. Ends with status 0 if nothing is broken, with 3 if something is, and with 1 or 2 if it could
-not be looked at all. Needs no rights of root: what root alone may read is not seen without them.
-With --quiet only the counts and what is broken or to be looked at are printed.";
+what was seen, what it means for a one-sided table, how to fix or measure it, and the firmware note.
+Ends with status 0 if nothing is broken, with 3 if something is, and with 1 or 2 if the machine could
+not be examined. Does not need root, but skips what only root may read. With --quiet only the counts
+and the findings that need attention are printed.";
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DoctorArgs {
-    /// Look at this RDMA device only, such as mlx5_0; at all of them without it
+    /// Examine only this RDMA device, such as mlx5_0 [default: all]
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
 
@@ -86,7 +86,7 @@ fn print(findings: &[Finding], notes: &str) -> io::Result<()> {
     shown.try_for_each(|finding| out.line(&finding.line(notes)))
 }
 
-/// By what findings are sorted: first what a reader has to act on.
+/// The sort key of findings: those that need action come first.
 fn urgency(verdict: Verdict) -> u8 {
     match verdict {
         Verdict::Broken => 0,

@@ -30,8 +30,8 @@ use crate::report::{Files, Report};
 use crate::size::Size;
 use crate::timed::Timed;
 
-/// How long ranks expand states of a level before they tell each other how far they are, and
-/// whether to stop: ten times a second, and less often where so many ranks take longer to meet.
+/// How long ranks expand states before they exchange their progress and whether to stop: ten times
+/// a second, and less often with many ranks, because meeting takes longer.
 const ROUND_NS: u64 = 100_000_000;
 const ROUND_NS_PER_RANK: u64 = 1_000_000;
 
@@ -122,7 +122,8 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     let args = &exploration.args;
     // Before the run, which would show in the load.
     let mut report = Report::new("explore");
-    // Other ranks succeed: a launcher would end rank 0 if one failed before it has reported.
+    // The other ranks exit with success: a launcher would end rank 0 before its report if another
+    // rank failed.
     let Some(ended) = job::run(&args.job, &exploration)? else { return Ok(ExitCode::SUCCESS) };
     report.transport = ended.transport;
     report.doctor.extend(ended.doctor);
@@ -144,11 +145,11 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     Ok(stopped_by.map_or(ExitCode::SUCCESS, Interrupt::exit_code))
 }
 
-/// What an exploration comes to.
+/// The result of an exploration.
 pub(crate) struct Explored {
     row: ExploreRow,
     limit: Option<TableLimit>,
-    /// The signal that ended it before all states were expanded.
+    /// The signal that ended the exploration before all states were expanded.
     stopped_by: Option<Interrupt>,
 }
 
@@ -167,13 +168,13 @@ impl Scenario for Exploration {
                 name: "net",
                 digest: self.net.digest(),
                 advice: format!(
-                    "and with the same net: each rank reads {model} for itself, and the files differ"
+                    "and with the same net: each rank reads {model} itself, and the files differ"
                 ),
             },
             Input {
                 name: "packing",
                 digest: self.packing.digest(),
-                advice: "of the same build: states have another layout there".to_owned(),
+                advice: "of the same build: the layout of states differs".to_owned(),
             },
         ]
     }
@@ -213,11 +214,11 @@ enum Searched {
 
 /// The end of a search.
 struct Ended {
-    /// Of this rank.
+    /// The counts of this rank.
     counts: Counts,
     /// States that no rank has expanded.
     open: u64,
-    /// The signal that ended it; `None` if all states were expanded.
+    /// The signal that ended the search; `None` if all states were expanded.
     stopped_by: Option<Interrupt>,
 }
 
@@ -258,7 +259,7 @@ impl Exploration {
         }
         let round_ns = ROUND_NS + ROUND_NS_PER_RANK * u64::from(exchange.owners());
         let mut round = agree(None, &frontier, exchange)?;
-        // States of all levels before the one that is found now.
+        // States of all levels before the next one.
         let mut states = 0;
         loop {
             if round.open == 0 {
@@ -353,11 +354,11 @@ impl Exploration {
     }
 }
 
-/// The end of a round, the same on every rank.
+/// The state at the end of a round, the same on every rank.
 struct Round {
     /// The states of the next level that each rank has found.
     found: Vec<u64>,
-    /// The states of this level that all ranks have still to expand.
+    /// The states of this level that all ranks have not expanded yet.
     open: u64,
     full: bool,
     overflow: Option<Overflow>,

@@ -161,37 +161,37 @@ impl LatencyArgs {
         })
     }
 
-    /// What the columns are, a line each.
+    /// The notes on the columns.
     fn notes(&self, clock_ns: u64, rows: &[LatencyRow], paper: Option<Paper>) -> Vec<String> {
         let mut notes = vec![
             format!(
-                "p50, p90, p99, p99.9, min, max ns: of operations timed one by one, less the clock's \
-                 {clock_ns} ns"
+                "p50, p90, p99, p99.9, min, max ns: operations timed one by one, minus {clock_ns} ns for the clock"
             ),
-            "mean: of whole batches, in which the CPU may begin an operation before the last has ended"
+            "mean: whole batches; the CPU may start an operation before the previous one has ended"
                 .to_owned(),
             format!(
                 "floor: one READ of {} (found), READ + CAS (inserted), to the same owners",
                 if self.table.adaptive_chunks { "8 buckets" } else { "C buckets" }
             ),
             format!(
-                "x floor: the median of {} rounds, in each of which operation and floor take turns",
+                "x floor: time / floor, median of {} rounds in which both are measured in turns",
                 self.rounds
             ),
             format!(
-                "where: READ, WRITE, CAS and FAA on random words of {}, find-or-put over all owners",
+                "where: READ, WRITE, CAS, FAA on random words of {}; find-or-put on all owners",
                 peer(self.job.ranks)
             ),
             "eff, out: chunk READs that an operation waits for and posts".to_owned(),
             "cached: the share of operations that the cache answered".to_owned(),
         ];
         if self.table.adaptive_chunks {
-            notes
-                .push("C: the most; each operation chooses its own (--adaptive-chunks)".to_owned());
+            notes.push(
+                "C: the maximum; each operation chooses its own (--adaptive-chunks)".to_owned(),
+            );
         }
         if self.config(8).direct {
             notes.push(
-                "direct: the CPU loads and claims words itself, without READ and CAS (--direct off: with)"
+                "direct: the CPU loads and claims words itself; --direct off uses READ and CAS"
                     .to_owned(),
             );
         }
@@ -204,7 +204,7 @@ impl LatencyArgs {
         let cut: Vec<_> = rows.iter().filter(|row| row.cut).collect();
         let fewest = cut.iter().min_by_key(|row| row.operations)?;
         Some(format!(
-            "cut: {} of {} rows were cut short after {} s (--seconds-per-measurement), one to {} ops",
+            "cut: {} of {} rows stopped after {} s (--seconds-per-measurement), one after {} ops",
             cut.len(),
             rows.len(),
             self.seconds_per_measurement,

@@ -168,25 +168,25 @@ impl LimitsArgs {
         let mut notes = vec![
             "ns: the time of one core, or of the transport, for one operation".to_owned(),
             format!(
-                "M ops/s, least, most: {} rounds of {} s, their median, least and most",
+                "M ops/s, least, most: median, minimum and maximum of {} rounds of {} s",
                 self.rounds, self.seconds_per_measurement
             ),
             format!("memory: random lines of 64 bytes of {}", self.size),
-            "dependent: each read goes where the one before says; independent: the CPU overlaps them"
+            "dependent: a read gives the address of the next; independent: the CPU overlaps reads"
                 .to_owned(),
-            "prefetch: how many operations ahead each line was requested, and into which cache"
+            "prefetch: how many operations ahead lines are prefetched, and into which cache"
                 .to_owned(),
             format!(
                 "READ, CAS, FAA: by rank 0, on the {} of {}",
                 Size(self.job.buckets_per_owner() * 8 / 1024 * 1024),
                 peer(self.job.ranks)
             ),
-            "in flight: 1 is a roundtrip, each operation going where the one before says".to_owned(),
+            "in flight: 1 is a roundtrip; a result gives the address of the next operation"
+                .to_owned(),
         ];
         if self.job.transport == TransportName::Sim {
-            notes.push(format!(
-                "simulator: {SIMULATED} operations for each limit, as its time is virtual"
-            ));
+            notes
+                .push(format!("simulator: {SIMULATED} operations for each limit, in virtual time"));
         }
         notes
     }

@@ -20,7 +20,7 @@ use crate::timed::Timed;
 /// The paper measured at intervals of 0.02 until 0.92, its limit with C = 8 (section 4.1).
 const STEPS_PER_TABLE: u64 = 50;
 const LAST_STEP: u64 = 46;
-/// Lines of the summary, and columns of the short table, at most.
+/// The maximum number of lines of the summary and of columns of the short table.
 const MOST_QUOTED: usize = 10;
 /// Steps from one line of the short table to the next: 0.1.
 const BRIEF_STEPS: usize = 5;
@@ -62,21 +62,21 @@ pub(crate) fn run(mut args: RoundtripsArgs) -> Result<()> {
     report.rows = ended.output;
     report.summary = summary(&report.rows);
     report.notes = vec![
-        "out, eff: chunk READs that an insert posts and waits for, a mean".to_owned(),
-        "load: a mean of inserts from 0.02 below the load factor up to it, by rank 0".to_owned(),
-        "full: operations that found no room in M chunks".to_owned(),
+        "out, eff: chunk READs that an insert posts and waits for, means".to_owned(),
+        "load: the row is a mean of inserts by rank 0 from 0.02 below this load factor up to it"
+            .to_owned(),
+        "full: operations that found no empty bucket in M chunks".to_owned(),
     ];
     if report.rows.iter().any(|row| row.full > 0) {
         report.notes.push(format!(
-            "no room: some found none in M = {} chunks and count in the means (column full)",
+            "no room: some inserts found no empty bucket in M = {} chunks; the means include them",
             args.max_chunks
         ));
     }
     report.publish(files)
 }
 
-/// What an insert waits for where half and nine tenths of the buckets are occupied, as in Table 1 of
-/// the paper.
+/// READs that an insert waits for at load factors 0.5 and 0.9, as in Table 1 of the paper.
 fn summary(rows: &[RoundtripsRow]) -> Vec<String> {
     let at = |c: u32, load_factor: f64| {
         let mut of = rows.iter().filter(|row| row.chunk_buckets == c);
@@ -93,7 +93,7 @@ fn summary(rows: &[RoundtripsRow]) -> Vec<String> {
     [title].into_iter().chain(lines).collect()
 }
 
-/// Each C once.
+/// Every C once, in the order of the rows.
 fn chunk_buckets(rows: &[RoundtripsRow]) -> Vec<u32> {
     let mut all: Vec<u32> = rows.iter().map(|row| row.chunk_buckets).collect();
     all.dedup();
@@ -125,7 +125,8 @@ impl RoundtripsArgs {
                 while held < buckets * step / STEPS_PER_TABLE {
                     match table.find_or_put(nth(self.job.seed, data))? {
                         Outcome::Inserted => held += 1,
-                        // More buckets full than empty: no more data will fit.
+                        // More operations found no room than there are buckets: no more keys will
+                        // fit.
                         Outcome::Full if table.stats().full.operations > buckets => {
                             let owners = table.layout().owners();
                             return Err(too_few_chunks(table.config(), owners, held));

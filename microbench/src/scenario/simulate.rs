@@ -265,7 +265,7 @@ fn all(runs: &[Run], at_once: usize, truncates: bool) -> Result<Vec<SimulateRow>
             }
         })
     };
-    // Time is virtual: a thread that draws changes none of it.
+    // Time is virtual, so a drawing thread does not affect it.
     let rows: Vec<Vec<SimulateRow>> = redrawing(|| draw(0, 0.0), simulate)?;
     Ok(rows.into_iter().flatten().collect())
 }

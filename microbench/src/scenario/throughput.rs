@@ -164,7 +164,7 @@ impl ThroughputArgs {
         }
     }
 
-    /// A line for each workload.
+    /// The title, then a line for each workload.
     fn summary(&self, rows: &[ThroughputRow]) -> Vec<String> {
         let title = format!(
             "bench-throughput: {}, {} ranks, {} find-or-puts of each",
@@ -199,22 +199,23 @@ impl ThroughputArgs {
                     size => format!("in calls of {size} operations"),
                 }
             ),
-            "latency ns: a rank's time by its operations; none is timed by itself".to_owned(),
+            "latency ns: a rank's time / its operations; no operation is timed alone".to_owned(),
             "eff: chunk READs that an operation waits for".to_owned(),
-            "lost CAS: claims that another rank was sooner with".to_owned(),
+            "lost CAS: claims that failed because another rank claimed the bucket first".to_owned(),
             "cached: the share of operations that the cache answered".to_owned(),
         ];
         notes.push(limit.map_or_else(TableLimit::none, TableLimit::note));
         if rows.iter().any(|row| row.full > 0) {
             notes.push(
-                "full: the table is too small for some; take a larger --table-size or fewer --ops"
+                "full: operations found no empty bucket; use a larger --table-size or fewer --ops"
                     .to_owned(),
             );
         }
         notes
     }
 
-    /// How long a run takes: as long as the one before it, or at least as long as the limit says.
+    /// The expected time of a run: that of the run before, or for the first run the minimum by the
+    /// limit.
     fn expected(&self, before: Option<&Run>, limit: Option<&TableLimit>) -> Duration {
         let operations = f64::from(self.ops) * f64::from(self.job.ranks);
         let least = limit.map(|limit| operations / limit.per_second(1.0));
@@ -318,7 +319,7 @@ struct Run {
     cache_hits: u64,
 }
 
-/// The columns that are printed without `--full`, by their places.
+/// The indices of the columns that are printed without `--full`.
 const BRIEF: [usize; 8] = [0, 2, 3, 5, 6, 7, 9, 10];
 const FULL: usize = 4;
 
@@ -359,7 +360,7 @@ impl Row for ThroughputRow {
         ]
     }
 
-    /// `full` only where some were.
+    /// Omits the column `full` if no operation found the table full.
     fn brief(rows: &[Self]) -> Layout {
         let some_full = rows.iter().any(|row| row.full > 0);
         let columns = BRIEF.into_iter().chain(some_full.then_some(FULL));

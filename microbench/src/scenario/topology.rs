@@ -24,7 +24,7 @@ pub(crate) struct TopologyArgs {
     output: OutputArgs,
 }
 
-/// What a rank shares that has a core of its own.
+/// The cell of a rank that has its own core.
 const NOTHING_SHARED: &str = "no";
 
 #[derive(Clone, Debug, Serialize)]
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
     let affinity = Affinity::take()?;
     let sysfs = "/sys".as_ref();
     let topology = Topology::from_sysfs(sysfs)
-        .map_err(|error| Failure::new(format!("{error}: mount sysfs at /sys where this runs")))?;
+        .map_err(|error| Failure::new(format!("{error}: mount sysfs at /sys")))?;
     let near = match &args.near {
         Some(device) => pin::device_node(sysfs, device)?,
         None => None,
@@ -74,14 +74,14 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
         .collect();
     report.summary = summary(&topology, &affinity, &report.rows);
     report.notes = vec![
-        "shares: what another rank has part of; cores come first, then their other CPUs, then again"
+        "shares: what another rank uses too; ranks get cores first, then their other CPUs"
             .to_owned(),
-        "CPU: only those that this process may use".to_owned(),
+        "CPU: only CPUs that this process may use".to_owned(),
     ];
     report.publish(files)
 }
 
-/// Whether ranks share anything, and what the machine is made of.
+/// How many ranks have their own core, the machine, and the CPUs that this process may use.
 fn summary(topology: &Topology, affinity: &Affinity, rows: &[PlaceRow]) -> Vec<String> {
     let alone = rows.iter().filter(|row| row.sharing == NOTHING_SHARED).count();
     let ranks = format!("topology: {} ranks, {alone} of them with a core of their own", rows.len());

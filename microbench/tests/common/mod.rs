@@ -24,8 +24,8 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 /// Longer than anything here takes on a machine with other work: what is not done by then hangs.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
-/// For what is refused before anything starts: more than a busy machine takes for it, and less than
-/// the 60 s that ranks wait for each other.
+/// The limit for commands that are refused before anything starts: more than a busy machine needs,
+/// and less than the 60 s that ranks wait for each other.
 pub(crate) const AT_ONCE: Duration = Duration::from_secs(30);
 
 /// How long processes that were killed may still be seen.
@@ -213,7 +213,7 @@ pub(crate) fn kill(pid: u32) {
     let _ = kill_process(raw(pid), Signal::KILL);
 }
 
-/// As Ctrl-C does.
+/// Sends SIGINT, like Ctrl-C.
 pub(crate) fn interrupt(pid: u32) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).unwrap();
     kill_process(pid, Signal::INT).unwrap();
@@ -230,7 +230,7 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(raw(pid), signal).unwrap();
 }
 
-/// Sends a signal to all processes of a group, as a terminal does on Ctrl-C.
+/// Sends a signal to all processes of a group, like a terminal on Ctrl-C.
 #[track_caller]
 pub(crate) fn signal_group(leader: u32, signal: Signal) {
     kill_process_group(raw(leader), signal).unwrap();
@@ -251,8 +251,8 @@ pub(crate) fn wait_until(limit: Duration, done: impl Fn() -> bool) -> bool {
     true
 }
 
-/// A net of 20 tokens that go from `a` to `b` one by one, and from `b` to `c` as many at a time as
-/// `weight` says: 231 states with a weight of 1, and 66 with one of 4.
+/// A net of 20 tokens that move from `a` to `b` one by one, and from `b` to `c` in groups of
+/// `weight`: 231 states with a weight of 1, and 66 with a weight of 4.
 pub(crate) fn two_steps(weight: u32) -> String {
     format!(
         r#"<pnml xmlns="http://www.pnml.org/version-2009/grammar/pnml">
@@ -330,7 +330,7 @@ pub(crate) fn port() -> u16 {
     }
 }
 
-/// The trace of a simulated run, which its operations and their order determine.
+/// The trace of a simulated run; the operations and their order determine it.
 #[track_caller]
 pub(crate) fn trace(printed: &str) -> &str {
     let (_, rest) = printed.split_once("trace ").unwrap_or_else(|| panic!("{printed}"));

@@ -10,7 +10,7 @@ use super::{Scratch, run};
 /// What a report holds: names of fields, of parameters and of columns.
 const GOLDEN: &str = include_str!("../data/report.json");
 
-/// Of a terminal.
+/// Columns of a terminal.
 pub(crate) const COLUMNS: usize = 100;
 
 /// A report in all its forms.
@@ -38,7 +38,7 @@ pub(crate) fn reported(arguments: &[&str]) -> Reported {
 }
 
 impl Reported {
-    /// The answer is printed before everything else.
+    /// Checks that the summary is printed before everything else.
     #[track_caller]
     pub(crate) fn check_summary(&self) {
         let summary = names(&self.json["summary"]);
@@ -109,11 +109,11 @@ fn check_form(command: &str, report: &Reported) {
             check_cell(&row[column], cell, column);
         }
     }
-    // Each in a line of its own, with a label.
+    // Each note is a line with a label.
     for note in names(&json["notes"]) {
         assert!(note.chars().count() <= COLUMNS && note.contains(": "), "{note}");
     }
-    // For people: nothing that only a terminal understands.
+    // Plain text: no escape sequences.
     assert!(printed.chars().all(|c| c == '\n' || !c.is_control()), "{printed:?}");
 }
 

@@ -1,4 +1,4 @@
-//! A terminal for the command.
+//! A pseudo-terminal for the command.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,7 +11,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use super::{Running, probeline};
 
-/// A terminal and what is written to it, piece by piece.
+/// A pseudo-terminal, and the pieces of output written to it.
 pub(crate) struct Terminal {
     pub(crate) its_end: OwnedFd,
     pub(crate) pieces: Receiver<Vec<u8>>,
@@ -28,7 +28,7 @@ impl Terminal {
         thread::spawn(move || {
             let mut ours = File::from(ours);
             let mut piece = [0; 4096];
-            // The last to close the other end makes this an error.
+            // Reading fails when the last process has closed the other end.
             while let Ok(length @ 1..) = ours.read(&mut piece) {
                 if send.send(piece[..length].to_vec()).is_err() {
                     break;
@@ -43,7 +43,7 @@ impl Terminal {
         self.start_command(probeline(arguments))
     }
 
-    /// As `start`, a command that is prepared.
+    /// As `start`, for a prepared command.
     pub(crate) fn start_command(self, mut command: Command) -> (Running, Receiver<Vec<u8>>) {
         command.stdout(self.its_end.try_clone().unwrap()).stderr(self.its_end);
         (Running::start_with(&mut command), self.pieces)

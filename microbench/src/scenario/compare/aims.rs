@@ -51,8 +51,7 @@ fn insert(columns: &[Standing]) -> Option<String> {
     };
     let (polls, sleeps) = (share(OwnerDoes::Poll)?, share(OwnerDoes::Sleep)?);
     Some(format!(
-        "inserted: verbs takes {polls:.3} of the time of osc-ucx (aim: {INSERT_SHARE}), {sleeps:.3} if \
-         the owner sleeps"
+        "inserted: verbs takes {polls:.3} of the time of osc-ucx (aim: {INSERT_SHARE}), {sleeps:.3} while the owner sleeps"
     ))
 }
 
@@ -100,6 +99,6 @@ mod tests {
         }
         let said = lines(&columns, 2).concat();
         assert!(said.contains("verbs takes 0.300 of the time of osc-ucx (aim: 0.5)"));
-        assert!(said.contains(", 0.006 if the owner sleeps"), "{said}");
+        assert!(said.contains(", 0.006 while the owner sleeps"), "{said}");
     }
 }

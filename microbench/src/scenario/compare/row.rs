@@ -105,7 +105,7 @@ impl CompareRow {
         })
     }
 
-    /// The same without the p99.
+    /// The cell without the p99.
     fn brief_cell(&self) -> String {
         self.compared(match self.unit {
             "ns" => time(self.median),
@@ -143,13 +143,13 @@ impl Row for CompareRow {
         side_by_side(rows, |_| true, Self::cell)
     }
 
-    /// Without what is measured while owners sleep, and without p99.
+    /// Omits measurements with sleeping owners, and p99.
     fn brief(rows: &[Self]) -> Layout {
         side_by_side(rows, |row| row.owner != OwnerDoes::Sleep.name(), Self::brief_cell)
     }
 }
 
-/// The columns beside each other, a line for each step that is `shown`.
+/// The columns side by side, with a line for each step that `shown` accepts.
 fn side_by_side(
     rows: &[CompareRow],
     shown: impl Fn(&CompareRow) -> bool,

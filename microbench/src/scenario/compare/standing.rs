@@ -88,7 +88,7 @@ impl Standing {
         format!("{name}: {about}; {reads}, {swaps}")
     }
 
-    /// What its times include, if it was measured.
+    /// What the column's times include, if it was measured.
     pub(super) fn includes(&self) -> Option<String> {
         let (name, includes) = (self.name.name(), self.name.includes());
         self.has_measured().then(|| format!("{name} includes: {includes}"))

@@ -1,4 +1,4 @@
-//! The answer of `compare` in a few lines: a line for each column that was measured.
+//! The summary of `compare`: a line for each measured column.
 
 use limits::remote::Operation;
 
@@ -11,7 +11,7 @@ use crate::scenario::latency::median;
 use crate::scenario::throughput::Workload;
 use crate::units::{rate, time};
 
-/// What is quoted of each column, with its head.
+/// The steps that the summary quotes of each column, with their heads.
 fn quoted() -> [(&'static str, Step); 6] {
     let latency =
         |operation| Step::Latency { operation, place: Place::Random, owner: OwnerDoes::Poll };
@@ -26,7 +26,7 @@ fn quoted() -> [(&'static str, Step); 6] {
     ]
 }
 
-/// The columns, those that failed or are not here, and how far shm and verbs are ahead.
+/// The measured columns, the failed and absent ones, and the leads of shm and verbs.
 pub(super) fn lines(columns: &[Standing], ranks: u32) -> Vec<String> {
     let mut lines = vec![format!("compare: {ranks} ranks, medians of rounds")];
     let measured: Vec<_> = columns.iter().filter(|column| column.has_measured()).collect();

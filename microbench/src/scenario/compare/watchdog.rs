@@ -51,8 +51,7 @@ fn watch(told: &Receiver<Option<Duration>>) {
             Err(RecvTimeoutError::Timeout) => break,
         }
     }
-    let text = "probeline: a library has not come back for longer than --step-timeout: leave out \
-                the column that was measured, or give more time";
+    let text = "probeline: a library call has not returned within --step-timeout: leave out the column that was measured, or raise --step-timeout";
     let _ = terminal::stderr().line(text);
     process::exit(exit::FAILED.into());
 }

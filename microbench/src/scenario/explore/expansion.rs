@@ -12,7 +12,8 @@ use crate::means::MeansTable;
 use crate::net::{FiringRule, Overflow};
 use crate::timed::Timed;
 
-/// Arcs and states after which a rank looks at the clock, which takes as long as some arcs.
+/// A rank reads the clock after this number of arcs and states, because reading it takes as long as
+/// several arcs.
 const CLOCK_EVERY: usize = 4_096;
 
 /// Sums of a rank; of all ranks, once they are gathered.
@@ -25,7 +26,7 @@ pub(super) struct Counts {
     pub(super) known: u64,
     pub(super) find_or_puts: u64,
     pub(super) deadlocks: u64,
-    /// Those of which all states were expanded, by any rank.
+    /// Levels of which all ranks have expanded all states.
     pub(super) levels: u64,
 }
 
@@ -61,8 +62,8 @@ impl Expansion {
         }
     }
 
-    /// Expands this rank's part of a level, for about `round_ns`; new states go to the next one. All
-    /// successors have gone through the table then.
+    /// Expands this rank's part of a level for about `round_ns`. New states go to the next level.
+    /// On return all successors have been looked up in the table.
     pub(super) fn expand<T: Timed>(
         &mut self,
         table: &mut MeansTable<T>,

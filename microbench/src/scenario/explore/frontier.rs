@@ -47,7 +47,7 @@ impl Frontier {
         self.next.push(state);
     }
 
-    /// States of the present level that this rank has still to expand.
+    /// States of the current level that this rank has not expanded yet.
     pub(super) fn open(&self) -> u64 {
         self.present.len() as u64
     }

@@ -1,4 +1,4 @@
-//! The result of an exploration: the answer, the row and what its columns mean.
+//! The result of an exploration: the summary, the row and the notes on its columns.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use crate::units::{counted, rate_of, thousands, time};
 pub(crate) struct ExploreRow {
     pub(super) model: String,
     pub(super) ranks: u32,
-    /// Whether all states were expanded; a signal may have ended the exploration before.
+    /// Whether all states were expanded; false if a signal ended the exploration earlier.
     pub(super) complete: bool,
     pub(super) states: u64,
     pub(super) states_not_expanded: u64,
@@ -21,11 +21,11 @@ pub(crate) struct ExploreRow {
     pub(super) seconds: f64,
     pub(super) states_per_s: f64,
     pub(super) load_factor: f64,
-    /// Successors that were among the known states, by all.
+    /// Successors that were among the known states / all successors.
     pub(super) known_share: f64,
-    /// Successors that were not, and so went through the table, by states expanded.
+    /// Find-or-puts, one for each successor that was not known / expanded states.
     pub(super) find_or_puts_per_state: f64,
-    /// find-or-puts that the cache answered, by all.
+    /// Find-or-puts that the cache answered / all find-or-puts.
     pub(super) cache_hit_share: f64,
     pub(super) limit_share: Option<f64>,
     pub(super) effective_roundtrips_per_state: f64,
@@ -33,11 +33,11 @@ pub(crate) struct ExploreRow {
     pub(super) claims_lost: u64,
     pub(super) lines_per_state: f64,
     pub(super) bits: u32,
-    /// States that the busiest rank expanded, by the mean.
+    /// States that the busiest rank expanded / mean of all ranks.
     pub(super) imbalance: f64,
 }
 
-/// What the columns mean, a line each.
+/// The notes on the columns.
 pub(super) fn notes(limit: Option<&TableLimit>) -> Vec<String> {
     let note = |column: &Column| Some(format!("{}: {}", column.head, column.note?));
     COLUMNS.iter().filter_map(note).chain(limit.map(TableLimit::note)).collect()
@@ -47,9 +47,9 @@ pub(super) fn notes(limit: Option<&TableLimit>) -> Vec<String> {
 struct Column {
     head: &'static str,
     cell: fn(&ExploreRow) -> String,
-    /// Whether it says something about this row that a reader needs.
+    /// Whether the column matters for this row.
     is_shown: fn(&ExploreRow) -> bool,
-    /// What it means, where its head does not say.
+    /// The meaning, if the head does not say it.
     note: Option<&'static str>,
 }
 
@@ -107,13 +107,12 @@ const COLUMNS: [Column; 17] = [
 ];
 
 impl ExploreRow {
-    /// The columns that a terminal gets.
+    /// The columns that are printed without `--full`.
     fn columns(&self) -> impl Iterator<Item = &'static Column> {
         COLUMNS.iter().filter(|column| (column.is_shown)(self))
     }
 
-    /// The answer, for people to quote; `stopped_by` ended the exploration before all states were
-    /// expanded.
+    /// The summary. The signal `stopped_by` ended the exploration before all states were expanded.
     pub(super) fn summary(&self, stopped_by: Option<Interrupt>) -> Vec<String> {
         let stopped = stopped_by.map(|signal| {
             format!(
@@ -154,7 +153,7 @@ impl Row for ExploreRow {
         COLUMNS.iter().map(|column| (column.cell)(self)).collect()
     }
 
-    /// The columns that a reader needs; there is one row.
+    /// The one row, with the columns that matter for it.
     fn brief(rows: &[Self]) -> Layout {
         let columns: Vec<&Column> = rows.first().into_iter().flat_map(Self::columns).collect();
         let head = columns.iter().map(|column| column.head.to_owned()).collect();
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_incomplete_says_so_first() {
+    fn an_incomplete_result_says_so_first() {
         let row = ExploreRow { complete: false, levels: 12, states_not_expanded: 45_678, ..row() };
         let summary = row.summary(Interrupt::from_number(2));
         let first = "stopped by SIGINT after level 12: 2,546,432 states found, 45,678 of them not \
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn only_columns_that_say_something_are_printed() {
+    fn only_columns_that_matter_are_printed() {
         let has = |row: &ExploreRow, head: &str| {
             let (heads, lines) = Row::brief(core::slice::from_ref(row));
             assert!(lines.iter().all(|line| line.len() == heads.len()));

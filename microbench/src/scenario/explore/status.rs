@@ -1,4 +1,4 @@
-//! The line on a terminal that says how far an exploration is.
+//! The progress line of an exploration.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -8,28 +8,29 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::terminal;
 use crate::units::{rate_of, thousands};
 
-/// Shorter explorations show nothing.
+/// The line appears after this time.
 const QUIET_FOR: Duration = Duration::from_secs(2);
-/// Between two lines.
+/// Time between two updates.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// A line on standard error, where that is a terminal: level, states, frontier and rate.
+/// The line on standard error, if that is a terminal: level, states, frontier and rate.
 pub(super) struct Status {
     start: Instant,
-    /// When the next line is due; `None` where none is shown.
+    /// When the next update is due; `None` if the line is not shown.
     due: Option<Instant>,
     line: Option<ProgressBar>,
 }
 
 impl Status {
-    /// `shown` is for one rank only.
+    /// `shown` must be true on one rank only.
     pub(super) fn new(shown: bool) -> Self {
         let start = Instant::now();
         let shown = shown && terminal::draws_progress();
         Self { start, due: shown.then_some(start + QUIET_FOR), line: None }
     }
 
-    /// All ranks have found `states`, have still to expand `open` of them, and are at `level`.
+    /// Updates the line: all ranks have found `states`, have not expanded `open` of them, and are
+    /// at `level`.
     pub(super) fn set(&mut self, level: u64, states: u64, open: u64) {
         let now = Instant::now();
         if self.due.is_none_or(|due| now < due) {

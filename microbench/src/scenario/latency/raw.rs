@@ -26,7 +26,7 @@ pub(super) struct Raw<'a, T> {
     pub(super) operations: usize,
     pub(super) seed: u64,
     pub(super) progress: &'a mut Progress,
-    /// What has been measured.
+    /// The rows measured so far.
     pub(super) rows: Vec<LatencyRow>,
 }
 

@@ -23,7 +23,7 @@ const LEAST_CHUNK: u32 = 8;
 /// Finds of random data for each entry of a cache before it is measured: entries that none of them
 /// comes to are one in seven.
 const FINDS_PER_ENTRY: usize = 2;
-/// What is measured at a load factor: inserted and found, and their floors.
+/// Series at a load factor: inserted, found, and their floors.
 const SERIES: u32 = 4;
 
 /// A table that one rank measures, and what is in it.
@@ -129,7 +129,7 @@ impl<'a> Rounds<'a> {
         fill(engine, self.config, self.seed, numbers, exchange)
     }
 
-    /// How long `at` measures at most.
+    /// The longest time that `at` measures.
     pub(super) fn longest(&self) -> Duration {
         SERIES * Duration::from_nanos(self.limits.measurement_ns)
     }

@@ -1,4 +1,4 @@
-//! The answer of `bench-latency` in a few lines, and its find-or-puts in one short table.
+//! The summary of `bench-latency`, and its short table of find-or-puts.
 
 use profile::paper::{self, Latency as Figure};
 
@@ -8,15 +8,15 @@ use crate::cli::TransportName;
 use crate::report::{Layout, aligned, some_of};
 use crate::units::time;
 
-/// What a reader asks for first, if it was measured.
+/// Rows that the summary quotes, if they were measured.
 const OPERATIONS: [&str; 2] = ["READ 64 B", "CAS random word"];
 const LOAD_FACTORS: [f64; 2] = [0.5, 0.9];
 const CHUNK_BUCKETS: [u32; 2] = [8, 32];
-/// Load factors of the short table, and Cs: as many as fit a terminal.
+/// The maximum number of load factors and of Cs in the short table, which must fit a terminal.
 const MOST_LOAD_FACTORS: usize = 5;
 const MOST_CHUNK_BUCKETS: usize = 8;
 
-/// Where the authors of the paper measured what a run is comparable to.
+/// The measurements of the paper's authors that a run is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Paper {
     OneMachine,
@@ -24,7 +24,7 @@ pub(super) enum Paper {
 }
 
 impl Paper {
-    /// Their mean insert at the C and load factor of a row of inserts.
+    /// The authors' mean insert at the C and load factor of a row of inserts.
     pub(super) fn ns(self, row: &LatencyRow) -> Option<f64> {
         let (c, load_factor) = row.chunk_buckets.zip(row.load_factor)?;
         let same = |figure: &Figure| {
@@ -51,7 +51,7 @@ impl Paper {
 }
 
 impl LatencyArgs {
-    /// What the paper has to stand beside this run, which went over `machines`, if anything.
+    /// The paper's measurements that are comparable with this run on `machines`, if any.
     pub(super) fn paper(&self, machines: usize) -> Option<Paper> {
         let two_machines = match self.job.transport {
             TransportName::Shm => false,
@@ -64,7 +64,7 @@ impl LatencyArgs {
         comparable.then_some(if two_machines { Paper::TwoMachines } else { Paper::OneMachine })
     }
 
-    /// A line for READ, CAS, and find-or-put at two load factors and Cs.
+    /// The title, and lines for READ, CAS, and find-or-put at two load factors and Cs.
     pub(super) fn summary(&self, rows: &[LatencyRow], paper: Option<Paper>) -> Vec<String> {
         let title = format!(
             "bench-latency: {}, {} ranks, one operation at a time",
@@ -102,7 +102,7 @@ fn line(row: &LatencyRow, paper: Option<Paper>) -> Vec<String> {
     ]
 }
 
-/// The rows that the summary is of.
+/// The rows that the summary quotes.
 fn quoted(rows: &[LatencyRow]) -> Vec<&LatencyRow> {
     let of = |name: &&str| rows.iter().find(|row| row.operation == *name);
     let mut all: Vec<&LatencyRow> = OPERATIONS.iter().filter_map(of).collect();
@@ -121,7 +121,7 @@ fn is_of(row: &LatencyRow, operation: &str, chunk_buckets: u32) -> bool {
     row.operation == operation && row.chunk_buckets == Some(chunk_buckets)
 }
 
-/// Those of `wanted` that there are, or as many others.
+/// The elements of `wanted` that `all` contains; others if there are none.
 fn wanted<T: Copy + PartialEq>(all: &[T], wanted: &[T]) -> Vec<T> {
     match wanted.iter().all(|value| all.contains(value)) {
         true => wanted.to_vec(),
@@ -137,7 +137,7 @@ fn load_factors(rows: &[LatencyRow]) -> Vec<f64> {
     distinct(rows.iter().filter_map(|row| row.load_factor))
 }
 
-/// Each once, in the order in which they come.
+/// Removes duplicates and keeps the order.
 fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut distinct = Vec::new();
     all.for_each(|value| {
@@ -148,7 +148,7 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     distinct
 }
 
-/// The find-or-puts by C and load factor: p50 and the multiple of its floor.
+/// The find-or-puts by C and load factor: p50 and x floor.
 pub(super) fn brief(rows: &[LatencyRow]) -> Layout {
     let load_factors = some_of(&load_factors(rows), MOST_LOAD_FACTORS);
     let at = load_factors.iter().map(|load_factor| format!("load {load_factor}"));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_figure_stands_beside_comparable_runs_alone() {
+    fn only_comparable_runs_have_the_papers_figure() {
         let paper = |options: &[&str], machines| args(options).paper(machines);
         let das5 = ["--transport", "sim", "--sim-model", "oortwijn2015"];
         assert_eq!(paper(&[], 1), Some(Paper::OneMachine));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn summary_and_table_fit_a_terminal_whatever_was_measured() {
+    fn the_summary_and_every_table_fit_a_terminal() {
         let many: Vec<f64> = (1..40).map(|step| f64::from(step) * 0.02).collect();
         let chunks: Vec<u32> = (1..40).map(|c| c * 8).collect();
         for (chunks, load_factors) in [

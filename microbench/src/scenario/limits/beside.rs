@@ -29,7 +29,7 @@ pub(crate) struct TableLimit {
 }
 
 impl TableLimit {
-    /// How long `measure` takes at most, or a little longer.
+    /// The longest time that `measure` takes, give or take a little.
     pub(crate) const LONGEST: Duration = Duration::from_millis(1_500);
 
     /// Measures it with what the table will be made of: a table's words at the start of each
@@ -63,18 +63,19 @@ impl TableLimit {
         self.ranks.iter().map(of_rank).sum()
     }
 
-    /// What a report says where there is none.
+    /// The note of a report without a limit.
     pub(crate) fn none() -> String {
-        "of limit: the table is too small for its memory's limit to be measured".to_owned()
+        "of limit: not measured; the table is too small to measure the limit of its memory"
+            .to_owned()
     }
 
-    /// What it is, in a line.
+    /// The note that defines the limit.
     pub(crate) fn note(&self) -> String {
         let what = match self.over {
             TransportName::Shm => {
-                "by prefetched reads of random lines (found), and a CAS each (inserted), all ranks"
+                "by prefetched reads of random lines (found), plus a CAS (inserted), all ranks at once"
             }
-            _ => "by READs of C buckets (found), and a CAS each (inserted), of all ranks at once",
+            _ => "by READs of C buckets (found), plus a CAS (inserted), all ranks at once",
         };
         format!("of limit: {what}")
     }

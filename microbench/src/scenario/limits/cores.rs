@@ -16,18 +16,18 @@ use crate::note::{self, Missing};
 use crate::place::{self, Given};
 use crate::progress::Progress;
 
-/// Measurements of memory on each kind of cores, in each round; one is shorter.
+/// Measurements of memory on each kind of cores in each round; one of them is shorter.
 const MEASUREMENTS: u32 = 6;
 
-/// One CPU of each core that this process may use, and the nodes of their memory, as far as a
-/// container shows them.
+/// One CPU of each core that this process may use, and the nodes of their memory, if a container
+/// does not hide them.
 pub(super) struct Cores {
     given: Given,
-    /// `None` where nothing is known of a core but that it is there.
+    /// `None` if only the existence of the core is known.
     cpus: Vec<Option<CpuId>>,
-    /// One at least; `None` leaves it to the kernel.
+    /// At least one; `None` leaves the node to the kernel.
     nodes: Vec<Option<NodeId>>,
-    /// Why the machine's topology is not known.
+    /// Why the machine's topology is unknown.
     hidden: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl Cores {
         let usable = |core: &&pin::Core| core.cpus.iter().any(|cpu| allowed.contains(cpu));
         let count = u32::try_from(topology.cores().iter().filter(usable).count())?;
         if count == 0 {
-            // It may not ask which CPUs it has.
+            // The affinity cannot be read.
             let threads = thread::available_parallelism().map_or(1, NonZero::get);
             return Ok(Self { given, cpus: vec![None; threads], nodes: vec![None], hidden });
         }
@@ -116,7 +116,7 @@ impl Cores {
         Ok(parts)
     }
 
-    /// Pins this thread; where it cannot be, it measures unpinned, unless pinning was asked for.
+    /// Pins this thread. If that fails, the thread measures unpinned, unless pinning was requested.
     fn pin(&self, cpu: Option<CpuId>, args: &LimitsArgs) -> Result<()> {
         let affinity = self.given.as_ref().map_err(Clone::clone);
         let pinned = affinity.and_then(|affinity| cpu.map_or(Ok(()), |cpu| affinity.pin(cpu)));

@@ -67,7 +67,7 @@ pub(crate) struct OfTransport {
     pub(super) one_word: bool,
 }
 
-/// An operation as `bench-latency` calls it.
+/// The name of an operation, as in `bench-latency`.
 pub(super) fn name(operation: Operation, one_word: bool) -> String {
     let place = if one_word { "one word" } else { "random word" };
     match operation {
@@ -114,14 +114,15 @@ impl LimitsRow {
     }
 }
 
-/// What the summary has of memory, on as many cores as measured at once, and of the transport.
+/// The limits that the summary quotes: of memory, on the largest number of cores, and of the
+/// transport.
 const OF_MEMORY: [&str; 3] = ["dependent reads", "prefetched reads", "prefetched CAS"];
 const QUOTED: [&str; 3] = ["READ 64 B", "CAS random word", "FAA random word"];
-/// What the short table has of the transport besides.
+/// Further limits of the transport in the short table.
 const BRIEF: [&str; 5] = ["READ 8 B", "READ 512 B", "READ 4096 B", "CAS one word", "FAA one word"];
 
-/// What memory does on most cores, with the last kind of pages; and the transport with one in flight
-/// and at best.
+/// The memory limits on the largest number of cores with the last kind of pages; the transport's
+/// with one in flight and at the highest rate.
 pub(super) fn summary(transport: &str, rows: &[LimitsRow]) -> Vec<String> {
     let mut lines = Vec::new();
     for limit in OF_MEMORY {
@@ -147,7 +148,7 @@ pub(super) fn summary(transport: &str, rows: &[LimitsRow]) -> Vec<String> {
     ["limits: what memory and transport do at best".to_owned()].into_iter().chain(lines).collect()
 }
 
-/// An operation of the transport with one in flight, and where its rate was highest.
+/// The rows of an operation of the transport: with one in flight, and with the highest rate.
 fn one_and_best<'r>(rows: &'r [LimitsRow], limit: &str) -> Option<[&'r LimitsRow; 2]> {
     let of = rows.iter().filter(|row| row.limit == limit && row.in_flight.is_some());
     let one = of.clone().find(|row| row.in_flight == Some(1))?;
@@ -174,7 +175,8 @@ impl Row for LimitsRow {
         ]
     }
 
-    /// All of memory; of the transport some operations, with one in flight and at best.
+    /// All memory limits; some operations of the transport, with one in flight and at the highest
+    /// rate.
     fn brief(rows: &[Self]) -> Layout {
         let mut lines: Vec<Vec<String>> =
             rows.iter().filter(|row| row.cores.is_some()).map(Self::cells).collect();
@@ -188,7 +190,7 @@ impl Row for LimitsRow {
             }
         }
         let head = Self::HEAD.iter().map(|&name| name.to_owned()).collect();
-        // Without least, most and prefetch.
+        // Omits least, most and prefetch.
         only((head, lines), &[0, 1, 2, 3, 4, 7])
     }
 }

@@ -93,7 +93,9 @@ impl SimulateArgs {
     pub(super) fn runs(&self, profile: &Profile) -> Result<Vec<Run>> {
         self.check_machines(profile)?;
         if self.load_factors.windows(2).any(|pair| pair[0] >= pair[1]) {
-            return Err(Failure::usage("load factors are to rise: give --load-factors in order"));
+            return Err(Failure::usage(
+                "load factors must rise: give --load-factors in ascending order",
+            ));
         }
         let mut runs = Vec::new();
         if self.experiment != Experiment::Throughput {

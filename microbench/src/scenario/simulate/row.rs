@@ -140,8 +140,8 @@ impl SimulateRow {
     }
 }
 
-/// Rows that the short table has at most before it leaves details out, and the load factors of
-/// latencies that it has then.
+/// The number of rows above which the short table omits details, and the load factors of the
+/// latencies that remain.
 const MOST_BRIEF: usize = 30;
 const LOAD_FACTORS: [f64; 2] = [0.5, 0.9];
 
@@ -189,7 +189,7 @@ impl SimulateRow {
         }
     }
 
-    /// Whether a limit is met, or which one is nearest, in words.
+    /// The limit that is reached, or the nearest one, in words.
     pub(super) fn verdict(&self) -> String {
         match self.nearest() {
             None => "no limit in the profile".to_owned(),
@@ -198,7 +198,7 @@ impl SimulateRow {
         }
     }
 
-    /// The same for a cell of the short table.
+    /// The limit as a cell of the short table.
     fn brief_limit(&self) -> String {
         match self.nearest() {
             None => String::new(),
@@ -216,9 +216,9 @@ impl SimulateRow {
         [what, cluster].into_iter().chain(others).chain(limit).collect()
     }
 
-    /// Whether it is left out of the short table where rows are many: a latency at a load factor that
-    /// Table 1 of the paper does not begin or end with, or a throughput of fewer machines than
-    /// another.
+    /// Whether a long report omits this row from the short table: latencies at other load factors
+    /// than the first and last ones of the paper's Table 1, and throughputs of fewer machines than
+    /// another row's.
     pub(super) fn is_detail(&self, rows: &[Self]) -> bool {
         match self.workload {
             None => !LOAD_FACTORS.contains(&self.load_factor),
@@ -243,7 +243,7 @@ impl SimulateRow {
     }
 }
 
-/// Without latencies that another row has, too.
+/// Omits latencies that repeat those of another row.
 fn distinct(rows: &[SimulateRow]) -> impl Iterator<Item = &SimulateRow> {
     rows.iter().filter(|row| !rows.iter().any(|other| row.repeats(other)))
 }

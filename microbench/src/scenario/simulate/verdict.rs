@@ -1,4 +1,4 @@
-//! What a report says above its table and below it.
+//! The summary and the notes of a report.
 
 use profile::{Kind, Profile};
 use simulate::Way;
@@ -16,16 +16,16 @@ const PARAMETERS: (u32, u32, u32) = (32, 64, 1);
 const LATENCY: f64 = 0.05;
 const ROUNDTRIPS: f64 = 0.02;
 const THROUGHPUT: f64 = 0.15;
-/// The most places that a note names.
+/// The maximum number of places that a note names.
 const MOST_NAMED: usize = 3;
-/// The least share of the paper's throughput beside which that stands.
+/// The smallest share of the paper's throughput at which a line quotes the paper's.
 const COMPARABLE: f64 = 0.1;
-/// Lines of the summary; and the most rows of each kind that it quotes.
+/// The maximum number of lines of the summary, and of rows of each kind that it quotes.
 const MOST_LINES: usize = 12;
 const MOST_QUOTED: usize = 6;
 
-/// How near the model is to the paper's figures, where they are figures of the same; then what was
-/// simulated.
+/// How close the model is to the paper's figures, if the cluster is the paper's; then the simulated
+/// rows.
 pub(super) fn summary(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]) -> Vec<String> {
     let title = format!("simulate: {}, way {}, virtual time", profile.name(), args.way().name());
     let fits = if of_the_papers(args, profile) { fits(rows) } else { Vec::new() };
@@ -38,26 +38,26 @@ pub(super) fn summary(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRo
     lines.take(MOST_LINES).collect()
 }
 
-/// What the columns are, a line each.
+/// The notes on the columns.
 pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]) -> Vec<String> {
     let mut notes = vec![
-        "M op/s: find-or-puts a second of all ranks".to_owned(),
-        "limit: what of the profile is used to 90 % or more; in brackets the nearest where none is"
+        "M op/s: find-or-puts per second of all ranks".to_owned(),
+        "limit: resource of the profile used to 90 % or more; in brackets the most used one"
             .to_owned(),
         "out, eff: chunk READs that an operation posts and waits for".to_owned(),
-        "by paper: the model by the authors' figure".to_owned(),
-        "mean C: the buckets that a READ brought".to_owned(),
+        "by paper: the model's figure / the authors' figure".to_owned(),
+        "mean C: buckets per READ, a mean".to_owned(),
         numbers(profile),
     ];
     if matches!(args.way(), Way::Beyond(_)) {
         notes.push(
-            "C: the most, each operation chooses its own; of equal latencies the least is printed"
+            "C: the maximum, operations choose their own; of equal latencies the least is printed"
                 .to_owned(),
         );
     }
     if matches!(args.way(), Way::Tuned(_)) {
         notes.push(
-            "tuned: all goes by READs and claims here, so that the tuning's direct has no effect"
+            "tuned: the simulator uses READs and claims alone; the tuning's direct has no effect"
                 .to_owned(),
         );
     }
@@ -69,7 +69,7 @@ pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]
     }
     if args.truncates() {
         notes.push(
-            "cut M op/s: with each operation cut to whole microseconds, as the authors' program does"
+            "cut M op/s: operations truncated to whole microseconds, as in the authors' program"
                 .to_owned(),
         );
     }
@@ -81,16 +81,19 @@ pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]
     notes
 }
 
-/// Where the profile's numbers are from.
+/// How many of the profile's numbers are of each kind.
 fn numbers(profile: &Profile) -> String {
     let kinds = [Kind::Fitted, Kind::Measured, Kind::Published, Kind::Assumed];
     let count = |kind: &Kind| profile.given().filter(|(_, given)| given.kind == *kind).count();
     let given = kinds.iter().map(|kind| (kind, count(kind))).filter(|(_, count)| *count > 0);
     let given: Vec<_> = given.map(|(kind, count)| format!("{count} {kind}")).collect();
-    format!("numbers: {}, each with its source by --full; others have no effect", given.join(", "))
+    format!(
+        "numbers: {}; --full prints the sources; other numbers have no effect",
+        given.join(", ")
+    )
 }
 
-/// How near the model is to some of the paper's figures.
+/// How close the model is to some of the paper's figures.
 struct Fit {
     line: String,
     missed: Option<String>,
@@ -187,7 +190,7 @@ fn full(args: &SimulateArgs, rows: &[SimulateRow]) -> Option<String> {
 }
 
 impl SimulateRow {
-    /// What was simulated, beside the paper's figure.
+    /// The result of this row, compared with the paper's figure.
     fn line(&self) -> String {
         let cluster = format!("{} x {}", self.machines, self.ranks_per_machine);
         let Some((workload, ops_per_s)) = self.workload.zip(self.ops_per_s) else {

@@ -8,7 +8,7 @@ use super::{AS_EXPECTED, BATCHED_BY_CPU, Sweep, TuneArgs, Tuned};
 use crate::units::{rate, time};
 
 impl TuneArgs {
-    /// The recommendation, what it does, and whether that was expected.
+    /// The recommendation, its measured rate, and how that compares with the expected one.
     pub(super) fn summary(&self, tuned: &Tuned) -> Vec<String> {
         let best = &tuned.recommended;
         let means = match best.direct {
@@ -66,13 +66,14 @@ impl TuneArgs {
         let model = &tuned.model;
         let mut notes = vec![
             format!(
-                "measured ns: from an operation's begin to its end; {} of {} rounds, candidates in turns",
+                "measured ns: from an operation's start to its end; {} of {} rounds, candidates in turns",
                 if self.rounds < 4 { "the least" } else { "lower quartile" },
                 self.rounds
             ),
-            "expected ns: by what READs and claims take here, and the table's own work".to_owned(),
-            "x expected: measured by expected throughput".to_owned(),
-            "M: so many that one table in a million would have an operation without room"
+            "expected ns: time of READs and claims on this transport, plus the table's own work"
+                .to_owned(),
+            "x expected: measured throughput / expected throughput".to_owned(),
+            "M: large enough that one table in a million has an operation without an empty bucket"
                 .to_owned(),
         ];
         notes.push(self.chosen(tuned));
@@ -81,19 +82,19 @@ impl TuneArgs {
         notes.extend(self.pinned(model));
         if self.direct() {
             notes.push(format!(
-                "direct: C, M, ahead and one-rt are without effect; a batch has {BATCHED_BY_CPU} in flight"
+                "direct: C, M, ahead and one-rt have no effect; a batch has {BATCHED_BY_CPU} in flight"
             ));
         }
         if self.operations() < self.wanted_operations() {
             notes.push(format!(
-                "ops: {} of each rank in a run, not {}: inserts of 2 % of the table at most",
+                "ops: {} of each rank in a run, not {}: a run inserts at most 2 % of the table",
                 self.operations(),
                 self.wanted_operations()
             ));
         }
         notes.extend(tuned.sweep.as_ref().map(|Sweep { as_expected, .. }| {
             format!(
-                "model: {} of {} candidates without a short run did {} to {} of what was expected",
+                "model: {} of {} candidates without a short run reached {} to {} of the expected rate",
                 as_expected.0,
                 as_expected.1,
                 AS_EXPECTED.start(),
@@ -103,21 +104,23 @@ impl TuneArgs {
         notes
     }
 
-    /// What the recommendation was chosen from.
+    /// The candidates from which the recommendation was chosen.
     fn chosen(&self, tuned: &Tuned) -> String {
         let times = tuned.contenders.iter().map(|(at, ns)| tuned.model.time_ns(at) / ns.max(1e-3));
         format!(
-            "chosen: the best as measured of {} that were expected to be; they did {} of that",
+            "chosen: the best measured of the {} best expected; they reached {} of the expected rate",
             tuned.contenders.len(),
             extent(times)
         )
     }
 
-    /// Where the recommendation, when it was run again, took longer than it may.
+    /// A note if the repeated run of the recommendation exceeded the latency limit.
     fn late(&self, tuned: &Tuned) -> Option<String> {
         let latency_us = tuned.rows.first()?.latency_ns() / 1e3;
         self.max_latency_us.filter(|most| latency_us > *most).map(|most| {
-            format!("late: run again it took {latency_us:.3} us, more than --max-latency-us {most}")
+            format!(
+                "late: the repeated run took {latency_us:.3} us, more than --max-latency-us {most}"
+            )
         })
     }
 
@@ -129,7 +132,7 @@ impl TuneArgs {
         let depths: Vec<_> = pinned.map(|(depth, _)| depth.to_string()).collect();
         (!depths.is_empty()).then(|| {
             format!(
-                "off: with {} in flight short runs contradict the model; {}: take more --rounds",
+                "off: with {} in flight short runs contradict the model; {}: use more --rounds",
                 depths.join(", "),
                 match self.direct() {
                     true => "the paper's row is off",
@@ -140,20 +143,20 @@ impl TuneArgs {
     }
 }
 
-/// What the table itself takes, by the short runs.
+/// The table's own work per operation, by the short runs.
 fn own(tuned: &Tuned) -> Option<String> {
     let best = &tuned.recommended;
     let by = if best.direct { &tuned.model.direct } else { &tuned.model.by_reads };
     let own = by.get(&best.depth)?;
     Some(format!(
-        "own: {} of an operation with {} in flight are the table's work, {} more with a cache",
+        "own: with {1} in flight the table's work is {0} per operation, {2} more with a cache",
         time(own.call_ns),
         best.depth,
         time(own.cache_ns)
     ))
 }
 
-/// What would have been expected of the recommendation without the short run that it repeats.
+/// The expectation for the recommendation without the short run that it repeats.
 fn repetition(tuned: &Tuned) -> Option<String> {
     let best = &tuned.recommended;
     if best.direct {
@@ -163,7 +166,7 @@ fn repetition(tuned: &Tuned) -> Option<String> {
     let off = tuned.rows.first().map_or(1.0, TuneRow::times_expected);
     let without_ns = tuned.model.without(best, &tuned.calibration).time_ns(best);
     Some(format!(
-        "blind: without the short runs of its C and depth {} were expected; measured is {:.3} of that",
+        "blind: {} expected without the short runs of its C and depth; measured {:.3} of that",
         time(without_ns * f64::from(best.depth)),
         off * without_ns / expected_ns.max(1e-3)
     ))

@@ -24,7 +24,7 @@ pub(crate) struct TuneRow {
     times_expected: f64,
 }
 
-/// What the paper's algorithm is called among candidates.
+/// The name of the paper's algorithm among candidates.
 pub(super) const PAPER: &str = "paper";
 
 pub(super) fn ahead_name(ahead: ReadAhead) -> &'static str {
@@ -123,7 +123,7 @@ impl Row for TuneRow {
         ]
     }
 
-    /// Without what was expected, which its multiple tells.
+    /// Omits the expected time, which follows from the ratio.
     fn brief(rows: &[Self]) -> Layout {
         only(Self::lay_out(rows), &[0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12])
     }
