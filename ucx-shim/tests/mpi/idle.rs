@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Instant;
 use std::{env, process, thread};
 
@@ -85,7 +85,7 @@ fn waits(engine: &mut Engine, members: &mut Members, post: Post) -> bool {
 }
 
 /// Whether the file is created within this time.
-fn happens(event: &PathBuf, within: Duration) -> bool {
+fn happens(event: &Path, within: Duration) -> bool {
     let begin = Instant::now();
     while !event.exists() {
         if begin.elapsed() > within {
