@@ -14,6 +14,7 @@ use crate::cli::{JobArgs, OutputArgs};
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
 use crate::output_file::OutputFile;
+use crate::size::Size;
 use crate::tuned::Tuned;
 use crate::{markdown, terminal};
 
@@ -254,8 +255,10 @@ impl<R: Row> Report<R> {
         let (first, rest): (Vec<&str>, Vec<&str>) =
             self.transport.iter().map(|line| &**line).partition(|line| line.starts_with(name));
         let transport = without_asides(&[first, rest].concat().join("; "));
-        let parameters = self.parameters.iter().filter(|(name, _)| !TOLD.contains(name));
-        let lines = [program, transport, parameter_line(parameters)];
+        let told = |(name, value): &&(&str, Value)| TOLD.contains(name) || value.is_null();
+        let parameters = self.parameters.iter().filter(|parameter| !told(parameter));
+        let parameters: Vec<String> = parameters.map(short).collect();
+        let lines = [program, transport, parameters.join(", ")];
         lines.iter().filter(|line| !line.is_empty()).map(|line| cut(line)).collect()
     }
 
@@ -306,12 +309,23 @@ pub(crate) fn only((head, lines): Layout, places: &[usize]) -> Layout {
     (of(&head), lines.iter().map(of).collect())
 }
 
-fn parameter_line<'p>(parameters: impl IntoIterator<Item = &'p (&'static str, Value)>) -> String {
-    let parameters = parameters.into_iter().map(|(name, value)| match value.as_str() {
+fn parameter((name, value): &(&str, Value)) -> String {
+    match value.as_str() {
         Some(text) => format!("{name} {text}"),
         None => format!("{name} {value}"),
-    });
-    parameters.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A parameter for people: numbers of bytes as sizes.
+fn short(given: &(&'static str, Value)) -> String {
+    match (given.0.strip_suffix("_bytes"), given.1.as_u64()) {
+        (Some(name), Some(bytes)) => format!("{name} {}", Size(bytes)),
+        _ => parameter(given),
+    }
+}
+
+fn parameter_line<'p>(parameters: impl IntoIterator<Item = &'p (&'static str, Value)>) -> String {
+    parameters.into_iter().map(parameter).collect::<Vec<_>>().join(", ")
 }
 
 /// Lines with aligned columns: the first column to the left, the others to the right.
@@ -362,15 +376,15 @@ fn without_asides(line: &str) -> String {
     text
 }
 
-/// Truncates a line to the width of a terminal, at the end of a word.
+/// Truncates a list of facts to the width of a terminal, at the end of one.
 fn cut(line: &str) -> String {
-    const MARK: &str = " ...";
+    const MARK: &str = ", ...";
     if line.chars().count() <= WIDTH {
         return line.to_owned();
     }
     let fits: String = line.chars().take(WIDTH - MARK.len()).collect();
-    let words = fits.rfind(' ').map_or(&*fits, |end| &fits[..end]);
-    format!("{}{MARK}", words.trim_end_matches([',', ';']))
+    let whole = fits.rfind([',', ';']).map_or(&*fits, |end| &fits[..end]);
+    format!("{}{MARK}", whole.trim_end_matches([',', ';']))
 }
 
 /// At most `most` of `all`, evenly spread, with the first and the last.
@@ -490,11 +504,11 @@ mod tests {
     }
 
     #[test]
-    fn long_facts_are_cut_after_a_word() {
+    fn lists_of_facts_are_cut_after_a_fact() {
         let short = "a ".repeat(WIDTH / 2);
         assert_eq!(cut(&short), short);
-        let long = format!("{}é, and more", "é".repeat(WIDTH - 7));
-        assert_eq!(cut(&long), format!("{}é ...", "é".repeat(WIDTH - 7)));
+        let long = format!("{}é, and more", "é".repeat(WIDTH - 8));
+        assert_eq!(cut(&long), format!("{}é, ...", "é".repeat(WIDTH - 8)));
         assert!(cut(&"word, ".repeat(WIDTH)).chars().count() <= WIDTH);
         assert_eq!(cut(&"é".repeat(WIDTH + 1)).chars().count(), WIDTH);
     }

@@ -171,7 +171,12 @@ impl Topology {
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (nodes, cores) = (self.nodes.len(), self.cores.len());
-        write!(f, "{nodes} nodes, {cores} cores, {} cpus", self.cpus().len())?;
+        let count = |number: usize, what: &str| match number {
+            1 => format!("1 {what}"),
+            _ => format!("{number} {what}s"),
+        };
+        let cpus = self.cpus().len();
+        write!(f, "{}, {}, {}", count(nodes, "node"), count(cores, "core"), count(cpus, "cpu"))?;
         if !self.reports_numa {
             write!(f, " (the kernel reports no NUMA; one node is assumed)")?;
         }

@@ -111,19 +111,26 @@ impl Finding {
     /// The finding in one line; `notes` stands in front of its note's name.
     #[must_use]
     pub fn line(&self, notes: &str) -> String {
+        self.lines(notes).join(". ")
+    }
+
+    /// The finding in one line, or in two where there is something to do; `notes` stands in front of
+    /// its note's name.
+    #[must_use]
+    pub fn lines(&self, notes: &str) -> Vec<String> {
         let Self { check, subject, verdict, seen, .. } = self;
-        let mut line = format!("{:<13} {subject}, {check}: {seen}", verdict.to_string());
+        let mut finding = format!("{:<13} {subject}, {check}: {seen}", verdict.to_string());
         if let Some(consequence) = &self.consequence {
-            line += &format!("; {consequence}");
+            finding += &format!("; {consequence}");
         }
-        if let Some(command) = &self.command {
-            line += &format!(". Do: {command}");
+        let command = self.command.as_ref().map(|command| format!("Do: {command}"));
+        let mut lines: Vec<String> = [finding].into_iter().chain(command).collect();
+        if let (Some(note), Some(last)) = (self.note, lines.last_mut()) {
+            *last += &format!(" ({}/{})", notes.trim_end_matches('/'), note.file());
         }
-        if let Some(note) = self.note {
-            line += &format!(" ({}/{})", notes.trim_end_matches('/'), note.file());
-        }
-        // What a file or a library said may be anything; it is one line all the same.
-        line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+        // A file or a library may say anything; a line stays a line.
+        let visible = |c: char| if c.is_control() { ' ' } else { c };
+        lines.iter().map(|line| line.chars().map(visible).collect()).collect()
     }
 }
 
@@ -172,6 +179,11 @@ mod tests {
         let finding = Finding::look("mtu", &port, "1024\nB").means("slow").mend("ip link");
         let line = finding.note(Note::MTU).line("notes/");
         assert_eq!(line, "look at this  mlx5_0/1, mtu: 1024 B; slow. Do: ip link (notes/mtu.md)");
+        let lines = finding.note(Note::MTU).lines("notes/");
+        assert_eq!(
+            lines,
+            ["look at this  mlx5_0/1, mtu: 1024 B; slow", "Do: ip link (notes/mtu.md)"]
+        );
         let line = Finding::fine("mtu", &Subject::Machine, "yes").line("notes");
         assert_eq!(line, "fine          machine, mtu: yes");
     }

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     Ok(if broken { ExitCode::from(exit::BROKEN) } else { ExitCode::SUCCESS })
 }
 
-/// The counts, then a line for each finding.
+/// The counts, then each finding, with what to do on a line of its own.
 fn print(findings: &[Finding], notes: &str) -> io::Result<()> {
     let mut out = terminal::stdout();
     let quiet = terminal::is_quiet();
@@ -82,8 +82,13 @@ fn print(findings: &[Finding], notes: &str) -> io::Result<()> {
     if !quiet {
         writeln!(out)?;
     }
-    let mut shown = findings.iter().filter(|finding| wanted(finding.verdict));
-    shown.try_for_each(|finding| out.line(&finding.line(notes)))
+    for finding in findings.iter().filter(|finding| wanted(finding.verdict)) {
+        let lines = finding.lines(notes);
+        let [first, more @ ..] = &lines[..] else { continue };
+        out.line(first)?;
+        more.iter().try_for_each(|line| out.line(&format!("    {line}")))?;
+    }
+    Ok(())
 }
 
 /// The sort key of findings: those that need action come first.

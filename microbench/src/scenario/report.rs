@@ -51,7 +51,14 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
         let count = waiting("drawing plots", true, || report.write_svgs(svg))?;
         lines.push(format!("plots: {count} files in {}", svg.display()));
     }
-    lines.extend(report.left_out().map(|text| format!("left out: {text}")));
+    let reasons: Vec<&str> = report.left_out().collect();
+    match reasons.len() {
+        0 => {}
+        plots if args.html.is_some() => {
+            lines.push(format!("left out: {plots} plots; the end of the page says why"));
+        }
+        _ => lines.extend(reasons.iter().map(|reason| format!("left out: {reason}"))),
+    }
     if terminal::is_quiet() {
         lines.clear();
     }

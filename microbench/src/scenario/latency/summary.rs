@@ -16,6 +16,9 @@ const CHUNK_BUCKETS: [u32; 2] = [8, 32];
 const MOST_LOAD_FACTORS: usize = 5;
 const MOST_CHUNK_BUCKETS: usize = 8;
 
+/// A cell for which there is no figure.
+const NONE: &str = "-";
+
 /// The measurements of the paper's authors that a run is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Paper {
@@ -67,9 +70,10 @@ impl LatencyArgs {
     /// The title, and lines for READ, CAS, and find-or-put at two load factors and Cs.
     pub(super) fn summary(&self, rows: &[LatencyRow], paper: Option<Paper>) -> Vec<String> {
         let title = format!(
-            "bench-latency: {}, {} ranks, one operation at a time",
+            "bench-latency: {}, {} ranks, one operation at a time{}",
             self.job.transport.name(),
-            self.job.ranks
+            self.job.ranks,
+            if self.config(8).direct { "; find-or-put by the CPU's own loads" } else { "" }
         );
         let head = ["operation", "p50", "p99", "mean", "floor", "x floor", "paper"];
         let columns = if paper.is_some() { head.len() } else { head.len() - 1 };
@@ -84,7 +88,7 @@ impl LatencyArgs {
 }
 
 fn line(row: &LatencyRow, paper: Option<Paper>) -> Vec<String> {
-    let cell = |value: Option<f64>| value.map_or_else(String::new, time);
+    let cell = |value: Option<f64>| value.map_or_else(|| NONE.to_owned(), time);
     let name = match row.chunk_buckets.zip(row.load_factor) {
         Some((c, load_factor)) => {
             format!("find-or-put {:<8}  C {c:<3}  load {load_factor}", row.operation)
@@ -97,7 +101,7 @@ fn line(row: &LatencyRow, paper: Option<Paper>) -> Vec<String> {
         time(row.p99_ns as f64),
         time(row.mean_ns),
         cell(row.floor_ns),
-        row.times_floor.map_or_else(String::new, |times| format!("{times:.2}")),
+        row.times_floor.map_or_else(|| NONE.to_owned(), |times| format!("{times:.2}")),
         cell(paper.and_then(|paper| paper.ns(row))),
     ]
 }
