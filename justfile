@@ -82,7 +82,7 @@ simulate *args:
 report *args:
     cargo run --release --quiet -- report "$@"
 
-# Whether this machine and its RDMA devices are set up right, and what mends them
+# Check the setup of this machine and its RDMA devices
 doctor *args:
     cargo run --release --quiet -- doctor "$@"
 

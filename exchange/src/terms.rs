@@ -111,7 +111,7 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let side = |value: &Option<String>| match value {
             Some(value) => format!("{value:?}"),
-            None => "absent".to_owned(),
+            None => "not given".to_owned(),
         };
         write!(f, "{} is {} here and {} there", self.field, side(&self.mine), side(&self.theirs))
     }
@@ -131,9 +131,9 @@ mod tests {
     fn the_first_field_that_differs_is_named_with_both_values() {
         assert_eq!(message("c=32 m=64", "c=32 m=64"), "");
         assert_eq!(message("c=32 m=64 b=1", "c=32 m=16 b=2"), "m is \"64\" here and \"16\" there");
-        assert_eq!(message("c=32 m=64", "c=32"), "m is \"64\" here and absent there");
-        assert_eq!(message("c=32", "c=32 m=64"), "m is absent here and \"64\" there");
-        assert_eq!(message("c=32 fast", "c=32"), "fast is \"\" here and absent there");
+        assert_eq!(message("c=32 m=64", "c=32"), "m is \"64\" here and not given there");
+        assert_eq!(message("c=32", "c=32 m=64"), "m is not given here and \"64\" there");
+        assert_eq!(message("c=32 fast", "c=32"), "fast is \"\" here and not given there");
         assert_eq!(
             message("a=1 b=2", "b=2 a=1"),
             "the order of the parameters is \"a=1 b=2\" here and \"b=2 a=1\" there"

@@ -58,6 +58,9 @@ const MAY_DIFFER: &[&str] = &[
     "ucx-gid-index",
 ];
 
+/// The field with the version and commit of the program.
+const BUILD: &str = "build";
+
 /// The maximum length of a value that is compared as text; a longer value is compared by its
 /// digest.
 const MAX_VALUE_BYTES: usize = 100;
@@ -133,7 +136,7 @@ pub(crate) struct Agreement {
 impl Agreement {
     /// The agreement of a job in which each rank reads or computes `inputs` itself.
     pub(crate) fn of_job(args: &JobArgs, inputs: Vec<Input>) -> Self {
-        let mut fields = vec![field("build", build().as_bytes()), args.options.0.clone()];
+        let mut fields = vec![field(BUILD, build().as_bytes()), args.options.0.clone()];
         fields.push(field("--transport", args.transport.name().as_bytes()));
         fields.push(field("--ranks", args.ranks.to_string().as_bytes()));
         fields.push(field("--table-size", args.table_size.to_string().as_bytes()));
@@ -168,6 +171,9 @@ impl Agreement {
         let JoinError::ParametersDiffer { difference: Difference { field, .. }, .. } = error else {
             return None;
         };
+        if field == BUILD {
+            return Some("and with one build: build each from the same commit in the same way");
+        }
         let input = self.inputs.iter().find(|input| input.name == field)?;
         Some(&input.advice)
     }

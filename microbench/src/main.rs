@@ -60,29 +60,29 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Latency of READ, WRITE, CAS, FAA and of find-or-put by load factor and C, beside its floor
+    /// Measure the latency of READ, WRITE, CAS, FAA and find-or-put
     BenchLatency(bench_latency::LatencyArgs),
-    /// find-or-puts a second by all ranks at once, on several workloads
+    /// Measure find-or-puts per second by all ranks, on several workloads
     BenchThroughput(throughput::ThroughputArgs),
-    /// Chunk READs that an insert takes, by load factor and C
+    /// Count the chunk READs of an insert, by load factor and C
     Roundtrips(roundtrips::RoundtripsArgs),
-    /// What this machine's memory and a transport do at best, measured now
+    /// Measure the limits of this machine's memory and of a transport
     #[command(mut_arg("tuning", without_a_table))]
     Limits(limits::LimitsArgs),
-    /// One-sided operations and the table over every transport that is here, side by side
+    /// Compare one-sided operations and the table over all available transports
     Compare(compare::CompareArgs),
     /// Explore the states of a Petri net, with the table as the set of visited states
     Explore(explore::ExploreArgs),
-    /// The paper's experiments at the size of a cluster, in virtual time, by a network's profile
+    /// Simulate the paper's experiments on a cluster, with the profile of a network
     Simulate(simulate::SimulateArgs),
-    /// Which C, M and depth this network and a workload want, and what to expect: a file for --tuning
+    /// Choose C, M, read-ahead and depth for this network and a workload; writes a file for --tuning
     #[command(mut_arg("tuning", without_a_table))]
     Tune(tune::TuneArgs),
-    /// A page of plots, and SVG files, from the JSON of any number of runs
+    /// Plot the JSON of any number of runs as a page or SVG files
     Report(page::ReportArgs),
-    /// What this machine is made of, and where each rank would go
+    /// Show the nodes and cores of this machine, and the core of each rank
     Topology(topology::TopologyArgs),
-    /// Whether this machine and its RDMA devices are set up right, and what mends them
+    /// Check the setup of this machine and its RDMA devices
     Doctor(doctor::DoctorArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),

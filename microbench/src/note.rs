@@ -49,7 +49,7 @@ pub(crate) fn say(missing: Missing, rank: u32, why: impl fmt::Display) {
         Missing::Pinning => pinning,
         Missing::Topology => topology,
     };
-    if said.swap(true, Ordering::Relaxed) {
+    if said.swap(true, Ordering::Relaxed) || terminal::is_quiet() {
         return;
     }
     let rank = if rank == 0 { String::new() } else { format!(", rank {rank}") };

@@ -113,7 +113,7 @@ fn ranks_with_different_parameters_are_told_which_differ() {
     let cases = [
         (with(&["-C", "64"]), "--chunk-buckets", "\"32\"", "\"64\""),
         (with(&["-M", "7"]), "--max-chunks", "\"32\"", "\"7\""),
-        (with(&["--pin", "none"]), "--pin", "absent", "\"none\""),
+        (with(&["--pin", "none"]), "--pin", "not given", "\"none\""),
         (with(&["--seed", "2"]), "--seed", "\"1\"", "\"2\""),
         (with(&["--in-flight", "8"]), "--in-flight", "\"32\"", "\"8\""),
         (with(&["--paper"]), "--paper", "\"false\"", "\"true\""),
