@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicI32, Ordering};
 use core::time::Duration;
+use std::fs;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::thread;
@@ -10,6 +11,7 @@ use std::time::Instant;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
+use transport::{Exchange, Owner};
 
 use crate::failure::{Failure, Result};
 
@@ -17,8 +19,12 @@ use crate::failure::{Failure, Result};
 /// process and then to its process group.
 const SAME_REQUEST: Duration = Duration::from_millis(200);
 
-/// The number of the first signal received; 0 before.
-static RECEIVED: AtomicI32 = AtomicI32::new(0);
+/// The number of the first signal received, or one of the two states below.
+static RECEIVED: AtomicI32 = AtomicI32::new(NONE);
+/// No signal was received yet.
+const NONE: i32 = 0;
+/// No signal was received, and the next one takes its default action.
+const DEFAULT_ACTION: i32 = -1;
 
 /// A signal that asks this process to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,16 +32,41 @@ pub(crate) struct Interrupt(i32);
 
 impl Interrupt {
     /// Starts to watch: the first signal is recorded, and a second one ends the process
-    /// immediately.
-    pub(crate) fn watch() -> Result<()> {
-        static WATCHED: OnceLock<core::result::Result<(), String>> = OnceLock::new();
-        let watched = WATCHED.get_or_init(|| start().map_err(|error| error.to_string()));
-        watched.clone().map_err(|error| Failure::new(format!("cannot watch for signals: {error}")))
+    /// immediately. All ranks call this.
+    ///
+    /// Rank 0 starts last: as long as a signal to all ranks ends one of them, it ends rank 0 too,
+    /// which would otherwise report a lost rank.
+    pub(crate) fn watch(exchange: &mut dyn Exchange) -> Result<()> {
+        let is_first = exchange.me() == Owner(0);
+        if !is_first {
+            start_once()?;
+        }
+        exchange.barrier()?;
+        if is_first {
+            start_once()?;
+        }
+        Ok(())
+    }
+
+    /// Stops to watch: the next signal takes its default action. If a signal was recorded, the next
+    /// one does so already. All ranks call this; rank 0 stops first, for the reason of
+    /// [`watch`](Self::watch).
+    pub(crate) fn stop_watching(exchange: &mut dyn Exchange) -> Result<()> {
+        let stop = || record(DEFAULT_ACTION);
+        let is_first = exchange.me() == Owner(0);
+        if is_first {
+            stop();
+        }
+        exchange.barrier()?;
+        if !is_first {
+            stop();
+        }
+        Ok(())
     }
 
     /// The first signal since [`watch`](Self::watch).
     pub(crate) fn received() -> Option<Self> {
-        Self::from_number(RECEIVED.load(Ordering::Relaxed).unsigned_abs().into())
+        u64::try_from(RECEIVED.load(Ordering::Relaxed)).ok().and_then(Self::from_number)
     }
 
     /// The number of a signal, or 0 for none; ranks exchange it.
@@ -59,23 +90,51 @@ impl Interrupt {
     }
 }
 
+/// Starts the thread that watches, unless this process has started it.
+fn start_once() -> Result<()> {
+    static STARTED: OnceLock<core::result::Result<(), String>> = OnceLock::new();
+    let started = STARTED.get_or_init(|| start().map_err(|error| error.to_string()));
+    started.clone().map_err(|error| Failure::new(format!("cannot watch for signals: {error}")))
+}
+
 /// Starts a thread that sleeps until a signal arrives. A signal handler alone could not measure the
-/// time since the first signal.
+/// time since the first signal. A signal that the process was started to ignore stays ignored:
+/// shells ignore SIGINT in the background jobs of a script.
 fn start() -> std::io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM].into_iter().filter(|&signal| !ignores(&status, signal)))?;
     let watch = move || {
         let mut first = None;
         for signal in signals.forever() {
             let since = first.get_or_insert_with(Instant::now).elapsed();
-            if RECEIVED.load(Ordering::Relaxed) == 0 {
-                RECEIVED.store(signal, Ordering::Relaxed);
-            } else if since >= SAME_REQUEST {
+            let ends = match record(signal) {
+                NONE => false,
+                DEFAULT_ACTION => true,
+                _ => since >= SAME_REQUEST,
+            };
+            if ends {
                 // This ends the process. If it fails, the process ends after its work.
                 let _ = emulate_default_handler(signal);
             }
         }
     };
     thread::Builder::new().name("signals".to_owned()).spawn(watch).map(drop)
+}
+
+/// Replaces `NONE` by this; returns what was recorded before.
+fn record(new: i32) -> i32 {
+    let before = RECEIVED.compare_exchange(NONE, new, Ordering::Relaxed, Ordering::Relaxed);
+    before.unwrap_or_else(|before| before)
+}
+
+/// Whether a process with this text in `/proc/PID/status` ignores the signal; false if the text
+/// does not say so.
+fn ignores(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    // Bit 0 is signal 1.
+    mask >> (signal - 1) & 1 == 1
 }
 
 #[cfg(test)]
@@ -92,5 +151,16 @@ mod tests {
             assert_eq!((signal.name(), Interrupt::number(Some(signal))), (name, number));
         }
         assert_eq!(Interrupt::number(None), 0);
+    }
+
+    #[test]
+    fn ignored_signals_are_in_the_status() {
+        let status = "SigBlk:\tffffffffffffffff\nSigIgn:\t0000000000001002\nSigCgt:\t0\n";
+        assert!(ignores(status, SIGINT));
+        assert!(!ignores(status, SIGTERM));
+        assert!(ignores("SigIgn:\t0000000000004000\n", SIGTERM));
+        for unreadable in ["", "SigIgn:\tnone\n"] {
+            assert!(!ignores(unreadable, SIGINT), "{unreadable:?}");
+        }
     }
 }

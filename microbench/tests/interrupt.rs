@@ -4,16 +4,22 @@ mod common;
 
 use core::time::Duration;
 use std::fs::{self, File};
+use std::io::{PipeReader, PipeWriter, Write, pipe};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::Receiver;
 use std::thread;
+use std::time::Instant;
 
+use rustix::io::ioctl_fionbio;
 use rustix::process::Signal;
 use serde_json::Value;
 
 use common::terminal::Terminal;
-use common::{Ended, Running, Scratch, port, probeline, signal, signal_group, stop};
+use common::{
+    Ended, LIMIT, Running, Scratch, port, probeline, signal, signal_group, stop, two_steps,
+    wait_until,
+};
 
 /// The longest time until a terminal shows the expected line, on a busy machine.
 const SHOWN: Duration = Duration::from_secs(60);
@@ -80,8 +86,8 @@ impl Exploring {
         let [json, output] = ["report.json", "output"].map(|name| scratch.path(name));
         let Terminal { its_end, pieces } = Terminal::new();
         let mut command = probeline(&[&["explore", &file, "--json", &json], options].concat());
-        command.stdout(File::create(output).unwrap()).stderr(its_end);
         adapt(&mut command);
+        command.stdout(File::create(output).unwrap()).stderr(its_end);
         let running = Running::start_with(&mut command);
         Self { running, pieces, seen: String::new(), scratch }
     }
@@ -202,4 +208,75 @@ fn the_simulator_stops_too() {
     job.shows("level", 1);
     signal(job.running.pid(), Signal::INT);
     stopped(job, Signal::INT, []);
+}
+
+/// Like Ctrl-C when rank 0 has just begun to watch for signals. If another rank had not, the signal
+/// would end that rank, and rank 0 would report a lost rank.
+#[test]
+fn a_signal_to_the_group_stops_a_search_that_has_just_begun() {
+    for _ in 0..5 {
+        let options = ["--ranks", "6", "--table-size", "1MiB"];
+        let job = Exploring::start(&narrow(), &options, |command| {
+            command.process_group(0);
+        });
+        let begin = Instant::now();
+        while !catches(job.running.pid(), Signal::INT) {
+            assert!(begin.elapsed() < LIMIT, "never watched");
+            thread::yield_now();
+        }
+        signal_group(job.running.pid(), Signal::INT);
+        stopped(job, Signal::INT, []);
+    }
+}
+
+/// Whether a process has a handler for the signal.
+fn catches(pid: u32, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    let mask = u64::from_str_radix(mask.trim(), 16).unwrap();
+    mask >> (signal.as_raw() - 1) & 1 == 1
+}
+
+/// As a background job of a shell script, which is not to be stopped by a Ctrl-C for the foreground.
+#[test]
+fn an_ignored_signal_stays_ignored() {
+    let mut job = Exploring::start(&narrow(), &["--ranks", "2"], |command| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", r#"trap '' INT; exec "$@""#, "sh"]).arg(command.get_program());
+        shell.args(command.get_args()).process_group(0);
+        *command = shell;
+    });
+    job.shows("level", 1);
+    signal_group(job.running.pid(), Signal::INT);
+    job.seen.clear();
+    job.shows("level", 5);
+    signal(job.running.pid(), Signal::TERM);
+    stopped(job, Signal::TERM, []);
+}
+
+/// Rank 0 cannot print its report, because nobody reads the pipe.
+#[test]
+fn the_first_signal_after_the_search_ends_at_once() {
+    let scratch = Scratch::new();
+    let (net, json) = (scratch.file("net.pnml", &two_steps(1)), scratch.path("report.json"));
+    let (_reader, writer) = full_pipe();
+    let mut command = probeline(&["explore", &net, "--table-size", "1MiB", "--json", &json]);
+    let running = Running::start_with(command.stdout(writer).stderr(Stdio::null()));
+    let is_written = || {
+        let json = fs::read(&json).unwrap_or_default();
+        serde_json::from_slice::<Value>(&json).is_ok()
+    };
+    assert!(wait_until(LIMIT, is_written));
+    signal(running.pid(), Signal::INT);
+    let ended = running.end();
+    assert_eq!(ended.signal, Some(Signal::INT.as_raw()), "{ended:?}");
+}
+
+/// A pipe to which nothing more can be written.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = pipe().unwrap();
+    ioctl_fionbio(&writer, true).unwrap();
+    while writer.write(&[0; 4096]).is_ok() {}
+    ioctl_fionbio(&writer, false).unwrap();
+    (reader, writer)
 }

@@ -180,7 +180,7 @@ impl Scenario for Exploration {
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
-        Interrupt::watch()?;
+        Interrupt::watch(exchange)?;
         let limit = TableLimit::measure(engine, &self.config(), &self.args.job, exchange)?;
         let start = engine.now_ns();
         let mut table = self.args.means.open(engine, self.config(), exchange)?;
@@ -201,6 +201,10 @@ impl Scenario for Exploration {
             table.reset_stats();
         };
         let took_ns = table.engine().now_ns() - start;
+        // Signals to a stopped search may still arrive: `timeout` sends its own twice.
+        if ended.stopped_by.is_none() {
+            Interrupt::stop_watching(exchange)?;
+        }
         let row = self.row(&mut table, &packing, &ended, took_ns, limit.as_ref(), exchange)?;
         Ok(Explored { row, limit, stopped_by: ended.stopped_by })
     }
