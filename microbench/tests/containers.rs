@@ -51,12 +51,13 @@ fn has_nodes() -> bool {
     Topology::from_sysfs("/sys".as_ref()).is_ok_and(|topology| topology.reports_numa())
 }
 
-/// Checks that standard error is one note with these parts, or empty.
+/// Checks that standard error is one note of rank 0 with these parts, or empty.
 #[track_caller]
 fn says_once(ended: &Ended, parts: Option<[&str; 3]>) {
-    let lines: Vec<&str> = ended.stderr.lines().collect();
+    assert_eq!(ended.stderr, "");
+    let lines: Vec<&str> = ended.notes.lines().collect();
     let Some(parts) = parts else { return assert_eq!(lines, [""; 0]) };
-    let [line] = lines[..] else { panic!("{}", ended.stderr) };
+    let [line] = lines[..] else { panic!("{}", ended.notes) };
     assert!(line.starts_with("note: "), "{line}");
     for part in parts {
         assert_eq!(line.matches(part).count(), 1, "{line:?} lacks {part:?}");
@@ -99,7 +100,8 @@ fn limits_continue_without_refused_calls() {
     for (error, text) in ERRORS {
         let ended = run_refusing(&COMMONLY_REFUSED, error, &[&options[..], &quick].concat());
         assert_eq!(ended.code, Some(0), "{ended:?}");
-        let mut notes: Vec<&str> = ended.stderr.lines().collect();
+        assert_eq!(ended.stderr, "");
+        let mut notes: Vec<&str> = ended.notes.lines().collect();
         notes.sort_unstable();
         let expected = ["note: cannot bind memory to node ", "note: cannot pin to cpu "];
         let expected = &expected[usize::from(!has_nodes())..];

@@ -8,7 +8,9 @@ use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
-use common::{AT_ONCE, Ended, Running, Scratch, port, probeline, run, two_steps, wait_until};
+use common::{
+    AT_ONCE, Ended, Running, Scratch, notes_and_others, port, probeline, run, two_steps, wait_until,
+};
 
 /// A small run; over shared memory, as this machine need not have an RDMA device.
 const SMALL: [&str; 11] = [
@@ -58,7 +60,8 @@ impl First {
         let Self { running, scratch } = self;
         let mut ended = running.end();
         let read = |name| fs::read_to_string(scratch.path(name)).unwrap();
-        (ended.stdout, ended.stderr) = (read("output"), read("said"));
+        ended.stdout = read("output");
+        [ended.notes, ended.stderr] = notes_and_others(&read("said"));
         ended
     }
 }

@@ -105,8 +105,10 @@ impl Running {
         assert!(gone, "left behind: {:?}", self.left());
         let output = self.output.take().map(|both| both.map(|text| text.join().unwrap()));
         let [stdout, stderr] = output.unwrap_or_default();
+        let [notes, stderr] = notes_and_others(&stderr);
         let (code, signal) = (status.code(), status.signal());
-        Ended { code, signal, stdout, stderr, took, everything_gone: self.started.elapsed() }
+        let everything_gone = self.started.elapsed();
+        Ended { code, signal, stdout, stderr, notes, took, everything_gone }
     }
 
     pub(crate) fn is_running(&mut self) -> bool {
@@ -144,7 +146,11 @@ pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<i32>,
     pub(crate) stdout: String,
+    /// Without the notes.
     pub(crate) stderr: String,
+    /// The notes on standard error, one a line. They depend on what the machine allows: a container
+    /// commonly refuses a NUMA policy.
+    pub(crate) notes: String,
     pub(crate) took: Duration,
     /// From the start until the last process of it was gone.
     pub(crate) everything_gone: Duration,
@@ -189,6 +195,13 @@ fn text(mut from: impl Read) -> String {
     // The other end of a terminal closes with an error.
     let _ = from.read_to_end(&mut bytes);
     String::from_utf8(bytes).unwrap()
+}
+
+/// The lines that are notes, and all others.
+pub(crate) fn notes_and_others(output: &str) -> [String; 2] {
+    let is_note = |line: &&str| line.starts_with("note: ") || line.starts_with("note, rank ");
+    let (notes, others): (Vec<&str>, Vec<&str>) = output.split_inclusive('\n').partition(is_note);
+    [notes.concat(), others.concat()]
 }
 
 /// The processes of a run, and their environment.
