@@ -188,9 +188,14 @@ fn kill_one(mut job: Job, [victim, seed, after_us, after_operations]: [u64; 4]) 
         };
         if due && !killed {
             killed = true;
-            direct(&stream.engine, 0, KILLED).store(1, SeqCst);
+            let mark = || direct(&stream.engine, 0, KILLED).store(1, SeqCst);
+            if me == victim {
+                mark();
+            }
             // SAFETY: a child of rank 0, which has not been waited for, or this process itself.
             assert_eq!(unsafe { libc::kill(victim_pid, libc::SIGKILL) }, 0);
+            // Not before the call: this rank may lose its CPU in between, while the victim lives.
+            mark();
         }
         if let Err(fault) = stream.step() {
             break fault;
