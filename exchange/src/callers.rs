@@ -3,9 +3,9 @@
 //! Strangers may connect any number of times. The number of connections is therefore limited, and
 //! strangers cannot lower the rate at which the listen queue is drained. A connection is *unproved*
 //! until its first message has arrived: creating that message requires the secret, and a member
-//! sends it immediately. When the limit is reached, an unproved connection older than
-//! [`MIN_SERVICE`] is evicted: the oldest one of the address with the most unproved connections.
-//! Proved connections are not evicted.
+//! sends it immediately. A copy of an earlier first message proves nothing. When the limit is
+//! reached, an unproved connection older than [`MIN_SERVICE`] is evicted: the oldest one of the
+//! address with the most unproved connections. Proved connections are not evicted.
 
 use core::net::{IpAddr, Ipv6Addr};
 use core::time::Duration;
@@ -125,7 +125,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
-    use crate::handshake::{Applicant, nonce};
+    use crate::handshake::{Applicant, SeenNonces, nonce};
     use crate::secret::Secret;
 
     const LATER: Duration = HANDSHAKE_LIMIT;
@@ -143,7 +143,8 @@ mod tests {
         if vouched_for {
             Applicant::new(nonce().unwrap(), &secret(), &mut wire);
             wire.incoming = wire.outgoing.split_off(0);
-            assert!(guest.advance(&secret(), &mut wire).unwrap().is_none());
+            let seen = &mut SeenNonces::default();
+            assert!(guest.advance(&secret(), seen, &mut wire).unwrap().is_none());
         }
         let mut caller = Caller::new(Instant::now() + LATER, Stage::Proving(guest, wire));
         caller.source = Source::from(IpAddr::from(source.to_be_bytes()));
@@ -189,6 +190,22 @@ mod tests {
         assert_eq!(victim(&callers, Instant::now() + LATER), Some(2));
         assert_eq!(victim(&callers[..2], Instant::now() + LATER), None);
         assert_eq!(room_from(&callers[..2]), None);
+    }
+
+    #[test]
+    fn only_the_first_caller_with_a_first_message_is_proved() {
+        let (callers, _far): (Vec<_>, Vec<_>) =
+            [(1, false), (1, false)].map(|(source, good)| caller(source, good)).into_iter().unzip();
+        let [mut first, mut second] = <[Caller; 2]>::try_from(callers).ok().unwrap();
+        let mut seen = SeenNonces::default();
+        Applicant::new(nonce().unwrap(), &secret(), first.wire());
+        let message = first.wire().outgoing.split_off(0);
+        for caller in [&mut first, &mut second] {
+            let Stage::Proving(guest, wire) = &mut caller.stage else { panic!("refused") };
+            wire.incoming.extend_from_slice(&message);
+            assert!(guest.advance(&secret(), &mut seen, wire).unwrap().is_none());
+        }
+        assert_eq!([first.is_unproved(), second.is_unproved()], [false, true]);
     }
 
     #[test]

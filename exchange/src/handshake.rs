@@ -8,13 +8,16 @@
 //! hub -> member   status, HMAC(secret, "hub" | version | both nonces) (32)
 //! ```
 //! With the first HMAC the hub distinguishes members from strangers after one message, so strangers
-//! cannot take the places of members. An observer of the network can replay the first HMAC. The
-//! second HMAC cannot be replayed, and only the second one admits a member.
+//! cannot take the places of members. An observer of the network can replay the first HMAC, so the
+//! hub counts only the first message with each nonce ([`SeenNonces`]). The second HMAC cannot be
+//! replayed, and only the second one admits a member.
 //!
 //! All lengths are fixed, so a stranger has no length to lie about, and integers are little
 //! endian. What follows are frames whose keys, one each way, are HMACs of the same nonces, so that
 //! rank, size and parameters are authenticated and a recorded session is of no use in another.
 //! The first 12 bytes of either side stay as they are in every version to come.
+
+use std::collections::HashSet;
 
 use hmac::Mac;
 use zeroize::Zeroizing;
@@ -38,6 +41,21 @@ pub(crate) fn nonce() -> Result<Nonce, SecretError> {
     let mut nonce = [0; 32];
     getrandom::fill(&mut nonce).map_err(|_| SecretError::NoRandom)?;
     Ok(nonce)
+}
+
+/// The nonces of the valid first messages of a rendezvous.
+#[derive(Default)]
+pub(crate) struct SeenNonces(HashSet<Nonce>);
+
+impl SeenNonces {
+    /// The maximum number of nonces. Only members create valid first messages, one for each
+    /// attempt to connect: this is 16 attempts of each rank of the largest job.
+    const MAX: usize = 1 << 16;
+
+    /// Adds `nonce`. Returns whether it is new; `false` if the set is full.
+    fn add(&mut self, nonce: Nonce) -> bool {
+        self.0.len() < Self::MAX && self.0.insert(nonce)
+    }
 }
 
 /// What rank 0 answers, one byte.
@@ -186,11 +204,12 @@ fn greeting(wire: &mut Wire) -> Result<Option<()>, Stop> {
 pub(crate) struct Guest {
     nonce: Nonce,
     step: Step,
+    is_vouched_for: bool,
 }
 
 impl Guest {
     pub(crate) fn new(nonce: Nonce) -> Self {
-        Self { nonce, step: Step::Greeting }
+        Self { nonce, step: Step::Greeting, is_vouched_for: false }
     }
 
     /// Goes on with what has arrived; a session once the other side has proved itself.
@@ -200,6 +219,7 @@ impl Guest {
     pub(crate) fn advance(
         &mut self,
         secret: &Secret,
+        seen: &mut SeenNonces,
         wire: &mut Wire,
     ) -> Result<Option<Session>, Stop> {
         loop {
@@ -227,6 +247,7 @@ impl Guest {
                     }
                     wire.outgoing.push(Status::Good as u8);
                     wire.outgoing.extend(self.nonce);
+                    self.is_vouched_for = seen.add(member);
                     self.step = Step::Proof(Transcript { member, hub: self.nonce });
                 }
                 Step::Proof(transcript) => {
@@ -244,9 +265,10 @@ impl Guest {
         }
     }
 
-    /// Whether the HMAC of the other side's first message is correct.
+    /// Whether the HMAC of the other side's first message is correct, and the message is not a
+    /// copy of an earlier one.
     pub(crate) fn is_vouched_for(&self) -> bool {
-        matches!(self.step, Step::Proof(_))
+        self.is_vouched_for
     }
 
     /// Garbage gets no answer at all.
@@ -312,5 +334,24 @@ impl Applicant {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_set_of_nonces_accepts_no_more() {
+        let nonce = |index: usize| {
+            let mut nonce = [0; 32];
+            nonce[..8].copy_from_slice(&index.to_le_bytes());
+            nonce
+        };
+        let mut seen = SeenNonces::default();
+        assert!((0..SeenNonces::MAX).all(|index| seen.add(nonce(index))));
+        assert!(!seen.add(nonce(SeenNonces::MAX)));
+        assert!(!seen.add(nonce(0)));
+        assert_eq!(seen.0.len(), SeenNonces::MAX);
     }
 }

@@ -22,10 +22,14 @@ use crate::callers::{
 };
 use crate::error::{JoinError, Refusal, Refusals};
 use crate::frame::Kind;
-use crate::handshake::{Guest, Status, Stop, nonce};
+use crate::handshake::{Guest, SeenNonces, Status, Stop, nonce};
 use crate::link::{Link, MAX_WORD_BYTES, RENDEZVOUS_BOUND};
 use crate::terms::{Difference, Terms};
 use crate::wire::{Wire, wait};
+
+#[cfg(test)]
+#[allow(dead_code, reason = "open_files.rs runs some of these tests")]
+pub(crate) mod tests;
 
 /// How often rank 0 checks the spawned processes, and whether descriptors are available again.
 const TICK: Duration = Duration::from_millis(20);
@@ -36,28 +40,40 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Descriptors that rank 0 needs in addition to those of the ranks.
 const SPARE_DESCRIPTORS: u64 = 16;
 
-/// Raises the soft limit of open files, if it is too low for a socket to each other rank of `size`.
+/// Raises the soft limit of open files, if it is too low for a socket to each other rank of `size`
+/// and to [`MAX_CALLERS`] callers, as far as the hard limit permits.
 ///
 /// # Errors
-/// [`JoinError::OpenFiles`] if the hard limit is too low.
+/// [`JoinError::OpenFiles`] if the hard limit is too low for the ranks.
 pub(crate) fn provide_descriptors(size: u32) -> Result<(), JoinError> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let open = fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
     let needed = open + u64::from(size) + SPARE_DESCRIPTORS;
-    // `None` means unlimited.
-    if current.is_none_or(|limit| limit >= needed) {
-        return Ok(());
+    let Some(raised) = raised_limit(needed, current, maximum)? else { return Ok(()) };
+    let limit = Rlimit { current: Some(raised), maximum };
+    match setrlimit(Resource::Nofile, limit) {
+        Err(errno) if current.is_some_and(|limit| limit < needed) => {
+            Err(JoinError::System { doing: "raising the limit of open files", error: errno.into() })
+        }
+        // Without the increase, callers are evicted sooner.
+        _ => Ok(()),
     }
+}
+
+/// The new soft limit of open files; `None` if the soft limit `current` is high enough. `None` as
+/// a limit means unlimited.
+fn raised_limit(
+    needed: u64,
+    current: Option<u64>,
+    maximum: Option<u64>,
+) -> Result<Option<u64>, JoinError> {
     let wanted = needed + MAX_CALLERS as u64;
+    let Some(current) = current.filter(|limit| *limit < wanted) else { return Ok(None) };
     let raised = maximum.map_or(wanted, |limit| limit.min(wanted));
     if raised < needed {
         return Err(JoinError::OpenFiles { needed, limit: raised });
     }
-    let limit = Rlimit { current: Some(raised), maximum };
-    setrlimit(Resource::Nofile, limit).map_err(|errno| JoinError::System {
-        doing: "raising the limit of open files",
-        error: errno.into(),
-    })
+    Ok(Some(raised).filter(|raised| *raised > current))
 }
 
 /// Waits for ranks 1.. at `listener`, and gives their links in that order. `watch` is asked now
@@ -86,16 +102,7 @@ pub(crate) fn host_counting(
     let longer = rustix::net::listen(listener, LISTEN_BACKLOG.cast_signed());
     longer.map_err(|errno| system(errno.into()))?;
     let until = deadline(terms.limits.rendezvous);
-    let members = (1..terms.size).map(|_| None).collect();
-    let mut hub = Hub {
-        listener,
-        terms,
-        until,
-        callers: vec![],
-        members,
-        refusals: Refusals::default(),
-        shortage: None,
-    };
+    let mut hub = Hub::new(listener, terms, until);
     let end = hub.gather(watch);
     hub.announce(&end);
     hub.part(end.is_err());
@@ -111,6 +118,7 @@ struct Hub<'a> {
     /// The ranks that are in, from rank 1.
     members: Vec<Option<Link>>,
     refusals: Refusals,
+    nonces: SeenNonces,
     /// Why no connection can be accepted at present.
     shortage: Option<Shortage>,
 }
@@ -122,7 +130,30 @@ struct Shortage {
     again: Instant,
 }
 
-impl Hub<'_> {
+/// The result of the search for a place for another connection.
+enum Place {
+    /// There is a place.
+    Free,
+    /// The caller of this index can be evicted.
+    Of(usize),
+    /// No caller can be evicted at present.
+    None,
+}
+
+impl<'a> Hub<'a> {
+    fn new(listener: &'a TcpListener, terms: &'a Terms, until: Instant) -> Self {
+        Self {
+            listener,
+            terms,
+            until,
+            callers: vec![],
+            members: (1..terms.size).map(|_| None).collect(),
+            refusals: Refusals::default(),
+            nonces: SeenNonces::default(),
+            shortage: None,
+        }
+    }
+
     fn gather(
         &mut self,
         watch: &mut dyn FnMut() -> Result<(), JoinError>,
@@ -179,8 +210,11 @@ impl Hub<'_> {
             }
             self.attend(caller)?;
         }
-        if ready.next() == Some(true) {
-            self.open_door()?;
+        match ready.next() {
+            Some(true) => self.open_door()?,
+            // No connection lacks a descriptor.
+            Some(false) => self.shortage = None,
+            None => {}
         }
         Ok(())
     }
@@ -198,21 +232,31 @@ impl Hub<'_> {
     /// connections cannot keep rank 0 from its other work.
     fn open_door(&mut self) -> Result<(), JoinError> {
         for _ in 0..MAX_CALLERS {
-            let is_full = self.callers.len() >= MAX_CALLERS;
-            let leaves = is_full.then(|| victim(&self.callers, Instant::now()));
-            if leaves == Some(None) {
+            // At the limit of open files, accept(2) fails with EMFILE even on an empty queue.
+            if !self.is_somebody_waiting()? {
+                self.shortage = None;
+                break;
+            }
+            let place = match self.callers.len() {
+                0..MAX_CALLERS => Place::Free,
+                _ => self.find_place()?,
+            };
+            if matches!(place, Place::None) {
                 break;
             }
             match self.listener.accept() {
                 Ok((stream, _)) => {
                     self.shortage = None;
-                    self.evict(leaves.flatten());
+                    self.evict(&place);
                     self.greet(stream)?;
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.shortage = None;
+                    break;
+                }
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) if is_shortage(&error) => {
-                    if !self.make_room(error) {
+                    if !self.make_room(error)? {
                         break;
                     }
                 }
@@ -224,18 +268,53 @@ impl Hub<'_> {
         Ok(())
     }
 
-    /// Evicts a caller to free a descriptor, and postpones accepting. Returns whether a caller was
-    /// evicted.
-    fn make_room(&mut self, error: io::Error) -> bool {
-        let now = Instant::now();
-        let leaves = victim(&self.callers, now);
-        self.evict(leaves);
-        self.shortage = Some(Shortage { error, again: now + TICK });
-        leaves.is_some()
+    /// Whether the listen queue has a connection.
+    fn is_somebody_waiting(&self) -> Result<bool, JoinError> {
+        let ready = wait([self.listener.into()], Instant::now())
+            .map_err(|error| JoinError::System { doing: "waiting for the other ranks", error })?;
+        Ok(ready == [true])
     }
 
-    fn evict(&mut self, index: Option<usize>) {
-        let Some(index) = index else { return };
+    /// Evicts a caller to free a descriptor, and postpones accepting. Returns whether a descriptor
+    /// was freed.
+    fn make_room(&mut self, error: io::Error) -> Result<bool, JoinError> {
+        self.shortage = Some(Shortage { error, again: Instant::now() + TICK });
+        let place = self.find_place()?;
+        self.evict(&place);
+        Ok(!matches!(place, Place::None))
+    }
+
+    /// Selects a caller to evict. Its first message may have arrived since the last poll(2), so
+    /// this reads from each candidate once more. [`Place::Free`] if a candidate is no caller after
+    /// that.
+    fn find_place(&mut self) -> Result<Place, JoinError> {
+        let now = Instant::now();
+        while let Some(index) = victim(&self.callers, now) {
+            let callers = self.callers.len();
+            self.reread(index)?;
+            if self.callers.len() < callers {
+                return Ok(Place::Free);
+            }
+            if victim(&self.callers, now) == Some(index) {
+                return Ok(Place::Of(index));
+            }
+        }
+        Ok(Place::None)
+    }
+
+    /// Reads from one caller and attends to it; its position does not change.
+    fn reread(&mut self, index: usize) -> Result<(), JoinError> {
+        let mut later = self.callers.split_off(index);
+        let mut callers = later.drain(..);
+        let Some(mut caller) = callers.next() else { return Ok(()) };
+        caller.wire().pump(RENDEZVOUS_BOUND);
+        let end = self.attend(caller);
+        self.callers.extend(callers);
+        end
+    }
+
+    fn evict(&mut self, place: &Place) {
+        let Place::Of(index) = *place else { return };
         if !matches!(self.callers.remove(index).stage, Stage::Parting(_)) {
             self.refusals.add(Refusal::Evicted);
         }
@@ -257,7 +336,7 @@ impl Hub<'_> {
         let until = caller.until;
         match caller.stage {
             Stage::Proving(mut guest, mut wire) => {
-                let end = guest.advance(&self.terms.secret, &mut wire);
+                let end = guest.advance(&self.terms.secret, &mut self.nonces, &mut wire);
                 // Sends the answer immediately: this connection may be evicted before the next
                 // turn.
                 wire.push();

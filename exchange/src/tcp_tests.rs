@@ -19,7 +19,8 @@ use crate::tcp::Tcp;
 use crate::terms::{Limits, Terms};
 use crate::{THREADS_LIMIT, member, threads};
 
-mod large;
+#[allow(dead_code, reason = "open_files.rs runs this test")]
+pub(crate) mod large;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -133,12 +133,13 @@ fn play_hub(listener: &TcpListener, cut: usize) {
     let terms = terms(0, 2);
     let mut wire = Wire::new(listener.accept().unwrap().0).unwrap();
     let mut guest = Guest::new(nonce().unwrap());
+    let mut seen = SeenNonces::default();
     let mut session: Option<Session> = None;
     let (mut left, mut joined) = (cut, false);
     while left > 0 && !joined {
         pump_until(&mut wire, |wire| !wire.incoming.is_empty() || wire.closed);
         match &mut session {
-            None => session = guest.advance(&terms.secret, &mut wire).unwrap(),
+            None => session = guest.advance(&terms.secret, &mut seen, &mut wire).unwrap(),
             Some(session) => {
                 joined = session.receive.open(&mut wire.incoming, 5000).unwrap().is_some();
                 if joined {

@@ -1,31 +1,30 @@
 //! More strangers than rank 0 has places; each connects again as soon as it is dropped.
 
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::*;
 use crate::callers::MAX_CALLERS;
 
 const STRANGERS: usize = 1000;
+/// Open files of a test: strangers and callers.
+pub(crate) const FILES: usize = STRANGERS + MAX_CALLERS;
 
 /// Connections of one thread to an address. The thread reopens each connection that the other side
 /// drops.
 struct Flood {
     over: Arc<AtomicBool>,
     thread: JoinHandle<u64>,
-    _one_test: MutexGuard<'static, ()>,
 }
 
 impl Flood {
     /// Starts `connections` strangers, each of which sends only `says`. Returns when all of them
     /// have tried to connect.
     fn start(address: SocketAddr, connections: usize, says: &[u8]) -> Self {
-        let one_test = allow_files(connections + MAX_CALLERS);
         let over = Arc::new(AtomicBool::new(false));
         let (told, says, (ready, started)) = (over.clone(), says.to_vec(), mpsc::channel());
         let thread = thread::spawn(move || {
@@ -39,7 +38,7 @@ impl Flood {
             reopened
         });
         started.recv().unwrap();
-        Self { over, thread, _one_test: one_test }
+        Self { over, thread }
     }
 
     /// Ends the flood, and returns how often a connection was reopened.
@@ -91,30 +90,17 @@ fn turn(strangers: &mut [Stranger], address: SocketAddr, says: &[u8]) -> u64 {
     reopened
 }
 
-/// Raises the limit of open files by `needed`, for one test of this process at a time.
-pub(crate) fn allow_files(needed: usize) -> MutexGuard<'static, ()> {
-    static ONE_TEST: Mutex<()> = Mutex::new(());
-    /// Open files of all other tests together.
-    const OTHERS: usize = 2000;
-    let one_test = ONE_TEST.lock().unwrap_or_else(PoisonError::into_inner);
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let needed = (needed + OTHERS) as u64;
-    if current.is_some_and(|limit| limit < needed) {
-        let enough = maximum.is_none_or(|limit| limit >= needed);
-        assert!(enough, "this test needs {needed} open files: raise the hard limit, ulimit -Hn");
-        setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum }).unwrap();
-    }
-    one_test
-}
-
-/// Checks that a job of four ranks meets among strangers that send `says`.
-fn meet_among_strangers(says: &[u8]) {
-    let (address, hub) = start_hub(terms(0, 4));
+/// Checks that a job of four ranks meets among strangers that send `says` and are refused for
+/// `reason`.
+fn meet_among_strangers(says: &[u8], reason: Refusal) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let hub = thread::spawn(move || host_counting(&listener, &terms(0, 4), &mut || Ok(())));
     let flood = Flood::start(address, STRANGERS, says);
     let start = Instant::now();
     let members = [1, 2, 3].map(|rank| start_member(address, terms(rank, 4)));
-    let met: Vec<_> =
-        members.into_iter().chain([hub]).map(|joining| joining.join().unwrap()).collect();
+    let met = members.map(|joining| joining.join().unwrap());
+    let refusals = hub.join().unwrap().map(|(_links, refusals)| refusals);
     let took = start.elapsed();
     let reopened = flood.end();
     println!(
@@ -123,25 +109,29 @@ fn meet_among_strangers(says: &[u8]) {
     for rank in met {
         rank.unwrap();
     }
+    let refusals = refusals.unwrap();
+    assert!(refusals.count(reason) > 0, "{refusals}");
     assert!(reopened > 0, "no stranger was evicted");
     assert!(took < AT_ONCE, "{took:?}");
 }
 
 /// Without evictions strangers would hold their places for five seconds each, and the ranks would
 /// time out first.
-#[test]
-fn ranks_join_among_idle_strangers() {
-    meet_among_strangers(&[]);
+pub(crate) fn ranks_join_among_idle_strangers() {
+    meet_among_strangers(&[], Refusal::Evicted);
 }
 
-#[test]
-fn ranks_join_among_strangers_with_a_partial_first_message() {
-    meet_among_strangers(&hello()[..FIRST_BYTES - 1]);
+pub(crate) fn ranks_join_among_strangers_with_a_partial_first_message() {
+    meet_among_strangers(&hello()[..FIRST_BYTES - 1], Refusal::Evicted);
 }
 
-#[test]
-fn ranks_join_among_strangers_with_a_whole_first_message() {
-    meet_among_strangers(&hello());
+pub(crate) fn ranks_join_among_strangers_with_a_whole_first_message() {
+    meet_among_strangers(&hello(), Refusal::WrongSecret);
+}
+
+/// An observer of the network has one first message of a member.
+pub(crate) fn ranks_join_among_strangers_with_a_replayed_first_message() {
+    meet_among_strangers(&first_message(&terms(1, 4)), Refusal::Evicted);
 }
 
 /// No connection is accepted before a stranger was evicted.
