@@ -5,8 +5,9 @@ use transport::{Exchange, Owner};
 use super::settings::Atomics;
 use super::{OpenError, Progress};
 
-/// Changes with the encoding, and with what owners do to each other's control words.
-const VERSION: u32 = 1;
+/// Changes with the encoding, with the calls of the exchange, and with what owners do to each
+/// other's control words.
+const VERSION: u32 = 2;
 const BYTES: usize = 4 + 8 + 4 + 2 + 8 + 4 + 8 + 4 + 4;
 /// The bytes of its address and key that an owner sends in one call. Their length grows with the
 /// number of networks of its machine, and an exchange may limit the result of a call: for 4096
@@ -243,9 +244,12 @@ mod tests {
     fn other_versions_sizes_and_modes_are_named() {
         let mine = greeting().hello;
         let mut bytes = mine.encode();
-        bytes[0] = 9;
-        let error = Hello::decode(Owner(3), &bytes).unwrap_err();
-        assert!(matches!(error, OpenError::Differs { owner: Owner(3), .. }), "{error}");
+        // Version 1 gathered addresses and keys in one call.
+        for version in [1, 9] {
+            bytes[0] = version;
+            let error = Hello::decode(Owner(3), &bytes).unwrap_err();
+            assert!(matches!(error, OpenError::Differs { owner: Owner(3), .. }), "{error}");
+        }
         mine.agree(Owner(1), &mine).unwrap();
         for theirs in [
             Hello { window_words: 8, ..mine },

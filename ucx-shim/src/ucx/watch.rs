@@ -2,13 +2,15 @@
 
 use core::ffi::c_int;
 use core::hash::Hasher;
-use core::sync::atomic::AtomicU32;
+use core::mem;
 use core::sync::atomic::Ordering::{Acquire, Release};
+use core::sync::atomic::{AtomicBool, AtomicU32};
 use core::time::Duration;
 use std::fs;
 use std::hash::DefaultHasher;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -20,28 +22,48 @@ use super::{Engine, OpenError};
 
 /// The stack size of the watching thread, which makes one system call.
 const STACK_BYTES: usize = 64 << 10;
-/// How long that thread sleeps before it repeats a call for which the kernel lacked memory.
+/// How often that thread polls each process alone while poll(2) of all processes fails.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// The value while no process has ended; afterwards the value is the owner's number plus 1.
-const NONE: u32 = 0;
 
 /// Detects the end of a process of this machine. UCX does not report it: shared-memory transports
 /// would continue with the memory that a dead owner left.
 ///
-/// A thread sleeps in poll(2) until a process ends, so the data path only loads a word. Dropping
-/// this ends the thread.
+/// A thread sleeps in poll(2) until a process ends, so the data path only loads a word. poll(2)
+/// fails if the limit of open files was lowered below the number of processes, or without memory.
+/// The thread then polls the processes one at a time, every [`RETRY_INTERVAL`].
+///
+/// Dropping this ends the thread. A process that was forked from the one that created this has no
+/// such thread; dropping its copy does not affect the other process.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// The thread writes it once.
-    ended: Arc<AtomicU32>,
-    /// The thread and its eventfd; `None` if no process is watched.
-    watcher: Option<(JoinHandle<()>, Arc<OwnedFd>)>,
+    shared: Arc<Shared>,
+    /// `None` if no process is watched.
+    watcher: Option<Watcher>,
+}
+
+/// What the thread shares with the engine.
+#[derive(Debug, Default)]
+struct Shared {
+    /// 0 while no process has ended; afterwards the owner's number plus 1. The thread writes it
+    /// once.
+    ended: AtomicU32,
+    /// The thread must end.
+    leave: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Watcher {
+    thread: JoinHandle<()>,
+    /// The eventfd that wakes the thread.
+    wake: Arc<OwnedFd>,
+    /// The process that has the thread.
+    pid: u32,
 }
 
 impl Watch {
     /// Watches no process.
     pub(super) fn nothing() -> Self {
-        Self { ended: Arc::new(AtomicU32::new(NONE)), watcher: None }
+        Self { shared: Arc::default(), watcher: None }
     }
 
     /// Watches the processes of these owners.
@@ -56,28 +78,34 @@ impl Watch {
         let of_errno = |error: &io::Error| error.raw_os_error().unwrap_or(0);
         let wake =
             Arc::new(event().map_err(|error| OpenError::Thread { errno: of_errno(&error) })?);
-        let (of_thread, ended) = (Arc::clone(&wake), Arc::clone(&watch.ended));
+        let (of_thread, shared) = (Arc::clone(&wake), Arc::clone(&watch.shared));
         let thread = thread::Builder::new()
             .name("ucx-watch".into())
             .stack_size(STACK_BYTES)
-            .spawn(move || sleep_until_one_ends(&of_thread, &owners, &ended))
+            .spawn(move || sleep_until_one_ends(&of_thread, &owners, &shared))
             .map_err(|error| OpenError::Thread { errno: of_errno(&error) })?;
-        watch.watcher = Some((thread, wake));
+        watch.watcher = Some(Watcher { thread, wake, pid: process::id() });
         Ok(watch)
     }
 
     /// An owner whose process has ended.
     #[inline]
     pub(super) fn ended(&self) -> Option<Owner> {
-        self.ended.load(Acquire).checked_sub(1).map(Owner)
+        self.shared.ended.load(Acquire).checked_sub(1).map(Owner)
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let Some((thread, wake)) = self.watcher.take() else { return };
+        let Some(Watcher { thread, wake, pid }) = self.watcher.take() else { return };
+        // After fork(2) the eventfd is shared with the process that has the thread.
+        if pid != process::id() {
+            return mem::forget(thread);
+        }
+        self.shared.leave.store(true, Release);
         // SAFETY: the descriptor of eventfd(2) is open, and the kernel reads 8 bytes.
         unsafe { libc::write(wake.as_raw_fd(), (&raw const ONE).cast(), size_of_val(&ONE)) };
+        thread.thread().unpark();
         // The thread cannot panic; if it did, it would have ended too.
         let _ = thread.join();
     }
@@ -86,30 +114,38 @@ impl Drop for Watch {
 /// The value that is added to an eventfd to make it readable.
 static ONE: u64 = 1;
 
-/// Returns when `wake` is readable, or when the first of `owners` has ended; then stores that owner
-/// in `ended`.
-fn sleep_until_one_ends(wake: &OwnedFd, owners: &[(Owner, OwnedFd)], ended: &AtomicU32) {
+/// Returns when `wake` is readable, when the thread must end, or when the first of `owners` has
+/// ended; then stores that owner.
+fn sleep_until_one_ends(wake: &OwnedFd, owners: &[(Owner, OwnedFd)], shared: &Shared) {
     let descriptor =
         |fd: &OwnedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let processes = owners.iter().map(|(_, fd)| descriptor(fd));
     let mut descriptors: Vec<_> = [descriptor(wake)].into_iter().chain(processes).collect();
-    loop {
-        // SAFETY: the pointer and the length are those of `descriptors`, which are open. Only the
-        // waking side waits for this thread.
-        let found =
-            unsafe { libc::poll(descriptors.as_mut_ptr(), descriptors.len() as libc::nfds_t, -1) };
+    while !shared.leave.load(Acquire) {
+        let found = poll(&mut descriptors, -1);
         if found < 0 {
-            thread::sleep(RETRY_INTERVAL);
-            continue;
+            for one in descriptors.chunks_mut(1) {
+                poll(one, 0);
+            }
         }
         let mut ready = descriptors.iter().map(|descriptor| descriptor.revents != 0);
         if ready.next() == Some(true) {
             return;
         }
         if let Some((_, (owner, _))) = ready.zip(owners).find(|(ready, _)| *ready) {
-            return ended.store(owner.0.saturating_add(1), Release);
+            return shared.ended.store(owner.0.saturating_add(1), Release);
+        }
+        if found < 0 {
+            thread::park_timeout(RETRY_INTERVAL);
         }
     }
+}
+
+/// poll(2). After an error, no descriptor is ready.
+fn poll(descriptors: &mut [libc::pollfd], timeout_ms: c_int) -> c_int {
+    descriptors.iter_mut().for_each(|descriptor| descriptor.revents = 0);
+    // SAFETY: the pointer and the length are those of `descriptors`, which are open.
+    unsafe { libc::poll(descriptors.as_mut_ptr(), descriptors.len() as libc::nfds_t, timeout_ms) }
 }
 
 /// An eventfd, which is readable after a write.
@@ -192,6 +228,7 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use std::env;
     use std::process::{Command, Stdio};
     use std::time::Instant;
 
@@ -232,6 +269,111 @@ mod tests {
         assert!(lives.try_wait().unwrap().is_none());
         lives.kill().unwrap();
         lives.wait().unwrap();
+    }
+
+    /// Returns when `done`; false if that takes too long.
+    fn wait_until(mut done: impl FnMut() -> bool) -> bool {
+        let begin = Instant::now();
+        while !done() {
+            if begin.elapsed() > PATIENCE {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        true
+    }
+
+    /// Runs the test of this name again, in a process of its own, which it may damage. Returns
+    /// whether this process is that one.
+    fn is_alone(name: &str) -> bool {
+        const ALONE: &str = "PROBELINE_TEST_ALONE";
+        if env::var_os(ALONE).is_some() {
+            return true;
+        }
+        let name = format!("{}::{name}", module_path!().split_once("::").unwrap().1);
+        let mut alone = Command::new(env::current_exe().unwrap());
+        alone.args(["--exact", &name, "--nocapture"]).env(ALONE, "1");
+        let mut alone = alone.stdout(Stdio::null()).spawn().unwrap();
+        let ended = wait_until(|| alone.try_wait().unwrap().is_some());
+        if !ended {
+            alone.kill().unwrap();
+        }
+        assert!(alone.wait().unwrap().success(), "ended by itself: {ended}");
+        false
+    }
+
+    fn set_limit_of_open_files(soft: libc::rlim_t) {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: both calls use a live structure.
+        unsafe {
+            assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
+            limit.rlim_cur = soft;
+            assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
+        }
+    }
+
+    /// A watch of this process whose thread starts with this limit of open files.
+    fn watch_with_limit(process: (Owner, u32), soft: libc::rlim_t) -> Watch {
+        let owners = [(process.0, open(process.0, process.1).unwrap())];
+        let (shared, wake) = (Arc::<Shared>::default(), Arc::new(event().unwrap()));
+        let (of_thread, told) = (Arc::clone(&wake), Arc::clone(&shared));
+        set_limit_of_open_files(soft);
+        let thread = thread::spawn(move || sleep_until_one_ends(&of_thread, &owners, &told));
+        Watch { shared, watcher: Some(Watcher { thread, wake, pid: process::id() }) }
+    }
+
+    /// poll(2) of the eventfd and one process fails with EINVAL.
+    #[test]
+    fn the_end_of_a_process_is_reported_with_a_low_limit_of_open_files() {
+        if !is_alone("the_end_of_a_process_is_reported_with_a_low_limit_of_open_files") {
+            return;
+        }
+        let mut dies = child();
+        let watch = watch_with_limit((Owner(3), dies.id()), 1);
+        assert_eq!(watch.ended(), None);
+        dies.kill().unwrap();
+        dies.wait().unwrap();
+        assert!(wait_until(|| watch.ended() == Some(Owner(3))));
+    }
+
+    /// Every poll(2) fails with EINVAL.
+    #[test]
+    fn a_watch_that_cannot_poll_ends_its_thread() {
+        if !is_alone("a_watch_that_cannot_poll_ends_its_thread") {
+            return;
+        }
+        let mut lives = child();
+        drop(watch_with_limit((Owner(1), lives.id()), 0));
+        lives.kill().unwrap();
+        lives.wait().unwrap();
+    }
+
+    #[test]
+    fn a_forked_process_does_not_end_the_thread_of_its_parent() {
+        let mut dies = child();
+        let watch = Watch::of([(Owner(3), dies.id())].into_iter()).unwrap();
+        // SAFETY: the child only drops the watch, which frees memory and closes a descriptor.
+        let forked = unsafe { libc::fork() };
+        assert!(forked >= 0);
+        if forked == 0 {
+            drop(watch);
+            // SAFETY: ends the child without running the parent's exit handlers.
+            unsafe { libc::_exit(0) };
+        }
+        let mut status = -1;
+        // SAFETY: `status` can be written.
+        let mut has_ended =
+            || unsafe { libc::waitpid(forked, &raw mut status, libc::WNOHANG) } == forked;
+        let by_itself = wait_until(&mut has_ended);
+        if !by_itself {
+            // SAFETY: the child has not been waited for, so the number is still its own.
+            unsafe { libc::kill(forked, libc::SIGKILL) };
+            assert!(wait_until(has_ended));
+        }
+        dies.kill().unwrap();
+        dies.wait().unwrap();
+        assert!(by_itself && status == 0, "by itself: {by_itself}, status {status}");
+        assert!(wait_until(|| watch.ended() == Some(Owner(3))), "the end was not reported");
     }
 
     #[test]
