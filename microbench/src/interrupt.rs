@@ -19,6 +19,10 @@ use crate::failure::{Failure, Result};
 /// process and then to its process group.
 const SAME_REQUEST: Duration = Duration::from_millis(200);
 
+/// How long after the first signal the process may still run, where ranks cannot agree to stop: the
+/// signal takes its default action then.
+const STOP_LIMIT: Duration = Duration::from_secs(60);
+
 /// The number of the first signal received, or one of the two states below.
 static RECEIVED: AtomicI32 = AtomicI32::new(NONE);
 /// No signal was received yet.
@@ -97,6 +101,16 @@ fn start_once() -> Result<()> {
     started.clone().map_err(|error| Failure::new(format!("cannot watch for signals: {error}")))
 }
 
+/// Ends the process by `signal` after [`STOP_LIMIT`], if it still runs.
+fn end_later(signal: i32) {
+    let end = move || {
+        thread::sleep(STOP_LIMIT);
+        let _ = emulate_default_handler(signal);
+    };
+    // Without this thread the next signal ends the process.
+    let _ = thread::Builder::new().name("stop limit".to_owned()).spawn(end);
+}
+
 /// Starts a thread that sleeps until a signal arrives. A signal handler alone could not measure the
 /// time since the first signal. A signal that the process was started to ignore stays ignored:
 /// shells ignore SIGINT in the background jobs of a script.
@@ -109,7 +123,10 @@ fn start() -> std::io::Result<()> {
         for signal in signals.forever() {
             let since = first.get_or_insert_with(Instant::now).elapsed();
             let ends = match record(signal) {
-                NONE => false,
+                NONE => {
+                    end_later(signal);
+                    false
+                }
                 DEFAULT_ACTION => true,
                 _ => since >= SAME_REQUEST,
             };

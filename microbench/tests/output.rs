@@ -66,7 +66,7 @@ fn quiet_prints_only_the_summary() {
 fn colours_appear_only_on_terminals_without_no_color() {
     let help = |variables: &[(&str, &str)], arguments: &[&str]| {
         let mut command = probeline(arguments);
-        for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+        for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI"] {
             command.env_remove(variable);
         }
         command.env("TERM", "xterm").envs(variables.iter().copied());

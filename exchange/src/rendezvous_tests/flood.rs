@@ -10,6 +10,10 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, 
 use super::*;
 use crate::callers::MAX_CALLERS;
 
+/// Twice the 5 s that a job of 4 ranks has to meet among these strangers: a busy machine took 1.2 s,
+/// and rank 0 without evictions 60 s.
+const MEET_LIMIT: Duration = Duration::from_secs(10);
+
 const STRANGERS: usize = 1000;
 /// Open files of a test: strangers and callers.
 pub(crate) const FILES: usize = STRANGERS + MAX_CALLERS;
@@ -112,7 +116,7 @@ fn meet_among_strangers(says: &[u8], reason: Refusal) {
     let refusals = refusals.unwrap();
     assert!(refusals.count(reason) > 0, "{refusals}");
     assert!(reopened > 0, "no stranger was evicted");
-    assert!(took < AT_ONCE, "{took:?}");
+    assert!(took < MEET_LIMIT, "{took:?}");
 }
 
 /// Without evictions strangers would hold their places for five seconds each, and the ranks would
