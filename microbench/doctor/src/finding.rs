@@ -177,9 +177,10 @@ mod tests {
     fn a_line_says_everything_in_one_line() {
         let port = Subject::Port("mlx5_0".to_owned(), 1);
         let finding = Finding::look("mtu", &port, "1024\nB").means("slow").mend("ip link");
-        let line = finding.note(Note::MTU).line("notes/");
+        let finding = finding.note(Note::MTU);
+        let line = finding.line("notes/");
         assert_eq!(line, "look at this  mlx5_0/1, mtu: 1024 B; slow. Do: ip link (notes/mtu.md)");
-        let lines = finding.note(Note::MTU).lines("notes/");
+        let lines = finding.lines("notes/");
         assert_eq!(
             lines,
             ["look at this  mlx5_0/1, mtu: 1024 B; slow", "Do: ip link (notes/mtu.md)"]
