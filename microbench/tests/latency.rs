@@ -43,8 +43,12 @@ fn the_output_is_short_and_fits_a_terminal() {
             assert!(line.chars().count() <= COLUMNS, "{line}");
         }
         assert!(notes.iter().all(|note| note.contains(": ")), "{notes:#?}");
-        // Notes of columns that are not printed.
-        assert!(!notes.iter().any(|note| note.starts_with("eff")), "{notes:#?}");
+        for column in ["p90", "p99.9", "min", "max", "eff", "out", "cached"] {
+            let explains = |note: &&str| {
+                note.split(": ").next().unwrap().split(", ").any(|label| label == column)
+            };
+            assert!(!notes.iter().any(explains), "{column} is not printed: {notes:#?}");
+        }
     }
 }
 

@@ -164,9 +164,8 @@ impl LatencyArgs {
     /// The notes on the columns.
     fn notes(&self, clock_ns: u64, rows: &[LatencyRow], paper: Option<Paper>) -> Vec<String> {
         let mut notes = vec![
-            format!(
-                "p50, p90, p99, p99.9, min, max ns: operations timed one by one, minus {clock_ns} ns for the clock"
-            ),
+            format!("p50, p99: operations timed one by one, minus {clock_ns} ns for the clock"),
+            "p90, p99.9, min, max: of the same operations".to_owned(),
             "mean: whole batches; the CPU may start an operation before the previous one has ended"
                 .to_owned(),
             format!(

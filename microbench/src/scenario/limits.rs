@@ -168,9 +168,10 @@ impl LimitsArgs {
         let mut notes = vec![
             "ns: the time of one core, or of the transport, for one operation".to_owned(),
             format!(
-                "M ops/s, least, most: median, minimum and maximum of {} rounds of {} s",
+                "M ops/s: median of {} rounds of {} s",
                 self.rounds, self.seconds_per_measurement
             ),
+            "least, most: minimum and maximum of the rounds".to_owned(),
             format!("memory: random lines of 64 bytes of {}", self.size),
             "dependent: a read gives the address of the next; independent: the CPU overlaps reads"
                 .to_owned(),
