@@ -156,7 +156,65 @@ fn ignores(status: &str, signal: i32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use transport::{Alone, ExchangeError};
+
     use super::*;
+
+    /// A rank that remembers what the process did with signals when it reached the last barrier.
+    struct Rank {
+        me: Owner,
+        at_barrier: Option<(bool, i32)>,
+    }
+
+    impl Exchange for Rank {
+        fn me(&self) -> Owner {
+            self.me
+        }
+
+        fn owners(&self) -> u32 {
+            2
+        }
+
+        fn all_gather(
+            &mut self,
+            mine: &[u8],
+            all: &mut [u8],
+        ) -> core::result::Result<(), ExchangeError> {
+            Alone.all_gather(mine, all)
+        }
+
+        fn all_to_all(
+            &mut self,
+            mine: &[u8],
+            theirs: &mut [u8],
+        ) -> core::result::Result<(), ExchangeError> {
+            Alone.all_to_all(mine, theirs)
+        }
+
+        fn barrier(&mut self) -> core::result::Result<(), ExchangeError> {
+            self.at_barrier = Some((catches_sigterm(), RECEIVED.load(Ordering::Relaxed)));
+            Ok(())
+        }
+    }
+
+    fn catches_sigterm() -> bool {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(mask.trim(), 16).unwrap() >> (SIGTERM - 1) & 1 == 1
+    }
+
+    #[test]
+    fn rank_0_starts_to_watch_last_and_stops_first() {
+        let [mut first, mut second] = [0, 1].map(|me| Rank { me: Owner(me), at_barrier: None });
+        Interrupt::watch(&mut first).unwrap();
+        assert_eq!(first.at_barrier, Some((false, NONE)));
+        assert!(catches_sigterm());
+        Interrupt::stop_watching(&mut second).unwrap();
+        assert_eq!(second.at_barrier, Some((true, NONE)));
+        assert_eq!(RECEIVED.swap(NONE, Ordering::Relaxed), DEFAULT_ACTION);
+        Interrupt::stop_watching(&mut first).unwrap();
+        assert_eq!(first.at_barrier, Some((true, DEFAULT_ACTION)));
+    }
 
     #[test]
     fn signals_have_numbers_and_names() {

@@ -17,8 +17,8 @@ use serde_json::Value;
 
 use common::terminal::Terminal;
 use common::{
-    Ended, LIMIT, Running, Scratch, port, probeline, signal, signal_group, stop, two_steps,
-    wait_until,
+    Ended, LIMIT, Running, Scratch, is_in_mask, port, probeline, signal, signal_group, stop,
+    two_steps, wait_until,
 };
 
 /// The longest time until a terminal shows the expected line, on a busy machine.
@@ -220,21 +220,14 @@ fn a_signal_to_the_group_stops_a_search_that_has_just_begun() {
             command.process_group(0);
         });
         let begin = Instant::now();
-        while !catches(job.running.pid(), Signal::INT) {
+        let pid = job.running.pid();
+        while !is_in_mask("SigCgt", &pid.to_string(), Signal::INT) {
             assert!(begin.elapsed() < LIMIT, "never watched");
             thread::yield_now();
         }
-        signal_group(job.running.pid(), Signal::INT);
+        signal_group(pid, Signal::INT);
         stopped(job, Signal::INT, []);
     }
-}
-
-/// Whether a process has a handler for the signal.
-fn catches(pid: u32, signal: Signal) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
-    let mask = u64::from_str_radix(mask.trim(), 16).unwrap();
-    mask >> (signal.as_raw() - 1) & 1 == 1
 }
 
 /// As a background job of a shell script, which is not to be stopped by a Ctrl-C for the foreground.

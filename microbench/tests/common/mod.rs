@@ -16,6 +16,7 @@ use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{self, Child, Command, Stdio};
+use std::sync::{Arc, Once};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
@@ -61,6 +62,7 @@ impl Running {
 
     /// As `start`, with the output streams that the command has.
     pub(crate) fn start_with(command: &mut Command) -> Self {
+        do_not_ignore_sigint();
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let mark = format!("{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let mut process = command
@@ -230,6 +232,27 @@ pub(crate) fn kill(pid: u32) {
 pub(crate) fn interrupt(pid: u32) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).unwrap();
     kill_process(pid, Signal::INT).unwrap();
+}
+
+/// Starts commands with the default action for SIGINT even if this process was started to ignore
+/// the signal, like a background job of a script: a handled signal is reset for commands, and an
+/// ignored one is not.
+fn do_not_ignore_sigint() {
+    static DONE: Once = Once::new();
+    DONE.call_once(|| {
+        if is_in_mask("SigIgn", "self", Signal::INT) {
+            signal_hook::flag::register(Signal::INT.as_raw(), Arc::default()).unwrap();
+        }
+    });
+}
+
+/// Whether a signal is in this mask of a process, a field of `/proc/PID/status`.
+pub(crate) fn is_in_mask(field: &str, pid: &str, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let mut fields = status.lines().filter_map(|line| line.split_once(':'));
+    let (_, mask) = fields.find(|(name, _)| *name == field).unwrap();
+    let mask = u64::from_str_radix(mask.trim(), 16).unwrap();
+    mask >> (signal.as_raw() - 1) & 1 == 1
 }
 
 /// Stops a process where it is.
