@@ -1,5 +1,6 @@
 //! What a command tells: a table for people, JSON and CSV for programs.
 
+use core::fmt;
 use std::io;
 use std::path::Path;
 
@@ -80,7 +81,51 @@ pub(crate) struct Report<R: Row> {
     #[serde(serialize_with = "with_histograms")]
     pub(crate) rows: Vec<R>,
     /// What the numbers mean.
-    pub(crate) notes: Vec<String>,
+    pub(crate) notes: Vec<Note>,
+}
+
+/// A note on the results. JSON and Markdown have its text with the names of its columns.
+#[derive(Clone, Debug)]
+pub(crate) struct Note {
+    /// The note is printed if the table has one of these columns. If empty, it is always printed.
+    columns: &'static [&'static str],
+    text: String,
+}
+
+impl Note {
+    /// A note on these columns of the table.
+    pub(crate) fn on(columns: &'static [&'static str], text: impl Into<String>) -> Self {
+        Self { columns, text: text.into() }
+    }
+}
+
+impl From<&str> for Note {
+    /// A note that is always printed.
+    fn from(text: &str) -> Self {
+        Self::on(&[], text)
+    }
+}
+
+impl From<String> for Note {
+    /// A note that is always printed.
+    fn from(text: String) -> Self {
+        Self::on(&[], text)
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.columns.is_empty() {
+            write!(f, "{}: ", self.columns.join(", "))?;
+        }
+        f.write_str(&self.text)
+    }
+}
+
+impl Serialize for Note {
+    fn serialize<S: Serializer>(&self, serializer: S) -> core::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 fn as_map<S: Serializer>(
@@ -225,25 +270,16 @@ impl<R: Row> Report<R> {
         Ok(())
     }
 
-    /// The notes on printed columns, including those of the summary, the notes on no column, and
-    /// where to read more.
+    /// The notes on printed columns, the notes on no column, and where to read more.
     fn notes_for(&self, head: &[String], full: bool) -> Vec<String> {
-        let in_summary = |column: &str| {
-            let mut lines = self.summary.iter().map(|line| format!(" {line} "));
-            lines.any(|line| line.contains(&format!(" {column} ")))
-        };
-        let is_about = |note: &String| {
-            let labels = note.split_once(": ").map_or("", |(labels, _)| labels).split(", ");
-            let mut columns = labels.filter(|label| R::HEAD.contains(label)).peekable();
-            let about_none = columns.peek().is_none();
-            about_none
-                || columns.any(|column| {
-                    head.iter().any(|printed| printed == column) || in_summary(column)
-                })
+        let is_printed = |note: &&Note| {
+            debug_assert!(note.columns.iter().all(|column| R::HEAD.contains(column)), "{note}");
+            let has = |column: &&str| head.iter().any(|printed| printed == column);
+            note.columns.is_empty() || note.columns.iter().any(has)
         };
         let more = if full { "" } else { "; --full prints everything" };
         let more = format!("more: {PAGE}, section {}{more}", self.command);
-        self.notes.iter().filter(|note| is_about(note)).cloned().chain([more]).collect()
+        self.notes.iter().filter(is_printed).map(Note::to_string).chain([more]).collect()
     }
 
     /// Program and machine, transport, and parameters, in three short lines.
@@ -285,8 +321,8 @@ impl<R: Row> Report<R> {
         let list = |lines: &[String]| -> String {
             lines.iter().map(|line| format!("- {}\n", markdown::escaped(line))).collect()
         };
-        let notes =
-            if self.notes.is_empty() { String::new() } else { format!("\n{}", list(&self.notes)) };
+        let notes: Vec<_> = self.notes.iter().map(Note::to_string).collect();
+        let notes = if notes.is_empty() { String::new() } else { format!("\n{}", list(&notes)) };
         let summary = if self.summary.is_empty() {
             String::new()
         } else {
@@ -480,18 +516,24 @@ mod tests {
 
     #[test]
     fn notes_are_those_of_printed_columns() {
-        let notes = ["one, two: both.", "three: the third.", "paper: no column.", "No label."];
-        let report =
-            Report::<Two> { notes: notes.map(str::to_owned).to_vec(), ..Report::new("test") };
+        let notes = vec![
+            Note::on(&["one", "two"], "both."),
+            Note::on(&["three"], "the third."),
+            "one: this text names no column.".into(),
+        ];
+        let texts: Vec<_> = notes.iter().map(Note::to_string).collect();
+        let report = Report::<Two> { notes, ..Report::new("test") };
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["notes"], serde_json::json!(texts));
         let of = |head: &[&str]| {
             let head: Vec<String> = head.iter().map(|&name| name.to_owned()).collect();
             report.notes_for(&head, false)
         };
         let printed = of(&["two"]);
-        assert_eq!(printed[..3], ["one, two: both.", "paper: no column.", "No label."]);
-        assert!(printed[3].starts_with("more: docs/reading-the-output.md, section test; --full"));
-        assert_eq!(of(&["one", "two", "three"])[..4], notes);
-        assert_eq!(of(&[])[..2], notes[2..]);
+        assert_eq!(printed[..2], ["one, two: both.", "one: this text names no column."]);
+        assert!(printed[2].starts_with("more: docs/reading-the-output.md, section test; --full"));
+        assert_eq!(of(&["one", "two", "three"])[..3], texts);
+        assert_eq!(of(&[])[..1], texts[2..]);
     }
 
     #[test]

@@ -35,7 +35,7 @@ use crate::cli::{ChunkArgs, JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Shape};
 use crate::means::{self, AlgorithmArgs, End, MeansTable};
-use crate::report::{Files, Report};
+use crate::report::{Files, Note, Report};
 use crate::size::Size;
 use crate::timed::Timed;
 
@@ -306,7 +306,7 @@ impl CompareArgs {
     }
 
     /// The notes on the columns; empty if nothing was measured.
-    fn notes(&self, columns: &[Standing]) -> Vec<String> {
+    fn notes(&self, columns: &[Standing]) -> Vec<Note> {
         if !columns.iter().any(Standing::has_measured) {
             return Vec::new();
         }
@@ -314,23 +314,22 @@ impl CompareArgs {
             format!(
                 "x: time / time of the fastest column; median of {} rounds in which columns take turns",
                 self.rounds()
-            ),
+            ).into(),
             format!(
                 "READ, CAS, FAA: rank 0 on words of {}; p50 with 1 in flight, rates with {} in flight",
                 peer(self.job.ranks),
                 plan::DEPTH
-            ),
-            format!(
-                "owner: polls its engine, sleeps for {} s outside of any library, or works like rank 0",
+            ).into(),
+            Note::on(&["owner"], format!(
+                "polls its engine, sleeps for {} s outside of any library, or works like rank 0",
                 self.sleep().as_secs_f64()
-            ),
-            "waits, some wait: most, or some, operations took at least a quarter of that sleep".to_owned(),
-            "found, inserted: find-or-put by rank 0, one at a time, of keys that start at that owner"
-                .to_owned(),
+            )),
+            "waits, some wait: most, or some, operations took at least a quarter of that sleep".into(),
+            "found, inserted: find-or-put by rank 0, one at a time, of keys that start at that owner".into(),
             format!(
                 "mixed, read-, write-intensive: {} find-or-puts of each rank, pipelined in batches of {BATCH}",
                 self.operations()
-            ),
+            ).into(),
         ]
     }
 

@@ -28,7 +28,7 @@ use crate::job::{self, Scenario, Shape};
 use crate::latency::{Recorder, clock_cost_ns};
 use crate::means::TableArgs;
 use crate::progress::Progress;
-use crate::report::{Files, Report};
+use crate::report::{Files, Note, Report};
 use crate::size::Size;
 use crate::timed::Timed;
 
@@ -162,40 +162,45 @@ impl LatencyArgs {
     }
 
     /// The notes on the columns.
-    fn notes(&self, clock_ns: u64, rows: &[LatencyRow], paper: Option<Paper>) -> Vec<String> {
+    fn notes(&self, clock_ns: u64, rows: &[LatencyRow], paper: Option<Paper>) -> Vec<Note> {
         let mut notes = vec![
-            format!("p50, p99: operations timed one by one, minus {clock_ns} ns for the clock"),
-            "p90, p99.9, min, max: of the same operations".to_owned(),
+            format!("p50, p99: operations timed one by one, minus {clock_ns} ns for the clock")
+                .into(),
+            Note::on(&["p90", "p99.9", "min", "max ns"], "of the same operations"),
             "mean: whole batches; the CPU may start an operation before the previous one has ended"
-                .to_owned(),
+                .into(),
             format!(
                 "floor: one READ of {} (found), READ + CAS (inserted), to the same owners",
                 if self.table.adaptive_chunks { "8 buckets" } else { "C buckets" }
-            ),
+            )
+            .into(),
             format!(
                 "x floor: time / floor, median of {} rounds in which both are measured in turns",
                 self.rounds
-            ),
+            )
+            .into(),
             format!(
                 "where: READ, WRITE, CAS, FAA on random words of {}; find-or-put on all owners",
                 peer(self.job.ranks)
-            ),
-            "eff, out: chunk READs that an operation waits for and posts".to_owned(),
-            "cached: the share of operations that the cache answered".to_owned(),
+            )
+            .into(),
+            Note::on(&["eff", "out"], "chunk READs that an operation waits for and posts"),
+            Note::on(&["cached"], "the share of operations that the cache answered"),
         ];
         if self.table.adaptive_chunks {
-            notes.push(
-                "C: the maximum; each operation chooses its own (--adaptive-chunks)".to_owned(),
-            );
+            notes.push(Note::on(
+                &["C"],
+                "the maximum; each operation chooses its own (--adaptive-chunks)",
+            ));
         }
         if self.config(8).direct {
             notes.push(
                 "direct: the CPU loads and claims words itself; --direct off uses READ and CAS"
-                    .to_owned(),
+                    .into(),
             );
         }
-        notes.extend(paper.map(|paper| paper.note().to_owned()));
-        notes.extend(self.cut_short(rows));
+        notes.extend(paper.map(|paper| paper.note().into()));
+        notes.extend(self.cut_short(rows).map(Note::from));
         notes
     }
 

@@ -22,7 +22,7 @@ use crate::job::{self, Scenario, Shape};
 use crate::machine::memory_available;
 use crate::means::MOST_IN_FLIGHT;
 use crate::progress::Progress;
-use crate::report::{Files, Report};
+use crate::report::{Files, Note, Report};
 use crate::size::Size;
 use crate::timed::Timed;
 
@@ -164,30 +164,36 @@ impl LimitsArgs {
         Duration::from_secs_f64(self.seconds_per_measurement)
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self) -> Vec<Note> {
         let mut notes = vec![
-            "ns: the time of one core, or of the transport, for one operation".to_owned(),
-            format!(
-                "M ops/s: median of {} rounds of {} s",
-                self.rounds, self.seconds_per_measurement
+            Note::on(&["ns"], "the time of one core, or of the transport, for one operation"),
+            Note::on(
+                &["M ops/s"],
+                format!("median of {} rounds of {} s", self.rounds, self.seconds_per_measurement),
             ),
-            "least, most: minimum and maximum of the rounds".to_owned(),
-            format!("memory: random lines of 64 bytes of {}", self.size),
+            Note::on(&["least", "most"], "minimum and maximum of the rounds"),
+            format!("memory: random lines of 64 bytes of {}", self.size).into(),
             "dependent: a read gives the address of the next; independent: the CPU overlaps reads"
-                .to_owned(),
-            "prefetch: how many operations ahead lines are prefetched, and into which cache"
-                .to_owned(),
+                .into(),
+            Note::on(
+                &["prefetch"],
+                "how many operations ahead lines are prefetched, and into which cache",
+            ),
             format!(
                 "READ, CAS, FAA: by rank 0, on the {} of {}",
                 Size(self.job.buckets_per_owner() * 8 / 1024 * 1024),
                 peer(self.job.ranks)
+            )
+            .into(),
+            Note::on(
+                &["in flight"],
+                "1 is a roundtrip; a result gives the address of the next operation",
             ),
-            "in flight: 1 is a roundtrip; a result gives the address of the next operation"
-                .to_owned(),
         ];
         if self.job.transport == TransportName::Sim {
-            notes
-                .push(format!("simulator: {SIMULATED} operations for each limit, in virtual time"));
+            notes.push(
+                format!("simulator: {SIMULATED} operations for each limit, in virtual time").into(),
+            );
         }
         notes
     }

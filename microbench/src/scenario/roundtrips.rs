@@ -13,7 +13,7 @@ use crate::job::{self, Scenario, Shape};
 use crate::keys::nth;
 use crate::means::MeansTable;
 use crate::progress::Progress;
-use crate::report::{Files, Layout, Report, Row, aligned, some_of};
+use crate::report::{Files, Layout, Note, Report, Row, aligned, some_of};
 use crate::size::Size;
 use crate::timed::Timed;
 
@@ -62,16 +62,18 @@ pub(crate) fn run(mut args: RoundtripsArgs) -> Result<()> {
     report.rows = ended.output;
     report.summary = summary(&report.rows);
     report.notes = vec![
-        "out, eff: chunk READs that an insert posts and waits for, means".to_owned(),
-        "load: the row is a mean of inserts by rank 0 from 0.02 below this load factor up to it"
-            .to_owned(),
-        "full: operations that found no empty bucket in M chunks".to_owned(),
+        Note::on(&["out", "eff"], "chunk READs that an insert posts and waits for, means"),
+        Note::on(
+            &["load"],
+            "the row is a mean of inserts by rank 0 from 0.02 below this load factor up to it",
+        ),
+        Note::on(&["full"], "operations that found no empty bucket in M chunks"),
     ];
     if report.rows.iter().any(|row| row.full > 0) {
         report.notes.push(format!(
             "no room: some inserts found no empty bucket in M = {} chunks; the means include them",
             args.max_chunks
-        ));
+        ).into());
     }
     report.publish(files)
 }

@@ -17,7 +17,7 @@ use crate::keys::Keys;
 use crate::machine::memory_available;
 use crate::means::{BatchArgs, End, MeansArgs, MeansTable, find_or_put_all};
 use crate::progress::Progress;
-use crate::report::{Files, Layout, Report, Row, aligned, only};
+use crate::report::{Files, Layout, Note, Report, Row, aligned, only};
 use crate::size::Size;
 use crate::timed::Timed;
 use crate::units;
@@ -185,31 +185,41 @@ impl ThroughputArgs {
         [title].into_iter().chain(lines).collect()
     }
 
-    fn notes(&self, rows: &[ThroughputRow], limit: Option<&TableLimit>) -> Vec<String> {
+    fn notes(&self, rows: &[ThroughputRow], limit: Option<&TableLimit>) -> Vec<Note> {
         let by = match self.job.transport {
             TransportName::Shm | TransportName::Sim => "from the first start to the last end",
             _ => "by the slowest rank's own clock",
         };
         let mut notes = vec![
-            format!("M ops/s, least, most: of all ranks, {by}; median of {} runs", self.repeat),
+            Note::on(
+                &["M ops/s", "least", "most"],
+                format!("of all ranks, {by}; median of {} runs", self.repeat),
+            ),
             format!(
                 "calls: each rank, {}, in a table that is empty at first",
                 match self.calls.size(&self.means) {
                     1 => "one at a time".to_owned(),
                     size => format!("in calls of {size} operations"),
                 }
+            )
+            .into(),
+            Note::on(
+                &["latency ns"],
+                "a rank's time / its operations; no operation is timed alone",
             ),
-            "latency ns: a rank's time / its operations; no operation is timed alone".to_owned(),
-            "eff: chunk READs that an operation waits for".to_owned(),
-            "lost CAS: claims that failed because another rank claimed the bucket first".to_owned(),
-            "cached: the share of operations that the cache answered".to_owned(),
+            Note::on(&["eff"], "chunk READs that an operation waits for"),
+            Note::on(
+                &["lost CAS"],
+                "claims that failed because another rank claimed the bucket first",
+            ),
+            Note::on(&["cached"], "the share of operations that the cache answered"),
         ];
-        notes.push(limit.map_or_else(TableLimit::none, TableLimit::note));
+        notes.push(limit.map_or_else(TableLimit::none, TableLimit::note).into());
         if rows.iter().any(|row| row.full > 0) {
-            notes.push(
-                "full: operations found no empty bucket; use a larger --table-size or fewer --ops"
-                    .to_owned(),
-            );
+            notes.push(Note::on(
+                &["full"],
+                "operations found no empty bucket; use a larger --table-size or fewer --ops",
+            ));
         }
         notes
     }

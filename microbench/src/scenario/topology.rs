@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::cli::OutputArgs;
 use crate::failure::{Failure, Result};
 use crate::place::known;
-use crate::report::{Files, Report, Row};
+use crate::report::{Files, Note, Report, Row};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TopologyArgs {
@@ -74,9 +74,11 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
         .collect();
     report.summary = summary(&topology, &affinity, &report.rows);
     report.notes = vec![
-        "shares: what another rank uses too; ranks get cores first, then their other CPUs"
-            .to_owned(),
-        "CPU: only CPUs that this process may use".to_owned(),
+        Note::on(
+            &["shares"],
+            "what another rank uses too; ranks get cores first, then their other CPUs",
+        ),
+        Note::on(&["CPU"], "only CPUs that this process may use"),
     ];
     report.publish(files)
 }

@@ -1,10 +1,12 @@
 //! The result of an exploration: the summary, the row and the notes on its columns.
 
+use core::slice;
+
 use serde::Serialize;
 
 use super::super::limits::TableLimit;
 use crate::interrupt::Interrupt;
-use crate::report::{Layout, Row};
+use crate::report::{Layout, Note, Row};
 use crate::units::{counted, rate_of, thousands, time};
 
 #[derive(Clone, Debug, Serialize)]
@@ -38,9 +40,10 @@ pub(crate) struct ExploreRow {
 }
 
 /// The notes on the columns.
-pub(super) fn notes(limit: Option<&TableLimit>) -> Vec<String> {
-    let note = |column: &Column| Some(format!("{}: {}", column.head, column.note?));
-    COLUMNS.iter().filter_map(note).chain(limit.map(TableLimit::note)).collect()
+pub(super) fn notes(limit: Option<&TableLimit>) -> Vec<Note> {
+    let note =
+        |column: &'static Column| Some(Note::on(slice::from_ref(&column.head), column.note?));
+    COLUMNS.iter().filter_map(note).chain(limit.map(|limit| limit.note().into())).collect()
 }
 
 /// A column of the table.

@@ -5,7 +5,7 @@ use simulate::Way;
 
 use super::SimulateArgs;
 use super::row::SimulateRow;
-use crate::report::some_of;
+use crate::report::{Note, some_of};
 use crate::units::{rate, time};
 
 /// The network of the paper's figures; C, M and the filling, in hundredths, of its throughputs, and M
@@ -39,45 +39,47 @@ pub(super) fn summary(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRo
 }
 
 /// The notes on the columns.
-pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]) -> Vec<String> {
+pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]) -> Vec<Note> {
     let mut notes = vec![
-        "M op/s: find-or-puts per second of all ranks".to_owned(),
-        "limit: resource of the profile used to 90 % or more; in brackets the most used one"
-            .to_owned(),
-        "out, eff: chunk READs that an operation posts and waits for".to_owned(),
-        "by paper: the model's figure / the authors' figure".to_owned(),
-        "mean C: buckets per READ, a mean".to_owned(),
-        numbers(profile),
+        Note::on(&["M op/s"], "find-or-puts per second of all ranks"),
+        Note::on(
+            &["limit"],
+            "resource of the profile used to 90 % or more; in brackets the most used one",
+        ),
+        Note::on(&["out", "eff"], "chunk READs that an operation posts and waits for"),
+        Note::on(&["by paper"], "the model's figure / the authors' figure"),
+        Note::on(&["mean C"], "buckets per READ, a mean"),
+        numbers(profile).into(),
     ];
     if matches!(args.way(), Way::Beyond(_)) {
-        notes.push(
-            "C: the maximum, operations choose their own; of equal latencies the least is printed"
-                .to_owned(),
-        );
+        notes.push(Note::on(
+            &["C"],
+            "the maximum, operations choose their own; of equal latencies the least is printed",
+        ));
     }
     if matches!(args.way(), Way::Tuned(_)) {
         notes.push(
             "tuned: the simulator uses READs and claims alone; the tuning's direct has no effect"
-                .to_owned(),
+                .into(),
         );
     }
     if args.tuned.as_ref().is_some_and(|tuned| tuned.direct) {
         notes.push(
             "direct = true: nothing chose the tuning's C, M and read-ahead; take tune --direct off"
-                .to_owned(),
+                .into(),
         );
     }
     if args.truncates() {
-        notes.push(
-            "cut M op/s: operations truncated to whole microseconds, as in the authors' program"
-                .to_owned(),
-        );
+        notes.push(Note::on(
+            &["cut M op/s"],
+            "operations truncated to whole microseconds, as in the authors' program",
+        ));
     }
     if of_the_papers(args, profile) {
-        notes.extend(fits(rows).into_iter().filter_map(|fit| fit.missed));
+        notes.extend(fits(rows).into_iter().filter_map(|fit| fit.missed).map(Note::from));
     }
-    notes.extend(spared(rows));
-    notes.extend(full(args, rows));
+    notes.extend(spared(rows).map(Note::from));
+    notes.extend(full(args, rows).map(Note::from));
     notes
 }
 

@@ -5,6 +5,7 @@ use tune::Model;
 use super::row::{TuneRow, ahead_name, claim_name};
 use super::verification::PAPER_DEPTH;
 use super::{AS_EXPECTED, BATCHED_BY_CPU, Sweep, TuneArgs, Tuned};
+use crate::report::Note;
 use crate::units::{rate, time};
 
 impl TuneArgs {
@@ -62,35 +63,48 @@ impl TuneArgs {
         lines
     }
 
-    pub(super) fn notes(&self, tuned: &Tuned) -> Vec<String> {
+    pub(super) fn notes(&self, tuned: &Tuned) -> Vec<Note> {
         let model = &tuned.model;
         let mut notes = vec![
-            format!(
-                "measured ns: from an operation's start to its end; {} of {} rounds, candidates in turns",
-                if self.rounds < 4 { "the least" } else { "lower quartile" },
-                self.rounds
+            Note::on(
+                &["measured ns"],
+                format!(
+                    "from an operation's start to its end; {} of {} rounds, candidates in turns",
+                    if self.rounds < 4 { "the least" } else { "lower quartile" },
+                    self.rounds
+                ),
             ),
-            "expected ns: time of READs and claims on this transport, plus the table's own work"
-                .to_owned(),
-            "x expected: measured throughput / expected throughput".to_owned(),
-            "M: large enough that one table in a million has an operation without an empty bucket"
-                .to_owned(),
+            Note::on(
+                &["expected ns"],
+                "time of READs and claims on this transport, plus the table's own work",
+            ),
+            Note::on(&["x expected"], "measured throughput / expected throughput"),
+            Note::on(
+                &["M"],
+                "large enough that one table in a million has an operation without an empty bucket",
+            ),
         ];
-        notes.push(self.chosen(tuned));
-        notes.extend(own(tuned));
-        notes.extend(repetition(tuned));
-        notes.extend(self.pinned(model));
+        notes.push(self.chosen(tuned).into());
+        notes.extend(own(tuned).map(Note::from));
+        notes.extend(repetition(tuned).map(Note::from));
+        notes.extend(self.pinned(model).map(Note::from));
         if self.direct() {
-            notes.push(format!(
-                "direct: C, M, ahead and one-rt have no effect; a batch has {BATCHED_BY_CPU} in flight"
+            notes.push(Note::on(
+                &["direct"],
+                format!(
+                    "C, M, ahead and one-rt have no effect; a batch has {BATCHED_BY_CPU} in flight"
+                ),
             ));
         }
         if self.operations() < self.wanted_operations() {
-            notes.push(format!(
-                "ops: {} of each rank in a run, not {}: a run inserts at most 2 % of the table",
-                self.operations(),
-                self.wanted_operations()
-            ));
+            notes.push(
+                format!(
+                    "ops: {} of each rank in a run, not {}: a run inserts at most 2 % of the table",
+                    self.operations(),
+                    self.wanted_operations()
+                )
+                .into(),
+            );
         }
         notes.extend(tuned.sweep.as_ref().map(|Sweep { as_expected, .. }| {
             format!(
@@ -100,6 +114,7 @@ impl TuneArgs {
                 AS_EXPECTED.start(),
                 AS_EXPECTED.end()
             )
+            .into()
         }));
         notes
     }
