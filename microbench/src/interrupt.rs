@@ -1,6 +1,6 @@
 //! SIGINT and SIGTERM as requests to stop and report the results so far.
 
-use core::sync::atomic::{AtomicI32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use core::time::Duration;
 use std::fs;
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ use crate::failure::{Failure, Result};
 /// process and then to its process group.
 const SAME_REQUEST: Duration = Duration::from_millis(200);
 
-/// How long after the first signal the process may still run, where ranks cannot agree to stop: the
+/// How long after the first signal the work may still go on, where ranks cannot agree to stop: the
 /// signal takes its default action then.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 
@@ -29,6 +29,9 @@ static RECEIVED: AtomicI32 = AtomicI32::new(NONE);
 const NONE: i32 = 0;
 /// No signal was received, and the next one takes its default action.
 const DEFAULT_ACTION: i32 = -1;
+
+/// The work has stopped at the first signal.
+static STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// A signal that asks this process to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +71,12 @@ impl Interrupt {
         Ok(())
     }
 
+    /// Says that the work has stopped at the first signal. Its results may take any time to be read,
+    /// as in a pager, so [`STOP_LIMIT`] no longer applies.
+    pub(crate) fn has_stopped_work() {
+        STOPPED.store(true, Ordering::Relaxed);
+    }
+
     /// The first signal since [`watch`](Self::watch).
     pub(crate) fn received() -> Option<Self> {
         u64::try_from(RECEIVED.load(Ordering::Relaxed)).ok().and_then(Self::from_number)
@@ -101,11 +110,13 @@ fn start_once() -> Result<()> {
     started.clone().map_err(|error| Failure::new(format!("cannot watch for signals: {error}")))
 }
 
-/// Ends the process by `signal` after [`STOP_LIMIT`], if it still runs.
+/// Ends the process by `signal` after [`STOP_LIMIT`], if the work still goes on.
 fn end_later(signal: i32) {
     let end = move || {
         thread::sleep(STOP_LIMIT);
-        let _ = emulate_default_handler(signal);
+        if !STOPPED.load(Ordering::Relaxed) {
+            let _ = emulate_default_handler(signal);
+        }
     };
     // Without this thread the next signal ends the process.
     let _ = thread::Builder::new().name("stop limit".to_owned()).spawn(end);

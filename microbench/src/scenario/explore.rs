@@ -202,8 +202,9 @@ impl Scenario for Exploration {
         };
         let took_ns = table.engine().now_ns() - start;
         // Signals to a stopped search may still arrive: `timeout` sends its own twice.
-        if ended.stopped_by.is_none() {
-            Interrupt::stop_watching(exchange)?;
+        match ended.stopped_by {
+            Some(_) => Interrupt::has_stopped_work(),
+            None => Interrupt::stop_watching(exchange)?,
         }
         let row = self.row(&mut table, &packing, &ended, took_ns, limit.as_ref(), exchange)?;
         Ok(Explored { row, limit, stopped_by: ended.stopped_by })
