@@ -95,7 +95,8 @@ fn ranks_meet(bed: &Bed) -> Result<(), Failure> {
     {
         let sent = || bed.machine(2).counter("sent_pkts");
         let before = sent()?;
-        let output = mpirun(bed, &format!("{probeline} {work} --transport verbs --exchange pmix"))?;
+        let output =
+            mpirun(bed, &format!("{probeline} {work} --transport verbs --exchange pmix --full"))?;
         let line = output.lines().find(|line| line.contains("of 2 machines"));
         let line = line.ok_or_else(|| Failure(format!("not on both machines: {output}")))?;
         println!("{line}");
