@@ -16,7 +16,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn both_nodes(bed: &Bed) -> Result<(), Failure> {
-    let command = format!("{} topology --near rxe0 --ranks 2", program("probeline")?);
+    let command = format!("{} topology --near rxe0 --ranks 2 --full", program("probeline")?);
     let text = bed.machine(1).output(&command, PATIENCE)?;
     ensure(text.contains("rxe0 is on node 1"), || text.clone())?;
     // Columns: rank, CPU, node, memory.
