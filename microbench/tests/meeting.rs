@@ -367,7 +367,8 @@ fn ranks_of_a_launcher_with_different_nets_are_refused(launcher: [&str; 2], fold
     let arguments = [rank(&here), vec![":".to_owned()], rank(&there)].concat();
     let ended = tried(launcher, &arguments);
     assert_ne!(ended.code, Some(0), "{ended:?}");
-    assert_eq!(ended.stdout, "", "{ended:?}");
+    // Which rank ends first decides whether mpiexec writes of its own there.
+    assert!(!ended.stdout.contains(" states, "), "no rank explores: {ended:?}");
     assert!(ended.stderr.lines().any(|line| line.ends_with(NETS_DIFFER)), "{ended:?}");
 }
 
