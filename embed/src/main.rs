@@ -17,11 +17,11 @@ use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
 use memory::Memory;
-use table::{
+use probeline_table::{
     CacheEntry, ChunkChoice, Config, Finished, FirstClaim, Intent, Operation, OperationError,
     Outcome, Probing, ReadAhead, ReadCost, Shared, Table,
 };
-use transport::Alone;
+use probeline_transport::Alone;
 
 // The C library gives the program its start and `abort`; nothing of Rust's std is linked.
 #[link(name = "c")]

@@ -19,9 +19,9 @@ use std::path::Path;
 use std::process;
 use std::thread;
 
-use exchange::{Job, Launch, Limits, Options, Rendezvous, Server, Start, join};
+use probeline_exchange::{Job, Launch, Limits, Options, Rendezvous, Server, Start, join};
+use probeline_transport::Exchange;
 use rustix::process::{Signal, getpid, kill_process};
-use transport::Exchange;
 
 fn main() {
     if let Err(error) = run() {

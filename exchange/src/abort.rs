@@ -1,6 +1,6 @@
 //! An `ExchangeError` as bytes, so that all ranks end with the same one.
 
-use transport::{ExchangeError, Owner};
+use probeline_transport::{ExchangeError, Owner};
 
 /// A code and three integers.
 const BYTES: usize = 13;

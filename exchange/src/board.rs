@@ -4,7 +4,7 @@
 use std::ffi::CString;
 use std::time::Instant;
 
-use pmi::{Pmi1, Pmix, PmixError};
+use probeline_pmi::{Pmi1, Pmix, PmixError};
 
 use crate::error::JoinError;
 

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use transport::{ExchangeError, Owner};
+use probeline_transport::{ExchangeError, Owner};
 
 /// A limit longer than this is as good as none, and would overflow the clock.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);

@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 use std::io;
 use std::process::ExitStatus;
 
-use pmi::{Pmi1Error, PmixError};
+use probeline_pmi::{Pmi1Error, PmixError};
 
 use crate::callers::HANDSHAKE_LIMIT;
 use crate::launcher::{Launch, LaunchError};

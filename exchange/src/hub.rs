@@ -12,9 +12,9 @@ use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 
+use probeline_transport::Owner;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use transport::Owner;
 
 use crate::bounds::{deadline, whole_seconds};
 use crate::callers::{

@@ -5,8 +5,8 @@ use std::env;
 use std::ffi::OsString;
 use std::process::ExitStatus;
 
-use pmi::Pmi1;
-use transport::{Exchange, ExchangeError, Owner};
+use probeline_pmi::Pmi1;
+use probeline_transport::{Exchange, ExchangeError, Owner};
 
 use crate::bounds::deadline;
 use crate::error::JoinError;

@@ -1,6 +1,6 @@
 //! Who is in the job, and the collective calls made before and between phases of one-sided work.
 //!
-//! [`join`] is the one entry of an application. It makes an [`Exchange`](transport::Exchange) of
+//! [`join`] is the one entry of an application. It makes an [`Exchange`](probeline_transport::Exchange) of
 //! processes that this one starts, that mpirun or srun has started, or that were started by hand,
 //! all of which meet over TCP and prove to each other that they know a shared secret ([`Tcp`]).
 //! [`threads`] is the same for threads of one process, with nothing to prove.

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::io;
 use std::time::Instant;
 
-use transport::Owner;
+use probeline_transport::Owner;
 
 use crate::frame::{BadFrame, FRAME_OVERHEAD_BYTES, Frame, Kind, Shared};
 use crate::handshake::Session;

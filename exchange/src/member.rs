@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::Instant;
 
-use transport::Owner;
+use probeline_transport::Owner;
 
 use crate::bounds::{deadline, whole_seconds};
 use crate::callers::DRAIN_LIMIT;

@@ -64,7 +64,7 @@ fn listen_to_all() -> Result<(TcpListener, Vec<SocketAddr>), JoinError> {
         .map_err(|error| JoinError::Listen { address: "all addresses".to_owned(), error })?;
     let system = |error| JoinError::System { doing: "looking for addresses to meet at", error };
     let here = listener.local_addr().map_err(system)?;
-    let addresses = pmi::addresses().map_err(system)?;
+    let addresses = probeline_pmi::addresses().map_err(system)?;
     let reached = addresses.into_iter().filter(|address| address.is_ipv4() || here.is_ipv6());
     let told = reached.map(|address| (address, here.port()).into()).take(MAX_ADDRESSES);
     match told.collect::<Vec<_>>() {

@@ -14,9 +14,9 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use probeline_transport::{Exchange, Owner};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use transport::{Exchange, Owner};
 
 use crate::callers::HANDSHAKE_LIMIT;
 use crate::error::{JoinError, Refusal, Refusals};

@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Instant;
 
-use pmi::{Pmi1, Pmi1Error, Pmix};
+use probeline_pmi::{Pmi1, Pmi1Error, Pmix};
 
 use crate::board::{Board, OverPmi1};
 use crate::bounds::{deadline, whole_seconds};
@@ -49,8 +49,8 @@ impl Server {
     pub fn of(launch: &Launch) -> Option<Self> {
         let (server, variable) = match launch.launcher {
             Launcher::Probeline => return None,
-            Launcher::Pmi => (Self::Pmi, pmi::DESCRIPTOR_VARIABLE),
-            _ => (Self::Pmix, pmi::NAMESPACE_VARIABLE),
+            Launcher::Pmi => (Self::Pmi, probeline_pmi::DESCRIPTOR_VARIABLE),
+            _ => (Self::Pmix, probeline_pmi::NAMESPACE_VARIABLE),
         };
         env::var_os(variable).map(|_| server)
     }
@@ -202,7 +202,7 @@ mod tests {
     use std::collections::HashMap;
     use std::sync::{Arc, Barrier, Mutex};
 
-    use transport::Exchange;
+    use probeline_transport::Exchange;
 
     use super::*;
 
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn ranks_of_two_machines_meet_at_an_address_that_both_reach() {
-        assert!(!pmi::addresses().unwrap().is_empty(), "this machine has loopback only");
+        assert!(!probeline_pmi::addresses().unwrap().is_empty(), "this machine has loopback only");
         for machines in [["a", "a", "b"], ["a", "b", "b"]] {
             for one_machine in meet(machines, [None; 3]) {
                 assert!(!one_machine.unwrap());

@@ -7,8 +7,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use probeline_transport::{Exchange, ExchangeError, Owner};
 use rustix::io::Errno;
-use transport::{Exchange, ExchangeError, Owner};
 
 use crate::abort;
 use crate::bounds::{deadline, part_bytes, result_fits, saturated, whole_seconds};

@@ -6,9 +6,9 @@ use std::sync::{Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::Instant;
 
+use probeline_transport::{Exchange, ExchangeError, Owner};
 use proptest::prelude::*;
 use rustix::io::Errno;
-use transport::{Exchange, ExchangeError, Owner};
 
 use crate::abort;
 use crate::frame::Kind;

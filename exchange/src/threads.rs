@@ -5,8 +5,8 @@ use core::time::Duration;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use probeline_transport::{Exchange, ExchangeError, Owner};
 use rustix::io::Errno;
-use transport::{Exchange, ExchangeError, Owner};
 
 use crate::bounds::{deadline, one_length, part_bytes, result_fits, whole_seconds};
 

@@ -10,9 +10,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use clap::{Arg, ArgMatches, Command};
-use exchange::{Difference, JoinError};
+use probeline_exchange::{Difference, JoinError};
 #[cfg(any(test, feature = "mpi"))]
-use transport::Exchange;
+use probeline_transport::Exchange;
 
 use crate::cli::{JobArgs, TransportName};
 use crate::digest::Digest;
@@ -148,7 +148,7 @@ impl Agreement {
     }
 
     /// Fields `name=value`, separated by spaces: the format of
-    /// [`Terms::parameters`](exchange::Terms).
+    /// [`Terms::parameters`](probeline_exchange::Terms).
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -355,7 +355,11 @@ mod tests {
             let model = (command.get_name() == "explore").then_some("fms:2");
             let line: Vec<&str> = [command.get_name()].into_iter().chain(model).collect();
             let text = compared(&line).unwrap();
-            assert!(text.len() < exchange::MAX_PARAMETERS_BYTES / 2, "{}: {text}", text.len());
+            assert!(
+                text.len() < probeline_exchange::MAX_PARAMETERS_BYTES / 2,
+                "{}: {text}",
+                text.len()
+            );
         }
     }
 
@@ -378,9 +382,9 @@ mod tests {
 
     /// The error text of each rank, compared over an exchange that does not compare itself.
     fn errors_of(ranks: Vec<Agreement>) -> Vec<String> {
-        let exchanges = exchange::threads(u32::try_from(ranks.len()).unwrap());
+        let exchanges = probeline_exchange::threads(u32::try_from(ranks.len()).unwrap());
         thread::scope(|scope| {
-            let rank = |(mine, mut exchange): (Agreement, exchange::Thread)| {
+            let rank = |(mine, mut exchange): (Agreement, probeline_exchange::Thread)| {
                 scope.spawn(move || match mine.compare(&mut exchange) {
                     Ok(()) => String::new(),
                     Err(failure) => failure.to_string(),

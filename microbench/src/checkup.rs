@@ -4,11 +4,11 @@ mod device;
 
 use core::time::Duration;
 
-use doctor::{Doctor, Finding, Subject, Verdict};
+use probeline_doctor::{Doctor, Finding, Subject, Verdict};
+use probeline_transport::Exchange;
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
-use transport::Exchange;
 
 pub(crate) use self::device::Device;
 use crate::addresses::host_name;
@@ -242,7 +242,7 @@ fn unheard_of(ranks: Vec<u32>, why: String) -> OfMachine<Box<RawValue>> {
 /// How long a look at a device may take where a collective call waits for `limit`.
 fn patience(limit: Duration) -> Duration {
     let wanted = (limit / OF_A_COLLECTIVE).max(LEAST_PATIENCE);
-    wanted.min(limit / MOST_OF_A_COLLECTIVE).min(doctor::ANSWER)
+    wanted.min(limit / MOST_OF_A_COLLECTIVE).min(probeline_doctor::ANSWER)
 }
 
 /// A machine's findings as JSON of at most so many bytes: what is fine gives way first, and what
@@ -299,7 +299,7 @@ mod tests {
     /// its machine and of its device.
     fn told(machines: &[u64]) -> Value {
         let checkups: Vec<Checkup> = thread::scope(|scope| {
-            let ranks = exchange::threads(u32::try_from(machines.len()).unwrap());
+            let ranks = probeline_exchange::threads(u32::try_from(machines.len()).unwrap());
             let ranks = ranks.into_iter().zip(machines).map(|(mut exchange, machine)| {
                 scope.spawn(move || {
                     let me = exchange.me().0;
@@ -368,7 +368,7 @@ mod tests {
     #[test]
     fn who_is_lost_in_the_end_takes_no_result_along() {
         let ends: Vec<Result<Checkup>> = thread::scope(|scope| {
-            let ranks = exchange::threads(4).into_iter().map(|mut exchange| {
+            let ranks = probeline_exchange::threads(4).into_iter().map(|mut exchange| {
                 scope.spawn(move || {
                     let me = exchange.me().0;
                     let machine = Ok(u64::from(me / 3));
@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn machines_without_names_are_not_one() {
         let checkups: Vec<Checkup> = thread::scope(|scope| {
-            let ranks = exchange::threads(3).into_iter().map(|mut exchange| {
+            let ranks = probeline_exchange::threads(3).into_iter().map(|mut exchange| {
                 scope.spawn(move || {
                     let machine = match exchange.me().0 {
                         1 => Ok(0),
@@ -429,19 +429,21 @@ mod tests {
     fn a_device_that_hangs_in_the_end_loses_no_result() {
         let limit = Duration::from_secs(8);
         let checkups: Vec<Checkup> = thread::scope(|scope| {
-            let ranks = exchange::threads_within(2, limit).into_iter().map(|mut exchange| {
-                scope.spawn(move || {
-                    let me = u64::from(exchange.me().0);
-                    let machines = Machines::of(Ok(me), &mut exchange, limit, Vec::new).unwrap();
-                    let patience = machines.patience;
-                    let look = || {
-                        thread::sleep(Duration::from_secs(3600));
-                        Vec::new()
-                    };
-                    let hangs = move || within(patience, "mlx5_0".to_owned(), look);
-                    machines.tell_of(hangs, &mut exchange).unwrap()
-                })
-            });
+            let ranks =
+                probeline_exchange::threads_within(2, limit).into_iter().map(|mut exchange| {
+                    scope.spawn(move || {
+                        let me = u64::from(exchange.me().0);
+                        let machines =
+                            Machines::of(Ok(me), &mut exchange, limit, Vec::new).unwrap();
+                        let patience = machines.patience;
+                        let look = || {
+                            thread::sleep(Duration::from_secs(3600));
+                            Vec::new()
+                        };
+                        let hangs = move || within(patience, "mlx5_0".to_owned(), look);
+                        machines.tell_of(hangs, &mut exchange).unwrap()
+                    })
+                });
             let ranks: Vec<_> = ranks.collect();
             ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
         });

@@ -3,7 +3,7 @@
 use core::error::Error;
 use core::fmt;
 
-use transport::ExchangeError;
+use probeline_transport::ExchangeError;
 
 use crate::exit;
 

@@ -8,10 +8,10 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Instant;
 
+use probeline_transport::{Exchange, Owner};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
-use transport::{Exchange, Owner};
 
 use crate::failure::{Failure, Result};
 
@@ -167,7 +167,7 @@ fn ignores(status: &str, signal: i32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use transport::{Alone, ExchangeError};
+    use probeline_transport::{Alone, ExchangeError};
 
     use super::*;
 

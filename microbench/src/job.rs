@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
-use pin::{Affinity, MemoryPolicy, NodeId, PolicyRefused};
-use transport::{Exchange, Owner, Transport};
+use probeline_exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
+use probeline_pin::{Affinity, MemoryPolicy, NodeId, PolicyRefused};
+use probeline_transport::{Exchange, Owner, Transport};
 
 use crate::agreement::{Agreement, Input};
 use crate::checkup::{Checkup, Device, Machines};
@@ -94,7 +94,8 @@ fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S
         // several machines, and learn of it from each other when all open their engines.
         builder.probe_for(args.ranks)?;
     }
-    let near = device.and_then(|name| pin::device_node("/sys".as_ref(), name).ok().flatten());
+    let near =
+        device.and_then(|name| probeline_pin::device_node("/sys".as_ref(), name).ok().flatten());
     let open = |shape, memory, job: &mut Job| open_verbs(&args.verbs, shape, memory, job);
     run_on_machines(args, scenario, near, open, |engine| Some(Device::named(&engine.link().device)))
 }
@@ -109,8 +110,8 @@ pub(crate) fn open_shm(
     shape: Shape,
     memory: MemoryPolicy,
     exchange: &mut impl Exchange,
-) -> Result<(shm::Engine, String)> {
-    let engine = shm::Builder::new(shape.window_words)
+) -> Result<(probeline_shm::Engine, String)> {
+    let engine = probeline_shm::Builder::new(shape.window_words)
         .slots(shape.slots, shape.slot_words)
         .depth(shape.depth)
         .memory(memory)
@@ -126,7 +127,7 @@ pub(crate) fn open_verbs(
     shape: Shape,
     memory: MemoryPolicy,
     exchange: &mut impl Exchange,
-) -> Result<(verbs::Engine, String)> {
+) -> Result<(probeline_verbs::Engine, String)> {
     // The device reads and writes it, and the CPU hardly.
     let memory = MemoryPolicy { node: None, ..memory };
     let engine = builder(args, shape)?.memory(memory).open(exchange)?;
@@ -148,8 +149,8 @@ pub(crate) fn open_ucx(
     tls: Option<&str>,
     shape: Shape,
     exchange: &mut impl Exchange,
-) -> Result<(ucx_shim::ucx::Engine, String)> {
-    let engine = ucx_shim::ucx::Builder::new(shape.window_words)
+) -> Result<(probeline_ucx_shim::ucx::Engine, String)> {
+    let engine = probeline_ucx_shim::ucx::Builder::new(shape.window_words)
         .slots(shape.slots, shape.slot_words)
         .depth(shape.depth)
         .tls(tls)
@@ -162,8 +163,8 @@ pub(crate) fn open_ucx(
 }
 
 /// All of an engine but where its memory lies.
-fn builder(args: &VerbsArgs, shape: Shape) -> Result<verbs::Builder> {
-    Ok(verbs::Builder::new(shape.window_words)
+fn builder(args: &VerbsArgs, shape: Shape) -> Result<probeline_verbs::Builder> {
+    Ok(probeline_verbs::Builder::new(shape.window_words)
         .slots(shape.slots, shape.slot_words)
         .depth(shape.depth)
         .device(args.device.as_deref())
@@ -263,13 +264,14 @@ pub(crate) fn join(
     let Some(node) = nodes::node(&args.nodes, limit_s, given.clone())? else {
         let start = start(args)?;
         let options = Options { start, parameters, secret: given, limits };
-        let job = waiting("waiting for all ranks", args.reports(), || exchange::join(options));
+        let job =
+            waiting("waiting for all ranks", args.reports(), || probeline_exchange::join(options));
         return Ok((job.map_err(|error| agreement.explain(error, Failure::from))?, None));
     };
     // Not where the report goes; and it may be that nobody reads.
     let _ = write!(terminal::stderr(), "{}", node.said);
     let options = Options { start: node.start, parameters, secret: node.secret, limits };
-    let job = waiting(&node.waits_for, true, || exchange::join(options));
+    let job = waiting(&node.waits_for, true, || probeline_exchange::join(options));
     let not_met = |error| nodes::not_met(error, &args.nodes);
     let job = job.map_err(|error| agreement.explain(error, not_met))?;
     Ok((job, node.farewell))
@@ -303,7 +305,7 @@ fn start(args: &JobArgs) -> Result<Start> {
 
 /// Whether a launcher has started this process as one of several.
 pub(crate) fn is_launched() -> Result<bool> {
-    Ok(exchange::Launch::from_env()?.is_some_and(|launch| launch.size > 1))
+    Ok(probeline_exchange::Launch::from_env()?.is_some_and(|launch| launch.size > 1))
 }
 
 fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>> {
@@ -315,7 +317,7 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
         ));
     }
     let shape = scenario.shape();
-    let config = sim::Config {
+    let config = probeline_sim::Config {
         owners: args.ranks,
         window_words: shape.window_words,
         slots: shape.slots,
@@ -323,14 +325,15 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
         depth: shape.depth,
         seed: args.seed,
         model: args.sim.model(args.ranks)?,
-        ..sim::Config::default()
+        ..probeline_sim::Config::default()
     };
-    let cluster = sim::Cluster::new(config)?;
-    let outputs = sim::stage::run(&cluster, |mut engine, mut exchange| -> Result<S::Output> {
-        let output = scenario.run(&mut engine, &mut exchange)?;
-        exchange.barrier()?;
-        Ok(output)
-    })?;
+    let cluster = probeline_sim::Cluster::new(config)?;
+    let outputs =
+        probeline_sim::stage::run(&cluster, |mut engine, mut exchange| -> Result<S::Output> {
+            let output = scenario.run(&mut engine, &mut exchange)?;
+            exchange.barrier()?;
+            Ok(output)
+        })?;
     let transport = vec![
         format!(
             "sim, {} owners, {}, seed {}; times are virtual",

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use pin::Topology;
+use probeline_pin::Topology;
 use serde::Serialize;
 
 /// What was found; a fact that could not be read is `None`.

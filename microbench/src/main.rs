@@ -177,8 +177,9 @@ impl Command {
 
 /// Says why this rank ends, unless rank 0, which has started it, says the same.
 fn tell(failure: &Failure) {
-    let launch = exchange::Launch::from_env().ok().flatten();
-    let spawned = launch.is_some_and(|launch| launch.launcher == exchange::Launcher::Probeline);
+    let launch = probeline_exchange::Launch::from_env().ok().flatten();
+    let spawned =
+        launch.is_some_and(|launch| launch.launcher == probeline_exchange::Launcher::Probeline);
     if spawned && failure.is_everywhere() {
         return;
     }

@@ -3,12 +3,12 @@
 use core::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
-use limits::remote;
-use table::{
+use probeline_limits::remote;
+use probeline_table::{
     CacheEntry, ChunkChoice, Config, FirstClaim, Operation, OperationError, Outcome, Probing,
     ReadAhead, ReadCost, Table,
 };
-use transport::{Exchange, Owner};
+use probeline_transport::{Exchange, Owner};
 
 use crate::failure::{Failure, Result};
 use crate::job::Shape;

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use pin::Affinity;
-use transport::{Exchange, Owner};
-use ucx_shim::mpi::{Builder, Engine, Members, World, library_version};
+use probeline_pin::Affinity;
+use probeline_transport::{Exchange, Owner};
+use probeline_ucx_shim::mpi::{Builder, Engine, Members, World, library_version};
 
 use crate::agreement::{Agreement, Input};
 use crate::checkup::Machines;

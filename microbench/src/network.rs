@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use profile::Profile;
+use probeline_profile::Profile;
 
 use crate::failure::{Failure, Result};
 

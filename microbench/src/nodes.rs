@@ -5,7 +5,7 @@ use core::net::Ipv6Addr;
 use std::env;
 use std::path::Path;
 
-use exchange::{JoinError, Rendezvous, SECRET_VARIABLE, Secret, SecretError, Start};
+use probeline_exchange::{JoinError, Rendezvous, SECRET_VARIABLE, Secret, SecretError, Start};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::addresses;

@@ -4,10 +4,10 @@ use core::hash::Hasher;
 use std::hash::DefaultHasher;
 use std::{fs, io};
 
-use pin::{
+use probeline_pin::{
     Affinity, AffinityError, CpuId, CpuSet, HugePages, MemoryPolicy, NodeId, Placement, Topology,
 };
-use transport::Exchange;
+use probeline_transport::Exchange;
 
 use crate::cli::{HugeName, PinName, PlaceArgs};
 use crate::failure::{Failure, Result};
@@ -61,7 +61,7 @@ pub(crate) fn place(
     let machine = hash(&machine);
     let all = gather(exchange, [machine, cpu, node])?;
     said.push(describe(&topology, machine, &all));
-    let node = mine.and_then(|mine| mine.memory).filter(|node| pin::may_bind(*node));
+    let node = mine.and_then(|mine| mine.memory).filter(|node| probeline_pin::may_bind(*node));
     Ok(MemoryPolicy { node, huge })
 }
 
@@ -104,7 +104,7 @@ fn pin_rank(
     ranks: u32,
 ) -> Result<Placement> {
     let affinity = given.as_ref().map_err(Clone::clone)?;
-    let places = pin::place(topology, affinity.allowed(), ranks, known(near, topology))?;
+    let places = probeline_pin::place(topology, affinity.allowed(), ranks, known(near, topology))?;
     let Some(mine) = places.get(rank as usize) else {
         return Err(Failure::new(format!("there is no place for rank {rank} of {ranks}")));
     };
@@ -221,7 +221,9 @@ mod tests {
     /// What each rank, told by its CPUs and machine, finds itself to be.
     fn places(ranks: &[(&str, &str)]) -> Vec<(u32, u32)> {
         thread::scope(|scope| {
-            let all = exchange::threads(u32::try_from(ranks.len()).unwrap()).into_iter().zip(ranks);
+            let all = probeline_exchange::threads(u32::try_from(ranks.len()).unwrap())
+                .into_iter()
+                .zip(ranks);
             let all: Vec<_> = all
                 .map(|(mut exchange, (cpus, machine))| {
                     let cpus: CpuSet = cpus.parse().unwrap();

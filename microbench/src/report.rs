@@ -390,7 +390,7 @@ fn table(
 
 /// The text as one line that is safe for a terminal.
 fn plain(text: &str) -> String {
-    printable::line(text).into_owned()
+    probeline_printable::line(text).into_owned()
 }
 
 /// A line without what stands in parentheses.
@@ -484,13 +484,13 @@ impl Files {
     pub(crate) fn write<R: Row>(self, report: &Report<R>) -> Result<()> {
         if let Some(mut json) = self.json {
             let text = serde_json::to_string_pretty(report)? + "\n";
-            json.write(&printable::json(&text))?;
+            json.write(&probeline_printable::json(&text))?;
         }
         if let Some(mut csv) = self.csv {
             let mut rows = csv::Writer::from_writer(Vec::new());
             report.rows.iter().try_for_each(|row| rows.serialize(row))?;
             let text = rows.into_inner()?;
-            csv.write(&printable::lines(&String::from_utf8(text)?))?;
+            csv.write(&probeline_printable::lines(&String::from_utf8(text)?))?;
         }
         if let Some(mut markdown) = self.markdown {
             markdown.write(&report.markdown())?;

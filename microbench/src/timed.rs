@@ -1,7 +1,7 @@
 //! Time as a transport knows it: the machine's monotonic clock, or the simulator's virtual one.
 
+use probeline_transport::Transport;
 use rustix::time::{ClockId, clock_gettime};
-use transport::Transport;
 
 /// A transport with a clock.
 pub(crate) trait Timed: Transport {
@@ -20,15 +20,15 @@ impl<T: Timed> Timed for &mut T {
     }
 }
 
-impl Timed for sim::Engine {
+impl Timed for probeline_sim::Engine {
     const ONE_CLOCK: bool = true;
 
     fn now_ns(&self) -> u64 {
-        sim::Engine::now_ns(self)
+        probeline_sim::Engine::now_ns(self)
     }
 }
 
-impl Timed for shm::Engine {
+impl Timed for probeline_shm::Engine {
     const ONE_CLOCK: bool = true;
 
     #[inline]
@@ -38,7 +38,7 @@ impl Timed for shm::Engine {
 }
 
 /// Its ranks may be on several machines.
-impl Timed for verbs::Engine {
+impl Timed for probeline_verbs::Engine {
     const ONE_CLOCK: bool = false;
 
     #[inline]
@@ -48,7 +48,7 @@ impl Timed for verbs::Engine {
 }
 
 /// Its ranks may be on several machines.
-impl Timed for ucx_shim::ucx::Engine {
+impl Timed for probeline_ucx_shim::ucx::Engine {
     const ONE_CLOCK: bool = false;
 
     #[inline]
@@ -59,7 +59,7 @@ impl Timed for ucx_shim::ucx::Engine {
 
 /// Its ranks may be on several machines.
 #[cfg(feature = "mpi")]
-impl Timed for ucx_shim::mpi::Engine {
+impl Timed for probeline_ucx_shim::mpi::Engine {
     const ONE_CLOCK: bool = false;
 
     #[inline]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
-use tuning::Tuning;
+use probeline_tuning::Tuning;
 
 use crate::cli::command_at;
 use crate::failure::{Failure, Result};

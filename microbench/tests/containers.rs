@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::fs;
 
 use common::{Ended, Running, Scratch, probeline, read_rows};
-use pin::Topology;
-use refuse::{COMMONLY_REFUSED, errno, number, refuse_in};
+use probeline_pin::Topology;
+use probeline_refuse::{COMMONLY_REFUSED, errno, number, refuse_in};
 
 const ERRORS: [(&str, &str); 2] =
     [("EPERM", "Operation not permitted (EPERM)"), ("ENOSYS", "Function not implemented (ENOSYS)")];

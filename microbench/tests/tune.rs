@@ -75,7 +75,7 @@ fn one_roundtrip_inserts_are_as_many_as_the_nics_atomics_stand() {
             let off = number(row, "times_expected");
             assert!((0.8..1.25).contains(&off), "{row:?}");
         }
-        let tuning = tuning::Tuning::load(out.as_ref()).unwrap();
+        let tuning = probeline_tuning::Tuning::load(out.as_ref()).unwrap();
         assert_eq!(tuning.one_roundtrip_name(), pays);
     }
 }
@@ -103,7 +103,8 @@ fn a_small_table_has_fewer_operations_and_the_same_share_of_inserts() {
         let off = paper["times_expected"].as_f64().unwrap();
         assert!((0.85..1.18).contains(&off), "{paper}");
         paper_ns.push(paper["latency_ns"].as_f64().unwrap());
-        let said = tuning::Tuning::load(out.as_ref()).unwrap().expected.unwrap().insert_share;
+        let said =
+            probeline_tuning::Tuning::load(out.as_ref()).unwrap().expected.unwrap().insert_share;
         assert_eq!(Ok(said), share.parse());
     }
     // A find is a roundtrip and an insert is two: more inserts take longer.
@@ -149,7 +150,7 @@ fn a_sweep_over_shared_memory_says_how_far_it_is_from_the_best() {
     let printed = run(&[&few[..], &more, &["--profile-out", &profile]].concat()).printed();
     assert!(printed.contains("sweep: of all 4 candidates, it takes "), "{printed}");
     assert!(printed.contains(" than the best 3 others"), "{printed}");
-    let measured = profile::Profile::load(profile.as_ref()).unwrap();
+    let measured = probeline_profile::Profile::load(profile.as_ref()).unwrap();
     assert_eq!(measured.name(), "shm");
     let source = &measured.get("local.atomic_ns").unwrap().source;
     assert!(
@@ -171,7 +172,7 @@ fn what_is_measured_of_a_network_is_its_profile() {
     let few = ["--rounds", "1", "--ops", "100", "--in-flight", "64", "--out", &out];
     let sim = ["--sim-profile", &nic, "--ranks", "4", "--sim-ranks-per-machine", "2"];
     run(&[&SIM[..], &few, &sim, &["--profile-out", &path]].concat()).printed();
-    let again = profile::Profile::load(path.as_ref()).unwrap();
+    let again = probeline_profile::Profile::load(path.as_ref()).unwrap();
     for (quantity, value, within) in [
         ("remote.read_base_ns", 2_000.0, 0.01),
         ("remote.read_word_ps", 1_000.0, 0.05),
@@ -197,15 +198,15 @@ fn parameters(arguments: &[&str]) -> Value {
 }
 
 fn tuning(scratch: &Scratch, in_flight: u32) -> String {
-    let tuning = tuning::Tuning {
+    let tuning = probeline_tuning::Tuning {
         chunk_buckets: 64,
         max_chunks: 77,
-        read_ahead: table::ReadAhead::Always,
-        first_claim: table::FirstClaim::On,
+        read_ahead: probeline_table::ReadAhead::Always,
+        first_claim: probeline_table::FirstClaim::On,
         direct: false,
         in_flight,
         cache_entries: 16,
-        ..tuning::Tuning::default()
+        ..probeline_tuning::Tuning::default()
     };
     scratch.file("tuning.toml", &tuning.to_toml())
 }
@@ -251,7 +252,11 @@ fn roundtrips_are_those_of_the_files_table() {
         run(&[&roundtrips[..], more].concat()).printed();
         read_rows(&csv)
     };
-    let tuning = tuning::Tuning { chunk_buckets: 16, max_chunks: 2, ..tuning::Tuning::default() };
+    let tuning = probeline_tuning::Tuning {
+        chunk_buckets: 16,
+        max_chunks: 2,
+        ..probeline_tuning::Tuning::default()
+    };
     let file = scratch.file("tuning.toml", &tuning.to_toml());
     let tuned = counted(&["--tuning", &file]);
     assert!(tuned.iter().all(|row| row["chunk_buckets"] == "16"), "one C, that of the file");
@@ -270,13 +275,13 @@ fn what_is_compared_is_the_files_table() {
     let compare = ["compare", "--quick", "--columns", "sim", "--table-size", "1MiB"];
     // An insert: one roundtrip of 2 us where the claim goes along, else two.
     for (first_claim, inserted_ns) in
-        [(table::FirstClaim::On, 2_000.0), (table::FirstClaim::Off, 4_000.0)]
+        [(probeline_table::FirstClaim::On, 2_000.0), (probeline_table::FirstClaim::Off, 4_000.0)]
     {
-        let tuning = tuning::Tuning {
+        let tuning = probeline_tuning::Tuning {
             chunk_buckets: 16,
             first_claim,
             direct: false,
-            ..tuning::Tuning::default()
+            ..probeline_tuning::Tuning::default()
         };
         let file = scratch.file("tuning.toml", &tuning.to_toml());
         run(&[&compare[..], &["--tuning", &file, "--json", &json]].concat()).printed();

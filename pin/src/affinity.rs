@@ -187,8 +187,8 @@ impl Error for AffinityError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use probeline_refuse::{refusing, refusing_below};
     use proptest::prelude::*;
-    use refuse::{refusing, refusing_below};
 
     /// Runs `test` in a thread of its own, so that what it pins ends with it.
     fn in_thread<T: Send>(test: impl FnOnce() -> T + Send) -> T {

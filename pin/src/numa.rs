@@ -178,7 +178,7 @@ impl Error for NumaError {}
 mod tests {
     use super::*;
     use crate::Topology;
-    use refuse::refusing;
+    use probeline_refuse::refusing;
     use std::path::Path;
 
     /// The largest base page of any architecture, so that eight of these are whole pages.

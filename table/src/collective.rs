@@ -16,7 +16,7 @@ mod rounds;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use transport::{
+use probeline_transport::{
     Completion, Exchange, Local, Owner, PostError, RemoteWord, Segment, Slot, SlotError, Token,
     Transport,
 };

@@ -1,6 +1,6 @@
 //! The parameters of a table, and which of them a transport can serve.
 
-use transport::{Caps, Geometry};
+use probeline_transport::{Caps, Geometry};
 
 use crate::error::ConfigError;
 use crate::layout::HEADER_WORDS;
@@ -138,7 +138,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use transport::{AtomicScope, Owner};
+    use probeline_transport::{AtomicScope, Owner};
 
     const CAPS: Caps = Caps {
         depth: 2,

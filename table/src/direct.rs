@@ -8,7 +8,7 @@
 use core::ops::Range;
 use core::sync::atomic::Ordering::SeqCst;
 
-use transport::{AtomicScope, Caps, Segment, Transport};
+use probeline_transport::{AtomicScope, Caps, Segment, Transport};
 
 use crate::bucket::Bucket;
 use crate::find_or_put::{Intent, Outcome};

@@ -3,7 +3,7 @@
 use core::error::Error;
 use core::fmt;
 
-use transport::{ExchangeError, Fault, OpError, Owner, PostError, SlotError};
+use probeline_transport::{ExchangeError, Fault, OpError, Owner, PostError, SlotError};
 
 use crate::bucket::MAX_DATA;
 

@@ -7,7 +7,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-use transport::Transport;
+use probeline_transport::Transport;
 
 use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
@@ -21,8 +21,8 @@ use crate::table::Table;
 ///
 /// ```
 /// # use core::future::Future;
-/// # async fn example<T, S, C>(table: table::Shared<T, S, C>) -> Result<(), table::OperationError>
-/// # where T: transport::Transport, S: AsMut<[table::Operation]>, C: AsMut<[table::CacheEntry]> {
+/// # async fn example<T, S, C>(table: probeline_table::Shared<T, S, C>) -> Result<(), probeline_table::OperationError>
+/// # where T: probeline_transport::Transport, S: AsMut<[probeline_table::Operation]>, C: AsMut<[probeline_table::CacheEntry]> {
 /// let first = table.find_or_put(1);
 /// let second = table.find_or_put(2);
 /// // A runtime would poll both together.

@@ -3,7 +3,7 @@
 //! Paper section 3.1: n processes own k buckets each, T = b_0 .. b_(kn-1); a chunk that passes
 //! the end of a part is split (Fig. 1, split), here also between two owners.
 
-use transport::{Owner, RemoteWord, Segment};
+use probeline_transport::{Owner, RemoteWord, Segment};
 
 use crate::bucket::{Bucket, DATA_BITS, MAX_DATA};
 use crate::probe::{LINE_BUCKETS, Probing};

@@ -25,7 +25,7 @@
 //! [`Table::submit`] with [`Table::poll`] fits into a poll loop of the caller's own, as the futures
 //! of [`Shared`] fit into a runtime's.
 //!
-//! [`Caps::word_reads_whole`]: transport::Caps::word_reads_whole
+//! [`Caps::word_reads_whole`]: probeline_transport::Caps::word_reads_whole
 #![cfg_attr(not(test), no_std)]
 // One exception, in `line`.
 #![deny(unsafe_code)]

@@ -1,6 +1,6 @@
 //! The storage of one operation in flight, and queues of them without allocation.
 
-use transport::Token;
+use probeline_transport::Token;
 
 use crate::bucket::Bucket;
 use crate::error::OperationError;

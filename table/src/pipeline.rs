@@ -9,7 +9,7 @@ mod batch;
 mod calls;
 mod posting;
 
-use transport::{Completion, Fault, Token, Transport};
+use probeline_transport::{Completion, Fault, Token, Transport};
 
 use crate::bucket::Bucket;
 use crate::cache::{Cache, CacheEntry};

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::Acquire;
 
-use transport::{Fault, Transport};
+use probeline_transport::{Fault, Transport};
 
 use crate::bucket::Bucket;
 use crate::cache::CacheEntry;

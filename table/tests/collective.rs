@@ -9,13 +9,13 @@ use std::time::Instant;
 use common::job::{AnyTable, Over, Sizes, on_shm};
 use common::means::{Setup, probed, setups};
 use common::{cache, content, home, own_words, storage};
-use proptest::prelude::*;
-use sim::{Cluster, Rng, stage};
-use table::{
+use probeline_sim::{Cluster, Rng, stage};
+use probeline_table::{
     ChunkChoice, CollectiveError, Config, ConfigError, Finished, FirstClaim, Intent, Layout,
     MAX_DATA, OpenError, Outcome, Probing, ReadAhead, ReadCost, Table,
 };
-use transport::{Exchange, Owner, Transport};
+use probeline_transport::{Exchange, Owner, Transport};
+use proptest::prelude::*;
 
 const CONFIG: Config =
     Config { first_word: 8, chunk_buckets: 16, max_chunks: 64, ..Config::paper(64) };

@@ -4,11 +4,11 @@
 use core::cell::Cell;
 use core::sync::atomic::AtomicU64;
 
-use sim::{Cluster, Faults, Model, stage};
-use table::{
+use probeline_sim::{Cluster, Faults, Model, stage};
+use probeline_table::{
     CollectiveError, Config, ConfigError, Operation, OperationError, Outcome, Probing, Table,
 };
-use transport::{
+use probeline_transport::{
     Alone, AtomicScope, Caps, Completion, Exchange, ExchangeError, Fault, Geometry, Local, Owner,
     PostError, RemoteWord, Segment, SlotError, Token, Transport,
 };
@@ -17,13 +17,13 @@ const CONFIG: Config = Config { chunk_buckets: 8, max_chunks: 8, ..Config::paper
 const ROUNDS: u64 = 24;
 
 fn cluster(seed: u64, faults: Faults) -> Cluster {
-    let config = sim::Config {
+    let config = probeline_sim::Config {
         owners: 3,
         window_words: CONFIG.words(),
         seed,
         faults,
         model: Model::simple(1_000),
-        ..sim::Config::default()
+        ..probeline_sim::Config::default()
     };
     Cluster::new(config).unwrap()
 }
@@ -33,7 +33,7 @@ fn storage() -> [Operation; 4] {
 }
 
 /// Repeats what failed, which was not done; `None` once the transport is dead.
-fn insert(table: &mut Table<sim::Engine, [Operation; 4]>, data: u64) -> Option<()> {
+fn insert(table: &mut Table<probeline_sim::Engine, [Operation; 4]>, data: u64) -> Option<()> {
     loop {
         match table.find_or_put(data) {
             Ok(outcome) => return (outcome != Outcome::Full).then_some(()),
@@ -325,13 +325,13 @@ fn refuses(config: Config, refuse: Call) -> bool {
 #[test]
 fn a_refused_slot_ends_the_operation_with_an_error() {
     for (call, direct) in [(Call::Landed(0), false), (Call::Staged(0), true)] {
-        let sim = sim::Config {
+        let sim = probeline_sim::Config {
             window_words: CONFIG.words(),
             model: Model::simple(1_000),
             atomics: AtomicScope::Device,
-            direct_reach: sim::Reach::Own,
+            direct_reach: probeline_sim::Reach::Own,
             owners: 1,
-            ..sim::Config::default()
+            ..probeline_sim::Config::default()
         };
         let engine = Cluster::new(sim).unwrap().engine(Owner(0)).unwrap();
         let config = Config { direct, ..CONFIG };
@@ -348,7 +348,11 @@ fn a_refused_slot_ends_the_operation_with_an_error() {
 #[test]
 fn a_window_shorter_than_its_geometry_is_an_error() {
     let engine = || {
-        let sim = sim::Config { owners: 1, window_words: CONFIG.words(), ..sim::Config::default() };
+        let sim = probeline_sim::Config {
+            owners: 1,
+            window_words: CONFIG.words(),
+            ..probeline_sim::Config::default()
+        };
         Refusing::new(Cluster::new(sim).unwrap().engine(Owner(0)).unwrap())
     };
     let short = Refusing { hidden_words: 1, ..engine() };

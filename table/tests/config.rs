@@ -5,28 +5,28 @@ mod common;
 use core::error::Error;
 
 use common::storage;
-use sim::{Cluster, Engine};
-use table::{
+use probeline_sim::{Cluster, Engine};
+use probeline_table::{
     Config, ConfigError, DataOutOfRange, Finished, Intent, MAX_DATA, Operation, OperationError,
     Outcome, Stats, SubmitError, Table,
 };
-use transport::{Owner, Transport};
+use probeline_transport::{Owner, Transport};
 
 /// Windows of 19 lines and 3 words, 7 slots of 48 words.
-const SIM: sim::Config = sim::Config {
+const SIM: probeline_sim::Config = probeline_sim::Config {
     owners: 2,
     window_words: 155,
     slots: 7,
     slot_words: 48,
     depth: 2,
     seed: 0,
-    order: sim::Order::ByTime,
-    model: sim::Model::instant(),
-    faults: sim::Faults::none(),
+    order: probeline_sim::Order::ByTime,
+    model: probeline_sim::Model::instant(),
+    faults: probeline_sim::Faults::none(),
     scatter_reads: false,
     word_reads_whole: true,
-    atomics: transport::AtomicScope::Cpu,
-    direct_reach: sim::Reach::Own,
+    atomics: probeline_transport::AtomicScope::Cpu,
+    direct_reach: probeline_sim::Reach::Own,
     trace_events: 0,
 };
 const CONFIG: Config =
@@ -34,7 +34,11 @@ const CONFIG: Config =
 
 type SimTable = Table<Engine, Vec<Operation>>;
 
-fn new(sim: sim::Config, config: Config, operations: u32) -> Result<SimTable, ConfigError> {
+fn new(
+    sim: probeline_sim::Config,
+    config: Config,
+    operations: u32,
+) -> Result<SimTable, ConfigError> {
     let engine = Cluster::new(sim).unwrap().engine(Owner(0)).unwrap();
     Table::new(engine, config, storage(operations))
 }
@@ -130,7 +134,7 @@ fn operations_have_two_slots_each() {
 #[test]
 fn the_transport_holds_the_two_reads_of_a_chunk() {
     limits(
-        |depth| new(sim::Config { depth, ..SIM }, CONFIG, 1),
+        |depth| new(probeline_sim::Config { depth, ..SIM }, CONFIG, 1),
         &[2, 3],
         &[(1, ConfigError::Depth { found: 1 })],
         &["depth is 1", "at least 2"],

@@ -18,12 +18,12 @@ use common::declared::Declared;
 use common::job::{Over, Sizes};
 use common::means::probed;
 use common::{content, own_words, probe_order, storage};
-use sim::{Cluster, Engine, Model, Order, Reach};
-use table::{
+use probeline_sim::{Cluster, Engine, Model, Order, Reach};
+use probeline_table::{
     Bucket, Config, Finished, FirstClaim, Intent, Layout, Operation, OperationError, Outcome,
     Probing, ReadAhead, ReadCost, Shared, SubmitError, Table,
 };
-use transport::{
+use probeline_transport::{
     AtomicScope, Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Segment,
     SlotError, Token, Transport,
 };
@@ -37,19 +37,19 @@ const PROBINGS: [Probing; 3] = [Probing::Linear, Probing::Lines, Probing::Jump];
 /// Far above what any of these runs needs.
 const MOST_POLLS: usize = 100_000;
 
-fn sim_config(owners: u32, config: &Config, operations: u32) -> sim::Config {
-    sim::Config {
+fn sim_config(owners: u32, config: &Config, operations: u32) -> probeline_sim::Config {
+    probeline_sim::Config {
         owners,
         window_words: config.words(),
         slots: Config::slots(operations),
         slot_words: config.chunk_buckets,
         model: Model::simple(1_000),
-        ..sim::Config::default()
+        ..probeline_sim::Config::default()
     }
 }
 
 /// The tables of all owners, without a cache.
-fn tables(sim: sim::Config, config: Config, operations: u32) -> Vec<Plain<Engine>> {
+fn tables(sim: probeline_sim::Config, config: Config, operations: u32) -> Vec<Plain<Engine>> {
     let cluster = Cluster::new(sim).unwrap();
     let engines = (0..sim.owners).map(|owner| cluster.engine(Owner(owner)).unwrap());
     engines.map(|engine| Table::new(engine, config, storage(operations)).unwrap()).collect()
@@ -99,8 +99,10 @@ const SMALL: Config = Config { chunk_buckets: 8, max_chunks: 16, ..Config::new(6
 /// it, then `near` its last line, and all of them leave it together. With `room` the other part is
 /// empty, else it is full as well.
 fn stuck_together(far: usize, near: usize, room: bool, operations: u32) {
-    let sim = sim::Config { atomics: AtomicScope::Cpu, ..sim_config(2, &SMALL, operations) };
-    let mut both = tables(sim::Config { direct_reach: Reach::Own, ..sim }, SMALL, operations);
+    let sim =
+        probeline_sim::Config { atomics: AtomicScope::Cpu, ..sim_config(2, &SMALL, operations) };
+    let mut both =
+        tables(probeline_sim::Config { direct_reach: Reach::Own, ..sim }, SMALL, operations);
     let layout = *both[0].layout();
     let table = &mut both[0];
     let mut set = BTreeSet::new();
@@ -250,7 +252,12 @@ fn a_batch_that_fits_rings_once_or_twice() {
         (Reach::Own, AtomicScope::Cpu),
         (Reach::Own, AtomicScope::Device),
     ] {
-        let sim = sim::Config { depth: 128, direct_reach, atomics, ..sim_config(2, &CONFIG, 64) };
+        let sim = probeline_sim::Config {
+            depth: 128,
+            direct_reach,
+            atomics,
+            ..sim_config(2, &CONFIG, 64)
+        };
         let cluster = Cluster::new(sim).unwrap();
         let engine = Bells::new(cluster.engine(Owner(0)).unwrap());
         let mut table = Table::new(engine, CONFIG, storage(64)).unwrap();
@@ -402,7 +409,7 @@ const CALLS: [Call; 3] = [
 /// those before them other data.
 fn past_strays(config: Config, strays: Range<usize>, call: Call) -> [End; 3] {
     const DATA: u64 = 5;
-    let sim = sim::Config { direct_reach: Reach::All, ..sim_config(1, &config, 2) };
+    let sim = probeline_sim::Config { direct_reach: Reach::All, ..sim_config(1, &config, 2) };
     let mut table = tables(sim, config, 2).remove(0);
     let first_bucket = usize::try_from(table.layout().first_word()).unwrap();
     for (nth, at) in probe_order(table.layout(), DATA).take(strays.end).enumerate() {
@@ -437,7 +444,7 @@ fn a_stray_word_is_passed_alike_by_cpu_and_device() {
 
 /// A table whose device's atomics are its own, so that the CPU copies chunks and claims nothing.
 fn copying(reach: Reach, config: Config) -> Plain<Declared<Engine>> {
-    let sim = sim::Config {
+    let sim = probeline_sim::Config {
         direct_reach: reach,
         atomics: AtomicScope::Device,
         order: Order::Shuffled,

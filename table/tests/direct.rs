@@ -7,9 +7,11 @@ use common::declared::{Declared, Posts};
 use common::job::{Sizes, on_shm};
 use common::means::probed;
 use common::{CachedTable, cache, key, storage};
-use sim::Rng;
-use table::{Config, Finished, FirstClaim, Intent, OperationError, Outcome, Probing, Stats, Table};
-use transport::{AtomicScope, Exchange, Transport};
+use probeline_sim::Rng;
+use probeline_table::{
+    Config, Finished, FirstClaim, Intent, OperationError, Outcome, Probing, Stats, Table,
+};
+use probeline_transport::{AtomicScope, Exchange, Transport};
 
 /// Too small for the data, and with a reach that ends in it.
 const CONFIG: Config =

@@ -11,9 +11,11 @@ use std::collections::BTreeSet;
 use common::account::Account;
 use common::means::setups;
 use common::{CachedTable, cache, content, key, own_words, storage};
-use sim::{Cluster, Engine, Faults, Jitter, Model, Order, Reach, Rng};
-use table::{Config, FindOrPut, Intent, OperationError, Outcome, Shared, SubmitError, Table};
-use transport::{AtomicScope, Owner};
+use probeline_sim::{Cluster, Engine, Faults, Jitter, Model, Order, Reach, Rng};
+use probeline_table::{
+    Config, FindOrPut, Intent, OperationError, Outcome, Shared, SubmitError, Table,
+};
+use probeline_transport::{AtomicScope, Owner};
 
 const OPERATIONS: u32 = 5;
 const OWNERS: u32 = 2;
@@ -22,14 +24,14 @@ const FUTURES: usize = 20;
 const STEPS: u64 = 6_000;
 const SIZES: Config = Config { chunk_buckets: 16, max_chunks: 3, ..Config::paper(120) };
 
-type Storage = Vec<table::Operation>;
-type Cache = Vec<table::CacheEntry>;
+type Storage = Vec<probeline_table::Operation>;
+type Cache = Vec<probeline_table::CacheEntry>;
 type Running<'t> = (u64, FindOrPut<'t, Engine, Storage, Cache>);
 
 fn cluster(seed: u64) -> Cluster {
     let mut rng = Rng::new(seed, 600);
     let mut one_of = |count: u64| usize::try_from(rng.below(count)).unwrap();
-    Cluster::new(sim::Config {
+    Cluster::new(probeline_sim::Config {
         owners: OWNERS,
         window_words: SIZES.words(),
         slots: Config::slots(OPERATIONS),
@@ -41,7 +43,7 @@ fn cluster(seed: u64) -> Cluster {
         faults: Faults { error_undone_ppm: 2_000, ..Faults::none() },
         atomics: [AtomicScope::Cpu, AtomicScope::Device][one_of(2)],
         direct_reach: [Reach::None, Reach::Own, Reach::All][one_of(3)],
-        ..sim::Config::default()
+        ..probeline_sim::Config::default()
     })
     .unwrap()
 }

@@ -14,11 +14,11 @@ use std::alloc::System;
 use common::job::{Sizes, on_shm};
 use common::means::probed;
 use common::{cache, storage};
-use table::{
+use probeline_table::{
     CacheEntry, ChunkChoice, Config, Finished, FirstClaim, Intent, Operation, Outcome, Probing,
     ReadAhead, ReadCost, Shared, SubmitError, Table,
 };
-use transport::Exchange;
+use probeline_transport::Exchange;
 
 /// The system's allocator, counting the allocations of each thread.
 struct Counting;
@@ -64,7 +64,7 @@ const MEANS: Config = Config {
 /// More than there are buckets, so that some find no room.
 const KEYS: u64 = 2_500;
 
-type ShmTable = Table<shm::Engine, Vec<Operation>, Vec<CacheEntry>>;
+type ShmTable = Table<probeline_shm::Engine, Vec<Operation>, Vec<CacheEntry>>;
 
 fn blocking(table: &mut ShmTable) {
     for data in 0..KEYS / 2 {
@@ -97,7 +97,7 @@ fn poll_form(table: &mut ShmTable) {
 }
 
 /// Twice as many as there is storage for, one of which is dropped.
-fn futures(table: &Shared<shm::Engine, Vec<Operation>, Vec<CacheEntry>>) {
+fn futures(table: &Shared<probeline_shm::Engine, Vec<Operation>, Vec<CacheEntry>>) {
     let mut context = Context::from_waker(Waker::noop());
     let mut futures: [_; 16] = core::array::from_fn(|i| Some(table.find_or_put(i as u64)));
     let mut running = futures.len();

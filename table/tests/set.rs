@@ -10,10 +10,10 @@ use common::drive::{Drive, Plan, block};
 use common::job::Sizes;
 use common::means::setups;
 use common::{CachedTable, cache, content, key, own_words, storage};
+use probeline_sim::{Cluster, Engine, Jitter, Model, Order, Reach, Rng, stage};
+use probeline_table::{Config, Finished, Intent, OperationError, Outcome, SubmitError, Table};
+use probeline_transport::{AtomicScope, Exchange, Transport};
 use proptest::prelude::*;
-use sim::{Cluster, Engine, Jitter, Model, Order, Reach, Rng, stage};
-use table::{Config, Finished, Intent, OperationError, Outcome, SubmitError, Table};
-use transport::{AtomicScope, Exchange, Transport};
 
 /// A table of random sizes, as a rule too small for what is put into it.
 fn config() -> impl Strategy<Value = Config> {
@@ -27,13 +27,16 @@ fn config() -> impl Strategy<Value = Config> {
     })
 }
 
-fn sim_config(owners: u32, config: &Config) -> impl Strategy<Value = sim::Config> + use<> {
+fn sim_config(
+    owners: u32,
+    config: &Config,
+) -> impl Strategy<Value = probeline_sim::Config> + use<> {
     let sizes = Sizes::of(owners, config);
     let depth = prop_oneof![Just(2), Just(3), Just(5), Just(24)];
     let reach = prop_oneof![Just(Reach::None), Just(Reach::Own), Just(Reach::All)];
     (any::<u64>(), depth, reach, any::<[bool; 5]>()).prop_map(
         move |(seed, depth, direct_reach, [shuffled, scatter_reads, whole, exact, device])| {
-            sim::Config {
+            probeline_sim::Config {
                 depth,
                 direct_reach,
                 slots: Config::slots(MOST_OPERATIONS),
@@ -44,7 +47,10 @@ fn sim_config(owners: u32, config: &Config) -> impl Strategy<Value = sim::Config
                 },
                 scatter_reads,
                 word_reads_whole: whole,
-                faults: sim::Faults { torn_read_ppm: 400_000, ..sim::Faults::none() },
+                faults: probeline_sim::Faults {
+                    torn_read_ppm: 400_000,
+                    ..probeline_sim::Faults::none()
+                },
                 atomics: if device { AtomicScope::Device } else { AtomicScope::Cpu },
                 ..sizes.sim(seed)
             }

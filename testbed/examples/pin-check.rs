@@ -4,11 +4,11 @@
 use core::ptr::NonNull;
 use std::path::Path;
 
-use pin::{
+use probeline_pin::{
     Affinity, HugePages, Mapping, MemoryPolicy, NodeId, Pages, Topology, device_node, node_of,
     place,
 };
-use testbed::{Failure, ensure};
+use probeline_testbed::{Failure, ensure};
 
 const NODES: [NodeId; 2] = [NodeId(0), NodeId(1)];
 const BASE_PAGE: usize = 4096;
@@ -65,8 +65,9 @@ fn huge_pages(sysfs: &Path, node: NodeId) -> Result<(), Failure> {
 
 /// Huge pages that each node has free.
 fn free_pages(sysfs: &Path) -> Result<Vec<u64>, Failure> {
-    let free =
-        |pool: &pin::HugePagePool| (pool.page_bytes == HUGE_PAGE as u64).then_some(pool.free);
+    let free = |pool: &probeline_pin::HugePagePool| {
+        (pool.page_bytes == HUGE_PAGE as u64).then_some(pool.free)
+    };
     let topology = Topology::from_sysfs(sysfs)?;
     let pools = topology.nodes().iter().map(|node| node.huge_pages.iter().find_map(free));
     let pools: Option<Vec<u64>> = pools.collect();

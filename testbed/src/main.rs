@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use testbed::runner::{Selection, build, run};
-use testbed::{Error, Failure, Layer};
+use probeline_testbed::runner::{Selection, build, run};
+use probeline_testbed::{Error, Failure, Layer};
 
 /// Tries the verbs in virtual machines with Soft-RoCE
 #[derive(Parser)]

@@ -43,7 +43,7 @@ impl Build {
                 open_mpi_cargo("test")?.arg("--workspace").args(tests).run(LIMIT).map(|_| ())
             }
             Self::OpenMpiProbelineRelease => {
-                let probeline = ["--release", "--package", "probeline"];
+                let probeline = ["--release", "--package", "probeline-cli"];
                 open_mpi_cargo("build")?.args(probeline).run(LIMIT).map(|_| ())
             }
         }
@@ -56,7 +56,7 @@ fn open_mpi_cargo(command: &str) -> Result<Tool, Error> {
     let shared = format!("CARGO_BUILD_BUILD_DIR={}", target_dir()?.display());
     let with = Tool::new("env").arg(shared).arg(cargo_program());
     let cargo = cargo_into(&open_mpi_dir()?, with, command);
-    Ok(cargo.args(["--config", OPEN_MPI, "--features", "probeline/mpi"]).shown())
+    Ok(cargo.args(["--config", OPEN_MPI, "--features", "probeline-cli/mpi"]).shown())
 }
 
 /// A program of the workspace, built with [`Build::Release`], as the shell of a guest calls it.

@@ -32,12 +32,12 @@ use std::thread;
 use std::time::Instant;
 
 use bare::Bare;
-use exchange::{Job, Limits, Options, Start, join};
-use pin::{Affinity, CpuId};
-use transport::{
+use probeline_exchange::{Job, Limits, Options, Start, join};
+use probeline_pin::{Affinity, CpuId};
+use probeline_transport::{
     Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport, WORD_BYTES,
 };
-use ucx_shim::ucx::{Atomics, Builder, Engine, Progress};
+use probeline_ucx_shim::ucx::{Atomics, Builder, Engine, Progress};
 
 type Result<T> = core::result::Result<T, Box<dyn Error>>;
 

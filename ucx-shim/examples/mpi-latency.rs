@@ -17,10 +17,10 @@ use std::ffi::CString;
 use std::time::Instant;
 
 use landing::landing_like;
-use transport::{
+use probeline_transport::{
     Completion, Exchange, Local, Owner, PostError, RemoteWord, Segment, Slot, Token, Transport,
 };
-use ucx_shim::mpi::{Builder, Engine, World};
+use probeline_ucx_shim::mpi::{Builder, Engine, World};
 
 /// What it may take, also on a machine with other work: 1.15 is aimed at, and some components take
 /// 20 ns for a READ, so that 3 ns are a seventh.

@@ -7,7 +7,7 @@
 //! # How operations end
 //! Each post is one MPI call: `MPI_Get`, `MPI_Put`, `MPI_Compare_and_swap` or `MPI_Fetch_and_op`, in
 //! one epoch that `MPI_Win_lock_all` opens once. MPI names no way to ask whether an atomic has
-//! ended, so [`poll`](transport::Transport::poll) reports them in the order of their posts, and ends
+//! ended, so [`poll`](probeline_transport::Transport::poll) reports them in the order of their posts, and ends
 //! the oldest by `MPI_Win_flush` of its owner, and with it all that were posted there before:
 //! `MPI_Win_flush_local` would not promise that others see a WRITE, and `MPI_Rget` has no sibling for
 //! atomics and costs one of its own in some implementations.
@@ -21,7 +21,7 @@
 //!
 //! # What MPI promises
 //! Atomics are atomic with atomics of the same window only, hence
-//! [`AtomicScope::Device`](transport::AtomicScope::Device); the standard wants all of one word to be
+//! [`AtomicScope::Device`](probeline_transport::AtomicScope::Device); the standard wants all of one word to be
 //! of one kind at a time ("accumulate_ops"), where the libraries tried here allow any mixture. A
 //! READ of a word that an atomic or a WRITE changes at that time is undefined by the standard. All
 //! libraries tried copy, so that it brings the old word or the new one, and where the copy goes by

@@ -14,9 +14,9 @@
 //! is needed, [`Progress`] says whose duty that is.
 //!
 //! ```no_run
-//! use transport::{Alone, Completion, Owner, RemoteWord, Token, Transport};
+//! use probeline_transport::{Alone, Completion, Owner, RemoteWord, Token, Transport};
 //!
-//! let builder = ucx_shim::ucx::Builder::new(1024).tls(Some("posix,self")).slots(16, 64);
+//! let builder = probeline_ucx_shim::ucx::Builder::new(1024).tls(Some("posix,self")).slots(16, 64);
 //! let mut engine = builder.open(&mut Alone)?;
 //! println!("{}", engine.describe());
 //! let word = RemoteWord { owner: Owner(0), index: 5 };
@@ -65,5 +65,5 @@ pub use description::{Description, Idle};
 pub use engine::Engine;
 pub use failed::CallFailed;
 pub use open_error::OpenError;
+pub use probeline_ucx_sys::LoadError;
 pub use settings::Atomics;
-pub use ucx_sys::LoadError;

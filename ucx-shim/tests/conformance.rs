@@ -4,10 +4,10 @@
 mod common;
 mod counting;
 
-use exchange::Job;
-use transport::conformance::{Case, Failure, Report, Rig, Verdict, cases};
-use transport::{Exchange, Owner};
-use ucx_shim::ucx::{Atomics, Builder, Engine, Progress};
+use probeline_exchange::Job;
+use probeline_transport::conformance::{Case, Failure, Report, Rig, Verdict, cases};
+use probeline_transport::{Exchange, Owner};
+use probeline_ucx_shim::ucx::{Atomics, Builder, Engine, Progress};
 
 /// What UCX is to use, and what is beyond it then.
 struct Way {

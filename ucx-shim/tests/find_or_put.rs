@@ -2,10 +2,10 @@
 
 mod common;
 
-use exchange::Job;
-use table::{Config, Operation, Outcome, Table};
-use transport::{Exchange, Owner};
-use ucx_shim::ucx::{Atomics, Builder};
+use probeline_exchange::Job;
+use probeline_table::{Config, Operation, Outcome, Table};
+use probeline_transport::{Exchange, Owner};
+use probeline_ucx_shim::ucx::{Atomics, Builder};
 
 const OWNERS: u32 = 2;
 const DATA: u64 = 4_000;

@@ -9,12 +9,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{self, Command};
 use std::time::Instant;
 
-use exchange::Job;
-use transport::{
+use probeline_exchange::Job;
+use probeline_transport::{
     Completion, Exchange, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Slot,
     Token, Transport,
 };
-use ucx_shim::ucx::{Builder, Engine, Progress};
+use probeline_ucx_shim::ucx::{Builder, Engine, Progress};
 
 const OWNERS: u32 = 4;
 const WINDOW_WORDS: u64 = 64;

@@ -5,8 +5,8 @@ mod common;
 
 use std::env;
 
-use transport::{Exchange, Owner};
-use ucx_shim::ucx::{Builder, OpenError, Progress};
+use probeline_transport::{Exchange, Owner};
+use probeline_ucx_shim::ucx::{Builder, OpenError, Progress};
 
 /// The owner that gets none.
 const WITHOUT: Owner = Owner(1);

@@ -6,8 +6,8 @@ mod counting;
 use core::time::Duration;
 use std::thread;
 
-use transport::conformance::{Case, Failure, Rig, Rule, Sabotage, Verdict, cases};
-use ucx_shim::ucx::Builder;
+use probeline_transport::conformance::{Case, Failure, Rig, Rule, Sabotage, Verdict, cases};
+use probeline_ucx_shim::ucx::Builder;
 
 /// The time limit for a lost completion where a rule is broken; the other cases take milliseconds.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -16,7 +16,7 @@ const TRIES: u32 = 20;
 
 /// The verdicts of all owners, threads of this process, on a case run with `rule` broken.
 fn run(case: &Case, rule: Rule) -> Vec<Result<Verdict, Failure>> {
-    let owner = |mut member: exchange::Thread| {
+    let owner = |mut member: probeline_exchange::Thread| {
         let shape = case.shape;
         let engine = Builder::new(shape.window_words)
             .slots(shape.slots, shape.slot_words)
@@ -35,7 +35,7 @@ fn run(case: &Case, rule: Rule) -> Vec<Result<Verdict, Failure>> {
         case.run(&mut rig)
     };
     thread::scope(|scope| {
-        let members = exchange::threads(case.shape.owners).into_iter();
+        let members = probeline_exchange::threads(case.shape.owners).into_iter();
         let owners: Vec<_> = members.map(|member| scope.spawn(move || owner(member))).collect();
         owners.into_iter().map(|owner| owner.join().unwrap()).collect()
     })

@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 
-use verbs_sys as sys;
+use probeline_verbs_sys as sys;
 
 use crate::{Context, Status, VerbFailed};
 
@@ -19,7 +19,7 @@ use crate::{Context, Status, VerbFailed};
 ///
 /// ```compile_fail,E0277
 /// fn sync<T: Sync>() {}
-/// sync::<verbs::CompletionQueue>();
+/// sync::<probeline_verbs::CompletionQueue>();
 /// ```
 pub struct CompletionQueue(Arc<Created>, PhantomData<Cell<()>>);
 

@@ -7,7 +7,7 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-use verbs_sys::{self as sys, Verbs};
+use probeline_verbs_sys::{self as sys, Verbs};
 
 use crate::{Gid, GidEntry, GidKind, Port, VerbFailed};
 

@@ -5,7 +5,7 @@ use core::ffi::{CStr, c_int};
 use core::fmt;
 use core::ptr::NonNull;
 
-use verbs_sys::{self as sys, Verbs};
+use probeline_verbs_sys::{self as sys, Verbs};
 
 use crate::{Context, Library, VerbFailed};
 

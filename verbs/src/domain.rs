@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ptr::NonNull;
 
-use verbs_sys as sys;
+use probeline_verbs_sys as sys;
 
 use crate::{Context, VerbFailed};
 

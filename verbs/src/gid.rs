@@ -5,7 +5,7 @@ use core::error::Error;
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use verbs_sys as sys;
+use probeline_verbs_sys as sys;
 
 use crate::{Context, LinkLayer, Port, VerbFailed};
 

@@ -3,18 +3,18 @@
 //! libibverbs is loaded at run time, so that a program with this crate starts on machines without
 //! RDMA too and says what is missing. There are two floors:
 //!
-//! - [`Engine`], the [`Transport`](transport::Transport): every owner opens one with a [`Builder`]
+//! - [`Engine`], the [`Transport`](probeline_transport::Transport): every owner opens one with a [`Builder`]
 //!   and is connected to all others and to itself;
 //! - the verbs it stands on: [`DeviceList`], [`Context`], [`ProtectionDomain`], [`MemoryRegion`],
 //!   [`CompletionQueue`] and [`QueuePair`], for who needs other shapes of communication.
 //!
 //! ```no_run
-//! use transport::{Alone, Completion, Owner, RemoteWord, Token, Transport};
+//! use probeline_transport::{Alone, Completion, Owner, RemoteWord, Token, Transport};
 //!
-//! # fn memory(words: usize) -> Box<dyn verbs::Memory + Send> {
+//! # fn memory(words: usize) -> Box<dyn probeline_verbs::Memory + Send> {
 //! #     Box::new((0..words).map(|_| Default::default()).collect::<Vec<_>>())
 //! # }
-//! let builder = verbs::Builder::new(1024).slots(16, 64).depth(32);
+//! let builder = probeline_verbs::Builder::new(1024).slots(16, 64).depth(32);
 //! let mut engine = builder.open_in(&mut Alone, |_, words| Ok(memory(words)))?;
 //! println!("{}", engine.link()); // what was negotiated and chosen
 //! let word = RemoteWord { owner: Owner(0), index: 5 };
@@ -77,10 +77,10 @@ pub use gid::{Gid, GidEntry, GidError, GidKind};
 pub use library::Library;
 pub use memory::{Access, LocalRange, Memory, MemoryRegion, RemoteAddress, RemoteRegion};
 pub use port::{LinkLayer, Mtu, Port, PortState};
+pub use probeline_verbs_sys::LoadError;
 pub use queue_pair::{
     Capacity, Init, Path, Peer, PostFailed, QueuePair, ReadyToReceive, ReadyToSend, Reset,
 };
 pub use retry::{Retry, RetryError};
 pub use status::Status;
-pub use verbs_sys::LoadError;
 pub use work_request::{INLINE_WORDS, ListFull, WorkRequest, WorkRequestList};

@@ -1,13 +1,13 @@
 //! libibverbs, loaded.
 
-use verbs_sys::{LoadError, Verbs};
+use probeline_verbs_sys::{LoadError, Verbs};
 
 /// libibverbs, loaded at run time and never unloaded. Copies are the same library.
 ///
 /// Its functions are not for safe code to replace:
 ///
 /// ```compile_fail,E0616
-/// fn replace(mut library: verbs::Library, other: verbs::Library) {
+/// fn replace(mut library: probeline_verbs::Library, other: probeline_verbs::Library) {
 ///     library.verbs.ibv_open_device = other.verbs.ibv_open_device;
 /// }
 /// ```

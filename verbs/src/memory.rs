@@ -8,7 +8,7 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
 
-use verbs_sys as sys;
+use probeline_verbs_sys as sys;
 
 use crate::{ProtectionDomain, VerbFailed};
 
@@ -53,9 +53,9 @@ unsafe impl Memory for Box<dyn Memory + Send> {
 
 #[cfg(feature = "pin")]
 // SAFETY: the pages stay until the mapping is dropped, and it hands out atomics only.
-unsafe impl Memory for pin::Mapping {
+unsafe impl Memory for probeline_pin::Mapping {
     fn words(&self) -> &[AtomicU64] {
-        pin::Mapping::words(self)
+        probeline_pin::Mapping::words(self)
     }
 }
 
@@ -96,7 +96,7 @@ impl Access {
 /// All access is through atomics, so a device that still works on it does no harm:
 ///
 /// ```compile_fail,E0596
-/// fn overwrite(region: &mut verbs::MemoryRegion<Vec<core::sync::atomic::AtomicU64>>) {
+/// fn overwrite(region: &mut probeline_verbs::MemoryRegion<Vec<core::sync::atomic::AtomicU64>>) {
 ///     region.words()[0] = 1.into();
 /// }
 /// ```

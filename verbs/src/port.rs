@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use verbs_sys as sys;
+use probeline_verbs_sys as sys;
 
 /// What a port is at the moment (ibv_query_port(3)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::{self, NonNull};
 
-use verbs_sys as sys;
+use probeline_verbs_sys as sys;
 
 use crate::completion::Created;
 use crate::work_request::Prepared;
@@ -37,28 +37,28 @@ pub struct ReadyToSend(());
 /// Nothing can be posted before it is ready:
 ///
 /// ```compile_fail,E0599
-/// fn early(pair: &mut verbs::QueuePair<verbs::Init>, request: &verbs::WorkRequest) {
+/// fn early(pair: &mut probeline_verbs::QueuePair<probeline_verbs::Init>, request: &probeline_verbs::WorkRequest) {
 ///     let _ = pair.post(request);
 /// }
 /// ```
 /// Nor can a step be left out, or gone twice:
 ///
 /// ```compile_fail,E0599
-/// fn hasty(pair: verbs::QueuePair<verbs::Reset>, peer: &verbs::Peer, path: &verbs::Path) {
+/// fn hasty(pair: probeline_verbs::QueuePair<probeline_verbs::Reset>, peer: &probeline_verbs::Peer, path: &probeline_verbs::Path) {
 ///     let _ = pair.ready_to_receive(peer, path);
 /// }
 /// ```
 /// ```compile_fail,E0382
-/// fn twice(pair: verbs::QueuePair<verbs::Reset>, port: &verbs::Port) {
-///     let _ = pair.init(port, verbs::Access::WINDOW);
-///     let _ = pair.init(port, verbs::Access::WINDOW);
+/// fn twice(pair: probeline_verbs::QueuePair<probeline_verbs::Reset>, port: &probeline_verbs::Port) {
+///     let _ = pair.init(port, probeline_verbs::Access::WINDOW);
+///     let _ = pair.init(port, probeline_verbs::Access::WINDOW);
 /// }
 /// ```
 /// It may be sent to another thread, and is used by one at a time:
 ///
 /// ```compile_fail,E0277
 /// fn sync<T: Sync>() {}
-/// sync::<verbs::QueuePair<verbs::ReadyToSend>>();
+/// sync::<probeline_verbs::QueuePair<probeline_verbs::ReadyToSend>>();
 /// ```
 pub struct QueuePair<S> {
     pair: Owned,

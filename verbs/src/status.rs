@@ -3,7 +3,7 @@
 use core::error::Error;
 use core::fmt;
 
-use verbs_sys as sys;
+use probeline_verbs_sys as sys;
 
 macro_rules! statuses {
     ($($(#[doc = $doc:literal])* $name:ident = $code:ident, $text:literal;)*) => {

@@ -6,7 +6,7 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use verbs_sys as sys;
+use probeline_verbs_sys as sys;
 
 use crate::{LocalRange, RemoteAddress};
 

@@ -3,8 +3,8 @@
 #[allow(dead_code, reason = "shared with the other tests")]
 mod stand_in;
 
+use probeline_verbs::{Context, DeviceList, LinkLayer, Mtu, PciAtomics, PortState};
 use stand_in::{Fabric, Setup};
-use verbs::{Context, DeviceList, LinkLayer, Mtu, PciAtomics, PortState};
 
 fn context(setup: Setup) -> (Fabric, Context) {
     let fabric = Fabric::new();

@@ -7,11 +7,11 @@ mod stand_in;
 use core::sync::atomic::AtomicU64;
 use std::thread;
 
+use probeline_transport::conformance::{Case, Failure, Report, Rig, Verdict, cases};
+use probeline_transport::{Exchange, Owner};
+use probeline_verbs::{Builder, Engine};
+use probeline_verbs_sys::IBV_ATOMIC_GLOB;
 use stand_in::{Fabric, Machine, Setup};
-use transport::conformance::{Case, Failure, Report, Rig, Verdict, cases};
-use transport::{Exchange, Owner};
-use verbs::{Builder, Engine};
-use verbs_sys::IBV_ATOMIC_GLOB;
 
 /// Of a device whose atomics are atomic with the CPU's and whose reads are whole, nothing.
 const SKIPS: &[&str] = &[];
@@ -55,7 +55,7 @@ fn suite(fabric: impl Fn() -> Fabric, setup: impl Fn(Owner) -> Setup, whole: boo
     let mut report = Report::new();
     for case in cases() {
         let fabric = fabric();
-        let members = exchange::threads(case.shape.owners);
+        let members = probeline_exchange::threads(case.shape.owners);
         let verdicts: Vec<_> = thread::scope(|scope| {
             let owners: Vec<_> = members
                 .into_iter()

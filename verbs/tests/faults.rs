@@ -11,14 +11,14 @@ use core::time::Duration;
 use std::time::Instant;
 
 use job::{DEPTH, SLOT_WORDS, SLOTS};
-use proptest::prelude::*;
-use stand_in::{Fabric, Machine, Setup};
-use transport::{
+use probeline_transport::{
     Alone, Completion, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Slot,
     SlotError, Token, Transport,
 };
-use verbs::{Engine, Retry};
-use verbs_sys::*;
+use probeline_verbs::{Engine, Retry};
+use probeline_verbs_sys::*;
+use proptest::prelude::*;
+use stand_in::{Fabric, Machine, Setup};
 
 /// Far longer than any wait here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);

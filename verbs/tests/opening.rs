@@ -9,10 +9,10 @@ mod stand_in;
 use core::time::Duration;
 use std::time::Instant;
 
+use probeline_transport::{Exchange, ExchangeError, Owner};
+use probeline_verbs::{Builder, GidError, LoadError, MAX_OWNERS, OpenError};
+use probeline_verbs_sys::{IBV_ATOMIC_NONE, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2};
 use stand_in::{Fabric, Machine, Setup};
-use transport::{Exchange, ExchangeError, Owner};
-use verbs::{Builder, GidError, LoadError, MAX_OWNERS, OpenError};
-use verbs_sys::{IBV_ATOMIC_NONE, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2};
 
 /// No owner waits for an owner that has failed. This is half the time that an exchange waits for a
 /// missing owner, and far more than opening takes on a busy machine.
@@ -311,18 +311,18 @@ fn a_library_that_is_not_there_says_what_to_install() {
 #[cfg(feature = "pin")]
 #[test]
 fn an_engine_opens_and_reports_a_refused_memory_policy() {
-    use pin::{HugePages, MemoryPolicy, NodeId, PolicyRefused};
+    use probeline_pin::{HugePages, MemoryPolicy, NodeId, PolicyRefused};
 
     let open = |node| {
         let fabric = Fabric::new();
         let memory = MemoryPolicy { node, huge: HugePages::Never };
         let builder = job::builder(&fabric.machine(Setup::default())).memory(memory);
-        builder.open(&mut transport::Alone).unwrap().policy_refused()
+        builder.open(&mut probeline_transport::Alone).unwrap().policy_refused()
     };
     assert_eq!(open(None), None, "the device's node is not known");
     for errno in [libc::EPERM, libc::ENOSYS] {
         let node = NodeId(0);
-        let refused = refuse::refusing(libc::SYS_mbind, errno, || open(Some(node)));
+        let refused = probeline_refuse::refusing(libc::SYS_mbind, errno, || open(Some(node)));
         assert_eq!(refused, Some(PolicyRefused { node, errno }));
     }
 }

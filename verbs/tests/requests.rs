@@ -7,13 +7,13 @@ mod stand_in;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
-use stand_in::{Fabric, Machine, Seen, Setup};
-use verbs::{
+use probeline_verbs::{
     Access, Capacity, CompletionQueue, DeviceList, GidEntry, ListFull, MemoryRegion, Path, Peer,
     ProtectionDomain, QueuePair, ReadyToSend, RemoteRegion, Status, WorkCompletion, WorkRequest,
     WorkRequestList,
 };
-use verbs_sys::*;
+use probeline_verbs_sys::*;
+use stand_in::{Fabric, Machine, Seen, Setup};
 
 const WORDS: u32 = 64;
 const REQUESTS: u32 = 8;

@@ -5,10 +5,10 @@ mod job;
 #[allow(dead_code, reason = "shared with the other tests")]
 mod stand_in;
 
+use probeline_transport::Owner;
+use probeline_verbs::{OpenError, Retry, SelfTestFailed, Status};
+use probeline_verbs_sys::IBV_WC_REM_ACCESS_ERR;
 use stand_in::{Atomics, Fabric, Faults};
-use transport::Owner;
-use verbs::{OpenError, Retry, SelfTestFailed, Status};
-use verbs_sys::IBV_WC_REM_ACCESS_ERR;
 
 /// What is wrong with a device that is broken so; the other owner hears that this one has failed.
 fn verdict(broken: impl Fn(&mut Faults)) -> SelfTestFailed {

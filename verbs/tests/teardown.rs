@@ -10,9 +10,9 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
+use probeline_transport::{Alone, Completion, Owner, RemoteWord, Token, Transport};
+use probeline_verbs::{Access, DeviceList, Engine, Memory, MemoryRegion, ProtectionDomain};
 use stand_in::{Fabric, Setup};
-use transport::{Alone, Completion, Owner, RemoteWord, Token, Transport};
-use verbs::{Access, DeviceList, Engine, Memory, MemoryRegion, ProtectionDomain};
 
 /// Memory that counts how often it was freed.
 struct Counted {

@@ -9,9 +9,9 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use probeline_transport::{Completion, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
+use probeline_verbs::Engine;
 use stand_in::Fabric;
-use transport::{Completion, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
-use verbs::Engine;
 
 /// What an engine calls the READ by which it asks.
 const ASKING: u64 = 1 << 32;

@@ -1,6 +1,6 @@
 //! What an insert is done with: the device's atomics; and how many operations it has at once.
 
-use verbs::{AtomicCapability, OpenError, SelfTestFailed};
+use probeline_verbs::{AtomicCapability, OpenError, SelfTestFailed};
 
 use crate::facts::{Facts, Trial};
 use crate::root::Root;

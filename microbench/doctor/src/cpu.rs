@@ -1,6 +1,6 @@
 //! The cores that ranks run on, and the clock they measure with.
 
-use pin::CpuSet;
+use probeline_pin::CpuSet;
 
 use crate::cgroup;
 use crate::root::{Root, Unseen};

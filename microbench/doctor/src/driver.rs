@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use verbs::AtomicCapability;
+use probeline_verbs::AtomicCapability;
 
 use crate::facts::Facts;
 use crate::root::Root;

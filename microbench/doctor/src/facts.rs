@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use verbs::{
+use probeline_verbs::{
     AtomicCapability, Context, GidEntry, GidError, LoadError, OpenError, PciAtomics, Port,
     VerbFailed,
 };

@@ -6,15 +6,15 @@
 //! with the command that shows it. Every [`Finding`] that leads further names a [`Note`].
 //!
 //! ```
-//! use doctor::{Doctor, Questions, survey};
+//! use probeline_doctor::{Doctor, Questions, survey};
 //!
 //! let questions = Questions { device: None, trial: true };
-//! let survey = survey(verbs::Library::load, &questions, doctor::ANSWER);
+//! let survey = survey(probeline_verbs::Library::load, &questions, probeline_doctor::ANSWER);
 //! let findings = Doctor::new("/").examine(&survey);
 //! for finding in &findings {
-//!     println!("{}", finding.line(doctor::FOLDER));
+//!     println!("{}", finding.line(probeline_doctor::FOLDER));
 //! }
-//! println!("{}", doctor::summary(&findings));
+//! println!("{}", probeline_doctor::summary(&findings));
 //! ```
 //!
 //! # Bounds

@@ -4,7 +4,7 @@ use crate::cpu;
 use crate::root::Root;
 use crate::{Finding, Note, Subject};
 
-use pin::Topology;
+use probeline_pin::Topology;
 
 /// Bytes of configuration space that everybody may read.
 const FOR_EVERYBODY: usize = 64;
@@ -199,7 +199,7 @@ pub(crate) fn node(root: &Root, device: &str) -> Finding {
     const CHECK: &str = "numa-node";
     let subject = Subject::Device(device.to_owned());
     let topology = Topology::from_sysfs(&root.sys());
-    let node = pin::device_node(&root.sys(), device);
+    let node = probeline_pin::device_node(&root.sys(), device);
     let nodes = topology.as_ref().map_or(0, |topology| topology.nodes().len());
     let finding = match (node, topology) {
         (Err(error), _) | (_, Err(error)) => Finding::not_seen(CHECK, &subject, error),

@@ -1,6 +1,6 @@
 //! A port: its link, its rate, its MTU, its address, and what it has lost.
 
-use verbs::{GidError, LinkLayer, Mtu, PortState};
+use probeline_verbs::{GidError, LinkLayer, Mtu, PortState};
 
 use crate::driver::{Driver, Kind};
 use crate::facts::PortFacts;

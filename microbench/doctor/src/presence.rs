@@ -1,6 +1,6 @@
 //! Whether there is an RDMA device at all, and if not, what is missing.
 
-use verbs::LoadError;
+use probeline_verbs::LoadError;
 
 use crate::facts::{Survey, Surveyed};
 use crate::root::Root;

@@ -5,8 +5,10 @@ use core::time::Duration;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 
-use transport::Alone;
-use verbs::{AtomicCapability, Builder, Context, Device, DeviceList, Library, LoadError, Retry};
+use probeline_transport::Alone;
+use probeline_verbs::{
+    AtomicCapability, Builder, Context, Device, DeviceList, Library, LoadError, Retry,
+};
 
 use crate::facts::{Facts, Survey, Surveyed, Trial, Untold};
 
@@ -77,7 +79,11 @@ where
     None
 }
 
-fn facts(library: Library, device: &Device<'_>, trial: bool) -> Result<Facts, verbs::VerbFailed> {
+fn facts(
+    library: Library,
+    device: &Device<'_>,
+    trial: bool,
+) -> Result<Facts, probeline_verbs::VerbFailed> {
     let context = device.open()?;
     let mut facts = Facts::ask(&context)?;
     if trial {
@@ -178,7 +184,7 @@ mod tests {
         let (send, answers) = channel();
         let names = ["mlx5_0", "mlx5_1", "mlx5_2"].map(str::to_owned).to_vec();
         send.send(Answer::Listed(names)).unwrap();
-        let failed = verbs::VerbFailed { verb: "ibv_open_device", errno: 13 };
+        let failed = probeline_verbs::VerbFailed { verb: "ibv_open_device", errno: 13 };
         let told = Surveyed { name: "mlx5_0".to_owned(), facts: Err(Untold::Failed(failed)) };
         send.send(Answer::Told(told)).unwrap();
         let survey = collect(&answers, MOMENT);

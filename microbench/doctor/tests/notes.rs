@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use doctor::Note;
+use probeline_doctor::Note;
 
 /// The parts of a note.
 const PARTS: [&str; 5] = [
@@ -28,17 +28,17 @@ fn read(path: &str) -> String {
 
 /// The notes by name, and what they hold.
 fn notes() -> Vec<(String, String)> {
-    let entries = fs::read_dir(top().join(doctor::FOLDER)).unwrap();
+    let entries = fs::read_dir(top().join(probeline_doctor::FOLDER)).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names.filter(|name| name != "README.md").collect();
     names.sort();
     assert!(names.len() > 30, "{names:?}");
-    let text = |name: &String| read(&format!("{}/{name}", doctor::FOLDER));
+    let text = |name: &String| read(&format!("{}/{name}", probeline_doctor::FOLDER));
     names.iter().map(|name| (name.clone(), text(name))).collect()
 }
 
 fn index() -> String {
-    read(&format!("{}/README.md", doctor::FOLDER))
+    read(&format!("{}/README.md", probeline_doctor::FOLDER))
 }
 
 /// What stands between backticks, in one line each.
@@ -104,7 +104,7 @@ fn notes_have_their_parts() {
 
 #[test]
 fn links_within_the_repository_lead_somewhere() {
-    let folder = top().join(doctor::FOLDER);
+    let folder = top().join(probeline_doctor::FOLDER);
     let texts = notes().into_iter().chain([("README.md".to_owned(), index())]);
     for (name, text) in texts {
         for link in links(&text) {

@@ -99,7 +99,7 @@ impl Error for MemoryError {}
 ///
 /// What the words hold stays as it is, even while others change them: a swap puts a value in the
 /// place of the same value, which takes the line as any other swap does. Every page must have been
-/// written before, as those of a `pin::Mapping` have, for all others are one page of zeroes.
+/// written before, as those of a `probeline_pin::Mapping` have, for all others are one page of zeroes.
 ///
 /// # Errors
 /// [`MemoryError::TooSmall`] for less than [`LEAST_BYTES`].

@@ -7,7 +7,7 @@ use core::hint::black_box;
 use core::ops::Range;
 use core::time::Duration;
 
-use transport::{Completion, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
+use probeline_transport::{Completion, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
 
 pub use error::RemoteError;
 

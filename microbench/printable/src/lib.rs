@@ -5,7 +5,7 @@
 //! are not reversible, because backslashes stay unchanged; those of [`json`] are.
 //!
 //! ```
-//! assert_eq!(printable::line("two\nlines, \u{1b}[2J"), r"two\u{a}lines, \u{1b}[2J");
+//! assert_eq!(probeline_printable::line("two\nlines, \u{1b}[2J"), r"two\u{a}lines, \u{1b}[2J");
 //! ```
 #![forbid(unsafe_code)]
 

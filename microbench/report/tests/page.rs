@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use browser::{Browser, artifacts};
-use report::Report;
+use probeline_report::Report;
 use runs::{CHUNKS, DEPTHS, LOADS, SCHEMA, Scratch, all, mean_ns, tuned_ns};
 use serde_json::Value;
 

@@ -3,10 +3,10 @@
 use core::sync::atomic::Ordering::Relaxed;
 use std::collections::VecDeque;
 
-use profile::Shape;
-use sim::{Cluster, Engine, Model, Rng};
-use table::{Bucket, CacheEntry, Config, Finished, Layout, Operation, Table};
-use transport::{Owner, Transport};
+use probeline_profile::Shape;
+use probeline_sim::{Cluster, Engine, Model, Rng};
+use probeline_table::{Bucket, CacheEntry, Config, Finished, Layout, Operation, Table};
+use probeline_transport::{Owner, Transport};
 
 use crate::keys::filled;
 use crate::{Error, Way};
@@ -38,8 +38,8 @@ impl Plan {
         self.way.config(self.buckets_per_owner, self.chunk_buckets, self.reach, &self.model)
     }
 
-    fn cluster(&self) -> sim::Config {
-        sim::Config {
+    fn cluster(&self) -> probeline_sim::Config {
+        probeline_sim::Config {
             owners: self.owners(),
             window_words: self.table().words(),
             slots: Config::slots(self.way.operations()),
@@ -47,7 +47,7 @@ impl Plan {
             depth: self.way.depth(),
             seed: self.seed,
             model: self.model,
-            ..sim::Config::default()
+            ..probeline_sim::Config::default()
         }
     }
 
@@ -96,7 +96,7 @@ impl Ranks {
 
     /// Puts one datum in the first bucket of its probe order that is empty, without taking time.
     pub(crate) fn put(&mut self, datum: u64) -> Result<(), Error> {
-        let bucket = Bucket::new(datum).map_err(table::SubmitError::Data)?;
+        let bucket = Bucket::new(datum).map_err(probeline_table::SubmitError::Data)?;
         let mut at = self.layout.home(bucket);
         for _ in 0..self.layout.buckets() {
             let word = self.layout.word(at);

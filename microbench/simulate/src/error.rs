@@ -3,9 +3,9 @@
 use core::error;
 use core::fmt;
 
-use sim::{ConfigError, OpenError};
-use table::{OperationError, Outcome, SubmitError};
-use transport::Fault;
+use probeline_sim::{ConfigError, OpenError};
+use probeline_table::{OperationError, Outcome, SubmitError};
+use probeline_transport::Fault;
 
 /// Why an experiment has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum Error {
     /// An engine cannot be had.
     Engine(OpenError),
     /// The table cannot be made.
-    Table(table::ConfigError),
+    Table(probeline_table::ConfigError),
     /// An operation was not begun.
     Submit(SubmitError),
     /// An operation failed, which none does here.
@@ -88,8 +88,8 @@ impl From<OpenError> for Error {
     }
 }
 
-impl From<table::ConfigError> for Error {
-    fn from(error: table::ConfigError) -> Self {
+impl From<probeline_table::ConfigError> for Error {
+    fn from(error: probeline_table::ConfigError) -> Self {
         Self::Table(error)
     }
 }

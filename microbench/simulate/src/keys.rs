@@ -1,7 +1,7 @@
 //! The data of a run: numbered, so that what the table holds need not be kept beside it.
 
-use sim::Rng;
-use table::MAX_DATA;
+use probeline_sim::Rng;
+use probeline_table::MAX_DATA;
 
 /// Numbers of one seed: below them, those that the table is filled with; then a run for each rank.
 const SEED_BITS: u32 = 40;

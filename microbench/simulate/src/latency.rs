@@ -1,8 +1,8 @@
 //! How long an insert takes, by C and load factor: Table 1, left, and Fig. 2 of the paper.
 
-use profile::{Profile, Shape};
-use sim::Model;
-use table::{Bucket, Outcome};
+use probeline_profile::{Profile, Shape};
+use probeline_sim::Model;
+use probeline_table::{Bucket, Outcome};
 
 use crate::cluster::{Plan, Rank, Ranks};
 use crate::keys::Keys;
@@ -40,7 +40,7 @@ impl LatencyPlan {
         profile: &Profile,
         shape: Shape,
         chunk_buckets: u32,
-    ) -> Result<Self, profile::MissingQuantity> {
+    ) -> Result<Self, probeline_profile::MissingQuantity> {
         Ok(Self {
             model: profile.paper_model(shape)?,
             shape,

@@ -1,7 +1,7 @@
 //! What the cluster had to do, and which of its limits that came nearest to.
 
-use profile::Shape;
-use sim::{Cluster, Counters, Fall, Model, Nic, WORD_GROUPS};
+use probeline_profile::Shape;
+use probeline_sim::{Cluster, Counters, Fall, Model, Nic, WORD_GROUPS};
 
 /// How far a cluster is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -181,7 +181,7 @@ fn named(rate: &str, beyond: &[&Beyond]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use sim::Rates;
+    use probeline_sim::Rates;
 
     use super::*;
 

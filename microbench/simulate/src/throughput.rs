@@ -3,11 +3,11 @@
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use profile::paper::Workload;
-use profile::{Profile, Shape};
-use sim::Model;
-use table::{Finished, Intent, Outcome, OutcomeStats, SubmitError};
-use transport::Fault;
+use probeline_profile::paper::Workload;
+use probeline_profile::{Profile, Shape};
+use probeline_sim::Model;
+use probeline_table::{Finished, Intent, Outcome, OutcomeStats, SubmitError};
+use probeline_transport::Fault;
 
 use crate::cluster::{Plan, Rank, Ranks};
 use crate::keys::Keys;
@@ -49,7 +49,7 @@ impl ThroughputPlan {
         profile: &Profile,
         shape: Shape,
         workload: Workload,
-    ) -> Result<Self, profile::MissingQuantity> {
+    ) -> Result<Self, probeline_profile::MissingQuantity> {
         Ok(Self {
             model: profile.paper_model(shape)?,
             shape,

@@ -1,7 +1,7 @@
 //! How operations are done: the paper's way, or with what goes beyond it.
 
-use sim::Model;
-use table::{ChunkChoice, Config, FirstClaim, Probing, ReadAhead, ReadCost};
+use probeline_sim::Model;
+use probeline_table::{ChunkChoice, Config, FirstClaim, Probing, ReadAhead, ReadCost};
 
 /// Operations whose storage a blocking caller needs: one, and a few whose READs ahead may still be
 /// to land.
@@ -139,7 +139,7 @@ fn read_cost(model: &Model) -> ReadCost {
 
 #[cfg(test)]
 mod tests {
-    use sim::{Nic, Rates};
+    use probeline_sim::{Nic, Rates};
 
     use super::*;
 

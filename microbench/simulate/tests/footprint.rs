@@ -1,9 +1,9 @@
 //! What a cluster takes is what it says: a process of its own, whose memory is the cluster's.
 
-use profile::paper::Workload;
-use profile::{Profile, Shape};
-use simulate::{Means, ThroughputPlan, Way, throughput};
-use table::{FirstClaim, ReadAhead};
+use probeline_profile::paper::Workload;
+use probeline_profile::{Profile, Shape};
+use probeline_simulate::{Means, ThroughputPlan, Way, throughput};
+use probeline_table::{FirstClaim, ReadAhead};
 
 /// With many in flight engines take more than the table.
 #[test]

@@ -1,13 +1,13 @@
 //! The paper's cluster against the paper's figures, a part of what `probeline simulate --paper`
 //! compares.
 
-use profile::paper::{self, Workload};
-use profile::{Profile, Shape};
-use sim::Model;
-use simulate::{
+use probeline_profile::paper::{self, Workload};
+use probeline_profile::{Profile, Shape};
+use probeline_sim::Model;
+use probeline_simulate::{
     Error, LatencyPlan, Means, ThroughputPlan, ThroughputRow, Way, each, latency, throughput,
 };
-use table::{FirstClaim, ReadAhead};
+use probeline_table::{FirstClaim, ReadAhead};
 
 fn das5() -> Profile {
     Profile::built_in("das5-fdr").unwrap()

@@ -1,9 +1,9 @@
 //! 1,024 owners in one process: a process of its own, so that the memory is what they take.
 
-use profile::paper::Workload;
-use profile::{Profile, Shape};
-use simulate::{Means, ThroughputPlan, Way, throughput};
-use table::{FirstClaim, ReadAhead};
+use probeline_profile::paper::Workload;
+use probeline_profile::{Profile, Shape};
+use probeline_simulate::{Means, ThroughputPlan, Way, throughput};
+use probeline_table::{FirstClaim, ReadAhead};
 
 /// A share of the 8 GiB that a run of this size may take.
 const MOST_KIB: u64 = 1 << 20;

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use doctor::{Doctor, Finding, Questions, Subject, Survey, Trial};
+use probeline_doctor::{Doctor, Finding, Questions, Subject, Survey, Trial};
 
 use super::untold;
 
@@ -32,7 +32,11 @@ impl Device {
 
     fn tried(self) -> Vec<Finding> {
         let questions = Questions { device: Some(self.0), trial: false };
-        let survey = doctor::survey(verbs::Library::load, &questions, doctor::ANSWER);
+        let survey = probeline_doctor::survey(
+            probeline_verbs::Library::load,
+            &questions,
+            probeline_doctor::ANSWER,
+        );
         let Survey::Devices(mut devices) = survey else { return Vec::new() };
         for facts in devices.iter_mut().filter_map(|device| device.facts.as_mut().ok()) {
             facts.trial = Trial::Passed;

@@ -1,7 +1,7 @@
 //! What operations take in the simulator.
 
 use clap::{Args, ValueEnum, ValueHint, value_parser};
-use profile::Shape;
+use probeline_profile::Shape;
 
 use crate::failure::{Failure, Result};
 use crate::network;
@@ -42,7 +42,7 @@ const DEFAULT_ROUNDTRIP_NS: u64 = 2000;
 
 impl SimArgs {
     /// The model of a job of so many ranks.
-    pub(crate) fn model(&self, ranks: u32) -> Result<sim::Model> {
+    pub(crate) fn model(&self, ranks: u32) -> Result<probeline_sim::Model> {
         if let Some(name) = &self.profile {
             let ranks_per_machine = self.ranks_per_machine();
             let machines = ranks.div_ceil(ranks_per_machine);
@@ -50,8 +50,8 @@ impl SimArgs {
             return Ok(network::profile(name)?.model(shape)?);
         }
         Ok(match self.name() {
-            SimModelName::Simple => sim::Model::simple(self.roundtrip_ns()),
-            SimModelName::Oortwijn2015 => sim::Model::oortwijn2015(),
+            SimModelName::Simple => probeline_sim::Model::simple(self.roundtrip_ns()),
+            SimModelName::Oortwijn2015 => probeline_sim::Model::oortwijn2015(),
         })
     }
 

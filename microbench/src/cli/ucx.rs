@@ -32,10 +32,10 @@ enum UcxAtomics {
 }
 
 impl UcxArgs {
-    pub(crate) fn atomics(&self) -> ucx_shim::ucx::Atomics {
+    pub(crate) fn atomics(&self) -> probeline_ucx_shim::ucx::Atomics {
         match self.ucx_atomics {
-            Some(UcxAtomics::Device) => ucx_shim::ucx::Atomics::Device,
-            Some(UcxAtomics::Cpu) | None => ucx_shim::ucx::Atomics::Cpu,
+            Some(UcxAtomics::Device) => probeline_ucx_shim::ucx::Atomics::Device,
+            Some(UcxAtomics::Cpu) | None => probeline_ucx_shim::ucx::Atomics::Cpu,
         }
     }
 

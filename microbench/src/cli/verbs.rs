@@ -47,9 +47,11 @@ const DEFAULT_TIMEOUT: u8 = 16;
 const DEFAULT_RETRIES: u8 = 6;
 
 impl VerbsArgs {
-    pub(crate) fn retry(&self) -> core::result::Result<verbs::Retry, verbs::RetryError> {
+    pub(crate) fn retry(
+        &self,
+    ) -> core::result::Result<probeline_verbs::Retry, probeline_verbs::RetryError> {
         let timeout = self.timeout.unwrap_or(DEFAULT_TIMEOUT);
-        verbs::Retry::new(timeout, self.retries.unwrap_or(DEFAULT_RETRIES))
+        probeline_verbs::Retry::new(timeout, self.retries.unwrap_or(DEFAULT_RETRIES))
     }
 
     /// The first option that was given.

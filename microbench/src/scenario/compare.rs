@@ -22,7 +22,7 @@ mod watchdog;
 use core::time::Duration;
 
 use clap::{Args, ValueEnum};
-use table::{Config, Operation, Table};
+use probeline_table::{Config, Operation, Table};
 
 use self::column::ColumnName;
 use self::launch::Worker;
@@ -135,7 +135,7 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
         true => together::compare_together(&args)?,
         false => {
             let columns = director::compare_groups(&args);
-            let found = device(&columns).map(|device| device.look(doctor::ANSWER));
+            let found = device(&columns).map(|device| device.look(probeline_doctor::ANSWER));
             let doctor = Checkup::here(found.unwrap_or_default());
             Some((columns, doctor))
         }
@@ -202,7 +202,7 @@ impl CompareArgs {
 
     /// Places for what a batch gives; none for blocking calls.
     fn ends(&self, batched: bool) -> Vec<End> {
-        vec![Ok(table::Outcome::Absent); if batched { BATCH } else { 0 }]
+        vec![Ok(probeline_table::Outcome::Absent); if batched { BATCH } else { 0 }]
     }
 
     fn check(&self) -> Result<()> {

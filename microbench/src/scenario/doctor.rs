@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use doctor::{Doctor, Finding, Questions, Survey, Verdict, survey};
+use probeline_doctor::{Doctor, Finding, Questions, Survey, Verdict, survey};
 use serde::Serialize;
 
 use crate::checkup::Checkup;
@@ -34,7 +34,7 @@ pub(crate) struct DoctorArgs {
     json: Option<PathBuf>,
 
     /// Folder or address of the notes, put in front of their names
-    #[arg(long, value_name = "WHERE", default_value = doctor::FOLDER)]
+    #[arg(long, value_name = "WHERE", default_value = probeline_doctor::FOLDER)]
     notes: String,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let files = Files::open(&OutputArgs { json, csv: None, markdown: None, full: true })?;
     let doctor = Doctor::new("/");
     let questions = Questions { device: args.device.clone(), trial: true };
-    let look = || survey(verbs::Library::load, &questions, doctor::ANSWER);
+    let look = || survey(probeline_verbs::Library::load, &questions, probeline_doctor::ANSWER);
     let survey = waiting("looking at RDMA devices", true, look);
     if let Some(device) = &args.device {
         known(&doctor, &survey, device)?;
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     // First, because whoever reads the output may stop reading.
     let mut report = Report::<NoRow>::new("doctor");
     report.parameter("device", args.device.clone());
-    report.summary = vec![doctor::summary(&findings)];
+    report.summary = vec![probeline_doctor::summary(&findings)];
     report.doctor = Checkup::here(findings.clone());
     files.write(&report)?;
     terminal::unless_closed(print(&findings, &args.notes))?;
@@ -78,7 +78,7 @@ fn print(findings: &[Finding], notes: &str) -> io::Result<()> {
     let mut out = terminal::stdout();
     let quiet = terminal::is_quiet();
     let wanted = |verdict| !quiet || matches!(verdict, Verdict::Broken | Verdict::LookAtThis);
-    writeln!(out, "{}", doctor::summary(findings))?;
+    writeln!(out, "{}", probeline_doctor::summary(findings))?;
     if !quiet {
         writeln!(out)?;
     }

@@ -10,8 +10,8 @@ mod status;
 use std::process::ExitCode;
 
 use clap::{Args, ValueHint, value_parser};
-use table::Config;
-use transport::{Exchange, Owner};
+use probeline_table::Config;
+use probeline_transport::{Exchange, Owner};
 
 use self::expansion::{Counts, Expansion, Stop};
 use self::frontier::Frontier;

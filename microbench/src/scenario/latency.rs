@@ -10,9 +10,9 @@ mod summary;
 use core::time::Duration;
 
 use clap::Args;
-use limits::remote::WORDS;
-use table::Config;
-use transport::{Exchange, Owner, Slot};
+use probeline_limits::remote::WORDS;
+use probeline_table::Config;
+use probeline_transport::{Exchange, Owner, Slot};
 
 pub(super) use self::filling::fill;
 use self::raw::Raw;

@@ -8,8 +8,8 @@ mod row;
 use core::time::Duration;
 
 use clap::{Args, ValueEnum};
-use limits::remote::{Meter, Operation, Plan, WORDS};
-use transport::{Exchange, Owner};
+use probeline_limits::remote::{Meter, Operation, Plan, WORDS};
+use probeline_transport::{Exchange, Owner};
 
 pub(crate) use self::beside::TableLimit;
 use self::cores::Cores;
@@ -143,7 +143,7 @@ impl LimitsArgs {
         let half = available.map_or(SIZE, |bytes| Size(bytes / 2));
         let fits = if half.0 >= SIZE.0 { SIZE } else { half };
         self.size = self.size_asked.unwrap_or(fits);
-        let least = Size(limits::memory::LEAST_BYTES as u64 * cores.nodes());
+        let least = Size(probeline_limits::memory::LEAST_BYTES as u64 * cores.nodes());
         if self.size.0 < least.0 {
             return Err(Failure::usage(format!(
                 "--size {} is too small to be measured: it takes {least} at least",

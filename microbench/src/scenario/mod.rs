@@ -13,8 +13,8 @@ pub(crate) mod throughput;
 pub(crate) mod topology;
 pub(crate) mod tune;
 
-use table::{Config, Operation, Table};
-use transport::{Exchange, ExchangeError};
+use probeline_table::{Config, Operation, Table};
+use probeline_transport::{Exchange, ExchangeError};
 
 use crate::failure::{Failure, Result};
 use crate::job::Shape;

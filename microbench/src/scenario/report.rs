@@ -4,8 +4,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use ::report::{Error, Report, TITLE};
 use clap::{Args, ValueHint};
+use probeline_report::{Error, Report, TITLE};
 
 use crate::failure::Result;
 use crate::progress::waiting;

@@ -1,9 +1,9 @@
 //! `roundtrips`: how many chunk READs an insert takes, by load factor and C (paper Fig. 2).
 
 use clap::Args;
+use probeline_table::{Config, Outcome};
+use probeline_transport::{Exchange, Owner};
 use serde::Serialize;
-use table::{Config, Outcome};
-use transport::{Exchange, Owner};
 
 use super::{open, shape, too_few_chunks};
 use crate::agreement::Input;

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use clap::{ArgGroup, Args, ValueEnum, ValueHint, value_parser};
-use profile::paper::Workload;
-use profile::{Given, Kind, Profile, Quantity, UnknownQuantity};
-use simulate::{Means, Way, each_at_once, latency, throughput};
-use table::FirstClaim;
+use probeline_profile::paper::Workload;
+use probeline_profile::{Given, Kind, Profile, Quantity, UnknownQuantity};
+use probeline_simulate::{Means, Way, each_at_once, latency, throughput};
+use probeline_table::FirstClaim;
 
 use crate::cli::{OutputArgs, max_chunks};
 use crate::failure::Result;

@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use clap::{Args, ValueEnum};
+use probeline_table::Config;
+use probeline_transport::{Exchange, Owner};
 use serde::Serialize;
-use table::Config;
-use transport::{Exchange, Owner};
 
 use super::gather;
 use super::limits::TableLimit;

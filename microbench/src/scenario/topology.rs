@@ -1,7 +1,7 @@
 //! `topology`: what this machine is made of, and which core and node each rank would get.
 
 use clap::Args;
-use pin::{Affinity, Sharing, Topology};
+use probeline_pin::{Affinity, Sharing, Topology};
 use serde::Serialize;
 
 use crate::cli::OutputArgs;
@@ -44,10 +44,11 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
     let topology = Topology::from_sysfs(sysfs)
         .map_err(|error| Failure::new(format!("{error}: mount sysfs at /sys")))?;
     let near = match &args.near {
-        Some(device) => pin::device_node(sysfs, device)?,
+        Some(device) => probeline_pin::device_node(sysfs, device)?,
         None => None,
     };
-    let places = pin::place(&topology, affinity.allowed(), args.ranks, known(near, &topology))?;
+    let places =
+        probeline_pin::place(&topology, affinity.allowed(), args.ranks, known(near, &topology))?;
 
     let mut report = Report::new("topology");
     report.transport = found(&topology, &affinity)?;
@@ -106,7 +107,7 @@ fn found(topology: &Topology, affinity: &Affinity) -> Result<Vec<String>> {
 /// Caches and devices, which hwloc knows.
 #[cfg(feature = "hwloc")]
 fn more() -> Result<Vec<String>> {
-    let survey = pin::hwloc::survey()?;
+    let survey = probeline_pin::hwloc::survey()?;
     let caches = survey.caches.iter().map(|cache| {
         let bytes = cache.bytes.map_or_else(String::new, |bytes| format!(" {} KiB,", bytes >> 10));
         format!("L{} cache ({:?}):{bytes} CPUs {}", cache.level, cache.kind, cache.cpus)

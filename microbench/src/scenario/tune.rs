@@ -18,11 +18,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, value_parser};
+use probeline_table::Config;
+use probeline_transport::{Exchange, Owner};
+use probeline_tune::{Candidate, Goal, Lengths, Model, Rates, Space, Timing, Workload};
+use probeline_tuning::{Expected, Tuning};
 use serde_json::Value;
-use table::Config;
-use transport::{Exchange, Owner};
-use tune::{Candidate, Goal, Lengths, Model, Rates, Space, Timing, Workload};
-use tuning::{Expected, Tuning};
 
 use self::bench::Bench;
 use self::network::Network;
@@ -304,7 +304,7 @@ impl TuneArgs {
         let below = powers.take_while(|&depth| depth < self.in_flight);
         Space {
             chunk_buckets: CHUNK_BUCKETS.to_vec(),
-            reach: tune::reach(self.buckets(), self.load_factor),
+            reach: probeline_tune::reach(self.buckets(), self.load_factor),
             depths: match direct {
                 true if self.batches_by_cpu() => vec![1, BATCHED_BY_CPU],
                 true => vec![1],

@@ -1,6 +1,6 @@
 //! What a table may be given.
 
-use table::{FirstClaim, ReadAhead};
+use probeline_table::{FirstClaim, ReadAhead};
 
 /// One way to set a table up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
 
-use table::{FirstClaim, ReadAhead};
+use probeline_table::{FirstClaim, ReadAhead};
 
 use crate::fit::{Fit, LEAST_FACTOR, MOST_FACTOR};
 use crate::rates::between;

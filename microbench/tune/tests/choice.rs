@@ -1,7 +1,7 @@
 //! What is chosen on made-up networks.
 
-use table::{FirstClaim, ReadAhead};
-use tune::{Candidate, Goal, Lengths, Model, Rates, Space, Workload, reach};
+use probeline_table::{FirstClaim, ReadAhead};
+use probeline_tune::{Candidate, Goal, Lengths, Model, Rates, Space, Workload, reach};
 
 const BUCKETS: u64 = 1 << 24;
 const ANY: Goal = Goal::Throughput { most_latency_ns: f64::INFINITY };
@@ -78,7 +78,8 @@ fn nothing_is_faster_than_its_reads_and_claims() {
         let plain = model(network(2000.0, 2.0, 2500.0, 16), load_factor, insert_share);
         let mut fast = plain.clone();
         // As if the table were faster than what it rests on.
-        fast.by_reads.insert(1, tune::Own { call_ns: -1e6, ..tune::Own::default() });
+        fast.by_reads
+            .insert(1, probeline_tune::Own { call_ns: -1e6, ..probeline_tune::Own::default() });
         for candidate in space(load_factor).candidates() {
             let uncached = Candidate { cache_entries: 0, ..candidate };
             let least = plain.rates.read_least_ns(candidate.chunk_buckets);
@@ -95,7 +96,7 @@ fn nothing_is_faster_than_its_reads_and_claims() {
 fn claims_take_time_of_their_own_where_they_do() {
     for one_by_one in [0.0, 0.5, 1.0] {
         let mut made = model(network(2000.0, 2.0, 2000.0, 8), 0.5, 0.5);
-        let truth = tune::Own { one_by_one, ..tune::Own::default() };
+        let truth = probeline_tune::Own { one_by_one, ..probeline_tune::Own::default() };
         made.by_reads.insert(32, truth);
         let of = |chunk_buckets, first_claim| Candidate {
             chunk_buckets,
@@ -134,7 +135,7 @@ fn reads_behind_the_first_take_what_they_do() {
             cache_entries: 0,
             direct: false,
         };
-        let truth = tune::Own { call_ns, next_factor, ..tune::Own::default() };
+        let truth = probeline_tune::Own { call_ns, next_factor, ..probeline_tune::Own::default() };
         made.by_reads.insert(8, truth);
         let runs = [8, 32, 128].map(of);
         let own = made.calibrated(&runs, &runs.map(|run| made.time_ns(&run)));
@@ -216,7 +217,10 @@ fn calibrated_runs_are_given_back() {
         let (base, word) = (150.0 * read_factor, 1.5 * read_factor);
         let mut made = model(network(base, word, 180.0, 2), 0.9, 0.5);
         let next_factor = next_factor / read_factor;
-        made.by_reads.insert(1, tune::Own { call_ns: 60.0, next_factor, ..tune::Own::default() });
+        made.by_reads.insert(
+            1,
+            probeline_tune::Own { call_ns: 60.0, next_factor, ..probeline_tune::Own::default() },
+        );
         let of = |chunk_buckets| Candidate {
             chunk_buckets,
             max_chunks: 1 << 10,
@@ -271,7 +275,8 @@ fn a_run_that_was_disturbed_misleads_about_its_own_c() {
 #[test]
 fn a_c_that_was_not_run_is_between_the_others() {
     let mut made = model(network(150.0, 1.5, 180.0, 2), 0.9, 0.5);
-    made.by_reads.insert(1, tune::Own { next_factor: 0.5, ..tune::Own::default() });
+    made.by_reads
+        .insert(1, probeline_tune::Own { next_factor: 0.5, ..probeline_tune::Own::default() });
     let all = space(0.9).candidates().into_iter().filter(|one| {
         let plain = (one.read_ahead, one.first_claim) == (ReadAhead::Never, FirstClaim::Off);
         one.depth == 1 && plain && one.cache_entries == 0

@@ -10,20 +10,20 @@ fn main() -> ExitCode {
         eprintln!(
             "usage: refuse EPERM|ENOSYS CALL,... COMMAND...\n\
              commonly refused calls: {}",
-            refuse::COMMONLY_REFUSED.join(",")
+            probeline_refuse::COMMONLY_REFUSED.join(",")
         );
         return ExitCode::from(2);
     };
     // Returns only if the command cannot be started.
-    let error = refuse::refuse_in(&mut command, &numbers, errno).exec();
+    let error = probeline_refuse::refuse_in(&mut command, &numbers, errno).exec();
     eprintln!("refuse: cannot run {}: {error}", command.get_program().display());
     ExitCode::FAILURE
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Option<(Command, Vec<i64>, i32)> {
-    let errno = refuse::errno(&arguments.next()?)?;
+    let errno = probeline_refuse::errno(&arguments.next()?)?;
     let calls = arguments.next()?;
-    let numbers = calls.split(',').map(refuse::number).collect::<Option<_>>()?;
+    let numbers = calls.split(',').map(probeline_refuse::number).collect::<Option<_>>()?;
     let mut command = Command::new(arguments.next()?);
     command.args(arguments);
     Some((command, numbers, errno))

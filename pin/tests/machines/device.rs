@@ -1,6 +1,6 @@
 //! Network cards in trees with the links that sysfs has.
 
-use pin::{NodeId, TopologyError, device_node};
+use probeline_pin::{NodeId, TopologyError, device_node};
 
 use crate::tree::Tree;
 

@@ -7,7 +7,7 @@ mod tree;
 
 use std::path::Path;
 
-use pin::{Affinity, CpuId, CpuSet, NodeId, Sharing, Topology};
+use probeline_pin::{Affinity, CpuId, CpuSet, NodeId, Sharing, Topology};
 use tree::Tree;
 
 fn topology(tree: &Tree) -> Topology {
@@ -22,14 +22,14 @@ fn node_cpus(topology: &Topology, id: u32) -> String {
     topology.node(NodeId(id)).unwrap().cpus.to_string()
 }
 
-fn node_numbers<'a>(nodes: impl IntoIterator<Item = &'a pin::Node>) -> Vec<u32> {
+fn node_numbers<'a>(nodes: impl IntoIterator<Item = &'a probeline_pin::Node>) -> Vec<u32> {
     nodes.into_iter().map(|node| node.id.0).collect()
 }
 
 /// The CPUs that the first `ranks` processes get, and their nodes.
 fn placed(topology: &Topology, ranks: u32, near: Option<u32>) -> Vec<(u32, u32)> {
     let all = topology.cpus();
-    let placements = pin::place(topology, &all, ranks, near.map(NodeId)).unwrap();
+    let placements = probeline_pin::place(topology, &all, ranks, near.map(NodeId)).unwrap();
     placements.iter().map(|p| (p.cpu.0, p.node.0)).collect()
 }
 
@@ -47,7 +47,7 @@ fn this_machine_has_the_cpus_that_this_process_may_use() {
     let topology = Topology::from_sysfs(Path::new("/sys")).unwrap();
     let affinity = Affinity::take().unwrap();
     assert_eq!(affinity.allowed().difference(&topology.cpus()), CpuSet::default());
-    let placements = pin::place(&topology, affinity.allowed(), 1, None).unwrap();
+    let placements = probeline_pin::place(&topology, affinity.allowed(), 1, None).unwrap();
     assert!(affinity.allowed().contains(placements[0].cpu));
     assert_eq!(placements[0].sharing, Sharing::Alone);
 }

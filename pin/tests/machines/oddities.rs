@@ -1,6 +1,6 @@
 //! Trees no recorded machine has: what kernels, containers and broken tables may show.
 
-use pin::{HugePagePool, NodeId, Topology, TopologyError};
+use probeline_pin::{HugePagePool, NodeId, Topology, TopologyError};
 
 use crate::tree::Tree;
 use crate::{core_of, node_cpus, node_numbers, placed, topology};
@@ -27,7 +27,7 @@ fn without_nodes_one_is_assumed() {
 
 /// The nodes that two ranks take memory from.
 fn memory_nodes(topology: &Topology) -> Vec<Option<NodeId>> {
-    let places = pin::place(topology, &topology.cpus(), 2, None).unwrap();
+    let places = probeline_pin::place(topology, &topology.cpus(), 2, None).unwrap();
     places.iter().map(|place| place.memory).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Machines whose facts were recorded by their users; each fixture names its source.
 
-use pin::{NodeId, Sharing, Topology, place};
+use probeline_pin::{NodeId, Sharing, Topology, place};
 
 use crate::tree::Tree;
 use crate::{core_of, cpus, node_cpus, node_numbers, placed, topology};

@@ -3,7 +3,7 @@
 
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use transport::{Exchange, RemoteWord, Transport};
+use probeline_transport::{Exchange, RemoteWord, Transport};
 
 use super::{TOKEN, TRIES};
 use crate::bucket::Bucket;

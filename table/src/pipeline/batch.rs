@@ -3,7 +3,7 @@
 
 mod walks;
 
-use transport::Transport;
+use probeline_transport::Transport;
 
 use super::Pipeline;
 use crate::bucket::Bucket;

@@ -1,6 +1,6 @@
 //! How callers run operations: to the end, or begun and asked for, or begun and polled for.
 
-use transport::{Completion, Fault, Transport};
+use probeline_transport::{Completion, Fault, Transport};
 
 use super::Pipeline;
 use crate::bucket::Bucket;

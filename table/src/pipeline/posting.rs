@@ -3,7 +3,7 @@
 use core::mem::replace;
 use core::sync::atomic::Ordering::SeqCst;
 
-use transport::{Local, PostError, RemoteWord, Segment, Slot, SlotError, Transport};
+use probeline_transport::{Local, PostError, RemoteWord, Segment, Slot, SlotError, Transport};
 
 use super::{Pipeline, parity};
 use crate::bucket::Bucket;

@@ -6,8 +6,8 @@ mod script;
 use core::sync::atomic::Ordering::SeqCst;
 use std::collections::BTreeSet;
 
+use probeline_transport::{OpError, Owner, PostError};
 use proptest::prelude::*;
-use transport::{OpError, Owner, PostError};
 
 use self::claims::claiming;
 use self::script::{Scripted, pipeline};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use table::{Intent, OperationError, Outcome};
+use probeline_table::{Intent, OperationError, Outcome};
 
 use super::Wrong;
 

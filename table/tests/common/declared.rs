@@ -2,7 +2,7 @@
 
 use core::sync::atomic::AtomicU64;
 
-use transport::{
+use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, PostError, RemoteWord, Segment, SlotError, Token,
     Transport,
 };

@@ -1,11 +1,11 @@
 //! The tables of several simulated owners, driven in one thread in an order that a seed gives.
 
-use sim::{Cluster, Engine, Rng};
-use table::{
+use probeline_sim::{Cluster, Engine, Rng};
+use probeline_table::{
     Bucket, Finished, FirstClaim, Intent, OperationError, Outcome, OutcomeStats, Probing, Stats,
     SubmitError, Table,
 };
-use transport::{Exchange, ExchangeError, Fault, Owner, PostError, Transport};
+use probeline_transport::{Exchange, ExchangeError, Fault, Owner, PostError, Transport};
 
 use super::account::{Account, End};
 use super::means::Setup;
@@ -14,7 +14,7 @@ use super::{CachedTable, Wrong, cache, content, key, own_words, probe_order, sto
 /// What is driven, and with what.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    pub(crate) sim: sim::Config,
+    pub(crate) sim: probeline_sim::Config,
     /// How each owner opens the table.
     pub(crate) setups: Vec<Setup>,
     /// Operations in flight for each owner.
@@ -371,7 +371,7 @@ impl<T: Transport> Drive<T> {
             && if setup.is_paper() {
                 is_right_of_paper(&stats, setup.config.max_chunks)
             } else {
-                let reaches = self.plan.sim.direct_reach != sim::Reach::None;
+                let reaches = self.plan.sim.direct_reach != probeline_sim::Reach::None;
                 is_right(&stats, setup, reaches)
             };
         if right { Ok(()) } else { Err(format!("owner {owner}: {stats:?}, {setup:?}, {member:?}")) }

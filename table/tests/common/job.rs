@@ -2,10 +2,10 @@
 
 use std::thread;
 
-use exchange::{Thread, threads};
-use sim::{Cluster, stage};
-use table::Config;
-use transport::{Exchange, Transport};
+use probeline_exchange::{Thread, threads};
+use probeline_sim::{Cluster, stage};
+use probeline_table::Config;
+use probeline_transport::{Exchange, Transport};
 
 use super::CachedTable;
 
@@ -42,20 +42,20 @@ impl Sizes {
     /// The longest chunk that fits a slot.
     pub(crate) const SLOT_WORDS: u32 = 64;
 
-    pub(crate) fn sim(&self, seed: u64) -> sim::Config {
-        sim::Config {
+    pub(crate) fn sim(&self, seed: u64) -> probeline_sim::Config {
+        probeline_sim::Config {
             owners: self.owners,
             window_words: self.window_words,
             slots: Config::slots(self.operations),
             slot_words: Self::SLOT_WORDS,
             depth: self.depth,
             seed,
-            order: sim::Order::Shuffled,
-            model: sim::Model {
-                jitter: sim::Jitter::Uniform { most_ns: 2_000 },
-                ..sim::Model::simple(1_000)
+            order: probeline_sim::Order::Shuffled,
+            model: probeline_sim::Model {
+                jitter: probeline_sim::Jitter::Uniform { most_ns: 2_000 },
+                ..probeline_sim::Model::simple(1_000)
             },
-            ..sim::Config::default()
+            ..probeline_sim::Config::default()
         }
     }
 }
@@ -77,9 +77,9 @@ impl Over {
 /// As [`Over::run`] on shared memory, with an engine that the body may drop.
 pub(crate) fn on_shm<R: Send>(
     sizes: Sizes,
-    body: impl Fn(shm::Engine, Thread) -> R + Sync,
+    body: impl Fn(probeline_shm::Engine, Thread) -> R + Sync,
 ) -> Vec<R> {
-    let builder = shm::Builder::new(sizes.window_words)
+    let builder = probeline_shm::Builder::new(sizes.window_words)
         .slots(Config::slots(sizes.operations), Sizes::SLOT_WORDS)
         .depth(sizes.depth);
     thread::scope(|scope| {

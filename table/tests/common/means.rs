@@ -1,8 +1,8 @@
 //! The means that go beyond the paper's algorithm, drawn at random: each alone, with others, all,
 //! or none.
 
-use sim::Rng;
-use table::{ChunkChoice, Config, FirstClaim, Probing, ReadAhead, ReadCost};
+use probeline_sim::Rng;
+use probeline_table::{ChunkChoice, Config, FirstClaim, Probing, ReadAhead, ReadCost};
 
 /// The stream of a seed that means are drawn from.
 const STREAM: u64 = 400;

@@ -11,8 +11,8 @@ pub(crate) mod means;
 use core::sync::atomic::Ordering::Acquire;
 use std::collections::BTreeSet;
 
-use table::{Bucket, CacheEntry, Layout, MAX_DATA, Operation, Probing, Table};
-use transport::Transport;
+use probeline_table::{Bucket, CacheEntry, Layout, MAX_DATA, Operation, Probing, Table};
+use probeline_transport::Transport;
 
 /// Why a run is wrong, for the message of the test that fails.
 pub(crate) type Wrong = String;

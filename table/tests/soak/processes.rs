@@ -10,10 +10,10 @@ use std::process;
 use std::thread;
 use std::time::Instant;
 
-use exchange::{Job, Limits, Options, Start, join};
-use sim::Rng;
-use table::{Config, Finished, Intent, OperationError, Outcome, SubmitError, Table};
-use transport::{Exchange, Owner, RemoteWord, Segment, Transport};
+use probeline_exchange::{Job, Limits, Options, Start, join};
+use probeline_sim::Rng;
+use probeline_table::{Config, Finished, Intent, OperationError, Outcome, SubmitError, Table};
+use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport};
 
 use crate::common::drive::block;
 use crate::common::means::{Setup, setups};
@@ -35,7 +35,7 @@ const MOST_KEYS: usize = 5_120;
 /// the next, so that it is empty.
 const ROUNDS: u64 = 3;
 
-type ShmTable = CachedTable<shm::Engine>;
+type ShmTable = CachedTable<probeline_shm::Engine>;
 
 /// What a rank saw of a datum in one round, one bit each.
 const SEEN: u8 = 1;
@@ -56,7 +56,7 @@ fn slow_soak_between_processes() {
         limits: Limits { rendezvous: PATIENCE, collective: PATIENCE },
     })
     .unwrap();
-    let engine = shm::Builder::new(TABLE.words())
+    let engine = probeline_shm::Builder::new(TABLE.words())
         .slots(Config::slots(OPERATIONS), TABLE.chunk_buckets)
         .depth(24)
         .open(&mut job)
@@ -88,7 +88,7 @@ fn slow_soak_between_processes() {
     }
 }
 
-fn open(engine: shm::Engine, setup: Setup, job: &mut Job) -> ShmTable {
+fn open(engine: probeline_shm::Engine, setup: Setup, job: &mut Job) -> ShmTable {
     let table = Table::open(engine, setup.config, storage(OPERATIONS), job).unwrap();
     table.with_cache(cache(setup.cache_entries))
 }

@@ -1,8 +1,8 @@
 //! Owners whose operations fail, come late, twice and torn, and who die.
 
-use sim::{Engine, Faults, Jitter, Model, Order, Reach, Rng};
-use table::{Config, OutcomeStats};
-use transport::{AtomicScope, Fault, Owner, Transport};
+use probeline_sim::{Engine, Faults, Jitter, Model, Order, Reach, Rng};
+use probeline_table::{Config, OutcomeStats};
+use probeline_transport::{AtomicScope, Fault, Owner, Transport};
 
 use crate::common::declared::Declared;
 use crate::common::drive::{Drive, Plan};
@@ -32,7 +32,7 @@ fn plan(seed: u64, mut faults: Faults) -> Plan {
     };
     let operations = small(from(1, 8));
     let buckets = part * u64::from(owners);
-    let sim = sim::Config {
+    let sim = probeline_sim::Config {
         owners,
         window_words: table.first_word + table.words(),
         slots: Config::slots(operations),
@@ -50,7 +50,7 @@ fn plan(seed: u64, mut faults: Faults) -> Plan {
         word_reads_whole: false,
         atomics: if from(0, 2) == 0 { AtomicScope::Device } else { AtomicScope::Cpu },
         direct_reach: [Reach::None, Reach::Own, Reach::All][usize::try_from(from(0, 2)).unwrap()],
-        ..sim::Config::default()
+        ..probeline_sim::Config::default()
     };
     Plan {
         sim,
@@ -69,7 +69,7 @@ fn plan(seed: u64, mut faults: Faults) -> Plan {
 
 #[test]
 fn a_hundred_seeds_of_everything_going_wrong() {
-    let mut sums = sim::Counters::default();
+    let mut sums = probeline_sim::Counters::default();
     let (mut operations, mut costs) = (0, OutcomeStats::default());
     for seed in seeds(100) {
         let _replay = Replay(seed);
@@ -133,7 +133,7 @@ fn a_lost_owner_is_the_end_of_all_and_nothing_is_kept_silent() {
         // Early in a run, which is some hundred operations long at least.
         let after = 20 + seed % 40;
         if by_itself {
-            faults.death = Some(sim::Death { owner: victim, after_ops: after });
+            faults.death = Some(probeline_sim::Death { owner: victim, after_ops: after });
         }
         let mut plan = plan(seed, faults);
         if by_itself {
@@ -143,7 +143,7 @@ fn a_lost_owner_is_the_end_of_all_and_nothing_is_kept_silent() {
         }
         plan.kill = (!by_itself).then_some((after, victim));
         let dead = match by_itself {
-            true => Fault::Device { code: sim::DEATH_STATUS },
+            true => Fault::Device { code: probeline_sim::DEATH_STATUS },
             false => Fault::OwnerLost(victim),
         };
         let mut drive = Drive::new(plan, |engine| engine);
@@ -164,7 +164,7 @@ fn boaster(inner: Engine) -> Declared<Engine> {
 fn torn(seed: u64) -> Plan {
     let plan = plan(seed, Faults { torn_read_ppm: 500_000, ..Faults::none() });
     let key_step = 1 + seed % 2 * 3;
-    Plan { key_step, operations: 4, sim: sim::Config { slots: 8, ..plan.sim }, ..plan }
+    Plan { key_step, operations: 4, sim: probeline_sim::Config { slots: 8, ..plan.sim }, ..plan }
 }
 
 fn is_right<T: Transport>(seed: u64, wrap: impl Fn(Engine) -> T) -> Result<(), Wrong> {

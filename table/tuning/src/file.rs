@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
 
-use table::{Config, FirstClaim, ReadAhead};
+use probeline_table::{Config, FirstClaim, ReadAhead};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -145,7 +145,7 @@ impl Tuning {
         let expected = self.expected.map_or_else(String::new, |expected| expected.to_toml());
         format!(
             "# A tuning of Probeline's table: commands take it with --tuning FILE, programs by\n\
-             # tuning::Tuning::load.\n\
+             # probeline_tuning::Tuning::load.\n\
              version = {VERSION}\n\
              # What it was found on and for.\n\
              origin = {origin}\n\

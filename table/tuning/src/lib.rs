@@ -2,7 +2,7 @@
 //! writes it, every command that has a table takes it with `--tuning FILE`, and a program loads it.
 //!
 //! ```
-//! use tuning::Tuning;
+//! use probeline_tuning::Tuning;
 //!
 //! # let path = std::env::temp_dir().join(format!("tuning-{}.toml", std::process::id()));
 //! # std::fs::write(&path, Tuning::default().to_toml())?;
@@ -12,9 +12,9 @@
 //! assert_eq!(config.buckets_per_owner, 1 << 20);
 //!
 //! // Storage for the operations, and slots of the transport for their chunks.
-//! let operations = vec![table::Operation::EMPTY; tuning.operations() as usize];
-//! let slots = table::Config::slots(tuning.operations());
-//! let cache = vec![table::CacheEntry::EMPTY; tuning.cache_entries];
+//! let operations = vec![probeline_table::Operation::EMPTY; tuning.operations() as usize];
+//! let slots = probeline_table::Config::slots(tuning.operations());
+//! let cache = vec![probeline_table::CacheEntry::EMPTY; tuning.cache_entries];
 //! # assert_eq!((operations.len(), slots, cache.len()), (32, 64, 0));
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```

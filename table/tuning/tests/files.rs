@@ -1,8 +1,8 @@
 //! Tunings as texts: what is written is read, and what is no tuning is refused where it stands.
 
+use probeline_table::{FirstClaim, ReadAhead};
+use probeline_tuning::{Expected, Tuning};
 use proptest::prelude::*;
-use table::{FirstClaim, ReadAhead};
-use tuning::{Expected, Tuning};
 
 fn tunings() -> impl Strategy<Value = Tuning> {
     let ahead = prop::sample::select(vec![ReadAhead::Always, ReadAhead::Likely, ReadAhead::Never]);

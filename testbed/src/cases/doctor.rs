@@ -8,7 +8,7 @@ use crate::case::{Case, Failure, Layer, ensure};
 use crate::patience::PATIENCE;
 use crate::programs::{Build, program};
 
-const PROBELINE: &[Build] = &[Build::Release(&["--package", "probeline"])];
+const PROBELINE: &[Build] = &[Build::Release(&["--package", "probeline-cli"])];
 
 /// The status where nothing is broken, and where something is.
 const WELL: i32 = 0;

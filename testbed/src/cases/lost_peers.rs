@@ -2,7 +2,7 @@
 //!
 //! The tests wait for what must happen, however slow the host is. The benchmark holds the time until
 //! rank 0 names a lost rank to a bound: a request tries for (retries + 1) times its timeout, 1.9 s
-//! with timeout 16 (`verbs::Retry::bound`), and emulated machines are slow to run at all. An engine
+//! with timeout 16 (`probeline_verbs::Retry::bound`), and emulated machines are slow to run at all. An engine
 //! with nothing under way asks after all owners in turn, with pauses of an eighth of that together;
 //! two such rounds make the bound a quarter longer.
 //! The host's clock measures from the fault until rank 0 says what it has seen.

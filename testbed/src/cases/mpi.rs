@@ -40,7 +40,7 @@ pub(super) const CASES: &[Case] = &[
         .needs(&[Build::OpenMpiProbelineRelease])
         .on_demand(),
     Case::new(Layer::Two, "ranks_of_mpirun_meet_between_machines", ranks_meet)
-        .needs(&[Build::Release(&["--package", "probeline"])]),
+        .needs(&[Build::Release(&["--package", "probeline-cli"])]),
 ];
 
 /// Which of the suite an owner that does nothing makes impossible is in the program's own list.

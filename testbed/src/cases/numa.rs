@@ -5,7 +5,7 @@ use crate::case::{Case, Failure, Layer, ensure};
 use crate::patience::PATIENCE;
 use crate::programs::{Build, example, program, test_programs};
 
-const COMMAND: Build = Build::Release(&["--package", "probeline"]);
+const COMMAND: Build = Build::Release(&["--package", "probeline-cli"]);
 const CHECK: Build = Build::Release(&["--package", "probeline-testbed", "--example", "pin-check"]);
 const PIN: &str = "probeline-pin";
 

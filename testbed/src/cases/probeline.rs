@@ -5,7 +5,7 @@ use crate::bed::Bed;
 use crate::case::{Case, Failure, Layer, ensure};
 use crate::programs::{Build, program};
 
-const PROBELINE: &[Build] = &[Build::Release(&["--package", "probeline"])];
+const PROBELINE: &[Build] = &[Build::Release(&["--package", "probeline-cli"])];
 
 /// Of its floor of one READ, or READ and compare-and-swap, a find-or-put takes so much at most.
 const MOST: f64 = 1.15;

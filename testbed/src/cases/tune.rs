@@ -8,7 +8,7 @@ use crate::bed::Bed;
 use crate::case::{Case, Failure, Layer, ensure};
 use crate::programs::{Build, target_dir};
 
-const PROBELINE: &[Build] = &[Build::Release(&["--package", "probeline"])];
+const PROBELINE: &[Build] = &[Build::Release(&["--package", "probeline-cli"])];
 
 const OVER_VERBS: &str = "--transport verbs --allow-remote --pin none";
 /// Enough to see that it works.

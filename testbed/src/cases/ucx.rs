@@ -6,7 +6,7 @@ use crate::bed::Bed;
 use crate::case::{Case, Failure, Layer, ensure};
 use crate::programs::Build;
 
-const PROBELINE: &[Build] = &[Build::Release(&["--package", "probeline"])];
+const PROBELINE: &[Build] = &[Build::Release(&["--package", "probeline-cli"])];
 
 /// The address of link-local IPv6, which is always the first: with one of IPv4 UCX drops what
 /// Soft-RoCE hands to the datagrams by which it connects.

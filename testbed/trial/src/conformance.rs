@@ -3,11 +3,11 @@
 use std::thread;
 
 use clap::Args;
-use exchange::Job;
-use transport::conformance::{Case, Failure as NotHeld, Report, Rig, Verdict, cases};
-use transport::{Exchange, Owner, Transport};
-use ucx_shim::ucx::Progress;
-use verbs::{Builder, Engine};
+use probeline_exchange::Job;
+use probeline_transport::conformance::{Case, Failure as NotHeld, Report, Rig, Verdict, cases};
+use probeline_transport::{Exchange, Owner, Transport};
+use probeline_ucx_shim::ucx::Progress;
+use probeline_verbs::{Builder, Engine};
 
 use crate::allocations;
 use crate::failure::{Result, ensure};
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &ConformanceArgs) -> Result<()> {
 fn threads(args: &ConformanceArgs) -> Result<()> {
     let mut report = Report::new();
     for case in cases() {
-        let members = exchange::threads(case.shape.owners);
+        let members = probeline_exchange::threads(case.shape.owners);
         let verdicts: Vec<_> = thread::scope(|scope| {
             let owners: Vec<_> = members
                 .into_iter()

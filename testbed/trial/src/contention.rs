@@ -4,9 +4,9 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use clap::Args;
-use exchange::Job;
-use transport::{Completion, Exchange, Owner, RemoteWord, Token, Transport};
-use verbs::Engine;
+use probeline_exchange::Job;
+use probeline_transport::{Completion, Exchange, Owner, RemoteWord, Token, Transport};
+use probeline_verbs::Engine;
 
 use crate::failure::{Failure, Result, ensure};
 use crate::job::{JobArgs, finish, gather, part};

@@ -1,9 +1,9 @@
 //! How the ranks of a trial meet, and the engines they open.
 
 use clap::Args;
-use exchange::{Job, Limits, Options, Rendezvous, Start};
-use transport::{Completion, Exchange, Transport};
-use verbs::{Builder, Retry};
+use probeline_exchange::{Job, Limits, Options, Rendezvous, Start};
+use probeline_transport::{Completion, Exchange, Transport};
+use probeline_verbs::{Builder, Retry};
 
 use crate::failure::{Failure, Result};
 use crate::patience::{PATIENCE, Patience};
@@ -40,7 +40,7 @@ impl JobArgs {
             _ => Start::Spawn { ranks: self.ranks, arguments: None },
         };
         let limits = Limits { rendezvous: PATIENCE, collective: 2 * PATIENCE };
-        Ok(exchange::join(Options { start, parameters, secret: None, limits })?)
+        Ok(probeline_exchange::join(Options { start, parameters, secret: None, limits })?)
     }
 
     pub(crate) fn retry(&self) -> Result<Retry> {

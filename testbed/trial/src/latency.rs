@@ -6,10 +6,12 @@ use std::thread::sleep;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use exchange::Job;
-use transport::conformance::Shape;
-use transport::{Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
-use ucx_shim::ucx::Progress;
+use probeline_exchange::Job;
+use probeline_transport::conformance::Shape;
+use probeline_transport::{
+    Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport,
+};
+use probeline_ucx_shim::ucx::Progress;
 
 use crate::failure::{Failure, Result};
 use crate::job::{JobArgs, finish, part};

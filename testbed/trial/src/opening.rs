@@ -5,8 +5,8 @@ use std::thread::sleep;
 use std::time::Instant;
 
 use clap::Args;
-use transport::{Exchange, ExchangeError, Owner};
-use verbs::OpenError;
+use probeline_transport::{Exchange, ExchangeError, Owner};
+use probeline_verbs::OpenError;
 
 use crate::failure::{Failure, Result, ensure};
 use crate::job::JobArgs;

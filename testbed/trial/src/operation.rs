@@ -1,7 +1,7 @@
 //! One operation of a table, to its end.
 
-use table::{Finished, Intent, Operation, Outcome, SubmitError, Table};
-use verbs::Engine;
+use probeline_table::{Finished, Intent, Operation, Outcome, SubmitError, Table};
+use probeline_verbs::Engine;
 
 use crate::failure::{Result, ensure};
 use crate::patience::Patience;

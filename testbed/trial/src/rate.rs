@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use clap::Args;
-use transport::{Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
+use probeline_transport::{
+    Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport,
+};
 
 use crate::failure::Result;
 use crate::job::{JobArgs, part};

@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
 use std::time::Instant;
 
-use verbs::{
+use probeline_verbs::{
     Access, Capacity, CompletionQueue, Context, DeviceList, Library, MemoryRegion, Path, Peer,
     Port, ProtectionDomain, QueuePair, ReadyToSend, RemoteRegion, Retry, RetryError, Status,
     WorkCompletion, WorkRequest, WorkRequestList,

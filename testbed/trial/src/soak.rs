@@ -2,10 +2,10 @@
 //! in the table once.
 
 use clap::Args;
-use exchange::Job;
-use table::{Config, Finished, Intent, Operation, Outcome, SubmitError, Table};
-use transport::{Exchange, Owner};
-use verbs::Engine;
+use probeline_exchange::Job;
+use probeline_table::{Config, Finished, Intent, Operation, Outcome, SubmitError, Table};
+use probeline_transport::{Exchange, Owner};
+use probeline_verbs::Engine;
 
 use crate::failure::{Failure, Result, ensure};
 use crate::job::{JobArgs, part};

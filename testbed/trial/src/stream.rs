@@ -9,11 +9,11 @@ use std::thread::sleep;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use transport::{
+use probeline_transport::{
     Completion, Exchange, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Slot,
     Token, Transport,
 };
-use verbs::Engine;
+use probeline_verbs::Engine;
 
 use crate::failure::{Failure, Result, ensure};
 use crate::job::{JobArgs, finish, part};

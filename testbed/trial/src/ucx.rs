@@ -1,10 +1,10 @@
 //! Engines of UCX, and what they go over.
 
 use clap::{Args, ValueEnum};
-use exchange::Job;
-use transport::conformance::Shape;
-use transport::{Exchange, Owner};
-use ucx_shim::ucx::{Atomics, Builder, Engine, OpenError, Progress};
+use probeline_exchange::Job;
+use probeline_transport::conformance::Shape;
+use probeline_transport::{Exchange, Owner};
+use probeline_ucx_shim::ucx::{Atomics, Builder, Engine, OpenError, Progress};
 
 use crate::failure::Result;
 

@@ -14,10 +14,12 @@ use std::thread::sleep;
 use std::time::Instant;
 
 use clap::Args;
-use exchange::Job;
-use table::{Bucket, Config, Finished, Intent, Operation, OperationError, Outcome, Table};
-use transport::{Completion, Exchange, OpError, Owner, RemoteWord, Token, Transport};
-use verbs::{Context, Engine, OpenError};
+use probeline_exchange::Job;
+use probeline_table::{
+    Bucket, Config, Finished, Intent, Operation, OperationError, Outcome, Table,
+};
+use probeline_transport::{Completion, Exchange, OpError, Owner, RemoteWord, Token, Transport};
+use probeline_verbs::{Context, Engine, OpenError};
 
 use crate::failure::{Failure, Result, ensure};
 use crate::job::{JobArgs, finish, part};
@@ -50,7 +52,7 @@ const SETTLED: Duration = Duration::from_millis(300);
 const COUNTED: RemoteWord = RemoteWord { owner: Owner(1), index: 0 };
 
 type Memory = &'static [AtomicU64];
-type Given = core::result::Result<Box<dyn verbs::Memory + Send>, OpenError>;
+type Given = core::result::Result<Box<dyn probeline_verbs::Memory + Send>, OpenError>;
 
 /// What outlives the engines: their windows, and what rank 0 knows of them.
 struct Kept {

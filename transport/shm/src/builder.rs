@@ -2,8 +2,8 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use pin::{MemoryPolicy, Pages, PolicyRefused};
-use transport::{AtomicScope, Caps, Exchange, Geometry, Owner};
+use probeline_pin::{MemoryPolicy, Pages, PolicyRefused};
+use probeline_transport::{AtomicScope, Caps, Exchange, Geometry, Owner};
 
 use crate::hello::Hello;
 use crate::queue::Queue;

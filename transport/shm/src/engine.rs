@@ -4,8 +4,8 @@ use core::fmt;
 use core::sync::atomic::Ordering::{Release, SeqCst};
 use core::sync::atomic::{AtomicU64, fence};
 
-use pin::{Pages, PolicyRefused};
-use transport::{
+use probeline_pin::{Pages, PolicyRefused};
+use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Segment, SlotError,
     Token, Transport,
 };
@@ -30,7 +30,7 @@ const POLLS_PER_CHECK: u32 = 64;
 ///
 /// ```compile_fail,E0277
 /// fn send<T: Send>() {}
-/// send::<shm::Engine>();
+/// send::<probeline_shm::Engine>();
 /// ```
 pub struct Engine {
     caps: Caps,

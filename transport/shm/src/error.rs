@@ -4,8 +4,8 @@ use core::error::Error;
 use core::fmt;
 use std::io;
 
-use pin::MappingError;
-use transport::{ExchangeError, Owner};
+use probeline_pin::MappingError;
+use probeline_transport::{ExchangeError, Owner};
 
 /// Why an engine could not be opened. When one owner fails, all do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

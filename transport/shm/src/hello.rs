@@ -1,6 +1,6 @@
 //! What every owner tells all others when it opens: where its memory is, and its sizes.
 
-use transport::{Exchange, ExchangeError, Owner};
+use probeline_transport::{Exchange, ExchangeError, Owner};
 
 use crate::OpenError;
 
@@ -90,7 +90,7 @@ impl Hello {
 
 #[cfg(test)]
 mod tests {
-    use transport::Alone;
+    use probeline_transport::Alone;
 
     use super::*;
 

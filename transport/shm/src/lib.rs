@@ -17,9 +17,9 @@
 //! would have to explore; a protocol of the caller's is to be checked at the caller's.
 //!
 //! ```
-//! use transport::{Alone, Completion, Owner, RemoteWord, Token, Transport};
+//! use probeline_transport::{Alone, Completion, Owner, RemoteWord, Token, Transport};
 //!
-//! let mut engine = shm::Builder::new(1024).slots(16, 64).depth(32).open(&mut Alone)?;
+//! let mut engine = probeline_shm::Builder::new(1024).slots(16, 64).depth(32).open(&mut Alone)?;
 //! let word = RemoteWord { owner: Owner(0), index: 5 };
 //! engine.compare_and_swap(Token(7), word, 0, 42)?;
 //! let mut done = [Completion::default()];

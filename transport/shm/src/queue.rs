@@ -1,6 +1,6 @@
 //! Operations done and not yet reported, first come first served.
 
-use transport::{Slot, Token};
+use probeline_transport::{Slot, Token};
 
 /// An operation that is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

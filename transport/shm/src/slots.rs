@@ -1,6 +1,6 @@
 //! The private landing and staging buffers of one engine.
 
-use transport::{Local, Slot, SlotError};
+use probeline_transport::{Local, Slot, SlotError};
 
 /// Words in a cache line, to which slots are aligned.
 const LINE_WORDS: usize = 8;

@@ -6,8 +6,8 @@ use std::fs::OpenOptions;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-use pin::{Mapping, MappingError, MemoryPolicy, Pages, PolicyRefused};
-use transport::Owner;
+use probeline_pin::{Mapping, MappingError, MemoryPolicy, Pages, PolicyRefused};
+use probeline_transport::Owner;
 
 use crate::OpenError;
 use crate::hello::Hello;

@@ -6,10 +6,10 @@ mod counting;
 use std::thread;
 
 use common::Plan;
-use exchange::Job;
-use shm::{Builder, Engine};
-use transport::conformance::{Case, Failure, Report, Rig, Verdict, cases};
-use transport::{Exchange, Owner};
+use probeline_exchange::Job;
+use probeline_shm::{Builder, Engine};
+use probeline_transport::conformance::{Case, Failure, Report, Rig, Verdict, cases};
+use probeline_transport::{Exchange, Owner};
 
 /// Nothing is beyond this transport.
 const SKIPS: &[&str] = &[];
@@ -33,7 +33,7 @@ fn run<E: Exchange>(case: &Case, exchange: &mut E) -> Result<Verdict, Failure> {
 fn threads() {
     let mut report = Report::new();
     for case in cases() {
-        let members = exchange::threads(case.shape.owners);
+        let members = probeline_exchange::threads(case.shape.owners);
         let verdicts: Vec<_> = thread::scope(|scope| {
             let owners: Vec<_> = members
                 .into_iter()

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use proptest::prelude::*;
-use shm::Builder;
-use transport::{
+use probeline_shm::Builder;
+use probeline_transport::{
     Alone, Completion, Local, Owner, PostError, RemoteWord, Segment, Slot, SlotError, Token,
     Transport,
 };
+use proptest::prelude::*;
 
 const WINDOW: usize = 24;
 const SLOTS: u32 = 3;

@@ -4,8 +4,10 @@
 use core::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
-use shm::Builder;
-use transport::{Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
+use probeline_shm::Builder;
+use probeline_transport::{
+    Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport,
+};
 
 /// How often a round checks for the other side before it yields. A machine that runs both sides at
 /// the same time needs some hundred checks.
@@ -15,7 +17,7 @@ const ROUNDS: u64 = 5_000;
 
 /// Writes the round's number to the own word, then reads the other's; gives what was read. The
 /// words lie in the other's window each, far from both threads' caches.
-fn one_side(mut member: exchange::Thread) -> Vec<u64> {
+fn one_side(mut member: probeline_exchange::Thread) -> Vec<u64> {
     let me = member.me().0;
     let mut engine = Builder::new(64).slots(2, 8).depth(2).open(&mut member).unwrap();
     let word = |owner| RemoteWord { owner: Owner(owner), index: 8 };
@@ -52,7 +54,7 @@ fn one_side(mut member: exchange::Thread) -> Vec<u64> {
 #[test]
 fn of_two_that_write_and_then_read_one_at_least_sees_the_other() {
     let seen: Vec<_> = thread::scope(|scope| {
-        let sides: Vec<_> = exchange::threads(2)
+        let sides: Vec<_> = probeline_exchange::threads(2)
             .into_iter()
             .map(|member| scope.spawn(move || one_side(member)))
             .collect();

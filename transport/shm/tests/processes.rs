@@ -12,9 +12,9 @@ use std::process::{self, Command, Output};
 use std::time::Instant;
 
 use common::Plan;
-use exchange::Job;
-use shm::{Builder, Engine};
-use transport::{
+use probeline_exchange::Job;
+use probeline_shm::{Builder, Engine};
+use probeline_transport::{
     Alone, Completion, Exchange, ExchangeError, Fault, Local, Owner, PostError, RemoteWord,
     Segment, Slot, Token, Transport,
 };

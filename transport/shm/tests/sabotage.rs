@@ -6,15 +6,15 @@ mod counting;
 use core::time::Duration;
 use std::thread;
 
-use shm::Builder;
-use transport::conformance::{Case, Failure, Rig, Rule, Sabotage, Verdict, cases};
+use probeline_shm::Builder;
+use probeline_transport::conformance::{Case, Failure, Rig, Rule, Sabotage, Verdict, cases};
 
 /// The time limit for a lost completion where a rule is broken; the other cases take milliseconds.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The verdicts of all owners on a case, run over engines with `rule` broken.
 fn run(case: &Case, rule: Rule) -> Vec<Result<Verdict, Failure>> {
-    let owner = |mut member: exchange::Thread| {
+    let owner = |mut member: probeline_exchange::Thread| {
         let shape = case.shape;
         let engine = Builder::new(shape.window_words)
             .slots(shape.slots, shape.slot_words)
@@ -30,7 +30,7 @@ fn run(case: &Case, rule: Rule) -> Vec<Result<Verdict, Failure>> {
         case.run(&mut rig)
     };
     thread::scope(|scope| {
-        let members = exchange::threads(case.shape.owners).into_iter();
+        let members = probeline_exchange::threads(case.shape.owners).into_iter();
         let owners: Vec<_> = members.map(|member| scope.spawn(move || owner(member))).collect();
         owners.into_iter().map(|owner| owner.join().unwrap()).collect()
     })

@@ -5,8 +5,10 @@
 
 use std::time::Instant;
 
-use sim::{Cluster, Config, Engine, Model, stage};
-use transport::{Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
+use probeline_sim::{Cluster, Config, Engine, Model, stage};
+use probeline_transport::{
+    Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport,
+};
 
 type Failure = Box<dyn core::error::Error + Send + Sync>;
 

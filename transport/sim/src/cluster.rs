@@ -5,8 +5,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 
+use probeline_transport::Owner;
 use spin::{Mutex, MutexGuard};
-use transport::Owner;
 
 use crate::fabric::{Fabric, Windows};
 use crate::{Config, ConfigError, Counters, Engine, Moment, OpenError};

@@ -3,7 +3,7 @@
 use core::error::Error;
 use core::fmt;
 
-use transport::{AtomicScope, Caps, Geometry, Owner};
+use probeline_transport::{AtomicScope, Caps, Geometry, Owner};
 
 use crate::faults::ALL_PPM;
 use crate::{Faults, Model};
@@ -19,7 +19,7 @@ pub enum Order {
     Shuffled,
 }
 
-/// Which windows [`Transport::direct`](transport::Transport::direct) reaches.
+/// Which windows [`Transport::direct`](probeline_transport::Transport::direct) reaches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
     /// None, not even the own one.

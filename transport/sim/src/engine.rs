@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::sync::atomic::AtomicU64;
 
-use transport::{
+use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Segment, SlotError,
     Token, Transport,
 };
@@ -199,7 +199,7 @@ impl Drop for Engine {
 
 #[cfg(test)]
 mod tests {
-    use transport::Slot;
+    use probeline_transport::Slot;
 
     use super::*;
     use crate::{Cluster, Config, Model};

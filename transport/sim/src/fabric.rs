@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::sync::atomic::AtomicU64;
 
-use transport::{Completion, Fault, OpError, Owner, PostError, RemoteWord};
+use probeline_transport::{Completion, Fault, OpError, Owner, PostError, RemoteWord};
 
 use crate::faults::{DEATH_STATUS, Dice, End, Fate};
 use crate::network::{Network, Start};

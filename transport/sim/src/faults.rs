@@ -1,6 +1,6 @@
 //! What may go wrong, how often, and the dice that decide it for each operation.
 
-use transport::Owner;
+use probeline_transport::Owner;
 
 use crate::{Kind, Rng};
 
@@ -45,7 +45,7 @@ pub struct Death {
     pub after_ops: u64,
 }
 
-/// The status in the [`Fault::Device`](transport::Fault::Device) of an engine that died.
+/// The status in the [`Fault::Device`](probeline_transport::Fault::Device) of an engine that died.
 pub const DEATH_STATUS: u32 = 0xdead;
 
 /// One million parts are all operations.

@@ -15,8 +15,8 @@
 //! No call allocates after opening; every call takes the cluster's one lock, for a moment.
 //!
 //! ```
-//! use sim::{Cluster, Config, Model};
-//! use transport::{Completion, Owner, RemoteWord, Token, Transport};
+//! use probeline_sim::{Cluster, Config, Model};
+//! use probeline_transport::{Completion, Owner, RemoteWord, Token, Transport};
 //!
 //! let cluster = Cluster::new(Config { model: Model::simple(2_000), ..Config::default() })?;
 //! let mut engine = cluster.engine(Owner(0))?;

@@ -1,6 +1,6 @@
 //! What an operation costs: the parameters. The network keeps the queues behind them.
 
-use transport::Owner;
+use probeline_transport::Owner;
 
 use crate::Kind;
 

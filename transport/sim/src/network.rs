@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-use transport::{Owner, RemoteWord};
+use probeline_transport::{Owner, RemoteWord};
 
 use crate::model::{Jitter, Rates, Switches};
 use crate::station::Station;

@@ -5,7 +5,7 @@ use alloc::vec;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-use transport::{Local, OpError, Owner, RemoteWord, Segment, Token};
+use probeline_transport::{Local, OpError, Owner, RemoteWord, Segment, Token};
 
 use crate::faults::Dice;
 use crate::trace::digest;
@@ -229,7 +229,7 @@ pub(crate) fn run(window: &[AtomicU64], at: Segment) -> &[AtomicU64] {
 mod tests {
     use alloc::vec::Vec;
 
-    use transport::Slot;
+    use probeline_transport::Slot;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use transport::{Geometry, Local, SlotError};
+use probeline_transport::{Geometry, Local, SlotError};
 
 /// What a landing range holds from the post of a READ until its completion, and for ever if that
 /// is an error: no canonical address, no small number, no text.
@@ -56,7 +56,7 @@ impl Slots {
     }
 
     /// # Errors
-    /// As [`Transport::landed`](transport::Transport::landed).
+    /// As [`Transport::landed`](probeline_transport::Transport::landed).
     pub(crate) fn check(&self, at: Local) -> Result<(), SlotError> {
         if !self.geometry.contains_local(at) {
             return Err(SlotError::OutOfRange);
@@ -70,7 +70,7 @@ impl Slots {
 
 #[cfg(test)]
 mod tests {
-    use transport::{Owner, Slot};
+    use probeline_transport::{Owner, Slot};
 
     use super::*;
 

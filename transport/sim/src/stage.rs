@@ -17,7 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::vec::Vec;
 
-use transport::{ExchangeError, Owner};
+use probeline_transport::{ExchangeError, Owner};
 
 use crate::stage::call::Call;
 use crate::{Cluster, Engine, OpenError, Turn};

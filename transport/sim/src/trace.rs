@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use transport::{Owner, RemoteWord};
+use probeline_transport::{Owner, RemoteWord};
 
 use crate::Kind;
 use crate::rng::mix;

@@ -8,9 +8,9 @@ use core::cell::Cell;
 use std::alloc::System;
 
 use common::{Replay, cluster, engines, local, pick, seeds, segment, word};
-use sim::{Config, Faults, Jitter, Model, Order, Reach, Rng, stage};
-use transport::conformance::{Case, Failure, Report, Rig, Verdict, cases};
-use transport::{AtomicScope, Completion, Token, Transport};
+use probeline_sim::{Config, Faults, Jitter, Model, Order, Reach, Rng, stage};
+use probeline_transport::conformance::{Case, Failure, Report, Rig, Verdict, cases};
+use probeline_transport::{AtomicScope, Completion, Token, Transport};
 
 /// The system's allocator, counting for each thread.
 struct Counting;

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Replay, cluster, engines, local, pick, seeds, segment, word};
-use sim::{Cluster, Config, Counters, Engine, Faults, Jitter, Model, Order, Rng, stage};
-use transport::{Completion, Exchange, Fault, Owner, Token, Transport};
+use probeline_sim::{Cluster, Config, Counters, Engine, Faults, Jitter, Model, Order, Rng, stage};
+use probeline_transport::{Completion, Exchange, Fault, Owner, Token, Transport};
 
 const OWNERS: u32 = 4;
 

@@ -7,8 +7,8 @@ use core::sync::atomic::Ordering::{Acquire, Release};
 use common::{
     Replay, add, cluster, engines, finish, local, next, read, seeds, segment, word, write,
 };
-use sim::{Cluster, Config, DEATH_STATUS, Death, Engine, Faults, Model, POISON};
-use transport::{Completion, Fault, OpError, Owner, PostError, Token, Transport};
+use probeline_sim::{Cluster, Config, DEATH_STATUS, Death, Engine, Faults, Model, POISON};
+use probeline_transport::{Completion, Fault, OpError, Owner, PostError, Token, Transport};
 
 const ALWAYS: u32 = 1_000_000;
 const FAILED: Result<u64, OpError> = Err(OpError::RetryExceeded);

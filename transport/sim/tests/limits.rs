@@ -4,8 +4,10 @@
 mod common;
 
 use common::{Replay, cluster, engines, local, pick, seeds, segment, word};
-use sim::{Config, Cost, Counters, Engine, Fall, Model, Nic, Rates, Rng, Roundtrips, Switches};
-use transport::{Completion, Token, Transport};
+use probeline_sim::{
+    Config, Cost, Counters, Engine, Fall, Model, Nic, Rates, Rng, Roundtrips, Switches,
+};
+use probeline_transport::{Completion, Token, Transport};
 
 const DEPTH: u32 = 32;
 const WORDS: u32 = 64;

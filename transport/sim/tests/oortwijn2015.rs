@@ -6,8 +6,8 @@ mod common;
 use core::sync::atomic::Ordering::Relaxed;
 
 use common::{local, word};
-use sim::{Cluster, Config, Engine, Model, Rng};
-use transport::{Completion, Segment, Token, Transport};
+use probeline_sim::{Cluster, Config, Engine, Model, Rng};
+use probeline_transport::{Completion, Segment, Token, Transport};
 
 const CHUNK_BUCKETS: [u32; 5] = [8, 16, 32, 64, 128];
 /// Two parts, so many that a load factor's 0.02 are thousands of inserts.

@@ -5,8 +5,8 @@ mod common;
 use std::collections::HashSet;
 
 use common::{cluster, engines, local, next, segment, word};
-use sim::{Config, Jitter, Model, Order};
-use transport::{Owner, Token, Transport};
+use probeline_sim::{Config, Jitter, Model, Order};
+use probeline_transport::{Owner, Token, Transport};
 
 /// The orders in which four operations posted together complete, and in which they take effect.
 fn orders(config: Config) -> (HashSet<Vec<u64>>, HashSet<Vec<u64>>) {

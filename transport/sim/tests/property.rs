@@ -7,8 +7,10 @@ use core::sync::atomic::Ordering::Acquire;
 use std::collections::HashSet;
 
 use common::{Replay, cluster, engines, local, next, pick, seeds, segment, word};
-use sim::{Config, Engine, Faults, Jitter, Model, Order, Rng};
-use transport::{Completion, Fault, Local, OpError, Owner, PostError, Segment, Token, Transport};
+use probeline_sim::{Config, Engine, Faults, Jitter, Model, Order, Rng};
+use probeline_transport::{
+    Completion, Fault, Local, OpError, Owner, PostError, Segment, Token, Transport,
+};
 
 const OWNERS: u32 = 3;
 const WINDOW: u64 = 40;

@@ -8,9 +8,9 @@ use std::panic::catch_unwind;
 use std::sync::Mutex;
 
 use common::{add, cluster, next, read, segment, word};
-use sim::stage::{self, StageError};
-use sim::{Config, Jitter, Model, OpenError, What};
-use transport::{Exchange, ExchangeError, Fault, Owner, Transport};
+use probeline_sim::stage::{self, StageError};
+use probeline_sim::{Config, Jitter, Model, OpenError, What};
+use probeline_transport::{Exchange, ExchangeError, Fault, Owner, Transport};
 
 fn of(owners: u32) -> Config {
     Config { owners, model: Model::simple(1_000), ..Config::default() }
@@ -45,7 +45,7 @@ fn effects_are_in_the_order_of_time() {
         for round in 0..100 {
             for peer in 0..4 {
                 let at = word(peer, u64::from(me));
-                engine.fetch_add(transport::Token(0), at, 1).unwrap();
+                engine.fetch_add(probeline_transport::Token(0), at, 1).unwrap();
             }
             engine.spend(u64::from(me) * 37);
             if round % 10 == 0 {
@@ -69,7 +69,7 @@ fn effects_are_in_the_order_of_time() {
     assert!(effects.is_sorted());
 }
 
-fn drained(engine: &mut sim::Engine) -> &mut sim::Engine {
+fn drained(engine: &mut probeline_sim::Engine) -> &mut probeline_sim::Engine {
     while engine.in_flight() > 0 {
         next(engine).unwrap().result.unwrap();
     }

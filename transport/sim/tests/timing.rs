@@ -3,8 +3,8 @@
 mod common;
 
 use common::{add, cas, cluster, engines, finish, local, read, segment, word, write};
-use sim::{Config, Cost, Engine, Model, Rates, Roundtrips};
-use transport::{Completion, Owner, Token, Transport};
+use probeline_sim::{Config, Cost, Engine, Model, Rates, Roundtrips};
+use probeline_transport::{Completion, Owner, Token, Transport};
 
 const MODEL: Model = Model {
     post_ns: 30,

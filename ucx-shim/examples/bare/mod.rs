@@ -9,9 +9,9 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use std::ffi::CString;
 
-use exchange::Job;
-use transport::Exchange;
-use ucx_sys::{
+use probeline_exchange::Job;
+use probeline_transport::Exchange;
+use probeline_ucx_sys::{
     UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_CSWAP, UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, UCP_FEATURE_AMO64,
     UCP_FEATURE_RMA, UCP_MEM_ATTR_FIELD_ADDRESS, UCP_MEM_MAP_ALLOCATE,
     UCP_MEM_MAP_PARAM_FIELD_FLAGS, UCP_MEM_MAP_PARAM_FIELD_LENGTH, UCP_OP_ATTR_FIELD_CALLBACK,
@@ -95,7 +95,7 @@ impl Bare {
         let (mut endpoint, mut unpacked) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: zero is valid for these; a live worker, and what the other rank's UCX has made.
         unsafe {
-            let mut params: ucx_sys::ucp_ep_params_t = core::mem::zeroed();
+            let mut params: probeline_ucx_sys::ucp_ep_params_t = core::mem::zeroed();
             params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS.into();
             params.address = address.as_ptr().cast();
             let status = (ucp.ucp_ep_create)(worker, &raw const params, &raw mut endpoint);
@@ -223,7 +223,7 @@ fn context(ucp: &Ucp, tls: &str) -> Result<ucp_context_h> {
             let status = (ucp.ucp_config_modify)(config, name.as_ptr(), value.as_ptr());
             good("ucp_config_modify", status)?;
         }
-        let mut params: ucx_sys::ucp_params_t = core::mem::zeroed();
+        let mut params: probeline_ucx_sys::ucp_params_t = core::mem::zeroed();
         params.field_mask = UCP_PARAM_FIELD_FEATURES.into();
         params.features = (UCP_FEATURE_RMA | UCP_FEATURE_AMO64).into();
         good("ucp_init", ucp_init(ucp, &raw const params, config, &raw mut context))?;
@@ -238,12 +238,12 @@ fn allocate(ucp: &Ucp, context: ucp_context_h) -> Result<(ucp_mem_h, *const Atom
     // SAFETY: zero is valid for parameters of integers and pointers; an open context; UCX has given
     // so many bytes when it is asked where.
     unsafe {
-        let mut params: ucx_sys::ucp_mem_map_params_t = core::mem::zeroed();
+        let mut params: probeline_ucx_sys::ucp_mem_map_params_t = core::mem::zeroed();
         params.field_mask = (UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS).into();
         params.length = BYTES;
         params.flags = UCP_MEM_MAP_ALLOCATE;
         good("ucp_mem_map", (ucp.ucp_mem_map)(context, &raw const params, &raw mut memory))?;
-        let mut found: ucx_sys::ucp_mem_attr_t = core::mem::zeroed();
+        let mut found: probeline_ucx_sys::ucp_mem_attr_t = core::mem::zeroed();
         found.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS.into();
         good("ucp_mem_query", (ucp.ucp_mem_query)(memory, &raw mut found))?;
         found.address.cast::<u8>().write_bytes(0, BYTES);

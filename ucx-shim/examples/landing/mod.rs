@@ -1,7 +1,7 @@
 //! Where a loop of bare calls lets data land: at the place in a page that the engine's slot has, so
 //! that the same bytes are copied to the same alignment.
 
-use transport::WORD_BYTES;
+use probeline_transport::WORD_BYTES;
 
 /// Words of the longest READ.
 const WORDS: usize = 512;

@@ -1,6 +1,6 @@
 //! The sizes of an engine, and how the engines of a job find one another.
 
-use transport::{AtomicScope, Caps, Exchange, Geometry, Owner};
+use probeline_transport::{AtomicScope, Caps, Exchange, Geometry, Owner};
 
 use super::control::Control;
 use super::engine::Engine;

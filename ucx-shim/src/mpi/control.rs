@@ -1,6 +1,6 @@
 //! The engine's own words, behind those of the table in every window.
 
-use transport::Owner;
+use probeline_transport::Owner;
 
 /// Where they are in the window of every owner.
 #[derive(Clone, Copy, Debug)]

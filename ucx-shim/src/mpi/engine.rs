@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::Acquire;
 use std::rc::Rc;
 use std::thread;
 
-use transport::{
+use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Segment,
     SlotError, Token, Transport,
 };

@@ -5,7 +5,7 @@ use core::ffi::CStr;
 use core::fmt;
 
 use ::mpi::ffi;
-use transport::{ExchangeError, Owner};
+use probeline_transport::{ExchangeError, Owner};
 
 /// An MPI call that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use core::sync::atomic::fence;
 use std::rc::Rc;
 
 use ::mpi::ffi;
-use transport::{Exchange, ExchangeError, Owner};
+use probeline_transport::{Exchange, ExchangeError, Owner};
 
 use super::pending::Pending;
 use super::world::{Runtime, return_errors};

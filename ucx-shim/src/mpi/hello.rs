@@ -1,6 +1,6 @@
 //! What every owner tells all others before windows are made.
 
-use transport::{Exchange, ExchangeError, Owner};
+use probeline_transport::{Exchange, ExchangeError, Owner};
 
 use super::OpenError;
 
@@ -80,7 +80,7 @@ impl Hello {
 
 #[cfg(test)]
 mod tests {
-    use transport::Alone;
+    use probeline_transport::Alone;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::{Acquire, Release};
 use core::time::Duration;
 use std::thread;
 
-use transport::{Exchange, Owner};
+use probeline_transport::{Exchange, Owner};
 
 use super::control::Control;
 use super::exchange::Members;

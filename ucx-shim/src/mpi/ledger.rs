@@ -2,7 +2,7 @@
 //! have ended: well, all that were posted to an owner before its flush; badly, the others once MPI
 //! has failed.
 
-use transport::{OpError, Owner, Token};
+use probeline_transport::{OpError, Owner, Token};
 
 /// An accepted operation.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use std::alloc::{alloc_zeroed, dealloc};
 
-use transport::{Local, Slot, SlotError, WORD_BYTES};
+use probeline_transport::{Local, Slot, SlotError, WORD_BYTES};
 
 /// Words in a cache line, to which slots are aligned.
 const LINE_WORDS: usize = 8;

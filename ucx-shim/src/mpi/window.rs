@@ -6,7 +6,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use ::mpi::ffi;
-use transport::{Owner, WORD_BYTES};
+use probeline_transport::{Owner, WORD_BYTES};
 
 use super::{MpiError, OpenError};
 

@@ -30,7 +30,7 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 /// It belongs to the thread that made it:
 /// ```compile_fail,E0277
 /// fn send<T: Send>() {}
-/// send::<ucx_shim::mpi::World>();
+/// send::<probeline_ucx_shim::mpi::World>();
 /// ```
 #[derive(Debug)]
 pub struct World(Rc<Runtime>);
@@ -163,9 +163,9 @@ impl Runtime {
     }
 
     /// What a wait that was too long is told as.
-    pub(super) fn timed_out(&self) -> transport::ExchangeError {
+    pub(super) fn timed_out(&self) -> probeline_transport::ExchangeError {
         let after_s = u32::try_from(self.limit.as_millis().div_ceil(1000)).unwrap_or(u32::MAX);
-        transport::ExchangeError::TimedOut { after_s, missing: None }
+        probeline_transport::ExchangeError::TimedOut { after_s, missing: None }
     }
 
     /// Frees what is left and ends MPI, all ranks together.

@@ -5,7 +5,7 @@ use core::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use ucx_sys::{Ucp, ucp_worker_h};
+use probeline_ucx_sys::{Ucp, ucp_worker_h};
 
 use super::OpenError;
 use super::worker::{Lent, Worker};

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-use transport::{AtomicScope, Caps, Exchange};
-use ucx_sys::Ucp;
+use probeline_transport::{AtomicScope, Caps, Exchange};
+use probeline_ucx_sys::Ucp;
 
 use super::context::Context;
 use super::settings::{Atomics, Settings};

@@ -3,7 +3,7 @@
 use core::mem::ManuallyDrop;
 use std::thread;
 
-use transport::{Fault, Owner};
+use probeline_transport::{Fault, Owner};
 
 use super::Engine;
 use super::control::{SOMEBODY, lost};
@@ -80,8 +80,10 @@ mod tests {
     use core::sync::atomic::AtomicBool;
     use core::sync::atomic::Ordering::{Acquire, Release};
 
-    use transport::{Completion, Exchange, Local, RemoteWord, Segment, Slot, Token, Transport};
-    use ucx_sys::ucp_rkey_h;
+    use probeline_transport::{
+        Completion, Exchange, Local, RemoteWord, Segment, Slot, Token, Transport,
+    };
+    use probeline_ucx_sys::ucp_rkey_h;
 
     use super::*;
     use crate::ucx::{Builder, Progress};
@@ -112,7 +114,7 @@ mod tests {
     /// answers them only when it polls. Returns the number of destroyed keys.
     fn drop_busy(answers: bool) -> u32 {
         let dropped = &AtomicBool::new(false);
-        let owner = |mut member: exchange::Thread| {
+        let owner = |mut member: probeline_exchange::Thread| {
             let builder = Builder::new(64).slots(1, 8).depth(QUEUED).tls(Some("tcp"));
             let mut engine = builder.progress(Progress::Caller).open(&mut member).unwrap();
             if member.me() == Owner(0) {
@@ -129,7 +131,7 @@ mod tests {
             }
             0
         };
-        let [one, other]: [_; 2] = exchange::threads(2).try_into().ok().unwrap();
+        let [one, other]: [_; 2] = probeline_exchange::threads(2).try_into().ok().unwrap();
         thread::scope(|scope| {
             scope.spawn(move || owner(other));
             scope.spawn(move || owner(one)).join().unwrap()

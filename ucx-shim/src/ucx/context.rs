@@ -5,7 +5,7 @@ use core::ptr;
 use std::ffi::CString;
 use std::rc::Rc;
 
-use ucx_sys::{
+use probeline_ucx_sys::{
     UCP_ATTR_FIELD_REQUEST_SIZE, UCP_FEATURE_AMO64, UCP_FEATURE_RMA, UCP_FEATURE_WAKEUP,
     UCP_PARAM_FIELD_ESTIMATED_NUM_EPS, UCP_PARAM_FIELD_FEATURES, UCP_PARAM_FIELD_MT_WORKERS_SHARED,
     Ucp, ucp_config_t, ucp_context_attr_t, ucp_context_h, ucp_init, ucp_params_t,
@@ -108,7 +108,7 @@ impl Config {
         // SAFETY: a live configuration and two strings that end in NUL, which are copied.
         let status =
             unsafe { (self.ucp.ucp_config_modify)(self.handle, name.as_ptr(), text.as_ptr()) };
-        if status == ucx_sys::UCS_OK { Ok(()) } else { Err(refused()) }
+        if status == probeline_ucx_sys::UCS_OK { Ok(()) } else { Err(refused()) }
     }
 }
 

@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
-use transport::Owner;
+use probeline_transport::Owner;
 
 /// What everybody adds 1 to when engines are opened, and what is read to see who acts.
 pub(super) const SCRATCH: usize = 0;

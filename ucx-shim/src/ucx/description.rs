@@ -5,7 +5,7 @@ use core::fmt;
 use core::ptr;
 use core::slice;
 
-use ucx_sys::{Ucp, ucp_ep_h};
+use probeline_ucx_sys::{Ucp, ucp_ep_h};
 
 use super::Progress;
 use super::settings::Atomics;

@@ -10,7 +10,7 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 use std::rc::Rc;
 
-use ucx_sys::{
+use probeline_ucx_sys::{
     UCP_OP_ATTR_FIELD_CALLBACK, UCP_OP_ATTR_FIELD_DATATYPE, UCP_OP_ATTR_FIELD_REPLY_BUFFER,
     UCP_OP_ATTR_FIELD_REQUEST, UCP_OP_ATTR_FIELD_USER_DATA, UCS_ERR_INVALID_PARAM, UCS_OK,
     UCS_PTR_IS_PTR, UCS_PTR_STATUS, ucp_dt_make_contig, ucp_request_param_t, ucs_status_ptr_t,
@@ -291,7 +291,7 @@ fn params(told: &Told, requests: [*mut c_void; PARTS], result: NonNull<u64>) -> 
 
 #[cfg(test)]
 mod tests {
-    use ucx_sys::{UCS_ERR_CANCELED, UCS_ERR_NO_MEMORY, UCS_ERR_NO_RESOURCE};
+    use probeline_ucx_sys::{UCS_ERR_CANCELED, UCS_ERR_NO_MEMORY, UCS_ERR_NO_RESOURCE};
 
     use super::*;
 

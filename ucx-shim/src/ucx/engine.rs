@@ -6,11 +6,11 @@ use core::mem::ManuallyDrop;
 use core::sync::atomic::AtomicU64;
 use std::rc::Rc;
 
-use transport::{
+use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Segment,
     SlotError, Token, Transport, WORD_BYTES,
 };
-use ucx_sys::{
+use probeline_ucx_sys::{
     UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_CSWAP, UCS_OK, Ucp, ucp_atomic_op_t, ucp_ep_h, ucp_rkey_h,
     ucs_status_ptr_t, ucs_status_t,
 };
@@ -80,7 +80,7 @@ impl Way {
 ///
 /// ```compile_fail,E0277
 /// fn send<T: Send>() {}
-/// send::<ucx_shim::ucx::Engine>();
+/// send::<probeline_ucx_shim::ucx::Engine>();
 /// ```
 ///
 /// Dropping it while peers still use theirs ends theirs with [`Fault::OwnerLost`]. Dropping waits

@@ -4,8 +4,8 @@ use core::error::Error;
 use core::ffi::CStr;
 use core::fmt;
 
-use transport::OpError;
-use ucx_sys::{
+use probeline_transport::OpError;
+use probeline_ucx_sys::{
     UCS_ERR_BUSY, UCS_ERR_CANCELED, UCS_ERR_CONNECTION_RESET, UCS_ERR_ENDPOINT_TIMEOUT,
     UCS_ERR_EXCEEDS_LIMIT, UCS_ERR_INVALID_PARAM, UCS_ERR_IO_ERROR, UCS_ERR_NO_DEVICE,
     UCS_ERR_NO_MEMORY, UCS_ERR_NOT_CONNECTED, UCS_ERR_SHMEM_SEGMENT, UCS_ERR_UNREACHABLE,

@@ -1,6 +1,6 @@
 //! What every owner tells the others before data flows.
 
-use transport::{Exchange, Owner};
+use probeline_transport::{Exchange, Owner};
 
 use super::settings::Atomics;
 use super::{OpenError, Progress};
@@ -173,7 +173,7 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use transport::{Alone, ExchangeError};
+    use probeline_transport::{Alone, ExchangeError};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use transport::{Exchange, ExchangeError, Owner};
+use probeline_transport::{Exchange, ExchangeError, Owner};
 
 use super::deadline::{CONNECTING, Deadline};
 use super::own::Act;

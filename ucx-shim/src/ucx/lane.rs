@@ -5,8 +5,8 @@ use core::ffi::c_void;
 use core::ptr;
 use std::rc::Rc;
 
-use transport::WORD_BYTES;
-use ucx_sys::{
+use probeline_transport::WORD_BYTES;
+use probeline_ucx_sys::{
     UCP_EP_PARAM_FIELD_ERR_HANDLER, UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
     UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, UCP_ERR_HANDLING_MODE_NONE, UCP_ERR_HANDLING_MODE_PEER,
     ucp_ep_h, ucp_ep_params_t, ucp_err_handler_t, ucp_rkey_h, ucs_status_t,

@@ -1,6 +1,6 @@
 //! The operations that went on when they were posted and are not yet reported.
 
-use transport::{Owner, Slot, Token};
+use probeline_transport::{Owner, Slot, Token};
 
 /// An accepted operation.
 #[derive(Clone, Copy, Debug)]

@@ -7,8 +7,8 @@ use core::slice;
 use core::sync::atomic::AtomicU64;
 use std::rc::Rc;
 
-use transport::WORD_BYTES;
-use ucx_sys::{
+use probeline_transport::WORD_BYTES;
+use probeline_ucx_sys::{
     UCP_MEM_ATTR_FIELD_ADDRESS, UCP_MEM_ATTR_FIELD_LENGTH, UCP_MEM_MAP_ALLOCATE,
     UCP_MEM_MAP_PARAM_FIELD_ADDRESS, UCP_MEM_MAP_PARAM_FIELD_FLAGS, UCP_MEM_MAP_PARAM_FIELD_LENGTH,
     ucp_mem_attr_t, ucp_mem_h, ucp_mem_map_params_t,

@@ -4,8 +4,8 @@ use core::error::Error;
 use core::fmt;
 use std::io;
 
-use transport::{ExchangeError, Owner};
-use ucx_sys::LoadError;
+use probeline_transport::{ExchangeError, Owner};
+use probeline_ucx_sys::LoadError;
 
 use super::CallFailed;
 

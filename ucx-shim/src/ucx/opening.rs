@@ -8,8 +8,8 @@ use std::process;
 use std::rc::Rc;
 use std::thread;
 
-use transport::{Exchange, Geometry, Owner};
-use ucx_sys::Ucp;
+use probeline_transport::{Exchange, Geometry, Owner};
+use probeline_ucx_sys::Ucp;
 
 use super::attendant::Attendant;
 use super::context::Context;

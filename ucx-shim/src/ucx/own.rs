@@ -2,8 +2,10 @@
 
 use std::thread;
 
-use transport::Owner;
-use ucx_sys::{UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_CSWAP, UCS_ERR_NO_RESOURCE, UCS_OK, ucs_status_t};
+use probeline_transport::Owner;
+use probeline_ucx_sys::{
+    UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_CSWAP, UCS_ERR_NO_RESOURCE, UCS_OK, ucs_status_t,
+};
 
 use super::Engine;
 use super::control::SCRATCH;

@@ -1,6 +1,6 @@
 //! Operations that had ended when they were posted, not yet reported, first come first served.
 
-use transport::Token;
+use probeline_transport::Token;
 
 /// An operation that has ended well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

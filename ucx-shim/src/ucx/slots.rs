@@ -3,7 +3,7 @@
 use core::slice;
 use std::rc::Rc;
 
-use transport::{Local, Slot, SlotError};
+use probeline_transport::{Local, Slot, SlotError};
 
 use super::OpenError;
 use super::context::Context;

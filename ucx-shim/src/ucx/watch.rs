@@ -14,7 +14,7 @@ use std::process;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use transport::{Fault, Owner};
+use probeline_transport::{Fault, Owner};
 
 use super::control::{SOMEBODY, named};
 use super::deadline::{CLOSING, Deadline};

@@ -5,7 +5,7 @@ use core::ptr;
 use core::slice;
 use std::rc::Rc;
 
-use ucx_sys::{
+use probeline_ucx_sys::{
     UCP_WORKER_PARAM_FIELD_THREAD_MODE, UCS_ERR_BUSY, UCS_OK, UCS_THREAD_MODE_SERIALIZED, Ucp,
     ucp_worker_h, ucp_worker_params_t,
 };

@@ -13,7 +13,7 @@
 //! these.
 //!
 //! ```
-//! match ucx_sys::Ucp::load() {
+//! match probeline_ucx_sys::Ucp::load() {
 //!     // SAFETY: no arguments; the string is static.
 //!     Ok(ucp) => println!("{:?}", unsafe { core::ffi::CStr::from_ptr((ucp.ucp_get_version_string)()) }),
 //!     Err(why) => println!("{why}"),

@@ -1,8 +1,8 @@
 //! The suite every transport passes.
 
-use transport::Exchange;
-use transport::conformance::{Case, Failure, Report, Rig, Verdict, cases};
-use ucx_shim::mpi::{Builder, Members, World};
+use probeline_transport::Exchange;
+use probeline_transport::conformance::{Case, Failure, Report, Rig, Verdict, cases};
+use probeline_ucx_shim::mpi::{Builder, Members, World};
 
 use crate::counting;
 use crate::settings::Setting;

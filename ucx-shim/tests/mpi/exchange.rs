@@ -4,8 +4,10 @@ use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
-use transport::{Completion, Exchange, ExchangeError, Owner, RemoteWord, Token, Transport};
-use ucx_shim::mpi::{Members, World};
+use probeline_transport::{
+    Completion, Exchange, ExchangeError, Owner, RemoteWord, Token, Transport,
+};
+use probeline_ucx_shim::mpi::{Members, World};
 
 use crate::MISSING_LIMIT;
 use crate::settings::Setting;
@@ -50,7 +52,7 @@ pub(crate) fn lengths_differ(world: &World, members: &mut Members, _: &Setting) 
 
 /// Engines of shared memory find one another by it, with no port chosen.
 pub(crate) fn carries_shared_memory(_: &World, members: &mut Members, _: &Setting) {
-    let mut engine = shm::Builder::new(64).open(members).unwrap();
+    let mut engine = probeline_shm::Builder::new(64).open(members).unwrap();
     let at = RemoteWord { owner: Owner(0), index: 1 };
     engine.fetch_add(Token(1), at, u64::from(members.me().0) + 1).unwrap();
     let mut end = [Completion::default()];

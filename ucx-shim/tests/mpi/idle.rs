@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Instant;
 use std::{env, process, thread};
 
-use transport::{Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
-use ucx_shim::mpi::{Builder, Engine, Idle, Members, World};
+use probeline_transport::{Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
+use probeline_ucx_shim::mpi::{Builder, Engine, Idle, Members, World};
 
 use crate::settings::Setting;
 use crate::table::finish;

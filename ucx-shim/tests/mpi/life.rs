@@ -4,8 +4,8 @@ use std::fs;
 use std::process;
 use std::thread;
 
-use transport::{Exchange, Owner, RemoteWord, Token, Transport};
-use ucx_shim::mpi::{Builder, InitError, Members, OpenError, World};
+use probeline_transport::{Exchange, Owner, RemoteWord, Token, Transport};
+use probeline_ucx_shim::mpi::{Builder, InitError, Members, OpenError, World};
 
 use crate::LIMIT;
 use crate::settings::Setting;

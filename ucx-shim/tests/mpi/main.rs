@@ -17,8 +17,8 @@ use std::env;
 use std::panic::catch_unwind;
 use std::process;
 
+use probeline_ucx_shim::mpi::{Members, World};
 use settings::{Setting, settings};
-use ucx_shim::mpi::{Members, World};
 
 /// The longest wait of a rank for the others.
 const LIMIT: Duration = Duration::from_secs(20);

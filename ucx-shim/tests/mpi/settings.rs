@@ -1,6 +1,6 @@
 //! What the library is told to use, and what is known of it then.
 
-use ucx_shim::mpi::library_version;
+use probeline_ucx_shim::mpi::library_version;
 
 /// One way to run over the library.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! What tables need of the transport: find-or-put, and atomics of both kinds on one word.
 
-use ::table::{Config, Operation, Outcome, Table};
-use transport::{Completion, Exchange, Owner, RemoteWord, Segment, Token, Transport};
-use ucx_shim::mpi::{Builder, Engine, Members, World};
+use probeline_table::{Config, Operation, Outcome, Table};
+use probeline_transport::{Completion, Exchange, Owner, RemoteWord, Segment, Token, Transport};
+use probeline_ucx_shim::mpi::{Builder, Engine, Members, World};
 
 use crate::settings::Setting;
 
@@ -74,7 +74,8 @@ pub(crate) fn atomics_mix(_: &World, members: &mut Members, setting: &Setting) {
         }
     }
     members.barrier().unwrap();
-    let slot = transport::Local { slot: transport::Slot(0), start: 0, words: 1 };
+    let slot =
+        probeline_transport::Local { slot: probeline_transport::Slot(0), start: 0, words: 1 };
     engine.read(Token(0), Segment { start: at, words: 1 }, slot).unwrap();
     finish(&mut engine);
     assert_eq!(engine.landed(slot).unwrap(), [ADDS * u64::from(members.owners())]);

@@ -6,13 +6,15 @@ use core::hint::black_box;
 use core::sync::atomic::AtomicU64;
 use std::error::Error;
 
-use transport::{Alone, Completion, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
-use verbs::{
+use probeline_transport::{
+    Alone, Completion, Local, Owner, RemoteWord, Segment, Slot, Token, Transport,
+};
+use probeline_verbs::{
     Access, Builder, Capacity, CompletionQueue, Context, DeviceList, Engine, Library, MemoryRegion,
     Path, Peer, ProtectionDomain, QueuePair, ReadyToSend, RemoteRegion, WorkCompletion,
     WorkRequest, WorkRequestList,
 };
-use verbs_sys::Verbs;
+use probeline_verbs_sys::Verbs;
 
 const BATCH: usize = 32;
 const WINDOW_WORDS: u64 = 4096;

@@ -196,18 +196,18 @@ fn no_type_is_left_out() {
 /// through their accessors.
 #[test]
 fn a_completion_written_here_reads_the_same_there() {
-    assert_eq!(size_of::<verbs_sys::ibv_wc>(), size_of::<ibverbs_sys::ibv_wc>());
-    assert_eq!(align_of::<verbs_sys::ibv_wc>(), align_of::<ibverbs_sys::ibv_wc>());
-    let ours = verbs_sys::ibv_wc {
+    assert_eq!(size_of::<probeline_verbs_sys::ibv_wc>(), size_of::<ibverbs_sys::ibv_wc>());
+    assert_eq!(align_of::<probeline_verbs_sys::ibv_wc>(), align_of::<ibverbs_sys::ibv_wc>());
+    let ours = probeline_verbs_sys::ibv_wc {
         wr_id: 0x0102_0304_0506_0708,
-        status: verbs_sys::IBV_WC_REM_ACCESS_ERR,
-        opcode: verbs_sys::IBV_WC_COMP_SWAP,
+        status: probeline_verbs_sys::IBV_WC_REM_ACCESS_ERR,
+        opcode: probeline_verbs_sys::IBV_WC_COMP_SWAP,
         vendor_err: 0x1112_1314,
         byte_len: 0x2122_2324,
-        __bindgen_anon_1: verbs_sys::ibv_wc__bindgen_ty_1 { imm_data: 0x3132_3334 },
+        __bindgen_anon_1: probeline_verbs_sys::ibv_wc__bindgen_ty_1 { imm_data: 0x3132_3334 },
         qp_num: 0x4142_4344,
         src_qp: 0x5152_5354,
-        wc_flags: verbs_sys::IBV_WC_WITH_IMM,
+        wc_flags: probeline_verbs_sys::IBV_WC_WITH_IMM,
         pkey_index: 0x6162,
         slid: 0x7172,
         sl: 0x81,

@@ -8,7 +8,7 @@ use core::cell::Cell;
 #[cfg(feature = "pin")]
 use core::sync::atomic::AtomicU64;
 
-use transport::{AtomicScope, Caps, Exchange, Owner};
+use probeline_transport::{AtomicScope, Caps, Exchange, Owner};
 
 use super::hello::Hello;
 use super::opening::{Chosen, Connected, Own};
@@ -38,7 +38,7 @@ pub struct Builder {
     pub(super) traffic_class: u8,
     pub(super) word_reads_whole: bool,
     #[cfg(feature = "pin")]
-    memory: pin::MemoryPolicy,
+    memory: probeline_pin::MemoryPolicy,
 }
 
 impl Builder {
@@ -62,7 +62,7 @@ impl Builder {
             traffic_class: 0,
             word_reads_whole: false,
             #[cfg(feature = "pin")]
-            memory: pin::MemoryPolicy::default(),
+            memory: probeline_pin::MemoryPolicy::default(),
         }
     }
 
@@ -158,7 +158,7 @@ impl Builder {
     /// is known. A refused policy is not an error: see [`Engine::policy_refused`].
     #[cfg(feature = "pin")]
     #[must_use]
-    pub fn memory(mut self, policy: pin::MemoryPolicy) -> Self {
+    pub fn memory(mut self, policy: probeline_pin::MemoryPolicy) -> Self {
         self.memory = policy;
         self
     }
@@ -172,16 +172,20 @@ impl Builder {
     #[cfg(feature = "pin")]
     pub fn open<E: Exchange + ?Sized>(&self, exchange: &mut E) -> Result<Engine, OpenError> {
         let refused = Cell::new(None);
-        let map = |context: &Context, words: usize| -> Result<pin::Mapping, OpenError> {
+        let map = |context: &Context, words: usize| -> Result<probeline_pin::Mapping, OpenError> {
             // The node is a preference: if it is unknown, the kernel chooses.
             let device_node = || {
-                let node = pin::device_node("/sys".as_ref(), context.name()).ok().flatten();
-                node.filter(|node| pin::may_bind(*node))
+                let node =
+                    probeline_pin::device_node("/sys".as_ref(), context.name()).ok().flatten();
+                node.filter(|node| probeline_pin::may_bind(*node))
             };
-            let policy =
-                pin::MemoryPolicy { node: self.memory.node.or_else(device_node), ..self.memory };
+            let policy = probeline_pin::MemoryPolicy {
+                node: self.memory.node.or_else(device_node),
+                ..self.memory
+            };
             let bytes = words.saturating_mul(size_of::<AtomicU64>());
-            let mapping = pin::Mapping::anonymous(bytes, &policy).map_err(OpenError::Memory)?;
+            let mapping =
+                probeline_pin::Mapping::anonymous(bytes, &policy).map_err(OpenError::Memory)?;
             refused.set(refused.get().or(mapping.policy_refused()));
             Ok(mapping)
         };
@@ -202,10 +206,10 @@ impl Builder {
     ///
     /// ```compile_fail,E0593
     /// # use core::sync::atomic::AtomicU64;
-    /// # use transport::Alone;
+    /// # use probeline_transport::Alone;
     /// // The caller could store to these slots while the engine shows them as `&[u64]`. static
     /// KEPT: [AtomicU64; 1 << 16] = [const { AtomicU64::new(0) }; 1 << 16];
-    /// verbs::Builder::new(64).open_in(&mut Alone, |_, _part, _words| Ok(Box::new(&KEPT[..])));
+    /// probeline_verbs::Builder::new(64).open_in(&mut Alone, |_, _part, _words| Ok(Box::new(&KEPT[..])));
     /// ```
     ///
     /// # Errors

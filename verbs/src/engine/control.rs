@@ -8,7 +8,7 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
-use transport::Owner;
+use probeline_transport::Owner;
 
 /// Somebody has left, and who was lost first.
 pub(super) const SOMEBODY: u64 = 1;

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 
-use transport::{Fault, Owner};
+use probeline_transport::{Fault, Owner};
 
 use super::Engine;
 use super::control::{SOMEBODY, lost, named, word_of};

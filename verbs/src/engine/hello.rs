@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use transport::{Exchange, Owner};
+use probeline_transport::{Exchange, Owner};
 
 use super::OpenError;
 use crate::{Gid, GidKind, LinkLayer, Mtu, RemoteRegion};
@@ -160,7 +160,7 @@ impl Reader<'_> {
 mod tests {
     extern crate std;
 
-    use transport::ExchangeError;
+    use probeline_transport::ExchangeError;
 
     use super::*;
     use crate::engine::MAX_OWNERS;
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn each_owner_learns_the_queue_pairs_that_are_for_it() {
-        let members: Vec<_> = exchange::threads(5)
+        let members: Vec<_> = probeline_exchange::threads(5)
             .into_iter()
             .map(|mut member| {
                 std::thread::spawn(move || {
@@ -268,14 +268,14 @@ mod tests {
         for (owner, hello) in (0..).zip(found) {
             assert_eq!(hello, Hello { queue_pair: number(owner, me), ..hello_of(owner) });
         }
-        assert!(job.gathered <= exchange::MAX_RESULT_BYTES, "{} bytes", job.gathered);
-        assert!(job.to_all <= exchange::MAX_ALL_TO_ALL_BYTES, "{} bytes", job.to_all);
-        assert!(owners <= exchange::MAX_RANKS);
+        assert!(job.gathered <= probeline_exchange::MAX_RESULT_BYTES, "{} bytes", job.gathered);
+        assert!(job.to_all <= probeline_exchange::MAX_ALL_TO_ALL_BYTES, "{} bytes", job.to_all);
+        assert!(owners <= probeline_exchange::MAX_RANKS);
     }
 
     #[test]
     fn an_owner_that_failed_ends_the_opening_of_all() {
-        let ends: Vec<_> = exchange::threads(3)
+        let ends: Vec<_> = probeline_exchange::threads(3)
             .into_iter()
             .map(|mut member| {
                 std::thread::spawn(move || {

@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use transport::{Owner, Slot, Token};
+use probeline_transport::{Owner, Slot, Token};
 
 /// An accepted operation.
 #[derive(Clone, Copy, Debug)]

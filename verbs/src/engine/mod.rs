@@ -9,11 +9,11 @@
 //!
 //! ```
 //! fn send<T: Send>() {}
-//! send::<verbs::Engine>();
+//! send::<probeline_verbs::Engine>();
 //! ```
 //! ```compile_fail,E0277
 //! fn sync<T: Sync>() {}
-//! sync::<verbs::Engine>();
+//! sync::<probeline_verbs::Engine>();
 //! ```
 //!
 //! # Losing an owner
@@ -54,7 +54,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::AtomicU64;
 
-use transport::{
+use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Segment,
     SlotError, Token, Transport,
 };
@@ -82,8 +82,8 @@ const ASKING: u64 = 1 << 32;
 /// What has landed can be looked at until the next call that may change it:
 ///
 /// ```compile_fail,E0502
-/// use transport::{Local, Segment, Token, Transport};
-/// fn look(engine: &mut verbs::Engine, from: Segment, into: Local) -> Option<u64> {
+/// use probeline_transport::{Local, Segment, Token, Transport};
+/// fn look(engine: &mut probeline_verbs::Engine, from: Segment, into: Local) -> Option<u64> {
 ///     let words = engine.landed(into).ok()?;
 ///     engine.read(Token(0), from, into).ok()?;
 ///     words.first().copied()
@@ -118,7 +118,7 @@ pub struct Engine {
     /// The completion queue tells nothing any more.
     silent: bool,
     #[cfg(feature = "pin")]
-    policy_refused: Option<pin::PolicyRefused>,
+    policy_refused: Option<probeline_pin::PolicyRefused>,
 }
 
 impl Engine {
@@ -157,7 +157,7 @@ impl Engine {
     /// a kernel without NUMA.
     #[cfg(feature = "pin")]
     #[must_use]
-    pub fn policy_refused(&self) -> Option<pin::PolicyRefused> {
+    pub fn policy_refused(&self) -> Option<probeline_pin::PolicyRefused> {
         self.policy_refused
     }
 

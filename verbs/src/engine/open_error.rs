@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
 
-use transport::{ExchangeError, Owner};
+use probeline_transport::{ExchangeError, Owner};
 
 use super::self_test::SelfTestFailed;
 use crate::{Gid, GidError, GidKind, LinkLayer, LoadError, VerbFailed};
@@ -66,7 +66,7 @@ pub enum OpenError {
     Verb(VerbFailed),
     /// This owner's window could not be obtained.
     #[cfg(feature = "pin")]
-    Memory(pin::MappingError),
+    Memory(probeline_pin::MappingError),
     /// No random number.
     Random {
         /// The error of getrandom(2).

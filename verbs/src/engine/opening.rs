@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::SeqCst;
 use core::time::Duration;
 
-use transport::{Exchange, Geometry, Owner};
+use probeline_transport::{Exchange, Geometry, Owner};
 
 use super::control::control_words;
 use super::deadline::{Deadline, PATIENCE};

@@ -10,7 +10,7 @@ use core::slice;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
-use transport::{Geometry, Local, Slot, SlotError};
+use probeline_transport::{Geometry, Local, Slot, SlotError};
 use volatile::VolatilePtr;
 use volatile::access::ReadOnly;
 
@@ -51,7 +51,7 @@ pub(super) enum Own {
 pub(super) enum PrivateMemory {
     Heap(Vec<AtomicU64>),
     #[cfg(feature = "pin")]
-    Mapped(pin::Mapping),
+    Mapped(probeline_pin::Mapping),
 }
 
 impl PrivateMemory {
@@ -279,7 +279,7 @@ impl Private {
 /// --lib private`.
 #[cfg(test)]
 mod tests {
-    use transport::Owner;
+    use probeline_transport::Owner;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! The ends of operations: what the device tells, and what it never will.
 
-use transport::{Completion, Fault, OpError, Owner};
+use probeline_transport::{Completion, Fault, OpError, Owner};
 
 use super::deadline::now;
 use super::lane::BATCH;

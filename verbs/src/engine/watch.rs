@@ -1,6 +1,6 @@
 //! Whether the other owners, and the device, are still there.
 
-use transport::{Fault, OpError, Owner};
+use probeline_transport::{Fault, OpError, Owner};
 
 use super::control::{SOMEBODY, named, word_of};
 use super::deadline::{Deadline, PATIENCE, now};

@@ -15,7 +15,7 @@
 //!
 //! ```
 //! use core::ptr;
-//! use verbs_sys::Verbs;
+//! use probeline_verbs_sys::Verbs;
 //!
 //! let verbs = match Verbs::load() {
 //!     Ok(verbs) => verbs,

@@ -7,8 +7,8 @@ use core::mem::offset_of;
 use core::ptr;
 use std::io;
 
+use probeline_verbs_sys::*;
 use stand_in::{Call, StandIn, answer, calls, verbs, zeroed};
-use verbs_sys::*;
 
 /// Port attributes full of ones, so that what was zeroed shows.
 fn port_attr() -> ibv_port_attr {

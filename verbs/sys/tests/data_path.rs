@@ -6,8 +6,8 @@ mod stand_in;
 use core::ffi::c_int;
 use core::ptr;
 
+use probeline_verbs_sys::*;
 use stand_in::{Call, StandIn, answer, calls, zeroed};
-use verbs_sys::*;
 
 #[test]
 fn a_post_reaches_the_provider_and_its_error_comes_back() {

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::panic::catch_unwind;
 use std::{env, io, process};
 
-use verbs_sys::*;
+use probeline_verbs_sys::*;
 
 /// Why a test cannot run here; `None` if it can.
 type Obstacle = Option<&'static str>;

@@ -3,9 +3,9 @@
 use core::sync::atomic::AtomicU64;
 use std::thread;
 
-use exchange::Thread;
-use transport::Exchange;
-use verbs::{Builder, Engine, OpenError};
+use probeline_exchange::Thread;
+use probeline_transport::Exchange;
+use probeline_verbs::{Builder, Engine, OpenError};
 
 use crate::stand_in::{Fabric, Machine, Setup};
 
@@ -37,7 +37,7 @@ pub(crate) fn run<R: Send>(
     machines: &[Machine],
     body: impl Fn(&Machine, &mut Thread) -> R + Sync,
 ) -> Vec<R> {
-    let members = exchange::threads(u32::try_from(machines.len()).unwrap());
+    let members = probeline_exchange::threads(u32::try_from(machines.len()).unwrap());
     thread::scope(|scope| {
         let body = &body;
         let owners: Vec<_> = members

@@ -3,7 +3,7 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 
-use verbs_sys::*;
+use probeline_verbs_sys::*;
 
 use super::data_path::{poll_cq, post_send};
 use super::fabric::{Completions, Domain, Region};

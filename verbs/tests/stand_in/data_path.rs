@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use core::ptr;
 
-use verbs_sys::*;
+use probeline_verbs_sys::*;
 
 use super::Seen;
 use super::calls::context;

@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::collections::{BTreeMap, VecDeque};
 
-use verbs_sys::*;
+use probeline_verbs_sys::*;
 
 use super::pair::{INLINE_WORDS, Pair, Request};
 use super::{Atomics, Device, Faults, Seen, Setup, TRIES};

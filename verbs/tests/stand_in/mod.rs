@@ -16,10 +16,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fabric::State;
 pub(crate) use pair::Seen;
+use probeline_verbs::Library;
+use probeline_verbs_sys::Verbs;
 #[allow(unused_imports, reason = "not every test names them all")]
 pub(crate) use setup::{Atomics, Device, Faults, Gid, Setup};
-use verbs::Library;
-use verbs_sys::Verbs;
 
 /// Polls after which a request to nobody fails.
 const TRIES: u32 = 50;

@@ -3,7 +3,7 @@
 
 use core::mem::MaybeUninit;
 
-use verbs_sys::*;
+use probeline_verbs_sys::*;
 
 use super::Machine;
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use verbs_sys::*;
+use probeline_verbs_sys::*;
 
 /// Words that an inline request may carry.
 pub(super) const INLINE_WORDS: usize = 32;

@@ -2,7 +2,7 @@
 
 use core::net::Ipv6Addr;
 
-use verbs_sys::*;
+use probeline_verbs_sys::*;
 
 /// The devices of a machine.
 #[derive(Clone)]

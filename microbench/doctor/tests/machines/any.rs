@@ -4,10 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use doctor::{Doctor, Facts, PortFacts, Survey, Surveyed, Trial, Verdict};
+use probeline_doctor::{Doctor, Facts, PortFacts, Survey, Surveyed, Trial, Verdict};
+use probeline_verbs::{
+    AtomicCapability, GidError, LinkLayer, Mtu, PciAtomics, Port, PortState, VerbFailed,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use verbs::{AtomicCapability, GidError, LinkLayer, Mtu, PciAtomics, Port, PortState, VerbFailed};
 
 use crate::tree::Tree;
 use crate::ward::{HEALTHY, Ward};

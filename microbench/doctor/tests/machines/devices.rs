@@ -1,9 +1,9 @@
 //! What there is to say of RDMA devices and their ports, on hardware as it is found.
 
-use doctor::Verdict::{Broken, Fine, LookAtThis, NotSeen};
-use doctor::{Facts, Finding, Survey, Verdict};
-use verbs::{PciAtomics, PortState};
-use verbs_sys::{
+use probeline_doctor::Verdict::{Broken, Fine, LookAtThis, NotSeen};
+use probeline_doctor::{Facts, Finding, Survey, Verdict};
+use probeline_verbs::{PciAtomics, PortState};
+use probeline_verbs_sys::{
     IBV_ATOMIC_GLOB, IBV_ATOMIC_NONE, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2, IBV_MTU_1024,
     IBV_MTU_2048,
 };
@@ -210,8 +210,8 @@ fn atomics_that_are_missing_or_wrong_are_broken() {
     device(swapped, "atomics-tried", Broken, &parts);
     let ward = Ward::healthy();
     let findings = changed(&ward, |facts| {
-        let failed = verbs::VerbFailed { verb: "ibv_query_gid_ex", errno: libc::EIO };
-        facts.ports[0].gid = Err(verbs::GidError::Unreadable(failed));
+        let failed = probeline_verbs::VerbFailed { verb: "ibv_query_gid_ex", errno: libc::EIO };
+        facts.ports[0].gid = Err(probeline_verbs::GidError::Unreadable(failed));
     });
     let show = "grep . /sys/class/infiniband/mlx5_0/ports/1/gids/*";
     expect(&findings, "mlx5_0/1", "gid", Broken, &["EIO", show]);
@@ -319,7 +319,8 @@ fn addresses_that_peers_do_not_reach_are_broken() {
     let v1 = with(&[(local, IBV_GID_TYPE_ROCE_V1)]);
     device(v1, "atomics-tried", Fine, &[]);
     let subnet = Ward::healthy().device(|device| {
-        (device.ethernet, device.gids) = (false, vec![(local, verbs_sys::IBV_GID_TYPE_IB)]);
+        (device.ethernet, device.gids) =
+            (false, vec![(local, probeline_verbs_sys::IBV_GID_TYPE_IB)]);
     });
     port(subnet, "gid", Fine, &["InfiniBand, fe80::1, index 0"]);
 }

@@ -1,7 +1,7 @@
 //! What there is to say of the machine itself.
 
-use doctor::Verdict::{Broken, Fine, LookAtThis, NotSeen};
-use doctor::{Doctor, Verdict};
+use probeline_doctor::Verdict::{Broken, Fine, LookAtThis, NotSeen};
+use probeline_doctor::{Doctor, Verdict};
 
 use crate::ward::{HEALTHY, Ward};
 
@@ -26,7 +26,7 @@ fn a_healthy_one_has_nothing_to_look_at() {
     }
     // Each check once for each subject.
     for (place, finding) in findings.iter().enumerate() {
-        let same = |other: &&doctor::Finding| {
+        let same = |other: &&probeline_doctor::Finding| {
             (other.check, &other.subject) == (finding.check, &finding.subject)
         };
         assert_eq!(findings[..place].iter().find(same), None);

@@ -3,9 +3,9 @@
 use core::time::Duration;
 use std::sync::mpsc::channel;
 
-use doctor::Verdict::{Broken, Fine, LookAtThis, NotSeen};
-use doctor::{Questions, Survey, survey};
-use verbs::{LoadError, VerbFailed};
+use probeline_doctor::Verdict::{Broken, Fine, LookAtThis, NotSeen};
+use probeline_doctor::{Questions, Survey, survey};
+use probeline_verbs::{LoadError, VerbFailed};
 
 use crate::ward::{HEALTHY, Ward, expect};
 

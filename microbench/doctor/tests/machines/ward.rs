@@ -3,8 +3,8 @@
 use core::time::Duration;
 use std::fs;
 
-use doctor::{Doctor, Finding, Questions, Survey, Verdict, survey};
-use verbs_sys::IBV_MTU_4096;
+use probeline_doctor::{Doctor, Finding, Questions, Survey, Verdict, survey};
+use probeline_verbs_sys::IBV_MTU_4096;
 
 use crate::stand_in::{Device, Fabric, Faults, Setup};
 use crate::tree::Tree;

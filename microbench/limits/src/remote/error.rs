@@ -4,7 +4,7 @@ use core::error::Error;
 use core::fmt;
 use core::ops::Range;
 
-use transport::{Fault, OpError, PostError, SlotError};
+use probeline_transport::{Fault, OpError, PostError, SlotError};
 
 /// Why a transport was not measured.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 use core::sync::atomic::Ordering::SeqCst;
 
-use sim::{Cluster, Config, Engine, Model};
-use transport::PostError;
+use probeline_sim::{Cluster, Config, Engine, Model};
+use probeline_transport::PostError;
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! Many operations in flight beside one at a time.
 
+use probeline_table::{ChunkChoice, Config, FirstClaim, ReadAhead, ReadCost};
 use serde::Serialize;
-use table::{ChunkChoice, Config, FirstClaim, ReadAhead, ReadCost};
 
 use super::Result;
 use super::claims::CHUNK;

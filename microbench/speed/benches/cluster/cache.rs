@@ -1,10 +1,10 @@
 //! The cache that needs no coherence, with keys of which some are wanted far more than others.
 
+use probeline_table::{CacheEntry, Config};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand_distr::{Distribution, Zipf};
 use serde::Serialize;
-use table::{CacheEntry, Config};
 
 use super::Result;
 use super::job::{BLOCKING, Job, Mean, OWNERS};

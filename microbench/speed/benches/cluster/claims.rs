@@ -1,7 +1,7 @@
 //! The insert of one roundtrip: the home bucket is claimed along with the first READ.
 
+use probeline_table::{Config, FirstClaim};
 use serde::Serialize;
-use table::{Config, FirstClaim};
 
 use super::Result;
 use super::job::{BLOCKING, Job, Mean, paper};

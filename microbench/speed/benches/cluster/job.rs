@@ -3,11 +3,11 @@
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 
-use limits::remote;
+use probeline_limits::remote;
+use probeline_sim::{Cluster, Engine, Model, Rng};
+use probeline_table::{Bucket, CacheEntry, Config, MAX_DATA, Operation, Outcome, ReadCost, Table};
+use probeline_transport::{Owner, RemoteWord, Transport};
 use serde::Serialize;
-use sim::{Cluster, Engine, Model, Rng};
-use table::{Bucket, CacheEntry, Config, MAX_DATA, Operation, Outcome, ReadCost, Table};
-use transport::{Owner, RemoteWord, Transport};
 
 use super::Result;
 use super::limit::Limit;
@@ -286,7 +286,7 @@ pub(crate) fn engines(
     seed: u64,
 ) -> Result<(Nic, Engine)> {
     let model = Model::oortwijn2015();
-    let cluster = Cluster::new(sim::Config {
+    let cluster = Cluster::new(probeline_sim::Config {
         owners: 2,
         window_words: words,
         slots: Config::slots(in_flight),
@@ -294,7 +294,7 @@ pub(crate) fn engines(
         depth: in_flight * DEPTH,
         seed,
         model,
-        ..sim::Config::default()
+        ..probeline_sim::Config::default()
     })?;
     let nic = Nic::new(cluster.engine(Owner(0))?, turns, model.initiator.copies_per_s);
     Ok((nic, cluster.engine(Owner(1))?))

@@ -3,9 +3,9 @@
 
 use core::time::Duration;
 
-use limits::remote::{Meter, Operation, Plan};
+use probeline_limits::remote::{Meter, Operation, Plan};
+use probeline_transport::Owner;
 use serde::Serialize;
-use transport::Owner;
 
 use super::Result;
 use super::batch::IN_FLIGHT;

@@ -2,12 +2,12 @@
 
 use core::sync::atomic::AtomicU64;
 
-use serde::Serialize;
-use sim::Engine;
-use transport::{
+use probeline_sim::Engine;
+use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Segment, SlotError,
     Token, Transport,
 };
+use serde::Serialize;
 
 /// Whose turns at the initiator's NIC are apart by what the model says of READs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -137,8 +137,8 @@ impl Transport for Nic {
 #[cfg(test)]
 #[allow(dead_code, unused_imports)]
 mod tests {
-    use sim::{Cluster, Config, Model};
-    use transport::Slot;
+    use probeline_sim::{Cluster, Config, Model};
+    use probeline_transport::Slot;
 
     use super::*;
 

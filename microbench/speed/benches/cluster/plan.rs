@@ -4,8 +4,8 @@ use core::num::NonZero;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
+use probeline_table::ReadCost;
 use serde::Serialize;
-use table::ReadCost;
 
 use super::Result;
 use super::args::Args;

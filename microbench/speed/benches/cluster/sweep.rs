@@ -1,7 +1,7 @@
 //! The adaptive C beside every fixed one while a table fills.
 
+use probeline_table::{ChunkChoice, Config, ReadAhead, ReadCost};
 use serde::Serialize;
-use table::{ChunkChoice, Config, ReadAhead, ReadCost};
 
 use super::Result;
 use super::job::{Job, MOST_CHUNK, Mean, paper};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Parser};
-use table::Probing;
+use probeline_table::Probing;
 
 /// Measures the table on shared memory: beside what this machine's memory does at best, and beside
 /// what could be taken instead within one process.

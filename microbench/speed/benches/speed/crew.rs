@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use pin::{Affinity, CpuId};
+use probeline_pin::{Affinity, CpuId};
 
 use super::Result;
 

@@ -4,11 +4,11 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU64, fence};
 use core::time::Duration;
 
-use exchange::Thread;
-use limits::memory::{Memory, measure_parts};
-use pin::{Affinity, HugePages, MemoryPolicy, Pages, Placement};
-use table::{Bucket, Config, Operation, OperationError, Outcome, Probing, Table};
-use transport::{Owner, RemoteWord, Segment, Transport};
+use probeline_exchange::Thread;
+use probeline_limits::memory::{Memory, measure_parts};
+use probeline_pin::{Affinity, HugePages, MemoryPolicy, Pages, Placement};
+use probeline_table::{Bucket, Config, Operation, OperationError, Outcome, Probing, Table};
+use probeline_transport::{Owner, RemoteWord, Segment, Transport};
 
 use super::Result;
 use super::crew::{Crew, Gate};
@@ -31,7 +31,7 @@ const OPERATIONS: u32 = 2;
 
 /// One rank, in its thread.
 pub(crate) struct Rank {
-    table: Table<shm::Engine, Vec<Operation>>,
+    table: Table<probeline_shm::Engine, Vec<Operation>>,
     outcomes: Vec<core::result::Result<Outcome, OperationError>>,
     room: Vec<u64>,
     /// For as long as the engine lives, for a member that is dropped ends the job.
@@ -65,7 +65,7 @@ impl Job {
     ) -> Result<Self> {
         let ranks = u32::try_from(places.len())?;
         let config = config(probing, shape.buckets / u64::from(ranks));
-        let exchanges = exchange::threads(ranks);
+        let exchanges = probeline_exchange::threads(ranks);
         let seats = places
             .iter()
             .zip(exchanges)
@@ -98,7 +98,7 @@ impl Job {
 
 impl Rank {
     fn open(config: Config, memory: MemoryPolicy, mut exchange: Thread) -> Result<Self> {
-        let engine = shm::Builder::new(config.words())
+        let engine = probeline_shm::Builder::new(config.words())
             .slots(Config::slots(OPERATIONS), config.chunk_buckets)
             .depth(2 * OPERATIONS)
             .memory(memory)

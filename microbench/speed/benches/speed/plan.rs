@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use pin::{Affinity, Placement, Topology};
+use probeline_pin::{Affinity, Placement, Topology};
 use serde::Serialize;
 
 use super::Result;
@@ -96,7 +96,7 @@ struct Jobs {
 pub(crate) fn run(args: &Args) -> Result<Measured> {
     let affinity = Affinity::take()?;
     let topology = Topology::from_sysfs("/sys".as_ref())?;
-    let places = pin::place(&topology, affinity.allowed(), 2, None)?;
+    let places = probeline_pin::place(&topology, affinity.allowed(), 2, None)?;
     // Whole lines for two ranks.
     let buckets = args.table_size / 8 / 16 * 16;
     let shape = Shape { buckets };

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use limits::memory::Memory;
+use probeline_limits::memory::Memory;
 
 /// What is done, over and over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

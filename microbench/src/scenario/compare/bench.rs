@@ -4,9 +4,9 @@ use core::ops::Range;
 use core::time::Duration;
 use std::thread;
 
-use limits::remote::Operation;
-use table::{Bucket, Config};
-use transport::{Exchange, Owner, Slot};
+use probeline_limits::remote::Operation;
+use probeline_table::{Bucket, Config};
+use probeline_transport::{Exchange, Owner, Slot};
 
 use super::CompareArgs;
 use super::meeting::Meeting;

@@ -2,8 +2,8 @@
 
 use std::io;
 
+use probeline_transport::{AtomicScope, Exchange, Owner};
 use rustix::process::{Signal, set_parent_process_death_signal};
-use transport::{AtomicScope, Exchange, Owner};
 
 use super::CompareArgs;
 use super::bench::Bench;
@@ -40,7 +40,7 @@ pub(super) fn serve(args: &CompareArgs) -> Result<()> {
 
 /// Whether this process is rank 0, which its launcher has told it, or which no launcher has started.
 fn leads() -> Result<bool> {
-    Ok(exchange::Launch::from_env()?.is_none_or(|launch| launch.rank == 0))
+    Ok(probeline_exchange::Launch::from_env()?.is_none_or(|launch| launch.rank == 0))
 }
 
 impl Scenario for Crew<'_> {

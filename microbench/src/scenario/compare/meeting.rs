@@ -4,7 +4,7 @@
 use core::sync::atomic::Ordering::Acquire;
 use core::time::Duration;
 
-use transport::{Completion, Local, Owner, RemoteWord, Segment, Slot, Token};
+use probeline_transport::{Completion, Local, Owner, RemoteWord, Segment, Slot, Token};
 
 use crate::failure::{Failure, Result};
 use crate::timed::Timed;

@@ -1,6 +1,6 @@
 //! What is measured, step by step, over every column alike.
 
-use limits::remote::Operation;
+use probeline_limits::remote::Operation;
 
 use crate::scenario::throughput::Workload;
 

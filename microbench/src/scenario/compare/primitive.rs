@@ -3,10 +3,10 @@
 use core::ops::Range;
 use core::time::Duration;
 
-use limits::remote::{Meter, Operation, Plan};
+use probeline_limits::remote::{Meter, Operation, Plan};
+use probeline_transport::{Local, Owner, RemoteWord, Segment, Slot, Token};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use transport::{Local, Owner, RemoteWord, Segment, Slot, Token};
 
 use super::meeting::wait;
 use super::plan::DEPTH;

@@ -1,6 +1,6 @@
 //! A column with what it has given so far.
 
-use limits::remote::Operation;
+use probeline_limits::remote::Operation;
 use serde_json::{Value, json};
 
 use super::column::ColumnName;

@@ -1,6 +1,6 @@
 //! The summary of `compare`: a line for each measured column.
 
-use limits::remote::Operation;
+use probeline_limits::remote::Operation;
 
 use super::aims;
 use super::plan::{OwnerDoes, Place, Step, steps};

@@ -4,8 +4,8 @@
 use core::slice;
 use core::time::Duration;
 
-use pin::{Affinity, MemoryPolicy};
-use transport::{Exchange, Owner};
+use probeline_pin::{Affinity, MemoryPolicy};
+use probeline_transport::{Exchange, Owner};
 
 use super::bench::Bench;
 use super::column::ColumnName;
@@ -167,7 +167,7 @@ fn open_among_members<'a>(
     args: &'a CompareArgs,
     column: ColumnName,
     memory: MemoryPolicy,
-    members: &mut ucx_shim::mpi::Members,
+    members: &mut probeline_ucx_shim::mpi::Members,
 ) -> Result<Opened<'a>> {
     let single = match column {
         ColumnName::OscUcx => Some(false),

@@ -2,7 +2,7 @@
 
 use core::mem;
 
-use table::{OperationError, Outcome};
+use probeline_table::{OperationError, Outcome};
 
 use super::Expand;
 use super::frontier::Frontier;

@@ -3,7 +3,9 @@
 use core::mem;
 use core::sync::atomic::Ordering::Release;
 
-use transport::{Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
+use probeline_transport::{
+    Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport,
+};
 
 use crate::failure::Result;
 use crate::means::MeansTable;

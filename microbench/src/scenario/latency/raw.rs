@@ -3,10 +3,10 @@
 use core::hint::black_box;
 use core::time::Duration;
 
-use limits::remote::WORDS;
+use probeline_limits::remote::WORDS;
+use probeline_transport::{Completion, Local, Owner, RemoteWord, Segment, Token};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use transport::{Completion, Local, Owner, RemoteWord, Segment, Token};
 
 use super::row::LatencyRow;
 use super::{Bound, Limits, WARM_UP_SHARE, free_slot, measure};

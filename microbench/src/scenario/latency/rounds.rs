@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
+use probeline_table::{Bucket, Config, Layout, Operation, Outcome, Position, Stats, Table};
+use probeline_transport::{Exchange, Local, RemoteWord, Segment, Token};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use table::{Bucket, Config, Layout, Operation, Outcome, Position, Stats, Table};
-use transport::{Exchange, Local, RemoteWord, Segment, Token};
 
 use super::filling::fill;
 use super::raw::{after, finish, read};

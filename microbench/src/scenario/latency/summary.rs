@@ -1,6 +1,6 @@
 //! The summary of `bench-latency`, and its short table of find-or-puts.
 
-use profile::paper::{self, Latency as Figure};
+use probeline_profile::paper::{self, Latency as Figure};
 
 use super::LatencyArgs;
 use super::row::LatencyRow;

@@ -1,7 +1,7 @@
 //! One line of the report of limits.
 
-use limits::memory::{Ahead, Memory};
-use limits::remote::{Operation, Rate};
+use probeline_limits::memory::{Ahead, Memory};
+use probeline_limits::remote::{Operation, Rate};
 use serde::Serialize;
 
 use crate::cli::JobArgs;

@@ -1,8 +1,8 @@
 //! Which runs a command line asks for.
 
-use profile::paper::{self, WORKLOADS};
-use profile::{MissingQuantity, Profile, Shape};
-use simulate::{LatencyPlan, MOST_AT_ONCE, ThroughputPlan, Way};
+use probeline_profile::paper::{self, WORKLOADS};
+use probeline_profile::{MissingQuantity, Profile, Shape};
+use probeline_simulate::{LatencyPlan, MOST_AT_ONCE, ThroughputPlan, Way};
 
 use super::{Experiment, SimulateArgs};
 use crate::failure::{Failure, Result};
@@ -182,7 +182,7 @@ impl SimulateArgs {
         &self,
         profile: &Profile,
         shape: Shape,
-    ) -> core::result::Result<sim::Model, MissingQuantity> {
+    ) -> core::result::Result<probeline_sim::Model, MissingQuantity> {
         match self.way() {
             Way::Paper => profile.paper_model(shape),
             Way::Beyond(_) | Way::Tuned(_) => profile.model(shape),

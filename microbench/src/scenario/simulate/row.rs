@@ -1,9 +1,9 @@
 //! A row of the report: a latency or a throughput, beside the paper's.
 
-use profile::Shape;
-use profile::paper;
+use probeline_profile::Shape;
+use probeline_profile::paper;
+use probeline_simulate::{LatencyPlan, LatencyRow, Limit, ThroughputPlan, ThroughputRow, Way};
 use serde::Serialize;
-use simulate::{LatencyPlan, LatencyRow, Limit, ThroughputPlan, ThroughputRow, Way};
 
 use crate::report::{Layout, Row};
 

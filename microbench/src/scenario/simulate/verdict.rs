@@ -1,7 +1,7 @@
 //! The summary and the notes of a report.
 
-use profile::{Kind, Profile};
-use simulate::Way;
+use probeline_profile::{Kind, Profile};
+use probeline_simulate::Way;
 
 use super::SimulateArgs;
 use super::row::SimulateRow;

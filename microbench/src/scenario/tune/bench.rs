@@ -2,12 +2,12 @@
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
+use probeline_table::{CacheEntry, Config, Operation, Outcome, Table};
+use probeline_transport::{Exchange, Owner};
+use probeline_tune::Candidate;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
-use table::{CacheEntry, Config, Operation, Outcome, Table};
-use transport::{Exchange, Owner};
-use tune::Candidate;
 
 use crate::failure::{Failure, Result};
 use crate::keys::nth;

@@ -1,8 +1,8 @@
 //! Short runs of the table, which say what the transport does not.
 
-use table::{FirstClaim, ReadAhead};
-use transport::Exchange;
-use tune::{Candidate, Model, Timing};
+use probeline_table::{FirstClaim, ReadAhead};
+use probeline_transport::Exchange;
+use probeline_tune::{Candidate, Model, Timing};
 
 use super::bench::Bench;
 use super::verification::PAPER_DEPTH;

@@ -1,7 +1,7 @@
 //! The recommendation, by what contenders take as measured.
 
-use transport::Exchange;
-use tune::{Candidate, Goal, Model, Timing};
+use probeline_transport::Exchange;
+use probeline_tune::{Candidate, Goal, Model, Timing};
 
 use super::TuneArgs;
 use super::bench::Bench;

@@ -1,8 +1,8 @@
 //! Every candidate, as a report has them: what the model expects of it, and what a sweep measured;
 //! and what was measured of the transport.
 
+use probeline_tune::{Candidate, Model, Rates};
 use serde_json::{Value, json};
-use tune::{Candidate, Model, Rates};
 
 use super::row::{ahead_name, claim_name};
 

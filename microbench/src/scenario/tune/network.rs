@@ -5,9 +5,9 @@ use core::time::Duration;
 use std::env;
 use std::path::Path;
 
-use limits::remote::{Meter, Operation, Plan, WORDS};
-use profile::{Given, Kind, Profile};
-use transport::{Exchange, Owner};
+use probeline_limits::remote::{Meter, Operation, Plan, WORDS};
+use probeline_profile::{Given, Kind, Profile};
+use probeline_transport::{Exchange, Owner};
 
 use super::bench::median;
 use super::rates::{ROUNDS, SIMULATED};
@@ -228,7 +228,7 @@ impl Network {
         let alone = "rank 0 alone, one at a time";
         let line = format!("{alone}, the line through READs of 8 B to 4 KiB");
         let reads = WORDS.map(|words| (words, self.alone_ns(Operation::Read { words }) as u64));
-        if let Some(cost) = table::ReadCost::from_measurements(&reads) {
+        if let Some(cost) = probeline_table::ReadCost::from_measurements(&reads) {
             set(&format!("{section}.read_base_ns"), cost.base_ps as f64 / 1e3, &line)?;
             set(&format!("{section}.read_word_ps"), cost.bucket_ps as f64, &line)?;
         }
@@ -247,7 +247,11 @@ impl Network {
     /// What one rank and what a machine's ranks send at best; as much comes to each machine.
     fn set_rates(
         &self,
-        set: &mut impl FnMut(&str, f64, &str) -> core::result::Result<(), profile::UnknownQuantity>,
+        set: &mut impl FnMut(
+            &str,
+            f64,
+            &str,
+        ) -> core::result::Result<(), probeline_profile::UnknownQuantity>,
     ) -> Result<()> {
         let alone = "rank 0 alone, the best depth";
         let together = format!("{} ranks at once, a machine's share, the best depth", self.ranks);

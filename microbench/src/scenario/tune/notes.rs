@@ -1,6 +1,6 @@
 //! What is said of a recommendation besides its rows.
 
-use tune::Model;
+use probeline_tune::Model;
 
 use super::row::{TuneRow, ahead_name, claim_name};
 use super::verification::PAPER_DEPTH;
@@ -196,7 +196,7 @@ fn extent(of: impl Iterator<Item = f64> + Clone) -> String {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use tune::Own;
+    use probeline_tune::Own;
 
     use super::*;
 

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use limits::remote::{Meter, Operation, Plan, kinds};
-use transport::{Exchange, Owner};
-use tune::Rates;
+use probeline_limits::remote::{Meter, Operation, Plan, kinds};
+use probeline_transport::{Exchange, Owner};
+use probeline_tune::Rates;
 
 use super::bench::lower_quartile;
 use crate::cli::{JobArgs, TransportName};

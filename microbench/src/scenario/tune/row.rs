@@ -1,8 +1,8 @@
 //! A candidate, what was expected of it and what was measured.
 
+use probeline_table::{FirstClaim, ReadAhead};
+use probeline_tune::{Candidate, Model};
 use serde::Serialize;
-use table::{FirstClaim, ReadAhead};
-use tune::{Candidate, Model};
 
 use crate::report::{Layout, Row, only};
 

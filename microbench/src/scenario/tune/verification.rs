@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use table::{FirstClaim, ReadAhead};
-use transport::Exchange;
-use tune::{Candidate, Goal, Model, Timing};
+use probeline_table::{FirstClaim, ReadAhead};
+use probeline_transport::Exchange;
+use probeline_tune::{Candidate, Goal, Model, Timing};
 
 use super::bench::Bench;
 use super::expected::candidates as candidates_of;

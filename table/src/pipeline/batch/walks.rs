@@ -4,7 +4,7 @@
 use core::mem::replace;
 use core::sync::atomic::AtomicU64;
 
-use transport::{Segment, Transport};
+use probeline_transport::{Segment, Transport};
 
 use super::Batch;
 use crate::bucket::Bucket;

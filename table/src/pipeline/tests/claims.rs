@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::SeqCst;
 
-use transport::OpError;
+use probeline_transport::OpError;
 
 use super::script::{C, Scripted, pipeline};
 use super::*;

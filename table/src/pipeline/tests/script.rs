@@ -4,7 +4,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
 use std::collections::VecDeque;
 
-use transport::{
+use probeline_transport::{
     AtomicScope, Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord,
     Segment, Slot, SlotError, Token, Transport,
 };

@@ -3,9 +3,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::thread;
 
-use exchange::Thread;
-use pin::{HugePages, MappingError, NodeId, PolicyRefused};
-use transport::{Alone, ExchangeError, Transport};
+use probeline_exchange::Thread;
+use probeline_pin::{HugePages, MappingError, NodeId, PolicyRefused};
+use probeline_transport::{Alone, ExchangeError, Transport};
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn small() -> Builder {
 
 /// Opens one engine by each builder, in a thread each.
 fn open_all(builders: &[Builder]) -> Vec<Result<(), OpenError>> {
-    let members = exchange::threads(u32::try_from(builders.len()).unwrap());
+    let members = probeline_exchange::threads(u32::try_from(builders.len()).unwrap());
     thread::scope(|scope| {
         let open = |builder: &Builder, mut member: Thread| {
             let opened = builder.open(&mut member).map(drop);
@@ -96,7 +96,7 @@ fn the_engine_reports_a_refused_policy() {
     assert_eq!(open(None), None);
     for errno in [libc::EPERM, libc::ENOSYS] {
         let node = NodeId(0);
-        let refused = refuse::refusing(libc::SYS_mbind, errno, || open(Some(node)));
+        let refused = probeline_refuse::refusing(libc::SYS_mbind, errno, || open(Some(node)));
         assert_eq!(refused, Some(PolicyRefused { node, errno }));
     }
 }

@@ -5,8 +5,8 @@ use std::env;
 use std::panic::catch_unwind;
 use std::process::{self, ExitStatus};
 
-use exchange::{Job, Limits, Options, Start, join};
-use transport::{Exchange, Owner};
+use probeline_exchange::{Job, Limits, Options, Start, join};
+use probeline_transport::{Exchange, Owner};
 
 /// Longer than any phase of a test takes on a busy machine, so that a hanging test fails with its
 /// name.

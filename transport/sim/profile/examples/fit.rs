@@ -21,9 +21,9 @@
 use core::error::Error;
 use std::env;
 
-use profile::paper::{self, Workload};
-use profile::{Given, Kind, Profile, Shape};
-use simulate::{LatencyPlan, ThroughputPlan, each, latency, throughput};
+use probeline_profile::paper::{self, Workload};
+use probeline_profile::{Given, Kind, Profile, Shape};
+use probeline_simulate::{LatencyPlan, ThroughputPlan, each, latency, throughput};
 
 type Result<T> = core::result::Result<T, Box<dyn Error + Send + Sync>>;
 

@@ -10,7 +10,7 @@
 //! --profile-out` measured, the former between virtual machines.
 //!
 //! ```
-//! use profile::{Profile, Shape};
+//! use probeline_profile::{Profile, Shape};
 //!
 //! let das5 = Profile::built_in("das5-fdr").ok_or("no such profile")?;
 //! let model = das5.model(Shape { machines: 2, ranks_per_machine: 1 })?;

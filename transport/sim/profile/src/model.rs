@@ -1,6 +1,6 @@
 //! From a profile to the simulator's model.
 
-use sim::{
+use probeline_sim::{
     Cost, Fall, Jitter, LongReads, Model, Nic, Prefetched, Rates, Roundtrips, Sockets, Switches,
 };
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use profile::{Given, Kind, MissingQuantity, Profile, QUANTITIES, Shape};
+use probeline_profile::{Given, Kind, MissingQuantity, Profile, QUANTITIES, Shape};
 
 const TWO: Shape = Shape { machines: 2, ranks_per_machine: 1 };
 
@@ -36,7 +36,7 @@ fn das5_is_a_model_and_its_atomics_are_by_cpu_in_the_papers_program_only() {
     assert_eq!(nic.owners_per_node, 16);
     assert_eq!(nic.nic.target.atomics_per_s, 1_800_000);
     assert_eq!(paper.nic.target.atomics_per_s, 0);
-    assert_eq!(sim::Model { nic: nic.nic, ..paper }, nic, "and nothing else differs");
+    assert_eq!(probeline_sim::Model { nic: nic.nic, ..paper }, nic, "and nothing else differs");
 }
 
 /// What was measured here is a model of what it was measured on, and of nothing else.
@@ -152,7 +152,7 @@ fn a_file_that_is_not_there_is_named() {
 /// 0 is no limit and no roundtrip, which is otherwise said by leaving a quantity out.
 #[test]
 fn values_that_no_network_has_are_refused() {
-    let check = |name, value| profile::Quantity::named(name).unwrap().check(value);
+    let check = |name, value| probeline_profile::Quantity::named(name).unwrap().check(value);
     for name in ["nic.reads_per_s", "rank.atomics_per_s", "nic.bytes_per_s"] {
         let told = check(name, 0).unwrap_err().to_string();
         assert!(told.starts_with(name) && told.ends_with("where there is no such limit"), "{told}");

@@ -2,7 +2,7 @@
 
 use std::vec::Vec;
 
-use transport::{ExchangeError, Owner};
+use probeline_transport::{ExchangeError, Owner};
 
 /// What one owner has called, and with what.
 pub(super) struct Call {

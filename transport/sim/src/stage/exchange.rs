@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::vec::Vec;
 
-use transport::{Exchange, ExchangeError, Owner};
+use probeline_transport::{Exchange, ExchangeError, Owner};
 
 use super::call::{Call, Kind, gather};
 use super::{Cast, Place, Stage};

@@ -2,8 +2,8 @@
 // Each test binary uses a part of it.
 #![allow(dead_code)]
 
-use sim::{Cluster, Config, Engine, Rng};
-use transport::{
+use probeline_sim::{Cluster, Config, Engine, Rng};
+use probeline_transport::{
     Completion, Fault, Local, OpError, Owner, RemoteWord, Segment, Slot, Token, Transport,
 };
 

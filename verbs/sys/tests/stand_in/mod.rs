@@ -5,7 +5,7 @@ use core::ffi::{CStr, c_int, c_uint, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use verbs_sys::*;
+use probeline_verbs_sys::*;
 
 /// A call that was made, by the function it reached; pointers as addresses.
 #[derive(Clone, Debug, PartialEq)]
