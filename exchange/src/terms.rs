@@ -3,12 +3,14 @@
 use core::fmt;
 use core::time::Duration;
 
+use probeline_transport::MAX_OWNERS;
+
 use crate::error::JoinError;
 use crate::link::MAX_PARAMETERS_BYTES;
 use crate::secret::Secret;
 
-/// The largest job: rank 0 holds one socket a rank, and waits on all of them at once.
-pub const MAX_RANKS: u32 = 4096;
+/// The maximum number of ranks: each is an owner, and rank 0 polls a socket to each of them.
+pub const MAX_RANKS: u32 = MAX_OWNERS;
 
 /// What a rank brings to the rendezvous.
 #[derive(Clone, Debug)]

@@ -1,10 +1,12 @@
 //! Probe orders: in which order an operation looks at the buckets of the ring.
 
+use probeline_transport::LINE_WORDS;
+
 use crate::bucket::Bucket;
 use crate::layout::{Layout, Position};
 
 /// Buckets in a cache line.
-pub(crate) const LINE_BUCKETS: u32 = 8;
+pub(crate) const LINE_BUCKETS: u32 = LINE_WORDS;
 
 /// In which order buckets are looked at. All owners have the same; the table's header says which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

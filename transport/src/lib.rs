@@ -36,6 +36,15 @@ use core::sync::atomic::AtomicU64;
 
 /// Bytes in a word, the unit of every address and length here.
 pub const WORD_BYTES: usize = 8;
+/// Words in a cache line. Slots start on one.
+pub const LINE_WORDS: u32 = 8;
+/// Bytes in a cache line, the alignment of slots.
+pub const LINE_BYTES: usize = LINE_WORDS as usize * WORD_BYTES;
+/// The maximum number of owners, which are the ranks of a job.
+///
+/// An owner keeps a connection to each other one: a queue pair, an endpoint or a mapping, and
+/// rank 0 a socket to each. A backend may support fewer, and says so when it is opened.
+pub const MAX_OWNERS: u32 = 4096;
 
 /// A one-sided engine: posts operations on the windows of all owners and polls for their ends.
 ///

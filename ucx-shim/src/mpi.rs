@@ -48,7 +48,7 @@ mod progress;
 mod window;
 mod world;
 
-pub use builder::{Builder, MAX_OWNERS};
+pub use builder::Builder;
 pub use engine::Engine;
 pub use error::{InitError, MpiError, OpenError};
 pub use exchange::Members;

@@ -60,7 +60,7 @@ mod slots;
 mod watch;
 mod worker;
 
-pub use builder::{Builder, MAX_OWNERS, Progress};
+pub use builder::{Builder, Progress};
 pub use description::{Description, Idle};
 pub use engine::Engine;
 pub use failed::CallFailed;

@@ -8,12 +8,10 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
 
+use probeline_transport::WORD_BYTES;
 use probeline_verbs_sys as sys;
 
 use crate::{ProtectionDomain, VerbFailed};
-
-/// Bytes in a word, the unit of every range here.
-const WORD_BYTES: u64 = 8;
 
 /// Memory that can be registered with a device.
 ///
@@ -250,7 +248,7 @@ impl RemoteRegion {
     #[must_use]
     pub fn at(&self, start: u64, words: u32) -> Option<RemoteAddress> {
         let end = start.checked_add(u64::from(words))?;
-        let address = self.address.wrapping_add(start.wrapping_mul(WORD_BYTES));
+        let address = self.address.wrapping_add(start.wrapping_mul(WORD_BYTES as u64));
         (end <= self.words).then_some(RemoteAddress { address, key: self.key })
     }
 

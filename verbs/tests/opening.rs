@@ -9,8 +9,8 @@ mod stand_in;
 use core::time::Duration;
 use std::time::Instant;
 
-use probeline_transport::{Exchange, ExchangeError, Owner};
-use probeline_verbs::{Builder, GidError, LoadError, MAX_OWNERS, OpenError};
+use probeline_transport::{Exchange, ExchangeError, MAX_OWNERS, Owner};
+use probeline_verbs::{Builder, GidError, LoadError, OpenError};
 use probeline_verbs_sys::{IBV_ATOMIC_NONE, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2};
 use stand_in::{Fabric, Machine, Setup};
 

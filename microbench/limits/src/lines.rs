@@ -2,12 +2,9 @@
 
 use core::sync::atomic::AtomicU64;
 
-/// Words in a cache line.
-const LINE_WORDS: usize = 8;
-/// Bytes in a cache line.
-pub(crate) const LINE_BYTES: usize = 64;
+use probeline_transport::{LINE_BYTES, LINE_WORDS};
 
-type Line = [AtomicU64; LINE_WORDS];
+type Line = [AtomicU64; LINE_WORDS as usize];
 
 /// The whole lines of `words`: without those that it begins and ends in the middle of.
 pub(crate) fn whole(words: &[AtomicU64]) -> &[Line] {

@@ -10,7 +10,9 @@ use core::fmt;
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
-use crate::lines::{LINE_BYTES, Lines, whole};
+use probeline_transport::LINE_BYTES;
+
+use crate::lines::{Lines, whole};
 use tries::{Turns, dependent_reads, independent_reads, indexes};
 
 /// Fewer lines would be the same ones again while they are still in flight.

@@ -71,7 +71,7 @@ pub struct Limit {
 const MET: f64 = 0.9;
 /// Bytes that an atomic sends, and that its answer has.
 const ATOMIC_BYTES: f64 = 16.0;
-const WORD_BYTES: f64 = 8.0;
+const WORD_BYTES: f64 = probeline_transport::WORD_BYTES as f64;
 
 impl Limit {
     /// Those that the model has.

@@ -1,13 +1,14 @@
 //! Sizes on the command line: bytes, of which a transport moves whole words.
 
-/// Bytes of a word.
-const WORD: u32 = 8;
+use probeline_transport::WORD_BYTES;
 
 /// The words of so many bytes.
 pub(crate) fn words(bytes: &str) -> Result<u32, String> {
-    match bytes.parse::<u32>() {
-        Ok(bytes) if bytes > 0 && bytes.is_multiple_of(WORD) => Ok(bytes / WORD),
-        Ok(_) => Err(format!("words of {WORD} bytes are moved: give a multiple of {WORD}, not 0")),
+    match bytes.parse::<usize>() {
+        Ok(bytes) if bytes > 0 && bytes.is_multiple_of(WORD_BYTES) => {
+            u32::try_from(bytes / WORD_BYTES).map_err(|error| error.to_string())
+        }
+        Ok(_) => Err(format!("give a positive multiple of a word, {WORD_BYTES} bytes")),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -3,17 +3,13 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use probeline_pin::{MemoryPolicy, Pages, PolicyRefused};
-use probeline_transport::{AtomicScope, Caps, Exchange, Geometry, Owner};
+use probeline_transport::{AtomicScope, Caps, Exchange, Geometry, MAX_OWNERS, Owner};
 
 use crate::hello::Hello;
 use crate::queue::Queue;
 use crate::slots::Slots;
 use crate::window::Window;
 use crate::{Engine, OpenError};
-
-/// The maximum number of owners of a job. Each maps the window of every owner, and Linux allows a
-/// process 65,530 mappings by default (vm.max_map_count in proc(5)).
-pub const MAX_OWNERS: u32 = 4096;
 
 /// The sizes of an engine. All owners of a job choose the same window and slot sizes.
 #[derive(Clone, Debug)]

@@ -37,6 +37,6 @@ mod queue;
 mod slots;
 mod window;
 
-pub use builder::{Builder, MAX_OWNERS};
+pub use builder::Builder;
 pub use engine::Engine;
 pub use error::OpenError;

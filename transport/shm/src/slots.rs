@@ -1,9 +1,6 @@
 //! The private landing and staging buffers of one engine.
 
-use probeline_transport::{Local, Slot, SlotError};
-
-/// Words in a cache line, to which slots are aligned.
-const LINE_WORDS: usize = 8;
+use probeline_transport::{LINE_BYTES, LINE_WORDS, Local, Slot, SlotError};
 
 /// All slots, one after another, and how many unreported operations keep each of them busy.
 #[derive(Debug)]
@@ -20,13 +17,13 @@ impl Slots {
     /// `slots` zeroed slots of `slot_words` words, a multiple of 8; `None` if memory lacks.
     pub(crate) fn new(slots: u32, slot_words: u32) -> Option<Self> {
         let (slots, slot_words) = (slots as usize, slot_words as usize);
-        let words = slots.checked_mul(slot_words)?.checked_add(LINE_WORDS)?;
+        let words = slots.checked_mul(slot_words)?.checked_add(LINE_WORDS as usize)?;
         let mut memory = Vec::new();
         memory.try_reserve_exact(words).ok()?;
         // Writes every word, so that no first touch is left for the data path.
         memory.resize(words, 0_u64);
         let memory = memory.into_boxed_slice();
-        let first = memory.as_ptr().align_offset(LINE_WORDS * size_of::<u64>());
+        let first = memory.as_ptr().align_offset(LINE_BYTES);
         Some(Self { memory, first, slot_words, busy: vec![0; slots].into() })
     }
 

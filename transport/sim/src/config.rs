@@ -3,7 +3,7 @@
 use core::error::Error;
 use core::fmt;
 
-use probeline_transport::{AtomicScope, Caps, Geometry, Owner};
+use probeline_transport::{AtomicScope, Caps, Geometry, MAX_OWNERS, Owner};
 
 use crate::faults::ALL_PPM;
 use crate::{Faults, Model};
@@ -88,9 +88,6 @@ impl Default for Config {
     }
 }
 
-/// The maximum number of owners of a cluster: 512 nodes of 8 processes, far more than any simulated
-/// cluster.
-pub const MAX_OWNERS: u32 = 4_096;
 /// What a NIC's 32-bit lengths and this machine's memory allow, generously.
 const MOST_WINDOW_WORDS: u64 = 1 << 32;
 /// Above every device's queue depth.

@@ -7,7 +7,7 @@ use crate::network::WORD_GROUPS;
 use crate::record::Record;
 use crate::{Config, Moment};
 
-const WORD_BYTES: u64 = 8;
+const WORD_BYTES: u64 = probeline_transport::WORD_BYTES as u64;
 /// What an allocator keeps beside each buffer, and rounds it up by.
 const ALLOCATION_BYTES: u64 = 16;
 

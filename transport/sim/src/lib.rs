@@ -56,7 +56,7 @@ mod trace;
 mod turns;
 
 pub use cluster::{Cluster, Turn};
-pub use config::{Config, ConfigError, MAX_OWNERS, OpenError, Order, Reach};
+pub use config::{Config, ConfigError, OpenError, Order, Reach};
 pub use counters::Counters;
 pub use engine::Engine;
 pub use faults::{DEATH_STATUS, Death, Faults};

@@ -73,8 +73,8 @@ struct Sides {
 /// An owner's words so far apart wait for one another's atomics; a power of two far above the
 /// operations in flight on one window, and 4 KiB an owner.
 pub const WORD_GROUPS: usize = 512;
-/// Of a word, and of what an atomic sends: two of them there and one back.
-const WORD_BYTES: u64 = 8;
+/// An atomic sends two words and brings one back.
+const WORD_BYTES: u64 = probeline_transport::WORD_BYTES as u64;
 
 impl Network {
     pub(crate) fn new(model: Model, owners: u32, rng: Rng) -> Self {

@@ -3,14 +3,14 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use probeline_transport::{Geometry, Local, SlotError};
+use probeline_transport::{Geometry, LINE_BYTES, LINE_WORDS, Local, SlotError};
 
 /// What a landing range holds from the post of a READ until its completion, and for ever if that
 /// is an error: no canonical address, no small number, no text.
 pub const POISON: u64 = 0xdead_beef_dead_beef;
 
-const LINE_WORDS: usize = 8;
-const LINE_BYTES: usize = 64;
+/// What aligning the first slot leaves over.
+const SPARE_WORDS: usize = LINE_WORDS as usize - 1;
 
 pub(crate) struct Slots {
     geometry: Geometry,
@@ -24,8 +24,8 @@ pub(crate) struct Slots {
 impl Slots {
     pub(crate) fn new(geometry: Geometry) -> Self {
         let len = geometry.slots as usize * geometry.slot_words as usize;
-        let words = vec![0; len + LINE_WORDS - 1];
-        let skip = words.as_ptr().align_offset(LINE_BYTES).min(LINE_WORDS - 1);
+        let words = vec![0; len + SPARE_WORDS];
+        let skip = words.as_ptr().align_offset(LINE_BYTES).min(SPARE_WORDS);
         Self { geometry, words, skip, busy: vec![0; geometry.slots as usize] }
     }
 

@@ -1,6 +1,6 @@
 //! The sizes of an engine, and how the engines of a job find one another.
 
-use probeline_transport::{AtomicScope, Caps, Exchange, Geometry, Owner};
+use probeline_transport::{AtomicScope, Caps, Exchange, Geometry, MAX_OWNERS, Owner};
 
 use super::control::Control;
 use super::engine::Engine;
@@ -22,10 +22,6 @@ const MAX_DEPTH: u32 = 1 << 20;
 const CRASHING: [&str; 3] = ["cma", "emulated", "knem"];
 /// What osc rdma prefers to it (Open MPI's `osc_rdma_btls`).
 const PREFERRED: [&str; 3] = ["btl_openib", "btl_ugni", "btl_uct"];
-
-/// The maximum number of owners of a job, as for the other transports. MPI allows up to 2^31 ranks;
-/// here an owner needs one word of its window for each other owner.
-pub const MAX_OWNERS: u32 = 4096;
 
 /// The sizes of an engine. All owners of a job choose the same window and slot sizes.
 #[derive(Clone, Debug)]

@@ -4,10 +4,8 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use std::alloc::{alloc_zeroed, dealloc};
 
-use probeline_transport::{Local, Slot, SlotError, WORD_BYTES};
+use probeline_transport::{LINE_BYTES, Local, Slot, SlotError, WORD_BYTES};
 
-/// Words in a cache line, to which slots are aligned.
-const LINE_WORDS: usize = 8;
 /// Words of an atomic: the old value that it brings, and two that it carries.
 const ATOMIC_WORDS: usize = 4;
 
@@ -35,7 +33,7 @@ impl Private {
         let atomics = slots.checked_mul(slot_words)?;
         let words = atomics.checked_add(ATOMIC_WORDS * operations as usize)?;
         let bytes = words.checked_mul(WORD_BYTES)?;
-        let layout = Layout::from_size_align(bytes, LINE_WORDS * WORD_BYTES).ok()?;
+        let layout = Layout::from_size_align(bytes, LINE_BYTES).ok()?;
         // SAFETY: at least one operation's words.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) })?.cast();
         let busy_until = vec![0; slots].into();

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use probeline_transport::{AtomicScope, Caps, Exchange};
+use probeline_transport::{AtomicScope, Caps, Exchange, MAX_OWNERS};
 use probeline_ucx_sys::Ucp;
 
 use super::context::Context;
@@ -39,10 +39,6 @@ impl fmt::Display for Progress {
         })
     }
 }
-
-/// The maximum number of owners of a job. Each has an endpoint for every other, with the sockets or
-/// queue pairs that UCX creates for it, and an open file for each process on its machine.
-pub const MAX_OWNERS: u32 = 4096;
 
 /// The sizes of an engine and what it goes over. All owners of a job choose the same sizes, atomic
 /// mode and progress.

@@ -10,6 +10,7 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 use std::rc::Rc;
 
+use probeline_transport::{LINE_BYTES, LINE_WORDS, WORD_BYTES};
 use probeline_ucx_sys::{
     UCP_OP_ATTR_FIELD_CALLBACK, UCP_OP_ATTR_FIELD_DATATYPE, UCP_OP_ATTR_FIELD_REPLY_BUFFER,
     UCP_OP_ATTR_FIELD_REQUEST, UCP_OP_ATTR_FIELD_USER_DATA, UCS_ERR_INVALID_PARAM, UCS_OK,
@@ -18,15 +19,13 @@ use probeline_ucx_sys::{
 };
 
 use super::OpenError;
-use super::memory::{LINE_WORDS, Memory};
+use super::memory::Memory;
 
 /// The answer of a call that was not made, for want of an index that there is.
 const NOT_MADE: ucs_status_ptr_t =
     core::ptr::without_provenance_mut((UCS_ERR_INVALID_PARAM as isize).cast_unsigned());
 /// Requests of one operation: a WRITE is a put and the flush behind it.
 const PARTS: usize = 2;
-/// Bytes in a word, as the library's type for counts of elements has it.
-const WORD: u64 = 8;
 
 /// Operations that have ended, in that order, and are not yet taken.
 #[derive(Debug)]
@@ -128,16 +127,16 @@ pub(super) struct Desk {
 }
 
 /// Words that each operation has for atomics: a line, so that none shares one with another.
-const OWN_WORDS: usize = LINE_WORDS;
+const OWN_WORDS: usize = LINE_WORDS as usize;
 
 impl Desk {
     /// A desk for so many operations, whose requests take `request_bytes` each.
     pub(super) fn new(operations: u32, request_bytes: usize) -> Result<Self, OpenError> {
         let lacking = OpenError::Sizes("no memory for the requests: choose less depth");
         let count = operations as usize;
-        let request_words = request_bytes.div_ceil(LINE_WORDS * 8) * LINE_WORDS;
+        let request_words = request_bytes.div_ceil(LINE_BYTES) * LINE_WORDS as usize;
         // A line more each, as a request is named by its end.
-        let stride = request_words + LINE_WORDS;
+        let stride = request_words + LINE_WORDS as usize;
         let requests = stride.checked_mul(count * PARTS).and_then(Memory::new);
         let words = Memory::new(OWN_WORDS * count);
         let (Some(requests), Some(words)) = (requests, words) else { return Err(lacking) };
@@ -282,7 +281,7 @@ fn params(told: &Told, requests: [*mut c_void; PARTS], result: NonNull<u64>) -> 
     basic.user_data = (&raw const *told).cast_mut().cast();
     let mut atomic = basic;
     atomic.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-    atomic.datatype = ucp_dt_make_contig(WORD);
+    atomic.datatype = ucp_dt_make_contig(WORD_BYTES as u64);
     atomic.reply_buffer = result.as_ptr().cast();
     let mut flush = basic;
     flush.request = second;

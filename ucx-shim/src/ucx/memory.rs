@@ -6,8 +6,7 @@ use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::fence;
 use std::alloc::{alloc_zeroed, dealloc};
 
-/// Words in a cache line, to which all of it is aligned.
-pub(super) const LINE_WORDS: usize = 8;
+use probeline_transport::LINE_BYTES;
 
 /// Zeroed words at an address that stays, reached by pointers only.
 #[derive(Debug)]
@@ -20,7 +19,7 @@ pub(super) struct Memory {
 impl Memory {
     /// At least one word; `None` if memory lacks.
     pub(super) fn new(words: usize) -> Option<Self> {
-        let layout = Layout::array::<u64>(words.max(1)).ok()?.align_to(LINE_WORDS * 8).ok()?;
+        let layout = Layout::array::<u64>(words.max(1)).ok()?.align_to(LINE_BYTES).ok()?;
         // SAFETY: the layout is of one word at least.
         let first = NonNull::new(unsafe { alloc_zeroed(layout) })?.cast::<u64>();
         Some(Self { first, words, layout })

@@ -256,7 +256,7 @@ impl Builder {
     ///
     /// # Errors
     /// Those of [`probe`](Self::probe); [`OpenError::Sizes`] above
-    /// [`MAX_OWNERS`](crate::MAX_OWNERS); and [`OpenError::Beyond`] if the device supports fewer
+    /// [`MAX_OWNERS`](probeline_transport::MAX_OWNERS); and [`OpenError::Beyond`] if the device supports fewer
     /// queue pairs, or shorter completion queues, than such a job needs.
     pub fn probe_for(&self, owners: u32) -> Result<(), OpenError> {
         Self::check_owners(owners)?;

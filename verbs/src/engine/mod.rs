@@ -67,11 +67,6 @@ use ledger::{Entry, Kind, Ledger};
 use opening::Parts;
 use pace::Pace;
 
-/// The maximum number of owners of a job. Each has a queue pair for every other, and room in its
-/// completion queue for the last requests on all of them. If the device supports fewer queue pairs
-/// or shorter completion queues, opening fails with [`OpenError::Beyond`].
-pub const MAX_OWNERS: u32 = 4096;
-
 /// Requests of the engine itself on one queue pair: one that asks after the owner, two on leaving.
 const SPARE_REQUESTS: u32 = 3;
 /// The name of the request that asks after an owner, beyond every index of the ledger.

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::SeqCst;
 use core::time::Duration;
 
-use probeline_transport::{Exchange, Geometry, Owner};
+use probeline_transport::{Exchange, Geometry, MAX_OWNERS, Owner};
 
 use super::control::control_words;
 use super::deadline::{Deadline, PATIENCE};
@@ -16,7 +16,7 @@ use super::lane::Lane;
 use super::link::Link;
 use super::private::{Private, PrivateMemory};
 use super::self_test::{SelfTest, SelfTestFailed};
-use super::{Builder, MAX_OWNERS, OpenError, SPARE_REQUESTS};
+use super::{Builder, OpenError, SPARE_REQUESTS};
 use crate::{
     Access, AtomicCapability, Capacity, CompletionQueue, Context, Device, DeviceLimits, DeviceList,
     GidEntry, INLINE_WORDS, Init, Library, Memory, MemoryRegion, Path, Peer, Port,
@@ -105,7 +105,7 @@ impl Builder {
         Ok(Own { geometry, link, hello, pairs, numbers, mirror, completions, private, window })
     }
 
-    /// Fails for more than [`MAX_OWNERS`](crate::MAX_OWNERS) owners, before any call to the device
+    /// Fails for more than [`MAX_OWNERS`] owners, before any call to the device
     /// or to other owners.
     pub(super) fn check_owners(owners: u32) -> Result<(), OpenError> {
         const TOO_MANY: &str = "verbs connects at most 4096 owners: start fewer ranks";

@@ -10,26 +10,22 @@ use core::slice;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
-use probeline_transport::{Geometry, Local, Slot, SlotError};
+use probeline_transport::{Geometry, LINE_BYTES, LINE_WORDS, Local, Slot, SlotError};
 use volatile::VolatilePtr;
 use volatile::access::ReadOnly;
 
 use super::OpenError;
 use crate::{Access, INLINE_WORDS, LocalRange, Memory, MemoryRegion, ProtectionDomain};
 
-/// Words in a cache line, to which slots are aligned.
-const LINE_WORDS: u64 = 8;
-/// Bytes in one.
-const LINE_BYTES: usize = 64;
 /// The engine's own words before the results: where its asking after owners lands, what it tells
 /// on leaving, and where its self-test lands.
-const OWN_WORDS: u64 = LINE_WORDS;
+const OWN_WORDS: u64 = LINE_WORDS as u64;
 
 const TOO_SHORT: OpenError = OpenError::Sizes("the memory for the slots is too short");
 
 /// Words before slot 0: the own ones, and a result for each operation in flight.
 fn before_slots(depth: u32) -> u64 {
-    OWN_WORDS + u64::from(depth).next_multiple_of(LINE_WORDS)
+    OWN_WORDS + u64::from(depth).next_multiple_of(LINE_WORDS as u64)
 }
 
 /// The engine's own words, by what they are for.
@@ -181,7 +177,7 @@ impl Private {
     /// be.
     pub(super) fn words(geometry: &Geometry, depth: u32) -> Option<usize> {
         let slots = u64::from(geometry.slot_words).checked_mul(geometry.slots.into())?;
-        let words = slots.checked_add(before_slots(depth) + LINE_WORDS)?;
+        let words = slots.checked_add(before_slots(depth) + LINE_WORDS as u64)?;
         usize::try_from(words).ok().filter(|words| words.checked_mul(8).is_some())
     }
 

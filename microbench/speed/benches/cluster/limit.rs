@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use probeline_limits::remote::{Meter, Operation, Plan};
-use probeline_transport::Owner;
+use probeline_transport::{LINE_WORDS, Owner};
 use serde::Serialize;
 
 use super::Result;
@@ -12,8 +12,6 @@ use super::batch::IN_FLIGHT;
 use super::job::{BLOCKING, engines};
 use super::nic::{Nic, Turns};
 
-/// Words of a line, the least that an operation looks at.
-const LINE_WORDS: u32 = 8;
 /// Words of each window that operations go to.
 const WORDS: u64 = 1 << 12;
 /// Operations of each measurement: with one in flight all take as long, and with many the last

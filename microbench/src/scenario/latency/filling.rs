@@ -5,7 +5,7 @@ use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
 use probeline_table::{Bucket, Config, Layout, Outcome, Probing};
-use probeline_transport::{Exchange, ExchangeError, Owner};
+use probeline_transport::{Exchange, ExchangeError, LINE_WORDS, Owner};
 
 use super::BATCH;
 use super::rounds::batching;
@@ -15,7 +15,7 @@ use crate::scenario::{gather, too_few_chunks};
 use crate::timed::Timed;
 
 /// Buckets in a cache line.
-const LINE_BUCKETS: u64 = 8;
+const LINE_BUCKETS: u64 = LINE_WORDS as u64;
 
 /// Puts the data of these numbers into the table; all ranks call it, between two phases of
 /// operations. Each owner stores what has its home in its own part, where find-or-put would have
