@@ -304,7 +304,7 @@ fn a_call_that_fails_at_any_moment_leaves_nothing_behind() {
 
 #[test]
 fn a_library_that_is_not_there_says_what_to_install() {
-    says(&OpenError::Library(LoadError::Library), "ibverbs-providers");
+    says(&OpenError::Library(LoadError::Library(probeline_verbs::LIBIBVERBS)), "ibverbs-providers");
 }
 
 /// The stand-in's devices are not in this machine's `/sys`, like a device that a container hides.

@@ -16,6 +16,6 @@ mod pmi1;
 mod pmix;
 
 pub use interfaces::addresses;
-pub use library::LoadError;
 pub use pmi1::{DESCRIPTOR_VARIABLE, Pmi1, Pmi1Error};
 pub use pmix::{NAMESPACE_VARIABLE, Pmix, PmixError};
+pub use probeline_dylib::LoadError;

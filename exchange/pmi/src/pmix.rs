@@ -4,13 +4,15 @@ use core::error::Error;
 use core::ffi::{CStr, c_char, c_void};
 use core::{fmt, ptr, slice};
 
+use probeline_dylib::LoadError;
+
 use crate::bindings::{
     KEY_BYTES, NSPACE_BYTES, PMIX_BOOL, PMIX_BYTE_OBJECT, PMIX_COLLECT_DATA, PMIX_ERR_NOT_FOUND,
     PMIX_ERR_UNREACH, PMIX_GLOBAL, PMIX_IMMEDIATE, PMIX_JOB_SIZE, PMIX_RANK_WILDCARD, PMIX_SUCCESS,
     PMIX_UINT32, pmix_byte_object_t, pmix_data_type_t, pmix_info_t, pmix_proc_t, pmix_rank_t,
     pmix_status_t, pmix_value_data, pmix_value_t,
 };
-use crate::library::{Calls, LoadError};
+use crate::library::Calls;
 
 /// The environment variable that a process has whose launcher serves PMIx.
 pub const NAMESPACE_VARIABLE: &str = "PMIX_NAMESPACE";
@@ -34,7 +36,7 @@ impl Pmix {
         let calls = Calls::load().map_err(PmixError::Load)?;
         let mut me = pmix_proc_t { nspace: [0; NSPACE_BYTES], rank: 0 };
         // SAFETY: `me` can be written; no directives.
-        let status = unsafe { (calls.init)(&raw mut me, ptr::null_mut(), 0) };
+        let status = unsafe { (calls.PMIx_Init)(&raw mut me, ptr::null_mut(), 0) };
         if status == PMIX_ERR_UNREACH {
             return Err(PmixError::NoServer);
         }
@@ -72,7 +74,7 @@ impl Pmix {
         let mut value = pmix_value_t { type_: PMIX_BYTE_OBJECT, data: data(bo) };
         // SAFETY: the key ends in NUL; libpmix copies the value and does not write to its bytes,
         // which live until the call returns.
-        let status = unsafe { (self.calls.put)(PMIX_GLOBAL, key.as_ptr(), &raw mut value) };
+        let status = unsafe { (self.calls.PMIx_Put)(PMIX_GLOBAL, key.as_ptr(), &raw mut value) };
         self.check("PMIx_Put", status)
     }
 
@@ -83,11 +85,11 @@ impl Pmix {
     /// The server's, such as that it is gone.
     pub fn fence(&self) -> Result<(), PmixError> {
         // SAFETY: takes nothing.
-        let status = unsafe { (self.calls.commit)() };
+        let status = unsafe { (self.calls.PMIx_Commit)() };
         self.check("PMIx_Commit", status)?;
         let directive = yes(PMIX_COLLECT_DATA);
         // SAFETY: no processes named, which means all; one directive.
-        let status = unsafe { (self.calls.fence)(ptr::null(), 0, &raw const directive, 1) };
+        let status = unsafe { (self.calls.PMIx_Fence)(ptr::null(), 0, &raw const directive, 1) };
         self.check("PMIx_Fence", status)
     }
 
@@ -107,7 +109,7 @@ impl Pmix {
     /// The server's; the process may end all the same.
     pub fn finalize(&self) -> Result<(), PmixError> {
         // SAFETY: no directives. Calls after it are errors, not undefined.
-        let status = unsafe { (self.calls.finalize)(ptr::null(), 0) };
+        let status = unsafe { (self.calls.PMIx_Finalize)(ptr::null(), 0) };
         self.check("PMIx_Finalize", status)
     }
 
@@ -122,7 +124,7 @@ impl Pmix {
         // SAFETY: process, key and directives live until the call returns; the key ends in NUL.
         let status = unsafe {
             let (info, count) = (directives.as_ptr(), directives.len());
-            (self.calls.get)(&raw const of, key.as_ptr(), info, count, &raw mut value)
+            (self.calls.PMIx_Get)(&raw const of, key.as_ptr(), info, count, &raw mut value)
         };
         if status == PMIX_ERR_NOT_FOUND {
             return Ok(None);
@@ -136,7 +138,7 @@ impl Pmix {
             return Ok(());
         }
         // SAFETY: takes any number and returns a static string.
-        let words = unsafe { CStr::from_ptr((self.calls.error_string)(status)) };
+        let words = unsafe { CStr::from_ptr((self.calls.PMIx_Error_string)(status)) };
         let words = words.to_str().unwrap_or("");
         Err(PmixError::Status { call, status, words })
     }

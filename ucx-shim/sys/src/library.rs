@@ -1,78 +1,31 @@
 //! The calls, looked up in the shared library at run time.
 
-use core::error::Error;
-use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use core::fmt;
-use core::mem;
+use core::ffi::{c_char, c_int, c_uint, c_void};
 
 use libc::FILE;
+use probeline_dylib::SharedLibrary;
 
 use crate::bindings::*;
 use crate::declarations;
 
-/// The library's file name, major version included.
-const FILE_NAME: &CStr = c"libucp.so.0";
+/// libucp, as [`Ucp::load`] loads it. It loads transports as libraries in turn, and patches the C
+/// library's calls that map memory, to learn of registered memory that is unmapped
+/// (`UCX_MEM_EVENTS`).
+pub const LIBUCP: SharedLibrary = SharedLibrary {
+    file: c"libucp.so.0",
+    if_missing: "install libucx0 (Debian, Ubuntu) or ucx (Fedora, RHEL)",
+    if_too_old: "install UCX 1.13 or newer",
+};
 
-/// Declares [`Ucp`] and what fills it, each call named once.
-macro_rules! ucp {
-    ($(
-        $(#[$doc:meta])*
-        fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?;
-    )*) => {
-        /// The exported calls of libucp that a user of RMA and atomics makes, and one of libucs.
-        ///
-        /// What they promise and how they report errors is in `ucp/api/ucp.h`, at each name. A
-        /// worker and what belongs to it are for one thread at a time.
-        #[derive(Clone, Copy, Debug)]
-        pub struct Ucp {
-            $(
-                $(#[$doc])*
-                pub $name: unsafe extern "C" fn($($argument: $type),*) $(-> $result)?,
-            )*
-        }
+probeline_dylib::calls! {
+    /// The exported calls of libucp that a user of RMA and atomics makes, and one of libucs, on
+    /// which libucp depends.
+    ///
+    /// `ucp/api/ucp.h` says at each name what the call promises and how it reports errors. A worker
+    /// and its objects are used by one thread at a time.
+    // SAFETY: the signatures are those of the header; UCX keeps them under this major version.
+    pub struct Ucp = unsafe LIBUCP, checked against declarations;
 
-        // The signatures above are those of the header.
-        $(
-            const _: unsafe extern "C" fn($($type),*) $(-> $result)? = declarations::$name;
-        )*
-
-        impl Ucp {
-            /// The table with what `symbol` finds for each name; null is not found.
-            ///
-            /// # Errors
-            /// [`LoadError::Symbol`] for the first name not found.
-            ///
-            /// # Safety
-            /// What `symbol` returns for a name is null, or a function with the signature of the
-            /// field of that name, which stays callable while any copy of the table is in use.
-            pub unsafe fn from_symbols(
-                mut symbol: impl FnMut(&'static CStr) -> *mut c_void,
-            ) -> Result<Self, LoadError> {
-                Ok(Self {
-                    $(
-                        $name: {
-                            const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
-                            let address = symbol(NAME);
-                            if address.is_null() {
-                                return Err(LoadError::Symbol { name: NAME });
-                            }
-                            // SAFETY: not null, hence a function of this signature, by the
-                            // contract of `from_symbols`.
-                            unsafe {
-                                mem::transmute::<
-                                    *mut c_void,
-                                    unsafe extern "C" fn($($type),*) $(-> $result)?,
-                                >(address)
-                            }
-                        },
-                    )*
-                })
-            }
-        }
-    };
-}
-
-ucp! {
     /// The version of the library, static.
     fn ucp_get_version_string() -> *const c_char;
     /// The configuration by the environment: variables that begin with `UCX_`.
@@ -196,93 +149,4 @@ ucp! {
     ) -> ucs_status_ptr_t;
     /// A status in words, static.
     fn ucs_status_string(status: ucs_status_t) -> *const c_char;
-}
-
-impl Ucp {
-    /// Loads libucp, for the rest of the process.
-    ///
-    /// It is never unloaded: it loads transports as libraries in turn, and patches the C library's
-    /// calls that map memory, to hear of registered memory that goes away (`UCX_MEM_EVENTS`).
-    ///
-    /// # Errors
-    /// [`LoadError`]: not installed, or too old.
-    pub fn load() -> Result<Self, LoadError> {
-        load_from(FILE_NAME)
-    }
-}
-
-fn load_from(file: &CStr) -> Result<Ucp, LoadError> {
-    // SAFETY: `file` ends in NUL. Initialisers of the library run; like any linked library's they
-    // are trusted.
-    let library = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if library.is_null() {
-        return Err(LoadError::Library);
-    }
-    // SAFETY: dlsym gets a library that is never closed and a name that ends in NUL, which it looks
-    // for in the libraries that this one needs too. UCX keeps the signatures of its exported calls
-    // under this major version.
-    unsafe { Ucp::from_symbols(|name| libc::dlsym(library, name.as_ptr())) }
-}
-
-/// The name of a symbol, from a string that ends in NUL.
-const fn c_name(name: &str) -> &CStr {
-    match CStr::from_bytes_with_nul(name.as_bytes()) {
-        Ok(name) => name,
-        // Only reached while compiling.
-        Err(_) => panic!("one NUL, at the end"),
-    }
-}
-
-/// Why the library could not be loaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LoadError {
-    /// The dynamic loader does not load the file: it is not installed, or lacks a library itself.
-    Library,
-    /// The library has no such symbol: it is older than UCX 1.13.
-    Symbol {
-        /// Which.
-        name: &'static CStr,
-    },
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Library => f.write_str(
-                "libucp.so.0 cannot be loaded; install libucx0 (Debian, Ubuntu) or ucx (Fedora, \
-                 RHEL). If it is installed, LD_DEBUG=libs shows what stops it",
-            ),
-            Self::Symbol { name } => write!(
-                f,
-                "libucp.so.0 has no {}; it is too old, install UCX 1.13 or newer",
-                name.to_str().unwrap_or("symbol of the name asked for")
-            ),
-        }
-    }
-}
-
-impl Error for LoadError {}
-
-#[cfg(test)]
-mod tests {
-    extern crate std;
-
-    use std::string::ToString;
-
-    use super::*;
-
-    #[test]
-    fn a_missing_library_names_the_package() {
-        let error = load_from(c"libucp.so.no-such-version").unwrap_err();
-        assert_eq!(error, LoadError::Library);
-        assert!(error.to_string().contains("libucx0"));
-    }
-
-    #[test]
-    fn another_library_lacks_the_first_symbol() {
-        let error = load_from(c"libc.so.6").unwrap_err();
-        assert_eq!(error, LoadError::Symbol { name: c"ucp_get_version_string" });
-        assert!(error.to_string().contains("no ucp_get_version_string;"));
-    }
 }

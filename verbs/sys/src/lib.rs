@@ -60,8 +60,9 @@ pub use extended::{
     ibv_wr_complete, ibv_wr_rdma_read, ibv_wr_rdma_write, ibv_wr_set_inline_data, ibv_wr_set_sge,
     ibv_wr_start,
 };
-pub use library::{LoadError, Verbs};
+pub use library::{LIBIBVERBS, Verbs};
 pub use poll::{ibv_poll_cq, ibv_req_notify_cq};
 pub use post::{ibv_post_recv, ibv_post_send};
+pub use probeline_dylib::LoadError;
 pub use query::{IBV_QPF_GRH_REQUIRED, ibv_query_device_ex, ibv_query_gid_ex, ibv_query_port};
 pub use register::{IBV_ACCESS_OPTIONAL_RANGE, ibv_reg_mr};

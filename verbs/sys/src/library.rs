@@ -1,76 +1,29 @@
 //! The control calls, looked up in the shared library at run time.
 
-use core::error::Error;
-use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use core::fmt;
-use core::mem;
+use core::ffi::{c_char, c_int, c_uint, c_void};
+
+use probeline_dylib::SharedLibrary;
 
 use crate::bindings::*;
 use crate::declarations;
 
-/// The library's file name, major version included.
-const FILE: &CStr = c"libibverbs.so.1";
+/// libibverbs, as [`Verbs::load`] loads it. Its providers are libraries that it loads in turn.
+pub const LIBIBVERBS: SharedLibrary = SharedLibrary {
+    file: c"libibverbs.so.1",
+    if_missing: "install libibverbs1 and ibverbs-providers (Debian, Ubuntu) or libibverbs (Fedora, \
+                 RHEL)",
+    if_too_old: "install rdma-core 32 or newer",
+};
 
-/// Declares [`Verbs`] and what fills it, each call named once.
-macro_rules! verbs {
-    ($(
-        $(#[$doc:meta])*
-        fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?;
-    )*) => {
-        /// The exported calls of libibverbs that a user of RC queue pairs makes.
-        ///
-        /// They block, allocate and make system calls: none of them belongs in a data path. What
-        /// they promise and how they report errors is in the manual page of each name.
-        #[derive(Clone, Copy, Debug)]
-        pub struct Verbs {
-            $(
-                $(#[$doc])*
-                pub $name: unsafe extern "C" fn($($argument: $type),*) $(-> $result)?,
-            )*
-        }
+probeline_dylib::calls! {
+    /// The exported calls of libibverbs that a user of RC queue pairs makes.
+    ///
+    /// They block, allocate and make system calls: none of them belongs in a data path. The manual
+    /// page of each name says what it promises and how it reports errors.
+    // SAFETY: the signatures are those of the header; libibverbs keeps them under this major
+    // version.
+    pub struct Verbs = unsafe LIBIBVERBS, checked against declarations;
 
-        // The signatures above are those of the header.
-        $(
-            const _: unsafe extern "C" fn($($type),*) $(-> $result)? = declarations::$name;
-        )*
-
-        impl Verbs {
-            /// The table with what `symbol` finds for each name; null is not found.
-            ///
-            /// # Errors
-            /// [`LoadError::Symbol`] for the first name not found.
-            ///
-            /// # Safety
-            /// What `symbol` returns for a name is null, or a function with the signature of the
-            /// field of that name, which stays callable while any copy of the table is in use.
-            pub unsafe fn from_symbols(
-                mut symbol: impl FnMut(&'static CStr) -> *mut c_void,
-            ) -> Result<Self, LoadError> {
-                Ok(Self {
-                    $(
-                        $name: {
-                            const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
-                            let address = symbol(NAME);
-                            if address.is_null() {
-                                return Err(LoadError::Symbol { name: NAME });
-                            }
-                            // SAFETY: not null, hence a function of this signature, by the
-                            // contract of `from_symbols`.
-                            unsafe {
-                                mem::transmute::<
-                                    *mut c_void,
-                                    unsafe extern "C" fn($($type),*) $(-> $result)?,
-                                >(address)
-                            }
-                        },
-                    )*
-                })
-            }
-        }
-    };
-}
-
-verbs! {
     /// Devices, ended by null; free with `ibv_free_device_list`. Null with errno `ENOSYS` means
     /// that the kernel has no RDMA support: to a caller, no devices.
     fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *mut ibv_device;
@@ -180,94 +133,4 @@ verbs! {
     fn ibv_wc_status_str(status: ibv_wc_status) -> *const c_char;
     /// An asynchronous event's type in words, static.
     fn ibv_event_type_str(event: ibv_event_type) -> *const c_char;
-}
-
-impl Verbs {
-    /// Loads libibverbs, for the rest of the process.
-    ///
-    /// It is never unloaded: providers are libraries that it loads in turn, they keep state and
-    /// threads of their own, and open devices point into their code.
-    ///
-    /// # Errors
-    /// [`LoadError`]: not installed, or too old.
-    pub fn load() -> Result<Self, LoadError> {
-        load_from(FILE)
-    }
-}
-
-fn load_from(file: &CStr) -> Result<Verbs, LoadError> {
-    // SAFETY: `file` ends in NUL. Initialisers of the library run; like any linked library's they
-    // are trusted.
-    let library = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if library.is_null() {
-        return Err(LoadError::Library);
-    }
-    // SAFETY: dlsym gets a library that is never closed and a name that ends in NUL. libibverbs
-    // keeps the signatures of its exported calls under this major version; for a call with several
-    // symbol versions dlsym takes the default one, as the linker would.
-    unsafe { Verbs::from_symbols(|name| libc::dlsym(library, name.as_ptr())) }
-}
-
-/// The name of a symbol, from a string that ends in NUL.
-const fn c_name(name: &str) -> &CStr {
-    match CStr::from_bytes_with_nul(name.as_bytes()) {
-        Ok(name) => name,
-        // Only reached while compiling.
-        Err(_) => panic!("one NUL, at the end"),
-    }
-}
-
-/// Why the library could not be loaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LoadError {
-    /// The dynamic loader does not load the file: it is not installed, or lacks a library itself.
-    Library,
-    /// The library has no such symbol: it is older than rdma-core 32.
-    Symbol {
-        /// Which.
-        name: &'static CStr,
-    },
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Library => f.write_str(
-                "libibverbs.so.1 cannot be loaded; install libibverbs1 and ibverbs-providers \
-                 (Debian, Ubuntu) or libibverbs (Fedora, RHEL). If it is installed, LD_DEBUG=libs \
-                 shows what stops it",
-            ),
-            Self::Symbol { name } => write!(
-                f,
-                "libibverbs.so.1 has no {}; it is too old, install rdma-core 32 or newer",
-                name.to_str().unwrap_or("symbol of the name asked for")
-            ),
-        }
-    }
-}
-
-impl Error for LoadError {}
-
-#[cfg(test)]
-mod tests {
-    extern crate std;
-
-    use std::string::ToString;
-
-    use super::*;
-
-    #[test]
-    fn a_missing_library_names_the_packages() {
-        let error = load_from(c"libibverbs.so.no-such-version").unwrap_err();
-        assert_eq!(error, LoadError::Library);
-        assert!(error.to_string().contains("ibverbs-providers"));
-    }
-
-    #[test]
-    fn another_library_lacks_the_first_symbol() {
-        let error = load_from(c"libc.so.6").unwrap_err();
-        assert_eq!(error, LoadError::Symbol { name: c"ibv_get_device_list" });
-        assert!(error.to_string().contains("no ibv_get_device_list;"));
-    }
 }

@@ -120,6 +120,6 @@ fn each_call_is_looked_up_once() {
                 if name == missing { ptr::null_mut() } else { stand_in::symbol(name) }
             })
         };
-        assert_eq!(table.unwrap_err(), LoadError::Symbol { name: missing });
+        assert_eq!(table.unwrap_err(), LoadError::Symbol { library: LIBIBVERBS, name: missing });
     }
 }

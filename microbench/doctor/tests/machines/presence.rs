@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 
 use probeline_doctor::Verdict::{Broken, Fine, LookAtThis, NotSeen};
 use probeline_doctor::{Questions, Survey, survey};
-use probeline_verbs::{LoadError, VerbFailed};
+use probeline_verbs::{LIBIBVERBS, LoadError, VerbFailed};
 
 use crate::ward::{HEALTHY, Ward, expect};
 
@@ -85,7 +85,7 @@ fn a_device_that_libibverbs_does_not_list_is_broken() {
 fn a_library_that_is_missing_is_broken_only_beside_a_device() {
     let none = || {
         let questions = Questions::default();
-        survey(|| Err(LoadError::Library), &questions, Duration::from_secs(20))
+        survey(|| Err(LoadError::Library(LIBIBVERBS)), &questions, Duration::from_secs(20))
     };
     let install = "apt-get install libibverbs1 ibverbs-providers";
     let findings = bare("").doctor().examine(&none());
@@ -105,7 +105,7 @@ fn a_library_that_fails_or_hangs_is_broken() {
     let (_end, ends) = channel::<()>();
     let hangs = move || {
         let _ = ends.recv();
-        Err(LoadError::Library)
+        Err(LoadError::Library(LIBIBVERBS))
     };
     let survey = survey(hangs, &Questions::default(), Duration::from_millis(50));
     assert!(matches!(survey, Survey::Silent(_)));
