@@ -1,4 +1,4 @@
-//! Tunings as texts: what is written is read, and what is no tuning is refused where it stands.
+//! Tunings as texts: a written tuning is read back, and a wrong text is refused with its line.
 
 use probeline_table::{FirstClaim, ReadAhead};
 use probeline_tuning::{Expected, Tuning};
@@ -42,31 +42,33 @@ fn tunings() -> impl Strategy<Value = Tuning> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(tuning in tunings()) {
+    fn a_written_tuning_is_read_back(tuning in tunings()) {
         prop_assert_eq!(Tuning::parse(&tuning.to_toml()), Ok(tuning));
     }
 
     #[test]
-    fn no_text_is_too_strange(text in any::<String>()) {
+    fn any_other_text_is_refused(text in any::<String>()) {
         prop_assert!(Tuning::parse(&text).is_err());
     }
 }
 
 #[test]
-fn what_is_no_tuning_is_refused_where_it_stands() {
+fn a_wrong_text_is_refused_with_its_line() {
     let text = Tuning::default().to_toml();
     let cases = [
-        ("version = 1", "version = 2", "line 3: version 2 is not 1, which this program reads"),
-        ("direct = true", "direct = 1", "this is to be true or false"),
-        ("direct = true", "derict = true", "no tuning has the key \"table.derict\""),
-        ("in_flight = 32", "", "in_flight is missing: add in_flight"),
-        ("in_flight = 32", "in_flight = 0", "whole number from 1 to 16384"),
-        ("chunk_buckets = 32", "chunk_buckets = 12", "multiple of 8"),
-        ("cache_entries = 0", "cache_entries = 3", "0 or a power of two"),
-        ("\"likely\"", "\"perhaps\"", "\"perhaps\" is none of always, likely, never"),
-        ("[rank]", "[ranks]", "no tuning has the key \"ranks\""),
-        ("[rank]", "[rank", "no TOML"),
-        ("[table]", "table = 1\n[more]", "no tuning has the key \"more\""),
+        ("version = 1", "version = 2", "line 3: version 2, but this program reads version 1"),
+        ("version = 1", "version = 2\nnew = 1", "run probeline tune again"),
+        ("direct = true", "direct = 1", "expected a boolean"),
+        ("direct = true", "derict = true", "unknown field `derict`, expected one of"),
+        ("in_flight = 32", "", "missing field `in_flight`"),
+        ("in_flight = 32", "in_flight = 0", "0 is not between 1 and 16384"),
+        ("in_flight = 32", "in_flight = -1", "invalid value"),
+        ("chunk_buckets = 32", "chunk_buckets = 12", "12 is not a multiple of 8"),
+        ("cache_entries = 0", "cache_entries = 3", "3 is neither 0 nor a power of two"),
+        ("\"likely\"", "\"perhaps\"", "unknown variant `perhaps`, expected one of `always`"),
+        ("[rank]", "[ranks]", "unknown field `ranks`"),
+        ("[rank]", "[rank", "unclosed table"),
+        ("[table]", "table = 1\n[more]", "invalid type: integer `1`"),
     ];
     for (old, new, expected) in cases {
         assert!(text.contains(old), "{old}");

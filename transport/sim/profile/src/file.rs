@@ -2,20 +2,19 @@
 
 use core::fmt;
 use core::fmt::Write as _;
-use core::ops::Range;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use probeline_settings::{LoadError, ParseError, Spanned, quoted};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use crate::quantity::{QUANTITIES, Quantity};
-use crate::{LoadError, ParseError, UnknownQuantity, ValueError};
+use crate::{UnknownQuantity, ValueError};
 
 /// How a number was got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Fitted to figures that others have published.
     Fitted,
@@ -26,8 +25,6 @@ pub enum Kind {
     /// Assumed by whoever runs a command, who answers for it.
     Assumed,
 }
-
-const KINDS: [Kind; 4] = [Kind::Fitted, Kind::Measured, Kind::Published, Kind::Assumed];
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -69,8 +66,6 @@ const BUILT_IN: [(&str, &str); 4] = [
 
 /// Above every rate and time of a network, and far below any overflow of the model.
 const MOST: u64 = 1 << 48;
-/// A hundred times a file with every quantity.
-const MOST_BYTES: u64 = 1 << 20;
 /// Besides rates, what 0 is no value of: no roundtrip takes no time.
 const NEVER_ZERO: [&str; 4] =
     ["local.read_base_ns", "local.atomic_ns", "remote.read_base_ns", "remote.atomic_ns"];
@@ -114,9 +109,7 @@ impl Profile {
     /// # Errors
     /// It cannot be read, or is no profile.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
-        let text = text(path);
-        let text = text.map_err(|error| LoadError::Read(path.to_owned(), error))?;
-        Self::parse(&text).map_err(|error| LoadError::Parse(path.to_owned(), error))
+        probeline_settings::load(path, Self::parse)
     }
 
     /// Reads a text.
@@ -125,7 +118,7 @@ impl Profile {
     /// It is not TOML, has a key that no profile has or a value that is none, or a number comes
     /// without its kind and source.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        Parser { text }.profile()
+        checked(text, probeline_settings::parse(text)?)
     }
 
     /// What it is called.
@@ -189,150 +182,77 @@ impl Profile {
     }
 }
 
-/// What a file holds, which is to be no pipe and no device: to open the one, or to read the other,
-/// may take for ever.
-fn text(path: &Path) -> io::Result<String> {
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "it is no file"));
-    }
-    let mut text = String::new();
-    File::open(path)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MOST_BYTES {
-        return Err(io::Error::new(ErrorKind::FileTooLarge, "it is longer than any profile"));
-    }
-    Ok(text)
+/// A file: its name, its description, and its tables of quantities in the order of the text.
+struct File {
+    name: String,
+    about: String,
+    tables: Vec<(Spanned<String>, Table)>,
 }
 
-/// As a basic string of TOML.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c.is_control() => {
-                let _ = write!(quoted, "\\u{:04x}", u32::from(c));
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
+type Table = BTreeMap<Spanned<String>, Spanned<Entry>>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    value: Spanned<u64>,
+    kind: Kind,
+    source: String,
 }
 
-/// Turns a text into a profile, and offsets into lines.
-struct Parser<'t> {
-    text: &'t str,
+impl<'de> Deserialize<'de> for File {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(FileVisitor)
+    }
 }
 
-type Value<'t> = Spanned<DeValue<'t>>;
+struct FileVisitor;
 
-impl<'t> Parser<'t> {
-    fn error(&self, at: &Range<usize>, what: impl Into<String>) -> ParseError {
-        let before = self.text.get(..at.start).unwrap_or(self.text);
-        ParseError { line: 1 + before.matches('\n').count(), what: what.into() }
+impl<'de> Visitor<'de> for FileVisitor {
+    type Value = File;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("name, about and tables of quantities")
     }
 
-    fn profile(&self) -> Result<Profile, ParseError> {
-        let table = DeTable::parse(self.text).map_err(|error| {
-            self.error(&error.span().unwrap_or(0..0), format!("no TOML: {}", error.message()))
-        })?;
-        let mut profile = Profile::new("", "");
-        for (key, value) in table.get_ref() {
-            match (key.get_ref().as_ref(), value.get_ref()) {
-                ("name", _) => self.string(value)?.clone_into(&mut profile.name),
-                ("about", _) => self.string(value)?.clone_into(&mut profile.about),
-                (section, DeValue::Table(table)) => {
-                    self.section(section, &key.span(), table, &mut profile)?;
-                }
-                (other, _) => return Err(self.unknown(&key.span(), other)),
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<File, A::Error> {
+        let (mut name, mut about, mut tables) = (None, None, Vec::new());
+        while let Some(key) = map.next_key::<Spanned<String>>()? {
+            match key.get_ref().as_str() {
+                "name" => name = Some(map.next_value()?),
+                "about" => about = Some(map.next_value()?),
+                _ => tables.push((key, map.next_value()?)),
             }
         }
-        for (key, text) in [("name", &profile.name), ("about", &profile.about)] {
-            if text.is_empty() {
-                return Err(self.error(
-                    &(0..0),
-                    format!("there is no {key}; begin with {key} = \"\u{2026}\""),
-                ));
-            }
-        }
-        Ok(profile)
+        let name = name.ok_or_else(|| A::Error::missing_field("name"))?;
+        let about = about.ok_or_else(|| A::Error::missing_field("about"))?;
+        Ok(File { name, about, tables })
     }
+}
 
-    fn section(
-        &self,
-        section: &str,
-        at: &Range<usize>,
-        table: &DeTable<'t>,
-        profile: &mut Profile,
-    ) -> Result<(), ParseError> {
-        if !QUANTITIES.iter().any(|quantity| quantity.parts().0 == section) {
-            return Err(self.unknown(at, section));
+/// What serde cannot check: that each key is a quantity, and its value in range.
+fn checked(text: &str, file: File) -> Result<Profile, ParseError> {
+    let mut profile = Profile::new(&file.name, &file.about);
+    for (table, entries) in file.tables {
+        let unknown = |span, key: &str| {
+            ParseError::at(text, &span, format!("unknown key {key:?}; see the built-in profiles"))
+        };
+        if !QUANTITIES.iter().any(|quantity| quantity.parts().0 == table.get_ref()) {
+            return Err(unknown(table.span(), table.get_ref()));
         }
-        for (key, value) in table {
-            let name = format!("{section}.{}", key.get_ref());
-            let Some(quantity) = Quantity::named(&name) else {
-                return Err(self.unknown(&key.span(), &name));
-            };
-            let given = self.given(quantity, value)?;
+        for (key, entry) in entries {
+            let name = format!("{}.{}", table.get_ref(), key.get_ref());
+            let quantity = Quantity::named(&name).ok_or_else(|| unknown(key.span(), &name))?;
+            let span = entry.span();
+            let Entry { value, kind, source } = entry.into_inner();
+            quantity
+                .check(*value.get_ref())
+                .map_err(|error| ParseError::at(text, &value.span(), error.to_string()))?;
+            if source.is_empty() {
+                return Err(ParseError::at(text, &span, format!("{name} has an empty source")));
+            }
+            let given = Given { value: value.into_inner(), kind, source };
             profile.given.insert(quantity.name, given);
         }
-        Ok(())
     }
-
-    fn given(&self, quantity: &Quantity, value: &Value<'t>) -> Result<Given, ParseError> {
-        let name = quantity.name;
-        let DeValue::Table(table) = value.get_ref() else {
-            let what = format!(
-                "{name} is to be {{ value = \u{2026}, kind = \u{2026}, source = \u{2026} }}"
-            );
-            return Err(self.error(&value.span(), what));
-        };
-        let (mut number, mut kind, mut source) = (None, None, None);
-        for (key, value) in table {
-            match key.get_ref().as_ref() {
-                "value" => number = Some(self.number(quantity, value)?),
-                "kind" => kind = Some(self.kind(value)?),
-                "source" => source = Some(self.string(value)?.to_owned()),
-                other => return Err(self.unknown(&key.span(), &format!("{name}.{other}"))),
-            }
-        }
-        let source = source.filter(|source| !source.is_empty());
-        let (Some(value), Some(kind), Some(source)) = (number, kind, source) else {
-            return Err(
-                self.error(&value.span(), format!("{name} wants a value, a kind and a source"))
-            );
-        };
-        Ok(Given { value, kind, source })
-    }
-
-    fn string<'v>(&self, value: &'v Value<'t>) -> Result<&'v str, ParseError> {
-        let text = value.get_ref().as_str();
-        text.ok_or_else(|| self.error(&value.span(), "this is to be a string"))
-    }
-
-    fn kind(&self, value: &Value<'t>) -> Result<Kind, ParseError> {
-        let text = self.string(value)?;
-        let kind = KINDS.into_iter().find(|kind| kind.to_string() == text);
-        kind.ok_or_else(|| {
-            let what = format!("kind {text:?} is none of fitted, measured, published, assumed");
-            self.error(&value.span(), what)
-        })
-    }
-
-    fn number(&self, quantity: &Quantity, value: &Value<'t>) -> Result<u64, ParseError> {
-        let digits = value.get_ref().as_integer().filter(|integer| integer.radix() == 10);
-        let number = digits.and_then(|integer| integer.as_str().parse().ok());
-        let number = number.ok_or_else(|| {
-            self.error(&value.span(), format!("a value is to be a whole number from 0 to {MOST}"))
-        })?;
-        quantity.check(number).map_err(|error| self.error(&value.span(), error.to_string()))?;
-        Ok(number)
-    }
-
-    fn unknown(&self, at: &Range<usize>, key: &str) -> ParseError {
-        self.error(
-            at,
-            format!("no profile has the key {key:?}; see the built-in ones for all keys"),
-        )
-    }
+    Ok(profile)
 }

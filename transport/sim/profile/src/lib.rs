@@ -30,7 +30,8 @@ mod model;
 pub mod paper;
 mod quantity;
 
-pub use error::{LoadError, MissingQuantity, ParseError, UnknownQuantity, ValueError};
+pub use error::{MissingQuantity, UnknownQuantity, ValueError};
 pub use file::{Given, Kind, Profile};
 pub use model::Shape;
+pub use probeline_settings::{LoadError, ParseError};
 pub use quantity::{QUANTITIES, Quantity};

