@@ -1,6 +1,6 @@
 //! The parameters of a table, and which of them a transport can serve.
 
-use probeline_transport::{Caps, Geometry};
+use probeline_transport::{Caps, Geometry, Sizes};
 
 use crate::error::ConfigError;
 use crate::layout::HEADER_WORDS;
@@ -12,6 +12,12 @@ use crate::probe::{LINE_BUCKETS, Probing};
 const MOST_CHUNKS: u32 = 1 << 16;
 /// The most operations in flight; a token keeps 24 bits for them.
 const MOST_OPERATIONS: u32 = 1 << 24;
+
+/// C in the paper's measurements (section 4.2).
+const PAPER_CHUNK: u32 = 32;
+/// One-sided operations that one operation usually has in flight at most: a claim, the chunk that
+/// it scans and the one read ahead. A chunk that straddles two owners takes one more.
+const POSTS_PER_OPERATION: u32 = 3;
 
 /// The parameters of a table. All owners give the same sizes, reach (C times M) and probe order;
 /// the rest may differ between them.
@@ -61,7 +67,7 @@ impl Config {
         Self {
             first_word: 0,
             buckets_per_owner,
-            chunk_buckets: 32,
+            chunk_buckets: PAPER_CHUNK,
             max_chunks: 32,
             probing: Probing::Linear,
             chunk_choice: ChunkChoice::Fixed,
@@ -73,13 +79,37 @@ impl Config {
 
     /// Words of each window that the table takes up, header included.
     #[must_use]
-    pub fn words(&self) -> u64 {
+    pub const fn words(&self) -> u64 {
         HEADER_WORDS.saturating_add(self.buckets_per_owner)
+    }
+
+    /// A table for `total_keys` keys on `owners` owners, with the defaults of [`new`](Self::new):
+    /// buckets for a load factor of 3/4 when all keys are in, of which inserts still find room.
+    #[must_use]
+    pub const fn for_keys(total_keys: u64, owners: u32) -> Self {
+        let owners = if owners == 0 { 1 } else { owners as u64 };
+        let buckets = total_keys.saturating_add(total_keys.div_ceil(3)).div_ceil(owners);
+        // A part holds a chunk of the default C at least.
+        let buckets = if buckets < PAPER_CHUNK as u64 { PAPER_CHUNK as u64 } else { buckets };
+        let lines = buckets.div_ceil(LINE_BUCKETS as u64);
+        Self::new(lines.saturating_mul(LINE_BUCKETS as u64))
+    }
+
+    /// The sizes of an engine for this table with so many operations in flight. A builder of an
+    /// engine takes them: `Builder::sizes(config.sizes(operations))`.
+    #[must_use]
+    pub const fn sizes(&self, operations: u32) -> Sizes {
+        Sizes {
+            window_words: self.first_word.saturating_add(self.words()),
+            slots: Self::slots(operations),
+            slot_words: self.chunk_buckets,
+            depth: operations.saturating_mul(POSTS_PER_OPERATION),
+        }
     }
 
     /// Slots of the transport that `operations` in flight need, each of at least C words.
     #[must_use]
-    pub fn slots(operations: u32) -> u32 {
+    pub const fn slots(operations: u32) -> u32 {
         operations.saturating_mul(2)
     }
 
@@ -169,6 +199,19 @@ mod tests {
         }
         let geometry = Geometry { slots: u32::MAX, ..GEOMETRY };
         assert_eq!(config.check(&CAPS, &geometry, most), Ok(()));
+    }
+
+    #[test]
+    fn a_table_fits_an_engine_of_its_sizes() {
+        for (keys, owners) in [(0, 1), (1, 3), (1_000, 2), (1 << 20, 1), (12_345, 7)] {
+            let config = Config { first_word: 8, ..Config::for_keys(keys, owners) };
+            assert!(config.buckets_per_owner * u64::from(owners) * 3 >= keys * 4);
+            let Sizes { window_words, slots, slot_words, depth } = config.sizes(4);
+            let geometry = Geometry { owners, window_words, slots, slot_words, ..GEOMETRY };
+            assert_eq!(config.check(&Caps { depth, ..CAPS }, &geometry, 4), Ok(()), "{keys}");
+            let less = Geometry { window_words: window_words - 8, ..geometry };
+            assert!(config.check(&Caps { depth, ..CAPS }, &less, 4).is_err());
+        }
     }
 
     #[test]

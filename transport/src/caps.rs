@@ -46,3 +46,32 @@ pub struct Geometry {
     /// Words in each slot, a multiple of 8.
     pub slot_words: u32,
 }
+
+/// The sizes that a structure needs of an engine; builders of engines take them. Several structures
+/// on one engine need the [`sum`](Self::plus) of theirs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Words in each owner's window.
+    pub window_words: u64,
+    /// Private slots.
+    pub slots: u32,
+    /// Words in each slot, a multiple of 8.
+    pub slot_words: u32,
+    /// Operations in flight ([`Caps::depth`]).
+    pub depth: u32,
+}
+
+impl Sizes {
+    /// The sizes of an engine that serves both: windows, slots and depths added, the longer slots.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        let slot_words =
+            if self.slot_words > other.slot_words { self.slot_words } else { other.slot_words };
+        Self {
+            window_words: self.window_words.saturating_add(other.window_words),
+            slots: self.slots.saturating_add(other.slots),
+            slot_words,
+            depth: self.depth.saturating_add(other.depth),
+        }
+    }
+}

@@ -27,7 +27,7 @@ mod forward;
 mod post;
 
 pub use address::{Local, Owner, RemoteWord, Segment, Slot};
-pub use caps::{AtomicScope, Caps, Geometry};
+pub use caps::{AtomicScope, Caps, Geometry, Sizes};
 pub use completion::{Completion, Token};
 pub use error::{ExchangeError, Fault, OpError, PostError, SlotError};
 pub use exchange::{Alone, Exchange};
