@@ -345,7 +345,7 @@ fn what_cannot_be_simulated_is_refused() {
         ("--profile connectx6-200g", "remote.atomic_ns (a compare-and-swap's roundtrip)"),
         ("--set nic.colour=3", "there is no quantity"),
         ("--set nic.reads_per_s", "QUANTITY=VALUE"),
-        ("--set nic.reads_per_s=0", "nic.reads_per_s is 0: make it a whole number from 1 to"),
+        ("--set nic.reads_per_s=0", "nic.reads_per_s is 0: give a whole number from 1 to"),
         ("--set remote.atomic_ns=18446744073709551615", "from 1 to 281474976710656"),
         ("--machines 0", "0 is not in 1..=4096"),
         ("--machines 4096 --ranks-per-machine 4096", "owners is 16777216; make it 1 to 4096"),

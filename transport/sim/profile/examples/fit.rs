@@ -1,22 +1,22 @@
-//! Fits the profile `das5-fdr` to the paper's figures, and prints the constants and what is left.
+//! Fits the profile `das5-fdr` to the paper's figures; prints the constants and the residuals.
 //!
-//! `cargo run --release -p probeline-profile --example fit [ROUNDS [latency|throughput]]`: so many
-//! rounds of both fits or of one, 0 to see only what is left. They are made over the same simulation
-//! that `probeline simulate` runs:
+//! `cargo run --release -p probeline-profile --example fit [ROUNDS [latency|throughput]]` runs
+//! ROUNDS rounds of both fits or of one; 0 prints the residuals only. Both fits use the simulation
+//! of `probeline simulate`:
 //!
-//! - `remote.read_base_ns`, `remote.read_word_ps`, `remote.long_read_ns`, `remote.atomic_ns` and
-//!   `rank.reads_per_s` to the latencies of two machines, and the quantities of `local` to those of
-//!   one, all C and load factors;
-//! - `remote.idle_owner_ns`, `remote.jitter_mean_ns`, `remote.neighbour_ns`,
-//!   `remote.socket_neighbour_ns` and `switch.further_ns` to the throughputs of the mixed workload
-//!   that are means of three runs, 2 to 48 machines. What an idle owner and chance add leaves the
-//!   first fit's roundtrips, so that latencies stay as they are.
+//! - The latencies of two machines, all C and load factors, determine `remote.read_base_ns`,
+//!   `remote.read_word_ps`, `remote.long_read_ns`, `remote.atomic_ns` and `rank.reads_per_s`; those
+//!   of one machine determine the quantities of `local`.
+//! - The throughputs of the mixed workload on 2 to 48 machines, means of three runs, determine
+//!   `remote.idle_owner_ns`, `remote.jitter_mean_ns`, `remote.neighbour_ns`,
+//!   `remote.socket_neighbour_ns` and `switch.further_ns`. The costs of an idle owner and of jitter
+//!   are subtracted from the roundtrips of the first fit, so that latencies stay the same.
 //!
-//! The quantities of `local` in the file are those of which the largest deviation is least, from
-//! which a round moves them by less than 3 %.
+//! The quantities of `local` in the file minimise the largest deviation; a round moves them by less
+//! than 3 %.
 //!
-//! What is least is the sum of the sixth powers of the logarithms of model by paper, which is near
-//! to the largest of them. In neither fit are the other workloads, and the figures of single runs.
+//! Both fits minimise the sum of the sixth powers of ln(model / paper), which approximates the
+//! largest deviation. The other workloads and the figures of single runs are in neither fit.
 
 use core::error::Error;
 use std::env;
@@ -45,9 +45,9 @@ const THROUGHPUT: [&str; 5] = [
     "remote.socket_neighbour_ns",
     "switch.further_ns",
 ];
-/// What adds to the roundtrips of the first fit, where the owner is idle.
+/// Quantities that add to a roundtrip to an idle owner.
 const IN_BASE: [&str; 2] = ["remote.idle_owner_ns", "remote.jitter_mean_ns"];
-/// Operations of a rank in the fit: enough that seeds differ by a hundredth.
+/// Operations of a rank in the fit: results of different seeds are within 1 %.
 const OPERATIONS: u32 = 200;
 const POWER: f64 = 6.0;
 
@@ -56,7 +56,7 @@ fn main() -> Result<()> {
     let which = env::args().nth(2);
     let fits = |fit: &str| which.as_deref().is_none_or(|which| which == fit);
     let mut profile = Profile::built_in(NAME).ok_or("the profile is not built in")?;
-    tell_all(&profile)?;
+    print_all(&profile)?;
     for round in 1..=rounds {
         if fits("latency") {
             improve(&mut profile, &LOCAL, |profile| latencies(profile, 1))?;
@@ -66,28 +66,28 @@ fn main() -> Result<()> {
             improve(&mut profile, &THROUGHPUT, throughputs)?;
         }
         println!("after round {round}:");
-        tell_all(&profile)?;
+        print_all(&profile)?;
     }
     println!("{}", profile.to_toml());
     Ok(())
 }
 
-fn tell_all(profile: &Profile) -> Result<()> {
+fn print_all(profile: &Profile) -> Result<()> {
     for name in LOCAL.iter().chain(&LATENCY).chain(&THROUGHPUT) {
         println!("  {name} = {}", profile.value(name).unwrap_or(0));
     }
-    tell("latency, one machine", &latencies(profile, 1)?);
-    tell("latency, two machines", &latencies(profile, 2)?);
-    tell("throughput, mixed", &throughputs(profile)?);
+    print_residuals("latency, one machine", &latencies(profile, 1)?);
+    print_residuals("latency, two machines", &latencies(profile, 2)?);
+    print_residuals("throughput, mixed", &throughputs(profile)?);
     Ok(())
 }
 
-/// The logarithms of model by paper at each C and load factor.
+/// ln(model / paper) at each C and load factor.
 fn latencies(profile: &Profile, machines: u32) -> Result<Vec<f64>> {
     let shape = Shape { machines, ranks_per_machine: 2 / machines };
     let rows = each(&CHUNKS, |&chunk| {
         let mut plan = LatencyPlan::paper(profile, shape, chunk)?;
-        // So large that chance leaves its roundtrips within a hundredth.
+        // Large enough that the roundtrips of different seeds are within 1 %.
         plan.buckets_per_owner = 1 << 21;
         plan.one_in = 4;
         Ok::<_, Box<dyn Error + Send + Sync>>(latency(&plan, &|_| {})?)
@@ -104,7 +104,7 @@ fn latencies(profile: &Profile, machines: u32) -> Result<Vec<f64>> {
         .collect())
 }
 
-/// The logarithms of model by paper for each number of machines and ranks.
+/// ln(model / paper) for each number of machines and ranks.
 fn throughputs(profile: &Profile) -> Result<Vec<f64>> {
     let mut figures = paper::throughputs();
     figures.retain(|figure| {
@@ -116,13 +116,13 @@ fn throughputs(profile: &Profile) -> Result<Vec<f64>> {
         let mut plan = ThroughputPlan::paper(profile, shape, Workload::Mixed)?;
         plan.operations = OPERATIONS;
         let row = throughput(&plan, &|_| {})?;
-        let ops_per_s = row.cut_ops_per_s.ok_or("nothing took a microsecond")?;
+        let ops_per_s = row.cut_ops_per_s.ok_or("no operation took a microsecond")?;
         Ok((ops_per_s / figure.ops_per_s).ln())
     })
 }
 
-/// One step of Gauss and Newton, each residual weighted by its fourth power; a half of it, or a
-/// quarter and so on, where it makes things worse.
+/// One Gauss-Newton step, each residual weighted by its fourth power; halved up to three times
+/// until it reduces the loss.
 fn improve(
     profile: &mut Profile,
     names: &[&str],
@@ -144,7 +144,7 @@ fn improve(
         for (name, step) in names.iter().zip(&steps) {
             change(&mut other, name, -share * step)?;
         }
-        if badness(&residuals(&other)?) < badness(&now) {
+        if loss(&residuals(&other)?) < loss(&now) {
             *profile = other;
             return Ok(());
         }
@@ -152,7 +152,7 @@ fn improve(
     Ok(())
 }
 
-fn badness(residuals: &[f64]) -> f64 {
+fn loss(residuals: &[f64]) -> f64 {
     residuals.iter().map(|r| r.abs().powf(POWER)).sum()
 }
 
@@ -160,7 +160,7 @@ fn value(profile: &Profile, name: &str) -> f64 {
     profile.value(name).unwrap_or(0) as f64
 }
 
-/// Changes a quantity, and the roundtrips by as much less where it is a part of them.
+/// Changes a quantity; if it is part of the roundtrips, subtracts the change from them.
 fn change(profile: &mut Profile, name: &str, by: f64) -> Result<()> {
     let before = value(profile, name);
     put(profile, name, before + by)?;
@@ -186,8 +186,8 @@ fn put(profile: &mut Profile, name: &str, value: f64) -> Result<()> {
     Ok(profile.set(name, Given { value, kind, source })?)
 }
 
-/// Weighted least squares by the normal equations, which Gauss and Jordan solve; a little is added
-/// to the diagonal, so that what nothing depends on stays.
+/// Weighted least squares: the normal equations by Gauss-Jordan elimination. A larger diagonal
+/// keeps quantities without effect unchanged.
 fn solve(slopes: &[Vec<f64>], residuals: &[f64], weights: &[f64]) -> Vec<f64> {
     let n = slopes.len();
     let dot = |a: &[f64], b: &[f64]| -> f64 {
@@ -216,14 +216,14 @@ fn solve(slopes: &[Vec<f64>], residuals: &[f64], weights: &[f64]) -> Vec<f64> {
     rows.iter().map(|row| row[n]).collect()
 }
 
-fn tell(what: &str, residuals: &[f64]) {
+fn print_residuals(what: &str, residuals: &[f64]) {
     let n = residuals.len().max(1) as f64;
     let percent = |log: f64| (log.exp() - 1.0) * 100.0;
     let least = residuals.iter().copied().fold(f64::INFINITY, f64::min);
     let most = residuals.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let square = (residuals.iter().map(|r| r * r).sum::<f64>() / n).sqrt();
     println!(
-        "  {what}: {n} figures, model by paper {:+.1} % to {:+.1} %, root mean square {:.1} %",
+        "  {what}: {n} figures, model / paper {:+.1} % to {:+.1} %, root mean square {:.1} %",
         percent(least),
         percent(most),
         square * 100.0

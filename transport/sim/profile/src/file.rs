@@ -1,4 +1,4 @@
-//! A profile: its text, and what it gives.
+//! A profile, its file format, and the built-in profiles.
 
 use core::fmt;
 use core::fmt::Write as _;
@@ -9,20 +9,19 @@ use probeline_settings::{LoadError, ParseError, Spanned, quoted};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::quantity::{QUANTITIES, Quantity};
-use crate::{UnknownQuantity, ValueError};
+use crate::quantity::{QUANTITIES, Quantity, UnknownQuantity};
 
-/// How a number was got.
+/// How a value was obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Fitted to figures that others have published.
+    /// Fitted to published figures.
     Fitted,
     /// Measured by a command of this repository.
     Measured,
-    /// Published as it stands, or the same in another unit.
+    /// Published, or converted from a published unit.
     Published,
-    /// Assumed by whoever runs a command, who answers for it.
+    /// Assumed by the user of a command.
     Assumed,
 }
 
@@ -37,18 +36,18 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A quantity's value.
+/// A value of a quantity, with its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// In the unit that the quantity's name ends with.
+    /// The value, in the unit at the end of the quantity's name.
     pub value: u64,
-    /// How it was got.
+    /// How the value was obtained.
     pub kind: Kind,
-    /// Where it is from.
+    /// Publication, or command, date and machine.
     pub source: String,
 }
 
-/// What is known of a network.
+/// The known quantities of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     name: String,
@@ -56,7 +55,7 @@ pub struct Profile {
     given: BTreeMap<&'static str, Given>,
 }
 
-/// Names and texts of the profiles that are built in.
+/// Names and texts of the built-in profiles.
 const BUILT_IN: [(&str, &str); 4] = [
     ("das5-fdr", include_str!("../profiles/das5-fdr.toml")),
     ("connectx6-200g", include_str!("../profiles/connectx6-200g.toml")),
@@ -64,42 +63,21 @@ const BUILT_IN: [(&str, &str); 4] = [
     ("shm", include_str!("../profiles/shm.toml")),
 ];
 
-/// Above every rate and time of a network, and far below any overflow of the model.
-const MOST: u64 = 1 << 48;
-/// Besides rates, what 0 is no value of: no roundtrip takes no time.
-const NEVER_ZERO: [&str; 4] =
-    ["local.read_base_ns", "local.atomic_ns", "remote.read_base_ns", "remote.atomic_ns"];
-
-impl Quantity {
-    /// Whether it may have this value, from a file or from whoever assumes one.
-    ///
-    /// # Errors
-    /// It is above all that networks have, or 0 where that would be none.
-    pub fn check(&self, value: u64) -> Result<(), ValueError> {
-        let is_rate = self.name.ends_with("_per_s");
-        let least = u64::from(is_rate || NEVER_ZERO.contains(&self.name));
-        if (least..=MOST).contains(&value) {
-            return Ok(());
-        }
-        Err(ValueError { name: self.name, value, least, most: MOST })
-    }
-}
-
 impl Profile {
-    /// A profile that gives nothing yet.
+    /// A profile without quantities.
     #[must_use]
     pub fn new(name: &str, about: &str) -> Self {
         Self { name: name.to_owned(), about: about.to_owned(), given: BTreeMap::new() }
     }
 
-    /// The profile of this name that is built in.
+    /// The built-in profile of this name.
     #[must_use]
     pub fn built_in(name: &str) -> Option<Self> {
         let (_, text) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name)?;
         Self::parse(text).ok()
     }
 
-    /// The names of those that are built in.
+    /// The names of the built-in profiles.
     pub fn built_in_names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|(name, _)| *name)
     }
@@ -107,50 +85,50 @@ impl Profile {
     /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read, or is no profile.
+    /// The file cannot be read, or [`parse`](Self::parse) fails.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
         probeline_settings::load(path, Self::parse)
     }
 
-    /// Reads a text.
+    /// Parses the text of a file.
     ///
     /// # Errors
-    /// It is not TOML, has a key that no profile has or a value that is none, or a number comes
-    /// without its kind and source.
+    /// The text is not TOML, has an unknown key or a value out of range, or a quantity lacks its
+    /// kind or source.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         checked(text, probeline_settings::parse(text)?)
     }
 
-    /// What it is called.
+    /// The profile's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is of.
+    /// The network, one line.
     #[must_use]
     pub fn about(&self) -> &str {
         &self.about
     }
 
-    /// What it gives of a quantity, by name.
+    /// The value of a quantity with its source.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Given> {
         self.given.get(name)
     }
 
-    /// What it gives of a quantity, by name: only the value.
+    /// The value of a quantity.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<u64> {
         self.get(name).map(|given| given.value)
     }
 
-    /// Everything that it gives, in the order of [`QUANTITIES`].
+    /// All known quantities, in the order of [`QUANTITIES`].
     pub fn given(&self) -> impl Iterator<Item = (&'static Quantity, &Given)> {
         QUANTITIES.iter().filter_map(|quantity| Some((quantity, self.get(quantity.name)?)))
     }
 
-    /// Gives a quantity, or another value of it; one that [`Quantity::check`] refuses no file has.
+    /// Sets a quantity. The caller checks the value with [`Quantity::check`].
     ///
     /// # Errors
     /// There is no quantity of this name.
@@ -160,7 +138,7 @@ impl Profile {
         Ok(())
     }
 
-    /// The text that [`parse`](Self::parse) reads the same profile from.
+    /// The text from which [`parse`](Self::parse) reads the same profile.
     #[must_use]
     pub fn to_toml(&self) -> String {
         let mut text = format!("name = {}\nabout = {}\n", quoted(&self.name), quoted(&self.about));
@@ -168,7 +146,7 @@ impl Profile {
         for (quantity, Given { value, kind, source }) in self.given() {
             let (of, key) = quantity.parts();
             if of != section {
-                // A String takes whatever is written to it.
+                // Writing to a String cannot fail.
                 let _ = write!(text, "\n[{of}]\n");
                 section = of;
             }
@@ -229,7 +207,7 @@ impl<'de> Visitor<'de> for FileVisitor {
     }
 }
 
-/// What serde cannot check: that each key is a quantity, and its value in range.
+/// Checks that each key is a quantity and that its value is in range, which serde cannot.
 fn checked(text: &str, file: File) -> Result<Profile, ParseError> {
     let mut profile = Profile::new(&file.name, &file.about);
     for (table, entries) in file.tables {

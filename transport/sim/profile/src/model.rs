@@ -1,12 +1,15 @@
-//! From a profile to the simulator's model.
+//! Conversion of a profile to the simulator's model.
+
+use core::error::Error;
+use core::fmt;
 
 use probeline_sim::{
     Cost, Fall, Jitter, LongReads, Model, Nic, Prefetched, Rates, Roundtrips, Sockets, Switches,
 };
 
-use crate::{MissingQuantity, Profile};
+use crate::{Profile, Quantity};
 
-/// What is to be simulated.
+/// The shape of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Machines, at least 1.
@@ -15,11 +18,11 @@ pub struct Shape {
     pub ranks_per_machine: u32,
 }
 
-/// Needed within a machine where there is no other.
+/// Required for a cluster of one machine. Of each group one quantity suffices.
 const ONE_MACHINE: &[&[&str]] =
     &[&["local.read_base_ns"], &["local.read_word_ps"], &["local.atomic_ns"]];
-/// Needed between machines: what one operation takes, and a limit of each kind, without which
-/// everything would get faster without end the more is in flight.
+/// Required between machines: the cost of an operation, and a limit of each kind, without which
+/// the rate would grow with the depth without bound.
 const BETWEEN_MACHINES: &[&[&str]] = &[
     &["remote.read_base_ns"],
     &["remote.read_word_ps"],
@@ -28,20 +31,20 @@ const BETWEEN_MACHINES: &[&[&str]] = &[
     &["nic.atomics_per_s", "rank.atomics_per_s"],
     &["nic.bytes_per_s"],
 ];
-/// Of the CPU's own READs each of these needs the other: without what a word takes, those beyond
-/// the limit would be free, and without the limit it would say nothing.
+/// Each of these requires the other: words beyond the limit would have no cost, or their cost no
+/// limit to begin at.
 const PREFETCHED: [&[&str]; 2] =
     [&["local.prefetched_beyond_words"], &["local.prefetched_word_ps"]];
 
 impl Profile {
     /// The model of a cluster of this shape.
     ///
-    /// What `local` lacks goes over the NIC: an owner that the CPU does not reach is as far as
-    /// another machine's. What is absent of the rest has no effect, but for what has to be there.
-    /// A WRITE, which no experiment makes, is taken to be as a READ.
+    /// Without `local` quantities, an owner on the same machine is reached over the NIC. Other
+    /// absent quantities have no effect, except the required ones. A WRITE, which no experiment
+    /// uses, costs as much as a READ.
     ///
     /// # Errors
-    /// A quantity that has to be there is absent, or one of two of which the other is given.
+    /// A required quantity is absent.
     pub fn model(&self, shape: Shape) -> Result<Model, MissingQuantity> {
         let needed = if shape.machines > 1 { BETWEEN_MACHINES } else { ONE_MACHINE };
         let given = |group: &&&[&str]| group.iter().any(|name| self.get(name).is_some());
@@ -98,8 +101,8 @@ impl Profile {
         })
     }
 
-    /// The model of the paper's program on a cluster of this shape: where its runtime has owners'
-    /// CPUs do atomics, what a NIC takes of them does not limit it.
+    /// The model of the paper's program on a cluster of this shape: if its runtime has the owners'
+    /// CPUs perform atomics, the NIC's limit of atomics does not apply.
     ///
     /// # Errors
     /// As for [`model`](Self::model).
@@ -128,7 +131,7 @@ impl Profile {
         }
     }
 
-    /// The roundtrips of a table of the file, where it gives all of them.
+    /// The roundtrips of a table of the file, if it has all of them.
     fn trips(&self, section: &str) -> Option<Roundtrips> {
         let of = |key| self.value(&format!("{section}.{key}"));
         let copy = Cost { base_ns: of("read_base_ns")?, word_ps: of("read_word_ps")? };
@@ -140,5 +143,29 @@ impl Profile {
     }
 }
 
-/// So short that whoever waits for nothing loses none of its time to a roundtrip's.
+/// Short beside any roundtrip, so that an idle rank polls often.
 const IDLE_POLL_NS: u64 = 50;
+
+/// A profile lacks required quantities.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingQuantity {
+    /// The profile's name.
+    pub profile: String,
+    /// The missing quantities; of each group one suffices.
+    pub missing: Vec<&'static [&'static str]>,
+}
+
+impl fmt::Display for MissingQuantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the profile {} lacks required quantities: ", self.profile)?;
+        for (at, group) in self.missing.iter().enumerate() {
+            let about = group.first().and_then(|name| Quantity::named(name));
+            let about = about.map_or("", |quantity| quantity.about);
+            let separator = if at == 0 { "" } else { "; " };
+            write!(f, "{separator}{} ({about})", group.join(" or "))?;
+        }
+        write!(f, ". Measure them and add them to a copy of the profile, or assume values")
+    }
+}
+
+impl Error for MissingQuantity {}

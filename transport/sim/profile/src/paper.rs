@@ -1,20 +1,20 @@
-//! The paper's figures, from the result files of its authors.
+//! The paper's figures, from its authors' result files.
 //!
 //! W. Oortwijn, T. van Dijk and J. van de Pol, *A Distributed Hash Table for Shared Memory* (PPAM
-//! 2015). The files in `data/` say what each is of.
+//! 2015). The files in `data/` name their origin.
 
 use core::str::FromStr;
 
-/// The mean over the inserts from 0.02 below a load factor up to it.
+/// Means over the inserts at load factors from `load_percent - 2` to `load_percent`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Latency {
     /// C.
     pub chunk_buckets: u32,
-    /// In hundredths.
+    /// The load factor in hundredths.
     pub load_percent: u32,
-    /// Of an insert on one machine, in nanoseconds.
+    /// Latency of an insert on one machine, in nanoseconds.
     pub local_ns: f64,
-    /// Of an insert on two machines, in nanoseconds.
+    /// Latency of an insert on two machines, in nanoseconds.
     pub remote_ns: f64,
     /// Chunk READs posted.
     pub outgoing_roundtrips: f64,
@@ -22,7 +22,7 @@ pub struct Latency {
     pub effective_roundtrips: f64,
 }
 
-/// Which operations a throughput is of.
+/// A mix of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Workload {
     /// Half finds, half inserts.
@@ -48,7 +48,7 @@ impl Workload {
         }
     }
 
-    /// What it is called.
+    /// The name in the paper.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -68,18 +68,18 @@ impl Workload {
     }
 }
 
-/// The operations a second of all ranks together.
+/// The throughput of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Throughput {
-    /// Of which operations.
+    /// The mix of operations.
     pub workload: Workload,
     /// Machines, at least 2.
     pub machines: u32,
-    /// Ranks on each.
+    /// Ranks on each machine.
     pub ranks_per_machine: u32,
-    /// Find-or-puts a second, as their program adds them up.
+    /// Find-or-puts per second of all ranks together, as the paper's program sums them.
     pub ops_per_s: f64,
-    /// Of how many runs it is the mean.
+    /// The number of runs of which this is the mean.
     pub runs: u32,
 }
 
@@ -136,7 +136,7 @@ fn cell<T: FromStr>(cells: &[&str], at: usize) -> Option<T> {
 mod tests {
     use super::*;
 
-    /// Every line is read, and those that the paper prints are there (Table 1).
+    /// Every line is read, and the figures of the paper's Table 1 are among them.
     #[test]
     fn the_figures_are_the_papers() {
         let latencies = latencies();

@@ -1,11 +1,14 @@
-//! Every quantity that a profile may give.
+//! The quantities of a profile.
 
-/// A quantity's name, and what it is.
+use core::error::Error;
+use core::fmt;
+
+/// A quantity's name and description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantity {
     /// The table of the file, a dot, and the key in it, which ends with the unit.
     pub name: &'static str,
-    /// What it means.
+    /// What it measures.
     pub about: &'static str,
 }
 
@@ -13,44 +16,51 @@ const fn quantity(name: &'static str, about: &'static str) -> Quantity {
     Quantity { name, about }
 }
 
-/// All quantities, in the order in which files have them.
+/// All quantities, in the order in which they stand in a file.
 pub const QUANTITIES: &[Quantity] = &[
     quantity("cpu.post_ns", "CPU time of a post"),
     quantity("cpu.completion_ns", "CPU time of a completion"),
-    quantity("local.read_base_ns", "a READ by the CPU in its own machine, of any length"),
-    quantity("local.read_word_ps", "the same, more for each word"),
+    quantity("local.read_base_ns", "fixed cost of a READ by the CPU within its machine"),
+    quantity("local.read_word_ps", "cost of each word of such a READ"),
     quantity(
         "local.prefetched_beyond_words",
-        "words of it after which the CPU has fetched the rest",
+        "words of such a READ after which the CPU's prefetcher keeps up",
     ),
-    quantity("local.prefetched_word_ps", "what it takes for each of those"),
-    quantity("local.atomic_ns", "a compare-and-swap by the CPU in its own machine"),
-    quantity("remote.read_base_ns", "a READ's roundtrip from post to completion, of any length"),
-    quantity("remote.read_word_ps", "the same, more for each word"),
-    quantity("remote.long_read_words", "the most words of a READ that is not long"),
-    quantity("remote.long_read_ns", "what a long READ takes more"),
+    quantity("local.prefetched_word_ps", "cost of each prefetched word"),
+    quantity("local.atomic_ns", "a compare-and-swap by the CPU within its machine"),
+    quantity("remote.read_base_ns", "fixed cost of a READ's roundtrip, post to completion"),
+    quantity("remote.read_word_ps", "cost of each word of a READ"),
+    quantity("remote.long_read_words", "words of the longest READ without the cost of a long READ"),
+    quantity("remote.long_read_ns", "additional cost of a long READ"),
     quantity("remote.atomic_ns", "a compare-and-swap's roundtrip"),
-    quantity("remote.jitter_mean_ns", "what chance adds to a roundtrip, exponentially distributed"),
-    quantity("remote.neighbour_ns", "what each further busy rank of the machine adds to it"),
-    quantity("remote.socket_neighbour_ns", "what each of them on the same socket adds besides"),
-    quantity("remote.idle_owner_ns", "what an owner with nothing in flight adds to a roundtrip"),
-    quantity("owner.serves_atomics", "1 where the paper's program had owners' CPUs do atomics"),
-    quantity("machine.socket_cores", "cores of a socket, which ranks fill one after the other"),
-    quantity("switch.nodes_each", "machines that one switch holds"),
-    quantity("switch.count", "switches, at all of which machines stand that one does not hold"),
-    quantity("switch.further_ns", "what a roundtrip to another switch takes longer"),
-    quantity("rank.reads_per_s", "READs that one rank sends"),
-    quantity("rank.atomics_per_s", "compare-and-swaps that one rank sends"),
-    quantity("nic.reads_per_s", "READs that a NIC sends, and as many that it answers"),
+    quantity("remote.jitter_mean_ns", "mean of a roundtrip's exponentially distributed jitter"),
+    quantity("remote.neighbour_ns", "cost of each other busy rank of the machine to a roundtrip"),
+    quantity("remote.socket_neighbour_ns", "further cost of each busy rank of the same socket"),
+    quantity("remote.idle_owner_ns", "cost to a roundtrip of an owner with nothing in flight"),
+    quantity("owner.serves_atomics", "1 if owners' CPUs perform atomics in the paper's program"),
+    quantity("machine.socket_cores", "cores of a socket; ranks fill one socket after the other"),
+    quantity("switch.nodes_each", "machines that fit on one switch"),
+    quantity("switch.count", "switches over which more machines than that are spread"),
+    quantity("switch.further_ns", "additional roundtrip time to another switch"),
+    quantity("rank.reads_per_s", "READs that one rank posts"),
+    quantity("rank.atomics_per_s", "compare-and-swaps that one rank posts"),
+    quantity("nic.reads_per_s", "READs that a NIC sends, and the number that it answers"),
     quantity("nic.atomics_per_s", "compare-and-swaps that a NIC answers"),
-    quantity("nic.bytes_per_s", "bytes that a NIC's link carries, each way"),
+    quantity("nic.bytes_per_s", "bytes that a NIC's link carries in each direction"),
     quantity("nic.header_bytes", "bytes of a request or a response besides its words"),
-    quantity("nic.outstanding_knee", "operations of a NIC in flight that its rate stands"),
-    quantity("nic.outstanding_halved_by", "how many more halve it"),
-    quantity("nic.connections_knee", "queue pairs of a NIC that its rate stands"),
-    quantity("nic.connections_halved_by", "how many more halve it"),
-    quantity("word.atomic_ns", "how long an atomic keeps its word from the next"),
+    quantity("nic.outstanding_knee", "operations in flight up to which a NIC keeps its rate"),
+    quantity("nic.outstanding_halved_by", "further operations in flight that halve the rate"),
+    quantity("nic.connections_knee", "queue pairs up to which a NIC keeps its rate"),
+    quantity("nic.connections_halved_by", "further queue pairs that halve the rate"),
+    quantity("word.atomic_ns", "time for which an atomic keeps its word from the next atomic"),
 ];
+
+/// The largest value: above every rate and time of a network, and far below any overflow of the
+/// model.
+const MAX_VALUE: u64 = 1 << 48;
+/// Quantities that cannot be 0, besides rates: every roundtrip takes time.
+const NEVER_ZERO: [&str; 4] =
+    ["local.read_base_ns", "local.atomic_ns", "remote.read_base_ns", "remote.atomic_ns"];
 
 impl Quantity {
     /// The quantity of this name.
@@ -59,8 +69,60 @@ impl Quantity {
         QUANTITIES.iter().find(|quantity| quantity.name == name)
     }
 
-    /// The file's table that it stands in, and its key there.
+    /// Checks a value of a file or of a user.
+    ///
+    /// # Errors
+    /// The value is above [2^48](ValueError::max), or 0 where 0 makes no sense.
+    pub fn check(&self, value: u64) -> Result<(), ValueError> {
+        let is_rate = self.name.ends_with("_per_s");
+        let min = u64::from(is_rate || NEVER_ZERO.contains(&self.name));
+        if (min..=MAX_VALUE).contains(&value) {
+            return Ok(());
+        }
+        Err(ValueError { name: self.name, value, min, max: MAX_VALUE })
+    }
+
+    /// The table of the file, and the key in it.
     pub(crate) fn parts(&self) -> (&'static str, &'static str) {
         self.name.split_once('.').unwrap_or(("", self.name))
     }
 }
+
+/// There is no quantity of this name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownQuantity(pub String);
+
+impl fmt::Display for UnknownQuantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = QUANTITIES.iter().map(|quantity| quantity.name).collect();
+        write!(f, "there is no quantity {:?}; give one of {}", self.0, names.join(", "))
+    }
+}
+
+impl Error for UnknownQuantity {}
+
+/// A value is out of a quantity's range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueError {
+    /// The quantity's name.
+    pub name: &'static str,
+    /// The value.
+    pub value: u64,
+    /// The smallest value of the quantity.
+    pub min: u64,
+    /// The largest value of the quantity.
+    pub max: u64,
+}
+
+impl fmt::Display for ValueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, value, min, max } = self;
+        write!(f, "{name} is {value}: give a whole number from {min} to {max}")?;
+        if *value == 0 && name.ends_with("_per_s") {
+            write!(f, ", or leave it out if there is no such limit")?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for ValueError {}

@@ -1,4 +1,4 @@
-//! Profiles as files: what is built in, what is refused and where, and what is missing.
+//! Profiles: the built-in ones, wrong texts, and missing quantities.
 
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn built_in_profiles_give_every_number_a_source_and_come_back_as_written() {
             assert!(given.source.len() > 10, "{}", quantity.name);
             assert!(given.kind != Kind::Assumed);
             assert_eq!(given.kind == Kind::Measured, here, "{}", quantity.name);
-            // By which command, when and on what.
+            // The command, the date and the machine.
             let said = ["probeline tune", " 202", "Linux "].map(|part| given.source.contains(part));
             assert_eq!(said, [here; 3], "{}", given.source);
         }
@@ -29,7 +29,7 @@ fn built_in_profiles_give_every_number_a_source_and_come_back_as_written() {
 }
 
 #[test]
-fn das5_is_a_model_and_its_atomics_are_by_cpu_in_the_papers_program_only() {
+fn das5_has_atomics_by_cpu_in_the_papers_program_only() {
     let das5 = Profile::built_in("das5-fdr").unwrap();
     let shape = Shape { machines: 48, ranks_per_machine: 16 };
     let (nic, paper) = (das5.model(shape).unwrap(), das5.paper_model(shape).unwrap());
@@ -39,9 +39,9 @@ fn das5_is_a_model_and_its_atomics_are_by_cpu_in_the_papers_program_only() {
     assert_eq!(probeline_sim::Model { nic: nic.nic, ..paper }, nic, "and nothing else differs");
 }
 
-/// What was measured here is a model of what it was measured on, and of nothing else.
+/// A measured profile becomes a model of the network it was measured on, and of no other.
 #[test]
-fn what_tune_measured_is_a_model() {
+fn measured_profiles_become_models() {
     let soft_roce = Profile::built_in("soft-roce").unwrap();
     let model = soft_roce.model(TWO).unwrap();
     assert_eq!(model.local, model.remote, "its own part is over the device, too");
@@ -58,9 +58,9 @@ fn what_tune_measured_is_a_model() {
     }
 }
 
-/// No source gives these of that NIC; a value for each makes it a model.
+/// No source states these quantities of that NIC; with a value for each, it becomes a model.
 #[test]
-fn what_no_source_gives_is_named_and_can_be_assumed() {
+fn a_missing_quantity_is_named_and_can_be_assumed() {
     let mut connectx6 = Profile::built_in("connectx6-200g").unwrap();
     let missing = connectx6.model(TWO).unwrap_err();
     let groups: [&[&str]; 2] =
@@ -87,9 +87,8 @@ fn what_no_source_gives_is_named_and_can_be_assumed() {
     assert_eq!(model.local, model.remote, "without `local`, the own machine is over the NIC");
 }
 
-/// Words beyond those that a CPU fetches in time are not free because nobody says what they take.
 #[test]
-fn each_of_what_a_cpu_prefetches_needs_the_other() {
+fn prefetch_quantities_require_each_other() {
     let one = Shape { machines: 1, ranks_per_machine: 2 };
     let pair = ["local.prefetched_beyond_words", "local.prefetched_word_ps"];
     let given = |value| Given { value, kind: Kind::Assumed, source: "this test".into() };
@@ -106,7 +105,7 @@ fn each_of_what_a_cpu_prefetches_needs_the_other() {
         shm.set(absent, given(8)).unwrap();
         assert_eq!(lacks(&shm, one), [""; 0]);
 
-        // What the CPU does not reach goes over the NIC, however it would fetch it.
+        // Without local quantities the CPU's prefetcher has no effect.
         let mut soft_roce = Profile::built_in("soft-roce").unwrap();
         soft_roce.set(there, given(8)).unwrap();
         assert_eq!(lacks(&soft_roce, TWO), [""; 0]);
@@ -114,7 +113,7 @@ fn each_of_what_a_cpu_prefetches_needs_the_other() {
 }
 
 #[test]
-fn what_is_no_profile_is_refused_with_its_line() {
+fn a_wrong_text_is_refused_with_its_line() {
     let head = "name = \"a\"\nabout = \"b\"\n";
     let value = |text: &str| format!("{head}[remote]\natomic_ns = {text}\n");
     for (text, line, what) in [
@@ -153,23 +152,23 @@ fn what_is_no_profile_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_named() {
+fn a_missing_file_is_named() {
     let error = Profile::load("/no/such/file.toml".as_ref()).unwrap_err().to_string();
     assert!(error.contains("/no/such/file.toml") && error.contains("another file"), "{error}");
     assert!(Profile::new("a", "b").set("nic.colour", given(1, "x")).is_err());
 }
 
-/// 0 is no limit and no roundtrip, which is otherwise said by leaving a quantity out.
+/// A limit or a roundtrip of 0 makes no sense; a file leaves the quantity out instead.
 #[test]
-fn values_that_no_network_has_are_refused() {
+fn values_out_of_range_are_refused() {
     let check = |name, value| probeline_profile::Quantity::named(name).unwrap().check(value);
     for name in ["nic.reads_per_s", "rank.atomics_per_s", "nic.bytes_per_s"] {
         let told = check(name, 0).unwrap_err().to_string();
-        assert!(told.starts_with(name) && told.ends_with("where there is no such limit"), "{told}");
+        assert!(told.starts_with(name) && told.ends_with("if there is no such limit"), "{told}");
     }
     for name in ["remote.atomic_ns", "local.read_base_ns"] {
         let told = check(name, 0).unwrap_err().to_string();
-        assert!(told.contains("0: make it a whole number from 1 to"), "{told}");
+        assert!(told.contains("0: give a whole number from 1 to"), "{told}");
     }
     for name in ["remote.read_word_ps", "cpu.post_ns", "word.atomic_ns"] {
         assert_eq!(check(name, 0), Ok(()));
@@ -197,7 +196,7 @@ proptest! {
         prop_assert_eq!(Profile::parse(&profile.to_toml()), Ok(profile));
     }
 
-    /// Never a panic, whatever a file holds; and a line that the text has.
+    /// Parsing never panics, and an error's line is a line of the text.
     #[test]
     fn any_text_is_read_or_refused(text in "(name|about|nic|remote|[\\[\\]={}\"\\n. 0-9a-z_]){0,60}") {
         if let Err(error) = Profile::parse(&text) {
