@@ -47,6 +47,13 @@ impl Digest {
         digester.finish()
     }
 
+    /// The digest of a list of numbers. `what` separates lists of different kinds.
+    pub(crate) fn of_numbers(what: &str, numbers: impl IntoIterator<Item = u64>) -> Self {
+        let mut digester = Digester::new(what);
+        numbers.into_iter().for_each(|number| digester.number(number));
+        digester.finish()
+    }
+
     /// The digest as two numbers.
     #[cfg(any(test, feature = "mpi"))]
     pub(crate) fn words(self) -> [u64; 2] {
@@ -68,9 +75,7 @@ mod tests {
     /// Expected: `printf '\3\0\0\0\0\0\0\0net\7\0\0\0\0\0\0\0' | sha256sum`.
     #[test]
     fn a_digest_is_the_sha_256_of_its_bytes() {
-        let mut digester = Digester::new("net");
-        digester.number(7);
-        assert_eq!(digester.finish().to_string(), "928146e514805714abecf91a7deadc43");
+        assert_eq!(Digest::of_numbers("net", [7]).to_string(), "928146e514805714abecf91a7deadc43");
     }
 
     #[test]

@@ -18,7 +18,6 @@ mod markdown;
 mod means;
 #[cfg(feature = "mpi")]
 mod mpi_job;
-mod net;
 mod network;
 mod nodes;
 mod note;

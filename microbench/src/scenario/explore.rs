@@ -10,6 +10,7 @@ mod status;
 use std::process::ExitCode;
 
 use clap::{Args, ValueHint, value_parser};
+use probeline_petri::{FiringRule, Net, Overflow, Packing};
 use probeline_table::Config;
 use probeline_transport::{Exchange, Owner};
 
@@ -21,11 +22,11 @@ use super::limits::TableLimit;
 use super::{full, gather};
 use crate::agreement::Input;
 use crate::cli::{ChunkArgs, JobArgs, TransportName};
+use crate::digest::Digest;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::job::{self, Scenario, Shape};
 use crate::means::{MOST_BATCH, MeansArgs, MeansTable};
-use crate::net::{FiringRule, Net, Overflow, Packing};
 use crate::report::{Files, Report};
 use crate::size::Size;
 use crate::timed::Timed;
@@ -166,14 +167,14 @@ impl Scenario for Exploration {
         vec![
             Input {
                 name: "net",
-                digest: self.net.digest(),
+                digest: Digest::of_numbers("net", self.net.encoding()),
                 advice: format!(
                     "and with the same net: each rank reads {model} itself, and the files differ"
                 ),
             },
             Input {
                 name: "packing",
-                digest: self.packing.digest(),
+                digest: Digest::of_numbers("packing", self.packing.encoding()),
                 advice: "of the same build: the layout of states differs".to_owned(),
             },
         ]
@@ -247,8 +248,7 @@ impl Exploration {
         let mut status = Status::new(exchange.me() == Owner(0));
         let mut counts = Counts::default();
         if exchange.me() == Owner(0) {
-            let initial: Vec<u64> = self.net.places().iter().map(|place| place.initial).collect();
-            match packing.pack(&initial) {
+            match packing.pack(&self.net.initial()) {
                 Ok(state) => {
                     table.find_or_put(state)?;
                     frontier.push(state);

@@ -2,6 +2,7 @@
 
 use core::mem;
 
+use probeline_petri::{FiringRule, Overflow};
 use probeline_table::{OperationError, Outcome};
 
 use super::Expand;
@@ -9,7 +10,6 @@ use super::frontier::Frontier;
 use super::known::Known;
 use crate::failure;
 use crate::means::MeansTable;
-use crate::net::{FiringRule, Overflow};
 use crate::timed::Timed;
 
 /// A rank reads the clock after this number of arcs and states, because reading it takes as long as
@@ -51,7 +51,7 @@ pub(super) struct Expansion {
 impl Expansion {
     pub(super) fn new(rule: FiringRule, args: &Expand) -> Self {
         let batch = args.batch as usize;
-        let most = batch + rule.most_successors();
+        let most = batch + rule.max_successors();
         Self {
             rule,
             known: Known::new(args.known_states),
@@ -75,7 +75,7 @@ impl Expansion {
         let mut since_clock = 0;
         while let Some(state) = frontier.pop() {
             let room = self.successors.get_mut(self.pending..).unwrap_or_default();
-            let enabled = match self.rule.fire(state, room) {
+            let enabled = match self.rule.successors_into(state, room) {
                 Ok(enabled) => enabled,
                 Err(overflow) => return Ok(Some(Stop::Overflow(overflow))),
             };

@@ -1,53 +1,56 @@
-//! Why a text gives no place/transition net, with the line and what to do.
+//! Errors of PNML texts.
 
 use core::error::Error;
 use core::fmt;
 
-use super::super::{MAX_TOKENS, NetError};
 use super::{MAX_ELEMENTS, PNML, PT_NET};
+use crate::{MAX_TOKENS, NetError};
 
-/// Why a text gives no place/transition net.
+/// Why a text does not describe a place/transition net.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PnmlError {
+pub struct PnmlError {
     /// The line, counted from 1.
-    pub(crate) line: usize,
+    pub line: usize,
     /// What is wrong there.
-    pub(crate) fault: PnmlFault,
+    pub fault: PnmlFault,
 }
 
-/// What is wrong in a PNML text.
+/// An error in a PNML text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PnmlFault {
-    /// It is not well-formed XML.
-    Malformed(roxmltree::Error),
-    /// It has a document type definition, whose entities may expand without end.
+pub enum PnmlFault {
+    /// The text is not well-formed XML.
+    Malformed {
+        /// The parser's message.
+        reason: String,
+    },
+    /// The text has a document type definition, whose entities may expand without end.
     DocumentType,
-    /// It has more tags and attributes than are read.
+    /// The text has too many tags and attributes.
     TooManyElements,
-    /// Its root is another element, or `pnml` of another grammar.
+    /// The root is another element, or `pnml` of another grammar.
     NotPnml {
         /// The root's name.
         root: String,
     },
-    /// No net is in it.
+    /// The text has no net.
     NoNet,
-    /// More than one net is in it.
+    /// The text has more than one net.
     SeveralNets,
-    /// Its tokens have colours.
+    /// The net is coloured.
     Coloured {
-        /// What shows it.
+        /// The type or element that shows it.
         sign: String,
     },
-    /// The net's type is not known.
+    /// The type of the net is unknown.
     NetType {
         /// The type.
         net_type: String,
     },
-    /// An element that is not known here and may change what the net does.
+    /// An unknown element, which may change the behaviour of the net.
     Unknown {
         /// Its name.
         element: String,
-        /// What it stands in.
+        /// The name of its parent.
         parent: String,
     },
     /// An element lacks an attribute.
@@ -57,7 +60,7 @@ pub(crate) enum PnmlFault {
         /// The attribute.
         attribute: &'static str,
     },
-    /// A label stands twice where one is meant.
+    /// A label is repeated.
     Repeated {
         /// Its name.
         label: &'static str,
@@ -67,19 +70,19 @@ pub(crate) enum PnmlFault {
         /// The identifier.
         id: String,
     },
-    /// A marking or weight is no number, or too large.
+    /// A marking or weight is not a number, or too large.
     Count {
-        /// What it says.
-        said: String,
+        /// Its text.
+        text: String,
     },
     /// An arc has weight 0.
     NoWeight,
     /// An arc does more than move tokens.
     ArcKind {
-        /// What it is called.
+        /// The kind of arc.
         kind: String,
     },
-    /// No place, transition or reference has the identifier that is referred to.
+    /// An element refers to an identifier that no place, transition or reference has.
     Dangling {
         /// The identifier.
         id: String,
@@ -90,7 +93,7 @@ pub(crate) enum PnmlFault {
     Cycle,
     /// A reference of places leads to a transition, or the other way round.
     WrongReference,
-    /// The parts make no net.
+    /// The parts are not a valid net.
     Net(NetError),
 }
 
@@ -103,10 +106,10 @@ impl fmt::Display for PnmlError {
 impl fmt::Display for PnmlFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Malformed(error) => write!(f, "not well-formed XML: {error}"),
-            Self::DocumentType => {
-                f.write_str("document type definitions are not read; delete the <!DOCTYPE ...>")
-            }
+            Self::Malformed { reason } => write!(f, "not well-formed XML: {reason}"),
+            Self::DocumentType => f.write_str(
+                "document type definitions are not supported; delete the <!DOCTYPE ...>",
+            ),
             Self::TooManyElements => write!(
                 f,
                 "more than {MAX_ELEMENTS} tags and attributes; take a smaller instance of the model"
@@ -117,39 +120,41 @@ impl fmt::Display for PnmlFault {
             ),
             Self::NoNet => f.write_str("there is no <net> in the file"),
             Self::SeveralNets => {
-                f.write_str("a second net begins here; put each net in a file of its own")
+                f.write_str("a second net begins here; put each net in its own file")
             }
             Self::Coloured { sign } => write!(
                 f,
-                "this is a coloured net ({sign}): only place/transition nets work; \
+                "this is a coloured net ({sign}): only place/transition nets are supported; \
                  use the P/T version ('-PT-') of the model"
             ),
             Self::NetType { net_type } => {
-                write!(f, "nets of type '{net_type}' are not known; only {PT_NET} works")
+                write!(f, "nets of type '{net_type}' are not supported, only {PT_NET}")
             }
             Self::Unknown { element, parent } => write!(
                 f,
                 "<{element}> in <{parent}> is not part of a place/transition net; \
-                 delete it if it does not change what the net does"
+                 delete it if it does not change the net's behaviour"
             ),
             Self::MissingAttribute { element, attribute } => {
                 write!(f, "this <{element}> needs an attribute '{attribute}'")
             }
-            Self::Repeated { label } => write!(f, "a second <{label}> stands here; keep one"),
+            Self::Repeated { label } => write!(f, "this is a second <{label}>; keep one"),
             Self::DuplicateId { id } => {
                 write!(f, "the id '{id}' is taken by an earlier element; rename one of them")
             }
-            Self::Count { said } => {
-                write!(f, "'{said}' is no number of tokens; write a number from 0 to {MAX_TOKENS}")
+            Self::Count { text } => {
+                write!(f, "'{text}' is not a number of tokens; write 0 to {MAX_TOKENS}")
             }
             Self::NoWeight => f.write_str("this arc has weight 0; delete it or give it a weight"),
             Self::ArcKind { kind } => write!(
                 f,
-                "'{kind}' arcs are not read: only arcs that move tokens work, \
-                 and these have no kind or are 'normal'"
+                "'{kind}' arcs are not supported: only arcs that move tokens, of no kind or of kind 'normal'"
             ),
             Self::Dangling { id } => {
-                write!(f, "no place or transition has the id '{id}' that this element refers to")
+                write!(
+                    f,
+                    "this element refers to '{id}', which no place or transition has as its id"
+                )
             }
             Self::SameKind => f.write_str(
                 "this arc joins two places or two transitions; it must join one of each",

@@ -1,79 +1,60 @@
-//! A place/transition net: places that hold tokens, and transitions that move them.
-//!
-//! From a model's name to the successors of a state that fits a table entry; nothing here knows
-//! of tables or transports.
-
-mod bounds;
-mod generators;
-mod load;
-#[cfg(test)]
-mod naive;
-mod packing;
-mod pnml;
-mod probe;
-mod successors;
-
-pub(crate) use load::LoadError;
-pub(crate) use packing::Packing;
-pub(crate) use pnml::PnmlError;
-pub(crate) use successors::{FiringRule, Overflow};
+//! A place/transition net: places hold tokens, transitions move them.
 
 use core::error::Error;
 use core::fmt;
 
-use crate::digest::{Digest, Digester};
+use crate::load::{self, LoadError};
+use crate::pnml::{self, PnmlError};
 
-/// The most tokens a place may start with, and the most an arc may move. One firing on a count
-/// that fits a table entry then stays within a `u64`.
-pub(crate) const MAX_TOKENS: u64 = 1 << 62;
+/// The largest initial marking of a place and the largest weight of an arc. One firing on a count
+/// that fits a packed state then stays within a `u64`.
+pub const MAX_TOKENS: u64 = 1 << 62;
 
-/// A place/transition net with its initial marking, checked when it was built.
+/// A valid place/transition net with its initial marking.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Net {
+pub struct Net {
     places: Vec<Place>,
     transitions: Vec<Transition>,
 }
 
-/// A holder of tokens.
+/// A place: holds tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// Its identifier in the model.
-    pub(crate) id: String,
-    /// What people call it; often the same.
-    pub(crate) name: String,
-    /// Tokens in the initial marking.
-    pub(crate) initial: u64,
+pub struct Place {
+    /// The identifier in the model.
+    pub id: String,
+    /// The label for people; the identifier if the model has none.
+    pub name: String,
+    /// Tokens in the initial marking, at most [`MAX_TOKENS`].
+    pub initial: u64,
 }
 
-/// What takes tokens from its inputs and puts tokens into its outputs, in one step.
+/// A transition: takes tokens from its input places and puts tokens into its output places, in one
+/// step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Transition {
-    /// Its identifier in the model.
-    pub(crate) id: String,
-    /// Arcs from places: where tokens are needed and taken.
-    pub(crate) inputs: Vec<Arc>,
-    /// Arcs to places: where tokens are put.
-    pub(crate) outputs: Vec<Arc>,
+pub struct Transition {
+    /// The identifier in the model.
+    pub id: String,
+    /// Arcs from places; a transition is enabled if each of them has the arc's tokens.
+    pub inputs: Vec<Arc>,
+    /// Arcs to places.
+    pub outputs: Vec<Arc>,
 }
 
-/// One end of a transition: a place, counted from 0, and how many tokens move.
+/// An arc between a transition and a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Arc {
-    /// Which place.
-    pub(crate) place: usize,
-    /// Tokens, at least 1.
-    pub(crate) weight: u64,
+pub struct Arc {
+    /// Index of the place in [`Net::places`].
+    pub place: usize,
+    /// Tokens that one firing moves: 1 to [`MAX_TOKENS`].
+    pub weight: u64,
 }
 
 impl Net {
-    /// Checks the parts and adds up arcs that join the same two nodes.
+    /// Validates the parts and merges arcs that join the same two nodes.
     ///
     /// # Errors
-    /// [`NetError`] with the first part that no net may have.
-    pub(crate) fn new(
-        places: Vec<Place>,
-        mut transitions: Vec<Transition>,
-    ) -> Result<Self, NetError> {
+    /// [`NetError`] with the first invalid part.
+    pub fn new(places: Vec<Place>, mut transitions: Vec<Transition>) -> Result<Self, NetError> {
         if places.is_empty() {
             return Err(NetError::NoPlace);
         }
@@ -84,90 +65,98 @@ impl Net {
             return Err(NetError::TooManyTokens { place: place.id.clone() });
         }
         for transition in &mut transitions {
-            transition.check(places.len())?;
+            transition.validate(places.len())?;
         }
         Ok(Self { places, transitions })
     }
 
-    /// Reads a built-in model (`kanban:5`) or a PNML file, whichever `model` names.
+    /// Builds the built-in model that `model` names (`kanban:5`), or else reads the PNML file of
+    /// this path.
+    ///
+    /// The built-in models are `kanban:N`, `fms:N` and `philosophers:N`, with the state spaces of
+    /// the Model Checking Contest's nets of these names (<https://mcc.lip6.fr>).
     ///
     /// # Errors
-    /// [`LoadError`], which says what to do next.
-    pub(crate) fn load(model: &str) -> Result<Self, LoadError> {
+    /// [`LoadError`] with the path and, for a PNML file, the line.
+    pub fn load(model: &str) -> Result<Self, LoadError> {
         load::load(model)
     }
 
-    /// Reads a net from the text of a PNML file.
+    /// Reads a place/transition net from the text of a PNML file (ISO/IEC 15909-2, grammar of 2009).
+    ///
+    /// Layout, names of nodes and tool-specific parts are ignored. Any other unknown element is an
+    /// error, because it may change the behaviour of the net.
     ///
     /// # Errors
     /// [`PnmlError`] with the line and what is wrong there.
-    pub(crate) fn parse(text: &str) -> Result<Self, PnmlError> {
+    pub fn from_pnml(text: &str) -> Result<Self, PnmlError> {
         pnml::parse(text)
     }
 
-    /// The places, in the order that markings and arcs use.
-    pub(crate) fn places(&self) -> &[Place] {
+    /// The places, in the order of markings and of [`Arc::place`].
+    pub fn places(&self) -> &[Place] {
         &self.places
     }
 
-    /// The transitions, in the order that arcs of the reachability graph are numbered by.
-    pub(crate) fn transitions(&self) -> &[Transition] {
+    /// The transitions, in the order of their numbers.
+    pub fn transitions(&self) -> &[Transition] {
         &self.transitions
     }
 
-    /// The digest of everything that a state space depends on: the initial marking and every arc,
-    /// in order. Nets that differ only in identifiers and names have the same digest.
-    pub(crate) fn digest(&self) -> Digest {
-        let mut digester = Digester::new("net");
-        digester.number(self.places.len() as u64);
-        for place in &self.places {
-            digester.number(place.initial);
-        }
-        digester.number(self.transitions.len() as u64);
+    /// Everything that the state space depends on, as numbers: the initial marking and all arcs, in
+    /// order, each list after its length. Processes compare a hash of these numbers to find out
+    /// whether they have the same net. Identifiers and names are not part of them.
+    pub fn encoding(&self) -> Vec<u64> {
+        let mut numbers = vec![self.places.len() as u64];
+        numbers.extend(self.initial());
+        numbers.push(self.transitions.len() as u64);
         for transition in &self.transitions {
             for arcs in [&transition.inputs, &transition.outputs] {
-                digester.number(arcs.len() as u64);
-                for arc in arcs {
-                    digester.number(arc.place as u64);
-                    digester.number(arc.weight);
-                }
+                numbers.push(arcs.len() as u64);
+                numbers.extend(arcs.iter().flat_map(|arc| [arc.place as u64, arc.weight]));
             }
         }
-        digester.finish()
+        numbers
     }
 
-    /// The initial marking: tokens by place.
-    pub(crate) fn initial(&self) -> Vec<u64> {
+    /// The initial marking: the tokens of each place.
+    pub fn initial(&self) -> Vec<u64> {
         self.places.iter().map(|place| place.initial).collect()
     }
 }
 
 impl Transition {
-    fn check(&mut self, places: usize) -> Result<(), NetError> {
+    fn validate(&mut self, places: usize) -> Result<(), NetError> {
         for arcs in [&mut self.inputs, &mut self.outputs] {
-            let mut weights = arcs.iter().map(|arc| arc.weight);
-            if weights.any(|weight| weight == 0 || weight > MAX_TOKENS) {
-                return Err(NetError::Weight { transition: self.id.clone() });
-            }
             if arcs.iter().any(|arc| arc.place >= places) {
                 return Err(NetError::UnknownPlace { transition: self.id.clone() });
             }
-            add_up(arcs);
-            if arcs.iter().any(|arc| arc.weight > MAX_TOKENS) {
+            let is_valid = |arc: &Arc| (1..=MAX_TOKENS).contains(&arc.weight);
+            if arcs.iter().all(is_valid) {
+                merge(arcs);
+            }
+            if !arcs.iter().all(is_valid) {
                 return Err(NetError::Weight { transition: self.id.clone() });
             }
         }
         Ok(())
     }
 
-    /// Whether every input has the tokens that this transition takes.
-    pub(crate) fn is_enabled(&self, marking: &[u64]) -> bool {
+    /// Whether each input place holds the tokens that this transition takes from it.
+    ///
+    /// # Panics
+    /// If `marking` has fewer places than the net.
+    pub fn is_enabled(&self, marking: &[u64]) -> bool {
         self.inputs.iter().all(|arc| marking[arc.place] >= arc.weight)
     }
 
     /// Moves the tokens in a marking that enables this transition. A count that leaves a `u64`
-    /// stays at its largest value, which no entry can hold.
-    pub(crate) fn fire(&self, marking: &mut [u64]) {
+    /// stays at its largest value, which no packed state can hold.
+    ///
+    /// # Panics
+    /// If `marking` has fewer places than the net; in debug builds, if it does not enable the
+    /// transition.
+    pub fn fire(&self, marking: &mut [u64]) {
         for arc in &self.inputs {
             marking[arc.place] -= arc.weight;
         }
@@ -176,32 +165,30 @@ impl Transition {
         }
     }
 
-    /// How a firing changes each place it touches, by place. A place that gets back what it gave
-    /// appears with a change of 0.
+    /// The change that a firing makes to each place that it touches, by place. A place that gets
+    /// back the tokens that it gave has a change of 0.
     pub(crate) fn effect(&self) -> Vec<(usize, i64)> {
         // Weights are at most 2^62, so neither the casts nor the differences overflow.
         let gains = self.outputs.iter().map(|arc| (arc.place, arc.weight.cast_signed()));
         let losses = self.inputs.iter().map(|arc| (arc.place, -arc.weight.cast_signed()));
         let mut effect: Vec<(usize, i64)> = gains.chain(losses).collect();
         effect.sort_unstable_by_key(|&(place, _)| place);
-        effect.dedup_by(|later, sum| {
-            let same = later.0 == sum.0;
-            if same {
-                sum.1 += later.1;
-            }
+        effect.dedup_by(|later, first| {
+            let same = later.0 == first.0;
+            first.1 += if same { later.1 } else { 0 };
             same
         });
         effect
     }
 }
 
-/// Joins arcs of the same place into one, with a weight past [`MAX_TOKENS`] where the sum is.
-fn add_up(arcs: &mut Vec<Arc>) {
+/// Merges arcs of the same place into one, whose weight is above [`MAX_TOKENS`] if their sum is.
+fn merge(arcs: &mut Vec<Arc>) {
     arcs.sort_unstable_by_key(|arc| arc.place);
-    arcs.dedup_by(|later, sum| {
-        let same = later.place == sum.place;
+    arcs.dedup_by(|later, first| {
+        let same = later.place == first.place;
         if same {
-            sum.weight = (sum.weight + later.weight).min(MAX_TOKENS + 1);
+            first.weight = (first.weight + later.weight).min(MAX_TOKENS + 1);
         }
         same
     });
@@ -216,26 +203,26 @@ impl fmt::Display for Place {
     }
 }
 
-/// What no net may have.
+/// Why places and transitions are not a net.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum NetError {
-    /// There is nothing to hold a token.
+pub enum NetError {
+    /// There is no place, so there is no state.
     NoPlace,
-    /// Transitions are numbered in 32 bits.
+    /// There are more than 2^32 transitions, which are numbered in 32 bits.
     TooManyTransitions,
     /// A place starts with more than [`MAX_TOKENS`].
     TooManyTokens {
-        /// Its identifier.
+        /// The place's identifier.
         place: String,
     },
-    /// The arcs between a place and this transition have no weight, or more than [`MAX_TOKENS`].
+    /// The arcs between a place and this transition have weight 0, or more than [`MAX_TOKENS`].
     Weight {
-        /// Its identifier.
+        /// The transition's identifier.
         transition: String,
     },
-    /// An arc of this transition leads to a place that is not there.
+    /// An arc of this transition refers to a place that the net does not have.
     UnknownPlace {
-        /// Its identifier.
+        /// The transition's identifier.
         transition: String,
     },
 }
@@ -253,7 +240,10 @@ impl fmt::Display for NetError {
                 "the weight between a place and transition {transition} is not in 1..={MAX_TOKENS}"
             ),
             Self::UnknownPlace { transition } => {
-                write!(f, "an arc of transition {transition} leads to no place of the net")
+                write!(
+                    f,
+                    "an arc of transition {transition} refers to a place that the net does not have"
+                )
             }
         }
     }
@@ -263,8 +253,8 @@ impl Error for NetError {}
 
 #[cfg(test)]
 mod tests {
-    use super::naive::net;
     use super::*;
+    use crate::naive::net;
 
     fn transition(inputs: &[(usize, u64)], outputs: &[(usize, u64)]) -> Transition {
         let arcs = |ends: &[(usize, u64)]| {
@@ -286,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_no_net_has() {
+    fn rejects_invalid_parts() {
         let weight = Err(NetError::Weight { transition: "t".into() });
         assert_eq!(Net::new(vec![], vec![]), Err(NetError::NoPlace));
         assert_eq!(built(0, transition(&[(0, 0)], &[])), weight);
@@ -326,9 +316,9 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_covers_the_marking_and_every_arc() {
+    fn the_encoding_covers_the_marking_and_every_arc() {
         let of = |initial: &[u64], weight, to: usize| {
-            net(initial, &[(&[(0, weight)], &[(to, 1)]), (&[(1, 2)], &[])]).digest()
+            net(initial, &[(&[(0, weight)], &[(to, 1)]), (&[(1, 2)], &[])]).encoding()
         };
         let base = of(&[3, 0, 0], 1, 1);
         assert_eq!(base, of(&[3, 0, 0], 1, 1));
@@ -336,13 +326,13 @@ mod tests {
         assert!(others.iter().all(|other| *other != base), "{others:?}");
         // A reversed arc, and another order.
         let (one, other) = (net(&[1, 0], &[(&[(0, 1)], &[])]), net(&[1, 0], &[(&[], &[(0, 1)])]));
-        assert_ne!(one.digest(), other.digest());
-        assert_ne!(net(&[1, 0], &[]).digest(), net(&[0, 1], &[]).digest());
-        // Identifiers and names do not change the digest.
+        assert_ne!(one.encoding(), other.encoding());
+        assert_ne!(net(&[1, 0], &[]).encoding(), net(&[0, 1], &[]).encoding());
+        // Identifiers and names do not change the encoding.
         let named = Place { id: "a".into(), name: "b".into(), initial: 1 };
         let named = Net::new(vec![named], vec![]).unwrap();
-        assert_eq!(named.digest(), net(&[1], &[]).digest());
-        assert_ne!(Net::load("fms:2").unwrap().digest(), Net::load("fms:3").unwrap().digest());
+        assert_eq!(named.encoding(), net(&[1], &[]).encoding());
+        assert_ne!(Net::load("fms:2").unwrap().encoding(), Net::load("fms:3").unwrap().encoding());
     }
 
     #[test]

@@ -1,49 +1,49 @@
-//! The most tokens each place can ever hold, where the structure of the net proves it.
+//! Upper bounds on the tokens of each place, proved from the structure of the net.
 //!
 //! A weighted sum of tokens that no transition changes (a P-invariant) bounds every place in it:
 //! with weights y >= 0 and initial marking m0, place p never holds more than (y . m0) / y(p).
 //! The invariants come from Farkas' elimination (Colom and Silva, "Convex geometry and
-//! semiflows in P/T nets", 1991), which may grow exponentially and is therefore bounded; giving
-//! up only loses bounds.
+//! semiflows in P/T nets", 1991), which may grow exponentially and is therefore bounded; a place
+//! without a bound only costs bits.
 
-use super::Net;
+use crate::Net;
 
-/// The most places and transitions that invariants are looked for in: a dense matrix of 4 MiB.
-/// Nets that fit one table entry are far smaller.
+/// Places, and transitions, of the largest net that is analysed: a dense matrix of 4 MiB. Nets whose
+/// markings fit 63 bits are far smaller.
 const MAX_SIDE: usize = 512;
 
-/// The most rows kept at a time: 16 MiB for the largest matrix.
+/// Rows kept at a time: 16 MiB for the largest matrix.
 const MAX_ROWS: usize = 2_048;
 
-/// Cells of the matrix looked at before giving up: less than 0.1 s.
+/// Cells of the matrix visited before the elimination stops: less than 0.1 s.
 const MAX_WORK: usize = 1 << 26;
 
 /// An upper bound on each place's tokens, where one is known.
-pub(super) fn upper_bounds(net: &Net) -> Vec<Option<u64>> {
-    let mut bounds = bounds_of_shrinking(net);
+pub(crate) fn upper_bounds(net: &Net) -> Vec<Option<u64>> {
+    let mut bounds = bounds_without_gains(net);
     if net.places().len() > MAX_SIDE || net.transitions().len() > MAX_SIDE {
         return bounds;
     }
     for invariant in Elimination::new(net).invariants() {
         let Some(total) = weighted_sum(&invariant, net) else { continue };
         for (bound, &weight) in bounds.iter_mut().zip(&invariant) {
-            let Some(most) = total.checked_div(u128::from(weight)) else { continue };
-            let Ok(most) = u64::try_from(most) else { continue };
-            *bound = Some(bound.map_or(most, |known| known.min(most)));
+            let Some(max) = total.checked_div(u128::from(weight)) else { continue };
+            let Ok(max) = u64::try_from(max) else { continue };
+            *bound = Some(bound.map_or(max, |known| known.min(max)));
         }
     }
     bounds
 }
 
-/// What the invariant's sum is, in the initial marking and ever after; none past a `u128`.
+/// The invariant's sum, the same in all reachable markings; `None` beyond a `u128`.
 fn weighted_sum(invariant: &[u64], net: &Net) -> Option<u128> {
     invariant.iter().zip(net.places()).try_fold(0_u128, |sum, (&weight, place)| {
         sum.checked_add(u128::from(weight) * u128::from(place.initial))
     })
 }
 
-/// A place that no transition adds to never holds more than at the start.
-fn bounds_of_shrinking(net: &Net) -> Vec<Option<u64>> {
+/// The bounds of places that no transition adds to: their initial tokens.
+fn bounds_without_gains(net: &Net) -> Vec<Option<u64>> {
     let mut bounds: Vec<_> = net.places().iter().map(|place| Some(place.initial)).collect();
     for transition in net.transitions() {
         for (place, change) in transition.effect() {
@@ -55,8 +55,8 @@ fn bounds_of_shrinking(net: &Net) -> Vec<Option<u64>> {
     bounds
 }
 
-/// Rows `(change by transition, weight by place)`, the first being what the transitions do to
-/// the sum that the second defines. Rows combine until the changes are 0.
+/// Farkas' elimination. A row holds the weight of each place in a sum of tokens, after the change
+/// that each transition makes to this sum. Rows are combined until the changes are 0.
 struct Elimination {
     transitions: usize,
     rows: Vec<Vec<i64>>,
@@ -78,14 +78,14 @@ impl Elimination {
         Self { transitions, rows, work: 0 }
     }
 
-    /// Weights by place of the sums that were found to never change.
+    /// The weights by place of the invariants found.
     fn invariants(mut self) -> Vec<Vec<u64>> {
         while let Some(column) = self.cheapest_column() {
             if !self.eliminate(column) {
                 break;
             }
         }
-        // Whatever was left undone, a row without changes is an invariant.
+        // Also after an incomplete elimination, a row without changes is an invariant.
         let transitions = self.transitions;
         self.rows.retain(|row| row[..transitions].iter().all(|&change| change == 0));
         let weights = self
@@ -95,7 +95,7 @@ impl Elimination {
         weights.collect()
     }
 
-    /// The transition whose elimination makes the fewest new rows; none when all is eliminated.
+    /// The transition whose elimination makes the fewest new rows; `None` after the last one.
     fn cheapest_column(&mut self) -> Option<usize> {
         self.work += self.rows.len() * self.transitions;
         let mut signs = vec![(0_usize, 0_usize); self.transitions];
@@ -109,8 +109,8 @@ impl Elimination {
         open.min_by_key(|(_, (gains, losses))| gains * losses).map(|(column, _)| column)
     }
 
-    /// Replaces the rows that a transition changes by the sums in which its changes cancel.
-    /// Answers whether to go on.
+    /// Replaces the rows that a transition changes by combinations in which its changes cancel.
+    /// Returns false once a limit is exceeded.
     fn eliminate(&mut self, column: usize) -> bool {
         let (changed, mut kept): (Vec<_>, Vec<_>) =
             core::mem::take(&mut self.rows).into_iter().partition(|row| row[column] != 0);
@@ -123,7 +123,7 @@ impl Elimination {
                     return false;
                 }
                 let Some(sum) = combine(gain, loss, column) else { continue };
-                // A row that uses all the places of another one bounds nothing better.
+                // A row that uses all places of another one gives no better bound.
                 if !kept.iter().any(|row| self.covers(&sum, row)) {
                     kept.push(sum);
                 }
@@ -140,7 +140,8 @@ impl Elimination {
     }
 }
 
-/// The smallest positive sum of the two rows that is 0 at `column`; none if it leaves an `i64`.
+/// The smallest positive combination of the two rows that is 0 at `column`; `None` if it leaves an
+/// `i64`.
 fn combine(gain: &[i64], loss: &[i64], column: usize) -> Option<Vec<i64>> {
     let (gained, lost) = (gain[column].unsigned_abs(), loss[column].unsigned_abs());
     let common = gcd(gained, lost);
@@ -160,7 +161,7 @@ fn combine(gain: &[i64], loss: &[i64], column: usize) -> Option<Vec<i64>> {
     Some(sums)
 }
 
-/// The greatest common divisor; 0 only if both numbers are 0.
+/// The greatest common divisor; 0 if both numbers are 0.
 fn gcd(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
@@ -172,9 +173,9 @@ fn gcd(mut a: u64, mut b: u64) -> u64 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::MAX_TOKENS;
-    use super::super::naive::{explore, net, nets};
     use super::*;
+    use crate::MAX_TOKENS;
+    use crate::naive::{explore, net, nets};
 
     #[test]
     fn bounds_every_place_of_a_conservative_net() {
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_invariants_the_lowest_bound_counts() {
+    fn the_lowest_bound_of_several_invariants_counts() {
         for (left, right) in [(7, 3), (3, 7)] {
             let net = net(
                 &[left, right, 0],
@@ -210,7 +211,7 @@ mod tests {
 
     /// The invariants have weights of 2^124 and of 2^64.
     #[test]
-    fn weights_past_all_integers_give_no_bound() {
+    fn weights_beyond_all_integers_give_no_bound() {
         let most = MAX_TOKENS;
         let ends = [[(0, 1)], [(1, most)], [(1, most - 1)], [(2, most)]];
         let down = net(&[9, 0, 0], &[(&ends[0], &ends[1]), (&ends[2], &ends[3])]);
@@ -223,7 +224,7 @@ mod tests {
 
     /// The invariant's sum is 16 times 2^124 and a little, which is just past a u128.
     #[test]
-    fn sums_past_all_integers_give_no_bound() {
+    fn sums_beyond_all_integers_give_no_bound() {
         let mut initial = vec![MAX_TOKENS; 17];
         initial[0] = 3;
         let ends: Vec<_> = (1..17).map(|place| ([(0, MAX_TOKENS)], [(place, 1)])).collect();
@@ -235,7 +236,7 @@ mod tests {
 
     /// Stages of two places each: every choice of one place a stage is an invariant, 2^30 of them.
     #[test]
-    fn gives_up_on_too_many_invariants() {
+    fn stops_at_too_many_invariants() {
         let stages = 30;
         let mut initial = vec![0; 2 * stages];
         (initial[0], initial[1]) = (1, 1);
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_net_too_large_to_look_at_keeps_the_simple_bounds() {
+    fn a_net_that_is_too_large_keeps_the_simple_bounds() {
         let initial = vec![2; MAX_SIDE + 1];
         let net = net(&initial, &[(&[(0, 1)], &[(1, 1)])]);
         let bounds = upper_bounds(&net);

@@ -1,4 +1,4 @@
-//! Where a model comes from: a built-in family of nets or a PNML file.
+//! Loads a net by name: a built-in model or a PNML file.
 
 use core::error::Error;
 use core::fmt;
@@ -6,27 +6,26 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::Net;
-use super::PnmlError;
-use super::generators::{self, BuiltIn, SpecError};
+use crate::generators::{self, BuiltInError, BuiltInModels};
+use crate::{Net, PnmlError};
 
-/// The longest file that is read. The contest's largest place/transition nets stay below it, and
-/// the parsed tree takes several times the memory.
-pub(crate) const MAX_FILE_BYTES: u64 = 256 << 20;
+/// The longest file that is read. The largest place/transition nets of the Model Checking Contest
+/// are shorter, and the parsed tree takes several times the memory.
+pub const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// Reads the net that `model` names. `NAME:NUMBER` is a built-in one unless a file is called so.
-pub(super) fn load(model: &str) -> Result<Net, LoadError> {
+/// Loads the net that `model` names. `NAME:NUMBER` is a built-in model unless a file has that name.
+pub(crate) fn load(model: &str) -> Result<Net, LoadError> {
     let path = Path::new(model);
-    let is_spec = model.contains(':') && !model.contains('/');
-    if is_spec && !path.exists() {
-        return generators::build(model).map_err(LoadError::Spec);
+    let is_built_in = model.contains(':') && !model.contains('/') && !path.exists();
+    if is_built_in {
+        return generators::build(model).map_err(LoadError::BuiltIn);
     }
-    let text = read(path)?;
-    Net::parse(&text).map_err(|error| LoadError::Pnml { path: model.to_owned(), error })
+    let text = read(path, model)?;
+    Net::from_pnml(&text).map_err(|error| LoadError::Pnml { path: model.to_owned(), error })
 }
 
-fn read(path: &Path) -> Result<String, LoadError> {
-    let name = || path.display().to_string();
+fn read(path: &Path, name: &str) -> Result<String, LoadError> {
+    let name = || name.to_owned();
     let file = File::open(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => LoadError::Missing { path: name() },
         _ => LoadError::Read { path: name(), error },
@@ -34,32 +33,29 @@ fn read(path: &Path) -> Result<String, LoadError> {
     let bytes = read_bounded(&file).map_err(|error| LoadError::Read { path: name(), error })?;
     let bytes = bytes.ok_or_else(|| LoadError::TooLong { path: name() })?;
     String::from_utf8(bytes).map_err(|error| {
-        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        LoadError::NotUtf8 { path: name(), line: 1 + lines(good) }
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + valid.iter().filter(|&&byte| byte == b'\n').count();
+        LoadError::NotUtf8 { path: name(), line }
     })
 }
 
-/// The file's bytes; none if they are more than [`MAX_FILE_BYTES`].
+/// The file's bytes; `None` if they are more than [`MAX_FILE_BYTES`].
 fn read_bounded(file: &File) -> io::Result<Option<Vec<u8>>> {
     if file.metadata()?.len() > MAX_FILE_BYTES {
         return Ok(None);
     }
-    // Bounded again, because a pipe does not tell its length.
+    // Bounded again, because a pipe has no length.
     let mut bytes = Vec::new();
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= MAX_FILE_BYTES).then_some(bytes))
 }
 
-fn lines(bytes: &[u8]) -> usize {
-    bytes.iter().filter(|&&byte| byte == b'\n').count()
-}
-
-/// Why there is no net to explore.
+/// Why a model cannot be loaded.
 #[derive(Debug)]
-pub(crate) enum LoadError {
-    /// The specification of a built-in model is wrong.
-    Spec(SpecError),
-    /// There is no such file.
+pub enum LoadError {
+    /// The name is not that of a built-in model.
+    BuiltIn(BuiltInError),
+    /// The file does not exist.
     Missing {
         /// Its path.
         path: String,
@@ -68,7 +64,7 @@ pub(crate) enum LoadError {
     Read {
         /// Its path.
         path: String,
-        /// The system's reason.
+        /// The error of the operating system.
         error: io::Error,
     },
     /// The file is longer than [`MAX_FILE_BYTES`].
@@ -76,14 +72,14 @@ pub(crate) enum LoadError {
         /// Its path.
         path: String,
     },
-    /// The file is no UTF-8 text.
+    /// The file is not UTF-8.
     NotUtf8 {
         /// Its path.
         path: String,
-        /// The line, counted from 1, where other bytes begin.
+        /// The line of the first other byte, counted from 1.
         line: usize,
     },
-    /// The file holds no place/transition net.
+    /// The file does not describe a place/transition net.
     Pnml {
         /// Its path.
         path: String,
@@ -95,10 +91,10 @@ pub(crate) enum LoadError {
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Spec(error) => error.fmt(f),
+            Self::BuiltIn(error) => error.fmt(f),
             Self::Missing { path } => write!(
                 f,
-                "{path}: there is no such file; name a PNML file or a built-in model: {BuiltIn}"
+                "{path}: there is no such file; name a PNML file or a built-in model: {BuiltInModels}"
             ),
             Self::Read { path, error } => write!(f, "{path}: {error}"),
             Self::TooLong { path } => {
@@ -117,7 +113,7 @@ impl fmt::Display for LoadError {
 impl Error for LoadError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Spec(error) => Some(error),
+            Self::BuiltIn(error) => Some(error),
             Self::Read { error, .. } => Some(error),
             Self::Pnml { error, .. } => Some(error),
             _ => None,
@@ -131,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// A file of this test alone, deleted when dropped.
+    /// A file of one test, deleted when dropped.
     struct Scratch(PathBuf);
 
     impl Scratch {
@@ -152,12 +148,12 @@ mod tests {
     }
 
     #[test]
-    fn builds_what_is_built_in() {
+    fn builds_a_built_in_model() {
         assert_eq!(load("philosophers:5").unwrap().places().len(), 25);
     }
 
     #[test]
-    fn lists_what_is_built_in_when_nothing_is_found() {
+    fn errors_list_the_built_in_models() {
         for model in ["absent", "absent:3", "kanban", "kanban:x", "no/such:1"] {
             let message = load(model).unwrap_err().to_string();
             for name in ["kanban:N", "fms:N", "philosophers:N"] {
@@ -167,9 +163,9 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_no_specification() {
+    fn a_path_is_not_a_built_in_model() {
         assert!(matches!(load("no/such:1"), Err(LoadError::Missing { .. })));
-        assert!(matches!(load("nosuch:1"), Err(LoadError::Spec(_))));
+        assert!(matches!(load("nosuch:1"), Err(LoadError::BuiltIn(_))));
     }
 
     #[test]
@@ -191,14 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn refuses_other_encodings() {
+    fn rejects_other_encodings() {
         let file = Scratch::new("latin.pnml");
         std::fs::write(&file.0, b"<pnml>\n<!-- caf\xe9 -->\n</pnml>").unwrap();
         assert!(matches!(file.load(), LoadError::NotUtf8 { line: 2, .. }));
     }
 
     #[test]
-    fn refuses_a_file_past_the_bound() {
+    fn rejects_a_file_that_is_too_long() {
         let file = Scratch::new("long.pnml");
         File::create(&file.0).unwrap().set_len(MAX_FILE_BYTES + 1).unwrap();
         assert!(matches!(file.load(), LoadError::TooLong { .. }));

@@ -1,4 +1,4 @@
-//! What is refused, each with its line.
+//! Texts that are rejected, with the line of the error.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn malformed_xml() {
         ("\n\n<place id=\"&undefined;\"/>", 7),
     ] {
         let (found, fault) = fault(body);
-        assert!(matches!(fault, PnmlFault::Malformed(_)), "{body}: {fault}");
+        assert!(matches!(fault, PnmlFault::Malformed { .. }), "{body}: {fault}");
         assert_eq!(found, line, "{body}: {fault}");
     }
 }
@@ -19,9 +19,9 @@ fn malformed_xml() {
 #[test]
 fn a_file_cut_short_in_its_last_line() {
     let (line, fault) = fault_of_text(&format!("{HEAD}\n\n<place id=\"p\"/>"));
-    assert!(matches!(fault, PnmlFault::Malformed(_)), "{fault}");
+    assert!(matches!(fault, PnmlFault::Malformed { .. }), "{fault}");
     assert_eq!(line, 7);
-    assert!(matches!(fault_of_text("").1, PnmlFault::Malformed(_)));
+    assert!(matches!(fault_of_text("").1, PnmlFault::Malformed { .. }));
 }
 
 #[test]
@@ -151,9 +151,9 @@ fn ids_that_are_taken() {
 fn counts_that_are_none() {
     let beyond = (MAX_TOKENS + 1).to_string();
     let long = "9".repeat(40);
-    for said in ["-1", "1.5", "many", "", "1 2", "0x10", "1'dot", &beyond, &long] {
-        let count = (6, PnmlFault::Count { said: said.into() });
-        let label = |name| format!("<{name}>\n<text>\n {said}</text></{name}>");
+    for text in ["-1", "1.5", "many", "", "1 2", "0x10", "1'dot", &beyond, &long] {
+        let count = (6, PnmlFault::Count { text: text.into() });
+        let label = |name| format!("<{name}>\n<text>\n {text}</text></{name}>");
         let place = format!("<place id=\"q\">{}</place>", label("initialMarking"));
         assert_eq!(fault(&place), count);
         let inscription = label("inscription");

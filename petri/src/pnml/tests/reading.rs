@@ -1,4 +1,4 @@
-//! What is read, and what it means.
+//! Texts that are read, and the nets that they describe.
 
 use super::*;
 

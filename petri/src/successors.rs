@@ -1,44 +1,44 @@
-//! The firing rule on packed states: all places of a transition at once, in one word.
+//! The firing rule on packed states, for all places of a transition at once.
 //!
-//! Fields lie side by side in a word, so subtracting what a transition needs borrows out of a
-//! field's top bit if and only if that place has too few tokens, and adding what it brings
-//! carries out of it if and only if the field is too narrow. (The lowest field to fail does so
-//! exactly; what it spills into those above cannot hide it.) Which bits borrow or carry is a few
-//! Boolean operations on the operands and the result (Warren, Hacker's Delight, 2nd edition,
-//! section 2-16).
+//! Fields lie side by side in a word. Subtracting the tokens that a transition needs borrows out of a
+//! field's top bit if and only if that place has too few tokens; adding the tokens that it brings
+//! carries out of the top bit if and only if the field is too narrow. (This holds exactly for the
+//! lowest field that fails; its borrow or carry into the fields above cannot hide it.) A few Boolean
+//! operations on operands and result tell which bits borrow or carry (Warren, Hacker's Delight, 2nd
+//! edition, section 2-16).
 
 use core::error::Error;
 use core::fmt;
 
-use super::packing::{Field, Packing};
-use super::{Net, Transition};
+use crate::packing::Field;
+use crate::{Net, Packing, Transition};
 
-/// The bit that no field uses and every state leaves 0.
+/// The bit that no field uses: 0 in every state.
 const NO_FIELD: u64 = 1 << 63;
 
 /// The transitions of a net, compiled for one packing.
 #[derive(Clone, Debug)]
-pub(crate) struct FiringRule {
+pub struct FiringRule {
     rules: Vec<Rule>,
-    /// For each rule the places it adds to, from which the rare overflow is explained.
+    /// For each rule the places that it adds to; only an overflow needs them.
     gains: Vec<Box<[Gain]>>,
-    /// Adds to every place the most that any transition does: where this does not overflow, none
-    /// of them does.
+    /// Adds to every place the largest gain of any transition: if this rule does not overflow, none
+    /// does.
     ceiling: Rule,
 }
 
-/// One transition.
+/// A compiled transition.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rule {
-    /// The tokens that inputs must have, each in its field.
+    /// The tokens that input places must have, in their fields.
     needs: u64,
     /// The top bits of these fields.
     need_tops: u64,
-    /// The tokens that places have more of afterwards, each in its field.
+    /// The tokens that places gain, in their fields.
     gains: u64,
     /// The top bits of these fields.
     gain_tops: u64,
-    /// What firing adds to a state: the gains less the losses, modulo 2^64.
+    /// The difference that firing makes to a state: gains less losses, modulo 2^64.
     change: u64,
     /// The transition's number in the net.
     transition: u32,
@@ -54,10 +54,10 @@ struct Gain {
 
 impl FiringRule {
     /// Compiles the transitions of `net` for states of `packing`, which must be the net's.
-    pub(crate) fn new(net: &Net, packing: &Packing) -> Self {
+    pub fn new(net: &Net, packing: &Packing) -> Self {
         let mut compiled = Self { rules: Vec::new(), gains: Vec::new(), ceiling: Rule::default() };
         for (number, transition) in (0..).zip(net.transitions()) {
-            // Dropped is what no state of this packing has the tokens for.
+            // No state of this packing has the tokens for the others.
             let Some(rule) = Rule::with_needs(transition, packing.fields(), number) else {
                 continue;
             };
@@ -84,37 +84,40 @@ impl FiringRule {
     }
 
     fn ceiling(&self, fields: &[Field]) -> Rule {
-        let mut most = vec![0; fields.len()];
+        let mut max = vec![0; fields.len()];
         for gain in self.gains.iter().flatten() {
-            most[gain.place] = gain.tokens.max(most[gain.place]);
+            max[gain.place] = gain.tokens.max(max[gain.place]);
         }
         let mut rule = Rule::default();
-        for (&field, tokens) in fields.iter().zip(most).filter(|&(_, tokens)| tokens > 0) {
+        for (&field, tokens) in fields.iter().zip(max).filter(|&(_, tokens)| tokens > 0) {
             rule.gain(field, tokens);
         }
         rule
     }
 
-    /// The most successors of a state.
-    pub(crate) fn most_successors(&self) -> usize {
+    /// An upper bound on the number of successors of a state.
+    pub fn max_successors(&self) -> usize {
         self.rules.len()
     }
 
-    /// As [`successors`](Self::successors), without the transitions, at the front of `room`, which
-    /// has [`most_successors`](Self::most_successors) words at least. Does not branch on which
-    /// transitions are enabled, which no branch predictor learns.
+    /// Writes the successors of `state` to the front of `buffer` and returns their number. The
+    /// buffer has at least [`max_successors`](Self::max_successors) words, all of which may be
+    /// overwritten.
+    ///
+    /// Faster than [`successors`](Self::successors), because it does not branch on which transitions
+    /// are enabled, which no branch predictor learns.
     ///
     /// # Errors
-    /// [`Overflow`] as there.
+    /// [`Overflow`] if a successor does not fit the packing.
     #[inline]
-    pub(crate) fn fire(&self, state: u64, room: &mut [u64]) -> Result<usize, Overflow> {
+    pub fn successors_into(&self, state: u64, buffer: &mut [u64]) -> Result<usize, Overflow> {
         if self.ceiling.overflows(state, state.wrapping_add(self.ceiling.change)) {
-            return self.fire_near_overflow(state, room);
+            return self.successors_near_overflow(state, buffer);
         }
         let mut enabled = 0;
         for rule in &self.rules {
-            // Written in any case, and kept if the transition is enabled.
-            if let Some(next) = room.get_mut(enabled) {
+            // Always written, and kept if the transition is enabled.
+            if let Some(next) = buffer.get_mut(enabled) {
                 *next = state.wrapping_add(rule.change);
             }
             enabled += usize::from(rule.is_enabled(state));
@@ -122,28 +125,24 @@ impl FiringRule {
         Ok(enabled)
     }
 
-    fn fire_near_overflow(&self, state: u64, room: &mut [u64]) -> Result<usize, Overflow> {
-        let mut places = room.iter_mut();
+    fn successors_near_overflow(&self, state: u64, buffer: &mut [u64]) -> Result<usize, Overflow> {
+        let mut buffer = buffer.iter_mut();
         let enabled = self.successors(state, |_, next| {
-            if let Some(place) = places.next() {
-                *place = next;
+            if let Some(word) = buffer.next() {
+                *word = next;
             }
         })?;
         Ok(enabled as usize)
     }
 
-    /// Hands every transition that `state` enables to `emit`, with the state that it leads to, in
-    /// the order of the net. Answers how many, which is the state's number of outgoing arcs:
-    /// transitions that lead to one state are arcs of their own.
+    /// Calls `emit` with the number of each transition that `state` enables and with the state that
+    /// it leads to, in the order of the net. Returns the number of calls, which is the number of arcs
+    /// that leave the state; two transitions may lead to the same state.
     ///
     /// # Errors
-    /// [`Overflow`] where a successor does not fit the packing; some may have been emitted before.
+    /// [`Overflow`] if a successor does not fit the packing; others may have been emitted before.
     #[inline]
-    pub(crate) fn successors(
-        &self,
-        state: u64,
-        mut emit: impl FnMut(u32, u64),
-    ) -> Result<u32, Overflow> {
+    pub fn successors(&self, state: u64, mut emit: impl FnMut(u32, u64)) -> Result<u32, Overflow> {
         let mut enabled = 0;
         for (index, rule) in self.rules.iter().enumerate() {
             if !rule.is_enabled(state) {
@@ -159,14 +158,14 @@ impl FiringRule {
         Ok(enabled)
     }
 
-    /// Finds a place whose field is too narrow for what the rule at `index` adds.
+    /// Finds a place whose field is too narrow for the gains of the rule at `index`.
     #[cold]
     fn overflow(&self, state: u64, index: usize) -> Overflow {
         let mut found = Overflow::default();
         for gain in &self.gains[index] {
             // Below 2^63 and at most 2^62, so the sum stays within a u64.
             let tokens = gain.field.tokens(state) + gain.tokens;
-            if tokens > gain.field.most() {
+            if tokens > gain.field.max() {
                 found = Overflow { place: gain.place, tokens };
             }
         }
@@ -175,12 +174,12 @@ impl FiringRule {
 }
 
 impl Rule {
-    /// A rule with the needs of a transition; none where a field is too narrow to meet them.
+    /// A rule with the needs of a transition; `None` if a field is too narrow to meet them.
     fn with_needs(transition: &Transition, fields: &[Field], number: u32) -> Option<Self> {
         let mut rule = Self { transition: number, ..Self::default() };
         for arc in &transition.inputs {
             let field = fields[arc.place];
-            if arc.weight > field.most() {
+            if arc.weight > field.max() {
                 return None;
             }
             rule.needs |= arc.weight << field.shift;
@@ -190,8 +189,8 @@ impl Rule {
     }
 
     fn gain(&mut self, field: Field, tokens: u64) {
-        if tokens > field.most() {
-            // Too much for the field even when it is empty: made to carry in every state.
+        if tokens > field.max() {
+            // Too much even for an empty field: carries in every state.
             self.gains |= NO_FIELD;
             self.gain_tops |= NO_FIELD;
             return;
@@ -208,7 +207,7 @@ impl Rule {
         borrows & self.need_tops == 0
     }
 
-    /// Whether a place has too many tokens for its field in `next`, the sum of `state` and change.
+    /// Whether a place has too many tokens for its field in `next`, which is `state` plus `change`.
     #[inline]
     fn overflows(&self, state: u64, next: u64) -> bool {
         // Gains and losses are in different fields, and losses borrow from no other field, so the
@@ -218,24 +217,27 @@ impl Rule {
     }
 }
 
-/// The top bit of a field that has one.
+/// The top bit of a field of at least one bit.
 fn top(field: Field) -> u64 {
     1 << (field.shift + field.bits - 1)
 }
 
-/// A state does not fit the packing: a place holds more tokens than its field.
+/// A marking does not fit a packing: a place holds more tokens than its field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Overflow {
-    /// Which place, counted from 0.
-    pub(crate) place: usize,
-    /// The tokens that it holds there.
-    pub(crate) tokens: u64,
+pub struct Overflow {
+    /// Index of the place in [`Net::places`].
+    pub place: usize,
+    /// The tokens that it holds.
+    pub tokens: u64,
 }
 
 impl fmt::Display for Overflow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { place, tokens } = self;
-        write!(f, "place number {place} holds {tokens} tokens, more than its field; widen it")
+        write!(
+            f,
+            "place {place} (from 0) holds {tokens} tokens, more than its field; grow the packing"
+        )
     }
 }
 
@@ -246,18 +248,19 @@ mod tests {
     use proptest::collection::{btree_map, vec};
     use proptest::prelude::*;
 
-    use super::super::MAX_TOKENS;
-    use super::super::naive::{self, Ends, net};
     use super::*;
+    use crate::MAX_TOKENS;
+    use crate::naive::{self, Ends, net};
 
-    /// By both forms of the rule, which agree.
+    /// The successors by both methods, which agree.
     fn fire(net: &Net, packing: &Packing, state: u64) -> Result<Vec<(u32, u64)>, Overflow> {
         let rule = FiringRule::new(net, packing);
         let mut fired = Vec::new();
         let enabled = rule.successors(state, |transition, next| fired.push((transition, next)));
-        // What was left there by a state before is of no effect.
-        let mut room = vec![u64::MAX; rule.most_successors()];
-        let together = rule.fire(state, &mut room).map(|count| room[..count].to_vec());
+        // Old contents have no effect.
+        let mut buffer = vec![u64::MAX; rule.max_successors()];
+        let together =
+            rule.successors_into(state, &mut buffer).map(|count| buffer[..count].to_vec());
         let after: Vec<u64> = fired.iter().map(|&(_, next)| next).collect();
         assert_eq!(together, enabled.map(|_| after));
         assert_eq!(enabled? as usize, fired.len());
@@ -297,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_at_once_does_not_overflow() {
+    fn tokens_that_come_back_do_not_overflow() {
         let net = net(&[3], &[(&[(0, 3)], &[(0, 3)]), (&[(0, 3)], &[(0, 1)])]);
         let packing = Packing::of_widths(&[2]);
         assert_eq!(fire(&net, &packing, 3), Ok(vec![(0, 3), (1, 1)]));
@@ -332,8 +335,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-        /// Same transitions, same order, same markings; and an overflow where and only where the
-        /// naive rule leaves a field, with a place and count that it left it with.
+        /// Same transitions, same order, same markings; and an overflow if and only if the naive rule
+        /// exceeds a field, with that place and count.
         #[test]
         fn packed_and_naive_rule_agree(
             (widths, net) in packed_nets(),
@@ -359,7 +362,7 @@ mod tests {
                     Err(Overflow { place, tokens }) => {
                         let after = too_many.map(|(_, after)| after[place]);
                         prop_assert_eq!(after, Some(tokens));
-                        prop_assert!(tokens > packing.fields()[place].most());
+                        prop_assert!(tokens > packing.fields()[place].max());
                     }
                 }
             }

@@ -1,114 +1,118 @@
-//! How a marking is laid out in one table entry: a bit field for each place.
+//! The layout of a marking in a word: a bit field for each place.
 //!
-//! The widths come from a short look at the state space and from proven bounds. Where the look
-//! was too short, firing overflows a field; the caller takes [`Packing::grown`] and starts again.
-//! Every process of a job that does so with the same net and overflows has the same layout.
+//! The widths come from a sample of the state space and from proven bounds. If the sample was too
+//! small, firing overflows a field later, and [`Packing::grown`] gives a wider layout.
 
+use core::cmp::Reverse;
 use core::error::Error;
 use core::fmt;
 
-use super::bounds::upper_bounds;
-use super::probe::{Budget, probe};
-use super::{Net, Overflow};
-use crate::digest::{Digest, Digester};
+use crate::bounds::upper_bounds;
+use crate::probe::{Budget, probe};
+use crate::{Net, Overflow};
 
-/// Bits of data in a table entry; the 64th says that the entry is occupied.
-pub(crate) const ENTRY_BITS: u32 = 63;
+/// Bits of a packed state; the top bit of the word stays 0.
+pub const STATE_BITS: u32 = 63;
 
 /// Places that an error lists.
-const WIDEST_LISTED: usize = 8;
+const MAX_LISTED: usize = 8;
 
-/// Where one place's tokens are in an entry.
+/// The bits of a packed state that hold one place's tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Field {
-    /// The lowest bit, below [`ENTRY_BITS`] where the field has a bit at all, else at most that.
-    pub(super) shift: u32,
-    /// How many bits; 0 for a place that never held a token.
-    pub(super) bits: u32,
+pub(crate) struct Field {
+    /// The lowest bit: below [`STATE_BITS`], or at most that if the field has no bits.
+    pub(crate) shift: u32,
+    /// The width; 0 for a place that never held a token.
+    pub(crate) bits: u32,
 }
 
 impl Field {
-    /// The most tokens the field holds.
-    pub(super) fn most(self) -> u64 {
+    /// The largest token count that fits.
+    pub(crate) fn max(self) -> u64 {
         u64::MAX.checked_shr(u64::BITS - self.bits).unwrap_or(0)
     }
 
     /// The field's tokens in `state`.
-    pub(super) fn tokens(self, state: u64) -> u64 {
-        (state >> self.shift) & self.most()
+    pub(crate) fn tokens(self, state: u64) -> u64 {
+        (state >> self.shift) & self.max()
     }
 }
 
-/// The layout of markings in entries, a bit field for each place.
+/// The layout of a net's markings in packed states.
+///
+/// All processes that pack the same net, and grow the layout by the same overflows, have the same
+/// layout; equal markings have equal states.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Packing {
+pub struct Packing {
     fields: Vec<Field>,
-    /// The most tokens each place was seen to hold.
-    most: Vec<u64>,
-    /// The most tokens each place can ever hold, where that is known.
+    /// The largest token count seen in each place.
+    seen: Vec<u64>,
+    /// An upper bound on each place's tokens, where one is known.
     bounds: Vec<Option<u64>>,
 }
 
 impl Packing {
-    /// Finds the widths of a net's places. Takes at most about 0.3 s.
+    /// Chooses the widths of a net's places. Takes at most about 0.3 s in a release build.
     ///
     /// # Errors
-    /// [`PackingError`] where the markings seen need more than [`ENTRY_BITS`].
-    pub(crate) fn new(net: &Net) -> Result<Self, PackingError> {
+    /// [`PackingError`] if the markings seen need more than [`STATE_BITS`].
+    pub fn new(net: &Net) -> Result<Self, PackingError> {
         Self::probed(net, Budget::default())
     }
 
     fn probed(net: &Net, budget: Budget) -> Result<Self, PackingError> {
         let seen = probe(net, budget);
         let bounds = match seen.complete {
-            true => seen.most.iter().copied().map(Some).collect(),
+            true => seen.max.iter().copied().map(Some).collect(),
             false => upper_bounds(net),
         };
-        Self::fit(net, seen.most, bounds)
+        Self::fit(net, seen.max, bounds)
     }
 
-    /// The layout that also holds what has overflowed this one. A chain of layouts, each grown by
-    /// an overflow of the one before, ends after at most [`ENTRY_BITS`], since each overflow shows
-    /// that some place needs a bit more than was known.
+    /// The layout that also holds the marking that overflowed this one. After at most
+    /// [`STATE_BITS`] overflows, each of the layout grown by the one before, a layout holds all
+    /// reachable markings or none does, because each overflow shows that a place needs one more bit.
     ///
     /// # Errors
-    /// [`PackingError`] where the markings seen by now need more than [`ENTRY_BITS`].
-    pub(crate) fn grown(&self, net: &Net, overflow: Overflow) -> Result<Self, PackingError> {
-        let mut most = self.most.clone();
-        most[overflow.place] = overflow.tokens.max(most[overflow.place]);
-        Self::fit(net, most, self.bounds.clone())
+    /// [`PackingError`] if the markings seen by now need more than [`STATE_BITS`].
+    pub fn grown(&self, net: &Net, overflow: Overflow) -> Result<Self, PackingError> {
+        let mut seen = self.seen.clone();
+        if let Some(seen) = seen.get_mut(overflow.place) {
+            *seen = overflow.tokens.max(*seen);
+        }
+        Self::fit(net, seen, self.bounds.clone())
     }
 
-    /// Gives each place the bits it was seen to need, and deals out those that are left.
-    fn fit(net: &Net, most: Vec<u64>, bounds: Vec<Option<u64>>) -> Result<Self, PackingError> {
-        let mut widths: Vec<u32> = most.iter().map(|&tokens| bits_of(tokens)).collect();
+    /// Gives each place the bits that it was seen to need, then deals out those that are left.
+    fn fit(net: &Net, seen: Vec<u64>, bounds: Vec<Option<u64>>) -> Result<Self, PackingError> {
+        let mut widths: Vec<u32> = seen.iter().map(|&tokens| bits_of(tokens)).collect();
         let needed: u64 = widths.iter().copied().map(u64::from).sum();
         let spare = match u32::try_from(needed) {
-            Ok(needed) if needed <= ENTRY_BITS => ENTRY_BITS - needed,
+            Ok(needed) if needed <= STATE_BITS => STATE_BITS - needed,
             _ => return Err(PackingError::new(net, needed, &widths)),
         };
         for _ in 0..spare {
-            let Some(place) = fullest(net, &most, &bounds, &widths) else { break };
+            let Some(place) = fullest(net, &seen, &bounds, &widths) else { break };
             widths[place] += 1;
         }
-        Ok(Self { fields: lay_out(&widths), most, bounds })
+        Ok(Self { fields: lay_out(&widths), seen, bounds })
     }
 
-    /// A layout of exactly these widths, at most [`ENTRY_BITS`] together.
+    /// A layout of exactly these widths, at most [`STATE_BITS`] together.
     #[cfg(test)]
-    pub(super) fn of_widths(widths: &[u32]) -> Self {
-        let most: Vec<u64> = widths.iter().map(|&bits| Field { shift: 0, bits }.most()).collect();
-        Self { fields: lay_out(widths), bounds: most.iter().copied().map(Some).collect(), most }
+    pub(crate) fn of_widths(widths: &[u32]) -> Self {
+        let seen: Vec<u64> = widths.iter().map(|&bits| Field { shift: 0, bits }.max()).collect();
+        Self { fields: lay_out(widths), bounds: seen.iter().copied().map(Some).collect(), seen }
     }
 
-    /// Packs a marking, one count for each place.
+    /// Packs a marking, one token count for each place. The top bit of the state is 0.
     ///
     /// # Errors
     /// [`Overflow`] with the first place whose field is too narrow.
-    pub(crate) fn pack(&self, marking: &[u64]) -> Result<u64, Overflow> {
+    pub fn pack(&self, marking: &[u64]) -> Result<u64, Overflow> {
         let mut state = 0;
         for (place, (field, &tokens)) in self.fields.iter().zip(marking).enumerate() {
-            if tokens > field.most() {
+            if tokens > field.max() {
                 return Err(Overflow { place, tokens });
             }
             state |= tokens << field.shift;
@@ -116,33 +120,30 @@ impl Packing {
         Ok(state)
     }
 
-    /// The marking in an entry: the tokens of each place, in order.
-    #[cfg(test)]
-    pub(crate) fn unpack(&self, state: u64) -> impl Iterator<Item = u64> {
+    /// The marking of a packed state: the tokens of each place, in the net's order.
+    pub fn unpack(&self, state: u64) -> impl Iterator<Item = u64> {
         self.fields.iter().map(move |field| field.tokens(state))
     }
 
-    /// The digest of the layout, and of all fields that it grows by.
-    pub(crate) fn digest(&self) -> Digest {
-        let mut digester = Digester::new("packing");
-        digester.number(self.fields.len() as u64);
-        for ((field, &most), bound) in self.fields.iter().zip(&self.most).zip(&self.bounds) {
-            digester.number(field.shift.into());
-            digester.number(field.bits.into());
-            digester.number(most);
-            digester.number(bound.is_some().into());
-            digester.number(bound.unwrap_or(0));
+    /// The layout, and everything that it grows by, as numbers. Processes compare a hash of these
+    /// numbers to find out whether they pack alike.
+    pub fn encoding(&self) -> Vec<u64> {
+        let mut numbers = vec![self.fields.len() as u64];
+        for ((field, &seen), bound) in self.fields.iter().zip(&self.seen).zip(&self.bounds) {
+            let bound = [bound.is_some().into(), bound.unwrap_or(0)];
+            numbers.extend([field.shift.into(), field.bits.into(), seen]);
+            numbers.extend(bound);
         }
-        digester.finish()
+        numbers
     }
 
-    /// Bits of an entry that the fields take up, at most [`ENTRY_BITS`].
-    pub(crate) fn bits(&self) -> u32 {
+    /// Bits that the fields take up, at most [`STATE_BITS`].
+    pub fn bits(&self) -> u32 {
         self.fields.iter().map(|field| field.bits).sum()
     }
 
-    /// The fields, one for each place.
-    pub(super) fn fields(&self) -> &[Field] {
+    /// The fields of the places.
+    pub(crate) fn fields(&self) -> &[Field] {
         &self.fields
     }
 }
@@ -158,43 +159,40 @@ fn lay_out(widths: &[u32]) -> Vec<Field> {
     fields.collect()
 }
 
-/// Bits that a count takes; none for 0.
+/// The width of a field that holds this count; 0 for no tokens.
 fn bits_of(tokens: u64) -> u32 {
     u64::BITS - tokens.leading_zeros()
 }
 
-/// The place whose field is fullest and may have to hold more, of equals the one that gained most
-/// since the start; none if every field holds all that its place can.
-fn fullest(net: &Net, most: &[u64], bounds: &[Option<u64>], widths: &[u32]) -> Option<usize> {
-    let open = (0..widths.len()).filter(|&place| match bounds[place] {
-        Some(bound) => widths[place] < bits_of(bound),
-        None => true,
-    });
+/// The place with the fullest field among those that may have to hold more tokens, then the one that
+/// gained most since the initial marking. `None` if every field holds its place's bound.
+fn fullest(net: &Net, seen: &[u64], bounds: &[Option<u64>], widths: &[u32]) -> Option<usize> {
+    let open = (0..widths.len())
+        .filter(|&place| bounds[place].is_none_or(|bound| widths[place] < bits_of(bound)));
     open.max_by_key(|&place| {
-        // (most + 1) / 2^width as a fixed-point number, at most 2^63.
-        let filled = u128::from(most[place]) + 1;
-        let fullness = filled << (ENTRY_BITS - widths[place]);
-        let gain = most[place].saturating_sub(net.places()[place].initial);
-        // The place itself, so that of full equals the first one is taken.
-        (fullness, gain, core::cmp::Reverse(place))
+        // (seen + 1) / 2^width as a fixed-point number, at most 2^63.
+        let fullness = (u128::from(seen[place]) + 1) << (STATE_BITS - widths[place]);
+        let gain = seen[place].saturating_sub(net.places()[place].initial);
+        // The first place of those that are equal.
+        (fullness, gain, Reverse(place))
     })
 }
 
-/// The markings of a net do not fit a table entry.
+/// The markings of a net do not fit [`STATE_BITS`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PackingError {
+pub struct PackingError {
     /// Bits that the markings seen so far need.
-    pub(crate) needed_bits: u64,
-    /// The places that need most of them, at most [`WIDEST_LISTED`], and how many bits each.
-    pub(crate) widest: Vec<(String, u32)>,
+    pub needed_bits: u64,
+    /// The widest places, at most 8, and their bits.
+    pub widest: Vec<(String, u32)>,
 }
 
 impl PackingError {
     fn new(net: &Net, needed_bits: u64, widths: &[u32]) -> Self {
         let mut widest: Vec<_> = net.places().iter().zip(widths.iter().copied()).collect();
-        // Stable, so that places of one width stay in the model's order.
-        widest.sort_by_key(|&(_, bits)| core::cmp::Reverse(bits));
-        let widest = widest.into_iter().take(WIDEST_LISTED);
+        // Stable: places of one width stay in the model's order.
+        widest.sort_by_key(|&(_, bits)| Reverse(bits));
+        let widest = widest.into_iter().take(MAX_LISTED);
         let widest = widest.map(|(place, bits)| (place.to_string(), bits)).collect();
         Self { needed_bits, widest }
     }
@@ -202,17 +200,16 @@ impl PackingError {
 
 impl fmt::Display for PackingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let needed = self.needed_bits;
-        write!(f, "a state needs at least {needed} bits, and {ENTRY_BITS} fit a table entry; ")?;
-        f.write_str(
-            "take a smaller instance of the model (an unbounded net has none); \
-             the widest places are ",
-        )?;
-        for (index, (place, bits)) in self.widest.iter().enumerate() {
-            let comma = if index == 0 { "" } else { ", " };
-            write!(f, "{comma}{place} ({bits})")?;
-        }
-        Ok(())
+        let places: Vec<_> =
+            self.widest.iter().map(|(place, bits)| format!("{place} ({bits})")).collect();
+        write!(
+            f,
+            "a state needs at least {} bits, and {STATE_BITS} fit a packed state; take a smaller \
+             instance of the model (a net without a bound on its tokens has none); the widest \
+             places are {}",
+            self.needed_bits,
+            places.join(", ")
+        )
     }
 }
 
@@ -223,11 +220,11 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::naive::{self, explore, net, nets};
-    use super::super::{FiringRule, MAX_TOKENS};
     use super::*;
+    use crate::naive::{self, explore, net, nets};
+    use crate::{FiringRule, MAX_TOKENS};
 
-    /// Sees the initial marking and little else, so that fields have to grow.
+    /// Shows little but the initial marking, so that fields have to grow.
     const BLIND: Budget = Budget { states: 1, search_work: 0, walks: 0, steps: 0, walk_work: 0 };
 
     fn widths(packing: &Packing) -> Vec<u32> {
@@ -235,9 +232,9 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_covers_the_layout() {
-        let [one, same, other] =
-            [&[2, 0, 1], &[2, 0, 1], &[0, 2, 1]].map(|widths| Packing::of_widths(widths).digest());
+    fn the_encoding_covers_the_layout() {
+        let [one, same, other] = [&[2, 0, 1], &[2, 0, 1], &[0, 2, 1]]
+            .map(|widths| Packing::of_widths(widths).encoding());
         assert_eq!(one, same);
         assert_ne!(one, other);
     }
@@ -250,7 +247,7 @@ mod tests {
 
     #[test]
     fn proven_bounds_give_exact_widths_too() {
-        // Ten tokens in a ring of ten places: 92,378 markings, more than are looked at.
+        // Ten tokens in a ring of ten places: 92,378 markings, more than the sample.
         let ring: Vec<_> = (0..10).map(|at| ([(at, 1)], [((at + 1) % 10, 1)])).collect();
         let ends: Vec<_> = ring.iter().map(|(from, to)| (&from[..], &to[..])).collect();
         let net = net(&[10, 0, 0, 0, 0, 0, 0, 0, 0, 0], &ends);
@@ -258,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn spare_bits_go_where_tokens_may_still_come() {
+    fn spare_bits_go_to_places_that_may_gain_tokens() {
         // p0 only shrinks, p1 and p2 grow without end, p3 is still empty.
         let net = net(
             &[100, 0, 1, 0],
@@ -267,7 +264,7 @@ mod tests {
         let widths = widths(&Packing::new(&net).unwrap());
         assert_eq!(widths[0], 7);
         assert!(widths[1] > 10 && widths[2] > 10 && widths[3] > 10, "{widths:?}");
-        assert_eq!(widths.iter().sum::<u32>(), ENTRY_BITS);
+        assert_eq!(widths.iter().sum::<u32>(), STATE_BITS);
     }
 
     #[test]
@@ -278,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn says_how_many_bits_are_missing_and_where() {
+    fn errors_name_the_widest_places() {
         let net = net(&[1 << 40, 3, 1 << 30], &[]);
         let error = Packing::new(&net).unwrap_err();
         assert_eq!(error.needed_bits, 74);
@@ -298,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_of_2_to_63_does_not() {
+    fn a_count_of_2_to_63_does_not_fit() {
         let net = net(&[MAX_TOKENS], &[(&[], &[(0, MAX_TOKENS)])]);
         assert_eq!(Packing::new(&net).unwrap_err().needed_bits, 64);
         let packing = Packing::probed(&net, BLIND).unwrap();
@@ -307,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_to_pack_what_does_not_fit() {
+    fn rejects_markings_that_do_not_fit() {
         let packing = Packing::of_widths(&[2, 0, 1]);
         assert_eq!(packing.pack(&[3, 0, 1]), Ok(0b111));
         assert_eq!(packing.pack(&[4, 0, 1]), Err(Overflow { place: 0, tokens: 4 }));
@@ -322,24 +319,24 @@ mod tests {
                 .fields()
                 .iter()
                 .zip(&words)
-                .map(|(field, &word)| word & field.most())
+                .map(|(field, &word)| word & field.max())
                 .collect();
             let state = packing.pack(&fitting).unwrap();
-            prop_assert!(state >> ENTRY_BITS == 0);
+            prop_assert!(state >> STATE_BITS == 0);
             prop_assert!(packing.unpack(state).eq(fitting.iter().copied()));
         }
 
         #[test]
-        fn every_entry_is_a_marking_of_its_own(widths in naive::widths(), word in any::<u64>()) {
+        fn every_state_is_a_marking_of_its_own(widths in naive::widths(), word in any::<u64>()) {
             let packing = Packing::of_widths(&widths);
             let used: u32 = widths.iter().sum();
-            let state = word & (Field { shift: 0, bits: used }).most();
+            let state = word & (Field { shift: 0, bits: used }).max();
             let marking: Vec<u64> = packing.unpack(state).collect();
             prop_assert_eq!(packing.pack(&marking), Ok(state));
         }
 
-        /// Explores with a layout that knows only the initial marking, growing it on the way: it
-        /// ends with all markings that the naive rule reaches, or with those that need too much.
+        /// A layout of the initial marking alone, grown on each overflow, holds all reachable markings
+        /// in the end, or fails because they need too many bits.
         #[test]
         fn widths_grow_until_they_fit(net in nets()) {
             let (naive, _) = explore(&net, 200);
@@ -347,7 +344,7 @@ mod tests {
                 .map(|place| naive.iter().map(|marking| marking[place]).max().unwrap());
             let needed: u64 = largest.map(|most| u64::from(bits_of(most))).sum();
             let mut packing = Packing::probed(&net, BLIND);
-            for _ in 0..=ENTRY_BITS {
+            for _ in 0..=STATE_BITS {
                 let Ok(layout) = &packing else { break };
                 match naive.iter().find_map(|marking| layout.pack(marking).err()) {
                     Some(overflow) => packing = layout.grown(&net, overflow),
@@ -356,7 +353,7 @@ mod tests {
             }
             match packing {
                 Ok(layout) => {
-                    prop_assert!(needed <= u64::from(ENTRY_BITS));
+                    prop_assert!(needed <= u64::from(STATE_BITS));
                     for marking in &naive {
                         prop_assert!(layout.pack(marking).is_ok());
                     }
@@ -372,15 +369,15 @@ mod tests {
             let packing = packing.unwrap();
             let mut used = 0_u64;
             for (field, bound) in packing.fields().iter().zip(&packing.bounds) {
-                let bits = field.most() << field.shift;
+                let bits = field.max() << field.shift;
                 prop_assert_eq!(used & bits, 0);
                 used |= bits;
                 prop_assert!(bound.is_none_or(|bound| field.bits <= bits_of(bound)));
             }
-            prop_assert_eq!(used >> ENTRY_BITS, 0);
+            prop_assert_eq!(used >> STATE_BITS, 0);
         }
 
-        /// The compiled rule finds every overflow on the way, and layouts grown by it suffice.
+        /// The compiled rule finds every overflow, and layouts grown by its overflows suffice.
         #[test]
         fn firing_grows_the_widths_too(net in nets()) {
             let mut packing = Packing::probed(&net, BLIND);
@@ -391,7 +388,7 @@ mod tests {
                     None => break,
                 }
                 restarts += 1;
-                prop_assert!(restarts <= ENTRY_BITS);
+                prop_assert!(restarts <= STATE_BITS);
             }
             let (naive, _) = explore(&net, 100);
             if let Ok(layout) = packing {

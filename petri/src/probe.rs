@@ -1,25 +1,25 @@
-//! A short look at a net's state space: the most tokens each place was seen to hold.
+//! A short sample of a net's state space: the largest token count seen in each place.
 //!
-//! Bounded by work and not by time, and seeded, so that every process of a job sees the same.
+//! Bounded by work and not by time, and seeded, so that all processes get the same result.
 
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use super::Net;
+use crate::Net;
 
-/// How far to look. Work is counted in arcs examined and tokens copied.
+/// The size of the sample. Work is counted in arcs examined and tokens copied.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     /// States kept by the breadth-first search.
-    pub(super) states: usize,
+    pub(crate) states: usize,
     /// Work of the search; also bounds its memory, 8 bytes each.
-    pub(super) search_work: usize,
+    pub(crate) search_work: usize,
     /// Random walks from the initial marking.
-    pub(super) walks: u32,
+    pub(crate) walks: u32,
     /// Steps of each walk.
-    pub(super) steps: u32,
+    pub(crate) steps: u32,
     /// Work of all walks.
-    pub(super) walk_work: usize,
+    pub(crate) walk_work: usize,
 }
 
 impl Default for Budget {
@@ -29,27 +29,27 @@ impl Default for Budget {
     }
 }
 
-/// What was seen.
+/// What the sample shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
-    /// The most tokens in each place.
-    pub(super) most: Vec<u64>,
-    /// Whether every reachable state was seen.
-    pub(super) complete: bool,
+pub(crate) struct Seen {
+    /// The largest token count of each place.
+    pub(crate) max: Vec<u64>,
+    /// Whether the sample is the whole state space.
+    pub(crate) complete: bool,
 }
 
-/// Looks at the first states and, unless these are all, at those along random walks.
-pub(super) fn probe(net: &Net, budget: Budget) -> Seen {
-    let mut seen = Seen { most: net.initial(), complete: false };
-    seen.complete = search(net, budget, &mut seen.most);
+/// Visits the first states and, unless these are all, those along random walks.
+pub(crate) fn probe(net: &Net, budget: Budget) -> Seen {
+    let mut seen = Seen { max: net.initial(), complete: false };
+    seen.complete = search(net, budget, &mut seen.max);
     if !seen.complete {
-        walk(net, budget, &mut seen.most);
+        walk(net, budget, &mut seen.max);
     }
     seen
 }
 
-/// Breadth first, in the order of transitions. Answers whether it came to an end.
-fn search(net: &Net, budget: Budget, most: &mut [u64]) -> bool {
+/// Searches breadth first, in the order of transitions. Returns whether it visited all states.
+fn search(net: &Net, budget: Budget, max: &mut [u64]) -> bool {
     let initial: Rc<[u64]> = net.initial().into();
     let mut visited = HashSet::from([Rc::clone(&initial)]);
     let mut queue = vec![initial];
@@ -70,7 +70,7 @@ fn search(net: &Net, budget: Budget, most: &mut [u64]) -> bool {
             work += marking.len();
             after.copy_from_slice(&marking);
             transition.fire(&mut after);
-            raise(most, &after);
+            raise(max, &after);
             if visited.contains(after.as_slice()) {
                 continue;
             }
@@ -86,8 +86,8 @@ fn search(net: &Net, budget: Budget, most: &mut [u64]) -> bool {
     complete
 }
 
-/// At random, because what a search has not reached lies far from the initial marking.
-fn walk(net: &Net, budget: Budget, most: &mut [u64]) {
+/// Walks at random to states far from the initial marking, which the search does not visit.
+fn walk(net: &Net, budget: Budget, max: &mut [u64]) {
     let mut random = SplitMix(0x9e37_79b9_7f4a_7c15);
     let mut enabled = Vec::with_capacity(net.transitions().len());
     let mut work = 0;
@@ -109,14 +109,14 @@ fn walk(net: &Net, budget: Budget, most: &mut [u64]) {
                 break;
             }
             enabled[random.below(enabled.len())].fire(&mut marking);
-            raise(most, &marking);
+            raise(max, &marking);
         }
     }
 }
 
-fn raise(most: &mut [u64], marking: &[u64]) {
-    for (most, &tokens) in most.iter_mut().zip(marking) {
-        *most = tokens.max(*most);
+fn raise(max: &mut [u64], marking: &[u64]) {
+    for (max, &tokens) in max.iter_mut().zip(marking) {
+        *max = tokens.max(*max);
     }
 }
 
@@ -132,7 +132,7 @@ impl SplitMix {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`, which is at least 1; the bias is far below what matters here.
+    /// A number below `end`, which is at least 1; the bias does not matter here.
     fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).unwrap_or(0)
     }
@@ -142,8 +142,9 @@ impl SplitMix {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::naive::{explore, net, nets};
     use super::*;
+    use crate::MAX_TOKENS;
+    use crate::naive::{explore, net, nets};
 
     const SMALL: Budget =
         Budget { states: 40, search_work: 4_000, walks: 4, steps: 50, walk_work: 4_000 };
@@ -152,11 +153,11 @@ mod tests {
     fn sees_all_of_a_small_state_space() {
         let seen = probe(&Net::load("fms:2").unwrap(), Budget::default());
         assert!(seen.complete);
-        assert_eq!(seen.most.iter().max(), Some(&3));
+        assert_eq!(seen.max.iter().max(), Some(&3));
     }
 
     #[test]
-    fn is_not_complete_with_a_state_or_work_left() {
+    fn is_incomplete_beyond_the_budget() {
         let net = Net::load("philosophers:5").unwrap();
         let enough = Budget { states: 243, ..Budget::default() };
         assert!(probe(&net, enough).complete);
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn walks_reach_where_the_search_does_not() {
+    fn walks_visit_states_that_the_search_does_not() {
         // p1 fills by 200 firings of t0; the others keep a search near the initial marking.
         let net = net(
             &[200, 0, 1, 0],
@@ -178,28 +179,27 @@ mod tests {
         );
         let search = Budget { states: 50, walks: 0, ..Budget::default() };
         let both = Budget { states: 50, ..Budget::default() };
-        assert!(probe(&net, search).most[1] < 50);
-        assert_eq!(probe(&net, both).most[1], 200);
+        assert!(probe(&net, search).max[1] < 50);
+        assert_eq!(probe(&net, both).max[1], 200);
     }
 
     #[test]
-    fn counts_past_a_word_stay_at_its_end() {
-        let most = super::super::MAX_TOKENS;
-        let seen = probe(&net(&[most], &[(&[], &[(0, most)])]), SMALL);
-        assert_eq!(seen.most, [u64::MAX]);
+    fn counts_saturate() {
+        let seen = probe(&net(&[MAX_TOKENS], &[(&[], &[(0, MAX_TOKENS)])]), SMALL);
+        assert_eq!(seen.max, [u64::MAX]);
     }
 
     proptest! {
         #[test]
-        fn sees_the_same_twice_and_nothing_unreachable(net in nets()) {
+        fn is_repeatable_and_sees_only_reachable_states(net in nets()) {
             let seen = probe(&net, SMALL);
             prop_assert_eq!(&probe(&net, SMALL), &seen);
             if seen.complete {
                 let (markings, _) = explore(&net, SMALL.states + 1);
                 prop_assert!(markings.len() <= SMALL.states);
-                for (place, &most) in seen.most.iter().enumerate() {
+                for (place, &max) in seen.max.iter().enumerate() {
                     let naive = markings.iter().map(|marking| marking[place]).max();
-                    prop_assert_eq!(naive, Some(most));
+                    prop_assert_eq!(naive, Some(max));
                 }
             }
         }

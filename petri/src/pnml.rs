@@ -1,43 +1,40 @@
 //! Reads a place/transition net from PNML (ISO/IEC 15909-2, grammar of 2009).
 //!
-//! Layout, names of nodes and tool-specific parts mean nothing to the state space and are passed
-//! over; whatever else is not known is refused, because it may change what the net does.
+//! Layout, names of nodes and tool-specific parts do not change the state space and are skipped; any
+//! other unknown element is an error, because it may change the behaviour of the net.
 
 mod error;
 
-pub(crate) use error::{PnmlError, PnmlFault};
+pub use error::{PnmlError, PnmlFault};
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use roxmltree::{Document, Node, ParsingOptions};
 
-use super::{Arc, MAX_TOKENS, Net, Place, Transition};
+use crate::{Arc, MAX_TOKENS, Net, Place, Transition};
 
 const PNML: &str = "http://www.pnml.org/version-2009/grammar/pnml";
 const PT_NET: &str = "http://www.pnml.org/version-2009/grammar/ptnet";
 
-/// The net types that give tokens a colour: symmetric, high-level, and P/T nets written as such.
+/// Net types whose tokens have colours: symmetric, high-level, and P/T nets written as high-level ones.
 const COLOURED_NETS: [&str; 3] = ["symmetricnet", "highlevelnet", "pt-hlpng"];
 
-/// What only coloured nets contain.
+/// Elements that only coloured nets contain.
 const COLOURED_LABELS: [&str; 6] =
     ["declaration", "hlinitialMarking", "hlinscription", "condition", "structure", "sort"];
 
-/// Elements that say nothing about behaviour.
-const PASSED_OVER: [&str; 3] = ["name", "graphics", "toolspecific"];
+/// Elements without effect on the behaviour.
+const SKIPPED: [&str; 3] = ["name", "graphics", "toolspecific"];
 
-/// The most tags and attributes together, and the most nodes of the parser's tree, which bounds it
-/// to about 3 GB. Files of the Model Checking Contest have a tag or attribute in 16 bytes, so that
-/// the longest file that is read has half of this.
+/// Tags and attributes of the longest text, and nodes of the parser's tree, which limits the tree to
+/// about 3 GB. Files of the Model Checking Contest have a tag or attribute in 16 bytes, so the longest
+/// file that is read has half as many.
 pub(super) const MAX_ELEMENTS: u32 = 1 << 25;
 
 /// Builds the net that a PNML text describes.
-///
-/// # Errors
-/// [`PnmlError`], with the line.
-pub(super) fn parse(text: &str) -> Result<Net, PnmlError> {
-    // Before the parser sees the text, because it reserves its memory by the same count.
+pub(crate) fn parse(text: &str) -> Result<Net, PnmlError> {
+    // Before parsing, because the parser reserves memory by the same count.
     if text.bytes().filter(|&byte| byte == b'<' || byte == b'=').count() > MAX_ELEMENTS as usize {
         return Err(PnmlError { line: 1, fault: PnmlFault::TooManyElements });
     }
@@ -68,11 +65,15 @@ fn malformed(text: &str, error: roxmltree::Error) -> PnmlError {
             let line = line_of(text.find("<!DOCTYPE").unwrap_or(0));
             PnmlError { line, fault: PnmlFault::DocumentType }
         }
-        // These come without a position: what is missing is missing at the end.
+        // These have no position; the missing part is missing at the end.
         roxmltree::Error::UnclosedRootNode | roxmltree::Error::UnexpectedEndOfStream => {
-            PnmlError { line: line_of(text.len()), fault: PnmlFault::Malformed(error) }
+            let fault = PnmlFault::Malformed { reason: error.to_string() };
+            PnmlError { line: line_of(text.len()), fault }
         }
-        _ => PnmlError { line: error.pos().row as usize, fault: PnmlFault::Malformed(error) },
+        _ => {
+            let fault = PnmlFault::Malformed { reason: error.to_string() };
+            PnmlError { line: error.pos().row as usize, fault }
+        }
     }
 }
 
@@ -80,18 +81,18 @@ fn fault_at(document: &Document<'_>, node: Node<'_, '_>, fault: PnmlFault) -> Pn
     PnmlError { line: document.text_pos_at(node.range().start).row as usize, fault }
 }
 
-/// What an identifier stands for.
+/// The object that an identifier names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Object {
     Place(usize),
     Transition(usize),
-    /// Another node's stand-in on a page, by its index in `references`.
+    /// A reference to a node of another page, by its index in `references`.
     Reference(usize),
-    /// A net, page or arc, which nothing may refer to.
+    /// A net, page or arc, to which no element may refer.
     Other,
 }
 
-/// A node that stands for the node `target`.
+/// A reference node and the identifier of its target.
 struct Reference<'a, 'input> {
     node: Node<'a, 'input>,
     target: &'a str,
@@ -103,7 +104,7 @@ struct Reader<'a, 'input> {
     places: Vec<Place>,
     transitions: Vec<Transition>,
     references: Vec<Reference<'a, 'input>>,
-    /// What each reference stands for, once resolved a place or transition.
+    /// The place or transition that each reference leads to, once resolved.
     resolved: Vec<Option<Object>>,
     arcs: Vec<Node<'a, 'input>>,
 }
@@ -144,14 +145,14 @@ impl<'a, 'input> Reader<'a, 'input> {
         Err(self.fault(net, PnmlFault::NetType { net_type: net_type.to_owned() }))
     }
 
-    /// Collects the objects of the net and of its pages, however deep, in the file's order.
+    /// Collects the objects of the net and of its nested pages, in the file's order.
     fn collect(&mut self, net: Node<'a, 'input>) -> Result<(), PnmlError> {
-        self.claim_if_named(net)?;
+        self.register_if_named(net)?;
         let mut open = vec![elements(net)];
         while let Some(page) = open.last_mut() {
             match page.next() {
                 Some(node) if node.tag_name().name() == "page" => {
-                    self.claim_if_named(node)?;
+                    self.register_if_named(node)?;
                     open.push(elements(node));
                 }
                 Some(node) => self.object(node)?,
@@ -168,15 +169,15 @@ impl<'a, 'input> Reader<'a, 'input> {
             "referencePlace" | "referenceTransition" => self.reference(node),
             "arc" => {
                 self.arcs.push(node);
-                self.claim_if_named(node)
+                self.register_if_named(node)
             }
-            name if PASSED_OVER.contains(&name) => Ok(()),
+            name if SKIPPED.contains(&name) => Ok(()),
             _ => Err(self.unknown(node)),
         }
     }
 
     fn place(&mut self, node: Node<'a, 'input>) -> Result<(), PnmlError> {
-        let id = self.claim(node, Object::Place(self.places.len()))?;
+        let id = self.register(node, Object::Place(self.places.len()))?;
         let [marking] = self.labels(node, ["initialMarking"])?;
         let initial = self.count(marking, 0)?;
         let name = child(node, "name").and_then(|name| child(name, "text")).map(text_of);
@@ -186,23 +187,23 @@ impl<'a, 'input> Reader<'a, 'input> {
     }
 
     fn transition(&mut self, node: Node<'a, 'input>) -> Result<(), PnmlError> {
-        let id = self.claim(node, Object::Transition(self.transitions.len()))?.to_owned();
+        let id = self.register(node, Object::Transition(self.transitions.len()))?.to_owned();
         let [] = self.labels(node, [])?;
         self.transitions.push(Transition { id, inputs: Vec::new(), outputs: Vec::new() });
         Ok(())
     }
 
     fn reference(&mut self, node: Node<'a, 'input>) -> Result<(), PnmlError> {
-        self.claim(node, Object::Reference(self.references.len()))?;
+        self.register(node, Object::Reference(self.references.len()))?;
         let target = self.attribute(node, "ref")?;
         self.references.push(Reference { node, target });
         Ok(())
     }
 
-    /// Follows every reference to the place or transition it stands for.
+    /// Follows every reference to its place or transition.
     fn resolve_references(&mut self) -> Result<(), PnmlError> {
         self.resolved = vec![None; self.references.len()];
-        // Each reference is walked over once: a walk ends where an earlier one has been.
+        // A walk ends at a reference of an earlier walk, so each reference is walked once.
         let mut walked_by = vec![None; self.references.len()];
         for first in 0..self.references.len() {
             let mut walk = Vec::new();
@@ -239,7 +240,7 @@ impl<'a, 'input> Reader<'a, 'input> {
         }
     }
 
-    /// Gives every transition its arcs.
+    /// Adds the arcs to their transitions.
     fn connect(&mut self) -> Result<(), PnmlError> {
         for node in core::mem::take(&mut self.arcs) {
             let [inscription, kind, arc_kind] =
@@ -271,8 +272,8 @@ impl<'a, 'input> Reader<'a, 'input> {
         }
     }
 
-    /// Refuses arcs that do more than move tokens. Tools write the kind as an attribute `type`,
-    /// or as an element with a value or a text.
+    /// Rejects arcs that do more than move tokens. Tools write the kind as an attribute `type`, or as
+    /// an element with a value or a text.
     fn check_kind(&self, arc: Node<'_, '_>, label: Option<Node<'_, '_>>) -> Result<(), PnmlError> {
         let of_label = label.map(|label| match label.attribute("value") {
             Some(value) => value.to_owned(),
@@ -289,7 +290,7 @@ impl<'a, 'input> Reader<'a, 'input> {
         }
     }
 
-    /// What the identifier stands for that `node` refers to: a place, transition or reference.
+    /// The place, transition or reference that `node` refers to by `id`.
     fn find(&self, node: Node<'_, '_>, id: &str) -> Result<Object, PnmlError> {
         match self.objects.get(id) {
             None | Some(Object::Other) => {
@@ -299,8 +300,8 @@ impl<'a, 'input> Reader<'a, 'input> {
         }
     }
 
-    /// Enters a node under its identifier, which no other node may have.
-    fn claim(&mut self, node: Node<'a, 'input>, object: Object) -> Result<&'a str, PnmlError> {
+    /// Registers a node under its identifier, which must be unique.
+    fn register(&mut self, node: Node<'a, 'input>, object: Object) -> Result<&'a str, PnmlError> {
         let id = self.attribute(node, "id")?;
         match self.objects.entry(id) {
             Entry::Occupied(_) => {
@@ -313,10 +314,10 @@ impl<'a, 'input> Reader<'a, 'input> {
         }
     }
 
-    /// Nothing refers to nets, pages and arcs, so these may do without an identifier.
-    fn claim_if_named(&mut self, node: Node<'a, 'input>) -> Result<(), PnmlError> {
+    /// Nets, pages and arcs need no identifier, because no element refers to them.
+    fn register_if_named(&mut self, node: Node<'a, 'input>) -> Result<(), PnmlError> {
         if node.has_attribute("id") {
-            self.claim(node, Object::Other)?;
+            self.register(node, Object::Other)?;
         }
         Ok(())
     }
@@ -332,7 +333,7 @@ impl<'a, 'input> Reader<'a, 'input> {
         })
     }
 
-    /// The labels of these names that a node has, at most one of each, and no unknown ones.
+    /// A node's labels of these names, at most one of each. Any other label is an error.
     fn labels<const N: usize>(
         &self,
         node: Node<'a, 'input>,
@@ -346,25 +347,25 @@ impl<'a, 'input> Reader<'a, 'input> {
                 Some(index) => {
                     return Err(self.fault(child, PnmlFault::Repeated { label: names[index] }));
                 }
-                None if PASSED_OVER.contains(&name) => {}
+                None if SKIPPED.contains(&name) => {}
                 None => return Err(self.unknown(child)),
             }
         }
         Ok(found)
     }
 
-    /// The number that a marking or inscription says, or what counts where it says nothing.
+    /// The number in a marking or inscription; `default` if it has none.
     fn count(&self, label: Option<Node<'a, 'input>>, default: u64) -> Result<u64, PnmlError> {
         let Some(label) = label else { return Ok(default) };
         let [Some(text)] = self.labels(label, ["text"])? else { return Ok(default) };
-        let said = text_of(text);
-        match said.trim().parse() {
+        let content = text_of(text);
+        match content.trim().parse() {
             Ok(count) if count <= MAX_TOKENS => Ok(count),
-            _ => Err(self.fault(text, PnmlFault::Count { said: said.trim().to_owned() })),
+            _ => Err(self.fault(text, PnmlFault::Count { text: content.trim().to_owned() })),
         }
     }
 
-    /// Refuses an element, and says so where it shows a kind of net that is known not to work.
+    /// The error of an unknown element; it names the kind of net if the element gives that away.
     fn unknown(&self, node: Node<'_, '_>) -> PnmlError {
         let element = node.tag_name().name().to_owned();
         let parent = node.parent_element().map_or("", |parent| parent.tag_name().name());
@@ -391,7 +392,7 @@ fn child<'a, 'input>(node: Node<'a, 'input>, name: &str) -> Option<Node<'a, 'inp
     elements(node).find(|child| child.tag_name().name() == name)
 }
 
-/// The characters of an element, whatever comments cut them up.
+/// The characters of an element, without the comments between them.
 fn text_of(node: Node<'_, '_>) -> String {
     node.children().filter(Node::is_text).filter_map(|text| text.text()).collect()
 }

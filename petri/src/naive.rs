@@ -1,18 +1,17 @@
-//! Nets and the firing rule on plain markings, to check everything else against.
+//! Nets for tests, and the firing rule and search on plain markings as a reference.
 
 use std::collections::HashSet;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::packing::ENTRY_BITS;
-use super::{Arc, Net, Place, Transition};
+use crate::{Arc, Net, Place, STATE_BITS, Transition};
 
-/// Inputs and outputs of a transition, each a place and a weight.
-pub(super) type Ends<'a> = (&'a [(usize, u64)], &'a [(usize, u64)]);
+/// Inputs and outputs of a transition: places and weights.
+pub(crate) type Ends<'a> = (&'a [(usize, u64)], &'a [(usize, u64)]);
 
 /// A net of places `p0..` and transitions `t0..`.
-pub(super) fn net(initial: &[u64], transitions: &[Ends<'_>]) -> Net {
+pub(crate) fn net(initial: &[u64], transitions: &[Ends<'_>]) -> Net {
     let arcs =
         |ends: &[(usize, u64)]| ends.iter().map(|&(place, weight)| Arc { place, weight }).collect();
     let places = initial.iter().enumerate().map(|(number, &initial)| {
@@ -26,7 +25,7 @@ pub(super) fn net(initial: &[u64], transitions: &[Ends<'_>]) -> Net {
 }
 
 /// Nets of up to 6 places and transitions, bounded and unbounded ones, some with large counts.
-pub(super) fn nets() -> impl Strategy<Value = Net> {
+pub(crate) fn nets() -> impl Strategy<Value = Net> {
     (1_usize..=6).prop_flat_map(|places| {
         let count = prop_oneof![8 => 0_u64..4, 1 => 4_u64..300, 1 => 0_u64..=1 << 40];
         let weight = prop_oneof![6 => Just(1_u64), 3 => 1_u64..5, 1 => 5_u64..200];
@@ -40,11 +39,11 @@ pub(super) fn nets() -> impl Strategy<Value = Net> {
     })
 }
 
-/// Up to 7 field widths that fit an entry: narrow ones, wide ones, some without bits.
-pub(super) fn widths() -> impl Strategy<Value = Vec<u32>> {
-    let bits = prop_oneof![3 => 0_u32..=4, 2 => 0_u32..=20, 1 => 0..=ENTRY_BITS];
+/// Up to 7 field widths that fit a state: narrow ones, wide ones, some of 0 bits.
+pub(crate) fn widths() -> impl Strategy<Value = Vec<u32>> {
+    let bits = prop_oneof![3 => 0_u32..=4, 2 => 0_u32..=20, 1 => 0..=STATE_BITS];
     vec(bits, 1..8).prop_map(|mut widths| {
-        let mut left = ENTRY_BITS;
+        let mut left = STATE_BITS;
         for bits in &mut widths {
             *bits = (*bits).min(left);
             left -= *bits;
@@ -53,8 +52,8 @@ pub(super) fn widths() -> impl Strategy<Value = Vec<u32>> {
     })
 }
 
-/// The successors of a marking, with the numbers of the transitions.
-pub(super) fn successors(net: &Net, marking: &[u64]) -> Vec<(u32, Vec<u64>)> {
+/// The successors of a marking with the numbers of the transitions that lead to them.
+pub(crate) fn successors(net: &Net, marking: &[u64]) -> Vec<(u32, Vec<u64>)> {
     let enabled = (0..).zip(net.transitions()).filter(|(_, each)| each.is_enabled(marking));
     let fired = enabled.map(|(number, transition)| {
         let mut after = marking.to_vec();
@@ -64,8 +63,9 @@ pub(super) fn successors(net: &Net, marking: &[u64]) -> Vec<(u32, Vec<u64>)> {
     fired.collect()
 }
 
-/// The markings reached first, at most `limit` of them, and the arcs that leave them.
-pub(super) fn explore(net: &Net, limit: usize) -> (Vec<Vec<u64>>, u64) {
+/// The first markings found by breadth-first search, at most `limit`, and the number of arcs that leave
+/// them.
+pub(crate) fn explore(net: &Net, limit: usize) -> (Vec<Vec<u64>>, u64) {
     let mut visited = HashSet::from([net.initial()]);
     let mut queue = vec![net.initial()];
     let (mut next, mut arcs) = (0, 0);

@@ -1,13 +1,13 @@
-//! What is read and what is refused, each refusal with its line.
+//! Texts that are read, and texts that are rejected with the line of the error.
 
 mod reading;
-mod refusing;
+mod rejecting;
 
 use proptest::prelude::*;
 
-use super::super::NetError;
-use super::super::naive::{net, nets};
 use super::*;
+use crate::NetError;
+use crate::naive::{net, nets};
 
 /// Four lines, so that a body begins in line 5.
 const HEAD: &str = r#"<?xml version="1.0" encoding="UTF-8"?>

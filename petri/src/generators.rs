@@ -1,0 +1,294 @@
+//! The built-in models: three families of nets that state-space tools are usually measured with.
+//!
+//! Their structure, and so their numbers of states and arcs, are those of the Model Checking
+//! Contest's nets of the same names (<https://mcc.lip6.fr>).
+
+use core::error::Error;
+use core::fmt;
+
+use crate::{Arc, Net, NetError, Place, Transition};
+
+/// A family of nets with one parameter, N.
+struct Family {
+    name: &'static str,
+    /// What N counts.
+    parameter: &'static str,
+    min: u64,
+    /// Keeps a typing error from building a net that no machine explores.
+    max: u64,
+    build: fn(&mut Builder, u64),
+}
+
+const FAMILIES: [Family; 3] = [
+    Family { name: "kanban", parameter: "tickets a cell", min: 1, max: 1 << 30, build: kanban },
+    Family { name: "fms", parameter: "parts of each kind", min: 1, max: 1 << 30, build: fms },
+    Family {
+        name: "philosophers",
+        parameter: "philosophers",
+        min: 2,
+        max: 10_000,
+        build: philosophers,
+    },
+];
+
+/// Builds the net that a name such as `kanban:5` stands for.
+pub(crate) fn build(name: &str) -> Result<Net, BuiltInError> {
+    let (family_name, size) = name.split_once(':').unwrap_or((name, ""));
+    let Some(family) = FAMILIES.iter().find(|family| family.name == family_name) else {
+        return Err(BuiltInError::UnknownFamily { name: family_name.to_owned() });
+    };
+    let &Family { name, min, max, .. } = family;
+    let Some(number) = size.parse().ok().filter(|size| (min..=max).contains(size)) else {
+        return Err(BuiltInError::Size { name, size: size.to_owned(), min, max });
+    };
+    let mut net = Builder::default();
+    (family.build)(&mut net, number);
+    Net::new(net.places, net.transitions).map_err(BuiltInError::Net)
+}
+
+/// Four cells that pass pallets on by tickets: cell 1 feeds 2 and 3 at once, which feed 4 at once
+/// (Ciardo and Tilgner, ICASE report 96-35, 1996). In a cell, work passes or is done again.
+fn kanban(net: &mut Builder, tickets: u64) {
+    let cells = [1, 2, 3, 4].map(|cell| {
+        let [ticket, work, rework, done] =
+            net.places(cell, [("ticket", tickets), ("work", 0), ("rework", 0), ("done", 0)]);
+        net.transition(format!("fail_{cell}"), &[work], &[rework]);
+        net.transition(format!("retry_{cell}"), &[rework], &[work]);
+        net.transition(format!("pass_{cell}"), &[work], &[done]);
+        [ticket, work, done]
+    });
+    let [ticket, work, done] = [0, 1, 2].map(|node| cells.map(|cell| cell[node]));
+    net.transition("start_1".into(), &[ticket[0]], &[work[0]]);
+    net.transition(
+        "split".into(),
+        &[done[0], ticket[1], ticket[2]],
+        &[ticket[0], work[1], work[2]],
+    );
+    net.transition("join".into(), &[done[1], done[2], ticket[3]], &[ticket[1], ticket[2], work[3]]);
+    net.transition("ship_4".into(), &[done[3]], &[ticket[3]]);
+}
+
+/// Three kinds of parts on three kinds of machines; finished parts 1 and 2 ship alone or pair up
+/// (Ciardo and Trivedi, Performance Evaluation 18, 1993).
+fn fms(net: &mut Builder, parts: u64) {
+    let machines = [3, 1, 2];
+    let machines = [0, 1, 2].map(|at| net.place(format!("machine_{}", at + 1), machines[at]));
+    let [(raw_1, mate_1), (raw_2, mate_2)] =
+        [1, 2].map(|kind| pairing_part(net, kind, parts, machines[kind - 1]));
+
+    let [pair, waits, made, shipped] =
+        ["pair", "pair_waits", "pair_made", "pair_shipped"].map(|id| net.place(id.into(), 0));
+    net.transition("pair".into(), &[mate_1, mate_2], &[pair]);
+    net.transition("queue_pair".into(), &[pair], &[waits]);
+    net.transition("load_pair".into(), &[waits, machines[2]], &[made]);
+    net.transition("unload_pair".into(), &[made], &[shipped, machines[2]]);
+    net.transition("renew_pair".into(), &[shipped], &[raw_1, raw_2]);
+
+    // Part 3 needs machine 2 free for the instant in which it is finished.
+    let [raw, made, shipped] = net.places(3, [("raw", parts), ("made", 0), ("shipped", 0)]);
+    net.transition("load_3".into(), &[raw], &[made]);
+    net.transition("unload_3".into(), &[made, machines[1]], &[shipped, machines[1]]);
+    net.transition("renew_3".into(), &[shipped], &[raw]);
+}
+
+/// Adds a kind of part that is made on `machine`, then ships or waits for a mate. Returns its places
+/// of raw parts and of parts that wait for a mate.
+fn pairing_part(net: &mut Builder, kind: usize, parts: u64, machine: usize) -> (usize, usize) {
+    let [raw, waits, on_machine, made, shipped, mate] = net.places(
+        kind,
+        [("raw", parts), ("waits", 0), ("on_machine", 0), ("made", 0), ("shipped", 0), ("mate", 0)],
+    );
+    net.transition(format!("queue_{kind}"), &[raw], &[waits]);
+    net.transition(format!("load_{kind}"), &[waits, machine], &[on_machine]);
+    net.transition(format!("unload_{kind}"), &[on_machine], &[made, machine]);
+    net.transition(format!("ship_{kind}"), &[made], &[shipped]);
+    net.transition(format!("renew_{kind}"), &[shipped], &[raw]);
+    net.transition(format!("keep_{kind}"), &[made], &[mate]);
+    (raw, mate)
+}
+
+/// A round table: each philosopher takes the two forks beside her one at a time, either first,
+/// and puts both back at once (Dijkstra, EWD310, 1971).
+fn philosophers(net: &mut Builder, count: u64) {
+    let forks: Vec<usize> = (1..=count).map(|n| net.place(format!("fork_{n}"), 1)).collect();
+    let left_of = forks.iter().cycle().skip(forks.len() - 1);
+    for ((n, &right), &left) in (1..).zip(&forks).zip(left_of) {
+        let [think, has_left, has_right, eat] =
+            net.places(n, [("think", 1), ("has_left", 0), ("has_right", 0), ("eat", 0)]);
+        net.transition(format!("take_left_{n}"), &[think, left], &[has_left]);
+        net.transition(format!("take_right_{n}"), &[think, right], &[has_right]);
+        net.transition(format!("then_right_{n}"), &[has_left, right], &[eat]);
+        net.transition(format!("then_left_{n}"), &[has_right, left], &[eat]);
+        net.transition(format!("put_back_{n}"), &[eat], &[think, left, right]);
+    }
+}
+
+/// Collects the parts of a net whose arcs all have weight 1.
+#[derive(Default)]
+struct Builder {
+    places: Vec<Place>,
+    transitions: Vec<Transition>,
+}
+
+impl Builder {
+    /// Adds a place and returns its index.
+    fn place(&mut self, id: String, initial: u64) -> usize {
+        self.places.push(Place { name: id.clone(), id, initial });
+        self.places.len() - 1
+    }
+
+    /// Adds the places of one part of the net, `number`, which their identifiers end with.
+    fn places<const N: usize>(&mut self, number: usize, places: [(&str, u64); N]) -> [usize; N] {
+        places.map(|(id, initial)| self.place(format!("{id}_{number}"), initial))
+    }
+
+    fn transition(&mut self, id: String, inputs: &[usize], outputs: &[usize]) {
+        let [inputs, outputs] = [inputs, outputs]
+            .map(|places| places.iter().map(|&place| Arc { place, weight: 1 }).collect());
+        self.transitions.push(Transition { id, inputs, outputs });
+    }
+}
+
+/// Why a name is not that of a built-in model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BuiltInError {
+    /// No family has this name.
+    UnknownFamily {
+        /// The unknown name.
+        name: String,
+    },
+    /// N is not a number between the family's bounds.
+    Size {
+        /// The family.
+        name: &'static str,
+        /// The text after the colon.
+        size: String,
+        /// The smallest N.
+        min: u64,
+        /// The largest N.
+        max: u64,
+    },
+    /// The family built an invalid net.
+    Net(NetError),
+}
+
+impl fmt::Display for BuiltInError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownFamily { name } => {
+                write!(
+                    f,
+                    "there is no built-in model '{name}' and no such file; the built-in models are {BuiltInModels}"
+                )
+            }
+            Self::Size { name, size, min, max } => {
+                write!(
+                    f,
+                    "'{size}' is not a size of {name}: N is {min} to {max}; the built-in models are {BuiltInModels}"
+                )
+            }
+            Self::Net(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for BuiltInError {}
+
+/// Displays the list of the built-in models.
+pub(crate) struct BuiltInModels;
+
+impl fmt::Display for BuiltInModels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, family) in FAMILIES.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(f, "{comma}{}:N (N {})", family.name, family.parameter)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::naive::explore;
+    use crate::{FiringRule, Packing};
+
+    /// States and arcs, found with the naive rule on markings.
+    fn naive_counts(name: &str) -> (usize, u64) {
+        let (markings, arcs) = explore(&build(name).unwrap(), usize::MAX);
+        (markings.len(), arcs)
+    }
+
+    /// States and arcs, found with the compiled rule on packed states.
+    fn packed_counts(name: &str) -> (usize, u64) {
+        let net = build(name).unwrap();
+        let packing = Packing::new(&net).unwrap();
+        let rule = FiringRule::new(&net, &packing);
+        let initial = packing.pack(&net.initial()).unwrap();
+        let mut visited = HashSet::from([initial]);
+        let mut queue = vec![initial];
+        let mut arcs = 0;
+        while let Some(state) = queue.pop() {
+            let fired = rule.successors(state, |_, next| {
+                if visited.insert(next) {
+                    queue.push(next);
+                }
+            });
+            arcs += u64::from(fired.unwrap());
+        }
+        (visited.len(), arcs)
+    }
+
+    /// The contest's published counts.
+    #[test]
+    fn counts_are_the_published_ones() {
+        assert_eq!(packed_counts("philosophers:5"), (243, 945));
+        assert_eq!(packed_counts("fms:2"), (3_444, 16_311));
+    }
+
+    /// The states are published. The arcs were counted once with the naive rule, too slow for a test.
+    #[test]
+    fn ten_philosophers_reach_three_states_each() {
+        assert_eq!(packed_counts("philosophers:10"), (59_049, 459_270));
+    }
+
+    /// Counted with the naive rule; the contest publishes the larger one below.
+    #[test]
+    fn a_small_kanban_counts_the_same_by_both_rules() {
+        assert_eq!(naive_counts("kanban:2"), (4_600, 28_120));
+        assert_eq!(packed_counts("kanban:2"), (4_600, 28_120));
+    }
+
+    /// The contest's published counts: 3 s in a release build.
+    #[test]
+    fn kanban_counts_are_the_published_ones() {
+        assert_eq!(packed_counts("kanban:5"), (2_546_432, 24_460_016));
+    }
+
+    #[test]
+    fn the_smallest_and_the_largest_size_build() {
+        for family in FAMILIES {
+            for size in [family.min, family.max] {
+                assert!(build(&format!("{}:{size}", family.name)).is_ok());
+            }
+        }
+    }
+
+    #[test]
+    fn rejects_other_sizes_and_names() {
+        for size in ["", "x", "0", "-1", "5 ", "1073741825", "99999999999999999999"] {
+            let Err(BuiltInError::Size { name: "kanban", size: found, .. }) =
+                build(&format!("kanban:{size}"))
+            else {
+                panic!("kanban:{size} was built");
+            };
+            assert_eq!(found, size);
+        }
+        assert!(matches!(build("philosophers:1"), Err(BuiltInError::Size { .. })));
+        let unknown = build("unknown:3").unwrap_err();
+        assert_eq!(unknown, BuiltInError::UnknownFamily { name: "unknown".into() });
+        assert!(unknown.to_string().contains("kanban:N"));
+    }
+}

@@ -1,0 +1,55 @@
+//! Place/transition nets for programs that enumerate state spaces.
+//!
+//! [`Net`] reads PNML files and builds standard models. [`Packing`] lays a marking out in 63 bits of
+//! a word. [`FiringRule`] computes the successors of packed markings. All three are functions of the
+//! model alone: processes that load the same model agree on every state.
+//!
+//! This breadth-first search counts the states and arcs of a net:
+//! ```
+//! use std::collections::HashSet;
+//!
+//! use probeline_petri::{FiringRule, Net, Packing};
+//!
+//! let net = Net::load("philosophers:5")?; // or the path of a PNML file
+//! let packing = Packing::new(&net)?;
+//! let rule = FiringRule::new(&net, &packing);
+//!
+//! let mut states = vec![packing.pack(&net.initial())?];
+//! let mut visited = HashSet::from([states[0]]);
+//! let (mut next, mut arcs) = (0, 0);
+//! while let Some(&state) = states.get(next) {
+//!     next += 1;
+//!     arcs += rule.successors(state, |_transition, successor| {
+//!         if visited.insert(successor) {
+//!             states.push(successor);
+//!         }
+//!     })?;
+//! }
+//! assert_eq!((states.len(), arcs), (243, 945));
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//! [`Packing::new`] sees only a part of a large state space. If a place outgrows its field later,
+//! [`Overflow`] says so; [`Packing::grown`] gives a layout that holds it, and the search restarts.
+
+mod bounds;
+mod generators;
+mod load;
+#[cfg(test)]
+mod naive;
+mod net;
+mod packing;
+mod pnml;
+mod probe;
+mod successors;
+
+pub use generators::BuiltInError;
+pub use load::{LoadError, MAX_FILE_BYTES};
+pub use net::{Arc, MAX_TOKENS, Net, NetError, Place, Transition};
+pub use packing::{Packing, PackingError, STATE_BITS};
+pub use pnml::{PnmlError, PnmlFault};
+pub use successors::{FiringRule, Overflow};
+
+// Compiles and runs the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
