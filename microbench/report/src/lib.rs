@@ -12,7 +12,6 @@ mod headline;
 mod number;
 mod origin;
 mod page;
-mod paper;
 mod plot;
 mod run;
 mod shape;

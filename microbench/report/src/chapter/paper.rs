@@ -2,9 +2,9 @@
 
 use super::latency::{Clusters, Roundtrips, latency, roundtrips};
 use super::{Chapter, cluster, distinct};
-use crate::paper::{self, LatencyFigure, SOURCE};
 use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all, chunk_name};
 use crate::run::Run;
+use probeline_profile::paper::{self, Latency as LatencyFigure, SOURCE};
 
 const LOAD_FACTOR: &str = "load factor";
 /// By what name the paper's figures are filtered.
@@ -25,7 +25,7 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
         plots: Vec::new(),
         missing: Vec::new(),
     };
-    let figures = paper::latency();
+    let figures = paper::latencies();
     let latencies = Clusters::PAPERS.map(|clusters| latency(runs, "inserted", clusters));
     for (here, local) in latencies.iter().zip([true, false]) {
         let (id, title) = match local {
@@ -91,7 +91,7 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
 fn figure(figures: &[LatencyFigure], series: &Series, load: f64) -> Option<LatencyFigure> {
     let same = |figure: &&LatencyFigure| {
         Some(figure.chunk_buckets) == series.chunk_buckets
-            && (figure.load_factor - load).abs() < SAME
+            && (figure.load_factor() - load).abs() < SAME
     };
     figures.iter().find(same).copied()
 }
@@ -118,7 +118,8 @@ fn of_paper(
     value: impl Fn(&LatencyFigure) -> f64,
 ) -> Option<Series> {
     let figures = figures.iter().filter(|figure| figure.chunk_buckets == chunk_buckets);
-    let points: Vec<[f64; 2]> = figures.map(|figure| [figure.load_factor, value(figure)]).collect();
+    let points: Vec<[f64; 2]> =
+        figures.map(|figure| [figure.load_factor(), value(figure)]).collect();
     (!points.is_empty()).then(|| Series {
         hue: chunk_name(chunk_buckets),
         line: name.to_owned(),
@@ -191,7 +192,7 @@ fn ratio(
 
 /// Simulated clusters beside the paper's: a plot for each workload that the paper has, too.
 fn throughput(runs: &[Run]) -> Vec<Plot> {
-    let figures = paper::throughput();
+    let figures = paper::throughputs();
     let plot = |workload: &str| {
         let here = cluster::by_machines(runs, workload, &[], |run, row| {
             // What is cut to whole microseconds in the paper is so here, too, if that was asked for.
@@ -203,9 +204,10 @@ fn throughput(runs: &[Run]) -> Vec<Plot> {
         let mut series = here.clone();
         for hue in distinct(here.iter().map(|series| series.hue.as_str())) {
             let same = figures.iter().filter(|figure| {
-                figure.workload == workload && cluster::ranks_name(figure.ranks_per_machine) == hue
+                figure.workload.name() == workload
+                    && cluster::ranks_name(u64::from(figure.ranks_per_machine)) == hue
             });
-            let points = same.map(|figure| [figure.machines, figure.ops_per_s / 1e6]);
+            let points = same.map(|figure| [f64::from(figure.machines), figure.ops_per_s / 1e6]);
             let (line, transport) = (CLUSTER.to_owned(), CLUSTER.to_owned());
             let (hue, points) = (hue.to_owned(), points.collect());
             series.push(Series { hue, line, transport, chunk_buckets: Some(32), points });
@@ -227,7 +229,7 @@ fn throughput(runs: &[Run]) -> Vec<Plot> {
         }
         .within_axes()
     };
-    let papers = |workload: &&str| figures.iter().any(|figure| figure.workload == *workload);
+    let papers = |workload: &&str| figures.iter().any(|figure| figure.workload.name() == *workload);
     cluster::workloads(runs).into_iter().filter(papers).filter_map(plot).collect()
 }
 
@@ -244,11 +246,11 @@ mod tests {
             let ns = if transport == "shm" { figure.local_ns } else { figure.remote_ns };
             json!({
                 "operation": "inserted", "chunk_buckets": figure.chunk_buckets,
-                "load_factor": figure.load_factor, "mean_ns": times * ns,
+                "load_factor": figure.load_factor(), "mean_ns": times * ns,
                 "effective_roundtrips": figure.effective_roundtrips,
             })
         };
-        let rows: Vec<Value> = paper::latency().iter().map(row).collect();
+        let rows: Vec<Value> = paper::latencies().iter().map(row).collect();
         of_rows(transport, Value::from(rows))
     }
 
@@ -292,9 +294,9 @@ mod tests {
             })
         };
         let at = |figure: &&LatencyFigure| {
-            figure.chunk_buckets == 32 && (figure.load_factor - 0.5).abs() < SAME
+            figure.chunk_buckets == 32 && (figure.load_factor() - 0.5).abs() < SAME
         };
-        let figure = paper::latency().iter().find(at).copied().unwrap();
+        let figure = paper::latencies().iter().find(at).copied().unwrap();
         let rows = json!([row(1, 3.0 * figure.local_ns), row(2, 2.0 * figure.remote_ns)]);
         let run = json!({
             "schema": 5, "command": "simulate", "parameters": { "profile": "das5-fdr" },

@@ -3,7 +3,7 @@
 //! A [`Profile`] is read from and written as TOML. A quantity without a source is absent, and a
 //! model that requires it is refused with [`MissingQuantity`]; no value is a guess.
 //!
-//! `das5-fdr`, the paper's cluster, is fitted to the figures of [`paper`] by `examples/fit.rs`,
+//! `das5-fdr`, the paper's cluster, is fitted to the figures of [`paper`] by the example `fit` of `probeline-simulate`,
 //! which documents the fit of each constant; `probeline simulate --paper` prints the deviation of
 //! each figure, fitted or not. `soft-roce` and `shm` were measured by `probeline tune
 //! --profile-out`, the former between virtual machines.

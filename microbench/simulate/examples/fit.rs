@@ -1,6 +1,6 @@
 //! Fits the profile `das5-fdr` to the paper's figures; prints the constants and the residuals.
 //!
-//! `cargo run --release -p probeline-profile --example fit [ROUNDS [latency|throughput]]` runs
+//! `cargo run --release -p probeline-simulate --example fit [ROUNDS [latency|throughput]]` runs
 //! ROUNDS rounds of both fits or of one; 0 prints the residuals only. Both fits use the simulation
 //! of `probeline simulate`:
 //!
