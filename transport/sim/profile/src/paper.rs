@@ -162,7 +162,8 @@ mod tests {
         {
             assert!((at(c, percent).remote_ns / 1e3 - us).abs() < 0.006, "C = {c}, {percent} %");
         }
-        for (c, percent, roundtrips) in [(8, 50, 1.0), (8, 90, 5.7), (64, 90, 1.4), (128, 70, 1.0)] {
+        for (c, percent, roundtrips) in [(8, 50, 1.0), (8, 90, 5.7), (64, 90, 1.4), (128, 70, 1.0)]
+        {
             let found = at(c, percent).effective_roundtrips;
             assert!((found - roundtrips).abs() <= 0.051, "C = {c}, {percent} %: {found}");
         }
