@@ -158,7 +158,7 @@ pub(crate) fn open_ucx(
         .gid_index(args.ucx_gid_index)
         .atomics(args.atomics())
         .open(exchange)?;
-    let line = format!("ucx, {} ranks, {}", exchange.owners(), engine.describe());
+    let line = format!("ucx, {} ranks, {}", exchange.owners(), engine.info());
     Ok((engine, line))
 }
 

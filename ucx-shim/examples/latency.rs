@@ -155,7 +155,7 @@ fn beside(job: &mut Job, tls: &str, cpus: [CpuId; 2]) -> Result<f64> {
     let mut bare = Bare::open(job, tls, polled.landed(slot)?)?;
     let first = job.me() == Owner(0);
     if first {
-        println!("{}", threaded.describe());
+        println!("{}", threaded.info());
     }
     let mut worst: f64 = 0.0;
     for operation in Operation::ALL {

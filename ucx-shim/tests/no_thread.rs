@@ -6,6 +6,7 @@ mod common;
 use std::env;
 
 use probeline_transport::{Exchange, Owner};
+use probeline_ucx_shim::SetupError;
 use probeline_ucx_shim::ucx::{Builder, OpenError, Progress};
 
 /// The owner that gets none.
@@ -34,7 +35,10 @@ fn refused(test: &str, tls: &str) {
         if job.me() == WITHOUT {
             assert!(matches!(error, OpenError::Thread { errno: libc::EAGAIN }), "{error:?}");
         } else {
-            assert!(matches!(error, OpenError::PeerFailed(WITHOUT)), "{error:?}");
+            assert!(
+                matches!(error, OpenError::Setup(SetupError::PeerFailed(WITHOUT))),
+                "{error:?}"
+            );
         }
     }
     // Over shared memory an owner that waits in the exchange is in nobody's way without one, too.

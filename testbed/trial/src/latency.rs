@@ -85,7 +85,7 @@ pub(crate) fn run(args: &LatencyArgs) -> Result<()> {
     let shape = Shape { owners, window_words: WINDOW_WORDS, slots: 1, slot_words, depth: 1 };
     let engine = args.ucx.open(shape, args.owner.progress(), &mut job)?;
     if job.me() == Owner(0) {
-        println!("{}", engine.describe());
+        println!("{}", engine.info());
     }
     between(args, job, engine)
 }

@@ -72,7 +72,7 @@ impl UcxArgs {
             Shape { owners: job.owners(), window_words: 64, slots: 1, slot_words: 8, depth: 1 };
         let engine = self.open(shape, Progress::Thread, job)?;
         if job.me() == Owner(0) {
-            println!("{}", engine.describe());
+            println!("{}", engine.info());
         }
         job.barrier()?;
         Ok(())

@@ -1,34 +1,28 @@
-//! The sizes of an engine, what it goes over, and how the engines of a job find one another.
+//! The options of an engine.
 
 use core::fmt;
 
-use probeline_transport::{AtomicScope, Caps, Exchange, MAX_OWNERS};
+use probeline_transport::{AtomicScope, Caps, Exchange, Sizes};
 use probeline_ucx_sys::Ucp;
 
-use super::context::Context;
-use super::settings::{Atomics, Settings};
+use super::context::{Context, Settings};
 use super::{Engine, OpenError};
+use crate::setup::{check_owners, check_sizes, default_sizes};
 
-/// Who progresses what others do to an owner's window, where UCX needs the owner's CPU for it.
+/// The maximum depth.
+const MAX_DEPTH: u32 = 1 << 16;
+
+/// Which thread progresses peers' operations on an owner's window, where UCX needs the owner's CPU
+/// for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// A thread of the engine's, which sleeps where there is nothing to do. It works on a worker of
-    /// its own, so that the engine's takes no lock.
+    /// A thread of the engine, which sleeps while there is nothing to do. It has a worker of its
+    /// own, so that the engine's worker takes no lock.
     Thread,
-    /// The caller, by polling, also while it waits for others in an [`Exchange`]: others'
-    /// operations on its window make no progress while it does not. (If owners share a machine, a
-    /// thread still sleeps until one of their processes ends.)
+    /// The caller's thread, by polling, also while it waits for others in an [`Exchange`]: peers'
+    /// operations on its window make no progress while it does not poll. (If owners share a machine,
+    /// a thread still sleeps until one of their processes ends.)
     Caller,
-}
-
-impl Progress {
-    /// Whom others wait for.
-    pub(super) fn whom(self) -> &'static str {
-        match self {
-            Self::Thread => "a thread of the engine",
-            Self::Caller => "the owner's own polling",
-        }
-    }
 }
 
 impl fmt::Display for Progress {
@@ -40,18 +34,40 @@ impl fmt::Display for Progress {
     }
 }
 
-/// The sizes of an engine and what it goes over. All owners of a job choose the same sizes, atomic
-/// mode and progress.
+/// The atomics that UCP uses: `UCX_ATOMIC_MODE`, whose third value lets UCX choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Atomics {
+    /// Consistent with the CPU's: by CPU instructions where the memory is shared, otherwise by the
+    /// owner's CPU in software.
+    Cpu,
+    /// Those of a network device, if it has all atomics of UCP, otherwise by the owner's CPU in
+    /// software.
+    Device,
+}
+
+impl Atomics {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Device => "device",
+        }
+    }
+}
+
+impl fmt::Display for Atomics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The sizes of an engine and the transports of UCX that it uses. All owners of a job choose the
+/// same sizes, atomics and progress.
 ///
-/// What is chosen here is told to UCX by its configuration. A variable of the environment that says
-/// something else, such as `UCX_TLS`, is an error; others are UCX's, and
-/// [`Description::environment`](super::Description::environment) has them.
+/// The builder sets UCX's configuration. A variable of the environment with another value, such as
+/// `UCX_TLS`, is an error. [`Info::environment`](super::Info::environment) lists UCX's variables.
 #[derive(Clone, Debug)]
 pub struct Builder {
-    pub(super) window_words: u64,
-    pub(super) slots: u32,
-    pub(super) slot_words: u32,
-    pub(super) depth: u32,
+    pub(super) sizes: Sizes,
     pub(super) tls: Option<String>,
     device: Option<String>,
     pub(super) gid_index: Option<u8>,
@@ -61,19 +77,12 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The most operations in flight.
-    pub(super) const MAX_DEPTH: u32 = 1 << 16;
-
-    /// An engine whose window has `window_words` words, with 64 slots of 64 words and depth 64,
-    /// over whatever UCX chooses, with atomics that are consistent with the CPU's, and a thread for
-    /// others' operations.
+    /// An engine whose window has `window_words` words, with 64 slots of 64 words, depth 64, the
+    /// transports that UCX chooses, [`Atomics::Cpu`] and [`Progress::Thread`].
     #[must_use]
     pub fn new(window_words: u64) -> Self {
         Self {
-            window_words,
-            slots: 64,
-            slot_words: 64,
-            depth: 64,
+            sizes: default_sizes(window_words),
             tls: None,
             device: None,
             gid_index: None,
@@ -83,83 +92,88 @@ impl Builder {
         }
     }
 
-    /// The number of private slots, and the words in each: a multiple of 8.
+    /// Sets all sizes, such as those that a structure needs.
+    #[must_use]
+    pub fn sizes(mut self, sizes: Sizes) -> Self {
+        self.sizes = sizes;
+        self
+    }
+
+    /// Sets the number of private slots and the words of each, a multiple of 8.
     #[must_use]
     pub fn slots(mut self, slots: u32, words_each: u32) -> Self {
-        self.slots = slots;
-        self.slot_words = words_each;
+        (self.sizes.slots, self.sizes.slot_words) = (slots, words_each);
         self
     }
 
-    /// The most operations in flight, at least 1 and at most 2^16.
+    /// Sets the maximum number of operations in flight, from 1 to 2^16.
     #[must_use]
     pub fn depth(mut self, depth: u32) -> Self {
-        self.depth = depth;
+        self.sizes.depth = depth;
         self
     }
 
-    /// The transports that UCX may use, separated by commas, such as `posix,sysv,cma,self`, `tcp`
-    /// or `rc`: `UCX_TLS`. `None` for what the environment says, or all.
+    /// Sets the transports that UCX may use, separated by commas, such as `posix,sysv,cma,self`,
+    /// `tcp` or `rc`: `UCX_TLS`. With `None` the environment decides, or UCX may use all.
     #[must_use]
     pub fn tls(mut self, tls: Option<&str>) -> Self {
         self.tls = tls.map(str::to_owned);
         self
     }
 
-    /// The network devices that it may use, such as `mlx5_0:1` or `eth0`: `UCX_NET_DEVICES`.
-    /// `None` for what the environment says, or all.
+    /// Sets the network devices that UCX may use, such as `mlx5_0:1` or `eth0`: `UCX_NET_DEVICES`.
+    /// With `None` the environment decides, or UCX may use all.
     #[must_use]
     pub fn device(mut self, device: Option<&str>) -> Self {
         self.device = device.map(str::to_owned);
         self
     }
 
-    /// The place of this node's address in the port's GID table: `UCX_IB_GID_INDEX`. `None` for
-    /// what the environment says, or UCX's choice.
+    /// Sets the index of this node's address in the port's GID table: `UCX_IB_GID_INDEX`. With
+    /// `None` the environment or UCX decides.
     #[must_use]
     pub fn gid_index(mut self, index: Option<u8>) -> Self {
         self.gid_index = index;
         self
     }
 
-    /// Which atomics UCX is to use: `UCX_ATOMIC_MODE`.
+    /// Sets the atomics that UCX uses: `UCX_ATOMIC_MODE`.
     #[must_use]
     pub fn atomics(mut self, atomics: Atomics) -> Self {
         self.atomics = atomics;
         self
     }
 
-    /// Who progresses what others do to this owner's window.
+    /// Sets which thread progresses peers' operations on this owner's window.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
     }
 
-    /// States that over these transports a READ brings every word whole, which neither UCX nor a
-    /// specification promises: [`Caps::word_reads_whole`]. Wrongly stated, a table loses data.
+    /// States that a READ over these transports never brings a torn word, which neither UCX nor a
+    /// specification promises: [`Caps::word_reads_whole`]. If this is wrong, a table loses data.
     #[must_use]
     pub fn word_reads_whole(mut self, whole: bool) -> Self {
         self.word_reads_whole = whole;
         self
     }
 
-    /// Opens this owner's engine; every member of `exchange` does so, in the thread that will use
-    /// it. The window is zero.
+    /// Opens this owner's engine. Every member of `exchange` calls it, in the thread that will use
+    /// the engine. The window is zero.
     ///
-    /// Waits for the others as long as the exchange does, for the first operations on their windows
-    /// 30 s at most for each, and 200 ms to find out who acts.
+    /// Waits for the other owners as long as the exchange does, at most 30 s for the first operations
+    /// on each window, and 200 ms to measure which operations need the owner's CPU.
     ///
     /// # Errors
     /// [`OpenError`]: what this owner, or another one, is missing. If one fails, all do.
     pub fn open<E: Exchange + ?Sized>(&self, exchange: &mut E) -> Result<Engine, OpenError> {
-        if exchange.owners() > MAX_OWNERS {
-            return Err(OpenError::Sizes("ucx connects at most 4096 owners: start fewer ranks"));
-        }
-        self.open_with(exchange)
+        const TOO_MANY: &str = "ucx connects at most 4096 owners: start fewer ranks";
+        check_owners(exchange.owners(), TOO_MANY)?;
+        self.open_together(exchange)
     }
 
-    /// Whether UCX is there and takes what was chosen.
+    /// Checks that UCX is installed and accepts the options.
     ///
     /// # Errors
     /// [`OpenError`]: what is missing on this machine.
@@ -184,34 +198,64 @@ impl Builder {
     }
 
     pub(super) fn check(&self) -> Result<(), OpenError> {
-        let refusal = match self {
-            Self { window_words: 0, .. } => "a window needs at least 1 word",
-            Self { slots: 0, .. } => "an engine needs at least 1 slot",
-            Self { slot_words, .. } if *slot_words == 0 || slot_words % 8 != 0 => {
-                "a slot's words must be a multiple of 8, at least 8"
-            }
-            Self { depth, .. } if !(1..=Self::MAX_DEPTH).contains(depth) => {
-                "the depth must be at least 1 and at most 2^16"
-            }
-            _ => return Ok(()),
-        };
-        Err(OpenError::Sizes(refusal))
+        const DEPTHS: &str = "the depth must be at least 1 and at most 2^16";
+        Ok(check_sizes(&self.sizes, MAX_DEPTH, DEPTHS)?)
     }
 
+    /// The capabilities, before it is known whether any operation needs the owner's CPU.
     pub(super) fn caps(&self) -> Caps {
         Caps {
-            depth: self.depth,
-            // By the meaning of UCX_ATOMIC_MODE. Where the owner's CPU does them in software it
-            // takes its own atomic instructions too, but that is UCX's choice, not its promise.
+            depth: self.sizes.depth,
+            // As `UCX_ATOMIC_MODE` defines them. Where the owner's CPU does atomics in software it
+            // uses atomic instructions too, but UCX does not promise that.
             atomics: match self.atomics {
                 Atomics::Cpu => AtomicScope::Cpu,
                 Atomics::Device => AtomicScope::Device,
             },
-            words_per_op: self.slot_words,
+            words_per_op: self.sizes.slot_words,
             word_reads_whole: self.word_reads_whole,
-            // Until it is known.
             needs_owner_progress: self.progress == Progress::Caller,
             poll_may_wait: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use probeline_transport::{ExchangeError, MAX_OWNERS, Owner};
+
+    use super::*;
+    use crate::SetupError;
+
+    /// A job with one owner too many, none of whom may be asked for anything.
+    struct TooMany;
+
+    impl Exchange for TooMany {
+        fn me(&self) -> Owner {
+            Owner(0)
+        }
+
+        fn owners(&self) -> u32 {
+            MAX_OWNERS + 1
+        }
+
+        fn all_gather(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
+            panic!("refused before any collective call")
+        }
+
+        fn all_to_all(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
+            panic!("refused before any collective call")
+        }
+
+        fn barrier(&mut self) -> Result<(), ExchangeError> {
+            panic!("refused before any collective call")
+        }
+    }
+
+    #[test]
+    fn too_many_owners_are_refused() {
+        let error = Builder::new(64).open(&mut TooMany).unwrap_err();
+        assert!(matches!(error, OpenError::Setup(SetupError::Sizes(_))), "{error:?}");
+        assert_eq!(error.to_string(), "ucx connects at most 4096 owners: start fewer ranks");
     }
 }

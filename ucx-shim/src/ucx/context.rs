@@ -1,25 +1,25 @@
-//! A context of UCP: the transports that may be used, and what they are told.
+//! A context of UCP, and the settings that it is opened with.
 
 use core::ffi::CStr;
 use core::ptr;
+use std::env;
 use std::ffi::CString;
 use std::rc::Rc;
 
 use probeline_ucx_sys::{
     UCP_ATTR_FIELD_REQUEST_SIZE, UCP_FEATURE_AMO64, UCP_FEATURE_RMA, UCP_FEATURE_WAKEUP,
     UCP_PARAM_FIELD_ESTIMATED_NUM_EPS, UCP_PARAM_FIELD_FEATURES, UCP_PARAM_FIELD_MT_WORKERS_SHARED,
-    Ucp, ucp_config_t, ucp_context_attr_t, ucp_context_h, ucp_init, ucp_params_t,
+    UCS_OK, Ucp, ucp_config_t, ucp_context_attr_t, ucp_context_h, ucp_init, ucp_params_t,
 };
 
-use super::settings::Settings;
 use super::{CallFailed, OpenError, Progress};
 
-/// An open context, shared by what is made in it: it is closed after the last of them.
+/// An open context. Its workers and mappings share it; it is closed after the last of them.
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) ucp: Ucp,
     pub(super) handle: ucp_context_h,
-    /// Bytes that a request takes in front of what it is named by.
+    /// The bytes of a request, which end at the pointer to the request.
     pub(super) request_bytes: usize,
 }
 
@@ -34,7 +34,7 @@ impl Context {
         let threads = progress == Progress::Thread;
         let wakeup = if threads { UCP_FEATURE_WAKEUP } else { 0 };
         // SAFETY: a struct of integers, pointers and optional functions, for which zero is valid;
-        // only fields named in the mask are looked at.
+        // UCP reads only the fields in the mask.
         let mut params: ucp_params_t = unsafe { core::mem::zeroed() };
         params.field_mask = (UCP_PARAM_FIELD_FEATURES
             | UCP_PARAM_FIELD_MT_WORKERS_SHARED
@@ -44,7 +44,7 @@ impl Context {
         params.mt_workers_shared = threads.into();
         params.estimated_num_eps = owners as usize;
         let mut handle = ptr::null_mut();
-        // SAFETY: live pointers; the fields of the mask are set.
+        // SAFETY: live pointers; the fields in the mask are set.
         let status = unsafe { ucp_init(&ucp, &raw const params, config.handle, &raw mut handle) };
         CallFailed::check(&ucp, "ucp_init", status)?;
         let mut context = Self { ucp, handle, request_bytes: 0 };
@@ -62,27 +62,26 @@ impl Context {
         Ok(attributes.request_size)
     }
 
-    /// The library's version.
     pub(super) fn version(&self) -> String {
         version(&self.ucp)
     }
 }
 
 fn version(ucp: &Ucp) -> String {
-    // SAFETY: takes nothing and gives a static string.
+    // SAFETY: takes no arguments and returns a static string.
     let version = unsafe { CStr::from_ptr((ucp.ucp_get_version_string)()) };
     version.to_string_lossy().into_owned()
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: opened above and closed once; workers and mappings hold the context by `Rc`, so
-        // that none is left.
+        // SAFETY: opened above and closed once. Workers and mappings hold the context by `Rc`, so
+        // that none exists any more.
         unsafe { (self.ucp.ucp_cleanup)(self.handle) };
     }
 }
 
-/// The environment's configuration, with the settings in it.
+/// The configuration of the environment, changed by the settings.
 struct Config {
     ucp: Ucp,
     handle: *mut ucp_config_t,
@@ -90,25 +89,25 @@ struct Config {
 
 impl Config {
     fn read(ucp: Ucp, settings: &Settings) -> Result<Self, OpenError> {
-        settings.agree_with_environment()?;
+        settings.check_environment(|variable| env::var(variable).ok())?;
         let mut handle = ptr::null_mut();
         // SAFETY: null for no prefix and no file, and a live pointer for the result.
         let status = unsafe { (ucp.ucp_config_read)(ptr::null(), ptr::null(), &raw mut handle) };
         CallFailed::check(&ucp, "ucp_config_read", status)?;
         let config = Self { ucp, handle };
         let version = version(&ucp);
-        settings.iter().try_for_each(|(name, value)| config.modify(&version, name, value))?;
+        settings.0.iter().try_for_each(|(name, value)| config.modify(&version, name, value))?;
         Ok(config)
     }
 
     fn modify(&self, version: &str, name: &'static str, value: &str) -> Result<(), OpenError> {
         let refused = || OpenError::Setting { variable: name, value: value.to_owned() };
         let in_c = |text: &str| CString::new(text).map_err(|_| refused());
-        let (name, text) = (in_c(known_as(version, name))?, in_c(value)?);
-        // SAFETY: a live configuration and two strings that end in NUL, which are copied.
+        let (name, text) = (in_c(name_in_release(version, name))?, in_c(value)?);
+        // SAFETY: a live configuration and two C strings, which are copied.
         let status =
             unsafe { (self.ucp.ucp_config_modify)(self.handle, name.as_ptr(), text.as_ptr()) };
-        if status == probeline_ucx_sys::UCS_OK { Ok(()) } else { Err(refused()) }
+        if status == UCS_OK { Ok(()) } else { Err(refused()) }
     }
 }
 
@@ -119,9 +118,9 @@ impl Drop for Config {
     }
 }
 
-/// What `ucp_config_modify` calls a variable. Before 1.17 it knows those of InfiniBand by what stands
-/// behind the prefix alone, and takes the whole name for one that nobody heeds.
-fn known_as<'a>(version: &str, name: &'a str) -> &'a str {
+/// The name of a variable in `ucp_config_modify`. Before 1.17 it knows the variables of InfiniBand
+/// without their prefix only, and ignores their full names.
+fn name_in_release<'a>(version: &str, name: &'a str) -> &'a str {
     let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
     let release = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     match name.strip_prefix("IB_") {
@@ -130,16 +129,108 @@ fn known_as<'a>(version: &str, name: &'a str) -> &'a str {
     }
 }
 
+/// Variables of UCX, named without `UCX_`, and their values.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Settings(Vec<(&'static str, String)>);
+
+impl Settings {
+    pub(super) fn set(&mut self, name: &'static str, value: impl Into<String>) {
+        self.0.push((name, value.into()));
+    }
+
+    /// Fails if a variable of the environment has another value.
+    fn check_environment(
+        &self,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<(), OpenError> {
+        for (name, asked) in &self.0 {
+            let variable = format!("UCX_{name}");
+            match environment(&variable) {
+                Some(set) if set.trim() != asked => {
+                    return Err(OpenError::Contradiction { variable, set, asked: asked.clone() });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// UCX's variables in the environment, as `NAME=VALUE`, sorted.
+pub(super) fn environment() -> Vec<String> {
+    let variables = env::vars_os().filter_map(|(name, value)| {
+        let name = name.to_str()?;
+        name.starts_with("UCX_").then(|| format!("{name}={}", value.to_string_lossy()))
+    });
+    let mut variables: Vec<String> = variables.collect();
+    variables.sort_unstable();
+    variables
+}
+
+/// Whether `tls`, a value of `UCX_TLS`, allows transports through shared memory. UCX reports no lost
+/// peers over them.
+pub(super) fn allows_shared_memory(tls: Option<&str>) -> bool {
+    const SHARED: [&str; 7] = ["all", "sm", "shm", "mm", "posix", "sysv", "xpmem"];
+    let Some(tls) = tls else { return true };
+    let (tls, excluded) = match tls.trim().strip_prefix('^') {
+        Some(tls) => (tls, true),
+        None => (tls.trim(), false),
+    };
+    let names = |transport: &str| {
+        // A leading backslash makes UCX take the name literally.
+        tls.split(',').any(|name| name.trim().trim_start_matches('\\') == transport)
+    };
+    if excluded {
+        !SHARED[1..4].iter().any(|transport| names(transport))
+    } else {
+        SHARED.into_iter().any(names)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_release() {
-        assert_eq!(known_as("1.13.1", "IB_GID_INDEX"), "GID_INDEX");
-        assert_eq!(known_as("1.16.0-rc1", "IB_GID_INDEX"), "GID_INDEX");
-        assert_eq!(known_as("1.17.0", "IB_GID_INDEX"), "IB_GID_INDEX");
-        assert_eq!(known_as("2.0", "IB_GID_INDEX"), "IB_GID_INDEX");
-        assert_eq!(known_as("1.13.1", "TLS"), "TLS");
+    fn variables_are_named_as_in_the_release() {
+        assert_eq!(name_in_release("1.13.1", "IB_GID_INDEX"), "GID_INDEX");
+        assert_eq!(name_in_release("1.16.0-rc1", "IB_GID_INDEX"), "GID_INDEX");
+        assert_eq!(name_in_release("1.17.0", "IB_GID_INDEX"), "IB_GID_INDEX");
+        assert_eq!(name_in_release("2.0", "IB_GID_INDEX"), "IB_GID_INDEX");
+        assert_eq!(name_in_release("1.13.1", "TLS"), "TLS");
+    }
+
+    #[test]
+    fn the_environment_must_not_contradict() {
+        let mut settings = Settings::default();
+        settings.set("TLS", "tcp");
+        settings.set("ATOMIC_MODE", "cpu");
+        let tls = |value: &'static str| {
+            move |variable: &str| (variable == "UCX_TLS").then(|| value.to_owned())
+        };
+        assert!(settings.check_environment(|_| None).is_ok());
+        assert!(settings.check_environment(tls("tcp")).is_ok());
+        let contradiction = settings.check_environment(tls("rc"));
+        let Err(OpenError::Contradiction { variable, set, asked }) = contradiction else {
+            panic!("{contradiction:?}");
+        };
+        assert_eq!([variable, set, asked], ["UCX_TLS", "rc", "tcp"]);
+    }
+
+    #[test]
+    fn shared_memory_is_recognised_by_its_names() {
+        for (tls, shared) in [
+            (None, true),
+            (Some("all"), true),
+            (Some("tcp"), false),
+            (Some("posix,self"), true),
+            (Some("rc,self"), false),
+            (Some("rc, sysv"), true),
+            (Some("^tcp"), true),
+            (Some("^shm"), false),
+            (Some("ud,shm"), true),
+        ] {
+            assert_eq!(allows_shared_memory(tls), shared, "{tls:?}");
+        }
     }
 }

@@ -1,39 +1,164 @@
-//! The control words in front of every window, which are no part of the table.
+//! The control words in front of every window, and the engine's own operations on them: they connect,
+//! measure whether the owner's CPU is needed, and notify a shutdown.
 
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::Acquire;
+use core::time::Duration;
+use std::thread;
 
 use probeline_transport::Owner;
+use probeline_ucx_sys::{
+    UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_CSWAP, UCS_ERR_NO_RESOURCE, UCS_OK, ucs_status_t,
+};
 
-/// What everybody adds 1 to when engines are opened, and what is read to see who acts.
+use super::Engine;
+use crate::setup::Deadline;
+
+/// The word that every owner adds 1 to when engines are opened, and that measurements read.
 pub(super) const SCRATCH: usize = 0;
-/// Somebody has left, and who was lost first: itself, or the one because of which it leaves. A
-/// leaving owner writes it to all others.
-pub(super) const SOMEBODY: usize = 8;
-/// Words of a base page: the window starts on a page of its own.
+/// The owner that was lost first (see `setup::lost_word`). An owner that shuts down writes it to all
+/// others: its own number, or the number of the owner because of which it shuts down.
+pub(super) const LOST: usize = 8;
+/// The words of a base page, so that the window starts on a page of its own.
 pub(super) const CONTROL_WORDS: usize = 512;
 
-/// What a control word says to who has lost `owner`.
-pub(super) fn lost(owner: Owner) -> u64 {
-    u64::from(owner.0) + 1
+/// The maximum number of control operations in flight, whose requests follow the caller's in the
+/// pool. Measurements use two; if these never end, two others notify the shutdown.
+pub(super) const CONTROL_OPERATIONS: u32 = 4;
+
+/// How long opening waits for the first operations on each owner's window, which connect to it.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long an engine that shuts down tries to notify the others.
+pub(super) const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long UCX has to end the operations in flight after a fault or a shutdown.
+pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The state of a control operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ControlState {
+    Unused,
+    InFlight,
+    Ended(ucs_status_t),
 }
 
-/// Whom a control word names, if it names one of so many owners.
-#[inline]
-pub(super) fn named(word: &AtomicU64, owners: u32) -> Option<Owner> {
-    let owner = u32::try_from(word.load(Acquire).checked_sub(1)?).ok()?;
-    (owner < owners).then_some(Owner(owner))
+/// An operation on a control word.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ControlOperation {
+    /// READ of [`SCRATCH`].
+    Read,
+    /// WRITE of `value` to the word `index`.
+    Write { index: usize, value: u64 },
+    /// Fetch-and-add on [`SCRATCH`].
+    Add(u64),
+    /// Compare-and-swap of 0 by 0 on [`SCRATCH`], which changes nothing.
+    CompareAndSwap,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Engine {
+    /// Posts a control operation and returns its number; `None` if too many are in flight.
+    pub(super) fn post_control(
+        &mut self,
+        owner: Owner,
+        operation: ControlOperation,
+    ) -> Option<usize> {
+        let number = self.control.iter().position(|state| *state != ControlState::InFlight)?;
+        let index = self.caps.depth + u32::try_from(number).ok()?;
+        let (ucp, pool) = (&self.ucp, &self.parts.pool);
+        let peer = self.parts.peers.get(owner.0 as usize)?;
+        let word = pool.scratch(index)?.as_ptr();
+        let at = peer.control_word(SCRATCH);
+        // SAFETY of the calls below: `word` belongs to this operation, which was not in flight, until
+        // the operation has ended; the addresses are those of control words.
+        let posted = match operation {
+            ControlOperation::Read => pool.copy(index, |params| {
+                // SAFETY: see above.
+                unsafe { peer.get(ucp, (word, 1), at, params) }
+            }),
+            ControlOperation::Write { index: to, value } => {
+                // SAFETY: see above.
+                unsafe { word.write(value) };
+                let to = peer.control_word(to);
+                pool.copy_and_flush(
+                    index,
+                    // SAFETY: see above.
+                    |params| unsafe { peer.put(ucp, (word, 1), to, params) },
+                    // SAFETY: the parameters are those of the pool.
+                    |params| unsafe { peer.flush(ucp, params) },
+                )
+            }
+            ControlOperation::Add(addend) => pool.atomic(index, addend, 0, |operand, params| {
+                // SAFETY: see above; the pool owns the operand and the result.
+                unsafe { peer.atomic(ucp, (UCP_ATOMIC_OP_ADD, operand), at, params) }
+            }),
+            ControlOperation::CompareAndSwap => pool.atomic(index, 0, 0, |operand, params| {
+                // SAFETY: as for `Add`.
+                unsafe { peer.atomic(ucp, (UCP_ATOMIC_OP_CSWAP, operand), at, params) }
+            }),
+        };
+        let ended = posted.is_null();
+        if !ended {
+            pool.track(index, posted);
+        }
+        let state = if ended { ControlState::Ended(UCS_OK) } else { ControlState::InFlight };
+        *self.control.get_mut(number)? = state;
+        Some(number)
+    }
 
-    #[test]
-    fn what_is_written_is_read() {
-        let words = [0, lost(Owner(0)), lost(Owner(6)), u64::MAX].map(AtomicU64::new);
-        let names = words.each_ref().map(|word| named(word, 7));
-        assert_eq!(names, [None, Some(Owner(0)), Some(Owner(6)), None]);
-        assert_eq!(named(&words[2], 6), None);
+    #[cold]
+    pub(super) fn end_control(&mut self, number: u32, status: ucs_status_t) {
+        if let Some(state) = self.control.get_mut(number as usize) {
+            *state = ControlState::Ended(status);
+        }
+    }
+
+    /// Progresses until control operation `number` has ended; its status, or `None` after the
+    /// deadline. Drops completions of the caller, who has none in flight or will not poll again.
+    pub(super) fn await_control(
+        &mut self,
+        number: usize,
+        deadline: Deadline,
+    ) -> Option<ucs_status_t> {
+        loop {
+            self.progress_control();
+            if let Some(ControlState::Ended(status)) = self.control.get(number) {
+                return Some(*status);
+            }
+            if deadline.has_passed() {
+                return None;
+            }
+            // The owner that this loop waits for may need this CPU.
+            thread::yield_now();
+        }
+    }
+
+    /// Posts a control operation and waits for its end.
+    pub(super) fn run_control(
+        &mut self,
+        owner: Owner,
+        operation: ControlOperation,
+        deadline: Deadline,
+    ) -> Option<ucs_status_t> {
+        match self.post_control(owner, operation) {
+            Some(number) => self.await_control(number, deadline),
+            None => Some(UCS_ERR_NO_RESOURCE),
+        }
+    }
+
+    /// Progresses until no control operation is in flight; false after the deadline.
+    pub(super) fn drain_control(&mut self, deadline: Deadline) -> bool {
+        while self.control.contains(&ControlState::InFlight) {
+            if deadline.has_passed() {
+                return false;
+            }
+            self.progress_control();
+        }
+        true
+    }
+
+    pub(super) fn progress_control(&mut self) {
+        self.parts.worker.progress();
+        while let Some((index, status)) = self.parts.pool.take() {
+            if let Some(number) = index.checked_sub(self.caps.depth) {
+                self.end_control(number, status);
+            }
+        }
     }
 }

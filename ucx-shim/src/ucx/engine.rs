@@ -4,76 +4,65 @@ use core::cell::Cell;
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::fence;
 use std::rc::Rc;
 
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Segment,
-    SlotError, Token, Transport, WORD_BYTES,
+    SlotError, Token, Transport,
 };
 use probeline_ucx_sys::{
-    UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_CSWAP, UCS_OK, Ucp, ucp_atomic_op_t, ucp_ep_h, ucp_rkey_h,
-    ucs_status_ptr_t, ucs_status_t,
+    UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_CSWAP, UCS_OK, Ucp, ucp_atomic_op_t, ucs_status_ptr_t,
+    ucs_status_t,
 };
 
-use super::Description;
-use super::attendant::Attendant;
-use super::control::CONTROL_WORDS;
-use super::deadline::Deadline;
-use super::desk::Desk;
-use super::failed::op_error;
-use super::lane::{Alarm, Lane};
-use super::ledger::{Entry, Kind, Ledger};
-use super::mapping::Mapping;
-use super::memory::publish;
-use super::own::{OWN, Stand};
-use super::queue::{Done, Queue};
-use super::slots::Slots;
+use super::Info;
+use super::control::{CONTROL_OPERATIONS, CONTROL_WORDS, ControlState};
+use super::error::op_error;
+use super::in_flight::{InFlight, Kind, Operation};
+use super::peer::{EndpointState, Peer};
+use super::request_pool::RequestPool;
 use super::watch::Watch;
-use super::worker::Worker;
+use super::window::{Registration, Window};
+use super::worker::{ProgressThread, Worker};
+use crate::memory::Slots;
+use crate::ring::Ring;
+use crate::setup::{Deadline, own_words};
 
-/// Where every operation ends when it is posted, so many are reported without progress and without a
-/// look at the others, which cost as much as the rest of a poll. A power of two.
-const REPORTS_PER_TURN: u64 = 16;
+/// If all operations end when they are posted, a poll progresses the worker and checks the peers only
+/// after this number of completions: both cost as much as the rest of a poll. A power of two.
+const REPORTS_PER_PROGRESS: u64 = 16;
 
-/// What an engine is made of. Dropped in this order: keys before the workers, and what workers
-/// and their callbacks use after them.
+/// The objects of an engine. Dropped in this order: keys before the workers, and what workers and
+/// their callbacks use after them.
 pub(super) struct Parts {
-    /// By owner, this one's included.
-    pub(super) lanes: Vec<Lane>,
-    pub(super) attendant: Option<Attendant>,
-    /// Progresses this owner's operations, and without an attendant the others' too.
+    /// By owner, with this one.
+    pub(super) peers: Vec<Peer>,
+    /// Progresses `for_peers`.
+    pub(super) progress_thread: Option<ProgressThread>,
+    /// Progresses this owner's operations, and without `for_peers` those of its peers too.
     pub(super) worker: Worker,
-    /// What the attendant progresses, for the others' operations.
-    pub(super) _attended: Option<Worker>,
-    pub(super) _alarms: Vec<Rc<Alarm>>,
-    /// Some alarm has rung.
-    pub(super) rung: Rc<Cell<bool>>,
-    pub(super) desk: Desk,
+    /// Progresses peers' operations.
+    pub(super) for_peers: Option<Worker>,
+    /// By owner, as `peers`.
+    pub(super) endpoints: Rc<[EndpointState]>,
+    /// An endpoint has failed.
+    pub(super) any_failed: Rc<Cell<bool>>,
+    pub(super) pool: RequestPool,
+    pub(super) _registration: Registration,
     pub(super) slots: Slots,
-    /// Control words, and behind them the window.
-    pub(super) window: Mapping,
+    /// The control words and the window.
+    pub(super) window: Window,
     pub(super) watch: Watch,
 }
 
-/// What a post needs of an owner's lane, in one place.
-#[derive(Clone, Copy)]
-struct Way {
-    endpoint: ucp_ep_h,
-    key: ucp_rkey_h,
-    /// Of the first word of its window.
-    window: u64,
-}
-
-impl Way {
-    fn of(lane: &Lane) -> Self {
-        Self { endpoint: lane.endpoint, key: lane.key.handle, window: lane.window() }
-    }
-
-    /// Where word `index` lies, which the caller has checked to be one of the window.
-    #[inline]
-    fn address(self, index: u64) -> u64 {
-        self.window.wrapping_add(index.wrapping_mul(WORD_BYTES as u64))
-    }
+/// An operation that has ended successfully.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ended {
+    token: Token,
+    /// The old value of an atomic, otherwise 0.
+    value: u64,
 }
 
 /// An open engine of one owner, for the thread that opened it.
@@ -83,78 +72,72 @@ impl Way {
 /// send::<probeline_ucx_shim::ucx::Engine>();
 /// ```
 ///
-/// Dropping it while peers still use theirs ends theirs with [`Fault::OwnerLost`]. Dropping waits
-/// for at most one second in order to notify them, for half a second until the operations in flight
-/// have ended, and then until UCX is closed. Operations that have not ended by then stay open at
-/// UCX, with the memory that they use, until the process ends.
+/// If it is dropped while peers still use their engines, theirs end with [`Fault::OwnerLost`].
+/// Dropping takes at most one second to notify them and half a second until the operations in flight
+/// have ended, and then closes UCX. Operations that have not ended by then stay open in UCX, with the
+/// memory that they use, until the process ends.
 pub struct Engine {
     pub(super) caps: Caps,
     pub(super) geometry: Geometry,
-    pub(super) description: Description,
+    pub(super) info: Info,
     pub(super) ucp: Ucp,
-    /// By owner, as the lanes.
-    ways: Box<[Way]>,
     /// Taken only when the engine is dropped.
     pub(super) parts: ManuallyDrop<Parts>,
-    /// What had ended when it was posted, and what had not: as many as the depth together.
-    queue: Queue,
-    ledger: Ledger,
-    /// Operations that can be accepted now: none once there is a fault.
+    /// All endpoints are connected, so that UCX can close them.
+    pub(super) connected: bool,
+    /// Operations that ended when they were posted.
+    ended: Ring<Ended>,
+    /// Operations that did not. Together at most the depth.
+    in_flight: InFlight,
+    /// The number of operations that can be accepted; 0 after a fault.
     room: u32,
-    /// Something went on, or there is a fault.
-    unsettled: bool,
-    pub(super) own: [Stand; OWN as usize],
-    /// Set by [`fail`](Self::fail) alone.
+    /// A poll must progress the worker: an operation is in flight, or there is a fault.
+    must_progress: bool,
+    pub(super) control: [ControlState; CONTROL_OPERATIONS as usize],
+    /// Set only by [`fail`](Self::fail).
     pub(super) fault: Option<Fault>,
-    /// When what is in flight has to have ended, once there is a fault.
-    pub(super) closing: Option<Deadline>,
+    /// The time by which operations in flight must have ended after a fault.
+    pub(super) drained_by: Option<Deadline>,
 }
 
 impl Engine {
-    pub(super) fn new(
-        caps: Caps,
-        geometry: Geometry,
-        description: Description,
-        parts: Parts,
-    ) -> Self {
+    pub(super) fn new(caps: Caps, geometry: Geometry, info: Info, parts: Parts) -> Self {
         Self {
             caps,
             geometry,
-            description,
+            info,
             ucp: parts.worker.context.ucp,
-            ways: parts.lanes.iter().map(Way::of).collect(),
             parts: ManuallyDrop::new(parts),
-            queue: Queue::new(caps.depth),
-            ledger: Ledger::new(caps.depth),
+            connected: false,
+            ended: Ring::new(caps.depth),
+            in_flight: InFlight::new(caps.depth),
             room: caps.depth,
-            unsettled: false,
-            own: [Stand::Idle; OWN as usize],
+            must_progress: false,
+            control: [ControlState::Unused; CONTROL_OPERATIONS as usize],
             fault: None,
-            closing: None,
+            drained_by: None,
         }
     }
 
-    /// What this engine goes over, and who acts.
+    /// What this engine runs over.
     #[must_use]
-    pub fn describe(&self) -> &Description {
-        &self.description
+    pub fn info(&self) -> &Info {
+        &self.info
     }
 
-    /// Refuses what cannot be accepted now or ever; `request` checks the request itself. The index
-    /// of what is accepted.
+    /// The index of the next operation, unless it cannot be accepted now or, by `check`, ever.
     #[inline(always)]
-    fn admit(&self, request: impl Fn(&Self) -> Result<(), PostError>) -> Result<u32, PostError> {
+    fn admit(&self, check: impl Fn(&Self) -> Result<(), PostError>) -> Result<u32, PostError> {
         if self.room == 0 {
-            return Err(self.refusal(request(self)));
+            return Err(self.refusal(check(self)));
         }
-        request(self)?;
-        // There is one, as no more are entered than are in flight.
-        Ok(self.ledger.next())
+        check(self)?;
+        Ok(self.in_flight.next())
     }
 
     #[cold]
-    fn refusal(&self, request: Result<(), PostError>) -> PostError {
-        match (self.fault, request) {
+    fn refusal(&self, check: Result<(), PostError>) -> PostError {
+        match (self.fault, check) {
             (Some(_), _) => PostError::Closed,
             (None, Err(error)) => error,
             (None, Ok(())) => PostError::Full,
@@ -162,70 +145,58 @@ impl Engine {
     }
 
     #[inline]
-    fn way(&self, owner: Owner) -> Result<Way, PostError> {
-        self.ways.get(owner.0 as usize).copied().ok_or(PostError::UnknownOwner)
+    fn peer(&self, owner: Owner) -> Result<&Peer, PostError> {
+        self.parts.peers.get(owner.0 as usize).ok_or(PostError::UnknownOwner)
     }
 
-    /// Takes what the call of an operation has answered: mostly, over shared memory, its end.
+    /// Takes what the pool returned for a posted operation: null if it has ended successfully, as
+    /// most do over shared memory.
     #[inline(always)]
-    fn posted(
-        &mut self,
-        index: u32,
-        answer: ucs_status_ptr_t,
-        (token, owner): (Token, Owner),
-        kind: Kind,
-    ) {
+    fn posted(&mut self, index: u32, result: ucs_status_ptr_t, operation: Operation) {
         self.room -= 1;
-        if !answer.is_null() {
-            return self.went_on(index, answer, token, owner, kind);
+        if !result.is_null() {
+            return self.enter_in_flight(index, result, operation);
         }
-        let Some(value) = self.result(index, kind) else {
-            return self.lose_result(token, owner, kind);
+        let Some(value) = self.result(index, operation.kind) else {
+            return self.lose_result(operation);
         };
-        if let Kind::Write(_) = kind {
+        if let Kind::Write(_) = operation.kind {
             publish();
         }
-        if let Kind::Read(slot) | Kind::Write(slot) = kind {
-            self.parts.slots.hold_until(slot, self.queue.pushed() + 1);
+        if let Kind::Read(slot) | Kind::Write(slot) = operation.kind {
+            self.parts.slots.hold_until(slot, self.ended.pushed() + 1);
         }
-        self.queue.push(Done { token, value });
+        self.ended.push(Ended { token: operation.token, value });
     }
 
-    /// The result of a successful operation; `None` if the result is missing.
+    /// The result of a successful operation; `None` if it is missing.
     #[inline(always)]
     fn result(&self, index: u32, kind: Kind) -> Option<u64> {
         match kind {
             Kind::Read(_) | Kind::Write(_) => Some(0),
-            Kind::Atomic => self.parts.desk.result(index),
+            Kind::Atomic => self.parts.pool.result(index),
         }
     }
 
     /// Handles an operation without a result, which should be impossible: the engine faults and
     /// completes the operation itself.
     #[cold]
-    fn lose_result(&mut self, token: Token, owner: Owner, kind: Kind) {
+    fn lose_result(&mut self, operation: Operation) {
         debug_assert!(false, "an operation has no word for its result");
-        self.ledger.enter(Entry { token, owner, kind });
-        self.fail(Fault::Operation { owner, error: OpError::NoResult });
+        self.in_flight.insert(operation);
+        self.fail(Fault::Operation { owner: operation.owner, error: OpError::NoResult });
     }
 
-    /// Out of line, so that what ends at once stays short.
+    /// Not inlined, so that the path of operations that end at once stays short.
     #[inline(never)]
-    fn went_on(
-        &mut self,
-        index: u32,
-        answer: ucs_status_ptr_t,
-        token: Token,
-        owner: Owner,
-        kind: Kind,
-    ) {
-        if let Kind::Read(slot) | Kind::Write(slot) = kind {
+    fn enter_in_flight(&mut self, index: u32, result: ucs_status_ptr_t, operation: Operation) {
+        if let Kind::Read(slot) | Kind::Write(slot) = operation.kind {
             self.parts.slots.hold(slot);
         }
-        self.unsettled = true;
-        let entered = self.ledger.enter(Entry { token, owner, kind });
-        debug_assert_eq!(entered, Some(index), "there was room");
-        self.parts.desk.go_on(index, answer);
+        self.must_progress = true;
+        let inserted = self.in_flight.insert(operation);
+        debug_assert_eq!(inserted, Some(index), "there was room");
+        self.parts.pool.track(index, result);
     }
 
     #[inline(always)]
@@ -234,31 +205,28 @@ impl Engine {
         token: Token,
         at: RemoteWord,
         code: ucp_atomic_op_t,
-        operand: u64,
-        swap: u64,
+        [operand, swap]: [u64; 2],
     ) -> Result<(), PostError> {
         let index = self.admit(|this| this.geometry.check_word(at))?;
-        let way = self.way(at.owner)?;
-        let Way { endpoint, key, .. } = way;
-        let (address, call) = (way.address(at.index), self.ucp.ucp_atomic_op_nbx);
-        let answer = self.parts.desk.atomic(index, operand, swap, |operand, params| {
-            // SAFETY: a live endpoint and a key unpacked for it; operand and result are the
-            // desk's, which keeps them until the operation has ended or the worker is gone.
-            unsafe { call(endpoint, code, operand, 1, address, key, params) }
+        let peer = self.peer(at.owner)?;
+        let result = self.parts.pool.atomic(index, operand, swap, |operand, params| {
+            // SAFETY: a checked word; the pool keeps operand and result until the operation has ended
+            // or the worker is destroyed.
+            unsafe { peer.atomic(&self.ucp, (code, operand), peer.word(at.index), params) }
         });
-        self.posted(index, answer, (token, at.owner), Kind::Atomic);
+        self.posted(index, result, Operation { token, owner: at.owner, kind: Kind::Atomic });
         Ok(())
     }
 
-    /// What the caller is told of an operation that has ended; `None` for those of the engine's
-    /// own, and for late ones.
+    /// The completion of the operation in flight `index`; `None` for control operations, and for
+    /// operations that were reported after [`Engine::is_overdue`].
     #[inline]
-    fn ended(&mut self, index: u32, status: ucs_status_t) -> Option<Completion> {
-        if let Some(which) = index.checked_sub(self.caps.depth) {
-            self.own_ended(which, status);
+    fn completion(&mut self, index: u32, status: ucs_status_t) -> Option<Completion> {
+        if let Some(number) = index.checked_sub(self.caps.depth) {
+            self.end_control(number, status);
             return None;
         }
-        let Entry { token, owner, kind } = self.ledger.strike(index)?;
+        let Operation { token, owner, kind } = self.in_flight.remove(index)?;
         if let Kind::Read(slot) | Kind::Write(slot) = kind {
             self.parts.slots.release(slot);
         }
@@ -275,7 +243,6 @@ impl Engine {
         Some(Completion { token, result })
     }
 
-    /// An operation on the window of `owner` has failed.
     #[cold]
     fn operation_failed(&mut self, owner: Owner, error: OpError) {
         self.fail(match (self.first_lost(), error) {
@@ -285,98 +252,89 @@ impl Engine {
         });
     }
 
-    /// The engine is dead, if it was not yet.
+    /// Ends the engine with `fault`, unless it has ended already.
     #[cold]
     pub(super) fn fail(&mut self, fault: Fault) {
         self.fault.get_or_insert(fault);
         self.room = 0;
-        self.unsettled = true;
+        self.must_progress = true;
     }
 
-    /// Progresses, and looks after the others.
+    /// Progresses the worker and checks the peers.
     #[inline(never)]
-    fn turn(&mut self) {
+    fn progress(&mut self) {
         self.parts.worker.progress();
-        self.watch();
+        self.check_peers();
     }
 
-    /// Reports what had ended when it was posted, as far as there is room.
+    /// Reports operations that ended when they were posted.
     #[inline(always)]
-    fn report(&mut self, out: &mut [Completion]) -> u32 {
+    fn report_ended(&mut self, out: &mut [Completion]) -> u32 {
         let mut reported = 0;
         for place in out {
-            let Some(&Done { token, value }) = self.queue.first() else { break };
-            self.queue.pop();
+            let Some(&Ended { token, value }) = self.ended.first() else { break };
+            self.ended.pop();
             *place = Completion { token, result: Ok(value) };
             reported += 1;
         }
         reported
     }
 
-    /// A poll of what did not end when it was posted, or of a dead engine. Out of line, as `went_on`.
+    /// A poll while operations are in flight or after a fault. Not inlined, as `enter_in_flight`.
     #[inline(never)]
-    fn poll_on(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
-        self.turn();
-        let mut reported = self.report(out);
-        reported += self.report_late(out.get_mut(reported as usize..).unwrap_or_default());
-        if let Some(fault) = self.fault {
-            return self.wind_up(fault, out, reported);
-        }
-        self.room += reported;
-        self.unsettled = self.ledger.len() > 0;
-        Ok(reported as usize)
-    }
-
-    /// Reports what went on and has ended since.
-    fn report_late(&mut self, out: &mut [Completion]) -> u32 {
-        let mut reported = 0;
-        for place in out {
-            let Some(ended) = self.next_ended() else { break };
-            *place = ended;
-            reported += 1;
-        }
-        reported
-    }
-
-    /// The end of one that went on.
-    fn next_ended(&mut self) -> Option<Completion> {
-        loop {
-            let (index, status) = self.parts.desk.take()?;
-            if let Some(ended) = self.ended(index, status) {
-                return Some(ended);
-            }
-        }
-    }
-
-    /// Reports what UCX has not ended after a fault. It may still work on the slots, so they stay
-    /// busy.
-    #[cold]
-    fn report_unheard(&mut self, out: &mut [Completion]) -> u32 {
-        let mut reported = 0;
-        for place in out {
-            let Some(entry) = self.ledger.strike_any() else { break };
-            *place = Completion { token: entry.token, result: Err(OpError::Flushed) };
-            reported += 1;
-        }
-        reported
-    }
-
-    /// Ends a poll of a dead engine that has reported so many.
-    #[cold]
-    fn wind_up(
-        &mut self,
-        fault: Fault,
-        out: &mut [Completion],
-        mut reported: u32,
-    ) -> Result<usize, Fault> {
+    fn poll_in_flight(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
+        self.progress();
+        let mut reported = self.report_ended(out);
+        reported += fill(rest(out, reported), || self.next_completion());
+        let Some(fault) = self.fault else {
+            self.room += reported;
+            self.must_progress = self.in_flight.len() > 0;
+            return Ok(reported as usize);
+        };
         if self.is_overdue() {
-            reported += self.report_unheard(out.get_mut(reported as usize..).unwrap_or_default());
+            // UCX may still use the slots, so they stay busy.
+            reported += fill(rest(out, reported), || {
+                let token = self.in_flight.remove_any()?.token;
+                Some(Completion { token, result: Err(OpError::Flushed) })
+            });
         }
         if reported == 0 && self.in_flight() == 0 {
             return Err(fault);
         }
         Ok(reported as usize)
     }
+
+    /// The completion of the next operation in flight that has ended.
+    fn next_completion(&mut self) -> Option<Completion> {
+        loop {
+            let (index, status) = self.parts.pool.take()?;
+            if let Some(completion) = self.completion(index, status) {
+                return Some(completion);
+            }
+        }
+    }
+}
+
+/// The places behind the first `used` ones.
+fn rest(out: &mut [Completion], used: u32) -> &mut [Completion] {
+    out.get_mut(used as usize..).unwrap_or_default()
+}
+
+/// Fills `out` while `next` returns completions; returns their number.
+fn fill(out: &mut [Completion], mut next: impl FnMut() -> Option<Completion>) -> u32 {
+    let mut filled = 0;
+    for place in out {
+        let Some(completion) = next() else { break };
+        *place = completion;
+        filled += 1;
+    }
+    filled
+}
+
+/// Orders a WRITE that UCX did by stores of this CPU before all later loads.
+#[inline]
+fn publish() {
+    fence(SeqCst);
 }
 
 impl Transport for Engine {
@@ -390,42 +348,39 @@ impl Transport for Engine {
 
     #[inline]
     fn in_flight(&self) -> u32 {
-        self.queue.len() + self.ledger.len()
+        self.ended.len() + self.in_flight.len()
     }
 
     #[inline(always)]
     fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
         let index = self.admit(|this| this.geometry.check_copy(&this.caps, from, into))?;
-        let way = self.way(from.start.owner)?;
-        let (Way { endpoint, key, .. }, address) = (way, way.address(from.start.index));
-        let landing = self.parts.slots.at(into).cast();
-        let (call, bytes) = (self.ucp.ucp_get_nbx, from.words as usize * WORD_BYTES);
-        let answer = self.parts.desk.copy(index, |params| {
-            // SAFETY: a live endpoint and a key unpacked for it; so many bytes of a slot that is
-            // busy until this ends, and lives until the worker is gone.
-            unsafe { call(endpoint, landing, bytes, address, key, params) }
+        let RemoteWord { owner, index: word } = from.start;
+        let peer = self.peer(owner)?;
+        let landing = (self.parts.slots.address(into), from.words as usize);
+        let result = self.parts.pool.copy(index, |params| {
+            // SAFETY: checked ranges; the slot stays busy until the operation has ended, and lives
+            // until the worker is destroyed.
+            unsafe { peer.get(&self.ucp, landing, peer.word(word), params) }
         });
-        self.posted(index, answer, (token, from.start.owner), Kind::Read(into.slot));
+        self.posted(index, result, Operation { token, owner, kind: Kind::Read(into.slot) });
         Ok(())
     }
 
     #[inline]
     fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
         let index = self.admit(|this| this.geometry.check_copy(&this.caps, to, from))?;
-        let way = self.way(to.start.owner)?;
-        let (Way { endpoint, key, .. }, address) = (way, way.address(to.start.index));
-        let staged = self.parts.slots.at(from).cast();
-        let bytes = to.words as usize * WORD_BYTES;
-        let (put, flush) = (self.ucp.ucp_put_nbx, self.ucp.ucp_ep_flush_nbx);
-        // A put has ended when its slot can be used again; that it is there, a flush tells.
-        let answer = self.parts.desk.copy_and_flush(
+        let RemoteWord { owner, index: word } = to.start;
+        let peer = self.peer(owner)?;
+        let staged = (self.parts.slots.address(from).cast_const(), to.words as usize);
+        // A put ends when its slot can be used again; the flush ends when the words have arrived.
+        let result = self.parts.pool.copy_and_flush(
             index,
             // SAFETY: as in `read`.
-            |params| unsafe { put(endpoint, staged, bytes, address, key, params) },
-            // SAFETY: a live endpoint.
-            |params| unsafe { flush(endpoint, params) },
+            |params| unsafe { peer.put(&self.ucp, staged, peer.word(word), params) },
+            // SAFETY: the parameters are those of the pool.
+            |params| unsafe { peer.flush(&self.ucp, params) },
         );
-        self.posted(index, answer, (token, to.start.owner), Kind::Write(from.slot));
+        self.posted(index, result, Operation { token, owner, kind: Kind::Write(from.slot) });
         Ok(())
     }
 
@@ -437,49 +392,44 @@ impl Transport for Engine {
         expected: u64,
         desired: u64,
     ) -> Result<(), PostError> {
-        self.atomic(token, at, UCP_ATOMIC_OP_CSWAP, expected, desired)
+        self.atomic(token, at, UCP_ATOMIC_OP_CSWAP, [expected, desired])
     }
 
     #[inline(always)]
     fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
-        self.atomic(token, at, UCP_ATOMIC_OP_ADD, addend, 0)
+        self.atomic(token, at, UCP_ATOMIC_OP_ADD, [addend, 0])
     }
 
-    /// Progresses once: UCP has no doorbell.
+    /// Progresses the worker once: UCP has no doorbell.
     #[inline]
     fn kick(&mut self) {
         self.parts.worker.progress();
     }
 
-    // Part of the caller's loop: operations that end at once take as long as a few dozen instructions.
+    // Inlined into the caller's loop: an operation that ends at once takes a few dozen instructions.
     #[inline(always)]
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
-        if self.unsettled || self.queue.is_empty() || out.is_empty() {
-            return self.poll_on(out);
+        if self.must_progress || self.ended.is_empty() || out.is_empty() {
+            return self.poll_in_flight(out);
         }
-        let before = self.queue.popped();
-        let reported = self.report(out);
+        let before = self.ended.popped();
+        let reported = self.report_ended(out);
         self.room += reported;
-        if self.queue.has_passed(before, REPORTS_PER_TURN) {
-            self.turn();
+        // Whether the count has passed a multiple of the power of two.
+        if before ^ self.ended.popped() >= REPORTS_PER_PROGRESS {
+            self.progress();
         }
         Ok(reported as usize)
     }
 
     #[inline]
     fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
-        if !self.geometry.contains_local(at) {
-            return Err(SlotError::OutOfRange);
-        }
-        self.parts.slots.landed(at, self.queue.popped())
+        self.parts.slots.landed(at, self.ended.popped())
     }
 
     #[inline]
     fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
-        if !self.geometry.contains_local(at) {
-            return Err(SlotError::OutOfRange);
-        }
-        self.parts.slots.staged(at, self.queue.popped())
+        self.parts.slots.staged(at, self.ended.popped())
     }
 
     #[inline]
@@ -487,16 +437,11 @@ impl Transport for Engine {
         self.parts.window.words().get(CONTROL_WORDS..).unwrap_or_default()
     }
 
-    /// This owner's own words. Those of others may be within reach of loads too, but what is
-    /// compared are UCX's operations.
+    /// This owner's words only: where peers' words could be loaded too, operations on them go through
+    /// UCX all the same, because UCX is what is compared.
     #[inline]
     fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
-        self.geometry.check_segment(at).ok()?;
-        if at.start.owner != self.geometry.me {
-            return None;
-        }
-        let start = usize::try_from(at.start.index).ok()?;
-        self.window().get(start..)?.get(..at.words as usize)
+        own_words(&self.geometry, self.window(), at)
     }
 }
 
@@ -504,7 +449,7 @@ impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine")
             .field("geometry", &self.geometry)
-            .field("description", &self.description)
+            .field("info", &self.info)
             .field("in_flight", &self.in_flight())
             .field("fault", &self.fault)
             .finish_non_exhaustive()

@@ -1,10 +1,10 @@
-//! Watches whether the other owners are alive.
+//! Detects lost owners: by their processes' ends, failed endpoints, and their notifications.
 
 use core::ffi::c_int;
 use core::hash::Hasher;
 use core::mem;
 use core::sync::atomic::Ordering::{Acquire, Release};
-use core::sync::atomic::{AtomicBool, AtomicU32};
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use core::time::Duration;
 use std::fs;
 use std::hash::DefaultHasher;
@@ -16,9 +16,9 @@ use std::thread::{self, JoinHandle};
 
 use probeline_transport::{Fault, Owner};
 
-use super::control::{SOMEBODY, named};
-use super::deadline::{CLOSING, Deadline};
+use super::control::{DRAIN_TIMEOUT, LOST};
 use super::{Engine, OpenError};
+use crate::setup::{Deadline, lost_owner, lost_word};
 
 /// The stack size of the watching thread, which makes one system call.
 const STACK_BYTES: usize = 64 << 10;
@@ -44,9 +44,8 @@ pub(super) struct Watch {
 /// What the thread shares with the engine.
 #[derive(Debug, Default)]
 struct Shared {
-    /// 0 while no process has ended; afterwards the owner's number plus 1. The thread writes it
-    /// once.
-    ended: AtomicU32,
+    /// 0, or [`lost_word`] of the first owner whose process has ended.
+    ended: AtomicU64,
     /// The thread must end.
     leave: AtomicBool,
 }
@@ -91,7 +90,7 @@ impl Watch {
     /// An owner whose process has ended.
     #[inline]
     pub(super) fn ended(&self) -> Option<Owner> {
-        self.shared.ended.load(Acquire).checked_sub(1).map(Owner)
+        lost_owner(&self.shared.ended, u32::MAX)
     }
 }
 
@@ -133,7 +132,7 @@ fn sleep_until_one_ends(wake: &OwnedFd, owners: &[(Owner, OwnedFd)], shared: &Sh
             return;
         }
         if let Some((_, (owner, _))) = ready.zip(owners).find(|(ready, _)| *ready) {
-            return shared.ended.store(owner.0.saturating_add(1), Release);
+            return shared.ended.store(lost_word(*owner), Release);
         }
         if found < 0 {
             thread::park_timeout(RETRY_INTERVAL);
@@ -171,8 +170,8 @@ fn open(owner: Owner, pid: u32) -> Result<OwnedFd, OpenError> {
     }
 }
 
-/// A number that processes have in common if they see each other: of one boot, and in one PID
-/// namespace.
+/// A number that processes share if they run on one boot of one machine and in one PID namespace, so
+/// that they see each other's process IDs.
 pub(super) fn machine() -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(&fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default());
@@ -182,30 +181,28 @@ pub(super) fn machine() -> u64 {
 }
 
 impl Engine {
-    /// Looks whether somebody has left or was lost.
+    /// Fails if an owner has left or was lost.
     #[inline]
-    pub(super) fn watch(&mut self) {
+    pub(super) fn check_peers(&mut self) {
         if self.fault.is_none()
-            && (self.parts.rung.get()
+            && (self.parts.any_failed.get()
                 || self.first_lost().is_some()
                 || self.parts.watch.ended().is_some())
         {
-            self.part();
+            self.fail_by_loss();
         }
     }
 
-    /// Whom a leaving owner has named as lost first.
+    /// The owner that an owner which leaves has named as lost first.
     #[inline]
     pub(super) fn first_lost(&self) -> Option<Owner> {
-        let word = self.parts.window.words().get(SOMEBODY)?;
-        named(word, self.geometry.owners)
+        lost_owner(self.parts.window.words().get(LOST)?, self.geometry.owners)
     }
 
-    /// An owner has left, an endpoint has failed, or a process has ended. An owner may have left
-    /// because another one was lost: then all owners name the lost one.
+    /// An owner may have left because another one was lost: then all owners name the lost one.
     #[cold]
-    fn part(&mut self) {
-        let failed = self.parts.lanes.iter().position(|lane| lane.has_failed());
+    fn fail_by_loss(&mut self) {
+        let failed = self.parts.endpoints.iter().position(|state| state.failed.get());
         let failed = failed.and_then(|owner| u32::try_from(owner).ok()).map(Owner);
         let lost = self.first_lost().or(failed).or_else(|| self.parts.watch.ended());
         if let Some(lost) = lost {
@@ -213,16 +210,11 @@ impl Engine {
         }
     }
 
-    /// After a fault: whether what is in flight is overdue.
+    /// Whether operations in flight should have ended; called after a fault.
     #[cold]
     pub(super) fn is_overdue(&mut self) -> bool {
-        match self.closing {
-            None => {
-                self.closing = Some(Deadline::after(CLOSING));
-                false
-            }
-            Some(deadline) => deadline.has_passed(),
-        }
+        let new = || Deadline::after(DRAIN_TIMEOUT);
+        self.drained_by.get_or_insert_with(new).has_passed()
     }
 }
 

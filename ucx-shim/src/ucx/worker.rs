@@ -1,9 +1,13 @@
-//! A worker of UCP: what progresses communication.
+//! Workers of UCP, which progress communication, and the thread that progresses a worker for peers'
+//! operations.
 
 use core::ffi::c_int;
+use core::fmt;
 use core::ptr;
 use core::slice;
 use std::rc::Rc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
 
 use probeline_ucx_sys::{
     UCP_WORKER_PARAM_FIELD_THREAD_MODE, UCS_ERR_BUSY, UCS_OK, UCS_THREAD_MODE_SERIALIZED, Ucp,
@@ -22,21 +26,21 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn create(context: &Rc<Context>) -> Result<Self, CallFailed> {
-        // SAFETY: a struct of integers, pointers and arrays of them, for which zero is valid; only
-        // fields named in the mask are looked at.
+        // SAFETY: a struct of integers, pointers and arrays of them, for which zero is valid; UCP
+        // reads only the fields in the mask.
         let mut params: ucp_worker_params_t = unsafe { core::mem::zeroed() };
         params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE.into();
         params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
         let mut handle = ptr::null_mut();
         let ucp = &context.ucp;
-        // SAFETY: an open context and live pointers; the field of the mask is set.
+        // SAFETY: an open context and live pointers; the field in the mask is set.
         let status =
             unsafe { (ucp.ucp_worker_create)(context.handle, &raw const params, &raw mut handle) };
         CallFailed::check(ucp, "ucp_worker_create", status)?;
         Ok(Self { context: Rc::clone(context), handle })
     }
 
-    /// Where endpoints connect to.
+    /// The address that peers' endpoints connect to.
     pub(super) fn address(&self) -> Result<Vec<u8>, CallFailed> {
         let ucp = &self.context.ucp;
         let (mut address, mut bytes) = (ptr::null_mut(), 0);
@@ -44,15 +48,15 @@ impl Worker {
         let status =
             unsafe { (ucp.ucp_worker_get_address)(self.handle, &raw mut address, &raw mut bytes) };
         CallFailed::check(ucp, "ucp_worker_get_address", status)?;
-        // SAFETY: the address has so many bytes until it is released, below.
+        // SAFETY: the address has this number of bytes until it is released, below.
         let copy = unsafe { slice::from_raw_parts(address.cast::<u8>(), bytes) }.to_vec();
-        // SAFETY: got from this worker, and released once.
+        // SAFETY: the address is of this worker and is released once.
         unsafe { (ucp.ucp_worker_release_address)(self.handle, address) };
         Ok(copy)
     }
 
-    /// The descriptor that is readable when the armed worker has something to progress.
-    pub(super) fn event_fd(&self) -> Result<c_int, CallFailed> {
+    /// The descriptor that becomes readable when the armed worker has something to progress.
+    fn event_fd(&self) -> Result<c_int, CallFailed> {
         let mut fd = -1;
         // SAFETY: a live worker and a live pointer for the result.
         let status = unsafe { (self.context.ucp.ucp_worker_get_efd)(self.handle, &raw mut fd) };
@@ -60,42 +64,51 @@ impl Worker {
         Ok(fd)
     }
 
-    /// Progresses; whether anything has happened.
+    /// Progresses communication; returns whether anything happened.
     #[inline]
     pub(super) fn progress(&self) -> bool {
         // SAFETY: a live worker, which one thread at a time uses.
         unsafe { (self.context.ucp.ucp_worker_progress)(self.handle) != 0 }
     }
 
-    /// This worker, for another thread.
+    /// Lends this worker to another thread.
     ///
     /// # Safety
-    /// What is returned is not used any more when the worker is dropped, and by one thread at a
-    /// time, in turn with the worker itself.
-    pub(super) unsafe fn lend(&self) -> Lent {
-        Lent { ucp: self.context.ucp, handle: self.handle }
+    /// The result is not used after the worker is dropped, and never at the same time as the worker
+    /// or another loan of it.
+    pub(super) unsafe fn lend(&self) -> LentWorker {
+        LentWorker { ucp: self.context.ucp, handle: self.handle }
     }
 }
 
-/// A worker that another thread progresses for a while.
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // SAFETY: created above and destroyed once, with its endpoints. The engine drops its keys
+        // before, and afterwards nothing of the worker calls back.
+        unsafe { (self.context.ucp.ucp_worker_destroy)(self.handle) };
+    }
+}
+
+/// A worker that another thread progresses.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lent {
+pub(super) struct LentWorker {
     ucp: Ucp,
     handle: ucp_worker_h,
 }
 
-// SAFETY: workers are created for threads that take turns, and by the contract of `lend` they do.
-unsafe impl Send for Lent {}
+// SAFETY: workers are created in serialized mode, and by the contract of `lend` one thread at a time
+// uses them.
+unsafe impl Send for LentWorker {}
 
-impl Lent {
+impl LentWorker {
     /// As [`Worker::progress`].
     pub(super) fn progress(&self) -> bool {
-        // SAFETY: the worker lives and it is this thread's turn, by the contract of `lend`.
+        // SAFETY: the worker is alive and no other thread uses it, by the contract of `lend`.
         unsafe { (self.ucp.ucp_worker_progress)(self.handle) != 0 }
     }
 
-    /// Arms the descriptor; `false` if there is something to progress first.
-    pub(super) fn arm(&self) -> Result<bool, CallFailed> {
+    /// Arms the descriptor; false if there is something to progress first.
+    fn arm(&self) -> Result<bool, CallFailed> {
         // SAFETY: as in `progress`.
         match unsafe { (self.ucp.ucp_worker_arm)(self.handle) } {
             UCS_OK => Ok(true),
@@ -105,16 +118,136 @@ impl Lent {
     }
 }
 
-impl From<CallFailed> for OpenError {
-    fn from(failed: CallFailed) -> Self {
-        Self::Call(failed)
+/// The longest wait for events, in milliseconds: if an event is missed, peers' operations wait no
+/// longer than that.
+const WAIT_MS: c_int = 100;
+
+/// A thread that sleeps until a worker has events, and progresses it. Dropping this ends the thread.
+pub(super) struct ProgressThread {
+    shared: Arc<Shared>,
+    ucp: Ucp,
+    worker: ucp_worker_h,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// What the thread does, or must do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Running,
+    MustPause,
+    Paused,
+    MustEnd,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while the lock is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, state: State) {
+        *self.state() = state;
+        self.changed.notify_all();
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Blocks the thread while it is paused; false if it must end.
+    fn may_run(&self) -> bool {
+        let mut state = self.state();
+        loop {
+            match *state {
+                State::Running => return true,
+                State::MustEnd => return false,
+                State::MustPause => {
+                    *state = State::Paused;
+                    self.changed.notify_all();
+                }
+                State::Paused => state = self.wait(state),
+            }
+        }
     }
 }
 
-impl Drop for Worker {
+impl ProgressThread {
+    /// # Safety
+    /// The worker outlives the result, and no other thread progresses it unless this thread is
+    /// paused.
+    pub(super) unsafe fn start(worker: &Worker) -> Result<Self, OpenError> {
+        let events = worker.event_fd()?;
+        // SAFETY: the contract above.
+        let lent = unsafe { worker.lend() };
+        let shared =
+            Arc::new(Shared { state: Mutex::new(State::Running), changed: Condvar::new() });
+        let of_thread = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("ucx-progress".into())
+            .spawn(move || progress_until_told(lent, events, &of_thread))
+            .map_err(|error| OpenError::Thread { errno: error.raw_os_error().unwrap_or(0) })?;
+        let (ucp, worker) = (worker.context.ucp, worker.handle);
+        Ok(Self { shared, ucp, worker, thread: Some(thread) })
+    }
+
+    /// Returns when the thread has stopped to progress the worker: within [`WAIT_MS`] and the time
+    /// of one call on the worker.
+    pub(super) fn pause(&self) {
+        self.shared.set(State::MustPause);
+        self.wake();
+        let mut state = self.shared.state();
+        while *state == State::MustPause {
+            state = self.shared.wait(state);
+        }
+    }
+
+    pub(super) fn resume(&self) {
+        self.shared.set(State::Running);
+    }
+
+    fn wake(&self) {
+        // SAFETY: may be called from any thread in any thread mode; the worker is alive, by the
+        // contract of `start`. If it fails, the thread wakes after `WAIT_MS`.
+        unsafe { (self.ucp.ucp_worker_signal)(self.worker) };
+    }
+}
+
+impl Drop for ProgressThread {
     fn drop(&mut self) {
-        // SAFETY: created above and destroyed once, with its endpoints; the engine drops its keys
-        // before, and after this nothing of the worker's calls back.
-        unsafe { (self.context.ucp.ucp_worker_destroy)(self.handle) };
+        self.shared.set(State::MustEnd);
+        self.wake();
+        if let Some(thread) = self.thread.take() {
+            // The thread cannot panic; if it did, it would have ended too.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for ProgressThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = *self.shared.state();
+        f.debug_struct("ProgressThread").field("state", &state).finish_non_exhaustive()
+    }
+}
+
+fn progress_until_told(worker: LentWorker, events: c_int, shared: &Shared) {
+    while shared.may_run() {
+        if worker.progress() {
+            continue;
+        }
+        // Arming a completion queue gives no event for completions that arrived before
+        // (ibv_req_notify_cq(3)), hence one more call of progress. Without arming, the wait is a
+        // sleep of `WAIT_MS`.
+        if worker.arm().unwrap_or(true) && !worker.progress() {
+            let mut descriptor = libc::pollfd { fd: events, events: libc::POLLIN, revents: 0 };
+            // SAFETY: one live descriptor. Whatever the result, the worker is progressed next.
+            unsafe { libc::poll(&raw mut descriptor, 1, WAIT_MS) };
+        }
     }
 }

@@ -6,17 +6,24 @@ use std::thread;
 use probeline_transport::{Fault, Owner};
 
 use super::Engine;
-use super::control::{SOMEBODY, lost};
-use super::deadline::{CLOSING, Deadline, FAREWELL};
+use super::control::{ControlOperation, DRAIN_TIMEOUT, LOST, NOTIFY_TIMEOUT};
 use super::engine::Parts;
-use super::lane::Lane;
-use super::own::Act;
 use super::watch::Watch;
+use crate::setup::{Deadline, lost_word};
 
+/// A key must be destroyed after all operations that use it have ended, and before its endpoint, which
+/// is destroyed with its worker (ucp.h, `ucp_rkey_destroy`). If an operation does not end in time, all
+/// objects that it uses stay open until the process ends. So do those of an engine that is still
+/// connecting: UCX (1.13.1) would abort the process if its worker were destroyed then.
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.notify_shutdown();
-        self.close();
+        if self.connected {
+            self.notify_shutdown();
+            self.drain();
+        }
+        // SAFETY: this is the only place that takes the parts, and nothing uses them afterwards.
+        let parts = unsafe { ManuallyDrop::take(&mut self.parts) };
+        if self.connected && parts.pool.is_idle() { drop(parts) } else { parts.leak() }
     }
 }
 
@@ -27,48 +34,33 @@ impl Engine {
             Some(Fault::OwnerLost(owner)) => owner,
             _ => self.geometry.me,
         };
-        let deadline = Deadline::after(FAREWELL);
-        let word = Act::Write { index: SOMEBODY, value: lost(because) };
+        let deadline = Deadline::after(NOTIFY_TIMEOUT);
+        let word = ControlOperation::Write { index: LOST, value: lost_word(because) };
         for owner in (0..self.geometry.owners).map(Owner) {
-            let lane = self.parts.lanes.get(owner.0 as usize);
-            let gone = lane.is_none_or(Lane::has_failed) || owner == because;
+            let endpoint = self.parts.endpoints.get(owner.0 as usize);
+            let gone = endpoint.is_none_or(|state| state.failed.get()) || owner == because;
             if owner != self.geometry.me && !gone && !deadline.has_passed() {
                 // An owner that cannot be notified detects the loss itself.
-                self.do_own(owner, word, deadline);
+                self.run_control(owner, word, deadline);
             }
         }
     }
 
-    /// Closes all UCX objects. A key must be destroyed after all operations that use it have ended,
-    /// and before its endpoint, which is destroyed with its worker (ucp.h, `ucp_rkey_destroy`). If
-    /// an operation does not end in time, all objects that it uses stay open until the process
-    /// ends.
-    fn close(&mut self) {
-        let deadline = Deadline::after(CLOSING);
-        while !self.parts.desk.is_idle() && !deadline.has_passed() {
-            self.advance();
+    /// Progresses until all requests have ended, or until the time limit.
+    fn drain(&mut self) {
+        let deadline = Deadline::after(DRAIN_TIMEOUT);
+        while !self.parts.pool.is_idle() && !deadline.has_passed() {
+            self.progress_control();
             // The owner that this loop waits for may need this CPU.
             thread::yield_now();
         }
-        let closed = self.parts.desk.is_idle();
-        // SAFETY: this is the only place that takes the parts, and nothing uses them afterwards.
-        let parts = unsafe { ManuallyDrop::take(&mut self.parts) };
-        if closed { drop(parts) } else { parts.leak() }
-    }
-
-    /// Drops an engine that may still be connecting: UCX (1.13.1) would abort the process if its
-    /// worker were destroyed then.
-    pub(super) fn abandon(self) {
-        let mut engine = ManuallyDrop::new(self);
-        // SAFETY: this is the only place that takes the parts, and the engine is not dropped.
-        unsafe { ManuallyDrop::take(&mut engine.parts) }.leak();
     }
 }
 
 impl Parts {
     /// Ends the threads, and leaks the workers with everything that they use.
     pub(super) fn leak(mut self) {
-        self.attendant = None;
+        self.progress_thread = None;
         self.watch = Watch::nothing();
         core::mem::forget(self);
     }
@@ -91,7 +83,7 @@ mod tests {
     /// The number of READs that are queued when the engine is dropped.
     const QUEUED: u32 = 8;
 
-    /// The number of attempts; in one of them the other owner must get CPU time within 1.5 s.
+    /// The number of attempts, in one of which the other owner must get CPU time within 1.5 s.
     const TRIES: u32 = 20;
 
     type Destroy = unsafe extern "C" fn(ucp_rkey_h);
@@ -144,10 +136,10 @@ mod tests {
         for token in 0..QUEUED {
             engine.read(Token(token.into()), from, into).unwrap();
         }
-        assert!(!engine.parts.desk.is_idle(), "nothing is queued");
-        for lane in &mut engine.parts.lanes {
-            DESTROY.set(Some(lane.key.destroy));
-            lane.key.destroy = note;
+        assert!(!engine.parts.pool.is_idle(), "nothing is queued");
+        for peer in &mut engine.parts.peers {
+            DESTROY.set(Some(peer.key.destroy));
+            peer.key.destroy = note;
         }
         DESTROYED.set(0);
         drop(engine);

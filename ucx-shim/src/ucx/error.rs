@@ -1,0 +1,236 @@
+//! Failed calls of UCP, failed operations, and failures to open an engine.
+
+use core::error::Error;
+use core::ffi::CStr;
+use core::fmt;
+use std::io;
+
+use probeline_transport::{OpError, Owner};
+use probeline_ucx_sys::{
+    LoadError, UCS_ERR_BUSY, UCS_ERR_CANCELED, UCS_ERR_CONNECTION_RESET, UCS_ERR_ENDPOINT_TIMEOUT,
+    UCS_ERR_EXCEEDS_LIMIT, UCS_ERR_INVALID_PARAM, UCS_ERR_IO_ERROR, UCS_ERR_NO_DEVICE,
+    UCS_ERR_NO_MEMORY, UCS_ERR_NOT_CONNECTED, UCS_ERR_SHMEM_SEGMENT, UCS_ERR_UNREACHABLE,
+    UCS_ERR_UNSUPPORTED, UCS_OK, Ucp, ucs_status_t,
+};
+
+use crate::SetupError;
+
+/// A call of UCP failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallFailed {
+    /// The call.
+    pub call: &'static str,
+    /// The status that it returned, as `ucs/type/status.h` names it.
+    pub status: i8,
+    /// UCX's description of the status.
+    description: &'static CStr,
+}
+
+impl CallFailed {
+    pub(super) fn check(
+        ucp: &Ucp,
+        call: &'static str,
+        status: ucs_status_t,
+    ) -> Result<(), CallFailed> {
+        match status {
+            UCS_OK => Ok(()),
+            status => Err(Self::of(ucp, call, status)),
+        }
+    }
+
+    pub(super) fn of(ucp: &Ucp, call: &'static str, status: ucs_status_t) -> Self {
+        // SAFETY: takes any status, also an unknown one, and returns a string that is never freed.
+        // (That of an unknown status is in a buffer, which a later call may overwrite.)
+        let description = unsafe { CStr::from_ptr((ucp.ucs_status_string)(status)) };
+        Self { call, status, description }
+    }
+}
+
+impl fmt::Display for CallFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let description = self.description.to_str().unwrap_or("no description");
+        write!(f, "{} failed with status {}, {description}", self.call, self.status)?;
+        f.write_str(match self.status {
+            UCS_ERR_NO_DEVICE => {
+                "; this machine has none of the transports and devices that UCX may use (UCX_TLS, \
+                 UCX_NET_DEVICES): `ucx_info -d` (Debian: ucx-utils) lists what it has"
+            }
+            UCS_ERR_UNREACHABLE => {
+                "; none of the transports that UCX may use connects the two machines: allow another \
+                 one, `ucx_info -d` lists them"
+            }
+            UCS_ERR_NO_MEMORY | UCS_ERR_SHMEM_SEGMENT | UCS_ERR_EXCEEDS_LIMIT => {
+                "; make the windows smaller, or raise `ulimit -l`, the size of /dev/shm or \
+                 kernel.shmmax"
+            }
+            UCS_ERR_INVALID_PARAM => "; a value is invalid: `ucx_info -cf` explains the values",
+            UCS_ERR_IO_ERROR | UCS_ERR_BUSY => "; UCX_LOG_LEVEL=info shows more",
+            UCS_ERR_UNSUPPORTED => "; another transport may support it: `ucx_info -d`",
+            _ => "; UCX_LOG_LEVEL=info may show why",
+        })
+    }
+}
+
+impl Error for CallFailed {}
+
+/// The contract's name for the status of a failed operation.
+#[cold]
+pub(super) fn op_error(status: ucs_status_t) -> OpError {
+    match status {
+        UCS_ERR_CONNECTION_RESET | UCS_ERR_ENDPOINT_TIMEOUT | UCS_ERR_NOT_CONNECTED => {
+            OpError::RetryExceeded
+        }
+        UCS_ERR_CANCELED => OpError::Flushed,
+        // UCX's statuses are negative.
+        status => OpError::Device { code: status.unsigned_abs().into() },
+    }
+}
+
+/// Why an engine could not be opened. If one owner fails, all do.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// libucp could not be loaded.
+    Library(LoadError),
+    /// The owners cannot open engines together.
+    Setup(SetupError),
+    /// UCX refused the value of a setting.
+    Setting {
+        /// The variable, without `UCX_`.
+        variable: &'static str,
+        /// The value.
+        value: String,
+    },
+    /// A variable of the environment contradicts the builder.
+    Contradiction {
+        /// The variable.
+        variable: String,
+        /// The environment's value.
+        set: String,
+        /// The builder's value.
+        asked: String,
+    },
+    /// The builder sets a GID index, and UCX uses no transport with GIDs.
+    NoGid,
+    /// A call of UCP failed.
+    Call(CallFailed),
+    /// UCX cannot connect to an owner.
+    NoConnection {
+        /// The owner.
+        owner: Owner,
+        /// The transports that UCX may use, `all` without a choice.
+        tls: String,
+        /// The failed call.
+        source: CallFailed,
+    },
+    /// The first operations on an owner's window did not end in time.
+    TimedOut {
+        /// The owner.
+        owner: Owner,
+        /// The bound that passed, in seconds.
+        after_s: u64,
+    },
+    /// The first operation on an owner's window failed.
+    FirstFailed {
+        /// The owner.
+        owner: Owner,
+        /// How it failed.
+        source: CallFailed,
+    },
+    /// The sum of what all owners added to a word of this owner is wrong.
+    SelfTest {
+        /// The number of owners, each of which added 1.
+        expected: u64,
+        /// The value of the word.
+        found: u64,
+    },
+    /// The process of an owner on this machine cannot be watched.
+    Watch {
+        /// The owner.
+        owner: Owner,
+        /// Its process ID in its own PID namespace.
+        pid: u32,
+        /// The error of pidfd_open(2).
+        errno: i32,
+    },
+    /// A thread for peers' operations, or for watching their processes, could not be started.
+    Thread {
+        /// The error of the system.
+        errno: i32,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let strerror = |errno: &i32| io::Error::from_raw_os_error(*errno);
+        match self {
+            Self::Library(error) => error.fmt(f),
+            Self::Setup(error) => error.fmt(f),
+            Self::Setting { variable, value } => write!(
+                f,
+                "UCX refuses {value:?} for UCX_{variable}: `ucx_info -cf` explains the values"
+            ),
+            Self::Contradiction { variable, set, asked } => write!(
+                f,
+                "the environment sets {variable}={set}, but {asked} was requested: unset the \
+                 variable, or request the same value"
+            ),
+            Self::NoGid => f.write_str(
+                "a GID index was requested, but UCX uses no InfiniBand or RoCE transport: choose \
+                 one, such as rc, or leave the index out",
+            ),
+            Self::Call(failed) => failed.fmt(f),
+            Self::NoConnection { owner, tls, source } => {
+                write!(f, "cannot connect to {owner} over the transports {tls}: {source}")
+            }
+            Self::TimedOut { owner, after_s } => write!(
+                f,
+                "{owner} did not answer within {after_s} s: check that it is running, that the \
+                 device reaches it (UCX_NET_DEVICES), and over RoCE that the GID does \
+                 (UCX_IB_GID_INDEX)"
+            ),
+            Self::FirstFailed { owner, source } => {
+                write!(f, "the first operation on the window of {owner} failed: {source}")
+            }
+            Self::SelfTest { expected, found } => write!(
+                f,
+                "atomics lose updates: {expected} owners added 1 to a word, which is {found} now; \
+                 choose the other atomic mode, or other transports"
+            ),
+            Self::Watch { owner, pid, errno } => write!(
+                f,
+                "cannot watch {owner}, process {pid}: {}; run all owners of a machine as one user \
+                 in one PID namespace, on Linux 5.3 or newer, and allow pidfd_open in containers",
+                strerror(errno)
+            ),
+            Self::Thread { errno } => write!(
+                f,
+                "cannot start a thread: {}; raise `ulimit -u`, or choose the caller's progress, \
+                 which needs one thread less",
+                strerror(errno)
+            ),
+        }
+    }
+}
+
+impl Error for OpenError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Setup(error) => error.source(),
+            Self::NoConnection { source, .. } | Self::FirstFailed { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<CallFailed> for OpenError {
+    fn from(failed: CallFailed) -> Self {
+        Self::Call(failed)
+    }
+}
+
+impl From<SetupError> for OpenError {
+    fn from(error: SetupError) -> Self {
+        Self::Setup(error)
+    }
+}

@@ -1,0 +1,214 @@
+//! The connection to one owner: an endpoint, and the key of the owner's memory.
+
+use core::cell::Cell;
+use core::ffi::c_void;
+use core::ptr;
+use std::rc::Rc;
+
+use probeline_transport::WORD_BYTES;
+use probeline_ucx_sys::{
+    UCP_EP_PARAM_FIELD_ERR_HANDLER, UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+    UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, UCP_ERR_HANDLING_MODE_NONE, UCP_ERR_HANDLING_MODE_PEER, Ucp,
+    ucp_atomic_op_t, ucp_ep_h, ucp_ep_params_t, ucp_err_handler_t, ucp_request_param_t, ucp_rkey_h,
+    ucs_status_ptr_t, ucs_status_t,
+};
+
+use super::CallFailed;
+use super::control::CONTROL_WORDS;
+use super::worker::Worker;
+
+/// Whether the endpoint of one owner has failed. UCX's error handler has a pointer to it.
+#[derive(Debug)]
+pub(super) struct EndpointState {
+    pub(super) failed: Cell<bool>,
+    /// Shared by all endpoints: one of them has failed.
+    any_failed: Rc<Cell<bool>>,
+}
+
+impl EndpointState {
+    /// The states of `owners` endpoints, none of which has failed.
+    pub(super) fn of_all(owners: usize, any_failed: &Rc<Cell<bool>>) -> Rc<[Self]> {
+        let state = || Self { failed: Cell::new(false), any_failed: Rc::clone(any_failed) };
+        (0..owners).map(|_| state()).collect()
+    }
+}
+
+/// UCX's error handler. UCX ends the operations in flight on the endpoint by itself, and the
+/// endpoint is destroyed with its worker.
+unsafe extern "C" fn endpoint_failed(arg: *mut c_void, _endpoint: ucp_ep_h, _status: ucs_status_t) {
+    // SAFETY: the state that `create_endpoint` registered, which outlives the worker that calls this.
+    let state = unsafe { &*arg.cast::<EndpointState>() };
+    state.failed.set(true);
+    state.any_failed.set(true);
+}
+
+/// A connection to one owner. Its endpoint is destroyed with the worker.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) endpoint: ucp_ep_h,
+    pub(super) key: Key,
+    /// The address of the owner's control words, which its window follows.
+    address: u64,
+}
+
+/// The part of an owner's connection info that is needed to connect to it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PeerAddress<'a> {
+    /// The address of its worker.
+    pub(super) worker: &'a [u8],
+    /// The packed key of its memory.
+    pub(super) key: &'a [u8],
+    /// The address of its control words.
+    pub(super) memory: u64,
+    /// Whether UCX can report that the owner is lost, which it cannot over shared memory.
+    pub(super) reports_loss: bool,
+}
+
+impl Peer {
+    /// Creates an endpoint of `worker`, whose failure is stored in `state`.
+    ///
+    /// # Safety
+    /// `state` is dropped after `worker`, and the result before.
+    pub(super) unsafe fn connect(
+        worker: &Worker,
+        address: PeerAddress<'_>,
+        state: &EndpointState,
+    ) -> Result<Self, CallFailed> {
+        // SAFETY: the contract above.
+        let endpoint = unsafe { create_endpoint(worker, address, state) }?;
+        let ucp = worker.context.ucp;
+        let mut handle = ptr::null_mut();
+        // SAFETY: a live endpoint, a live pointer, and a key that its owner packed, whole: a key
+        // contains its own length.
+        let status = unsafe {
+            (ucp.ucp_ep_rkey_unpack)(endpoint, address.key.as_ptr().cast(), &raw mut handle)
+        };
+        CallFailed::check(&ucp, "ucp_ep_rkey_unpack", status)?;
+        let key = Key { destroy: ucp.ucp_rkey_destroy, handle };
+        Ok(Self { endpoint, key, address: address.memory })
+    }
+
+    /// The address of word `index` of the owner's window; the caller has checked the index.
+    #[inline]
+    pub(super) fn word(&self, index: u64) -> u64 {
+        let index = index.wrapping_add(CONTROL_WORDS as u64);
+        self.address.wrapping_add(index.wrapping_mul(WORD_BYTES as u64))
+    }
+
+    /// The address of a control word of the owner.
+    pub(super) fn control_word(&self, index: usize) -> u64 {
+        self.address + (index.min(CONTROL_WORDS - 1) * WORD_BYTES) as u64
+    }
+
+    /// Posts a READ.
+    ///
+    /// # Safety
+    /// `into` has room for `words` words until the operation has ended, `from` is the address of as
+    /// many words of this owner, and `params` are those of a request pool of the same worker.
+    #[inline(always)]
+    pub(super) unsafe fn get(
+        &self,
+        ucp: &Ucp,
+        (into, words): (*mut u64, usize),
+        from: u64,
+        params: *const ucp_request_param_t,
+    ) -> ucs_status_ptr_t {
+        let (into, bytes, key) = (into.cast(), words * WORD_BYTES, self.key.handle);
+        // SAFETY: a live endpoint and a key unpacked for it; the rest is the contract above.
+        unsafe { (ucp.ucp_get_nbx)(self.endpoint, into, bytes, from, key, params) }
+    }
+
+    /// Posts a WRITE, which ends when its buffer can be used again.
+    ///
+    /// # Safety
+    /// As for [`get`](Self::get): `from` has `words` words until the operation has ended.
+    #[inline(always)]
+    pub(super) unsafe fn put(
+        &self,
+        ucp: &Ucp,
+        (from, words): (*const u64, usize),
+        to: u64,
+        params: *const ucp_request_param_t,
+    ) -> ucs_status_ptr_t {
+        let (from, bytes, key) = (from.cast(), words * WORD_BYTES, self.key.handle);
+        // SAFETY: as in `get`.
+        unsafe { (ucp.ucp_put_nbx)(self.endpoint, from, bytes, to, key, params) }
+    }
+
+    /// Posts a flush, which ends when all earlier operations on the owner have taken effect.
+    ///
+    /// # Safety
+    /// `params` are those of a request pool of the same worker.
+    #[inline(always)]
+    pub(super) unsafe fn flush(
+        &self,
+        ucp: &Ucp,
+        params: *const ucp_request_param_t,
+    ) -> ucs_status_ptr_t {
+        // SAFETY: a live endpoint; the rest is the contract above.
+        unsafe { (ucp.ucp_ep_flush_nbx)(self.endpoint, params) }
+    }
+
+    /// Posts an atomic on the word at the address `at`.
+    ///
+    /// # Safety
+    /// As for [`get`](Self::get): `operand` and the reply buffer in `params` are words that stay until
+    /// the operation has ended.
+    #[inline(always)]
+    pub(super) unsafe fn atomic(
+        &self,
+        ucp: &Ucp,
+        (code, operand): (ucp_atomic_op_t, *const c_void),
+        at: u64,
+        params: *const ucp_request_param_t,
+    ) -> ucs_status_ptr_t {
+        let key = self.key.handle;
+        // SAFETY: as in `get`.
+        unsafe { (ucp.ucp_atomic_op_nbx)(self.endpoint, code, operand, 1, at, key, params) }
+    }
+}
+
+/// # Safety
+/// As for [`Peer::connect`].
+unsafe fn create_endpoint(
+    worker: &Worker,
+    address: PeerAddress<'_>,
+    state: &EndpointState,
+) -> Result<ucp_ep_h, CallFailed> {
+    // SAFETY: a struct of integers, pointers and optional functions, for which zero is valid; UCP
+    // reads only the fields in the mask.
+    let mut params: ucp_ep_params_t = unsafe { core::mem::zeroed() };
+    params.field_mask =
+        (UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE).into();
+    params.address = address.worker.as_ptr().cast();
+    params.err_mode = UCP_ERR_HANDLING_MODE_NONE;
+    if address.reports_loss {
+        params.field_mask |= u64::from(UCP_EP_PARAM_FIELD_ERR_HANDLER);
+        params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+        let arg = (&raw const *state).cast_mut().cast();
+        params.err_handler = ucp_err_handler_t { cb: Some(endpoint_failed), arg };
+    }
+    let mut endpoint = ptr::null_mut();
+    let ucp = &worker.context.ucp;
+    // SAFETY: a live worker, the address of another one, and live pointers. The state outlives the
+    // endpoint, by the contract above.
+    let status =
+        unsafe { (ucp.ucp_ep_create)(worker.handle, &raw const params, &raw mut endpoint) };
+    CallFailed::check(ucp, "ucp_ep_create", status)?;
+    Ok(endpoint)
+}
+
+/// An unpacked key.
+#[derive(Debug)]
+pub(super) struct Key {
+    pub(super) destroy: unsafe extern "C" fn(ucp_rkey_h),
+    pub(super) handle: ucp_rkey_h,
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        // SAFETY: unpacked once and destroyed once, before the worker of its endpoint and after all
+        // operations that use it (see `shutdown`).
+        unsafe { (self.destroy)(self.handle) };
+    }
+}
