@@ -62,6 +62,19 @@ pub struct Sizes {
 }
 
 impl Sizes {
+    /// A window of `window_words` words, 64 slots of 64 words and depth 64.
+    #[must_use]
+    pub const fn new(window_words: u64) -> Self {
+        Self { window_words, slots: 64, slot_words: 64, depth: 64 }
+    }
+
+    /// The geometry of an engine of these sizes, which `me` opens in a job of `owners`.
+    #[must_use]
+    pub const fn geometry(&self, me: Owner, owners: u32) -> Geometry {
+        let Self { window_words, slots, slot_words, .. } = *self;
+        Geometry { me, owners, window_words, slots, slot_words }
+    }
+
     /// The sizes of an engine that serves both: windows, slots and depths added, the longer slots.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {

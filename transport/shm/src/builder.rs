@@ -1,130 +1,108 @@
-//! The sizes of an engine, and how the engines of a job find one another.
+//! The options of an engine, and how the engines of a job find one another's memory.
 
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::process;
 
-use probeline_pin::{MemoryPolicy, Pages, PolicyRefused};
-use probeline_transport::{AtomicScope, Caps, Exchange, Geometry, MAX_OWNERS, Owner};
+use probeline_engine::setup::{
+    agree, all_succeeded, check_owners, check_sizes, gather_records, random,
+};
+use probeline_engine::{CpuMemory, SetupError, Slots};
+use probeline_pin::{MemoryPolicy, Pages};
+use probeline_transport::{AtomicScope, Caps, Exchange, Owner, Sizes};
 
-use crate::hello::Hello;
-use crate::queue::Queue;
-use crate::slots::Slots;
 use crate::window::Window;
 use crate::{Engine, OpenError};
 
-/// The sizes of an engine. All owners of a job choose the same window and slot sizes.
+/// The maximum depth: 16 MiB of completions, far more operations than hide the latency of memory.
+const MAX_DEPTH: u32 = 1 << 20;
+
+/// The version of [`ConnectionInfo`] and of the control words in front of a window.
+const VERSION: u64 = 2;
+
+/// The options of an engine. All owners of a job choose the same window and slot sizes.
 #[derive(Clone, Debug)]
 pub struct Builder {
-    window_words: u64,
-    slots: u32,
-    slot_words: u32,
-    depth: u32,
+    sizes: Sizes,
     memory: MemoryPolicy,
 }
 
 impl Builder {
     /// An engine whose window has `window_words` words, with 64 slots of 64 words, depth 64 and
-    /// huge pages where there are any.
+    /// huge pages if there are any.
     #[must_use]
     pub fn new(window_words: u64) -> Self {
-        let memory = MemoryPolicy::default();
-        Self { window_words, slots: 64, slot_words: 64, depth: 64, memory }
+        Self::with_sizes(Sizes::new(window_words))
     }
 
-    /// The number of private slots, and the words in each: a multiple of 8.
+    /// An engine for a structure that needs these sizes.
+    #[must_use]
+    pub fn with_sizes(sizes: Sizes) -> Self {
+        Self { sizes, memory: MemoryPolicy::default() }
+    }
+
+    /// Sets the number of private slots and the words of each, a multiple of 8.
     #[must_use]
     pub fn slots(mut self, slots: u32, words_each: u32) -> Self {
-        self.slots = slots;
-        self.slot_words = words_each;
+        (self.sizes.slots, self.sizes.slot_words) = (slots, words_each);
         self
     }
 
-    /// The most operations in flight, at least 1 and at most 2^20.
+    /// Sets the maximum number of operations in flight, from 1 to 2^20.
     #[must_use]
     pub fn depth(mut self, depth: u32) -> Self {
-        self.depth = depth;
+        self.sizes.depth = depth;
         self
     }
 
-    /// Where the window is to lie and how large its pages are to be. Slots are small and stay
-    /// where the opening thread touches them first.
+    /// Sets the NUMA node and the page size of the window. Slots are small and lie on the node of
+    /// the thread that opens the engine.
     #[must_use]
     pub fn memory(mut self, policy: MemoryPolicy) -> Self {
         self.memory = policy;
         self
     }
 
-    /// Opens this owner's engine; every member of `exchange` does so, in the thread that will use
-    /// it. The window is zero. Waits for the others as long as the exchange does.
+    /// Opens this owner's engine. Every member of `exchange` calls it, in the thread that will use
+    /// the engine. The window is zero. Waits for the other owners as long as the exchange does.
     ///
     /// # Errors
     /// [`OpenError`]: what this owner, or another one, is missing. If one fails, all do.
     pub fn open<E: Exchange + ?Sized>(&self, exchange: &mut E) -> Result<Engine, OpenError> {
-        if exchange.owners() > MAX_OWNERS {
-            return Err(OpenError::Sizes("shm connects at most 4096 owners: start fewer ranks"));
-        }
-        // An owner that fails still takes part in both calls, so that nobody waits for it in vain.
-        let mut own = self.create();
-        let hello = own.as_ref().map_or(Hello::FAILED, |own| own.hello);
-        let all = match hello.gather(exchange) {
+        check_owners(exchange.owners())?;
+        let own = self.create();
+        let info = own.as_ref().ok().map(|own| own.info.to_words());
+        let all = match gather_records(exchange, VERSION, info) {
             Ok(all) => all,
-            Err(error) => return Err(own.err().unwrap_or(OpenError::Exchange(error))),
+            Err(error) => return Err(own.err().unwrap_or(error.into())),
         };
         let me = exchange.me();
-        let windows = own.as_mut().map_err(|error| *error).and_then(|own| own.reach(me, &all));
-        let everybody = tell(exchange, windows.is_ok());
-        let (windows, ()) = (windows?, everybody?);
-        let Own { pages, policy_refused, slots, queue, .. } = own?;
-        let geometry = Geometry {
-            me,
-            owners: exchange.owners(),
-            window_words: self.window_words,
-            slots: self.slots,
-            slot_words: self.slot_words,
-        };
-        let memory = (pages, policy_refused);
-        Ok(Engine::new(self.caps(), geometry, memory, windows, slots, queue))
+        let windows = own.and_then(|mut own| Ok((own.map_windows(me, &all)?, own)));
+        // Peers have mapped this window, or never will: its descriptor can be closed.
+        let everyone = all_succeeded(exchange, windows.is_ok());
+        let (windows, Own { pages, slots, .. }) = windows?;
+        everyone?;
+        let geometry = self.sizes.geometry(me, exchange.owners());
+        Ok(Engine::new(self.caps(), geometry, pages, windows, slots))
     }
 
-    /// Everything that is this owner's alone.
+    /// Creates what belongs to this owner alone.
     fn create(&self) -> Result<Own, OpenError> {
-        self.check()?;
-        let slots = Slots::new(self.slots, self.slot_words)
-            .ok_or(OpenError::Sizes("no memory for the slots: choose fewer or shorter ones"))?;
+        let Sizes { window_words, slots, slot_words, .. } = self.sizes;
+        check_sizes(&self.sizes, MAX_DEPTH)?;
+        let slots = Slots::for_cpu(slots, slot_words).ok_or(SetupError::NO_SLOT_MEMORY)?;
         let nonce = random()?;
-        let (window, file) = Window::create(self.window_words, nonce, &self.memory)?;
-        let fd = u64::from(file.as_raw_fd().unsigned_abs());
-        let hello = Hello::new(fd, nonce, self.window_words, u64::from(self.slot_words));
-        Ok(Own {
-            hello,
-            pages: window.pages(),
-            policy_refused: window.policy_refused(),
-            window: Some(window),
-            _file: file,
-            slots,
-            queue: Queue::new(self.depth),
-        })
-    }
-
-    fn check(&self) -> Result<(), OpenError> {
-        let refusal = match self {
-            Self { window_words: 0, .. } => "a window needs at least 1 word",
-            Self { slots: 0, .. } => "an engine needs at least 1 slot",
-            Self { slot_words, .. } if *slot_words == 0 || slot_words % 8 != 0 => {
-                "a slot's words must be a multiple of 8, at least 8"
-            }
-            Self { depth, .. } if !(1..=Queue::MAX_DEPTH).contains(depth) => {
-                "the depth must be at least 1 and at most 2^20"
-            }
-            _ => return Ok(()),
-        };
-        Err(OpenError::Sizes(refusal))
+        let (window, file) = Window::create(window_words, nonce, &self.memory)?;
+        let (pid, fd) = (process::id().into(), file.as_raw_fd().unsigned_abs().into());
+        let info = ConnectionInfo { pid, fd, nonce, window_words, slot_words: slot_words.into() };
+        let pages = window.pages();
+        Ok(Own { info, pages, window: Some(window), _file: file, slots })
     }
 
     fn caps(&self) -> Caps {
         Caps {
-            depth: self.depth,
+            depth: self.sizes.depth,
             atomics: AtomicScope::Cpu,
-            words_per_op: self.slot_words,
+            words_per_op: self.sizes.slot_words,
             word_reads_whole: true,
             needs_owner_progress: false,
             poll_may_wait: false,
@@ -132,52 +110,62 @@ impl Builder {
     }
 }
 
+/// What an owner tells its peers: its sizes, and where its window is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConnectionInfo {
+    pub(crate) pid: u64,
+    /// The descriptor of the memory in that process.
+    pub(crate) fd: u64,
+    /// A random number, which the memory holds too, so that peers recognise it.
+    pub(crate) nonce: u64,
+    pub(crate) window_words: u64,
+    slot_words: u64,
+}
+
+impl ConnectionInfo {
+    const WORDS: usize = 5;
+
+    fn to_words(self) -> [u64; Self::WORDS] {
+        let Self { pid, fd, nonce, window_words, slot_words } = self;
+        [pid, fd, nonce, window_words, slot_words]
+    }
+
+    fn from_words(words: [u64; Self::WORDS]) -> Self {
+        let [pid, fd, nonce, window_words, slot_words] = words;
+        Self { pid, fd, nonce, window_words, slot_words }
+    }
+}
+
 /// What an owner has before it knows the others.
 struct Own {
-    hello: Hello,
+    info: ConnectionInfo,
     pages: Pages,
-    policy_refused: Option<PolicyRefused>,
     window: Option<Window>,
-    /// Open until the others have mapped the window, or never will.
+    /// Open until peers have mapped the window.
     _file: OwnedFd,
-    slots: Slots,
-    queue: Queue,
+    slots: Slots<CpuMemory>,
 }
 
 impl Own {
-    /// The windows of all owners, this one's among them, by what they told.
-    fn reach(&mut self, me: Owner, all: &[Hello]) -> Result<Box<[Window]>, OpenError> {
-        let owners = || (0..).map(Owner).zip(all);
-        // Before anything is mapped, for mapping provides every page and takes its time.
-        owners().try_for_each(|(owner, theirs)| self.hello.agree(owner, theirs))?;
-        owners()
+    /// Maps the windows of all owners; this owner's is mapped already.
+    fn map_windows(
+        &mut self,
+        me: Owner,
+        all: &[[u64; ConnectionInfo::WORDS]],
+    ) -> Result<Box<[Window]>, OpenError> {
+        let peers = || (0..).map(Owner).zip(all.iter().copied().map(ConnectionInfo::from_words));
+        // Before any window is mapped, because mapping touches every page and takes long.
+        for (owner, theirs) in peers() {
+            agree(owner, "words in the window", self.info.window_words, theirs.window_words)?;
+            agree(owner, "words in a slot", self.info.slot_words, theirs.slot_words)?;
+        }
+        peers()
             .map(|(owner, theirs)| match self.window.take_if(|_| owner == me) {
                 Some(own) => Ok(own),
-                None => Window::of_peer(owner, theirs),
+                None => Window::of_peer(owner, &theirs),
             })
             .collect()
     }
-}
-
-/// Tells everybody whether this owner is ready; returns when all have told.
-fn tell<E: Exchange + ?Sized>(exchange: &mut E, ready: bool) -> Result<(), OpenError> {
-    let mut all = vec![0; exchange.owners() as usize];
-    exchange.all_gather(&[u8::from(ready)], &mut all).map_err(OpenError::Exchange)?;
-    match (0..).zip(all).find(|&(_, ready)| ready == 0) {
-        Some((owner, _)) => Err(OpenError::PeerFailed(Owner(owner))),
-        None => Ok(()),
-    }
-}
-
-fn random() -> Result<u64, OpenError> {
-    let mut bytes = [0; size_of::<u64>()];
-    // SAFETY: the kernel writes at most as many bytes as there are.
-    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    if usize::try_from(got) == Ok(bytes.len()) {
-        return Ok(u64::from_ne_bytes(bytes));
-    }
-    let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
-    Err(OpenError::Random { errno })
 }
 
 #[cfg(test)]

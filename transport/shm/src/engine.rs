@@ -1,32 +1,31 @@
-//! The engine: operations are done when they are posted, and reported when polled for.
+//! The engine: the CPU carries out operations when they are posted, and `poll` reports them.
 
 use core::fmt;
 use core::sync::atomic::Ordering::{Release, SeqCst};
 use core::sync::atomic::{AtomicU64, fence};
 
+use probeline_engine::{CpuMemory, Ring, Slots};
 use probeline_pin::{Pages, PolicyRefused};
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Segment, SlotError,
     Token, Transport,
 };
 
-use crate::queue::{Done, Queue};
-use crate::slots::Slots;
 use crate::window::Window;
 
-/// Every so many polls one owner is asked whether it lives, all in turn.
+/// The number of polls after which the next owner is checked for being alive.
 ///
-/// A lost owner is then noticed within 64 polls times the number of owners: 4096 for 64 owners.
-/// Where those share 2 cores, each runs for 1/32 of the time, and notices within one second while
-/// a turn of its poll loop takes less than 7 us of CPU time. Asking is one failed
-/// compare-and-swap, some tens of nanoseconds: less than 1 ns a poll.
+/// A lost owner is noticed within 64 polls times the number of owners: 4096 for 64 owners. If these
+/// share 2 cores, each runs for 1/32 of the time, and notices within one second if a turn of its
+/// poll loop takes less than 7 us of CPU time. A check is one failed compare-and-swap, some tens of
+/// nanoseconds: less than 1 ns a poll.
 const POLLS_PER_CHECK: u32 = 64;
 
 /// An open engine of one owner.
 ///
-/// It belongs to the thread that opened it and cannot be sent to another: that thread holds a lock
-/// whose release by the kernel, when the thread ends by whatever means, tells the peers that the
-/// owner is lost. Dropping it while peers still use theirs tells them the same.
+/// It belongs to the thread that opened it and cannot be sent to another one: that thread holds a
+/// lock, which the kernel releases however the thread ends, and this tells the peers that the owner
+/// is lost. Dropping the engine while peers still use theirs tells them the same.
 ///
 /// ```compile_fail,E0277
 /// fn send<T: Send>() {}
@@ -36,40 +35,37 @@ pub struct Engine {
     caps: Caps,
     geometry: Geometry,
     pages: Pages,
-    policy_refused: Option<PolicyRefused>,
-    /// By owner, this one's included. They stay mapped until the engine is dropped, whatever
-    /// becomes of their owners.
+    /// By owner, this one's included. They stay mapped until the engine is dropped, also those of
+    /// lost owners.
     windows: Box<[Window]>,
-    slots: Slots,
-    queue: Queue,
+    slots: Slots<CpuMemory>,
+    /// Operations that are carried out and not reported.
+    done: Ring<Done>,
     polls: u32,
-    /// Whom the last check asked.
-    asked: u32,
-    /// The engine is dead since this owner was found lost.
+    /// The owner that was checked last.
+    checked: u32,
+    /// The lost owner that ended the engine.
     lost: Option<Owner>,
+}
+
+/// An operation that is carried out.
+#[derive(Clone, Copy, Debug, Default)]
+struct Done {
+    token: Token,
+    /// The old value for atomics, otherwise 0.
+    value: u64,
 }
 
 impl Engine {
     pub(crate) fn new(
         caps: Caps,
         geometry: Geometry,
-        (pages, policy_refused): (Pages, Option<PolicyRefused>),
+        pages: Pages,
         windows: Box<[Window]>,
-        slots: Slots,
-        queue: Queue,
+        slots: Slots<CpuMemory>,
     ) -> Self {
-        Self {
-            caps,
-            geometry,
-            pages,
-            policy_refused,
-            windows,
-            slots,
-            queue,
-            polls: 0,
-            asked: 0,
-            lost: None,
-        }
+        let done = Ring::new(caps.depth);
+        Self { caps, geometry, pages, windows, slots, done, polls: 0, checked: 0, lost: None }
     }
 
     /// The pages that this owner's window got.
@@ -82,17 +78,23 @@ impl Engine {
     /// a kernel without NUMA.
     #[must_use]
     pub fn policy_refused(&self) -> Option<PolicyRefused> {
-        self.policy_refused
+        self.own_window()?.policy_refused()
     }
 
-    /// Refuses what cannot be accepted now or ever; `request` is the check of the request itself.
+    #[inline]
+    fn own_window(&self) -> Option<&Window> {
+        self.windows.get(self.geometry.me.0 as usize)
+    }
+
+    /// Refuses an operation that cannot be accepted now or ever; `request` is the check of the
+    /// request itself.
     #[inline]
     fn admit(&self, request: Result<(), PostError>) -> Result<(), PostError> {
         if self.lost.is_some() {
             return Err(PostError::Closed);
         }
         request?;
-        if self.queue.is_full() { Err(PostError::Full) } else { Ok(()) }
+        if self.done.len() >= self.caps.depth { Err(PostError::Full) } else { Ok(()) }
     }
 
     #[inline]
@@ -108,25 +110,31 @@ impl Engine {
         segment.and_then(<[_]>::first).ok_or(PostError::OutOfRange)
     }
 
-    /// Asks the next owner whether it lives; asking oneself does no harm.
+    /// Records a READ or WRITE. Its slot is busy until it is reported.
+    #[inline]
+    fn copied(&mut self, token: Token, local: Local) {
+        self.slots.hold_until(local.slot, self.done.pushed() + 1);
+        self.done.push(Done { token, value: 0 });
+    }
+
+    /// Checks whether the next owner is alive. Checking this owner does no harm.
     #[cold]
     fn check_next_owner(&mut self) {
-        self.asked = if self.asked + 1 < self.geometry.owners { self.asked + 1 } else { 0 };
-        let Some(window) = self.windows.get(self.asked as usize) else { return };
+        self.checked = if self.checked + 1 < self.geometry.owners { self.checked + 1 } else { 0 };
+        let Some(window) = self.windows.get(self.checked as usize) else { return };
         if self.lost.is_some() || window.is_alive() {
             return;
         }
-        // It may have left because of another's loss: then everybody names that one.
-        let first = window.lost_to().filter(|first| first.0 < self.geometry.owners);
-        let lost = first.unwrap_or(Owner(self.asked));
-        if let Some(own) = self.windows.get(self.geometry.me.0 as usize) {
+        // It may have left because another owner was lost: then all owners name that one.
+        let lost = window.lost_to(self.geometry.owners).unwrap_or(Owner(self.checked));
+        if let Some(own) = self.own_window() {
             own.set_lost_to(lost);
         }
         self.lost = Some(lost);
     }
 }
 
-/// The words of `at`, `None` unless it lies in a window.
+/// The words of `at`; `None` if it is not within a window.
 #[inline]
 fn words_of(windows: &[Window], at: Segment) -> Option<&[AtomicU64]> {
     let window = windows.get(at.start.owner.0 as usize)?;
@@ -145,7 +153,7 @@ impl Transport for Engine {
 
     #[inline]
     fn in_flight(&self) -> u32 {
-        self.queue.len()
+        self.done.len()
     }
 
     #[inline]
@@ -156,8 +164,7 @@ impl Transport for Engine {
         for (target, source) in target.iter_mut().zip(source) {
             *target = source.load(SeqCst);
         }
-        self.slots.hold(into.slot);
-        self.queue.push(Done { token, value: 0, slot: Some(into.slot) });
+        self.copied(token, into);
         Ok(())
     }
 
@@ -169,10 +176,9 @@ impl Transport for Engine {
         for (target, source) in target.iter().zip(source) {
             target.store(*source, Release);
         }
-        // Out of the store buffer before anything posted later loads: see the crate's memory order.
+        // Empties the store buffer before later operations load: see the crate's memory order.
         fence(SeqCst);
-        self.slots.hold(from.slot);
-        self.queue.push(Done { token, value: 0, slot: Some(from.slot) });
+        self.copied(token, from);
         Ok(())
     }
 
@@ -186,14 +192,14 @@ impl Transport for Engine {
     ) -> Result<(), PostError> {
         let word = self.admit_atomic(at)?;
         let (Ok(value) | Err(value)) = word.compare_exchange(expected, desired, SeqCst, SeqCst);
-        self.queue.push(Done { token, value, slot: None });
+        self.done.push(Done { token, value });
         Ok(())
     }
 
     #[inline]
     fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
         let value = self.admit_atomic(at)?.fetch_add(addend, SeqCst);
-        self.queue.push(Done { token, value, slot: None });
+        self.done.push(Done { token, value });
         Ok(())
     }
 
@@ -209,40 +215,30 @@ impl Transport for Engine {
         }
         let mut reported = 0;
         for place in out {
-            let Some(done) = self.queue.pop() else { break };
-            if let Some(slot) = done.slot {
-                self.slots.release(slot);
-            }
-            *place = Completion { token: done.token, result: Ok(done.value) };
+            let Some(&Done { token, value }) = self.done.first() else { break };
+            self.done.pop();
+            *place = Completion { token, result: Ok(value) };
             reported += 1;
         }
         match self.lost {
-            Some(owner) if reported == 0 && self.queue.len() == 0 => Err(Fault::OwnerLost(owner)),
+            Some(owner) if reported == 0 && self.done.is_empty() => Err(Fault::OwnerLost(owner)),
             _ => Ok(reported),
         }
     }
 
     #[inline]
     fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
-        if !self.geometry.contains_local(at) {
-            return Err(SlotError::OutOfRange);
-        }
-        self.slots.idle(at.slot)?;
-        self.slots.words(at).ok_or(SlotError::OutOfRange)
+        self.slots.landed(at, self.done.popped())
     }
 
     #[inline]
     fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
-        if !self.geometry.contains_local(at) {
-            return Err(SlotError::OutOfRange);
-        }
-        self.slots.idle(at.slot)?;
-        self.slots.words_mut(at).ok_or(SlotError::OutOfRange)
+        self.slots.staged(at, self.done.popped())
     }
 
     #[inline]
     fn window(&self) -> &[AtomicU64] {
-        self.windows.get(self.geometry.me.0 as usize).map(Window::words).unwrap_or_default()
+        self.own_window().map(Window::words).unwrap_or_default()
     }
 
     #[inline]

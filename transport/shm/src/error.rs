@@ -1,89 +1,63 @@
-//! Why an engine could not be opened, and what to do about it.
+//! Errors of opening an engine.
 
 use core::error::Error;
 use core::fmt;
 use std::io;
 
+use probeline_engine::SetupError;
 use probeline_pin::MappingError;
-use probeline_transport::{ExchangeError, Owner};
+use probeline_transport::Owner;
 
-/// Why an engine could not be opened. When one owner fails, all do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why an engine could not be opened. If one owner fails, all do.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The builder's sizes are impossible, and how.
-    Sizes(&'static str),
-    /// This owner's window could not be obtained.
+    /// The owners cannot open engines together.
+    Setup(SetupError),
+    /// The memory of this owner's window could not be allocated.
     Memory(MappingError),
-    /// The lock that tells peers that this owner lives could not be made.
+    /// The lock that shows to peers that this owner is alive could not be made.
     Lock {
         /// The error of the pthread call.
         errno: i32,
     },
-    /// No random number for the window's identity.
-    Random {
-        /// The error of getrandom(2).
-        errno: i32,
-    },
-    /// The exchange failed.
-    Exchange(ExchangeError),
-    /// An owner was opened with other sizes than this one.
-    Differs {
-        /// Whose.
-        owner: Owner,
-        /// What differs.
-        what: &'static str,
-        /// This owner's value.
-        mine: u64,
-        /// The other's.
-        theirs: u64,
-    },
-    /// An owner's memory could not be opened.
+    /// The memory of an owner could not be opened.
     Unreachable {
-        /// Whose.
+        /// The owner.
         owner: Owner,
-        /// Its process, as it says itself.
+        /// The process ID that it sent.
         pid: u64,
         /// The error of open(2) on `/proc/PID/fd/FD`.
         errno: i32,
     },
-    /// What was found where an owner's memory should be is not its memory.
-    Stranger {
-        /// Whose.
+    /// The file that was opened is not the memory of the owner.
+    WrongMemory {
+        /// The owner.
         owner: Owner,
-        /// Its process, as it says itself.
+        /// The process ID that it sent.
         pid: u64,
     },
-    /// An owner's memory could not be mapped.
+    /// The memory of an owner could not be mapped.
     PeerMemory {
-        /// Whose.
+        /// The owner.
         owner: Owner,
-        /// Why.
+        /// The failed call.
         source: MappingError,
     },
-    /// Another owner could not open its engine; its own error says why.
-    PeerFailed(Owner),
 }
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let strerror = io::Error::from_raw_os_error;
-        match *self {
-            Self::Sizes(what) => f.write_str(what),
-            Self::Memory(_) => f.write_str("cannot obtain this owner's window"),
+        let strerror = |errno: &i32| io::Error::from_raw_os_error(*errno);
+        match self {
+            Self::Setup(error) => error.fmt(f),
+            Self::Memory(source) => write!(f, "cannot allocate this owner's window: {source}"),
             Self::Lock { errno } => {
                 write!(f, "cannot make a robust process-shared mutex: {}", strerror(errno))
             }
-            Self::Random { errno } => write!(f, "getrandom: {}", strerror(errno)),
-            Self::Exchange(_) => f.write_str("cannot agree with the other owners"),
-            Self::Differs { owner, what, mine, theirs } => write!(
-                f,
-                "{owner} was opened with {theirs} {what}, this one with {mine}: \
-                 start every owner with the same sizes and the same build"
-            ),
             Self::Unreachable { owner, pid, errno } => {
                 write!(f, "cannot open the memory of {owner}, process {pid}: {}", strerror(errno))?;
-                f.write_str(match errno {
+                f.write_str(match *errno {
                     libc::EACCES | libc::EPERM => {
                         "; run all owners as one user, none of them set-user-ID or with file \
                          capabilities"
@@ -96,13 +70,12 @@ impl fmt::Display for OpenError {
                     _ => "",
                 })
             }
-            Self::Stranger { owner, pid } => write!(
+            Self::WrongMemory { owner, pid } => write!(
                 f,
                 "process {pid} is not {owner}: run all owners on one machine in one PID namespace"
             ),
-            Self::PeerMemory { owner, .. } => write!(f, "cannot map the memory of {owner}"),
-            Self::PeerFailed(owner) => {
-                write!(f, "{owner} could not open its engine: see its own message")
+            Self::PeerMemory { owner, source } => {
+                write!(f, "cannot map the memory of {owner}: {source}")
             }
         }
     }
@@ -111,9 +84,15 @@ impl fmt::Display for OpenError {
 impl Error for OpenError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
+            Self::Setup(source) => source.source(),
             Self::Memory(source) | Self::PeerMemory { source, .. } => Some(source),
-            Self::Exchange(source) => Some(source),
             _ => None,
         }
+    }
+}
+
+impl From<SetupError> for OpenError {
+    fn from(error: SetupError) -> Self {
+        Self::Setup(error)
     }
 }

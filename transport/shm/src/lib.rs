@@ -1,20 +1,19 @@
 //! One-sided operations between processes, or threads, of one machine over shared memory.
 //!
 //! Every owner's window is a memfd that all others map when they open, so an operation is a few
-//! CPU instructions done at the post, and its completion waits in a queue for `poll`. The memory
-//! has no name: nothing is left behind, whatever ends the processes. A peer's memory stays mapped
-//! and cannot shrink, so a lost owner never costs a signal; that it is lost is told by a robust
-//! mutex, which the kernel marks when its holder dies, however it dies.
+//! CPU instructions at the post, and its completion waits in a queue for `poll`. The memory has no
+//! name: nothing remains when the processes have ended. A peer's memory stays mapped and cannot
+//! shrink, so a lost owner never causes a signal. A robust mutex, which the kernel marks when its
+//! holder dies, tells that an owner is lost.
 //!
 //! Peers open each other's memfd through `/proc/PID/fd`, which the kernel allows to processes of
 //! the same user in the same PID namespace. The exchange carries numbers only.
 //!
 //! # Memory order
 //! READ loads and both atomics are sequentially consistent word by word; a WRITE stores its words
-//! with release order and then fences once. So whatever completed is seen by every operation
-//! posted later, wherever. On x86-64 the loads are plain ones. There is no protocol beyond this:
-//! no word here is published by another, hence nothing that a model checker of interleavings
-//! would have to explore; a protocol of the caller's is to be checked at the caller's.
+//! with release order and then fences once. So every operation that any owner posts later sees a
+//! completed one. On x86-64 the loads are plain ones. No word here publishes another, so there are
+//! no interleavings for a model checker to explore; a caller that has such a protocol checks its own.
 //!
 //! ```
 //! use probeline_transport::{Alone, Completion, Owner, RemoteWord, Token, Transport};
@@ -31,10 +30,7 @@
 mod builder;
 mod engine;
 mod error;
-mod hello;
 mod lock;
-mod queue;
-mod slots;
 mod window;
 
 pub use builder::Builder;

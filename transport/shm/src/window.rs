@@ -1,28 +1,30 @@
-//! One owner's memory: a control page, then the window that everybody reads and changes.
+//! The memory of one owner: a page of control words, then the window.
 
 use core::marker::PhantomData;
-use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Release, SeqCst};
 use std::fs::OpenOptions;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
+use probeline_engine::{PAGE_WORDS, SetupError, lost_owner, lost_word};
 use probeline_pin::{Mapping, MappingError, MemoryPolicy, Pages, PolicyRefused};
 use probeline_transport::Owner;
 
 use crate::OpenError;
-use crate::hello::Hello;
+use crate::builder::ConnectionInfo;
 use crate::lock::{LOCK_WORDS, Lock};
 
-/// Words before the window: one base page, so that the window starts on a page of its own.
-const CONTROL_WORDS: usize = 512;
+/// Control words, which precede the window.
+const CONTROL_WORDS: usize = PAGE_WORDS;
 /// The random number by which peers recognise the memory.
 const NONCE_AT: usize = 0;
-/// The owner whose loss ended this one's engine, plus 1; 0 while nobody's has.
+/// The control word that names the lost owner that ended this owner's engine.
 const LOST_TO_AT: usize = 1;
-/// The lock has a cache line of its own.
+/// The lock, on a cache line of its own.
 const LOCK_AT: usize = 8;
 
-/// Mapped memory of one owner, which may be this one.
+/// The mapped memory of one owner, this one or a peer.
 #[derive(Debug)]
 pub(crate) struct Window {
     mapping: Mapping,
@@ -33,7 +35,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// This owner's window of zeroes, its lock held, and the descriptor for peers to open.
+    /// Creates this owner's window of zeroes and takes its lock. Peers open the descriptor.
     pub(crate) fn create(
         words: u64,
         nonce: u64,
@@ -53,33 +55,33 @@ impl Window {
         Ok((window, file))
     }
 
-    /// The window of a peer that said `hello`.
-    pub(crate) fn of_peer(owner: Owner, hello: &Hello) -> Result<Self, OpenError> {
-        let pid = hello.pid;
-        let (words, bytes) = size(hello.window_words)?;
-        // In another PID namespace the path may lead to anything: do not wait for it.
+    /// Maps the window of a peer.
+    pub(crate) fn of_peer(owner: Owner, info: &ConnectionInfo) -> Result<Self, OpenError> {
+        let pid = info.pid;
+        let (words, bytes) = size(info.window_words)?;
+        // In another PID namespace the path may name any file: opening it must not block.
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-            .open(format!("/proc/{pid}/fd/{}", hello.fd))
+            .open(format!("/proc/{pid}/fd/{}", info.fd))
             .map_err(|error| {
                 let errno = error.raw_os_error().unwrap_or(0);
                 OpenError::Unreachable { owner, pid, errno }
             })?;
         let mapping = Mapping::from_fd(file.as_fd(), bytes).map_err(|error| match error {
             MappingError::NotSealed | MappingError::Short { .. } => {
-                OpenError::Stranger { owner, pid }
+                OpenError::WrongMemory { owner, pid }
             }
             source => OpenError::PeerMemory { owner, source },
         })?;
-        if mapping.words().get(NONCE_AT).map(|nonce| nonce.load(SeqCst)) != Some(hello.nonce) {
-            return Err(OpenError::Stranger { owner, pid });
+        if mapping.words().get(NONCE_AT).map(|nonce| nonce.load(SeqCst)) != Some(info.nonce) {
+            return Err(OpenError::WrongMemory { owner, pid });
         }
         Ok(Self { mapping, words, held: false, _of_one_thread: PhantomData })
     }
 
-    /// The words that everybody reads and changes.
+    /// The words that all owners read and change.
     #[inline]
     pub(crate) fn words(&self) -> &[AtomicU64] {
         self.mapping.words().get(CONTROL_WORDS..CONTROL_WORDS + self.words).unwrap_or_default()
@@ -95,20 +97,19 @@ impl Window {
 
     /// Whether the owner's engine is open and its thread alive. No system call.
     pub(crate) fn is_alive(&self) -> bool {
-        // SAFETY: `create` made the lock before anybody learnt of the window.
+        // SAFETY: `create` made the lock before it told any peer of the window.
         self.lock().is_some_and(|lock| unsafe { lock.is_held() })
     }
 
-    /// The owner whose loss ended this owner's engine.
-    pub(crate) fn lost_to(&self) -> Option<Owner> {
-        let word = self.mapping.words().get(LOST_TO_AT)?.load(SeqCst);
-        u32::try_from(word.checked_sub(1)?).ok().map(Owner)
+    /// The lost owner that ended this owner's engine, one of `owners`.
+    pub(crate) fn lost_to(&self, owners: u32) -> Option<Owner> {
+        lost_owner(self.mapping.words().get(LOST_TO_AT)?, owners)
     }
 
-    /// Leaves word of whose loss has ended this owner's engine.
+    /// Records the lost owner that ended this owner's engine.
     pub(crate) fn set_lost_to(&self, owner: Owner) {
         if let Some(word) = self.mapping.words().get(LOST_TO_AT) {
-            word.store(u64::from(owner.0) + 1, SeqCst);
+            word.store(lost_word(owner), Release);
         }
     }
 
@@ -126,7 +127,7 @@ impl Drop for Window {
     }
 }
 
-/// Words of the window, and bytes with the control page.
+/// The words of the window, and the bytes of the window with its control words.
 fn size(words: u64) -> Result<(usize, usize), OpenError> {
     usize::try_from(words)
         .ok()
@@ -134,5 +135,5 @@ fn size(words: u64) -> Result<(usize, usize), OpenError> {
             let all = words.checked_add(CONTROL_WORDS)?;
             Some((words, all.checked_mul(size_of::<AtomicU64>())?))
         })
-        .ok_or(OpenError::Sizes("the window does not fit the address space"))
+        .ok_or(OpenError::Setup(SetupError::WINDOW_TOO_LARGE))
 }

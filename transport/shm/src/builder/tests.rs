@@ -5,7 +5,7 @@ use std::thread;
 
 use probeline_exchange::Thread;
 use probeline_pin::{HugePages, MappingError, NodeId, PolicyRefused};
-use probeline_transport::{Alone, ExchangeError, Transport};
+use probeline_transport::{Alone, ExchangeError, MAX_OWNERS, Transport};
 
 use super::*;
 
@@ -40,14 +40,20 @@ fn too_large() -> Builder {
 fn sizes_that_differ_are_named_on_both_sides() {
     let ends = open_all(&[small(), small(), Builder::new(72).slots(2, 8)]);
     let what = "words in the window";
-    let differs =
-        |owner, mine, theirs| Err(OpenError::Differs { owner: Owner(owner), what, mine, theirs });
-    assert_eq!(ends, [differs(2, 64, 72), differs(2, 64, 72), differs(0, 72, 64)]);
-    let text = ends[0].unwrap_err().to_string();
+    let differs = |owner, mine: &str, theirs: &str| {
+        let (owner, mine, theirs) = (Owner(owner), mine.to_owned(), theirs.to_owned());
+        Err(SetupError::Differs { owner, what, mine, theirs }.into())
+    };
+    assert_eq!(ends, [differs(2, "64", "72"), differs(2, "64", "72"), differs(0, "72", "64")]);
+    let text = ends[0].as_ref().unwrap_err().to_string();
     assert!(text.contains("owner 2 was opened with 72 words in the window, this one with 64"));
 
     let ends = open_all(&[small(), small().slots(9, 16)]);
-    assert!(matches!(ends[0], Err(OpenError::Differs { what: "words in a slot", .. })));
+    let of_slots = |error: &OpenError| match error {
+        OpenError::Setup(SetupError::Differs { what, .. }) => *what == "words in a slot",
+        _ => false,
+    };
+    assert!(ends.iter().all(|end| end.as_ref().is_err_and(of_slots)), "{ends:?}");
 }
 
 #[test]
@@ -61,7 +67,7 @@ fn depth_slots_and_memory_may_differ() {
 fn when_one_owner_fails_the_others_hear_of_it_at_once() {
     let ends = open_all(&[small(), too_large(), small()]);
     assert!(matches!(ends[1], Err(OpenError::Memory(_))), "{ends:?}");
-    assert_eq!(ends[0], Err(OpenError::PeerFailed(Owner(1))));
+    assert_eq!(ends[0], Err(SetupError::PeerFailed(Owner(1)).into()));
     assert_eq!(ends[2], ends[0]);
 }
 
@@ -80,7 +86,9 @@ fn impossible_sizes_are_refused() {
         small().depth(u32::MAX),
     ] {
         let error = refused(builder.clone());
-        assert!(matches!(error, OpenError::Sizes(_)), "{builder:?}: {error}");
+        let refused = SetupError::Depth { found: builder.sizes.depth, max: MAX_DEPTH }.into();
+        let is_a_size = matches!(error, OpenError::Setup(SetupError::Sizes(_)));
+        assert!(is_a_size || error == refused, "{builder:?}: {error}");
     }
     let error = refused(too_large());
     assert!(matches!(error, OpenError::Memory(MappingError::Call { .. })), "{error}");
@@ -157,31 +165,33 @@ impl Exchange for TooMany {
 #[test]
 fn too_many_owners_are_refused_before_any_call() {
     let error = small().open(&mut TooMany).unwrap_err();
-    assert_eq!(error.to_string(), "shm connects at most 4096 owners: start fewer ranks");
+    assert_eq!(error, SetupError::TooManyOwners { found: MAX_OWNERS + 1 }.into());
 }
 
-fn hello_in(all: &[u8]) -> Hello {
-    Hello::from_bytes(all.as_chunks().0.first().unwrap())
+/// The connection info of the first owner, behind the version.
+fn first_info(all: &[u8]) -> ConnectionInfo {
+    let words: Vec<_> = all.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    ConnectionInfo::from_words(*words[1..].first_chunk().unwrap())
 }
 
-/// What reaching a peer gives that says `change` of its record.
-fn reach_changed(change: impl Fn(&mut Hello)) -> OpenError {
+/// The error of mapping a peer's window after `change` of its connection info.
+fn map_changed(change: impl Fn(&mut ConnectionInfo)) -> OpenError {
     let own = small().create().unwrap();
-    let mut theirs = own.hello;
+    let mut theirs = own.info;
     change(&mut theirs);
     Window::of_peer(Owner(1), &theirs).unwrap_err()
 }
 
 #[test]
 fn what_is_not_the_peers_memory_is_not_taken_for_it() {
-    let stranger = OpenError::Stranger { owner: Owner(1), pid: u64::from(std::process::id()) };
-    assert_eq!(reach_changed(|hello| hello.nonce ^= 1), stranger);
+    let wrong = OpenError::WrongMemory { owner: Owner(1), pid: u64::from(std::process::id()) };
+    assert_eq!(map_changed(|info| info.nonce ^= 1), wrong);
     // Standard input or whatever is there, but no sealed memfd.
-    assert_eq!(reach_changed(|hello| hello.window_words += 1 << 20), stranger);
+    assert_eq!(map_changed(|info| info.window_words += 1 << 20), wrong);
     let null = fs::File::open("/dev/null").unwrap();
-    assert_eq!(reach_changed(|hello| hello.fd = null.as_raw_fd().unsigned_abs().into()), stranger);
+    assert_eq!(map_changed(|info| info.fd = null.as_raw_fd().unsigned_abs().into()), wrong);
 
-    let gone = reach_changed(|hello| hello.pid = u64::from(u32::MAX));
+    let gone = map_changed(|info| info.pid = u64::from(u32::MAX));
     assert!(matches!(gone, OpenError::Unreachable { errno: libc::ENOENT, .. }), "{gone:?}");
     assert!(gone.to_string().contains("PID namespace"), "{gone}");
     let of_another = OpenError::Unreachable { owner: Owner(1), pid: 7, errno: libc::EACCES };
@@ -194,10 +204,10 @@ fn the_memory_is_reached_by_its_record_and_its_file_closed_after_opening() {
     let inode = |path: &str| fs::metadata(path).map_or(0, |file| file.ino());
     let look = |call, all: &mut [u8]| {
         if call == 0 {
-            let hello = hello_in(all);
-            let path = format!("/proc/{}/fd/{}", hello.pid, hello.fd);
+            let info = first_info(all);
+            let path = format!("/proc/{}/fd/{}", info.pid, info.fd);
             file = (path.clone(), inode(&path));
-            let peer = Window::of_peer(Owner(1), &hello).unwrap();
+            let peer = Window::of_peer(Owner(1), &info).unwrap();
             assert!(peer.is_alive());
             peer.words()[3].store(7, SeqCst);
         }

@@ -1,0 +1,28 @@
+//! What the engines share: the private slots of an engine, queues of its operations, and the steps
+//! by which the owners of a job open their engines together.
+//!
+//! - [`Slots`] are buffers in private memory that keep count of the operations that use them.
+//! - [`Ring`] holds operations that complete in the order of their posts, [`Ledger`] those that
+//!   complete in any order.
+//! - [`setup`] checks sizes, exchanges connection info, and reports [`SetupError`] on every owner if
+//!   one of them fails.
+//! - [`Deadline`] bounds the waits of opening and closing.
+//!
+//! Nothing here allocates after set-up. The crate needs core, alloc and libc.
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod clock;
+mod memory;
+mod operations;
+pub mod setup;
+mod window;
+
+pub use clock::{Deadline, monotonic_now};
+pub use memory::{CpuMemory, Memory, PrivateMemory, Slots};
+pub use operations::{Kind, Ledger, Operation, Ring};
+pub use setup::SetupError;
+pub use window::{PAGE_WORDS, lost_owner, lost_word, own_words};

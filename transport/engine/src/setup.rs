@@ -1,0 +1,306 @@
+//! The steps by which the owners of a job open their engines together.
+//!
+//! An owner that cannot open its engine still takes part in every collective call, so that no other
+//! owner waits for it: [`gather_records`] takes `None` from it, and [`all_succeeded`] `false`. Both
+//! return [`SetupError::PeerFailed`] on the others.
+
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::error::Error;
+use core::fmt::{self, Display};
+
+use probeline_transport::{Exchange, ExchangeError, LINE_WORDS, MAX_OWNERS, Owner, Sizes};
+
+/// Why the owners of a job cannot open engines together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SetupError {
+    /// A size is invalid, or memory for it is missing: what, and what to choose.
+    Sizes(&'static str),
+    /// The depth is 0 or larger than the engine supports.
+    Depth {
+        /// The given depth.
+        found: u32,
+        /// The largest depth.
+        max: u32,
+    },
+    /// The job has more owners than an engine connects, [`MAX_OWNERS`].
+    TooManyOwners {
+        /// The owners of the job.
+        found: u32,
+    },
+    /// getrandom(2) failed.
+    Random {
+        /// `errno`.
+        errno: i32,
+    },
+    /// The exchange failed.
+    Exchange(ExchangeError),
+    /// An owner was opened with other sizes or options than this one.
+    Differs {
+        /// The other owner.
+        owner: Owner,
+        /// What differs.
+        what: &'static str,
+        /// This owner's value.
+        mine: String,
+        /// The other owner's value.
+        theirs: String,
+    },
+    /// Another owner could not open its engine; its own error says why.
+    PeerFailed(Owner),
+}
+
+impl SetupError {
+    /// The private memory of an engine is larger than this machine has or can address.
+    pub const NO_SLOT_MEMORY: Self =
+        Self::Sizes("no memory for the slots: choose fewer or shorter ones");
+    /// The window is larger than a machine can address.
+    pub const WINDOW_TOO_LARGE: Self =
+        Self::Sizes("the window does not fit the address space: choose a smaller one");
+}
+
+impl Display for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sizes(what) => f.write_str(what),
+            Self::Depth { found, max } => {
+                write!(f, "the depth is {found}: choose at least 1 and at most {max}")
+            }
+            Self::TooManyOwners { found } => write!(
+                f,
+                "the job has {found} ranks, at most {MAX_OWNERS} can be connected: start fewer ranks"
+            ),
+            Self::Random { errno } => {
+                write!(f, "getrandom failed with errno {errno}; a sandbox may forbid it")
+            }
+            Self::Exchange(error) => write!(f, "cannot agree with the other owners: {error}"),
+            Self::Differs { owner, what, mine, theirs } => write!(
+                f,
+                "{owner} was opened with {theirs} {what}, this one with {mine}: \
+                 start every owner with the same options and the same build"
+            ),
+            Self::PeerFailed(owner) => {
+                write!(f, "{owner} could not open its engine: see its own message")
+            }
+        }
+    }
+}
+
+impl Error for SetupError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Exchange(source) => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<ExchangeError> for SetupError {
+    fn from(error: ExchangeError) -> Self {
+        Self::Exchange(error)
+    }
+}
+
+/// Checks the sizes of an engine whose largest depth is `max_depth`.
+///
+/// # Errors
+/// [`SetupError::Sizes`] or [`SetupError::Depth`].
+pub fn check_sizes(sizes: &Sizes, max_depth: u32) -> Result<(), SetupError> {
+    let refusal = match *sizes {
+        Sizes { window_words: 0, .. } => "a window needs at least 1 word",
+        Sizes { slots: 0, .. } => "an engine needs at least 1 slot",
+        Sizes { slot_words, .. } if slot_words == 0 || !slot_words.is_multiple_of(LINE_WORDS) => {
+            "the words of a slot must be a multiple of 8, at least 8"
+        }
+        Sizes { depth, .. } if !(1..=max_depth).contains(&depth) => {
+            return Err(SetupError::Depth { found: depth, max: max_depth });
+        }
+        _ => return Ok(()),
+    };
+    Err(SetupError::Sizes(refusal))
+}
+
+/// Refuses a job of more than [`MAX_OWNERS`] owners, before any collective call.
+///
+/// # Errors
+/// [`SetupError::TooManyOwners`].
+pub fn check_owners(owners: u32) -> Result<(), SetupError> {
+    if owners <= MAX_OWNERS { Ok(()) } else { Err(SetupError::TooManyOwners { found: owners }) }
+}
+
+/// Gathers `mine` from every owner, in the order of owners.
+///
+/// # Errors
+/// [`SetupError::Exchange`].
+pub fn gather<E>(exchange: &mut E, mine: &[u8]) -> Result<Vec<u8>, SetupError>
+where
+    E: Exchange + ?Sized,
+{
+    let mut all = vec![0; mine.len() * exchange.owners() as usize];
+    exchange.all_gather(mine, &mut all)?;
+    Ok(all)
+}
+
+/// Gathers the connection info of every owner, records of `N` words. An owner that cannot open its
+/// engine passes `None`, which ends the opening of all owners. `version` is not 0; it changes with
+/// the record, with the collective calls of opening, and with the control words.
+///
+/// # Errors
+/// [`SetupError::PeerFailed`], [`SetupError::Differs`] for another version, and
+/// [`SetupError::Exchange`]. With the first two all owners fail, because all have the same records.
+pub fn gather_records<E, const N: usize>(
+    exchange: &mut E,
+    version: u64,
+    mine: Option<[u64; N]>,
+) -> Result<Vec<[u64; N]>, SetupError>
+where
+    E: Exchange + ?Sized,
+{
+    let words = mine.map(|mine| [version].into_iter().chain(mine));
+    let mut bytes: Vec<u8> = words.into_iter().flatten().flat_map(u64::to_le_bytes).collect();
+    bytes.resize((1 + N) * size_of::<u64>(), 0);
+    let all = gather(exchange, &bytes)?;
+    let (words, _) = all.as_chunks();
+    let words: Vec<_> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    let record = |(owner, words): (Owner, &[u64])| match *words {
+        [] | [0, ..] => Err(SetupError::PeerFailed(owner)),
+        [theirs, ref record @ ..] => {
+            agree(owner, "as protocol version", version, theirs)?;
+            Ok(record.try_into().unwrap_or([0; N]))
+        }
+    };
+    (0..).map(Owner).zip(words.chunks(1 + N)).map(record).collect()
+}
+
+/// Fails if `owner` was opened with another value than this one.
+///
+/// # Errors
+/// [`SetupError::Differs`].
+pub fn agree<T>(owner: Owner, what: &'static str, mine: T, theirs: T) -> Result<(), SetupError>
+where
+    T: PartialEq + Display,
+{
+    if mine == theirs {
+        return Ok(());
+    }
+    let (mine, theirs) = (mine.to_string(), theirs.to_string());
+    Err(SetupError::Differs { owner, what, mine, theirs })
+}
+
+/// Tells every owner whether this owner succeeded.
+///
+/// # Errors
+/// [`SetupError::PeerFailed`] with the first owner that did not, and [`SetupError::Exchange`].
+pub fn all_succeeded<E>(exchange: &mut E, succeeded: bool) -> Result<(), SetupError>
+where
+    E: Exchange + ?Sized,
+{
+    let all = gather(exchange, &[u8::from(succeeded)])?;
+    match (0..).zip(all).find(|&(_, succeeded)| succeeded == 0) {
+        Some((owner, _)) => Err(SetupError::PeerFailed(Owner(owner))),
+        None => Ok(()),
+    }
+}
+
+/// A random number from the kernel.
+///
+/// # Errors
+/// [`SetupError::Random`].
+pub fn random() -> Result<u64, SetupError> {
+    let mut bytes = [0; size_of::<u64>()];
+    // SAFETY: the kernel writes at most as many bytes as there are.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if usize::try_from(got) == Ok(bytes.len()) {
+        return Ok(u64::from_ne_bytes(bytes));
+    }
+    // SAFETY: the address of this thread's errno.
+    Err(SetupError::Random { errno: unsafe { *libc::__errno_location() } })
+}
+
+#[cfg(test)]
+mod tests {
+    use probeline_transport::Alone;
+
+    use super::*;
+
+    #[test]
+    fn records_arrive_as_they_were_sent() {
+        let sent = [1, u64::MAX, 1 << 40];
+        assert_eq!(gather_records(&mut Alone, 7, Some(sent)), Ok(vec![sent]));
+        let failed = gather_records::<_, 3>(&mut Alone, 7, None);
+        assert_eq!(failed, Err(SetupError::PeerFailed(Owner(0))));
+        assert_eq!(all_succeeded(&mut Alone, true), Ok(()));
+        assert_eq!(all_succeeded(&mut Alone, false), Err(SetupError::PeerFailed(Owner(0))));
+    }
+
+    /// Owner 0 has version 7, owner 1 version 6.
+    struct TwoVersions;
+
+    impl Exchange for TwoVersions {
+        fn me(&self) -> Owner {
+            Owner(0)
+        }
+
+        fn owners(&self) -> u32 {
+            2
+        }
+
+        fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
+            let (first, second) = all.split_at_mut(mine.len());
+            first.copy_from_slice(mine);
+            second.copy_from_slice(mine);
+            second[0] -= 1;
+            Ok(())
+        }
+
+        fn all_to_all(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
+            Err(ExchangeError::System { errno: 0 })
+        }
+
+        fn barrier(&mut self) -> Result<(), ExchangeError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn another_version_is_named() {
+        let error = gather_records(&mut TwoVersions, 7, Some([0; 2])).unwrap_err();
+        let text = "owner 1 was opened with 6 as protocol version, this one with 7: start every \
+                    owner with the same options and the same build";
+        assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn invalid_sizes_are_refused() {
+        let valid = Sizes { window_words: 1, slots: 1, slot_words: 8, depth: 16 };
+        assert_eq!(check_sizes(&valid, 16), Ok(()));
+        for invalid in [
+            Sizes { window_words: 0, ..valid },
+            Sizes { slots: 0, ..valid },
+            Sizes { slot_words: 0, ..valid },
+            Sizes { slot_words: 12, ..valid },
+        ] {
+            let refused = check_sizes(&invalid, 16);
+            assert!(matches!(refused, Err(SetupError::Sizes(_))), "{invalid:?}");
+        }
+        for found in [0, 17] {
+            let refused = check_sizes(&Sizes { depth: found, ..valid }, 16);
+            assert_eq!(refused, Err(SetupError::Depth { found, max: 16 }));
+        }
+    }
+
+    #[test]
+    fn too_many_owners_are_refused() {
+        assert_eq!(check_owners(MAX_OWNERS), Ok(()));
+        let error = check_owners(MAX_OWNERS + 1).unwrap_err();
+        let text = "the job has 4097 ranks, at most 4096 can be connected: start fewer ranks";
+        assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn random_numbers_differ() {
+        assert_ne!(random(), random());
+    }
+}
