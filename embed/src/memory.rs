@@ -1,4 +1,6 @@
-//! A transport of the embedder's own: one owner whose window is a static array.
+//! A transport of the embedder's own: one owner whose window is an array.
+//!
+//! `transport/tests/loopback.rs` runs the conformance suite on it.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
@@ -10,17 +12,22 @@ use probeline_transport::{
 
 const WINDOW_WORDS: usize = 4096 + 8;
 const SLOTS: usize = 16;
-const SLOT_WORDS: usize = 32;
+const SLOT_WORDS: usize = 64;
 const DEPTH: usize = 16;
 
-static WINDOW: [AtomicU64; WINDOW_WORDS] = [const { AtomicU64::new(0) }; WINDOW_WORDS];
+/// A slot, aligned to a cache line as the contract wants it.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct SlotWords([u64; SLOT_WORDS]);
 
-/// Executes at the post and tells at the poll.
+/// Executes an operation at its post and reports it at the next poll.
 pub(crate) struct Memory {
     caps: Caps,
     geometry: Geometry,
-    slots: [[u64; SLOT_WORDS]; SLOTS],
-    /// Slot of each operation not told yet, `None` for atomics; first in, first out.
+    window: [AtomicU64; WINDOW_WORDS],
+    slots: [SlotWords; SLOTS],
+    /// The completions not reported yet, in the order of their posts, each with the slot that its
+    /// operation uses.
     ends: [(Completion, Option<Slot>); DEPTH],
     first: usize,
     count: usize,
@@ -44,17 +51,12 @@ impl Memory {
                 slots: SLOTS as u32,
                 slot_words: SLOT_WORDS as u32,
             },
-            slots: [[0; SLOT_WORDS]; SLOTS],
+            window: [const { AtomicU64::new(0) }; WINDOW_WORDS],
+            slots: [SlotWords([0; SLOT_WORDS]); SLOTS],
             ends: [(Completion { token: Token(0), result: Ok(0) }, None); DEPTH],
             first: 0,
             count: 0,
         }
-    }
-
-    fn words(at: Segment) -> &'static [AtomicU64] {
-        let start = usize::try_from(at.start.index).unwrap_or(usize::MAX);
-        let words = at.words as usize;
-        WINDOW.get(start..).and_then(|rest| rest.get(..words)).unwrap_or(&[])
     }
 
     fn slot_range(at: Local) -> core::ops::Range<usize> {
@@ -76,12 +78,19 @@ impl Memory {
         if !self.geometry.contains_local(at) {
             return Err(SlotError::OutOfRange);
         }
-        let mut untold = self.ends.iter().cycle().skip(self.first).take(self.count);
-        if untold.any(|(_, slot)| *slot == Some(at.slot)) {
+        let mut unreported = self.ends.iter().cycle().skip(self.first).take(self.count);
+        if unreported.any(|(_, slot)| *slot == Some(at.slot)) {
             return Err(SlotError::Busy);
         }
         Ok(())
     }
+}
+
+/// The words of `at`; none unless it lies in the window.
+fn words_of(window: &[AtomicU64], at: Segment) -> &[AtomicU64] {
+    let start = usize::try_from(at.start.index).unwrap_or(usize::MAX);
+    let words = at.words as usize;
+    window.get(start..).and_then(|rest| rest.get(..words)).unwrap_or(&[])
 }
 
 impl Transport for Memory {
@@ -98,11 +107,11 @@ impl Transport for Memory {
     }
 
     fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
-        self.geometry.check_copy(&self.caps, from, into)?;
         self.has_room()?;
+        self.geometry.check_copy(&self.caps, from, into)?;
         let slot = self.slots.get_mut(into.slot.0 as usize);
-        let landing = slot.and_then(|slot| slot.get_mut(Self::slot_range(into)));
-        for (word, bucket) in landing.into_iter().flatten().zip(Self::words(from)) {
+        let landing = slot.and_then(|slot| slot.0.get_mut(Self::slot_range(into)));
+        for (word, bucket) in landing.into_iter().flatten().zip(words_of(&self.window, from)) {
             *word = bucket.load(Acquire);
         }
         self.end(token, 0, Some(into.slot));
@@ -110,11 +119,11 @@ impl Transport for Memory {
     }
 
     fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
-        self.geometry.check_copy(&self.caps, to, from)?;
         self.has_room()?;
+        self.geometry.check_copy(&self.caps, to, from)?;
         let slot = self.slots.get(from.slot.0 as usize);
-        let staged = slot.and_then(|slot| slot.get(Self::slot_range(from)));
-        for (word, bucket) in staged.into_iter().flatten().zip(Self::words(to)) {
+        let staged = slot.and_then(|slot| slot.0.get(Self::slot_range(from)));
+        for (word, bucket) in staged.into_iter().flatten().zip(words_of(&self.window, to)) {
             bucket.store(*word, Release);
         }
         self.end(token, 0, Some(from.slot));
@@ -128,19 +137,19 @@ impl Transport for Memory {
         expected: u64,
         desired: u64,
     ) -> Result<(), PostError> {
-        self.geometry.check_word(at)?;
         self.has_room()?;
-        if let [word] = Self::words(Segment { start: at, words: 1 }) {
-            let old = word.compare_exchange(expected, desired, AcqRel, Acquire);
-            self.end(token, old.unwrap_or_else(|found| found), None);
+        self.geometry.check_word(at)?;
+        if let [word] = words_of(&self.window, Segment { start: at, words: 1 }) {
+            let (Ok(old) | Err(old)) = word.compare_exchange(expected, desired, AcqRel, Acquire);
+            self.end(token, old, None);
         }
         Ok(())
     }
 
     fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
-        self.geometry.check_word(at)?;
         self.has_room()?;
-        if let [word] = Self::words(Segment { start: at, words: 1 }) {
+        self.geometry.check_word(at)?;
+        if let [word] = words_of(&self.window, Segment { start: at, words: 1 }) {
             let old = word.fetch_add(addend, AcqRel);
             self.end(token, old, None);
         }
@@ -150,36 +159,36 @@ impl Transport for Memory {
     fn kick(&mut self) {}
 
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
-        let mut told = 0;
+        let mut reported = 0;
         for place in out.iter_mut().take(self.count) {
             if let Some((end, _)) = self.ends.get(self.first % DEPTH) {
                 *place = *end;
             }
             self.first = (self.first + 1) % DEPTH;
-            told += 1;
+            reported += 1;
         }
-        self.count -= told;
-        Ok(told)
+        self.count -= reported;
+        Ok(reported)
     }
 
     fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
         self.check_slot(at)?;
         let slot = self.slots.get(at.slot.0 as usize);
-        slot.and_then(|slot| slot.get(Self::slot_range(at))).ok_or(SlotError::OutOfRange)
+        slot.and_then(|slot| slot.0.get(Self::slot_range(at))).ok_or(SlotError::OutOfRange)
     }
 
     fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
         self.check_slot(at)?;
         let slot = self.slots.get_mut(at.slot.0 as usize);
-        slot.and_then(|slot| slot.get_mut(Self::slot_range(at))).ok_or(SlotError::OutOfRange)
+        slot.and_then(|slot| slot.0.get_mut(Self::slot_range(at))).ok_or(SlotError::OutOfRange)
     }
 
     fn window(&self) -> &[AtomicU64] {
-        &WINDOW
+        &self.window
     }
 
     fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
         self.geometry.check_segment(at).ok()?;
-        Some(Self::words(at))
+        Some(words_of(&self.window, at))
     }
 }

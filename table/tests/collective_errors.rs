@@ -9,8 +9,8 @@ use probeline_table::{
     CollectiveError, Config, ConfigError, Operation, OperationError, Outcome, Probing, Table,
 };
 use probeline_transport::{
-    Alone, AtomicScope, Caps, Completion, Exchange, ExchangeError, Fault, Geometry, Local, Owner,
-    PostError, RemoteWord, Segment, SlotError, Token, Transport,
+    Alone, AtomicScope, Exchange, ExchangeError, Fault, Local, Owner, SlotError, Transport,
+    forward_transport,
 };
 
 const CONFIG: Config = Config { chunk_buckets: 8, max_chunks: 8, ..Config::paper(64) };
@@ -202,47 +202,8 @@ impl<T> Refusing<T> {
 }
 
 impl<T: Transport> Transport for Refusing<T> {
-    fn caps(&self) -> &Caps {
-        self.inner.caps()
-    }
-
-    fn geometry(&self) -> &Geometry {
-        self.inner.geometry()
-    }
-
-    fn in_flight(&self) -> u32 {
-        self.inner.in_flight()
-    }
-
-    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
-        self.inner.read(token, from, into)
-    }
-
-    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
-        self.inner.write(token, from, to)
-    }
-
-    fn compare_and_swap(
-        &mut self,
-        token: Token,
-        at: RemoteWord,
-        expected: u64,
-        desired: u64,
-    ) -> Result<(), PostError> {
-        self.inner.compare_and_swap(token, at, expected, desired)
-    }
-
-    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
-        self.inner.fetch_add(token, at, addend)
-    }
-
-    fn kick(&mut self) {
-        self.inner.kick();
-    }
-
-    fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
-        self.inner.poll(out)
-    }
+    forward_transport!(inner: caps, geometry, in_flight, read, write, compare_and_swap, fetch_add);
+    forward_transport!(inner: poll, direct, kick);
 
     fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
         if self.is_refused(Call::Landed) {
@@ -261,10 +222,6 @@ impl<T: Transport> Transport for Refusing<T> {
     fn window(&self) -> &[AtomicU64] {
         let window = self.inner.window();
         &window[..window.len() - self.hidden_words]
-    }
-
-    fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
-        self.inner.direct(at)
     }
 }
 

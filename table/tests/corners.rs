@@ -24,8 +24,8 @@ use probeline_table::{
     Probing, ReadAhead, ReadCost, Shared, SubmitError, Table,
 };
 use probeline_transport::{
-    AtomicScope, Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Segment,
-    SlotError, Token, Transport,
+    AtomicScope, Completion, Fault, Local, Owner, PostError, RemoteWord, Segment, Token, Transport,
+    forward_transport,
 };
 
 type Plain<T> = Table<T, Vec<Operation>>;
@@ -178,17 +178,7 @@ impl<T> Bells<T> {
 }
 
 impl<T: Transport> Transport for Bells<T> {
-    fn caps(&self) -> &Caps {
-        self.inner.caps()
-    }
-
-    fn geometry(&self) -> &Geometry {
-        self.inner.geometry()
-    }
-
-    fn in_flight(&self) -> u32 {
-        self.inner.in_flight()
-    }
+    forward_transport!(inner: caps, geometry, in_flight, landed, staged, window, direct);
 
     fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
         let posted = self.inner.read(token, from, into);
@@ -224,22 +214,6 @@ impl<T: Transport> Transport for Bells<T> {
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
         self.ring();
         self.inner.poll(out)
-    }
-
-    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
-        self.inner.landed(at)
-    }
-
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
-        self.inner.staged(at)
-    }
-
-    fn window(&self) -> &[AtomicU64] {
-        self.inner.window()
-    }
-
-    fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
-        self.inner.direct(at)
     }
 }
 

@@ -3,13 +3,10 @@
 
 mod common;
 
-use core::alloc::{GlobalAlloc, Layout};
-use core::cell::Cell;
 use core::future::Future;
 use core::hint::black_box;
 use core::pin::Pin;
 use core::task::{Context, Waker};
-use std::alloc::System;
 
 use common::job::{Sizes, on_shm};
 use common::means::probed;
@@ -19,37 +16,16 @@ use probeline_table::{
     ReadAhead, ReadCost, Shared, SubmitError, Table,
 };
 use probeline_transport::Exchange;
-
-/// The system's allocator, counting the allocations of each thread.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to `System` unchanged, which upholds the contract. The counter is a
-// thread-local without destructor or lazy initialisation, so counting does not allocate.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller upholds `System`'s contract, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller upholds `System`'s contract, which is the same.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
+use probeline_transport::conformance::{CountingAllocator, allocations};
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Allocations of this thread in a call, which may not be moved out of it.
-fn allocations(call: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.get();
+fn allocations_in(call: impl FnOnce()) -> u64 {
+    let before = allocations();
     black_box(call)();
-    ALLOCATIONS.get() - before
+    allocations() - before
 }
 
 const OPERATIONS: u32 = 8;
@@ -126,19 +102,19 @@ fn nothing_allocates_with(config: Config, cache_entries: usize) {
     let counts = on_shm(sizes, |engine, mut exchange| {
         let table = Table::open(engine, config, storage(OPERATIONS), &mut exchange).unwrap();
         let mut table = table.with_cache(cache(cache_entries));
-        let blocking = allocations(|| blocking(&mut table));
-        let batches = allocations(|| batches(&mut table));
-        let poll_form = allocations(|| poll_form(&mut table));
+        let blocking = allocations_in(|| blocking(&mut table));
+        let batches = allocations_in(|| batches(&mut table));
+        let poll_form = allocations_in(|| poll_form(&mut table));
         assert!(table.stats().full.operations > 0);
         assert_eq!(table.stats().total().cache_hits > 0, cache_entries > 0);
-        let refused = allocations(|| {
+        let refused = allocations_in(|| {
             assert!(table.find_or_put(u64::MAX).is_err());
             assert!(table.submit(0, u64::MAX, Intent::Find).is_err());
         });
         let shared = Shared::new(table);
-        let futures = allocations(|| futures(&shared));
+        let futures = allocations_in(|| futures(&shared));
         let mut table = shared.into_table();
-        let collective = allocations(|| collective(&mut table, &mut exchange));
+        let collective = allocations_in(|| collective(&mut table, &mut exchange));
         [blocking, batches, poll_form, refused, futures, collective]
     });
     let what = "blocking, batches, poll form, refused, futures, collective";
@@ -153,5 +129,5 @@ fn nothing_allocates_after_opening() {
         nothing_allocates_with(Config { direct: true, ..MEANS }, cache_entries);
         nothing_allocates_with(probed(MEANS, Probing::Jump), cache_entries);
     }
-    assert_eq!(allocations(|| drop(black_box(vec![1; 8]))), 1, "the counter counts");
+    assert_eq!(allocations_in(|| drop(black_box(vec![1; 8]))), 1, "the counter counts");
 }

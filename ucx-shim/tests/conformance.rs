@@ -1,13 +1,13 @@
 //! The suite every transport passes, over UCX between processes of this machine: shared memory and
 //! tcp, 2, 3 and 4 of them.
 
-mod common;
-mod counting;
-
-use probeline_exchange::Job;
-use probeline_transport::conformance::{Case, Failure, Report, Rig, Verdict, cases};
-use probeline_transport::{Exchange, Owner};
+use probeline_testing::Plan;
+use probeline_transport::Exchange;
+use probeline_transport::conformance::{Case, CountingAllocator, Failure, Rig, Verdict};
 use probeline_ucx_shim::ucx::{Atomics, Builder, Engine, Progress};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// What UCX is to use, and what is beyond it then.
 struct Way {
@@ -44,19 +44,27 @@ const TCP: Way =
     Way { tls: "tcp", whole: false, skips: &["words_are_whole_under_a_writer"], ..SHARED };
 
 fn main() {
-    assert!(cases().all(|case| matches!(case.shape.owners, 2 | 3)), "a job of each size below");
-    common::run(&[
-        ("shared_two", || suite("shared_two", &SHARED, 2)),
-        ("shared_three", || suite("shared_three", &SHARED, 3)),
-        ("shared_four", || suite("shared_four", &SHARED, 4)),
-        ("alone_two", || suite("alone_two", &SHARED_ALONE, 2)),
-        ("alone_three", || suite("alone_three", &SHARED_ALONE, 3)),
-        ("device_two", || suite("device_two", &SHARED_DEVICE, 2)),
-        ("device_three", || suite("device_three", &SHARED_DEVICE, 3)),
-        ("tcp_two", || suite("tcp_two", &TCP, 2)),
-        ("tcp_three", || suite("tcp_three", &TCP, 3)),
-        ("tcp_four", || suite("tcp_four", &TCP, 4)),
+    probeline_testing::run(&[
+        ("shared_two", Plan::Run(|| suite("shared_two", &SHARED, 2))),
+        ("shared_three", Plan::Run(|| suite("shared_three", &SHARED, 3))),
+        ("shared_four", Plan::Run(|| suite("shared_four", &SHARED, 4))),
+        ("alone_two", Plan::Run(|| suite("alone_two", &SHARED_ALONE, 2))),
+        ("alone_three", Plan::Run(|| suite("alone_three", &SHARED_ALONE, 3))),
+        ("device_two", Plan::Run(|| suite("device_two", &SHARED_DEVICE, 2))),
+        ("device_three", Plan::Run(|| suite("device_three", &SHARED_DEVICE, 3))),
+        ("tcp_two", Plan::Run(|| suite("tcp_two", &TCP, 2))),
+        ("tcp_three", Plan::Run(|| suite("tcp_three", &TCP, 3))),
+        ("tcp_four", Plan::Run(|| suite("tcp_four", &TCP, 4))),
     ]);
+}
+
+fn suite(test: &str, way: &Way, owners: u32) {
+    probeline_testing::conformance(test, owners, way.skips, |case, job| run(way, case, job));
+}
+
+fn run<E: Exchange>(way: &Way, case: &Case, exchange: &mut E) -> Result<Verdict, Failure> {
+    let mut engine = open(way, case, exchange)?;
+    case.run(&mut Rig::new(&mut engine, exchange))
 }
 
 fn open<E: Exchange>(way: &Way, case: &Case, exchange: &mut E) -> Result<Engine, Failure> {
@@ -70,51 +78,4 @@ fn open<E: Exchange>(way: &Way, case: &Case, exchange: &mut E) -> Result<Engine,
         .word_reads_whole(way.whole)
         .open(exchange)
         .map_err(|error| Failure(format!("{error} ({error:?})")))
-}
-
-fn run<E: Exchange>(way: &Way, case: &Case, exchange: &mut E) -> Result<Verdict, Failure> {
-    let mut engine = open(way, case, exchange)?;
-    let mut rig = Rig::new(&mut engine, exchange);
-    rig.allocations = Some(counting::allocations);
-    case.run(&mut rig)
-}
-
-/// One job for all cases of so many owners, each case with an engine of its own. Four do what is
-/// for three.
-fn suite(test: &str, way: &Way, owners: u32) {
-    let of_size = |case: &&Case| case.shape.owners == owners.min(3);
-    let mut job = common::start(test, owners);
-    if job.me() == Owner(0) {
-        println!("{test}: {}, atomic mode {}", way.tls, way.atomics);
-    }
-    let mut report = Report::new();
-    for case in cases().filter(of_size) {
-        let mine = run(way, case, &mut job);
-        let verdicts = everybodys(mine, &mut job);
-        if job.me() == Owner(0) {
-            report.add(case, &verdicts);
-        }
-    }
-    let ends = common::finish(job);
-    assert!(ends.iter().all(|end| end.success()), "{ends:?}");
-    let skips: Vec<_> = cases().filter(of_size).map(|case| case.name).collect();
-    let skips: Vec<_> = way.skips.iter().copied().filter(|skip| skips.contains(skip)).collect();
-    report.judge(&skips).unwrap();
-}
-
-/// The verdicts of all owners; what went wrong elsewhere is on the other process's output.
-fn everybodys(mine: Result<Verdict, Failure>, job: &mut Job) -> Vec<Result<Verdict, Failure>> {
-    if let Err(failure) = &mine {
-        eprintln!("{}: {failure}", job.me());
-    }
-    let mut passed = vec![0; job.owners() as usize];
-    job.all_gather(&[u8::from(mine.is_ok())], &mut passed).unwrap();
-    passed
-        .into_iter()
-        .map(|passed| match passed {
-            0 => Err(Failure("see what it printed itself".into())),
-            // A skip depends on the capabilities, which are the same for all.
-            _ => mine.clone(),
-        })
-        .collect()
 }

@@ -1,9 +1,8 @@
 //! find-or-put over UCX: processes put the same data at once, each of them inserted once.
 
-mod common;
-
 use probeline_exchange::Job;
 use probeline_table::{Config, Operation, Outcome, Table};
+use probeline_testing::Plan;
 use probeline_transport::{Exchange, Owner};
 use probeline_ucx_shim::ucx::{Atomics, Builder};
 
@@ -11,15 +10,15 @@ const OWNERS: u32 = 2;
 const DATA: u64 = 4_000;
 
 fn main() {
-    common::run(&[
-        ("shared", || put_by_all("shared", "posix,sysv,cma,self", Atomics::Cpu)),
-        ("tcp", || put_by_all("tcp", "tcp", Atomics::Cpu)),
-        ("device", || put_by_all("device", "posix,sysv,self", Atomics::Device)),
+    probeline_testing::run(&[
+        ("shared", Plan::Run(|| put_by_all("shared", "posix,sysv,cma,self", Atomics::Cpu))),
+        ("tcp", Plan::Run(|| put_by_all("tcp", "tcp", Atomics::Cpu))),
+        ("device", Plan::Run(|| put_by_all("device", "posix,sysv,self", Atomics::Device))),
     ]);
 }
 
 fn put_by_all(test: &str, tls: &str, atomics: Atomics) {
-    let mut job = common::start(test, OWNERS);
+    let mut job = probeline_testing::start(test, OWNERS);
     // Over a half full in the end.
     let config = Config::new(4096);
     let builder = Builder::new(config.words()).slots(Config::slots(16), 64).depth(32);
@@ -43,8 +42,7 @@ fn put_by_all(test: &str, tls: &str, atomics: Atomics) {
     assert!(again.iter().all(|outcome| *outcome == Ok(Outcome::Found)), "and there");
     job.barrier().unwrap();
     drop(table);
-    let ends = common::finish(job);
-    assert!(ends.iter().all(|end| end.success()), "{ends:?}");
+    probeline_testing::succeed(job);
 }
 
 fn sum(job: &mut Job, mine: u64) -> u64 {

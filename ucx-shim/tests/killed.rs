@@ -1,8 +1,6 @@
 //! Owners that are killed while everybody has operations in flight: each operation ends once, and
 //! the survivors name who was lost.
 
-mod common;
-
 use std::collections::HashSet;
 use std::env;
 use std::os::unix::process::ExitStatusExt;
@@ -10,6 +8,7 @@ use std::process::{self, Command};
 use std::time::Instant;
 
 use probeline_exchange::Job;
+use probeline_testing::Plan;
 use probeline_transport::{
     Completion, Exchange, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Slot,
     Token, Transport,
@@ -33,15 +32,15 @@ const TRIES: u32 = 8;
 const TRY: &str = "KILLED_TRY";
 
 fn main() {
-    common::run(&[
-        ("shared", || kill_in_rounds("shared", "posix,sysv,cma,self", Progress::Thread)),
-        ("alone", || kill_in_rounds("alone", "posix,sysv,cma,self", Progress::Caller)),
-        ("tcp", over_tcp),
+    probeline_testing::run(&[
+        ("shared", Plan::Run(|| kill_in_rounds("shared", "posix,sysv,cma,self", Progress::Thread))),
+        ("alone", Plan::Run(|| kill_in_rounds("alone", "posix,sysv,cma,self", Progress::Caller))),
+        ("tcp", Plan::Run(over_tcp)),
     ]);
 }
 
 /// Runs the test in processes of its own, and again where UCX itself has ended one of them. Each
-/// try ends by itself: its phases wait for [`common::PATIENCE`] at most.
+/// try ends by itself: its phases wait for [`probeline_testing::PATIENCE`] at most.
 fn over_tcp() {
     if env::var_os(TRY).is_some() {
         kill_in_rounds("tcp", "tcp", Progress::Thread);
@@ -68,7 +67,7 @@ fn kill_in_rounds(test: &str, tls: &str, progress: Progress) {
     let mut dice = Dice(seed | 1);
     let mut worst_ms = 0;
     for _ in 0..ROUNDS {
-        let mut job = common::start(test, OWNERS);
+        let mut job = probeline_testing::start(test, OWNERS);
         let engine = Builder::new(WINDOW_WORDS)
             .slots(SLOTS, SLOT_WORDS)
             .depth(DEPTH)
@@ -106,7 +105,7 @@ fn kill_one(mut job: Job, mut stream: Stream, victim: u64, kill_at: u64) -> u64 
         if let Err(fault) = stream.step() {
             break fault;
         }
-        assert!(start.elapsed() < common::PATIENCE, "never noticed");
+        assert!(start.elapsed() < probeline_testing::PATIENCE, "never noticed");
     };
     let took_ns = now_ns().saturating_sub(kill_at);
     assert_eq!(fault, Fault::OwnerLost(Owner(u32::try_from(victim).unwrap())));
@@ -116,7 +115,7 @@ fn kill_one(mut job: Job, mut stream: Stream, victim: u64, kill_at: u64) -> u64 
 
     // Rank 0 waits for the others' ends no longer than its patience.
     drop(stream);
-    let ends = common::finish(job);
+    let ends = probeline_testing::finish(job);
     for (rank, end) in (1..).zip(&ends) {
         let expected = (rank == victim).then_some(libc::SIGKILL);
         assert_eq!(end.signal(), expected, "rank {rank}: {end}");

@@ -1,10 +1,9 @@
 //! An owner whose system gives it no thread to attend with: it says so, the others hear of it, and
 //! all processes go on, though engines were given up in the midst of connecting.
 
-mod common;
-
 use std::env;
 
+use probeline_testing::Plan;
 use probeline_transport::{Exchange, Owner};
 use probeline_ucx_shim::SetupError;
 use probeline_ucx_shim::ucx::{Builder, OpenError, Progress};
@@ -15,14 +14,14 @@ const WITHOUT: Owner = Owner(1);
 const STACK_BYTES: u64 = 1 << 47;
 
 fn main() {
-    common::run(&[
-        ("shared", || refused("shared", "posix,sysv,cma,self")),
-        ("tcp", || refused("tcp", "tcp")),
+    probeline_testing::run(&[
+        ("shared", Plan::Run(|| refused("shared", "posix,sysv,cma,self"))),
+        ("tcp", Plan::Run(|| refused("tcp", "tcp"))),
     ]);
 }
 
 fn refused(test: &str, tls: &str) {
-    let mut job = common::start(test, 2);
+    let mut job = probeline_testing::start(test, 2);
     if job.me() == WITHOUT {
         // std heeds it when it makes its first thread.
         // SAFETY: so there is no other thread that could look at the environment.
@@ -45,6 +44,5 @@ fn refused(test: &str, tls: &str) {
     if tls != "tcp" {
         drop(builder.progress(Progress::Caller).open(&mut job).unwrap());
     }
-    let ends = common::finish(job);
-    assert!(ends.iter().all(|end| end.success()), "{ends:?}");
+    probeline_testing::succeed(job);
 }

@@ -1,17 +1,20 @@
 //! The suite every transport passes, over threads with devices that stand in for real ones.
 
-mod counting;
 #[allow(dead_code, reason = "shared with the other tests")]
 mod stand_in;
 
 use core::sync::atomic::AtomicU64;
-use std::thread;
 
-use probeline_transport::conformance::{Case, Failure, Report, Rig, Verdict, cases};
+use probeline_transport::conformance::{
+    Case, CountingAllocator, Failure, Report, Rig, Verdict, cases, on_threads,
+};
 use probeline_transport::{Exchange, Owner};
 use probeline_verbs::{Builder, Engine};
 use probeline_verbs_sys::IBV_ATOMIC_GLOB;
 use stand_in::{Fabric, Machine, Setup};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Of a device whose atomics are atomic with the CPU's and whose reads are whole, nothing.
 const SKIPS: &[&str] = &[];
@@ -45,31 +48,26 @@ fn run(
     exchange: &mut dyn Exchange,
 ) -> Result<Verdict, Failure> {
     let mut engine = open(case, machine, whole, exchange)?;
-    let mut rig = Rig::new(&mut engine, exchange);
-    rig.allocations = Some(counting::allocations);
-    case.run(&mut rig)
+    case.run(&mut Rig::new(&mut engine, exchange))
 }
 
 /// All cases, each on a fabric of its own, whose machines have what `setup` gives them.
 fn suite(fabric: impl Fn() -> Fabric, setup: impl Fn(Owner) -> Setup, whole: bool, skips: &[&str]) {
-    let mut report = Report::new();
-    for case in cases() {
-        let fabric = fabric();
-        let members = probeline_exchange::threads(case.shape.owners);
-        let verdicts: Vec<_> = thread::scope(|scope| {
-            let owners: Vec<_> = members
-                .into_iter()
-                .map(|mut member| {
-                    let machine = fabric.machine(setup(member.me()));
-                    scope.spawn(move || run(case, &machine, whole, &mut member))
-                })
-                .collect();
-            owners.into_iter().map(|owner| owner.join().unwrap()).collect()
-        });
-        report.add(case, &verdicts);
-        fabric.judge_empty();
+    for owners in 1..=3 {
+        let mut report = Report::new(owners);
+        for case in cases(owners) {
+            let fabric = fabric();
+            let machines: Vec<_> =
+                (0..owners).map(|owner| fabric.machine(setup(Owner(owner)))).collect();
+            let verdicts = on_threads(probeline_exchange::threads(owners), |mut member| {
+                run(case, &machines[member.me().0 as usize], whole, &mut member)
+            });
+            report.add(case, &verdicts);
+            drop(machines);
+            fabric.judge_empty();
+        }
+        report.judge(skips).unwrap();
     }
-    report.judge(skips).unwrap();
 }
 
 #[test]

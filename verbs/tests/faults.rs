@@ -1,6 +1,5 @@
 //! Failures while data flows: every accepted operation is reported once, then the fault.
 
-mod counting;
 #[allow(dead_code, reason = "shared with the other tests")]
 mod job;
 #[allow(dead_code, reason = "shared with the other tests")]
@@ -11,6 +10,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use job::{DEPTH, SLOT_WORDS, SLOTS};
+use probeline_transport::conformance::{CountingAllocator, allocations};
 use probeline_transport::{
     Alone, Completion, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Slot,
     SlotError, Token, Transport,
@@ -19,6 +19,9 @@ use probeline_verbs::{Engine, Retry};
 use probeline_verbs_sys::*;
 use proptest::prelude::*;
 use stand_in::{Fabric, Machine, Setup};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Far longer than any wait here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -293,17 +296,17 @@ fn an_owner_that_was_killed_is_lost() {
 fn failing_allocates_nothing() {
     let (_, machines, mut engines) = broken(|faults| faults.status = Some((40, 99)));
     let mut out = [Completion::default(); 5];
-    let before = counting::allocations();
+    let before = allocations();
     drop(core::hint::black_box(vec![0_u8; 64]));
-    assert!(counting::allocations() > before, "the counter counts");
-    let before = counting::allocations();
+    assert!(allocations() > before, "the counter counts");
+    let before = allocations();
     add_everything(&mut engines[0]);
     machines[0].break_it(|faults| faults.post = Some((45, libc::ENOMEM)));
     let mut ended = 0;
     while let Ok(found) = engines[0].poll(&mut out) {
         ended += found;
     }
-    assert_eq!(counting::allocations(), before);
+    assert_eq!(allocations(), before);
     assert_eq!(ended, DEPTH as usize);
 }
 

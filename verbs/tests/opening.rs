@@ -9,6 +9,7 @@ mod stand_in;
 use core::time::Duration;
 use std::time::Instant;
 
+use probeline_testing::TooManyOwners;
 use probeline_transport::{Exchange, ExchangeError, MAX_OWNERS, Owner};
 use probeline_verbs::{Builder, GidError, LoadError, OpenError};
 use probeline_verbs_sys::{IBV_ATOMIC_NONE, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2};
@@ -55,34 +56,9 @@ fn says(error: &OpenError, text: &str) {
     assert!(said.contains(text), "{said:?} lacks {text:?}");
 }
 
-/// An exchange with more members than an engine supports; no call may reach it.
-struct TooMany;
-
-impl Exchange for TooMany {
-    fn me(&self) -> Owner {
-        Owner(0)
-    }
-
-    fn owners(&self) -> u32 {
-        MAX_OWNERS + 1
-    }
-
-    fn all_gather(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
-        unreachable!("refused before any call")
-    }
-
-    fn all_to_all(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
-        unreachable!("refused before any call")
-    }
-
-    fn barrier(&mut self) -> Result<(), ExchangeError> {
-        unreachable!("refused before any call")
-    }
-}
-
 #[test]
 fn more_owners_than_can_be_connected() {
-    let error = Builder::new(64).open_in(&mut TooMany, |_, _| unreachable!()).unwrap_err();
+    let error = Builder::new(64).open_in(&mut TooManyOwners, |_, _| unreachable!()).unwrap_err();
     says(&error, "verbs connects at most 4096 owners: start fewer ranks");
 
     let fabric = Fabric::new();

@@ -1,12 +1,12 @@
 //! Work requests reach the library as they were made, and do what the specification says.
 
-mod counting;
 #[allow(dead_code, reason = "shared with the other tests")]
 mod stand_in;
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
+use probeline_transport::conformance::{CountingAllocator, allocations};
 use probeline_verbs::{
     Access, Capacity, CompletionQueue, DeviceList, GidEntry, ListFull, MemoryRegion, Path, Peer,
     ProtectionDomain, QueuePair, ReadyToSend, RemoteRegion, Status, WorkCompletion, WorkRequest,
@@ -14,6 +14,9 @@ use probeline_verbs::{
 };
 use probeline_verbs_sys::*;
 use stand_in::{Fabric, Machine, Seen, Setup};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const WORDS: u32 = 64;
 const REQUESTS: u32 = 8;
@@ -347,10 +350,10 @@ fn posting_and_polling_allocate_nothing() {
     let mut two = whole();
     let mut list = WorkRequestList::new(4);
     let mut ends = [WorkCompletion::default(); 8];
-    let before = counting::allocations();
+    let before = allocations();
     drop(core::hint::black_box(vec![0_u8; 64]));
-    assert!(counting::allocations() > before, "the counter counts");
-    let before = counting::allocations();
+    assert!(allocations() > before, "the counter counts");
+    let before = allocations();
     for round in 0..100 {
         two.pair.post(&two.read(round)).unwrap();
         for id in 0..4 {
@@ -370,5 +373,5 @@ fn posting_and_polling_allocate_nothing() {
     assert_eq!(two.pair.post(&two.read(1)).unwrap_err().errno, libc::ENOMEM);
     two.machine.break_it(|faults| faults.poll = Some(-2));
     assert!(two.completions.poll(&mut ends).is_err());
-    assert_eq!(counting::allocations(), before);
+    assert_eq!(allocations(), before);
 }

@@ -1,10 +1,7 @@
 //! An engine that says of itself what the test wants, and counts what is posted on it.
 
-use core::sync::atomic::AtomicU64;
-
 use probeline_transport::{
-    Caps, Completion, Fault, Geometry, Local, PostError, RemoteWord, Segment, SlotError, Token,
-    Transport,
+    Caps, Local, PostError, RemoteWord, Segment, Token, Transport, forward_transport,
 };
 
 pub(crate) struct Declared<T> {
@@ -30,26 +27,16 @@ impl<T: Transport> Declared<T> {
 }
 
 impl<T: Transport> Transport for Declared<T> {
+    forward_transport!(inner: geometry, in_flight, write, poll, landed, staged, window, direct);
+
     fn caps(&self) -> &Caps {
         &self.caps
-    }
-
-    fn geometry(&self) -> &Geometry {
-        self.inner.geometry()
-    }
-
-    fn in_flight(&self) -> u32 {
-        self.inner.in_flight()
     }
 
     fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
         let posted = self.inner.read(token, from, into);
         self.posts.reads += u64::from(posted.is_ok());
         posted
-    }
-
-    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
-        self.inner.write(token, from, to)
     }
 
     fn compare_and_swap(
@@ -72,25 +59,5 @@ impl<T: Transport> Transport for Declared<T> {
 
     fn kick(&mut self) {
         self.inner.kick();
-    }
-
-    fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
-        self.inner.poll(out)
-    }
-
-    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
-        self.inner.landed(at)
-    }
-
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
-        self.inner.staged(at)
-    }
-
-    fn window(&self) -> &[AtomicU64] {
-        self.inner.window()
-    }
-
-    fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
-        self.inner.direct(at)
     }
 }

@@ -82,7 +82,7 @@ pub(crate) fn run(args: &LatencyArgs) -> Result<()> {
         return between(args, job, engine);
     }
     let owners = job.owners();
-    let shape = Shape { owners, window_words: WINDOW_WORDS, slots: 1, slot_words, depth: 1 };
+    let shape = Shape { window_words: WINDOW_WORDS, slots: 1, slot_words, depth: 1 };
     let engine = args.ucx.open(shape, args.owner.progress(), &mut job)?;
     if job.me() == Owner(0) {
         println!("{}", engine.info());

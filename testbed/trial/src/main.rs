@@ -1,7 +1,6 @@
 //! `trial`: the library against a real RDMA stack, one subcommand for each thing that is tried. It
 //! ends with status 0 when all that it says holds did hold.
 
-mod allocations;
 mod conformance;
 mod contention;
 mod failure;
@@ -21,6 +20,10 @@ mod words;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use probeline_transport::conformance::CountingAllocator;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 #[derive(Parser)]
 #[command(version, about)]

@@ -68,8 +68,7 @@ impl UcxArgs {
 
     /// Says what these engines go over, and who acts: measured on owners that stand still.
     pub(crate) fn introduce(&self, job: &mut Job) -> Result<()> {
-        let shape =
-            Shape { owners: job.owners(), window_words: 64, slots: 1, slot_words: 8, depth: 1 };
+        let shape = Shape { window_words: 64, slots: 1, slot_words: 8, depth: 1 };
         let engine = self.open(shape, Progress::Thread, job)?;
         if job.me() == Owner(0) {
             println!("{}", engine.info());

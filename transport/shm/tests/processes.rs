@@ -1,7 +1,5 @@
 //! Owners that are processes of their own: killed, crowded, and watched for system calls.
 
-mod common;
-
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use core::time::Duration;
 use std::collections::HashSet;
@@ -11,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command, Output};
 use std::time::Instant;
 
-use common::Plan;
 use probeline_exchange::Job;
 use probeline_shm::{Builder, Engine};
+use probeline_testing::Plan;
 use probeline_transport::{
     Alone, Completion, Exchange, ExchangeError, Fault, Local, Owner, PostError, RemoteWord,
     Segment, Slot, Token, Transport,
@@ -30,7 +28,7 @@ fn main() {
         true => Plan::Run(another_user_cannot_open_the_memory),
         false => Plan::Ignore("needs root, to become another user"),
     };
-    common::run(&[
+    probeline_testing::run(&[
         (KILL, Plan::Run(a_killed_owner_is_named_and_leaves_nothing)),
         (LEAVE, Plan::Run(leaving_is_noticed_like_dying)),
         (CROWD, Plan::Run(more_owners_than_cores_make_progress)),
@@ -152,7 +150,7 @@ fn a_killed_owner_is_named_and_leaves_nothing() {
     let mut dice = Dice(seed | 1);
     let mut worst_us = 0;
     for round in 0..10 {
-        let mut job = common::start(KILL, 4);
+        let mut job = probeline_testing::start(KILL, 4);
         let (victim, seed) = (1 + dice.below(3), dice.below(u64::MAX));
         // Half of the victims are killed from outside after some time, half by themselves after
         // some operations.
@@ -205,7 +203,7 @@ fn kill_one(mut job: Job, [victim, seed, after_us, after_operations]: [u64; 4]) 
             polled += (now - turn).min(TURN_AT_MOST);
         }
         turn = now;
-        assert!(now - start < common::PATIENCE, "never noticed");
+        assert!(now - start < probeline_testing::PATIENCE, "never noticed");
     };
     assert_eq!(fault, Fault::OwnerLost(Owner(u32::try_from(victim).unwrap())));
     assert_eq!((stream.open.len(), stream.engine.in_flight()), (0, 0), "not reported");
@@ -214,7 +212,7 @@ fn kill_one(mut job: Job, [victim, seed, after_us, after_operations]: [u64; 4]) 
     let polled_us = u64::try_from(polled.as_micros()).unwrap();
     direct(&stream.engine, 0, NOTICED + me).store(polled_us, SeqCst);
 
-    let ends = common::finish(job);
+    let ends = probeline_testing::finish(job);
     for (rank, end) in (1..).zip(&ends) {
         let expected = if rank == victim { Some(libc::SIGKILL) } else { None };
         assert_eq!(end.signal(), expected, "rank {rank}: {end}");
@@ -241,7 +239,7 @@ fn named() -> Vec<String> {
 fn more_owners_than_cores_make_progress() {
     const OWNERS: u32 = 6;
     const HANDOVERS: u64 = 60;
-    let mut job = common::start(CROWD, OWNERS);
+    let mut job = probeline_testing::start(CROWD, OWNERS);
     let mut engine = open(&mut job);
     let me = u64::from(job.me().0);
     let start = Instant::now();
@@ -255,14 +253,14 @@ fn more_owners_than_cores_make_progress() {
         let old = end[0].result.unwrap();
         mine += u64::from(old == turn);
         held = if old == turn { held + 1 } else { old };
-        assert!(start.elapsed() < common::PATIENCE, "the token stands at {held}");
+        assert!(start.elapsed() < probeline_testing::PATIENCE, "the token stands at {held}");
     }
     if me == 0 {
         println!("{HANDOVERS} handovers of {OWNERS} owners in {:?}", start.elapsed());
     }
     assert_eq!(mine, HANDOVERS / u64::from(OWNERS));
     job.barrier().unwrap();
-    let ends = common::finish(job);
+    let ends = probeline_testing::finish(job);
     assert!(ends.iter().all(|end| end.success()), "{ends:?}");
 }
 
@@ -270,11 +268,11 @@ fn more_owners_than_cores_make_progress() {
 /// be its end; rank 2 then makes one, to show that it would be.
 fn the_data_path_makes_no_system_call() {
     const DONE: i32 = 42;
-    let mut job = common::start(FORBID, 3);
+    let mut job = probeline_testing::start(FORBID, 3);
     let mut stream = Stream::new(open(&mut job), 0x5eed);
     job.barrier().unwrap();
     if job.me() == Owner(0) {
-        let ends = common::finish(job);
+        let ends = probeline_testing::finish(job);
         assert_eq!(ends[0].code(), Some(DONE), "rank 1: {}", ends[0]);
         assert_eq!(ends[1].signal(), Some(libc::SIGSYS), "rank 2: {}", ends[1]);
         return;
@@ -326,12 +324,12 @@ fn forbid_system_calls() {
 }
 
 fn leaving_is_noticed_like_dying() {
-    let mut job = common::start(LEAVE, 2);
+    let mut job = probeline_testing::start(LEAVE, 2);
     let mut engine = open(&mut job);
     job.barrier().unwrap();
     if job.me() == Owner(1) {
         drop(engine);
-        common::finish(job);
+        probeline_testing::finish(job);
         return;
     }
     let start = Instant::now();
@@ -339,10 +337,10 @@ fn leaving_is_noticed_like_dying() {
         if let Err(fault) = engine.poll(&mut []) {
             break fault;
         }
-        assert!(start.elapsed() < common::PATIENCE, "never noticed");
+        assert!(start.elapsed() < probeline_testing::PATIENCE, "never noticed");
     };
     assert_eq!(fault, Fault::OwnerLost(Owner(1)));
-    assert!(common::finish(job)[0].success());
+    assert!(probeline_testing::finish(job)[0].success());
 }
 
 /// A single owner. It searches for the file of its memory during the exchange, while the file is

@@ -3,45 +3,21 @@
 
 mod common;
 
-use core::alloc::{GlobalAlloc, Layout};
-use core::cell::Cell;
-use std::alloc::System;
-
 use common::{Replay, cluster, engines, local, pick, seeds, segment, word};
 use probeline_sim::{Config, Faults, Jitter, Model, Order, Reach, Rng, stage};
-use probeline_transport::conformance::{Case, Failure, Report, Rig, Verdict, cases};
+use probeline_transport::conformance::{
+    Case, CountingAllocator, Failure, Report, Rig, Verdict, allocations, cases,
+};
 use probeline_transport::{AtomicScope, Completion, Token, Transport};
 
-/// The system's allocator, counting for each thread.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to `System` unchanged, which upholds the contract. The counter is a
-// thread-local without destructor or lazy initialisation, so counting does not allocate.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller upholds `System`'s contract, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller upholds `System`'s contract, which is the same.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Runs one case on a fresh cluster.
-fn verdicts(case: &Case, config: Config) -> Vec<Result<Verdict, Failure>> {
+fn verdicts(case: &Case, owners: u32, config: Config) -> Vec<Result<Verdict, Failure>> {
     let shape = case.shape;
     let config = Config {
-        owners: shape.owners,
+        owners,
         window_words: shape.window_words,
         slots: shape.slots,
         slot_words: shape.slot_words,
@@ -50,19 +26,19 @@ fn verdicts(case: &Case, config: Config) -> Vec<Result<Verdict, Failure>> {
     };
     let cluster = cluster(config);
     stage::run(&cluster, |mut engine, mut exchange| {
-        let mut rig = Rig::new(&mut engine, &mut exchange);
-        rig.allocations = Some(|| ALLOCATIONS.get());
-        case.run(&mut rig)
+        case.run(&mut Rig::new(&mut engine, &mut exchange))
     })
     .unwrap()
 }
 
 fn suite(config: Config, skips: &[&str]) {
-    for seed in seeds(2) {
+    for (owners, seed) in
+        (1..=3).flat_map(|owners| seeds(2).into_iter().map(move |seed| (owners, seed)))
+    {
         let _replay = Replay(seed);
-        let mut report = Report::new();
-        for case in cases() {
-            report.add(case, &verdicts(case, Config { seed, ..config }));
+        let mut report = Report::new(owners);
+        for case in cases(owners) {
+            report.add(case, &verdicts(case, owners, Config { seed, ..config }));
         }
         if let Err(failure) = report.judge(skips) {
             panic!("{failure}");
@@ -138,7 +114,7 @@ fn nothing_is_allocated_under_faults() {
         let mut engines = engines(&cluster);
         let mut rng = Rng::new(seed, 104);
         let mut ends = [Completion::default(); 4];
-        let before = ALLOCATIONS.get();
+        let before = allocations();
         for _ in 0..3_000 {
             let engine = &mut engines[pick(&mut rng, 3) as usize];
             let (token, owner) = (Token(rng.bits()), pick(&mut rng, 3));
@@ -151,7 +127,7 @@ fn nothing_is_allocated_under_faults() {
                 let _some_or_dead = engine.poll(&mut ends);
             }
         }
-        assert_eq!(ALLOCATIONS.get() - before, 0);
+        assert_eq!(allocations() - before, 0);
         assert!(cluster.counters().completed > 50);
     }
 }

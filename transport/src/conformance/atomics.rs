@@ -7,7 +7,7 @@ use super::rig::{Failure, Rig, same, word};
 use super::{Case, Shape};
 use crate::AtomicScope;
 
-const SHAPE: Shape = Shape { owners: 3, window_words: 64, slots: 2, slot_words: 8, depth: 16 };
+const SHAPE: Shape = Shape { window_words: 64, slots: 2, slot_words: 8, depth: 16 };
 /// Differs from its own bytes reversed and has no byte twice, so that order and width show.
 const ODD: u64 = 0x0123_4567_89ab_cdef;
 const ROUNDS: u64 = 400;
@@ -15,19 +15,15 @@ const ROUNDS: u64 = 400;
 const LAPS: u64 = 2;
 
 pub(super) const CASES: &[Case] = &[
-    Case { name: "cas_swaps_on_match", shape: SHAPE, skip: |_| None, body: cas_match },
-    Case { name: "cas_compares_all_64_bits", shape: SHAPE, skip: |_| None, body: cas_bits },
-    Case { name: "cas_chain_has_one_winner", shape: SHAPE, skip: |_| None, body: cas_chain },
-    Case { name: "faa_returns_the_old_value", shape: SHAPE, skip: |_| None, body: faa_old },
-    Case { name: "faa_wraps", shape: SHAPE, skip: |_| None, body: faa_wraps },
-    Case { name: "faa_sums_exactly", shape: SHAPE, skip: |_| None, body: faa_sums },
-    Case { name: "neighbours_are_untouched", shape: SHAPE, skip: |_| None, body: neighbours },
-    Case {
-        name: "atomic_with_the_cpu",
-        shape: SHAPE,
-        skip: |caps| (caps.atomics == AtomicScope::Device).then_some("atomics is Device"),
-        body: with_cpu,
-    },
+    Case::new("cas_swaps_on_match", SHAPE, cas_match),
+    Case::new("cas_compares_all_64_bits", SHAPE, cas_bits),
+    Case::new("cas_chain_has_one_winner", SHAPE, cas_chain),
+    Case::new("faa_returns_the_old_value", SHAPE, faa_old),
+    Case::new("faa_wraps", SHAPE, faa_wraps),
+    Case::new("faa_sums_exactly", SHAPE, faa_sums),
+    Case::new("neighbours_are_untouched", SHAPE, neighbours),
+    Case::new("atomic_with_the_cpu", SHAPE, with_cpu)
+        .skip(|caps| (caps.atomics == AtomicScope::Device).then_some("atomics is Device")),
 ];
 
 fn cas_match(rig: &mut Rig<'_>) -> Result<(), Failure> {
@@ -49,7 +45,7 @@ fn cas_match(rig: &mut Rig<'_>) -> Result<(), Failure> {
 }
 
 fn cas_bits(rig: &mut Rig<'_>) -> Result<(), Failure> {
-    rig.alone(1, |rig| {
+    rig.alone(rig.last(), |rig| {
         let at = word(0, 9);
         rig.write(&[ODD], at)?;
         for bit in 0..64 {
@@ -78,17 +74,17 @@ fn cas_chain(rig: &mut Rig<'_>) -> Result<(), Failure> {
             value = old;
         }
     }
-    // Every owner adds its wins to a word of owner 1; the sum is the number of steps.
-    rig.faa(word(1, 16), won)?;
+    let wins = word(rig.last(), 24);
+    rig.faa(wins, won)?;
     rig.exchange.barrier()?;
-    same("steps won by all", rig.read_word(word(1, 16))?, ROUNDS)?;
+    same("steps won by all", rig.read_word(wins)?, ROUNDS)?;
     same("the chain's end", rig.read_word(at)?, ROUNDS)?;
     rig.exchange.barrier()?;
     Ok(())
 }
 
 fn faa_old(rig: &mut Rig<'_>) -> Result<(), Failure> {
-    rig.alone(2, |rig| {
+    rig.alone(rig.last(), |rig| {
         for owner in 0..rig.owners() {
             let at = word(owner, 17);
             rig.write(&[ODD], at)?;
@@ -103,11 +99,11 @@ fn faa_old(rig: &mut Rig<'_>) -> Result<(), Failure> {
 
 fn faa_wraps(rig: &mut Rig<'_>) -> Result<(), Failure> {
     rig.alone(0, |rig| {
-        let at = word(1, 18);
+        let at = word(rig.peer(), 18);
         rig.write(&[u64::MAX, 7], at)?;
         same("old value", rig.faa(at, 3)?, u64::MAX)?;
         same("wrapped", rig.read_word(at)?, 2)?;
-        same("no carry into the next word", rig.read_word(word(1, 19))?, 7)
+        same("no carry into the next word", rig.read_word(word(rig.peer(), 19))?, 7)
     })
 }
 
@@ -134,11 +130,13 @@ fn faa_sums(rig: &mut Rig<'_>) -> Result<(), Failure> {
 }
 
 fn neighbours(rig: &mut Rig<'_>) -> Result<(), Failure> {
-    rig.alone(1, |rig| {
-        rig.write(&[1, 2, 3], word(2, 30))?;
-        rig.cas(word(2, 31), 2, u64::MAX)?;
-        rig.faa(word(2, 31), 1)?;
-        let around = [rig.read_word(word(2, 30))?, rig.read_word(word(2, 32))?];
+    rig.alone(0, |rig| {
+        let last = rig.last();
+        let at = |index| word(last, index);
+        rig.write(&[1, 2, 3], at(30))?;
+        rig.cas(at(31), 2, u64::MAX)?;
+        rig.faa(at(31), 1)?;
+        let around = [rig.read_word(at(30))?, rig.read_word(at(32))?];
         same("the words on both sides", around, [1, 3])
     })
 }

@@ -4,17 +4,17 @@ use super::rig::{Failure, Rig, local, same, segment, word};
 use super::{Case, Shape};
 use crate::{Completion, Local, PostError, Segment, SlotError, Token};
 
-const SHAPE: Shape = Shape { owners: 2, window_words: 64, slots: 4, slot_words: 16, depth: 8 };
+const SHAPE: Shape = Shape { window_words: 64, slots: 4, slot_words: 16, depth: 8 };
 
 pub(super) const CASES: &[Case] = &[
-    Case { name: "full_exactly_at_depth", shape: SHAPE, skip: |_| None, body: depth },
-    Case { name: "bad_ranges_are_refused", shape: SHAPE, skip: |_| None, body: refusals },
-    Case { name: "a_refusal_leaves_no_trace", shape: SHAPE, skip: |_| None, body: no_trace },
-    Case { name: "tokens_come_back_as_given", shape: SHAPE, skip: |_| None, body: tokens },
-    Case { name: "small_poll_buffers", shape: SHAPE, skip: |_| None, body: small_buffers },
-    Case { name: "progress_without_kick", shape: SHAPE, skip: |_| None, body: no_kick },
-    Case { name: "a_busy_slot_is_not_shown", shape: SHAPE, skip: |_| None, body: busy_slot },
-    Case { name: "a_random_mix_ends_once_each", shape: SHAPE, skip: |_| None, body: random_mix },
+    Case::new("full_exactly_at_depth", SHAPE, depth),
+    Case::new("bad_ranges_are_refused", SHAPE, refusals),
+    Case::new("a_refusal_leaves_no_trace", SHAPE, no_trace),
+    Case::new("tokens_come_back_as_given", SHAPE, tokens),
+    Case::new("small_poll_buffers", SHAPE, small_buffers),
+    Case::new("progress_without_kick", SHAPE, no_kick),
+    Case::new("a_busy_slot_is_not_shown", SHAPE, busy_slot),
+    Case::new("a_random_mix_ends_once_each", SHAPE, random_mix),
 ];
 
 fn depth(rig: &mut Rig<'_>) -> Result<(), Failure> {
@@ -46,12 +46,13 @@ fn depth(rig: &mut Rig<'_>) -> Result<(), Failure> {
 }
 
 fn post_kind(rig: &mut Rig<'_>, kind: u32, token: u64) -> Result<(), Failure> {
+    let peer = rig.peer();
     let token = Token(token);
     match kind % 4 {
-        0 => rig.transport.read(token, segment(1, 0, 2), local(0, 0, 2))?,
-        1 => rig.transport.write(token, local(1, 0, 2), segment(1, 4, 2))?,
-        2 => rig.transport.compare_and_swap(token, word(1, 8), 0, 0)?,
-        _ => rig.transport.fetch_add(token, word(1, 9), 1)?,
+        0 => rig.transport.read(token, segment(peer, 0, 2), local(0, 0, 2))?,
+        1 => rig.transport.write(token, local(1, 0, 2), segment(peer, 4, 2))?,
+        2 => rig.transport.compare_and_swap(token, word(peer, 8), 0, 0)?,
+        _ => rig.transport.fetch_add(token, word(peer, 9), 1)?,
     }
     Ok(())
 }
@@ -61,30 +62,31 @@ fn bad_copies(rig: &Rig<'_>) -> Vec<(Segment, Local, PostError)> {
     use PostError::{OutOfRange, UnknownOwner};
     let geometry = rig.transport.geometry();
     let (window, slot) = (geometry.window_words, geometry.slot_words);
-    let good = local(0, 0, 4);
+    let (peer, good) = (rig.peer(), local(0, 0, 4));
     let mut bad = vec![
         (segment(geometry.owners, 0, 4), good, UnknownOwner),
         (segment(u32::MAX, 0, 4), good, UnknownOwner),
-        (segment(1, window, 4), good, OutOfRange),
-        (segment(1, window - 3, 4), good, OutOfRange),
-        (segment(1, u64::MAX - 1, 4), good, OutOfRange),
-        (segment(1, 0, 0), local(0, 0, 0), OutOfRange),
-        (segment(1, 0, 4), local(0, 0, 3), OutOfRange),
-        (segment(1, 0, 4), local(0, 0, 5), OutOfRange),
-        (segment(1, 0, 4), local(geometry.slots, 0, 4), OutOfRange),
-        (segment(1, 0, 4), local(u32::MAX, 0, 4), OutOfRange),
-        (segment(1, 0, 4), local(0, slot - 3, 4), OutOfRange),
-        (segment(1, 0, 4), local(0, u32::MAX, 4), OutOfRange),
+        (segment(peer, window, 4), good, OutOfRange),
+        (segment(peer, window - 3, 4), good, OutOfRange),
+        (segment(peer, u64::MAX - 1, 4), good, OutOfRange),
+        (segment(peer, 0, 0), local(0, 0, 0), OutOfRange),
+        (segment(peer, 0, 4), local(0, 0, 3), OutOfRange),
+        (segment(peer, 0, 4), local(0, 0, 5), OutOfRange),
+        (segment(peer, 0, 4), local(geometry.slots, 0, 4), OutOfRange),
+        (segment(peer, 0, 4), local(u32::MAX, 0, 4), OutOfRange),
+        (segment(peer, 0, 4), local(0, slot - 3, 4), OutOfRange),
+        (segment(peer, 0, 4), local(0, u32::MAX, 4), OutOfRange),
     ];
     let long = rig.transport.caps().words_per_op.saturating_add(1);
     if u64::from(long) <= window && long <= slot {
-        bad.push((segment(1, 0, long), local(0, 0, long), OutOfRange));
+        bad.push((segment(peer, 0, long), local(0, 0, long), OutOfRange));
     }
     bad
 }
 
 fn refusals(rig: &mut Rig<'_>) -> Result<(), Failure> {
     rig.alone(0, |rig| {
+        let peer = rig.peer();
         for (remote, at, why) in bad_copies(rig) {
             let what = format!("{remote:?} and {at:?}");
             same(format_args!("READ {what}"), rig.transport.read(Token(1), remote, at), Err(why))?;
@@ -97,8 +99,8 @@ fn refusals(rig: &mut Rig<'_>) -> Result<(), Failure> {
         let geometry = *rig.transport.geometry();
         for (at, why) in [
             (word(geometry.owners, 0), PostError::UnknownOwner),
-            (word(1, geometry.window_words), PostError::OutOfRange),
-            (word(1, u64::MAX), PostError::OutOfRange),
+            (word(peer, geometry.window_words), PostError::OutOfRange),
+            (word(peer, u64::MAX), PostError::OutOfRange),
         ] {
             let cas = rig.transport.compare_and_swap(Token(1), at, 0, 1);
             same(format_args!("CAS at {at:?}"), cas, Err(why))?;
@@ -119,6 +121,7 @@ fn refusals(rig: &mut Rig<'_>) -> Result<(), Failure> {
 
 fn no_trace(rig: &mut Rig<'_>) -> Result<(), Failure> {
     rig.alone(0, |rig| {
+        let peer = rig.peer();
         for (remote, at, _) in bad_copies(rig) {
             let read = rig.transport.read(Token(1), remote, at);
             let write = rig.transport.write(Token(1), at, remote);
@@ -126,10 +129,10 @@ fn no_trace(rig: &mut Rig<'_>) -> Result<(), Failure> {
         }
         let depth = rig.transport.caps().depth;
         for token in 0..depth {
-            rig.transport.fetch_add(Token(u64::from(token)), word(1, 20), 1)?;
+            rig.transport.fetch_add(Token(u64::from(token)), word(peer, 20), 1)?;
         }
         for _ in 0..3 {
-            let beyond = rig.transport.fetch_add(Token(77), word(1, 20), 1000);
+            let beyond = rig.transport.fetch_add(Token(77), word(peer, 20), 1000);
             same("a post beyond depth", beyond, Err(PostError::Full))?;
         }
         for _ in 0..depth {
@@ -138,28 +141,30 @@ fn no_trace(rig: &mut Rig<'_>) -> Result<(), Failure> {
         }
         let mut more = [Completion::default(); 4];
         same("completions of refused posts", rig.transport.poll(&mut more)?, 0)?;
-        same("the sum", rig.read_word(word(1, 20))?, u64::from(depth))?;
+        same("the sum", rig.read_word(word(peer, 20))?, u64::from(depth))?;
         same("slot 0 is free", rig.transport.landed(local(0, 0, 4)).is_ok(), true)
     })
 }
 
 fn tokens(rig: &mut Rig<'_>) -> Result<(), Failure> {
     rig.alone(0, |rig| {
+        let peer = rig.peer();
         for token in [0, 1, u64::MAX, 1 << 63, 0xdead_beef] {
-            rig.transport.fetch_add(Token(token), word(1, 21), 1)?;
+            rig.transport.fetch_add(Token(token), word(peer, 21), 1)?;
             let end = rig.next()?;
             same("token", end.token.0, token)?;
         }
-        rig.transport.read(Token(5), segment(1, 0, 1), local(0, 0, 1))?;
-        rig.transport.fetch_add(Token(5), word(1, 21), 1)?;
+        rig.transport.read(Token(5), segment(peer, 0, 1), local(0, 0, 1))?;
+        rig.transport.fetch_add(Token(5), word(peer, 21), 1)?;
         same("one token used twice", [rig.next()?, rig.next()?].map(|e| e.token.0), [5, 5])
     })
 }
 
 fn small_buffers(rig: &mut Rig<'_>) -> Result<(), Failure> {
     rig.alone(0, |rig| {
+        let peer = rig.peer();
         for token in 0..4 {
-            rig.transport.fetch_add(Token(token), word(1, 22), 1)?;
+            rig.transport.fetch_add(Token(token), word(peer, 22), 1)?;
         }
         for _ in 0..100 {
             same("poll into nothing", rig.transport.poll(&mut [])?, 0)?;
@@ -178,22 +183,24 @@ fn small_buffers(rig: &mut Rig<'_>) -> Result<(), Failure> {
 /// `kick` is an optimisation: polling alone must bring every end; so must a kick and a poll.
 fn no_kick(rig: &mut Rig<'_>) -> Result<(), Failure> {
     rig.alone(0, |rig| {
-        rig.transport.fetch_add(Token(1), word(1, 23), 1)?;
+        let peer = rig.peer();
+        rig.transport.fetch_add(Token(1), word(peer, 23), 1)?;
         rig.finish(1)?;
         rig.transport.kick();
-        rig.transport.fetch_add(Token(2), word(1, 23), 1)?;
+        rig.transport.fetch_add(Token(2), word(peer, 23), 1)?;
         rig.transport.kick();
         rig.transport.kick();
         rig.finish(2)?;
-        same("the sum", rig.read_word(word(1, 23))?, 2)
+        same("the sum", rig.read_word(word(peer, 23))?, 2)
     })
 }
 
 fn busy_slot(rig: &mut Rig<'_>) -> Result<(), Failure> {
     rig.alone(0, |rig| {
+        let peer = rig.peer();
         let busy = Some(SlotError::Busy);
-        rig.transport.read(Token(1), segment(1, 0, 4), local(2, 0, 4))?;
-        rig.transport.write(Token(2), local(3, 0, 4), segment(1, 32, 4))?;
+        rig.transport.read(Token(1), segment(peer, 0, 4), local(2, 0, 4))?;
+        rig.transport.write(Token(2), local(3, 0, 4), segment(peer, 32, 4))?;
         for slot in [2, 3] {
             let elsewhere = local(slot, 8, 2);
             same("a view of a busy slot", rig.transport.landed(elsewhere).err(), busy)?;
@@ -212,7 +219,7 @@ fn busy_slot(rig: &mut Rig<'_>) -> Result<(), Failure> {
 
 /// A seeded mix at full depth on words nobody else uses; the sums and ends must come out.
 fn random_mix(rig: &mut Rig<'_>) -> Result<(), Failure> {
-    let peer = 1 - rig.me();
+    let peer = rig.peer();
     let counter = word(peer, 48);
     let depth = u64::from(rig.transport.caps().depth);
     let (mut posted, mut ended, mut added) = (0_u64, 0_u64, 0_u64);

@@ -1,15 +1,16 @@
-//! What one owner holds while it runs a case: its engine, its exchange, and bounded waits.
+//! One owner's engine and exchange in a case, and the bounded waits on them.
 
 use core::fmt;
 use core::time::Duration;
 use std::time::Instant;
 
+use super::Case;
 use crate::{
     Completion, Exchange, ExchangeError, Fault, Local, OpError, Owner, PostError, RemoteWord,
     Segment, Slot, SlotError, Token, Transport,
 };
 
-/// What did not hold, in words.
+/// The check that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(pub String);
 
@@ -33,23 +34,46 @@ macro_rules! failure_from {
 
 failure_from!(ExchangeError, Fault, OpError, PostError, SlotError);
 
-/// One owner's engine and exchange.
+/// One owner's engine under test, and the exchange that it was opened with.
 pub struct Rig<'a> {
-    /// The engine under test.
-    pub transport: &'a mut dyn Transport,
-    /// The exchange it was opened with.
-    pub exchange: &'a mut dyn Exchange,
-    /// The longest wait for one completion, or for a fault, before the case fails.
-    pub patience: Duration,
-    /// Allocations made by this thread so far, where the test counts them.
-    pub allocations: Option<fn() -> u64>,
+    pub(super) transport: &'a mut dyn Transport,
+    pub(super) exchange: &'a mut dyn Exchange,
+    patience: Duration,
 }
 
 impl<'a> Rig<'a> {
-    /// A rig that waits at most a minute, which is enough on a busy machine, and counts no
-    /// allocations.
+    /// A rig whose waits on the engine take a minute at most, enough for a busy machine.
     pub fn new(transport: &'a mut dyn Transport, exchange: &'a mut dyn Exchange) -> Self {
-        Self { transport, exchange, patience: Duration::from_secs(60), allocations: None }
+        Self { transport, exchange, patience: Duration::from_secs(60) }
+    }
+
+    /// Sets the longest wait for a completion, a fault or another owner's word, after which the
+    /// case fails. The exchange bounds its own calls.
+    #[must_use]
+    pub fn patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// Checks that engine and exchange are of one job, which has the owners and sizes for `case`.
+    pub(super) fn fits(&self, case: &Case) -> Result<(), Failure> {
+        let (geometry, shape) = (self.transport.geometry(), case.shape);
+        same("owners of the engine", geometry.owners, self.owners())?;
+        same("this owner, by the engine", geometry.me, self.exchange.me())?;
+        if self.owners() < case.min_owners {
+            let (owners, least) = (self.owners(), case.min_owners);
+            return Err(Failure(format!("the case needs {least} owners, the job has {owners}")));
+        }
+        let fits = shape.window_words <= geometry.window_words
+            && shape.slots <= geometry.slots
+            && shape.slot_words <= geometry.slot_words
+            && shape.depth <= self.transport.caps().depth
+            && shape.slot_words <= self.transport.caps().words_per_op;
+        same(format_args!("{geometry:?} has the sizes of {shape:?}"), fits, true)
+    }
+
+    /// A time limit for one wait, which starts now.
+    pub(super) fn limit(&self) -> Limit {
+        Limit { start: Instant::now(), patience: self.patience }
     }
 
     pub(super) fn me(&self) -> u32 {
@@ -60,7 +84,17 @@ impl<'a> Rig<'a> {
         self.exchange.owners()
     }
 
-    /// Everybody but this owner is idle in a barrier until `body` ends.
+    /// The next owner; this one in a job of one.
+    pub(super) fn peer(&self) -> u32 {
+        (self.me() + 1) % self.owners()
+    }
+
+    /// The last owner; this one in a job of one.
+    pub(super) fn last(&self) -> u32 {
+        self.owners() - 1
+    }
+
+    /// Runs `body` as owner `who` while all others wait in a barrier.
     pub(super) fn alone(
         &mut self,
         who: u32,
@@ -77,15 +111,13 @@ impl<'a> Rig<'a> {
     /// Polls until one operation ends.
     pub(super) fn next(&mut self) -> Result<Completion, Failure> {
         let mut one = [Completion::default()];
-        let start = Instant::now();
+        let limit = self.limit();
         loop {
             if self.transport.poll(&mut one)? == 1 {
                 return Ok(one[0]);
             }
-            if start.elapsed() > self.patience {
-                let in_flight = self.transport.in_flight();
-                return Err(Failure(format!("no completion, {in_flight} in flight")));
-            }
+            let in_flight = self.transport.in_flight();
+            limit.check(format_args!("no completion, {in_flight} in flight"))?;
             std::thread::yield_now();
         }
     }
@@ -127,6 +159,26 @@ impl<'a> Rig<'a> {
     }
 }
 
+/// The time limit of one wait.
+pub(super) struct Limit {
+    start: Instant,
+    patience: Duration,
+}
+
+impl Limit {
+    pub(super) fn plus(self, more: Duration) -> Self {
+        Self { patience: self.patience + more, ..self }
+    }
+
+    /// Fails with `what` once the time is over.
+    pub(super) fn check(&self, what: impl fmt::Display) -> Result<(), Failure> {
+        if self.start.elapsed() < self.patience {
+            return Ok(());
+        }
+        Err(Failure(format!("{what} after {:?}", self.patience)))
+    }
+}
+
 pub(super) fn word(owner: u32, index: u64) -> RemoteWord {
     RemoteWord { owner: Owner(owner), index }
 }
@@ -148,5 +200,5 @@ pub(super) fn same<V: PartialEq + fmt::Debug>(
     if found == expected {
         return Ok(());
     }
-    Err(Failure(format!("{what}: found {found:x?}, expected {expected:x?}")))
+    Err(Failure(format!("{what}: found {found:x?}, expected {expected:x?} (hexadecimal)")))
 }

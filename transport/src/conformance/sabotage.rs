@@ -1,12 +1,11 @@
 //! A wrapper that breaks one rule of the contract, to prove that the suite notices.
 
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use std::collections::VecDeque;
 
 use crate::{
-    Caps, Completion, Fault, Geometry, Local, PostError, RemoteWord, Segment, SlotError, Token,
-    Transport,
+    Completion, Fault, Local, PostError, RemoteWord, Segment, SlotError, Token, Transport,
+    forward_transport,
 };
 
 /// A rule of the contract that the wrapper breaks.
@@ -230,17 +229,7 @@ impl<T: Transport> Sabotage<T> {
 }
 
 impl<T: Transport> Transport for Sabotage<T> {
-    fn caps(&self) -> &Caps {
-        self.inner.caps()
-    }
-
-    fn geometry(&self) -> &Geometry {
-        self.inner.geometry()
-    }
-
-    fn in_flight(&self) -> u32 {
-        self.inner.in_flight()
-    }
+    forward_transport!(inner: caps, geometry, in_flight, staged, window, direct);
 
     fn read(&mut self, token: Token, mut from: Segment, into: Local) -> Result<(), PostError> {
         if self.full_early() {
@@ -343,17 +332,5 @@ impl<T: Transport> Transport for Sabotage<T> {
             other => drop(other?),
         }
         Ok(&self.slots[self.range(at)])
-    }
-
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
-        self.inner.staged(at)
-    }
-
-    fn window(&self) -> &[AtomicU64] {
-        self.inner.window()
-    }
-
-    fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
-        self.inner.direct(at)
     }
 }

@@ -4,7 +4,6 @@
 //! the ranks it then runs that test. `check-mpi` builds it for Open MPI and for MPICH.
 
 mod conformance;
-mod counting;
 mod exchange;
 mod idle;
 mod launch;
@@ -17,8 +16,12 @@ use std::env;
 use std::panic::catch_unwind;
 use std::process;
 
+use probeline_transport::conformance::CountingAllocator;
 use probeline_ucx_shim::mpi::{Members, World};
 use settings::{Setting, settings};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// The longest wait of a rank for the others.
 const LIMIT: Duration = Duration::from_secs(20);

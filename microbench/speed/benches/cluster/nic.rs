@@ -1,11 +1,8 @@
 //! A simulated engine that counts what it READs, and may queue claims behind READs.
 
-use core::sync::atomic::AtomicU64;
-
 use probeline_sim::Engine;
 use probeline_transport::{
-    Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Segment, SlotError,
-    Token, Transport,
+    Local, Owner, PostError, RemoteWord, Segment, Token, Transport, forward_transport,
 };
 use serde::Serialize;
 
@@ -68,17 +65,7 @@ impl Nic {
 }
 
 impl Transport for Nic {
-    fn caps(&self) -> &Caps {
-        self.engine.caps()
-    }
-
-    fn geometry(&self) -> &Geometry {
-        self.engine.geometry()
-    }
-
-    fn in_flight(&self) -> u32 {
-        self.engine.in_flight()
-    }
+    forward_transport!(engine: caps, geometry, in_flight, poll, landed, staged, window, direct);
 
     fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
         self.wait_for_turn(from.start.owner);
@@ -111,26 +98,6 @@ impl Transport for Nic {
     fn kick(&mut self) {
         self.engine.kick();
     }
-
-    fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
-        self.engine.poll(out)
-    }
-
-    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
-        self.engine.landed(at)
-    }
-
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
-        self.engine.staged(at)
-    }
-
-    fn window(&self) -> &[AtomicU64] {
-        self.engine.window()
-    }
-
-    fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
-        self.engine.direct(at)
-    }
 }
 
 // Cargo sets `test` for a benchmark without a harness too, and there the tests are left out.
@@ -138,7 +105,7 @@ impl Transport for Nic {
 #[allow(dead_code, unused_imports)]
 mod tests {
     use probeline_sim::{Cluster, Config, Model};
-    use probeline_transport::Slot;
+    use probeline_transport::{Completion, Slot};
 
     use super::*;
 

@@ -5,6 +5,7 @@ use std::thread;
 
 use probeline_exchange::Thread;
 use probeline_pin::{HugePages, MappingError, NodeId, PolicyRefused};
+use probeline_testing::TooManyOwners;
 use probeline_transport::{Alone, ExchangeError, MAX_OWNERS, Transport};
 
 use super::*;
@@ -137,34 +138,9 @@ impl<F: FnMut(u32, &mut [u8])> Exchange for Meddling<F> {
     }
 }
 
-/// An exchange with more members than an engine supports; no call may reach it.
-struct TooMany;
-
-impl Exchange for TooMany {
-    fn me(&self) -> Owner {
-        Owner(0)
-    }
-
-    fn owners(&self) -> u32 {
-        MAX_OWNERS + 1
-    }
-
-    fn all_gather(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
-        unreachable!("refused before any call")
-    }
-
-    fn all_to_all(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
-        unreachable!("refused before any call")
-    }
-
-    fn barrier(&mut self) -> Result<(), ExchangeError> {
-        unreachable!("refused before any call")
-    }
-}
-
 #[test]
 fn too_many_owners_are_refused_before_any_call() {
-    let error = small().open(&mut TooMany).unwrap_err();
+    let error = small().open(&mut TooManyOwners).unwrap_err();
     assert_eq!(error, SetupError::TooManyOwners { found: MAX_OWNERS + 1 }.into());
 }
 

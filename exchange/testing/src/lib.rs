@@ -1,0 +1,140 @@
+//! Runs tests in jobs of processes, each a copy of the test program that runs the same test.
+//!
+//! A test program without the standard harness calls [`run`] from `main`; its tests call [`start`]
+//! and [`finish`].
+
+use core::time::Duration;
+use std::env;
+use std::panic::catch_unwind;
+use std::process::{self, ExitStatus};
+
+use probeline_exchange::{Job, Limits, Options, Start, join};
+use probeline_transport::conformance::{Case, Failure, Report, Verdict, cases};
+use probeline_transport::{Exchange, ExchangeError, MAX_OWNERS, Owner};
+
+/// The longest wait for other processes. It exceeds any phase of a test on a busy machine, so that
+/// only a hanging test fails by it, and with its name.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A test, or why it cannot run.
+pub enum Plan {
+    /// Run this test.
+    Run(fn()),
+    /// Count the test as ignored, for this reason.
+    Ignore(&'static str),
+}
+
+/// Runs in sequence the tests whose names contain the program's first argument (with `--exact`:
+/// equal it), or all tests without one, and exits. The last line counts them like the standard
+/// test harness.
+pub fn run(tests: &[(&str, Plan)]) -> ! {
+    let (flags, names): (Vec<_>, Vec<_>) = env::args().skip(1).partition(|a| a.starts_with('-'));
+    let exact = flags.iter().any(|flag| flag == "--exact");
+    let wanted = |name: &str| match names.first() {
+        Some(part) if exact => name == part,
+        Some(part) => name.contains(part),
+        None => true,
+    };
+    let [mut passed, mut failed, mut ignored] = [0; 3];
+    for (name, plan) in tests.iter().filter(|(name, _)| wanted(name)) {
+        let (result, count) = match plan {
+            Plan::Run(test) if catch_unwind(test).is_ok() => ("ok".to_owned(), &mut passed),
+            Plan::Run(_) => ("FAILED".to_owned(), &mut failed),
+            Plan::Ignore(reason) => (format!("ignored, {reason}"), &mut ignored),
+        };
+        *count += 1;
+        println!("test {name} ... {result}");
+    }
+    let result = if failed == 0 { "ok" } else { "FAILED" };
+    println!("\ntest result: {result}. {passed} passed; {failed} failed; {ignored} ignored");
+    process::exit(failed);
+}
+
+/// Joins a job of `ranks` processes that run the test `test`. The process that cargo has started
+/// is rank 0. The others run the same program, which calls this from the same test.
+///
+/// # Panics
+/// If the job does not come together.
+#[must_use]
+pub fn start(test: &str, ranks: u32) -> Job {
+    let arguments = Some(vec![test.into(), "--exact".into()]);
+    join(Options {
+        start: Start::Spawn { ranks, arguments },
+        parameters: test.into(),
+        secret: None,
+        limits: Limits { rendezvous: PATIENCE, collective: PATIENCE },
+    })
+    .unwrap()
+}
+
+/// Leaves the job. On rank 0 it returns the exit statuses of the others, in order of ranks; the
+/// others' processes exit.
+///
+/// # Panics
+/// If a process does not exit.
+pub fn finish(job: Job) -> Vec<ExitStatus> {
+    if job.me() != Owner(0) {
+        drop(job);
+        process::exit(0);
+    }
+    let statuses = job.finish(PATIENCE);
+    let status = |(rank, status): (u32, Option<ExitStatus>)| {
+        status.unwrap_or_else(|| panic!("rank {rank} hung"))
+    };
+    statuses.into_iter().map(status).collect()
+}
+
+/// Leaves the job, whose processes must all succeed.
+///
+/// # Panics
+/// If one failed or did not exit.
+pub fn succeed(job: Job) {
+    let statuses = finish(job);
+    assert!(statuses.iter().all(ExitStatus::success), "{statuses:?}");
+}
+
+/// Runs the conformance suite as the test `test` in a job of `owners` processes. `run` opens an
+/// engine and runs one case.
+///
+/// # Panics
+/// If a case fails, or the skipped cases differ from `skips`.
+pub fn conformance(
+    test: &str,
+    owners: u32,
+    skips: &[&str],
+    run: impl Fn(&Case, &mut Job) -> Result<Verdict, Failure>,
+) {
+    let mut job = start(test, owners);
+    let mut report = Report::new(owners);
+    for case in cases(owners) {
+        let own = run(case, &mut job);
+        report.gather(case, own, &mut job).unwrap();
+    }
+    succeed(job);
+    report.judge(skips).unwrap();
+}
+
+/// An exchange with more owners than any engine supports, which must refuse it before any call.
+pub struct TooManyOwners;
+
+impl Exchange for TooManyOwners {
+    fn me(&self) -> Owner {
+        Owner(0)
+    }
+
+    fn owners(&self) -> u32 {
+        MAX_OWNERS + 1
+    }
+
+    fn all_gather(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
+        unreachable!("called with too many owners")
+    }
+
+    fn all_to_all(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
+        unreachable!("called with too many owners")
+    }
+
+    fn barrier(&mut self) -> Result<(), ExchangeError> {
+        unreachable!("called with too many owners")
+    }
+}
