@@ -6,7 +6,7 @@ mod common;
 use core::future::Future;
 use core::ops::Range;
 use core::pin::Pin;
-use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use core::sync::atomic::Ordering::SeqCst;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::BTreeSet;

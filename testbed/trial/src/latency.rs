@@ -81,7 +81,6 @@ pub(crate) fn run(args: &LatencyArgs) -> Result<()> {
         let engine = builder.open(&mut job)?;
         return between(args, job, engine);
     }
-    let owners = job.owners();
     let shape = Shape { window_words: WINDOW_WORDS, slots: 1, slot_words, depth: 1 };
     let engine = args.ucx.open(shape, args.owner.progress(), &mut job)?;
     if job.me() == Owner(0) {
