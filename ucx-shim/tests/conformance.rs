@@ -68,10 +68,10 @@ fn run<E: Exchange>(way: &Way, case: &Case, exchange: &mut E) -> Result<Verdict,
 }
 
 fn open<E: Exchange>(way: &Way, case: &Case, exchange: &mut E) -> Result<Engine, Failure> {
-    let shape = case.shape;
-    Builder::new(shape.window_words)
-        .slots(shape.slots, shape.slot_words)
-        .depth(shape.depth)
+    let sizes = case.sizes;
+    Builder::new(sizes.window_words)
+        .slots(sizes.slots, sizes.slot_words)
+        .depth(sizes.depth)
         .tls(Some(way.tls))
         .atomics(way.atomics)
         .progress(way.progress)

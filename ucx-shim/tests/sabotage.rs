@@ -21,10 +21,10 @@ const TRIES: u32 = 20;
 /// The verdicts of all owners, threads of this process, on a case run with `rule` broken.
 fn run(case: &Case, rule: Rule) -> Vec<Result<Verdict, Failure>> {
     on_threads(threads(OWNERS), |mut member: Thread| {
-        let shape = case.shape;
-        let engine = Builder::new(shape.window_words)
-            .slots(shape.slots, shape.slot_words)
-            .depth(shape.depth)
+        let sizes = case.sizes;
+        let engine = Builder::new(sizes.window_words)
+            .slots(sizes.slots, sizes.slot_words)
+            .depth(sizes.depth)
             .tls(Some("posix,sysv,cma,self"))
             // True of this C library's memcpy, and needed so that no case is skipped.
             .word_reads_whole(true)

@@ -78,7 +78,7 @@ fn try_case<E: Exchange>(
     exchange: &mut E,
 ) -> core::result::Result<Verdict, NotHeld> {
     if args.ucx.is_chosen() {
-        let engine = args.ucx.open(case.shape, Progress::Thread, exchange);
+        let engine = args.ucx.open(case.sizes, Progress::Thread, exchange);
         let mut engine = engine.map_err(unopened)?;
         return try_engine(case, &mut engine, exchange);
     }
@@ -99,11 +99,11 @@ fn open<E: Exchange>(
     case: &Case,
     exchange: &mut E,
 ) -> core::result::Result<Engine, NotHeld> {
-    let shape = case.shape;
+    let sizes = case.sizes;
     let retry = args.job.retry().map_err(|failure| NotHeld(failure.0))?;
-    Builder::new(shape.window_words)
-        .slots(shape.slots, shape.slot_words)
-        .depth(shape.depth)
+    Builder::new(sizes.window_words)
+        .slots(sizes.slots, sizes.slot_words)
+        .depth(sizes.depth)
         .retry(retry)
         .open(exchange)
         .map_err(unopened)

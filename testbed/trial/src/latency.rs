@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use probeline_exchange::Job;
-use probeline_transport::conformance::Shape;
+use probeline_transport::Sizes;
 use probeline_transport::{
     Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport,
 };
@@ -81,8 +81,8 @@ pub(crate) fn run(args: &LatencyArgs) -> Result<()> {
         let engine = builder.open(&mut job)?;
         return between(args, job, engine);
     }
-    let shape = Shape { window_words: WINDOW_WORDS, slots: 1, slot_words, depth: 1 };
-    let engine = args.ucx.open(shape, args.owner.progress(), &mut job)?;
+    let sizes = Sizes { window_words: WINDOW_WORDS, slots: 1, slot_words, depth: 1 };
+    let engine = args.ucx.open(sizes, args.owner.progress(), &mut job)?;
     if job.me() == Owner(0) {
         println!("{}", engine.info());
     }

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use probeline_exchange::Job;
-use probeline_transport::conformance::Shape;
+use probeline_transport::Sizes;
 use probeline_transport::{Exchange, Owner};
 use probeline_ucx_shim::ucx::{Atomics, Builder, Engine, OpenError, Progress};
 
@@ -47,7 +47,7 @@ impl UcxArgs {
 
     pub(crate) fn open<E: Exchange>(
         &self,
-        shape: Shape,
+        sizes: Sizes,
         progress: Progress,
         exchange: &mut E,
     ) -> core::result::Result<Engine, OpenError> {
@@ -55,9 +55,9 @@ impl UcxArgs {
             Whose::Cpu => Atomics::Cpu,
             Whose::Device => Atomics::Device,
         };
-        Builder::new(shape.window_words)
-            .slots(shape.slots, shape.slot_words)
-            .depth(shape.depth)
+        Builder::new(sizes.window_words)
+            .slots(sizes.slots, sizes.slot_words)
+            .depth(sizes.depth)
             .tls(self.ucx.as_deref())
             .device(self.ucx_device.as_deref())
             .gid_index(self.ucx_gid_index)
@@ -68,8 +68,8 @@ impl UcxArgs {
 
     /// Says what these engines go over, and who acts: measured on owners that stand still.
     pub(crate) fn introduce(&self, job: &mut Job) -> Result<()> {
-        let shape = Shape { window_words: 64, slots: 1, slot_words: 8, depth: 1 };
-        let engine = self.open(shape, Progress::Thread, job)?;
+        let sizes = Sizes { window_words: 64, slots: 1, slot_words: 8, depth: 1 };
+        let engine = self.open(sizes, Progress::Thread, job)?;
         if job.me() == Owner(0) {
             println!("{}", engine.info());
         }

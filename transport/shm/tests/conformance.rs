@@ -22,10 +22,10 @@ fn main() {
 }
 
 fn open<E: Exchange>(case: &Case, exchange: &mut E) -> Result<Engine, Failure> {
-    let shape = case.shape;
-    Builder::new(shape.window_words)
-        .slots(shape.slots, shape.slot_words)
-        .depth(shape.depth)
+    let sizes = case.sizes;
+    Builder::new(sizes.window_words)
+        .slots(sizes.slots, sizes.slot_words)
+        .depth(sizes.depth)
         .open(exchange)
         .map_err(|error| Failure(format!("{error} ({error:?})")))
 }

@@ -18,10 +18,10 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// The verdicts of all owners on a case, run over engines that break `rule`.
 fn run(case: &Case, rule: Rule) -> Vec<Result<Verdict, Failure>> {
     on_threads(threads(OWNERS), |mut member: Thread| {
-        let shape = case.shape;
-        let engine = Builder::new(shape.window_words)
-            .slots(shape.slots, shape.slot_words)
-            .depth(shape.depth)
+        let sizes = case.sizes;
+        let engine = Builder::new(sizes.window_words)
+            .slots(sizes.slots, sizes.slot_words)
+            .depth(sizes.depth)
             .open(&mut member)
             .map_err(|error| Failure(error.to_string()))?;
         let mut engine = Sabotage::new(engine, rule);

@@ -15,13 +15,13 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Runs one case on a fresh cluster.
 fn verdicts(case: &Case, owners: u32, config: Config) -> Vec<Result<Verdict, Failure>> {
-    let shape = case.shape;
+    let sizes = case.sizes;
     let config = Config {
         owners,
-        window_words: shape.window_words,
-        slots: shape.slots,
-        slot_words: shape.slot_words,
-        depth: shape.depth,
+        window_words: sizes.window_words,
+        slots: sizes.slots,
+        slot_words: sizes.slot_words,
+        depth: sizes.depth,
         ..config
     };
     let cluster = cluster(config);

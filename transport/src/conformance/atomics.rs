@@ -3,11 +3,11 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
+use super::Case;
 use super::rig::{Failure, Rig, same, word};
-use super::{Case, Shape};
-use crate::AtomicScope;
+use crate::{AtomicScope, Sizes};
 
-const SHAPE: Shape = Shape { window_words: 64, slots: 2, slot_words: 8, depth: 16 };
+const SIZES: Sizes = Sizes { window_words: 64, slots: 2, slot_words: 8, depth: 16 };
 /// Differs from its own bytes reversed and has no byte twice, so that order and width show.
 const ODD: u64 = 0x0123_4567_89ab_cdef;
 const ROUNDS: u64 = 400;
@@ -15,14 +15,14 @@ const ROUNDS: u64 = 400;
 const LAPS: u64 = 2;
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("cas_swaps_on_match", SHAPE, cas_match),
-    Case::new("cas_compares_all_64_bits", SHAPE, cas_bits),
-    Case::new("cas_chain_has_one_winner", SHAPE, cas_chain),
-    Case::new("faa_returns_the_old_value", SHAPE, faa_old),
-    Case::new("faa_wraps", SHAPE, faa_wraps),
-    Case::new("faa_sums_exactly", SHAPE, faa_sums),
-    Case::new("neighbours_are_untouched", SHAPE, neighbours),
-    Case::new("atomic_with_the_cpu", SHAPE, with_cpu)
+    Case::new("cas_swaps_on_match", SIZES, cas_match),
+    Case::new("cas_compares_all_64_bits", SIZES, cas_bits),
+    Case::new("cas_chain_has_one_winner", SIZES, cas_chain),
+    Case::new("faa_returns_the_old_value", SIZES, faa_old),
+    Case::new("faa_wraps", SIZES, faa_wraps),
+    Case::new("faa_sums_exactly", SIZES, faa_sums),
+    Case::new("neighbours_are_untouched", SIZES, neighbours),
+    Case::new("atomic_with_the_cpu", SIZES, with_cpu)
         .skip(|caps| (caps.atomics == AtomicScope::Device).then_some("atomics is Device")),
 ];
 

@@ -4,25 +4,25 @@ use core::sync::atomic::Ordering::{Acquire, Release};
 use core::time::Duration;
 use std::time::Instant;
 
+use super::Case;
 use super::rig::{Failure, Rig, local, same, segment, word};
-use super::{Case, Shape};
-use crate::{LINE_BYTES, LINE_WORDS, Segment, Token};
+use crate::{LINE_BYTES, LINE_WORDS, Segment, Sizes, Token};
 
-const SHAPE: Shape = Shape { window_words: 96, slots: 4, slot_words: 64, depth: 16 };
+const SIZES: Sizes = Sizes { window_words: 96, slots: 4, slot_words: 64, depth: 16 };
 /// One word, a line and a bit, and the longest a slot takes.
 const LENGTHS: [u32; 5] = [1, 2, 8, 13, 64];
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("windows_start_at_zero", SHAPE, start_at_zero),
-    Case::new("geometry_is_the_exchange's", SHAPE, geometry),
-    Case::new("read_at_every_offset", SHAPE, read_offsets),
-    Case::new("write_at_every_offset", SHAPE, write_offsets),
-    Case::new("straddle_lands_in_one_slot", SHAPE, straddle),
-    Case::new("completed_write_is_seen", SHAPE, write_is_seen),
-    Case::new("of_two_writers_one_sees_the_other", SHAPE, cross).min_owners(2),
-    Case::new("barrier_publishes_stores", SHAPE, publishes),
-    Case::new("direct_is_the_same_memory", SHAPE, direct),
-    Case::new("words_are_whole_under_a_writer", SHAPE, whole_words)
+    Case::new("windows_start_at_zero", SIZES, start_at_zero),
+    Case::new("geometry_is_the_exchange's", SIZES, geometry),
+    Case::new("read_at_every_offset", SIZES, read_offsets),
+    Case::new("write_at_every_offset", SIZES, write_offsets),
+    Case::new("straddle_lands_in_one_slot", SIZES, straddle),
+    Case::new("completed_write_is_seen", SIZES, write_is_seen),
+    Case::new("of_two_writers_one_sees_the_other", SIZES, cross).min_owners(2),
+    Case::new("barrier_publishes_stores", SIZES, publishes),
+    Case::new("direct_is_the_same_memory", SIZES, direct),
+    Case::new("words_are_whole_under_a_writer", SIZES, whole_words)
         .min_owners(2)
         .skip(|caps| (!caps.word_reads_whole).then_some("word_reads_whole is false")),
 ];
@@ -71,7 +71,7 @@ fn read_offsets(rig: &mut Rig<'_>) -> Result<(), Failure> {
     rig.exchange.barrier()?;
     for owner in 0..rig.owners() {
         for words in LENGTHS {
-            for index in 0..=SHAPE.window_words - u64::from(words) {
+            for index in 0..=SIZES.window_words - u64::from(words) {
                 // The landing offset varies with the window's, where the slot has room for it.
                 let start = u32::try_from(index).unwrap_or(0) % (65 - words);
                 let found = rig.read(segment(owner, index, words), local(1, start, words))?;
@@ -90,7 +90,7 @@ fn write_offsets(rig: &mut Rig<'_>) -> Result<(), Failure> {
         rig.alone(writer, |rig| {
             let target = (writer + 1) % rig.owners();
             for words in LENGTHS {
-                for index in 0..=SHAPE.window_words - u64::from(words) {
+                for index in 0..=SIZES.window_words - u64::from(words) {
                     write_one(rig, target, index, words)?;
                 }
             }
@@ -104,7 +104,7 @@ fn write_offsets(rig: &mut Rig<'_>) -> Result<(), Failure> {
 fn write_one(rig: &mut Rig<'_>, owner: u32, index: u64, words: u32) -> Result<(), Failure> {
     let values: Vec<u64> = (0..u64::from(words)).map(|i| pattern(words, index + i)).collect();
     rig.write(&values, word(owner, index))?;
-    for at in index.saturating_sub(1)..(index + u64::from(words) + 1).min(SHAPE.window_words) {
+    for at in index.saturating_sub(1)..(index + u64::from(words) + 1).min(SIZES.window_words) {
         let inside = at.checked_sub(index).and_then(|i| values.get(usize::try_from(i).ok()?));
         let expected = inside.copied().unwrap_or(0);
         let found = rig.read_word(word(owner, at))?;
@@ -117,12 +117,12 @@ fn straddle(rig: &mut Rig<'_>) -> Result<(), Failure> {
     fill_window(rig);
     rig.exchange.barrier()?;
     let next = (rig.me() + 1) % rig.owners();
-    let last = SHAPE.window_words - 3;
+    let last = SIZES.window_words - 3;
     rig.transport.read(Token(7), segment(rig.me(), last, 3), local(2, 8, 3))?;
     rig.transport.read(Token(8), segment(next, 0, 5), local(2, 11, 5))?;
     let ends = [rig.next()?, rig.next()?].map(|end| end.token.0);
     same("both tokens", ends.contains(&7) && ends.contains(&8), true)?;
-    let mine = (last..SHAPE.window_words).map(|i| pattern(rig.me(), i));
+    let mine = (last..SIZES.window_words).map(|i| pattern(rig.me(), i));
     let expected: Vec<u64> = mine.chain((0..5).map(|i| pattern(next, i))).collect();
     same("the chunk", rig.transport.landed(local(2, 8, 8))?.to_vec(), expected)?;
     rig.exchange.barrier()?;
@@ -194,8 +194,8 @@ fn direct(rig: &mut Rig<'_>) -> Result<(), Failure> {
         let expected: Vec<u64> = (40..48).map(|i| pattern(owner, i)).collect();
         same(format_args!("direct words of owner {owner}"), seen, expected)?;
     }
-    let outside = Segment { words: 2, ..segment(rig.me(), SHAPE.window_words - 1, 2) };
-    if rig.transport.geometry().window_words == SHAPE.window_words {
+    let outside = Segment { words: 2, ..segment(rig.me(), SIZES.window_words - 1, 2) };
+    if rig.transport.geometry().window_words == SIZES.window_words {
         same("direct beyond the window", rig.transport.direct(outside).is_none(), true)?;
     }
     let unknown = segment(rig.owners(), 0, 1);

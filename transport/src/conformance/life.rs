@@ -3,21 +3,21 @@
 use core::time::Duration;
 use std::time::Instant;
 
+use super::Case;
 use super::allocations::{allocations, are_counted};
 use super::rig::{Failure, Rig, local, same, segment, word};
-use super::{Case, Shape};
-use crate::{Completion, Fault, Owner, PostError, Token};
+use crate::{Completion, Fault, Owner, PostError, Sizes, Token};
 
-const SHAPE: Shape = Shape { window_words: 64, slots: 4, slot_words: 16, depth: 8 };
+const SIZES: Sizes = Sizes { window_words: 64, slots: 4, slot_words: 16, depth: 8 };
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("an_idle_owner_stalls_nobody", SHAPE, idle_owner)
+    Case::new("an_idle_owner_stalls_nobody", SIZES, idle_owner)
         .min_owners(2)
         .skip(|caps| caps.needs_owner_progress.then_some("needs_owner_progress is true")),
-    Case::new("nothing_is_allocated", SHAPE, no_allocation)
+    Case::new("nothing_is_allocated", SIZES, no_allocation)
         .skip(|_| (!are_counted()).then_some("CountingAllocator is not the global allocator")),
-    Case::new("closing_with_work_in_flight", SHAPE, close_busy),
-    Case::new("a_lost_owner_is_named", SHAPE, lost_owner).min_owners(2),
+    Case::new("closing_with_work_in_flight", SIZES, close_busy),
+    Case::new("a_lost_owner_is_named", SIZES, lost_owner).min_owners(2),
 ];
 
 /// The maximum time that an engine under traffic polls until it reports a lost owner.

@@ -48,20 +48,7 @@ pub use sabotage::{Rule, Sabotage};
 
 use std::thread;
 
-use crate::{Caps, Exchange};
-
-/// The least sizes of each owner's engine that a case needs.
-#[derive(Clone, Copy, Debug)]
-pub struct Shape {
-    /// Words in each window.
-    pub window_words: u64,
-    /// Slots of each engine.
-    pub slots: u32,
-    /// Words in each slot.
-    pub slot_words: u32,
-    /// Depth of each engine.
-    pub depth: u32,
-}
+use crate::{Caps, Exchange, Sizes};
 
 /// The result of a case for one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +63,8 @@ pub enum Verdict {
 pub struct Case {
     /// Its unique name.
     pub name: &'static str,
-    /// The sizes it needs.
-    pub shape: Shape,
+    /// The least sizes of each owner's engine.
+    pub sizes: Sizes,
     /// The fewest owners that can run it.
     pub min_owners: u32,
     skip: fn(&Caps) -> Option<&'static str>,
@@ -87,10 +74,10 @@ pub struct Case {
 impl Case {
     const fn new(
         name: &'static str,
-        shape: Shape,
+        sizes: Sizes,
         body: fn(&mut Rig<'_>) -> Result<(), Failure>,
     ) -> Self {
-        Self { name, shape, min_owners: 1, skip: |_| None, body }
+        Self { name, sizes, min_owners: 1, skip: |_| None, body }
     }
 
     const fn min_owners(self, min_owners: u32) -> Self {

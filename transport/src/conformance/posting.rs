@@ -1,20 +1,20 @@
 //! Posting and polling: what is refused, what depth means, and that each operation ends once.
 
+use super::Case;
 use super::rig::{Failure, Rig, local, same, segment, word};
-use super::{Case, Shape};
-use crate::{Completion, Local, PostError, Segment, SlotError, Token};
+use crate::{Completion, Local, PostError, Segment, Sizes, SlotError, Token};
 
-const SHAPE: Shape = Shape { window_words: 64, slots: 4, slot_words: 16, depth: 8 };
+const SIZES: Sizes = Sizes { window_words: 64, slots: 4, slot_words: 16, depth: 8 };
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("full_exactly_at_depth", SHAPE, depth),
-    Case::new("bad_ranges_are_refused", SHAPE, refusals),
-    Case::new("a_refusal_leaves_no_trace", SHAPE, no_trace),
-    Case::new("tokens_come_back_as_given", SHAPE, tokens),
-    Case::new("small_poll_buffers", SHAPE, small_buffers),
-    Case::new("progress_without_kick", SHAPE, no_kick),
-    Case::new("a_busy_slot_is_not_shown", SHAPE, busy_slot),
-    Case::new("a_random_mix_ends_once_each", SHAPE, random_mix),
+    Case::new("full_exactly_at_depth", SIZES, depth),
+    Case::new("bad_ranges_are_refused", SIZES, refusals),
+    Case::new("a_refusal_leaves_no_trace", SIZES, no_trace),
+    Case::new("tokens_come_back_as_given", SIZES, tokens),
+    Case::new("small_poll_buffers", SIZES, small_buffers),
+    Case::new("progress_without_kick", SIZES, no_kick),
+    Case::new("a_busy_slot_is_not_shown", SIZES, busy_slot),
+    Case::new("a_random_mix_ends_once_each", SIZES, random_mix),
 ];
 
 fn depth(rig: &mut Rig<'_>) -> Result<(), Failure> {

@@ -56,19 +56,19 @@ impl<'a> Rig<'a> {
 
     /// Checks that engine and exchange are of one job, which has the owners and sizes for `case`.
     pub(super) fn fits(&self, case: &Case) -> Result<(), Failure> {
-        let (geometry, shape) = (self.transport.geometry(), case.shape);
+        let (geometry, sizes) = (self.transport.geometry(), case.sizes);
         same("owners of the engine", geometry.owners, self.owners())?;
         same("this owner, by the engine", geometry.me, self.exchange.me())?;
         if self.owners() < case.min_owners {
             let (owners, least) = (self.owners(), case.min_owners);
             return Err(Failure(format!("the case needs {least} owners, the job has {owners}")));
         }
-        let fits = shape.window_words <= geometry.window_words
-            && shape.slots <= geometry.slots
-            && shape.slot_words <= geometry.slot_words
-            && shape.depth <= self.transport.caps().depth
-            && shape.slot_words <= self.transport.caps().words_per_op;
-        same(format_args!("{geometry:?} has the sizes of {shape:?}"), fits, true)
+        let fits = sizes.window_words <= geometry.window_words
+            && sizes.slots <= geometry.slots
+            && sizes.slot_words <= geometry.slot_words
+            && sizes.depth <= self.transport.caps().depth
+            && sizes.slot_words <= self.transport.caps().words_per_op;
+        same(format_args!("{geometry:?} has the sizes of {sizes:?}"), fits, true)
     }
 
     /// A time limit for one wait, which starts now.

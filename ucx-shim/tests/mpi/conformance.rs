@@ -25,10 +25,10 @@ fn suite(members: &mut Members, setting: &Setting) {
 }
 
 fn run_case(case: &Case, members: &mut Members, setting: &Setting) -> Result<Verdict, Failure> {
-    let shape = case.shape;
-    let mut engine = Builder::new(shape.window_words)
-        .slots(shape.slots, shape.slot_words)
-        .depth(shape.depth)
+    let sizes = case.sizes;
+    let mut engine = Builder::new(sizes.window_words)
+        .slots(sizes.slots, sizes.slot_words)
+        .depth(sizes.depth)
         .word_reads_whole(setting.whole)
         .acc_single_intrinsic(setting.single)
         .open(members)
