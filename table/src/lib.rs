@@ -67,8 +67,3 @@ pub use policy::{ChunkChoice, FirstClaim, ReadAhead};
 pub use probe::Probing;
 pub use stats::{OutcomeStats, Stats};
 pub use table::{Finished, Table};
-
-/// The README's example, compiled and run.
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;
