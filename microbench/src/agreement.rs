@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::failure::Result;
 use crate::report::COMMIT;
 #[cfg(any(test, feature = "mpi"))]
-use crate::scenario::gather;
+use probeline_results::gather;
 
 /// Long names of the options that may differ between ranks.
 const MAY_DIFFER: &[&str] = &[

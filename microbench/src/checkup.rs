@@ -14,7 +14,7 @@ pub(crate) use self::device::Device;
 use crate::addresses::host_name;
 use crate::failure::{Failure, Result};
 use crate::place;
-use crate::scenario::gather;
+use probeline_results::gather;
 
 /// Bytes of findings that each rank receives at most, of all ranks together: a quarter of what the
 /// exchange carries at once. More than 2048 ranks receive the least that a machine may take of each.

@@ -4,7 +4,7 @@
 /// quote code.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::new();
-    for c in probeline_printable::line(text).chars() {
+    for c in probeline_results::printable::line(text).chars() {
         if matches!(c, '\\' | '|' | '<' | '&' | '[') {
             escaped.push('\\');
         }

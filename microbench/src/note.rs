@@ -7,8 +7,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use probeline_transport::Exchange;
 
 use crate::failure::Result;
-use crate::scenario::gather;
 use crate::terminal;
+use probeline_results::gather;
 
 /// The prefix of each note.
 const LABEL: &str = "note";

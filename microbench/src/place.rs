@@ -12,7 +12,7 @@ use probeline_transport::Exchange;
 use crate::cli::{HugeName, PinName, PlaceArgs};
 use crate::failure::{Failure, Result};
 use crate::note::{self, Missing};
-use crate::scenario::gather;
+use probeline_results::gather;
 
 /// Another one on each machine and after each boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";

@@ -46,7 +46,7 @@ pub(crate) fn waiting<R>(doing: &str, shown: bool, work: impl FnOnce() -> R) -> 
     let style = ProgressStyle::with_template("{elapsed} {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
     let draw = || {
-        bar.set_message(probeline_printable::line(doing).into_owned());
+        bar.set_message(probeline_results::printable::line(doing).into_owned());
         bar.tick();
     };
     let result = redrawing(draw, work);
@@ -106,7 +106,7 @@ impl Progress {
             _ => doing.to_owned(),
         };
         let bar = self.bar();
-        bar.set_message(probeline_printable::line(&message).into_owned());
+        bar.set_message(probeline_results::printable::line(&message).into_owned());
         bar.set_position(done);
         match expected {
             // indicatif skips a drawing soon after another one, and no thread would repeat it.

@@ -1,14 +1,13 @@
 //! What a command tells: a table for people, JSON and CSV for programs.
 
-use core::fmt;
 use std::io;
 use std::path::Path;
 
 use comfy_table::presets::{ASCII_MARKDOWN, NOTHING};
 use comfy_table::{CellAlignment, Table, TableStyle};
+use probeline_results::{Note, Row, printable};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use serde_json::value::{RawValue, to_raw_value};
 
 use crate::checkup::Checkup;
 use crate::cli::{JobArgs, OutputArgs};
@@ -78,54 +77,9 @@ pub(crate) struct Report<R: Row> {
     /// Of `tune`: what the transport takes for READs by size and for compare-and-swaps.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) rates: Vec<Value>,
-    #[serde(serialize_with = "with_histograms")]
     pub(crate) rows: Vec<R>,
     /// What the numbers mean.
     pub(crate) notes: Vec<Note>,
-}
-
-/// A note on the results. JSON and Markdown have its text with the names of its columns.
-#[derive(Clone, Debug)]
-pub(crate) struct Note {
-    /// The note is printed if the table has one of these columns. If empty, it is always printed.
-    columns: &'static [&'static str],
-    text: String,
-}
-
-impl Note {
-    /// A note on these columns of the table.
-    pub(crate) fn on(columns: &'static [&'static str], text: impl Into<String>) -> Self {
-        Self { columns, text: text.into() }
-    }
-}
-
-impl From<&str> for Note {
-    /// A note that is always printed.
-    fn from(text: &str) -> Self {
-        Self::on(&[], text)
-    }
-}
-
-impl From<String> for Note {
-    /// A note that is always printed.
-    fn from(text: String) -> Self {
-        Self::on(&[], text)
-    }
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.columns.is_empty() {
-            write!(f, "{}: ", self.columns.join(", "))?;
-        }
-        f.write_str(&self.text)
-    }
-}
-
-impl Serialize for Note {
-    fn serialize<S: Serializer>(&self, serializer: S) -> core::result::Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
 }
 
 fn as_map<S: Serializer>(
@@ -133,68 +87,6 @@ fn as_map<S: Serializer>(
     serializer: S,
 ) -> core::result::Result<S::Ok, S::Error> {
     serializer.collect_map(parameters.iter().map(|(name, value)| (name, value)))
-}
-
-fn with_histograms<R: Row, S: Serializer>(
-    rows: &[R],
-    serializer: S,
-) -> core::result::Result<S::Ok, S::Error> {
-    serializer.collect_seq(rows.iter().map(|row| Detailed {
-        row,
-        // In one line, however many pairs there are.
-        histogram: row.histogram().and_then(|pairs| to_raw_value(pairs).ok()),
-        samples: row.samples(),
-    }))
-}
-
-/// A row with what only JSON has.
-#[derive(Serialize)]
-struct Detailed<'a, R> {
-    #[serde(flatten)]
-    row: &'a R,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    histogram: Option<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    samples: Option<Value>,
-}
-
-/// The head of a table and its lines.
-pub(crate) type Layout = (Vec<String>, Vec<Vec<String>>);
-
-/// A line of a report.
-pub(crate) trait Row: Serialize {
-    /// Column heads of the table for people.
-    const HEAD: &'static [&'static str];
-
-    /// Its cells.
-    fn cells(&self) -> Vec<String>;
-
-    /// Pairs of a latency in nanoseconds and how many operations took it, rising.
-    fn histogram(&self) -> Option<&[[u64; 2]]> {
-        None
-    }
-
-    /// What was measured in each round.
-    fn samples(&self) -> Option<Value> {
-        None
-    }
-
-    /// The full table: every column and row.
-    fn lay_out(rows: &[Self]) -> Layout
-    where
-        Self: Sized,
-    {
-        let head = Self::HEAD.iter().map(|&name| name.to_owned()).collect();
-        (head, rows.iter().map(Self::cells).collect())
-    }
-
-    /// The table that is printed without `--full`: the rows and columns that a reader needs.
-    fn brief(rows: &[Self]) -> Layout
-    where
-        Self: Sized,
-    {
-        Self::lay_out(rows)
-    }
 }
 
 impl<R: Row> Report<R> {
@@ -252,7 +144,7 @@ impl<R: Row> Report<R> {
     /// only, or the table of a command without a summary.
     fn print(&self, full: bool) -> io::Result<()> {
         let mut out = terminal::stdout();
-        let (head, lines) = if full { R::lay_out(&self.rows) } else { R::brief(&self.rows) };
+        let (head, lines) = if full { R::full(&self.rows) } else { R::brief(&self.rows) };
         let notes = self.notes_for(&head, full);
         let table = if head.is_empty() { Vec::new() } else { table(NOTHING, head, lines, plain) };
         let facts = if full { self.about() } else { self.facts() };
@@ -273,9 +165,8 @@ impl<R: Row> Report<R> {
     /// The notes on printed columns, the notes on no column, and where to read more.
     fn notes_for(&self, head: &[String], full: bool) -> Vec<String> {
         let is_printed = |note: &&Note| {
-            debug_assert!(note.columns.iter().all(|column| R::HEAD.contains(column)), "{note}");
-            let has = |column: &&str| head.iter().any(|printed| printed == column);
-            note.columns.is_empty() || note.columns.iter().any(has)
+            debug_assert!(note.columns().iter().all(|column| R::has_column(column)), "{note}");
+            note.is_on(head)
         };
         let more = if full { "" } else { "; --full prints everything" };
         let more = format!("more: {PAGE}, section {}{more}", self.command);
@@ -330,19 +221,11 @@ impl<R: Row> Report<R> {
             let lines: Vec<_> = self.summary.iter().map(|line| plain(line)).collect();
             format!("```text\n{}\n```\n\n", lines.join("\n"))
         };
-        let (head, lines) = R::lay_out(&self.rows);
+        let (head, lines) = R::full(&self.rows);
         let table = table(ASCII_MARKDOWN, head, lines, markdown::escaped).join("\n");
         let command = self.command;
         format!("# `probeline {command}`\n\n{summary}{}\n{table}\n{notes}", list(&self.about()))
     }
-}
-
-/// The table with only the columns at these indices.
-pub(crate) fn only((head, lines): Layout, places: &[usize]) -> Layout {
-    let of = |cells: &Vec<String>| -> Vec<String> {
-        places.iter().filter_map(|&at| cells.get(at).cloned()).collect()
-    };
-    (of(&head), lines.iter().map(of).collect())
 }
 
 fn parameter((name, value): &(&str, Value)) -> String {
@@ -390,7 +273,7 @@ fn table(
 
 /// The text as one line that is safe for a terminal.
 fn plain(text: &str) -> String {
-    probeline_printable::line(text).into_owned()
+    printable::line(text).into_owned()
 }
 
 /// A line without what stands in parentheses.
@@ -484,13 +367,10 @@ impl Files {
     pub(crate) fn write<R: Row>(self, report: &Report<R>) -> Result<()> {
         if let Some(mut json) = self.json {
             let text = serde_json::to_string_pretty(report)? + "\n";
-            json.write(&probeline_printable::json(&text))?;
+            json.write(&printable::json(&text))?;
         }
-        if let Some(mut csv) = self.csv {
-            let mut rows = csv::Writer::from_writer(Vec::new());
-            report.rows.iter().try_for_each(|row| rows.serialize(row))?;
-            let text = rows.into_inner()?;
-            csv.write(&probeline_printable::lines(&String::from_utf8(text)?))?;
+        if let Some(mut file) = self.csv {
+            file.write(&printable::lines(&probeline_results::csv(&report.rows)?))?;
         }
         if let Some(mut markdown) = self.markdown {
             markdown.write(&report.markdown())?;
@@ -501,18 +381,19 @@ impl Files {
 
 #[cfg(test)]
 mod tests {
+    use probeline_results::format::text;
+
     use super::*;
 
-    #[derive(Serialize)]
-    struct Two;
-
-    impl Row for Two {
-        const HEAD: &'static [&'static str] = &["one", "two", "three"];
-
-        fn cells(&self) -> Vec<String> {
-            vec!["1".to_owned(), "2".to_owned(), "3".to_owned()]
+    probeline_results::row! {
+        struct Three {
+            one: u32 => ("one", text),
+            two: u32 => ("two", text),
+            three: u32 => ("three", text),
         }
     }
+
+    impl Row for Three {}
 
     #[test]
     fn notes_are_those_of_printed_columns() {
@@ -522,7 +403,7 @@ mod tests {
             "one: this text names no column.".into(),
         ];
         let texts: Vec<_> = notes.iter().map(Note::to_string).collect();
-        let report = Report::<Two> { notes, ..Report::new("test") };
+        let report = Report::<Three> { notes, ..Report::new("test") };
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["notes"], serde_json::json!(texts));
         let of = |head: &[&str]| {

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::{self, ErrorKind, IsTerminal, StderrLock, StdoutLock, Write};
 
 use clap::error::{ContextKind, ContextValue};
-use probeline_printable::{line, lines};
+use probeline_results::printable::{line, lines};
 
 use crate::failure::Result;
 

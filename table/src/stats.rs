@@ -5,6 +5,7 @@ use crate::operation::Copied;
 
 /// Sums over the operations that ended with one outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct OutcomeStats {
     /// Operations.
     pub operations: u64,
@@ -31,6 +32,7 @@ pub struct OutcomeStats {
 
 /// What a table's operations have cost since it was opened or its counters were reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Stats {
     /// Operations that ended found.
     pub found: OutcomeStats,
@@ -120,6 +122,15 @@ impl Stats {
         stats.claims += u64::from(claims);
         stats.claims_lost += u64::from(claims_lost);
         stats.confirms += u64::from(search.confirms());
+    }
+}
+
+impl core::iter::Sum for Stats {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::default(), |mut sum, part| {
+            sum.add(&part);
+            sum
+        })
     }
 }
 

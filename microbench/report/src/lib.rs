@@ -60,7 +60,7 @@ impl Report {
     /// The page.
     pub fn html(&self, title: &str) -> Result<String, Error> {
         let page = page::page(title, &self.runs, &self.chapters, &self.dashes())?;
-        Ok(probeline_printable::lines(&page).into_owned())
+        Ok(probeline_results::printable::lines(&page).into_owned())
     }
 
     /// Each plot as a picture of its own: its name without an ending, and the SVG.
@@ -69,7 +69,7 @@ impl Report {
         let svg = |plot: &Plot| {
             let svg = plot::standalone(plot, &dashes)?;
             // XML has no way to write most control characters (XML 1.0, 2.2).
-            Ok((plot.id.clone(), probeline_printable::lines(&svg).into_owned()))
+            Ok((plot.id.clone(), probeline_results::printable::lines(&svg).into_owned()))
         };
         self.plots().map(svg).collect()
     }

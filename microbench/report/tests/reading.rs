@@ -357,7 +357,7 @@ fn names_of_workloads_cannot_move_plots_out_of_their_folder() {
     // Throughput and share of the limit for each workload.
     assert_eq!(count, 2 * workloads.len(), "{written:?}");
     let all: Vec<String> = written.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
-    for workload in workloads.map(probeline_printable::line) {
+    for workload in workloads.map(probeline_results::printable::line) {
         let title = format!("Throughput of simulated clusters, {workload}</title>");
         assert_eq!(all.iter().filter(|svg| svg.contains(&title)).count(), 1, "{title}");
     }
@@ -381,9 +381,12 @@ fn pages_and_pictures_contain_no_control_characters_from_files() {
     let runs = scratch.runs(&[one, of_workloads(&[evil])]);
     let report = read(&runs).unwrap();
     let page = report.html(evil).unwrap();
-    assert!(page.contains(&*probeline_printable::line(evil)));
+    assert!(page.contains(&*probeline_results::printable::line(evil)));
     for (name, text) in report.svgs().unwrap().into_iter().chain([("page".to_owned(), page)]) {
-        assert!(matches!(probeline_printable::lines(&text), Cow::Borrowed(_)), "{name}: {text:?}");
+        assert!(
+            matches!(probeline_results::printable::lines(&text), Cow::Borrowed(_)),
+            "{name}: {text:?}"
+        );
     }
 }
 

@@ -35,9 +35,10 @@ use crate::cli::{ChunkArgs, JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Shape};
 use crate::means::{self, AlgorithmArgs, End, MeansTable};
-use crate::report::{Files, Note, Report};
+use crate::report::{Files, Report};
 use crate::size::Size;
 use crate::timed::Timed;
+use probeline_results::Note;
 
 /// All ranks together, if nothing else was asked; the second where they are of several machines.
 const TABLE_SIZE: Size = Size::mib(64);

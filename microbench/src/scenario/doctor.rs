@@ -6,13 +6,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 use probeline_doctor::{Doctor, Finding, Questions, Survey, Verdict, survey};
-use serde::Serialize;
+use probeline_results::{Row, row};
 
 use crate::checkup::Checkup;
 use crate::cli::OutputArgs;
 use crate::failure::{Failure, Result};
 use crate::progress::waiting;
-use crate::report::{Files, Report, Row};
+use crate::report::{Files, Report};
 use crate::{exit, terminal};
 
 const AFTER_HELP: &str = "\
@@ -38,17 +38,12 @@ pub(crate) struct DoctorArgs {
     notes: String,
 }
 
-/// The report has findings and no rows.
-#[derive(Serialize)]
-enum NoRow {}
-
-impl Row for NoRow {
-    const HEAD: &'static [&'static str] = &[];
-
-    fn cells(&self) -> Vec<String> {
-        match *self {}
-    }
+row! {
+    /// The report has findings and no rows.
+    struct NoRow {}
 }
+
+impl Row for NoRow {}
 
 pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let json = args.json.clone();

@@ -11,15 +11,16 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueHint, value_parser};
 use probeline_petri::{FiringRule, Net, Overflow, Packing};
-use probeline_table::Config;
+use probeline_results::{gather, gather_values};
+use probeline_table::{Config, Stats};
 use probeline_transport::{Exchange, Owner};
 
 use self::expansion::{Counts, Expansion, Stop};
 use self::frontier::Frontier;
 use self::row::ExploreRow;
 use self::status::Status;
+use super::full;
 use super::limits::TableLimit;
-use super::{full, gather};
 use crate::agreement::Input;
 use crate::cli::{ChunkArgs, JobArgs, TransportName};
 use crate::digest::Digest;
@@ -303,23 +304,11 @@ impl Exploration {
         exchange: &mut dyn Exchange,
     ) -> Result<ExploreRow> {
         let counts = &ended.counts;
-        let stats = table.stats().total();
-        let mine = [
-            counts.states,
-            counts.expanded,
-            counts.arcs,
-            counts.deadlocks,
-            counts.find_or_puts,
-            stats.effective_roundtrips,
-            stats.outgoing_roundtrips,
-            stats.claims_lost,
-            stats.lines,
-            counts.known,
-            stats.cache_hits,
-        ];
-        let all = gather(exchange, mine)?;
-        let sum = |i: usize| all.iter().map(|of_rank| of_rank[i]).sum::<u64>();
-        let (states, expanded) = (sum(0), sum(1));
+        let all = gather_values(exchange, &(*counts, *table.stats()))?;
+        let sum =
+            |field: fn(&Counts) -> u64| all.iter().map(|(counts, _)| field(counts)).sum::<u64>();
+        let stats = all.iter().map(|(_, stats)| *stats).sum::<Stats>().total();
+        let (states, expanded) = (sum(|of| of.states), sum(|of| of.expanded));
         let held = table.len(exchange)?;
         if held != states || expanded + ended.open != states {
             return Err(Failure::new(format!(
@@ -328,10 +317,11 @@ impl Exploration {
                 ended.open
             )));
         }
-        let busiest = all.iter().map(|of_rank| of_rank[1]).max().unwrap_or(0);
+        let busiest = all.iter().map(|(counts, _)| counts.expanded).max().unwrap_or(0);
         let per_state = |sum: u64| sum as f64 / expanded.max(1) as f64;
         let seconds = took_ns as f64 / 1e9;
-        let puts = sum(4) as f64;
+        let (arcs, find_or_puts) = (sum(|of| of.arcs), sum(|of| of.find_or_puts));
+        let puts = find_or_puts as f64;
         let limit = limit.map(|limit| limit.per_second(states as f64 / puts.max(1.0)));
         Ok(ExploreRow {
             model: self.args.model.clone(),
@@ -339,20 +329,20 @@ impl Exploration {
             complete: ended.stopped_by.is_none(),
             states,
             states_not_expanded: ended.open,
-            arcs: sum(2),
+            arcs,
             levels: counts.levels,
-            deadlocks: sum(3),
+            deadlocks: sum(|of| of.deadlocks),
             seconds,
             states_per_s: states as f64 / seconds,
             load_factor: states as f64 / table.layout().buckets() as f64,
-            known_share: sum(9) as f64 / sum(2).max(1) as f64,
-            find_or_puts_per_state: per_state(sum(4)),
-            cache_hit_share: sum(10) as f64 / puts.max(1.0),
+            known_share: sum(|of| of.known) as f64 / arcs.max(1) as f64,
+            find_or_puts_per_state: per_state(find_or_puts),
+            cache_hit_share: stats.cache_hits as f64 / puts.max(1.0),
             limit_share: limit.map(|limit| puts / seconds / limit),
-            effective_roundtrips_per_state: per_state(sum(5)),
-            outgoing_roundtrips_per_state: per_state(sum(6)),
-            claims_lost: sum(7),
-            lines_per_state: per_state(sum(8)),
+            effective_roundtrips_per_state: per_state(stats.effective_roundtrips),
+            outgoing_roundtrips_per_state: per_state(stats.outgoing_roundtrips),
+            claims_lost: stats.claims_lost,
+            lines_per_state: per_state(stats.lines),
             bits: packing.bits(),
             imbalance: busiest as f64 * all.len() as f64 / expanded.max(1) as f64,
         })

@@ -11,6 +11,7 @@ use core::time::Duration;
 
 use clap::Args;
 use probeline_limits::remote::WORDS;
+use probeline_results::{Note, Row};
 use probeline_table::Config;
 use probeline_transport::{Exchange, Owner, Slot};
 
@@ -28,7 +29,7 @@ use crate::job::{self, Scenario, Shape};
 use crate::latency::{Recorder, clock_cost_ns};
 use crate::means::TableArgs;
 use crate::progress::Progress;
-use crate::report::{Files, Note, Report};
+use crate::report::{Files, Report};
 use crate::size::Size;
 use crate::timed::Timed;
 
@@ -185,8 +186,8 @@ impl LatencyArgs {
             )
             .into(),
             Note::on(&["eff", "out"], "chunk READs that an operation waits for and posts"),
-            Note::on(&["cached"], "the share of operations that the cache answered"),
         ];
+        notes.extend(LatencyRow::notes());
         if self.table.adaptive_chunks {
             notes.push(Note::on(
                 &["C"],

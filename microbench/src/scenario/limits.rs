@@ -9,6 +9,7 @@ use core::time::Duration;
 
 use clap::{Args, ValueEnum};
 use probeline_limits::remote::{Meter, Operation, Plan, WORDS};
+use probeline_results::{Note, Row};
 use probeline_transport::{Exchange, Owner};
 
 pub(crate) use self::beside::TableLimit;
@@ -22,7 +23,7 @@ use crate::job::{self, Scenario, Shape};
 use crate::machine::memory_available;
 use crate::means::MOST_IN_FLIGHT;
 use crate::progress::Progress;
-use crate::report::{Files, Note, Report};
+use crate::report::{Files, Report};
 use crate::size::Size;
 use crate::timed::Timed;
 
@@ -166,7 +167,6 @@ impl LimitsArgs {
 
     fn notes(&self) -> Vec<Note> {
         let mut notes = vec![
-            Note::on(&["ns"], "the time of one core, or of the transport, for one operation"),
             Note::on(
                 &["M ops/s"],
                 format!("median of {} rounds of {} s", self.rounds, self.seconds_per_measurement),
@@ -175,21 +175,14 @@ impl LimitsArgs {
             format!("memory: random lines of 64 bytes of {}", self.size).into(),
             "dependent: a read gives the address of the next; independent: the CPU overlaps reads"
                 .into(),
-            Note::on(
-                &["prefetch"],
-                "how many operations ahead lines are prefetched, and into which cache",
-            ),
             format!(
                 "READ, CAS, FAA: by rank 0, on the {} of {}",
                 Size(self.job.buckets_per_owner() * 8 / 1024 * 1024),
                 peer(self.job.ranks)
             )
             .into(),
-            Note::on(
-                &["in flight"],
-                "1 is a roundtrip; a result gives the address of the next operation",
-            ),
         ];
+        notes.extend(row::LimitsRow::notes());
         if self.job.transport == TransportName::Sim {
             notes.push(
                 format!("simulator: {SIMULATED} operations for each limit, in virtual time").into(),

@@ -13,8 +13,9 @@ pub(crate) mod throughput;
 pub(crate) mod topology;
 pub(crate) mod tune;
 
+pub(crate) use probeline_results::gather;
 use probeline_table::{Config, Operation, Table};
-use probeline_transport::{Exchange, ExchangeError};
+use probeline_transport::Exchange;
 
 use crate::failure::{Failure, Result};
 use crate::job::Shape;
@@ -43,21 +44,6 @@ fn shape(config: &Config, slot_words: u32, more: u64, more_slots: u32) -> Shape 
         slot_words,
         depth: DEPTH,
     }
-}
-
-/// Everybody's numbers, in the order of owners.
-pub(crate) fn gather<const N: usize>(
-    exchange: &mut dyn Exchange,
-    mine: [u64; N],
-) -> core::result::Result<Vec<[u64; N]>, ExchangeError> {
-    let bytes: Vec<u8> = mine.iter().flat_map(|number| number.to_le_bytes()).collect();
-    let mut all = vec![0; bytes.len() * exchange.owners() as usize];
-    exchange.all_gather(&bytes, &mut all)?;
-    let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
-    Ok(all
-        .chunks_exact(8 * N)
-        .map(|of_owner| core::array::from_fn(|i| number(&of_owner[8 * i..8 * i + 8])))
-        .collect())
 }
 
 /// What to do about a table that is too small for the data.

@@ -1,9 +1,10 @@
 //! `roundtrips`: how many chunk READs an insert takes, by load factor and C (paper Fig. 2).
 
 use clap::Args;
+use probeline_results::format::{fixed, text};
+use probeline_results::{Layout, Note, Row, row};
 use probeline_table::{Config, Outcome};
 use probeline_transport::{Exchange, Owner};
-use serde::Serialize;
 
 use super::{open, shape, too_few_chunks};
 use crate::agreement::Input;
@@ -13,7 +14,7 @@ use crate::job::{self, Scenario, Shape};
 use crate::keys::nth;
 use crate::means::MeansTable;
 use crate::progress::Progress;
-use crate::report::{Files, Layout, Note, Report, Row, aligned, some_of};
+use crate::report::{Files, Report, aligned, some_of};
 use crate::size::Size;
 use crate::timed::Timed;
 
@@ -39,14 +40,20 @@ pub(crate) struct RoundtripsArgs {
     pub(crate) job: JobArgs,
 }
 
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct RoundtripsRow {
-    chunk_buckets: u32,
-    load_factor: f64,
-    inserts: u64,
-    full: u64,
-    outgoing_roundtrips: f64,
-    effective_roundtrips: f64,
+row! {
+    /// The inserts from one load factor to the next.
+    pub(crate) struct RoundtripsRow {
+        chunk_buckets: u32 => ("C", text),
+        load_factor: f64 => (
+            "load",
+            fixed::<2>,
+            note("the row is a mean of inserts by rank 0 from 0.02 below this load factor up to it")
+        ),
+        inserts: u64 => ("inserts", text),
+        full: u64 => ("full", text, note("operations that found no empty bucket in M chunks")),
+        outgoing_roundtrips: f64 => ("out", fixed::<4>),
+        effective_roundtrips: f64 => ("eff", fixed::<4>),
+    }
 }
 
 pub(crate) fn run(mut args: RoundtripsArgs) -> Result<()> {
@@ -61,14 +68,9 @@ pub(crate) fn run(mut args: RoundtripsArgs) -> Result<()> {
     report.parameter("max_chunks", args.max_chunks);
     report.rows = ended.output;
     report.summary = summary(&report.rows);
-    report.notes = vec![
-        Note::on(&["out", "eff"], "chunk READs that an insert posts and waits for, means"),
-        Note::on(
-            &["load"],
-            "the row is a mean of inserts by rank 0 from 0.02 below this load factor up to it",
-        ),
-        Note::on(&["full"], "operations that found no empty bucket in M chunks"),
-    ];
+    report.notes =
+        vec![Note::on(&["out", "eff"], "chunk READs that an insert posts and waits for, means")];
+    report.notes.extend(RoundtripsRow::notes());
     if report.rows.iter().any(|row| row.full > 0) {
         report.notes.push(format!(
             "no room: some inserts found no empty bucket in M = {} chunks; the means include them",
@@ -158,19 +160,6 @@ impl RoundtripsArgs {
 }
 
 impl Row for RoundtripsRow {
-    const HEAD: &'static [&'static str] = &["C", "load", "inserts", "full", "out", "eff"];
-
-    fn cells(&self) -> Vec<String> {
-        vec![
-            self.chunk_buckets.to_string(),
-            format!("{:.2}", self.load_factor),
-            self.inserts.to_string(),
-            self.full.to_string(),
-            format!("{:.4}", self.outgoing_roundtrips),
-            format!("{:.4}", self.effective_roundtrips),
-        ]
-    }
-
     /// Chunk READs waited for, by load factor and C.
     fn brief(rows: &[Self]) -> Layout {
         let all = chunk_buckets(rows);

@@ -3,11 +3,12 @@
 use core::time::Duration;
 
 use clap::{Args, ValueEnum};
-use probeline_table::Config;
+use probeline_results::format::{fixed, millions, percent, text};
+use probeline_results::{Note, Row, gather_values, row};
+use probeline_table::{Config, Stats};
 use probeline_transport::{Exchange, Owner};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::gather;
 use super::limits::TableLimit;
 use crate::agreement::Input;
 use crate::cli::{ChunkArgs, JobArgs, TransportName};
@@ -17,7 +18,7 @@ use crate::keys::Keys;
 use crate::machine::memory_available;
 use crate::means::{BatchArgs, End, MeansArgs, MeansTable, find_or_put_all};
 use crate::progress::Progress;
-use crate::report::{Files, Layout, Note, Report, Row, aligned, only};
+use crate::report::{Files, Report, aligned};
 use crate::size::Size;
 use crate::timed::Timed;
 use crate::units;
@@ -75,24 +76,76 @@ pub(super) enum Workload {
     Zipf,
 }
 
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct ThroughputRow {
-    workload: String,
-    ranks: u32,
-    operations: u64,
-    found_share: f64,
-    inserted_share: f64,
-    full: u64,
-    median_ops_per_s: f64,
-    least_ops_per_s: f64,
-    most_ops_per_s: f64,
-    limit_ops_per_s: Option<f64>,
-    limit_share: Option<f64>,
-    mean_latency_ns: f64,
-    load_factor: f64,
-    effective_roundtrips: f64,
-    claims_lost: u64,
-    cache_hit_share: f64,
+row! {
+    /// A workload that all ranks ran at once.
+    pub(crate) struct ThroughputRow {
+        workload: String => ("workload", text),
+        ranks: u32 => ("ranks", text, full()),
+        operations: u64,
+        found_share: f64 => ("found", percent),
+        inserted_share: f64 => ("inserted", percent),
+        full: u64 => ("full", text, only_if(|row| row.full > 0)),
+        median_ops_per_s: f64 => ("M ops/s", millions),
+        least_ops_per_s: f64 => ("least", millions),
+        most_ops_per_s: f64 => ("most", millions),
+        limit_ops_per_s: Option<f64>,
+        limit_share: Option<f64> => ("of limit", fixed::<3>, full()),
+        mean_latency_ns: f64 => (
+            "latency ns",
+            fixed::<1>,
+            note("a rank's time / its operations; no operation is timed alone")
+        ),
+        load_factor: f64 => ("load", fixed::<2>),
+        effective_roundtrips: f64 => (
+            "eff",
+            fixed::<3>,
+            full().note("chunk READs that an operation waits for")
+        ),
+        claims_lost: u64 => (
+            "lost CAS",
+            text,
+            full().note("claims that failed because another rank claimed the bucket first")
+        ),
+        cache_hit_share: f64 => (
+            "cached",
+            fixed::<3>,
+            full().note("the share of operations that the cache answered")
+        ),
+    }
+}
+
+impl Row for ThroughputRow {}
+
+/// What one rank did in one run.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct RankRun {
+    start_ns: u64,
+    end_ns: u64,
+    stats: Stats,
+}
+
+/// One run of all ranks.
+struct Run {
+    took_ns: u64,
+    /// The sum of all ranks' times.
+    rank_ns: u64,
+    stats: Stats,
+}
+
+impl Run {
+    /// Ranks leave a barrier at different times: with `one_clock` a run takes from the first start
+    /// to the last end, otherwise as long as the slowest rank.
+    fn of(ranks: &[RankRun], one_clock: bool) -> Self {
+        let times = || ranks.iter().map(|rank| rank.end_ns - rank.start_ns);
+        let start = ranks.iter().map(|rank| rank.start_ns).min().unwrap_or(0);
+        let end = ranks.iter().map(|rank| rank.end_ns).max().unwrap_or(0);
+        let slowest = times().max().unwrap_or(0);
+        Self {
+            took_ns: if one_clock { end.saturating_sub(start) } else { slowest },
+            rank_ns: times().sum(),
+            stats: ranks.iter().map(|rank| rank.stats).sum(),
+        }
+    }
 }
 
 pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
@@ -203,17 +256,8 @@ impl ThroughputArgs {
                 }
             )
             .into(),
-            Note::on(
-                &["latency ns"],
-                "a rank's time / its operations; no operation is timed alone",
-            ),
-            Note::on(&["eff"], "chunk READs that an operation waits for"),
-            Note::on(
-                &["lost CAS"],
-                "claims that failed because another rank claimed the bucket first",
-            ),
-            Note::on(&["cached"], "the share of operations that the cache answered"),
         ];
+        notes.extend(ThroughputRow::notes());
         notes.push(limit.map_or_else(TableLimit::none, TableLimit::note).into());
         if rows.iter().any(|row| row.full > 0) {
             notes.push(Note::on(
@@ -249,38 +293,8 @@ impl ThroughputArgs {
         let start = table.engine().now_ns();
         find_or_put_all(table, keys, ends)?;
         let end = table.engine().now_ns();
-        let stats = table.stats();
-        let total = stats.total();
-        let mine = [
-            start,
-            end,
-            stats.found.operations,
-            stats.inserted.operations,
-            stats.full.operations,
-            total.effective_roundtrips,
-            total.claims_lost,
-            total.cache_hits,
-        ];
-        let all = gather(exchange, mine)?;
-        let sum = |i: usize| all.iter().map(|of_rank| of_rank[i]).sum();
-        let longest = all.iter().map(|of_rank| of_rank[1] - of_rank[0]).max();
-        // Ranks leave a barrier at different times: from the first start to the last end.
-        let first_to_last = all
-            .iter()
-            .map(|of_rank| of_rank[1])
-            .max()
-            .unwrap_or(0)
-            .saturating_sub(all.iter().map(|of_rank| of_rank[0]).min().unwrap_or(0));
-        Ok(Run {
-            took_ns: if T::ONE_CLOCK { first_to_last } else { longest.unwrap_or(0) },
-            rank_ns: all.iter().map(|of_rank| of_rank[1] - of_rank[0]).sum(),
-            found: sum(2),
-            inserted: sum(3),
-            full: sum(4),
-            effective: sum(5),
-            claims_lost: sum(6),
-            cache_hits: sum(7),
-        })
+        let mine = RankRun { start_ns: start, end_ns: end, stats: *table.stats() };
+        Ok(Run::of(&gather_values(exchange, &mine)?, T::ONE_CLOCK))
     }
 
     #[allow(clippy::cast_precision_loss)]
@@ -296,85 +310,26 @@ impl ThroughputArgs {
         let rate = |run: &Run| operations as f64 * 1e9 / run.took_ns.max(1) as f64;
         let median = &runs[runs.len() / 2];
         let share = |part: u64| part as f64 / operations.max(1) as f64;
-        let limit = limit.map(|limit| limit.per_second(share(median.inserted)));
+        let (stats, total) = (median.stats, median.stats.total());
+        let limit = limit.map(|limit| limit.per_second(share(stats.inserted.operations)));
         ThroughputRow {
             workload: workload.name(),
             ranks: self.job.ranks,
             operations,
-            found_share: share(median.found),
-            inserted_share: share(median.inserted),
-            full: median.full,
+            found_share: share(stats.found.operations),
+            inserted_share: share(stats.inserted.operations),
+            full: stats.full.operations,
             median_ops_per_s: rate(median),
             least_ops_per_s: runs.last().map_or(0.0, rate),
             most_ops_per_s: runs.first().map_or(0.0, rate),
             limit_ops_per_s: limit,
             limit_share: limit.map(|limit| rate(median) / limit),
             mean_latency_ns: share(median.rank_ns),
-            load_factor: median.inserted as f64 / buckets as f64,
-            effective_roundtrips: share(median.effective),
-            claims_lost: median.claims_lost,
-            cache_hit_share: share(median.cache_hits),
+            load_factor: stats.inserted.operations as f64 / buckets as f64,
+            effective_roundtrips: share(total.effective_roundtrips),
+            claims_lost: total.claims_lost,
+            cache_hit_share: share(total.cache_hits),
         }
-    }
-}
-
-struct Run {
-    took_ns: u64,
-    rank_ns: u64,
-    found: u64,
-    inserted: u64,
-    full: u64,
-    effective: u64,
-    claims_lost: u64,
-    cache_hits: u64,
-}
-
-/// The indices of the columns that are printed without `--full`.
-const BRIEF: [usize; 8] = [0, 2, 3, 5, 6, 7, 9, 10];
-const FULL: usize = 4;
-
-impl Row for ThroughputRow {
-    const HEAD: &'static [&'static str] = &[
-        "workload",
-        "ranks",
-        "found",
-        "inserted",
-        "full",
-        "M ops/s",
-        "least",
-        "most",
-        "of limit",
-        "latency ns",
-        "load",
-        "eff",
-        "lost CAS",
-        "cached",
-    ];
-
-    fn cells(&self) -> Vec<String> {
-        vec![
-            self.workload.clone(),
-            self.ranks.to_string(),
-            format!("{:.1}%", self.found_share * 100.0),
-            format!("{:.1}%", self.inserted_share * 100.0),
-            self.full.to_string(),
-            format!("{:.3}", self.median_ops_per_s / 1e6),
-            format!("{:.3}", self.least_ops_per_s / 1e6),
-            format!("{:.3}", self.most_ops_per_s / 1e6),
-            self.limit_share.map_or_else(String::new, |share| format!("{share:.3}")),
-            format!("{:.1}", self.mean_latency_ns),
-            format!("{:.2}", self.load_factor),
-            format!("{:.3}", self.effective_roundtrips),
-            self.claims_lost.to_string(),
-            format!("{:.3}", self.cache_hit_share),
-        ]
-    }
-
-    /// Omits the column `full` if no operation found the table full.
-    fn brief(rows: &[Self]) -> Layout {
-        let some_full = rows.iter().any(|row| row.full > 0);
-        let columns = BRIEF.into_iter().chain(some_full.then_some(FULL));
-        only(Self::lay_out(rows), &columns.collect::<Vec<_>>())
     }
 }
 

@@ -2,12 +2,13 @@
 
 use clap::Args;
 use probeline_pin::{Affinity, Sharing, Topology};
-use serde::Serialize;
+use probeline_results::format::text;
+use probeline_results::{Row, row};
 
 use crate::cli::OutputArgs;
 use crate::failure::{Failure, Result};
 use crate::place::known;
-use crate::report::{Files, Note, Report, Row};
+use crate::report::{Files, Report};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TopologyArgs {
@@ -27,14 +28,28 @@ pub(crate) struct TopologyArgs {
 /// The cell of a rank that has its own core.
 const NOTHING_SHARED: &str = "no";
 
-#[derive(Clone, Debug, Serialize)]
-struct PlaceRow {
-    rank: u32,
-    cpu: u32,
-    node: u32,
-    /// `None` where the kernel reports no nodes.
-    memory_node: Option<u32>,
-    sharing: &'static str,
+row! {
+    /// Where a rank would run.
+    struct PlaceRow {
+        rank: u32 => ("rank", text),
+        cpu: u32 => ("CPU", text, note("only CPUs that this process may use")),
+        node: u32 => ("node", text),
+        /// `None` where the kernel reports no nodes.
+        memory_node: Option<u32> => {"memory", PlaceRow::memory},
+        sharing: String => (
+            "shares",
+            text,
+            note("what another rank uses too; ranks get cores first, then their other CPUs")
+        ),
+    }
+}
+
+impl Row for PlaceRow {}
+
+impl PlaceRow {
+    fn memory(&self) -> String {
+        self.memory_node.map_or_else(|| "-".to_owned(), |node| node.to_string())
+    }
 }
 
 pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
@@ -70,17 +85,12 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
                 Sharing::Alone => NOTHING_SHARED,
                 Sharing::Core => "its core",
                 Sharing::Cpu => "its CPU",
-            },
+            }
+            .to_owned(),
         })
         .collect();
     report.summary = summary(&topology, &affinity, &report.rows);
-    report.notes = vec![
-        Note::on(
-            &["shares"],
-            "what another rank uses too; ranks get cores first, then their other CPUs",
-        ),
-        Note::on(&["CPU"], "only CPUs that this process may use"),
-    ];
+    report.notes = PlaceRow::notes();
     report.publish(files)
 }
 
@@ -123,18 +133,4 @@ fn more() -> Result<Vec<String>> {
 #[cfg(not(feature = "hwloc"))]
 fn more() -> Result<Vec<String>> {
     Ok(Vec::new())
-}
-
-impl Row for PlaceRow {
-    const HEAD: &'static [&'static str] = &["rank", "CPU", "node", "memory", "shares"];
-
-    fn cells(&self) -> Vec<String> {
-        vec![
-            self.rank.to_string(),
-            self.cpu.to_string(),
-            self.node.to_string(),
-            self.memory_node.map_or_else(|| "-".to_owned(), |node| node.to_string()),
-            self.sharing.to_owned(),
-        ]
-    }
 }

@@ -1,12 +1,11 @@
 //! A line of the report: one step over one column; the columns stand side by side for people.
 
+use probeline_results::{Column, Columns, Layout, Row};
 use serde::Serialize;
-use serde_json::Value;
 
 use super::plan::{OwnerDoes, steps};
 use super::sample::{Sample, Waited};
 use super::standing::Standing;
-use crate::report::{Layout, Row};
 use crate::scenario::latency::median;
 use crate::units::{rate, significant, time};
 
@@ -26,7 +25,6 @@ pub(crate) struct CompareRow {
     some_waited_for_owner: bool,
     rounds: usize,
     operations: u64,
-    #[serde(skip)]
     samples: Vec<Sample>,
 }
 
@@ -128,18 +126,16 @@ impl CompareRow {
     }
 }
 
+/// The columns before those of the transports.
+impl Columns for CompareRow {
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new("operation", |row| row.measured.clone()),
+        Column::new("owner", |row| row.owner.to_owned()),
+    ];
+}
+
 impl Row for CompareRow {
-    const HEAD: &'static [&'static str] = &["operation", "owner"];
-
-    fn cells(&self) -> Vec<String> {
-        vec![self.measured.clone(), self.owner.to_owned(), self.cell()]
-    }
-
-    fn samples(&self) -> Option<Value> {
-        serde_json::to_value(&self.samples).ok()
-    }
-
-    fn lay_out(rows: &[Self]) -> Layout {
+    fn full(rows: &[Self]) -> Layout {
         side_by_side(rows, |_| true, Self::cell)
     }
 
@@ -172,7 +168,7 @@ fn side_by_side(
         let head = [measured.to_owned(), owner.to_owned()];
         lines.push(head.into_iter().chain(columns.iter().map(cell)).collect());
     }
-    let head = CompareRow::HEAD.iter().chain(&columns).map(|&name| name.to_owned()).collect();
+    let head = ["operation", "owner"].iter().chain(&columns).map(|&name| name.to_owned()).collect();
     (head, lines)
 }
 
@@ -202,7 +198,7 @@ mod tests {
         let ratios: Vec<_> = rows.iter().map(|row| row.times_fastest).collect();
         assert_eq!(ratios, [Some(2.0), Some(1.0), None]);
         assert_eq!((rows[0].median, rows[0].least, rows[0].most), (210.0, 200.0, 2_000.0));
-        let (head, lines) = CompareRow::lay_out(&rows);
+        let (head, lines) = CompareRow::full(&rows);
         assert_eq!(head, ["operation", "owner", "osc-sm", "shm", "sim"]);
         let cells = ["210 ns / 210 ns x2.00", "100 ns / 100 ns x1.00", "10.0 ns / 10.0 ns"];
         assert_eq!(lines, [[&["READ 8 B, random", "polls"][..], &cells].concat()]);
@@ -230,7 +226,7 @@ mod tests {
     fn what_one_column_lacks_is_a_dash() {
         let mut two = [column(ColumnName::Shm, &[100]), column(ColumnName::Sim, &[])];
         two[1].add(1, Sample { p50_ns: Some(5), p99_ns: Some(5), ..Sample::default() });
-        let (_, lines) = CompareRow::lay_out(&rows(&two));
+        let (_, lines) = CompareRow::full(&rows(&two));
         assert_eq!((&*lines[0][3], &*lines[1][2]), ("-", "-"));
     }
 }

@@ -8,6 +8,8 @@ use probeline_table::{OperationError, Outcome};
 use super::Expand;
 use super::frontier::Frontier;
 use super::known::Known;
+use serde::{Deserialize, Serialize};
+
 use crate::failure;
 use crate::means::MeansTable;
 use crate::timed::Timed;
@@ -17,7 +19,7 @@ use crate::timed::Timed;
 const CLOCK_EVERY: usize = 4_096;
 
 /// Sums of a rank; of all ranks, once they are gathered.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Counts {
     pub(super) states: u64,
     pub(super) expanded: u64,

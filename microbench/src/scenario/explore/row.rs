@@ -1,120 +1,100 @@
 //! The result of an exploration: the summary, the row and the notes on its columns.
 
-use core::slice;
-
-use serde::Serialize;
+use probeline_results::format::{fixed, text};
+use probeline_results::{Note, Row, row};
 
 use super::super::limits::TableLimit;
 use crate::interrupt::Interrupt;
-use crate::report::{Layout, Note, Row};
 use crate::units::{counted, rate_of, thousands, time};
 
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct ExploreRow {
-    pub(super) model: String,
-    pub(super) ranks: u32,
-    /// Whether all states were expanded; false if a signal ended the exploration earlier.
-    pub(super) complete: bool,
-    pub(super) states: u64,
-    pub(super) states_not_expanded: u64,
-    pub(super) arcs: u64,
-    pub(super) levels: u64,
-    pub(super) deadlocks: u64,
-    pub(super) seconds: f64,
-    pub(super) states_per_s: f64,
-    pub(super) load_factor: f64,
-    /// Successors that were among the known states / all successors.
-    pub(super) known_share: f64,
-    /// Find-or-puts, one for each successor that was not known / expanded states.
-    pub(super) find_or_puts_per_state: f64,
-    /// Find-or-puts that the cache answered / all find-or-puts.
-    pub(super) cache_hit_share: f64,
-    pub(super) limit_share: Option<f64>,
-    pub(super) effective_roundtrips_per_state: f64,
-    pub(super) outgoing_roundtrips_per_state: f64,
-    pub(super) claims_lost: u64,
-    pub(super) lines_per_state: f64,
-    pub(super) bits: u32,
-    /// States that the busiest rank expanded / mean of all ranks.
-    pub(super) imbalance: f64,
+row! {
+    /// An exploration.
+    pub(crate) struct ExploreRow {
+        pub(super) model: String => ("model", text),
+        pub(super) ranks: u32 => ("ranks", text),
+        /// Whether all states were expanded; false if a signal ended the exploration earlier.
+        pub(super) complete: bool,
+        pub(super) states: u64 => ("states", text),
+        pub(super) states_not_expanded: u64,
+        pub(super) arcs: u64 => (
+            "arcs",
+            text,
+            note("pairs of a state and a transition that is enabled in it")
+        ),
+        pub(super) levels: u64 => (
+            "levels",
+            text,
+            note("breadth-first levels expanded, the initial state's included")
+        ),
+        pub(super) deadlocks: u64 => (
+            "deadlocks",
+            text,
+            note("states in which no transition is enabled")
+        ),
+        pub(super) seconds: f64,
+        pub(super) states_per_s: f64 => ("states/s", fixed::<0>),
+        pub(super) load_factor: f64 => (
+            "load",
+            fixed::<3>,
+            note("occupied buckets / all buckets")
+        ),
+        pub(super) known_share: f64 => (
+            "known",
+            fixed::<3>,
+            full().note("share of successors that were among --known-states")
+        ),
+        pub(super) find_or_puts_per_state: f64 => (
+            "puts",
+            fixed::<2>,
+            note("find-or-puts per state; successors among --known-states need none")
+        ),
+        pub(super) cache_hit_share: f64 => (
+            "cached",
+            fixed::<3>,
+            only_if(|row| row.cache_hit_share > 0.0)
+                .note("share of find-or-puts that --cache answered")
+        ),
+        pub(super) limit_share: Option<f64> => (
+            "of limit",
+            fixed::<3>,
+            only_if(|row| row.limit_share.is_some())
+        ),
+        pub(super) effective_roundtrips_per_state: f64 => (
+            "eff",
+            fixed::<2>,
+            only_if(|row| row.outgoing_roundtrips_per_state > 0.0)
+                .note("chunk READs waited for, per state")
+        ),
+        pub(super) outgoing_roundtrips_per_state: f64 => (
+            "out",
+            fixed::<2>,
+            only_if(|row| row.outgoing_roundtrips_per_state > 0.0)
+                .note("chunk READs posted, per state")
+        ),
+        pub(super) claims_lost: u64,
+        pub(super) lines_per_state: f64 => (
+            "lines",
+            fixed::<2>,
+            full().note("cache lines of the table that the CPU looked at, per state")
+        ),
+        pub(super) bits: u32 => ("bits", text, note("width of a packed state, at most 63")),
+        pub(super) imbalance: f64 => (
+            "imbalance",
+            fixed::<3>,
+            only_if(|row| row.ranks > 1)
+                .note("states that the busiest rank expanded / mean of all ranks")
+        ),
+    }
 }
+
+impl Row for ExploreRow {}
 
 /// The notes on the columns.
 pub(super) fn notes(limit: Option<&TableLimit>) -> Vec<Note> {
-    let note =
-        |column: &'static Column| Some(Note::on(slice::from_ref(&column.head), column.note?));
-    COLUMNS.iter().filter_map(note).chain(limit.map(|limit| limit.note().into())).collect()
+    ExploreRow::notes().into_iter().chain(limit.map(|limit| limit.note().into())).collect()
 }
-
-/// A column of the table.
-struct Column {
-    head: &'static str,
-    cell: fn(&ExploreRow) -> String,
-    /// Whether the column matters for this row.
-    is_shown: fn(&ExploreRow) -> bool,
-    /// The meaning, if the head does not say it.
-    note: Option<&'static str>,
-}
-
-const fn column(head: &'static str, cell: fn(&ExploreRow) -> String) -> Column {
-    Column { head, cell, is_shown: |_| true, note: None }
-}
-
-impl Column {
-    const fn only_if(self, is_shown: fn(&ExploreRow) -> bool) -> Self {
-        Self { is_shown, ..self }
-    }
-
-    const fn means(self, note: &'static str) -> Self {
-        Self { note: Some(note), ..self }
-    }
-}
-
-const COLUMNS: [Column; 17] = [
-    column("model", |row| row.model.clone()),
-    column("ranks", |row| row.ranks.to_string()),
-    column("states", |row| row.states.to_string()),
-    column("arcs", |row| row.arcs.to_string())
-        .means("pairs of a state and a transition that is enabled in it"),
-    column("levels", |row| row.levels.to_string())
-        .means("breadth-first levels expanded, the initial state's included"),
-    column("deadlocks", |row| row.deadlocks.to_string())
-        .means("states in which no transition is enabled"),
-    column("states/s", |row| format!("{:.0}", row.states_per_s)),
-    column("load", |row| format!("{:.3}", row.load_factor)).means("occupied buckets / all buckets"),
-    column("known", |row| format!("{:.3}", row.known_share))
-        .only_if(|_| false)
-        .means("share of successors that were among --known-states"),
-    column("puts", |row| format!("{:.2}", row.find_or_puts_per_state))
-        .means("find-or-puts per state; successors among --known-states need none"),
-    column("cached", |row| format!("{:.3}", row.cache_hit_share))
-        .only_if(|row| row.cache_hit_share > 0.0)
-        .means("share of find-or-puts that --cache answered"),
-    column("of limit", |row| {
-        row.limit_share.map_or_else(String::new, |share| format!("{share:.3}"))
-    })
-    .only_if(|row| row.limit_share.is_some()),
-    column("eff", |row| format!("{:.2}", row.effective_roundtrips_per_state))
-        .only_if(|row| row.outgoing_roundtrips_per_state > 0.0)
-        .means("chunk READs waited for, per state"),
-    column("out", |row| format!("{:.2}", row.outgoing_roundtrips_per_state))
-        .only_if(|row| row.outgoing_roundtrips_per_state > 0.0)
-        .means("chunk READs posted, per state"),
-    column("lines", |row| format!("{:.2}", row.lines_per_state))
-        .only_if(|_| false)
-        .means("cache lines of the table that the CPU looked at, per state"),
-    column("bits", |row| row.bits.to_string()).means("width of a packed state, at most 63"),
-    column("imbalance", |row| format!("{:.3}", row.imbalance))
-        .only_if(|row| row.ranks > 1)
-        .means("states that the busiest rank expanded / mean of all ranks"),
-];
 
 impl ExploreRow {
-    /// The columns that are printed without `--full`.
-    fn columns(&self) -> impl Iterator<Item = &'static Column> {
-        COLUMNS.iter().filter(|column| (column.is_shown)(self))
-    }
-
     /// The summary. The signal `stopped_by` ended the exploration before all states were expanded.
     pub(super) fn summary(&self, stopped_by: Option<Interrupt>) -> Vec<String> {
         let stopped = stopped_by.map(|signal| {
@@ -138,30 +118,6 @@ impl ExploreRow {
             rate_of("states", self.states_per_s)
         );
         stopped.into_iter().chain([answer]).collect()
-    }
-}
-
-impl Row for ExploreRow {
-    const HEAD: &'static [&'static str] = &{
-        let mut heads = [""; COLUMNS.len()];
-        let mut at = 0;
-        while at < heads.len() {
-            heads[at] = COLUMNS[at].head;
-            at += 1;
-        }
-        heads
-    };
-
-    fn cells(&self) -> Vec<String> {
-        COLUMNS.iter().map(|column| (column.cell)(self)).collect()
-    }
-
-    /// The one row, with the columns that matter for it.
-    fn brief(rows: &[Self]) -> Layout {
-        let columns: Vec<&Column> = rows.first().into_iter().flat_map(Self::columns).collect();
-        let head = columns.iter().map(|column| column.head.to_owned()).collect();
-        let cells = |row| columns.iter().map(|column| (column.cell)(row)).collect();
-        (head, rows.iter().map(cells).collect())
     }
 }
 

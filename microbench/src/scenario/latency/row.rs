@@ -1,33 +1,40 @@
 //! A line of the report: one operation, and where it stands beside its floor.
 
-use serde::Serialize;
+use probeline_results::format::{fixed, text};
+use probeline_results::{Layout, Row, one_line, row};
 
 use crate::latency::Latency;
-use crate::report::{Layout, Row};
 
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct LatencyRow {
-    pub(super) operation: String,
-    pub(super) chunk_buckets: Option<u32>,
-    pub(super) load_factor: Option<f64>,
-    pub(super) effective_roundtrips: Option<f64>,
-    pub(super) outgoing_roundtrips: Option<f64>,
-    // Not flattened from a Latency, because csv takes no flattened structs.
-    pub(super) operations: u64,
-    pub(super) min_ns: u64,
-    pub(super) mean_ns: f64,
-    pub(super) p50_ns: u64,
-    pub(super) p90_ns: u64,
-    pub(super) p99_ns: u64,
-    pub(super) p99_9_ns: u64,
-    pub(super) max_ns: u64,
-    pub(super) floor_ns: Option<f64>,
-    pub(super) times_floor: Option<f64>,
-    pub(super) cache_hit_share: Option<f64>,
-    #[serde(skip)]
-    pub(super) histogram: Vec<[u64; 2]>,
-    #[serde(skip)]
-    pub(super) cut: bool,
+row! {
+    /// One operation, beside its floor.
+    pub(crate) struct LatencyRow {
+        pub(super) operation: String => ("operation", text),
+        pub(super) chunk_buckets: Option<u32> => ("C", text),
+        pub(super) load_factor: Option<f64> => ("load", fixed::<2>),
+        pub(super) operations: u64 => ("ops", text),
+        pub(super) min_ns: u64 => ("min", text),
+        pub(super) mean_ns: f64 => ("mean", fixed::<1>),
+        pub(super) p50_ns: u64 => ("p50", text),
+        pub(super) p90_ns: u64 => ("p90", text),
+        pub(super) p99_ns: u64 => ("p99", text),
+        pub(super) p99_9_ns: u64 => ("p99.9", text),
+        pub(super) max_ns: u64 => ("max ns", text),
+        pub(super) floor_ns: Option<f64> => ("floor", fixed::<1>),
+        pub(super) times_floor: Option<f64> => ("x floor", fixed::<3>),
+        pub(super) effective_roundtrips: Option<f64> => ("eff", fixed::<2>),
+        pub(super) outgoing_roundtrips: Option<f64> => ("out", fixed::<2>),
+        pub(super) cache_hit_share: Option<f64> => (
+            "cached",
+            fixed::<3>,
+            note("the share of operations that the cache answered")
+        ),
+        /// Latencies in nanoseconds and how many operations had each, rising.
+        #[serde(serialize_with = "one_line")]
+        pub(super) histogram: Vec<[u64; 2]>,
+        /// Whether the time limit came before the last operation.
+        #[serde(skip)]
+        pub(super) cut: bool,
+    }
 }
 
 impl LatencyRow {
@@ -57,54 +64,7 @@ impl LatencyRow {
 }
 
 impl Row for LatencyRow {
-    const HEAD: &'static [&'static str] = &[
-        "operation",
-        "C",
-        "load",
-        "ops",
-        "min",
-        "mean",
-        "p50",
-        "p90",
-        "p99",
-        "p99.9",
-        "max ns",
-        "floor",
-        "x floor",
-        "eff",
-        "out",
-        "cached",
-    ];
-
-    fn cells(&self) -> Vec<String> {
-        let number = |value: Option<f64>, digits| {
-            value.map_or_else(String::new, |value| format!("{value:.digits$}"))
-        };
-        vec![
-            self.operation.clone(),
-            self.chunk_buckets.map_or_else(String::new, |c| c.to_string()),
-            number(self.load_factor, 2),
-            self.operations.to_string(),
-            self.min_ns.to_string(),
-            format!("{:.1}", self.mean_ns),
-            self.p50_ns.to_string(),
-            self.p90_ns.to_string(),
-            self.p99_ns.to_string(),
-            self.p99_9_ns.to_string(),
-            self.max_ns.to_string(),
-            number(self.floor_ns, 1),
-            number(self.times_floor, 3),
-            number(self.effective_roundtrips, 2),
-            number(self.outgoing_roundtrips, 2),
-            number(self.cache_hit_share, 3),
-        ]
-    }
-
     fn brief(rows: &[Self]) -> Layout {
         super::summary::brief(rows)
-    }
-
-    fn histogram(&self) -> Option<&[[u64; 2]]> {
-        Some(&self.histogram)
     }
 }

@@ -1,11 +1,12 @@
 //! The summary of `bench-latency`, and its short table of find-or-puts.
 
 use probeline_profile::paper::{self, Latency as Figure};
+use probeline_results::Layout;
 
 use super::LatencyArgs;
 use super::row::LatencyRow;
 use crate::cli::TransportName;
-use crate::report::{Layout, aligned, some_of};
+use crate::report::{aligned, some_of};
 use crate::units::time;
 
 /// Rows that the summary quotes, if they were measured.

@@ -2,23 +2,38 @@
 
 use probeline_limits::memory::{Ahead, Memory};
 use probeline_limits::remote::{Operation, Rate};
-use serde::Serialize;
+use probeline_results::format::{fixed, millions, text};
+use probeline_results::{Layout, Row, row};
 
 use crate::cli::JobArgs;
-use crate::report::{Layout, Row, aligned, only};
+use crate::report::aligned;
 use crate::units::{rate, time};
 
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct LimitsRow {
-    limit: String,
-    of: String,
-    cores: Option<u32>,
-    in_flight: Option<u32>,
-    median_ops_per_s: f64,
-    least_ops_per_s: f64,
-    most_ops_per_s: f64,
-    mean_ns: f64,
-    prefetch: Option<String>,
+row! {
+    /// What memory or transport do at best.
+    pub(crate) struct LimitsRow {
+        limit: String => ("limit", text),
+        of: String => ("of", text),
+        cores: Option<u32> => ("cores", text),
+        in_flight: Option<u32> => (
+            "in flight",
+            text,
+            note("1 is a roundtrip; a result gives the address of the next operation")
+        ),
+        median_ops_per_s: f64 => ("M ops/s", millions),
+        least_ops_per_s: f64 => ("least", millions, full()),
+        most_ops_per_s: f64 => ("most", millions, full()),
+        mean_ns: f64 => (
+            "ns",
+            fixed::<1>,
+            note("the time of one core, or of the transport, for one operation")
+        ),
+        prefetch: Option<String> => (
+            "prefetch",
+            text,
+            full().note("how many operations ahead lines are prefetched, and into which cache")
+        ),
+    }
 }
 
 /// A limit of the memory, and with which prefetches it was reached.
@@ -160,40 +175,19 @@ fn one_and_best<'r>(rows: &'r [LimitsRow], limit: &str) -> Option<[&'r LimitsRow
 }
 
 impl Row for LimitsRow {
-    const HEAD: &'static [&'static str] =
-        &["limit", "of", "cores", "in flight", "M ops/s", "least", "most", "ns", "prefetch"];
-
-    fn cells(&self) -> Vec<String> {
-        let number = |value: Option<u32>| value.map_or_else(String::new, |value| value.to_string());
-        vec![
-            self.limit.clone(),
-            self.of.clone(),
-            number(self.cores),
-            number(self.in_flight),
-            format!("{:.3}", self.median_ops_per_s / 1e6),
-            format!("{:.3}", self.least_ops_per_s / 1e6),
-            format!("{:.3}", self.most_ops_per_s / 1e6),
-            format!("{:.1}", self.mean_ns),
-            self.prefetch.clone().unwrap_or_default(),
-        ]
-    }
-
     /// All memory limits; some operations of the transport, with one in flight and at the highest
     /// rate.
     fn brief(rows: &[Self]) -> Layout {
-        let mut lines: Vec<Vec<String>> =
-            rows.iter().filter(|row| row.cores.is_some()).map(Self::cells).collect();
+        let mut shown: Vec<Self> = rows.iter().filter(|row| row.cores.is_some()).cloned().collect();
         let mut limits: Vec<&str> = rows.iter().map(|row| &*row.limit).collect();
         limits.retain(|limit| QUOTED.contains(limit) || BRIEF.contains(limit));
         limits.dedup();
         for [one, best] in limits.into_iter().filter_map(|limit| one_and_best(rows, limit)) {
-            lines.push(one.cells());
+            shown.push(one.clone());
             if best.in_flight != one.in_flight {
-                lines.push(best.cells());
+                shown.push(best.clone());
             }
         }
-        let head = Self::HEAD.iter().map(|&name| name.to_owned()).collect();
-        // Omits least, most and prefetch.
-        only((head, lines), &[0, 1, 2, 3, 4, 7])
+        Self::of_columns_that_matter(&shown)
     }
 }

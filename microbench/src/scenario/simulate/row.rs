@@ -2,53 +2,81 @@
 
 use probeline_profile::Shape;
 use probeline_profile::paper;
+use probeline_results::format::{fixed, text};
+use probeline_results::{Layout, Row, row};
 use probeline_simulate::{LatencyPlan, LatencyRow, Limit, ThroughputPlan, ThroughputRow, Way};
-use serde::Serialize;
 
-use crate::report::{Layout, Row};
+row! {
+    /// A latency or a throughput, beside the paper's.
+    pub(crate) struct SimulateRow {
+        pub(super) experiment: String,
+        /// Of a throughput.
+        pub(super) workload: Option<String> => {"what", SimulateRow::what},
+        pub(super) machines: u32 => {"on", SimulateRow::cluster},
+        pub(super) ranks_per_machine: u32,
+        way: String => ("way", text, full()),
+        /// C; beyond the paper the most, of which each operation chooses its own.
+        chunk_buckets: u32 => {"C", SimulateRow::chunk_cell},
+        /// Of a throughput: what a READ brought.
+        mean_chunk_buckets: Option<f64> => (
+            "mean C",
+            fixed::<1>,
+            full().note("buckets per READ, a mean")
+        ),
+        load_factor: f64 => ("load", fixed::<2>),
+        operations: u64,
+        /// Of them, those of a latency that found no room within M chunks.
+        full: u64,
+        pub(super) mean_latency_ns: f64 => ("mean ns", fixed::<0>),
+        outgoing_roundtrips: f64 => ("out", fixed::<4>, full()),
+        effective_roundtrips: f64 => ("eff", fixed::<4>, full()),
+        pub(super) ops_per_s: Option<f64> => (
+            "M op/s",
+            million,
+            note("find-or-puts per second of all ranks")
+        ),
+        /// With each operation cut to whole microseconds.
+        truncated_ops_per_s: Option<f64> => ("cut M op/s", million, full()),
+        pub(super) paper_mean_latency_ns: Option<f64> => {"paper", SimulateRow::paper_cell},
+        paper_outgoing_roundtrips: Option<f64>,
+        pub(super) paper_ops_per_s: Option<f64>,
+        /// How many runs the paper's figure is the mean of.
+        pub(super) paper_runs: Option<u32>,
+        /// Of the latency, or of the throughput: the model's by the paper's.
+        pub(super) by_paper: Option<f64> => (
+            "by paper",
+            fixed::<3>,
+            note("the model's figure / the authors' figure")
+        ),
+        /// Of outgoing roundtrips.
+        pub(super) roundtrips_by_paper: Option<f64>,
+        /// Of a throughput: the limit that is met; where none is, roundtrips are what is waited for.
+        limit: Option<String> => {
+            "limit",
+            SimulateRow::limit_cell,
+            note("resource of the profile used to 90 % or more; in brackets the most used one")
+        },
+        /// The limit that is used most, met or not, and how much of it.
+        nearest_limit: Option<String>,
+        limit_used: Option<f64>,
+        /// A machine's READs and atomics a second.
+        pub(super) nic_reads_per_s: Option<f64>,
+        pub(super) nic_atomics_per_s: Option<f64>,
+        /// Whether `--one-roundtrip auto` has claimed nothing along with first READs.
+        #[serde(skip)]
+        pub(super) spares_claims: bool,
+    }
+}
 
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct SimulateRow {
-    pub(super) experiment: &'static str,
-    way: &'static str,
-    pub(super) machines: u32,
-    pub(super) ranks_per_machine: u32,
-    /// Of a throughput.
-    pub(super) workload: Option<&'static str>,
-    /// C; beyond the paper the most, of which each operation chooses its own.
-    chunk_buckets: u32,
-    /// Of a throughput: what a READ brought.
-    mean_chunk_buckets: Option<f64>,
-    load_factor: f64,
-    operations: u64,
-    /// Of them, those of a latency that found no room within M chunks.
-    full: u64,
-    pub(super) mean_latency_ns: f64,
-    outgoing_roundtrips: f64,
-    effective_roundtrips: f64,
-    pub(super) ops_per_s: Option<f64>,
-    /// With each operation cut to whole microseconds.
-    truncated_ops_per_s: Option<f64>,
-    /// Of a throughput: the limit that is met; where none is, roundtrips are what is waited for.
-    limit: Option<String>,
-    /// The limit that is used most, met or not, and how much of it.
-    nearest_limit: Option<String>,
-    limit_used: Option<f64>,
-    /// A machine's READs and atomics a second.
-    pub(super) nic_reads_per_s: Option<f64>,
-    pub(super) nic_atomics_per_s: Option<f64>,
-    pub(super) paper_mean_latency_ns: Option<f64>,
-    paper_outgoing_roundtrips: Option<f64>,
-    pub(super) paper_ops_per_s: Option<f64>,
-    /// How many runs the paper's figure is the mean of.
-    pub(super) paper_runs: Option<u32>,
-    /// Of the latency, or of the throughput: the model's by the paper's.
-    pub(super) by_paper: Option<f64>,
-    /// Of outgoing roundtrips.
-    pub(super) roundtrips_by_paper: Option<f64>,
-    /// Whether `--one-roundtrip auto` has claimed nothing along with first READs.
-    #[serde(skip)]
-    pub(super) spares_claims: bool,
+/// Operations a second that two digits of millions cannot show.
+const SLOW: f64 = 1e5;
+
+fn million(rate: &Option<f64>) -> String {
+    match *rate {
+        Some(rate) if rate < SLOW => format!("{:.5}", rate / 1e6),
+        Some(rate) => format!("{:.2}", rate / 1e6),
+        None => String::new(),
+    }
 }
 
 impl SimulateRow {
@@ -66,8 +94,8 @@ impl SimulateRow {
         let paper_ns = figure.as_ref().zip(theirs_ns).map(|(figure, theirs_ns)| theirs_ns(figure));
         let paper_out = figure.map(|figure| figure.outgoing_roundtrips);
         Self {
-            experiment: "latency",
-            way: plan.way.name(),
+            experiment: "latency".to_owned(),
+            way: plan.way.name().to_owned(),
             machines: plan.shape.machines,
             ranks_per_machine: plan.shape.ranks_per_machine,
             workload: None,
@@ -108,11 +136,11 @@ impl SimulateRow {
         let compared =
             if truncates && plan.way == Way::Paper { truncated } else { Some(row.ops_per_s) };
         Self {
-            experiment: "throughput",
-            way: plan.way.name(),
+            experiment: "throughput".to_owned(),
+            way: plan.way.name().to_owned(),
             machines: row.shape.machines,
             ranks_per_machine: row.shape.ranks_per_machine,
-            workload: Some(row.workload.name()),
+            workload: Some(row.workload.name().to_owned()),
             chunk_buckets: plan.chunk_buckets,
             mean_chunk_buckets: row.mean_chunk_buckets,
             load_factor: f64::from(plan.load_percent) / 100.0,
@@ -145,9 +173,6 @@ impl SimulateRow {
 const MOST_BRIEF: usize = 30;
 const LOAD_FACTORS: [f64; 2] = [0.5, 0.9];
 
-/// Operations a second that two digits of millions do not tell.
-const SLOW: f64 = 1e5;
-
 impl SimulateRow {
     /// C and load factor of a latency.
     pub(super) fn cells_name(&self) -> String {
@@ -173,19 +198,24 @@ impl SimulateRow {
             let means = [row.load_factor, row.mean_latency_ns, row.outgoing_roundtrips];
             // The paper's are of its C, whatever operations choose here.
             let papers = (row.paper_mean_latency_ns, row.paper_outgoing_roundtrips);
-            (row.workload, cluster, means, row.effective_roundtrips, papers)
+            (row.workload.clone(), cluster, means, row.effective_roundtrips, papers)
         };
         let latency = self.workload.is_none() && self.is_adaptive();
         latency && other.chunk_buckets < self.chunk_buckets && found(self) == found(other)
     }
 
-    /// Of a throughput, for its cell of the table: the limit that is met, or the nearest one.
-    fn limit_cell(&self) -> String {
-        match self.nearest() {
-            _ if self.experiment != "throughput" => String::new(),
-            None => "none".to_owned(),
-            Some((name, used)) if self.limit.is_some() => format!("{name}, {used}"),
-            Some((name, used)) => format!("none, {name} at {used}"),
+    fn what(&self) -> String {
+        self.workload.clone().unwrap_or_else(|| "latency".to_owned())
+    }
+
+    pub(super) fn cluster(&self) -> String {
+        format!("{} x {}", self.machines, self.ranks_per_machine)
+    }
+
+    fn paper_cell(&self) -> String {
+        match self.paper_mean_latency_ns {
+            Some(ns) => format!("{ns:.0}"),
+            None => million(&self.paper_ops_per_s),
         }
     }
 
@@ -198,22 +228,13 @@ impl SimulateRow {
         }
     }
 
-    /// The limit as a cell of the short table.
-    fn brief_limit(&self) -> String {
+    /// The limit that is met, or the nearest one in brackets.
+    fn limit_cell(&self) -> String {
         match self.nearest() {
             None => String::new(),
             Some((name, used)) if self.limit.is_some() => format!("{name} {used}"),
             Some((name, used)) => format!("({name} {used})"),
         }
-    }
-
-    fn brief_cells(&self) -> Vec<String> {
-        let cells = self.cells();
-        let cluster = format!("{} x {}", self.machines, self.ranks_per_machine);
-        // What, C, load, mean ns, M op/s, paper, by paper.
-        let [what, others @ ..] = [0, 4, 6, 7, 10, 12, 13].map(|at| cells[at].clone());
-        let limit = [self.brief_limit()];
-        [what, cluster].into_iter().chain(others).chain(limit).collect()
     }
 
     /// Whether a long report omits this row from the short table: latencies at other load factors
@@ -244,74 +265,23 @@ impl SimulateRow {
 }
 
 /// Omits latencies that repeat those of another row.
-fn distinct(rows: &[SimulateRow]) -> impl Iterator<Item = &SimulateRow> {
-    rows.iter().filter(|row| !rows.iter().any(|other| row.repeats(other)))
+fn distinct(rows: &[SimulateRow]) -> Vec<SimulateRow> {
+    let repeats = |row: &SimulateRow| rows.iter().any(|other| row.repeats(other));
+    rows.iter().filter(|row| !repeats(row)).cloned().collect()
 }
 
 impl Row for SimulateRow {
-    const HEAD: &'static [&'static str] = &[
-        "what",
-        "way",
-        "machines",
-        "ranks",
-        "C",
-        "mean C",
-        "load",
-        "mean ns",
-        "out",
-        "eff",
-        "M op/s",
-        "cut M op/s",
-        "paper",
-        "by paper",
-        "limit",
-    ];
-
     /// Without latencies that a smaller C has as well, operations choosing no larger one, beside the
     /// same figures.
-    fn lay_out(rows: &[Self]) -> Layout {
-        let head = Self::HEAD.iter().map(|&name| name.to_owned()).collect();
-        (head, distinct(rows).map(Self::cells).collect())
+    fn full(rows: &[Self]) -> Layout {
+        Self::of_all_columns(&distinct(rows))
     }
 
     fn brief(rows: &[Self]) -> Layout {
-        let head = ["what", "on", "C", "load", "mean ns", "M op/s", "paper", "by paper", "limit"]
-            .map(str::to_owned);
-        let shown: Vec<&Self> = distinct(rows).collect();
-        let most = shown.iter().filter(|row| !row.is_detail(rows));
-        let shown: Vec<&Self> = match shown.len() {
-            0..=MOST_BRIEF => shown,
-            _ => most.copied().collect(),
-        };
-        (head.to_vec(), shown.into_iter().map(Self::brief_cells).collect())
-    }
-
-    fn cells(&self) -> Vec<String> {
-        let million = |rate: Option<f64>| match rate {
-            Some(rate) if rate < SLOW => format!("{:.5}", rate / 1e6),
-            Some(rate) => format!("{:.2}", rate / 1e6),
-            None => String::new(),
-        };
-        let paper = match self.paper_mean_latency_ns {
-            Some(ns) => format!("{ns:.0}"),
-            None => million(self.paper_ops_per_s),
-        };
-        vec![
-            self.workload.unwrap_or("latency").to_owned(),
-            self.way.to_owned(),
-            self.machines.to_string(),
-            self.ranks_per_machine.to_string(),
-            self.chunk_cell(),
-            self.mean_chunk_buckets.map_or(String::new(), |mean| format!("{mean:.1}")),
-            format!("{:.2}", self.load_factor),
-            format!("{:.0}", self.mean_latency_ns),
-            format!("{:.4}", self.outgoing_roundtrips),
-            format!("{:.4}", self.effective_roundtrips),
-            million(self.ops_per_s),
-            million(self.truncated_ops_per_s),
-            paper,
-            self.by_paper.map_or(String::new(), |ratio| format!("{ratio:.3}")),
-            self.limit_cell(),
-        ]
+        let mut shown = distinct(rows);
+        if shown.len() > MOST_BRIEF {
+            shown.retain(|row| !row.is_detail(rows));
+        }
+        Self::of_columns_that_matter(&shown)
     }
 }

@@ -1,11 +1,12 @@
 //! The summary and the notes of a report.
 
 use probeline_profile::{Kind, Profile};
+use probeline_results::{Note, Row};
 use probeline_simulate::Way;
 
 use super::SimulateArgs;
 use super::row::SimulateRow;
-use crate::report::{Note, some_of};
+use crate::report::some_of;
 use crate::units::{rate, time};
 
 /// The network of the paper's figures; C, M and the filling, in hundredths, of its throughputs, and M
@@ -41,16 +42,10 @@ pub(super) fn summary(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRo
 /// The notes on the columns.
 pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]) -> Vec<Note> {
     let mut notes = vec![
-        Note::on(&["M op/s"], "find-or-puts per second of all ranks"),
-        Note::on(
-            &["limit"],
-            "resource of the profile used to 90 % or more; in brackets the most used one",
-        ),
         Note::on(&["out", "eff"], "chunk READs that an operation posts and waits for"),
-        Note::on(&["by paper"], "the model's figure / the authors' figure"),
-        Note::on(&["mean C"], "buckets per READ, a mean"),
         numbers(profile).into(),
     ];
+    notes.extend(SimulateRow::notes());
     if matches!(args.way(), Way::Beyond(_)) {
         notes.push(Note::on(
             &["C"],
@@ -112,9 +107,9 @@ fn fits(rows: &[SimulateRow]) -> Vec<Fit> {
     fits.extend(fit("roundtrips", ROUNDTRIPS, latencies, |row| row.roundtrips_by_paper));
     for workload in ["mixed", "read-intensive", "write-intensive"] {
         for (runs, name) in [(3, "three runs"), (1, "single runs")] {
-            let of = rows
-                .iter()
-                .filter(|row| row.workload == Some(workload) && row.paper_runs == Some(runs));
+            let of = rows.iter().filter(|row| {
+                row.workload.as_deref() == Some(workload) && row.paper_runs == Some(runs)
+            });
             let what = format!("{workload}, {name}");
             fits.extend(fit(&what, THROUGHPUT, of, |row| row.by_paper));
         }
@@ -194,8 +189,8 @@ fn full(args: &SimulateArgs, rows: &[SimulateRow]) -> Option<String> {
 impl SimulateRow {
     /// The result of this row, compared with the paper's figure.
     fn line(&self) -> String {
-        let cluster = format!("{} x {}", self.machines, self.ranks_per_machine);
-        let Some((workload, ops_per_s)) = self.workload.zip(self.ops_per_s) else {
+        let cluster = self.cluster();
+        let Some((workload, ops_per_s)) = self.workload.as_ref().zip(self.ops_per_s) else {
             let paper = self.paper_mean_latency_ns.map(|ns| format!(", the paper's {}", time(ns)));
             let paper = paper.unwrap_or_default();
             return format!(

@@ -5,8 +5,8 @@ use probeline_tune::Model;
 use super::row::{TuneRow, ahead_name, claim_name};
 use super::verification::PAPER_DEPTH;
 use super::{AS_EXPECTED, BATCHED_BY_CPU, Sweep, TuneArgs, Tuned};
-use crate::report::Note;
 use crate::units::{rate, time};
+use probeline_results::Note;
 
 impl TuneArgs {
     /// The recommendation, its measured rate, and how that compares with the expected one.

@@ -1,28 +1,31 @@
 //! A candidate, what was expected of it and what was measured.
 
+use probeline_results::format::{fixed, millions, on_off, text};
+use probeline_results::{Row, row};
 use probeline_table::{FirstClaim, ReadAhead};
 use probeline_tune::{Candidate, Model};
-use serde::Serialize;
 
-use crate::report::{Layout, Row, only};
-
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct TuneRow {
-    candidate: String,
-    chunk_buckets: u32,
-    max_chunks: u32,
-    read_ahead: &'static str,
-    one_roundtrip: &'static str,
-    in_flight: u32,
-    cache_entries: u32,
-    direct: bool,
-    expected_latency_ns: f64,
-    expected_ops_per_s: f64,
-    latency_ns: f64,
-    ops_per_s: f64,
-    /// Measured by expected throughput.
-    times_expected: f64,
+row! {
+    /// A candidate, with what the model expects of it and what was measured.
+    pub(crate) struct TuneRow {
+        candidate: String => ("candidate", text),
+        chunk_buckets: u32 => ("C", text),
+        max_chunks: u32 => ("M", text),
+        read_ahead: String => ("ahead", text),
+        one_roundtrip: String => ("one-rt", text),
+        in_flight: u32 => ("in flight", text),
+        cache_entries: u32 => ("cache", text),
+        direct: bool => ("direct", on_off),
+        expected_latency_ns: f64 => ("expected ns", fixed::<1>, full()),
+        expected_ops_per_s: f64 => ("expected M ops/s", millions, full()),
+        latency_ns: f64 => ("measured ns", fixed::<1>),
+        ops_per_s: f64 => ("M ops/s", millions),
+        /// Measured by expected throughput.
+        times_expected: f64 => ("x expected", fixed::<3>),
+    }
 }
+
+impl Row for TuneRow {}
 
 /// The name of the paper's algorithm among candidates.
 pub(super) const PAPER: &str = "paper";
@@ -58,8 +61,8 @@ impl TuneRow {
             candidate: what.to_owned(),
             chunk_buckets: candidate.chunk_buckets,
             max_chunks: candidate.max_chunks,
-            read_ahead: ahead_name(candidate.read_ahead),
-            one_roundtrip: claim_name(candidate.first_claim),
+            read_ahead: ahead_name(candidate.read_ahead).to_owned(),
+            one_roundtrip: claim_name(candidate.first_claim).to_owned(),
             in_flight: candidate.depth,
             cache_entries: candidate.cache_entries,
             direct: candidate.direct,
@@ -85,46 +88,5 @@ impl TuneRow {
 
     pub(super) fn is_paper(&self) -> bool {
         self.candidate == PAPER
-    }
-}
-
-impl Row for TuneRow {
-    const HEAD: &'static [&'static str] = &[
-        "candidate",
-        "C",
-        "M",
-        "ahead",
-        "one-rt",
-        "in flight",
-        "cache",
-        "direct",
-        "expected ns",
-        "M ops/s",
-        "measured ns",
-        "M ops/s",
-        "x expected",
-    ];
-
-    fn cells(&self) -> Vec<String> {
-        vec![
-            self.candidate.clone(),
-            self.chunk_buckets.to_string(),
-            self.max_chunks.to_string(),
-            self.read_ahead.to_owned(),
-            self.one_roundtrip.to_owned(),
-            self.in_flight.to_string(),
-            self.cache_entries.to_string(),
-            if self.direct { "on" } else { "off" }.to_owned(),
-            format!("{:.1}", self.expected_latency_ns),
-            format!("{:.3}", self.expected_ops_per_s / 1e6),
-            format!("{:.1}", self.latency_ns),
-            format!("{:.3}", self.ops_per_s / 1e6),
-            format!("{:.3}", self.times_expected),
-        ]
-    }
-
-    /// Omits the expected time, which follows from the ratio.
-    fn brief(rows: &[Self]) -> Layout {
-        only(Self::lay_out(rows), &[0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12])
     }
 }

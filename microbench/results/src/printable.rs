@@ -5,9 +5,9 @@
 //! are not reversible, because backslashes stay unchanged; those of [`json`] are.
 //!
 //! ```
-//! assert_eq!(probeline_printable::line("two\nlines, \u{1b}[2J"), r"two\u{a}lines, \u{1b}[2J");
+//! use probeline_results::printable::line;
+//! assert_eq!(line("two\nlines, \u{1b}[2J"), r"two\u{a}lines, \u{1b}[2J");
 //! ```
-#![forbid(unsafe_code)]
 
 use core::fmt::Write;
 use std::borrow::Cow;

@@ -1,0 +1,57 @@
+//! Rows as CSV.
+
+use std::io;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// The rows as CSV: a header with the names of the fields, then one line for each row. Fields that
+/// hold lists, which only JSON can show, are left out.
+///
+/// # Errors
+/// A row is no object.
+pub fn csv<R: Serialize>(rows: &[R]) -> io::Result<String> {
+    let mut out = csv::Writer::from_writer(Vec::new());
+    for (at, row) in rows.iter().enumerate() {
+        let row: Map<String, Value> = serde_json::from_value(serde_json::to_value(row)?)?;
+        let fields = || row.iter().filter(|(_, value)| !value.is_array() && !value.is_object());
+        if at == 0 {
+            out.write_record(fields().map(|(name, _)| name))?;
+        }
+        out.write_record(fields().map(|(_, value)| cell(value)))?;
+    }
+    let bytes = out.into_inner().map_err(|error| error.into_error())?;
+    String::from_utf8(bytes).map_err(io::Error::other)
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize)]
+    struct Two {
+        name: &'static str,
+        share: Option<f64>,
+        histogram: Vec<[u64; 2]>,
+        operations: u64,
+    }
+
+    #[test]
+    fn fields_keep_their_order_and_lists_are_left_out() {
+        let histogram = vec![[1, 2]];
+        let rows = [
+            Two { name: "a,b", share: Some(1.0), histogram: histogram.clone(), operations: 7 },
+            Two { name: "c", share: None, histogram, operations: 8 },
+        ];
+        assert_eq!(csv(&rows).unwrap(), "name,share,operations\n\"a,b\",1.0,7\nc,,8\n");
+        assert_eq!(csv::<Two>(&[]).unwrap(), "");
+    }
+}

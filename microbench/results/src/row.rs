@@ -1,0 +1,371 @@
+//! Rows of results and the columns of their tables.
+
+use core::fmt;
+
+use serde::{Serialize, Serializer};
+use serde_json::value::to_raw_value;
+
+/// A column of the table that a terminal or a Markdown page shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Column<R> {
+    head: &'static str,
+    cell: fn(&R) -> String,
+    /// Whether the column of the short table matters for this row.
+    matters: fn(&R) -> bool,
+    note: Option<&'static str>,
+}
+
+impl<R> Column<R> {
+    /// A column with this head, whose cells `cell` formats.
+    #[must_use]
+    pub const fn new(head: &'static str, cell: fn(&R) -> String) -> Self {
+        Self { head, cell, matters: |_| true, note: None }
+    }
+
+    /// Shows the column with `--full` only.
+    #[must_use]
+    pub const fn full(self) -> Self {
+        Self { matters: |_| false, ..self }
+    }
+
+    /// Shows the column without `--full` only if it matters for one of the rows.
+    #[must_use]
+    pub const fn only_if(self, matters: fn(&R) -> bool) -> Self {
+        Self { matters, ..self }
+    }
+
+    /// Says what the column means, if its head does not.
+    #[must_use]
+    pub const fn note(self, text: &'static str) -> Self {
+        Self { note: Some(text), ..self }
+    }
+}
+
+/// The columns of a row, which [`row!`](crate::row!) generates.
+pub trait Columns: Sized + 'static {
+    /// From left to right.
+    const COLUMNS: &'static [Column<Self>];
+}
+
+/// The head of a table, and its lines.
+pub type Layout = (Vec<String>, Vec<Vec<String>>);
+
+/// A row of results.
+pub trait Row: Columns + Serialize {
+    /// The full table: every row and every column.
+    fn full(rows: &[Self]) -> Layout {
+        Self::of_all_columns(rows)
+    }
+
+    /// The table without `--full`: the rows and columns that a reader needs.
+    fn brief(rows: &[Self]) -> Layout {
+        Self::of_columns_that_matter(rows)
+    }
+
+    /// These rows, with all columns.
+    fn of_all_columns(rows: &[Self]) -> Layout {
+        lay_out(rows, Self::COLUMNS.iter())
+    }
+
+    /// These rows, with the columns that matter for one of them.
+    fn of_columns_that_matter(rows: &[Self]) -> Layout {
+        let matters = |column: &&Column<Self>| rows.iter().any(column.matters);
+        lay_out(rows, Self::COLUMNS.iter().filter(matters))
+    }
+
+    /// This row's cells of the full table.
+    fn cells(&self) -> Vec<String> {
+        Self::COLUMNS.iter().map(|column| (column.cell)(self)).collect()
+    }
+
+    /// This row's cell below `head`; empty if there is no such column.
+    fn cell(&self, head: &str) -> String {
+        let column = Self::COLUMNS.iter().find(|column| column.head == head);
+        debug_assert!(column.is_some(), "no column {head}");
+        column.map(|column| (column.cell)(self)).unwrap_or_default()
+    }
+
+    /// The notes of the columns.
+    #[must_use]
+    fn notes() -> Vec<Note> {
+        let note = |column: &'static Column<Self>| {
+            Some(Note::on(core::slice::from_ref(&column.head), column.note?))
+        };
+        Self::COLUMNS.iter().filter_map(note).collect()
+    }
+
+    /// Whether the full table has a column with this head.
+    #[must_use]
+    fn has_column(head: &str) -> bool {
+        Self::COLUMNS.iter().any(|column| column.head == head)
+    }
+}
+
+fn lay_out<'c, R: 'static>(
+    rows: &[R],
+    columns: impl Iterator<Item = &'c Column<R>> + Clone,
+) -> Layout {
+    let head = columns.clone().map(|column| column.head.to_owned()).collect();
+    let line = |row: &R| columns.clone().map(|column| (column.cell)(row)).collect();
+    (head, rows.iter().map(line).collect())
+}
+
+/// A note on the results. JSON and Markdown show its text behind the heads of its columns.
+#[derive(Clone, Debug)]
+pub struct Note {
+    /// The note is printed if the table has one of these columns. If empty, it is always printed.
+    columns: &'static [&'static str],
+    text: String,
+}
+
+impl Note {
+    /// A note on these columns of the table.
+    #[must_use]
+    pub fn on(columns: &'static [&'static str], text: impl Into<String>) -> Self {
+        Self { columns, text: text.into() }
+    }
+
+    /// Whether the note is printed below a table with this head.
+    #[must_use]
+    pub fn is_on(&self, head: &[String]) -> bool {
+        let has = |column: &&str| head.iter().any(|printed| printed == column);
+        self.columns.is_empty() || self.columns.iter().any(has)
+    }
+
+    /// The heads of the columns.
+    #[must_use]
+    pub fn columns(&self) -> &'static [&'static str] {
+        self.columns
+    }
+}
+
+impl<T: Into<String>> From<T> for Note {
+    /// A note that is always printed.
+    fn from(text: T) -> Self {
+        Self::on(&[], text)
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.columns.is_empty() {
+            write!(f, "{}: ", self.columns.join(", "))?;
+        }
+        f.write_str(&self.text)
+    }
+}
+
+impl Serialize for Note {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Serialises a list in one line of an otherwise indented JSON, for `serialize_with`.
+///
+/// # Errors
+/// Those of `T` and of the serialiser.
+pub fn one_line<T: Serialize, S: Serializer>(list: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    to_raw_value(list).map_err(serde::ser::Error::custom)?.serialize(serializer)
+}
+
+/// Formats of cells.
+pub mod format {
+    use core::fmt::Display;
+
+    /// A value as it is; nothing for `None`.
+    pub trait Text {
+        /// The cell.
+        fn text(&self) -> String;
+    }
+
+    /// A number, if there is one.
+    pub trait Number {
+        /// The number.
+        fn number(&self) -> Option<f64>;
+    }
+
+    /// The cell of a value as it is.
+    pub fn text(value: &impl Text) -> String {
+        value.text()
+    }
+
+    /// A number with this many digits behind the point.
+    pub fn fixed<const DIGITS: usize>(value: &impl Number) -> String {
+        value.number().map_or_else(String::new, |value| format!("{value:.DIGITS$}"))
+    }
+
+    /// A share as percent.
+    pub fn percent(share: &impl Number) -> String {
+        share.number().map_or_else(String::new, |share| format!("{:.1}%", share * 100.0))
+    }
+
+    /// A rate in millions a second.
+    pub fn millions(rate: &impl Number) -> String {
+        rate.number().map_or_else(String::new, |rate| format!("{:.3}", rate / 1e6))
+    }
+
+    /// A switch.
+    #[allow(clippy::trivially_copy_pass_by_ref)]
+    pub fn on_off(value: &bool) -> String {
+        if *value { "on" } else { "off" }.to_owned()
+    }
+
+    fn shown(value: impl Display) -> String {
+        value.to_string()
+    }
+
+    macro_rules! text {
+        ($($type:ty),*) => {
+            $(impl Text for $type {
+                fn text(&self) -> String {
+                    shown(self)
+                }
+            })*
+        };
+    }
+
+    text!(String, &str, bool, u32, u64, usize);
+
+    impl<T: Text> Text for Option<T> {
+        fn text(&self) -> String {
+            self.as_ref().map(Text::text).unwrap_or_default()
+        }
+    }
+
+    impl Number for f64 {
+        fn number(&self) -> Option<f64> {
+            Some(*self)
+        }
+    }
+
+    impl Number for u64 {
+        #[allow(clippy::cast_precision_loss)]
+        fn number(&self) -> Option<f64> {
+            Some(*self as f64)
+        }
+    }
+
+    impl<T: Number> Number for Option<T> {
+        fn number(&self) -> Option<f64> {
+            self.as_ref().and_then(Number::number)
+        }
+    }
+}
+
+/// Declares a row of results: a struct that is serialised with `serde`, and its table's columns.
+///
+/// A field is a field of the JSON and, unless it is a list, a column of the CSV. Behind `=>` stands
+/// its column of the table: in parentheses the head and a [format] of the field, in braces the head
+/// and a function of the whole row; then calls of [`Column`]'s methods.
+///
+/// ```
+/// use probeline_results::format::{fixed, text};
+/// use probeline_results::{Row, row};
+///
+/// row! {
+///     /// Finds of one rank.
+///     struct Finds {
+///         rank: u32 => ("rank", text),
+///         operations: u64,
+///         latency_ns: f64 => ("ns", fixed::<1>, note("mean of all finds")),
+///         cache_hits: u64 => {"cached", Finds::cached, full()},
+///     }
+/// }
+///
+/// impl Row for Finds {}
+///
+/// impl Finds {
+///     fn cached(&self) -> String {
+///         format!("{} of {}", self.cache_hits, self.operations)
+///     }
+/// }
+///
+/// let row = Finds { rank: 0, operations: 8, latency_ns: 12.34, cache_hits: 2 };
+/// assert_eq!(row.cells(), ["0", "12.3", "2 of 8"]);
+/// assert_eq!(Finds::brief(&[row]).0, ["rank", "ns"]);
+/// ```
+#[macro_export]
+macro_rules! row {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $name:ident {
+            $( $(#[$field_meta:meta])* $field_vis:vis $field:ident: $type:ty $(=> $column:tt)?, )*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, $crate::serde::Serialize, $crate::serde::Deserialize)]
+        #[serde(crate = "probeline_results::serde")]
+        $vis struct $name {
+            $( $(#[$field_meta])* $field_vis $field: $type, )*
+        }
+
+        impl $crate::Columns for $name {
+            const COLUMNS: &'static [$crate::Column<Self>] =
+                &[$( $( $crate::column!($field $column), )? )*];
+        }
+    };
+}
+
+/// A column as [`row!`] describes it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! column {
+    ($field:ident ($head:literal, $format:expr $(, $($option:tt)+)?)) => {
+        $crate::Column::<Self>::new($head, |row: &Self| $format(&row.$field)) $(.$($option)+)?
+    };
+    ($field:ident {$head:literal, $cell:expr $(, $($option:tt)+)?}) => {
+        $crate::Column::<Self>::new($head, $cell) $(.$($option)+)?
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::format::{fixed, millions, percent, text};
+    use super::*;
+    use crate::row;
+
+    row! {
+        struct Sample {
+            name: String => ("name", text),
+            rate: f64 => ("M/s", millions, note("of all ranks")),
+            share: Option<f64> => ("share", percent, only_if(|row| row.share.is_some())),
+            times: Option<f64> => ("x", fixed::<2>, full().note("times the floor")),
+            #[serde(serialize_with = "one_line")]
+            histogram: Vec<[u64; 2]>,
+        }
+    }
+
+    impl Row for Sample {}
+
+    fn sample(share: Option<f64>) -> Sample {
+        let histogram = vec![[1, 2], [3, 4]];
+        Sample { name: "a".to_owned(), rate: 2.5e6, share, times: Some(1.0), histogram }
+    }
+
+    #[test]
+    fn the_short_table_has_the_columns_that_matter_for_a_row() {
+        assert_eq!(Sample::full(&[sample(None)]).0, ["name", "M/s", "share", "x"]);
+        assert_eq!(Sample::brief(&[sample(None)]).0, ["name", "M/s"]);
+        let (head, lines) = Sample::brief(&[sample(None), sample(Some(0.25))]);
+        assert_eq!(head, ["name", "M/s", "share"]);
+        assert_eq!(lines, [["a", "2.500", ""], ["a", "2.500", "25.0%"]]);
+    }
+
+    #[test]
+    fn a_list_takes_one_line_of_the_json() {
+        let json = serde_json::to_string_pretty(&sample(None)).unwrap();
+        assert!(json.contains("\"histogram\": [[1,2],[3,4]]"), "{json}");
+        let back: Sample = serde_json::from_str(&json).unwrap();
+        assert_eq!(back.histogram, sample(None).histogram);
+    }
+
+    #[test]
+    fn notes_are_those_of_the_columns() {
+        let notes = Sample::notes();
+        let texts: Vec<String> = notes.iter().map(Note::to_string).collect();
+        assert_eq!(texts, ["M/s: of all ranks", "x: times the floor"]);
+        let (head, _) = Sample::brief(&[sample(None)]);
+        assert!(notes[0].is_on(&head) && !notes[1].is_on(&head));
+    }
+}
