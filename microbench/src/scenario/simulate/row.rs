@@ -231,6 +231,7 @@ impl SimulateRow {
     /// The limit that is met, or the nearest one in brackets.
     fn limit_cell(&self) -> String {
         match self.nearest() {
+            None if self.workload.is_some() => "none".to_owned(),
             None => String::new(),
             Some((name, used)) if self.limit.is_some() => format!("{name} {used}"),
             Some((name, used)) => format!("({name} {used})"),
