@@ -5,7 +5,7 @@ use std::path::Path;
 
 use comfy_table::presets::{ASCII_MARKDOWN, NOTHING};
 use comfy_table::{CellAlignment, Table, TableStyle};
-use probeline_results::{Note, Row, printable};
+use probeline_results::{Note, Row, SCHEMA, printable};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -17,28 +17,6 @@ use crate::output_file::OutputFile;
 use crate::size::Size;
 use crate::tuned::Tuned;
 use crate::{markdown, terminal};
-
-/// Counts changes of the JSON's shape that a reader must know of. 2: rows of `bench-latency` have
-/// `floor_ns`, `times_floor` (both null without a floor) and `histogram`, pairs of a latency in
-/// nanoseconds and how many operations took it; their operations `READ n B` go to 4096, `WRITE n B`
-/// and `floor READ n B` (with or without ` + CAS`) are new. 3: `limits` has `in_flight` among its
-/// parameters, and READs of 8 to 4096 bytes at every depth; its `CAS` is `CAS random word`, beside
-/// `CAS one word`, `FAA random word` and `FAA one word`. Rows of `explore` have `known_share` and
-/// `cache_hit_share`, which rows of `bench-latency` have, too, whose parameters have `probing`,
-/// `adaptive_chunks` and `cache_entries`. 4: every command has `doctor`, what `probeline doctor`
-/// finds of the machine of rank 0 and, over verbs, of its device: a list of objects with `check`,
-/// `subject`, `verdict` (fine, look at this, broken, not seen), `seen`, `consequence`, `command`
-/// and `note`, the last three of which may be null. `doctor` itself is a command, without rows, and
-/// `tune` has `candidates`, whose fields are among those of its rows. 5: `doctor` is a list of
-/// machines, that of rank 0 first: objects with `host`, which may be null, `ranks`, a list that is
-/// empty where no job of processes ran, and `findings`, the list that `doctor` was. `limit` in rows
-/// of `simulate` is null where no limit is met (it was `roundtrips`), and so are `nearest_limit`
-/// and `limit_used` where there is none; `chunk_buckets` in rows of throughputs is C (it was the
-/// mean that READs brought, which is `mean_chunk_buckets`); `tune` has `rates`, objects with
-/// `operation`, `words`, `in_flight` and `ns`. 6: every command has `summary`, a list of lines.
-/// Rows of `explore` have `complete`, which is false if a signal ended the exploration, and
-/// `states_not_expanded`, which is 0 if `complete`.
-pub(crate) const SCHEMA: u32 = 6;
 
 /// Columns of a terminal. Longer facts are truncated; the JSON has them in full.
 const WIDTH: usize = 100;

@@ -363,7 +363,6 @@ fn what_cannot_be_simulated_is_refused() {
         ("--in-flight 4", "--beyond-paper|--tuning"),
         ("--cache 0", "--beyond-paper|--tuning"),
         ("--one-roundtrip on --machines 2", "--beyond-paper|--tuning"),
-        ("--first-claim on --machines 2", "--beyond-paper|--tuning"),
         ("--read-ahead never", "--beyond-paper|--tuning"),
         ("--throughput-chunk-buckets 12", "C is a multiple of 8"),
         ("-C 12", "C is a multiple of 8 from 8 to 4096"),

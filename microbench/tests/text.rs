@@ -35,7 +35,7 @@ fn errors_escape_names_of_files_and_arguments() {
     let page = scratch.path("page.html");
 
     let name = format!("{EVIL}\nprobeline: all is well");
-    let run_of = json!({ "schema": 5, "command": name, "rows": [] }).to_string();
+    let run_of = json!({ "schema": 1, "command": name, "rows": [] }).to_string();
     let json = scratch.file("run.json", &run_of);
     let said = run(&["report", &json, "--html", &page]).failed_in_one_line();
     assert_shown(&said);
@@ -154,7 +154,7 @@ fn plots_stay_in_the_given_folder() {
             })
         })
         .collect();
-    let run_of = json!({ "schema": 5, "command": "simulate", "parameters": {}, "rows": rows });
+    let run_of = json!({ "schema": 1, "command": "simulate", "parameters": {}, "rows": rows });
     let json = scratch.file("run.json", &run_of.to_string());
     let svg = scratch.path("svg");
     // The folder exists, so a path through it would resolve.

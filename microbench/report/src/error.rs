@@ -5,6 +5,8 @@ use core::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use probeline_results::SCHEMA;
+
 /// What is wrong with which file, and what to do about it.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -44,19 +46,17 @@ pub enum Error {
     NotARun {
         /// The file.
         file: PathBuf,
-        /// What a run has and this has not.
-        lacks: &'static str,
+        /// What the JSON lacks, or has in another form.
+        source: serde_json::Error,
     },
-    /// A newer build made it, whose fields may mean something else.
-    Newer {
+    /// A build with another schema of the JSON made it.
+    OtherSchema {
         /// The file.
         file: PathBuf,
-        /// The schema that it says it has.
+        /// Its schema.
         schema: u64,
-        /// The newest that is read here.
-        known: u32,
     },
-    /// The run measured nothing.
+    /// The run has no rows, or no findings of the doctor.
     NoRows {
         /// The file.
         file: PathBuf,
@@ -125,22 +125,21 @@ impl fmt::Display for Error {
                 "{} is not JSON ({source}); give a file that a command wrote with --json",
                 file.display()
             ),
-            Self::NotARun { file, lacks } => write!(
+            Self::NotARun { file, source } => write!(
                 f,
-                "{} is JSON, but not of a run: it has no {lacks}; give a file that a command wrote \
-                 with --json",
+                "{} is JSON, but not of a run ({source}); give a file that a command wrote with \
+                 --json",
                 file.display()
             ),
-            Self::Newer { file, schema, known } => write!(
+            Self::OtherSchema { file, schema } => write!(
                 f,
-                "{} has schema {schema}, and this build reads up to {known}: make the report with \
-                 the probeline that made the run, or a newer one",
+                "{} has schema {schema}, and this build reads schema {SCHEMA}: make the report with \
+                 the probeline that made the run",
                 file.display()
             ),
             Self::NoRows { file, command } => write!(
                 f,
-                "{} is a run of {command} without any row, so there is nothing to show: run it \
-                 again, or leave the file out",
+                "{} is a run of {command} without results: run it again, or leave the file out",
                 file.display()
             ),
             Self::NoField { file, command, field } => write!(
@@ -167,7 +166,7 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::Read { source, .. } | Self::Write { source, .. } => Some(source),
-            Self::NotJson { source, .. } => Some(source),
+            Self::NotJson { source, .. } | Self::NotARun { source, .. } => Some(source),
             _ => None,
         }
     }

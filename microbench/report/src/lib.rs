@@ -38,12 +38,11 @@ pub struct Report {
 }
 
 impl Report {
-    /// Reads the JSON of runs; `newest_schema` is that of the commands of the same build. A run
-    /// that is given twice counts once.
-    pub fn read(files: &[PathBuf], newest_schema: u32) -> Result<Self, Error> {
+    /// Reads the JSON of runs. A run that is given twice counts once.
+    pub fn read(files: &[PathBuf]) -> Result<Self, Error> {
         let mut runs: Vec<Run> = Vec::new();
         for file in files {
-            let run = Run::read(file, newest_schema)?;
+            let run = Run::read(file)?;
             match runs.iter_mut().find(|other| other.is(&run)) {
                 Some(same) => same.files.extend(run.files),
                 None => runs.push(Run { number: runs.len() + 1, ..run }),

@@ -153,7 +153,7 @@ mod tests {
             let parameters = json!({ "profile": "das5-fdr", "way": way });
             let rows = json!([{ "experiment": "latency" }]);
             made_up(
-                &json!({ "schema": 4, "command": "simulate", "rows": rows, "parameters": parameters }),
+                &json!({ "schema": 1, "command": "simulate", "rows": rows, "parameters": parameters }),
                 number,
             )
         };
@@ -172,7 +172,7 @@ mod tests {
             let rows = json!([{ "workload": "mixed" }]);
             let command = "bench-throughput";
             made_up(
-                &json!({ "schema": 5, "command": command, "rows": rows, "parameters": parameters }),
+                &json!({ "schema": 1, "command": command, "rows": rows, "parameters": parameters }),
                 number,
             )
         };

@@ -40,7 +40,7 @@ fn throughput(run: &Run) -> Option<String> {
     } else {
         ""
     };
-    let limit = match row.limit_met() {
+    let limit = match row.text("limit") {
         _ if row.number("limit_used").is_none() => String::new(),
         Some(limit) => format!(", and meet the {limit}"),
         None => ", and nothing is at its limit".to_owned(),
@@ -129,7 +129,7 @@ mod tests {
 
     fn run_of(parameters: &Value, rows: &[Value]) -> Run {
         let run =
-            json!({ "schema": 5, "command": "simulate", "rows": rows, "parameters": parameters });
+            json!({ "schema": 1, "command": "simulate", "rows": rows, "parameters": parameters });
         made_up(&run, 1)
     }
 
@@ -144,7 +144,7 @@ mod tests {
     fn latency(c: u32, load: f64, by_paper: f64) -> Value {
         json!({
             "experiment": "latency", "machines": 2, "ranks_per_machine": 1, "workload": null,
-            "chunk_buckets": f64::from(c), "load_factor": load, "mean_latency_ns": 3.7e3,
+            "chunk_buckets": c, "load_factor": load, "mean_latency_ns": 3.7e3,
             "by_paper": by_paper, "roundtrips_by_paper": 1.0,
         })
     }

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use browser::{Browser, artifacts};
 use probeline_report::Report;
-use runs::{CHUNKS, DEPTHS, LOADS, SCHEMA, Scratch, all, mean_ns, tuned_ns};
+use runs::{CHUNKS, DEPTHS, LOADS, Scratch, all, mean_ns, tuned_ns};
 use serde_json::Value;
 
 const WINDOWS: [(u32, u32, &str); 2] = [(360, 800, "phone"), (1280, 900, "desktop")];
@@ -22,7 +22,7 @@ fn page() -> PathBuf {
     static PAGE: OnceLock<PathBuf> = OnceLock::new();
     let make = || {
         let scratch = Scratch::new();
-        let report = Report::read(&scratch.runs(&all()), SCHEMA).unwrap();
+        let report = Report::read(&scratch.runs(&all())).unwrap();
         let page = artifacts().join("made-up.html");
         fs::write(&page, report.html("Runs that nobody made").unwrap()).unwrap();
         println!("{}", page.display());
@@ -353,7 +353,7 @@ fn it_is_a_plain_page_without_scripts() {
 #[test]
 fn svg_files_are_pictures_of_their_own() {
     let scratch = Scratch::new();
-    let report = Report::read(&scratch.runs(&all()), SCHEMA).unwrap();
+    let report = Report::read(&scratch.runs(&all())).unwrap();
     let folder = artifacts().join("svg");
     let count = report.write_svgs(&folder).unwrap();
     assert_eq!(count, report.svgs().unwrap().len());

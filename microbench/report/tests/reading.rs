@@ -13,15 +13,16 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use probeline_report::{Error, Report, TITLE};
+use probeline_results::SCHEMA;
 use proptest::prelude::*;
-use runs::{SCHEMA, Scratch, all, latency, run, simulate, throughput};
+use runs::{Scratch, all, latency, run, simulate, throughput};
 use serde_json::{Value, json};
 
 /// Longer than reading any file takes.
 const LIMIT: Duration = Duration::from_secs(20);
 
 fn read(files: &[PathBuf]) -> Result<Report, Error> {
-    Report::read(files, SCHEMA)
+    Report::read(files)
 }
 
 /// What is said of a file with this in it.
@@ -38,24 +39,25 @@ fn refused(content: &str) -> String {
 
 #[test]
 fn what_is_no_run_is_refused_with_its_name_and_what_to_do() {
-    let mut newer = latency("shm", 1.0);
-    newer["schema"] = json!(SCHEMA + 1);
+    let mut other = latency("shm", 1.0);
+    other["schema"] = json!(SCHEMA + 1);
     let empty = run("bench-latency", "shm", json!({}), json!([]));
     for (content, said) in [
         ("", "is empty"),
         (" \n", "is empty"),
         ("C,load\n8,0.1\n", "is not JSON"),
         ("{\"schema\": 3, \"command\": \"bench-", "is not JSON"),
-        ("[1, 2]", "has no command"),
-        ("7", "has no command"),
-        ("{}", "has no command"),
-        ("{\"command\": \"bench-latency\"}", "has no schema"),
-        (&newer.to_string(), "has schema 6, and this build reads up to 5"),
-        (&empty.to_string(), "bench-latency without any row"),
-        ("{\"schema\":4,\"command\":\"simulate\"}", "has no list of rows"),
-        ("{\"schema\":4,\"command\":\"simulate\",\"rows\":7}", "has no list of rows"),
-        ("{\"schema\":4,\"command\":\"another\",\"rows\":[7]}", "has no list of rows"),
-        ("{\"schema\":4,\"command\":\"doctor\",\"rows\":[]}", "doctor's findings"),
+        ("[1, 2]", "not of a run (invalid type"),
+        ("7", "not of a run (invalid type"),
+        ("{}", "missing field `schema`"),
+        ("{\"command\": \"bench-latency\"}", "missing field `schema`"),
+        ("{\"schema\": 1}", "missing field `command`"),
+        (&other.to_string(), "has schema 2, and this build reads schema 1"),
+        (&empty.to_string(), "bench-latency without results"),
+        ("{\"schema\":1,\"command\":\"simulate\"}", "simulate without results"),
+        ("{\"schema\":1,\"command\":\"simulate\",\"rows\":7}", "expected a sequence"),
+        ("{\"schema\":1,\"command\":\"another\",\"rows\":[7]}", "expected a map"),
+        ("{\"schema\":1,\"command\":\"doctor\",\"rows\":[]}", "doctor without results"),
     ] {
         let text = refused(content);
         assert!(text.contains(said), "{text}");
@@ -167,10 +169,9 @@ fn what_no_run_has_is_left_out_and_said() {
 }
 
 #[test]
-fn fields_that_older_schemas_lack_are_left_out() {
+fn fields_that_rows_lack_are_left_out() {
     let scratch = Scratch::new();
     let mut old = latency("shm", 1.0);
-    old["schema"] = json!(1);
     for row in old["rows"].as_array_mut().unwrap() {
         let row = row.as_object_mut().unwrap();
         row.remove("histogram");
@@ -188,7 +189,7 @@ fn fields_that_older_schemas_lack_are_left_out() {
 fn commands_that_are_not_known_are_shown_as_they_are() {
     let scratch = Scratch::new();
     let bench = json!({
-        "schema": 7, "command": "bench-speed", "version": "9", "cpu": "A CPU", "seconds": 12.5,
+        "schema": SCHEMA, "command": "bench-speed", "version": "9", "cpu": "A CPU", "seconds": 12.5,
         "targets": [{ "name": "batched finds", "needed": 0.75, "met": true }],
     });
     let report = read(&scratch.runs(&[all().pop().unwrap(), bench])).unwrap();
@@ -217,20 +218,16 @@ fn a_simulated_cluster_says_which_limit_it_meets() {
         }
         read(&scratch.runs(&[one])).unwrap().html(TITLE).unwrap()
     };
-    // As rows without one had it until schema 5.
-    for none in [Value::Null, json!("roundtrips")] {
-        let page = said(none);
-        assert!(page.contains("in virtual time, and nothing is at its limit."));
-        assert!(page.contains("Nothing is at its limit; nearest: NIC READ rate."));
-    }
+    let page = said(Value::Null);
+    assert!(page.contains("in virtual time, and nothing is at its limit."));
+    assert!(page.contains("Nothing is at its limit; nearest: NIC READ rate."));
     let page = said(json!("bandwidth"));
     assert!(page.contains("in virtual time, and meet the bandwidth."));
     assert!(page.contains("Met, being used to 0.9 or more: bandwidth."));
 }
 
-/// Findings are by machine since schema 5; before it they were of one, and had no host.
 #[test]
-fn findings_are_shown_by_machine_and_those_of_older_files_as_ever() {
+fn findings_are_shown_by_machine() {
     let scratch = Scratch::new();
     let page = |doctor: Value| {
         let mut one = latency("shm", 1.0);
@@ -248,15 +245,11 @@ fn findings_are_shown_by_machine_and_those_of_older_files_as_ever() {
     of("The doctor's findings on n1, ranks 0, 2", "first");
     of("The doctor's findings on n&lt;2&gt;, rank 1", "second");
     assert!(page(json!([machine("n1", &[0, 1], "alone")])).contains("findings on n1</h4>"));
-    for old in [json!([finding("early")]), json!({ "findings": [finding("early")] })] {
-        let page = page(old);
-        assert!(page.contains("findings</h4>") && page.contains("mtu: early"), "an old list");
-    }
-    assert!(page(json!([])).contains("findings</h4><p>None.</p>"));
+    let none = json!([{ "host": null, "findings": [] }]);
+    assert!(page(none).contains("findings</h4><p>None.</p>"));
 }
 
-/// The summary precedes the machine and the parameters, and its columns stay aligned. Older files
-/// have no summary.
+/// The summary precedes the machine and the parameters, and its columns stay aligned.
 #[test]
 fn the_summary_of_a_run_comes_first() {
     let scratch = Scratch::new();
@@ -282,7 +275,7 @@ fn what_a_file_says_is_never_taken_for_html() {
     one["summary"] = json!([evil]);
     one["rows"][0]["operation"] = json!(evil);
     one[evil] = json!(evil);
-    one["doctor"] = json!([{ "verdict": evil, "seen": evil, evil: evil }]);
+    one["doctor"] = json!([{ "findings": [{ "verdict": evil, "seen": evil, evil: evil }] }]);
     let file = scratch.file("<b>.json", one.to_string());
     let report = read(&[file]).unwrap();
     let page = report.html(evil).unwrap();
@@ -377,7 +370,7 @@ fn pages_and_pictures_contain_no_control_characters_from_files() {
     one["notes"] = json!([evil]);
     one["rows"][0]["operation"] = json!(evil);
     one[evil] = json!(evil);
-    one["doctor"] = json!([{ "verdict": evil, "seen": evil, evil: evil }]);
+    one["doctor"] = json!([{ "findings": [{ "verdict": evil, "seen": evil, evil: evil }] }]);
     let runs = scratch.runs(&[one, of_workloads(&[evil])]);
     let report = read(&runs).unwrap();
     let page = report.html(evil).unwrap();

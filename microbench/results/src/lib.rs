@@ -8,6 +8,9 @@
 // The path to this crate in what `row!` generates, here too.
 extern crate self as probeline_results;
 
+/// The version of the JSON that commands write and the report reads: `docs/json.md`.
+pub const SCHEMA: u32 = 1;
+
 mod csv;
 mod gather;
 pub mod printable;

@@ -9,7 +9,6 @@ use probeline_report::{Error, Report, TITLE};
 
 use crate::failure::Result;
 use crate::progress::waiting;
-use crate::report::SCHEMA;
 use crate::terminal::{self, Printer};
 
 #[derive(Args, Clone, Debug)]
@@ -35,7 +34,7 @@ pub(crate) struct ReportArgs {
 const STANDARD_OUTPUT: &str = "-";
 
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
-    let report = waiting("reading runs", true, || Report::read(&args.runs, SCHEMA))?;
+    let report = waiting("reading runs", true, || Report::read(&args.runs))?;
     let mut lines = Vec::new();
     let mut page = None;
     if let Some(html) = &args.html {

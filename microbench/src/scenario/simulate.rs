@@ -82,7 +82,7 @@ pub(crate) struct SimulateArgs {
     /// With --beyond-paper or --tuning: when an operation claims its home bucket along with its
     /// first READ, which spares an insert a roundtrip and costs a find an atomic
     #[arg(long, value_enum, default_value_t = FirstClaimName::Auto, value_name = "WHEN")]
-    #[arg(requires = "beyond", alias = "first-claim")]
+    #[arg(requires = "beyond")]
     one_roundtrip: FirstClaimName,
 
     /// With --beyond-paper or --tuning: when the next chunk is requested before the present one is

@@ -198,7 +198,7 @@ pub(super) fn limits(runs: &[Run]) -> Vec<Plot> {
 
 /// Which limits are met, or that none is and which ones are nearest.
 fn met_or_nearest(rows: &[&Fields]) -> String {
-    let met = distinct(rows.iter().filter_map(|row| row.limit_met()));
+    let met = distinct(rows.iter().filter_map(|row| row.text("limit")));
     if !met.is_empty() {
         return format!("Met, being used to 0.9 or more: {}", met.join(", "));
     }
@@ -218,6 +218,10 @@ mod tests {
 
     /// A run over a profile of this name, whose clusters do a million each rank.
     fn run(number: usize, profile: &str, clusters: &[[u32; 2]]) -> Run {
+        run_of(number, json!({ "profile": profile, "way": "paper" }), clusters)
+    }
+
+    fn run_of(number: usize, parameters: Value, clusters: &[[u32; 2]]) -> Run {
         let row = |[machines, ranks]: &[u32; 2]| {
             json!({
                 "experiment": "throughput", "machines": machines, "ranks_per_machine": ranks,
@@ -225,9 +229,8 @@ mod tests {
             })
         };
         let rows: Vec<Value> = clusters.iter().map(row).collect();
-        let parameters = json!({ "profile": profile, "way": "paper" });
         made_up(
-            &json!({ "schema": 5, "command": "simulate", "rows": rows, "parameters": parameters }),
+            &json!({ "schema": 1, "command": "simulate", "rows": rows, "parameters": parameters }),
             number,
         )
     }
@@ -262,10 +265,13 @@ mod tests {
 
     #[test]
     fn a_cut_is_told_only_where_it_is_shown() {
-        let mut runs = [run(1, "one", &[[2, 1]]), run(2, "one", &[[4, 1]])];
-        for (run, cut) in runs.iter_mut().zip([true, false]) {
-            run.parameters.push("truncate_us".to_owned(), json!(cut));
-        }
+        let runs = [(1, [2, 1], true), (2, [4, 1], false)].map(|(number, cluster, cut)| {
+            run_of(
+                number,
+                json!({ "profile": "one", "way": "paper", "truncate_us": cut }),
+                &[cluster],
+            )
+        });
         let lines = |idle: &[&str]| {
             let series = by_machines(&runs, "mixed", idle, millions);
             series.into_iter().map(|series| series.line).collect::<Vec<_>>()

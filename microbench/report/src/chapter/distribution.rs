@@ -201,7 +201,7 @@ mod tests {
         let rows: Vec<_> = [0.1, 0.4, 0.7, 0.9].into_iter().map(row).collect();
         let parameters = json!({ "transport": "shm" });
         made_up(
-            &json!({ "schema": 3, "command": "bench-latency", "parameters": parameters, "rows": rows }),
+            &json!({ "schema": 1, "command": "bench-latency", "parameters": parameters, "rows": rows }),
             1,
         )
     }
@@ -213,7 +213,7 @@ mod tests {
         let steps = [[0.0, 100.0], [0.6, 200.0], [0.999, 9_000.0], [0.9999, 9_999.0]];
         assert_eq!(points, steps);
         let same = made_up(
-            &json!({ "schema": 3, "command": "x", "rows": [{ "histogram": [[7, 1_000]] }] }),
+            &json!({ "schema": 1, "command": "x", "rows": [{ "histogram": [[7, 1_000]] }] }),
             1,
         );
         assert_eq!(curve(&same.rows[0]).unwrap(), [[0.0, 7.0], [0.999, 7.0]]);

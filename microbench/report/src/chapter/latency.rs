@@ -97,29 +97,27 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
 /// Mean latencies of `operation`, a series for each run and C. Simulated ones are of inserts.
 pub(super) fn latency(runs: &[Run], operation: &str, clusters: Clusters) -> Vec<Series> {
     let runs = of(runs, &["bench-latency", "simulate"]);
-    let names = ["mean_ns", "mean_latency_ns", "latency_ns"];
     by_chunk(&runs, |run, row| {
-        let this = match run.command.as_str() {
-            "bench-latency" => row.text("operation")? == operation,
-            _ => row.text("operation").unwrap_or("inserted") == operation,
+        let (this, name) = match run.command.as_str() {
+            "bench-latency" => (row.text("operation")? == operation, "mean_ns"),
+            // At a given C and load factor a simulated row may also be one of throughput.
+            _ => (operation == "inserted" && row.text("workload").is_none(), "mean_latency_ns"),
         };
-        // At a given C and load factor a simulated row may also be one of throughput.
-        let of_latency = run.command != "simulate" || row.text("workload").is_none();
-        let shown = this && of_latency && clusters.have(run, row);
-        shown.then(|| row.any_number(&names)).flatten()
+        let shown = this && clusters.have(run, row);
+        shown.then(|| row.number(name)).flatten()
     })
 }
 
 /// Chunk READs of an insert; those of a table whose CPU reaches everything itself are none.
 pub(super) fn roundtrips(runs: &[Run], kind: Roundtrips, clusters: Clusters) -> Vec<Series> {
     let name = match kind {
-        Roundtrips::Effective => ["effective_roundtrips", "roundtrips"],
-        Roundtrips::Outgoing => ["outgoing_roundtrips", "outgoing_roundtrips"],
+        Roundtrips::Effective => "effective_roundtrips",
+        Roundtrips::Outgoing => "outgoing_roundtrips",
     };
     let runs = of(runs, &["roundtrips", "bench-latency", "simulate"]);
     by_chunk(&runs, |run, row| {
         let insert = row.text("operation").unwrap_or("inserted") == "inserted";
-        let counted = row.any_number(&name).filter(|count| *count > 0.0);
+        let counted = row.number(name).filter(|count| *count > 0.0);
         let shown = insert && row.text("workload").is_none() && clusters.have(run, row);
         shown.then_some(counted).flatten()
     })

@@ -257,7 +257,7 @@ mod tests {
     fn of_rows(transport: &str, rows: Value) -> Run {
         let parameters = json!({ "transport": transport });
         made_up(
-            &json!({ "schema": 3, "command": "bench-latency", "parameters": parameters, "rows": rows }),
+            &json!({ "schema": 1, "command": "bench-latency", "parameters": parameters, "rows": rows }),
             1,
         )
     }
@@ -290,7 +290,7 @@ mod tests {
         let row = |machines: u64, ns: f64| {
             json!({
                 "experiment": "latency", "machines": machines, "ranks_per_machine": 2 / machines,
-                "chunk_buckets": 32.0, "load_factor": 0.5, "mean_latency_ns": ns,
+                "chunk_buckets": 32, "load_factor": 0.5, "mean_latency_ns": ns,
             })
         };
         let at = |figure: &&LatencyFigure| {
@@ -299,7 +299,7 @@ mod tests {
         let figure = paper::latencies().iter().find(at).copied().unwrap();
         let rows = json!([row(1, 3.0 * figure.local_ns), row(2, 2.0 * figure.remote_ns)]);
         let run = json!({
-            "schema": 5, "command": "simulate", "parameters": { "profile": "das5-fdr" },
+            "schema": 1, "command": "simulate", "parameters": { "profile": "das5-fdr" },
             "rows": rows,
         });
         let chapter = chapter(&[made_up(&run, 1)]);
@@ -324,13 +324,13 @@ mod tests {
     fn simulated_clusters_are_cut_as_the_paper_is_if_asked() {
         let rows = json!([{
             "experiment": "throughput", "machines": 2, "ranks_per_machine": 16, "workload": "mixed",
-            "chunk_buckets": 32.0, "ops_per_s": 9e6, "truncated_ops_per_s": 10e6,
+            "chunk_buckets": 32, "ops_per_s": 9e6, "truncated_ops_per_s": 10e6,
         }]);
         for (truncate, millions) in [(true, 10.0), (false, 9.0)] {
             let parameters =
                 json!({ "profile": "das5-fdr", "way": "paper", "truncate_us": truncate });
             let run = made_up(
-                &json!({ "schema": 4, "command": "simulate", "rows": rows, "parameters": parameters }),
+                &json!({ "schema": 1, "command": "simulate", "rows": rows, "parameters": parameters }),
                 1,
             );
             let plots = throughput(&[run]);

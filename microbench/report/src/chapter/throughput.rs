@@ -164,7 +164,7 @@ mod tests {
         });
         made_up(
             &json!({
-                "schema": 3, "command": "bench-throughput", "parameters": parameters, "rows": [row],
+                "schema": 1, "command": "bench-throughput", "parameters": parameters, "rows": [row],
             }),
             number,
         )
@@ -209,7 +209,7 @@ mod tests {
         });
         made_up(
             &json!({
-                "schema": 5, "command": "bench-throughput", "parameters": parameters, "rows": [row],
+                "schema": 1, "command": "bench-throughput", "parameters": parameters, "rows": [row],
             }),
             number,
         )

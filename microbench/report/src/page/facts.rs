@@ -39,7 +39,6 @@ pub(super) fn run(run: &Run, runs: &[Run]) -> Markup {
                     @if at > 0 { ", the same in " }
                     code { (file) }
                 }
-                ", schema " (run.schema)
                 @if let Some(version) = &run.version { ", version " (version) }
                 @if let Some(commit) = &run.commit { ", commit " (commit) }
             }
