@@ -75,7 +75,7 @@ pub(crate) fn open(
         .depth(shape.depth)
         .acc_single_intrinsic(single)
         .open(members)?;
-    let line = format!("mpi, {} ranks, {}", members.owners(), engine.facts());
+    let line = format!("mpi, {} ranks, {}", members.owners(), engine.info());
     Ok((engine, line))
 }
 

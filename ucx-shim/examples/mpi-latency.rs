@@ -129,7 +129,7 @@ fn measure(engine: &mut Engine, plain: &mut Loop, operation: Operation) -> Resul
     }
     let each_ns = |times: &mut Vec<f64>| median(times) / f64::from(rounds) * 1e9;
     let (our_ns, their_ns, ratio) = (each_ns(&mut ours), each_ns(&mut theirs), median(&mut ratios));
-    let (over, name) = (&engine.facts().component, operation.name());
+    let (over, name) = (&engine.info().component, operation.name());
     println!("| {over} | {name} | {our_ns:.1} | {their_ns:.1} | {ratio:.2} |");
     Ok(ratio)
 }

@@ -1,4 +1,4 @@
-//! Control variables of the library in use, by the tools interface (MPI 3.1, chapter 14).
+//! Control variables of the MPI library, read by the tools interface (MPI 3.1, chapter 14).
 
 use core::ffi::{CStr, c_int};
 use core::ptr;
@@ -8,10 +8,10 @@ use ::mpi::ffi;
 
 use super::error::SUCCESS;
 
-/// Bytes of the longest value that is read; flags and choices have 1 or 4.
-const ROOM: usize = 64;
+/// The bytes of the longest value that can be read; flags and choices have 1 or 4.
+const MAX_BYTES: usize = 64;
 
-/// The value in force of a flag or of a choice by name; `None` if the library has no such
+/// The value of a flag, or the name of the value of a choice; `None` if the library has no such
 /// variable, or one of another kind.
 pub(super) fn read(name: &str) -> Option<String> {
     let tools = Tools::start()?;
@@ -24,33 +24,33 @@ pub(super) fn read(name: &str) -> Option<String> {
     tools.choice(choice, value)
 }
 
-/// The tools interface, between its start and its end.
+/// The tools interface, from its initialisation to its finalisation.
 struct Tools;
 
 impl Tools {
     fn start() -> Option<Self> {
         let mut provided = 0;
-        // SAFETY: may be called at any time, as often as its end; a place of this frame.
+        // SAFETY: may be called at any time, as often as MPI_T_finalize; a live pointer.
         let code = unsafe { ffi::MPI_T_init_thread(ffi::RSMPI_THREAD_SINGLE, &raw mut provided) };
         (code == SUCCESS).then_some(Self)
     }
 
     fn index(&self, name: &CStr) -> Option<c_int> {
         let mut index = -1;
-        // SAFETY: a string, and a place of this frame.
+        // SAFETY: a string, and a live pointer.
         let code = unsafe { ffi::MPI_T_cvar_get_index(name.as_ptr(), &raw mut index) };
         (code == SUCCESS).then_some(index)
     }
 
-    /// Bytes of one value, and its choices, null if it has none.
+    /// The bytes of a value, and its choices, null if it has none.
     fn kind(&self, index: c_int) -> Option<(usize, ffi::MPI_T_enum)> {
         // SAFETY: a constant of the library.
         let mut value_type = unsafe { ffi::RSMPI_DATATYPE_NULL };
         let mut choice: ffi::MPI_T_enum = ptr::null_mut();
         let [mut verbosity, mut bind, mut scope, mut bytes] = [0; 4];
-        // No room for texts, which then are not written.
+        // No room for texts, so that MPI writes none.
         let [mut name, mut description] = [0; 2];
-        // SAFETY: a variable's index, and places of this frame.
+        // SAFETY: the index of a variable, and live pointers.
         let code = unsafe {
             ffi::MPI_T_cvar_get_info(
                 index,
@@ -68,17 +68,16 @@ impl Tools {
         if code != SUCCESS {
             return None;
         }
-        // SAFETY: a type, and a place of this frame.
+        // SAFETY: a type, and a live pointer.
         let code = unsafe { ffi::MPI_Type_size(value_type, &raw mut bytes) };
         (code == SUCCESS).then_some((usize::try_from(bytes).ok()?, choice))
     }
 
-    /// The value, of so many bytes.
+    /// The value, which has `bytes` bytes.
     fn value(&self, index: c_int, bytes: usize) -> Option<c_int> {
         let mut handle = ptr::null_mut();
-        let (mut value, mut count) = ([0_u8; ROOM], 0);
-        // SAFETY: a variable that is bound to no object, for which null stands, and places of this
-        // frame.
+        let (mut value, mut count) = ([0_u8; MAX_BYTES], 0);
+        // SAFETY: a variable that is bound to no object, which null expresses, and live pointers.
         let code = unsafe {
             let (handle, count) = (&raw mut handle, &raw mut count);
             ffi::MPI_T_cvar_handle_alloc(index, ptr::null_mut(), handle, count)
@@ -86,7 +85,7 @@ impl Tools {
         if code != SUCCESS {
             return None;
         }
-        let fits = count == 1 && bytes <= ROOM;
+        let fits = count == 1 && bytes <= MAX_BYTES;
         // SAFETY: a handle, and room for one value; the handle is freed once.
         let code = unsafe {
             let code = if fits {
@@ -107,15 +106,15 @@ impl Tools {
     /// The name of the choice with this value.
     fn choice(&self, choice: ffi::MPI_T_enum, value: c_int) -> Option<String> {
         let (mut choices, mut none) = (0, 0);
-        // SAFETY: choices of a variable, and places of this frame.
+        // SAFETY: the choices of a variable, and live pointers.
         let code = unsafe {
             ffi::MPI_T_enum_get_info(choice, &raw mut choices, ptr::null_mut(), &raw mut none)
         };
         let choices = if code == SUCCESS { 0..choices } else { 0..0 };
         choices.into_iter().find_map(|index| {
-            let (mut name, mut its) = ([0_u8; ROOM], 0);
-            let mut room = c_int::try_from(ROOM).ok()?;
-            // SAFETY: one of the choices, and places of this frame; the name ends within `room`.
+            let (mut name, mut its) = ([0_u8; MAX_BYTES], 0);
+            let mut room = c_int::try_from(MAX_BYTES).ok()?;
+            // SAFETY: one of the choices, and live pointers; the name ends within `room`.
             let code = unsafe {
                 let name = name.as_mut_ptr().cast();
                 ffi::MPI_T_enum_get_item(choice, index, &raw mut its, name, &raw mut room)
@@ -128,7 +127,7 @@ impl Tools {
 
 impl Drop for Tools {
     fn drop(&mut self) {
-        // SAFETY: started once for this value.
+        // SAFETY: initialised once for this value.
         unsafe { ffi::MPI_T_finalize() };
     }
 }

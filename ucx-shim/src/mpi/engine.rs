@@ -1,9 +1,8 @@
-//! The engine: operations are started when they are posted, and ended by flushes when polled for.
+//! The engine: posts start operations, and polls end them by flushes.
 
 use core::ffi::c_int;
 use core::fmt;
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::Acquire;
 use std::rc::Rc;
 use std::thread;
 
@@ -12,42 +11,44 @@ use probeline_transport::{
     SlotError, Token, Transport,
 };
 
-use super::control::Control;
 use super::error::SUCCESS;
-use super::facts::Facts;
-use super::ledger::{Entry, First, Kind, Ledger};
-use super::private::Private;
-use super::progress::Progress;
-use super::window::Window;
+use super::in_flight::{First, InFlight, Kind, Operands, Operation};
+use super::info::Info;
+use super::request::EndlessReceive;
+use super::window::{ControlWords, Window};
 use super::world::{Name, Runtime};
+use crate::memory::Slots;
+use crate::setup::{lost_owner, lost_word, own_words};
 
-/// Every so many polls look for farewells and let MPI go on with peers' operations, which the
-/// flushes of this owner's own need not; each poll does while none are in flight. Looking and going
-/// on cost as much as the rest of a poll, 60 ns at most: peers wait a microsecond.
-const POLLS_PER_TURN: u32 = 16;
+/// While operations are in flight, only every such poll checks a peer and lets MPI progress peers'
+/// operations, which flushes need not do. Both cost as much as the rest of a poll, 60 ns at most, so
+/// that peers wait for a microsecond.
+const POLLS_PER_PROGRESS: u32 = 16;
 
 /// An open engine of one owner.
 ///
-/// It belongs to the thread that started MPI. Dropping it ends what is in flight and tells the
-/// others, whose engines then end with [`Fault::OwnerLost`]: part after a barrier. Where peers'
-/// operations need an owner in MPI, dropping waits for those that are told. A panic that drops it
-/// waits for nobody: it keeps the memory of what is in flight, and the job is ended.
+/// It belongs to the thread that started MPI. Dropping it ends the operations in flight and notifies
+/// the other owners, whose engines then end with [`Fault::OwnerLost`]: leave after a barrier. If peers'
+/// operations need an owner in MPI, dropping waits for the owners that it notifies. If a panic drops
+/// the engine, it waits for no owner: the memory of operations in flight is kept, and the job is
+/// ended.
 pub struct Engine {
     caps: Caps,
     geometry: Geometry,
-    control: Control,
-    /// `None` only while it is dropped.
+    info: Info,
+    control: ControlWords,
+    /// `None` only while the engine is dropped.
     window: Option<Window>,
-    private: Private,
-    ledger: Ledger,
-    facts: Facts,
-    runtime: Rc<Runtime>,
     name: Name,
-    /// Where others need this owner.
-    progress: Option<Progress>,
+    runtime: Rc<Runtime>,
+    slots: Slots,
+    operands: Operands,
+    in_flight: InFlight,
+    /// Lets MPI progress, if peers need this owner's CPU.
+    progress: Option<EndlessReceive>,
     polls: u32,
-    /// Whose farewell was looked for last.
-    asked: u32,
+    /// The owner that was checked last.
+    checked: u32,
     fault: Option<Fault>,
 }
 
@@ -55,51 +56,52 @@ impl Engine {
     pub(super) fn new(
         caps: Caps,
         geometry: Geometry,
-        facts: Facts,
-        (window, private): (Window, Private),
-        (runtime, name): (Rc<Runtime>, Name),
-        progress: Option<Progress>,
+        info: Info,
+        (slots, operands): (Slots, Operands),
+        (window, name, runtime): (Window, Name, Rc<Runtime>),
+        progress: Option<EndlessReceive>,
     ) -> Self {
         Self {
-            ledger: Ledger::new(caps.depth, geometry.owners),
-            control: Control::new(geometry.window_words, geometry.owners),
+            in_flight: InFlight::new(caps.depth, geometry.owners),
+            control: ControlWords::new(geometry.window_words, geometry.owners),
             caps,
             geometry,
+            info,
             window: Some(window),
-            private,
-            facts,
-            runtime,
             name,
+            runtime,
+            slots,
+            operands,
             progress,
             polls: 0,
-            asked: 0,
+            checked: 0,
             fault: None,
         }
     }
 
-    /// What it runs over.
+    /// What this engine runs over.
     #[must_use]
-    pub fn facts(&self) -> &Facts {
-        &self.facts
+    pub fn info(&self) -> &Info {
+        &self.info
     }
 
-    /// Refuses what cannot be accepted now or ever; `request` checks the request itself.
+    /// The window, unless an operation cannot be accepted now or, by `check`, ever.
     #[inline(always)]
     fn admit(
         &self,
-        request: impl FnOnce(&Self) -> Result<(), PostError>,
+        check: impl FnOnce(&Self) -> Result<(), PostError>,
     ) -> Result<&Window, PostError> {
         if self.fault.is_some() {
             return Err(PostError::Closed);
         }
-        request(self)?;
-        if self.ledger.is_full() {
+        check(self)?;
+        if self.in_flight.is_full() {
             return Err(PostError::Full);
         }
         self.window.as_ref().ok_or(PostError::Closed)
     }
 
-    /// Enters a READ or WRITE between two ranges, which `start` starts.
+    /// Posts a READ or WRITE, which `start` starts.
     #[inline]
     fn copy(
         &mut self,
@@ -109,152 +111,146 @@ impl Engine {
         start: impl FnOnce(&Window, *mut u64) -> c_int,
     ) -> Result<(), PostError> {
         let window = self.admit(|this| this.geometry.check_copy(&this.caps, remote, local))?;
-        let code = start(window, self.private.slot(local));
+        let code = start(window, self.slots.address(local));
         let owner = remote.start.owner;
-        self.ledger.enter(Entry { token, owner, kind: Kind::Copy });
-        self.private.hold_until(local.slot, self.ledger.entered());
-        self.judge(owner, code);
+        self.in_flight.push(Operation { token, owner, kind: Kind::Copy });
+        self.slots.hold_until(local.slot, self.in_flight.posted());
+        self.check_call(owner, code);
         Ok(())
     }
 
-    /// Enters an atomic that carries up to two words, which `start` starts.
+    /// Posts an atomic with up to two operands, which `start` starts.
     #[inline]
     fn atomic(
         &mut self,
         token: Token,
         at: RemoteWord,
-        carried: [u64; 2],
+        operands: [u64; 2],
         start: impl FnOnce(&Window, *mut u64, [*const u64; 2]) -> c_int,
     ) -> Result<(), PostError> {
         let window = self.admit(|this| this.geometry.check_word(at))?;
-        let [old, first, second] = self.private.atomic(self.ledger.next_place());
-        // SAFETY: words of the operation that had this place before, which has ended.
+        let [result, first, second] = self.operands.at(self.in_flight.next_place());
+        // SAFETY: the words of a place whose last operation has ended.
         unsafe {
-            first.write(carried[0]);
-            second.write(carried[1]);
+            first.write(operands[0]);
+            second.write(operands[1]);
         }
-        let code = start(window, old, [first.cast_const(), second.cast_const()]);
-        self.ledger.enter(Entry { token, owner: at.owner, kind: Kind::Atomic });
-        self.judge(at.owner, code);
+        let code = start(window, result, [first.cast_const(), second.cast_const()]);
+        self.in_flight.push(Operation { token, owner: at.owner, kind: Kind::Atomic });
+        self.check_call(at.owner, code);
         Ok(())
     }
 
     #[inline]
-    fn judge(&mut self, owner: Owner, code: c_int) {
+    fn check_call(&mut self, owner: Owner, code: c_int) {
         if code != SUCCESS {
             self.fail(owner, code);
         }
     }
 
-    /// MPI has failed in a call for `owner`: the engine is dead, and its memory not its own.
+    /// Ends the engine because MPI has failed in a call for `owner`. MPI may still access its memory.
     #[cold]
     fn fail(&mut self, owner: Owner, code: c_int) -> OpError {
         let error = OpError::Device { code: code.unsigned_abs() };
         self.fault.get_or_insert(Fault::Operation { owner, error });
-        self.ledger.fail(owner, error);
-        self.private.lose();
-        self.runtime.fail();
+        self.in_flight.fail(owner, error);
+        self.leak_memory();
         error
     }
 
-    /// Waits until all operations on `owner` have ended: how.
+    /// Keeps the private memory until the process ends, and lets the job end by `MPI_Abort`.
+    fn leak_memory(&mut self) {
+        self.slots.leak();
+        self.operands.leak();
+        self.runtime.fail();
+    }
+
+    /// Waits until all operations on `owner` have ended.
     #[inline(always)]
-    fn end_all_of(&mut self, owner: Owner) -> Result<(), OpError> {
+    fn flush(&mut self, owner: Owner) -> Result<(), OpError> {
         let Some(window) = &self.window else { return Err(OpError::Flushed) };
         match window.flush(owner) {
             SUCCESS => {
-                self.ledger.end_all_of(owner);
+                self.in_flight.end_all_of(owner);
                 Ok(())
             }
             code => Err(self.fail(owner, code)),
         }
     }
 
-    /// Looks whether the next owner has said farewell, all in turn, and lets MPI go on.
+    /// Checks the next owner, each in turn, and lets MPI progress.
     #[inline(never)]
-    fn turn(&mut self) {
-        self.look_for_farewell();
+    fn progress(&mut self) {
+        self.checked = if self.checked + 1 < self.geometry.owners { self.checked + 1 } else { 0 };
+        if let Some(lost) = self.lost_by(Owner(self.checked)) {
+            self.fault.get_or_insert(Fault::OwnerLost(lost));
+        }
         if let Some(progress) = &mut self.progress {
-            progress.make();
+            progress.progress();
         }
     }
 
+    /// The owner that `owner` has named as lost first, if `owner` has left.
     #[inline]
-    fn look_for_farewell(&mut self) {
-        self.asked = if self.asked + 1 < self.geometry.owners { self.asked + 1 } else { 0 };
-        if let Some(lost) = self.farewell_of(Owner(self.asked)) {
-            self.lose(lost);
-        }
+    fn lost_by(&self, owner: Owner) -> Option<Owner> {
+        let at = usize::try_from(self.control.lost_by(owner)).ok()?;
+        lost_owner(self.window.as_ref()?.own_words().get(at)?, self.geometry.owners)
     }
 
-    /// Who was lost, if `owner` has said farewell.
-    #[inline]
-    fn farewell_of(&self, owner: Owner) -> Option<Owner> {
-        let at = usize::try_from(self.control.farewell(owner)).ok()?;
-        let said = self.window.as_ref()?.own_words().get(at)?.load(Acquire);
-        let lost = u32::try_from(said.checked_sub(1)?).ok()?;
-        (lost < self.geometry.owners).then_some(Owner(lost))
-    }
-
-    #[cold]
-    fn lose(&mut self, owner: Owner) {
-        self.fault.get_or_insert(Fault::OwnerLost(owner));
-    }
-
-    /// Moves what has ended to `out`; waits for the first one's owner if nothing has.
+    /// Moves completions to `out`; if no operation has ended, waits for the owner of the first one.
     #[inline(always)]
     fn report(&mut self, out: &mut [Completion]) -> usize {
         let mut reported = 0;
-        for place in out {
-            let Some(First { place: at, entry, ended }) = self.ledger.first() else { break };
+        for completion in out {
+            let Some(First { place, operation, ended }) = self.in_flight.first() else { break };
             let ended = match ended {
                 Some(ended) => ended,
                 None if reported > 0 => break,
-                None => self.end_all_of(entry.owner),
+                None => self.flush(operation.owner),
             };
-            let result = ended.map(|()| match entry.kind {
+            let result = ended.map(|()| match operation.kind {
                 Kind::Copy => 0,
-                Kind::Atomic => self.private.old_value(at),
+                Kind::Atomic => self.operands.result(place),
             });
-            *place = Completion { token: entry.token, result };
-            self.ledger.take_first();
+            *completion = Completion { token: operation.token, result };
+            self.in_flight.pop();
             reported += 1;
         }
         reported
     }
 
-    /// Waits until nothing is in flight, and tells the others that this owner leaves.
-    fn end_all(&mut self) {
-        while let Some(owner) = self.ledger.any_awaited() {
-            // If it fails, nothing is awaited any more.
-            let _ = self.end_all_of(owner);
+    /// Waits until no operation is in flight, and notifies the other owners.
+    fn shut_down(&mut self) {
+        while let Some(owner) = self.in_flight.any_awaited() {
+            // After an error no owner is awaited.
+            let _ = self.flush(owner);
         }
-        if !self.ledger.has_failed() {
-            self.say_farewell();
+        if !self.in_flight.has_failed() && self.notify_shutdown().is_err() {
+            self.leak_memory();
         }
     }
 
-    /// Tells all who have not left themselves that this owner leaves, and for whose sake.
-    fn say_farewell(&mut self) {
-        let first = match self.fault {
+    /// Notifies all owners that have not left that this owner leaves, and because of which lost owner.
+    fn notify_shutdown(&self) -> Result<(), c_int> {
+        let because = match self.fault {
             Some(Fault::OwnerLost(owner)) => owner,
             _ => self.geometry.me,
         };
-        let (Some(window), [_, said, _]) = (&self.window, self.private.atomic(0)) else { return };
-        // SAFETY: a word of an operation, and none is in flight.
-        unsafe { said.write(u64::from(first.0) + 1) };
-        let at = self.control.farewell(self.geometry.me);
-        let stays =
-            |owner: &Owner| *owner != self.geometry.me && self.farewell_of(*owner).is_none();
+        let (Some(window), [_, word, _]) = (&self.window, self.operands.at(0)) else {
+            return Ok(());
+        };
+        // SAFETY: a word of the first place, and no operation is in flight.
+        unsafe { word.write(lost_word(because)) };
+        let at = self.control.lost_by(self.geometry.me);
+        let stays = |owner: &Owner| *owner != self.geometry.me && self.lost_by(*owner).is_none();
         for owner in (0..self.geometry.owners).map(Owner).filter(stays) {
-            // SAFETY: as above; it stays as it is until the flush.
-            let codes = unsafe { [window.put(said, 1, owner, at), window.flush(owner)] };
-            if codes != [SUCCESS; 2] {
-                self.private.lose();
-                self.runtime.fail();
-                return;
-            }
+            // SAFETY: as above; the word does not change until the flush.
+            let codes = unsafe { [window.put(word, 1, owner, at), window.flush(owner)] };
+            codes
+                .into_iter()
+                .try_for_each(|code| if code == SUCCESS { Ok(()) } else { Err(code) })?;
         }
+        Ok(())
     }
 }
 
@@ -269,16 +265,16 @@ impl Transport for Engine {
 
     #[inline]
     fn in_flight(&self) -> u32 {
-        self.ledger.len()
+        self.in_flight.len()
     }
 
     #[inline]
     fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
         let RemoteWord { owner, index } = from.start;
         self.copy(token, from, into, |window, to| {
-            // SAFETY: a checked range of a slot, which is shown to nobody while it is held, until a
-            // flush of `owner` has ended the operation. That no other operation in flight uses it
-            // is the caller's duty; MPI then brings one or the other.
+            // SAFETY: a checked range of a slot, which stays busy until a flush of `owner` has ended
+            // the operation. The caller makes sure that no other operation in flight uses the range;
+            // if one does, MPI writes the words of either.
             unsafe { window.get(to, from.words, owner, index) }
         })
     }
@@ -300,17 +296,17 @@ impl Transport for Engine {
         expected: u64,
         desired: u64,
     ) -> Result<(), PostError> {
-        self.atomic(token, at, [desired, expected], |window, old, carried| {
+        self.atomic(token, at, [desired, expected], |window, result, operands| {
             // SAFETY: words of this operation alone, until a flush of its owner has ended it.
-            unsafe { window.compare_and_swap(old, carried, at.owner, at.index) }
+            unsafe { window.compare_and_swap(result, operands, at.owner, at.index) }
         })
     }
 
     #[inline]
     fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
-        self.atomic(token, at, [addend, 0], |window, old, [addend, _]| {
+        self.atomic(token, at, [addend, 0], |window, result, [addend, _]| {
             // SAFETY: as for `compare_and_swap`.
-            unsafe { window.fetch_add(old, addend, at.owner, at.index) }
+            unsafe { window.fetch_add(result, addend, at.owner, at.index) }
         })
     }
 
@@ -318,39 +314,30 @@ impl Transport for Engine {
     #[inline]
     fn kick(&mut self) {}
 
-    /// Waits for one owner, if anything is in flight and nothing has ended; see the
+    /// Waits for one owner if operations are in flight and none has ended; see the
     /// [module](super).
-    // Part of the caller's loop: some components take as long as a few dozen instructions.
+    // Inlined into the caller's loop: some components take a few dozen instructions.
     #[inline(always)]
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
         self.polls = self.polls.wrapping_add(1);
-        if self.ledger.len() == 0 || self.polls.is_multiple_of(POLLS_PER_TURN) {
-            self.turn();
+        if self.in_flight.len() == 0 || self.polls.is_multiple_of(POLLS_PER_PROGRESS) {
+            self.progress();
         }
         let reported = self.report(out);
-        if reported > 0 {
-            return Ok(reported);
-        }
         match self.fault {
-            Some(fault) if self.ledger.len() == 0 => Err(fault),
-            _ => Ok(0),
+            Some(fault) if reported == 0 && self.in_flight.len() == 0 => Err(fault),
+            _ => Ok(reported),
         }
     }
 
     #[inline]
     fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
-        if !self.geometry.contains_local(at) {
-            return Err(SlotError::OutOfRange);
-        }
-        self.private.landed(at, self.ledger.taken())
+        self.slots.landed(at, self.in_flight.reported())
     }
 
     #[inline]
     fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
-        if !self.geometry.contains_local(at) {
-            return Err(SlotError::OutOfRange);
-        }
-        self.private.staged(at, self.ledger.taken())
+        self.slots.staged(at, self.in_flight.reported())
     }
 
     #[inline]
@@ -360,28 +347,22 @@ impl Transport for Engine {
         words.get(..len).unwrap_or_default()
     }
 
-    /// This owner's own words, of the unified memory model; those of others are beyond its loads.
+    /// This owner's words, by the unified memory model. MPI gives no access to those of others.
     #[inline]
     fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
-        self.geometry.check_segment(at).ok()?;
-        if at.start.owner != self.geometry.me {
-            return None;
-        }
-        let start = usize::try_from(at.start.index).ok()?;
-        self.window().get(start..)?.get(..at.words as usize)
+        own_words(&self.geometry, self.window(), at)
     }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
         if thread::panicking() {
-            // Others are not told but ended: to tell them, and to end what is in flight, MPI may
-            // wait for them. Until this process ends MPI may write to what is in flight: nothing of
-            // it is freed.
-            self.runtime.fail();
-            self.private.lose();
+            // The other owners are not notified but ended: MPI might wait for them to notify them or to
+            // end operations. MPI may write to the memory of operations in flight until the process
+            // ends.
+            self.leak_memory();
         } else {
-            self.end_all();
+            self.shut_down();
         }
         if let Some(window) = self.window.take() {
             self.runtime.retire(self.name, window);
@@ -393,7 +374,7 @@ impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine")
             .field("geometry", &self.geometry)
-            .field("facts", &self.facts)
+            .field("info", &self.info)
             .field("in_flight", &self.in_flight())
             .field("fault", &self.fault)
             .finish_non_exhaustive()

@@ -1,35 +1,37 @@
-//! Why MPI could not be started, or an engine opened, and what to do about it.
+//! Failed calls of MPI, and failures to start MPI or to open an engine.
 
 use core::error::Error;
 use core::ffi::CStr;
 use core::fmt;
 
 use ::mpi::ffi;
-use probeline_transport::{ExchangeError, Owner};
+use probeline_transport::ExchangeError;
 
-/// An MPI call that failed.
+use crate::SetupError;
+
+/// A call of MPI failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MpiError {
-    /// Which call.
+    /// The call.
     pub call: &'static str,
-    /// The code it returned, which is the implementation's.
+    /// The code that it returned, which the library defines.
     pub code: i32,
-    /// What the implementation says of the code.
+    /// The library's description of the code.
     pub text: String,
 }
 
 impl MpiError {
-    /// What `call` returned, while MPI runs: its text is asked for at once, for later MPI may have
-    /// ended.
+    /// Checks the `code` that `call` returned. Called while MPI runs, because it asks for the
+    /// description of an error.
     pub(super) fn check(call: &'static str, code: i32) -> Result<(), Self> {
         if code == SUCCESS {
             return Ok(());
         }
-        // The longest that an implementation has: 512 bytes of MPICH.
+        // The longest description is MPICH's, of 512 bytes.
         let mut text = [0; 1024];
         let mut length = 0;
-        // SAFETY: as long as MPI_MAX_ERROR_STRING at least. A code that MPI does not know is an
-        // error of this call, which leaves the text empty.
+        // SAFETY: room for at least MPI_MAX_ERROR_STRING bytes. The call leaves the text empty for a
+        // code that MPI does not know.
         unsafe { ffi::MPI_Error_string(code, text.as_mut_ptr().cast(), &raw mut length) };
         let text = CStr::from_bytes_until_nul(&text).unwrap_or_default();
         Err(Self { call, code, text: text.to_string_lossy().into_owned() })
@@ -51,9 +53,9 @@ impl Error for MpiError {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InitError {
-    /// This process has or had a [`World`](super::World), or somebody else has started MPI.
+    /// This process has or had a [`World`](super::World), or other code has started MPI.
     Second,
-    /// MPI says why.
+    /// A call of MPI failed.
     Mpi(MpiError),
 }
 
@@ -61,7 +63,7 @@ impl fmt::Display for InitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Second => f.write_str(
-                "MPI was started in this process before, which it allows once: \
+                "MPI was started in this process before, and can be started only once: \
                  keep one World and lend it",
             ),
             Self::Mpi(error) => error.fmt(f),
@@ -77,84 +79,61 @@ impl From<MpiError> for InitError {
     }
 }
 
-/// Why an engine could not be opened. When one owner fails, all do.
+/// Why an engine could not be opened. If one owner fails, all do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The builder's sizes are impossible, and how.
-    Sizes(&'static str),
-    /// An MPI call failed.
+    /// The owners cannot open engines together.
+    Setup(SetupError),
+    /// A call of MPI failed.
     Mpi(MpiError),
-    /// The exchange failed.
-    Exchange(ExchangeError),
-    /// An owner was opened with other sizes than this one.
-    Differs {
-        /// Whose.
-        owner: Owner,
-        /// What differs.
-        what: &'static str,
-        /// This owner's value.
-        mine: u64,
-        /// The other's.
-        theirs: u64,
-    },
     /// The window is not of the unified memory model.
     NotUnified {
-        /// The implementation's number for the model that it has.
+        /// The library's number for the model of the window.
         model: i32,
     },
-    /// This combination ends the process at the first compare-and-swap.
+    /// The component that implements windows ends the process at the first compare-and-swap.
     AtomicsCrash {
-        /// What carries osc rdma, and how.
+        /// The transport under osc rdma.
         carrier: String,
     },
-    /// Another owner could not open its engine; its own error says why.
-    PeerFailed(Owner),
 }
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Sizes(what) => f.write_str(what),
-            // Open MPI's class of an error where no component, or one that cannot, is to serve.
-            Self::Mpi(error)
-                if error.call == "MPI_Win_allocate" && error.text.contains("MPI_ERR_WIN") =>
-            {
-                write!(
-                    f,
-                    "{error}. The component that serves windows has probably no way to all ranks: \
-                     choose another, `mpirun --mca osc sm` on one machine, `--mca osc ucx` over a \
-                     network"
-                )
+            Self::Setup(error) => error.fmt(f),
+            Self::Mpi(error) => {
+                error.fmt(f)?;
+                // Open MPI's error if no component, or an unsuitable one, is selected.
+                if error.call == "MPI_Win_allocate" && error.text.contains("MPI_ERR_WIN") {
+                    f.write_str(
+                        "; the selected one-sided component probably does not connect all ranks: \
+                         choose another, `mpirun --mca osc sm` on one machine, `--mca osc ucx` over \
+                         a network",
+                    )?;
+                }
+                Ok(())
             }
-            Self::Mpi(error) => error.fmt(f),
-            Self::Exchange(_) => f.write_str("cannot agree with the other owners"),
-            Self::Differs { owner, what, mine, theirs } => write!(
-                f,
-                "{owner} was opened with {theirs} {what}, this one with {mine}: \
-                 start every owner with the same sizes and the same build"
-            ),
             Self::NotUnified { model } => write!(
                 f,
                 "the window's memory model is not MPI_WIN_UNIFIED but {model}: \
                  choose another one-sided component or a machine with coherent memory"
             ),
             Self::AtomicsCrash { carrier } => {
-                let other = if carrier.starts_with("btl vader") {
-                    ", or `--mca btl_vader_single_copy_mechanism none`, with which it takes another \
-                     component"
-                } else {
-                    ""
-                };
                 write!(
                     f,
                     "Open MPI's osc rdma over {carrier} ends the process at its first \
                      MPI_Compare_and_swap: give mpirun `--mca osc sm` (one machine) or \
-                     `--mca osc ucx`{other}"
-                )
-            }
-            Self::PeerFailed(owner) => {
-                write!(f, "{owner} could not open its engine: see its own message")
+                     `--mca osc ucx`"
+                )?;
+                if carrier.starts_with("btl vader") {
+                    f.write_str(
+                        ", or `--mca btl_vader_single_copy_mechanism none`, with which it selects \
+                         another component",
+                    )?;
+                }
+                Ok(())
             }
         }
     }
@@ -163,7 +142,7 @@ impl fmt::Display for OpenError {
 impl Error for OpenError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Exchange(source) => Some(source),
+            Self::Setup(error) => error.source(),
             _ => None,
         }
     }
@@ -175,8 +154,14 @@ impl From<MpiError> for OpenError {
     }
 }
 
+impl From<SetupError> for OpenError {
+    fn from(error: SetupError) -> Self {
+        Self::Setup(error)
+    }
+}
+
 impl From<ExchangeError> for OpenError {
     fn from(error: ExchangeError) -> Self {
-        Self::Exchange(error)
+        Self::Setup(error.into())
     }
 }

@@ -1,4 +1,4 @@
-//! The exchange of a job that MPI's launcher has started.
+//! The exchange of a job that MPI's launcher started, over MPI's collective calls.
 
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::fence;
@@ -7,66 +7,67 @@ use std::rc::Rc;
 use ::mpi::ffi;
 use probeline_transport::{Exchange, ExchangeError, Owner};
 
-use super::pending::Pending;
+use super::request::Pending;
 use super::world::{Runtime, return_errors};
-use super::{Idle, MpiError, OpenError};
+use super::{MpiError, OpenError};
+use crate::NeedsOwner;
 
 /// Processes of the job and their collective calls, for a transport over MPI or any other.
 ///
-/// A call waits at most as long as [`World::init`](super::World::init) was told, giving way to
-/// others and then asleep, so that there may be more ranks than cores. It lets MPI go on with
-/// others' operations while it waits. After an error, as after a call that took too long, every
-/// call gives that error again. A rank that dies ends the others by the launcher, at once where it
-/// was killed: they see no error.
+/// A call waits no longer than the limit of [`World::init`](super::World::init). It first yields the
+/// CPU and then sleeps, so that there may be more ranks than cores, and it lets MPI progress peers'
+/// operations. After an error, such as a call that took too long, every call returns that error. If a
+/// rank dies, the launcher ends the others, which see no error; if it was killed, at once.
 #[derive(Debug)]
 pub struct Members {
     pub(super) runtime: Rc<Runtime>,
     pub(super) comm: ffi::MPI_Comm,
-    /// Its number among the groups of this process.
+    /// The number of this group of members in this process.
     pub(super) group: u32,
-    /// Windows opened by them.
+    /// The number of windows that they have opened.
     pub(super) windows: u64,
-    /// What was tried out by the last of them, and with which "acc_single_intrinsic".
-    pub(super) tried: Option<(Option<bool>, Idle)>,
+    /// The last measurement, and the "acc_single_intrinsic" that it is for.
+    pub(super) measured: Option<(Option<bool>, NeedsOwner)>,
     me: u32,
     owners: u32,
-    broken: Option<ExchangeError>,
+    /// The first error.
+    error: Option<ExchangeError>,
 }
 
 impl Members {
-    /// The members of a communicator of their own, which is left to the end of MPI: freeing it is
-    /// a collective call, which dropping this is not.
+    /// The members of a communicator that only they use. It is kept until MPI ends, because freeing
+    /// it is a collective call and dropping this is not.
     pub(super) fn new(runtime: Rc<Runtime>, comm: ffi::MPI_Comm) -> Result<Self, OpenError> {
         let (mut me, mut owners) = (0, 0);
-        // SAFETY: a communicator, and a place of this frame.
+        // SAFETY: a communicator, and a live pointer.
         MpiError::check("MPI_Comm_rank", unsafe { ffi::MPI_Comm_rank(comm, &raw mut me) })?;
         // SAFETY: as above.
         MpiError::check("MPI_Comm_size", unsafe { ffi::MPI_Comm_size(comm, &raw mut owners) })?;
         let (me, owners) = (me.unsigned_abs(), owners.unsigned_abs());
         let group = runtime.new_group();
-        Ok(Self { runtime, comm, group, windows: 0, tried: None, me, owners, broken: None })
+        Ok(Self { runtime, comm, group, windows: 0, measured: None, me, owners, error: None })
     }
 
-    /// The members that call this with the same `part`, in the order of these. All of them call it.
+    /// The members that call this with the same `part`, in the same order. All members call it.
     ///
     /// # Errors
-    /// [`OpenError`]: not everybody called it in time, or MPI failed.
+    /// [`OpenError`]: a member did not call it in time, or MPI failed.
     pub fn split(&mut self, part: u16) -> Result<Self, OpenError> {
         self.barrier()?;
         let mut comm = self.comm;
-        // SAFETY: a communicator, whose members all call this now, and a place of this frame.
+        // SAFETY: a communicator whose members all call this, and a live pointer.
         let code = unsafe { ffi::MPI_Comm_split(self.comm, part.into(), 0, &raw mut comm) };
         MpiError::check("MPI_Comm_split", code)?;
         return_errors(comm)?;
         Self::new(self.runtime.clone(), comm)
     }
 
-    /// How many of them are on this one's machine.
-    pub(super) fn neighbours(&mut self) -> Result<u32, OpenError> {
+    /// The number of members on this machine. All members call it.
+    pub(super) fn on_this_machine(&mut self) -> Result<u32, OpenError> {
         self.barrier()?;
         let (mut comm, mut size) = (self.comm, 0);
-        // SAFETY: a communicator, whose members all call this now, and places of this frame; the
-        // new communicator is asked for its size and freed by all its members.
+        // SAFETY: a communicator whose members all call this, and live pointers. The new
+        // communicator is freed by all its members.
         let codes = unsafe {
             let (shared, info) = (ffi::RSMPI_COMM_TYPE_SHARED, ffi::RSMPI_INFO_NULL);
             [
@@ -79,8 +80,8 @@ impl Members {
         Ok(size.unsigned_abs())
     }
 
-    /// Makes a call that gathers `each` bytes of every member into `all` within the time limit: all
-    /// of each member's `mine`, or only the part for this member.
+    /// Gathers the contributions of all members into `all` within the time limit: the whole `mine` of
+    /// each member, or only the part for this member.
     fn gather(
         &self,
         gathering: Gathering,
@@ -97,13 +98,13 @@ impl Members {
         if !fits || each * self.owners as usize != all.len() {
             return Err(ExchangeError::System { errno: libc::EINVAL });
         }
-        // Copies: what a call that has not ended names must stay for ever.
+        // Copies, because the buffers of a call that does not end must never be freed.
         let sent: Box<[u8]> = mine.into();
         let received = vec![0_u8; all.len()].into_boxed_slice();
         let (sent, received) = (Box::into_raw(sent), Box::into_raw(received));
-        // SAFETY: both are given back below, only when the call has ended; `received` takes `count`
-        // bytes of each member, and `sent` has as many bytes, or as many for each member if they
-        // are parts: this member checked both above, and every member checks its own.
+        // SAFETY: both are freed below, only if the call has ended. `received` has room for `count`
+        // bytes of each member, and `sent` has `count` bytes, for each member if they are parts: this
+        // member checked both above, and every member checks its own.
         let pending = unsafe {
             Pending::start(gathering.name(), |request| {
                 let (byte, comm) = (ffi::RSMPI_UINT8_T, self.comm);
@@ -116,11 +117,11 @@ impl Members {
             })
         };
         let ended = pending.and_then(|pending| pending.wait(self.runtime.limit));
-        if !self.judge(ended)? {
+        if !self.system_error(ended)? {
             self.runtime.fail();
             return Err(self.runtime.timed_out());
         }
-        // SAFETY: both were boxes, and MPI has done with them.
+        // SAFETY: both were boxes, and the call has ended.
         let (_, received) = unsafe { (Box::from_raw(sent), Box::from_raw(received)) };
         all.copy_from_slice(&received);
         Ok(())
@@ -135,10 +136,10 @@ impl Members {
         all: &mut [u8],
     ) -> Result<(), ExchangeError> {
         let lengths = [mine.len() as u64, all.len() as u64, gathering as u64];
-        let mut told = vec![0; size_of_val(&lengths) * self.owners as usize];
+        let mut theirs = vec![0; size_of_val(&lengths) * self.owners as usize];
         let words = lengths.map(u64::to_ne_bytes);
-        self.gather(Gathering::ToAll, words.as_flattened(), &mut told)?;
-        let (words, _) = told.as_chunks();
+        self.gather(Gathering::ToAll, words.as_flattened(), &mut theirs)?;
+        let (words, _) = theirs.as_chunks();
         let words = words.iter().map(|word| u64::from_ne_bytes(*word)).collect::<Vec<_>>();
         let owners = u64::from(self.owners);
         let saturated = |length| u32::try_from(length).unwrap_or(u32::MAX);
@@ -157,12 +158,12 @@ impl Members {
                 }
             }
         }
-        // MPI refuses buffers of no bytes, which may be at one place; everybody's are.
+        // MPI refuses empty buffers, which may have the same address. All members' are empty.
         if mine.is_empty() { Ok(()) } else { self.gather(gathering, mine, all) }
     }
 
-    /// What MPI says, as exchanges say it.
-    fn judge<T>(&self, result: Result<T, MpiError>) -> Result<T, ExchangeError> {
+    /// Prints an error of MPI and turns it into one of an exchange.
+    fn system_error<T>(&self, result: Result<T, MpiError>) -> Result<T, ExchangeError> {
         result.map_err(|error| {
             self.runtime.fail();
             eprintln!("{}: {error}", self.me());
@@ -175,11 +176,11 @@ impl Members {
         &mut self,
         call: impl FnOnce(&Self) -> Result<(), ExchangeError>,
     ) -> Result<(), ExchangeError> {
-        let result = match self.broken {
+        let result = match self.error {
             Some(error) => Err(error),
             None => call(self),
         };
-        self.broken = result.err();
+        self.error = result.err();
         result
     }
 }
@@ -220,11 +221,11 @@ impl Exchange for Members {
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {
-        // What the CPU has stored is out before anybody hears of it.
+        // This CPU's stores take effect before any member returns from the barrier.
         fence(SeqCst);
         self.call(|members| {
-            let everybody = members.runtime.barrier(members.comm, members.runtime.limit);
-            match members.judge(everybody)? {
+            let all_called = members.runtime.barrier(members.comm, members.runtime.limit);
+            match members.system_error(all_called)? {
                 true => Ok(()),
                 false => Err(members.runtime.timed_out()),
             }

@@ -1,4 +1,4 @@
-//! One window of MPI: words that the members reach, and the calls on them.
+//! A window of MPI: the words that all members access, and the calls on them.
 
 use core::ffi::{CStr, c_int};
 use core::ptr::{self, NonNull};
@@ -9,18 +9,54 @@ use ::mpi::ffi;
 use probeline_transport::{Owner, WORD_BYTES};
 
 use super::{MpiError, OpenError};
+use crate::SetupError;
 
-/// The info key of Open MPI for atomics of one element by the device's or CPU's own.
-const SINGLE: &CStr = c"acc_single_intrinsic";
+/// The info key of Open MPI for atomics of the device or the CPU.
+const ACC_SINGLE_INTRINSIC: &CStr = c"acc_single_intrinsic";
 
-/// Whether handles of this library are pointers, as in Open MPI, and not numbers, as in MPICH and
-/// what shares its binary interface.
+/// Whether the library's handles are pointers, as in Open MPI, and not numbers, as in MPICH and the
+/// libraries with its binary interface.
 pub(super) const POINTER_HANDLES: bool = size_of::<ffi::MPI_Win>() == size_of::<usize>();
 
-/// `MPI_WIN_UNIFIED`, which the bindings call differently for the two families.
+/// `MPI_WIN_UNIFIED`, for which the bindings have different names for the two families.
 const UNIFIED: c_int = if POINTER_HANDLES { 0 } else { 2 };
 
-/// An allocated window in the epoch in which all calls are made.
+/// The indices of the engine's own words in every window, behind those of the caller.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ControlWords {
+    window_words: u64,
+    owners: u32,
+}
+
+impl ControlWords {
+    pub(super) fn new(window_words: u64, owners: u32) -> Self {
+        Self { window_words, owners }
+    }
+
+    /// The words of a window, with the control words.
+    pub(super) fn all_words(self) -> Option<usize> {
+        let own = u64::from(self.owners) + 2;
+        usize::try_from(self.window_words.checked_add(own)?).ok()
+    }
+
+    /// The word in which `owner`, when it leaves, names the owner that was lost first.
+    #[inline]
+    pub(super) fn lost_by(self, owner: Owner) -> u64 {
+        self.window_words + u64::from(owner.0)
+    }
+
+    /// The word in which an owner stores whether it sleeps outside MPI.
+    pub(super) fn asleep(self) -> u64 {
+        self.window_words + u64::from(self.owners)
+    }
+
+    /// The word on which others try atomics meanwhile.
+    pub(super) fn tried(self) -> u64 {
+        self.asleep() + 1
+    }
+}
+
+/// An allocated window in one epoch, from `MPI_Win_lock_all` until it is freed.
 #[derive(Debug)]
 pub(super) struct Window {
     handle: ffi::MPI_Win,
@@ -32,7 +68,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// A zeroed window of so many words with each member of `comm`, all of whom call this now.
+    /// Allocates a zeroed window of `words` words in each member of `comm`, all of which call this.
     /// `single` sets Open MPI's "acc_single_intrinsic".
     pub(super) fn allocate(
         comm: ffi::MPI_Comm,
@@ -40,18 +76,19 @@ impl Window {
         single: Option<bool>,
     ) -> Result<Self, OpenError> {
         let bytes = words.checked_mul(WORD_BYTES).and_then(|bytes| isize::try_from(bytes).ok());
-        let bytes = bytes.ok_or(OpenError::Sizes("the window is larger than memory can be"))?;
+        let bytes = bytes
+            .ok_or(SetupError::Sizes("the window is larger than memory: choose fewer words"))?;
         let info = Info::new()?;
         info.set(c"same_size", c"true")?;
         info.set(c"same_disp_unit", c"true")?;
         if let Some(single) = single {
-            info.set(SINGLE, if single { c"true" } else { c"false" })?;
+            info.set(ACC_SINGLE_INTRINSIC, if single { c"true" } else { c"false" })?;
         }
         let mut base: *mut AtomicU64 = ptr::null_mut();
         // SAFETY: a constant of the library.
         let mut handle = unsafe { ffi::RSMPI_WIN_NULL };
-        // SAFETY: all members of the communicator call this now. The base goes where a pointer to
-        // one is given as a pointer to anything (MPI 3.1, 11.2.2).
+        // SAFETY: all members of the communicator call this. MPI takes the pointer to the base as a
+        // pointer to anything (MPI 3.1, 11.2.2).
         let code = unsafe {
             let unit = c_int::try_from(WORD_BYTES).unwrap_or(8);
             let base = (&raw mut base).cast();
@@ -66,8 +103,8 @@ impl Window {
             )
         };
         MpiError::check("MPI_Win_allocate", code)?;
-        let null = || OpenError::Sizes("MPI_Win_allocate gave no memory");
-        let base = NonNull::new(base).ok_or_else(null)?;
+        const NO_MEMORY: &str = "MPI_Win_allocate gave no memory: choose fewer words";
+        let base = NonNull::new(base).ok_or(SetupError::Sizes(NO_MEMORY))?;
         // SAFETY: constants of the library.
         let (word_type, sum) = unsafe { (ffi::RSMPI_UINT64_T, ffi::RSMPI_SUM) };
         let window = Self { handle, base, words, word_type, sum };
@@ -77,7 +114,7 @@ impl Window {
 
     fn prepare(&self) -> Result<(), OpenError> {
         if !self.base.is_aligned() {
-            return Err(OpenError::Sizes("MPI_Win_allocate gave memory that splits words"));
+            return Err(SetupError::Sizes("MPI_Win_allocate gave unaligned memory").into());
         }
         // SAFETY: a window and a constant of the library.
         let code = unsafe { ffi::MPI_Win_set_errhandler(self.handle, ffi::RSMPI_ERRORS_RETURN) };
@@ -86,11 +123,11 @@ impl Window {
         if model != UNIFIED {
             return Err(OpenError::NotUnified { model });
         }
-        // Now, so that no first touch is left for the data path.
+        // So that the data path takes no page fault.
         self.own_words().iter().for_each(|word| word.store(0, Relaxed));
         #[allow(clippy::cast_possible_wrap, reason = "a small flag")]
         let no_check = ffi::MPI_MODE_NOCHECK as c_int;
-        // SAFETY: a window of which no epoch is open.
+        // SAFETY: a window without an open epoch.
         let code = unsafe { ffi::MPI_Win_lock_all(no_check, self.handle) };
         MpiError::check("MPI_Win_lock_all", code)?;
         Ok(())
@@ -101,8 +138,8 @@ impl Window {
         let (mut value, mut there) = (ptr::null_mut::<c_int>(), 0);
         #[allow(clippy::cast_possible_wrap, reason = "a small number")]
         let key = ffi::MPI_WIN_MODEL as c_int;
-        // SAFETY: a window, and places of this frame; of this key, the value is a pointer to an
-        // int that lives with the window (MPI 3.1, 11.2.6).
+        // SAFETY: a window, and live pointers; the value of this key is a pointer to an int that
+        // lives as long as the window (MPI 3.1, 11.2.6).
         let code = unsafe {
             ffi::MPI_Win_get_attr(self.handle, key, (&raw mut value).cast(), &raw mut there)
         };
@@ -110,20 +147,20 @@ impl Window {
         if there == 0 || value.is_null() {
             return Ok(-1);
         }
-        // SAFETY: as said above.
+        // SAFETY: see above.
         Ok(unsafe { value.read() })
     }
 
-    /// What MPI says of Open MPI's "acc_single_intrinsic" of this window, if it says anything.
-    pub(super) fn single(&self) -> Result<Option<bool>, MpiError> {
+    /// Open MPI's "acc_single_intrinsic" in the window's info, if it is there.
+    pub(super) fn acc_single_intrinsic(&self) -> Result<Option<bool>, MpiError> {
         let mut info = Info::null();
-        // SAFETY: a window, and a place of this frame for an info that is freed when dropped.
+        // SAFETY: a window, and a live pointer to an info, which is freed when dropped.
         let code = unsafe { ffi::MPI_Win_get_info(self.handle, &raw mut info.0) };
         MpiError::check("MPI_Win_get_info", code)?;
-        Ok(info.get(SINGLE)?.map(|value| value == "true" || value == "1"))
+        Ok(info.get(ACC_SINGLE_INTRINSIC)?.map(|value| value == "true" || value == "1"))
     }
 
-    /// The window as the library knows it.
+    /// The library's handle of the window.
     pub(super) fn handle(&self) -> ffi::MPI_Win {
         self.handle
     }
@@ -131,29 +168,30 @@ impl Window {
     /// This owner's words.
     #[inline]
     pub(super) fn own_words(&self) -> &[AtomicU64] {
-        // SAFETY: MPI allocated so many words there, which stay until the window is freed, by a
-        // method that takes it. Peers change them by MPI, which the type allows for.
+        // SAFETY: MPI allocated this number of words, which live until `free` takes the window.
+        // Peers change them through MPI, hence atomics.
         unsafe { core::slice::from_raw_parts(self.base.as_ptr(), self.words) }
     }
 
-    /// Starts a READ of `words` words from the word `from` of `owner`'s; an MPI code.
+    /// Starts a READ of `words` words of `owner` from the word `from`; returns an MPI code.
     ///
     /// # Safety
-    /// `to` has room for them, which nobody else uses until a `flush` of `owner` has returned.
+    /// `to` has room for the words, and nothing else accesses it until a `flush` of `owner` has
+    /// returned.
     #[inline]
     pub(super) unsafe fn get(&self, to: *mut u64, words: u32, owner: Owner, from: u64) -> c_int {
         let (rank, count, at) = arguments(owner, words, from);
         let word_type = self.word_type;
-        // SAFETY: the caller's promise; the epoch is open as long as the window is.
+        // SAFETY: the contract above; the epoch is open as long as the window exists.
         unsafe {
             ffi::MPI_Get(to.cast(), count, word_type, rank, at, count, word_type, self.handle)
         }
     }
 
-    /// Starts a WRITE of `words` words to the word `to` of `owner`'s on; an MPI code.
+    /// Starts a WRITE of `words` words to `owner` from the word `to` on; returns an MPI code.
     ///
     /// # Safety
-    /// `from` holds them, and nobody changes them until a `flush` of `owner` has returned.
+    /// `from` has the words, which do not change until a `flush` of `owner` has returned.
     #[inline]
     pub(super) unsafe fn put(&self, from: *const u64, words: u32, owner: Owner, to: u64) -> c_int {
         let (rank, count, at) = arguments(owner, words, to);
@@ -164,11 +202,11 @@ impl Window {
         }
     }
 
-    /// Starts a compare-and-swap of the word `index` of `owner`'s; an MPI code.
+    /// Starts a compare-and-swap of the word `index` of `owner`; returns an MPI code.
     ///
     /// # Safety
-    /// `result`, `desired` and `expected` are words, which nobody else uses or changes until a
-    /// `flush` of `owner` has returned.
+    /// Nothing else accesses the words `result`, `desired` and `expected` until a `flush` of `owner`
+    /// has returned.
     #[inline]
     pub(super) unsafe fn compare_and_swap(
         &self,
@@ -186,7 +224,7 @@ impl Window {
         }
     }
 
-    /// Starts a fetch-and-add on the word `index` of `owner`'s; an MPI code.
+    /// Starts a fetch-and-add on the word `index` of `owner`; returns an MPI code.
     ///
     /// # Safety
     /// As for [`compare_and_swap`](Self::compare_and_swap).
@@ -207,17 +245,17 @@ impl Window {
         }
     }
 
-    /// Waits until all that was started to `owner` has ended, here and there; an MPI code.
+    /// Waits until all operations on `owner` have ended, here and there; returns an MPI code.
     #[inline]
     pub(super) fn flush(&self, owner: Owner) -> c_int {
         let (rank, _, _) = arguments(owner, 0, 0);
-        // SAFETY: a window whose epoch is open.
+        // SAFETY: a window with an open epoch.
         unsafe { ffi::MPI_Win_flush(rank, self.handle) }
     }
 
-    /// Ends the epoch and frees the memory, together with all its members.
+    /// Ends the epoch and frees the memory. All members call it.
     pub(super) fn free(mut self) -> Result<(), MpiError> {
-        // SAFETY: a window whose epoch is open; `self` ends here, and with it all its words.
+        // SAFETY: a window with an open epoch. `self` is taken, so that nothing refers to the words.
         let codes = unsafe {
             [ffi::MPI_Win_unlock_all(self.handle), ffi::MPI_Win_free(&raw mut self.handle)]
         };
@@ -225,10 +263,10 @@ impl Window {
     }
 }
 
-/// As MPI takes them. An engine checks owners and ranges, which are an int's and an address's at
-/// most: there are as many ranks as an int counts, and the words lie in memory.
+/// The arguments in MPI's types. The engine checks owners and ranges: the number of ranks fits an int,
+/// and the words lie in memory.
 #[inline]
-#[allow(clippy::cast_possible_wrap, clippy::cast_possible_truncation, reason = "see above")]
+#[allow(clippy::cast_possible_wrap, clippy::cast_possible_truncation, reason = "checked ranges")]
 fn arguments(owner: Owner, words: u32, index: u64) -> (c_int, c_int, ffi::MPI_Aint) {
     (owner.0 as c_int, words as c_int, index as ffi::MPI_Aint)
 }
@@ -244,7 +282,7 @@ impl Info {
 
     fn new() -> Result<Self, MpiError> {
         let mut info = Self::null();
-        // SAFETY: a place of this frame.
+        // SAFETY: a live pointer.
         MpiError::check("MPI_Info_create", unsafe { ffi::MPI_Info_create(&raw mut info.0) })?;
         Ok(info)
     }
@@ -258,8 +296,7 @@ impl Info {
     fn get(&self, key: &CStr) -> Result<Option<String>, MpiError> {
         let (mut value, mut there) = ([0_u8; 64], 0);
         let room = c_int::try_from(value.len() - 1).unwrap_or(0);
-        // SAFETY: an info, a string, and places of this frame, with one byte beyond `room` for
-        // the end of the string.
+        // SAFETY: an info, a string, and live pointers, with one byte beyond `room` for the NUL.
         let code = unsafe {
             let value = value.as_mut_ptr().cast();
             ffi::MPI_Info_get(self.0, key.as_ptr(), room, value, &raw mut there)
@@ -272,7 +309,7 @@ impl Info {
 
 impl Drop for Info {
     fn drop(&mut self) {
-        // SAFETY: an info of this owner's, or the null one, which must not be freed.
+        // SAFETY: an info created here, or the null one, which must not be freed.
         unsafe {
             if self.0 != ffi::RSMPI_INFO_NULL {
                 ffi::MPI_Info_free(&raw mut self.0);

@@ -1,4 +1,4 @@
-//! MPI from its start to its end in this process.
+//! MPI in this process, from `MPI_Init_thread` to `MPI_Finalize`.
 
 use core::cell::{Cell, RefCell};
 use core::ptr;
@@ -13,21 +13,22 @@ use ::mpi::ffi;
 
 use super::error::InitError;
 use super::exchange::Members;
-use super::pending::Pending;
+use super::request::Pending;
 use super::window::Window;
 use super::{MpiError, OpenError};
 
-/// MPI allows one start in the life of a process.
+/// A process can start MPI once.
 static STARTED: AtomicBool = AtomicBool::new(false);
 
-/// MPI, started. It ends when this and all [`Members`] and engines made from it are dropped.
+/// MPI between its start and its end. MPI ends when this and all [`Members`] and engines made from it
+/// are dropped.
 ///
-/// Ending is collective. It waits for the other ranks as long as was said at the start; if they do
-/// not come, if this thread panics, if a panic has dropped an engine or if MPI has failed, it ends
-/// the job by `MPI_Abort`, for `MPI_Finalize` would wait for ever. A process that ends without it
-/// is ended for by the launcher, with all others.
+/// The end is collective: it waits for the other ranks, no longer than the limit of
+/// [`init`](Self::init). It ends the job by `MPI_Abort` if they do not arrive, if this thread panics,
+/// if a panic has dropped an engine, or if MPI has failed, because `MPI_Finalize` would wait for ever.
+/// If a process ends without dropping this, the launcher ends all others.
 ///
-/// It belongs to the thread that made it:
+/// It belongs to the thread that created it:
 /// ```compile_fail,E0277
 /// fn send<T: Send>() {}
 /// send::<probeline_ucx_shim::mpi::World>();
@@ -40,18 +41,18 @@ impl World {
     /// `limit` is the longest wait for the slowest rank in a collective call.
     ///
     /// # Errors
-    /// [`InitError`]: MPI had been started before, or says why it cannot start. Some
-    /// implementations end the process themselves instead.
+    /// [`InitError`]: MPI was started before, or cannot start. Some libraries end the process
+    /// instead.
     pub fn init(limit: Duration) -> Result<Self, InitError> {
         let mut running = 0;
-        // SAFETY: may be called at any time, with a place of this frame.
+        // SAFETY: may be called at any time, with a live pointer.
         unsafe { ffi::MPI_Initialized(&raw mut running) };
         if running != 0 || STARTED.swap(true, Relaxed) {
             return Err(InitError::Second);
         }
         let mut provided = 0;
-        // SAFETY: MPI has not been started, which `STARTED` sees to for this library and the call
-        // above for any other. It takes null for the arguments (MPI 3.1, 8.7).
+        // SAFETY: MPI has not been started, by `STARTED` in this crate and by the call above
+        // elsewhere. Null is valid for the arguments (MPI 3.1, 8.7).
         let code = unsafe {
             let wanted = ffi::RSMPI_THREAD_FUNNELED;
             ffi::MPI_Init_thread(ptr::null_mut(), ptr::null_mut(), wanted, &raw mut provided)
@@ -60,10 +61,10 @@ impl World {
         // SAFETY: a constant of the library.
         let world = unsafe { ffi::RSMPI_COMM_WORLD };
         return_errors(world)?;
-        let parting = duplicate(world)?;
+        let all_ranks = duplicate(world)?;
         Ok(Self(Rc::new(Runtime {
             limit,
-            parting,
+            all_ranks,
             groups: Cell::new(0),
             live: RefCell::default(),
             retired: RefCell::default(),
@@ -71,15 +72,15 @@ impl World {
         })))
     }
 
-    /// All processes of the job, by a communicator of their own. All of them call it.
+    /// All processes of the job, with a communicator that only they use. All processes call it.
     ///
     /// # Errors
-    /// [`OpenError`]: not everybody called it in time, or MPI failed.
+    /// [`OpenError`]: a process did not call it in time, or MPI failed.
     pub fn members(&self) -> Result<Members, OpenError> {
-        if !self.0.barrier(self.0.parting, self.0.limit)? {
+        if !self.0.barrier(self.0.all_ranks, self.0.limit)? {
             return Err(self.0.timed_out().into());
         }
-        Members::new(self.0.clone(), duplicate(self.0.parting)?)
+        Members::new(self.0.clone(), duplicate(self.0.all_ranks)?)
     }
 
     /// Ends all processes of the job at once, this one with exit status `code`.
@@ -88,63 +89,62 @@ impl World {
     }
 }
 
-/// One of the windows of a group of members.
+/// The name of a window of a group of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Name {
-    /// Which group, by its number in this process.
+    /// The number of the group in this process.
     pub(super) group: u32,
-    /// Which of its windows, the same for all members.
+    /// The number of the window in its group, the same for all members.
     pub(super) serial: u64,
 }
 
-/// What lives as long as MPI does.
+/// The state that exists as long as MPI runs.
 #[derive(Debug)]
 pub(super) struct Runtime {
     /// The longest wait in a collective call.
     pub(super) limit: Duration,
-    /// All ranks, for the last barrier.
-    parting: ffi::MPI_Comm,
-    /// How many groups of members there have been.
+    /// For the last barrier.
+    all_ranks: ffi::MPI_Comm,
+    /// The number of groups of members that were created.
     groups: Cell<u32>,
-    /// Windows in use.
+    /// Windows of engines that exist.
     live: RefCell<Vec<Name>>,
-    /// Windows whose engines are dropped, to be freed when everybody's are.
+    /// Windows whose engines are dropped. They are freed when all members have dropped theirs.
     retired: RefCell<Vec<(Name, Window)>>,
-    /// An MPI call failed, or a panic has dropped an engine: there is no orderly end any more.
+    /// A call of MPI failed, or a panic has dropped an engine, so that the job ends by `MPI_Abort`.
     failed: Cell<bool>,
 }
 
 impl Runtime {
-    /// A number for a new group of members, the higher the later.
+    /// The number of a new group of members, higher than those of earlier groups.
     pub(super) fn new_group(&self) -> u32 {
         self.groups.replace(self.groups.get() + 1)
     }
 
-    /// A window is in use.
     pub(super) fn use_window(&self, name: Name) {
         self.live.borrow_mut().push(name);
     }
 
-    /// Takes the window of an engine that is dropped.
+    /// Takes the window of an engine that is being dropped.
     pub(super) fn retire(&self, name: Name, window: Window) {
         self.live.borrow_mut().retain(|live| *live != name);
         self.retired.borrow_mut().push((name, window));
     }
 
-    /// There is no orderly end any more.
+    /// Makes the job end by `MPI_Abort`.
     pub(super) fn fail(&self) {
         self.failed.set(true);
     }
 
-    /// The lowest serial number of a window of `group` that is in use, or that a later one gets.
+    /// The lowest serial number of a window of `group` whose engine exists; `u64::MAX` if none does.
     pub(super) fn in_use_from(&self, group: u32) -> u64 {
         let live = self.live.borrow();
         let serials = live.iter().filter(|name| name.group == group).map(|name| name.serial);
         serials.min().unwrap_or(u64::MAX)
     }
 
-    /// Frees the windows of `group` with serial numbers below `until`, which all its members have
-    /// retired: all of them call it.
+    /// Frees the windows of `group` with serial numbers below `until`, which all members have
+    /// retired. All members call it.
     pub(super) fn free_until(&self, group: u32, until: u64) -> Result<(), MpiError> {
         let mut retired = self.retired.borrow_mut();
         let done = |name: &Name| name.group == group && name.serial < until;
@@ -152,31 +152,31 @@ impl Runtime {
         free(&mut done)
     }
 
-    /// Waits until all of `comm` have called it, `limit` at most: whether they have.
+    /// Waits until all members of `comm` have called it, for at most `limit`; false if one has not.
     pub(super) fn barrier(&self, comm: ffi::MPI_Comm, limit: Duration) -> Result<bool, MpiError> {
-        // SAFETY: a communicator that lives as long as MPI; the call names no other memory.
+        // SAFETY: a communicator that lives as long as MPI; the call takes no other memory.
         let pending =
             unsafe { Pending::start("MPI_Ibarrier", |request| ffi::MPI_Ibarrier(comm, request))? };
-        let everybody = pending.wait(limit)?;
-        self.failed.set(self.failed.get() || !everybody);
-        Ok(everybody)
+        let all_called = pending.wait(limit)?;
+        self.failed.set(self.failed.get() || !all_called);
+        Ok(all_called)
     }
 
-    /// What a wait that was too long is told as.
+    /// The error of a call that took too long.
     pub(super) fn timed_out(&self) -> probeline_transport::ExchangeError {
         let after_s = u32::try_from(self.limit.as_millis().div_ceil(1000)).unwrap_or(u32::MAX);
         probeline_transport::ExchangeError::TimedOut { after_s, missing: None }
     }
 
-    /// Frees what is left and ends MPI, all ranks together.
-    fn part(&self) -> Result<(), MpiError> {
-        if !self.barrier(self.parting, self.limit)? {
-            let text = "the other ranks did not come to the end of the job".to_owned();
+    /// Frees all windows and ends MPI. All ranks call it.
+    fn finalize(&self) -> Result<(), MpiError> {
+        if !self.barrier(self.all_ranks, self.limit)? {
+            let text = "not all ranks reached the end of the job in time".to_owned();
             return Err(MpiError { call: "MPI_Ibarrier", code: 0, text });
         }
         free(&mut self.retired.take())?;
-        // SAFETY: everybody is here, by the barrier, and nothing that uses MPI is left: all of it
-        // holds this runtime.
+        // SAFETY: all ranks call this, by the barrier, and nothing uses MPI any more, because all its
+        // users hold this runtime.
         MpiError::check("MPI_Finalize", unsafe { ffi::MPI_Finalize() })
     }
 }
@@ -186,37 +186,37 @@ impl Drop for Runtime {
         if self.failed.get() || thread::panicking() {
             abort(1);
         }
-        if let Err(error) = self.part() {
+        if let Err(error) = self.finalize() {
             eprintln!("{error}");
             abort(1);
         }
     }
 }
 
-/// Frees windows, each together with its other members. All take them in one order: groups come to
-/// be by collective calls themselves, so that their numbers are in one order for all.
+/// Frees windows. Freeing is collective, so all ranks sort them in the same order: groups are created
+/// by collective calls, so that their numbers have the same order in all ranks.
 fn free(windows: &mut Vec<(Name, Window)>) -> Result<(), MpiError> {
     windows.sort_by_key(|(name, _)| *name);
     windows.drain(..).try_for_each(|(_, window)| window.free())
 }
 
 fn abort(code: i32) -> ! {
-    // SAFETY: between the start and the end of MPI, by a `World` or `Runtime`; ends the process.
+    // SAFETY: called by a `World` or `Runtime`, hence while MPI runs; ends the process.
     unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, code) };
     process::exit(code)
 }
 
-/// A communicator with the members of `comm`, whose errors are returned. Those who have to call it
-/// have met just before, so it waits for what MPI itself does only.
+/// A communicator with the members of `comm`, whose calls return errors. It has no time limit of its
+/// own, so its callers wait in a barrier before.
 fn duplicate(comm: ffi::MPI_Comm) -> Result<ffi::MPI_Comm, MpiError> {
-    let mut twin = comm;
-    // SAFETY: a communicator, and a place of this frame for another.
-    MpiError::check("MPI_Comm_dup", unsafe { ffi::MPI_Comm_dup(comm, &raw mut twin) })?;
-    return_errors(twin)?;
-    Ok(twin)
+    let mut copy = comm;
+    // SAFETY: a communicator, and a live pointer.
+    MpiError::check("MPI_Comm_dup", unsafe { ffi::MPI_Comm_dup(comm, &raw mut copy) })?;
+    return_errors(copy)?;
+    Ok(copy)
 }
 
-/// Lets calls on `comm` return their errors.
+/// Makes calls on `comm` return errors instead of ending the job.
 pub(super) fn return_errors(comm: ffi::MPI_Comm) -> Result<(), MpiError> {
     // SAFETY: a communicator and a constant of the library.
     let code = unsafe { ffi::MPI_Comm_set_errhandler(comm, ffi::RSMPI_ERRORS_RETURN) };

@@ -5,6 +5,7 @@ use std::process;
 use std::thread;
 
 use probeline_transport::{Exchange, Owner, RemoteWord, Token, Transport};
+use probeline_ucx_shim::SetupError;
 use probeline_ucx_shim::mpi::{Builder, InitError, Members, OpenError, World};
 
 use crate::LIMIT;
@@ -40,12 +41,14 @@ fn resident_bytes() -> u64 {
 pub(crate) fn sizes_differ(_: &World, members: &mut Members, _: &Setting) {
     let mine = if members.me() == Owner(2) { 128 } else { 64 };
     let refused = Builder::new(mine).open(members).err();
-    assert!(matches!(refused, Some(OpenError::Differs { .. })), "{refused:?}");
+    assert!(matches!(refused, Some(OpenError::Setup(SetupError::Differs { .. }))), "{refused:?}");
     let slots = if members.me() == Owner(1) { 0 } else { 4 };
     let refused = Builder::new(64).slots(slots, 8).open(members).err();
     match members.me() {
-        Owner(1) => assert!(matches!(refused, Some(OpenError::Sizes(_))), "{refused:?}"),
-        _ => assert_eq!(refused, Some(OpenError::PeerFailed(Owner(1)))),
+        Owner(1) => {
+            assert!(matches!(refused, Some(OpenError::Setup(SetupError::Sizes(_)))), "{refused:?}")
+        }
+        _ => assert_eq!(refused, Some(SetupError::PeerFailed(Owner(1)).into())),
     }
     members.barrier().unwrap();
 }

@@ -18,9 +18,9 @@ fn open(words: u64, members: &mut Members, setting: &Setting) -> Engine {
         .open(members)
         .unwrap();
     if members.me() == Owner(0) {
-        println!("{}", engine.facts());
+        println!("{}", engine.info());
     }
-    assert_eq!(engine.facts().component.to_string(), setting.component);
+    assert_eq!(engine.info().component.to_string(), setting.component);
     engine
 }
 

@@ -1,0 +1,275 @@
+//! What an engine runs over, for every result that is measured with it.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::fmt;
+use core::mem::MaybeUninit;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+
+use ::mpi::ffi;
+
+use super::window::{POINTER_HANDLES, Window};
+use super::{MpiError, cvar};
+use crate::NeedsOwner;
+
+/// The bytes of the longest version text: MPICH's `MPI_MAX_LIBRARY_VERSION_STRING`.
+const VERSION_BYTES: usize = 8192;
+
+/// The MPI library, the parts of it that are in use, and the operations that need an owner's CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// Name and version, such as `Open MPI 4.1.4`.
+    pub library: String,
+    /// Version of the standard that it implements.
+    pub standard: (i32, i32),
+    /// The component that implements the window.
+    pub component: Component,
+    /// Open MPI's "acc_single_intrinsic": whether atomics on single words are those of the device or
+    /// the CPU, without a lock of the whole window.
+    pub acc_single_intrinsic: AccSingleIntrinsic,
+    /// How ranks of one machine copy from each other (Open MPI's
+    /// `btl_vader_single_copy_mechanism`), if there is such a choice.
+    pub single_copy: Option<String>,
+    /// Which operations wait until an owner enters MPI, for any of the members.
+    pub needs_owner: NeedsOwner,
+}
+
+/// The component that implements a window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Component {
+    /// The one-sided component of Open MPI whose functions the window calls.
+    Osc(String),
+    /// The device of MPICH, from its version text.
+    Device(String),
+    /// Not known.
+    Unknown,
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Osc(name) => write!(f, "osc {name}"),
+            Self::Device(name) => write!(f, "device {name}"),
+            Self::Unknown => f.write_str("component unknown"),
+        }
+    }
+}
+
+/// The value of Open MPI's "acc_single_intrinsic", and where it is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccSingleIntrinsic {
+    /// From the window's info.
+    Window(bool),
+    /// From the builder, for a component that has the choice.
+    Requested(bool),
+    /// From the component's parameter.
+    Parameter(bool),
+    /// The component has no such choice.
+    NoChoice,
+}
+
+impl fmt::Display for AccSingleIntrinsic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Window(on) | Self::Requested(on) | Self::Parameter(on) => {
+                write!(f, "acc_single_intrinsic {}", if *on { "on" } else { "off" })
+            }
+            Self::NoChoice => f.write_str("no acc_single_intrinsic"),
+        }
+    }
+}
+
+impl fmt::Display for Info {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { library, component, acc_single_intrinsic, single_copy, needs_owner, .. } = self;
+        write!(f, "{library}, {component}, {acc_single_intrinsic}")?;
+        if let (Component::Osc(name), Some(mechanism)) = (component, single_copy)
+            && name == "rdma"
+        {
+            write!(f, ", single copy {mechanism}")?;
+        }
+        f.write_str(match (needs_owner.reads, needs_owner.atomics) {
+            (false, false) => "; READs and atomics need no owner",
+            (false, true) => "; READs need no owner, atomics wait for it to enter MPI",
+            (true, _) => "; READs and atomics wait for their owner to enter MPI",
+        })
+    }
+}
+
+impl Info {
+    /// That of an open window, before the operations that need an owner's CPU are measured.
+    pub(super) fn of(window: &Window, requested: Option<bool>) -> Result<Self, MpiError> {
+        let version = library_version();
+        let component = match component_of_window(window.handle()) {
+            Some(osc) => Component::Osc(osc),
+            None => line(&version, "MPICH Device:").map_or(Component::Unknown, Component::Device),
+        };
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: two live pointers.
+        let code = unsafe { ffi::MPI_Get_version(&raw mut major, &raw mut minor) };
+        MpiError::check("MPI_Get_version", code)?;
+        let of_window = window.acc_single_intrinsic()?;
+        Ok(Self {
+            library: name(&version),
+            standard: (major, minor),
+            acc_single_intrinsic: acc_single_intrinsic(&component, of_window, requested),
+            component,
+            single_copy: cvar::read("btl_vader_single_copy_mechanism"),
+            needs_owner: NeedsOwner::default(),
+        })
+    }
+}
+
+fn acc_single_intrinsic(
+    component: &Component,
+    of_window: Option<bool>,
+    requested: Option<bool>,
+) -> AccSingleIntrinsic {
+    let Component::Osc(osc) = component else { return AccSingleIntrinsic::NoChoice };
+    let parameter = cvar::read(&format!("osc_{osc}_acc_single_intrinsic"));
+    match (of_window, requested, parameter.as_deref()) {
+        (_, _, None) => AccSingleIntrinsic::NoChoice,
+        (Some(on), ..) => AccSingleIntrinsic::Window(on),
+        (None, Some(on), _) => AccSingleIntrinsic::Requested(on),
+        (None, None, Some(on)) => AccSingleIntrinsic::Parameter(on == "true" || on == "1"),
+    }
+}
+
+/// The MPI library's description of itself, in several lines. May be called before MPI is started,
+/// and after it has ended.
+#[must_use]
+pub fn library_version() -> String {
+    let mut text = vec![0_u8; VERSION_BYTES + 1];
+    let mut length: c_int = 0;
+    // SAFETY: a call that is allowed at any time (MPI 3.1, 8.1.1), with room for the longest text of
+    // either library.
+    let code = unsafe { ffi::MPI_Get_library_version(text.as_mut_ptr().cast(), &raw mut length) };
+    let length = if code == 0 { usize::try_from(length).unwrap_or(0) } else { 0 };
+    text.truncate(length);
+    let text = String::from_utf8_lossy(&text);
+    text.trim_matches(['\0', '\n', ' ']).to_owned()
+}
+
+/// Name and version in a version text.
+fn name(version: &str) -> String {
+    if let Some(number) = line(version, "MPICH Version:") {
+        return format!("MPICH {number}");
+    }
+    let first = version.split([',', '\n']).next().unwrap_or_default();
+    first.replace("Open MPI v", "Open MPI ")
+}
+
+/// The text behind `label` on its line.
+fn line(version: &str, label: &str) -> Option<String> {
+    let rest = version.lines().find_map(|line| line.strip_prefix(label))?;
+    Some(rest.trim().to_owned())
+}
+
+/// Whether the code of a component of Open MPI, by its full name, is loaded into this process.
+pub(super) fn is_loaded(name: &str) -> bool {
+    let file = format!("/mca_{name}.so");
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    maps.lines().any(|line| line.ends_with(&file))
+}
+
+/// The words of a window object that are searched: in Open MPI 4 and 5 the pointer to the module is
+/// among the first 64.
+const OBJECT_WORDS: usize = 128;
+/// The functions at the start of a module, from "attach" to "fetch and op". The function before them
+/// is null where memory is not shared.
+const FUNCTIONS: usize = 8;
+
+/// The name of the one-sided component of Open MPI that implements `window`, such as `sm`; `None` if it
+/// is not known.
+///
+/// The layout of a window object is not public. So each of its first words is taken as a pointer to
+/// the component's module, which begins with functions of one file `mca_osc_NAME.so` or, if components
+/// are linked into the library, of one prefix `ompi_osc_NAME_`. Everything is read through
+/// `/proc/self/mem`, where a wrong pointer is an error code. Without `/proc` or symbols the result is
+/// `None`.
+fn component_of_window(window: ffi::MPI_Win) -> Option<String> {
+    if !POINTER_HANDLES {
+        return None;
+    }
+    let memory = File::open("/proc/self/mem").ok()?;
+    #[allow(clippy::allow_attributes, clippy::unnecessary_cast, reason = "a number elsewhere")]
+    let object: [usize; OBJECT_WORDS] = read(&memory, window.0 as usize)?;
+    object.into_iter().find_map(|pointer| component_of_module(read(&memory, pointer)?))
+}
+
+/// The component in whose file all functions of a module lie.
+fn component_of_module([_, functions @ ..]: [usize; 1 + FUNCTIONS]) -> Option<String> {
+    let [first, rest @ ..] = functions.map(component_of_function);
+    let first = first?;
+    rest.into_iter().all(|other| other.as_ref() == Some(&first)).then_some(first)
+}
+
+fn component_of_function(address: usize) -> Option<String> {
+    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: dladdr(3) searches the address ranges of loaded files and does not dereference the
+    // address; the struct has pointers, for which null is valid.
+    let found = unsafe {
+        if libc::dladdr(address as *const c_void, found.as_mut_ptr()) == 0 {
+            return None;
+        }
+        found.assume_init()
+    };
+    let by_file = text(found.dli_fname)
+        .and_then(|file| file.rsplit('/').next()?.strip_prefix("mca_osc_")?.strip_suffix(".so"));
+    let by_symbol = || text(found.dli_sname)?.strip_prefix("ompi_osc_")?.split('_').next();
+    by_file.or_else(by_symbol).map(ToOwned::to_owned)
+}
+
+/// A name from dladdr.
+fn text<'a>(name: *const c_char) -> Option<&'a str> {
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: dladdr's names are strings of loaded files; Open MPI closes components only when it
+    // ends.
+    unsafe { CStr::from_ptr(name) }.to_str().ok()
+}
+
+/// The words at `address`; `None` if no memory is mapped there.
+fn read<const WORDS: usize>(memory: &File, address: usize) -> Option<[usize; WORDS]> {
+    let mut words = [[0; size_of::<usize>()]; WORDS];
+    memory.read_exact_at(words.as_flattened_mut(), address as u64).ok()?;
+    Some(words.map(usize::from_ne_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_out_of_their_texts() {
+        let open = "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, May 26, 2022";
+        assert_eq!(name(open), "Open MPI 4.1.4");
+        let mpich = "MPICH Version:\t4.0.2\nMPICH Release date:\tThu\nMPICH Device:\tch4:ucx\n";
+        assert_eq!(name(mpich), "MPICH 4.0.2");
+        assert_eq!(line(mpich, "MPICH Device:").as_deref(), Some("ch4:ucx"));
+        assert_eq!(
+            name("Intel(R) MPI Library 2021.9 for Linux* OS\n"),
+            "Intel(R) MPI Library 2021.9 for Linux* OS"
+        );
+    }
+
+    #[test]
+    fn the_library_names_itself_before_it_starts() {
+        let version = library_version();
+        assert!(version.contains("MPI"), "{version}");
+    }
+
+    #[test]
+    fn unmapped_memory_is_no_error() {
+        let memory = File::open("/proc/self/mem").unwrap();
+        for address in [0, 8, usize::MAX - 7, 1 << 63] {
+            assert_eq!(read::<1>(&memory, address), None);
+            assert_eq!(component_of_function(address), None);
+        }
+        let word = 0x1234_usize;
+        assert_eq!(read(&memory, (&raw const word).addr()), Some([word]));
+        // A function of no component.
+        assert_eq!(component_of_function(libc::getpid as *const () as usize), None);
+    }
+}
