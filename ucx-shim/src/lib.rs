@@ -1,10 +1,8 @@
 //! UCX and MPI RMA as transports, so that a structure can be compared over them.
 #[cfg(feature = "mpi")]
 pub mod mpi;
+mod needs_owner;
 pub mod ucx;
 
-mod memory;
-mod ring;
-mod setup;
-
-pub use setup::{NeedsOwner, SetupError};
+pub use needs_owner::NeedsOwner;
+pub use probeline_engine::SetupError;

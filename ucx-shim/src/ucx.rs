@@ -40,7 +40,6 @@ mod context;
 mod control;
 mod engine;
 mod error;
-mod in_flight;
 mod info;
 mod open;
 mod peer;

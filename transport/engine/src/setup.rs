@@ -204,6 +204,22 @@ where
     }
 }
 
+/// Waits until every owner has passed its result here. Returns this owner's, its success only if all
+/// owners succeeded.
+///
+/// # Errors
+/// This owner's error, or that of [`all_succeeded`].
+pub fn together<E, T, F>(exchange: &mut E, mine: Result<T, F>) -> Result<T, F>
+where
+    E: Exchange + ?Sized,
+    F: From<SetupError>,
+{
+    let all = all_succeeded(exchange, mine.is_ok());
+    let mine = mine?;
+    all?;
+    Ok(mine)
+}
+
 /// A random number from the kernel.
 ///
 /// # Errors

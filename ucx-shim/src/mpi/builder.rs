@@ -1,5 +1,7 @@
 //! The options of an engine, and its opening.
 
+use probeline_engine::setup::{agree, check_owners, check_sizes, gather_records, together};
+use probeline_engine::{SetupError, Slots};
 use probeline_transport::{AtomicScope, Caps, Exchange, Owner, Sizes};
 
 use super::OpenError;
@@ -11,11 +13,6 @@ use super::request::EndlessReceive;
 use super::trial::Trial;
 use super::window::{ControlWords, Window};
 use super::world::Name;
-use crate::SetupError;
-use crate::memory::Slots;
-use crate::setup::{
-    agree, check_owners, check_sizes, default_sizes, gather_records, geometry, together,
-};
 
 /// The maximum depth. Every operation in flight has 4 words for an atomic.
 const MAX_DEPTH: u32 = 1 << 20;
@@ -39,15 +36,13 @@ impl Builder {
     /// An engine whose window has `window_words` words, with 64 slots of 64 words and depth 64.
     #[must_use]
     pub fn new(window_words: u64) -> Self {
-        let sizes = default_sizes(window_words);
-        Self { sizes, word_reads_whole: false, acc_single_intrinsic: None }
+        Self::with_sizes(Sizes::new(window_words))
     }
 
-    /// Sets all sizes, such as those that a structure needs.
+    /// As [`new`](Self::new), with the sizes that a structure needs.
     #[must_use]
-    pub fn sizes(mut self, sizes: Sizes) -> Self {
-        self.sizes = sizes;
-        self
+    pub fn with_sizes(sizes: Sizes) -> Self {
+        Self { sizes, word_reads_whole: false, acc_single_intrinsic: None }
     }
 
     /// Sets the number of private slots and the words of each, a multiple of 8.
@@ -88,9 +83,8 @@ impl Builder {
     /// # Errors
     /// [`OpenError`]: what this owner, or another one, is missing. If one fails, all do.
     pub fn open(&self, members: &mut Members) -> Result<Engine, OpenError> {
-        const TOO_MANY: &str = "mpi connects at most 4096 owners: start fewer ranks";
         let (me, owners) = (members.me(), members.owners());
-        check_owners(owners, TOO_MANY)?;
+        check_owners(owners)?;
         // An owner that fails still takes part, so that no owner waits for it in vain.
         let memory = self.allocate();
         let agreed = self.agree(members, memory.is_ok());
@@ -120,21 +114,18 @@ impl Builder {
             poll_may_wait: needs_owner,
         };
         let runtime = members.runtime.clone();
-        let geometry = geometry(&self.sizes, me, owners);
+        let geometry = self.sizes.geometry(me, owners);
         Ok(Engine::new(caps, geometry, info, (slots, operands), (window, name, runtime), progress))
     }
 
     /// Allocates the private memory.
     fn allocate(&self) -> Result<(Slots, Operands), OpenError> {
-        const DEPTHS: &str = "the depth must be at least 1 and at most 2^20";
         const TOO_LONG: &str = "a slot must have less than 2^31 words, the limit of MPI";
-        const NO_MEMORY: &str =
-            "no memory for the slots: choose fewer or shorter ones, or less depth";
         let Sizes { slots, slot_words, depth, .. } = self.sizes;
-        check_sizes(&self.sizes, MAX_DEPTH, DEPTHS)?;
+        check_sizes(&self.sizes, MAX_DEPTH)?;
         i32::try_from(slot_words).map_err(|_| SetupError::Sizes(TOO_LONG))?;
         let memory = Slots::new(slots, slot_words).zip(Operands::new(depth));
-        Ok(memory.ok_or(SetupError::Sizes(NO_MEMORY))?)
+        Ok(memory.ok_or(SetupError::NO_SLOT_MEMORY)?)
     }
 
     /// Compares the options of all owners, and frees the windows that none of them uses any more.
@@ -160,8 +151,7 @@ impl Builder {
         control: ControlWords,
         one_machine: bool,
     ) -> Result<(Window, Info), OpenError> {
-        const TOO_LARGE: &str = "the window is larger than memory: choose fewer words";
-        let words = control.all_words().ok_or(SetupError::Sizes(TOO_LARGE))?;
+        let words = control.all_words().ok_or(SetupError::WINDOW_TOO_LARGE)?;
         let window = Window::allocate(members.comm, words, self.acc_single_intrinsic)?;
         let info = Info::of(&window, self.acc_single_intrinsic)?;
         refuse_crash(&info, one_machine)?;
@@ -188,6 +178,8 @@ fn refuse_crash(info: &Info, one_machine: bool) -> Result<(), OpenError> {
 
 #[cfg(test)]
 mod tests {
+    use probeline_transport::MAX_OWNERS;
+
     use super::*;
 
     #[test]
@@ -198,5 +190,14 @@ mod tests {
         assert!(too_long.contains("2^31"), "{too_long}");
         let too_many = refused(Builder::new(64).slots(u32::MAX, (1 << 31) - 8)).unwrap();
         assert!(too_many.starts_with("no memory"), "{too_many}");
+    }
+
+    /// No call of MPI is made, which would end this process.
+    #[test]
+    fn too_many_owners_are_refused() {
+        let mut members = core::mem::ManuallyDrop::new(Members::without_mpi(MAX_OWNERS + 1));
+        let error = Builder::new(64).open(&mut members).unwrap_err();
+        let too_many = SetupError::TooManyOwners { found: MAX_OWNERS + 1 };
+        assert_eq!(error, OpenError::Setup(too_many));
     }
 }

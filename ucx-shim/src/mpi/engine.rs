@@ -6,19 +6,18 @@ use core::sync::atomic::AtomicU64;
 use std::rc::Rc;
 use std::thread;
 
+use probeline_engine::{Kind, Operation, Slots, lost_owner, lost_word, own_words};
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Segment,
     SlotError, Token, Transport,
 };
 
 use super::error::SUCCESS;
-use super::in_flight::{First, InFlight, Kind, Operands, Operation};
+use super::in_flight::{First, InFlight, Operands};
 use super::info::Info;
 use super::request::EndlessReceive;
 use super::window::{ControlWords, Window};
 use super::world::{Name, Runtime};
-use crate::memory::Slots;
-use crate::setup::{lost_owner, lost_word, own_words};
 
 /// While operations are in flight, only every such poll checks a peer and lets MPI progress peers'
 /// operations, which flushes need not do. Both cost as much as the rest of a poll, 60 ns at most, so
@@ -108,12 +107,13 @@ impl Engine {
         token: Token,
         remote: Segment,
         local: Local,
+        kind: Kind,
         start: impl FnOnce(&Window, *mut u64) -> c_int,
     ) -> Result<(), PostError> {
         let window = self.admit(|this| this.geometry.check_copy(&this.caps, remote, local))?;
         let code = start(window, self.slots.address(local));
         let owner = remote.start.owner;
-        self.in_flight.push(Operation { token, owner, kind: Kind::Copy });
+        self.in_flight.push(Operation { token, owner, kind });
         self.slots.hold_until(local.slot, self.in_flight.posted());
         self.check_call(owner, code);
         Ok(())
@@ -209,7 +209,7 @@ impl Engine {
                 None => self.flush(operation.owner),
             };
             let result = ended.map(|()| match operation.kind {
-                Kind::Copy => 0,
+                Kind::Read(_) | Kind::Write(_) => 0,
                 Kind::Atomic => self.operands.result(place),
             });
             *completion = Completion { token: operation.token, result };
@@ -271,7 +271,7 @@ impl Transport for Engine {
     #[inline]
     fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
         let RemoteWord { owner, index } = from.start;
-        self.copy(token, from, into, |window, to| {
+        self.copy(token, from, into, Kind::Read(into.slot), |window, to| {
             // SAFETY: a checked range of a slot, which stays busy until a flush of `owner` has ended
             // the operation. The caller makes sure that no other operation in flight uses the range;
             // if one does, MPI writes the words of either.
@@ -282,7 +282,7 @@ impl Transport for Engine {
     #[inline]
     fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
         let RemoteWord { owner, index } = to.start;
-        self.copy(token, to, from, |window, words| {
+        self.copy(token, to, from, Kind::Write(from.slot), |window, words| {
             // SAFETY: as for `read`.
             unsafe { window.put(words, from.words, owner, index) }
         })

@@ -5,9 +5,8 @@ use core::ffi::CStr;
 use core::fmt;
 
 use ::mpi::ffi;
+use probeline_engine::SetupError;
 use probeline_transport::ExchangeError;
-
-use crate::SetupError;
 
 /// A call of MPI failed.
 #[derive(Clone, Debug, PartialEq, Eq)]

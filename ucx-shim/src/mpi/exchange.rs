@@ -48,6 +48,15 @@ impl Members {
         Ok(Self { runtime, comm, group, windows: 0, measured: None, me, owners, error: None })
     }
 
+    /// Members for tests, who must not call MPI.
+    #[cfg(test)]
+    pub(super) fn without_mpi(owners: u32) -> Self {
+        // SAFETY: a constant of the library.
+        let comm = unsafe { ffi::RSMPI_COMM_NULL };
+        let runtime = Runtime::new(core::time::Duration::ZERO, comm);
+        Self { runtime, comm, group: 0, windows: 0, measured: None, me: 0, owners, error: None }
+    }
+
     /// The members that call this with the same `part`, in the same order. All members call it.
     ///
     /// # Errors

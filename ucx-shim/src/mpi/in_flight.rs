@@ -3,32 +3,8 @@
 //! An operation has ended successfully if its owner was flushed after it was posted. The others end
 //! with an error after MPI has failed.
 
-use probeline_transport::{OpError, Owner, Token};
-
-use crate::memory::Memory;
-use crate::ring::Ring;
-
-/// An accepted operation.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Operation {
-    pub(super) token: Token,
-    pub(super) owner: Owner,
-    pub(super) kind: Kind,
-}
-
-impl Default for Operation {
-    fn default() -> Self {
-        Self { token: Token(0), owner: Owner(0), kind: Kind::Copy }
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
-    /// READ or WRITE.
-    Copy,
-    /// Its result is among the [`Operands`] of its place.
-    Atomic,
-}
+use probeline_engine::{Memory, Operation, Ring};
+use probeline_transport::{OpError, Owner};
 
 /// The operation that is reported next.
 #[derive(Clone, Copy, Debug)]
@@ -194,6 +170,9 @@ impl Operands {
 
 #[cfg(test)]
 mod tests {
+    use probeline_engine::Kind;
+    use probeline_transport::Token;
+
     use super::*;
 
     fn push(in_flight: &mut InFlight, owner: u32, token: u64) {

@@ -6,10 +6,10 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use ::mpi::ffi;
+use probeline_engine::SetupError;
 use probeline_transport::{Owner, WORD_BYTES};
 
 use super::{MpiError, OpenError};
-use crate::SetupError;
 
 /// The info key of Open MPI for atomics of the device or the CPU.
 const ACC_SINGLE_INTRINSIC: &CStr = c"acc_single_intrinsic";
@@ -76,8 +76,7 @@ impl Window {
         single: Option<bool>,
     ) -> Result<Self, OpenError> {
         let bytes = words.checked_mul(WORD_BYTES).and_then(|bytes| isize::try_from(bytes).ok());
-        let bytes = bytes
-            .ok_or(SetupError::Sizes("the window is larger than memory: choose fewer words"))?;
+        let bytes = bytes.ok_or(SetupError::WINDOW_TOO_LARGE)?;
         let info = Info::new()?;
         info.set(c"same_size", c"true")?;
         info.set(c"same_disp_unit", c"true")?;

@@ -62,14 +62,7 @@ impl World {
         let world = unsafe { ffi::RSMPI_COMM_WORLD };
         return_errors(world)?;
         let all_ranks = duplicate(world)?;
-        Ok(Self(Rc::new(Runtime {
-            limit,
-            all_ranks,
-            groups: Cell::new(0),
-            live: RefCell::default(),
-            retired: RefCell::default(),
-            failed: Cell::new(false),
-        })))
+        Ok(Self(Runtime::new(limit, all_ranks)))
     }
 
     /// All processes of the job, with a communicator that only they use. All processes call it.
@@ -116,6 +109,17 @@ pub(super) struct Runtime {
 }
 
 impl Runtime {
+    pub(super) fn new(limit: Duration, all_ranks: ffi::MPI_Comm) -> Rc<Self> {
+        Rc::new(Self {
+            limit,
+            all_ranks,
+            groups: Cell::new(0),
+            live: RefCell::default(),
+            retired: RefCell::default(),
+            failed: Cell::new(false),
+        })
+    }
+
     /// The number of a new group of members, higher than those of earlier groups.
     pub(super) fn new_group(&self) -> u32 {
         self.groups.replace(self.groups.get() + 1)

@@ -2,12 +2,12 @@
 
 use core::fmt;
 
+use probeline_engine::setup::{check_owners, check_sizes};
 use probeline_transport::{AtomicScope, Caps, Exchange, Sizes};
 use probeline_ucx_sys::Ucp;
 
 use super::context::{Context, Settings};
 use super::{Engine, OpenError};
-use crate::setup::{check_owners, check_sizes, default_sizes};
 
 /// The maximum depth.
 const MAX_DEPTH: u32 = 1 << 16;
@@ -81,8 +81,14 @@ impl Builder {
     /// transports that UCX chooses, [`Atomics::Cpu`] and [`Progress::Thread`].
     #[must_use]
     pub fn new(window_words: u64) -> Self {
+        Self::with_sizes(Sizes::new(window_words))
+    }
+
+    /// As [`new`](Self::new), with the sizes that a structure needs.
+    #[must_use]
+    pub fn with_sizes(sizes: Sizes) -> Self {
         Self {
-            sizes: default_sizes(window_words),
+            sizes,
             tls: None,
             device: None,
             gid_index: None,
@@ -90,13 +96,6 @@ impl Builder {
             progress: Progress::Thread,
             word_reads_whole: false,
         }
-    }
-
-    /// Sets all sizes, such as those that a structure needs.
-    #[must_use]
-    pub fn sizes(mut self, sizes: Sizes) -> Self {
-        self.sizes = sizes;
-        self
     }
 
     /// Sets the number of private slots and the words of each, a multiple of 8.
@@ -168,8 +167,7 @@ impl Builder {
     /// # Errors
     /// [`OpenError`]: what this owner, or another one, is missing. If one fails, all do.
     pub fn open<E: Exchange + ?Sized>(&self, exchange: &mut E) -> Result<Engine, OpenError> {
-        const TOO_MANY: &str = "ucx connects at most 4096 owners: start fewer ranks";
-        check_owners(exchange.owners(), TOO_MANY)?;
+        check_owners(exchange.owners())?;
         self.open_together(exchange)
     }
 
@@ -198,8 +196,7 @@ impl Builder {
     }
 
     pub(super) fn check(&self) -> Result<(), OpenError> {
-        const DEPTHS: &str = "the depth must be at least 1 and at most 2^16";
-        Ok(check_sizes(&self.sizes, MAX_DEPTH, DEPTHS)?)
+        Ok(check_sizes(&self.sizes, MAX_DEPTH)?)
     }
 
     /// The capabilities, before it is known whether any operation needs the owner's CPU.
@@ -222,40 +219,15 @@ impl Builder {
 
 #[cfg(test)]
 mod tests {
-    use probeline_transport::{ExchangeError, MAX_OWNERS, Owner};
+    use probeline_transport::MAX_OWNERS;
 
     use super::*;
     use crate::SetupError;
 
-    /// A job with one owner too many, none of whom may be asked for anything.
-    struct TooMany;
-
-    impl Exchange for TooMany {
-        fn me(&self) -> Owner {
-            Owner(0)
-        }
-
-        fn owners(&self) -> u32 {
-            MAX_OWNERS + 1
-        }
-
-        fn all_gather(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
-            panic!("refused before any collective call")
-        }
-
-        fn all_to_all(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
-            panic!("refused before any collective call")
-        }
-
-        fn barrier(&mut self) -> Result<(), ExchangeError> {
-            panic!("refused before any collective call")
-        }
-    }
-
     #[test]
-    fn too_many_owners_are_refused() {
-        let error = Builder::new(64).open(&mut TooMany).unwrap_err();
-        assert!(matches!(error, OpenError::Setup(SetupError::Sizes(_))), "{error:?}");
-        assert_eq!(error.to_string(), "ucx connects at most 4096 owners: start fewer ranks");
+    fn too_many_owners_are_refused_before_any_collective_call() {
+        let error = Builder::new(64).open(&mut probeline_testing::TooManyOwners).unwrap_err();
+        let too_many = SetupError::TooManyOwners { found: MAX_OWNERS + 1 };
+        assert!(matches!(&error, OpenError::Setup(found) if *found == too_many), "{error:?}");
     }
 }

@@ -1,10 +1,10 @@
 //! What every owner tells the others before data flows.
 
+use probeline_engine::SetupError;
+use probeline_engine::setup::{agree, gather, gather_records};
 use probeline_transport::{Exchange, Owner};
 
 use super::{Atomics, Progress};
-use crate::SetupError;
-use crate::setup::{agree, gather, gather_records};
 
 /// Changes with the record, with the collective calls, and with what owners do to each other's
 /// control words.
@@ -109,6 +109,7 @@ mod tests {
     use super::*;
 
     /// [`Alone`], which counts its gathers.
+    #[derive(Default)]
     struct Counting {
         calls: usize,
         max_bytes: usize,
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!(all, core::slice::from_ref(&sent));
         let worker = (0..3000_u32).map(|byte| byte.to_le_bytes()[0]).collect();
         let long = ConnectionInfo { worker, key: vec![7; 1200], ..sent };
-        let mut exchange = Counting { calls: 0, max_bytes: 0 };
+        let mut exchange = Counting::default();
         let all = ConnectionInfo::gather(Some(&long), &mut exchange).unwrap();
         assert_eq!(all, [long]);
         assert_eq!((exchange.calls, exchange.max_bytes), (1 + 9, SLICE_BYTES));

@@ -4,21 +4,21 @@
 use core::time::Duration;
 use std::thread;
 
+use probeline_engine::{Deadline, PAGE_WORDS};
 use probeline_transport::Owner;
 use probeline_ucx_sys::{
     UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_CSWAP, UCS_ERR_NO_RESOURCE, UCS_OK, ucs_status_t,
 };
 
 use super::Engine;
-use crate::setup::Deadline;
 
 /// The word that every owner adds 1 to when engines are opened, and that measurements read.
 pub(super) const SCRATCH: usize = 0;
-/// The owner that was lost first (see `setup::lost_word`). An owner that shuts down writes it to all
+/// The owner that was lost first (see `lost_word`). An owner that shuts down writes it to all
 /// others: its own number, or the number of the owner because of which it shuts down.
 pub(super) const LOST: usize = 8;
-/// The words of a base page, so that the window starts on a page of its own.
-pub(super) const CONTROL_WORDS: usize = 512;
+/// The window starts on a page of its own.
+pub(super) const CONTROL_WORDS: usize = PAGE_WORDS;
 
 /// The maximum number of control operations in flight, whose requests follow the caller's in the
 /// pool. Measurements use two; if these never end, two others notify the shutdown.

@@ -8,6 +8,7 @@ use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::fence;
 use std::rc::Rc;
 
+use probeline_engine::{Deadline, Kind, Ledger, Operation, Ring, Slots, own_words};
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Segment,
     SlotError, Token, Transport,
@@ -20,15 +21,11 @@ use probeline_ucx_sys::{
 use super::Info;
 use super::control::{CONTROL_OPERATIONS, CONTROL_WORDS, ControlState};
 use super::error::op_error;
-use super::in_flight::{InFlight, Kind, Operation};
 use super::peer::{EndpointState, Peer};
 use super::request_pool::RequestPool;
 use super::watch::Watch;
 use super::window::{Registration, Window};
 use super::worker::{ProgressThread, Worker};
-use crate::memory::Slots;
-use crate::ring::Ring;
-use crate::setup::{Deadline, own_words};
 
 /// If all operations end when they are posted, a poll progresses the worker and checks the peers only
 /// after this number of completions: both cost as much as the rest of a poll. A power of two.
@@ -88,7 +85,7 @@ pub struct Engine {
     /// Operations that ended when they were posted.
     ended: Ring<Ended>,
     /// Operations that did not. Together at most the depth.
-    in_flight: InFlight,
+    in_flight: Ledger,
     /// The number of operations that can be accepted; 0 after a fault.
     room: u32,
     /// A poll must progress the worker: an operation is in flight, or there is a fault.
@@ -110,7 +107,7 @@ impl Engine {
             parts: ManuallyDrop::new(parts),
             connected: false,
             ended: Ring::new(caps.depth),
-            in_flight: InFlight::new(caps.depth),
+            in_flight: Ledger::new(caps.depth),
             room: caps.depth,
             must_progress: false,
             control: [ControlState::Unused; CONTROL_OPERATIONS as usize],
@@ -163,7 +160,7 @@ impl Engine {
         if let Kind::Write(_) = operation.kind {
             publish();
         }
-        if let Kind::Read(slot) | Kind::Write(slot) = operation.kind {
+        if let Some(slot) = operation.kind.slot() {
             self.parts.slots.hold_until(slot, self.ended.pushed() + 1);
         }
         self.ended.push(Ended { token: operation.token, value });
@@ -190,7 +187,7 @@ impl Engine {
     /// Not inlined, so that the path of operations that end at once stays short.
     #[inline(never)]
     fn enter_in_flight(&mut self, index: u32, result: ucs_status_ptr_t, operation: Operation) {
-        if let Kind::Read(slot) | Kind::Write(slot) = operation.kind {
+        if let Some(slot) = operation.kind.slot() {
             self.parts.slots.hold(slot);
         }
         self.must_progress = true;
@@ -227,7 +224,7 @@ impl Engine {
             return None;
         }
         let Operation { token, owner, kind } = self.in_flight.remove(index)?;
-        if let Kind::Read(slot) | Kind::Write(slot) = kind {
+        if let Some(slot) = kind.slot() {
             self.parts.slots.release(slot);
         }
         if let Kind::Write(_) = kind {
@@ -288,7 +285,7 @@ impl Engine {
         reported += fill(rest(out, reported), || self.next_completion());
         let Some(fault) = self.fault else {
             self.room += reported;
-            self.must_progress = self.in_flight.len() > 0;
+            self.must_progress = !self.in_flight.is_empty();
             return Ok(reported as usize);
         };
         if self.is_overdue() {

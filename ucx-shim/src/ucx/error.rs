@@ -5,6 +5,7 @@ use core::ffi::CStr;
 use core::fmt;
 use std::io;
 
+use probeline_engine::SetupError;
 use probeline_transport::{OpError, Owner};
 use probeline_ucx_sys::{
     LoadError, UCS_ERR_BUSY, UCS_ERR_CANCELED, UCS_ERR_CONNECTION_RESET, UCS_ERR_ENDPOINT_TIMEOUT,
@@ -12,8 +13,6 @@ use probeline_ucx_sys::{
     UCS_ERR_NO_MEMORY, UCS_ERR_NOT_CONNECTED, UCS_ERR_SHMEM_SEGMENT, UCS_ERR_UNREACHABLE,
     UCS_ERR_UNSUPPORTED, UCS_OK, Ucp, ucs_status_t,
 };
-
-use crate::SetupError;
 
 /// A call of UCP failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,8 @@ use std::process;
 use std::rc::Rc;
 use std::thread;
 
+use probeline_engine::setup::together;
+use probeline_engine::{Deadline, SetupError, Slots};
 use probeline_transport::{Exchange, Owner};
 use probeline_ucx_sys::{UCS_OK, Ucp};
 
@@ -25,9 +27,7 @@ use super::watch::{Watch, machine};
 use super::window::{Registration, Window};
 use super::worker::{ProgressThread, Worker};
 use super::{Builder, CallFailed, Engine, Info, OpenError, Progress};
-use crate::memory::Slots;
-use crate::setup::{Deadline, geometry, together};
-use crate::{NeedsOwner, SetupError};
+use crate::NeedsOwner;
 
 /// How long a temporary thread that progresses the worker sleeps if there is nothing to do.
 const IDLE_SLEEP: Duration = Duration::from_micros(50);
@@ -76,9 +76,8 @@ impl Builder {
         };
         let words = self.sizes.window_words.saturating_add(CONTROL_WORDS as u64);
         let window = Window::allocate(&context, words)?;
-        const NO_MEMORY: &str = "no memory for the slots: choose fewer or shorter ones";
         let slots = Slots::new(self.sizes.slots, self.sizes.slot_words)
-            .ok_or(SetupError::Sizes(NO_MEMORY))?;
+            .ok_or(SetupError::NO_SLOT_MEMORY)?;
         // SAFETY: `Own` and `Parts` drop the registration before the slots.
         let registration = unsafe { Registration::of(&context, slots.memory()) }?;
         let pool = RequestPool::new(self.sizes.depth + CONTROL_OPERATIONS, context.request_bytes)?;
@@ -145,7 +144,7 @@ impl Builder {
             environment: environment(),
         };
         let owners = u32::try_from(all.len()).unwrap_or(u32::MAX);
-        Ok(Engine::new(self.caps(), geometry(&self.sizes, me, owners), info, parts))
+        Ok(Engine::new(self.caps(), self.sizes.geometry(me, owners), info, parts))
     }
 
     /// Creates the endpoints, in the order of owners, and starts the progress thread.

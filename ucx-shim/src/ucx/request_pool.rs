@@ -10,6 +10,7 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 use std::rc::Rc;
 
+use probeline_engine::{Memory, SetupError};
 use probeline_transport::{LINE_BYTES, LINE_WORDS, WORD_BYTES};
 use probeline_ucx_sys::{
     UCP_OP_ATTR_FIELD_CALLBACK, UCP_OP_ATTR_FIELD_DATATYPE, UCP_OP_ATTR_FIELD_REPLY_BUFFER,
@@ -17,9 +18,6 @@ use probeline_ucx_sys::{
     UCS_PTR_IS_PTR, UCS_PTR_STATUS, ucp_dt_make_contig, ucp_request_param_t, ucs_status_ptr_t,
     ucs_status_t,
 };
-
-use crate::SetupError;
-use crate::memory::Memory;
 
 /// The result of a call that was not made, because there is no such index.
 const NOT_MADE: ucs_status_ptr_t =

@@ -3,13 +3,13 @@
 use core::mem::ManuallyDrop;
 use std::thread;
 
+use probeline_engine::{Deadline, lost_word};
 use probeline_transport::{Fault, Owner};
 
 use super::Engine;
 use super::control::{ControlOperation, DRAIN_TIMEOUT, LOST, NOTIFY_TIMEOUT};
 use super::engine::Parts;
 use super::watch::Watch;
-use crate::setup::{Deadline, lost_word};
 
 /// A key must be destroyed after all operations that use it have ended, and before its endpoint, which
 /// is destroyed with its worker (ucp.h, `ucp_rkey_destroy`). If an operation does not end in time, all

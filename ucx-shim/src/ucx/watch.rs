@@ -1,6 +1,5 @@
-//! Detects lost owners: by their processes' ends, failed endpoints, and their notifications.
+//! Detects lost owners: by the ends of their processes, failed endpoints, and their notifications.
 
-use core::ffi::c_int;
 use core::hash::Hasher;
 use core::mem;
 use core::sync::atomic::Ordering::{Acquire, Release};
@@ -8,24 +7,26 @@ use core::sync::atomic::{AtomicBool, AtomicU64};
 use core::time::Duration;
 use std::fs;
 use std::hash::DefaultHasher;
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::process;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use probeline_engine::{Deadline, lost_owner, lost_word};
 use probeline_transport::{Fault, Owner};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::{Errno, write};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::control::{DRAIN_TIMEOUT, LOST};
 use super::{Engine, OpenError};
-use crate::setup::{Deadline, lost_owner, lost_word};
 
 /// The stack size of the watching thread, which makes one system call.
 const STACK_BYTES: usize = 64 << 10;
-/// How often that thread polls each process alone while poll(2) of all processes fails.
+/// The time between two polls of each process alone, while poll(2) of all processes fails.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Detects the end of a process of this machine. UCX does not report it: shared-memory transports
+/// Detects the end of a process on this machine. UCX does not report it: shared-memory transports
 /// would continue with the memory that a dead owner left.
 ///
 /// A thread sleeps in poll(2) until a process ends, so the data path only loads a word. poll(2)
@@ -74,15 +75,14 @@ impl Watch {
         if owners.is_empty() {
             return Ok(watch);
         }
-        let of_errno = |error: &io::Error| error.raw_os_error().unwrap_or(0);
-        let wake =
-            Arc::new(event().map_err(|error| OpenError::Thread { errno: of_errno(&error) })?);
+        let failed = |errno| OpenError::Thread { errno };
+        let wake = event().map_err(|errno| failed(errno.raw_os_error()))?;
         let (of_thread, shared) = (Arc::clone(&wake), Arc::clone(&watch.shared));
         let thread = thread::Builder::new()
             .name("ucx-watch".into())
             .stack_size(STACK_BYTES)
             .spawn(move || sleep_until_one_ends(&of_thread, &owners, &shared))
-            .map_err(|error| OpenError::Thread { errno: of_errno(&error) })?;
+            .map_err(|error| failed(error.raw_os_error().unwrap_or(0)))?;
         watch.watcher = Some(Watcher { thread, wake, pid: process::id() });
         Ok(watch)
     }
@@ -102,72 +102,56 @@ impl Drop for Watch {
             return mem::forget(thread);
         }
         self.shared.leave.store(true, Release);
-        // SAFETY: the descriptor of eventfd(2) is open, and the kernel reads 8 bytes.
-        unsafe { libc::write(wake.as_raw_fd(), (&raw const ONE).cast(), size_of_val(&ONE)) };
+        // It cannot fail: the counter of the eventfd is 0.
+        let _ = write(&wake, &1_u64.to_ne_bytes());
         thread.thread().unpark();
         // The thread cannot panic; if it did, it would have ended too.
         let _ = thread.join();
     }
 }
 
-/// The value that is added to an eventfd to make it readable.
-static ONE: u64 = 1;
-
 /// Returns when `wake` is readable, when the thread must end, or when the first of `owners` has
 /// ended; then stores that owner.
 fn sleep_until_one_ends(wake: &OwnedFd, owners: &[(Owner, OwnedFd)], shared: &Shared) {
-    let descriptor =
-        |fd: &OwnedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let processes = owners.iter().map(|(_, fd)| descriptor(fd));
-    let mut descriptors: Vec<_> = [descriptor(wake)].into_iter().chain(processes).collect();
+    let processes = owners.iter().map(|(_, process)| process);
+    let descriptors = [wake].into_iter().chain(processes);
+    let mut descriptors: Vec<_> = descriptors.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
     while !shared.leave.load(Acquire) {
-        let found = poll(&mut descriptors, -1);
-        if found < 0 {
+        let failed = poll_ready(&mut descriptors, None).is_err();
+        if failed {
             for one in descriptors.chunks_mut(1) {
-                poll(one, 0);
+                // After an error the descriptor is not ready.
+                let _ = poll_ready(one, Some(&Timespec::default()));
             }
         }
-        let mut ready = descriptors.iter().map(|descriptor| descriptor.revents != 0);
+        let mut ready = descriptors.iter().map(|descriptor| !descriptor.revents().is_empty());
         if ready.next() == Some(true) {
             return;
         }
         if let Some((_, (owner, _))) = ready.zip(owners).find(|(ready, _)| *ready) {
             return shared.ended.store(lost_word(*owner), Release);
         }
-        if found < 0 {
+        if failed {
             thread::park_timeout(RETRY_INTERVAL);
         }
     }
 }
 
-/// poll(2). After an error, no descriptor is ready.
-fn poll(descriptors: &mut [libc::pollfd], timeout_ms: c_int) -> c_int {
-    descriptors.iter_mut().for_each(|descriptor| descriptor.revents = 0);
-    // SAFETY: the pointer and the length are those of `descriptors`, which are open.
-    unsafe { libc::poll(descriptors.as_mut_ptr(), descriptors.len() as libc::nfds_t, timeout_ms) }
+/// poll(2), after which no descriptor is ready if it failed.
+fn poll_ready(descriptors: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> Result<usize, Errno> {
+    descriptors.iter_mut().for_each(PollFd::clear_revents);
+    poll(descriptors, timeout)
 }
 
-/// An eventfd, which is readable after a write.
-fn event() -> io::Result<OwnedFd> {
-    // SAFETY: a system call of two integers, which returns a descriptor or -1.
-    match unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) } {
-        // SAFETY: the descriptor was just created and has no other owner.
-        fd if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
-    }
+/// An eventfd, which becomes readable by a write.
+fn event() -> Result<Arc<OwnedFd>, Errno> {
+    eventfd(0, EventfdFlags::CLOEXEC).map(Arc::new)
 }
 
 fn open(owner: Owner, pid: u32) -> Result<OwnedFd, OpenError> {
-    // SAFETY: a system call of two integers, which returns a descriptor or -1.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::c_long::from(pid), 0) };
-    match c_int::try_from(fd) {
-        // SAFETY: the descriptor was just created and has no other owner.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => {
-            let errno = io::Error::last_os_error().raw_os_error().unwrap_or(0);
-            Err(OpenError::Watch { owner, pid, errno })
-        }
-    }
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::INVAL);
+    let opened = process.and_then(|process| pidfd_open(process, PidfdFlags::empty()));
+    opened.map_err(|errno| OpenError::Watch { owner, pid, errno: errno.raw_os_error() })
 }
 
 /// A number that processes share if they run on one boot of one machine and in one PID namespace, so
@@ -221,8 +205,10 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use std::env;
-    use std::process::{Command, Stdio};
+    use std::process::{Child, Command, Stdio};
     use std::time::Instant;
+
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     use super::*;
 
@@ -230,37 +216,27 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     /// A process that ends only when it is killed.
-    fn child() -> std::process::Child {
-        Command::new("cat").stdin(Stdio::piped()).spawn().unwrap()
-    }
+    struct Victim(Child);
 
-    #[test]
-    fn the_end_of_a_process_is_reported() {
-        let (mut lives, mut dies) = (child(), child());
-        let processes = [(Owner(2), lives.id()), (Owner(3), dies.id())];
-        let watch = Watch::of(processes.into_iter()).unwrap();
-        assert_eq!(watch.ended(), None);
-        dies.kill().unwrap();
-        dies.wait().unwrap();
-        let begin = Instant::now();
-        while watch.ended().is_none() {
-            assert!(begin.elapsed() < PATIENCE, "the end was not reported");
-            thread::yield_now();
+    impl Victim {
+        fn start() -> Self {
+            Self(Command::new("cat").stdin(Stdio::piped()).spawn().unwrap())
         }
-        assert_eq!(watch.ended(), Some(Owner(3)));
-        drop(watch);
-        lives.kill().unwrap();
-        lives.wait().unwrap();
+
+        fn watch(&self) -> Watch {
+            Watch::of([(Owner(3), self.0.id())].into_iter()).unwrap()
+        }
+
+        fn kill(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
     }
 
-    /// Dropping returns although the process lives, because it wakes the thread.
-    #[test]
-    fn a_watch_that_is_dropped_ends_its_thread() {
-        let mut lives = child();
-        drop(Watch::of([(Owner(1), lives.id())].into_iter()).unwrap());
-        assert!(lives.try_wait().unwrap().is_none());
-        lives.kill().unwrap();
-        lives.wait().unwrap();
+    impl Drop for Victim {
+        fn drop(&mut self) {
+            self.kill();
+        }
     }
 
     /// Returns when `done`; false if that takes too long.
@@ -273,6 +249,28 @@ mod tests {
             thread::sleep(Duration::from_millis(1));
         }
         true
+    }
+
+    fn reports_owner_3(watch: &Watch) -> bool {
+        wait_until(|| watch.ended() == Some(Owner(3)))
+    }
+
+    #[test]
+    fn the_end_of_a_process_is_reported() {
+        let (lives, mut dies) = (Victim::start(), Victim::start());
+        let processes = [(Owner(2), lives.0.id()), (Owner(3), dies.0.id())];
+        let watch = Watch::of(processes.into_iter()).unwrap();
+        assert_eq!(watch.ended(), None);
+        dies.kill();
+        assert!(reports_owner_3(&watch));
+    }
+
+    /// Dropping returns although the process lives, because it wakes the thread.
+    #[test]
+    fn a_watch_that_is_dropped_ends_its_thread() {
+        let mut lives = Victim::start();
+        drop(lives.watch());
+        assert!(lives.0.try_wait().unwrap().is_none());
     }
 
     /// Runs the test of this name again, in a process of its own, which it may damage. Returns
@@ -294,23 +292,14 @@ mod tests {
         false
     }
 
-    fn set_limit_of_open_files(soft: libc::rlim_t) {
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: both calls use a live structure.
-        unsafe {
-            assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
-            limit.rlim_cur = soft;
-            assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
-        }
-    }
-
-    /// A watch of this process whose thread starts with this limit of open files.
-    fn watch_with_limit(process: (Owner, u32), soft: libc::rlim_t) -> Watch {
-        let owners = [(process.0, open(process.0, process.1).unwrap())];
-        let (shared, wake) = (Arc::<Shared>::default(), Arc::new(event().unwrap()));
-        let (of_thread, told) = (Arc::clone(&wake), Arc::clone(&shared));
-        set_limit_of_open_files(soft);
-        let thread = thread::spawn(move || sleep_until_one_ends(&of_thread, &owners, &told));
+    /// A watch whose thread starts with this limit of open files.
+    fn watch_with_limit(process: &Victim, files: u64) -> Watch {
+        let owners = [(Owner(3), open(Owner(3), process.0.id()).unwrap())];
+        let (shared, wake) = (Arc::<Shared>::default(), event().unwrap());
+        let (of_thread, result) = (Arc::clone(&wake), Arc::clone(&shared));
+        let limit = Rlimit { current: Some(files), ..getrlimit(Resource::Nofile) };
+        setrlimit(Resource::Nofile, limit).unwrap();
+        let thread = thread::spawn(move || sleep_until_one_ends(&of_thread, &owners, &result));
         Watch { shared, watcher: Some(Watcher { thread, wake, pid: process::id() }) }
     }
 
@@ -320,30 +309,25 @@ mod tests {
         if !is_alone("the_end_of_a_process_is_reported_with_a_low_limit_of_open_files") {
             return;
         }
-        let mut dies = child();
-        let watch = watch_with_limit((Owner(3), dies.id()), 1);
+        let mut dies = Victim::start();
+        let watch = watch_with_limit(&dies, 1);
         assert_eq!(watch.ended(), None);
-        dies.kill().unwrap();
-        dies.wait().unwrap();
-        assert!(wait_until(|| watch.ended() == Some(Owner(3))));
+        dies.kill();
+        assert!(reports_owner_3(&watch));
     }
 
     /// Every poll(2) fails with EINVAL.
     #[test]
     fn a_watch_that_cannot_poll_ends_its_thread() {
-        if !is_alone("a_watch_that_cannot_poll_ends_its_thread") {
-            return;
+        if is_alone("a_watch_that_cannot_poll_ends_its_thread") {
+            drop(watch_with_limit(&Victim::start(), 0));
         }
-        let mut lives = child();
-        drop(watch_with_limit((Owner(1), lives.id()), 0));
-        lives.kill().unwrap();
-        lives.wait().unwrap();
     }
 
     #[test]
     fn a_forked_process_does_not_end_the_thread_of_its_parent() {
-        let mut dies = child();
-        let watch = Watch::of([(Owner(3), dies.id())].into_iter()).unwrap();
+        let mut dies = Victim::start();
+        let watch = dies.watch();
         // SAFETY: the child only drops the watch, which frees memory and closes a descriptor.
         let forked = unsafe { libc::fork() };
         assert!(forked >= 0);
@@ -362,14 +346,13 @@ mod tests {
             unsafe { libc::kill(forked, libc::SIGKILL) };
             assert!(wait_until(has_ended));
         }
-        dies.kill().unwrap();
-        dies.wait().unwrap();
+        dies.kill();
         assert!(by_itself && status == 0, "by itself: {by_itself}, status {status}");
-        assert!(wait_until(|| watch.ended() == Some(Owner(3))), "the end was not reported");
+        assert!(reports_owner_3(&watch));
     }
 
     #[test]
-    fn a_process_that_is_none_is_an_error() {
+    fn a_process_that_does_not_exist_is_an_error() {
         let none = Watch::of([(Owner(1), 0x7fff_fff0)].into_iter());
         assert!(matches!(none, Err(OpenError::Watch { owner: Owner(1), errno: libc::ESRCH, .. })));
     }

@@ -8,6 +8,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use std::rc::Rc;
 
+use probeline_engine::{Memory, SetupError};
 use probeline_transport::WORD_BYTES;
 use probeline_ucx_sys::{
     UCP_MEM_ATTR_FIELD_ADDRESS, UCP_MEM_ATTR_FIELD_LENGTH, UCP_MEM_MAP_ALLOCATE,
@@ -17,8 +18,6 @@ use probeline_ucx_sys::{
 
 use super::context::Context;
 use super::{CallFailed, OpenError};
-use crate::SetupError;
-use crate::memory::Memory;
 
 /// A window in memory that UCX has allocated.
 #[derive(Debug)]
@@ -32,10 +31,9 @@ pub(super) struct Window {
 impl Window {
     /// Allocates `words` words, all zero (`UCX_ALLOC_PRIO` says where).
     pub(super) fn allocate(context: &Rc<Context>, words: u64) -> Result<Self, OpenError> {
-        let too_large =
-            || SetupError::Sizes("the window is larger than memory: choose fewer words");
-        let words = usize::try_from(words).map_err(|_| too_large())?;
-        let bytes = words.checked_mul(WORD_BYTES).ok_or_else(too_large)?;
+        const TOO_LARGE: SetupError = SetupError::WINDOW_TOO_LARGE;
+        let words = usize::try_from(words).map_err(|_| TOO_LARGE)?;
+        let bytes = words.checked_mul(WORD_BYTES).ok_or(TOO_LARGE)?;
         let handle = map(context, ptr::null_mut(), bytes, UCP_MEM_MAP_ALLOCATE)?;
         // SAFETY: a struct of integers and a pointer, for which zero is valid.
         let mut found: ucp_mem_attr_t = unsafe { core::mem::zeroed() };
