@@ -1,15 +1,16 @@
-//! One rank that joins its job however it was started, and then does what its arguments say.
+//! One rank that joins its job however it was started, and then takes the steps of its arguments.
 //!
 //! ```text
 //! job --ranks 3 join gather barrier                                   starts ranks 1 and 2 itself
 //! mpirun -n 3 job --rendezvous 127.0.0.1:7000 join gather barrier     rank and size from mpirun
 //! job --rank 0 --size 2 --rendezvous 127.0.0.1:7000 join barrier      rank and size by hand
-//! mpirun -n 3 job join gather barrier                                 and where to meet too
+//! mpirun -n 3 job join gather barrier                                 rendezvous from mpirun too
 //! ```
-//! Those with a rendezvous need `PROBELINE_SECRET`. A step is `join`, `gather`, `give=BYTES` (an
-//! all-gather of so many from each), `gives=N` (so many all-gathers), `barrier`, `barriers=N`, `wait`
-//! (for ever), `sleep=MILLISECONDS`, `until=FILE` (is there), `threads` (how many there are),
-//! `leave`, `kill` (itself, at once) or `exit=STATUS`; `2:barrier` is for rank 2 only.
+//! A command with a rendezvous needs `PROBELINE_SECRET`. A step is `join`, `gather` (process ids),
+//! `give=BYTES` (an all-gather of that many bytes from each rank), `gives=N` (N all-gathers),
+//! `barrier`, `barriers=N`, `wait` (for ever), `sleep=MILLISECONDS`, `until=FILE` (exists), `threads`
+//! (print their number), `leave`, `kill` (this process) or `exit=STATUS`. `2:barrier` is a step of
+//! rank 2 only.
 
 use core::error::Error;
 use core::time::Duration;
@@ -41,17 +42,15 @@ fn run() -> Result<(), Box<dyn Error>> {
     let mut job = None;
     for step in steps {
         let step = match step.split_once(':') {
-            Some((who, _)) if who != rank.to_string() => continue,
+            Some((other, _)) if other != rank.to_string() => continue,
             Some((_, step)) => step,
             None => &step,
         };
         take(step, &options, &mut job).map_err(|error| format!("rank {rank} {step}: {error}"))?;
         println!("rank {rank} {step}: good");
     }
-    let ends = job.map(|job| job.finish(Duration::from_secs(10))).unwrap_or_default();
-    for (rank, status) in ends {
-        let status = status.map_or("had to be killed".to_owned(), |status| status.to_string());
-        println!("rank {rank} ended: {status}");
+    if let Some(Err(failed)) = job.map(|job| job.finish(Duration::from_secs(10))) {
+        println!("{failed}");
     }
     Ok(())
 }
@@ -86,13 +85,13 @@ fn take(step: &str, options: &Options, job: &mut Option<Job>) -> Result<(), Box<
                     thread::sleep(Duration::from_millis(5));
                 }
             }
-            _ => return Err("no such step, or not before join".into()),
+            _ => return Err("no such step, or it needs join before it".into()),
         },
     }
     Ok(())
 }
 
-/// Waits a moment for those that are about to end.
+/// Prints the number of threads, after those that are about to end have had a second for it.
 fn threads() {
     let count = || fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
     let mut threads = count();
@@ -106,7 +105,7 @@ fn threads() {
     println!("has {threads} thread{}", if threads == 1 { "" } else { "s" });
 }
 
-/// Bytes that tell whose they are and where they stand.
+/// Gathers bytes that depend on their rank and position, and checks all of them.
 fn give(job: &mut Job, bytes: usize) -> Result<(), Box<dyn Error>> {
     let byte = |owner: u32, at: usize| (owner as usize * 31 + at * 7 + at / 256).to_le_bytes()[0];
     let of = |owner: u32| (0..bytes).map(move |at| byte(owner, at));
@@ -114,12 +113,12 @@ fn give(job: &mut Job, bytes: usize) -> Result<(), Box<dyn Error>> {
     let mut all = vec![0; bytes * job.owners() as usize];
     job.all_gather(&mine, &mut all)?;
     if (0..job.owners()).flat_map(of).ne(all) {
-        return Err("not what the others gave".into());
+        return Err("the gathered bytes are wrong".into());
     }
     Ok(())
 }
 
-/// Everybody's process id, which all have to be different.
+/// Gathers process ids, and prints how many differ.
 fn gather(job: &mut Job) -> Result<(), Box<dyn Error>> {
     let mut all = vec![0; 4 * job.owners() as usize];
     job.all_gather(&process::id().to_le_bytes(), &mut all)?;
@@ -155,7 +154,7 @@ fn read_arguments() -> Result<(Options, Vec<String>), Box<dyn Error>> {
         (None, Some((rank, size)), Some(rendezvous)) => Start::Placed { rank, size, rendezvous },
         (None, _, rendezvous) => Start::Launched { rendezvous },
     };
-    Ok((Options { start, parameters, secret: None, limits }, arguments.collect()))
+    Ok((Options { start, parameters, limits, ..Options::default() }, arguments.collect()))
 }
 
 fn server_named(name: &str) -> Result<Server, Box<dyn Error>> {

@@ -1,357 +1,245 @@
-//! Both sides prove that they know the secret, before either says anything of the job.
+//! The handshake between rank 0 and a member: Noise NNpsk0, whose pre-shared key is the SHA-256
+//! digest of the job's secret.
 //!
 //! ```text
-//! member -> hub   magic (8 bytes), version (4), nonce of the member (32),
-//!                 HMAC(secret, "first" | version | nonce of the member) (32)
-//! hub -> member   magic, version, status (1), nonce of the hub (32)
-//! member -> hub   HMAC(secret, "member" | version | both nonces) (32)
-//! hub -> member   status, HMAC(secret, "hub" | version | both nonces) (32)
+//! member -> rank 0   magic (8 bytes), version (4), -> psk, e (48)
+//! rank 0 -> member   magic, version, status (1), <- e, ee (48 if the status is 0)
 //! ```
-//! With the first HMAC the hub distinguishes members from strangers after one message, so strangers
-//! cannot take the places of members. An observer of the network can replay the first HMAC, so the
-//! hub counts only the first message with each nonce ([`SeenNonces`]). The second HMAC cannot be
-//! replayed, and only the second one admits a member.
+//! Rank 0 checks the first message by its tag alone, without a Diffie-Hellman operation, so
+//! strangers cost it a hash. Creating the tag requires the secret, but an observer of the network
+//! can replay it: rank 0 refuses a repeated ephemeral key ([`SeenKeys`]), and admits a member only
+//! after a record of the session, which depends on both ephemeral keys. Integers are little endian.
+//! The first 12 bytes of either side stay the same in every version.
 //!
-//! All lengths are fixed, so a stranger has no length to lie about, and integers are little
-//! endian. What follows are frames whose keys, one each way, are HMACs of the same nonces, so that
-//! rank, size and parameters are authenticated and a recorded session is of no use in another.
-//! The first 12 bytes of either side stay as they are in every version to come.
+//! Source: The Noise Protocol Framework, revision 34, sections 7.4 and 9.
 
 use std::collections::HashSet;
 
-use hmac::Mac;
+use sha2::{Digest, Sha256};
+use snow::{Builder, HandshakeState, TransportState};
 use zeroize::Zeroizing;
 
-use crate::frame::{Channel, keyed};
-use crate::secret::{Secret, SecretError};
-use crate::wire::Wire;
+use crate::secret::Secret;
+use crate::socket::Socket;
 
-/// The version of everything this crate sends.
-pub(crate) const VERSION: u32 = 2;
+/// The version of this protocol: handshake, records and frames.
+pub(crate) const VERSION: u32 = 1;
 
-const MAGIC: [u8; 8] = *b"probelin";
+const PREAMBLE_BYTES: usize = 12;
+const PREAMBLE: [u8; PREAMBLE_BYTES] = {
+    let [v0, v1, v2, v3] = VERSION.to_le_bytes();
+    [b'p', b'r', b'o', b'b', b'e', b'l', b'i', b'n', v0, v1, v2, v3]
+};
+const MAGIC_BYTES: usize = 8;
 
-/// 256 bits, so that no two sessions ever have the same pair.
-pub(crate) type Nonce = [u8; 32];
-type Proof = [u8; 32];
+/// Either handshake message: an ephemeral public key and the tag of an empty payload.
+const KEY_BYTES: usize = 32;
+const NOISE_BYTES: usize = KEY_BYTES + 16;
 
-/// # Errors
-/// [`SecretError::NoRandom`].
-pub(crate) fn nonce() -> Result<Nonce, SecretError> {
-    let mut nonce = [0; 32];
-    getrandom::fill(&mut nonce).map_err(|_| SecretError::NoRandom)?;
-    Ok(nonce)
-}
+const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
 
-/// The nonces of the valid first messages of a rendezvous.
+/// Rank 0's answer to a first message.
+const ACCEPTED: u8 = 0;
+const OTHER_VERSION: u8 = 1;
+const WRONG_SECRET: u8 = 2;
+
+/// The ephemeral keys of the valid first messages of a rendezvous.
 #[derive(Default)]
-pub(crate) struct SeenNonces(HashSet<Nonce>);
+pub(crate) struct SeenKeys(HashSet<[u8; KEY_BYTES]>);
 
-impl SeenNonces {
-    /// The maximum number of nonces. Only members create valid first messages, one for each
-    /// attempt to connect: this is 16 attempts of each rank of the largest job.
+impl SeenKeys {
+    /// The maximum number of keys. Only members create valid first messages, one for each attempt
+    /// to connect: 16 attempts of each rank of the largest job.
     const MAX: usize = 1 << 16;
 
-    /// Adds `nonce`. Returns whether it is new; `false` if the set is full.
-    fn add(&mut self, nonce: Nonce) -> bool {
-        self.0.len() < Self::MAX && self.0.insert(nonce)
+    /// Adds a key. Returns whether it is new; `false` if the set is full.
+    fn add(&mut self, key: [u8; KEY_BYTES]) -> bool {
+        self.0.len() < Self::MAX && self.0.insert(key)
     }
 }
 
-/// What rank 0 answers, one byte.
+/// Why a handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Status {
-    Good = 0,
-    OtherVersion = 1,
-    WrongSecret = 2,
-    OtherSize = 3,
-    OutOfRange = 4,
-    Taken = 5,
-    OtherParameters = 6,
-}
-
-impl Status {
-    const ALL: [Self; 7] = [
-        Self::Good,
-        Self::OtherVersion,
-        Self::WrongSecret,
-        Self::OtherSize,
-        Self::OutOfRange,
-        Self::Taken,
-        Self::OtherParameters,
-    ];
-
-    pub(crate) fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| *status as u8 == code)
-    }
-}
-
-/// Why a handshake ended without a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
-    /// What came is not this protocol, in any version.
+pub(crate) enum HandshakeError {
+    /// The peer does not speak this protocol in any version.
     Garbage,
-    /// The other side's version.
+    /// The peer speaks this version.
     Version(u32),
-    /// The other side does not know the secret, or says that this one does not.
-    Secret,
+    /// The two sides have different secrets.
+    WrongSecret,
+    /// The first message is a copy of an earlier one.
+    Replayed,
+    /// The system has no random bytes for an ephemeral key.
+    NoRandom,
 }
 
-/// What is kept secret of a session: the two channels.
-pub(crate) struct Session {
-    pub(crate) send: Channel,
-    pub(crate) receive: Channel,
+fn build<T>(
+    secret: &Secret,
+    finish: impl FnOnce(Builder<'_>) -> Result<T, snow::Error>,
+) -> Result<T, HandshakeError> {
+    let psk = Zeroizing::new(Sha256::digest(secret.bytes()).into());
+    let state = PATTERN
+        .parse()
+        .and_then(|pattern| finish(Builder::new(pattern).prologue(&PREAMBLE)?.psk(0, &psk)?));
+    // The pattern and the key are well-formed, so only the random number generator can fail.
+    state.map_err(|_| HandshakeError::NoRandom)
 }
 
-/// The HMAC of a member's first message.
-fn first_mac(secret: &Secret, member: &Nonce) -> hmac::Hmac<sha2::Sha256> {
-    keyed(secret.bytes())
-        .chain_update("probeline exchange: first message of the member")
-        .chain_update(VERSION.to_le_bytes())
-        .chain_update(member)
+fn write_message(state: &mut HandshakeState, socket: &mut Socket) -> Result<(), HandshakeError> {
+    let mut message = [0; NOISE_BYTES];
+    state.write_message(&[], &mut message).map_err(|_| HandshakeError::NoRandom)?;
+    socket.outgoing.extend(message);
+    Ok(())
 }
 
-/// The nonces of one handshake, and what is derived from them and the secret.
-struct Transcript {
-    member: Nonce,
-    hub: Nonce,
+fn session(state: HandshakeState) -> Result<TransportState, HandshakeError> {
+    state.into_transport_mode().map_err(|_| HandshakeError::Garbage)
 }
 
-impl Transcript {
-    fn mac(&self, secret: &Secret, purpose: &str) -> hmac::Hmac<sha2::Sha256> {
-        // The purposes are prefix-free, as none is the start of another, and the rest is fixed.
-        keyed(secret.bytes())
-            .chain_update(purpose)
-            .chain_update(VERSION.to_le_bytes())
-            .chain_update(self.member)
-            .chain_update(self.hub)
+/// Checks as many bytes of the preamble as have arrived.
+fn check_preamble(incoming: &[u8]) -> Result<(), HandshakeError> {
+    // Fails at the first wrong byte: a peer that speaks another protocol may wait for an answer.
+    let same = incoming.iter().zip(PREAMBLE).take_while(|(found, byte)| *found == byte).count();
+    if same < incoming.len().min(MAGIC_BYTES) {
+        return Err(HandshakeError::Garbage);
     }
-
-    fn proof(&self, secret: &Secret, side: Side) -> Proof {
-        self.mac(secret, side.proof()).finalize().into_bytes().into()
-    }
-
-    fn proves(&self, secret: &Secret, side: Side, proof: &Proof) -> bool {
-        self.mac(secret, side.proof()).verify_slice(proof).is_ok()
-    }
-
-    fn session(&self, secret: &Secret, side: Side) -> Session {
-        let channel = |from: Side| {
-            let key = self.mac(secret, from.key()).finalize().into_bytes().into();
-            Channel::new(&Zeroizing::new(key))
-        };
-        Session { send: channel(side), receive: channel(side.other()) }
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Side {
-    Member,
-    Hub,
-}
-
-impl Side {
-    fn other(self) -> Self {
-        match self {
-            Self::Member => Self::Hub,
-            Self::Hub => Self::Member,
+    match incoming.get(MAGIC_BYTES..PREAMBLE_BYTES) {
+        Some(&[v0, v1, v2, v3]) if same < PREAMBLE_BYTES => {
+            Err(HandshakeError::Version(u32::from_le_bytes([v0, v1, v2, v3])))
         }
+        _ => Ok(()),
     }
+}
 
-    fn proof(self) -> &'static str {
-        match self {
-            Self::Member => "probeline exchange: proof of the member",
-            Self::Hub => "probeline exchange: proof of the hub",
+/// Rank 0: answers a first message. Returns `None` until it is complete.
+///
+/// # Errors
+/// Why not; the answer, if there is one, is in the outgoing buffer.
+pub(crate) fn respond(
+    secret: &Secret,
+    seen: &mut SeenKeys,
+    socket: &mut Socket,
+) -> Result<Option<TransportState>, HandshakeError> {
+    let answer = |socket: &mut Socket, status| {
+        socket.outgoing.extend(PREAMBLE);
+        socket.outgoing.push(status);
+    };
+    if let Err(error) = check_preamble(&socket.incoming) {
+        if let HandshakeError::Version(_) = error {
+            answer(socket, OTHER_VERSION);
         }
+        return Err(error);
+    }
+    let Some(first) = socket.take::<{ PREAMBLE_BYTES + NOISE_BYTES }>() else { return Ok(None) };
+    let message = &first[PREAMBLE_BYTES..];
+    let mut state = build(secret, |builder| builder.build_responder())?;
+    if state.read_message(message, &mut []).is_err() {
+        answer(socket, WRONG_SECRET);
+        return Err(HandshakeError::WrongSecret);
+    }
+    if !message.first_chunk().is_some_and(|key| seen.add(*key)) {
+        return Err(HandshakeError::Replayed);
+    }
+    answer(socket, ACCEPTED);
+    write_message(&mut state, socket)?;
+    session(state).map(Some)
+}
+
+/// A member's side of a handshake.
+pub(crate) struct Initiator(Box<HandshakeState>);
+
+impl Initiator {
+    /// Puts the first message into the outgoing buffer.
+    pub(crate) fn start(secret: &Secret, socket: &mut Socket) -> Result<Self, HandshakeError> {
+        let mut state = build(secret, |builder| builder.build_initiator())?;
+        socket.outgoing.extend(PREAMBLE);
+        write_message(&mut state, socket)?;
+        Ok(Self(Box::new(state)))
     }
 
-    fn key(self) -> &'static str {
-        match self {
-            Self::Member => "probeline exchange: frames of the member",
-            Self::Hub => "probeline exchange: frames of the hub",
+    /// Reads rank 0's answer. Returns whether it is complete.
+    pub(crate) fn read_answer(&mut self, socket: &mut Socket) -> Result<bool, HandshakeError> {
+        check_preamble(&socket.incoming)?;
+        match socket.incoming.get(PREAMBLE_BYTES) {
+            None => return Ok(false),
+            Some(&ACCEPTED) => {}
+            Some(&WRONG_SECRET) => return Err(HandshakeError::WrongSecret),
+            Some(_) => return Err(HandshakeError::Garbage),
         }
-    }
-}
-
-/// What a side waits for.
-enum Step {
-    Greeting,
-    Nonce,
-    Proof(Transcript),
-}
-
-fn send_greeting(wire: &mut Wire) {
-    wire.outgoing.extend(MAGIC);
-    wire.outgoing.extend(VERSION.to_le_bytes());
-}
-
-/// Checks the first 12 bytes; `None` until they are there.
-fn greeting(wire: &mut Wire) -> Result<Option<()>, Stop> {
-    // Refused at the first wrong byte: whoever speaks another protocol may be waiting for us.
-    let known = wire.incoming.iter().zip(MAGIC).all(|(found, expected)| *found == expected);
-    if !known {
-        return Err(Stop::Garbage);
-    }
-    let Some([_, _, _, _, _, _, _, _, version @ ..]) = wire.take::<12>() else { return Ok(None) };
-    match u32::from_le_bytes(version) {
-        VERSION => Ok(Some(())),
-        theirs => Err(Stop::Version(theirs)),
-    }
-}
-
-/// The hub's side of one handshake.
-pub(crate) struct Guest {
-    nonce: Nonce,
-    step: Step,
-    is_vouched_for: bool,
-}
-
-impl Guest {
-    pub(crate) fn new(nonce: Nonce) -> Self {
-        Self { nonce, step: Step::Greeting, is_vouched_for: false }
+        let answer = socket.take::<{ PREAMBLE_BYTES + 1 + NOISE_BYTES }>();
+        let Some(answer) = answer else { return Ok(false) };
+        let message = &answer[PREAMBLE_BYTES + 1..];
+        self.0.read_message(message, &mut []).map_err(|_| HandshakeError::WrongSecret)?;
+        Ok(true)
     }
 
-    /// Goes on with what has arrived; a session once the other side has proved itself.
-    ///
-    /// # Errors
-    /// Why not; the answer is on the wire.
-    pub(crate) fn advance(
-        &mut self,
-        secret: &Secret,
-        seen: &mut SeenNonces,
-        wire: &mut Wire,
-    ) -> Result<Option<Session>, Stop> {
-        loop {
-            match &self.step {
-                Step::Greeting => {
-                    match greeting(wire) {
-                        Ok(None) => return Ok(None),
-                        Ok(Some(())) => {}
-                        Err(stop) => {
-                            self.answer_other_version(stop, wire);
-                            return Err(stop);
-                        }
-                    }
-                    self.step = Step::Nonce;
-                }
-                Step::Nonce => {
-                    let Some(first) = wire.take::<64>() else { return Ok(None) };
-                    let (member, mac) = first.split_at(32);
-                    let member = Nonce::try_from(member).map_err(|_| Stop::Garbage)?;
-                    send_greeting(wire);
-                    if first_mac(secret, &member).verify_slice(mac).is_err() {
-                        wire.outgoing.push(Status::WrongSecret as u8);
-                        wire.outgoing.extend([0; 32]);
-                        return Err(Stop::Secret);
-                    }
-                    wire.outgoing.push(Status::Good as u8);
-                    wire.outgoing.extend(self.nonce);
-                    self.is_vouched_for = seen.add(member);
-                    self.step = Step::Proof(Transcript { member, hub: self.nonce });
-                }
-                Step::Proof(transcript) => {
-                    let Some(proof) = wire.take() else { return Ok(None) };
-                    if !transcript.proves(secret, Side::Member, &proof) {
-                        wire.outgoing.push(Status::WrongSecret as u8);
-                        wire.outgoing.extend([0; 32]);
-                        return Err(Stop::Secret);
-                    }
-                    wire.outgoing.push(Status::Good as u8);
-                    wire.outgoing.extend(transcript.proof(secret, Side::Hub));
-                    return Ok(Some(transcript.session(secret, Side::Hub)));
-                }
-            }
-        }
-    }
-
-    /// Whether the HMAC of the other side's first message is correct, and the message is not a
-    /// copy of an earlier one.
-    pub(crate) fn is_vouched_for(&self) -> bool {
-        self.is_vouched_for
-    }
-
-    /// Garbage gets no answer at all.
-    fn answer_other_version(&self, stop: Stop, wire: &mut Wire) {
-        if let Stop::Version(_) = stop {
-            send_greeting(wire);
-            wire.outgoing.push(Status::OtherVersion as u8);
-            wire.outgoing.extend(self.nonce);
-        }
-    }
-}
-
-/// The member's side of one handshake.
-pub(crate) struct Applicant {
-    nonce: Nonce,
-    step: Step,
-}
-
-impl Applicant {
-    /// Queues the first message for sending.
-    pub(crate) fn new(nonce: Nonce, secret: &Secret, wire: &mut Wire) -> Self {
-        send_greeting(wire);
-        wire.outgoing.extend(nonce);
-        wire.outgoing.extend_from_slice(first_mac(secret, &nonce).finalize().as_bytes());
-        Self { nonce, step: Step::Greeting }
-    }
-
-    /// Goes on with what has arrived; a session once both sides have proved themselves.
-    ///
-    /// # Errors
-    /// Why not.
-    pub(crate) fn advance(
-        &mut self,
-        secret: &Secret,
-        wire: &mut Wire,
-    ) -> Result<Option<Session>, Stop> {
-        loop {
-            match &self.step {
-                Step::Greeting => {
-                    if greeting(wire)?.is_none() {
-                        return Ok(None);
-                    }
-                    self.step = Step::Nonce;
-                }
-                Step::Nonce => {
-                    let Some([status, hub @ ..]) = wire.take::<33>() else { return Ok(None) };
-                    match Status::from_code(status) {
-                        Some(Status::Good) => {}
-                        Some(Status::WrongSecret) => return Err(Stop::Secret),
-                        _ => return Err(Stop::Garbage),
-                    }
-                    let transcript = Transcript { member: self.nonce, hub };
-                    wire.outgoing.extend(transcript.proof(secret, Side::Member));
-                    self.step = Step::Proof(transcript);
-                }
-                Step::Proof(transcript) => {
-                    let Some([status, proof @ ..]) = wire.take::<33>() else { return Ok(None) };
-                    let good = status == Status::Good as u8;
-                    if !(good && transcript.proves(secret, Side::Hub, &proof)) {
-                        return Err(Stop::Secret);
-                    }
-                    return Ok(Some(transcript.session(secret, Side::Member)));
-                }
-            }
-        }
+    /// The session, after the answer.
+    pub(crate) fn finish(self) -> Result<TransportState, HandshakeError> {
+        session(*self.0)
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
+    /// Bytes of a first message; offset of the status in an answer; bytes of an answer.
+    pub(crate) const FIRST_BYTES: usize = PREAMBLE_BYTES + NOISE_BYTES;
+    pub(crate) const STATUS: usize = PREAMBLE_BYTES;
+    pub(crate) const ANSWER_BYTES: usize = STATUS + 1 + NOISE_BYTES;
+
+    /// Both sides of a session.
+    pub(crate) fn sessions() -> [TransportState; 2] {
+        let secret = Secret::new(vec![7; 32]).unwrap();
+        let mut member = build(&secret, |builder| builder.build_initiator()).unwrap();
+        let mut rank_0 = build(&secret, |builder| builder.build_responder()).unwrap();
+        let mut message = [0; NOISE_BYTES];
+        member.write_message(&[], &mut message).unwrap();
+        rank_0.read_message(&message, &mut []).unwrap();
+        rank_0.write_message(&[], &mut message).unwrap();
+        member.read_message(&message, &mut []).unwrap();
+        [member, rank_0].map(|state| session(state).unwrap())
+    }
+
     #[test]
-    fn a_full_set_of_nonces_accepts_no_more() {
-        let nonce = |index: usize| {
-            let mut nonce = [0; 32];
-            nonce[..8].copy_from_slice(&index.to_le_bytes());
-            nonce
+    fn a_full_set_of_keys_accepts_no_more() {
+        let key = |index: usize| {
+            let mut key = [0; 32];
+            key[..8].copy_from_slice(&index.to_le_bytes());
+            key
         };
-        let mut seen = SeenNonces::default();
-        assert!((0..SeenNonces::MAX).all(|index| seen.add(nonce(index))));
-        assert!(!seen.add(nonce(SeenNonces::MAX)));
-        assert!(!seen.add(nonce(0)));
-        assert_eq!(seen.0.len(), SeenNonces::MAX);
+        let mut seen = SeenKeys::default();
+        assert!((0..SeenKeys::MAX).all(|index| seen.add(key(index))));
+        assert!(!seen.add(key(SeenKeys::MAX)));
+        assert!(!seen.add(key(0)));
+        assert_eq!(seen.0.len(), SeenKeys::MAX);
+    }
+
+    #[test]
+    fn a_copy_of_a_first_message_is_refused_without_an_answer() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let secret = Secret::new(vec![7; 32]).unwrap();
+        let (mut socket, mut seen) = (Socket::new(stream).unwrap(), SeenKeys::default());
+        Initiator::start(&secret, &mut socket).unwrap();
+        let first = core::mem::take(&mut socket.outgoing);
+        socket.incoming.extend_from_slice(&first);
+        assert!(matches!(respond(&secret, &mut seen, &mut socket), Ok(Some(_))));
+        assert_eq!(core::mem::take(&mut socket.outgoing).len(), ANSWER_BYTES);
+        socket.incoming.extend_from_slice(&first);
+        let again = respond(&secret, &mut seen, &mut socket);
+        assert!(matches!(again, Err(HandshakeError::Replayed)));
+        assert!(socket.outgoing.is_empty());
+    }
+
+    #[test]
+    fn a_preamble_is_refused_at_its_first_wrong_byte() {
+        for length in 0..=PREAMBLE_BYTES {
+            assert_eq!(check_preamble(&PREAMBLE[..length]), Ok(()));
+        }
+        assert_eq!(check_preamble(b"GET"), Err(HandshakeError::Garbage));
+        assert_eq!(check_preamble(b"probelim"), Err(HandshakeError::Garbage));
+        assert_eq!(check_preamble(b"probelin\x02\0\0"), Ok(()));
+        assert_eq!(check_preamble(b"probelin\x02\0\0\0"), Err(HandshakeError::Version(2)));
     }
 }

@@ -1,5 +1,7 @@
-//! The one entry of an application: joins its job, however this process was started.
+//! The entry point of an application: joins its job, however this process was started.
 
+use core::error::Error;
+use core::fmt;
 use core::time::Duration;
 use std::env;
 use std::ffi::OsString;
@@ -8,63 +10,96 @@ use std::process::ExitStatus;
 use probeline_pmi::Pmi1;
 use probeline_transport::{Exchange, ExchangeError, Owner};
 
-use crate::bounds::deadline;
 use crate::error::JoinError;
-use crate::launcher::Launch;
+use crate::launch::{Launch, Server};
+use crate::limits::{Limits, deadline};
 use crate::rendezvous::Rendezvous;
 use crate::secret::Secret;
-use crate::served::Server;
-use crate::spawn::{Children, spawn, spawned};
+use crate::server::join_by;
+use crate::spawn::{Children, spawn, spawned_rendezvous};
+use crate::spec::JobSpec;
 use crate::tcp::Tcp;
-use crate::terms::{Limits, Terms};
 
-/// How the ranks of a job come to be.
+/// How the ranks of a job are started.
 #[derive(Clone, Debug)]
 pub enum Start {
-    /// This process is rank 0 and starts the others on this machine; see [`spawn`].
+    /// This process is rank 0 and starts the others on this machine, as copies of its program.
+    ///
+    /// Each of them has to call [`join`] early. From then on it is killed when the *thread* of rank
+    /// 0 that called [`join`] ends, however that happens: call it from the main thread or one that
+    /// lives as long as the job.
     Spawn {
-        /// How many ranks there are, this one included.
+        /// The number of ranks, this one included.
         ranks: u32,
-        /// What the others are started with; `None` for what this process was started with.
+        /// The arguments of the other ranks; `None` for those of this process.
         arguments: Option<Vec<OsString>>,
     },
-    /// mpirun, mpiexec or srun has started all of them, and tells rank and size.
+    /// mpirun, mpiexec or srun has started all ranks, and sets rank and size.
     Launched {
-        /// Where to meet. `None` for what the launcher's own service says; if it has none, that is
-        /// an error that says what to give.
+        /// Where to meet. `None` for an address that the launcher's own server transmits; without
+        /// such a server that is an error which says what to give.
         rendezvous: Option<Rendezvous>,
     },
-    /// The same, by this service of the launcher.
+    /// As `Launched`, with this server of the launcher.
     Served(Server),
-    /// Somebody has started all of them, and has told each its place.
+    /// All ranks were started by hand.
     Placed {
         /// This rank, from 0.
         rank: u32,
-        /// How many there are.
+        /// The number of ranks.
         size: u32,
         /// Where to meet.
         rendezvous: Rendezvous,
     },
 }
 
-/// What [`join`] needs to know.
+/// Options of [`join`]. The default is a job whose ranks a launcher has started.
+///
+/// ```no_run
+/// use probeline_exchange::{Options, join};
+///
+/// let mut job = join(Options::spawn(2))?;
+/// # Ok::<(), probeline_exchange::JoinError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How the ranks come to be.
+    /// How the ranks are started.
     pub start: Start,
-    /// What all ranks have to have alike; see [`Terms::parameters`].
+    /// Text that all ranks must have in common, such as `chunk_buckets=32 max_chunks=64`: fields
+    /// separated by spaces, at most [`MAX_PARAMETERS_BYTES`](crate::MAX_PARAMETERS_BYTES) in all.
+    /// Default: empty.
     pub parameters: String,
-    /// What all ranks know; `None` for what [`Secret::from_env`] finds, or by a launcher's service
-    /// for what rank 0 makes. A job that spawns its ranks makes a secret of its own.
+    /// The secret that all ranks have in common. Default: `None`, which means
+    /// [`Secret::from_env`], or with a launcher's server a secret that rank 0 creates. Ignored if
+    /// this process spawns the ranks; then it creates a secret.
     pub secret: Option<Secret>,
-    /// How long to wait.
+    /// Time limits.
     pub limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            start: Start::Launched { rendezvous: None },
+            parameters: String::new(),
+            secret: None,
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Options {
+    /// A job of `ranks` ranks on this machine, which this process starts with its own arguments.
+    #[must_use]
+    pub fn spawn(ranks: u32) -> Self {
+        Self { start: Start::Spawn { ranks, arguments: None }, ..Self::default() }
+    }
 }
 
 /// Joins the job.
 ///
-/// In a process that [`spawn`] started this is known from its environment, whatever
-/// [`Options::start`] says, so that the same command line serves all ranks.
+/// A process that rank 0 spawned joins as its environment says, whatever [`Options::start`] is, so
+/// that one command line serves all ranks.
 ///
 /// # Errors
 /// Why this rank cannot take part, and what to do about it.
@@ -72,20 +107,20 @@ pub fn join(options: Options) -> Result<Job, JoinError> {
     let Options { start, parameters, secret, limits } = options;
     let meet = |rank, size, secret: Option<Secret>, rendezvous: &Rendezvous, parameters| {
         let secret = secret.map_or_else(Secret::from_env, Ok)?;
-        rendezvous.meet(&Terms { rank, size, parameters, secret, limits })
+        rendezvous.meet(&JobSpec { rank, size, parameters, secret, limits })
     };
     if let Some(launch) = Launch::by_probeline()? {
-        let tcp = meet(launch.rank, launch.size, None, &spawned()?, parameters)?;
+        let tcp = meet(launch.rank, launch.size, None, &spawned_rendezvous()?, parameters)?;
         return Ok(Job { tcp, children: None, launch: Some(launch), pmi: None });
     }
     match start {
         Start::Spawn { ranks, arguments } => {
-            // Variables that make no sense are another launcher's business here.
+            // Inconsistent variables of a launcher do not matter here.
             if let Ok(Some(launch @ Launch { size: 2.., .. })) = Launch::from_env() {
                 return Err(JoinError::SpawnUnderLauncher { launch });
             }
             let arguments = arguments.unwrap_or_else(|| env::args_os().skip(1).collect());
-            let (tcp, children) = spawn(ranks, arguments, parameters, limits)?;
+            let (tcp, children) = spawn(ranks, &arguments, parameters, limits)?;
             Ok(Job { tcp, children: Some(children), launch: None, pmi: None })
         }
         Start::Launched { rendezvous } => {
@@ -94,13 +129,13 @@ pub fn join(options: Options) -> Result<Job, JoinError> {
                 Some(at) => (meet(launch.rank, launch.size, secret, &at, parameters)?, None),
                 None => {
                     let server = Server::of(&launch).ok_or(JoinError::NoRendezvous { launch })?;
-                    server.meet(parameters, secret, limits)?
+                    join_by(server, parameters, secret, limits)?
                 }
             };
             Ok(Job { tcp, children: None, launch: Some(launch), pmi })
         }
         Start::Served(server) => {
-            let (tcp, pmi) = server.meet(parameters, secret, limits)?;
+            let (tcp, pmi) = join_by(server, parameters, secret, limits)?;
             Ok(Job { tcp, children: None, launch: Launch::from_env().ok().flatten(), pmi })
         }
         Start::Placed { rank, size, rendezvous } => {
@@ -110,43 +145,74 @@ pub fn join(options: Options) -> Result<Job, JoinError> {
     }
 }
 
-/// How long a farewell to the launcher is waited for, which is one message and its answer.
-const FAREWELL_LIMIT: Duration = Duration::from_secs(5);
+/// The time limit for finalizing PMI, one message and its answer.
+const FINALIZE_LIMIT: Duration = Duration::from_secs(5);
 
-/// One rank of a job. Dropping it leaves the job, and kills the processes it has started. To a
-/// launcher by whose PMI the ranks have met that is a loss, for which it ends the others; a rank
-/// that has done its part leaves by [`finish`](Self::finish).
+/// One rank of a job.
+///
+/// A collective call waits at most [`Limits::collective`], ranks other than 0 a second longer, and
+/// sleeps meanwhile. If a rank dies or leaves, all waiting calls fail with its number. A result has
+/// at most [`MAX_RESULT_BYTES`](crate::MAX_RESULT_BYTES), and all contributions to an all-to-all
+/// together [`MAX_ALL_TO_ALL_BYTES`](crate::MAX_ALL_TO_ALL_BYTES); longer ones fail with
+/// `EMSGSIZE`. Calls that differ between ranks fail with `LengthDiffers` or `EPROTO`.
+///
+/// Dropping it leaves the job, and kills the processes it has started. A launcher by whose PMI
+/// server the ranks have met takes that for a failure and ends the others: call
+/// [`finish`](Self::finish) at the end.
 #[derive(Debug)]
 pub struct Job {
     // Dropped first, so that the others see rank 0 leave before they are killed.
     tcp: Tcp,
     children: Option<Children>,
     launch: Option<Launch>,
-    /// Where leave is taken.
+    /// To be finalized at the end.
     pmi: Option<Pmi1>,
 }
 
 impl Job {
-    /// What the launcher said of this process, such as its number on this machine.
+    /// The launcher's variables of this process, such as its rank on this machine.
     #[must_use]
     pub fn launch(&self) -> Option<Launch> {
         self.launch
     }
 
-    /// Leaves the job and waits at most `limit` for the processes it has started, and five seconds
-    /// for the launcher to take note: each process's rank and exit status, which is `None` for one that still ran and was killed.
+    /// Leaves the job after a last barrier. Waits at most `limit` for the processes that this one
+    /// has started, and at most five seconds for the launcher.
     ///
-    /// Call it after a last barrier; other ranks return an empty list at once.
-    #[must_use]
-    pub fn finish(self, limit: Duration) -> Vec<(u32, Option<ExitStatus>)> {
+    /// # Errors
+    /// The ranks started by this process that failed.
+    pub fn finish(self, limit: Duration) -> Result<(), RanksFailed> {
         drop(self.tcp);
         if let Some(mut pmi) = self.pmi {
-            // Nobody is left who could do something about it.
-            let _ = pmi.finalize(deadline(FAREWELL_LIMIT));
+            // The job is over; a failure changes nothing.
+            let _ = pmi.finalize(deadline(FINALIZE_LIMIT));
         }
-        self.children.map(|children| children.wait(limit)).unwrap_or_default()
+        let ranks = self.children.map(|children| children.wait(limit)).unwrap_or_default();
+        if ranks.is_empty() { Ok(()) } else { Err(RanksFailed { ranks }) }
     }
 }
+
+/// Ranks started by this process that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RanksFailed {
+    /// Each rank with its exit status; `None` if it was still running and was killed.
+    pub ranks: Vec<(u32, Option<ExitStatus>)>,
+}
+
+impl fmt::Display for RanksFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (rank, status)) in self.ranks.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            match status {
+                Some(status) => write!(f, "{separator}rank {rank} failed ({status})")?,
+                None => write!(f, "{separator}rank {rank} did not end in time and was killed")?,
+            }
+        }
+        f.write_str(": read its output")
+    }
+}
+
+impl Error for RanksFailed {}
 
 impl Exchange for Job {
     fn me(&self) -> Owner {

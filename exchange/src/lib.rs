@@ -1,12 +1,12 @@
 //! Who is in the job, and the collective calls made before and between phases of one-sided work.
 //!
-//! [`join`] is the one entry of an application. It makes an [`Exchange`](probeline_transport::Exchange) of
-//! processes that this one starts, that mpirun or srun has started, or that were started by hand,
-//! all of which meet over TCP and prove to each other that they know a shared secret ([`Tcp`]).
-//! [`threads`] is the same for threads of one process, with nothing to prove.
+//! [`join`] makes a [`Job`]: an [`Exchange`](probeline_transport::Exchange) of processes that this one
+//! starts, that mpirun or srun has started, or that were started by hand. They meet over TCP; a
+//! shared secret authenticates and encrypts all traffic. [`threads`] makes the same of threads of
+//! one process.
 //!
-//! Where the launcher serves PMIx or PMI ([`Server`]), rank 0 tells the others by that where it
-//! listens, and the secret: nobody has to give an address, a port or a secret.
+//! Where the launcher runs a PMIx or PMI server ([`Server`]), rank 0 transmits its address and the
+//! secret by it, so that neither address, port nor secret has to be given.
 //!
 //! ```text
 //! mpirun -n 4 COMMAND                 Open MPI: PMIx
@@ -15,49 +15,43 @@
 //! srun -K --mpi=pmi2 -n 4 COMMAND     Slurm: PMI-1
 //! ```
 //! With `-K`, srun ends all ranks when one is killed or fails, as mpirun and mpiexec do; without it
-//! they learn of a lost rank from each other, in their next call.
-//! Both lines were tried with Slurm 22.05 and libpmix 4.2 of Debian 12, munged, slurmctld and one
+//! the ranks notice a lost rank in their next collective call. Both srun lines were tried with Slurm 22.05 and libpmix 4.2 of Debian 12, munged, slurmctld and one
 //! slurmd with `-N localhost` on the loopback interface of one machine, three ranks of
 //! `examples/job.rs` each: they met, and after a rank was killed or failed no other was left.
 //!
 //! Nothing here is on the data path.
 #![forbid(unsafe_code)]
 
-mod abort;
-mod board;
-mod bounds;
-mod callers;
+mod coordinator;
 mod error;
-mod frame;
 mod handshake;
-mod hub;
 mod job;
-mod launcher;
+mod kv_store;
+mod launch;
+mod limits;
 mod link;
+mod machine;
 mod member;
-mod notice;
+mod pending;
+mod refusal;
 mod rendezvous;
 mod secret;
-mod served;
+mod server;
+mod socket;
 mod spawn;
+mod spec;
 mod tcp;
-mod terms;
+#[cfg(test)]
+mod tests;
 mod threads;
-mod wire;
 
-#[cfg(test)]
-mod rendezvous_tests;
-#[cfg(test)]
-mod tcp_tests;
-
-pub use error::{JoinError, Refusal, Refusals};
-pub use job::{Job, Options, Start, join};
-pub use launcher::{Launch, LaunchError, Launcher};
-pub use link::{MAX_ALL_TO_ALL_BYTES, MAX_PARAMETERS_BYTES, MAX_RESULT_BYTES};
+pub use error::JoinError;
+pub use job::{Job, Options, RanksFailed, Start, join};
+pub use launch::{Launch, LaunchError, Launcher, Server};
+pub use limits::{Limits, MAX_ALL_TO_ALL_BYTES, MAX_PARAMETERS_BYTES, MAX_RANKS, MAX_RESULT_BYTES};
+pub use machine::{addresses, host_name};
+pub use refusal::{Refusal, Refusals};
 pub use rendezvous::Rendezvous;
 pub use secret::{SECRET_VARIABLE, Secret, SecretError};
-pub use served::Server;
-pub use spawn::{Children, spawn};
-pub use tcp::Tcp;
-pub use terms::{Difference, Limits, MAX_RANKS, Terms};
+pub use spec::Difference;
 pub use threads::{THREADS_LIMIT, Thread, threads, threads_within};

@@ -1,114 +1,472 @@
-//! A wire with a session on it: frames between rank 0 and one member.
+//! A socket with a session on it: encrypted frames between rank 0 and one member.
+//!
+//! A frame is a kind (1 byte), a payload length (4 bytes, little endian) and the payload. Frames
+//! follow each other in a stream of plaintext, which travels in records: a length (2 bytes, little
+//! endian) and a Noise transport message of at most [`RECORD_BYTES`] bytes of plaintext. A peer or
+//! observer without the session's keys can neither read a record nor add, change, repeat, reorder
+//! or drop one unnoticed.
+//!
+//! Plaintext is encrypted only when the socket has room for it, so a result that rank 0 sends to
+//! all members is in memory once.
 
+use core::ops::Range;
 use core::time::Duration;
+use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::time::Instant;
 
 use probeline_transport::Owner;
+use snow::TransportState;
 
-use crate::frame::{BadFrame, FRAME_OVERHEAD_BYTES, Frame, Kind, Shared};
-use crate::handshake::Session;
-use crate::wire::{Wire, wait};
+use crate::limits::{MAX_PARAMETERS_BYTES, MAX_RESULT_BYTES, deadline};
+use crate::socket::{Interest, Socket, wait};
 
-/// The longest parameters a job may have: a line of words, not a file.
-pub const MAX_PARAMETERS_BYTES: usize = 4096;
+/// The maximum plaintext of a record.
+const RECORD_BYTES: usize = 4096;
+const LENGTH_BYTES: usize = 2;
+const TAG_BYTES: usize = 16;
+/// The maximum length of a record.
+const SEALED_BYTES: usize = LENGTH_BYTES + RECORD_BYTES + TAG_BYTES;
 
-/// The longest result of a collective call, a kilobyte from each rank of the largest job: what is
-/// exchanged are addresses and keys, not data.
-pub const MAX_RESULT_BYTES: usize = 4 << 20;
-
-/// The maximum number of bytes of all ranks in an all-to-all, which rank 0 buffers: four for each
-/// pair of ranks of the largest job.
-pub const MAX_ALL_TO_ALL_BYTES: usize = 64 << 20;
+/// Kind and payload length.
+const HEADER_BYTES: usize = 1 + 4;
 
 /// The payload bound of the frames of a rendezvous: two integers and parameters.
-pub(crate) const MAX_WORD_BYTES: usize = 8 + MAX_PARAMETERS_BYTES;
+pub(crate) const MAX_JOIN_BYTES: usize = 8 + MAX_PARAMETERS_BYTES;
 
-/// How much of a rendezvous may wait to be taken: one frame, longer than any handshake message.
-pub(crate) const RENDEZVOUS_BOUND: usize = FRAME_OVERHEAD_BYTES + MAX_WORD_BYTES;
+/// The maximum number of unread bytes of a connection during the rendezvous: one frame of at most
+/// two records, longer than any handshake message.
+pub(crate) const RENDEZVOUS_BYTES: usize = 2 * SEALED_BYTES;
 
-/// The longest contribution of a rank in a job of `ranks`.
-pub(crate) fn max_contribution_bytes(ranks: u32) -> usize {
-    MAX_RESULT_BYTES.min(MAX_ALL_TO_ALL_BYTES / ranks.max(1) as usize)
+/// The capacity that an empty buffer keeps for the next frame.
+const KEPT_BYTES: usize = 1024;
+
+/// What a frame carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// To rank 0: rank, size and parameters.
+    Join,
+    /// To a member: admitted; the seconds that rank 0 waits for the others.
+    Admitted,
+    /// To a member: refused; rank 0's size.
+    SizeDiffers,
+    /// To a member: refused; rank 0's parameters.
+    ParametersDiffer,
+    /// To a member: refused, because the job has no such rank.
+    RankOutOfRange,
+    /// To a member: refused, because the rank has joined before.
+    RankTaken,
+    /// To a member: all ranks have joined.
+    Start,
+    /// To a member: the rendezvous failed; the error's text.
+    Failed,
+    /// To rank 0: a contribution to an all-gather.
+    AllGather,
+    /// To a member: all contributions.
+    AllGatherResult,
+    /// To rank 0: a contribution to an all-to-all, one part for each rank.
+    AllToAll,
+    /// To a member: the parts of all ranks for this member.
+    AllToAllResult,
+    /// Either way: the job ended; an `ExchangeError`.
+    Abort,
 }
 
-/// The capacity that a buffer keeps for the next frame; larger buffers are shrunk to it.
-const KEPT_BYTES: usize = 1024;
+impl Kind {
+    const ALL: [Self; 13] = [
+        Self::Join,
+        Self::Admitted,
+        Self::SizeDiffers,
+        Self::ParametersDiffer,
+        Self::RankOutOfRange,
+        Self::RankTaken,
+        Self::Start,
+        Self::Failed,
+        Self::AllGather,
+        Self::AllGatherResult,
+        Self::AllToAll,
+        Self::AllToAllResult,
+        Self::Abort,
+    ];
+}
+
+/// A received frame.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) kind: Kind,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// The peer sent bytes that are no frame of this session. The bytes after them are not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BadFrame;
 
 /// The connection to `owner`.
 pub(crate) struct Link {
     pub(crate) owner: Owner,
-    pub(crate) wire: Wire,
-    session: Box<Session>,
-    /// The longest payload of a collective call that is accepted.
-    bound: usize,
+    pub(crate) socket: Socket,
+    session: Box<TransportState>,
+    /// Plaintext to be sent; other links may share the buffers.
+    unsent: VecDeque<(Arc<Vec<u8>>, Range<usize>)>,
+    /// Received plaintext, from the start of a frame.
+    received: Vec<u8>,
+    /// The maximum payload of a collective call that this link accepts.
+    max_payload: usize,
 }
 
 impl Link {
-    pub(crate) fn new(owner: Owner, wire: Wire, session: Session) -> Self {
-        Self { owner, wire, session: Box::new(session), bound: MAX_RESULT_BYTES }
+    pub(crate) fn new(owner: Owner, socket: Socket, session: TransportState) -> Self {
+        Self {
+            owner,
+            socket,
+            session: Box::new(session),
+            unsent: VecDeque::new(),
+            received: Vec::new(),
+            max_payload: MAX_RESULT_BYTES,
+        }
     }
 
-    /// Sets the longest payload of a collective call that is accepted.
-    pub(crate) fn expect_at_most(&mut self, bound: usize) {
-        self.bound = bound;
+    pub(crate) fn set_max_payload(&mut self, bytes: usize) {
+        self.max_payload = bytes;
     }
 
-    /// Puts a frame into the outgoing buffer.
+    /// Queues a frame for sending.
     pub(crate) fn send(&mut self, kind: Kind, payload: &[u8]) {
-        self.session.send.seal(kind, payload, &mut self.wire.outgoing);
+        let mut frame = header(kind, payload.len()).to_vec();
+        frame.extend(payload);
+        self.queue(Arc::new(frame));
     }
 
-    /// Sends a frame whose payload is shared with other links.
-    pub(crate) fn send_shared(&mut self, kind: Kind, payload: &Shared) {
-        let (header, mac) = self.session.send.seal_shared(kind, payload);
-        self.wire.outgoing.extend(header);
-        self.wire.share(payload.bytes.clone(), payload.range.clone());
-        self.wire.outgoing.extend(mac);
+    /// Queues a frame whose payload, a range of `bytes`, is shared with other links.
+    pub(crate) fn send_shared(&mut self, kind: Kind, bytes: &Arc<Vec<u8>>, range: Range<usize>) {
+        self.queue(Arc::new(header(kind, range.len()).to_vec()));
+        self.unsent.push_back((Arc::clone(bytes), range));
     }
 
-    /// Takes a frame of the rendezvous.
-    pub(crate) fn word(&mut self) -> Result<Option<Frame>, BadFrame> {
-        self.session.receive.open(&mut self.wire.incoming, MAX_WORD_BYTES)
+    fn queue(&mut self, bytes: Arc<Vec<u8>>) {
+        let all = 0..bytes.len();
+        self.unsent.push_back((bytes, all));
     }
 
-    /// Takes a frame of a collective call.
+    /// Whether bytes wait to be sent and the peer can still receive them.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.socket.has_unsent() || (self.socket.can_send() && !self.unsent.is_empty())
+    }
+
+    /// Sends as much as possible without waiting.
+    pub(crate) fn flush(&mut self) {
+        self.socket.push();
+        while !self.socket.has_unsent() && self.seal_record() {
+            self.socket.push();
+        }
+    }
+
+    /// Moves a record of plaintext to the socket's buffer, encrypted. Returns `false` if there is
+    /// none.
+    pub(crate) fn seal_record(&mut self) -> bool {
+        if !self.socket.can_send() {
+            self.unsent.clear();
+        }
+        let mut plain = [0; RECORD_BYTES];
+        let mut length = 0;
+        while let Some((bytes, range)) = self.unsent.front_mut() {
+            let part = range.len().min(RECORD_BYTES - length);
+            let from = bytes.get(range.start..range.start + part).unwrap_or_default();
+            plain[length..length + from.len()].copy_from_slice(from);
+            length += from.len();
+            range.start += part;
+            if range.start < range.end {
+                break;
+            }
+            self.unsent.pop_front();
+        }
+        if length == 0 {
+            return false;
+        }
+        let mut sealed = [0; SEALED_BYTES];
+        let (prefix, message) = sealed.split_at_mut(LENGTH_BYTES);
+        // A session cannot run out of its 2^64 records.
+        let Ok(bytes) = self.session.write_message(&plain[..length], message) else { return false };
+        prefix.copy_from_slice(&u16::try_from(bytes).unwrap_or(u16::MAX).to_le_bytes());
+        self.socket.outgoing.extend_from_slice(&sealed[..LENGTH_BYTES + bytes]);
+        true
+    }
+
+    /// Takes the next frame of the rendezvous; `None` until it is complete.
+    pub(crate) fn receive_join(&mut self) -> Result<Option<Frame>, BadFrame> {
+        self.receive_within(MAX_JOIN_BYTES)
+    }
+
+    /// Takes the next frame of a collective call; `None` until it is complete.
     pub(crate) fn receive(&mut self) -> Result<Option<Frame>, BadFrame> {
-        let incoming = &mut self.wire.incoming;
-        let frame = self.session.receive.open(incoming, self.bound);
+        self.receive_within(self.max_payload)
+    }
+
+    /// # Errors
+    /// [`BadFrame`] as soon as the bytes cannot become a frame of at most `max_payload` bytes.
+    fn receive_within(&mut self, max_payload: usize) -> Result<Option<Frame>, BadFrame> {
+        self.open_records()?;
+        let Some((header, rest)) = self.received.split_first_chunk::<HEADER_BYTES>() else {
+            return Ok(None);
+        };
+        let [code, length @ ..] = *header;
+        let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == code).ok_or(BadFrame)?;
+        let length = u32::from_le_bytes(length) as usize;
+        if length > max_payload {
+            return Err(BadFrame);
+        }
+        let Some(payload) = rest.get(..length) else {
+            let missing = length - rest.len();
+            self.received.reserve_exact(missing);
+            return Ok(None);
+        };
+        let payload = payload.to_vec();
+        self.received.drain(..HEADER_BYTES + length);
+        if self.received.is_empty() {
+            self.received.shrink_to(KEPT_BYTES);
+        }
+        Ok(Some(Frame { kind, payload }))
+    }
+
+    /// Decrypts all complete records.
+    fn open_records(&mut self) -> Result<(), BadFrame> {
+        let incoming = &mut self.socket.incoming;
+        let mut opened = 0;
+        while let Some((length, rest)) = incoming[opened..].split_first_chunk::<LENGTH_BYTES>() {
+            let length = usize::from(u16::from_le_bytes(*length));
+            if !(TAG_BYTES + 1..=TAG_BYTES + RECORD_BYTES).contains(&length) {
+                return Err(BadFrame);
+            }
+            let Some(message) = rest.get(..length) else { break };
+            let start = self.received.len();
+            self.received.resize(start + length - TAG_BYTES, 0);
+            let plain = &mut self.received[start..];
+            self.session.read_message(message, plain).map_err(|_| BadFrame)?;
+            opened += LENGTH_BYTES + length;
+        }
+        incoming.drain(..opened);
         if incoming.is_empty() {
             incoming.shrink_to(KEPT_BYTES);
         }
-        frame
+        Ok(())
     }
 
-    /// Sends what is to be sent, as far as it goes without waiting.
-    pub(crate) fn push(&mut self) {
+    /// Sends and receives as much as possible without waiting.
+    pub(crate) fn pump(&mut self) {
+        self.flush();
         // Room for a contribution or a result, and an abort after it.
-        self.wire.pump(2 * FRAME_OVERHEAD_BYTES + self.bound + 64);
+        let plain = self.max_payload + 2 * HEADER_BYTES + 64;
+        let records = plain.div_ceil(RECORD_BYTES) + 1;
+        self.socket.pull((plain + records * (SEALED_BYTES - RECORD_BYTES)).max(RENDEZVOUS_BYTES));
+    }
+
+    pub(crate) fn interest(&self) -> Interest<'_> {
+        self.socket.interest(self.has_unsent())
+    }
+
+    /// Bytes of this link's own buffers; shared buffers are added to `shared`.
+    #[cfg(test)]
+    pub(crate) fn buffered(
+        &self,
+        shared: &mut std::collections::HashMap<*const Vec<u8>, usize>,
+    ) -> usize {
+        shared.extend(self.unsent.iter().map(|(bytes, _)| (Arc::as_ptr(bytes), bytes.capacity())));
+        self.received.capacity() + self.socket.incoming.capacity() + self.socket.outgoing.capacity()
     }
 }
 
-/// Sleeps until a link has news or `until` has come, and takes the news in.
+fn header(kind: Kind, length: usize) -> [u8; HEADER_BYTES] {
+    // The callers limit payloads, so the length fits.
+    let [l0, l1, l2, l3] = u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
+    [kind as u8, l0, l1, l2, l3]
+}
+
+/// Sleeps until an event of `links` or `until`. Returns which links have one.
 ///
 /// # Errors
-/// The system's.
-pub(crate) fn turn(links: &mut [Link], until: Instant) -> io::Result<()> {
-    let ready = wait(links.iter().map(|link| (&link.wire).into()), until)?;
-    for (link, ready) in links.iter_mut().zip(ready) {
-        if ready {
-            link.push();
-        }
+/// The error of poll(2).
+pub(crate) fn wait_for(links: &[Link], until: Instant) -> io::Result<Vec<bool>> {
+    wait(links.iter().map(Link::interest), until)
+}
+
+/// Sleeps until an event of `links` or `until`, and moves the bytes of the links that have one.
+///
+/// # Errors
+/// The error of poll(2).
+pub(crate) fn pump_ready(links: &mut [Link], until: Instant) -> io::Result<()> {
+    let ready = wait_for(links, until)?;
+    links.iter_mut().zip(ready).filter(|(_, ready)| *ready).for_each(|(link, _)| link.pump());
+    Ok(())
+}
+
+/// Sends all queued bytes, as far as `limit` allows.
+///
+/// # Errors
+/// The error of poll(2).
+pub(crate) fn flush_all(links: &mut [Link], limit: Duration) -> io::Result<()> {
+    let until = deadline(limit);
+    links.iter_mut().for_each(Link::pump);
+    while links.iter().any(Link::has_unsent) && Instant::now() < until {
+        pump_ready(links, until)?;
     }
     Ok(())
 }
 
-/// Sends everything to be sent, as far as `limit` allows.
-pub(crate) fn flush(links: &mut [Link], limit: Duration) -> io::Result<()> {
-    let until = crate::bounds::deadline(limit);
-    links.iter_mut().for_each(Link::push);
-    while links.iter().any(|link| link.wire.has_unsent()) && Instant::now() < until {
-        turn(links, until)?;
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::handshake::tests::sessions;
+
+    const MAX_PAYLOAD: usize = 10_000;
+
+    /// A member's link, whose outgoing bytes stay in its buffer, and rank 0's link.
+    fn links() -> [Link; 2] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let near = listener.accept().unwrap().0;
+        let mut sessions = sessions().into_iter();
+        [far, near].map(|stream| {
+            let mut link =
+                Link::new(Owner(0), Socket::new(stream).unwrap(), sessions.next().unwrap());
+            link.set_max_payload(MAX_PAYLOAD);
+            link
+        })
     }
-    Ok(())
+
+    /// The bytes of frames with these payloads, and the link that can open them.
+    fn sealed(payloads: &[&[u8]]) -> (Vec<u8>, Link) {
+        let [mut from, to] = links();
+        for payload in payloads {
+            from.send(Kind::AllGather, payload);
+        }
+        while from.seal_record() {}
+        (core::mem::take(&mut from.socket.outgoing), to)
+    }
+
+    /// All frames in `bytes`, received in two parts.
+    fn opened(to: &mut Link, bytes: &[u8], cut: usize) -> Result<Vec<Vec<u8>>, BadFrame> {
+        let mut found = vec![];
+        for part in [&bytes[..cut], &bytes[cut..]] {
+            to.socket.incoming.extend_from_slice(part);
+            while let Some(frame) = to.receive()? {
+                assert_eq!(frame.kind, Kind::AllGather);
+                found.push(frame.payload);
+            }
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn frames_arrive_whole_wherever_the_stream_is_cut() {
+        let payloads: [&[u8]; 3] = [b"one", b"", &[3; 300]];
+        let length = sealed(&payloads).0.len();
+        for cut in 0..=length {
+            let (bytes, mut to) = sealed(&payloads);
+            assert_eq!(opened(&mut to, &bytes, cut).unwrap(), payloads);
+        }
+    }
+
+    #[test]
+    fn a_payload_longer_than_a_record_arrives_whole() {
+        let payload: Vec<_> = (0..MAX_PAYLOAD).map(|at| at.to_le_bytes()[0]).collect();
+        let (bytes, mut to) = sealed(&[&payload, b"next"]);
+        assert!(bytes.len() > 3 * TAG_BYTES + MAX_PAYLOAD);
+        assert_eq!(opened(&mut to, &bytes, RECORD_BYTES).unwrap(), [&payload[..], b"next"]);
+    }
+
+    #[test]
+    fn a_shared_payload_arrives_like_a_copied_one() {
+        let [mut from, mut to] = links();
+        from.send_shared(Kind::AllGather, &Arc::new(b"a payload".to_vec()), 2..9);
+        assert!(from.seal_record() && !from.seal_record(), "header and payload in one record");
+        assert_eq!(opened(&mut to, &from.socket.outgoing, 0).unwrap(), [b"payload"]);
+    }
+
+    #[test]
+    fn the_payload_is_encrypted() {
+        let bytes = sealed(&[b"a payload in plain text"]).0;
+        assert!(!bytes.windows(5).any(|window| window == b"plain"));
+    }
+
+    #[test]
+    fn any_changed_bit_is_noticed() {
+        let bits = sealed(&[b"payload"]).0.len() * 8;
+        for bit in 0..bits {
+            let (mut bad, mut to) = sealed(&[b"payload"]);
+            bad[bit / 8] ^= 1 << (bit % 8);
+            // A record with a greater length is refused when the rest arrives.
+            bad.extend([0; SEALED_BYTES]);
+            let cut = bad.len() - SEALED_BYTES;
+            assert_eq!(opened(&mut to, &bad, cut), Err(BadFrame), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn repeated_reordered_and_dropped_records_are_noticed() {
+        let arrives = |order: fn(&[u8], &[u8]) -> Vec<u8>| {
+            let (bytes, mut to) = sealed(&[&[1; RECORD_BYTES - HEADER_BYTES], b"two"]);
+            let (one, two) = bytes.split_at(SEALED_BYTES);
+            opened(&mut to, &order(one, two), 0)
+        };
+        assert_eq!(arrives(|one, two| [one, two].concat()).map(|frames| frames.len()), Ok(2));
+        assert_eq!(arrives(|one, _| [one, one].concat()), Err(BadFrame));
+        assert_eq!(arrives(|one, two| [two, one].concat()), Err(BadFrame));
+        assert_eq!(arrives(|_, two| two.to_vec()), Err(BadFrame));
+    }
+
+    #[test]
+    fn a_length_out_of_bounds_is_refused_by_the_header_alone() {
+        for length in [MAX_PAYLOAD + 1, u32::MAX as usize] {
+            let [mut from, mut to] = links();
+            from.queue(Arc::new(header(Kind::AllGather, length).to_vec()));
+            assert!(from.seal_record());
+            assert_eq!(opened(&mut to, &from.socket.outgoing, 0), Err(BadFrame));
+            assert!(to.received.capacity() < 100, "nothing was allocated for it");
+        }
+    }
+
+    #[test]
+    fn an_unknown_kind_is_refused() {
+        let [mut from, mut to] = links();
+        from.queue(Arc::new(vec![Kind::ALL.len().to_le_bytes()[0], 0, 0, 0, 0]));
+        assert!(from.seal_record());
+        assert_eq!(opened(&mut to, &from.socket.outgoing, 0), Err(BadFrame));
+        for (code, kind) in Kind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, code);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn noise_is_never_taken_for_a_frame(
+            noise in prop::collection::vec(any::<u8>(), 0..1000), cut in 0..1000_usize
+        ) {
+            let cut = cut.min(noise.len());
+            let [_, mut to] = links();
+            if let Ok(found) = opened(&mut to, &noise, cut) {
+                prop_assert_eq!(found.len(), 0);
+            }
+        }
+
+        #[test]
+        fn a_good_length_does_not_help_noise(
+            length in 0..400_u16, noise in prop::collection::vec(any::<u8>(), 0..1000)
+        ) {
+            let [_, mut to] = links();
+            let bytes = [&length.to_le_bytes()[..], &noise].concat();
+            let complete = noise.len() >= usize::from(length);
+            match opened(&mut to, &bytes, 0) {
+                Ok(frames) => prop_assert!(frames.is_empty() && !complete),
+                Err(BadFrame) => prop_assert!(complete || usize::from(length) <= TAG_BYTES),
+            }
+        }
+    }
 }

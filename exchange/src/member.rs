@@ -1,4 +1,4 @@
-//! The side of the rendezvous of every rank but 0: finds rank 0, is let in, waits for the rest.
+//! The rendezvous of every rank but 0: finds rank 0, joins, and waits for the start.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -8,204 +8,210 @@ use std::thread;
 use std::time::Instant;
 
 use probeline_transport::Owner;
+use snow::TransportState;
 
-use crate::bounds::{deadline, whole_seconds};
-use crate::callers::DRAIN_LIMIT;
 use crate::error::JoinError;
-use crate::frame::{BadFrame, Frame, Kind};
-use crate::handshake::{Applicant, Session, Status, Stop, VERSION, nonce};
-use crate::link::{Link, RENDEZVOUS_BOUND};
-use crate::terms::{Difference, Terms};
-use crate::wire::{Wire, wait};
+use crate::handshake::{HandshakeError, Initiator, VERSION};
+use crate::limits::{deadline, whole_seconds};
+use crate::link::{BadFrame, Frame, Kind, Link, RENDEZVOUS_BYTES};
+use crate::pending::DRAIN_LIMIT;
+use crate::secret::SecretError;
+use crate::socket::{Socket, wait};
+use crate::spec::{Difference, JobSpec};
 
-/// Mean time between two attempts to connect to rank 0, which may start later than this rank.
-const PAUSE: Duration = Duration::from_millis(50);
+/// The mean time between two attempts to connect to rank 0, which may start later than this rank.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// One try to connect; a machine that is down answers nothing at all.
+/// The time limit of connect(2); a machine that is down does not answer.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// The time limit of one handshake attempt. Rank 0 may have a full listen queue ahead of this
-/// connection, and a process that is not rank 0 may never answer.
-const PROOF_LIMIT: Duration = Duration::from_secs(5);
-const _: () = assert!(PROOF_LIMIT.as_millis() >= 2 * DRAIN_LIMIT.as_millis());
+/// The time limit of a handshake. Rank 0 may have a full listen queue ahead of this connection, and
+/// another program may never answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+const _: () = assert!(ANSWER_LIMIT.as_millis() >= 2 * DRAIN_LIMIT.as_millis());
 
-/// How much longer than rank 0 a member waits for the last rank, so that it is rank 0 who ends
-/// the rendezvous and can say who is missing.
+/// How much longer than rank 0 a member waits for the last rank. Rank 0 ends the rendezvous,
+/// because only it knows which ranks are missing.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Why a try to join ended.
-enum Setback {
-    /// Rank 0 may not have started yet, or have no room just now: try again.
-    Lost(String),
-    /// Something else than rank 0 listens there; rank 0 may be at another of its addresses.
-    Stranger(JoinError),
-    /// Trying again would not help.
+/// Why an attempt to join failed.
+enum AttemptError {
+    /// Rank 0 may not have started yet, or may be overloaded: try again.
+    Retry(String),
+    /// Another program listens there; rank 0 may be at another of its addresses.
+    OtherProgram(JoinError),
+    /// Another attempt would fail too.
     Final(JoinError),
 }
 
-/// Meets rank 0 at one of `addresses`, which were given as `address`.
+/// Joins rank 0 at one of `addresses`, which were given as `address`.
 ///
 /// # Errors
 /// Why the job cannot start.
-pub(crate) fn meet(
+pub(crate) fn join_rank_0(
     address: &str,
     addresses: &[SocketAddr],
-    terms: &Terms,
+    spec: &JobSpec,
 ) -> Result<Link, JoinError> {
-    let until = deadline(terms.limits.rendezvous);
+    let until = deadline(spec.limits.rendezvous);
     loop {
-        let last = match try_all(address, addresses, terms, until) {
+        let last = match try_all(address, addresses, spec, until) {
             Ok(link) => return Ok(link),
-            Err(Setback::Final(error) | Setback::Stranger(error)) => return Err(error),
-            Err(Setback::Lost(last)) => last,
+            Err(AttemptError::Final(error) | AttemptError::OtherProgram(error)) => {
+                return Err(error);
+            }
+            Err(AttemptError::Retry(last)) => last,
         };
-        if Instant::now() + PAUSE >= until {
-            let (address, after_s) = (address.to_owned(), whole_seconds(terms.limits.rendezvous));
+        if Instant::now() + RETRY_PAUSE >= until {
+            let (address, after_s) = (address.to_owned(), whole_seconds(spec.limits.rendezvous));
             return Err(JoinError::Unreachable { address, after_s, last });
         }
-        thread::sleep(pause());
+        thread::sleep(random_pause());
     }
 }
 
-/// [`PAUSE`] plus or minus a random half, so that ranks that failed together do not retry together.
-fn pause() -> Duration {
+/// [`RETRY_PAUSE`] plus or minus a random half, so that ranks that failed together do not retry
+/// together.
+fn random_pause() -> Duration {
     let mut byte = [0x80];
     // If there is no random number, the handshake reports that error.
     let _ = getrandom::fill(&mut byte);
-    PAUSE / 2 + PAUSE * u32::from(byte[0]) / 256
+    RETRY_PAUSE / 2 + RETRY_PAUSE * u32::from(byte[0]) / 256
 }
 
-/// Tries one address after the other; a stranger at one counts if rank 0 is at none.
+/// Tries one address after the other. If rank 0 is at none of them, the error names another program
+/// that listens at one.
 fn try_all(
     address: &str,
     addresses: &[SocketAddr],
-    terms: &Terms,
+    spec: &JobSpec,
     until: Instant,
-) -> Result<Link, Setback> {
-    let mut last = Setback::Lost("there is no address".to_owned());
+) -> Result<Link, AttemptError> {
+    let mut last = AttemptError::Retry("there is no address".to_owned());
     for at in addresses {
-        match (join(address, *at, terms, until), &last) {
-            (Err(Setback::Lost(_)), Setback::Stranger(_)) => {}
-            (Err(setback @ (Setback::Lost(_) | Setback::Stranger(_))), _) => last = setback,
-            (end, _) => return end,
+        match (attempt(address, *at, spec, until), &last) {
+            (Err(AttemptError::Retry(_)), AttemptError::OtherProgram(_)) => {}
+            (Err(error @ (AttemptError::Retry(_) | AttemptError::OtherProgram(_))), _) => {
+                last = error;
+            }
+            (result, _) => return result,
         }
     }
     Err(last)
 }
 
-fn join(address: &str, at: SocketAddr, terms: &Terms, until: Instant) -> Result<Link, Setback> {
-    let mut wire = dial(at, until).map_err(|error| Setback::Lost(error.to_string()))?;
-    let session = prove(address, terms, &mut wire, until.min(deadline(PROOF_LIMIT)))?;
-    let mut link = Link::new(Owner(0), wire, session);
-    let wait_s = ask(terms, &mut link, until)?;
+fn attempt(
+    address: &str,
+    at: SocketAddr,
+    spec: &JobSpec,
+    until: Instant,
+) -> Result<Link, AttemptError> {
+    let mut socket = connect(at, until).map_err(|error| AttemptError::Retry(error.to_string()))?;
+    let session = handshake(address, spec, &mut socket, until.min(deadline(ANSWER_LIMIT)))?;
+    let mut link = Link::new(Owner(0), socket, session);
+    let wait_s = request_admission(spec, &mut link, until)?;
     wait_for_start(&mut link, deadline(Duration::from_secs(wait_s.into()) + GRACE))?;
     Ok(link)
 }
 
-fn dial(at: SocketAddr, until: Instant) -> io::Result<Wire> {
-    // A limit of zero is an error of its own.
+fn connect(at: SocketAddr, until: Instant) -> io::Result<Socket> {
+    // connect_timeout refuses a limit of zero.
     let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-    let wire = TcpStream::connect_timeout(&at, left.min(CONNECT_LIMIT)).and_then(Wire::new)?;
-    if wire.is_own_echo() {
+    let socket = TcpStream::connect_timeout(&at, left.min(CONNECT_LIMIT)).and_then(Socket::new)?;
+    if socket.is_connected_to_itself() {
         return Err(io::ErrorKind::ConnectionRefused.into());
     }
-    Ok(wire)
+    Ok(socket)
 }
 
-/// Both sides' proofs.
-fn prove(
+fn handshake(
     address: &str,
-    terms: &Terms,
-    wire: &mut Wire,
+    spec: &JobSpec,
+    socket: &mut Socket,
     until: Instant,
-) -> Result<Session, Setback> {
-    let nonce = nonce().map_err(|error| Setback::Final(error.into()))?;
-    let mut applicant = Applicant::new(nonce, &terms.secret, wire);
-    loop {
-        match applicant.advance(&terms.secret, wire) {
-            Ok(Some(session)) => return Ok(session),
-            Ok(None) => more(wire, until)?,
-            Err(stop) => return Err(Setback::Stranger(stopped(stop, address))),
+) -> Result<TransportState, AttemptError> {
+    let failed = |error| handshake_error(error, address);
+    let mut initiator = Initiator::start(&spec.secret, socket).map_err(failed)?;
+    while !initiator.read_answer(socket).map_err(failed)? {
+        pump(socket, until)?;
+    }
+    initiator.finish().map_err(failed)
+}
+
+fn handshake_error(error: HandshakeError, address: &str) -> AttemptError {
+    AttemptError::OtherProgram(match error {
+        HandshakeError::Garbage | HandshakeError::Replayed => {
+            JoinError::NotProbeline { address: address.to_owned() }
         }
-    }
+        HandshakeError::Version(theirs) => JoinError::Version { mine: VERSION, theirs },
+        HandshakeError::WrongSecret => JoinError::WrongSecret,
+        HandshakeError::NoRandom => return AttemptError::Final(SecretError::NoRandom.into()),
+    })
 }
 
-fn stopped(stop: Stop, address: &str) -> JoinError {
-    match stop {
-        Stop::Garbage => JoinError::NotProbeline { address: address.to_owned() },
-        Stop::Version(theirs) => JoinError::Version { mine: VERSION, theirs },
-        Stop::Secret => JoinError::WrongSecret,
-    }
-}
-
-/// Asks to be let in; how long rank 0 is going to wait for the others, in seconds.
-fn ask(terms: &Terms, link: &mut Link, until: Instant) -> Result<u32, Setback> {
-    let mut join = terms.rank.to_le_bytes().to_vec();
-    join.extend(terms.size.to_le_bytes());
-    join.extend(terms.parameters.as_bytes());
+/// Sends rank, size and parameters. Returns how long rank 0 waits for the other ranks, in seconds.
+fn request_admission(spec: &JobSpec, link: &mut Link, until: Instant) -> Result<u32, AttemptError> {
+    let mut join = spec.rank.to_le_bytes().to_vec();
+    join.extend(spec.size.to_le_bytes());
+    join.extend(spec.parameters.as_bytes());
     link.send(Kind::Join, &join);
-    let Frame { kind, payload } = word(link, until)?;
-    match (kind, payload.first_chunk()) {
-        (Kind::Welcome, Some(wait_s)) => Ok(u32::from_le_bytes(*wait_s)),
-        (Kind::Refused, _) => Err(Setback::Final(refused(terms, &payload))),
-        _ => Err(Setback::Final(JoinError::Left { rank: 0 })),
+    let Frame { kind, payload } = next_frame(link, until)?;
+    let number = payload.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+    match (kind, number) {
+        (Kind::Admitted, Some(wait_s)) => Ok(wait_s),
+        _ => Err(AttemptError::Final(refused(spec, kind, number, &payload))),
     }
 }
 
-/// What rank 0's refusal means, which says what rank 0 has.
-fn refused(terms: &Terms, payload: &[u8]) -> JoinError {
-    let Terms { rank, size, .. } = *terms;
+fn refused(spec: &JobSpec, kind: Kind, number: Option<u32>, payload: &[u8]) -> JoinError {
+    let JobSpec { rank, size, .. } = *spec;
     let unknown = JoinError::Left { rank: 0 };
-    let Some((&[status, s0, s1, s2, s3], parameters)) = payload.split_first_chunk() else {
-        return unknown;
-    };
-    match Status::from_code(status) {
-        Some(Status::OtherSize) => {
-            let theirs = u32::from_le_bytes([s0, s1, s2, s3]);
-            JoinError::SizeDiffers { peer: 0, mine: size, theirs }
-        }
-        Some(Status::OtherParameters) => {
-            let theirs = String::from_utf8_lossy(parameters);
-            Difference::between(&terms.parameters, &theirs)
+    match (kind, number) {
+        (Kind::SizeDiffers, Some(theirs)) => JoinError::SizeDiffers { peer: 0, mine: size, theirs },
+        (Kind::ParametersDiffer, _) => {
+            let theirs = String::from_utf8_lossy(payload);
+            Difference::between(&spec.parameters, &theirs)
                 .map_or(unknown, |difference| JoinError::ParametersDiffer { peer: 0, difference })
         }
-        Some(Status::OutOfRange) => JoinError::RankOutOfRange { rank, size },
-        Some(Status::Taken) => JoinError::RankTaken { rank },
+        (Kind::RankOutOfRange, _) => JoinError::RankOutOfRange { rank, size },
+        (Kind::RankTaken, _) => JoinError::RankTaken { rank },
         _ => unknown,
     }
 }
 
-fn wait_for_start(link: &mut Link, until: Instant) -> Result<(), Setback> {
-    let error = match word(link, until) {
+fn wait_for_start(link: &mut Link, until: Instant) -> Result<(), AttemptError> {
+    let error = match next_frame(link, until) {
         Ok(Frame { kind: Kind::Start, .. }) => return Ok(()),
-        Ok(Frame { kind: Kind::GaveUp, payload }) => {
-            JoinError::GaveUp { reason: String::from_utf8_lossy(&payload).into_owned() }
+        Ok(Frame { kind: Kind::Failed, payload }) => {
+            JoinError::RankZeroFailed { reason: String::from_utf8_lossy(&payload).into_owned() }
         }
         _ => JoinError::Left { rank: 0 },
     };
-    Err(Setback::Final(error))
+    Err(AttemptError::Final(error))
 }
 
-/// The next frame.
-fn word(link: &mut Link, until: Instant) -> Result<Frame, Setback> {
+fn next_frame(link: &mut Link, until: Instant) -> Result<Frame, AttemptError> {
     loop {
-        match link.word() {
+        match link.receive_join() {
             Ok(Some(frame)) => return Ok(frame),
-            Ok(None) => more(&mut link.wire, until)?,
-            Err(BadFrame) => return Err(Setback::Lost("a damaged message".to_owned())),
+            Ok(None) => {
+                link.flush();
+                pump(&mut link.socket, until)?;
+            }
+            Err(BadFrame) => return Err(AttemptError::Retry("a damaged message".to_owned())),
         }
     }
 }
 
-/// Sends what is to be sent and waits for more to arrive.
-fn more(wire: &mut Wire, until: Instant) -> Result<(), Setback> {
-    if wire.closed {
-        return Err(Setback::Lost("the connection ended during the handshake".to_owned()));
+/// Sends queued bytes and waits for more bytes to arrive.
+fn pump(socket: &mut Socket, until: Instant) -> Result<(), AttemptError> {
+    if socket.closed {
+        return Err(AttemptError::Retry("the connection ended during the handshake".to_owned()));
     }
     if Instant::now() >= until {
-        return Err(Setback::Lost("connected, but there was no answer".to_owned()));
+        return Err(AttemptError::Retry("connected, but there was no answer".to_owned()));
     }
-    wait([(&*wire).into()], until).map_err(|error| Setback::Lost(error.to_string()))?;
-    wire.pump(RENDEZVOUS_BOUND);
+    wait([(&*socket).into()], until).map_err(|error| AttemptError::Retry(error.to_string()))?;
+    socket.pump(RENDEZVOUS_BYTES);
     Ok(())
 }

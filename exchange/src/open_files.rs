@@ -5,48 +5,40 @@
 #![allow(dead_code, unused_imports, unreachable_pub, reason = "most tests run elsewhere")]
 #![forbid(unsafe_code)]
 
-mod abort;
-mod board;
-mod bounds;
-mod callers;
+mod coordinator;
 mod error;
-mod frame;
 mod handshake;
-mod hub;
 mod job;
-mod launcher;
+mod kv_store;
+mod launch;
+mod limits;
 mod link;
+mod machine;
 mod member;
-mod notice;
+mod pending;
+mod refusal;
 mod rendezvous;
-mod rendezvous_tests;
 mod secret;
-mod served;
+mod server;
+mod socket;
 mod spawn;
+mod spec;
 mod tcp;
-mod tcp_tests;
-mod terms;
+mod tests;
 mod threads;
-mod wire;
 
 use std::panic::catch_unwind;
 use std::{env, process};
 
-use error::{JoinError, Refusal, Refusals};
-use hub::tests as limits;
-use job::{Job, Options, Start, join};
-use launcher::{Launch, LaunchError, Launcher};
-use link::{MAX_ALL_TO_ALL_BYTES, MAX_PARAMETERS_BYTES, MAX_RESULT_BYTES};
-use rendezvous::Rendezvous;
-use rendezvous_tests::flood;
+use coordinator::tests as descriptors;
+use job::{Job, Options, join};
+use launch::Launch;
+use limits::{Limits, MAX_ALL_TO_ALL_BYTES, MAX_PARAMETERS_BYTES, MAX_RESULT_BYTES};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use secret::{SECRET_VARIABLE, Secret, SecretError};
-use served::Server;
-use spawn::{Children, spawn};
-use tcp::Tcp;
-use tcp_tests::large;
-use terms::{Difference, Limits, MAX_RANKS, Terms};
-use threads::{THREADS_LIMIT, Thread, threads, threads_within};
+use secret::Secret;
+use spec::Difference;
+use tests::{flood, large};
+use threads::{THREADS_LIMIT, threads};
 
 /// The maximum number of files that a test opens in addition to those that it names.
 const SPARE_FILES: usize = 64;
@@ -61,9 +53,9 @@ macro_rules! tests {
 }
 
 const TESTS: &[Test] = tests! {
-    0 => limits::{
-        at_the_limit_no_caller_is_evicted_for_an_empty_queue,
-        at_the_limit_a_caller_is_evicted_for_a_waiting_connection,
+    0 => descriptors::{
+        at_the_limit_no_connection_is_evicted_for_an_empty_queue,
+        at_the_limit_a_connection_is_evicted_for_a_waiting_one,
         a_shortage_ends_when_no_connection_waits,
     }
     flood::FILES => flood::{

@@ -1,53 +1,68 @@
-//! Where the ranks of a job meet, and the meeting: rank 0 listens, the others come to it.
+//! Where the ranks of a job meet: rank 0 listens there, and the others connect to it.
 
 use core::net::SocketAddr;
 use std::io;
 use std::net::{TcpListener, ToSocketAddrs};
 
+use crate::coordinator::admit_ranks;
 use crate::error::JoinError;
-use crate::hub::host;
-use crate::member;
+use crate::limits::{MAX_PARAMETERS_BYTES, MAX_RANKS};
+use crate::member::join_rank_0;
+use crate::spec::JobSpec;
 use crate::tcp::Tcp;
-use crate::terms::Terms;
 
-/// Where rank 0 listens and the other ranks come to.
+/// Where rank 0 listens and the other ranks connect to.
 ///
-/// Traffic is authenticated by the secret, in both directions and frame by frame, so that nobody
-/// without it can join, add or change anything. It is not encrypted: who can see the packets can
-/// read the job's parameters and what is exchanged. Where that matters, meet through a tunnel.
+/// Traffic is encrypted and authenticated by the secret in both directions (Noise NNpsk0): nobody
+/// without the secret can join, read or change it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rendezvous {
     /// `HOST:PORT`, a name or an address of rank 0's machine.
     pub address: String,
-    /// Whether an address that other machines may reach is meant. Loopback alone is allowed
-    /// without it.
+    /// Whether other machines may connect to the address. Otherwise only loopback is allowed.
     pub allow_remote: bool,
+}
+
+/// Checks a job's size, rank and parameters.
+pub(crate) fn check(spec: &JobSpec) -> Result<(), JoinError> {
+    let JobSpec { rank, size, .. } = *spec;
+    if !(1..=MAX_RANKS).contains(&size) {
+        return Err(JoinError::Size { size });
+    }
+    if rank >= size {
+        return Err(JoinError::RankOutOfRange { rank, size });
+    }
+    let bytes = spec.parameters.len();
+    if bytes > MAX_PARAMETERS_BYTES {
+        return Err(JoinError::ParametersTooLong { bytes });
+    }
+    Ok(())
 }
 
 impl Rendezvous {
     /// Meets the other ranks of the job.
     ///
-    /// Rank 0 is not disturbed by strangers, who are refused and counted; a rank that knows the
-    /// secret and has another size or other parameters ends the job on both sides.
+    /// Rank 0 refuses and counts strangers. A rank that knows the secret and has another size or
+    /// other parameters ends the job on both sides.
     ///
     /// # Errors
-    /// Why the job cannot start, within the limit in `terms` on rank 0. A rank that was let in
-    /// waits as long as rank 0 does, to hear who is missing.
-    pub fn meet(&self, terms: &Terms) -> Result<Tcp, JoinError> {
-        terms.check()?;
+    /// Why the job cannot start, within the time limit on rank 0. A rank that has joined waits as
+    /// long as rank 0 does, to receive the names of missing ranks.
+    pub(crate) fn meet(&self, spec: &JobSpec) -> Result<Tcp, JoinError> {
+        check(spec)?;
         let addresses = self.resolve()?;
-        if terms.size == 1 {
-            return Ok(Tcp::new(terms, vec![]));
+        if spec.size == 1 {
+            return Ok(Tcp::new(spec, vec![]));
         }
-        if terms.rank > 0 {
-            return Ok(Tcp::new(terms, vec![member::meet(&self.address, &addresses, terms)?]));
+        if spec.rank > 0 {
+            return Ok(Tcp::new(spec, vec![join_rank_0(&self.address, &addresses, spec)?]));
         }
         let listener = TcpListener::bind(&addresses[..])
             .map_err(|error| JoinError::Listen { address: self.address.clone(), error })?;
-        Ok(Tcp::new(terms, host(&listener, terms, &mut || Ok(()))?))
+        Ok(Tcp::new(spec, admit_ranks(&listener, spec, &mut || Ok(()))?))
     }
 
-    /// The addresses meant, all of them allowed.
+    /// The addresses of the host, all of them allowed.
     fn resolve(&self) -> Result<Vec<SocketAddr>, JoinError> {
         let bad = |error| JoinError::Address { address: self.address.clone(), error };
         let addresses: Vec<_> = self.address.to_socket_addrs().map_err(bad)?.collect();
@@ -66,13 +81,15 @@ impl Rendezvous {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::Limits;
+    use crate::secret::Secret;
 
     fn resolve(address: &str, allow_remote: bool) -> Result<Vec<SocketAddr>, JoinError> {
         Rendezvous { address: address.to_owned(), allow_remote }.resolve()
     }
 
     #[test]
-    fn an_address_others_can_reach_has_to_be_allowed() {
+    fn a_remote_address_must_be_allowed() {
         for address in
             ["0.0.0.0:7", "[::]:7", "10.0.0.1:7", "[2001:db8::1]:7", "[::ffff:10.0.0.1]:7"]
         {
@@ -89,7 +106,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_an_error() {
+    fn impossible_jobs_are_refused() {
+        let check = |rank, size, bytes| {
+            let secret = Secret::new(vec![7; 16]).unwrap();
+            let parameters = "x".repeat(bytes);
+            check(&JobSpec { rank, size, parameters, secret, limits: Limits::default() })
+        };
+        assert!(check(0, 1, MAX_PARAMETERS_BYTES).is_ok());
+        assert!(check(MAX_RANKS - 1, MAX_RANKS, 0).is_ok());
+        assert!(matches!(check(0, 0, 0), Err(JoinError::Size { size: 0 })));
+        assert!(matches!(check(0, MAX_RANKS + 1, 0), Err(JoinError::Size { .. })));
+        assert!(matches!(check(2, 2, 0), Err(JoinError::RankOutOfRange { rank: 2, size: 2 })));
+        let long = check(0, 1, MAX_PARAMETERS_BYTES + 1);
+        assert!(matches!(long, Err(JoinError::ParametersTooLong { .. })));
+    }
+
+    #[test]
+    fn a_malformed_address_is_an_error() {
         for address in ["", "7000", "127.0.0.1", "127.0.0.1:port", "127.0.0.1:70000"] {
             let error = resolve(address, true).unwrap_err();
             assert!(matches!(error, JoinError::Address { .. }), "{address}: {error}");

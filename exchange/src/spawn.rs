@@ -1,6 +1,8 @@
-//! A job of processes on this machine that rank 0 starts itself.
+//! A job of processes on this machine that rank 0 starts.
+//!
+//! The other ranks get rank, rendezvous and secret in their environment, which the system shows to
+//! no other user, this process's output streams and no input.
 
-use core::fmt;
 use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::env;
@@ -14,65 +16,60 @@ use std::time::Instant;
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-use crate::bounds::deadline;
+use crate::coordinator::admit_ranks;
 use crate::error::JoinError;
-use crate::hub::{host, provide_descriptors};
-use crate::launcher::{LaunchError, RANK_VARIABLE, RANKS_VARIABLE};
-use crate::rendezvous::Rendezvous;
+use crate::launch::{LaunchError, RANK_VARIABLE, RANKS_VARIABLE};
+use crate::limits::{Limits, deadline};
+use crate::pending::raise_descriptor_limit;
+use crate::rendezvous::{Rendezvous, check};
 use crate::secret::{SECRET_VARIABLE, Secret};
+use crate::spec::JobSpec;
 use crate::tcp::Tcp;
-use crate::terms::{Limits, Terms};
 
 /// Where rank 0 listens.
 const RENDEZVOUS_VARIABLE: &str = "PROBELINE_RENDEZVOUS";
 /// The process id of rank 0.
 const PARENT_VARIABLE: &str = "PROBELINE_PARENT";
 
-/// Between two looks at processes that are to end.
-const PAUSE: Duration = Duration::from_millis(5);
+/// Between two checks whether processes have ended.
+const CHECK_PAUSE: Duration = Duration::from_millis(5);
 
-/// How long after its connection a dying process may be seen to have ended.
-const DYING: Duration = Duration::from_millis(200);
+/// The maximum time between the end of a process's connection and the end of the process.
+const EXIT_LIMIT: Duration = Duration::from_millis(200);
 
 /// Starts ranks 1 to `ranks - 1` as copies of this program with `arguments`, meets them at a free
 /// port of 127.0.0.1 and is rank 0.
 ///
-/// What the others need is in their environment, the secret too, which the system shows to no
-/// other user. They get this process's output streams and no input. Each has to call
-/// [`join`](crate::join) early; from then on it is killed when the *thread* that calls this ends
-/// (`PR_SET_PDEATHSIG` in prctl(2)), however this process ends: call it from the main thread or
-/// one that lives as long as the job.
-///
 /// # Errors
-/// Why the job cannot start; a process that ends before it has joined is noticed at once. None is
-/// left behind.
-pub fn spawn(
+/// Why the job cannot start; a process that ends before it has joined is noticed at once. No
+/// process is left behind.
+pub(crate) fn spawn(
     ranks: u32,
-    arguments: impl IntoIterator<Item = OsString>,
+    arguments: &[OsString],
     parameters: String,
     limits: Limits,
 ) -> Result<(Tcp, Children), JoinError> {
     let secret = Secret::random()?;
-    let terms = Terms { rank: 0, size: ranks, parameters, secret, limits };
-    terms.check()?;
-    provide_descriptors(ranks)?;
-    let (listener, address) = listen()?;
-    let arguments: Vec<_> = arguments.into_iter().collect();
+    let spec = JobSpec { rank: 0, size: ranks, parameters, secret, limits };
+    check(&spec)?;
+    raise_descriptor_limit(ranks)?;
+    let (listener, address) = listen_on_loopback()?;
     let mut children = Children { running: Vec::new() };
     for rank in 1..ranks {
-        let process = start(&terms, rank, address, &arguments)
+        let process = start(&spec, rank, address, arguments)
             .map_err(|error| JoinError::Spawn { rank, error })?;
-        children.running.push(Running { rank, process, ended: None });
+        children.running.push(Running { rank, process, status: None });
     }
-    let links = host(&listener, &terms, &mut || children.check()).map_err(|error| match error {
+    let links = admit_ranks(&listener, &spec, &mut || children.check());
+    let links = links.map_err(|error| match error {
         JoinError::Left { rank } => children.explain(rank),
         other => other,
     })?;
-    Ok((Tcp::new(&terms, links), children))
+    Ok((Tcp::new(&spec, links), children))
 }
 
 /// Listens at a free port of 127.0.0.1.
-pub(crate) fn listen() -> Result<(TcpListener, SocketAddr), JoinError> {
+pub(crate) fn listen_on_loopback() -> Result<(TcpListener, SocketAddr), JoinError> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     TcpListener::bind(address)
         .and_then(|listener| Ok((listener.local_addr()?, listener)))
@@ -81,7 +78,7 @@ pub(crate) fn listen() -> Result<(TcpListener, SocketAddr), JoinError> {
 }
 
 fn start(
-    terms: &Terms,
+    spec: &JobSpec,
     rank: u32,
     address: SocketAddr,
     arguments: &[OsString],
@@ -89,26 +86,27 @@ fn start(
     Command::new(env::current_exe()?)
         .args(arguments)
         .env(RANK_VARIABLE, rank.to_string())
-        .env(RANKS_VARIABLE, terms.size.to_string())
+        .env(RANKS_VARIABLE, spec.size.to_string())
         .env(RENDEZVOUS_VARIABLE, address.to_string())
-        .env(SECRET_VARIABLE, OsStr::from_bytes(terms.secret.bytes()))
+        .env(SECRET_VARIABLE, OsStr::from_bytes(spec.secret.bytes()))
         .env(PARENT_VARIABLE, process::id().to_string())
         .stdin(Stdio::null())
         .spawn()
 }
 
-/// In a process that [`spawn`] started: binds its life to rank 0's, and says where to meet it.
-pub(crate) fn spawned() -> Result<Rendezvous, JoinError> {
+/// In a process that [`spawn`] started: asks the kernel to kill it when the thread that started it
+/// ends (`PR_SET_PDEATHSIG` in prctl(2)), and returns where to meet rank 0.
+pub(crate) fn spawned_rendezvous() -> Result<Rendezvous, JoinError> {
     let read = |variable: &'static str| {
         let value = env::var_os(variable).map(|value| value.to_string_lossy().into_owned());
         value.ok_or(LaunchError::HalfSet { set: RANK_VARIABLE, unset: variable })
     };
     let parent = read(PARENT_VARIABLE)?;
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|errno| JoinError::System {
-        doing: "asking to end with rank 0",
+        doing: "asking the kernel to end this process with rank 0",
         error: errno.into(),
     })?;
-    // It may have ended before it was asked for; then somebody else is the parent by now.
+    // Rank 0 may have ended before; then this process has another parent.
     let alive = getppid().is_some_and(|pid| pid.as_raw_pid().to_string() == parent);
     if !alive {
         return Err(JoinError::Orphaned);
@@ -116,59 +114,62 @@ pub(crate) fn spawned() -> Result<Rendezvous, JoinError> {
     Ok(Rendezvous { address: read(RENDEZVOUS_VARIABLE)?, allow_remote: false })
 }
 
-/// The processes of ranks 1.. that rank 0 has started. Dropping it kills those that still run.
-pub struct Children {
+/// The processes that rank 0 has started. Dropping it kills those that still run.
+#[derive(Debug)]
+pub(crate) struct Children {
     running: Vec<Running>,
 }
 
+#[derive(Debug)]
 struct Running {
     rank: u32,
     process: Child,
-    ended: Option<ExitStatus>,
+    status: Option<ExitStatus>,
 }
 
 impl Running {
-    fn look(&mut self) -> Option<ExitStatus> {
-        if self.ended.is_none() {
-            // A process of ours that cannot be waited for is not there any more.
-            self.ended = self.process.try_wait().ok().flatten();
+    fn status(&mut self) -> Option<ExitStatus> {
+        if self.status.is_none() {
+            // Fails only for a process that no longer exists.
+            self.status = self.process.try_wait().ok().flatten();
         }
-        self.ended
+        self.status
     }
 }
 
 impl Children {
-    /// Waits until all have ended or `limit` has passed, and gives each rank's exit status; `None`
-    /// for one that still ran and was killed.
-    #[must_use]
-    pub fn wait(mut self, limit: Duration) -> Vec<(u32, Option<ExitStatus>)> {
+    /// Waits until all have ended or `limit` has passed. Returns the ranks that failed, with their
+    /// exit status; `None` if the rank was still running and was killed.
+    pub(crate) fn wait(mut self, limit: Duration) -> Vec<(u32, Option<ExitStatus>)> {
         let until = deadline(limit);
-        while self.running.iter_mut().any(|child| child.look().is_none()) && Instant::now() < until
+        while self.running.iter_mut().any(|child| child.status().is_none())
+            && Instant::now() < until
         {
-            thread::sleep(PAUSE);
+            thread::sleep(CHECK_PAUSE);
         }
-        self.running.iter_mut().map(|child| (child.rank, child.look())).collect()
+        let ended = self.running.iter_mut().map(|child| (child.rank, child.status()));
+        ended.filter(|(_, status)| !status.is_some_and(|status| status.success())).collect()
     }
 
     /// # Errors
     /// [`JoinError::ChildExited`] if one has.
     fn check(&mut self) -> Result<(), JoinError> {
         for child in &mut self.running {
-            if let Some(status) = child.look() {
+            if let Some(status) = child.status() {
                 return Err(JoinError::ChildExited { rank: child.rank, status });
             }
         }
         Ok(())
     }
 
-    /// Why `rank` has closed its connection.
+    /// Waits for the exit status of `rank`, which has closed its connection.
     fn explain(&mut self, rank: u32) -> JoinError {
-        let until = deadline(DYING);
+        let until = deadline(EXIT_LIMIT);
         while Instant::now() < until {
             if let Err(error) = self.check() {
                 return error;
             }
-            thread::sleep(PAUSE);
+            thread::sleep(CHECK_PAUSE);
         }
         JoinError::Left { rank }
     }
@@ -177,18 +178,11 @@ impl Children {
 impl Drop for Children {
     fn drop(&mut self) {
         for child in &mut self.running {
-            if child.look().is_none() {
-                // Both fail only if it is not there any more.
+            if child.status().is_none() {
+                // Both fail only for a process that no longer exists.
                 let _ = child.process.kill();
                 let _ = child.process.wait();
             }
         }
-    }
-}
-
-impl fmt::Debug for Children {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ids = self.running.iter().map(|child| (child.rank, child.process.id()));
-        f.debug_map().entries(ids).finish()
     }
 }

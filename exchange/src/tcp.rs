@@ -1,4 +1,11 @@
-//! Collective calls over TCP: every member gives to rank 0, which gives everything to everybody.
+//! Collective calls over TCP: every member sends its contribution to rank 0, which sends the result
+//! to all members.
+//!
+//! A call waits at most [`Limits::collective`](crate::Limits). Ranks other than 0 wait a second
+//! longer for rank 0 to name the missing rank. When a rank dies or leaves, rank 0 tells all others
+//! which one as soon as rank 0 is in a call itself or leaves, and every waiting call ends. When
+//! rank 0 dies, the others notice it themselves. A rank that leaves after the last call does not
+//! disturb ranks that are still in it. Calls sleep while they wait; there is no thread.
 
 use core::fmt;
 use core::sync::atomic::{Ordering, fence};
@@ -10,42 +17,29 @@ use std::time::Instant;
 use probeline_transport::{Exchange, ExchangeError, Owner};
 use rustix::io::Errno;
 
-use crate::abort;
-use crate::bounds::{deadline, part_bytes, result_fits, saturated, whole_seconds};
-use crate::frame::{Frame, Kind, Shared};
-use crate::link::{Link, MAX_RESULT_BYTES, flush, max_contribution_bytes, turn};
-use crate::terms::Terms;
-use crate::wire::wait;
+use crate::limits::{
+    MAX_RESULT_BYTES, check_length, check_result, deadline, max_contribution_bytes, part_bytes,
+    whole_seconds,
+};
+use crate::link::{Frame, Kind, Link, flush_all, pump_ready, wait_for};
+use crate::spec::JobSpec;
 
-/// How long the news of the job's end may take to be sent; it is one small frame a member.
+/// The time limit for sending an abort, one small frame to each member.
 const ABORT_LIMIT: Duration = Duration::from_millis(200);
 
-/// How long a member whose limit has passed waits for rank 0 to say who is missing.
+/// How long a member whose limit has passed waits for rank 0 to name the missing rank.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
-/// One rank of a job whose ranks are processes connected by TCP. See [`Rendezvous::meet`].
-///
-/// A call waits at most [`Limits::collective`]. Ranks other than 0 wait a second longer for rank 0
-/// to name the missing rank. When a rank dies or leaves, rank 0 tells all others which one as soon
-/// as rank 0 is in a call itself or leaves, and every waiting call ends. When rank 0 dies, the
-/// others notice it themselves. A rank that leaves after the last call does not disturb ranks that
-/// are still in it. A result has at most [`MAX_RESULT_BYTES`] (4 MiB), and all contributions to an
-/// all-to-all together [`MAX_ALL_TO_ALL_BYTES`] (64 MiB); longer ones fail with `EMSGSIZE`. Calls
-/// that differ between ranks fail with `LengthDiffers` or `EPROTO`. Calls sleep while they wait,
-/// and this type starts no thread.
+/// One rank of a job whose ranks are connected by TCP.
 ///
 /// Rank 0 holds one copy of each result for all ranks, and in an all-to-all the parts of all ranks.
-///
-/// [`MAX_ALL_TO_ALL_BYTES`]: crate::MAX_ALL_TO_ALL_BYTES
-/// [`Rendezvous::meet`]: crate::Rendezvous::meet
-/// [`Limits::collective`]: crate::Limits::collective
-pub struct Tcp {
+pub(crate) struct Tcp {
     me: Owner,
     owners: u32,
     limit: Duration,
-    /// To rank 0; on rank 0, to all others in their order.
+    /// The link to rank 0; on rank 0, the links to all others in their order.
     pub(crate) links: Vec<Link>,
-    /// Why the job cannot go on.
+    /// Why the job ended.
     ended: Option<ExchangeError>,
     /// The maximum size of the links' buffers while this rank waited, in bytes.
     #[cfg(test)]
@@ -53,11 +47,11 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    pub(crate) fn new(terms: &Terms, mut links: Vec<Link>) -> Self {
-        let (me, owners, limit) = (Owner(terms.rank), terms.size, terms.limits.collective);
+    pub(crate) fn new(spec: &JobSpec, mut links: Vec<Link>) -> Self {
+        let (me, owners, limit) = (Owner(spec.rank), spec.size, spec.limits.collective);
         if me == Owner(0) {
             let bound = max_contribution_bytes(owners);
-            links.iter_mut().for_each(|link| link.expect_at_most(bound));
+            links.iter_mut().for_each(|link| link.set_max_payload(bound));
         }
         Self {
             me,
@@ -74,7 +68,7 @@ impl Tcp {
     #[cfg(test)]
     fn note_buffers(&mut self) {
         let mut shared = std::collections::HashMap::new();
-        let own: usize = self.links.iter().map(|link| link.wire.buffers(&mut shared)).sum();
+        let own: usize = self.links.iter().map(|link| link.buffered(&mut shared)).sum();
         let bytes = own + shared.values().sum::<usize>();
         self.most_buffered = self.most_buffered.max(bytes);
     }
@@ -86,61 +80,64 @@ impl Tcp {
         if let Some(error) = self.ended {
             return Err(error);
         }
-        // What went before is before the call for the other processes too, and what follows after.
+        // Orders this process's memory operations around the call as other processes see them.
         fence(Ordering::SeqCst);
-        let end = exchange(self, deadline(self.limit));
+        let result = exchange(self, deadline(self.limit));
         fence(Ordering::SeqCst);
-        if let Err(error) = end {
+        if let Err(error) = result {
             self.ended = Some(error);
-            self.tell(error);
+            self.abort(error);
         }
-        end
+        result
     }
 
     fn gather(&mut self, mine: &[u8], all: &mut [u8], until: Instant) -> Result<(), ExchangeError> {
-        result_fits(self.me, self.owners, mine.len(), all.len())?;
-        at_most(all.len(), MAX_RESULT_BYTES)?;
+        check_result(self.me, self.owners, mine.len(), all.len())?;
+        check_at_most(all.len(), MAX_RESULT_BYTES)?;
         if self.me != Owner(0) {
-            return self.give([Kind::Give, Kind::Result], mine, all, until);
+            let kinds = [Kind::AllGather, Kind::AllGatherResult];
+            return self.contribute(kinds, mine, all, until);
         }
         let each = mine.len();
         all[..each].copy_from_slice(mine);
-        self.collect(Kind::Give, each, until, |owner, given| {
-            all[owner.0 as usize * each..][..each].copy_from_slice(given);
+        self.collect(Kind::AllGather, each, until, |owner, bytes| {
+            all[owner.0 as usize * each..][..each].copy_from_slice(bytes);
         })?;
-        let all = Shared::new(Arc::new(all.to_vec()), 0..all.len());
-        self.links.iter_mut().for_each(|link| link.send_shared(Kind::Result, &all));
+        let result = Arc::new(all.to_vec());
+        for link in &mut self.links {
+            link.send_shared(Kind::AllGatherResult, &result, 0..all.len());
+        }
         self.distribute(until)
     }
 
-    fn exchange_parts(
+    fn transpose(
         &mut self,
         mine: &[u8],
         theirs: &mut [u8],
         until: Instant,
     ) -> Result<(), ExchangeError> {
         let each = part_bytes(self.me, self.owners, mine.len(), theirs.len())?;
-        at_most(mine.len(), max_contribution_bytes(self.owners))?;
+        check_at_most(mine.len(), max_contribution_bytes(self.owners))?;
         if self.me != Owner(0) {
-            return self.give([Kind::GiveParts, Kind::Parts], mine, theirs, until);
+            let kinds = [Kind::AllToAll, Kind::AllToAllResult];
+            return self.contribute(kinds, mine, theirs, until);
         }
         // The parts for the first rank in the order of their senders, then those for the next rank.
         let row = mine.len();
         let mut parts = vec![0; row * self.owners as usize];
-        let mut store = |Owner(from): Owner, given: &[u8]| {
-            let places = parts.chunks_exact_mut(row.max(1));
-            for (place, part) in places.zip(given.chunks_exact(each.max(1))) {
-                place[from as usize * each..][..each].copy_from_slice(part);
+        let mut store = |Owner(from): Owner, bytes: &[u8]| {
+            let rows = parts.chunks_exact_mut(row.max(1));
+            for (row, part) in rows.zip(bytes.chunks_exact(each.max(1))) {
+                row[from as usize * each..][..each].copy_from_slice(part);
             }
         };
         store(Owner(0), mine);
-        self.collect(Kind::GiveParts, row, until, store)?;
+        self.collect(Kind::AllToAll, row, until, store)?;
         theirs.copy_from_slice(&parts[..row]);
         let parts = Arc::new(parts);
         for link in &mut self.links {
             let start = link.owner.0 as usize * row;
-            let part = Shared::new(Arc::clone(&parts), start..start + row);
-            link.send_shared(Kind::Parts, &part);
+            link.send_shared(Kind::AllToAllResult, &parts, start..start + row);
         }
         self.distribute(until)
     }
@@ -153,21 +150,21 @@ impl Tcp {
         until: Instant,
         mut store: impl FnMut(Owner, &[u8]),
     ) -> Result<(), ExchangeError> {
-        let mut given = vec![false; self.links.len()];
+        let mut has_contributed = vec![false; self.links.len()];
         // Frames may have arrived before this call.
         let mut ready = vec![true; self.links.len()];
         loop {
-            let mut end = Ok(());
-            let links = self.links.iter_mut().zip(&mut given).zip(ready);
-            for ((link, given), _) in links.filter(|(_, ready)| *ready) {
+            let mut result = Ok(());
+            let links = self.links.iter_mut().zip(&mut has_contributed).zip(ready);
+            for ((link, done), _) in links.filter(|(_, ready)| *ready) {
                 // Stores the contributions one by one, so that they are not all buffered at once.
-                link.push();
-                end = end.and(take_contribution(link, kind, bytes, given, &mut store));
+                link.pump();
+                result = result.and(take_contribution(link, kind, bytes, done, &mut store));
             }
-            let absent = self.links.iter().zip(&given).find(|(_, given)| !**given);
+            let absent = self.links.iter().zip(&has_contributed).find(|(_, done)| !**done);
             let missing = absent.map(|(link, _)| link.owner);
-            match end {
-                // A member's limit has passed, and it cannot know who is missing.
+            match result {
+                // A member's limit has passed; it does not know which rank is missing.
                 Err(ExchangeError::TimedOut { after_s, missing: None }) => {
                     return Err(ExchangeError::TimedOut { after_s, missing });
                 }
@@ -178,54 +175,61 @@ impl Tcp {
         }
     }
 
-    /// Rank 0: sends the results; a rank that has left needs none.
+    /// Rank 0: sends the results. A rank that has left needs none.
     fn distribute(&mut self, until: Instant) -> Result<(), ExchangeError> {
-        self.links.iter_mut().for_each(Link::push);
-        while let Some(slow) = self.links.iter().find(|link| link.wire.has_unsent()) {
+        self.links.iter_mut().for_each(Link::pump);
+        while let Some(slow) = self.links.iter().find(|link| link.has_unsent()) {
             let slow = slow.owner;
             self.turn(until, Some(slow))?;
         }
         Ok(())
     }
 
-    /// Other ranks: gives, and waits for the result.
-    fn give(
+    /// Other ranks: sends the contribution, and waits for the result.
+    fn contribute(
         &mut self,
-        [gift, result]: [Kind; 2],
+        [contribution, result]: [Kind; 2],
         mine: &[u8],
         all: &mut [u8],
         until: Instant,
     ) -> Result<(), ExchangeError> {
         for link in &mut self.links {
-            link.send(gift, mine);
-            link.push();
+            link.send(contribution, mine);
+            link.pump();
         }
-        let end = self.hear(result, all, until);
-        let Err(late @ ExchangeError::TimedOut { after_s, missing: None }) = end else {
-            return end;
+        let received = self.receive(result, all, until);
+        let Err(timeout @ ExchangeError::TimedOut { after_s, missing: None }) = received else {
+            return received;
         };
-        // Rank 0 knows who is missing; if it does not answer, it is missing itself.
-        self.tell(late);
-        match self.hear(result, all, deadline(ANSWER_LIMIT)) {
+        // Rank 0 knows which rank is missing; if it does not answer, it is missing itself.
+        self.abort(timeout);
+        match self.receive(result, all, deadline(ANSWER_LIMIT)) {
             Ok(()) | Err(ExchangeError::TimedOut { missing: None, .. }) => {
                 Err(ExchangeError::TimedOut { after_s, missing: Some(Owner(0)) })
             }
-            end => end,
+            other => other,
         }
     }
 
-    fn hear(&mut self, result: Kind, all: &mut [u8], until: Instant) -> Result<(), ExchangeError> {
+    fn receive(
+        &mut self,
+        result: Kind,
+        all: &mut [u8],
+        until: Instant,
+    ) -> Result<(), ExchangeError> {
         loop {
             for link in &mut self.links {
                 let lost = ExchangeError::OwnerLost(link.owner);
                 match link.receive() {
                     Ok(Some(Frame { kind, payload })) if kind == result => {
-                        return copy(link.owner, &payload, all);
+                        check_length(link.owner, payload.len(), all.len())?;
+                        all.copy_from_slice(&payload);
+                        return Ok(());
                     }
                     Ok(Some(Frame { kind: Kind::Abort, payload })) => {
-                        return Err(abort::decode(&payload).unwrap_or(lost));
+                        return Err(decode_error(&payload).unwrap_or(lost));
                     }
-                    Ok(None) if !link.wire.closed => {}
+                    Ok(None) if !link.socket.closed => {}
                     _ => return Err(lost),
                 }
             }
@@ -233,14 +237,14 @@ impl Tcp {
         }
     }
 
-    /// Sleeps until an event, and processes it.
+    /// Sleeps until an event, and moves bytes.
     fn turn(&mut self, until: Instant, missing: Option<Owner>) -> Result<(), ExchangeError> {
         let ready = self.wait(until, missing)?;
         self.links
             .iter_mut()
             .zip(ready)
             .filter(|(_, ready)| *ready)
-            .for_each(|(link, _)| link.push());
+            .for_each(|(link, _)| link.pump());
         Ok(())
     }
 
@@ -252,16 +256,16 @@ impl Tcp {
             let after_s = whole_seconds(self.limit);
             return Err(ExchangeError::TimedOut { after_s, missing });
         }
-        wait(self.links.iter().map(|link| (&link.wire).into()), until).map_err(system)
+        wait_for(&self.links, until).map_err(system)
     }
 
-    /// Tells the others, as far as they can be reached, why the job ended.
-    fn tell(&mut self, error: ExchangeError) {
+    /// Tells the others why the job ended.
+    fn abort(&mut self, error: ExchangeError) {
         for link in &mut self.links {
-            link.send(Kind::Abort, &abort::encode(error));
+            link.send(Kind::Abort, &encode_error(error));
         }
-        // Whoever cannot be told sees the connection end.
-        let _ = flush(&mut self.links, ABORT_LIMIT);
+        // A rank that does not receive the abort sees the connection end.
+        let _ = flush_all(&mut self.links, ABORT_LIMIT);
     }
 }
 
@@ -270,46 +274,32 @@ fn take_contribution(
     link: &mut Link,
     expected: Kind,
     bytes: usize,
-    given: &mut bool,
+    has_contributed: &mut bool,
     store: &mut impl FnMut(Owner, &[u8]),
 ) -> Result<(), ExchangeError> {
     let lost = ExchangeError::OwnerLost(link.owner);
     loop {
         match link.receive() {
-            Ok(Some(Frame { kind, payload })) if !*given && kind == expected => {
-                same_length(link.owner, payload.len(), bytes)?;
+            Ok(Some(Frame { kind, payload })) if !*has_contributed && kind == expected => {
+                check_length(link.owner, payload.len(), bytes)?;
                 store(link.owner, &payload);
-                *given = true;
+                *has_contributed = true;
             }
             // The rank is in another call.
-            Ok(Some(Frame { kind: Kind::Give | Kind::GiveParts, .. })) if !*given => {
+            Ok(Some(Frame { kind: Kind::AllGather | Kind::AllToAll, .. })) if !*has_contributed => {
                 return Err(ExchangeError::System { errno: Errno::PROTO.raw_os_error() });
             }
             Ok(Some(Frame { kind: Kind::Abort, payload })) => {
-                return Err(abort::decode(&payload).unwrap_or(lost));
+                return Err(decode_error(&payload).unwrap_or(lost));
             }
-            // A member that has given and is gone has died in this call: it could not return yet.
-            Ok(None) if !link.wire.closed => return Ok(()),
+            // A member that leaves after its contribution has died: its call has not returned yet.
+            Ok(None) if !link.socket.closed => return Ok(()),
             _ => return Err(lost),
         }
     }
 }
 
-fn copy(owner: Owner, from: &[u8], into: &mut [u8]) -> Result<(), ExchangeError> {
-    same_length(owner, from.len(), into.len())?;
-    into.copy_from_slice(from);
-    Ok(())
-}
-
-fn same_length(owner: Owner, found: usize, expected: usize) -> Result<(), ExchangeError> {
-    if found == expected {
-        return Ok(());
-    }
-    let (expected, found) = (saturated(expected), saturated(found));
-    Err(ExchangeError::LengthDiffers { owner, expected, found })
-}
-
-fn at_most(bytes: usize, bound: usize) -> Result<(), ExchangeError> {
+fn check_at_most(bytes: usize, bound: usize) -> Result<(), ExchangeError> {
     if bytes <= bound {
         return Ok(());
     }
@@ -335,7 +325,7 @@ impl Exchange for Tcp {
     }
 
     fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
-        self.call(|tcp, until| tcp.exchange_parts(mine, theirs, until))
+        self.call(|tcp, until| tcp.transpose(mine, theirs, until))
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {
@@ -344,16 +334,16 @@ impl Exchange for Tcp {
 }
 
 impl Drop for Tcp {
-    /// Rank 0 may leave because it heard of a loss elsewhere, from its transport: those who wait
-    /// for it in a call are told who was lost first. After a last call nobody listens any more.
+    /// Rank 0 may leave because its transport reported a lost rank: tells the ranks that wait in a
+    /// call which rank was lost. After the last call no rank reads this.
     fn drop(&mut self) {
         if self.me != Owner(0) || self.ended.is_some() {
             return;
         }
-        // Takes in what has arrived, connections that ended included, and waits for nothing.
-        let _ = turn(&mut self.links, Instant::now());
-        if let Some(lost) = self.links.iter().find(|link| link.wire.closed).map(|l| l.owner) {
-            self.tell(ExchangeError::OwnerLost(lost));
+        // Notices connections that have ended, without waiting.
+        let _ = pump_ready(&mut self.links, Instant::now());
+        if let Some(lost) = self.links.iter().find(|link| link.socket.closed).map(|l| l.owner) {
+            self.abort(ExchangeError::OwnerLost(lost));
         }
     }
 }
@@ -365,5 +355,76 @@ impl fmt::Debug for Tcp {
             .field("owners", &self.owners)
             .field("ended", &self.ended)
             .finish_non_exhaustive()
+    }
+}
+
+/// An encoded `ExchangeError`: a code and three integers.
+const ERROR_BYTES: usize = 13;
+
+/// Stands for an unknown rank: no job has that many ranks.
+const NO_RANK: u32 = u32::MAX;
+
+/// An unknown error is encoded as a protocol error.
+pub(crate) fn encode_error(error: ExchangeError) -> [u8; ERROR_BYTES] {
+    let (code, fields) = match error {
+        ExchangeError::OwnerLost(owner) => (1, [owner.0, 0, 0]),
+        ExchangeError::TimedOut { after_s, missing } => {
+            (2, [after_s, missing.map_or(NO_RANK, |owner| owner.0), 0])
+        }
+        ExchangeError::LengthDiffers { owner, expected, found } => (3, [owner.0, expected, found]),
+        ExchangeError::System { errno } => (4, [errno.cast_unsigned(), 0, 0]),
+        _ => (4, [Errno::PROTO.raw_os_error().cast_unsigned(), 0, 0]),
+    };
+    let mut bytes = [code; ERROR_BYTES];
+    for (bytes, field) in bytes[1..].chunks_exact_mut(4).zip(fields) {
+        bytes.copy_from_slice(&field.to_le_bytes());
+    }
+    bytes
+}
+
+/// `None` if the bytes are not an encoded error.
+fn decode_error(bytes: &[u8]) -> Option<ExchangeError> {
+    let [code, fields @ ..] = *<&[u8; ERROR_BYTES]>::try_from(bytes).ok()?;
+    let field = |index: usize| {
+        let bytes = fields.get(4 * index..)?.first_chunk()?;
+        Some(u32::from_le_bytes(*bytes))
+    };
+    let (first, second, third) = (field(0)?, field(1)?, field(2)?);
+    Some(match code {
+        1 => ExchangeError::OwnerLost(Owner(first)),
+        2 => ExchangeError::TimedOut {
+            after_s: first,
+            missing: (second != NO_RANK).then_some(Owner(second)),
+        },
+        3 => ExchangeError::LengthDiffers { owner: Owner(first), expected: second, found: third },
+        4 => ExchangeError::System { errno: first.cast_signed() },
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_arrives_unchanged() {
+        let owner = Owner(7);
+        for error in [
+            ExchangeError::OwnerLost(owner),
+            ExchangeError::TimedOut { after_s: 600, missing: Some(owner) },
+            ExchangeError::TimedOut { after_s: 1, missing: None },
+            ExchangeError::LengthDiffers { owner, expected: 8, found: u32::MAX },
+            ExchangeError::System { errno: -5 },
+        ] {
+            assert_eq!(decode_error(&encode_error(error)), Some(error));
+        }
+    }
+
+    #[test]
+    fn other_bytes_are_not_an_error() {
+        assert_eq!(decode_error(&[]), None);
+        assert_eq!(decode_error(&[1; 12]), None);
+        assert_eq!(decode_error(&[1; 14]), None);
+        assert_eq!(decode_error(&[9; 13]), None);
     }
 }

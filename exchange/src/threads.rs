@@ -8,7 +8,7 @@ use std::time::Instant;
 use probeline_transport::{Exchange, ExchangeError, Owner};
 use rustix::io::Errno;
 
-use crate::bounds::{deadline, one_length, part_bytes, result_fits, whole_seconds};
+use crate::limits::{check_equal_lengths, check_result, deadline, part_bytes, whole_seconds};
 
 /// How long a call waits for the others unless told otherwise: far longer than any test's phase,
 /// short enough that a forgotten member is a message and not a hang.
@@ -109,7 +109,7 @@ impl Round {
         if calls.any(|call| Some(call) != first) {
             return Err(ExchangeError::System { errno: Errno::PROTO.raw_os_error() });
         }
-        one_length(given().map(|given| given.bytes.len()))
+        check_equal_lengths(given().map(|given| given.bytes.len()))
     }
 }
 
@@ -174,7 +174,7 @@ impl Exchange for Thread {
     }
 
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        if let Err(error) = result_fits(self.me, self.owners(), mine.len(), all.len()) {
+        if let Err(error) = check_result(self.me, self.owners(), mine.len(), all.len()) {
             self.shared.end(error);
             return Err(error);
         }

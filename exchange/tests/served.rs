@@ -129,7 +129,7 @@ fn waiting_is_bounded(launcher: [&str; 2], server: &str) {
         assert!(!ended.success, "{ended:?}");
     }
     let ended = jobs(launcher, 2, &["--limit", "1", "1:wait", "join"]);
-    let said = format!("rank 0 join: not every rank came by {server} within 1 s");
+    let said = format!("rank 0 join: not every rank joined by {server} within 1 s");
     assert!(ended.ranks.iter().any(|rank| rank.contains(&said)), "{ended:?}");
     assert!(!ended.success, "{ended:?}");
 }
@@ -174,7 +174,7 @@ fn waiting_for_a_server_that_has_stopped_is_bounded() {
             kill_process(server, Signal::CONT).unwrap();
         }
         for said in launching.said() {
-            assert!(said.contains("join: not every rank came by PMI"), "{said}");
+            assert!(said.contains("join: not every rank joined by PMI"), "{said}");
         }
         assert!(took >= SECOND, "{took:?}");
     }

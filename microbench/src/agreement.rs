@@ -3,7 +3,7 @@
 //!
 //! The compared text is derived from the command line's definition: a new option is compared unless
 //! [`MAY_DIFFER`] names it. A file that each rank reads is compared by a digest of its contents
-//! ([`Input`]). The text contains no secret, because it is sent unencrypted.
+//! ([`Input`]). The text contains no secret, because errors quote it.
 
 use std::env;
 use std::ffi::OsStr;
@@ -148,7 +148,7 @@ impl Agreement {
     }
 
     /// Fields `name=value`, separated by spaces: the format of
-    /// [`Terms::parameters`](probeline_exchange::Terms).
+    /// [`Options::parameters`](probeline_exchange::Options::parameters).
     pub(crate) fn text(&self) -> &str {
         &self.text
     }

@@ -210,11 +210,7 @@ fn run_on_machines<S: Scenario, E: Timed>(
 /// Leaves the job together with the others, and says what there is to say in the end.
 pub(crate) fn leave(mut job: Job, farewell: Option<String>) -> Result<()> {
     job.barrier()?;
-    for (rank, status) in job.finish(CHILDREN_LEAVE) {
-        if !status.is_some_and(|status| status.success()) {
-            return Err(Failure::new(format!("rank {rank} failed ({status:?})")));
-        }
-    }
+    job.finish(CHILDREN_LEAVE)?;
     if let Some(farewell) = farewell {
         // Nothing of this rank's is lost with it.
         let _ = terminal::stdout().line(&farewell);
@@ -225,11 +221,8 @@ pub(crate) fn leave(mut job: Job, farewell: Option<String>) -> Result<()> {
 /// Leaves a job of which somebody is lost when rank 0 has all that the work has brought: who ended
 /// badly is told, and loses none of it.
 pub(crate) fn leave_behind(job: Job) {
-    for (rank, status) in job.finish(CHILDREN_LEAVE) {
-        if !status.is_some_and(|status| status.success()) {
-            let text = format!("rank {rank} failed ({status:?}) after the work");
-            let _ = terminal::stderr().line(&text);
-        }
+    if let Err(failed) = job.finish(CHILDREN_LEAVE) {
+        let _ = terminal::stderr().line(&format!("after the work: {failed}"));
     }
 }
 

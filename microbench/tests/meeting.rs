@@ -236,9 +236,9 @@ fn ranks_told_of_different_numbers_say_so() {
     let address = address();
     let ranks =
         [(0, 2), (1, 3)].map(|(rank, ranks)| by_hand(&["roundtrips"], &address, rank, ranks));
-    for (ended, other) in together(ranks).into_iter().zip(["of 3 ranks", "of 2 ranks"]) {
+    for (ended, other) in together(ranks).into_iter().zip(["expects 3 ranks", "expects 2 ranks"]) {
         let said = ended.failed_in_one_line();
-        assert!(said.contains(other) && said.contains("give all the same number"), "{said}");
+        assert!(said.contains(other) && said.contains("give all ranks the same number"), "{said}");
     }
 }
 

@@ -32,7 +32,7 @@ use std::thread;
 use std::time::Instant;
 
 use bare::Bare;
-use probeline_exchange::{Job, Limits, Options, Start, join};
+use probeline_exchange::{Job, Limits, Options, join};
 use probeline_pin::{Affinity, CpuId};
 use probeline_transport::{
     Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport, WORD_BYTES,
@@ -123,19 +123,14 @@ fn run() -> Result<()> {
     let affinity = Affinity::take()?;
     let cpus: Vec<CpuId> = affinity.allowed().iter().collect();
     let limits = Limits { rendezvous: PATIENCE, collective: 10 * PATIENCE };
-    let start = Start::Spawn { ranks: 2, arguments: None };
-    let mut job = join(Options { start, parameters: String::new(), secret: None, limits })?;
+    let mut job = join(Options { limits, ..Options::spawn(2) })?;
     let cpu = |rank: u32| cpus[rank as usize % cpus.len()];
     affinity.pin(cpu(job.me().0))?;
     let mut worst: f64 = 0.0;
     for tls in &arguments {
         worst = worst.max(beside(&mut job, tls, [cpu(0), cpu(1)])?);
     }
-    for (rank, status) in job.finish(PATIENCE) {
-        if !status.is_some_and(|status| status.success()) {
-            return Err(format!("rank {rank} ended badly").into());
-        }
-    }
+    job.finish(PATIENCE)?;
     if worst > at_most {
         return Err(format!("{worst:.2} is more than {at_most}").into());
     }

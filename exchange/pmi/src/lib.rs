@@ -7,15 +7,13 @@
 //!   a socket which the process inherits.
 //!
 //! Neither gives a value back: what was put stays with the launcher until the job ends. They are for
-//! the ranks of a job to find each other, and so are [`addresses`]. Nothing here is on a data path.
+//! the ranks of a job to find each other. Nothing here is on a data path.
 
 mod bindings;
-mod interfaces;
 mod library;
 mod pmi1;
 mod pmix;
 
-pub use interfaces::addresses;
 pub use pmi1::{DESCRIPTOR_VARIABLE, Pmi1, Pmi1Error};
 pub use pmix::{NAMESPACE_VARIABLE, Pmix, PmixError};
 pub use probeline_dylib::LoadError;

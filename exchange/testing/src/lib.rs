@@ -61,8 +61,8 @@ pub fn start(test: &str, ranks: u32) -> Job {
     join(Options {
         start: Start::Spawn { ranks, arguments },
         parameters: test.into(),
-        secret: None,
         limits: Limits { rendezvous: PATIENCE, collective: PATIENCE },
+        ..Options::default()
     })
     .unwrap()
 }
@@ -77,11 +77,13 @@ pub fn finish(job: Job) -> Vec<ExitStatus> {
         drop(job);
         process::exit(0);
     }
-    let statuses = job.finish(PATIENCE);
-    let status = |(rank, status): (u32, Option<ExitStatus>)| {
-        status.unwrap_or_else(|| panic!("rank {rank} hung"))
-    };
-    statuses.into_iter().map(status).collect()
+    let mut statuses = vec![ExitStatus::default(); job.owners() as usize - 1];
+    if let Err(failed) = job.finish(PATIENCE) {
+        for (rank, status) in failed.ranks {
+            statuses[rank as usize - 1] = status.unwrap_or_else(|| panic!("rank {rank} hung"));
+        }
+    }
+    statuses
 }
 
 /// Leaves the job, whose processes must all succeed.

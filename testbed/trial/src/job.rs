@@ -5,7 +5,7 @@ use probeline_exchange::{Job, Limits, Options, Rendezvous, Start};
 use probeline_transport::{Completion, Exchange, Transport};
 use probeline_verbs::{Builder, Retry};
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::patience::{PATIENCE, Patience};
 
 /// Which rank this is and where the others are.
@@ -40,7 +40,7 @@ impl JobArgs {
             _ => Start::Spawn { ranks: self.ranks, arguments: None },
         };
         let limits = Limits { rendezvous: PATIENCE, collective: 2 * PATIENCE };
-        Ok(probeline_exchange::join(Options { start, parameters, secret: None, limits })?)
+        Ok(probeline_exchange::join(Options { start, parameters, limits, ..Options::default() })?)
     }
 
     pub(crate) fn retry(&self) -> Result<Retry> {
@@ -56,12 +56,7 @@ impl JobArgs {
 pub(crate) fn part(mut job: Job, engine: impl Transport) -> Result<()> {
     job.barrier()?;
     drop(engine);
-    for (rank, status) in job.finish(PATIENCE) {
-        if !status.is_some_and(|status| status.success()) {
-            return Err(Failure(format!("rank {rank} ended badly ({status:?})")));
-        }
-    }
-    Ok(())
+    Ok(job.finish(PATIENCE)?)
 }
 
 /// Polls until the one operation in flight has ended.

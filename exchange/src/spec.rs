@@ -1,67 +1,21 @@
-//! What a rank brings to the rendezvous, and what all ranks have to agree on.
+//! What a rank brings to its job, and the comparison of the parameters of two ranks.
 
 use core::fmt;
-use core::time::Duration;
 
-use probeline_transport::MAX_OWNERS;
-
-use crate::error::JoinError;
-use crate::link::MAX_PARAMETERS_BYTES;
+use crate::limits::Limits;
 use crate::secret::Secret;
 
-/// The maximum number of ranks: each is an owner, and rank 0 polls a socket to each of them.
-pub const MAX_RANKS: u32 = MAX_OWNERS;
-
-/// What a rank brings to the rendezvous.
+/// What a rank brings to its job.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub(crate) struct JobSpec {
     /// This rank, from 0.
-    pub rank: u32,
-    /// How many ranks there are.
-    pub size: u32,
-    /// What all ranks have to have alike, such as `chunk_buckets=32 max_chunks=64`: fields
-    /// separated by spaces, at most [`MAX_PARAMETERS_BYTES`] in all. Not kept from who listens.
-    pub parameters: String,
-    /// What all ranks know and nobody else does.
-    pub secret: Secret,
-    /// How long to wait.
-    pub limits: Limits,
-}
-
-impl Terms {
-    /// # Errors
-    /// What makes them impossible, whatever the other ranks bring.
-    pub(crate) fn check(&self) -> Result<(), JoinError> {
-        let Self { rank, size, .. } = *self;
-        if !(1..=MAX_RANKS).contains(&size) {
-            return Err(JoinError::Size { size });
-        }
-        if rank >= size {
-            return Err(JoinError::RankOutOfRange { rank, size });
-        }
-        let bytes = self.parameters.len();
-        if bytes > MAX_PARAMETERS_BYTES {
-            return Err(JoinError::ParametersTooLong { bytes });
-        }
-        Ok(())
-    }
-}
-
-/// How long to wait for others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Until all ranks have met: 60 s unless told otherwise, for a launcher that is slow to start
-    /// the last node.
-    pub rendezvous: Duration,
-    /// Within one collective call: 600 s unless told otherwise, for the slowest phase between two
-    /// barriers. It also bounds the wait for a machine that vanished in the middle of a message.
-    pub collective: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { rendezvous: Duration::from_secs(60), collective: Duration::from_secs(600) }
-    }
+    pub(crate) rank: u32,
+    /// The number of ranks.
+    pub(crate) size: u32,
+    /// Text that all ranks must have in common; see [`Options::parameters`](crate::Options).
+    pub(crate) parameters: String,
+    pub(crate) secret: Secret,
+    pub(crate) limits: Limits,
 }
 
 /// The first field in which the parameters of two ranks differ.
@@ -69,9 +23,9 @@ impl Default for Limits {
 pub struct Difference {
     /// The field's name.
     pub field: String,
-    /// Its value here; `None` where it is absent.
+    /// The value on this rank; `None` if the field is absent.
     pub mine: Option<String>,
-    /// Its value there.
+    /// The value on the other rank.
     pub theirs: Option<String>,
 }
 
@@ -91,7 +45,7 @@ impl Difference {
                 mine: owned(value(mine, name)),
                 theirs: owned(value(theirs, name)),
             },
-            // The same fields in another order, or one of them twice.
+            // The same fields in another order, or one of them repeated.
             None => Self {
                 field: "the order of the parameters".to_owned(),
                 mine: owned(Some(mine)),
@@ -140,22 +94,6 @@ mod tests {
             message("a=1 b=2", "b=2 a=1"),
             "the order of the parameters is \"a=1 b=2\" here and \"b=2 a=1\" there"
         );
-    }
-
-    #[test]
-    fn impossible_terms_are_refused() {
-        let check = |rank, size, bytes| {
-            let secret = Secret::new(vec![7; 16]).unwrap();
-            let parameters = "x".repeat(bytes);
-            Terms { rank, size, parameters, secret, limits: Limits::default() }.check()
-        };
-        assert!(check(0, 1, MAX_PARAMETERS_BYTES).is_ok());
-        assert!(check(MAX_RANKS - 1, MAX_RANKS, 0).is_ok());
-        assert!(matches!(check(0, 0, 0), Err(JoinError::Size { size: 0 })));
-        assert!(matches!(check(0, MAX_RANKS + 1, 0), Err(JoinError::Size { .. })));
-        assert!(matches!(check(2, 2, 0), Err(JoinError::RankOutOfRange { rank: 2, size: 2 })));
-        let long = check(0, 1, MAX_PARAMETERS_BYTES + 1);
-        assert!(matches!(long, Err(JoinError::ParametersTooLong { .. })));
     }
 
     proptest! {

@@ -1,23 +1,23 @@
-//! Rank and size as the launcher of this process put them into its environment.
+//! Rank and size from the environment variables of the launcher that started this process.
 //!
 //! Sources: mpirun(1) of Open MPI ("Exported Environment Variables"), the PMIx standard for
 //! `PMIX_RANK`, Hydra's process manager for `PMI_*` and `MPI_LOCAL*`, srun(1) ("Output
-//! Environment Variables"). All but Slurm's were also read under the launchers themselves.
+//! Environment Variables"). All but Slurm's were also checked under the launchers.
 
 use core::error::Error;
 use core::fmt;
 use std::env;
 
-/// This rank's number, in a process started by [`spawn`](crate::spawn).
+/// The rank of a process that rank 0 of this crate's own job started.
 pub(crate) const RANK_VARIABLE: &str = "PROBELINE_RANK";
-/// How many ranks there are.
+/// The number of ranks of that job.
 pub(crate) const RANKS_VARIABLE: &str = "PROBELINE_RANKS";
 
-/// Slurm numbers steps from 0; from here on are the shell of `salloc`, the batch script and other
-/// things that `srun` did not start (`SLURM_INTERACTIVE_STEP` and above in slurm.h).
+/// Slurm numbers steps from 0. Steps from this number on were not started by `srun`, such as the
+/// shell of `salloc` and the batch script (`SLURM_INTERACTIVE_STEP` and above in slurm.h).
 const SLURM_FIRST_RESERVED_STEP: u32 = 0xffff_fffa;
 
-/// Who started this process, as the innermost set of variables says.
+/// The program that started this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Launcher {
@@ -29,12 +29,12 @@ pub enum Launcher {
     Pmi,
     /// `srun`.
     Slurm,
-    /// Rank 0 of this very job.
+    /// Rank 0 of a job that spawns its ranks.
     Probeline,
 }
 
 impl Launcher {
-    /// How to start a command that is to be told where to meet.
+    /// An example of a command line to which a rendezvous can be appended.
     pub(crate) fn example(self) -> &'static str {
         match self {
             Self::OpenMpi => "mpirun -x PROBELINE_SECRET ... COMMAND",
@@ -57,38 +57,83 @@ impl fmt::Display for Launcher {
     }
 }
 
-/// What a launcher says of this process.
+/// The protocol by which a launcher's server lets ranks find each other.
+///
+/// Rank 0 publishes a secret of 256 random bits, unless all ranks were given one, and where it
+/// listens: a free port of 127.0.0.1 if all ranks are on one machine, else of every address of its
+/// machine, which the others try in turn. All calls use TCP between the ranks; the server is not
+/// used afterwards. Ranks finalize PMIx before they connect, and PMI-1 in
+/// [`Job::finish`](crate::Job::finish).
+///
+/// If a rank is killed or fails, the launcher ends the others (`srun` only with `-K`; `mpiexec`
+/// also if a rank ends without [`Job::finish`](crate::Job::finish)). A rank that waits for a lost
+/// rank in a collective call gets an error in any case.
+///
+/// Anyone who can read the launcher's own traffic between nodes can read the secret. To prevent
+/// that, give all ranks a secret in [`Options::secret`](crate::Options::secret).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Server {
+    /// PMIx: Open MPI's `mpirun` and `srun --mpi=pmix`. Needs libpmix on every node.
+    Pmix,
+    /// PMI-1: MPICH's `mpiexec` and `srun --mpi=pmi2`.
+    Pmi,
+}
+
+impl Server {
+    /// The server of this process's launcher, if its environment names one.
+    #[must_use]
+    pub fn of(launch: &Launch) -> Option<Self> {
+        let (server, variable) = match launch.launcher {
+            Launcher::Probeline => return None,
+            Launcher::Pmi => (Self::Pmi, probeline_pmi::DESCRIPTOR_VARIABLE),
+            _ => (Self::Pmix, probeline_pmi::NAMESPACE_VARIABLE),
+        };
+        env::var_os(variable).map(|_| server)
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pmix => "PMIx",
+            Self::Pmi => "PMI",
+        })
+    }
+}
+
+/// This process's place in a launcher's job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// Who says so.
+    /// The launcher.
     pub launcher: Launcher,
-    /// This process's number, below `size`.
+    /// The rank of this process, below `size`.
     pub rank: u32,
-    /// How many processes there are.
+    /// The number of processes of the job.
     pub size: u32,
-    /// This process's number among those of its machine, where the launcher says.
+    /// The rank of this process among those of its machine, if the launcher sets it.
     pub local_rank: Option<u32>,
-    /// How many processes its machine has, where the launcher says.
+    /// The number of processes of its machine, if the launcher sets it.
     pub local_size: Option<u32>,
 }
 
 impl Launch {
     /// Reads the environment; `None` if no launcher started this process.
     ///
-    /// The first of these that is there counts, so that a launcher started by another one is
-    /// believed: processes started by rank 0 of this job, Open MPI, PMI, PMIx, Slurm. Slurm's
-    /// variables count in a step of `srun` only, not in a shell of `salloc` or a batch script.
+    /// The first launcher of this list whose variables are set wins, so that one started by another
+    /// wins over it: rank 0 of this job, Open MPI, PMI, PMIx, Slurm. Slurm's variables count only
+    /// in a step of `srun`, not in a shell of `salloc` or a batch script.
     ///
     /// # Errors
-    /// [`LaunchError`] if what is there makes no sense.
+    /// [`LaunchError`] if the variables are inconsistent.
     pub fn from_env() -> Result<Option<Self>, LaunchError> {
         Self::from_lookup(|name| env::var_os(name).map(|value| value.to_string_lossy().into()))
     }
 
-    /// As [`from_env`](Self::from_env), asking `lookup` for the variables.
+    /// As [`from_env`](Self::from_env), with variables from `lookup`.
     ///
     /// # Errors
-    /// As there.
+    /// As [`from_env`](Self::from_env).
     pub fn from_lookup(
         lookup: impl Fn(&'static str) -> Option<String>,
     ) -> Result<Option<Self>, LaunchError> {
@@ -102,20 +147,20 @@ impl Launch {
         variables.slurm()
     }
 
-    /// What rank 0 of this job says, whatever else is in the environment.
+    /// The place given by rank 0 of a job that spawns its ranks, whatever else is set.
     pub(crate) fn by_probeline() -> Result<Option<Self>, LaunchError> {
         let lookup = |name| env::var_os(name).map(|value| value.to_string_lossy().into());
         Variables(&lookup).probeline()
     }
 
-    /// What a launcher that speaks PMI says, whatever else is in the environment.
+    /// The place given by a launcher that speaks PMI, whatever else is set.
     pub(crate) fn by_pmi() -> Result<Option<Self>, LaunchError> {
         let lookup = |name| env::var_os(name).map(|value| value.to_string_lossy().into());
         Variables(&lookup).pmi()
     }
 }
 
-/// Where variables are looked up.
+/// A lookup of environment variables.
 struct Variables<'a>(&'a dyn Fn(&'static str) -> Option<String>);
 
 impl Variables<'_> {
@@ -125,7 +170,7 @@ impl Variables<'_> {
         number.map_err(|_| LaunchError::NotANumber { variable, value })
     }
 
-    /// A launch, if one of the two variables is there.
+    /// The place in a job, if one of the variables of rank and size is set.
     fn launch(
         &self,
         launcher: Launcher,
@@ -157,7 +202,7 @@ impl Variables<'_> {
         Ok(Some(Launch { launcher, rank, size, local_rank, local_size }))
     }
 
-    /// All ranks are on this machine.
+    /// All ranks of such a job are on this machine.
     fn probeline(&self) -> Result<Option<Launch>, LaunchError> {
         let (rank, size) = (RANK_VARIABLE, RANKS_VARIABLE);
         self.launch(Launcher::Probeline, rank, size, rank, Some(size))
@@ -174,7 +219,7 @@ impl Variables<'_> {
         self.launch(Launcher::Pmi, "PMI_RANK", "PMI_SIZE", local_rank, Some(local_size))
     }
 
-    /// PMIx has no variable for the size: it is Slurm's, as in `srun --mpi=pmix`.
+    /// PMIx has no variable for the size; `srun --mpi=pmix` sets Slurm's.
     fn pmix(&self) -> Result<Option<Launch>, LaunchError> {
         if (self.0)("PMIX_RANK").is_none() {
             return Ok(None);
@@ -198,31 +243,31 @@ impl Variables<'_> {
     }
 }
 
-/// Why a launcher's variables make no sense.
+/// Why the variables of a launcher are inconsistent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LaunchError {
     /// A variable is not a number from 0 to 4294967295.
     NotANumber {
-        /// Which variable.
+        /// The variable.
         variable: &'static str,
-        /// What it is.
+        /// Its value.
         value: String,
     },
-    /// One of two variables that belong together is there.
+    /// Only one of two variables that belong together is set.
     HalfSet {
-        /// The one that is.
+        /// The variable that is set.
         set: &'static str,
-        /// The one that is not.
+        /// The variable that is not.
         unset: &'static str,
     },
     /// The rank is not below the size.
     RankOutOfRange {
-        /// Where the rank is from.
+        /// The variable of the rank.
         variable: &'static str,
         /// The rank.
         rank: u32,
-        /// Where the size is from.
+        /// The variable of the size.
         size_variable: &'static str,
         /// The size.
         size: u32,
@@ -242,7 +287,7 @@ impl fmt::Display for LaunchError {
                 write!(f, "the environment has {variable}={rank} and {size_variable}={size}")?;
             }
         }
-        f.write_str(": unset what an earlier launch left there, or give rank and size as options")
+        f.write_str(": unset the variables of an earlier launch, or give rank and size as options")
     }
 }
 
@@ -337,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_no_numbers_are_named() {
+    fn malformed_numbers_are_named() {
         for (variable, others) in [
             ("PMI_RANK", "PMI_SIZE=2"),
             ("PMI_SIZE", "PMI_RANK=0"),

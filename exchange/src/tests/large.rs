@@ -1,13 +1,9 @@
 //! The largest job in one process: rank 0 in one thread, all other ranks in another.
 
-use std::net::TcpStream;
-
 use super::*;
-use crate::frame::Channel;
-use crate::handshake::Session;
-use crate::link::{Link, MAX_ALL_TO_ALL_BYTES};
-use crate::terms::MAX_RANKS;
-use crate::wire::{Wire, wait};
+use crate::handshake::tests::sessions;
+use crate::limits::{MAX_ALL_TO_ALL_BYTES, MAX_RANKS};
+use crate::link::wait_for;
 
 /// Both ends of each connection are in this process.
 pub(crate) const FILES: usize = 2 * MAX_RANKS as usize;
@@ -21,19 +17,17 @@ const NUMBER_BYTES: usize = 4;
 fn star(size: u32) -> (Tcp, Vec<Link>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let link = |owner, stream, [send, receive]: [u8; 2]| {
-        let [send, receive] = [send, receive].map(|key| Channel::new(&[key; 32]));
-        Link::new(Owner(owner), Wire::new(stream).unwrap(), Session { send, receive })
-    };
+    let link =
+        |owner, stream, session| Link::new(Owner(owner), Socket::new(stream).unwrap(), session);
     let (mut near, mut far) = (Vec::new(), Vec::new());
     for rank in 1..size {
-        far.push(link(0, TcpStream::connect(address).unwrap(), [1, 2]));
-        near.push(link(rank, listener.accept().unwrap().0, [2, 1]));
+        let [member, rank_0] = sessions();
+        far.push(link(0, TcpStream::connect(address).unwrap(), member));
+        near.push(link(rank, listener.accept().unwrap().0, rank_0));
     }
-    let secret = Secret::new(vec![7; 32]).unwrap();
-    let limits = Limits { rendezvous: LIMIT, collective: 5 * LIMIT };
-    let terms = Terms { rank: 0, size, parameters: String::new(), secret, limits };
-    (Tcp::new(&terms, near), far)
+    let mut spec = spec(0, size);
+    spec.limits.collective = 5 * LIMIT;
+    (Tcp::new(&spec, near), far)
 }
 
 /// The number that `from` sends to `to`.
@@ -62,23 +56,23 @@ fn numbers_to(to: u32) -> Vec<u8> {
 /// Makes one call of all ranks except rank 0, and checks their results.
 fn play(
     links: &mut [Link],
-    [gift, result]: [Kind; 2],
-    gift_of: impl Fn(u32) -> Vec<u8>,
+    [contribution, result]: [Kind; 2],
+    contribution_of: impl Fn(u32) -> Vec<u8>,
     expected: impl Fn(u32) -> Vec<u8>,
 ) {
     for (rank, link) in (1..).zip(&mut *links) {
-        link.send(gift, &gift_of(rank));
-        link.push();
+        link.send(contribution, &contribution_of(rank));
+        link.pump();
     }
     let until = Instant::now() + 5 * LIMIT;
     let mut missing = links.len();
     while missing > 0 {
         assert!(Instant::now() < until);
-        let ready = wait(links.iter().map(|link| (&link.wire).into()), until).unwrap();
+        let ready = wait_for(links, until).unwrap();
         for (rank, (link, _)) in
             (1..).zip(links.iter_mut().zip(ready)).filter(|(_, (_, ready))| *ready)
         {
-            link.push();
+            link.pump();
             if let Some(frame) = link.receive().unwrap() {
                 assert!(frame.kind == result && frame.payload == expected(rank));
                 missing -= 1;
@@ -89,30 +83,35 @@ fn play(
 
 /// A copy of the result for each rank would be 1.6 GB.
 pub(crate) fn the_largest_job_exchanges_its_connection_information() {
-    let (mut hub, mut links) = star(MAX_RANKS);
+    let (mut rank_0, mut links) = star(MAX_RANKS);
     let others = thread::spawn(move || {
         let all = records();
-        play(&mut links, [Kind::Give, Kind::Result], |rank| record(rank).to_vec(), |_| all.clone());
-        play(&mut links, [Kind::GiveParts, Kind::Parts], numbers_from, numbers_to);
+        play(
+            &mut links,
+            [Kind::AllGather, Kind::AllGatherResult],
+            |rank| record(rank).to_vec(),
+            |_| all.clone(),
+        );
+        play(&mut links, [Kind::AllToAll, Kind::AllToAllResult], numbers_from, numbers_to);
         links
     });
     let start = Instant::now();
     let mut all = vec![0; RECORD_BYTES * MAX_RANKS as usize];
-    hub.all_gather(&record(0), &mut all).unwrap();
+    rank_0.all_gather(&record(0), &mut all).unwrap();
     assert!(all == records());
-    let gathered = hub.most_buffered;
+    let gathered = rank_0.most_buffered;
     let mut theirs = vec![0; NUMBER_BYTES * MAX_RANKS as usize];
-    hub.all_to_all(&numbers_from(0), &mut theirs).unwrap();
+    rank_0.all_to_all(&numbers_from(0), &mut theirs).unwrap();
     assert!(theirs == numbers_to(0));
     let _links = others.join().unwrap();
     println!(
         "{MAX_RANKS} ranks in {:?}; rank 0 buffered {gathered} bytes to gather, {} in all",
         start.elapsed(),
-        hub.most_buffered
+        rank_0.most_buffered
     );
     // One copy of the result, and some hundred bytes of frames for each link.
     assert!(gathered <= all.len() + 8192 * MAX_RANKS as usize, "{gathered}");
     // The parts themselves; and, at worst, receive buffers of twice that size, because vectors
     // double.
-    assert!(hub.most_buffered <= 3 * MAX_ALL_TO_ALL_BYTES, "{}", hub.most_buffered);
+    assert!(rank_0.most_buffered <= 3 * MAX_ALL_TO_ALL_BYTES, "{}", rank_0.most_buffered);
 }

@@ -1,58 +1,27 @@
-//! Collective calls over real sockets: results, deaths, limits and damaged streams.
+//! Collective calls: results, deaths, limits and damaged streams.
 
-use core::time::Duration;
-use std::net::TcpListener;
 use std::sync::{Barrier, Mutex, mpsc};
-use std::thread;
-use std::time::Instant;
 
-use probeline_transport::{Exchange, ExchangeError, Owner};
+use probeline_transport::ExchangeError;
 use proptest::prelude::*;
 use rustix::io::Errno;
 
-use crate::abort;
-use crate::frame::Kind;
-use crate::hub::host;
-use crate::link::{MAX_RESULT_BYTES, flush};
-use crate::secret::Secret;
-use crate::tcp::Tcp;
-use crate::terms::{Limits, Terms};
-use crate::{THREADS_LIMIT, member, threads};
-
-#[allow(dead_code, reason = "open_files.rs runs this test")]
-pub(crate) mod large;
-
-const SECOND: Duration = Duration::from_secs(1);
-
-/// The limit of everything, even on a busy machine. Immediate actions take less than half of it.
-const LIMIT: Duration = Duration::from_secs(60);
-const AT_ONCE: Duration = Duration::from_secs(30);
+use super::*;
+use crate::limits::MAX_RESULT_BYTES;
+use crate::link::flush_all;
+use crate::tcp::encode_error;
+use crate::{THREADS_LIMIT, threads};
 
 /// The ranks of a job, all in this process.
 fn ranks(size: u32, collective: Duration) -> Vec<Tcp> {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let terms = |rank| Terms {
-        rank,
-        size,
-        parameters: String::new(),
-        secret: Secret::new(vec![7; 32]).unwrap(),
-        limits: Limits { rendezvous: LIMIT, collective },
+    let spec = |rank| {
+        let mut spec = spec(rank, size);
+        spec.limits.collective = collective;
+        spec
     };
-    thread::scope(|scope| {
-        let hub = scope.spawn(|| host(&listener, &terms(0), &mut || Ok(())).unwrap());
-        let members: Vec<_> = (1..size)
-            .map(|rank| {
-                scope.spawn(move || {
-                    let link = member::meet("", &[address], &terms(rank)).unwrap();
-                    Tcp::new(&terms(rank), vec![link])
-                })
-            })
-            .collect();
-        let hub = Tcp::new(&terms(0), hub.join().unwrap());
-        let members = members.into_iter().map(|member| member.join().unwrap());
-        [hub].into_iter().chain(members).collect()
-    })
+    let (address, rank_0) = start_rank_0(spec(0));
+    let members: Vec<_> = (1..size).map(|rank| start_member(address, spec(rank))).collect();
+    [rank_0].into_iter().chain(members).map(|rank| rank.join().unwrap().unwrap()).collect()
 }
 
 fn run<E: Send, R: Send>(ranks: Vec<E>, body: impl Fn(E) -> R + Sync) -> Vec<R> {
@@ -98,11 +67,11 @@ fn all_to_all_delivers_each_part_to_its_rank() {
 #[test]
 fn all_ranks_refuse_an_all_to_all_above_the_limit() {
     let part = 2 * MAX_RESULT_BYTES / 3;
-    let ends = run(ranks(2, LIMIT), |mut rank| {
+    let results = run(ranks(2, LIMIT), |mut rank| {
         rank.all_to_all(&vec![0; 2 * part], &mut vec![0; 2 * part])
     });
     let error = ExchangeError::System { errno: Errno::MSGSIZE.raw_os_error() };
-    assert_eq!(ends, [Err(error); 2]);
+    assert_eq!(results, [Err(error); 2]);
 }
 
 #[test]
@@ -121,10 +90,10 @@ fn a_result_of_the_largest_size_arrives() {
 #[test]
 fn a_larger_result_is_refused_by_all() {
     let each = MAX_RESULT_BYTES / 2 + 1;
-    let ends =
+    let results =
         run(ranks(2, LIMIT), |mut rank| rank.all_gather(&vec![0; each], &mut vec![0; 2 * each]));
     let error = ExchangeError::System { errno: Errno::MSGSIZE.raw_os_error() };
-    assert_eq!(ends, [Err(error); 2]);
+    assert_eq!(results, [Err(error); 2]);
 }
 
 #[test]
@@ -144,38 +113,38 @@ fn a_barrier_waits_for_the_last() {
 #[test]
 fn small_messages_are_sent_at_once() {
     for rank in ranks(3, LIMIT) {
-        assert!(rank.links.iter().all(|link| link.wire.sends_at_once()));
+        assert!(rank.links.iter().all(|link| link.socket.has_nodelay()));
     }
 }
 
 #[test]
-fn leaving_after_the_last_call_disturbs_nobody_inside_it() {
+fn leaving_after_the_last_call_disturbs_no_rank_inside_it() {
     for _ in 0..20 {
-        let ends = run(ranks(4, LIMIT), |mut rank| {
+        let results = run(ranks(4, LIMIT), |mut rank| {
             let mut all = vec![0; 4 << 16];
             rank.barrier().and_then(|()| rank.all_gather(&[1; 1 << 16], &mut all))
         });
-        assert_eq!(ends, [Ok(()); 4]);
+        assert_eq!(results, [Ok(()); 4]);
     }
 }
 
 /// All wait, and then `who` goes.
 fn end_of_call_without(who: u32, gather: bool) {
-    let ends = run(ranks(4, LIMIT), |mut rank| {
+    let results = run(ranks(4, LIMIT), |mut rank| {
         rank.barrier().unwrap();
         if rank.me() == Owner(who) {
             thread::sleep(SECOND / 5);
             return Instant::now();
         }
         let lost = Err(ExchangeError::OwnerLost(Owner(who)));
-        let end = if gather { rank.all_gather(&[1], &mut [0; 4]) } else { rank.barrier() };
+        let result = if gather { rank.all_gather(&[1], &mut [0; 4]) } else { rank.barrier() };
         let noticed = Instant::now();
-        assert_eq!(end, lost);
+        assert_eq!(result, lost);
         assert_eq!(rank.barrier(), lost, "the same error again");
         noticed
     });
-    for noticed in &ends {
-        assert!(noticed.saturating_duration_since(ends[who as usize]) < AT_ONCE);
+    for noticed in &results {
+        assert!(noticed.saturating_duration_since(results[who as usize]) < AT_ONCE);
     }
 }
 
@@ -191,10 +160,10 @@ fn any_rank_that_leaves_is_named_to_all_that_wait() {
 #[test]
 fn a_death_is_noticed_while_all_wait_for_somebody_else() {
     let others_have_ended = Barrier::new(3);
-    let ends = run(ranks(4, LIMIT), |mut rank| match rank.me().0 {
+    let results = run(ranks(4, LIMIT), |mut rank| match rank.me().0 {
         1 => {
-            rank.links[0].send(Kind::Give, &[]);
-            flush(&mut rank.links, LIMIT).unwrap();
+            rank.links[0].send(Kind::AllGather, &[]);
+            flush_all(&mut rank.links, LIMIT).unwrap();
             Err(ExchangeError::OwnerLost(Owner(1)))
         }
         2 => {
@@ -202,12 +171,12 @@ fn a_death_is_noticed_while_all_wait_for_somebody_else() {
             rank.barrier()
         }
         _ => {
-            let end = rank.barrier();
+            let result = rank.barrier();
             others_have_ended.wait();
-            end
+            result
         }
     });
-    assert_eq!(ends, [Err(ExchangeError::OwnerLost(Owner(1))); 4]);
+    assert_eq!(results, [Err(ExchangeError::OwnerLost(Owner(1))); 4]);
 }
 
 /// Rank 0 leaves outside any call, as it does when its transport has told it of the loss.
@@ -215,7 +184,7 @@ fn a_death_is_noticed_while_all_wait_for_somebody_else() {
 fn a_rank_0_that_leaves_for_a_loss_names_who_was_lost() {
     let (goes, gone) = mpsc::channel();
     let (goes, gone) = (Mutex::new(goes), Mutex::new(gone));
-    let ends = run(ranks(4, LIMIT), |mut rank| match rank.me() {
+    let results = run(ranks(4, LIMIT), |mut rank| match rank.me() {
         Owner(0) => {
             gone.lock().unwrap().recv().unwrap();
             Ok(())
@@ -228,25 +197,25 @@ fn a_rank_0_that_leaves_for_a_loss_names_who_was_lost() {
         _ => rank.barrier(),
     });
     let lost = Err(ExchangeError::OwnerLost(Owner(2)));
-    assert_eq!(ends, [Ok(()), lost, Ok(()), lost]);
+    assert_eq!(results, [Ok(()), lost, Ok(()), lost]);
 }
 
 #[test]
 fn waiting_is_bounded_and_all_hear_who_is_missing() {
     for who in [1, 2] {
         let (all_here, others_have_ended) = (Barrier::new(3), Barrier::new(3));
-        let ends = run(ranks(3, 2 * SECOND), |mut rank| {
+        let results = run(ranks(3, 2 * SECOND), |mut rank| {
             all_here.wait();
             if rank.me() == Owner(who) {
                 others_have_ended.wait();
                 return rank.barrier();
             }
-            let end = rank.barrier();
+            let result = rank.barrier();
             others_have_ended.wait();
-            end
+            result
         });
         let error = ExchangeError::TimedOut { after_s: 2, missing: Some(Owner(who)) };
-        assert_eq!(ends, [Err(error); 3]);
+        assert_eq!(results, [Err(error); 3]);
     }
 }
 
@@ -263,19 +232,19 @@ fn a_rank_0_that_does_not_come_is_named_by_the_others_themselves() {
 fn a_member_that_takes_no_result_is_a_bounded_wait_too() {
     let each = MAX_RESULT_BYTES / 3;
     let others_have_ended = Barrier::new(3);
-    let ends = run(ranks(3, 4 * SECOND), |mut rank| {
+    let results = run(ranks(3, 4 * SECOND), |mut rank| {
         if rank.me() == Owner(2) {
-            rank.links[0].send(Kind::Give, &vec![1; each]);
-            flush(&mut rank.links, LIMIT).unwrap();
+            rank.links[0].send(Kind::AllGather, &vec![1; each]);
+            flush_all(&mut rank.links, LIMIT).unwrap();
             others_have_ended.wait();
             return Ok(());
         }
-        let end = rank.all_gather(&vec![1; each], &mut vec![0; 3 * each]);
+        let result = rank.all_gather(&vec![1; each], &mut vec![0; 3 * each]);
         others_have_ended.wait();
-        end
+        result
     });
     let error = ExchangeError::TimedOut { after_s: 4, missing: Some(Owner(2)) };
-    assert_eq!(ends, [Err(error), Ok(()), Ok(())]);
+    assert_eq!(results, [Err(error), Ok(()), Ok(())]);
 }
 
 #[test]
@@ -320,7 +289,7 @@ fn errors_are_the_same_for_all_and_as_for_threads() {
 }
 
 #[test]
-fn a_job_of_one_needs_nobody() {
+fn a_job_of_one_waits_for_no_rank() {
     let mut alone = ranks(1, SECOND).pop().unwrap();
     let mut all = [0; 2];
     alone.all_gather(&[1, 2], &mut all).unwrap();
@@ -330,31 +299,31 @@ fn a_job_of_one_needs_nobody() {
 #[test]
 fn an_abort_of_a_member_reaches_all() {
     let error = ExchangeError::System { errno: 5 };
-    let ends = run(ranks(3, LIMIT), |mut rank| {
+    let results = run(ranks(3, LIMIT), |mut rank| {
         if rank.me() == Owner(2) {
-            rank.links[0].send(Kind::Abort, &abort::encode(error));
-            flush(&mut rank.links, LIMIT).unwrap();
+            rank.links[0].send(Kind::Abort, &encode_error(error));
+            flush_all(&mut rank.links, LIMIT).unwrap();
             return Err(error);
         }
         rank.barrier()
     });
-    assert_eq!(ends, [Err(error); 3]);
+    assert_eq!(results, [Err(error); 3]);
 }
 
 /// What is not a sealed frame ends the job, naming whose stream is damaged.
 fn end_with_noise(from: u32, noise: &[u8]) {
-    let ends = run(ranks(3, LIMIT), |mut rank| {
+    let results = run(ranks(3, LIMIT), |mut rank| {
         if rank.me() == Owner(from) {
-            rank.links[0].wire.outgoing.extend(noise);
-            flush(&mut rank.links, LIMIT).unwrap();
+            rank.links[0].socket.outgoing.extend(noise);
+            flush_all(&mut rank.links, LIMIT).unwrap();
             thread::sleep(SECOND / 20);
             return Err(ExchangeError::OwnerLost(Owner(from)));
         }
         rank.barrier()
     });
     match from {
-        0 => assert_eq!(ends[1], Err(ExchangeError::OwnerLost(Owner(0)))),
-        _ => assert_eq!(ends, [Err(ExchangeError::OwnerLost(Owner(from))); 3]),
+        0 => assert_eq!(results[1], Err(ExchangeError::OwnerLost(Owner(0)))),
+        _ => assert_eq!(results, [Err(ExchangeError::OwnerLost(Owner(from))); 3]),
     }
 }
 

@@ -1,14 +1,16 @@
 //! More strangers than rank 0 has places; each connects again as soon as it is dropped.
 
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 
 use super::*;
-use crate::callers::{LISTEN_BACKLOG, MAX_CALLERS};
+use crate::handshake::tests::FIRST_BYTES;
+use crate::pending::{LISTEN_BACKLOG, MAX_PENDING};
+use crate::refusal::Refusal;
 
 /// Twice the 5 s that a job of 4 ranks has to meet among these strangers: a busy machine took 1.2 s,
 /// and rank 0 without evictions 60 s.
@@ -16,7 +18,7 @@ const MEET_LIMIT: Duration = Duration::from_secs(10);
 
 const STRANGERS: usize = 1000;
 /// Open files of a test: strangers and callers.
-pub(crate) const FILES: usize = STRANGERS + MAX_CALLERS;
+pub(crate) const FILES: usize = STRANGERS + MAX_PENDING;
 
 /// Connections of one thread to an address. The thread reopens each connection that the other side
 /// drops.
@@ -100,15 +102,15 @@ fn turn(strangers: &mut [Stranger], address: SocketAddr, says: &[u8]) -> u64 {
 /// `reason`.
 fn meet_among_strangers(says: &[u8], reason: Refusal) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    // The strangers may connect before the hub makes the listen queue longer.
+    // The strangers may connect before rank 0 makes the listen queue longer.
     rustix::net::listen(&listener, LISTEN_BACKLOG.cast_signed()).unwrap();
     let address = listener.local_addr().unwrap();
-    let hub = thread::spawn(move || host_counting(&listener, &terms(0, 4), &mut || Ok(())));
+    let rank_0 = thread::spawn(move || admit_and_count(&listener, &spec(0, 4), &mut || Ok(())));
     let flood = Flood::start(address, STRANGERS, says);
     let start = Instant::now();
-    let members = [1, 2, 3].map(|rank| start_member(address, terms(rank, 4)));
+    let members = [1, 2, 3].map(|rank| start_member(address, spec(rank, 4)));
     let met = members.map(|joining| joining.join().unwrap());
-    let refusals = hub.join().unwrap().map(|(_links, refusals)| refusals);
+    let refusals = rank_0.join().unwrap().map(|(_links, refusals)| refusals);
     let took = start.elapsed();
     let reopened = flood.end();
     println!(
@@ -129,16 +131,16 @@ pub(crate) fn ranks_join_among_idle_strangers() {
 }
 
 pub(crate) fn ranks_join_among_strangers_with_a_partial_first_message() {
-    meet_among_strangers(&hello()[..FIRST_BYTES - 1], Refusal::Evicted);
+    meet_among_strangers(&forged_first_message()[..FIRST_BYTES - 1], Refusal::Evicted);
 }
 
 pub(crate) fn ranks_join_among_strangers_with_a_whole_first_message() {
-    meet_among_strangers(&hello(), Refusal::WrongSecret);
+    meet_among_strangers(&forged_first_message(), Refusal::WrongSecret);
 }
 
 /// An observer of the network has one first message of a member.
 pub(crate) fn ranks_join_among_strangers_with_a_replayed_first_message() {
-    meet_among_strangers(&first_message(&terms(1, 4)), Refusal::Evicted);
+    meet_among_strangers(&first_message(&spec(1, 4)), Refusal::Replayed);
 }
 
 /// No connection is accepted before a stranger was evicted.
@@ -146,7 +148,7 @@ pub(crate) fn ranks_join_among_strangers_with_a_replayed_first_message() {
 fn the_oldest_stranger_is_evicted_when_all_places_are_taken() {
     let start = Instant::now();
     let refusals = refused(|address| {
-        let silent = (0..MAX_CALLERS).map(|_| TcpStream::connect(address).unwrap());
+        let silent = (0..MAX_PENDING).map(|_| TcpStream::connect(address).unwrap());
         silent.collect::<Vec<_>>()
     });
     assert!(refusals.count(Refusal::Evicted) >= 1, "{refusals}");

@@ -1,0 +1,482 @@
+//! Rank 0's side of the rendezvous: admits the job's ranks, and keeps other connections from
+//! delaying them.
+//!
+//! One thread waits on all sockets at once, so a silent or slow connection takes one of
+//! [`MAX_PENDING`] places and does not delay others. [`pending`](crate::pending) describes what
+//! happens when all places are taken.
+
+use core::mem;
+use core::time::Duration;
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::time::Instant;
+
+use probeline_transport::Owner;
+use rustix::io::Errno;
+
+use crate::error::JoinError;
+use crate::handshake::{HandshakeError, SeenKeys, respond};
+use crate::limits::{HANDSHAKE_LIMIT, deadline, whole_seconds};
+use crate::link::{Kind, Link, MAX_JOIN_BYTES, RENDEZVOUS_BYTES};
+use crate::pending::{
+    LISTEN_BACKLOG, MAX_PENDING, Pending, Stage, next_eviction, raise_descriptor_limit, victim,
+};
+use crate::refusal::{Refusal, Refusals};
+use crate::secret::SecretError;
+use crate::socket::{Socket, wait};
+use crate::spec::{Difference, JobSpec};
+
+#[cfg(test)]
+#[allow(dead_code, reason = "open_files.rs runs some of these tests")]
+#[path = "tests/coordinator.rs"]
+pub(crate) mod tests;
+
+/// How often rank 0 checks the spawned processes, and whether descriptors are available again.
+const TICK: Duration = Duration::from_millis(20);
+
+/// The time limit for sending the last messages to refused connections, after the rendezvous.
+const DRAIN_REFUSED_LIMIT: Duration = Duration::from_millis(500);
+
+/// Admits ranks 1.. at `listener`. Returns their links in that order. `check` is called now and
+/// then; its error ends the rendezvous.
+///
+/// # Errors
+/// Why the job cannot start; every rank that has joined receives the reason.
+pub(crate) fn admit_ranks(
+    listener: &TcpListener,
+    spec: &JobSpec,
+    check: &mut dyn FnMut() -> Result<(), JoinError>,
+) -> Result<Vec<Link>, JoinError> {
+    admit_and_count(listener, spec, check).map(|(links, _)| links)
+}
+
+/// As [`admit_ranks`], and also returns the connections that were refused until all ranks had
+/// joined.
+pub(crate) fn admit_and_count(
+    listener: &TcpListener,
+    spec: &JobSpec,
+    check: &mut dyn FnMut() -> Result<(), JoinError>,
+) -> Result<(Vec<Link>, Refusals), JoinError> {
+    let system = |error| JoinError::System { doing: "listening for the other ranks", error };
+    raise_descriptor_limit(spec.size)?;
+    listener.set_nonblocking(true).map_err(system)?;
+    // Calls listen(2) again, because std chose a shorter queue.
+    let longer = rustix::net::listen(listener, LISTEN_BACKLOG.cast_signed());
+    longer.map_err(|errno| system(errno.into()))?;
+    let mut coordinator = Coordinator::new(listener, spec, deadline(spec.limits.rendezvous));
+    let result = coordinator.run(check);
+    coordinator.announce(&result);
+    coordinator.drain_refused(result.is_err());
+    let Coordinator { members, refusals, .. } = coordinator;
+    result.map(|()| (members.into_iter().flatten().collect(), refusals))
+}
+
+struct Coordinator<'a> {
+    listener: &'a TcpListener,
+    spec: &'a JobSpec,
+    until: Instant,
+    /// Sorted by arrival.
+    pending: Vec<Pending>,
+    /// The ranks that have joined, from rank 1.
+    members: Vec<Option<Link>>,
+    refusals: Refusals,
+    seen: SeenKeys,
+    /// Why no connection can be accepted at present.
+    shortage: Option<Shortage>,
+}
+
+/// The system lacked a descriptor or memory for another connection.
+struct Shortage {
+    error: io::Error,
+    /// When to try again.
+    again: Instant,
+}
+
+/// The result of the search for a place for another connection.
+enum Place {
+    Free,
+    /// The pending connection of this index can be evicted.
+    Of(usize),
+    /// No connection can be evicted at present.
+    None,
+}
+
+impl<'a> Coordinator<'a> {
+    fn new(listener: &'a TcpListener, spec: &'a JobSpec, until: Instant) -> Self {
+        Self {
+            listener,
+            spec,
+            until,
+            pending: vec![],
+            members: (1..spec.size).map(|_| None).collect(),
+            refusals: Refusals::default(),
+            seen: SeenKeys::default(),
+            shortage: None,
+        }
+    }
+
+    fn run(&mut self, check: &mut dyn FnMut() -> Result<(), JoinError>) -> Result<(), JoinError> {
+        while self.members.iter().any(Option::is_none) {
+            check()?;
+            if Instant::now() >= self.until {
+                return Err(self.missing());
+            }
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    fn missing(&mut self) -> JoinError {
+        if let Some(Shortage { error, .. }) = self.shortage.take() {
+            let doing = "accepting the other ranks, which needs more open files";
+            return JoinError::System { doing, error };
+        }
+        let absent = (1..).zip(&self.members).filter(|(_, member)| member.is_none());
+        JoinError::Missing {
+            ranks: absent.map(|(rank, _)| rank).collect(),
+            after_s: whole_seconds(self.spec.limits.rendezvous),
+            refusals: self.refusals,
+        }
+    }
+
+    /// Sleeps until an event, and processes all events.
+    fn turn(&mut self) -> Result<(), JoinError> {
+        let now = Instant::now();
+        let accept_from = self.accept_from(now);
+        let can_accept = accept_from <= now;
+        let next = if can_accept { now + TICK } else { accept_from.min(now + TICK) };
+        let until = self.until.min(next);
+        let members = self.members.iter().flatten().map(Link::interest);
+        let pending = self.pending.iter_mut().map(|one| (&*one.socket()).into());
+        let listener = can_accept.then(|| self.listener.into());
+        let ready = wait(members.chain(pending).chain(listener), until)
+            .map_err(|error| JoinError::System { doing: "waiting for the other ranks", error })?;
+        let mut ready = ready.into_iter();
+        for link in self.members.iter_mut().flatten() {
+            if ready.next() == Some(true) {
+                link.flush();
+                link.socket.pull(RENDEZVOUS_BYTES);
+            }
+            // A member sends nothing before the start.
+            if link.socket.closed || !link.socket.incoming.is_empty() {
+                return Err(JoinError::Left { rank: link.owner.0 });
+            }
+        }
+        for mut pending in mem::take(&mut self.pending) {
+            if ready.next() == Some(true) {
+                pending.socket().pump(RENDEZVOUS_BYTES);
+            }
+            self.advance(pending)?;
+        }
+        match ready.next() {
+            Some(true) => self.accept_waiting()?,
+            // No connection waits for a descriptor.
+            Some(false) => self.shortage = None,
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// The earliest time at which a connection can be accepted, as known at `now`.
+    fn accept_from(&self, now: Instant) -> Instant {
+        let place = match self.pending.len() {
+            0..MAX_PENDING => now,
+            _ => next_eviction(&self.pending).unwrap_or(now + TICK),
+        };
+        self.shortage.as_ref().map_or(place, |shortage| shortage.again.max(place))
+    }
+
+    /// Accepts connections while there is room, at most [`MAX_PENDING`], so that a flood of
+    /// connections cannot keep rank 0 from its other work.
+    fn accept_waiting(&mut self) -> Result<(), JoinError> {
+        for _ in 0..MAX_PENDING {
+            // At the limit of open files, accept(2) fails with EMFILE even on an empty queue.
+            if !self.has_waiting_connection()? {
+                self.shortage = None;
+                break;
+            }
+            let place = match self.pending.len() {
+                0..MAX_PENDING => Place::Free,
+                _ => self.find_place()?,
+            };
+            if matches!(place, Place::None) {
+                break;
+            }
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    self.shortage = None;
+                    self.evict(&place);
+                    self.add(stream)?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.shortage = None;
+                    break;
+                }
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) if is_shortage(&error) => {
+                    if !self.make_room(error)? {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    return Err(JoinError::System { doing: "accepting the other ranks", error });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the listen queue has a connection.
+    fn has_waiting_connection(&self) -> Result<bool, JoinError> {
+        let ready = wait([self.listener.into()], Instant::now())
+            .map_err(|error| JoinError::System { doing: "waiting for the other ranks", error })?;
+        Ok(ready == [true])
+    }
+
+    /// Evicts a connection to free a descriptor, and postpones accepting. Returns whether a descriptor
+    /// was freed.
+    fn make_room(&mut self, error: io::Error) -> Result<bool, JoinError> {
+        self.shortage = Some(Shortage { error, again: Instant::now() + TICK });
+        let place = self.find_place()?;
+        self.evict(&place);
+        Ok(!matches!(place, Place::None))
+    }
+
+    /// Selects a connection to evict. Its first message may have arrived since the last poll(2),
+    /// so this reads from each candidate once more. [`Place::Free`] if a candidate is no longer
+    /// pending after that.
+    fn find_place(&mut self) -> Result<Place, JoinError> {
+        let now = Instant::now();
+        while let Some(index) = victim(&self.pending, now) {
+            let pending = self.pending.len();
+            self.reread(index)?;
+            if self.pending.len() < pending {
+                return Ok(Place::Free);
+            }
+            if victim(&self.pending, now) == Some(index) {
+                return Ok(Place::Of(index));
+            }
+        }
+        Ok(Place::None)
+    }
+
+    /// Reads from one pending connection and advances it; its position does not change.
+    fn reread(&mut self, index: usize) -> Result<(), JoinError> {
+        let mut later = self.pending.split_off(index);
+        let mut later = later.drain(..);
+        let Some(mut pending) = later.next() else { return Ok(()) };
+        pending.socket().pump(RENDEZVOUS_BYTES);
+        let result = self.advance(pending);
+        self.pending.extend(later);
+        result
+    }
+
+    fn evict(&mut self, place: &Place) {
+        let Place::Of(index) = *place else { return };
+        if !matches!(self.pending.remove(index).stage, Stage::Refused(_)) {
+            self.refusals.add(Refusal::Evicted);
+        }
+    }
+
+    /// Adds a connection, and reads the bytes that have arrived: a member's first message.
+    fn add(&mut self, stream: TcpStream) -> Result<(), JoinError> {
+        let Ok(mut socket) = Socket::new(stream) else {
+            self.refusals.add(Refusal::Closed);
+            return Ok(());
+        };
+        socket.pump(RENDEZVOUS_BYTES);
+        self.advance(Pending::new(deadline(HANDSHAKE_LIMIT), Stage::Handshake(socket)))
+    }
+
+    /// Processes the bytes of a connection, which stays pending, becomes a member or is dropped.
+    fn advance(&mut self, mut pending: Pending) -> Result<(), JoinError> {
+        let until = pending.until;
+        match pending.stage {
+            Stage::Handshake(mut socket) => {
+                let result = respond(&self.spec.secret, &mut self.seen, &mut socket);
+                // Sends the answer immediately: this connection may be evicted before the next
+                // turn.
+                socket.push();
+                match result {
+                    Ok(None) => {
+                        pending.stage = Stage::Handshake(socket);
+                        self.keep(pending);
+                    }
+                    Ok(Some(session)) => {
+                        pending.stage = Stage::Joining(Link::new(Owner(0), socket, session));
+                        self.advance(pending)?;
+                    }
+                    Err(error) => self.refuse(until, refusal(error)?, socket),
+                }
+            }
+            Stage::Joining(mut link) => match link.receive_join() {
+                Ok(None) => {
+                    pending.stage = Stage::Joining(link);
+                    self.keep(pending);
+                }
+                Ok(Some(frame)) if frame.kind == Kind::Join => {
+                    self.admit(until, link, &frame.payload)?;
+                }
+                _ => self.refuse(until, Refusal::Garbage, link.socket),
+            },
+            Stage::Refused(ref mut socket) => {
+                discard_and_shut_down(socket);
+                self.keep(pending);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a connection pending, unless it was closed or its time is over.
+    fn keep(&mut self, mut pending: Pending) {
+        let closed = pending.socket().closed;
+        if !closed && Instant::now() < pending.until {
+            return self.pending.push(pending);
+        }
+        if !matches!(pending.stage, Stage::Refused(_)) {
+            self.refusals.add(if closed { Refusal::Closed } else { Refusal::Silent });
+        }
+    }
+
+    fn refuse(&mut self, until: Instant, reason: Refusal, socket: Socket) {
+        self.refusals.add(reason);
+        self.pending.push(Pending::new(until, Stage::Refused(socket)));
+    }
+
+    /// Refuses a peer that knows the secret, by a frame.
+    fn refuse_by(&mut self, until: Instant, mut link: Link, kind: Kind, payload: &[u8]) {
+        link.send(kind, payload);
+        link.flush();
+        self.pending.push(Pending::new(until, Stage::Refused(link.socket)));
+    }
+
+    /// Admits a peer that knows the secret, if its rank, size and parameters fit.
+    fn admit(&mut self, until: Instant, mut link: Link, join: &[u8]) -> Result<(), JoinError> {
+        let Some((rank, size, parameters)) = parse_join(join) else {
+            self.refuse(until, Refusal::Garbage, link.socket);
+            return Ok(());
+        };
+        let JobSpec { size: mine, parameters: my_parameters, .. } = self.spec;
+        if size != *mine {
+            self.refuse_by(until, link, Kind::SizeDiffers, &mine.to_le_bytes());
+            return Err(JoinError::SizeDiffers { peer: rank, mine: *mine, theirs: size });
+        }
+        if let Some(difference) = Difference::between(my_parameters, parameters) {
+            self.refuse_by(until, link, Kind::ParametersDiffer, my_parameters.as_bytes());
+            return Err(JoinError::ParametersDiffer { peer: rank, difference });
+        }
+        let place = rank.checked_sub(1).and_then(|index| self.members.get_mut(index as usize));
+        match place {
+            None => {
+                self.refusals.add(Refusal::OutOfRange);
+                self.refuse_by(until, link, Kind::RankOutOfRange, &[]);
+            }
+            Some(Some(_)) => {
+                self.refusals.add(Refusal::RankTaken);
+                self.refuse_by(until, link, Kind::RankTaken, &[]);
+            }
+            Some(place) => {
+                // The member waits as long as this rank does, to receive the names of missing
+                // ranks.
+                let left = self.until.saturating_duration_since(Instant::now());
+                link.owner = Owner(rank);
+                link.send(Kind::Admitted, &whole_seconds(left).to_le_bytes());
+                *place = Some(link);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the result of the rendezvous to the members.
+    fn announce(&mut self, result: &Result<(), JoinError>) {
+        for link in self.members.iter_mut().flatten() {
+            match result {
+                Ok(()) => link.send(Kind::Start, &[]),
+                Err(error) => {
+                    let text = error.to_string();
+                    link.send(Kind::Failed, &text.as_bytes()[..text.len().min(MAX_JOIN_BYTES)]);
+                }
+            }
+            // A member may begin its first call immediately.
+            link.pump();
+        }
+    }
+
+    /// Gives refused connections time to receive the refusal, and the members if the job failed.
+    fn drain_refused(&mut self, failed: bool) {
+        self.pending.retain(|pending| matches!(pending.stage, Stage::Refused(_)));
+        if failed {
+            let until = self.until;
+            let members = mem::take(&mut self.members).into_iter().flatten();
+            let refused = members.map(|link| Pending::new(until, Stage::Refused(link.socket)));
+            self.pending.extend(refused);
+        }
+        let until = deadline(DRAIN_REFUSED_LIMIT);
+        while Instant::now() < until {
+            for pending in &mut self.pending {
+                pending.socket().pump(RENDEZVOUS_BYTES);
+                discard_and_shut_down(pending.socket());
+            }
+            self.pending.retain_mut(|pending| !pending.socket().closed);
+            if self.pending.is_empty() {
+                return;
+            }
+            let sockets = self.pending.iter_mut().map(|pending| (&*pending.socket()).into());
+            if wait(sockets, until).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Whether accept(2) failed for one connection, which was closed or had a network error.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    let Some(errno) = Errno::from_io_error(error) else { return false };
+    let network = [
+        Errno::NETDOWN,
+        Errno::PROTO,
+        Errno::NOPROTOOPT,
+        Errno::HOSTDOWN,
+        Errno::NONET,
+        Errno::HOSTUNREACH,
+        Errno::OPNOTSUPP,
+        Errno::NETUNREACH,
+    ];
+    // A firewall rejects with EPERM.
+    [Errno::CONNABORTED, Errno::INTR, Errno::PERM].contains(&errno) || network.contains(&errno)
+}
+
+/// Whether accept(2) failed because a descriptor or memory was lacking.
+fn is_shortage(error: &io::Error) -> bool {
+    Errno::from_io_error(error).is_some_and(|errno| {
+        [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].contains(&errno)
+    })
+}
+
+/// Discards received bytes, and ends the stream once everything is sent; the peer closes then.
+fn discard_and_shut_down(socket: &mut Socket) {
+    socket.incoming.clear();
+    if socket.outgoing.is_empty() {
+        socket.shutdown_write();
+    }
+}
+
+/// # Errors
+/// The error of this rank, which ends the rendezvous.
+fn refusal(error: HandshakeError) -> Result<Refusal, JoinError> {
+    Ok(match error {
+        HandshakeError::Garbage => Refusal::Garbage,
+        HandshakeError::Version(_) => Refusal::OtherVersion,
+        HandshakeError::WrongSecret => Refusal::WrongSecret,
+        HandshakeError::Replayed => Refusal::Replayed,
+        HandshakeError::NoRandom => return Err(SecretError::NoRandom.into()),
+    })
+}
+
+/// Rank, size and parameters.
+fn parse_join(payload: &[u8]) -> Option<(u32, u32, &str)> {
+    let (rank, rest) = payload.split_first_chunk()?;
+    let (size, parameters) = rest.split_first_chunk()?;
+    let parameters = core::str::from_utf8(parameters).ok()?;
+    Some((u32::from_le_bytes(*rank), u32::from_le_bytes(*size), parameters))
+}

@@ -1,0 +1,106 @@
+//! Bounds of every job: ranks, bytes and times, and the checks of lengths that all exchanges share.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use probeline_transport::{ExchangeError, MAX_OWNERS, Owner};
+
+/// The maximum number of ranks: each is an owner, and rank 0 polls a socket to each of them.
+pub const MAX_RANKS: u32 = MAX_OWNERS;
+
+/// The maximum length of a job's parameters.
+pub const MAX_PARAMETERS_BYTES: usize = 4096;
+
+/// The maximum length of a gathered result: 1 KiB from each rank of the largest job. The exchange
+/// carries addresses and keys, not data.
+pub const MAX_RESULT_BYTES: usize = 4 << 20;
+
+/// The maximum number of bytes of all ranks in an all-to-all, which rank 0 buffers: four for each
+/// pair of ranks of the largest job.
+pub const MAX_ALL_TO_ALL_BYTES: usize = 64 << 20;
+
+/// The time limit of a handshake on rank 0, enough for many roundtrips of any network.
+pub(crate) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
+
+/// Time limits of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Until all ranks have joined. Default: 60 s, for a launcher that is slow to start the last
+    /// node.
+    pub rendezvous: Duration,
+    /// Within one collective call. Default: 600 s, for the slowest phase between two barriers. It
+    /// also bounds the wait for a machine that disappears in the middle of a message.
+    pub collective: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { rendezvous: Duration::from_secs(60), collective: Duration::from_secs(600) }
+    }
+}
+
+/// The maximum length of a rank's contribution to a collective call of `ranks` ranks.
+pub(crate) fn max_contribution_bytes(ranks: u32) -> usize {
+    MAX_RESULT_BYTES.min(MAX_ALL_TO_ALL_BYTES / ranks.max(1) as usize)
+}
+
+/// The instant at which `limit` has passed; a limit of more than ten years is cut to ten years,
+/// because it would overflow the clock.
+pub(crate) fn deadline(limit: Duration) -> Instant {
+    const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+    Instant::now() + limit.min(TEN_YEARS)
+}
+
+/// A time limit as errors report it: whole seconds, rounded up so that a short one is not 0.
+pub(crate) fn whole_seconds(limit: Duration) -> u32 {
+    u32::try_from(limit.as_millis().div_ceil(1000)).unwrap_or(u32::MAX)
+}
+
+/// A length as errors report it.
+pub(crate) fn saturated(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+/// Checks that contributions, in the order of owners, are as long as the first.
+pub(crate) fn check_equal_lengths(
+    mut lengths: impl Iterator<Item = usize>,
+) -> Result<(), ExchangeError> {
+    let Some(first) = lengths.next() else { return Ok(()) };
+    (1..).zip(lengths).try_for_each(|(owner, length)| check_length(Owner(owner), length, first))
+}
+
+/// Checks the length of the bytes that `owner` has contributed.
+pub(crate) fn check_length(
+    owner: Owner,
+    found: usize,
+    expected: usize,
+) -> Result<(), ExchangeError> {
+    if found == expected {
+        return Ok(());
+    }
+    let (expected, found) = (saturated(expected), saturated(found));
+    Err(ExchangeError::LengthDiffers { owner, expected, found })
+}
+
+/// Checks that `all` bytes hold the contributions of `owners`, each as long as `mine`.
+pub(crate) fn check_result(
+    me: Owner,
+    owners: u32,
+    mine: usize,
+    all: usize,
+) -> Result<(), ExchangeError> {
+    check_length(me, mine.saturating_mul(owners as usize), all)
+}
+
+/// Checks that `mine` and `theirs` hold a part for each of `owners`. Returns the length of a part.
+pub(crate) fn part_bytes(
+    me: Owner,
+    owners: u32,
+    mine: usize,
+    theirs: usize,
+) -> Result<usize, ExchangeError> {
+    let each = mine / owners.max(1) as usize;
+    check_result(me, owners, each, theirs)?;
+    check_result(me, owners, each, mine)?;
+    Ok(each)
+}

@@ -1,0 +1,257 @@
+//! Ranks that find each other by the server of their launcher: no address, port or secret is given.
+
+use core::net::SocketAddr;
+use std::net::TcpListener;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Instant;
+
+use probeline_pmi::{Pmi1, Pmi1Error, Pmix};
+
+use crate::coordinator::admit_ranks;
+use crate::error::JoinError;
+use crate::kv_store::{BusinessCard, KvStore, Pmi1Store};
+use crate::launch::{Launch, Server};
+use crate::limits::{Limits, deadline, whole_seconds};
+use crate::machine::machine_id;
+use crate::member::join_rank_0;
+use crate::rendezvous::check;
+use crate::secret::{Secret, SecretError};
+use crate::spec::JobSpec;
+use crate::tcp::Tcp;
+
+/// Joins the job of the launcher whose server speaks this protocol.
+///
+/// # Errors
+/// Why the job cannot start, within [`Limits::rendezvous`] on rank 0. A rank that did not use the
+/// server cannot be named; a rank that did and did not connect to rank 0 is.
+pub(crate) fn join_by(
+    server: Server,
+    parameters: String,
+    secret: Option<Secret>,
+    limits: Limits,
+) -> Result<(Tcp, Option<Pmi1>), JoinError> {
+    let until = deadline(limits.rendezvous);
+    let mut place = look_up_within(server, secret.clone(), limits, until)?;
+    let pmi = place.pmi.take();
+    let rendezvous = until.saturating_duration_since(Instant::now());
+    Ok((place.meet(parameters, secret, Limits { rendezvous, ..limits })?, pmi))
+}
+
+/// Calls [`look_up`] on a thread of its own, because a call of libpmix whose server has stopped
+/// never returns. The thread is left behind at the time limit; the process has then nothing more to
+/// do.
+fn look_up_within(
+    server: Server,
+    secret: Option<Secret>,
+    limits: Limits,
+    until: Instant,
+) -> Result<Place, JoinError> {
+    let (sender, receiver) = channel();
+    let run = move || {
+        // Fails after the time limit, when the result is not needed.
+        let _ = sender.send(look_up(server, secret, until));
+    };
+    thread::Builder::new().name("look-up".to_owned()).spawn(run).map_err(|error| {
+        JoinError::System { doing: "starting a thread for the launcher's server", error }
+    })?;
+    match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        Err(_) | Ok(Err(JoinError::Pmi(Pmi1Error::Late))) => {
+            Err(JoinError::ServerTimeout { server, after_s: whole_seconds(limits.rendezvous) })
+        }
+        Ok(place) => place,
+    }
+}
+
+fn look_up(server: Server, secret: Option<Secret>, until: Instant) -> Result<Place, JoinError> {
+    let machine = machine_id()
+        .map_err(|error| JoinError::System { doing: "identifying this machine", error })?;
+    match server {
+        Server::Pmix => {
+            let client = Pmix::init()?;
+            let (rank, size) = (client.rank(), client.job_size()?);
+            exchange_cards(client, &machine, rank, size, secret)
+        }
+        Server::Pmi => {
+            let Launch { rank, size, .. } = Launch::by_pmi()?.ok_or(Pmi1Error::Unset)?;
+            exchange_cards(Pmi1Store::connect(rank, until)?, &machine, rank, size, secret)
+        }
+    }
+}
+
+/// The keys of what a rank publishes: its machine, and rank 0 its business card.
+const MACHINE: &str = "machine";
+const BUSINESS_CARD: &str = "business-card";
+
+/// A rank's place in its job, and where to meet.
+#[derive(Debug)]
+struct Place {
+    rank: u32,
+    size: u32,
+    card: BusinessCard,
+    /// Of rank 0.
+    listener: Option<TcpListener>,
+    /// The connection to be finalized when the job ends.
+    pmi: Option<Pmi1>,
+}
+
+impl Place {
+    fn meet(
+        self,
+        parameters: String,
+        given: Option<Secret>,
+        limits: Limits,
+    ) -> Result<Tcp, JoinError> {
+        let Self { rank, size, card: BusinessCard { secret, addresses }, listener, .. } = self;
+        let secret = given.or(secret).ok_or(SecretError::Unset)?;
+        let spec = JobSpec { rank, size, parameters, secret, limits };
+        check(&spec)?;
+        let links = match listener {
+            Some(listener) => admit_ranks(&listener, &spec, &mut || Ok(()))?,
+            None => vec![join_rank_0(&list(&addresses), &addresses, &spec)?],
+        };
+        Ok(Tcp::new(&spec, links))
+    }
+}
+
+fn list(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(" or ")
+}
+
+/// Publishes what other ranks need, and reads rank 0's business card. Rank 0 reads the machines of
+/// all ranks first, because they decide where it listens.
+fn exchange_cards(
+    mut store: impl KvStore,
+    machine: &str,
+    rank: u32,
+    size: u32,
+    given: Option<Secret>,
+) -> Result<Place, JoinError> {
+    store.put(MACHINE, machine)?;
+    store.fence()?;
+    let mut listener = None;
+    if rank == 0 {
+        let secret = given.is_none().then(Secret::random).transpose()?;
+        let one_machine = is_one_machine(&mut store, machine, size)?;
+        let (listening, card) = BusinessCard::listen(one_machine, secret)?;
+        store.put(BUSINESS_CARD, &card.to_text())?;
+        listener = Some(listening);
+    }
+    store.fence()?;
+    let text = store.get(0, BUSINESS_CARD)?.ok_or(JoinError::Left { rank: 0 })?;
+    let card = BusinessCard::from_text(&text)?;
+    Ok(Place { rank, size, card, listener, pmi: store.close()? })
+}
+
+fn is_one_machine(store: &mut impl KvStore, machine: &str, size: u32) -> Result<bool, JoinError> {
+    let mut same = true;
+    for rank in 0..size {
+        let other = store.get(rank, MACHINE)?.ok_or(JoinError::Left { rank })?;
+        same &= other == machine;
+    }
+    Ok(same)
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+    use std::collections::HashMap;
+    use std::sync::{Arc, Barrier, Mutex};
+
+    use probeline_transport::Exchange;
+
+    use super::*;
+
+    /// A store of threads.
+    #[derive(Clone)]
+    struct ThreadStore {
+        rank: u32,
+        texts: Arc<Mutex<HashMap<(u32, String), String>>>,
+        all: Arc<Barrier>,
+    }
+
+    impl ThreadStore {
+        fn of(size: u32) -> impl Iterator<Item = Self> {
+            let (texts, all) = (Arc::default(), Arc::new(Barrier::new(size as usize)));
+            let store = Self { rank: 0, texts, all };
+            (0..size).map(move |rank| Self { rank, ..store.clone() })
+        }
+    }
+
+    impl KvStore for ThreadStore {
+        fn put(&mut self, key: &str, text: &str) -> Result<(), JoinError> {
+            let key = (self.rank, key.to_owned());
+            assert_eq!(self.texts.lock().unwrap().insert(key, text.to_owned()), None);
+            Ok(())
+        }
+
+        fn fence(&mut self) -> Result<(), JoinError> {
+            self.all.wait();
+            Ok(())
+        }
+
+        fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, JoinError> {
+            Ok(self.texts.lock().unwrap().get(&(rank, key.to_owned())).cloned())
+        }
+
+        fn close(self) -> Result<Option<Pmi1>, JoinError> {
+            Ok(None)
+        }
+    }
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    /// Each rank is on the machine of that name and has this secret. All ranks gather.
+    fn meet<const N: usize>(
+        machines: [&'static str; N],
+        given: [Option<&'static str>; N],
+    ) -> Vec<Result<bool, JoinError>> {
+        let limits = Limits { rendezvous: LIMIT, collective: LIMIT };
+        let size = u32::try_from(N).unwrap();
+        let ranks = ThreadStore::of(size).zip(machines.into_iter().zip(given));
+        let start = |(store, (machine, given)): (ThreadStore, (&'static str, Option<&str>))| {
+            let given = given.map(|text| Secret::new(text.into()).unwrap());
+            thread::spawn(move || {
+                let rank = store.rank;
+                let place = exchange_cards(store, machine, rank, size, given.clone())?;
+                let one_machine = place.card.addresses.iter().all(|at| at.ip().is_loopback());
+                assert_eq!(place.card.secret.is_none(), given.is_some() && rank == 0);
+                let mut tcp = place.meet(String::new(), given, limits)?;
+                let (mine, mut all) = ([u8::try_from(rank).unwrap()], [9; N]);
+                tcp.all_gather(&mine, &mut all).unwrap();
+                assert!(all.iter().enumerate().all(|(at, rank)| at == usize::from(*rank)));
+                Ok(one_machine)
+            })
+        };
+        let ranks: Vec<_> = ranks.map(start).collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    }
+
+    #[test]
+    fn ranks_of_one_machine_meet_over_loopback() {
+        for one_machine in meet(["a"; 4], [None; 4]) {
+            assert!(one_machine.unwrap());
+        }
+        assert!(meet(["a"], [None]).remove(0).unwrap());
+    }
+
+    #[test]
+    fn ranks_of_two_machines_meet_at_an_address_that_both_reach() {
+        assert!(!crate::machine::addresses().unwrap().is_empty(), "this machine has loopback only");
+        for machines in [["a", "a", "b"], ["a", "b", "b"]] {
+            for one_machine in meet(machines, [None; 3]) {
+                assert!(!one_machine.unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn a_rank_that_has_published_nothing_is_named() {
+        let mut stores = ThreadStore::of(2);
+        let (first, mut second) = (stores.next().unwrap(), stores.next().unwrap());
+        let rank_0 = thread::spawn(move || exchange_cards(first, "a", 0, 2, None));
+        second.fence().unwrap();
+        let place = rank_0.join().unwrap();
+        assert!(matches!(place, Err(JoinError::Left { rank: 1 })), "{place:?}");
+    }
+}

@@ -1,0 +1,191 @@
+//! Tests over real sockets, and what they share.
+
+#[allow(dead_code, unused_imports, reason = "open_files.rs runs some of these tests")]
+mod collective;
+#[allow(dead_code, reason = "open_files.rs runs most of these tests")]
+pub(crate) mod flood;
+#[allow(dead_code, reason = "open_files.rs runs this test")]
+pub(crate) mod large;
+mod rendezvous;
+mod strangers;
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use probeline_transport::{Exchange, Owner};
+use snow::TransportState;
+
+use crate::coordinator::{admit_and_count, admit_ranks};
+use crate::error::JoinError;
+use crate::handshake::{Initiator, VERSION};
+use crate::limits::Limits;
+use crate::link::{Frame, Kind, Link, RENDEZVOUS_BYTES};
+use crate::member::join_rank_0;
+use crate::refusal::Refusals;
+use crate::secret::Secret;
+use crate::socket::{Socket, wait};
+use crate::spec::JobSpec;
+use crate::tcp::Tcp;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The limit of everything, even on a busy machine. Immediate actions take less than half of it;
+/// actions that wait for the limit take all of it.
+const LIMIT: Duration = Duration::from_secs(60);
+const AT_ONCE: Duration = Duration::from_secs(30);
+
+fn spec(rank: u32, size: u32) -> JobSpec {
+    JobSpec {
+        rank,
+        size,
+        parameters: "c=32 m=64".to_owned(),
+        secret: Secret::new(b"the secret of these tests".to_vec()).unwrap(),
+        limits: Limits { rendezvous: LIMIT, collective: LIMIT },
+    }
+}
+
+fn within(limit: Duration, mut spec: JobSpec) -> JobSpec {
+    spec.limits.rendezvous = limit;
+    spec
+}
+
+fn with_secret(secret: &str, mut spec: JobSpec) -> JobSpec {
+    spec.secret = Secret::new(secret.as_bytes().to_vec()).unwrap();
+    spec
+}
+
+fn with_parameters(parameters: &str, mut spec: JobSpec) -> JobSpec {
+    spec.parameters = parameters.to_owned();
+    spec
+}
+
+type Joining = JoinHandle<Result<Tcp, JoinError>>;
+
+fn start_rank_0(spec: JobSpec) -> (SocketAddr, Joining) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let admit = move || Ok(Tcp::new(&spec, admit_ranks(&listener, &spec, &mut || Ok(()))?));
+    (address, thread::spawn(admit))
+}
+
+fn start_member(address: SocketAddr, spec: JobSpec) -> Joining {
+    thread::spawn(move || {
+        let link = join_rank_0(&address.to_string(), &[address], &spec)?;
+        Ok(Tcp::new(&spec, vec![link]))
+    })
+}
+
+fn join(address: SocketAddr, spec: JobSpec) -> Result<Tcp, JoinError> {
+    start_member(address, spec).join().unwrap()
+}
+
+/// Lets rank 1 of two join, and checks that the job works.
+fn finish(address: SocketAddr, rank_0: Joining) {
+    let mut member = join(address, spec(1, 2)).unwrap();
+    let mut rank_0 = rank_0.join().unwrap().unwrap();
+    let calls = thread::spawn(move || member.barrier());
+    rank_0.barrier().unwrap();
+    calls.join().unwrap().unwrap();
+}
+
+/// The connections that a job of two ranks refused. Rank 1 joins after `strangers` has returned;
+/// the value that `strangers` returns lives until the ranks have met.
+fn refused<T>(strangers: impl FnOnce(SocketAddr) -> T) -> Refusals {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let rank_0 = thread::spawn(move || admit_and_count(&listener, &spec(0, 2), &mut || Ok(())));
+    let _kept = strangers(address);
+    let member = start_member(address, spec(1, 2));
+    let (_links, refusals) = rank_0.join().unwrap().unwrap();
+    member.join().unwrap().unwrap();
+    refusals
+}
+
+/// A port on which no process listens while the socket lives.
+fn closed_port() -> (OwnedFd, SocketAddr) {
+    use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = getsockname(&socket).unwrap();
+    (socket, address.try_into().unwrap())
+}
+
+/// Rank 0's answer to these bytes, until it closes the connection.
+fn answer(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(bytes).unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    answer
+}
+
+/// A first message with an invalid tag, as a stranger can create it.
+fn forged_first_message() -> Vec<u8> {
+    [&b"probelin"[..], &VERSION.to_le_bytes(), &[9; 48]].concat()
+}
+
+/// The first message of a rank.
+fn first_message(spec: &JobSpec) -> Vec<u8> {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let mut socket = Socket::new(stream).unwrap();
+    Initiator::start(&spec.secret, &mut socket).unwrap();
+    socket.outgoing
+}
+
+/// A connection to rank 0 after the handshake.
+fn handshaken(address: SocketAddr, spec: &JobSpec) -> (Socket, TransportState) {
+    let mut socket = Socket::new(TcpStream::connect(address).unwrap()).unwrap();
+    let mut initiator = Initiator::start(&spec.secret, &mut socket).unwrap();
+    while !initiator.read_answer(&mut socket).unwrap() {
+        let had = socket.incoming.len();
+        pump_until(&mut socket, |socket| socket.incoming.len() > had);
+    }
+    (socket, initiator.finish().unwrap())
+}
+
+/// The link of a rank that rank 0 has admitted.
+fn admitted(address: SocketAddr, spec: &JobSpec) -> Link {
+    let (socket, session) = handshaken(address, spec);
+    let mut link = Link::new(Owner(0), socket, session);
+    link.send(Kind::Join, &join_payload(spec));
+    assert_eq!(next_frame(&mut link).kind, Kind::Admitted);
+    link
+}
+
+fn next_frame(link: &mut Link) -> Frame {
+    loop {
+        if let Some(frame) = link.receive_join().unwrap() {
+            return frame;
+        }
+        link.flush();
+        let had = link.socket.incoming.len();
+        pump_until(&mut link.socket, |socket| socket.incoming.len() > had);
+    }
+}
+
+/// Checks that an admitted rank receives the reason for which the job failed.
+fn receives_failure(mut link: Link, error: &JoinError) {
+    let Frame { kind, payload } = next_frame(&mut link);
+    assert_eq!((kind, payload), (Kind::Failed, error.to_string().into_bytes()));
+}
+
+fn join_payload(spec: &JobSpec) -> Vec<u8> {
+    let (rank, size) = (spec.rank.to_le_bytes(), spec.size.to_le_bytes());
+    [&rank[..], &size, spec.parameters.as_bytes()].concat()
+}
+
+fn pump_until(socket: &mut Socket, done: impl Fn(&Socket) -> bool) {
+    let until = Instant::now() + LIMIT;
+    socket.pump(RENDEZVOUS_BYTES);
+    while !done(socket) {
+        assert!(Instant::now() < until && !socket.closed, "nothing more comes");
+        wait([(&*socket).into()], until).unwrap();
+        socket.pump(RENDEZVOUS_BYTES);
+    }
+}

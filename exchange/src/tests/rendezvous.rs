@@ -1,0 +1,316 @@
+//! The rendezvous: ranks that fit and ranks that do not, slow, silent and broken connections.
+
+use std::sync::mpsc;
+
+use super::*;
+use crate::Difference;
+use crate::handshake::tests::{ANSWER_BYTES, FIRST_BYTES};
+use crate::handshake::{SeenKeys, respond};
+use crate::limits::HANDSHAKE_LIMIT;
+use crate::refusal::Refusal;
+
+#[test]
+fn ranks_meet_in_any_order_and_all_calls_work() {
+    let (address, rank_0) = start_rank_0(spec(0, 4));
+    let members: Vec<_> =
+        [3, 1, 2].into_iter().map(|rank| start_member(address, spec(rank, 4))).collect();
+    let calls: Vec<_> = members
+        .into_iter()
+        .chain([rank_0])
+        .map(|joining| {
+            thread::spawn(move || {
+                let mut exchange = joining.join().unwrap().unwrap();
+                let mut all = [0; 4];
+                let mine = u8::try_from(exchange.me().0).unwrap();
+                exchange.all_gather(&[mine], &mut all).unwrap();
+                exchange.barrier().unwrap();
+                (exchange.owners(), all)
+            })
+        })
+        .collect();
+    for call in calls {
+        assert_eq!(call.join().unwrap(), (4, [0, 1, 2, 3]));
+    }
+}
+
+#[test]
+fn members_may_start_before_rank_0() {
+    let (socket, address) = closed_port();
+    let member = start_member(address, spec(1, 2));
+    // Makes the first attempt fail; the result is the same without this line.
+    thread::sleep(Duration::from_millis(200));
+    rustix::net::listen(&socket, 1).unwrap();
+    admit_ranks(&socket.into(), &spec(0, 2), &mut || Ok(())).unwrap();
+    assert_eq!(member.join().unwrap().unwrap().me(), Owner(1));
+}
+
+#[test]
+fn rank_0_is_found_at_the_one_of_its_addresses_that_is_its_own() {
+    // At the others: no listener, and another program.
+    let (_socket, closed) = closed_port();
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let elsewhere = [closed, other.local_addr().unwrap()];
+    thread::spawn(move || {
+        for caller in other.incoming() {
+            let _ = caller.unwrap().write_all(b"SSH-2.0-other\r\n");
+        }
+    });
+    let (address, rank_0) = start_rank_0(spec(0, 2));
+    let member = join_rank_0("", &[&elsewhere[..], &[address]].concat(), &spec(1, 2));
+    assert!(member.is_ok() && rank_0.join().unwrap().is_ok());
+
+    let start = Instant::now();
+    for addresses in [elsewhere, [elsewhere[1], elsewhere[0]]] {
+        let error = join_rank_0("", &addresses, &spec(1, 2)).err().unwrap();
+        assert!(matches!(error, JoinError::NotProbeline { .. }), "{error}");
+    }
+    assert!(start.elapsed() < AT_ONCE);
+}
+
+#[test]
+fn a_listener_that_never_answers_is_skipped() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, rank_0) = start_rank_0(spec(0, 2));
+    let addresses = [silent.local_addr().unwrap(), address];
+    let member = join_rank_0("", &addresses, &spec(1, 2));
+    assert!(member.is_ok() && rank_0.join().unwrap().is_ok());
+}
+
+#[test]
+fn a_rank_that_comes_twice_is_refused_and_the_first_stays() {
+    let (address, rank_0) = start_rank_0(spec(0, 3));
+    let mut first = admitted(address, &spec(1, 3));
+    let error = join(address, spec(1, 3)).unwrap_err();
+    assert!(matches!(error, JoinError::RankTaken { rank: 1 }), "{error}");
+    let third = start_member(address, spec(2, 3));
+    assert_eq!(next_frame(&mut first).kind, Kind::Start);
+    for joining in [rank_0, third] {
+        joining.join().unwrap().unwrap();
+    }
+}
+
+#[test]
+fn a_rank_that_does_not_exist_is_refused() {
+    let refusals = refused(|address| {
+        for rank in [0, 2, u32::MAX] {
+            let error = join(address, spec(rank, 2)).unwrap_err();
+            assert!(matches!(error, JoinError::RankOutOfRange { size: 2, .. }), "{error}");
+        }
+    });
+    assert_eq!(refusals.count(Refusal::OutOfRange), 3);
+}
+
+#[test]
+fn another_size_ends_the_job_on_all_sides_at_once() {
+    let start = Instant::now();
+    let (address, rank_0) = start_rank_0(spec(0, 3));
+    let good = admitted(address, &spec(2, 3));
+    let theirs = join(address, spec(1, 4)).unwrap_err();
+    let mine = rank_0.join().unwrap().unwrap_err();
+    assert!(matches!(mine, JoinError::SizeDiffers { peer: 1, mine: 3, theirs: 4 }), "{mine}");
+    assert!(matches!(theirs, JoinError::SizeDiffers { peer: 0, mine: 4, theirs: 3 }), "{theirs}");
+    receives_failure(good, &mine);
+    assert!(start.elapsed() < AT_ONCE);
+}
+
+#[test]
+fn other_parameters_end_the_job_on_all_sides_at_once() {
+    let start = Instant::now();
+    let (address, rank_0) = start_rank_0(spec(0, 3));
+    let good = admitted(address, &spec(2, 3));
+    let theirs = join(address, with_parameters("c=32 m=16", spec(1, 3))).unwrap_err();
+    let mine = rank_0.join().unwrap().unwrap_err();
+    for (error, other, here, there) in [(&mine, 1, "64", "16"), (&theirs, 0, "16", "64")] {
+        let JoinError::ParametersDiffer { peer, difference } = error else { panic!("{error}") };
+        let side = |value: &str| Some(value.to_owned());
+        let expected = Difference { field: "m".to_owned(), mine: side(here), theirs: side(there) };
+        assert_eq!((*peer, difference), (other, &expected));
+    }
+    receives_failure(good, &mine);
+    assert!(start.elapsed() < AT_ONCE);
+}
+
+/// Takes 3 s, in which one rank comes and a stranger is refused.
+#[test]
+fn missing_ranks_are_named_to_all() {
+    let (address, rank_0) = start_rank_0(within(3 * SECOND, spec(0, 4)));
+    assert_eq!(answer(address, b"GET / HTTP/1.1"), []);
+    // This rank waits as long as rank 0 does.
+    let came = start_member(address, within(2 * SECOND, spec(2, 4)));
+    let error = rank_0.join().unwrap().unwrap_err();
+    assert!(matches!(&error, JoinError::Missing { ranks, .. } if ranks == &[1, 3]), "{error}");
+    let message = error.to_string();
+    assert!(message.contains("1 connection refused: not a rank of any job"), "{message}");
+    match came.join().unwrap() {
+        Err(JoinError::RankZeroFailed { reason }) => assert_eq!(reason, message),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn without_rank_0_a_member_says_what_it_saw() {
+    let (_socket, address) = closed_port();
+    let error = join(address, within(SECOND / 5, spec(1, 2))).unwrap_err();
+    assert!(matches!(error, JoinError::Unreachable { after_s: 1, .. }), "{error}");
+    assert!(error.to_string().contains("refused"), "{error}");
+
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let error = join(address, within(SECOND / 5, spec(1, 2))).unwrap_err();
+    assert!(error.to_string().contains("there was no answer"), "{error}");
+}
+
+#[test]
+fn a_member_that_goes_before_the_start_ends_the_rendezvous() {
+    let start = Instant::now();
+    let (address, rank_0) = start_rank_0(spec(0, 4));
+    let stays = admitted(address, &spec(2, 4));
+    drop(admitted(address, &spec(1, 4)));
+    let error = rank_0.join().unwrap().unwrap_err();
+    assert!(matches!(error, JoinError::Left { rank: 1 }), "{error}");
+    receives_failure(stays, &error);
+    assert!(start.elapsed() < AT_ONCE);
+}
+
+/// Twenty handshakes in sequence would take 100 s.
+#[test]
+fn silent_connections_delay_no_rank() {
+    let (address, rank_0) = start_rank_0(spec(0, 2));
+    let _silent: Vec<_> = (0..10).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let _halfway: Vec<_> = (0..10)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(&first_message(&spec(1, 2))).unwrap();
+            stream
+        })
+        .collect();
+    let start = Instant::now();
+    finish(address, rank_0);
+    assert!(start.elapsed() < 20 * HANDSHAKE_LIMIT / 2);
+}
+
+/// A listener in front of `address`, and the two streams of its first connection.
+pub(super) fn proxy(address: SocketAddr) -> (SocketAddr, mpsc::Receiver<(TcpStream, TcpStream)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = listener.local_addr().unwrap();
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        let (from, _) = listener.accept().unwrap();
+        let to = TcpStream::connect(address).unwrap();
+        to.set_nodelay(true).unwrap();
+        send.send((from, to)).unwrap();
+    });
+    (near, receive)
+}
+
+#[test]
+fn a_slow_peer_delays_no_rank_and_joins() {
+    let (address, rank_0) = start_rank_0(spec(0, 3));
+    let (near, far) = proxy(address);
+    let slow = start_member(near, spec(1, 3));
+    let (go_on, may_go_on) = mpsc::channel();
+    let slowly = thread::spawn(move || {
+        let (mut from, mut to) = far.recv().unwrap();
+        let (mut back_from, mut back_to) = (to.try_clone().unwrap(), from.try_clone().unwrap());
+        thread::spawn(move || std::io::copy(&mut back_from, &mut back_to));
+        let mut byte = [0];
+        for sent in 0.. {
+            if sent == FIRST_BYTES + 16 {
+                may_go_on.recv().unwrap();
+            }
+            if from.read(&mut byte).unwrap_or(0) != 1 || to.write_all(&byte).is_err() {
+                return;
+            }
+        }
+    });
+    // This rank is admitted while the slow one is in the middle of its handshake.
+    let mut quick = admitted(address, &spec(2, 3));
+    go_on.send(()).unwrap();
+    assert_eq!(next_frame(&mut quick).kind, Kind::Start);
+    drop((slow.join().unwrap().unwrap(), quick, rank_0.join().unwrap().unwrap()));
+    slowly.join().unwrap();
+}
+
+/// Every byte after which a member can be cut off, with one and the same rank 0.
+#[test]
+fn a_member_cut_off_anywhere_disturbs_no_other() {
+    let (address, rank_0) = start_rank_0(spec(0, 2));
+    let spec = spec(1, 2);
+    let join_bytes = 2 + 5 + join_payload(&spec).len() + 16;
+    for cut in 0..=FIRST_BYTES {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(&first_message(&spec)[..cut]).unwrap();
+    }
+    for cut in 0..join_bytes {
+        let (socket, session) = handshaken(address, &spec);
+        let mut link = Link::new(Owner(0), socket, session);
+        link.send(Kind::Join, &join_payload(&spec));
+        while link.seal_record() {}
+        assert_eq!(link.socket.outgoing.len(), join_bytes);
+        link.socket.outgoing.truncate(cut);
+        pump_until(&mut link.socket, |socket| socket.outgoing.is_empty());
+    }
+    finish(address, rank_0);
+}
+
+/// Bytes that rank 0 has sent after the admission, and after the start.
+const ADMITTED: usize = ANSWER_BYTES + 2 + 5 + 4 + 16;
+const STARTED: usize = ADMITTED + 2 + 5 + 16;
+
+/// Every byte after which rank 0 can be cut off. Until the admission the member tries again; after
+/// it the member knows that rank 0 has gone.
+#[test]
+fn a_rank_0_cut_off_anywhere_is_tried_again_or_given_up() {
+    // In eight threads: each attempt is followed by a pause.
+    thread::scope(|scope| {
+        for first in 0..8 {
+            scope.spawn(move || {
+                for cut in (first..=STARTED).step_by(8) {
+                    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+                    let address = listener.local_addr().unwrap();
+                    let member = start_member(address, spec(1, 2));
+                    play_rank_0(&listener, cut);
+                    if cut < ADMITTED {
+                        play_rank_0(&listener, STARTED);
+                    }
+                    match (member.join().unwrap(), cut) {
+                        (Ok(_), 0..ADMITTED | STARTED) => {}
+                        (Err(JoinError::Left { rank: 0 }), ADMITTED..STARTED) => {}
+                        (result, _) => panic!("{result:?} after {cut} bytes"),
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// Rank 0's side of a rendezvous of two, which ends after `cut` bytes.
+fn play_rank_0(listener: &TcpListener, cut: usize) {
+    let secret = spec(0, 2).secret;
+    let mut socket = Socket::new(listener.accept().unwrap().0).unwrap();
+    let session = loop {
+        pump_until(&mut socket, |socket| !socket.incoming.is_empty() || socket.closed);
+        let session = respond(&secret, &mut SeenKeys::default(), &mut socket).unwrap();
+        if let Some(session) = session {
+            break session;
+        }
+    };
+    let answer = socket.outgoing.len();
+    assert_eq!(answer, ANSWER_BYTES);
+    socket.outgoing.truncate(cut);
+    pump_until(&mut socket, |socket| socket.outgoing.is_empty());
+    let mut link = Link::new(Owner(1), socket, session);
+    if cut > answer {
+        assert_eq!(next_frame(&mut link).kind, Kind::Join);
+        link.send(Kind::Admitted, &9_u32.to_le_bytes());
+        while link.seal_record() {}
+        link.send(Kind::Start, &[]);
+        while link.seal_record() {}
+        assert_eq!(answer + link.socket.outgoing.len(), STARTED);
+        link.socket.outgoing.truncate(cut - answer);
+        pump_until(&mut link.socket, |socket| socket.outgoing.is_empty());
+    }
+    // Closed in good order, whatever the member has sent meanwhile.
+    link.socket.shutdown_write();
+    pump_until(&mut link.socket, |socket| socket.closed || cut == STARTED);
+}
