@@ -8,7 +8,7 @@ use probeline_transport::{Exchange, Owner, Transport};
 use probeline_ucx_shim::ucx::Progress;
 use probeline_verbs::{Builder, Engine};
 
-use crate::failure::{Result, ensure};
+use crate::failure::Result;
 use crate::job::JobArgs;
 use crate::patience::PATIENCE;
 use crate::ucx::UcxArgs;
