@@ -1,18 +1,18 @@
-//! Keys: 63 bits, uniform, the nth of them computed and its n computed back, so that no array says
-//! which are in a set: the first so many.
+//! The keys of all sets: uniform numbers of 63 bits. The nth key is computed, and n is computed from a
+//! key, so that no array has to record which keys are in a set: always the first ones.
 
 /// Bits of a key, as many as the table takes.
 const BITS: u32 = 63;
 const MASK: u64 = (1 << BITS) - 1;
 /// At least half of 63, so that a second fold undoes the first.
 const FOLD: u32 = 32;
-/// Odd, hence invertible: the multipliers of Stafford's 13th variant of MurmurHash3's finaliser,
-/// which are not those that the table mixes with.
+/// Odd, hence invertible: the multipliers of Stafford's 13th variant of MurmurHash3's finaliser. The
+/// table mixes with others.
 const FACTOR_1: u64 = 0xbf58_476d_1ce4_e5b9;
 const FACTOR_2: u64 = 0x94d0_49bb_1331_11eb;
 const INVERSE_1: u64 = inverse(FACTOR_1);
 const INVERSE_2: u64 = inverse(FACTOR_2);
-/// So that key 0 is not 0.
+/// Makes the first key other than 0.
 const OFFSET: u64 = 0x1e37_79b9_7f4a_7c15;
 
 /// The nth key; all are different for n below 2^63.
@@ -49,17 +49,17 @@ const fn inverse(odd: u64) -> u64 {
     x
 }
 
-/// Which keys a measurement takes.
+/// The keys of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Keys {
-    /// Those numbered from `from` to less than `to`, in this order.
+    /// Those numbered from `from` to `to`, exclusive, in this order.
     Run { from: u64, to: u64 },
-    /// `count` of the first `of`, at random and others for another `seed`.
+    /// `count` of the first `of` keys, drawn at random.
     Random { of: u64, count: usize, seed: u64 },
 }
 
 impl Keys {
-    /// The share of one of `parts` threads: keys of its own.
+    /// The keys of thread `part` of `parts`.
     pub(crate) fn part(self, part: usize, parts: usize) -> Self {
         let (at, parts) = (part as u64, parts as u64);
         match self {
@@ -68,28 +68,27 @@ impl Keys {
                 Self::Run { from: cut(at), to: cut(at + 1) }
             }
             Self::Random { of, count, seed } => {
-                // A prime, so that seeds of threads and rounds do not meet.
+                // A prime, so that threads of different rounds have different seeds.
                 Self::Random { of, count, seed: seed.wrapping_mul(1009).wrapping_add(at) }
             }
         }
     }
 
-    /// Puts them in `keys`, in place of what was there.
+    /// Replaces the contents of `keys` by these keys.
     pub(crate) fn fill(self, keys: &mut Vec<u64>) {
         keys.clear();
         match self {
             Self::Run { from, to } => keys.extend((from..to).map(nth)),
             Self::Random { of, count, seed } => {
-                // Uniform numbers are what keys are, too. Counters of seeds do not meet.
+                // Keys are uniform numbers themselves. The ranges of two seeds are disjoint.
                 let random = |n: u64| nth((seed << 32).wrapping_add(n) & MASK);
-                let one = |n| nth(scale(random(n), of));
-                keys.extend((0..count as u64).map(one));
+                keys.extend((0..count as u64).map(|n| nth(scale(random(n), of))));
             }
         }
     }
 }
 
-/// Where of `count` places a number of 63 bits falls.
+/// Maps a uniform number of 63 bits to 0 to `count`, exclusive.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "less than `count`")]
 fn scale(number: u64, count: u64) -> u64 {
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_all_of_a_run_and_no_key_twice() {
+    fn the_parts_of_a_run_are_disjoint_and_complete() {
         let mut all = BTreeSet::new();
         let mut keys = Vec::new();
         for part in 0..3 {
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn random_keys_are_present_and_others_for_each_part_and_seed() {
+    fn random_keys_are_present_and_differ_by_part_and_seed() {
         let mut seen = Vec::new();
         for (seed, part) in [(1, 0), (1, 1), (2, 0)] {
             let mut keys = Vec::new();

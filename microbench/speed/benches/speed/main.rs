@@ -1,55 +1,167 @@
-//! `just bench-speed`: the table on shared memory, beside what this machine's memory does at best
-//! and beside the sets that a user would take instead, all in one run whose rounds take turns.
-#![deny(unsafe_code)]
+//! `just bench-speed`: the table on shared memory beside the limits of this machine's memory and
+//! beside the sets that a program could use within one process. All of them take turns in each round.
+#![forbid(unsafe_code)]
 
-pub(crate) mod args;
-mod crew;
-#[allow(unsafe_code, reason = "an allocator is")]
-mod huge;
-mod job;
 mod keys;
-mod peers;
 mod plan;
-mod process;
-mod ratios;
+mod rank;
 mod report;
-mod samples;
-mod targets;
-mod timed;
+mod sets;
+mod team;
 
+use core::time::Duration;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use args::Args;
-
-#[global_allocator]
-static ALLOCATOR: huge::Huge = huge::Huge;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgAction, Parser};
+use probeline_table::Probing;
 
 type Result<T> = core::result::Result<T, Box<dyn core::error::Error + Send + Sync>>;
 
-fn main() -> ExitCode {
-    let args = Args::parse();
-    let (text, status) = match run(&args) {
-        Ok(ended) => ended,
-        Err(error) => {
-            eprintln!("bench-speed: {error}");
-            return ExitCode::from(2);
-        }
-    };
-    // Whoever reads the output may stop reading.
-    let _ = writeln!(std::io::stdout(), "{text}");
-    status
+/// Measure the table on shared memory beside the machine's limits and beside other sets
+#[derive(Clone, Debug, Parser)]
+#[command(name = "bench-speed", version)]
+pub(crate) struct Args {
+    /// Size of the table, all ranks together; caches show below 2GiB
+    #[arg(long, default_value = "2GiB", value_name = "SIZE", value_parser = size)]
+    table_size: u64,
+
+    /// Rounds; medians are reported
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=999))]
+    rounds: u32,
+
+    /// Longest time of each measurement; inserts also end with their keys
+    #[arg(long, default_value = "0.1", value_name = "SECONDS", value_parser = seconds)]
+    seconds: Duration,
+
+    /// Probe orders; targets are judged by the first one, which takes turns with the other sets
+    #[arg(long, default_value = "linear,lines,jump", value_name = "ORDER,...")]
+    #[arg(value_delimiter = ',', value_parser = orders())]
+    probing: Vec<Order>,
+
+    /// Leave out the other sets
+    #[arg(long)]
+    without_peers: bool,
+
+    /// Exit with status 1 if a target is missed
+    #[arg(long)]
+    check: bool,
+
+    /// Size of a table with as many buckets as the other sets have keys and gaps [default: a quarter
+    /// of the table]. Smaller is in their favour, larger takes minutes to fill
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    peer_size: Option<u64>,
+
+    /// Write the results as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    // `cargo bench` adds it.
+    #[arg(long, hide = true, action = ArgAction::SetTrue)]
+    bench: bool,
 }
 
-/// Measures and writes; the report, and failure where a target is missed and that was to be
-/// checked.
+/// A probe order and its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Order {
+    name: &'static str,
+    probing: Probing,
+}
+
+const ORDERS: [Order; 3] = [
+    Order { name: "linear", probing: Probing::Linear },
+    Order { name: "lines", probing: Probing::Lines },
+    Order { name: "jump", probing: Probing::Jump },
+];
+
+fn orders() -> impl TypedValueParser<Value = Order> {
+    PossibleValuesParser::new(ORDERS.map(|order| order.name))
+        .map(|name| ORDERS.into_iter().find(|order| order.name == name).unwrap_or(ORDERS[0]))
+}
+
+/// Half of a smaller table has fewer lines than the limits need.
+const MIN_SIZE: u64 = 1 << 20;
+
+impl Args {
+    fn peer_size(&self) -> u64 {
+        self.peer_size.unwrap_or((self.table_size / 4).max(MIN_SIZE))
+    }
+}
+
+fn size(text: &str) -> core::result::Result<u64, String> {
+    const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let unit = UNITS.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
+    let (digits, shift) = unit.unwrap_or((text, 0));
+    let bytes = digits.parse().ok().and_then(|number: u64| number.checked_mul(1 << shift));
+    match bytes {
+        None => Err(format!("{text:?} is not a size such as 4GiB")),
+        Some(bytes) if bytes < MIN_SIZE => Err("at least 1MiB is needed".to_owned()),
+        Some(bytes) => Ok(bytes),
+    }
+}
+
+fn seconds(text: &str) -> core::result::Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.001..=10.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("0.001 to 10 seconds are possible".to_owned()),
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok((text, status)) => {
+            // The reader may close the pipe.
+            let _ = writeln!(std::io::stdout(), "{text}");
+            status
+        }
+        Err(error) => {
+            eprintln!("bench-speed: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Measures and writes the JSON. Returns the text of the report, and failure if a target was missed
+/// that had to be checked.
 pub(crate) fn run(args: &Args) -> Result<(String, ExitCode)> {
-    let file = report::open(args.json.as_deref())?;
+    // Before the run, so that no measurement is lost.
+    let file = args.json.as_deref().map(report::create).transpose()?;
     let measured = plan::run(args)?;
-    let targets = targets::judge(args, &measured.samples);
-    let text = report::publish(args, &measured, &targets, file)?;
-    let missed = args.check && targets.iter().any(|target| !target.met());
+    let figures = report::figures(args, &measured);
+    let text = report::publish(args, &measured, &figures, file)?;
+    let missed = args.check && figures.iter().any(|figure| figure.met == Some(false));
     Ok((text, if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS }))
+}
+
+// Cargo sets `test` for a benchmark without a harness too, and there the tests are left out.
+#[cfg(test)]
+#[allow(dead_code, unused_imports)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read() {
+        let args = ["speed", "--bench", "--table-size", "3GiB", "--seconds", "0.5"];
+        let args = Args::parse_from(args.into_iter().chain(["--probing", "jump,linear"]));
+        assert_eq!((args.table_size, args.seconds), (3 << 30, Duration::from_millis(500)));
+        let names: Vec<_> = args.probing.iter().map(|order| order.name).collect();
+        assert_eq!(names, ["jump", "linear"]);
+    }
+
+    #[test]
+    fn invalid_options_are_rejected() {
+        for wrong in [
+            ["--table-size", "1KiB"],
+            ["--table-size", "many"],
+            ["--seconds", "0"],
+            ["--rounds", "0"],
+            ["--probing", "square"],
+        ] {
+            let all = ["speed"].iter().chain(&wrong);
+            assert!(Args::try_parse_from(all).is_err(), "{wrong:?}");
+        }
+    }
 }

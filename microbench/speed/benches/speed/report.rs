@@ -1,4 +1,4 @@
-//! What was found: tables for people, JSON for programs.
+//! The report: rates, ratios with their targets, and notes; JSON for programs.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -8,19 +8,203 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
-use super::Result;
-use super::args::Args;
-use super::plan::{LOADS, Measured, PEER_LOAD, PeerSize};
-use super::process::peak_bytes;
-use super::ratios::Ratios;
-use super::samples::{Doing, Form, Limits, What, median};
-use super::targets::Target;
+use super::plan::{LOADS, Limits, MAX_PEER_LOAD, Measured, What, Work, median};
+use super::sets::{CONCURRENT, Hashbrown, Set};
+use super::{Args, Result};
 
-/// Counts changes of the JSON's shape that a reader must know of.
-const SCHEMA: u32 = 1;
+/// The share of the time that other processes may have the CPUs without a note.
+const MAX_PREEMPTED: f64 = 0.02;
 
-/// The share of the time that others may have the CPUs without a word about it.
-const BUSY: f64 = 0.02;
+/// Two ranks have at least this many times the rate of one, if the machine's limit does.
+const SCALING: f64 = 1.6;
+
+/// A ratio, with its target if it has one.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Figure {
+    pub(crate) name: &'static str,
+    pub(crate) threads: usize,
+    pub(crate) load: f64,
+    /// The least value wanted, or the largest if `is_at_most`.
+    pub(crate) target: Option<f64>,
+    pub(crate) is_at_most: bool,
+    /// By probe order, in the order of `--probing`.
+    pub(crate) ratios: Vec<Option<f64>>,
+    /// Whether the first probe order meets the target; `None` without one.
+    pub(crate) met: Option<bool>,
+}
+
+/// The rates of one probe order by one number of ranks at one load factor.
+#[derive(Clone, Copy)]
+struct Point<'a> {
+    measured: &'a Measured,
+    order: &'static str,
+    threads: usize,
+    load: f64,
+}
+
+impl Point<'_> {
+    fn rate(&self, work: Work) -> Option<f64> {
+        let Self { order: system, threads, load, .. } = *self;
+        self.measured.rate(What { system, beside: None, threads, load, work })
+    }
+
+    fn limit(&self, of: fn(&Limits) -> &Vec<f64>) -> Option<f64> {
+        median(of(self.measured.limits(self.order, self.threads, self.load)?))
+    }
+
+    /// Batched finds by prefetched reads, or batched inserts by prefetched read-then-CAS.
+    fn by_limit(&self, work: Work) -> Option<f64> {
+        let limit = match work {
+            Work::FindBatch => self.limit(|limits| &limits.prefetched_reads)?,
+            _ => self.limit(|limits| &limits.reads_then_swaps)?,
+        };
+        Some(self.rate(work)? / limit)
+    }
+
+    fn by_blocking(&self, work: Work) -> Option<f64> {
+        Some(self.rate(work)? / self.rate(one_at_a_time(work))?)
+    }
+
+    /// Batched by another set, in the rounds in which both took turns if there are such.
+    fn by_set(&self, set: &'static str, work: Work) -> Option<f64> {
+        let Self { order: system, threads, load, .. } = *self;
+        let what = What { system, beside: Some(set), threads, load, work };
+        let rate = self.measured.rate(what).or_else(|| self.rate(work))?;
+        Some(rate / Point { order: set, ..*self }.rate(one_at_a_time(work))?)
+    }
+
+    /// Batched by the fastest set that threads share.
+    fn by_best_set(&self, work: Work) -> Option<f64> {
+        let rate = |set| Point { order: set, ..*self }.rate(one_at_a_time(work));
+        let sets = CONCURRENT.into_iter().filter_map(|set| Some((rate(set)?, set)));
+        let (_, best) = sets.max_by(|one, other| one.0.total_cmp(&other.0))?;
+        self.by_set(best, work)
+    }
+
+    /// Dependent memory accesses that take as long as one operation.
+    fn accesses(&self, work: Work) -> Option<f64> {
+        Some(self.limit(|limits| &limits.dependent_reads)? / self.rate(work)?)
+    }
+
+    /// Two ranks by one.
+    fn scaling(&self, work: Work) -> Option<f64> {
+        Some(self.rate(work)? / Point { threads: 1, ..*self }.rate(work)?)
+    }
+
+    /// What two ranks by one should be: as the machine's limit scales, and [`SCALING`] at most.
+    fn scaling_target(&self, work: Work) -> Option<f64> {
+        let one = Point { threads: 1, ..*self };
+        let limit = |point: &Point<'_>| Some(point.rate(work)? / point.by_limit(work)?);
+        Some((limit(self)? / limit(&one)?).min(SCALING))
+    }
+}
+
+/// The work in single calls.
+fn one_at_a_time(work: Work) -> Work {
+    match work {
+        Work::FindBatch => Work::Find,
+        Work::InsertBatch => Work::Insert,
+        work => work,
+    }
+}
+
+/// What a ratio should be.
+#[derive(Clone, Copy)]
+enum Target {
+    None,
+    AtLeast(f64),
+    AtMost(f64),
+    /// What two ranks can be by one on this machine.
+    Scaling(Work),
+}
+
+impl Target {
+    fn value(self, point: &Point<'_>) -> Option<f64> {
+        match self {
+            Self::None => None,
+            Self::AtLeast(value) | Self::AtMost(value) => Some(value),
+            Self::Scaling(work) => point.scaling_target(work),
+        }
+    }
+}
+
+/// A ratio: ranks, name, targets at the two load factors, value.
+type Line = (usize, &'static str, [Target; LOADS.len()], fn(&Point<'_>) -> Option<f64>);
+
+use Target::{AtLeast, AtMost, Scaling};
+use Work::{FindBatch, Hit, InsertBatch};
+
+const LINES: [Line; 15] = [
+    (1, "batched finds / prefetched reads", [AtLeast(0.75), AtLeast(0.35)], |at| {
+        at.by_limit(FindBatch)
+    }),
+    (1, "batched inserts / prefetched read-then-CAS", [AtLeast(0.6), AtLeast(0.12)], |at| {
+        at.by_limit(InsertBatch)
+    }),
+    (1, "batched finds / blocking finds", [AtLeast(2.5), Target::None], |at| {
+        at.by_blocking(FindBatch)
+    }),
+    (1, "batched inserts / blocking inserts", [AtLeast(2.5), Target::None], |at| {
+        at.by_blocking(InsertBatch)
+    }),
+    (1, "batched finds / finds of the best concurrent set", [AtLeast(3.0), AtLeast(1.0)], |at| {
+        at.by_best_set(FindBatch)
+    }),
+    (
+        1,
+        "batched inserts / inserts of the best concurrent set",
+        [AtLeast(3.0), AtLeast(1.0)],
+        |at| at.by_best_set(InsertBatch),
+    ),
+    (1, "batched finds / finds of hashbrown", [AtLeast(1.0), Target::None], |at| {
+        at.by_set(Hashbrown::NAME, FindBatch)
+    }),
+    (1, "batched inserts / inserts of hashbrown", [AtLeast(1.0), Target::None], |at| {
+        at.by_set(Hashbrown::NAME, InsertBatch)
+    }),
+    (1, "time of a hit / time of a dependent read", [AtMost(1.3), AtMost(1.3)], |at| {
+        at.accesses(Hit)
+    }),
+    (2, "batched finds / prefetched reads", [Target::None; 2], |at| at.by_limit(FindBatch)),
+    (2, "batched inserts / prefetched read-then-CAS", [Target::None; 2], |at| {
+        at.by_limit(InsertBatch)
+    }),
+    (2, "batched finds / finds of the best concurrent set", [AtLeast(3.0), AtLeast(1.0)], |at| {
+        at.by_best_set(FindBatch)
+    }),
+    (
+        2,
+        "batched inserts / inserts of the best concurrent set",
+        [AtLeast(3.0), AtLeast(1.0)],
+        |at| at.by_best_set(InsertBatch),
+    ),
+    (2, "batched finds / those of one rank", [Scaling(FindBatch); 2], |at| at.scaling(FindBatch)),
+    (2, "batched inserts / those of one rank", [Scaling(InsertBatch); 2], |at| {
+        at.scaling(InsertBatch)
+    }),
+];
+
+/// All ratios that were measured.
+pub(crate) fn figures(args: &Args, measured: &Measured) -> Vec<Figure> {
+    let at_loads = |line: &Line| {
+        let &(threads, name, targets, ratio) = line;
+        LOADS.into_iter().zip(targets).map(move |(load, target)| {
+            let point = |order| Point { measured, order, threads, load };
+            let orders = args.probing.iter().map(|order| point(order.name));
+            let ratios: Vec<_> = orders.map(|point| ratio(&point)).collect();
+            let is_at_most = matches!(target, AtMost(_));
+            let target = args.probing.first().and_then(|order| target.value(&point(order.name)));
+            let met = target.map(|target| is_met(ratios[0], target, is_at_most));
+            Figure { name, threads, load, target, is_at_most, ratios, met }
+        })
+    };
+    let all = LINES.iter().flat_map(at_loads);
+    all.filter(|figure| figure.ratios.iter().any(Option::is_some)).collect()
+}
+
+fn is_met(ratio: Option<f64>, target: f64, is_at_most: bool) -> bool {
+    ratio.is_some_and(|ratio| if is_at_most { ratio <= target } else { ratio >= target })
+}
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -31,56 +215,55 @@ struct Report<'a> {
     table_bytes: u64,
     rounds: u32,
     seconds_each: f64,
-    peak_bytes: Option<u64>,
     #[serde(flatten)]
     measured: &'a Measured,
-    targets: &'a [Target],
+    figures: &'a [Figure],
     notes: &'a [String],
 }
 
-/// The file for results, opened before the run so that nothing is measured in vain. What it held
-/// before stays until there are results.
-pub(crate) fn open(path: Option<&Path>) -> Result<Option<File>> {
-    let Some(path) = path else { return Ok(None) };
+/// Opens the file for the results. Its contents stay until there are results.
+pub(crate) fn create(path: &Path) -> Result<File> {
     let file = File::options().write(true).create(true).truncate(false).open(path);
-    Ok(Some(file.map_err(|error| format!("{} cannot be written: {error}", path.display()))?))
+    file.map_err(|error| format!("cannot write {}: {error}", path.display()).into())
 }
 
-/// Writes the file, if there is one, and gives everything as text.
+/// Writes the JSON, and returns the report as text.
 pub(crate) fn publish(
     args: &Args,
     measured: &Measured,
-    targets: &[Target],
+    figures: &[Figure],
     file: Option<File>,
 ) -> Result<String> {
-    let cpu = cpu();
-    let notes = notes(args, measured);
+    let (cpu, notes) = (cpu(), notes(args, measured));
     if let Some(mut file) = file {
-        // Devices and pipes cannot be cut short and need not be.
+        // Fails for devices and pipes, which have nothing to truncate.
         let _ = file.set_len(0);
         let report = Report {
-            schema: SCHEMA,
+            schema: 1,
             command: "bench-speed",
             version: env!("CARGO_PKG_VERSION"),
             cpu: &cpu,
             table_bytes: args.table_size,
             rounds: args.rounds,
             seconds_each: args.seconds.as_secs_f64(),
-            peak_bytes: peak_bytes(),
             measured,
-            targets,
+            figures,
             notes: &notes,
         };
         serde_json::to_writer_pretty(&file, &report)?;
         writeln!(file)?;
     }
-    let mut text = vec![head(args, measured, &cpu)];
-    text.push(format!("The machine, million operations a second\n{}", limits(measured)));
-    text.push(format!("Million operations a second\n{}", rates(args, measured)));
-    text.push(format!("Ratios\n{}", ratios(args, measured)));
-    text.push(format!("Targets\n{}", verdicts(targets)));
-    text.push(notes.join("\n"));
-    Ok(text.join("\n\n"))
+    let (size, seconds) = (args.table_size >> 20, args.seconds.as_secs_f64());
+    let head =
+        format!("{cpu}\ntable of {size} MiB; medians of {} rounds of {seconds} s", args.rounds);
+    Ok([
+        head + "\n" + &measured.windows.join("\n"),
+        format!("Ratios\n{}", ratios(args, figures)),
+        format!("Million operations a second\n{}", rates(measured)),
+        format!("Limits of the memory, million operations a second\n{}", limits(measured)),
+        notes.join("\n"),
+    ]
+    .join("\n\n"))
 }
 
 fn cpu() -> String {
@@ -90,30 +273,9 @@ fn cpu() -> String {
     name.unwrap_or_else(|| "unknown CPU".to_owned())
 }
 
-fn head(args: &Args, measured: &Measured, cpu: &str) -> String {
-    let mut lines = vec![
-        cpu.to_owned(),
-        format!(
-            "table {} MiB, {} buckets; {} rounds, {} s each",
-            args.table_size >> 20,
-            measured.buckets,
-            args.rounds,
-            args.seconds.as_secs_f64()
-        ),
-    ];
-    lines.extend(measured.windows.iter().cloned());
-    let peak = peak_bytes()
-        .map_or_else(String::new, |bytes| format!(", {} MiB of memory at most", bytes >> 20));
-    lines.push(format!("{:.0} s in all{peak}", measured.seconds));
-    lines.join("\n")
-}
-
-fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
+fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
-    table.load_style(NOTHING).set_header(head.iter().copied());
-    for row in rows {
-        table.add_row(row);
-    }
+    table.load_style(NOTHING).set_header(head.iter().copied()).add_rows(rows);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
@@ -128,202 +290,109 @@ fn millions(value: Option<f64>) -> String {
     number(value.map(|value| value / 1e6))
 }
 
+fn ratios(args: &Args, figures: &[Figure]) -> String {
+    let orders = args.probing.iter().map(|order| order.name);
+    let head: Vec<&str> =
+        ["ratio", "ranks", "load"].into_iter().chain(orders).chain(["target", ""]).collect();
+    let row = |figure: &Figure| {
+        let mut row =
+            vec![figure.name.to_owned(), figure.threads.to_string(), figure.load.to_string()];
+        row.extend(figure.ratios.iter().map(|&ratio| number(ratio)));
+        let side = if figure.is_at_most { "<=" } else { ">=" };
+        row.push(figure.target.map_or_else(String::new, |target| format!("{side} {target:.2}")));
+        row.push(figure.met.map_or("", |met| if met { "met" } else { "MISSED" }).to_owned());
+        row
+    };
+    table(&head, figures.iter().map(row))
+}
+
+fn rates(measured: &Measured) -> String {
+    const WORK: [Work; 5] = [Work::Find, Hit, Work::Insert, FindBatch, InsertBatch];
+    let head =
+        ["set", "load", "threads", "find", "hit", "insert", "batched find", "batched insert"];
+    let finds = measured.rates.iter().map(|rate| rate.what);
+    let finds = finds.filter(|what| what.work == Work::Find && what.beside.is_none());
+    let row = |what: What| {
+        let row = vec![what.system.to_owned(), what.load.to_string(), what.threads.to_string()];
+        let rates = WORK.map(|work| millions(measured.rate(What { work, ..what })));
+        row.into_iter().chain(rates).collect()
+    };
+    table(&head, finds.map(row))
+}
+
 fn limits(measured: &Measured) -> String {
     let row = |limits: &Limits| {
         let mut row =
             vec![limits.system.to_owned(), limits.load.to_string(), limits.threads.to_string()];
-        let all = [
-            &limits.dependent_reads,
-            &limits.independent_reads,
-            &limits.prefetched_reads,
-            &limits.swaps,
-            &limits.reads_then_swaps,
-        ];
+        let all = [&limits.dependent_reads, &limits.prefetched_reads, &limits.reads_then_swaps];
         row.extend(all.map(|rates| millions(median(rates))));
         row
     };
-    let head = [
-        "windows of",
-        "load",
-        "threads",
-        "dependent reads",
-        "independent",
-        "prefetched",
-        "CAS",
-        "read, then CAS",
-    ];
-    table(&head, measured.samples.limits.iter().map(row).collect())
+    let head = ["windows of", "load", "threads", "dependent reads", "prefetched", "read, then CAS"];
+    table(&head, measured.limits.iter().map(row))
 }
 
-fn rates(args: &Args, measured: &Measured) -> String {
-    let head =
-        ["set", "load", "threads", "find", "hit", "insert", "batched find", "batched insert"];
-    let orders = args.probing.iter().map(|order| order.name);
-    let mut systems: Vec<&'static str> = orders.collect();
-    for peer in &measured.peers {
-        if !systems.contains(&peer.system) {
-            systems.push(peer.system);
-        }
-    }
-    let mut rows = Vec::new();
-    for load in LOADS {
-        for &system in &systems {
-            rows.extend([1, 2].into_iter().filter_map(|threads| {
-                rate_row(
-                    measured,
-                    What { system, threads, load, doing: Doing::Find, form: Form::Blocking },
-                )
-            }));
-        }
-    }
-    table(&head, rows)
-}
-
-/// The row of a system, if it was measured at all; `find` is its blocking find.
-fn rate_row(measured: &Measured, find: What) -> Option<Vec<String>> {
-    let samples = &measured.samples;
-    samples.rate(find)?;
-    let rate = |doing, form| millions(samples.rate(What { doing, form, ..find }));
-    Some(vec![
-        find.system.to_owned(),
-        find.load.to_string(),
-        find.threads.to_string(),
-        rate(Doing::Find, Form::Blocking),
-        rate(Doing::Hit, Form::Blocking),
-        rate(Doing::Insert, Form::Blocking),
-        rate(Doing::Find, Form::Batched),
-        rate(Doing::Insert, Form::Batched),
-    ])
-}
-
-/// Lines of ratios, a column for each order and load factor.
-fn ratios(args: &Args, measured: &Measured) -> String {
-    let mut columns = Vec::new();
-    for order in &args.probing {
-        for load in LOADS {
-            columns.push(Ratios { samples: &measured.samples, order: order.name, load });
-        }
-    }
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut row = |name: String, ratio: &dyn Fn(&Ratios<'_>) -> Option<f64>| {
-        let cells = columns.iter().map(|column| number(ratio(column)));
-        rows.push(core::iter::once(name).chain(cells).collect());
-    };
-    for threads in [1, 2] {
-        for (doing, name) in [(Doing::Find, "find"), (Doing::Insert, "insert")] {
-            let batched = Form::Batched;
-            let limit = format!("{threads}: batched {name} by its limit");
-            row(limit, &|r| r.of_limit(threads, doing, batched));
-            let blocking = format!("{threads}: batched {name} by blocking");
-            row(blocking, &|r| r.batched_by_blocking(threads, doing));
-            let peer = format!("{threads}: batched {name} by the best concurrent peer");
-            row(peer, &|r| Some(r.by_best_peer(threads, doing)?.0));
-        }
-        for (doing, name) in [(Doing::Find, "find"), (Doing::Hit, "find-or-put")] {
-            let accesses = format!("{threads}: dependent accesses of a {name} that hits");
-            row(accesses, &|r| r.accesses(threads, doing));
-        }
-    }
-    for (doing, name) in [(Doing::Find, "find"), (Doing::Insert, "insert")] {
-        row(format!("1: batched {name} by hashbrown"), &|r| r.by_hashbrown(doing));
-        row(format!("2 by 1: batched {name}"), &|r| Some(r.scaling(doing, Form::Batched)?.0));
-        row(format!("2 by 1: the limit of {name}s"), &|r| Some(r.scaling(doing, Form::Batched)?.1));
-    }
-    let names: Vec<String> =
-        columns.iter().map(|column| format!("{} {}", column.order, column.load)).collect();
-    let head: Vec<&str> =
-        core::iter::once("threads").chain(names.iter().map(String::as_str)).collect();
-    table(&head, rows)
-}
-
-fn verdicts(targets: &[Target]) -> String {
-    let orders = targets.first().map_or(&[][..], |target| &target.found);
-    let head = ["target", "needed", "found", "verdict"].into_iter();
-    let head: Vec<&str> = head.chain(orders.iter().skip(1).map(|found| found.order)).collect();
-    let rows = targets.iter().filter_map(|target| {
-        let (first, others) = target.found.split_first()?;
-        let side = if target.at_most { "<=" } else { ">=" };
-        let needed = format!("{side} {:.2}", first.needed);
-        let verdict = if first.met { "met" } else { "MISSED" };
-        let mut row = vec![target.name.clone(), needed, number(first.ratio), verdict.to_owned()];
-        row.extend(others.iter().map(|found| {
-            format!("{}{}", number(found.ratio), if found.met { "" } else { " missed" })
-        }));
-        Some(row)
-    });
-    table(&head, rows.collect())
-}
-
-/// What the numbers mean.
 fn notes(args: &Args, measured: &Measured) -> Vec<String> {
-    let mut notes = vec![format!(
-        "Medians of {} rounds. Keys: 63 bits, uniform, made before the clock runs. Finds are of \
-         random keys that are there, inserts of new ones within 0.015 of the load factor, which \
-         are taken out again. Limits are measured on the table's own windows. \
-         Two ranks have half of the table each.",
-        args.rounds
-    )];
+    let mut notes = vec![
+        "Keys: 63 bits, uniform, computed before the clock starts. Finds are of random keys that the \
+         set holds; inserts are of new keys within 0.015 of the load factor, removed afterwards."
+            .to_owned(),
+        "Limits: measured on the table's own windows. Each of two ranks has half of the table."
+            .to_owned(),
+    ];
     if let Some(first) = args.probing.first() {
-        notes.push(format!("Targets are judged by {}.", first.name));
+        notes.push(format!("Targets: judged by the probe order {}.", first.name));
     }
-    let busy = measured.waited_s / measured.spent_s.max(1e-9);
-    if busy > BUSY {
+    if measured.preempted_share > MAX_PREEMPTED {
         notes.push(format!(
-            "The machine was BUSY: others had the CPUs for {:.0} % of the time of measurements. \
-             Ratios of what took turns hold better than figures do; run it again when it is quiet.",
-            busy * 100.0
+            "BUSY: other processes had the CPUs for {:.0} % of the time. Ratios hold better than \
+             rates; repeat the run on a quiet machine.",
+            measured.preempted_share * 100.0
         ));
     }
-    let huge = |windows: &String| windows.contains("hugetlb") || windows.contains("transparent");
-    if !measured.windows.iter().all(huge) {
-        notes.push(
-            "The table has NO huge pages: what they are worth is missing. Provide some, as root: \
-             sysctl vm.nr_hugepages=N for N of 2 MiB, or write `advise` to \
-             /sys/kernel/mm/transparent_hugepage/shmem_enabled."
-                .to_owned(),
-        );
+    let is_huge = |pages: &String| pages.contains("hugetlb") || pages.contains("transparent");
+    if !measured.windows.iter().all(is_huge) {
+        notes.push("The table has NO huge pages: `just huge-pages` provides them.".to_owned());
     }
     if measured.peers.is_empty() {
         return notes;
     }
-    let orders: Vec<&str> = args.probing.iter().map(|order| order.name).collect();
     notes.push(format!(
-        "Other sets: one folded multiplication as the hasher of all; capacity given when made. \
-         hashbrown and dashmap double at 7/8, so at 0.9 all other sets hold {PEER_LOAD} keys a \
-         bucket, which is in their favour. They took turns with {}.",
-        orders[0]
+        "Other sets: same hasher for all, capacity given at creation. hashbrown and dashmap double \
+         at 7/8, so for load 0.9 all hold {MAX_PEER_LOAD} keys a bucket, which is in their favour."
     ));
-    if measured.peers.iter().any(PeerSize::lacks_huge_pages) {
-        notes.push(
-            "A set has few huge pages, which flatters the table if it has them: it allocates each \
-             element by itself, or /sys/kernel/mm/transparent_hugepage/enabled says `never`."
-                .to_owned(),
-        );
+    let table_buckets = args.table_size / args.peer_size().min(args.table_size);
+    if table_buckets > 1 {
+        notes.push(format!(
+            "Other sets have 1/{table_buckets} of the table's buckets, which is in their favour."
+        ));
     }
-    notes.extend(measured.peers.iter().map(|peer| peer_note(peer, measured.buckets)));
+    for peer in &measured.peers {
+        let few = peer.huge_bytes < peer.private_bytes / 4;
+        notes.push(format!(
+            "{} for load {}: {} million keys; {} MiB of private memory, {} MiB of it on huge pages{}",
+            peer.system,
+            peer.load,
+            peer.keys / 1_000_000,
+            peer.private_bytes >> 20,
+            peer.huge_bytes >> 20,
+            if few { ", FEW, which is in the table's favour" } else { "" }
+        ));
+    }
     notes
 }
 
-fn peer_note(peer: &PeerSize, table_buckets: u64) -> String {
-    let mib = |bytes: Option<u64>| {
-        bytes.map_or_else(|| "?".to_owned(), |bytes| (bytes >> 20).to_string())
-    };
-    let fewer = match table_buckets / peer.buckets.max(1) {
-        0 | 1 => String::new(),
-        times => format!("; a table {times} times SMALLER than ours, which is in its favour"),
-    };
-    format!(
-        "{} for load {}: {:.1} million keys; {} MiB of private memory in all, {} MiB of it in huge \
-         pages{fewer}",
-        peer.system,
-        peer.load,
-        millions_of(peer.keys),
-        mib(peer.private_bytes),
-        mib(peer.huge_bytes)
-    )
-}
+// Cargo sets `test` for a benchmark without a harness too, and there the tests are left out.
+#[cfg(test)]
+#[allow(dead_code, unused_imports)]
+mod tests {
+    use super::*;
 
-#[expect(clippy::cast_precision_loss, reason = "for people")]
-fn millions_of(count: u64) -> f64 {
-    count as f64 / 1e6
+    #[test]
+    fn a_target_is_met_on_its_own_side_only() {
+        let at_least = [Some(0.7), Some(0.75), None].map(|ratio| is_met(ratio, 0.75, false));
+        assert_eq!(at_least, [false, true, false]);
+        let at_most = [Some(1.2), Some(1.31), None].map(|ratio| is_met(ratio, 1.3, true));
+        assert_eq!(at_most, [true, false, false]);
+    }
 }

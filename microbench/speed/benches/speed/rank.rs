@@ -1,0 +1,110 @@
+//! A rank of the table: an engine over shared memory and the table on it.
+
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::{AtomicU64, fence};
+
+use probeline_pin::{HugePages, MemoryPolicy, NodeId, Pages};
+use probeline_table::{Bucket, Config, Operation, OperationError, Outcome, Probing, Table};
+use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport};
+
+use super::Result;
+use super::keys;
+use super::plan::Work;
+use super::team::STEP;
+
+/// Buckets that an operation searches before it returns `Full`. At a load factor of 0.92 the longest
+/// run of occupied buckets in a linear probe is some thousands long.
+const MAX_PROBED: u32 = 1 << 15;
+
+/// Operations in flight: hardly any, because the CPU loads all words itself.
+const OPERATIONS: u32 = 2;
+
+/// One rank, in its thread.
+pub(crate) struct Rank {
+    table: Table<probeline_shm::Engine, Vec<Operation>>,
+    outcomes: Vec<core::result::Result<Outcome, OperationError>>,
+}
+
+impl Rank {
+    /// Opens a table of `buckets`, all ranks together, on huge pages of the NUMA node if there are
+    /// any.
+    pub(crate) fn open(
+        probing: Probing,
+        buckets: u64,
+        node: Option<NodeId>,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Self> {
+        let buckets_per_owner = buckets / u64::from(exchange.owners());
+        let defaults = Config::new(buckets_per_owner);
+        // One line a step if the probe order jumps.
+        let chunk_buckets = if probing == Probing::Jump { 8 } else { defaults.chunk_buckets };
+        let chunk_buckets = u32::try_from(buckets_per_owner).unwrap_or(u32::MAX).min(chunk_buckets);
+        let max_chunks = MAX_PROBED / chunk_buckets;
+        let config = Config { probing, chunk_buckets, max_chunks, ..defaults };
+        let engine = probeline_shm::Builder::new(config.words())
+            .slots(Config::slots(OPERATIONS), chunk_buckets)
+            .depth(2 * OPERATIONS)
+            .memory(MemoryPolicy { node, huge: HugePages::Try })
+            .open(exchange)?;
+        let operations = vec![Operation::EMPTY; OPERATIONS as usize];
+        let table = Table::open(engine, config, operations, exchange)?;
+        Ok(Self { table, outcomes: vec![Ok(Outcome::Absent); STEP] })
+    }
+
+    /// The pages of this rank's window.
+    pub(crate) fn pages(&self) -> Pages {
+        self.table.engine().pages()
+    }
+
+    /// The windows of all owners.
+    pub(crate) fn windows(&self) -> Result<Vec<&[AtomicU64]>> {
+        let engine = self.table.engine();
+        let geometry = engine.geometry();
+        // The first 32 GiB of larger windows.
+        let words = u32::try_from(geometry.window_words).unwrap_or(u32::MAX);
+        let window = |owner| {
+            let start = RemoteWord { owner: Owner(owner), index: 0 };
+            engine.direct(Segment { start, words }).ok_or("the CPU cannot load words of a window")
+        };
+        Ok((0..geometry.owners).map(window).collect::<core::result::Result<_, _>>()?)
+    }
+
+    /// Empties the buckets of this rank's part whose keys are not among the first `count`.
+    ///
+    /// Keys that were inserted last are in buckets that were empty before, so this restores the
+    /// earlier table. No rank may use the table meanwhile.
+    pub(crate) fn truncate(&mut self, count: u64) {
+        let layout = *self.table.layout();
+        let first = usize::try_from(layout.first_word()).unwrap_or(usize::MAX);
+        let part = usize::try_from(layout.buckets_per_owner()).unwrap_or(usize::MAX);
+        for word in self.table.engine().window().iter().skip(first).take(part) {
+            let bucket = Bucket::from_word(word.load(Relaxed));
+            if bucket.is_some_and(|bucket| keys::number(bucket.data()) >= count) {
+                word.store(0, Relaxed);
+            }
+        }
+        fence(SeqCst);
+    }
+
+    /// Does `work` with all keys; returns how many had the expected outcome.
+    pub(crate) fn work(&mut self, work: Work, keys: &[u64]) -> usize {
+        let Self { table, outcomes } = self;
+        let expected = match work {
+            Work::Find => return keys.iter().filter(|key| table.find(**key) == Ok(true)).count(),
+            Work::Hit | Work::FindBatch => Outcome::Found,
+            Work::Insert | Work::InsertBatch => Outcome::Inserted,
+        };
+        if let Work::Hit | Work::Insert = work {
+            return keys.iter().filter(|key| table.find_or_put(**key) == Ok(expected)).count();
+        }
+        let Some(outcomes) = outcomes.get_mut(..keys.len()) else { return 0 };
+        let done = match work {
+            Work::FindBatch => table.find_batch(keys, outcomes),
+            _ => table.find_or_put_batch(keys, outcomes),
+        };
+        if done.is_err() {
+            return 0;
+        }
+        outcomes.iter().filter(|outcome| **outcome == Ok(expected)).count()
+    }
+}
