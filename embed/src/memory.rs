@@ -41,6 +41,7 @@ impl Memory {
                 atomics: AtomicScope::Cpu,
                 words_per_op: SLOT_WORDS as u32,
                 word_reads_whole: true,
+                write_then_atomic: true,
                 needs_owner_progress: false,
                 poll_may_wait: false,
             },

@@ -175,6 +175,7 @@ mod tests {
         atomics: AtomicScope::Cpu,
         words_per_op: u32::MAX,
         word_reads_whole: true,
+        write_then_atomic: false,
         needs_owner_progress: false,
         poll_may_wait: false,
     };

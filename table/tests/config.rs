@@ -25,6 +25,7 @@ const SIM: probeline_sim::Config = probeline_sim::Config {
     faults: probeline_sim::Faults::none(),
     scatter_reads: false,
     word_reads_whole: true,
+    write_then_atomic: false,
     atomics: probeline_transport::AtomicScope::Cpu,
     direct_reach: probeline_sim::Reach::Own,
     trace_events: 0,

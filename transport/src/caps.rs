@@ -26,6 +26,12 @@ pub struct Caps {
     pub words_per_op: u32,
     /// A READ never brings a word half old, half new. No InfiniBand or PCIe clause promises it.
     pub word_reads_whole: bool,
+    /// An atomic takes effect after every WRITE that was posted before it to the same owner, if the
+    /// WRITE succeeds: whoever sees the atomic's effect sees the WRITE. RC queue pairs promise it
+    /// (InfiniBand specification, volume 1, 10.8.3.3); UCX and MPI do not without a flush.
+    ///
+    /// Where it is false, wait for the WRITE's completion before posting the atomic.
+    pub write_then_atomic: bool,
     /// Peers' operations stall unless the owner of the words polls.
     pub needs_owner_progress: bool,
     /// A poll may wait for the owner of the words (MPI atomics).

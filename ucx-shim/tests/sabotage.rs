@@ -13,6 +13,8 @@ use probeline_ucx_shim::ucx::Builder;
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const OWNERS: u32 = 3;
+/// UCX lacks the capability that this case tests.
+const SKIPPED: &str = "an_atomic_follows_the_write_before_it";
 /// The time limit for a lost completion where a rule is broken; the other cases take milliseconds.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Tries in which a race that a rule opens has to be lost once.
@@ -38,7 +40,7 @@ fn run(case: &Case, rule: Rule) -> Vec<Result<Verdict, Failure>> {
 
 #[test]
 fn every_broken_rule_is_noticed() {
-    for &(rule, name) in Rule::ALL {
+    for &(rule, name) in Rule::ALL.iter().filter(|(_, name)| *name != SKIPPED) {
         let case = cases(OWNERS).find(|case| case.name == name).unwrap();
         let noticed = (0..TRIES).any(|_| run(case, rule).iter().any(Result::is_err));
         assert!(noticed, "{rule:?} passed {name}");
@@ -49,7 +51,8 @@ fn every_broken_rule_is_noticed() {
 fn the_wrapper_alone_breaks_nothing() {
     for case in cases(OWNERS) {
         for verdict in run(case, Rule::Nothing) {
-            assert_eq!(verdict, Ok(Verdict::Passed), "{}", case.name);
+            let skipped = matches!(verdict, Ok(Verdict::Skipped(_)));
+            assert!(verdict.is_ok() && skipped == (case.name == SKIPPED), "{}", case.name);
         }
     }
 }

@@ -5,17 +5,17 @@ use crate::case::{Case, Failure, Layer, ensure};
 
 pub(super) const CASES: &[Case] = &[
     Case::new(Layer::Loopback, "the_suite_passes_among_threads", |bed| {
-        suite(&alone(bed, "conformance --threads")?, 28, 2)
+        suite(&alone(bed, "conformance --threads")?, 29, 2)
     })
     .needs(TRIAL),
     Case::new(Layer::Loopback, "the_suite_passes_between_processes", |bed| {
-        suite(&alone(bed, "conformance --ranks 2")?, 9, 0)?;
-        suite(&alone(bed, "conformance --ranks 3")?, 19, 2)
+        suite(&alone(bed, "conformance --ranks 2")?, 29, 2)?;
+        suite(&alone(bed, "conformance --ranks 3")?, 29, 2)
     })
     .needs(TRIAL),
     Case::new(Layer::Two, "the_suite_passes_between_machines", |bed| {
-        suite(&together(bed, 2, "conformance")?, 9, 0)?;
-        suite(&together(bed, 3, "conformance")?, 19, 2)
+        suite(&together(bed, 2, "conformance")?, 29, 2)?;
+        suite(&together(bed, 3, "conformance")?, 29, 2)
     })
     .needs(TRIAL),
     Case::new(Layer::Loopback, "what_must_be_refused_is_refused", |bed| {

@@ -40,8 +40,14 @@ impl UcxArgs {
     /// atomics need not be atomic with the CPU's.
     pub(crate) fn skips(&self) -> &'static [&'static str] {
         match self.ucx_atomics {
-            Whose::Cpu => &["words_are_whole_under_a_writer"],
-            Whose::Device => &["words_are_whole_under_a_writer", "atomic_with_the_cpu"],
+            Whose::Cpu => {
+                &["words_are_whole_under_a_writer", "an_atomic_follows_the_write_before_it"]
+            }
+            Whose::Device => &[
+                "words_are_whole_under_a_writer",
+                "an_atomic_follows_the_write_before_it",
+                "atomic_with_the_cpu",
+            ],
         }
     }
 

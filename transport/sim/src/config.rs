@@ -57,6 +57,9 @@ pub struct Config {
     pub scatter_reads: bool,
     /// What [`Caps::word_reads_whole`] says; words are torn only where it is false.
     pub word_reads_whole: bool,
+    /// What [`Caps::write_then_atomic`] says. Where it is true, an atomic waits for the effects of
+    /// the same engine's WRITEs to that owner.
+    pub write_then_atomic: bool,
     /// What [`Caps::atomics`] says.
     pub atomics: AtomicScope,
     /// What `direct` reaches.
@@ -81,6 +84,7 @@ impl Default for Config {
             faults: Faults::none(),
             scatter_reads: false,
             word_reads_whole: true,
+            write_then_atomic: false,
             atomics: AtomicScope::Cpu,
             direct_reach: Reach::Own,
             trace_events: 0,
@@ -154,6 +158,7 @@ impl Config {
             atomics: self.atomics,
             words_per_op: self.slot_words,
             word_reads_whole: self.word_reads_whole,
+            write_then_atomic: self.write_then_atomic,
             needs_owner_progress: false,
             poll_may_wait: false,
         }

@@ -62,6 +62,7 @@ pub(crate) struct Fabric {
     chance: Rng,
     order: Order,
     scatter_reads: bool,
+    write_then_atomic: bool,
     depth: u32,
     sequence: u64,
     /// The first owner lost, and when.
@@ -96,6 +97,7 @@ impl Fabric {
             chance: rng(streams::ORDER),
             order: config.order,
             scatter_reads: config.scatter_reads,
+            write_then_atomic: config.write_then_atomic,
             depth: config.depth,
             sequence: 0,
             lost: None,
@@ -169,15 +171,32 @@ impl Fabric {
             self.counters.sent += 1;
             self.counters.outstanding += self.network.outstanding(me);
         }
-        let mut done_ns = times.done_ns;
+        let behind = self.last_write(me, kind, to.owner);
+        let effect_ns = times.effect_ns.max(behind.0);
+        let mut done_ns = times.done_ns.max(effect_ns);
         if fate.repeated {
             done_ns = done_ns.saturating_add(self.dice.repeated_after_ns(done_ns - now_ns));
         }
         self.records[index as usize].start(me, post, done_ns, payload);
-        self.plan(index, fate, now_ns, times.effect_ns);
+        self.plan(index, fate, now_ns, effect_ns, behind);
         self.queue(me, index, done_ns);
         self.die_if_due(me);
         Ok(())
+    }
+
+    /// The place of the last WRITE of `me` to `owner` in the order of events, if an operation of
+    /// this kind has to follow it.
+    fn last_write(&self, me: Owner, kind: Kind, owner: Owner) -> (u64, u64) {
+        if !self.write_then_atomic || !matches!(kind, Kind::CompareAndSwap | Kind::FetchAdd) {
+            return (0, 0);
+        }
+        let each = self.records.len() / self.members.len();
+        let mine = &self.records[me.0 as usize * each..][..each];
+        let succeeds = |record: &&Record| record.scheduled && record.error.is_none();
+        let writes = mine.iter().filter(succeeds).filter(|record| {
+            record.post.action.kind() == Kind::Write && record.post.remote.start.owner == owner
+        });
+        writes.map(|write| write.due).max().unwrap_or_default()
     }
 
     /// Throws the dice and counts what they say.
@@ -204,8 +223,8 @@ impl Fabric {
         fate
     }
 
-    /// Schedules the first event of a record, if it has any.
-    fn plan(&mut self, index: u32, fate: Fate, now_ns: u64, effect_ns: u64) {
+    /// Schedules the first event of a record, if it has any, no earlier than `behind`.
+    fn plan(&mut self, index: u32, fate: Fate, now_ns: u64, effect_ns: u64, behind: (u64, u64)) {
         let record = &mut self.records[index as usize];
         let read = record.post.action.kind() == Kind::Read;
         record.late = fate.end == End::ErrorLate;
@@ -226,12 +245,15 @@ impl Fabric {
             End::ErrorDone | End::ErrorUndone => return,
             End::ErrorLate => record.done_ns.saturating_add(self.dice.late_by_ns()),
         };
-        record.scheduled = true;
-        self.push(at_ns, index);
+        let due = (at_ns, self.tie()).max(behind);
+        self.records[index as usize].scheduled = true;
+        self.records[index as usize].due = due;
+        self.push(due, index);
     }
 
-    fn push(&mut self, at_ns: u64, record: u32) {
-        let (tie, sequence) = (self.tie(), self.next_sequence());
+    /// Of two events in one place, the one pushed first happens first.
+    fn push(&mut self, (at_ns, tie): (u64, u64), record: u32) {
+        let sequence = self.next_sequence();
         self.events.push(Reverse(Event { at_ns, tie, sequence, record }));
     }
 
@@ -305,7 +327,8 @@ impl Fabric {
                 let more = record.samples_left > 0;
                 self.note(event.at_ns, owner, What::Sampled, word, value);
                 if more {
-                    self.push(next_ns, event.record);
+                    let tie = self.tie();
+                    self.push((next_ns, tie), event.record);
                     return;
                 }
             } else {

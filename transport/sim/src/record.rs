@@ -45,6 +45,8 @@ pub(crate) struct Record {
     pub(crate) owner: Owner,
     pub(crate) post: Post,
     pub(crate) done_ns: u64,
+    /// The place of its first event in the order of events.
+    pub(crate) due: (u64, u64),
     /// Where it completes in error.
     pub(crate) error: Option<OpError>,
     /// An atomic's old value.
@@ -82,6 +84,7 @@ impl Record {
                 local: Local::default(),
             },
             done_ns: 0,
+            due: (0, 0),
             error: None,
             value: 0,
             unreported: false,

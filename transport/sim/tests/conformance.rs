@@ -13,6 +13,8 @@ use probeline_transport::{AtomicScope, Completion, Token, Transport};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
+const AFTER_WRITE: &str = "an_atomic_follows_the_write_before_it";
+
 /// Runs one case on a fresh cluster.
 fn verdicts(case: &Case, owners: u32, config: Config) -> Vec<Result<Verdict, Failure>> {
     let sizes = case.sizes;
@@ -48,13 +50,14 @@ fn suite(config: Config, skips: &[&str]) {
 
 #[test]
 fn instant() {
-    suite(Config { model: Model::instant(), ..Config::default() }, &[]);
+    suite(Config { model: Model::instant(), ..Config::default() }, &[AFTER_WRITE]);
 }
 
 #[test]
 fn simple_and_scattered() {
     let model = Model::simple(2_000);
-    suite(Config { model, scatter_reads: true, ..Config::default() }, &[]);
+    let config = Config { model, scatter_reads: true, ..Config::default() };
+    suite(Config { write_then_atomic: true, ..config }, &[]);
 }
 
 fn jittered() -> Model {
@@ -72,12 +75,14 @@ fn jittered_and_slow() {
     let faults =
         Faults { slow_ppm: 20_000, slow_factor: 50, repeated_read_ppm: 100_000, ..Faults::none() };
     let config = Config { model: jittered(), faults, scatter_reads: true, ..Config::default() };
+    let config = Config { write_then_atomic: true, ..config };
     suite(config, &[]);
 }
 
 #[test]
 fn shuffled() {
     let config = Config { order: Order::Shuffled, scatter_reads: true, ..Config::default() };
+    let config = Config { write_then_atomic: true, ..config };
     suite(Config { model: jittered(), direct_reach: Reach::All, ..config }, &[]);
     suite(Config { model: Model::instant(), direct_reach: Reach::None, ..config }, &[]);
 }
@@ -92,7 +97,28 @@ fn torn_words_and_device_scope() {
         atomics: AtomicScope::Device,
         ..Config::default()
     };
-    suite(config, &["words_are_whole_under_a_writer", "atomic_with_the_cpu"]);
+    suite(config, &["words_are_whole_under_a_writer", "atomic_with_the_cpu", AFTER_WRITE]);
+}
+
+/// An atomic overtakes the WRITE before it, unless the capability is on.
+#[test]
+fn an_atomic_follows_a_write_where_it_is_promised() {
+    let overtakes = |seed, order, write_then_atomic| {
+        let config =
+            Config { seed, order, model: jittered(), write_then_atomic, ..Config::default() };
+        let mut engines = engines(&cluster(config));
+        let engine = &mut engines[0];
+        engine.staged(local(0, 0, 8)).unwrap().fill(1);
+        engine.write(Token(1), local(0, 0, 8), segment(1, 0, 8)).unwrap();
+        engine.fetch_add(Token(2), word(1, 7), 0).unwrap();
+        let ends = [(); 2].map(|()| common::next(engine).unwrap());
+        let atomic = ends.iter().find(|end| end.token == Token(2)).unwrap();
+        atomic.result == Ok(0)
+    };
+    for order in [Order::ByTime, Order::Shuffled] {
+        assert!((0..100).any(|seed| overtakes(seed, order, false)), "{order:?}");
+        assert!((0..100).all(|seed| !overtakes(seed, order, true)), "{order:?}");
+    }
 }
 
 /// Random operations from all engines, most of the time at full depth.

@@ -4,8 +4,8 @@
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use super::Case;
-use super::rig::{Failure, Rig, same, word};
-use crate::{AtomicScope, Sizes};
+use super::rig::{Failure, Rig, local, same, segment, word};
+use crate::{AtomicScope, Sizes, Token};
 
 const SIZES: Sizes = Sizes { window_words: 64, slots: 2, slot_words: 8, depth: 16 };
 /// Differs from its own bytes reversed and has no byte twice, so that order and width show.
@@ -22,6 +22,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("faa_wraps", SIZES, faa_wraps),
     Case::new("faa_sums_exactly", SIZES, faa_sums),
     Case::new("neighbours_are_untouched", SIZES, neighbours),
+    Case::new("an_atomic_follows_the_write_before_it", SIZES, after_write)
+        .skip(|caps| (!caps.write_then_atomic).then_some("write_then_atomic is false")),
     Case::new("atomic_with_the_cpu", SIZES, with_cpu)
         .skip(|caps| (caps.atomics == AtomicScope::Device).then_some("atomics is Device")),
 ];
@@ -152,6 +154,41 @@ fn in_turns(
             rig.alone(who, &mut add)?;
         }
     }
+    Ok(())
+}
+
+/// Owner 0 sends messages: a WRITE and, without waiting for its completion, an atomic that counts
+/// it. A reader that sees the count must see the message.
+fn after_write(rig: &mut Rig<'_>) -> Result<(), Failure> {
+    let target = rig.last();
+    let (message, count) = (segment(target, 8, 8), word(target, 24));
+    if rig.me() == 0 {
+        for sent in 1..=ROUNDS {
+            rig.transport.staged(local(0, 0, 8))?.fill(sent);
+            rig.transport.write(Token(1), local(0, 0, 8), message)?;
+            rig.transport.fetch_add(Token(2), word(target, 15), 0)?;
+            rig.transport.fetch_add(Token(3), count, 1)?;
+            for _ in 0..3 {
+                let end = rig.next()?;
+                let old = end.result?;
+                let expected = [0, sent, sent - 1][(end.token.0 as usize - 1) % 3];
+                same(format_args!("old value by token {}", end.token.0), old, expected)?;
+            }
+        }
+    }
+    let limit = rig.limit();
+    let mut counted = 0;
+    while rig.me() != 0 && counted < ROUNDS {
+        counted = rig.read_word(count)?;
+        let least = rig.read(message, local(1, 0, 8))?.into_iter().min().unwrap_or(0);
+        same(
+            format_args!("message {counted} or a later one, not {least}"),
+            least >= counted,
+            true,
+        )?;
+        limit.check(format_args!("{counted} messages of {ROUNDS}"))?;
+    }
+    rig.exchange.barrier()?;
     Ok(())
 }
 

@@ -23,6 +23,8 @@ pub enum Rule {
     FaaAddsTwice,
     /// FAA is a load and a store; the load is executed as early as the store of the previous FAA.
     FaaIsSplit,
+    /// An atomic takes effect before the WRITE posted before it.
+    AtomicOvertakesWrite,
     /// WRITE completes without writing.
     WriteIsLost,
     /// READ leaves out its last word.
@@ -67,6 +69,7 @@ impl Rule {
         (Rule::FaaAddsTwice, "faa_sums_exactly"),
         (Rule::FaaIsSplit, "faa_sums_exactly"),
         (Rule::FaaIsSplit, "atomic_with_the_cpu"),
+        (Rule::AtomicOvertakesWrite, "an_atomic_follows_the_write_before_it"),
         (Rule::WriteIsLost, "write_at_every_offset"),
         (Rule::WriteIsLost, "completed_write_is_seen"),
         (Rule::ReadStopsShort, "read_at_every_offset"),
@@ -110,6 +113,8 @@ pub struct Sabotage<T> {
     /// Completions of the wrapper's own making.
     extra: VecDeque<Completion>,
     held: Option<Completion>,
+    /// A WRITE that is posted after the next atomic.
+    delayed: Option<(Token, Local, Segment)>,
     /// The word of the last FAA, and its value afterwards.
     loaded: Option<(RemoteWord, u64)>,
     ends: u64,
@@ -133,6 +138,7 @@ impl<T: Transport> Sabotage<T> {
             slot_words,
             extra: VecDeque::with_capacity(depth),
             held: None,
+            delayed: None,
             loaded: None,
             ends: 0,
             kicked: true,
@@ -246,6 +252,10 @@ impl<T: Transport> Transport for Sabotage<T> {
         if self.full_early() {
             return Err(PostError::Full);
         }
+        if self.broken(Rule::AtomicOvertakesWrite) {
+            self.delayed = Some((token, from, to));
+            return Ok(());
+        }
         let outcome = if self.broken(Rule::WriteIsLost) {
             self.inner.fetch_add(token, to.start, 0)
         } else {
@@ -288,6 +298,9 @@ impl<T: Transport> Transport for Sabotage<T> {
             }
             _ => self.inner.fetch_add(token, at, addend),
         };
+        if let Some((token, from, to)) = self.delayed.take() {
+            self.inner.write(token, from, to)?;
+        }
         self.note(token, Posted::FetchAdd { addend }, outcome)
     }
 

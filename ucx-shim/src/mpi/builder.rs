@@ -110,6 +110,8 @@ impl Builder {
             atomics: AtomicScope::Device,
             words_per_op: self.sizes.slot_words,
             word_reads_whole: self.word_reads_whole,
+            // MPI orders accumulates only with each other.
+            write_then_atomic: false,
             needs_owner_progress: needs_owner,
             poll_may_wait: needs_owner,
         };

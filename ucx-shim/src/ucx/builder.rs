@@ -211,6 +211,7 @@ impl Builder {
             },
             words_per_op: self.sizes.slot_words,
             word_reads_whole: self.word_reads_whole,
+            write_then_atomic: false,
             needs_owner_progress: self.progress == Progress::Caller,
             poll_may_wait: false,
         }

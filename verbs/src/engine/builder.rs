@@ -273,6 +273,8 @@ impl Builder {
             },
             words_per_op: self.slot_words,
             word_reads_whole: self.word_reads_whole,
+            // Both go to the one queue pair of the owner.
+            write_then_atomic: true,
             needs_owner_progress: false,
             poll_may_wait: false,
         }

@@ -193,6 +193,7 @@ pub(super) fn pipeline(
             atomics: AtomicScope::Device,
             words_per_op: C,
             word_reads_whole: true,
+            write_then_atomic: false,
             needs_owner_progress: false,
             poll_may_wait: false,
         },
