@@ -1,186 +1,203 @@
-//! One thing that is tried in the machines.
+//! A test or benchmark, the machines it runs in, and what it returns.
 
-use core::error::Error as CoreError;
 use core::fmt;
 
-use crate::bed::Bed;
-use crate::plan::{Cpu, Plan};
+use anyhow::Result;
+use clap::ValueEnum;
+
 use crate::programs::Build;
-use crate::verdict::Verdict;
+use crate::qemu::Plan;
+use crate::testbed::Testbed;
 
-/// One thing that is tried in the machines.
+/// A test or benchmark that runs in virtual machines.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub(crate) struct Case {
+    pub(crate) layer: Layer,
     /// What holds, in words with underscores.
-    pub name: &'static str,
-    /// The machines it runs in.
-    pub layer: Layer,
-    /// Whether it leaves the machines so that no other case can use them.
-    pub spoils: bool,
-    /// Whether it runs only where its full name is asked for.
-    pub on_demand: bool,
-    /// What has to be built for it.
-    pub builds: &'static [Build],
-    /// What it does, and what decides its outcome.
-    pub run: Run,
+    pub(crate) name: &'static str,
+    pub(crate) procedure: Procedure,
+    /// Programs to build before the boot.
+    pub(crate) builds: &'static [Build],
+    /// Whether other cases cannot use the machines afterwards.
+    pub(crate) destructive: bool,
+    /// Whether it runs only if `--only` gives its full name.
+    pub(crate) on_demand: bool,
 }
 
-/// What a case does, and what decides its outcome.
+/// The function of a case, and how its outcome is judged.
 #[derive(Clone, Copy, Debug)]
-pub enum Run {
-    /// A test. How fast the host is must not decide its outcome.
-    Test(fn(&Bed) -> Result<(), Failure>),
-    /// A test of something that only chance brings about.
-    Chance(fn(&Bed) -> Result<Outcome, Failure>),
-    /// A benchmark: measures, and compares with what a quiet host reaches.
-    Bench(fn(&Bed) -> Result<Vec<Verdict>, Failure>),
+pub(crate) enum Procedure {
+    /// A test, whose outcome must not depend on the speed of the host.
+    Test(fn(&Testbed) -> Result<()>),
+    /// A test that waits for a rare event and is ignored if that does not happen.
+    RareEvent(fn(&Testbed) -> Result<Outcome>),
+    /// A benchmark, whose figures have bounds that a quiet host meets.
+    Bench(fn(&Testbed) -> Result<Vec<Figure>>),
 }
 
-/// How a test of [`Run::Chance`] ended that did not fail.
+/// How a case ended that did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// What it waits for happened.
+pub(crate) enum Outcome {
     Passed,
-    /// It did not happen, which says nothing; the reason.
-    Skipped(String),
+    /// The rare event did not happen; with the reason to print.
+    Ignored(String),
 }
 
-/// The machines that a case runs in; cases of one layer share a boot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layer {
-    /// One machine with two CPUs.
+impl Case {
+    pub(crate) const fn test(
+        layer: Layer,
+        name: &'static str,
+        test: fn(&Testbed) -> Result<()>,
+    ) -> Self {
+        Self::new(layer, name, Procedure::Test(test))
+    }
+
+    pub(crate) const fn rare_event(
+        layer: Layer,
+        name: &'static str,
+        test: fn(&Testbed) -> Result<Outcome>,
+    ) -> Self {
+        Self::new(layer, name, Procedure::RareEvent(test))
+    }
+
+    pub(crate) const fn bench(
+        layer: Layer,
+        name: &'static str,
+        bench: fn(&Testbed) -> Result<Vec<Figure>>,
+    ) -> Self {
+        Self::new(layer, name, Procedure::Bench(bench))
+    }
+
+    const fn new(layer: Layer, name: &'static str, procedure: Procedure) -> Self {
+        Self { layer, name, procedure, builds: &[], destructive: false, on_demand: false }
+    }
+
+    pub(crate) const fn is_bench(&self) -> bool {
+        matches!(self.procedure, Procedure::Bench(_))
+    }
+
+    pub(crate) const fn needs(self, builds: &'static [Build]) -> Self {
+        Self { builds, ..self }
+    }
+
+    pub(crate) const fn destructive(self) -> Self {
+        Self { destructive: true, ..self }
+    }
+
+    pub(crate) const fn on_demand(self) -> Self {
+        Self { on_demand: true, ..self }
+    }
+
+    /// `LAYER::NAME`.
+    pub(crate) fn full_name(&self) -> String {
+        format!("{}::{}", self.layer, self.name)
+    }
+}
+
+/// The machines that a case runs in, in the order in which layers run. Cases of a layer share a
+/// boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Layer {
+    /// One machine with two CPUs
     Loopback,
-    /// Two machines on one wire.
+    /// Two machines on one wire
     Two,
-    /// One machine whose time is what it executes.
+    /// One machine whose time is the number of executed instructions
     Icount,
-    /// One machine whose READs bring torn words.
+    /// One machine whose READs return torn words
     Tearing,
-    /// One machine of two NUMA nodes.
+    /// One machine with two NUMA nodes
     Numa,
 }
 
 impl Layer {
-    /// All of them, in the order they run.
-    pub const ALL: [Self; 5] = [Self::Loopback, Self::Two, Self::Icount, Self::Tearing, Self::Numa];
-
-    /// As the command line and reports call it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn plan(self) -> Plan {
         match self {
-            Self::Loopback => "loopback",
-            Self::Two => "two",
-            Self::Icount => "icount",
-            Self::Tearing => "tearing",
-            Self::Numa => "numa",
-        }
-    }
-
-    /// Its machines.
-    #[must_use]
-    pub const fn plan(self) -> Plan {
-        match self {
-            Self::Loopback => Plan { vcpus: 2, ..Plan::ONE },
-            Self::Two => Plan::TWO,
-            Self::Icount => Plan { icount: true, ..Plan::ONE },
-            Self::Tearing => Plan { cpu: Cpu::Tearing, vcpus: 2, ..Plan::ONE },
-            Self::Numa => Plan { numa: true, vcpus: 2, memory_mib: 2048, ..Plan::ONE },
+            Self::Loopback => Plan { vcpus: 2, ..Plan::DEFAULT },
+            Self::Two => Plan { machines: 2, ..Plan::DEFAULT },
+            Self::Icount => Plan { icount: true, ..Plan::DEFAULT },
+            Self::Tearing => Plan { erms: true, vcpus: 2, ..Plan::DEFAULT },
+            Self::Numa => Plan { numa: true, vcpus: 2, memory_mib: 2048, ..Plan::DEFAULT },
         }
     }
 }
 
-impl Case {
-    /// A case that leaves the machines as they were and needs nothing built.
-    #[must_use]
-    pub const fn new(
-        layer: Layer,
-        name: &'static str,
-        test: fn(&Bed) -> Result<(), Failure>,
-    ) -> Self {
-        Self::of(layer, name, Run::Test(test))
-    }
-
-    /// The same for something that only chance brings about.
-    #[must_use]
-    pub const fn chance(
-        layer: Layer,
-        name: &'static str,
-        test: fn(&Bed) -> Result<Outcome, Failure>,
-    ) -> Self {
-        Self::of(layer, name, Run::Chance(test))
-    }
-
-    /// A benchmark, which runs only where benchmarks are asked for.
-    #[must_use]
-    pub const fn bench(
-        layer: Layer,
-        name: &'static str,
-        bench: fn(&Bed) -> Result<Vec<Verdict>, Failure>,
-    ) -> Self {
-        Self::of(layer, name, Run::Bench(bench))
-    }
-
-    const fn of(layer: Layer, name: &'static str, run: Run) -> Self {
-        Self { name, layer, spoils: false, on_demand: false, builds: &[], run }
-    }
-
-    /// Whether it is a benchmark.
-    #[must_use]
-    pub const fn is_bench(&self) -> bool {
-        matches!(self.run, Run::Bench(_))
-    }
-
-    /// The same, with something built for it.
-    #[must_use]
-    pub const fn needs(self, builds: &'static [Build]) -> Self {
-        Self { builds, ..self }
-    }
-
-    /// The same, in machines that no other case uses after it.
-    #[must_use]
-    pub const fn spoils(self) -> Self {
-        Self { spoils: true, ..self }
-    }
-
-    /// The same, run only where its full name is asked for.
-    #[must_use]
-    pub const fn on_demand(self) -> Self {
-        Self { on_demand: true, ..self }
-    }
-
-    /// The layer's and its own name.
-    #[must_use]
-    pub fn full_name(&self) -> String {
-        format!("{}::{}", self.layer.name(), self.name)
-    }
-}
-
-/// What did not hold, in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure(pub String);
-
-impl fmt::Display for Failure {
+impl fmt::Display for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&format!("{self:?}").to_lowercase())
     }
 }
 
-impl<E: CoreError> From<E> for Failure {
-    fn from(error: E) -> Self {
-        let mut text = error.to_string();
-        let mut source = error.source();
-        while let Some(error) = source {
-            text = format!("{text}: {error}");
-            source = error.source();
+/// A figure that a benchmark measured, and its bound.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Figure {
+    /// With the unit, unless it is a ratio.
+    pub(crate) name: String,
+    pub(crate) value: f64,
+    pub(crate) bound: Bound,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Bound {
+    AtMost(f64),
+    Unbounded,
+}
+
+impl Figure {
+    /// Whether the value is a number within the bound.
+    pub(crate) fn is_met(&self) -> bool {
+        match self.bound {
+            Bound::AtMost(bound) => self.value <= bound,
+            Bound::Unbounded => self.value.is_finite(),
         }
-        Self(text)
     }
 }
 
-/// Fails unless `holds`.
-///
-/// # Errors
-/// What did not hold.
-pub fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), Failure> {
-    if holds { Ok(()) } else { Err(Failure(what())) }
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, value, bound } = self;
+        let verdict = match bound {
+            Bound::Unbounded if self.is_met() => "record",
+            _ if self.is_met() => "met",
+            _ => "missed",
+        };
+        write!(f, "{verdict:<8}{name}: {value:.3}")?;
+        match bound {
+            Bound::AtMost(bound) => write!(f, ", at most {bound}"),
+            Bound::Unbounded => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(value: f64, bound: Bound) -> Figure {
+        Figure { name: "READ 8 B, ratio".into(), value, bound }
+    }
+
+    #[test]
+    fn a_bound_is_met_up_to_its_value() {
+        for (value, bound, met) in [
+            (1.15, Bound::AtMost(1.15), true),
+            (1.151, Bound::AtMost(1.15), false),
+            (f64::NAN, Bound::AtMost(1.0), false),
+            (7.0, Bound::Unbounded, true),
+            (f64::NAN, Bound::Unbounded, false),
+        ] {
+            assert_eq!(figure(value, bound).is_met(), met, "{value} {bound:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_has_the_verdict_the_value_and_the_bound() {
+        let line = |value, bound| figure(value, bound).to_string();
+        assert_eq!(line(1.1, Bound::AtMost(1.15)), "met     READ 8 B, ratio: 1.100, at most 1.15");
+        assert_eq!(
+            line(1.192, Bound::AtMost(1.15)),
+            "missed  READ 8 B, ratio: 1.192, at most 1.15"
+        );
+        assert_eq!(line(2.0, Bound::Unbounded), "record  READ 8 B, ratio: 2.000");
+    }
 }

@@ -1,60 +1,53 @@
-//! The file system a guest starts from: busybox and two scripts, after the kernel's modules.
+//! The file system that a guest starts from: the kernel's modules, busybox and two scripts.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::error::Error;
+use anyhow::{Context, Result};
+
+use crate::HANG_TIMEOUT;
+use crate::host::{BUSYBOX, find};
 use crate::kernel::Kernel;
-use crate::patience::PATIENCE;
-use crate::site::{BUSYBOX, find};
 use crate::tool::Tool;
 
 const INIT: &str = include_str!("../guest/init");
 const AGENT: &str = include_str!("../guest/agent");
 
-/// Writes `initrd` in `folder`: two archives one after the other, of which the kernel unpacks both.
-pub(crate) fn build(kernel: &Kernel, folder: &Path) -> Result<(), Error> {
+/// Writes `initrd` in `folder`: two archives one after the other, both of which the kernel unpacks.
+pub(crate) fn build(kernel: &Kernel, folder: &Path) -> Result<()> {
     let stage = folder.join("stage");
     for name in ["bin", "dev", "lower", "merged", "upper"] {
-        fs::create_dir_all(stage.join(name)).map_err(Error::io(format!("creating {name}")))?;
+        fs::create_dir_all(stage.join(name)).with_context(|| format!("creating {name}"))?;
     }
-    let busybox = stage.join("bin/busybox");
-    let found = find(BUSYBOX.0).ok_or(Error::Missing { programs: vec![BUSYBOX] })?;
-    fs::copy(found, &busybox).map_err(Error::io("copying busybox"))?;
-    let init = stage.join("init");
-    fs::write(&init, INIT).map_err(Error::io("writing init"))?;
-    fs::write(stage.join("agent"), AGENT).map_err(Error::io("writing agent"))?;
+    let (init, busybox) = (stage.join("init"), stage.join("bin/busybox"));
+    fs::copy(find(BUSYBOX).context("no busybox")?, &busybox).context("copying busybox")?;
+    fs::write(&init, INIT).context("writing init")?;
+    fs::write(stage.join("agent"), AGENT).context("writing agent")?;
     for program in [&init, &busybox] {
-        let runs = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(program, runs).map_err(Error::io("making init a program"))?;
+        fs::set_permissions(program, fs::Permissions::from_mode(0o755))
+            .with_context(|| format!("making {} executable", program.display()))?;
     }
-    let ours = folder.join("init.cpio");
-    archive(&stage, &ours)?;
-    join(&[&kernel.modules, &ours], &folder.join("initrd"))?;
-    fs::remove_dir_all(&stage).map_err(Error::io("removing the stage"))
+    let scripts = folder.join("init.cpio");
+    archive(&stage, &scripts)?;
+    let mut initrd = File::create(folder.join("initrd")).context("creating initrd")?;
+    for part in [&kernel.modules, &scripts] {
+        let mut part = File::open(part).with_context(|| format!("opening {}", part.display()))?;
+        io::copy(&mut part, &mut initrd).context("writing initrd")?;
+    }
+    fs::remove_dir_all(&stage).context("removing the stage")
 }
 
-/// An archive of all that is in `folder`, as belonging to root.
-pub(crate) fn archive(folder: &Path, into: &Path) -> Result<(), Error> {
+/// Writes an archive of all files in `folder`, owned by root.
+pub(crate) fn archive(folder: &Path, into: &Path) -> Result<()> {
     let list = into.with_extension("list");
-    let names = Tool::new("find").args([".", "-mindepth", "1"]).dir(folder).run(PATIENCE)?;
-    fs::write(&list, names).map_err(Error::io(format!("writing {}", list.display())))?;
-    let names = File::open(&list).map_err(Error::io(format!("opening {}", list.display())))?;
-    let output = File::create(into).map_err(Error::io(format!("writing {}", into.display())))?;
+    let written = || format!("archiving {}", folder.display());
+    let names = Tool::new("find").args([".", "-mindepth", "1"]).dir(folder).run(HANG_TIMEOUT)?;
+    fs::write(&list, names).with_context(written)?;
+    let names = File::open(&list).with_context(written)?;
+    let output = File::create(into).with_context(written)?;
     let cpio = Tool::new("cpio").args(["--create", "--format=newc", "--owner=0:0", "--quiet"]);
-    cpio.dir(folder).from_file(names).into_file(output).run(PATIENCE)?;
-    fs::remove_file(&list).map_err(Error::io(format!("removing {}", list.display())))
-}
-
-fn join(parts: &[&Path], into: &Path) -> Result<(), Error> {
-    let mut whole = File::create(into).map_err(Error::io(format!("writing {}", into.display())))?;
-    for part in parts {
-        let mut part =
-            File::open(part).map_err(Error::io(format!("opening {}", part.display())))?;
-        io::copy(&mut part, &mut whole)
-            .map_err(Error::io(format!("writing {}", into.display())))?;
-    }
-    Ok(())
+    cpio.dir(folder).stdin(names).stdout(output).run(HANG_TIMEOUT)?;
+    fs::remove_file(&list).with_context(written)
 }

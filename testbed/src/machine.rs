@@ -1,102 +1,112 @@
-//! One QEMU and the guest in it.
+//! One virtual machine: commands in its guest, and the faults that the host injects.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::time::Duration;
-use std::fs::{self, File};
+use std::fs::{self, DirEntry, File};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Instant;
 
-use crate::channel::Channel;
+use anyhow::{Context, Result, bail};
+
+use crate::HANG_TIMEOUT;
+use crate::agent::Agent;
+use crate::command::{Exit, GuestCommand};
 use crate::error::{Error, tail};
-use crate::options::{Parts, monitor, serial};
-use crate::patience::PATIENCE;
-use crate::running::{Ended, Running};
-use crate::tool::{Tool, ended};
+use crate::qemu::{self, CommandLine};
+use crate::tool::{Tool, wait};
 
-/// What QEMU ends with when the guest powers off as it should: twice the value written, and one.
-const GOOD_END: i32 = 33;
+/// QEMU's exit status after a regular power-off: twice the value that the guest writes to
+/// isa-debug-exit, plus one. A panic ends with 0.
+const POWER_OFF_STATUS: i32 = 33;
 
-/// One machine of a bed; killed when this is dropped.
+/// How often `freeze` looks at QEMU's threads.
+const FREEZE_POLL_INTERVAL: Duration = Duration::from_millis(1);
+
+/// A virtual machine of a test bed; killed when dropped.
 #[derive(Debug)]
-pub struct Machine {
-    pub(crate) number: u32,
-    /// The folder of its bed.
-    pub(crate) dir: PathBuf,
+pub(crate) struct Machine {
+    number: u32,
+    /// The folder of the boot.
+    dir: PathBuf,
     share: PathBuf,
     qemu: Mutex<Child>,
-    channel: Arc<Channel>,
-    next: AtomicU32,
-    pub(crate) killed: AtomicBool,
+    agent: Arc<Agent>,
+    next_command: AtomicU32,
+    killed: AtomicBool,
+}
+
+/// The state of the wire at a machine's network card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    Up,
+    Down,
 }
 
 impl Machine {
-    pub(crate) fn start_up(dir: &Path, parts: &Parts<'_>) -> Result<Self, Error> {
-        let number = parts.machine;
-        let log = dir.join(format!("qemu-{number}.log"));
-        let log = File::create(&log).map_err(Error::io(format!("writing {}", log.display())))?;
-        let qemu = Tool::new("qemu-system-x86_64").args(parts.arguments()).dir(dir);
+    /// Starts QEMU in `dir`.
+    pub(crate) fn power_on(dir: &Path, command_line: &CommandLine<'_>) -> Result<Self> {
+        let number = command_line.machine;
+        let log = dir.join(qemu::qemu_log(number));
+        let log = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let qemu = Tool::new("qemu-system-x86_64").args(command_line.arguments()).dir(dir);
         let mut qemu = qemu.start(log)?;
         let (Some(input), Some(output)) = (qemu.stdin.take(), qemu.stdout.take()) else {
-            return Err(Error::Plan("QEMU was started without pipes"));
+            bail!("QEMU was started without pipes");
         };
         Ok(Self {
             number,
             dir: dir.to_owned(),
-            share: parts.share.to_owned(),
+            share: command_line.share.to_owned(),
             qemu: Mutex::new(qemu),
-            channel: Arc::new(Channel::new(input, output)),
-            next: AtomicU32::new(1),
+            agent: Arc::new(Agent::new(input, output)),
+            next_command: AtomicU32::new(1),
             killed: AtomicBool::new(false),
         })
     }
 
-    /// Waits until the guest's Soft-RoCE is active; the release of its kernel.
-    pub(crate) fn ready(&self, deadline: Instant, limit: Duration) -> Result<String, Error> {
-        let ready = self.channel.wait(deadline, |said| {
-            let failed = said.failed.as_ref().map(|why| format!("did not start: {why}"));
-            let closed = said.closed.then(|| "ended while it started".to_owned());
+    /// Waits until Soft-RoCE is active in the guest; returns the release of its kernel.
+    pub(crate) fn wait_until_ready(&self, deadline: Instant) -> Result<String> {
+        let ready = self.agent.wait(deadline, |state| {
+            let failed = state.failed.as_ref().map(|why| format!("did not start: {why}"));
+            let closed = state.closed.then(|| "ended while it started".to_owned());
             let failed = failed.or(closed).map(Err);
-            said.ready.clone().map(Ok).or(failed)
+            state.ready.clone().map(Ok).or(failed)
         });
         match ready {
             Some(ready) => ready.map_err(|how| self.ended(&how)),
             None => {
-                let serial = self.serial();
-                let what = format!("machine {} being ready, so far:\n{serial}\n", self.number);
-                Err(Error::Late { what, limit })
+                let what = format!("the start of machine {}:\n{}", self.number, self.console());
+                Err(Error::Timeout { what, limit: HANG_TIMEOUT }.into())
             }
         }
     }
 
-    /// Its number, 1 or 2: the guest is `node1` or `node2`, of the address 10.0.0.1 or 10.0.0.2.
-    #[must_use]
-    pub fn number(&self) -> u32 {
+    /// 1 or 2; the guest is `node1` or `node2`.
+    pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
-    /// The address of its `eth0` and `rxe0`.
-    #[must_use]
-    pub fn address(&self) -> String {
+    /// The address of the guest's `eth0` and `rxe0`.
+    pub(crate) fn address(&self) -> String {
         format!("10.0.0.{}", self.number)
     }
 
-    /// Starts a command of sh(1) in the guest, as root, in `/`, with these in its environment:
-    /// `NODE` (this machine's number), `GID_INDEX` (the RoCE v2 address of rxe0), `SHARE` (a folder
-    /// that all machines and the host share), `HOME`, `PATH`. It is killed `limit` from now.
-    ///
-    /// # Errors
-    /// The command could not be written down.
-    pub fn start(&self, command: &str, limit: Duration) -> Result<Running, Error> {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let path = |ending| self.share.join(format!("{}-{id}.{ending}", self.number));
+    /// Starts a command of sh(1) in the guest, as root, in `/`. Its environment has `NODE` (the
+    /// number of the machine), `GID_INDEX` (of rxe0's RoCE v2 address), `SHARE` (a folder that all
+    /// machines and the host share), `HOME` and `PATH`. Waits for its end or
+    /// its output fail `limit` from now.
+    pub(crate) fn start(&self, command: &str, limit: Duration) -> Result<GuestCommand> {
+        let id = self.next_command.fetch_add(1, Ordering::Relaxed);
+        let path = |extension| self.share.join(format!("{}-{id}.{extension}", self.number));
         let script = path("sh");
         fs::write(&script, format!("{command}\n"))
-            .map_err(Error::io(format!("writing {}", script.display())))?;
-        self.channel.tell(&format!("start {id}"));
-        Ok(Running {
-            channel: Arc::clone(&self.channel),
+            .with_context(|| format!("cannot write {}", script.display()))?;
+        self.agent.send(&format!("start {id}"));
+        Ok(GuestCommand {
+            agent: Arc::clone(&self.agent),
             machine: self.number,
             id,
             command: command.to_owned(),
@@ -106,87 +116,135 @@ impl Machine {
         })
     }
 
-    /// Runs a command to its end, good or bad.
-    ///
-    /// # Errors
-    /// As for [`start`](Self::start) and [`Running::wait`].
-    pub fn run(&self, command: &str, limit: Duration) -> Result<Ended, Error> {
+    /// Runs a command to its end, whatever its status.
+    pub(crate) fn run(&self, command: &str, limit: Duration) -> Result<Exit> {
         self.start(command, limit)?.wait()
     }
 
-    /// Runs a command that has to end with status 0, and returns what it wrote.
-    ///
-    /// # Errors
-    /// As for [`run`](Self::run), and [`Error::Command`].
-    pub fn output(&self, command: &str, limit: Duration) -> Result<String, Error> {
-        self.run(command, limit)?.good()
+    /// Runs a command that must exit with status 0, and returns its output.
+    pub(crate) fn output(&self, command: &str, limit: Duration) -> Result<String> {
+        self.run(command, limit)?.success()
     }
 
-    /// Waits until something in the guest listens on a TCP port of IPv4 or IPv6.
-    ///
-    /// # Errors
-    /// [`Error::Late`] if nothing ever does.
-    pub fn listening(&self, port: u16) -> Result<(), Error> {
+    /// Waits until a process of the guest listens on a TCP port of IPv4 or IPv6.
+    pub(crate) fn wait_for_listener(&self, port: u16) -> Result<()> {
         let socket = format!("':{port:04X} [0-9A-F]*:0000 0A ' /proc/net/tcp /proc/net/tcp6");
         let until = format!("until grep -q {socket}; do /run/busybox sleep 0.05; done");
-        self.output(&until, PATIENCE).map(|_| ())
+        self.output(&until, HANG_TIMEOUT).map(drop)
     }
 
-    /// The last lines of the guest's console.
-    #[must_use]
-    pub fn serial(&self) -> String {
-        let text = fs::read(self.dir.join(serial(self.number))).unwrap_or_default();
-        tail(&String::from_utf8_lossy(&text))
+    /// Reads a counter of Soft-RoCE, such as `duplicate_request` or `completer_retry_err`: packets
+    /// or events since the guest started.
+    pub(crate) fn counter(&self, name: &str) -> Result<u64> {
+        let file = format!("/sys/class/infiniband/rxe0/ports/1/hw_counters/{name}");
+        let text = self.output(&format!("read value <{file} && echo $value"), HANG_TIMEOUT)?;
+        text.trim().parse().with_context(|| format!("{file} has {text}"))
     }
 
-    /// Has the guest power off, and tells whether it did so as it should.
-    pub(crate) fn power_off(&self) -> Result<(), Error> {
+    /// Powers the guest off; fails if that failed, or if the guest's kernel has warned.
+    pub(crate) fn power_off(&self) -> Result<()> {
         if self.killed.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.channel.tell("off");
-        let status = ended(&mut self.qemu(), PATIENCE);
-        let status = status.map_err(Error::io("waiting for QEMU"))?;
-        match status.map(|status| status.code()) {
-            Some(Some(GOOD_END)) => Ok(()),
-            _ => {
-                let why = self.channel.wait(Instant::now(), |said| said.failed.clone());
-                let how = why.map_or("did not power off".to_owned(), |why| {
-                    format!("did not end well: {why}")
-                });
-                let status = status.map_or("killed at last".to_owned(), |end| end.to_string());
-                Err(self.ended(&format!("{how} ({status})")))
+        self.agent.send("off");
+        let status = wait(&mut self.qemu(), HANG_TIMEOUT).context("waiting for QEMU")?;
+        let status = match status {
+            Some(status) if status.code() == Some(POWER_OFF_STATUS) => return Ok(()),
+            Some(status) => status.to_string(),
+            None => "killed at the time limit".to_owned(),
+        };
+        let failure = self.agent.wait(Instant::now(), |state| state.failed.clone());
+        let failure =
+            failure.map_or("did not power off".to_owned(), |why| format!("failed: {why}"));
+        Err(self.ended(&format!("{failure} ({status})")))
+    }
+
+    /// Pulls or plugs the wire at this machine, which its kernel notices.
+    pub(crate) fn set_link(&self, link: Link) -> Result<()> {
+        let arguments = format!("{{\"name\":\"n0\",\"up\":{}}}", link == Link::Up);
+        let command = format!("{{\"execute\":\"set_link\",\"arguments\":{arguments}}}");
+        qemu::execute(&self.dir, self.number, &command)
+    }
+
+    /// Stops all of QEMU's threads; the wire stays up.
+    pub(crate) fn freeze(&self) -> Result<()> {
+        self.signal_qemu("STOP")?;
+        let tasks = format!("/proc/{}/task", self.qemu().id());
+        let is_stopped = |task: DirEntry| {
+            // The status is empty if the thread has ended.
+            let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
+            status.is_empty() || status.contains("State:\tT (stopped)")
+        };
+        let deadline = Instant::now() + HANG_TIMEOUT;
+        loop {
+            let threads = fs::read_dir(&tasks).with_context(|| format!("reading {tasks}"))?;
+            if threads.filter_map(Result::ok).all(is_stopped) {
+                return Ok(());
             }
+            if Instant::now() >= deadline {
+                let what = format!("the freeze of machine {}", self.number);
+                return Err(Error::Timeout { what, limit: HANG_TIMEOUT }.into());
+            }
+            thread::sleep(FREEZE_POLL_INTERVAL);
         }
     }
 
-    /// Has QEMU's monitor execute a command.
-    pub(crate) fn execute(&self, command: &str) -> Result<(), Error> {
-        crate::monitor::execute(&self.dir, &monitor(self.number), command)
+    /// Resumes a frozen machine.
+    pub(crate) fn thaw(&self) -> Result<()> {
+        self.signal_qemu("CONT")
     }
 
-    pub(crate) fn qemu(&self) -> MutexGuard<'_, Child> {
+    /// Ends the machine like a loss of power. Its exit status is then ignored.
+    pub(crate) fn kill(&self) -> Result<()> {
+        self.killed.store(true, Ordering::Relaxed);
+        self.kill_qemu()
+    }
+
+    /// Applies `rules` of tc-netem(8), such as `loss 1% duplicate 1%`, to the packets that the guest
+    /// sends, in place of earlier rules.
+    pub(crate) fn netem(&self, rules: &str) -> Result<()> {
+        let command = format!("tc qdisc replace dev eth0 root netem {rules}");
+        self.output(&command, HANG_TIMEOUT).map(drop)
+    }
+
+    /// Removes the rules of [`netem`](Self::netem).
+    pub(crate) fn netem_off(&self) -> Result<()> {
+        self.output("tc qdisc del dev eth0 root", HANG_TIMEOUT).map(drop)
+    }
+
+    fn qemu(&self) -> MutexGuard<'_, Child> {
         self.qemu.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Kills QEMU; nothing if it has ended.
-    pub(crate) fn end_now(&self) -> Result<(), Error> {
-        let mut qemu = self.qemu();
-        qemu.kill().map_err(Error::io("killing QEMU"))?;
-        let died = ended(&mut qemu, PATIENCE).map_err(Error::io("waiting for QEMU"))?;
-        died.map(|_| ())
-            .ok_or(Error::Late { what: "the death of QEMU".to_owned(), limit: PATIENCE })
+    fn signal_qemu(&self, name: &str) -> Result<()> {
+        // QEMU is a child that was not waited for, so that no other process has its number.
+        let pid = self.qemu().id().to_string();
+        Tool::new("kill").args(["-s", name, &pid]).run(HANG_TIMEOUT).map(drop)
     }
 
-    fn ended(&self, how: &str) -> Error {
-        let log = fs::read_to_string(self.dir.join(format!("qemu-{}.log", self.number)));
-        let how = format!("{how}\n{}\n{}", log.unwrap_or_default(), self.serial());
-        Error::Ended { machine: self.number, how: how.trim_end().to_owned() }
+    /// Kills QEMU, if it has not ended.
+    fn kill_qemu(&self) -> Result<()> {
+        let mut qemu = self.qemu();
+        qemu.kill().context("killing QEMU")?;
+        let status = wait(&mut qemu, HANG_TIMEOUT).context("waiting for QEMU")?;
+        status.map(drop).context("QEMU did not die")
+    }
+
+    /// The last lines of the guest's console.
+    fn console(&self) -> String {
+        let text = fs::read(self.dir.join(qemu::console_log(self.number))).unwrap_or_default();
+        tail(&String::from_utf8_lossy(&text))
+    }
+
+    fn ended(&self, how: &str) -> anyhow::Error {
+        let log = fs::read_to_string(self.dir.join(qemu::qemu_log(self.number)));
+        let how = format!("{how}\n{}\n{}", log.unwrap_or_default(), self.console());
+        Error::MachineEnded { machine: self.number, how: how.trim_end().to_owned() }.into()
     }
 }
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        let _ = self.end_now();
+        let _ = self.kill_qemu();
     }
 }

@@ -5,137 +5,116 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::error::Error;
+use anyhow::{Context, Result};
+
 use crate::tool::Tool;
 
-const LIMIT: Duration = Duration::from_secs(1200);
+const BUILD_TIMEOUT: Duration = Duration::from_secs(1200);
 
-/// Has cargo link with Open MPI; in the folder of the workspace.
+/// The configuration by which cargo links with Open MPI, relative to the workspace.
 const OPEN_MPI: &str = "ucx-shim/openmpi.toml";
 
-/// What cargo has to build before a case can run.
+/// What cargo builds before a case can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Build {
-    /// `cargo build --release` with these arguments: see [`program`] and [`example`].
-    Release(&'static [&'static str]),
+pub(crate) enum Build {
+    /// The binaries of a package, optimized: see [`program`].
+    Release(&'static str),
     /// The test programs of a package: see [`test_programs`].
     Tests(&'static str),
-    /// The tests of MPI as a transport, over Open MPI.
+    /// The tests of MPI as a transport, linked with Open MPI: see [`open_mpi_tests`].
     OpenMpiTests,
-    /// `probeline` with Open MPI as a transport, not optimised: as its own tests of MPI are built.
+    /// `probeline` linked with Open MPI, not optimized: see [`open_mpi_probeline`].
     OpenMpiProbeline,
-    /// The same with optimisation, for benchmarks.
+    /// `probeline` linked with Open MPI, optimized: see [`open_mpi_probeline`].
     OpenMpiProbelineRelease,
 }
 
 impl Build {
-    pub(crate) fn make(self) -> Result<(), Error> {
-        match self {
-            Self::Release(arguments) => {
-                let cargo = cargo("build")?.arg("--release").args(arguments);
-                cargo.shown().run(LIMIT).map(|_| ())
-            }
-            Self::Tests(package) => test_programs(package).map(|_| ()),
-            Self::OpenMpiTests => open_mpi_tests().map(|_| ()),
-            Self::OpenMpiProbeline => {
-                // What `ucx-shim/check-mpi` builds, to the word, so that it is built once.
-                let tests = ["--no-run", "--bin", "probeline", "--test", "refusals"];
-                open_mpi_cargo("test")?.arg("--workspace").args(tests).run(LIMIT).map(|_| ())
-            }
+    pub(crate) fn run(self) -> Result<()> {
+        let cargo = match self {
+            Self::Release(package) => cargo("build")?.args(["--release", "--package", package]),
+            Self::Tests(package) => return test_programs(package).map(drop),
+            Self::OpenMpiTests => return open_mpi_tests().map(drop),
+            // The same arguments as in `ucx-shim/check-mpi`, so that both share one build.
+            Self::OpenMpiProbeline => open_mpi_cargo("test")?.args([
+                "--workspace",
+                "--no-run",
+                "--bin",
+                "probeline",
+                "--test",
+                "refusals",
+            ]),
             Self::OpenMpiProbelineRelease => {
-                let probeline = ["--release", "--package", "probeline-cli"];
-                open_mpi_cargo("build")?.args(probeline).run(LIMIT).map(|_| ())
+                open_mpi_cargo("build")?.args(["--release", "--package", "probeline-cli"])
             }
-        }
+        };
+        cargo.with_messages().run(BUILD_TIMEOUT).map(drop)
     }
 }
 
-/// Cargo for `probeline` with Open MPI: with a folder for the program, whose name is taken; what it
-/// is made of is shared.
-fn open_mpi_cargo(command: &str) -> Result<Tool, Error> {
-    let shared = format!("CARGO_BUILD_BUILD_DIR={}", target_dir()?.display());
-    let with = Tool::new("env").arg(shared).arg(cargo_program());
-    let cargo = cargo_into(&open_mpi_dir()?, with, command);
-    Ok(cargo.args(["--config", OPEN_MPI, "--features", "probeline-cli/mpi"]).shown())
+/// The path of a program built with [`Build::Release`], quoted for a shell.
+pub(crate) fn program(name: &str) -> Result<String> {
+    Ok(quote(&target_dir()?.join("release").join(name)))
 }
 
-/// A program of the workspace, built with [`Build::Release`], as the shell of a guest calls it.
-///
-/// # Errors
-/// The folder of builds is not known.
-pub fn program(name: &str) -> Result<String, Error> {
-    Ok(quoted(&target_dir()?.join("release").join(name)))
+/// Builds the test programs of a package; their paths, quoted for a shell.
+pub(crate) fn test_programs(package: &str) -> Result<Vec<String>> {
+    build_tests(cargo("test")?.args(["--package", package]))
 }
 
-/// An example of a package, built with [`Build::Release`], as the shell of a guest calls it.
-///
-/// # Errors
-/// The folder of builds is not known.
-pub fn example(name: &str) -> Result<String, Error> {
-    Ok(quoted(&target_dir()?.join("release/examples").join(name)))
-}
-
-/// The test programs of a package, as the shell of a guest calls them; built unless they are.
-///
-/// # Errors
-/// What cargo said.
-pub fn test_programs(package: &str) -> Result<Vec<String>, Error> {
-    let cargo = cargo("test")?.args(["--package", package]);
-    built(cargo)
-}
-
-/// The program that tests MPI as a transport, built for Open MPI, as the shell of a guest calls it.
-///
-/// # Errors
-/// What cargo said.
-pub(crate) fn open_mpi_tests() -> Result<String, Error> {
+/// Builds the program that tests MPI as a transport over Open MPI; its path, quoted for a shell.
+pub(crate) fn open_mpi_tests() -> Result<String> {
     let cargo = cargo("test")?.args(["--config", OPEN_MPI, "--features", "mpi"]);
-    let cargo = cargo.args(["--package", "probeline-ucx-shim"]);
-    let programs = built(cargo.args(["--test", "mpi"]))?;
-    Ok(programs.into_iter().next().unwrap_or_default())
+    let cargo = cargo.args(["--package", "probeline-ucx-shim", "--test", "mpi"]);
+    build_tests(cargo)?.into_iter().next().context("cargo built no test program of MPI")
 }
 
-/// The program of [`Build::OpenMpiProbeline`], or of [`Build::OpenMpiProbelineRelease`], as the
-/// shell of a guest calls it.
-///
-/// # Errors
-/// The folder of builds is not known.
-pub(crate) fn open_mpi_probeline(build: Build) -> Result<String, Error> {
-    let folder = if build == Build::OpenMpiProbelineRelease { "release" } else { "debug" };
-    Ok(quoted(&open_mpi_dir()?.join(folder).join("probeline")))
+/// The path of the program of [`Build::OpenMpiProbeline`] or [`Build::OpenMpiProbelineRelease`],
+/// quoted for a shell.
+pub(crate) fn open_mpi_probeline(build: Build) -> Result<String> {
+    let profile = if build == Build::OpenMpiProbelineRelease { "release" } else { "debug" };
+    Ok(quote(&open_mpi_dir()?.join(profile).join("probeline")))
 }
 
-/// The test programs that `cargo test` builds.
-fn built(cargo: Tool) -> Result<Vec<String>, Error> {
-    let messages = cargo.args(["--no-run", "--message-format=json"]).shown().run(LIMIT)?;
-    let field = "\"executable\":\"";
-    let paths =
-        messages.lines().filter(|line| line.contains("\"test\":true}")).filter_map(|line| {
-            let (_, rest) = line.split_once(field)?;
-            rest.split_once('"').map(|(path, _)| quoted(Path::new(path)))
-        });
+fn build_tests(cargo: Tool) -> Result<Vec<String>> {
+    let cargo = cargo.args(["--no-run", "--message-format=json"]).with_messages();
+    let messages = cargo.run(BUILD_TIMEOUT)?;
+    let tests = messages.lines().filter(|line| line.contains("\"test\":true}"));
+    let paths = tests.filter_map(|line| {
+        let (_, rest) = line.split_once("\"executable\":\"")?;
+        rest.split_once('"').map(|(path, _)| quote(Path::new(path)))
+    });
     Ok(paths.collect())
 }
 
-/// Where cargo builds: as the environment says, or beside the workspace.
-pub(crate) fn target_dir() -> Result<PathBuf, Error> {
+/// The folder that cargo builds in: `CARGO_TARGET_DIR`, or `target` of the workspace.
+pub(crate) fn target_dir() -> Result<PathBuf> {
     let set = env::var_os("CARGO_TARGET_DIR").filter(|dir| !dir.is_empty());
     let dir = set.map_or_else(|| workspace().join("target"), PathBuf::from);
-    std::path::absolute(&dir).map_err(Error::io(format!("finding {}", dir.display())))
+    std::path::absolute(&dir).with_context(|| format!("finding {}", dir.display()))
 }
 
 fn workspace() -> PathBuf {
-    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-    crate_dir.parent().unwrap_or(crate_dir).to_owned()
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package).to_owned()
 }
 
-/// Where programs are that are linked with Open MPI, beside those of the same names that are not.
-fn open_mpi_dir() -> Result<PathBuf, Error> {
+/// The folder of programs that are linked with Open MPI, beside those of the same names that are not.
+fn open_mpi_dir() -> Result<PathBuf> {
     Ok(target_dir()?.join("openmpi"))
 }
 
-fn cargo(command: &str) -> Result<Tool, Error> {
+fn cargo(command: &str) -> Result<Tool> {
     Ok(cargo_into(&target_dir()?, Tool::new(cargo_program()), command))
+}
+
+/// Cargo for `probeline` linked with Open MPI. Programs go to [`open_mpi_dir`], their intermediate
+/// files to the shared build folder.
+fn open_mpi_cargo(command: &str) -> Result<Tool> {
+    let shared = format!("CARGO_BUILD_BUILD_DIR={}", target_dir()?.display());
+    let with_env = Tool::new("env").arg(shared).arg(cargo_program());
+    let cargo = cargo_into(&open_mpi_dir()?, with_env, command);
+    Ok(cargo.args(["--config", OPEN_MPI, "--features", "probeline-cli/mpi"]))
 }
 
 fn cargo_into(dir: &Path, cargo: Tool, command: &str) -> Tool {
@@ -146,6 +125,6 @@ fn cargo_program() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-fn quoted(path: &Path) -> String {
+fn quote(path: &Path) -> String {
     format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
 }

@@ -1,236 +1,288 @@
-//! Runs cases, those of one layer in one boot for as long as none spoils it.
+//! Selects cases, runs them, and prints their outcomes as cargo's tests do.
 
 use core::any::Any;
 use core::panic::AssertUnwindSafe;
+use core::time::Duration;
+use std::io::{self, Write};
 use std::panic::catch_unwind;
 use std::time::Instant;
 
-use crate::bed::Bed;
-use crate::case::{self, Case, Failure, Layer, Outcome};
-use crate::cases;
-use crate::error::Error;
-use crate::programs::Build;
-use crate::report::Report;
-use crate::site::Site;
-use crate::verdict::Verdict;
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use clap::Args;
 
-/// Which cases to run.
-#[derive(Clone, Debug, Default)]
-pub struct Selection {
-    /// Only those whose full name contains this.
-    pub only: Option<String>,
-    /// Only those of these layers, unless empty.
-    pub layers: Vec<Layer>,
-    /// Benchmarks, and not tests.
-    pub bench: bool,
-    /// Whether a benchmark fails whose verdict is missed.
-    pub check: bool,
-    /// Whether logs stay although all went well.
-    pub keep: bool,
+use crate::case::{Case, Figure, Layer, Outcome, Procedure};
+use crate::cases;
+use crate::host::Host;
+use crate::programs::Build;
+use crate::testbed::Testbed;
+
+/// The cases to run, and how.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Selection {
+    /// Run only cases whose name contains this
+    #[arg(long, value_name = "SUBSTRING")]
+    only: Option<String>,
+    /// Run only cases of this layer; may be repeated
+    #[arg(long = "layer", value_name = "NAME")]
+    layers: Vec<Layer>,
+    /// Run the benchmarks instead of the tests, and print their figures
+    #[arg(long)]
+    bench: bool,
+    /// Fail if a figure misses its bound
+    #[arg(long, requires = "bench")]
+    check: bool,
+    /// Keep the logs of boots in which all cases passed
+    #[arg(long)]
+    keep: bool,
 }
 
 impl Selection {
-    /// The cases, layer by layer.
-    ///
-    /// # Errors
-    /// [`Error::NoCase`] if there is none.
-    pub fn cases(&self) -> Result<Vec<Case>, Error> {
-        let fits = |case: &Case| {
-            let name = case.full_name();
-            let named = self.only.as_ref().is_none_or(|only| name.contains(only));
-            let asked = self.only.as_ref().is_some_and(|only| name == *only);
-            named
-                && case.is_bench() == self.bench
-                && (asked || !case.on_demand)
-                && (self.layers.is_empty() || self.layers.contains(&case.layer))
-        };
-        let mut cases: Vec<Case> = cases::all().into_iter().filter(fits).collect();
-        if cases.is_empty() {
-            return Err(Error::NoCase { only: self.only.clone() });
+    /// The selected cases, sorted by layer, destructive ones last.
+    pub(crate) fn cases(&self) -> Result<Vec<Case>> {
+        let mut cases: Vec<Case> =
+            cases::all().into_iter().filter(|case| self.includes(case)).collect();
+        let hint = "--list shows the tests, --bench --list the benchmarks";
+        if let Some(only) = &self.only {
+            ensure!(
+                !cases.is_empty(),
+                "no case of these layers has \"{only}\" in its name; {hint}"
+            );
         }
-        // Those that spoil a boot come last in it.
-        cases.sort_by_key(|case| {
-            (Layer::ALL.iter().position(|&layer| layer == case.layer), case.spoils)
-        });
+        ensure!(!cases.is_empty(), "these layers have no case; {hint}");
+        cases.sort_by_key(|case| (case.layer, case.destructive));
         Ok(cases)
+    }
+
+    fn includes(&self, case: &Case) -> bool {
+        let name = case.full_name();
+        self.only.as_ref().is_none_or(|only| name.contains(only))
+            && case.is_bench() == self.bench
+            && (!case.on_demand || self.only.as_ref() == Some(&name))
+            && (self.layers.is_empty() || self.layers.contains(&case.layer))
     }
 }
 
-/// Builds what the cases need and runs them; whether all passed.
-///
-/// # Errors
-/// No such case; what is missing on this machine, or could not be built.
-pub fn run(selection: &Selection) -> Result<bool, Error> {
+/// Builds the programs of the selected cases and runs the cases; whether all passed.
+pub(crate) fn run(selection: &Selection) -> Result<bool> {
     let cases = selection.cases()?;
-    let site = Site::open()?;
-    println!("kernel {} ({})", site.kernel().release, site.kernel().package);
-    build_for(&cases)?;
+    let host = Host::open()?;
+    println!("kernel {} ({})", host.kernel().release, host.kernel().package);
+    build(&cases)?;
     let report = Report::new(cases.len(), cases::all().len() - cases.len());
     let Selection { keep, check, .. } = *selection;
-    let mut run = Run { site, keep, check, report, bed: None, boots: 0, broken: None };
+    let mut run = Run { host, keep, check, report, testbed: None, boots: 0, failed_boot: None };
     for case in &cases {
         run.case(case);
     }
-    run.end_bed(selection.keep);
-    Ok(run.report.close())
+    run.power_off();
+    Ok(run.report.finish())
 }
 
-/// Builds what the cases need, and runs none.
-///
-/// # Errors
-/// No such case; what could not be built.
-pub fn build(selection: &Selection) -> Result<(), Error> {
-    build_for(&selection.cases()?)
-}
-
-fn build_for(cases: &[Case]) -> Result<(), Error> {
+/// Builds the programs of the cases.
+pub(crate) fn build(cases: &[Case]) -> Result<()> {
     let mut builds: Vec<Build> = Vec::new();
     for &build in cases.iter().flat_map(|case| case.builds) {
         if !builds.contains(&build) {
             builds.push(build);
         }
     }
-    // Test programs last: whoever tests meanwhile waits for cargo's lock on their folder.
+    // Test programs last: while they are built, a concurrent `cargo test` waits for cargo's lock.
     builds.sort_by_key(|build| !matches!(build, Build::Release(_)));
-    builds.into_iter().try_for_each(Build::make)
+    builds.into_iter().try_for_each(Build::run)
 }
 
-/// A run that is under way.
 struct Run {
-    site: Site,
+    host: Host,
     keep: bool,
     check: bool,
     report: Report,
-    bed: Option<(Layer, Bed)>,
+    testbed: Option<(Layer, Testbed)>,
     boots: u32,
-    /// The layer whose machines did not boot.
-    broken: Option<Layer>,
+    /// The layer whose last boot failed, which is not tried again.
+    failed_boot: Option<Layer>,
 }
 
 impl Run {
     fn case(&mut self, case: &Case) {
-        if self.bed.as_ref().is_some_and(|(layer, _)| *layer != case.layer) {
-            self.end_bed(self.keep);
+        if self.testbed.as_ref().is_some_and(|(layer, _)| *layer != case.layer) {
+            self.power_off();
         }
         let booted = self.boot(case.layer);
         let name = case.full_name();
         self.report.begin(&name);
         let start = Instant::now();
-        let outcome = booted.and_then(|()| match &self.bed {
-            Some((_, bed)) => attempt(case, bed, self.check),
-            None => Err(Failure("no machines".to_owned())),
+        let outcome = booted.and_then(|()| {
+            let (_, testbed) = self.testbed.as_ref().context("no machines")?;
+            attempt(case, testbed, self.check)
         });
-        match &outcome {
-            Ok(Outcome::Passed) => self.report.passed(start.elapsed()),
-            Ok(Outcome::Skipped(why)) => self.report.skipped(start.elapsed(), why),
-            Err(Failure(why)) => self.report.failed(&name, start.elapsed(), why),
-        }
+        self.report.end(&name, start.elapsed(), &outcome);
         if outcome.is_err() {
-            if let Some((_, bed)) = &self.bed {
-                println!("    logs: {}", bed.dir().display());
+            if let Some((_, testbed)) = &self.testbed {
+                println!("    logs: {}", testbed.dir().display());
             }
-            // Whatever it left behind is nobody else's trouble.
-            self.bed = None;
-        } else if case.spoils {
-            self.end_bed(self.keep);
+            // The next case gets new machines.
+            self.testbed = None;
+        } else if case.destructive {
+            self.power_off();
         }
     }
 
-    fn boot(&mut self, layer: Layer) -> Result<(), Failure> {
-        if self.bed.is_some() {
+    fn boot(&mut self, layer: Layer) -> Result<()> {
+        if self.testbed.is_some() {
             return Ok(());
         }
-        if self.broken == Some(layer) {
-            return Err(Failure("its machines did not boot: see above".to_owned()));
+        if self.failed_boot == Some(layer) {
+            bail!("the machines did not boot, see above");
         }
         self.boots += 1;
-        let name = format!("{}-{}", layer.name(), self.boots);
-        let booted = Bed::boot(&self.site, &name, layer.plan());
-        let bed = booted.map_err(|error| {
-            self.broken = Some(layer);
-            let Failure(why) = Failure::from(error);
-            Failure(format!("{why}\nlogs: {}", self.site.dir().join(&name).display()))
-        })?;
-        let (release, seconds) = (bed.release(), bed.boot_time().as_secs_f32());
-        println!("boot {name}: {release}, ready in {seconds:.1} s");
-        self.bed = Some((layer, bed));
-        Ok(())
+        let name = format!("{layer}-{}", self.boots);
+        match Testbed::boot(&self.host, &name, layer.plan()) {
+            Ok(testbed) => {
+                let (release, seconds) = (testbed.release(), testbed.boot_time().as_secs_f32());
+                println!("boot {name}: {release}, ready in {seconds:.1} s");
+                self.testbed = Some((layer, testbed));
+                Ok(())
+            }
+            Err(error) => {
+                self.failed_boot = Some(layer);
+                bail!("{error:#}\nlogs: {}", self.host.dir().join(&name).display())
+            }
+        }
     }
 
-    /// Ends the machines; a bad end is a failure of its own.
-    fn end_bed(&mut self, keep: bool) {
-        let Some((layer, bed)) = self.bed.take() else { return };
-        let dir = bed.dir().to_owned();
+    /// Powers the machines off. If that fails, the report has a failed test `power_off`.
+    fn power_off(&mut self) {
+        let Some((layer, testbed)) = self.testbed.take() else { return };
+        let dir = testbed.dir().to_owned();
         let start = Instant::now();
-        let Err(error) = bed.end(keep) else { return };
-        let name = format!("{}::power_off", layer.name());
+        let Err(error) = testbed.power_off(self.keep) else { return };
+        let name = format!("{layer}::power_off");
         self.report.begin(&name);
-        let Failure(why) = Failure::from(error);
-        let why = format!("{why}\nlogs: {}", dir.display());
-        self.report.failed(&name, start.elapsed(), &why);
+        let error = anyhow!("{error:#}\nlogs: {}", dir.display());
+        self.report.end(&name, start.elapsed(), &Err(error));
     }
 }
 
-/// Runs a case, whose panic is its failure.
-fn attempt(case: &Case, bed: &Bed, check: bool) -> Result<Outcome, Failure> {
-    let outcome = catch_unwind(AssertUnwindSafe(|| match case.run {
-        case::Run::Test(test) => test(bed).map(|()| Outcome::Passed),
-        case::Run::Chance(test) => test(bed),
-        case::Run::Bench(bench) => judge(&bench(bed)?, check),
+/// Runs a case; a panic is a failure.
+fn attempt(case: &Case, testbed: &Testbed, check: bool) -> Result<Outcome> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| match case.procedure {
+        Procedure::Test(test) => test(testbed).map(|()| Outcome::Passed),
+        Procedure::RareEvent(test) => test(testbed),
+        Procedure::Bench(bench) => judge(&bench(testbed)?, check),
     }));
-    outcome.unwrap_or_else(|panic| Err(Failure(format!("panicked: {}", message(&*panic)))))
+    outcome.unwrap_or_else(|panic| bail!("panicked: {}", panic_message(&*panic)))
 }
 
-/// Prints the verdicts of a benchmark, which fails if one is missed and `check` is set.
-fn judge(verdicts: &[Verdict], check: bool) -> Result<Outcome, Failure> {
+/// Prints the figures of a benchmark, and with `check` fails if one misses its bound.
+fn judge(figures: &[Figure], check: bool) -> Result<Outcome> {
     println!();
-    verdicts.iter().for_each(|verdict| println!("{verdict}"));
-    let missed = verdicts.iter().filter(|verdict| !verdict.is_met()).count();
-    match missed {
-        _ if verdicts.is_empty() => Err(Failure("nothing was measured".to_owned())),
-        0 => Ok(Outcome::Passed),
-        _ if !check => Ok(Outcome::Passed),
-        _ => Err(Failure(format!("{missed} of {} verdicts missed", verdicts.len()))),
-    }
+    figures.iter().for_each(|figure| println!("{figure}"));
+    ensure!(!figures.is_empty(), "the benchmark measured nothing");
+    let missed = figures.iter().filter(|figure| !figure.is_met()).count();
+    ensure!(missed == 0 || !check, "{missed} of {} figures missed their bounds", figures.len());
+    Ok(Outcome::Passed)
 }
 
-fn message(panic: &(dyn Any + Send)) -> &str {
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("with no message")
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
+}
+
+/// Prints and counts outcomes in the format of cargo's tests.
+#[derive(Debug)]
+struct Report {
+    start: Instant,
+    filtered: usize,
+    passed: usize,
+    ignored: usize,
+    failed: Vec<String>,
+}
+
+impl Report {
+    fn new(selected: usize, filtered: usize) -> Self {
+        println!("\nrunning {selected} test{}", if selected == 1 { "" } else { "s" });
+        Self { start: Instant::now(), filtered, passed: 0, ignored: 0, failed: Vec::new() }
+    }
+
+    fn begin(&self, name: &str) {
+        print!("test {name} ... ");
+        // The line should be visible while the case runs; if not, no harm is done.
+        let _ = io::stdout().flush();
+    }
+
+    fn end(&mut self, name: &str, time: Duration, outcome: &Result<Outcome>) {
+        let seconds = time.as_secs_f32();
+        match outcome {
+            Ok(Outcome::Passed) => {
+                self.passed += 1;
+                println!("ok ({seconds:.1} s)");
+            }
+            Ok(Outcome::Ignored(why)) => {
+                self.ignored += 1;
+                println!("ignored, {why} ({seconds:.1} s)");
+            }
+            Err(error) => {
+                self.failed.push(name.to_owned());
+                println!("FAILED ({seconds:.1} s)");
+                format!("{error:#}").lines().for_each(|line| println!("    {line}"));
+            }
+        }
+    }
+
+    /// Prints the sums; whether all passed.
+    fn finish(self) -> bool {
+        let good = self.failed.is_empty();
+        if !good {
+            println!("\nfailures:");
+            self.failed.iter().for_each(|name| println!("    {name}"));
+        }
+        println!(
+            "\ntest result: {}. {} passed; {} failed; {} ignored; 0 measured; {} filtered out; \
+             finished in {:.2}s\n",
+            if good { "ok" } else { "FAILED" },
+            self.passed,
+            self.failed.len(),
+            self.ignored,
+            self.filtered,
+            self.start.elapsed().as_secs_f32()
+        );
+        good
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::Bound;
+    use crate::case::Bound;
 
     #[test]
-    fn a_name_that_no_case_has_is_told() {
+    fn a_name_that_no_case_has_is_an_error() {
         let none = Selection { only: Some("nosuch".to_owned()), ..Selection::default() };
-        let said = none.cases().unwrap_err().to_string();
-        assert!(said.contains("has \"nosuch\" in its name; --list shows"), "{said}");
+        let error = none.cases().unwrap_err().to_string();
+        assert!(error.contains("has \"nosuch\" in its name; --list shows"), "{error}");
     }
 
     #[test]
-    fn a_missed_verdict_fails_a_benchmark_only_where_verdicts_are_checked() {
-        let verdict = |value| Verdict { what: "ratio".into(), value, bound: Bound::AtMost(1.15) };
-        let (met, missed) = (verdict(1.1), verdict(1.192));
-        let all = [met.clone(), missed];
-        assert_eq!(judge(&all, false), Ok(Outcome::Passed));
-        assert_eq!(judge(&all, true), Err(Failure("1 of 2 verdicts missed".to_owned())));
-        assert_eq!(judge(&[met], true), Ok(Outcome::Passed));
+    fn a_missed_bound_fails_a_benchmark_only_with_check() {
+        let figure = |value| Figure { name: "ratio".into(), value, bound: Bound::AtMost(1.15) };
+        let (met, missed) = (figure(1.1), figure(1.192));
+        let both = [met.clone(), missed];
+        assert_eq!(judge(&both, false).unwrap(), Outcome::Passed);
+        let error = judge(&both, true).unwrap_err().to_string();
+        assert_eq!(error, "1 of 2 figures missed their bounds");
+        assert_eq!(judge(&[met], true).unwrap(), Outcome::Passed);
         assert!(judge(&[], false).is_err());
     }
 
     #[test]
-    fn tests_and_benchmarks_are_asked_for_apart() {
+    fn tests_and_benchmarks_are_selected_separately() {
         let selected = |bench| Selection { bench, ..Selection::default() }.cases().unwrap();
         assert!(selected(false).iter().all(|case| !case.is_bench()));
         assert!(selected(true).iter().all(Case::is_bench));
     }
 
     #[test]
-    fn who_asks_for_nothing_gets_all_tests_but_those_on_demand() {
+    fn cases_on_demand_run_only_by_their_full_names() {
         let usual = cases::all().iter().filter(|case| !case.on_demand && !case.is_bench()).count();
         assert_eq!(Selection::default().cases().unwrap().len(), usual);
         let on_demand = cases::all().into_iter().find(|case| case.on_demand).unwrap();

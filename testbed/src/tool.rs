@@ -1,124 +1,114 @@
-//! Programs of the host: none outlives this process, and none runs longer than it may.
+//! Programs of the host. None outlives this process, and each run has a time limit.
 
 use core::time::Duration;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio, id};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Instant;
 
+use anyhow::{Context, Result, bail};
+
+use crate::HANG_TIMEOUT;
 use crate::error::{Error, tail};
-use crate::patience::PATIENCE;
 
-/// How often a program that is waited for is looked at.
-const GLANCE: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A program of the host that the kernel kills when the thread that started it ends, whatever the
-/// reason (`PR_SET_PDEATHSIG` of prctl(2)). So only threads that stay may start one.
+/// A program of the host. The kernel kills it when the thread that started it ends, whatever the
+/// reason (`PR_SET_PDEATHSIG` of prctl(2)); so that thread must outlive it.
 #[derive(Debug)]
-pub struct Tool {
+pub(crate) struct Tool {
     command: Command,
     line: String,
-    shown: bool,
+    messages: bool,
     into: Option<File>,
 }
 
 impl Tool {
-    /// The program, looked for in `PATH`.
-    #[must_use]
-    pub fn new(program: impl AsRef<OsStr>) -> Self {
+    /// A program in `PATH`.
+    pub(crate) fn new(program: impl AsRef<OsStr>) -> Self {
         let program = program.as_ref();
         let mut command = Command::new("setpriv");
-        // If this process ended before the signal was asked for, the shell has another parent.
+        // If this process has ended before setpriv's prctl(2), the shell has another parent.
         let script = r#"[ "$PPID" = "$0" ] && exec "$@""#;
         command.args(["--pdeathsig", "KILL", "sh", "-c", script, &id().to_string()]);
         command.arg(program).env("LC_ALL", "C").stdin(Stdio::null());
         let line = program.to_string_lossy().into_owned();
-        Self { command, line, shown: false, into: None }
+        Self { command, line, messages: false, into: None }
     }
 
-    /// Adds an argument.
-    #[must_use]
-    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+    pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
         self.line.push(' ');
         self.line.push_str(&arg.as_ref().to_string_lossy());
         self.command.arg(arg);
         self
     }
 
-    /// Adds arguments.
-    #[must_use]
-    pub fn args<A: AsRef<OsStr>>(self, args: impl IntoIterator<Item = A>) -> Self {
+    pub(crate) fn args<A: AsRef<OsStr>>(self, args: impl IntoIterator<Item = A>) -> Self {
         args.into_iter().fold(self, Self::arg)
     }
 
-    /// Where it runs.
-    #[must_use]
-    pub fn dir(mut self, dir: &Path) -> Self {
+    /// Sets the working directory.
+    pub(crate) fn dir(mut self, dir: &Path) -> Self {
         self.command.current_dir(dir);
         self
     }
 
-    /// The file that it reads.
-    #[must_use]
-    pub fn from_file(mut self, file: File) -> Self {
+    /// Sets the standard input.
+    pub(crate) fn stdin(mut self, file: File) -> Self {
         self.command.stdin(file);
         self
     }
 
-    /// The file that it writes to.
-    #[must_use]
-    pub fn into_file(mut self, file: File) -> Self {
+    /// Sets the standard output.
+    pub(crate) fn stdout(mut self, file: File) -> Self {
         self.into = Some(file);
         self
     }
 
-    /// Shows its messages as it says them.
-    #[must_use]
-    pub fn shown(mut self) -> Self {
-        self.shown = true;
+    /// Passes standard error through.
+    pub(crate) fn with_messages(mut self) -> Self {
+        self.messages = true;
         self
     }
 
-    /// Starts it with pipes for what it reads and writes, and `messages` for what it complains of.
-    /// Whoever calls ends it.
-    pub(crate) fn start(mut self, messages: File) -> Result<Child, Error> {
+    /// Starts it with pipes for standard input and output, and `messages` as standard error.
+    pub(crate) fn start(mut self, messages: File) -> Result<Child> {
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(messages);
-        self.command.spawn().map_err(Error::io(format!("starting setpriv for {}", self.line)))
+        self.command.spawn().with_context(|| format!("starting setpriv for {}", self.line))
     }
 
-    /// Runs it to a good end and returns what it wrote, if not into a file.
-    ///
-    /// # Errors
-    /// [`Error::Tool`] if it did not end within `limit`, or not with status 0.
-    pub fn run(mut self, limit: Duration) -> Result<String, Error> {
+    /// Runs it to its end, which must be with status 0; returns its output, unless that goes to a
+    /// file.
+    pub(crate) fn run(mut self, limit: Duration) -> Result<String> {
+        let line = self.line;
         let into = self.into.take().map_or_else(Stdio::piped, Stdio::from);
-        let messages = if self.shown { Stdio::inherit() } else { Stdio::piped() };
+        let messages = if self.messages { Stdio::inherit() } else { Stdio::piped() };
         let spawned = self.command.stdout(into).stderr(messages).spawn();
-        let mut child =
-            spawned.map_err(Error::io(format!("starting setpriv for {}", self.line)))?;
-        let output = child.stdout.take().map(drained);
-        let messages = child.stderr.take().map(drained);
-        let status = ended(&mut child, limit);
-        let status = status.map_err(Error::io(format!("waiting for {}", self.line)))?;
+        let mut child = spawned.with_context(|| format!("starting setpriv for {line}"))?;
+        let output = child.stdout.take().map(read_to_end);
+        let messages = child.stderr.take().map(read_to_end);
+        let status = wait(&mut child, limit).with_context(|| format!("waiting for {line}"))?;
         let Some(status) = status else {
-            return Err(Error::Late { what: self.line, limit });
+            return Err(Error::Timeout { what: line, limit }.into());
         };
-        let output = output.map_or(Ok(String::new()), |bytes| received(&bytes, &self.line))?;
-        let messages = messages.map_or(Ok(String::new()), |bytes| received(&bytes, &self.line))?;
-        if status.success() {
-            return Ok(output);
+        let [output, messages] = [output, messages].map(|bytes| {
+            let bytes = bytes.map_or(Ok(Vec::new()), |bytes| bytes.recv_timeout(HANG_TIMEOUT))?;
+            Ok::<_, RecvTimeoutError>(String::from_utf8_lossy(&bytes).into_owned())
+        });
+        let (output, messages) = (output?, messages?);
+        if !status.success() {
+            bail!("{line}: {status}\n{}", tail(&format!("{output}{messages}")));
         }
-        let problem = format!("{status}\n{}", tail(&format!("{output}{messages}")));
-        Err(Error::Tool { command: self.line, problem })
+        Ok(output)
     }
 }
 
-/// How the child ended; `None`, and killed, if not within `limit`.
-pub(crate) fn ended(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
+/// Waits for the child's end; after `limit` kills it and returns `None`.
+pub(crate) fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let deadline = Instant::now() + limit;
     loop {
         if let Some(status) = child.try_wait()? {
@@ -129,27 +119,20 @@ pub(crate) fn ended(child: &mut Child, limit: Duration) -> std::io::Result<Optio
             child.wait()?;
             return Ok(None);
         }
-        thread::sleep(GLANCE);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// Reads to the end beside the program, which would stop at a full pipe.
-fn drained(mut stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+/// Reads the stream in a thread, since the program would stop at a full pipe.
+fn read_to_end(mut stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (send, receive) = channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before an error is still of use.
+        // The bytes before an error are still of use.
         let _ = stream.read_to_end(&mut bytes);
         let _ = send.send(bytes);
     });
     receive
-}
-
-/// All that a program has written that has ended.
-fn received(bytes: &Receiver<Vec<u8>>, program: &str) -> Result<String, Error> {
-    let late = |_| Error::Late { what: format!("the output of {program}"), limit: PATIENCE };
-    let bytes = bytes.recv_timeout(PATIENCE).map_err(late)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]
@@ -159,18 +142,19 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     #[test]
-    fn output_and_problems_are_heard() {
-        assert_eq!(Tool::new("printf").arg("a b").run(PATIENCE).unwrap(), "a b");
-        let bad = Tool::new("sh").args(["-c", "echo why >&2; exit 3"]).run(PATIENCE);
+    fn output_and_errors_are_returned() {
+        assert_eq!(Tool::new("printf").arg("a b").run(HANG_TIMEOUT).unwrap(), "a b");
+        let bad = Tool::new("sh").args(["-c", "echo why >&2; exit 3"]).run(HANG_TIMEOUT);
         assert!(bad.unwrap_err().to_string().contains("exit status: 3\nwhy"));
     }
 
     #[test]
-    fn what_runs_too_long_is_ended() {
+    fn a_program_is_killed_at_its_limit() {
         let (start, limit) = (Instant::now(), Duration::from_millis(100));
         let late = Tool::new("sleep").arg("3600").run(limit);
-        assert!(matches!(late, Err(Error::Late { .. })));
-        assert!(start.elapsed() < PATIENCE);
+        let error = late.unwrap_err();
+        assert!(matches!(error.downcast_ref(), Some(Error::Timeout { .. })));
+        assert!(start.elapsed() < HANG_TIMEOUT);
     }
 
     #[test]
@@ -180,13 +164,13 @@ mod tests {
         let starter = thread::spawn(|| {
             let mut child = Tool::new("cat").start(log).unwrap();
             let mut byte = [0];
-            // The program is there once it answers.
+            // Once it answers it has asked for the signal.
             std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"x").unwrap();
             child.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
             child
         });
         let mut child = starter.join().unwrap();
-        let status = ended(&mut child, PATIENCE).unwrap().unwrap();
+        let status = wait(&mut child, HANG_TIMEOUT).unwrap().unwrap();
         assert_eq!(status.signal(), Some(9));
         std::fs::remove_file(path).unwrap();
     }

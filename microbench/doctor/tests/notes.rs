@@ -168,8 +168,9 @@ fn every_command_of_just_and_cargo_is_there() {
                         assert!(cases.contains(only), "{name}: no case has {only} in its name");
                     }
                     if let Some(layer) = value(&words, "--layer") {
-                        let quoted = format!("=> \"{layer}\"");
-                        assert!(layers.contains(&quoted), "{name}: no layer {layer}");
+                        // The variant of `Layer`, whose name the command line has in lower case.
+                        let variant = format!("    {}{},", layer[..1].to_uppercase(), &layer[1..]);
+                        assert!(layers.contains(&variant), "{name}: no layer {layer}");
                     }
                 }
                 ["cargo", command @ ("run" | "test"), ..] => {

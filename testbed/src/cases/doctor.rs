@@ -1,56 +1,63 @@
-//! `probeline doctor` over Soft-RoCE: what is right is fine, and what is made wrong is found.
+//! `probeline doctor` over Soft-RoCE: it accepts a working device, and finds faults that are made.
 
 use core::time::Duration;
 
-use super::trial::SECRET;
-use crate::bed::Bed;
-use crate::case::{Case, Failure, Layer, ensure};
-use crate::patience::PATIENCE;
-use crate::programs::{Build, program};
+use anyhow::{Result, ensure};
 
-const PROBELINE: &[Build] = &[Build::Release(&["--package", "probeline-cli"])];
+use super::PROBELINE;
+use super::ranks::SECRET;
+use crate::HANG_TIMEOUT;
+use crate::case::{Case, Layer};
+use crate::programs::program;
+use crate::testbed::Testbed;
 
-/// The status where nothing is broken, and where something is.
+/// The exit status of the doctor, without a finding `broken` and with one.
 const WELL: i32 = 0;
 const BROKEN: i32 = 3;
 
 pub(super) const CASES: &[Case] = &[
-    Case::new(Layer::Loopback, "the_doctor_finds_soft_roce_well", well).needs(PROBELINE),
-    Case::new(Layer::Loopback, "results_have_what_the_doctor_says", in_results).needs(PROBELINE),
-    Case::new(Layer::Loopback, "the_doctor_finds_what_is_wrong", wrong).needs(PROBELINE).spoils(),
-    Case::new(Layer::Tearing, "the_doctor_knows_of_torn_words", |bed| {
+    Case::test(Layer::Loopback, "doctor_accepts_soft_roce", accepts).needs(PROBELINE),
+    Case::test(Layer::Loopback, "results_have_the_findings_of_doctor", findings_in_results)
+        .needs(PROBELINE),
+    Case::test(Layer::Loopback, "doctor_finds_faults", finds_faults).needs(PROBELINE).destructive(),
+    Case::test(Layer::Tearing, "doctor_reports_torn_words", |testbed| {
         let torn = "; right, and good for trials; its speed is that of the kernel and says nothing \
                     of RDMA, and READs may bring torn words";
         let driver = format!("look at this  rxe0, driver: Soft-RoCE (rdma_rxe), no hardware{torn}");
-        examine(bed, "", WELL, &[&driver])
+        examine(testbed, "", WELL, &[&driver])
     })
     .needs(PROBELINE),
-    Case::new(Layer::Numa, "the_doctor_knows_the_node", |bed| {
-        examine(bed, "", WELL, &["fine          rxe0, numa-node: node 1, where this process may"])?;
+    Case::test(Layer::Numa, "doctor_reports_the_numa_node", |testbed| {
+        examine(
+            testbed,
+            "",
+            WELL,
+            &["fine          rxe0, numa-node: node 1, where this process may"],
+        )?;
         let elsewhere = "look at this  rxe0, numa-node: node 1, and this process may use CPUs 0 of";
-        examine(bed, "taskset -c 0", WELL, &[elsewhere, "numactl --cpunodebind=1 --membind=1"])
+        examine(testbed, "taskset -c 0", WELL, &[elsewhere, "numactl --cpunodebind=1 --membind=1"])
     })
     .needs(PROBELINE),
 ];
 
-/// Runs the command behind `before`; it ends with `status` and says all of `lines`, each at the
-/// start of a line or within one.
-fn examine(bed: &Bed, before: &str, status: i32, lines: &[&str]) -> Result<(), Failure> {
+/// Runs the doctor behind the command `before`, and checks its exit status and that it prints all of
+/// `lines`, which may be parts of lines.
+fn examine(testbed: &Testbed, before: &str, status: i32, lines: &[&str]) -> Result<()> {
     let command = format!("{before} {} doctor", program("probeline")?);
-    let ended = bed.machine(1).run(&command, PATIENCE)?;
-    ensure(ended.status == status, || format!("status {}: {}", ended.status, ended.output))?;
-    said(&ended.output, lines)
+    let exit = testbed.machine(1).run(&command, HANG_TIMEOUT)?;
+    ensure!(exit.status == status, "{exit:?}");
+    prints(&exit.output, lines)
 }
 
-fn said(output: &str, lines: &[&str]) -> Result<(), Failure> {
-    match lines.iter().find(|line| !output.contains(**line)) {
-        Some(line) => Err(Failure(format!("not said: {line}\n{output}"))),
-        None => Ok(()),
+fn prints(output: &str, lines: &[&str]) -> Result<()> {
+    for line in lines {
+        ensure!(output.contains(line), "not printed: {line}\n{output}");
     }
+    Ok(())
 }
 
-fn well(bed: &Bed) -> Result<(), Failure> {
-    let index = bed.machine(1).output("echo $GID_INDEX", PATIENCE)?;
+fn accepts(testbed: &Testbed) -> Result<()> {
+    let index = testbed.machine(1).output("echo $GID_INDEX", HANG_TIMEOUT)?;
     let gid =
         format!("fine          rxe0/1, gid: RoCE v2, ::ffff:10.0.0.1, index {}", index.trim());
     let lines = [
@@ -69,16 +76,16 @@ fn well(bed: &Bed) -> Result<(), Failure> {
         &gid,
         " 0 broken, ",
     ];
-    examine(bed, "", WELL, &lines)?;
-    examine(bed, "", WELL, &["rxe0/1, sent-again: "])?;
+    examine(testbed, "", WELL, &lines)?;
+    examine(testbed, "", WELL, &["rxe0/1, sent-again: "])?;
     let other = format!("{} doctor --device mlx5_0", program("probeline")?);
-    let ended = bed.machine(1).run(&other, PATIENCE)?;
-    ensure(ended.status == 1, || format!("{ended:?}"))?;
-    said(&ended.output, &["no RDMA device is called mlx5_0: choose among rxe0"])
+    let exit = testbed.machine(1).run(&other, HANG_TIMEOUT)?;
+    ensure!(exit.status == 1, "{exit:?}");
+    prints(&exit.output, &["no RDMA device is called mlx5_0: choose among rxe0"])
 }
 
-/// A job over verbs, and columns side by side, each by a process of its own.
-fn in_results(bed: &Bed) -> Result<(), Failure> {
+/// The JSON of a job over verbs, and of a comparison, whose columns are jobs of their own.
+fn findings_in_results(testbed: &Testbed) -> Result<()> {
     let quick = "--ranks 2 --pin none --table-size 128KiB -C 8 --load-factors 0.1 --ops 100";
     let latency = format!("bench-latency --transport verbs {quick}");
     let columns = "compare --columns verbs --ranks 2 --table-size 128KiB --quick".to_owned();
@@ -88,50 +95,50 @@ fn in_results(bed: &Bed) -> Result<(), Failure> {
              {{ cat $SHARE/doctor.txt; exit 1; }}; tr -d '\\n ' <$SHARE/doctor.json",
             program("probeline")?
         );
-        let json = bed.machine(1).output(&command, Duration::from_secs(300))?;
+        let json = testbed.machine(1).output(&command, Duration::from_secs(300))?;
         let device =
             r#"{"check":"atomics-tried","subject":"rxe0","verdict":"fine","seen":"compare"#;
         let port = r#""check":"gid","subject":"rxe0/1","verdict":"fine""#;
-        said(&json, &[r#""doctor":["#, device, port])?;
+        prints(&json, &[r#""doctor":["#, device, port])?;
     }
     Ok(())
 }
 
-/// One thing after the other is made wrong, and right again unless it is the last.
-fn wrong(bed: &Bed) -> Result<(), Failure> {
-    let node = bed.machine(1);
-    // Others than root have a limit, and may not read where root's builds are.
+/// Makes one fault after the other.
+fn finds_faults(testbed: &Testbed) -> Result<()> {
+    let node = testbed.machine(1);
+    // Only users other than root have a limit of locked memory. They may not read root's builds.
     let copy = format!("cp {} /run/probeline && chmod 755 /run/probeline", program("probeline")?);
-    node.output(&copy, PATIENCE)?;
+    node.output(&copy, HANG_TIMEOUT)?;
     let as_nobody = |kib: u32, lines: &[&str]| {
         let command = format!(
             "ulimit -l {kib} && setpriv --reuid 65534 --regid 65534 --clear-groups /run/probeline \
              doctor"
         );
-        let ended = node.run(&command, PATIENCE)?;
-        ensure(ended.status == BROKEN, || format!("status {}: {}", ended.status, ended.output))?;
-        said(&ended.output, lines)
+        let exit = node.run(&command, HANG_TIMEOUT)?;
+        ensure!(exit.status == BROKEN, "{exit:?}");
+        prints(&exit.output, lines)
     };
     let limit = "broken        machine, locked-memory: 64 KiB at most; registering even a small";
     as_nobody(64, &[limit, "sudo prlimit --pid $$", "(firmware-notes/locked-memory.md)"])?;
     as_nobody(0, &["rxe0, atomics-tried: ibv_reg_mr failed with EPERM", "could be locked"])?;
 
-    node.output("ip link set eth0 mtu 1500", PATIENCE)?;
+    node.output("ip link set eth0 mtu 1500", HANG_TIMEOUT)?;
     let mtu = "look at this  rxe0/1, mtu: 1024 B of 4096 B; ";
-    examine(bed, "", WELL, &[mtu, "Do: sudo ip link set eth0 mtu 4200"])?;
-    node.output("ip link set eth0 mtu 4200", PATIENCE)?;
+    examine(testbed, "", WELL, &[mtu, "Do: sudo ip link set eth0 mtu 4200"])?;
+    node.output("ip link set eth0 mtu 4200", HANG_TIMEOUT)?;
 
-    node.output("ip address flush dev eth0 scope global", PATIENCE)?;
+    node.output("ip address flush dev eth0 scope global", HANG_TIMEOUT)?;
     let gid = "broken        rxe0/1, gid: ";
-    examine(bed, "", BROKEN, &[gid, "ip address add ADDRESS/PREFIX dev eth0"])?;
+    examine(testbed, "", BROKEN, &[gid, "ip address add ADDRESS/PREFIX dev eth0"])?;
 
-    node.output("ip link set eth0 down", PATIENCE)?;
+    node.output("ip link set eth0 down", HANG_TIMEOUT)?;
     let link = "broken        rxe0/1, link: down, Ethernet; no packet leaves or arrives";
-    let mend = "Do: sudo ip link set eth0 up (firmware-notes/link-state.md)";
+    let fix = "Do: sudo ip link set eth0 up (firmware-notes/link-state.md)";
     let untried = "not seen      rxe0, atomics-tried: not tried: no port is active";
-    examine(bed, "", BROKEN, &[link, mend, untried])?;
+    examine(testbed, "", BROKEN, &[link, fix, untried])?;
 
-    node.output("rdma link delete rxe0", PATIENCE)?;
+    node.output("rdma link delete rxe0", HANG_TIMEOUT)?;
     let none = "look at this  machine, device: no RDMA device, and no card that is known to be one";
-    examine(bed, "", WELL, &[none, "rdma link add rxe0 type rxe netdev eth0"])
+    examine(testbed, "", WELL, &[none, "rdma link add rxe0 type rxe netdev eth0"])
 }

@@ -1,49 +1,61 @@
-//! What is tried, by subject. Each file has a list `CASES`, named below.
+//! All cases, by subject. Each file has a list `CASES`.
 
-mod commands;
 mod conformance;
 mod doctor;
-mod faults;
-mod lost_devices;
-mod lost_peers;
+mod losses;
 mod mpi;
 mod numa;
-mod performance;
 mod perftest;
 mod probeline;
-mod processor;
-mod tearing;
-mod trial;
-mod tune;
+mod ranks;
+mod selftest;
 mod ucx;
-mod ucx_latency;
-mod verbs;
+
+use anyhow::{Context, Result, ensure};
 
 use crate::case::Case;
+use crate::programs::Build;
 
-/// Every case there is.
-#[must_use]
-pub fn all() -> Vec<Case> {
+/// The command that users run.
+const PROBELINE: &[Build] = &[Build::Release("probeline-cli")];
+/// The program that runs the library for tests.
+const TRIAL: &[Build] = &[Build::Release("probeline-trial")];
+
+pub(crate) fn all() -> Vec<Case> {
     [
-        commands::CASES,
-        verbs::CASES,
+        selftest::CASES,
         conformance::CASES,
         ucx::CASES,
-        ucx_latency::CASES,
         mpi::CASES,
-        lost_peers::CASES,
-        lost_devices::CASES,
-        performance::CASES,
-        probeline::CASES,
-        tune::CASES,
-        doctor::CASES,
-        tearing::CASES,
-        faults::CASES,
+        losses::CASES,
         perftest::CASES,
-        processor::CASES,
+        probeline::CASES,
+        doctor::CASES,
         numa::CASES,
     ]
     .concat()
+}
+
+/// Finds the number behind `name` at the start of a line.
+fn number(output: &str, name: &str) -> Result<f64> {
+    let value = output.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    value.with_context(|| format!("no {name} in: {output}"))
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// The least value. Load on the host only adds to a measured time.
+fn least(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+/// Fails unless a measured value is a positive number.
+fn positive(value: f64) -> Result<f64> {
+    ensure!(value.is_finite() && value > 0.0, "measured {value}");
+    Ok(value)
 }
 
 #[cfg(test)]
@@ -52,7 +64,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn names_are_told_apart() {
+    fn names_are_unique() {
         let names: BTreeSet<String> = all().iter().map(Case::full_name).collect();
         assert_eq!(names.len(), all().len());
     }

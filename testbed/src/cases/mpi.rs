@@ -1,139 +1,140 @@
-//! Open MPI between two machines: that osc ucx over Soft-RoCE is a transport like the others, what
-//! the table takes over it and over verbs, and that ranks of one mpirun meet with no port to choose.
+//! Open MPI between two machines: conformance of osc ucx over Soft-RoCE, the table over it compared
+//! with verbs, and a job that meets by PMIx.
 
 use core::time::Duration;
 use std::fs;
 
-use super::perftest::positive;
-use super::probeline::{FMS, PHILOSOPHERS, explored};
-use crate::bed::Bed;
-use crate::case::{Case, Failure, Layer, ensure};
+use anyhow::{Context, Result, ensure};
+
+use super::PROBELINE;
+use super::conformance::suite_passes;
+use super::positive;
+use super::probeline::{FMS_2, PHILOSOPHERS_7, check_exploration};
+use crate::case::{Bound, Case, Figure, Layer};
+use crate::command::GuestCommand;
 use crate::programs::{Build, open_mpi_probeline, open_mpi_tests, program, target_dir};
-use crate::running::Running;
-use crate::verdict::{Bound, Verdict};
+use crate::testbed::Testbed;
 
-/// The longest that a job may take.
-const LIMIT: Duration = Duration::from_secs(1500);
+/// Bounds a job of mpirun.
+const MPIRUN_TIMEOUT: Duration = Duration::from_secs(1500);
 
-/// What osc ucx needs to be taken, and to go over Soft-RoCE; with the address of link-local IPv6,
-/// see `ucx.rs`.
+/// Selects osc ucx over Soft-RoCE, with the link-local IPv6 address: see `ucx.rs`.
 const OVER_RC: &str = "--mca osc ucx --mca pml ucx --mca btl ^openib,uct \
     --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any \
     -x UCX_TLS=rc,self -x UCX_NET_DEVICES=rxe0:1 -x UCX_IB_GID_INDEX=0";
 
-/// Where the second machine takes the command that starts its part of a job.
-const DOOR: u16 = 2222;
+/// Where a shell on machine 2 accepts mpirun's command.
+const SHELL_PORT: u16 = 2222;
 
-pub(super) const CASES: &[Case] = &[
-    Case::new(Layer::Two, "osc_ucx_conformance", conformance).needs(&[Build::OpenMpiTests]),
-    Case::new(Layer::Two, "verbs_and_osc_ucx_are_compared", |bed| {
-        compare(bed, Build::OpenMpiProbeline, ONCE).map(drop)
-    })
-    .needs(&[Build::OpenMpiProbeline]),
-    Case::bench(Layer::Two, "insert_over_verbs_by_that_over_osc_ucx", |bed| {
-        let value = compare(bed, Build::OpenMpiProbelineRelease, SHORT)?;
-        let what = "insert over verbs by osc ucx".to_owned();
-        Ok(vec![Verdict { what, value, bound: Bound::AtMost(MOST) }])
-    })
-    .needs(&[Build::OpenMpiProbelineRelease]),
-    Case::new(Layer::Two, "compare_in_full", compare_in_full)
-        .needs(&[Build::OpenMpiProbelineRelease])
-        .on_demand(),
-    Case::new(Layer::Two, "ranks_of_mpirun_meet_between_machines", ranks_meet)
-        .needs(&[Build::Release(&["--package", "probeline-cli"])]),
-];
+/// The time of an insert over verbs is at most this multiple of that over osc ucx whose owner polls.
+const MAX_INSERT_RATIO: f64 = 0.5;
 
-/// Which of the suite an owner that does nothing makes impossible is in the program's own list.
-fn conformance(bed: &Bed) -> Result<(), Failure> {
-    let sent = || bed.machine(1).counter("sent_pkts");
-    let before = sent()?;
-    let tests = format!("{OVER_RC} {} rank conformance 'apart'", open_mpi_tests()?);
-    let output = mpirun(bed, &tests)?;
-    ensure(sent()? - before > 10_000, || "not over Soft-RoCE".into())?;
-    println!();
-    output.lines().filter(|line| line.contains("skipped")).for_each(|line| println!("{line}"));
-    ensure(output.contains("27 passed, 0 failed, 4 skipped"), || output.clone())
-}
-
-/// Enough to see that it works.
+/// Options of `compare`: enough to see that it works; enough for the ratio; those of the page in
+/// `docs/`.
 const ONCE: &str = "--rounds 1 --ops 20 --seconds-per-measurement 0.01 --sleep 0.05";
-/// Enough for the one ratio that has a bound.
 const SHORT: &str = "--rounds 3 --ops 50 --seconds-per-measurement 0.05 --sleep 0.1";
-/// What the page in `docs/` is made with.
 const FULL: &str = "--rounds 5";
 
-/// An insert over verbs takes so much of its time over osc ucx at most, where the owner polls.
-const MOST: f64 = 0.5;
+pub(super) const CASES: &[Case] = &[
+    Case::test(Layer::Two, "osc_ucx_conformance", conformance).needs(&[Build::OpenMpiTests]),
+    Case::test(Layer::Two, "comparison_with_osc_ucx_runs", |testbed| {
+        compare(testbed, Build::OpenMpiProbeline, ONCE).map(drop)
+    })
+    .needs(&[Build::OpenMpiProbeline]),
+    Case::bench(Layer::Two, "insert_over_verbs_vs_osc_ucx", |testbed| {
+        let value = compare(testbed, Build::OpenMpiProbelineRelease, SHORT)?;
+        let name = "insert over verbs / osc ucx".to_owned();
+        Ok(vec![Figure { name, value, bound: Bound::AtMost(MAX_INSERT_RATIO) }])
+    })
+    .needs(&[Build::OpenMpiProbelineRelease]),
+    Case::test(Layer::Two, "compare_in_full", compare_in_full)
+        .needs(&[Build::OpenMpiProbelineRelease])
+        .on_demand(),
+    Case::test(Layer::Two, "explore_on_two_machines_under_mpirun", explore).needs(PROBELINE),
+];
 
-/// The whole comparison, whose page is left for `docs/`.
-fn compare_in_full(bed: &Bed) -> Result<(), Failure> {
-    compare(bed, Build::OpenMpiProbelineRelease, FULL)?;
+/// Runs the suite over osc ucx. The test program itself leaves out the cases that need an owner that
+/// does nothing.
+fn conformance(testbed: &Testbed) -> Result<()> {
+    let before = testbed.machine(1).counter("sent_pkts")?;
+    let tests = format!("{OVER_RC} {} rank conformance 'apart'", open_mpi_tests()?);
+    let output = mpirun(testbed, &tests)?;
+    let sent = testbed.machine(1).counter("sent_pkts")? - before;
+    ensure!(sent > 10_000, "not over Soft-RoCE, which sent {sent} packets");
+    println!();
+    output.lines().filter(|line| line.contains("skipped")).for_each(|line| println!("{line}"));
+    suite_passes(&output)
+}
+
+/// Runs the whole comparison and leaves its page for `docs/`.
+fn compare_in_full(testbed: &Testbed) -> Result<()> {
+    compare(testbed, Build::OpenMpiProbelineRelease, FULL)?;
     let page = target_dir()?.join("compare-soft-roce.md");
-    fs::copy(bed.dir().join("share/compare.md"), &page)?;
-    println!("all of it: {}", page.display());
+    fs::copy(testbed.dir().join("share/compare.md"), &page)?;
+    println!("written: {}", page.display());
     Ok(())
 }
 
-/// Compares, by a page in the share; the time of an insert over verbs by that over osc ucx.
-fn compare(bed: &Bed, build: Build, effort: &str) -> Result<f64, Failure> {
+/// Runs `probeline compare`, which writes a page to the share; the time of an insert over verbs
+/// divided by that over osc ucx.
+fn compare(testbed: &Testbed, build: Build, options: &str) -> Result<f64> {
     let columns = "--columns verbs,ucx-rc,osc-ucx --ucx-gid-index 0";
-    let files = "--markdown $SHARE/compare.md";
+    let page = "--markdown $SHARE/compare.md";
     let probeline = open_mpi_probeline(build)?;
-    let command = format!("{OVER_RC} {probeline} compare {columns} {effort} {files}");
-    let output = mpirun(bed, &command)?;
+    let command = format!("{OVER_RC} {probeline} compare {columns} {options} {page}");
+    let output = mpirun(testbed, &command)?;
     let line = output.lines().find_map(|line| line.strip_prefix("inserted: verbs takes "));
-    let line = line.ok_or_else(|| Failure(format!("no ratio in: {output}")))?;
+    let line = line.with_context(|| format!("no ratio in: {output}"))?;
     println!("\n{line}");
     let ratio = line.split(' ').next().and_then(|ratio| ratio.parse().ok());
-    positive(ratio.ok_or_else(|| Failure(format!("no ratio in: {line}")))?)
+    positive(ratio.with_context(|| format!("no ratio in: {line}"))?)
 }
 
-/// Two ranks on two machines, over verbs: where to meet, and the secret, come by PMIx alone.
-fn ranks_meet(bed: &Bed) -> Result<(), Failure> {
+/// Two ranks on two machines explore over verbs. PMIx alone tells them the address and the secret.
+fn explore(testbed: &Testbed) -> Result<()> {
     let probeline = program("probeline")?;
-    for (work, figures) in [("explore fms:2", &FMS[..]), ("explore philosophers:7", &PHILOSOPHERS)]
-    {
-        let sent = || bed.machine(2).counter("sent_pkts");
-        let before = sent()?;
-        let output =
-            mpirun(bed, &format!("{probeline} {work} --transport verbs --exchange pmix --full"))?;
+    for (model, figures) in [("fms:2", &FMS_2[..]), ("philosophers:7", &PHILOSOPHERS_7)] {
+        let before = testbed.machine(2).counter("sent_pkts")?;
+        let explore = format!("explore {model} --transport verbs --exchange pmix --full");
+        let output = mpirun(testbed, &format!("{probeline} {explore}"))?;
         let line = output.lines().find(|line| line.contains("of 2 machines"));
-        let line = line.ok_or_else(|| Failure(format!("not on both machines: {output}")))?;
-        println!("{line}");
-        explored(&output, figures)?;
-        ensure(sent()? - before > 1000, || "not over Soft-RoCE".into())?;
+        println!("{}", line.with_context(|| format!("not on both machines: {output}"))?);
+        check_exploration(&output, figures)?;
+        let sent = testbed.machine(2).counter("sent_pkts")? - before;
+        ensure!(sent > 1000, "not over Soft-RoCE, which sent {sent} packets");
     }
     Ok(())
 }
 
-/// Runs a program, given with what else mpirun is told, by two ranks, one on each machine; what it
-/// wrote.
-fn mpirun(bed: &Bed, program: &str) -> Result<String, Failure> {
-    let door = open_door(bed)?;
+/// A program for mpirun that starts a command on a node as rsh(1) does, by [`SHELL_PORT`].
+const RSH: &str = r#"cat > $SHARE/rsh <<'END'
+#!/bin/sh
+node=$1; shift
+printf '%s\n' "$*" | busybox nc "$node" SHELL_PORT
+END
+chmod +x $SHARE/rsh"#;
+
+/// Runs a program with two ranks, one on each machine; options of mpirun may precede it. Returns the
+/// output.
+fn mpirun(testbed: &Testbed, program: &str) -> Result<String> {
+    let shell = start_shell(testbed)?;
     let network = "--mca oob_tcp_if_include eth0 --mca orte_keep_fqdn_hostnames 1";
-    let hosts = format!("--host {},{}", bed.machine(1).address(), bed.machine(2).address());
-    let agent = AGENT.replace("DOOR", &DOOR.to_string());
+    let hosts = format!("--host {},{}", testbed.machine(1).address(), testbed.machine(2).address());
+    let rsh = RSH.replace("SHELL_PORT", &SHELL_PORT.to_string());
     let command = format!(
-        "{agent}
-mpirun.openmpi --allow-run-as-root -n 2 {hosts} --mca plm_rsh_agent $SHARE/agent {network} \
-    {program}"
+        "{rsh}
+mpirun.openmpi --allow-run-as-root -n 2 {hosts} --mca plm_rsh_agent $SHARE/rsh {network} {program}"
     );
-    let output = bed.machine(1).output(&command, LIMIT)?;
-    door.signal("KILL")?;
+    let output = testbed.machine(1).output(&command, MPIRUN_TIMEOUT)?;
+    shell.signal("KILL")?;
     Ok(output)
 }
 
-/// Starts a command on a node as rsh(1) does, through [`DOOR`].
-const AGENT: &str = r#"cat > $SHARE/agent <<'END'
-#!/bin/sh
-node=$1; shift
-printf '%s\n' "$*" | busybox nc "$node" DOOR
-END
-chmod +x $SHARE/agent"#;
-
-/// A shell for whoever comes; there is nobody else on the wire.
-fn open_door(bed: &Bed) -> Result<Running, Failure> {
-    let door = bed.machine(2).start(&format!("exec busybox nc -ll -p {DOOR} -e sh"), LIMIT)?;
-    bed.machine(2).listening(DOOR)?;
-    Ok(door)
+/// Starts a shell on machine 2 for each connection. No other machine is on the wire.
+fn start_shell(testbed: &Testbed) -> Result<GuestCommand> {
+    let node = testbed.machine(2);
+    let listen = format!("exec busybox nc -ll -p {SHELL_PORT} -e sh");
+    let shell = node.start(&listen, MPIRUN_TIMEOUT)?;
+    node.wait_for_listener(SHELL_PORT)?;
+    Ok(shell)
 }

@@ -1,48 +1,47 @@
-//! Two NUMA nodes: `pin` finds them and places for real.
+//! `pin` on a machine with two NUMA nodes.
 
-use crate::bed::Bed;
-use crate::case::{Case, Failure, Layer, ensure};
-use crate::patience::PATIENCE;
-use crate::programs::{Build, example, program, test_programs};
+use anyhow::{Result, ensure};
 
-const COMMAND: Build = Build::Release(&["--package", "probeline-cli"]);
-const CHECK: Build = Build::Release(&["--package", "probeline-testbed", "--example", "pin-check"]);
+use super::ranks::run_on_one;
+use super::{PROBELINE, TRIAL};
+use crate::HANG_TIMEOUT;
+use crate::case::{Case, Layer};
+use crate::programs::{Build, program, test_programs};
+use crate::testbed::Testbed;
+
 const PIN: &str = "probeline-pin";
 
 pub(super) const CASES: &[Case] = &[
-    Case::new(Layer::Numa, "the_command_finds_both_nodes", both_nodes).needs(&[COMMAND]),
-    Case::new(Layer::Numa, "memory_lies_where_it_was_asked_for", placement).needs(&[CHECK]),
-    Case::new(Layer::Numa, "the_tests_of_pin_pass", tests_of_pin).needs(&[Build::Tests(PIN)]),
+    Case::test(Layer::Numa, "topology_shows_both_nodes", topology).needs(PROBELINE),
+    Case::test(Layer::Numa, "memory_is_on_the_requested_node", placement).needs(TRIAL),
+    Case::test(Layer::Numa, "tests_of_pin_pass", tests_of_pin).needs(&[Build::Tests(PIN)]),
 ];
 
-fn both_nodes(bed: &Bed) -> Result<(), Failure> {
+fn topology(testbed: &Testbed) -> Result<()> {
     let command = format!("{} topology --near rxe0 --ranks 2 --full", program("probeline")?);
-    let text = bed.machine(1).output(&command, PATIENCE)?;
-    ensure(text.contains("rxe0 is on node 1"), || text.clone())?;
+    let text = testbed.machine(1).output(&command, HANG_TIMEOUT)?;
+    ensure!(text.contains("rxe0 is on node 1"), "{text}");
     // Columns: rank, CPU, node, memory.
     let rows = text.lines().map(|line| line.split_whitespace().take(4).collect::<Vec<_>>());
-    let placed: Vec<_> = rows.filter(|row| matches!(row[..], ["0" | "1", _, _, _])).collect();
-    let expected = [["0", "1", "1", "1"], ["1", "0", "0", "0"]];
-    ensure(placed == expected, || text.clone())
+    let ranks: Vec<_> = rows.filter(|row| matches!(row[..], ["0" | "1", _, _, _])).collect();
+    ensure!(ranks == [["0", "1", "1", "1"], ["1", "0", "0", "0"]], "{text}");
+    Ok(())
 }
 
-fn placement(bed: &Bed) -> Result<(), Failure> {
+fn placement(testbed: &Testbed) -> Result<()> {
     let pools = "/sys/devices/system/node/node$node/hugepages/hugepages-2048kB/nr_hugepages";
-    let command = format!(
-        "for node in 0 1; do echo 16 >{pools}; done; {check}",
-        check = example("pin-check")?
-    );
-    let text = bed.machine(1).output(&command, PATIENCE)?;
-    ensure(text.ends_with("all of it holds\n"), || text.clone())
+    let reserve = format!("for node in 0 1; do echo 16 >{pools}; done");
+    testbed.machine(1).output(&reserve, HANG_TIMEOUT)?;
+    run_on_one(testbed, "pin").map(drop)
 }
 
-fn tests_of_pin(bed: &Bed) -> Result<(), Failure> {
+fn tests_of_pin(testbed: &Testbed) -> Result<()> {
     let programs = test_programs(PIN)?;
-    ensure(programs.len() >= 2, || format!("only these: {programs:?}"))?;
+    ensure!(programs.len() >= 2, "cargo built only {programs:?}");
     for program in programs {
-        let text = bed.machine(1).output(&program, PATIENCE)?;
+        let text = testbed.machine(1).output(&program, HANG_TIMEOUT)?;
         let result = text.lines().find_map(|line| line.strip_prefix("test result: ok. "));
-        ensure(result.is_some_and(|counts| !counts.starts_with("0 ")), || text.clone())?;
+        ensure!(result.is_some_and(|counts| !counts.starts_with("0 ")), "{text}");
     }
     Ok(())
 }

@@ -1,200 +1,271 @@
-//! The command `probeline` over verbs, as its users start it.
+//! The command `probeline` over verbs, as its users run it.
 
-use super::trial::{LIMIT, Ranks, SECRET, command, median, port};
-use crate::bed::Bed;
-use crate::case::{Case, Failure, Layer, ensure};
-use crate::programs::{Build, program};
+use std::fs;
 
-const PROBELINE: &[Build] = &[Build::Release(&["--package", "probeline-cli"])];
+use anyhow::{Context, Result, bail, ensure};
 
-/// Of its floor of one READ, or READ and compare-and-swap, a find-or-put takes so much at most.
-const MOST: f64 = 1.15;
+use super::ranks::{JOB_TIMEOUT, Ranks, SECRET, command, unused_port};
+use super::{PROBELINE, median};
+use crate::case::{Case, Layer};
+use crate::programs::{program, target_dir};
+use crate::testbed::Testbed;
 
-/// States and arcs as the Model Checking Contest publishes them.
-pub(super) const FMS: [&str; 2] = ["3444", "16311"];
-pub(super) const PHILOSOPHERS: [&str; 1] = ["2187"];
+/// The latency of a find-or-put that ends in its first chunk is at most this multiple of its floor:
+/// one READ, or a READ and a compare-and-swap.
+const MAX_FLOOR_RATIO: f64 = 1.15;
+
+/// States, and arcs, as the Model Checking Contest publishes them.
+pub(super) const FMS_2: [&str; 2] = ["3444", "16311"];
+pub(super) const PHILOSOPHERS_7: [&str; 1] = ["2187"];
 
 pub(super) const CASES: &[Case] = &[
-    Case::new(Layer::Loopback, "ranks_of_mpirun_explore", under_mpirun).needs(PROBELINE),
-    Case::new(Layer::Loopback, "ranks_of_srun_explore", under_srun).needs(PROBELINE),
-    Case::new(Layer::Loopback, "throughput_is_measured", throughput).needs(PROBELINE),
-    Case::new(Layer::Two, "two_machines_explore", |bed| {
-        explored(&explore(bed, "fms:2")?, &FMS)?;
-        explored(&explore(bed, "philosophers:7")?, &PHILOSOPHERS)
+    Case::test(Layer::Loopback, "explore_under_mpirun", under_mpirun).needs(PROBELINE),
+    Case::test(Layer::Loopback, "explore_under_srun", under_srun).needs(PROBELINE),
+    Case::test(Layer::Loopback, "bench_throughput_runs", throughput).needs(PROBELINE),
+    Case::test(Layer::Two, "explore_on_two_machines", |testbed| {
+        check_exploration(&explore(testbed, "fms:2")?, &FMS_2)?;
+        check_exploration(&explore(testbed, "philosophers:7")?, &PHILOSOPHERS_7)
     })
     .needs(PROBELINE),
-    Case::new(Layer::Two, "roundtrips_are_those_of_the_simulator", roundtrips).needs(PROBELINE),
-    Case::new(Layer::Two, "two_nodes_measure_latency", two_nodes).needs(PROBELINE),
-    Case::new(Layer::Icount, "find_or_put_is_near_its_floor", near_the_floor).needs(PROBELINE),
+    Case::test(Layer::Two, "roundtrips_equal_those_of_the_simulator", roundtrips).needs(PROBELINE),
+    Case::test(Layer::Two, "bench_latency_on_two_nodes", two_nodes).needs(PROBELINE),
+    Case::test(Layer::Icount, "find_or_put_is_near_its_floor", near_the_floor).needs(PROBELINE),
+    Case::test(Layer::Two, "tune_over_soft_roce", |testbed| {
+        // Enough to see that it works.
+        tune(testbed, "--rounds 1 --ops 100 --in-flight 4 --seconds-per-measurement 0.02").map(drop)
+    })
+    .needs(PROBELINE),
+    Case::test(Layer::Two, "profile_of_soft_roce", |testbed| {
+        let options = "--rounds 1 --ops 100 --in-flight 16 --seconds-per-measurement 0.1";
+        let profile = tune(testbed, options)?;
+        let path = target_dir()?.join("soft-roce.toml");
+        fs::write(&path, profile)?;
+        println!("written: {}", path.display());
+        Ok(())
+    })
+    .needs(PROBELINE)
+    .on_demand(),
 ];
 
-fn explore(bed: &Bed, model: &str) -> Result<String, Failure> {
+fn explore(testbed: &Testbed, model: &str) -> Result<String> {
     let arguments = format!("explore {model} --transport verbs --allow-remote --pin none");
-    Ranks::start(bed, "probeline", 2, &arguments)?.finish()
+    Ranks::start(testbed, "probeline", 2, &arguments)?.finish()
 }
 
-/// The row of a model has these figures.
-pub(super) fn explored(output: &str, figures: &[&str]) -> Result<(), Failure> {
-    let rows = output.lines().map(str::split_whitespace).map(Iterator::collect::<Vec<_>>);
-    let found =
-        rows.into_iter().any(|row| row.get(2..).is_some_and(|row| row.starts_with(figures)));
-    ensure(found, || format!("no {figures:?} in: {output}"))
+/// Checks that the row of a model starts with these figures, behind its name and ranks.
+pub(super) fn check_exploration(output: &str, figures: &[&str]) -> Result<()> {
+    let mut rows = output.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let found = rows.any(|row| row.get(2..).is_some_and(|row| row.starts_with(figures)));
+    ensure!(found, "no {figures:?} in: {output}");
+    Ok(())
 }
 
-/// Ranks by the launcher's variables, the meeting over TCP.
-fn under_mpirun(bed: &Bed) -> Result<(), Failure> {
-    let meeting = format!("--rendezvous 127.0.0.1:{}", port());
-    let explore = format!("explore fms:2 --transport verbs --pin none {meeting}");
+/// Ranks from mpirun's environment, rendezvous over TCP.
+fn under_mpirun(testbed: &Testbed) -> Result<()> {
+    let rendezvous = format!("--rendezvous 127.0.0.1:{}", unused_port());
+    let explore = format!("explore fms:2 --transport verbs --pin none {rendezvous}");
     let start = "mpirun.openmpi --allow-run-as-root --oversubscribe -n 2 -x PROBELINE_SECRET";
     let probeline = program("probeline")?;
     let explore = format!("export {SECRET}; {start} {probeline} {explore}");
-    let output = bed.machine(1).output(&explore, LIMIT)?;
-    explored(&output, &FMS)
+    let output = testbed.machine(1).output(&explore, JOB_TIMEOUT)?;
+    check_exploration(&output, &FMS_2)
 }
 
-/// There is no Slurm here: its variables are set by hand, as srun sets them.
-fn under_srun(bed: &Bed) -> Result<(), Failure> {
-    let meeting = format!("--rendezvous 127.0.0.1:{}", port());
+/// Ranks from srun's environment, which is set by hand since there is no Slurm.
+fn under_srun(testbed: &Testbed) -> Result<()> {
+    let rendezvous = format!("--rendezvous 127.0.0.1:{}", unused_port());
     let explore =
-        command("probeline", &format!("explore fms:2 --transport verbs --pin none {meeting}"))?;
+        command("probeline", &format!("explore fms:2 --transport verbs --pin none {rendezvous}"))?;
     let rank = |rank| {
         let step = "SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_NTASKS=2";
-        bed.machine(1).start(&format!("{step} SLURM_PROCID={rank} {explore}"), LIMIT)
+        testbed.machine(1).start(&format!("{step} SLURM_PROCID={rank} {explore}"), JOB_TIMEOUT)
     };
     let (first, second) = (rank(0)?, rank(1)?);
-    second.wait()?.good()?;
-    explored(&first.wait()?.good()?, &FMS)
+    second.wait()?.success()?;
+    check_exploration(&first.wait()?.success()?, &FMS_2)
 }
 
-fn throughput(bed: &Bed) -> Result<(), Failure> {
+fn throughput(testbed: &Testbed) -> Result<()> {
     let arguments =
         "bench-throughput --transport verbs --table-size 1MiB --ops 2000 --repeat 1 --pin none";
-    let output = bed.machine(1).output(&command("probeline", arguments)?, LIMIT)?;
-    ensure(output.contains("zipf"), || output.clone())
+    let output = testbed.machine(1).output(&command("probeline", arguments)?, JOB_TIMEOUT)?;
+    ensure!(output.contains("zipf"), "{output}");
+    Ok(())
 }
 
-/// The paper's left table at the size that a virtual machine holds: what is counted does not
-/// depend on the transport, to the last digit.
-fn roundtrips(bed: &Bed) -> Result<(), Failure> {
+/// The counts of roundtrips are the same over verbs and in the simulator, for the paper's left table
+/// at a size that fits a virtual machine.
+fn roundtrips(testbed: &Testbed) -> Result<()> {
     let arguments = "roundtrips --full --table-size 128KiB -C 8,32,128";
     let verbs = format!("{arguments} --transport verbs --allow-remote --pin none");
-    let verbs = Ranks::start(bed, "probeline", 2, &verbs)?.finish()?;
+    let verbs = Ranks::start(testbed, "probeline", 2, &verbs)?.finish()?;
     let sim = command("probeline", &format!("{arguments} --transport sim --ranks 2"))?;
-    let sim = bed.machine(1).output(&sim, LIMIT)?;
-    let (verbs, sim) = (counted(&verbs), counted(&sim));
+    let sim = testbed.machine(1).output(&sim, JOB_TIMEOUT)?;
+    let (verbs, sim) = (table_rows(&verbs), table_rows(&sim));
     println!("{} rows", verbs.len());
-    ensure(verbs.len() > 100 && verbs == sim, || format!("{verbs:?}\n{sim:?}"))
+    ensure!(verbs.len() > 100 && verbs == sim, "{verbs:?}\n{sim:?}");
+    Ok(())
 }
 
-/// The rows of the report: those that start with a C.
-fn counted(output: &str) -> Vec<Vec<&str>> {
+/// The rows of the report's table: six numbers each.
+fn table_rows(output: &str) -> Vec<Vec<&str>> {
     let rows = output.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     rows.filter(|row| row.len() == 6 && row.iter().all(|cell| cell.parse::<f64>().is_ok()))
         .collect()
 }
 
-/// The first node says what to run on the second, which does so; the first reports, and its file
-/// has what the doctor says of both.
-fn two_nodes(bed: &Bed) -> Result<(), Failure> {
-    let (first, second) = (bed.machine(1), bed.machine(2));
+/// Runs `bench-latency --two-nodes` on the first node, and the command that it prints on the second.
+/// The first node's JSON has the doctor's findings of both.
+fn two_nodes(testbed: &Testbed) -> Result<()> {
+    let (first, second) = (testbed.machine(1), testbed.machine(2));
     let program = program("probeline")?;
     let options = "--table-size 128KiB -C 8,64 --load-factors 0.1,0.5 --ops 200 --pin none";
     let files = "--full --json $SHARE/two.json";
     let command = format!("{program} bench-latency --two-nodes {options} {files}");
-    let started = first.start(&command, LIMIT)?;
-    let said = started.wait_for("PROBELINE_SECRET=")?;
-    let joined = second.output(said.trim(), LIMIT)?;
-    ensure(joined.contains("prints the report"), || joined.clone())?;
-    let report = started.wait()?.good()?;
-    let json = first.output("tr -d '\\n ' <$SHARE/two.json", LIMIT)?;
-    examined(&json, ["node1", "node2"])?;
+    let started = first.start(&command, JOB_TIMEOUT)?;
+    let printed = started.wait_for_line("PROBELINE_SECRET=")?;
+    let joined = second.output(printed.trim(), JOB_TIMEOUT)?;
+    ensure!(joined.contains("prints the report"), "{joined}");
+    let report = started.wait()?.success()?;
+    let json = first.output("tr -d '\\n ' <$SHARE/two.json", JOB_TIMEOUT)?;
+    check_findings(&json, ["node1", "node2"])?;
     for operation in ["READ 8 B", "READ 4096 B", "WRITE 4096 B", "CAS", "FAA", "inserted", "found"]
     {
         let row = report.lines().find(|line| line.trim_start().starts_with(operation));
-        ensure(row.is_some(), || format!("no {operation} in: {report}"))?;
+        ensure!(row.is_some(), "no {operation} in: {report}");
     }
     println!();
-    multiples(&report)?.iter().for_each(|row| println!("{row}"));
+    floor_ratios(&report)?.iter().for_each(|row| println!("{row}"));
     Ok(())
 }
 
-/// The doctor has looked at each node, of which one rank is, and at the device that it has tried.
-fn examined(json: &str, hosts: [&str; 2]) -> Result<(), Failure> {
+/// Checks that the JSON has the doctor's findings of each host, with one rank each.
+fn check_findings(json: &str, hosts: [&str; 2]) -> Result<()> {
     let (_, doctor) = json.split_once(r#""doctor":["#).unwrap_or_default();
     let (doctor, _) = doctor.split_once(r#"],"transport""#).unwrap_or_default();
     let all: Vec<&str> = doctor.split(r#"{"host":"#).skip(1).collect();
-    ensure(all.len() == hosts.len(), || format!("{} machines in: {doctor}", all.len()))?;
+    ensure!(all.len() == hosts.len(), "{} hosts in: {doctor}", all.len());
     for (rank, (machine, host)) in all.into_iter().zip(hosts).enumerate() {
         let begin = format!(r#""{host}","ranks":[{rank}],"findings":[{{"check":"#);
         let tried = r#"{"check":"atomics-tried","subject":"rxe0","verdict":"fine""#;
         let memory = r#"{"check":"locked-memory","subject":"machine","#;
-        let told =
-            machine.starts_with(&begin) && [tried, memory].iter().all(|has| machine.contains(has));
-        ensure(told, || format!("not of {host}: {machine}"))?;
+        let complete = machine.starts_with(&begin)
+            && [tried, memory].iter().all(|part| machine.contains(part));
+        ensure!(complete, "findings of {host}: {machine}");
     }
     Ok(())
 }
 
-/// A find-or-put that ends in its first chunk costs what its READ costs, and its claim.
-fn near_the_floor(bed: &Bed) -> Result<(), Failure> {
+/// The latency of a find-or-put that ends in its first chunk is near that of its READ and claim.
+fn near_the_floor(testbed: &Testbed) -> Result<()> {
     let options = "--table-size 256KiB -C 32,64,128 --load-factors 0.1,0.3 --ops 200 --pin none";
-    let measure = |means: &str| -> Result<Vec<Multiple>, Failure> {
-        let arguments = format!("bench-latency --full --transport verbs {options} {means}");
-        multiples(&bed.machine(1).output(&command("probeline", &arguments)?, LIMIT)?)
+    let measure = |features: &str| -> Result<Vec<FloorRatio>> {
+        let arguments = format!("bench-latency --full --transport verbs {options} {features}");
+        floor_ratios(&testbed.machine(1).output(&command("probeline", &arguments)?, JOB_TIMEOUT)?)
     };
     let rows = measure("--direct off --one-roundtrip off")?;
     println!();
     rows.iter().for_each(|row| println!("{row}"));
     for row in &rows {
-        ensure(row.multiple <= MOST, || format!("{row} is more than {MOST}"))?;
+        ensure!(row.ratio <= MAX_FLOOR_RATIO, "{row} is more than {MAX_FLOOR_RATIO}");
     }
-    // On a machine whose one CPU does everything, a READ or a claim ahead of need is paid for: a
-    // record, no gate.
-    for means in ["--direct off --one-roundtrip on", "--direct on", "--paper"] {
-        let rows = measure(means)?;
+    // Speculative READs and claims cost time on a machine whose only CPU is client, network and
+    // owner. These ratios are printed and have no bound.
+    for features in ["--direct off --one-roundtrip on", "--direct on", "--paper"] {
+        let rows = measure(features)?;
         let of = |operation: &str| {
             let rows = rows.iter().filter(|row| row.operation == operation);
-            median(rows.map(|row| row.multiple).collect())
+            median(rows.map(|row| row.ratio).collect())
         };
-        println!("{means}: found {:.3}, inserted {:.3}", of("found"), of("inserted"));
+        println!("{features}: found {:.3}, inserted {:.3}", of("found"), of("inserted"));
     }
     Ok(())
 }
 
-/// A row of find-or-put in the report of latencies.
-struct Multiple {
+/// A row of find-or-put in the report of `bench-latency`.
+struct FloorRatio {
     operation: String,
     chunk_buckets: u32,
     load_factor: f64,
-    multiple: f64,
+    ratio: f64,
 }
 
-impl core::fmt::Display for Multiple {
+impl core::fmt::Display for FloorRatio {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let Self { operation, chunk_buckets, load_factor, multiple } = self;
-        write!(
-            f,
-            "{operation}, C = {chunk_buckets}, load factor {load_factor}: {multiple:.3} floors"
-        )
+        let Self { operation, chunk_buckets, load_factor, ratio } = self;
+        write!(f, "{operation}, C = {chunk_buckets}, load factor {load_factor}: {ratio:.3} floors")
     }
 }
 
-/// All rows with a multiple: operation, C, load factor, seven figures, max, floor and multiple.
-fn multiples(report: &str) -> Result<Vec<Multiple>, Failure> {
+/// Parses the rows: operation, C, load factor, seven figures, max, floor and ratio to the floor.
+fn floor_ratios(report: &str) -> Result<Vec<FloorRatio>> {
     let rows = report.lines().filter_map(|line| {
         let cells: Vec<_> = line.split_whitespace().collect();
         let (&operation, figures) = cells.split_first()?;
         ["found", "inserted"].contains(&operation).then_some(())?;
-        Some(Multiple {
+        Some(FloorRatio {
             operation: operation.to_owned(),
             chunk_buckets: figures.first()?.parse().ok()?,
             load_factor: figures.get(1)?.parse().ok()?,
-            multiple: figures.get(11)?.parse().ok()?,
+            ratio: figures.get(11)?.parse().ok()?,
         })
     });
     let rows: Vec<_> = rows.collect();
-    if rows.is_empty() {
-        return Err(Failure(format!("no multiples in: {report}")));
-    }
+    ensure!(!rows.is_empty(), "no ratios to the floor in: {report}");
     Ok(rows)
+}
+
+const OVER_VERBS: &str = "--transport verbs --allow-remote --pin none";
+
+/// Runs `probeline tune` on both machines, then checks that other commands accept its files; returns
+/// the measured profile.
+fn tune(testbed: &Testbed, options: &str) -> Result<String> {
+    let files = "--out $SHARE/tuning.toml --profile-out $SHARE/soft-roce.toml";
+    let arguments = format!("tune {OVER_VERBS} --table-size 256KiB {options} {files}");
+    let output = Ranks::start(testbed, "probeline", 2, &arguments)?.finish()?;
+    let row = output.lines().find(|line| line.trim_start().starts_with("recommended"));
+    let row = row.with_context(|| format!("no recommendation in: {output}"))?;
+    println!("\n{}", row.trim());
+    measure_with_tuning(testbed, row)?;
+    simulate_with_profile(testbed)?;
+    Ok(fs::read_to_string(testbed.dir().join("share/soft-roce.toml"))?)
+}
+
+/// `bench-latency --tuning` runs with the recommendation.
+fn measure_with_tuning(testbed: &Testbed, recommended: &str) -> Result<()> {
+    let options = "--table-size 256KiB --load-factors 0.5 --ops 50 --rounds 1 \
+        --seconds-per-measurement 0.01 --tuning $SHARE/tuning.toml --full";
+    let arguments = format!("bench-latency {OVER_VERBS} {options}");
+    let report = Ranks::start(testbed, "probeline", 2, &arguments)?.finish()?;
+    // Columns: candidate, C, M, read-ahead, one-roundtrip, in flight, cache.
+    let cells: Vec<_> = recommended.split_whitespace().collect();
+    let [_, c, m, read_ahead, one_roundtrip, _, cache, ..] = cells[..] else {
+        bail!("unexpected columns: {recommended}");
+    };
+    for setting in [
+        "tuning.toml".to_owned(),
+        format!("max_chunks {m}"),
+        format!("read_ahead {read_ahead}"),
+        format!("one_roundtrip {one_roundtrip}"),
+        format!("cache_entries {cache}"),
+    ] {
+        ensure!(report.contains(&setting), "no {setting} in: {report}");
+    }
+    for operation in ["inserted", "found"] {
+        let mut rows = report.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let found = rows.any(|row| row.starts_with(&[operation, c, "0.50"]));
+        ensure!(found, "no {operation} with C = {c} in: {report}");
+    }
+    Ok(())
+}
+
+/// `simulate --profile` accepts the profile.
+fn simulate_with_profile(testbed: &Testbed) -> Result<()> {
+    let options = "--machines 2 --ranks-per-machine 1 --experiment throughput --workload mixed";
+    let simulate = format!("simulate --profile $SHARE/soft-roce.toml {options} --ops 100");
+    let report = testbed.machine(1).output(&command("probeline", &simulate)?, JOB_TIMEOUT)?;
+    // Rows of the table are indented, lines of the summary are not.
+    let rows = report.lines().filter(|line| line.starts_with(" mixed "));
+    ensure!(rows.count() == 1, "{report}");
+    Ok(())
 }

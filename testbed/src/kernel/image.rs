@@ -1,44 +1,45 @@
-//! The uncompressed kernel out of a bzImage. QEMU starts it by its PVH entry, which spares the
-//! guest the decompression.
+//! Extracts the uncompressed kernel from a bzImage, so that the guest does not have to decompress
+//! it. QEMU starts it by its PVH entry.
 
 use std::fs::{self, File};
 use std::path::Path;
 
-use crate::error::Error;
-use crate::patience::PATIENCE;
+use anyhow::{Context, Result, ensure};
+
+use crate::HANG_TIMEOUT;
 use crate::tool::Tool;
 
-/// Where the compressed kernel lies in a bzImage.
+/// The compressed kernel's place in a bzImage.
 #[derive(Debug, PartialEq, Eq)]
 struct Payload {
     program: &'static str,
     start: usize,
     end: usize,
-    /// Bytes that it has uncompressed.
-    size: u64,
+    uncompressed_bytes: u64,
 }
 
-/// Writes the kernel in `from`, a bzImage, to `into`.
-pub(super) fn extract(from: &Path, into: &Path) -> Result<(), Error> {
-    let image = fs::read(from).map_err(Error::io(format!("reading {}", from.display())))?;
-    let shown = from.display();
-    let no_kernel = |what: &str| Error::NoKernel { reason: format!("{shown} {what}") };
-    let payload = payload(&image)
-        .ok_or_else(|| no_kernel("is no bzImage with a kernel compressed by xz, zstd or gzip"))?;
+/// Writes the kernel in the bzImage `from` to `into`.
+pub(super) fn extract(from: &Path, into: &Path) -> Result<()> {
+    let image = fs::read(from).with_context(|| format!("reading {}", from.display()))?;
+    let payload = find_payload(&image).with_context(|| {
+        format!("{} is no bzImage with a kernel compressed by xz, zstd or gzip", from.display())
+    })?;
     let packed = into.with_extension("packed");
-    fs::write(&packed, &image[payload.start..payload.end])
-        .map_err(Error::io(format!("writing {}", packed.display())))?;
-    let input = File::open(&packed).map_err(Error::io(format!("opening {}", packed.display())))?;
-    let output = File::create(into).map_err(Error::io(format!("writing {}", into.display())))?;
-    Tool::new(payload.program).arg("-dc").from_file(input).into_file(output).run(PATIENCE)?;
-    fs::remove_file(&packed).map_err(Error::io(format!("removing {}", packed.display())))?;
-    let size = fs::metadata(into).map_err(Error::io(format!("reading {}", into.display())))?.len();
-    if size == payload.size { Ok(()) } else { Err(no_kernel("did not unpack to its stated size")) }
+    let failed = || format!("extracting {}", into.display());
+    fs::write(&packed, &image[payload.start..payload.end]).with_context(failed)?;
+    let input = File::open(&packed).with_context(failed)?;
+    let output = File::create(into).with_context(failed)?;
+    Tool::new(payload.program).arg("-dc").stdin(input).stdout(output).run(HANG_TIMEOUT)?;
+    fs::remove_file(&packed).with_context(failed)?;
+    let bytes = fs::metadata(into).with_context(failed)?.len();
+    let expected = payload.uncompressed_bytes;
+    ensure!(bytes == expected, "{} has {bytes} bytes, not {expected}", into.display());
+    Ok(())
 }
 
-/// Reads the set-up header (Linux, Documentation/arch/x86/boot.rst, protocol 2.08 and later). The
-/// last four bytes of a payload are its uncompressed size; gzip counts them as its own.
-fn payload(image: &[u8]) -> Option<Payload> {
+/// Finds the payload by the set-up header (Linux, Documentation/arch/x86/boot.rst, protocol 2.08 and
+/// later). The last four bytes of a payload are its uncompressed size; gzip's format includes them.
+fn find_payload(image: &[u8]) -> Option<Payload> {
     if image.get(0x202..0x206)? != b"HdrS" {
         return None;
     }
@@ -46,7 +47,7 @@ fn payload(image: &[u8]) -> Option<Payload> {
         let bytes = image.get(at..at.checked_add(4)?)?;
         Some(u32::from_le_bytes(bytes.try_into().ok()?))
     };
-    // Zero means four, for old boot loaders.
+    // Zero stands for four, for old boot loaders.
     let sectors = match *image.get(0x1f1)? {
         0 => 4,
         sectors => usize::from(sectors),
@@ -54,8 +55,8 @@ fn payload(image: &[u8]) -> Option<Payload> {
     let start = (sectors + 1) * 512 + usize::try_from(word(0x248)?).ok()?;
     let end = start.checked_add(usize::try_from(word(0x24c)?).ok()?)?;
     let size_at = end.checked_sub(4)?;
-    let size = u64::from(word(size_at)?);
-    let payload = |program, end| Some(Payload { program, start, end, size });
+    let uncompressed_bytes = u64::from(word(size_at)?);
+    let payload = |program, end| Some(Payload { program, start, end, uncompressed_bytes });
     match image.get(start..size_at)? {
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => payload("xz", size_at),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => payload("zstd", size_at),
@@ -68,7 +69,7 @@ fn payload(image: &[u8]) -> Option<Payload> {
 mod tests {
     use super::*;
 
-    /// An image of one set-up sector whose payload begins 16 bytes into the second part.
+    /// An image with one set-up sector and the payload 16 bytes behind it.
     fn image(payload: &[u8]) -> Vec<u8> {
         let mut image = vec![0; 1024 + 16];
         image[0x1f1] = 1;
@@ -77,21 +78,24 @@ mod tests {
         let length = u32::try_from(payload.len()).unwrap();
         image[0x24c..0x250].copy_from_slice(&length.to_le_bytes());
         image.extend(payload);
-        image.extend(b"what follows");
+        image.extend(b"trailer");
         image
     }
 
     #[test]
-    fn the_payload_is_found_without_its_size() {
+    fn the_payload_is_found_without_its_size_field() {
         let zstd = image(&[0x28, 0xb5, 0x2f, 0xfd, 9, 9, 0, 1, 0, 0]);
-        let expected = Payload { program: "zstd", start: 1040, end: 1046, size: 256 };
-        assert_eq!(payload(&zstd), Some(expected));
+        let expected = Payload { program: "zstd", start: 1040, end: 1046, uncompressed_bytes: 256 };
+        assert_eq!(find_payload(&zstd), Some(expected));
         let gzip = image(&[0x1f, 0x8b, 9, 9, 7, 0, 0, 0]);
-        assert_eq!(payload(&gzip).map(|found| (found.end, found.size)), Some((1048, 7)));
+        assert_eq!(
+            find_payload(&gzip).map(|found| (found.end, found.uncompressed_bytes)),
+            Some((1048, 7))
+        );
     }
 
     #[test]
-    fn kernels_of_each_compression_come_out() {
+    fn kernels_of_each_compression_are_extracted() {
         let dir = std::env::temp_dir().join(format!("testbed-image-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let (kernel, vmlinuz) = (dir.join("kernel"), dir.join("vmlinuz"));
@@ -100,7 +104,7 @@ mod tests {
         for program in ["xz", "zstd", "gzip"] {
             let packed = dir.join("kernel.packed");
             let into = File::create(&packed).unwrap();
-            Tool::new(program).arg("-c").arg(&kernel).into_file(into).run(PATIENCE).unwrap();
+            Tool::new(program).arg("-c").arg(&kernel).stdout(into).run(HANG_TIMEOUT).unwrap();
             let mut payload = fs::read(&packed).unwrap();
             if program != "gzip" {
                 payload.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
@@ -114,11 +118,11 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
-        assert_eq!(payload(b"short"), None);
-        assert_eq!(payload(&vec![0; 4096]), None);
-        assert_eq!(payload(&image(b"LZ4 or so")), None);
+    fn other_files_are_refused() {
+        assert_eq!(find_payload(b"short"), None);
+        assert_eq!(find_payload(&vec![0; 4096]), None);
+        assert_eq!(find_payload(&image(b"LZ4 or so")), None);
         let whole = image(&[0x28, 0xb5, 0x2f, 0xfd, 9, 9, 0, 1, 0, 0]);
-        assert_eq!(payload(&whole[..1044]), None);
+        assert_eq!(find_payload(&whole[..1044]), None);
     }
 }

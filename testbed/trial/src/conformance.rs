@@ -1,38 +1,29 @@
-//! The conformance suite, over verbs or UCX: among threads of this machine, or between processes.
+//! The conformance suite over verbs or UCX, with threads or processes as owners.
 
+use anyhow::Result;
 use clap::Args;
-use probeline_transport::conformance::{
-    Case, Failure as NotHeld, Report, Rig, Verdict, cases, on_threads,
-};
+use probeline_transport::conformance::{Case, Failure, Report, Rig, Verdict, cases, on_threads};
 use probeline_transport::{Exchange, Owner, Transport};
 use probeline_ucx_shim::ucx::Progress;
-use probeline_verbs::{Builder, Engine};
 
-use crate::failure::Result;
-use crate::job::JobArgs;
-use crate::patience::PATIENCE;
+use crate::job::{HANG_TIMEOUT, JobArgs};
 use crate::ucx::UcxArgs;
 
-/// Over verbs, in the suite's order. Soft-RoCE's atomics are not atomic with the CPU's, and no READ
-/// is promised to bring words whole.
-const SKIPS: &[&str] = &["words_are_whole_under_a_writer", "atomic_with_the_cpu"];
+/// The skips over verbs. Soft-RoCE's atomics are not atomic with the CPU's,
+/// and no specification says that a READ returns words whole.
+const VERBS_SKIPS: &[&str] = &["words_are_whole_under_a_writer", "atomic_with_the_cpu"];
+
+type CaseResult = core::result::Result<Verdict, Failure>;
 
 #[derive(Args)]
 pub(crate) struct ConformanceArgs {
-    /// Owners are threads of this process, each with an engine of its own
+    /// Run all owners as threads of this process, each with its own engine
     #[arg(long, conflicts_with = "ucx")]
     threads: bool,
     #[command(flatten)]
     ucx: UcxArgs,
     #[command(flatten)]
     job: JobArgs,
-}
-
-impl ConformanceArgs {
-    /// The cases that this transport cannot be held to, in the suite's order.
-    fn skips(&self) -> &'static [&'static str] {
-        if self.ucx.is_chosen() { self.ucx.skips() } else { SKIPS }
-    }
 }
 
 pub(crate) fn run(args: &ConformanceArgs) -> Result<()> {
@@ -43,70 +34,55 @@ fn threads(args: &ConformanceArgs) -> Result<()> {
     const OWNERS: u32 = 3;
     let mut report = Report::new(OWNERS);
     for case in cases(OWNERS) {
-        let members = probeline_exchange::threads(OWNERS);
-        report.add(case, &on_threads(members, |mut member| try_case(args, case, &mut member)));
+        let exchanges = probeline_exchange::threads(OWNERS);
+        report
+            .add(case, &on_threads(exchanges, |mut exchange| run_case(args, case, &mut exchange)));
     }
-    Ok(report.judge(SKIPS)?)
+    Ok(report.judge(VERBS_SKIPS)?)
 }
 
-/// One job for all cases of as many owners, each case with engines of its own.
+/// Runs all cases in one job, each case with its own engines.
 fn processes(args: &ConformanceArgs) -> Result<()> {
-    let owners = args.job.ranks;
     let mut job = args.job.join(format!("conformance {:?}", args.ucx))?;
     if args.ucx.is_chosen() {
-        args.ucx.introduce(&mut job)?;
+        args.ucx.print_route(&mut job)?;
     }
-    let mut report = Report::new(owners);
-    for case in cases(owners) {
-        let own = try_case(args, case, &mut job);
+    let mut report = Report::new(args.job.ranks);
+    for case in cases(args.job.ranks) {
+        let own = run_case(args, case, &mut job);
         report.gather(case, own, &mut job)?;
     }
     let me = job.me();
-    job.finish(PATIENCE)?;
+    job.finish(HANG_TIMEOUT)?;
     if me != Owner(0) {
         return Ok(());
     }
-    println!("expected skips: {:?}", args.skips());
-    Ok(report.judge(args.skips())?)
+    let skips = if args.ucx.is_chosen() { args.ucx.skips() } else { VERBS_SKIPS };
+    println!("expected skips: {skips:?}");
+    Ok(report.judge(skips)?)
 }
 
-fn try_case<E: Exchange>(
-    args: &ConformanceArgs,
-    case: &Case,
-    exchange: &mut E,
-) -> core::result::Result<Verdict, NotHeld> {
+/// Opens an engine for the case and runs it.
+fn run_case<E: Exchange>(args: &ConformanceArgs, case: &Case, exchange: &mut E) -> CaseResult {
+    let (sizes, retry) = (case.sizes, args.job.retry());
     if args.ucx.is_chosen() {
-        let engine = args.ucx.open(case.sizes, Progress::Thread, exchange);
-        let mut engine = engine.map_err(unopened)?;
-        return try_engine(case, &mut engine, exchange);
+        let mut engine = args.ucx.open(sizes, Progress::Thread, exchange).map_err(not_opened)?;
+        return run_on(&mut engine, case, exchange);
     }
-    let mut engine = open(args, case, exchange)?;
-    try_engine(case, &mut engine, exchange)
-}
-
-fn try_engine<E: Exchange>(
-    case: &Case,
-    engine: &mut dyn Transport,
-    exchange: &mut E,
-) -> core::result::Result<Verdict, NotHeld> {
-    case.run(&mut Rig::new(engine, exchange).patience(PATIENCE))
-}
-
-fn open<E: Exchange>(
-    args: &ConformanceArgs,
-    case: &Case,
-    exchange: &mut E,
-) -> core::result::Result<Engine, NotHeld> {
-    let sizes = case.sizes;
-    let retry = args.job.retry().map_err(|failure| NotHeld(failure.0))?;
-    Builder::new(sizes.window_words)
+    let retry = retry.map_err(|error| Failure(error.to_string()))?;
+    let mut engine = probeline_verbs::Builder::new(sizes.window_words)
         .slots(sizes.slots, sizes.slot_words)
         .depth(sizes.depth)
         .retry(retry)
         .open(exchange)
-        .map_err(unopened)
+        .map_err(not_opened)?;
+    run_on(&mut engine, case, exchange)
 }
 
-fn unopened(error: impl core::error::Error) -> NotHeld {
-    NotHeld(format!("{error} ({error:?})"))
+fn not_opened(error: impl core::error::Error) -> Failure {
+    Failure(format!("{error} ({error:?})"))
+}
+
+fn run_on(engine: &mut dyn Transport, case: &Case, exchange: &mut dyn Exchange) -> CaseResult {
+    case.run(&mut Rig::new(engine, exchange).patience(HANG_TIMEOUT))
 }

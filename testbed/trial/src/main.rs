@@ -1,21 +1,17 @@
-//! `trial`: the library against a real RDMA stack, one subcommand for each thing that is tried. It
-//! ends with status 0 when all that it says holds did hold.
+//! `trial`: runs the library against a real RDMA stack, one subcommand for each subject. The exit
+//! status is 0 if everything that the subcommand checks held.
 
 mod conformance;
 mod contention;
-mod failure;
 mod job;
 mod latency;
 mod opening;
-mod operation;
-mod patience;
-mod rate;
+mod pin;
 mod refusals;
 mod soak;
 mod stream;
 mod ucx;
 mod unknown;
-mod words;
 
 use std::process::ExitCode;
 
@@ -34,24 +30,26 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Trial {
-    /// The suite that every transport passes
+    /// Run the conformance suite that every transport passes
     Conformance(conformance::ConformanceArgs),
-    /// Exact sums of fetch-and-add and compare-and-swap by many queue pairs on one word
+    /// Check the sums of fetch-and-adds and compare-and-swaps by many queue pairs on one word
     Contention(contention::ContentionArgs),
-    /// Requests that the device or the peer must refuse, and with which status
+    /// Post requests that the device or the peer must refuse, and check their status
     Refusals,
-    /// The same data put by all ranks at once: each inserted once, nothing lost
+    /// Put the same keys by all ranks at once: each is inserted once, none is lost
     Soak(soak::SoakArgs),
-    /// Latency of READ and compare-and-swap, one at a time
+    /// Measure the latency of READ or compare-and-swap, one at a time
     Latency(latency::LatencyArgs),
-    /// READs a second, several at a time
-    Rate(rate::RateArgs),
-    /// Rank 0 works on rank 1's window while something happens to it
+    /// Measure READs per second with several in flight
+    Rate(latency::RateArgs),
+    /// Operate on rank 1's window while the test bed injects a fault
     Stream(stream::StreamArgs),
-    /// A rank that dies while engines are opened
+    /// Open engines until rank 1 is killed
     Opening(opening::OpeningArgs),
-    /// Operations that failed and take effect all the same, and their repetition
+    /// Repeat operations that failed and may take effect later
     Unknown(unknown::UnknownArgs),
+    /// Check that memory lies on the requested NUMA nodes
+    Pin,
 }
 
 fn main() -> ExitCode {
@@ -61,15 +59,16 @@ fn main() -> ExitCode {
         Trial::Refusals => refusals::run(),
         Trial::Soak(args) => soak::run(&args),
         Trial::Latency(args) => latency::run(&args),
-        Trial::Rate(args) => rate::run(&args),
+        Trial::Rate(args) => latency::run_rate(&args),
         Trial::Stream(args) => stream::run(&args),
         Trial::Opening(args) => opening::run(&args),
         Trial::Unknown(args) => unknown::run(&args),
+        Trial::Pin => pin::run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("trial: {failure}");
+        Err(error) => {
+            eprintln!("trial: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -1,23 +1,21 @@
-//! Rank 1 is killed while engines are opened, by whoever runs this: rank 0 hears who was lost.
+//! The test bed kills rank 1 while engines are opened: rank 0's error names the lost rank.
 
 use std::io::{Write, stdout};
 use std::thread::sleep;
 use std::time::Instant;
 
+use anyhow::{Result, bail};
 use clap::Args;
 use probeline_transport::{Exchange, ExchangeError, Owner};
 use probeline_verbs::OpenError;
 
-use crate::failure::{Failure, Result, ensure};
-use crate::job::JobArgs;
-use crate::patience::PATIENCE;
+use crate::job::{HANG_TIMEOUT, JobArgs};
 
 #[derive(Args)]
 pub(crate) struct OpeningArgs {
-    /// Engines are opened over and over, and rank 1 is killed at any time; without it, when it has
-    /// joined and has not begun to open
+    /// Open engines in both ranks until rank 1 is killed; otherwise rank 1 joins and opens none
     #[arg(long)]
-    over_and_over: bool,
+    repeat: bool,
     #[command(flatten)]
     job: JobArgs,
 }
@@ -26,25 +24,22 @@ pub(crate) fn run(args: &OpeningArgs) -> Result<()> {
     let mut job = args.job.join("opening".into())?;
     println!("joined");
     stdout().flush()?;
-    if job.me() != Owner(0) && !args.over_and_over {
-        sleep(PATIENCE);
-        return Err(Failure("it was not killed".into()));
+    if job.me() != Owner(0) && !args.repeat {
+        sleep(HANG_TIMEOUT);
+        bail!("rank 1 was not killed");
     }
     let builder = args.job.builder(64)?;
-    let begin = Instant::now();
+    let start = Instant::now();
     let mut opened = 0;
-    while begin.elapsed() < PATIENCE {
+    while start.elapsed() < HANG_TIMEOUT {
         match builder.open(&mut job).map(drop) {
             Ok(()) => opened += 1,
-            Err(error) => return judge(&error, opened),
+            Err(error @ OpenError::Exchange(ExchangeError::OwnerLost(Owner(1)))) => {
+                println!("lost rank 1 after {opened} engines: {:#}", anyhow::Error::from(error));
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
         }
     }
-    Err(Failure("nothing happened".into()))
-}
-
-fn judge(error: &OpenError, opened: u32) -> Result<()> {
-    let named = matches!(error, OpenError::Exchange(ExchangeError::OwnerLost(Owner(1))));
-    ensure(named, || format!("{error} ({error:?})"))?;
-    println!("after {opened} engines: {}", Failure::from(error.clone()));
-    Ok(())
+    bail!("no rank was lost")
 }

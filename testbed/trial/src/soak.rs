@@ -1,47 +1,46 @@
-//! All ranks put the same data at once. Every datum must be inserted by exactly one of them, and be
-//! in the table once.
+//! All ranks put the same keys at once. Exactly one rank inserts each key, and the table holds it
+//! once.
 
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use probeline_exchange::Job;
 use probeline_table::{Config, Finished, Intent, Operation, Outcome, SubmitError, Table};
 use probeline_transport::{Exchange, Owner};
 use probeline_verbs::Engine;
 
-use crate::failure::{Failure, Result, ensure};
-use crate::job::{JobArgs, part};
-use crate::operation::one;
-use crate::patience::Patience;
+use crate::job::{Deadline, JobArgs, close};
 
 #[derive(Args)]
 pub(crate) struct SoakArgs {
-    /// Data to put
+    /// Number of keys
     #[arg(long, default_value_t = 4000)]
-    data: u64,
+    keys: u64,
     /// C, buckets in a chunk
     #[arg(short = 'C', long, default_value_t = 32)]
     chunk_buckets: u32,
     /// Operations of each rank in flight
     #[arg(long, default_value_t = 8)]
     operations: u32,
-    /// All ranks go in the same order, one datum at a time, so that they meet on every bucket
+    /// Put the keys in the same order in all ranks, one at a time, so that ranks compete for every
+    /// bucket
     #[arg(long)]
     in_step: bool,
-    /// State to the table that READs bring words whole, which switches its protection off
+    /// Declare that READs return words whole, which turns the table's protection off
     #[arg(long)]
     trust_words: bool,
-    /// Ends well only if something went wrong
+    /// Fail unless the table is wrong
     #[arg(long)]
     expect_wrong: bool,
     #[command(flatten)]
     job: JobArgs,
 }
 
-type Soaked = Table<Engine, Vec<Operation>>;
+type SoakTable = Table<Engine, Vec<Operation>>;
 
 pub(crate) fn run(args: &SoakArgs) -> Result<()> {
-    let parameters = format!("{} {} {}", args.data, args.chunk_buckets, args.operations);
+    let parameters = format!("{} {} {}", args.keys, args.chunk_buckets, args.operations);
     let mut job = args.job.join(parameters)?;
-    let buckets = (args.data * 2 / u64::from(args.job.ranks)).next_multiple_of(8).max(1024);
+    let buckets = (args.keys * 2 / u64::from(args.job.ranks)).next_multiple_of(8).max(1024);
     let config = Config { chunk_buckets: args.chunk_buckets, ..Config::new(buckets) };
     let engine = args
         .job
@@ -53,81 +52,105 @@ pub(crate) fn run(args: &SoakArgs) -> Result<()> {
     let mut table = Table::open(engine, config, operations, &mut job)?;
     job.barrier()?;
     let inserted = if args.in_step {
-        in_step(&mut table, args.data)?
+        put_in_step(&mut table, args.keys)?
     } else {
-        spread(&mut table, &job, args)?
+        put_concurrently(&mut table, &job, args.keys)?
     };
     job.barrier()?;
-    let wrong = judge(&mut table, &mut job, &inserted)?;
+    let wrong = count_wrong(&mut table, &mut job, &inserted)?;
     if job.me() == Owner(0) {
-        println!("{} data, {wrong} wrong; {:?}", args.data, table.stats());
+        let stats = table.stats();
+        let confirmed = stats.total().confirms;
+        println!("{} keys, {wrong} wrong; confirmed {confirmed} words; {stats:?}", args.keys);
     }
-    part(job, table.into_transport())?;
-    ensure((wrong > 0) == args.expect_wrong, || format!("{wrong} wrong"))
+    close(job, table.into_transport())?;
+    ensure!((wrong > 0) == args.expect_wrong, "{wrong} keys are wrong");
+    Ok(())
 }
 
-/// Different for every number, with bytes of all values, as the table's users have them.
-fn datum(number: u64) -> u64 {
+/// Runs one operation to its end. No other operation may be in flight.
+pub(crate) fn run_one<S: AsMut<[Operation]>>(
+    table: &mut Table<Engine, S>,
+    key: u64,
+    intent: Intent,
+) -> Result<Outcome> {
+    let (mut end, mut deadline) = ([Finished::default()], Deadline::new("end of an operation"));
+    // The table is busy while the storage of an ended operation waits for its speculative READs.
+    while let Err(refused) = table.submit(key, key, intent) {
+        ensure!(refused == SubmitError::Busy, refused);
+        table.poll(&mut [])?;
+        deadline.check()?;
+    }
+    while table.poll(&mut end)? == 0 {
+        deadline.check()?;
+    }
+    let [end] = end;
+    ensure!(end.tag == key, "the operation with tag {} ended, not {key}", end.tag);
+    Ok(end.result?)
+}
+
+/// Key number `number`, with bytes of all values.
+fn key(number: u64) -> u64 {
     number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1
 }
 
-/// Which data this rank has inserted.
-fn in_step(table: &mut Soaked, data: u64) -> Result<Vec<u8>> {
-    (0..data).map(|number| counted(one(table, datum(number), Intent::FindOrPut)?)).collect()
+/// Puts the keys in order, one at a time; for each key, 1 if this rank inserted it.
+fn put_in_step(table: &mut SoakTable, keys: u64) -> Result<Vec<u8>> {
+    (0..keys).map(|number| inserted(run_one(table, key(number), Intent::FindOrPut)?)).collect()
 }
 
-/// As [`in_step`], many operations in flight, each rank starting elsewhere.
-fn spread(table: &mut Soaked, job: &Job, args: &SoakArgs) -> Result<Vec<u8>> {
-    let mut inserted = vec![0; usize::try_from(args.data)?];
-    let first = args.data * u64::from(job.me().0) / u64::from(job.owners()) / 2;
-    let mut waiting = (0..args.data).map(|number| (first + number) % args.data).peekable();
-    let (mut under_way, mut ends) = (0, [Finished::default(); 16]);
-    let mut patience = Patience::new("end of an operation");
-    while waiting.peek().is_some() || under_way > 0 {
+/// Puts the keys with many operations in flight, each rank from another start; the same result.
+fn put_concurrently(table: &mut SoakTable, job: &Job, keys: u64) -> Result<Vec<u8>> {
+    let mut insertions = vec![0; usize::try_from(keys)?];
+    let first = keys * u64::from(job.me().0) / u64::from(job.owners()) / 2;
+    let mut waiting = (0..keys).map(|number| (first + number) % keys).peekable();
+    let (mut in_flight, mut ends) = (0, [Finished::default(); 16]);
+    let mut deadline = Deadline::new("end of an operation");
+    while waiting.peek().is_some() || in_flight > 0 {
         while let Some(&number) = waiting.peek() {
-            match table.submit(number, datum(number), Intent::FindOrPut) {
-                Ok(()) => under_way += 1,
-                // Also where one has ended whose READ ahead of need is still to land.
+            match table.submit(number, key(number), Intent::FindOrPut) {
+                Ok(()) => in_flight += 1,
                 Err(SubmitError::Busy) => break,
                 Err(error) => return Err(error.into()),
             }
             waiting.next();
         }
-        let found = table.poll(&mut ends)?;
-        if found == 0 {
-            patience.turn()?;
+        let polled = table.poll(&mut ends)?;
+        if polled == 0 {
+            deadline.check()?;
             continue;
         }
-        patience.renew();
-        for end in ends.iter().take(found) {
-            let place = inserted.get_mut(usize::try_from(end.tag)?);
-            *place.ok_or_else(|| Failure(format!("tag {}", end.tag)))? += counted(end.result?)?;
-            under_way -= 1;
+        deadline.restart();
+        for end in ends.iter().take(polled) {
+            let count = insertions.get_mut(usize::try_from(end.tag)?);
+            *count.with_context(|| format!("unknown tag {}", end.tag))? += inserted(end.result?)?;
+            in_flight -= 1;
         }
     }
-    Ok(inserted)
+    Ok(insertions)
 }
 
-fn counted(outcome: Outcome) -> Result<u8> {
+fn inserted(outcome: Outcome) -> Result<u8> {
     match outcome {
         Outcome::Inserted => Ok(1),
         Outcome::Found => Ok(0),
-        outcome => Err(Failure(format!("{outcome:?}"))),
+        outcome => bail!("unexpected outcome {outcome:?}"),
     }
 }
 
-/// How many data were not inserted exactly once, are not found, or lie in the table too often.
-fn judge(table: &mut Soaked, job: &mut Job, inserted: &[u8]) -> Result<usize> {
-    let mut all = vec![0; inserted.len() * job.owners() as usize];
-    job.all_gather(inserted, &mut all)?;
-    let by = |datum: usize| all.iter().skip(datum).step_by(inserted.len()).sum::<u8>();
-    let not_once = (0..inserted.len()).filter(|&datum| by(datum) != 1).count();
+/// Counts the keys that were not inserted exactly once, the keys that are not found, and the
+/// difference of the table's length from the number of keys.
+fn count_wrong(table: &mut SoakTable, job: &mut Job, insertions: &[u8]) -> Result<usize> {
+    let keys = insertions.len();
+    let mut all = vec![0; keys * job.owners() as usize];
+    job.all_gather(insertions, &mut all)?;
+    let of_all_ranks = |number: usize| all.iter().skip(number).step_by(keys).sum::<u8>();
+    let not_once = (0..keys).filter(|&number| of_all_ranks(number) != 1).count();
     let mut lost = 0;
-    for number in 0..inserted.len() as u64 {
-        lost += usize::from(one(table, datum(number), Intent::Find)? != Outcome::Found);
+    for number in 0..keys as u64 {
+        lost += usize::from(run_one(table, key(number), Intent::Find)? != Outcome::Found);
     }
-    let held = table.len(job)?;
-    let surplus = held.abs_diff(inserted.len() as u64);
+    let surplus = table.len(job)?.abs_diff(keys as u64);
     println!("not inserted once {not_once}, not found {lost}, surplus {surplus}");
     Ok(not_once + lost + usize::try_from(surplus)?)
 }

@@ -1,6 +1,6 @@
-//! Rank 0 works on rank 1's window without a break, while something happens to rank 1, its machine
-//! or the network. What rank 0 sees must be what was expected. It reports how far it is, so that
-//! whoever runs this waits for events and not for a time.
+//! Rank 0 operates on rank 1's window without a pause while the test bed injects a fault into rank
+//! 1, its machine or the network. Rank 0 must see what `--expect` says. Rank 0 prints its progress,
+//! so that the test bed waits for events and not for a time.
 
 use core::time::Duration;
 use std::io::{Write, stdout};
@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Instant;
 
+use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use probeline_transport::{
     Completion, Exchange, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Slot,
@@ -15,22 +16,20 @@ use probeline_transport::{
 };
 use probeline_verbs::Engine;
 
-use crate::failure::{Failure, Result, ensure};
-use crate::job::{JobArgs, finish, part};
-use crate::patience::{PATIENCE, Patience};
+use crate::job::{Deadline, HANG_TIMEOUT, JobArgs, close, complete};
 
 #[derive(Args)]
 pub(crate) struct StreamArgs {
-    /// What is to become of it
+    /// Expected result
     #[arg(long, value_enum)]
     expect: Expected,
-    /// The file that ends it once it is there
+    /// Stop once this file exists
     #[arg(long, value_name = "FILE", required_if_eq("expect", "survival"))]
     until: Option<PathBuf>,
-    /// Nothing is under way when it happens: rank 0 polls only
+    /// Post nothing in rank 0, only poll
     #[arg(long)]
     idle: bool,
-    /// Rank 1 takes no part, not even by polling, as no owner needs to
+    /// Do not poll in rank 1
     #[arg(long)]
     asleep: bool,
     #[command(flatten)]
@@ -39,24 +38,24 @@ pub(crate) struct StreamArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Expected {
-    /// Rank 1 is lost
+    /// Rank 0's engine reports rank 1 as lost
     Lost,
-    /// The engine of rank 0 is dead, whatever it says of the reason
+    /// Rank 0's engine reports any fault
     Fault,
-    /// All goes on
+    /// All operations complete
     Survival,
 }
 
 /// Operations in flight.
 const DEPTH: u32 = 8;
-/// Operations between two reports of rank 0, each of which looks for the file that ends it.
-const REPORTED: u64 = 1000;
-/// A silence is reported each time that it has lasted so long.
+/// Completions between two reports of rank 0, each of which looks for the file that stops it.
+const REPORT_INTERVAL: u64 = 1000;
+/// Rank 0 reports each time that no completion has arrived for this long.
 const SILENCE: Duration = Duration::from_millis(400);
-/// How often rank 1 looks for the file that ends it.
-const LOOK: Duration = Duration::from_millis(50);
-/// The word that is counted up, and the first of those that are read.
-const COUNTED: RemoteWord = RemoteWord { owner: Owner(1), index: 0 };
+/// How often rank 1 polls and looks for the file that stops it.
+const RANK_1_INTERVAL: Duration = Duration::from_millis(50);
+/// The word that fetch-and-adds increment, and the first word that READs read.
+const ADDED: RemoteWord = RemoteWord { owner: Owner(1), index: 0 };
 const READ: RemoteWord = RemoteWord { owner: Owner(1), index: 8 };
 
 pub(crate) fn run(args: &StreamArgs) -> Result<()> {
@@ -65,22 +64,22 @@ pub(crate) fn run(args: &StreamArgs) -> Result<()> {
     let mut engine = builder.open(&mut job)?;
     job.barrier()?;
     if job.me() == Owner(1) {
-        endure(args, &mut engine)?;
-        return if args.expect == Expected::Survival { part(job, engine) } else { Ok(()) };
+        serve(args, &mut engine)?;
+        return if args.expect == Expected::Survival { close(job, engine) } else { Ok(()) };
     }
     println!("{}", engine.link());
-    say("streaming");
-    let seen = if args.idle { idle(&mut engine)? } else { work(args, &mut engine)? };
+    print_now("streaming");
+    let seen = if args.idle { poll_only(&mut engine)? } else { operate(args, &mut engine)? };
     println!("{seen}");
     match (args.expect, seen.fault) {
         (Expected::Survival, None) => {
-            engine.fetch_add(Token(0), COUNTED, 0)?;
-            let sum = finish(&mut engine)?;
-            ensure(sum == seen.added, || format!("the sum is {sum} for {}", seen.added))?;
-            part(job, engine)
+            engine.fetch_add(Token(0), ADDED, 0)?;
+            let sum = complete(&mut engine)?;
+            ensure!(sum == seen.added, "the sum is {sum}, not {}", seen.added);
+            close(job, engine)
         }
         (Expected::Lost, Some(Fault::OwnerLost(Owner(1)))) | (Expected::Fault, Some(_)) => Ok(()),
-        (expected, fault) => Err(Failure(format!("expected {expected:?}, fault {fault:?}"))),
+        (expected, fault) => bail!("expected {expected:?}, fault {fault:?}"),
     }
 }
 
@@ -90,19 +89,19 @@ impl StreamArgs {
     }
 }
 
-/// A line that whoever waits for it sees at once.
-fn say(line: &str) {
+/// Prints a line that the test bed waits for.
+fn print_now(line: &str) {
     println!("{line}");
-    // A lost reader is no reason to stop.
+    // A closed output does not end the trial.
     let _ = stdout().flush();
 }
 
-/// Rank 1 until it is ended: at rest, or polling. It may be thawed when all is over.
-fn endure(args: &StreamArgs, engine: &mut Engine) -> Result<()> {
-    let begin = Instant::now();
+/// Runs rank 1 until it is stopped. A frozen rank 1 may find after its thaw that rank 0 is gone.
+fn serve(args: &StreamArgs, engine: &mut Engine) -> Result<()> {
+    let start = Instant::now();
     while !args.is_over() {
-        ensure(begin.elapsed() < PATIENCE, || "nobody has ended it".into())?;
-        sleep(LOOK);
+        ensure!(start.elapsed() < HANG_TIMEOUT, "rank 1 was not stopped");
+        sleep(RANK_1_INTERVAL);
         if args.asleep {
             continue;
         }
@@ -118,77 +117,75 @@ fn endure(args: &StreamArgs, engine: &mut Engine) -> Result<()> {
 
 /// What rank 0 has seen.
 #[derive(Default)]
-struct Seen {
-    accepted: u64,
-    ended: u64,
+struct Observations {
+    posted: u64,
+    completed: u64,
     /// Additions that succeeded.
     added: u64,
+    /// Operations that completed in error, whose outcome is unknown.
     unknown: u64,
     first_error: Option<OpError>,
-    /// The longest time between two signs of life; zero where none was to come.
-    longest: Duration,
+    /// The longest time without a completion.
+    longest_silence: Duration,
     fault: Option<Fault>,
 }
 
-impl core::fmt::Display for Seen {
+impl core::fmt::Display for Observations {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self { posted, unknown, first_error, fault, longest_silence, .. } = self;
         write!(
             f,
-            "{} operations, {} of unknown outcome, first error {:?}, fault {:?}, longest silence \
-             {} ms",
-            self.accepted,
-            self.unknown,
-            self.first_error,
-            self.fault,
-            self.longest.as_millis()
+            "{posted} operations, {unknown} of unknown outcome, first error {first_error:?}, fault \
+             {fault:?}, longest silence {} ms",
+            longest_silence.as_millis()
         )
     }
 }
 
-fn work(args: &StreamArgs, engine: &mut Engine) -> Result<Seen> {
-    let mut seen = Seen::default();
-    let mut sign_of_life = Instant::now();
-    let mut patience = Patience::new("completion");
-    let (mut goes_on, mut silences) = (true, 0);
+fn operate(args: &StreamArgs, engine: &mut Engine) -> Result<Observations> {
+    let mut seen = Observations::default();
+    let mut last_completion = Instant::now();
+    let mut deadline = Deadline::new("completion");
+    let (mut goes_on, mut reported_silences) = (true, 0);
     while seen.fault.is_none() {
-        patience.turn()?;
+        deadline.check()?;
         while goes_on && post(engine, &mut seen)? {}
-        let mut ends = [Completion::default(); 8];
-        match engine.poll(&mut ends) {
+        let mut completions = [Completion::default(); 8];
+        match engine.poll(&mut completions) {
             Ok(0) if !goes_on && engine.in_flight() == 0 => return Ok(seen),
             Ok(0) => {
-                let silence = sign_of_life.elapsed();
-                if silence >= SILENCE * (silences + 1) {
-                    silences += 1;
-                    say(&format!("silent for {} ms", silence.as_millis()));
+                let silence = last_completion.elapsed();
+                if silence >= SILENCE * (reported_silences + 1) {
+                    reported_silences += 1;
+                    print_now(&format!("silent for {} ms", silence.as_millis()));
                 }
             }
-            Ok(found) => {
-                seen.longest = seen.longest.max(sign_of_life.elapsed());
-                (sign_of_life, silences) = (Instant::now(), 0);
-                patience.renew();
-                let reported = seen.ended / REPORTED;
-                ends.iter().take(found).for_each(|end| seen.take(end));
-                if seen.ended / REPORTED > reported {
-                    say(&format!("{} operations have ended", seen.ended));
+            Ok(polled) => {
+                seen.longest_silence = seen.longest_silence.max(last_completion.elapsed());
+                (last_completion, reported_silences) = (Instant::now(), 0);
+                deadline.restart();
+                let reports = seen.completed / REPORT_INTERVAL;
+                completions.iter().take(polled).for_each(|completion| seen.count(completion));
+                if seen.completed / REPORT_INTERVAL > reports {
+                    print_now(&format!("{} operations have completed", seen.completed));
                     goes_on = !args.is_over();
                 }
             }
             Err(fault) => seen.fault = Some(fault),
         }
     }
-    seen.longest = seen.longest.max(sign_of_life.elapsed());
-    let open = (seen.accepted - seen.ended, engine.in_flight());
-    ensure(open == (0, 0), || format!("accepted and not reported: {open:?}"))?;
-    ensure(seen.first_error.is_some(), || "a fault without a failed operation".into())?;
+    seen.longest_silence = seen.longest_silence.max(last_completion.elapsed());
+    let open = (seen.posted - seen.completed, engine.in_flight());
+    ensure!(open == (0, 0), "operations posted and not completed, in flight: {open:?}");
+    ensure!(seen.first_error.is_some(), "a fault without a failed operation");
     Ok(seen)
 }
 
-impl Seen {
-    fn take(&mut self, end: &Completion) {
-        self.ended += 1;
-        match end.result {
-            Ok(_) => self.added += end.token.0,
+impl Observations {
+    fn count(&mut self, completion: &Completion) {
+        self.completed += 1;
+        match completion.result {
+            Ok(_) => self.added += completion.token.0,
             Err(error) => {
                 self.unknown += 1;
                 self.first_error.get_or_insert(error);
@@ -197,18 +194,19 @@ impl Seen {
     }
 }
 
-/// Additions and READs by turns, the token saying what is added; `false` when no more is taken.
-fn post(engine: &mut Engine, seen: &mut Seen) -> Result<bool> {
-    let posted = if seen.accepted.is_multiple_of(2) {
-        engine.fetch_add(Token(1), COUNTED, 1)
+/// Posts a fetch-and-add or a READ in turn; `false` if the engine accepts no more. The token is the
+/// number that the operation adds.
+fn post(engine: &mut Engine, seen: &mut Observations) -> Result<bool> {
+    let posted = if seen.posted.is_multiple_of(2) {
+        engine.fetch_add(Token(1), ADDED, 1)
     } else {
-        let slot = Slot(u32::try_from(seen.accepted / 2 % u64::from(DEPTH))?);
+        let slot = Slot(u32::try_from(seen.posted / 2 % u64::from(DEPTH))?);
         let into = Local { slot, start: 0, words: 8 };
         engine.read(Token(0), Segment { start: READ, words: 8 }, into)
     };
     match posted {
         Ok(()) => {
-            seen.accepted += 1;
+            seen.posted += 1;
             Ok(true)
         }
         Err(PostError::Full | PostError::Closed) => Ok(false),
@@ -216,11 +214,11 @@ fn post(engine: &mut Engine, seen: &mut Seen) -> Result<bool> {
     }
 }
 
-/// Nothing is posted: the engine itself asks after its owners.
-fn idle(engine: &mut Engine) -> Result<Seen> {
-    let (mut seen, begin) = (Seen::default(), Instant::now());
+/// Polls only: the engine's keepalives detect the loss.
+fn poll_only(engine: &mut Engine) -> Result<Observations> {
+    let (mut seen, start) = (Observations::default(), Instant::now());
     while seen.fault.is_none() {
-        ensure(begin.elapsed() < PATIENCE, || "nothing has happened".into())?;
+        ensure!(start.elapsed() < HANG_TIMEOUT, "the engine reported no fault");
         seen.fault = engine.poll(&mut []).err();
     }
     Ok(seen)

@@ -1,32 +1,30 @@
-//! Engines of UCX, and what they go over.
+//! Engines over UCX, and the route they use.
 
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use probeline_exchange::Job;
-use probeline_transport::Sizes;
-use probeline_transport::{Exchange, Owner};
+use probeline_transport::{Exchange, Owner, Sizes};
 use probeline_ucx_shim::ucx::{Atomics, Builder, Engine, OpenError, Progress};
 
-use crate::failure::Result;
-
-/// What UCX goes over, if it is to be used at all.
+/// Selects UCX instead of verbs, and its route.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct UcxArgs {
-    /// Over UCX instead of verbs, and the transports that it may use, such as rc
+    /// Use UCX instead of verbs, over these transports of UCX, such as rc
     #[arg(long, value_name = "NAME,...")]
     ucx: Option<String>,
-    /// The network devices that it may use
+    /// Network devices that UCX may use
     #[arg(long, value_name = "NAME,...", requires = "ucx")]
     ucx_device: Option<String>,
-    /// Place of this node's address in the port's GID table
+    /// Index of this node's address in the port's GID table
     #[arg(long, value_name = "N", requires = "ucx")]
     ucx_gid_index: Option<u8>,
-    /// Which atomics it uses
-    #[arg(long, value_enum, value_name = "WHOSE", default_value = "cpu", requires = "ucx")]
-    ucx_atomics: Whose,
+    /// What executes atomics
+    #[arg(long, value_enum, default_value = "cpu", requires = "ucx")]
+    ucx_atomics: AtomicsBy,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Whose {
+enum AtomicsBy {
     Cpu,
     Device,
 }
@@ -36,18 +34,17 @@ impl UcxArgs {
         self.ucx.is_some()
     }
 
-    /// In the suite's order. UCX does not promise that a READ brings words whole, and a device's
-    /// atomics need not be atomic with the CPU's.
+    /// The suite's skips. UCX promises neither that a READ returns words whole nor that an atomic
+    /// follows a WRITE, and a device's atomics need not be atomic with the CPU's.
     pub(crate) fn skips(&self) -> &'static [&'static str] {
+        const BY_DEVICE: &[&str] = &[
+            "words_are_whole_under_a_writer",
+            "an_atomic_follows_the_write_before_it",
+            "atomic_with_the_cpu",
+        ];
         match self.ucx_atomics {
-            Whose::Cpu => {
-                &["words_are_whole_under_a_writer", "an_atomic_follows_the_write_before_it"]
-            }
-            Whose::Device => &[
-                "words_are_whole_under_a_writer",
-                "an_atomic_follows_the_write_before_it",
-                "atomic_with_the_cpu",
-            ],
+            AtomicsBy::Cpu => &BY_DEVICE[..2],
+            AtomicsBy::Device => BY_DEVICE,
         }
     }
 
@@ -58,8 +55,8 @@ impl UcxArgs {
         exchange: &mut E,
     ) -> core::result::Result<Engine, OpenError> {
         let atomics = match self.ucx_atomics {
-            Whose::Cpu => Atomics::Cpu,
-            Whose::Device => Atomics::Device,
+            AtomicsBy::Cpu => Atomics::Cpu,
+            AtomicsBy::Device => Atomics::Device,
         };
         Builder::new(sizes.window_words)
             .slots(sizes.slots, sizes.slot_words)
@@ -72,14 +69,14 @@ impl UcxArgs {
             .open(exchange)
     }
 
-    /// Says what these engines go over, and who acts: measured on owners that stand still.
-    pub(crate) fn introduce(&self, job: &mut Job) -> Result<()> {
+    /// Prints the route of these engines, and who executes READs and atomics, measured with owners
+    /// that do nothing.
+    pub(crate) fn print_route(&self, job: &mut Job) -> Result<()> {
         let sizes = Sizes { window_words: 64, slots: 1, slot_words: 8, depth: 1 };
         let engine = self.open(sizes, Progress::Thread, job)?;
         if job.me() == Owner(0) {
             println!("{}", engine.info());
         }
-        job.barrier()?;
-        Ok(())
+        Ok(job.barrier()?)
     }
 }

@@ -1,10 +1,10 @@
-//! Operations that completed in error and took effect afterwards, when their peer's machine went
-//! on: their outcome was unknown, and repeating them is safe.
+//! Operations that completed in error and took effect later, when their peer's machine resumed:
+//! their outcome was unknown, and repeating them is safe.
 //!
-//! In each round whoever runs this freezes rank 1's machine when rank 0 says that it is ready, and
-//! says so by a file. Only then rank 0's claims and additions are sent. When all have failed the
-//! machine is thawed: what took effect did so after it had failed. Both ranks then open engines
-//! anew over the windows they had, and rank 0 repeats what had failed.
+//! In each round rank 0 says that it is ready, and the test bed freezes rank 1's machine and creates
+//! a file. Only then does rank 0 send claims and additions. When all have failed the test bed thaws
+//! the machine, so that everything that takes effect does so after its failure. Both ranks then open
+//! new engines over the same windows, and rank 0 repeats the failed operations.
 
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Instant;
 
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use probeline_exchange::Job;
 use probeline_table::{
@@ -21,54 +22,51 @@ use probeline_table::{
 use probeline_transport::{Completion, Exchange, OpError, Owner, RemoteWord, Token, Transport};
 use probeline_verbs::{Context, Engine, OpenError};
 
-use crate::failure::{Failure, Result, ensure};
-use crate::job::{JobArgs, finish, part};
-use crate::operation::one;
-use crate::patience::{PATIENCE, Patience};
+use crate::job::{Deadline, HANG_TIMEOUT, JobArgs, close, complete};
+use crate::soak::run_one;
 
 #[derive(Args)]
 pub(crate) struct UnknownArgs {
-    /// How often rank 1's machine is frozen
+    /// Number of times that rank 1's machine is frozen
     #[arg(long, default_value_t = 3)]
     rounds: u32,
-    /// The folder in which the file `frozen-ROUND` says that rank 1's machine stands still
+    /// Folder in which the file `frozen-ROUND` appears once rank 1's machine is frozen
     #[arg(long)]
-    told_in: PathBuf,
+    frozen_in: PathBuf,
     #[command(flatten)]
     job: JobArgs,
 }
 
-/// Buckets of each owner: so many that nearly every datum has its home bucket to itself.
+/// Buckets of each owner, enough that nearly every key has its home bucket to itself.
 const BUCKETS: u64 = 4096;
-/// Of each round, the data put and the additions made before the freeze.
+/// Keys put and additions made before the freeze of each round.
 const KNOWN: u64 = 20;
-/// Of each round, the claims and the additions that are to be sent to a machine that stands still,
-/// and fail. A claim whose READs have landed by themselves is sent too early, and succeeds.
+/// Claims, and additions, sent to the frozen machine in each round. A claim whose READs complete
+/// without a poll is sent too early, and succeeds.
 const UNKNOWN: usize = 6;
-/// Until the READs of claims have landed, and until what was on its way to a thawed machine
-/// has taken effect.
-const SETTLED: Duration = Duration::from_millis(300);
-/// The word that is counted up.
-const COUNTED: RemoteWord = RemoteWord { owner: Owner(1), index: 0 };
+/// Long enough for the READs of claims to land, and for late requests to take effect after a thaw.
+const SETTLE_TIME: Duration = Duration::from_millis(300);
+const ADDED: RemoteWord = RemoteWord { owner: Owner(1), index: 0 };
 
-type Memory = &'static [AtomicU64];
-type Given = core::result::Result<Box<dyn probeline_verbs::Memory + Send>, OpenError>;
+type Window = &'static [AtomicU64];
+type GivenMemory = core::result::Result<Box<dyn probeline_verbs::Memory + Send>, OpenError>;
 
-/// What outlives the engines: their windows, and what rank 0 knows of them.
-struct Kept {
+/// The windows, which outlive the engines, and what rank 0 knows of their content.
+struct State {
     config: Config,
-    windows: [Memory; 2],
-    /// All data that were put, and of the present round those of unknown outcome.
-    data: Vec<u64>,
+    /// Of the table's engine and of the adding engine.
+    windows: [Window; 2],
+    keys: Vec<u64>,
+    /// The keys of this round whose claims failed.
     unknown: Vec<u64>,
-    /// What the counted word is at least.
+    /// The least value that the added word can have.
     sum: u64,
     late_claims: usize,
     late_additions: u64,
 }
 
 /// The engines of one round.
-struct Pair {
+struct Engines {
     table: Table<Engine, [Operation; UNKNOWN]>,
     adder: Engine,
 }
@@ -76,57 +74,57 @@ struct Pair {
 pub(crate) fn run(args: &UnknownArgs) -> Result<()> {
     let mut job = args.job.join(format!("unknown {}", args.rounds))?;
     let first = job.me() == Owner(0);
-    let mut kept = Kept::new();
-    let mut pair = kept.open(args, &mut job)?;
+    let mut state = State::new();
+    let mut engines = state.open(args, &mut job)?;
     for round in 1..=args.rounds {
         if first {
-            kept.until_unknown(args, &mut pair, round)?;
+            state.operate_until_failure(args, &mut engines, round)?;
         }
-        // Rank 1 is back when it answers here.
+        // Rank 1 enters this barrier once it is thawed.
         job.barrier()?;
-        sleep(SETTLED);
-        drop(pair);
-        pair = kept.open(args, &mut job)?;
+        sleep(SETTLE_TIME);
+        drop(engines);
+        engines = state.open(args, &mut job)?;
         if first {
-            kept.repeat(&mut pair, round)?;
+            state.repeat(&mut engines, round)?;
         }
-        let (len, expected) = (pair.table.len(&mut job)?, kept.data.len() as u64);
-        ensure(!first || len == expected, || format!("{len} in the table for {expected}"))?;
+        let (len, expected) = (engines.table.len(&mut job)?, state.keys.len() as u64);
+        ensure!(!first || len == expected, "the table holds {len} keys, not {expected}");
     }
     if first {
-        let late = (kept.late_claims, kept.late_additions);
-        ensure(late.0 > 0 && late.1 > 0, || format!("nothing took effect late: {late:?}"))?;
-        println!("{} data, each there once", kept.data.len());
+        let late = (state.late_claims, state.late_additions);
+        ensure!(late.0 > 0 && late.1 > 0, "no operation took effect late: {late:?}");
+        println!("{} keys, each in the table once", state.keys.len());
     }
     job.barrier()?;
-    drop(pair.adder);
-    part(job, pair.table.into_transport())
+    drop(engines.adder);
+    close(job, engines.table.into_transport())
 }
 
 impl UnknownArgs {
-    /// Waits until rank 1's machine stands still.
-    fn await_frozen(&self, round: u32) -> Result<()> {
+    /// Waits until rank 1's machine is frozen.
+    fn wait_for_freeze(&self, round: u32) -> Result<()> {
         println!("ready for round {round}");
         stdout().flush()?;
-        let (file, begin) = (self.told_in.join(format!("frozen-{round}")), Instant::now());
+        let (file, start) = (self.frozen_in.join(format!("frozen-{round}")), Instant::now());
         while !file.exists() {
-            ensure(begin.elapsed() < PATIENCE, || format!("no {}", file.display()))?;
+            ensure!(start.elapsed() < HANG_TIMEOUT, "no file {}", file.display());
             sleep(Duration::from_millis(10));
         }
         Ok(())
     }
 }
 
-impl Kept {
+impl State {
     fn new() -> Self {
-        // The paper's: its claims go out only when their READs are polled for.
+        // The paper's algorithm sends claims only when the table is polled.
         let config = Config { chunk_buckets: 8, ..Config::paper(BUCKETS) };
-        // With room for the control words in front.
+        // With room for the engine's control words.
         let window = || (0..config.words() + 1024).map(|_| AtomicU64::new(0)).collect();
         Self {
             config,
             windows: [Vec::leak(window()), Vec::leak(window())],
-            data: Vec::new(),
+            keys: Vec::new(),
             unknown: Vec::new(),
             sum: 0,
             late_claims: 0,
@@ -134,8 +132,8 @@ impl Kept {
         }
     }
 
-    /// Engines over what the windows hold: the table goes on with what is there.
-    fn open(&self, args: &UnknownArgs, job: &mut Job) -> Result<Pair> {
+    /// Opens engines over the windows, whose content stays.
+    fn open(&self, args: &UnknownArgs, job: &mut Job) -> Result<Engines> {
         let [table, adder] = self.windows;
         let builder = args.job.builder(self.config.words())?;
         let builder = builder.slots(Config::slots(u32::try_from(UNKNOWN)?), 8);
@@ -143,72 +141,79 @@ impl Kept {
         let table = Table::open(engine, self.config, [Operation::EMPTY; UNKNOWN], job)?;
         let adder = builder.open_in(job, memory(adder))?;
         job.barrier()?;
-        Ok(Pair { table, adder })
+        Ok(Engines { table, adder })
     }
 
-    /// Puts and adds until operations have failed.
-    fn until_unknown(&mut self, args: &UnknownArgs, pair: &mut Pair, round: u32) -> Result<()> {
+    /// Puts and adds, some before the freeze and some after, until the latter have failed.
+    fn operate_until_failure(
+        &mut self,
+        args: &UnknownArgs,
+        engines: &mut Engines,
+        round: u32,
+    ) -> Result<()> {
         for _ in 0..KNOWN {
-            let datum = self.next(pair)?;
-            let outcome = one(&mut pair.table, datum, Intent::FindOrPut)?;
-            ensure(outcome == Outcome::Inserted, || format!("{datum}: {outcome:?}"))?;
-            pair.adder.fetch_add(Token(0), COUNTED, 1)?;
-            finish(&mut pair.adder)?;
+            let key = self.next_key(engines)?;
+            let outcome = run_one(&mut engines.table, key, Intent::FindOrPut)?;
+            ensure!(outcome == Outcome::Inserted, "key {key}: {outcome:?}");
+            engines.adder.fetch_add(Token(0), ADDED, 1)?;
+            complete(&mut engines.adder)?;
         }
         self.sum += KNOWN;
         for _ in 0..UNKNOWN {
-            let datum = self.next(pair)?;
-            pair.table.submit(datum, datum, Intent::FindOrPut)?;
+            let key = self.next_key(engines)?;
+            engines.table.submit(key, key, Intent::FindOrPut)?;
         }
-        pair.bring_up_to_claims()?;
-        args.await_frozen(round)?;
+        engines.wait_for_reads()?;
+        args.wait_for_freeze(round)?;
         for _ in 0..UNKNOWN {
-            pair.adder.fetch_add(Token(0), COUNTED, 1)?;
+            engines.adder.fetch_add(Token(0), ADDED, 1)?;
         }
-        pair.adder.kick();
-        self.unknown = pair.fail_claims()?;
-        let cause = pair.fail_additions()?;
+        engines.adder.kick();
+        self.unknown = engines.wait_for_failed_claims()?;
+        let cause = engines.wait_for_failed_additions()?;
         println!(
-            "round {round}, {} claims and {UNKNOWN} additions of unknown outcome: {cause}",
+            "round {round}: {} claims and {UNKNOWN} additions failed: {cause}",
             self.unknown.len()
         );
         Ok(stdout().flush()?)
     }
 
-    /// A new datum whose home is rank 1's.
-    fn next(&mut self, pair: &Pair) -> Result<u64> {
-        let mut datum = self.data.last().map_or(1, |last| last + 1);
-        while pair.table.layout().home(Bucket::new(datum)?).owner != 1 {
-            datum += 1;
+    /// Adds a key whose home bucket is rank 1's.
+    fn next_key(&mut self, engines: &Engines) -> Result<u64> {
+        let mut key = self.keys.last().map_or(1, |last| last + 1);
+        while engines.table.layout().home(Bucket::new(key)?).owner != 1 {
+            key += 1;
         }
-        self.data.push(datum);
-        Ok(datum)
+        self.keys.push(key);
+        Ok(key)
     }
 
-    /// Puts again what had failed. It is there for good now, and once.
-    fn repeat(&mut self, pair: &mut Pair, round: u32) -> Result<()> {
-        for &datum in self.data.iter().filter(|datum| !self.unknown.contains(datum)) {
-            let outcome = one(&mut pair.table, datum, Intent::Find)?;
-            ensure(outcome == Outcome::Found, || format!("{datum} is lost"))?;
+    /// Puts the keys of failed claims again and checks that the table now holds each.
+    fn repeat(&mut self, engines: &mut Engines, round: u32) -> Result<()> {
+        let table = &mut engines.table;
+        for &key in self.keys.iter().filter(|key| !self.unknown.contains(key)) {
+            let outcome = run_one(table, key, Intent::Find)?;
+            ensure!(outcome == Outcome::Found, "key {key} is lost");
         }
         let mut claims = 0;
-        for &datum in &self.unknown {
-            match one(&mut pair.table, datum, Intent::FindOrPut)? {
+        for &key in &self.unknown {
+            match run_one(table, key, Intent::FindOrPut)? {
                 Outcome::Found => claims += 1,
                 Outcome::Inserted => {}
-                outcome => return Err(Failure(format!("{datum}: {outcome:?}"))),
+                outcome => bail!("key {key}: {outcome:?}"),
             }
-            let again = one(&mut pair.table, datum, Intent::FindOrPut)?;
-            ensure(again == Outcome::Found, || format!("{datum} is not found"))?;
+            let again = run_one(table, key, Intent::FindOrPut)?;
+            ensure!(again == Outcome::Found, "key {key} is not found");
         }
-        pair.adder.fetch_add(Token(0), COUNTED, 0)?;
-        let (sum, known) = (finish(&mut pair.adder)?, self.sum);
-        let most = known + UNKNOWN as u64;
-        ensure((known..=most).contains(&sum), || format!("{sum} is not in {known} to {most}"))?;
+        engines.adder.fetch_add(Token(0), ADDED, 0)?;
+        let (sum, known) = (complete(&mut engines.adder)?, self.sum);
+        let posted = known + UNKNOWN as u64;
+        ensure!((known..=posted).contains(&sum), "the sum {sum} is not in {known} to {posted}");
         println!(
-            "round {round}: {claims} of {} claims took effect after they had failed; the sum is \
-             {sum}, {known} additions were known to have taken effect and {most} made",
-            self.unknown.len()
+            "round {round} took effect late: {claims} of {} failed claims, {} of {UNKNOWN} failed \
+             additions",
+            self.unknown.len(),
+            sum - known
         );
         self.late_claims += claims;
         self.late_additions += sum - known;
@@ -217,55 +222,58 @@ impl Kept {
     }
 }
 
-/// Gives the window this memory.
-fn memory(window: Memory) -> impl FnOnce(&Context, usize) -> Given {
+/// Gives an engine this window.
+fn memory(window: Window) -> impl FnOnce(&Context, usize) -> GivenMemory {
     move |_, _| Ok(Box::new(window))
 }
 
-impl Pair {
-    /// Polls until READs have brought something: the claims that follow from it are sent by the
-    /// next poll only.
-    fn bring_up_to_claims(&mut self) -> Result<()> {
-        let (begin, posted) = (Instant::now(), self.table.engine().in_flight());
+impl Engines {
+    /// Polls until a READ has completed; the next poll sends the claims that follow from it.
+    fn wait_for_reads(&mut self) -> Result<()> {
+        let (start, posted) = (Instant::now(), self.table.engine().in_flight());
         while self.table.engine().in_flight() == posted {
-            ensure(begin.elapsed() < PATIENCE, || "it hangs: no READ has ended".into())?;
+            ensure!(start.elapsed() < HANG_TIMEOUT, "hang: no READ has completed");
             self.table.poll(&mut [])?;
-            sleep(SETTLED);
+            sleep(SETTLE_TIME);
         }
         Ok(())
     }
 
-    /// Waits until all claims have ended; the data of those that failed, at least one.
-    fn fail_claims(&mut self) -> Result<Vec<u64>> {
-        let (mut ends, mut patience) = ([Finished::default(); UNKNOWN], Patience::new("failure"));
+    /// Waits until all claims have ended, and returns the keys of the failed ones, at least one.
+    fn wait_for_failed_claims(&mut self) -> Result<Vec<u64>> {
+        let (mut ends, mut deadline) = ([Finished::default(); UNKNOWN], Deadline::new("failure"));
         let (mut ended, mut failed) = (0, Vec::new());
         while ended < UNKNOWN {
-            patience.turn()?;
-            let found = self.table.poll(&mut ends)?;
-            ended += found;
-            for end in ends.iter().take(found) {
+            deadline.check()?;
+            let polled = self.table.poll(&mut ends)?;
+            ended += polled;
+            for end in ends.iter().take(polled) {
                 match end.result {
                     Ok(Outcome::Inserted) => {}
                     Err(OperationError::Failed(_)) => failed.push(end.tag),
-                    result => return Err(Failure(format!("a claim ended with {result:?}"))),
+                    result => bail!("a claim ended with {result:?}"),
                 }
             }
         }
-        ensure(!failed.is_empty(), || "no claim failed".into())?;
+        ensure!(!failed.is_empty(), "no claim failed");
         Ok(failed)
     }
 
-    /// Waits until all additions have failed, and says of the first why.
-    fn fail_additions(&mut self) -> Result<OpError> {
-        let (mut ends, mut patience) = ([Completion::default(); UNKNOWN], Patience::new("failure"));
+    /// Waits until all additions have failed, and returns the first one's error.
+    fn wait_for_failed_additions(&mut self) -> Result<OpError> {
+        let mut completions = [Completion::default(); UNKNOWN];
+        let mut deadline = Deadline::new("failure");
         let mut causes = Vec::new();
         while causes.len() < UNKNOWN {
-            patience.turn()?;
-            let found = self.adder.poll(&mut ends)?;
-            causes.extend(ends.iter().take(found).filter_map(|end| end.result.err()));
-            let good = ends.iter().take(found).any(|end| end.result.is_ok());
-            ensure(!good, || "an addition succeeded while rank 1 stood still".into())?;
+            deadline.check()?;
+            let polled = self.adder.poll(&mut completions)?;
+            for completion in completions.iter().take(polled) {
+                let Err(cause) = completion.result else {
+                    bail!("an addition succeeded while rank 1 was frozen");
+                };
+                causes.push(cause);
+            }
         }
-        causes.first().copied().ok_or_else(|| Failure("no addition".into()))
+        causes.first().copied().context("no addition was posted")
     }
 }

@@ -1,0 +1,374 @@
+//! Losses of a rank, a machine, the network or the device, and what the other ranks see of them.
+//!
+//! The tests wait for events, however slow the host is. The benchmarks measure the time until rank 0
+//! reports the loss, by the host's clock.
+
+use core::time::Duration;
+use std::fs;
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+
+use super::TRIAL;
+use super::conformance::{is_exact, none_wrong};
+use super::ranks::{JOB_TIMEOUT, Ranks, run_on_all};
+use crate::HANG_TIMEOUT;
+use crate::case::{Bound, Case, Figure, Layer};
+use crate::machine::{Link, Machine};
+use crate::testbed::Testbed;
+
+/// A request is sent for (retries + 1) times its timeout, which is 1.9 s with timeout 16
+/// (`probeline_verbs::Retry::bound`). The keepalives of an idle engine add a quarter, for two rounds.
+const RETRY_TIME: Duration = Duration::from_millis(1880);
+/// The same with timeout 14.
+const SHORT_RETRY_TIME: Duration = Duration::from_millis(470);
+/// How long an engine that is dropped tries to notify a lost rank.
+const SHUTDOWN_TIME: Duration = Duration::from_secs(1);
+/// What an emulated machine on a quiet host takes in addition.
+const EMULATION_TIME: Duration = Duration::from_millis(2500);
+/// After the loss of a device or port Soft-RoCE refuses a request at once, or reports nothing any
+/// more. The engine then waits for four times the retry time, and 5 s.
+const DEVICE_LOSS_TIME: Duration =
+    SHORT_RETRY_TIME.saturating_mul(4).saturating_add(Duration::from_secs(5));
+
+/// Rank 0's arguments: it operates until rank 1 is lost, or only polls.
+const BUSY: &str = "stream --expect lost";
+const IDLE: &str = "stream --expect lost --idle";
+
+/// Causes a loss; returns how long rank 0 took to report it.
+type Loss = fn(&Testbed) -> Result<Duration>;
+
+pub(super) const CASES: &[Case] = &[
+    Case::test(Layer::Two, "a_killed_process_is_named", |testbed| {
+        killed_process(testbed).map(drop)
+    })
+    .needs(TRIAL),
+    Case::test(Layer::Two, "a_killed_process_is_named_by_an_idle_engine", |testbed| {
+        killed_process_idle(testbed).map(drop)
+    })
+    .needs(TRIAL),
+    Case::test(Layer::Two, "a_frozen_machine_is_named", |testbed| {
+        frozen_machine(testbed).map(drop)
+    })
+    .needs(TRIAL),
+    Case::test(Layer::Two, "an_owner_without_link_is_named", |testbed| {
+        link_down(testbed).map(drop)
+    })
+    .needs(TRIAL),
+    Case::test(Layer::Two, "a_killed_machine_is_named", |testbed| {
+        killed_machine(testbed).map(drop)
+    })
+    .needs(TRIAL)
+    .destructive(),
+    Case::test(Layer::Two, "a_rank_killed_before_it_opens_is_named", |testbed| {
+        killed_before_opening(testbed).map(drop)
+    })
+    .needs(TRIAL),
+    Case::test(Layer::Two, "a_rank_killed_while_it_opens_is_named", killed_while_opening)
+        .needs(TRIAL),
+    Case::test(Layer::Two, "an_owner_that_never_polls_is_read", |testbed| {
+        let stream = Stream::start(testbed, "asleep", "--asleep")?;
+        stream.wait_for_progress()?;
+        stream.finish()
+    })
+    .needs(TRIAL),
+    Case::test(Layer::Two, "a_stopped_process_is_read", stopped_process).needs(TRIAL),
+    Case::test(Layer::Two, "a_short_link_outage_is_survived", |testbed| {
+        let up = |machine: &Machine| machine.set_link(Link::Up);
+        survives(testbed, "link", |machine| machine.set_link(Link::Down), up)
+    })
+    .needs(TRIAL),
+    Case::test(Layer::Two, "a_short_freeze_is_survived", |testbed| {
+        survives(testbed, "freeze", Machine::freeze, Machine::thaw)
+    })
+    .needs(TRIAL),
+    Case::test(Layer::Two, "repeating_an_unknown_outcome_is_safe", unknown_outcome).needs(TRIAL),
+    Case::test(Layer::Two, "results_are_exact_with_1_percent_packet_loss", |testbed| {
+        packet_loss(testbed, 1)
+    })
+    .needs(TRIAL),
+    Case::test(Layer::Two, "results_are_exact_with_5_percent_packet_loss", |testbed| {
+        packet_loss(testbed, 5)
+    })
+    .needs(TRIAL),
+    Case::test(Layer::Loopback, "a_removed_device_is_reported", |testbed| {
+        removed_device(testbed).map(drop)
+    })
+    .needs(TRIAL)
+    .destructive(),
+    Case::test(Layer::Loopback, "a_port_that_goes_down_is_reported", |testbed| {
+        port_down(testbed).map(drop)
+    })
+    .needs(TRIAL)
+    .destructive(),
+    Case::test(Layer::Two, "a_port_that_goes_down_is_reported", |testbed| {
+        port_down(testbed).map(drop)
+    })
+    .needs(TRIAL)
+    .destructive(),
+    Case::test(Layer::Two, "an_unplugged_card_is_reported", |testbed| {
+        unplugged_card(testbed).map(drop)
+    })
+    .needs(TRIAL)
+    .destructive(),
+    Case::bench(Layer::Two, "a_lost_rank_is_named_in_time", |testbed| {
+        let all: [(&str, Loss, Duration); 6] = [
+            ("killed process", killed_process, RETRY_TIME),
+            ("killed process, idle engine", killed_process_idle, RETRY_TIME),
+            ("link down", link_down, RETRY_TIME),
+            ("frozen machine", frozen_machine, RETRY_TIME),
+            ("killed before it opens", killed_before_opening, SHUTDOWN_TIME),
+            ("killed machine", killed_machine, RETRY_TIME),
+        ];
+        all.into_iter().map(|(name, loss, time)| report_time(testbed, name, loss, time)).collect()
+    })
+    .needs(TRIAL)
+    .destructive(),
+    Case::bench(Layer::Loopback, "a_removed_device_is_reported_in_time", |testbed| {
+        Ok(vec![report_time(testbed, "removed device", removed_device, DEVICE_LOSS_TIME)?])
+    })
+    .needs(TRIAL)
+    .destructive(),
+    Case::bench(Layer::Two, "a_port_that_goes_down_is_reported_in_time", |testbed| {
+        Ok(vec![report_time(testbed, "port down", port_down, DEVICE_LOSS_TIME)?])
+    })
+    .needs(TRIAL)
+    .destructive(),
+    Case::bench(Layer::Two, "an_unplugged_card_is_reported_in_time", |testbed| {
+        Ok(vec![report_time(testbed, "unplugged card", unplugged_card, DEVICE_LOSS_TIME)?])
+    })
+    .needs(TRIAL)
+    .destructive(),
+];
+
+fn report_time(testbed: &Testbed, name: &str, loss: Loss, time: Duration) -> Result<Figure> {
+    let name = format!("{name}, seconds until it is reported");
+    let bound = Bound::AtMost((time + EMULATION_TIME).as_secs_f64());
+    Ok(Figure { name, value: loss(testbed)?.as_secs_f64(), bound })
+}
+
+fn killed_process(testbed: &Testbed) -> Result<Duration> {
+    lose_rank_1(testbed, BUSY, |_, ranks| ranks.rank(1)?.signal("KILL"), |_| Ok(()))
+}
+
+fn killed_process_idle(testbed: &Testbed) -> Result<Duration> {
+    lose_rank_1(testbed, IDLE, |_, ranks| ranks.rank(1)?.signal("KILL"), |_| Ok(()))
+}
+
+fn link_down(testbed: &Testbed) -> Result<Duration> {
+    let down = |machine: &Machine, _: &Ranks| machine.set_link(Link::Down);
+    lose_rank_1(testbed, BUSY, down, |machine| machine.set_link(Link::Up))
+}
+
+fn frozen_machine(testbed: &Testbed) -> Result<Duration> {
+    lose_rank_1(testbed, BUSY, |machine, _| machine.freeze(), Machine::thaw)
+}
+
+fn killed_machine(testbed: &Testbed) -> Result<Duration> {
+    lose_rank_1(testbed, BUSY, |machine, _| machine.kill(), |_| Ok(()))
+}
+
+/// Applies `fault` to machine 2 or rank 1 and waits until rank 0 names rank 1. `repair` then lets
+/// the commands of machine 2 end.
+fn lose_rank_1(
+    testbed: &Testbed,
+    arguments: &str,
+    fault: impl FnOnce(&Machine, &Ranks) -> Result<()>,
+    repair: impl FnOnce(&Machine) -> Result<()>,
+) -> Result<Duration> {
+    let ranks = Ranks::start(testbed, "trial", 2, arguments)?;
+    let running = if arguments == IDLE { "streaming" } else { "have completed" };
+    ranks.rank(0)?.wait_for_line(running)?;
+    let start = Instant::now();
+    fault(testbed.machine(2), &ranks)?;
+    let line = ranks.rank(0)?.wait_for_line("OwnerLost(Owner(1))");
+    let took = start.elapsed();
+    repair(testbed.machine(2))?;
+    println!("{}; reported {took:.1?} after the fault", line?);
+    ranks.finish_first()?;
+    Ok(took)
+}
+
+/// Kills rank 1 once it has joined the job, before it opens its engine.
+fn killed_before_opening(testbed: &Testbed) -> Result<Duration> {
+    kill_while_opening(testbed, "opening", Duration::ZERO)
+}
+
+/// Kills rank 1 while it opens an engine or between two engines.
+fn killed_while_opening(testbed: &Testbed) -> Result<()> {
+    for delay_ms in [1000, 1313, 1771] {
+        kill_while_opening(testbed, "opening --repeat", Duration::from_millis(delay_ms))?;
+    }
+    Ok(())
+}
+
+/// Kills rank 1 `delay` after both ranks have joined, and waits until rank 0 names it. The exchange
+/// reports a rank once its connection has ended; before that rank 0's engine may try to notify it.
+fn kill_while_opening(testbed: &Testbed, arguments: &str, delay: Duration) -> Result<Duration> {
+    let ranks = Ranks::start(testbed, "trial", 2, arguments)?;
+    ranks.rank(0)?.wait_for_line("joined")?;
+    ranks.rank(1)?.wait_for_line("joined")?;
+    sleep(delay);
+    let start = Instant::now();
+    ranks.rank(1)?.signal("KILL")?;
+    let line = ranks.rank(0)?.wait_for_line("lost rank 1")?;
+    let took = start.elapsed();
+    println!("{line} ({took:.1?} after it was killed)");
+    ranks.finish_first()?;
+    Ok(took)
+}
+
+/// Rank 0 operates on rank 1's window until it is stopped.
+struct Stream {
+    ranks: Ranks,
+    /// The file that stops both ranks.
+    stop: PathBuf,
+}
+
+impl Stream {
+    /// Starts both ranks and waits until operations complete. `name` is unique in a boot.
+    fn start(testbed: &Testbed, name: &str, options: &str) -> Result<Self> {
+        // With timeout 19 requests are sent for 15 s, longer than a slow host needs to end a fault.
+        let stream = "stream --expect survival --timeout 19";
+        let arguments = format!("{stream} --until $SHARE/stop-{name} {options}");
+        let ranks = Ranks::start(testbed, "trial", 2, &arguments)?;
+        let stop = testbed.dir().join(format!("share/stop-{name}"));
+        let stream = Self { ranks, stop };
+        stream.wait_for_progress()?;
+        Ok(stream)
+    }
+
+    /// Waits until operations complete that are posted from now on.
+    fn wait_for_progress(&self) -> Result<()> {
+        // The operations of the next report may have been posted before; those of the second not.
+        self.wait_for_reports("more operations", 2, |line| line.ends_with(" have completed"))
+    }
+
+    /// Waits until rank 0 reports a silence.
+    fn wait_for_silence(&self) -> Result<()> {
+        self.wait_for_reports("a silence", 1, |line| line.starts_with("silent for "))
+    }
+
+    fn wait_for_reports(&self, wanted: &str, more: usize, is_one: fn(&&str) -> bool) -> Result<()> {
+        let rank = self.ranks.rank(0)?;
+        let count = |output: &str| output.lines().filter(is_one).count();
+        let target = count(&rank.output()) + more;
+        rank.wait_for_output(wanted, |output| (count(output) >= target).then_some(()))
+    }
+
+    /// Stops both ranks, which check that no addition was lost.
+    fn finish(self) -> Result<()> {
+        fs::write(&self.stop, "")?;
+        let output = self.ranks.finish()?;
+        let line = output.lines().find(|line| line.contains("longest silence"));
+        println!("{}", line.context(output.clone())?);
+        Ok(())
+    }
+}
+
+/// Operations pause while machine 2 has a fault, and go on after it.
+fn survives(
+    testbed: &Testbed,
+    name: &str,
+    begin: impl FnOnce(&Machine) -> Result<()>,
+    end: impl FnOnce(&Machine) -> Result<()>,
+) -> Result<()> {
+    let stream = Stream::start(testbed, name, "")?;
+    begin(testbed.machine(2))?;
+    let silence = stream.wait_for_silence();
+    end(testbed.machine(2))?;
+    silence?;
+    stream.wait_for_progress()?;
+    stream.finish()
+}
+
+/// Operations on the window of a stopped process complete.
+fn stopped_process(testbed: &Testbed) -> Result<()> {
+    let stream = Stream::start(testbed, "stopped", "")?;
+    let rank = stream.ranks.rank(1)?;
+    rank.signal("STOP")?;
+    let states = format!("cat $(pgrep -g {} trial | sed 's|.*|/proc/&/status|')", rank.pid()?);
+    let until = format!("until {states} | grep -q 'T (stopped)'; do sleep 0.05; done");
+    testbed.machine(2).output(&until, HANG_TIMEOUT)?;
+    stream.wait_for_progress()?;
+    rank.signal("CONT")?;
+    stream.finish()
+}
+
+/// Freezes machine 2 until operations of rank 0 have failed, then lets them take effect.
+fn unknown_outcome(testbed: &Testbed) -> Result<()> {
+    const ROUNDS: u32 = 3;
+    let arguments = format!("unknown --rounds {ROUNDS} --frozen-in $SHARE");
+    let ranks = Ranks::start(testbed, "trial", 2, &arguments)?;
+    for round in 1..=ROUNDS {
+        ranks.rank(0)?.wait_for_line(&format!("ready for round {round}"))?;
+        testbed.machine(2).freeze()?;
+        let start = Instant::now();
+        fs::write(testbed.dir().join(format!("share/frozen-{round}")), "")?;
+        let failed = ranks.rank(0)?.wait_for_line(&format!("round {round}: "));
+        testbed.machine(2).thaw()?;
+        println!("{} ({:.1?} after they were sent)", failed?, start.elapsed());
+    }
+    let output = ranks.finish()?;
+    output.lines().filter(|line| line.contains("took effect")).for_each(|line| println!("{line}"));
+    ensure!(output.contains("each in the table once"), "{output}");
+    Ok(())
+}
+
+/// Results are exact although packets are lost and duplicated in both directions.
+fn packet_loss(testbed: &Testbed, percent: u32) -> Result<()> {
+    let before = retransmissions(testbed)?;
+    for machine in testbed.machines() {
+        machine.netem(&format!("loss {percent}% duplicate {percent}%"))?;
+    }
+    let outcome = run_on_all(testbed, 4, "contention --adds 500 --swaps 50")
+        .and_then(|output| is_exact(&output))
+        .and_then(|()| none_wrong(&run_on_all(testbed, 2, "soak --keys 1000")?));
+    for machine in testbed.machines() {
+        machine.netem_off()?;
+    }
+    outcome?;
+    let count = retransmissions(testbed)? - before;
+    println!("{count} requests timed out and were sent again");
+    ensure!(count > 0, "no packet was lost");
+    Ok(())
+}
+
+/// The requests of both machines that were sent again after a timeout.
+fn retransmissions(testbed: &Testbed) -> Result<u64> {
+    testbed.machines().iter().map(|machine| machine.counter("completer_retry_err")).sum()
+}
+
+/// Deletes the network interface. (After `rdma link delete` the kernel, 6.1, would keep the device
+/// until no process uses it.)
+fn removed_device(testbed: &Testbed) -> Result<Duration> {
+    let took = lose_device(testbed, "ip link delete eth0")?;
+    let left = testbed.machine(1).output("rdma link show", HANG_TIMEOUT)?;
+    ensure!(left.is_empty(), "the device still exists: {left}");
+    Ok(took)
+}
+
+fn port_down(testbed: &Testbed) -> Result<Duration> {
+    lose_device(testbed, "ip link set eth0 down")
+}
+
+fn unplugged_card(testbed: &Testbed) -> Result<Duration> {
+    lose_device(testbed, "echo 1 >$(readlink -f /sys/class/net/eth0/device/..)/remove")
+}
+
+/// Runs `command` on rank 0's machine and waits until rank 0's engine reports a fault; how long that
+/// took. The trial checks that every operation in flight was reported.
+fn lose_device(testbed: &Testbed, command: &str) -> Result<Duration> {
+    let ranks = Ranks::start(testbed, "trial", 2, "stream --expect fault --timeout 14")?;
+    ranks.rank(0)?.wait_for_line("have completed")?;
+    let start = Instant::now();
+    // The command may wait until no process uses the device.
+    let _command = testbed.machine(1).start(command, JOB_TIMEOUT)?;
+    let line = ranks.rank(0)?.wait_for_line("longest silence")?;
+    let took = start.elapsed();
+    println!("{line}; reported {took:.1?} after the fault");
+    ranks.finish_first()?;
+    Ok(took)
+}

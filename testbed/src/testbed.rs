@@ -1,0 +1,107 @@
+//! One or two machines that are booted together.
+
+use core::time::Duration;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use crate::HANG_TIMEOUT;
+use crate::error::Error;
+use crate::host::Host;
+use crate::initrd;
+use crate::machine::Machine;
+use crate::qemu::{CommandLine, Plan, WIRE, qemu_log};
+
+/// One or two machines that are booted together.
+#[derive(Debug)]
+pub(crate) struct Testbed {
+    machines: Vec<Machine>,
+    dir: PathBuf,
+    release: String,
+    boot_time: Duration,
+}
+
+impl Testbed {
+    /// Boots the machines of `plan`, with their logs in the folder `name`, and waits until Soft-RoCE
+    /// is active in all of them. The calling thread must outlive the test bed: see
+    /// [`Tool`](crate::tool::Tool). The logs stay if the boot fails.
+    pub(crate) fn boot(host: &Host, name: &str, plan: Plan) -> Result<Self> {
+        let dir = host.dir().join(name);
+        let share = dir.join("share");
+        fs::create_dir_all(&share).with_context(|| format!("creating {}", share.display()))?;
+        initrd::build(host.kernel(), &dir)?;
+        let (kernel, initrd) = (&host.kernel().image, &dir.join("initrd"));
+        let start = Instant::now();
+        let mut machines = Vec::new();
+        for machine in 1..=plan.machines {
+            let command_line = CommandLine { plan: &plan, machine, kernel, initrd, share: &share };
+            machines.push(Machine::power_on(&dir, &command_line)?);
+            if machine < plan.machines {
+                // The second QEMU connects once, without a retry.
+                wait_for_wire(&dir)?;
+            }
+        }
+        let mut release = String::new();
+        for machine in &machines {
+            release = machine.wait_until_ready(start + HANG_TIMEOUT)?;
+        }
+        Ok(Self { machines, dir, release, boot_time: start.elapsed() })
+    }
+
+    /// Machine 1 or 2. Panics, which fails the case, if there is no such machine.
+    pub(crate) fn machine(&self, number: u32) -> &Machine {
+        let found = self.machines.iter().find(|machine| machine.number() == number);
+        found.unwrap_or_else(|| panic!("the test bed has no machine {number}"))
+    }
+
+    /// All machines, in order.
+    pub(crate) fn machines(&self) -> &[Machine] {
+        &self.machines
+    }
+
+    /// The release of the guests' kernel.
+    pub(crate) fn release(&self) -> &str {
+        &self.release
+    }
+
+    /// From power-on until all machines were ready.
+    pub(crate) fn boot_time(&self) -> Duration {
+        self.boot_time
+    }
+
+    /// The folder with the logs; `share` in it has all commands and their output.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Powers the machines off, and removes the logs unless `keep_logs`. Fails, and keeps the logs,
+    /// if a machine that was not killed did not power off regularly.
+    pub(crate) fn power_off(self, keep_logs: bool) -> Result<()> {
+        let results: Vec<_> = self.machines.iter().map(Machine::power_off).collect();
+        results.into_iter().collect::<Result<()>>()?;
+        let dir = self.dir.clone();
+        drop(self);
+        if keep_logs {
+            return Ok(());
+        }
+        fs::remove_dir_all(&dir).with_context(|| format!("removing {}", dir.display()))
+    }
+}
+
+/// Waits until machine 1 has created its end of the wire.
+fn wait_for_wire(dir: &Path) -> Result<()> {
+    const POLL_INTERVAL: Duration = Duration::from_millis(2);
+    let deadline = Instant::now() + HANG_TIMEOUT;
+    while !dir.join(WIRE).exists() {
+        if Instant::now() >= deadline {
+            let log = fs::read_to_string(dir.join(qemu_log(1))).unwrap_or_default();
+            let what = format!("the wire of machine 1; messages of QEMU: {log}");
+            return Err(Error::Timeout { what, limit: HANG_TIMEOUT }.into());
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
+    Ok(())
+}
