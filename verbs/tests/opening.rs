@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use probeline_testing::TooManyOwners;
 use probeline_transport::{Exchange, ExchangeError, MAX_OWNERS, Owner};
-use probeline_verbs::{Builder, GidError, LoadError, OpenError};
+use probeline_verbs::{Builder, GidError, LoadError, OpenError, SetupError};
 use probeline_verbs_sys::{IBV_ATOMIC_NONE, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2};
 use stand_in::{Fabric, Machine, Setup};
 
@@ -36,7 +36,8 @@ fn refusal(setup: Setup, change: impl Fn(&Machine, Builder) -> Builder + Sync) -
     fabric.judge_empty();
     let mut errors = ends.into_iter().map(Result::unwrap_err);
     for error in errors.by_ref().take(2) {
-        assert!(matches!(error, OpenError::PeerFailed(Owner(2))), "{error:?}");
+        let failed = matches!(error, OpenError::Setup(SetupError::PeerFailed(Owner(2))));
+        assert!(failed, "{error:?}");
         assert!(error.to_string().contains("see its own message"));
     }
     errors.next().unwrap()
@@ -59,7 +60,7 @@ fn says(error: &OpenError, text: &str) {
 #[test]
 fn more_owners_than_can_be_connected() {
     let error = Builder::new(64).open_in(&mut TooManyOwners, |_, _| unreachable!()).unwrap_err();
-    says(&error, "verbs connects at most 4096 owners: start fewer ranks");
+    says(&error, "4097 ranks, at most 4096 can be connected: start fewer ranks");
 
     let fabric = Fabric::new();
     let machine = [fabric.machine(Setup::with(|device| device.queue_pairs = 100))];
@@ -98,7 +99,7 @@ fn another_device() {
 fn a_port_that_is_down() {
     let error = of_setup(Setup::with(|device| device.active = false));
     assert!(matches!(error, OpenError::NoActivePort { .. }));
-    says(&error, "stand0/1: see that the cable is in");
+    says(&error, "stand0/1: check the cable");
 }
 
 #[test]
@@ -151,18 +152,18 @@ fn impossible_sizes() {
         (|b| b.slots(0, 8), "at least 1 slot"),
         (|b| b.slots(1, 7), "a multiple of 8"),
         (|b| b.slots(1, 0), "a multiple of 8"),
-        (|b| b.depth(0), "at least 1"),
-        (|b| b.depth((1 << 14) + 1), "at most 2^14"),
+        (|b| b.depth(0), "the depth is 0: choose at least 1"),
+        (|b| b.depth((1 << 14) + 1), "at most 16384"),
         (|b| b.rd_atomic(0), "at least 1 READ"),
     ];
     for (change, text) in sizes {
         let error = of_builder(change);
-        assert!(matches!(error, OpenError::Sizes(_)), "{error:?}");
+        assert!(matches!(error, OpenError::Setup(_)), "{error:?}");
         says(&error, text);
     }
     let error =
         refusal(Setup::default(), |machine, _| Builder::new(0).libibverbs(machine.libibverbs()));
-    assert!(matches!(error, OpenError::Sizes("a window needs at least 1 word")));
+    says(&error, "a window needs at least 1 word");
 }
 
 #[test]
@@ -197,12 +198,11 @@ fn owners_that_differ_name_each_other() {
         ends
     };
     let slots = other(|_, builder| builder.slots(4, 24), Setup::default());
-    assert!(matches!(slots[0], OpenError::Differs { owner: Owner(1), mine: 16, theirs: 24, .. }));
-    assert!(matches!(slots[1], OpenError::Differs { owner: Owner(0), mine: 24, theirs: 16, .. }));
-    says(&slots[0], "start every owner with the same sizes");
+    says(&slots[0], "owner 1 was opened with 24 words in a slot, this one with 16: start every");
+    says(&slots[1], "owner 0 was opened with 16 words in a slot, this one with 24: start every");
     let windows =
         other(|machine, _| Builder::new(8).libibverbs(machine.libibverbs()), Setup::default());
-    assert!(matches!(windows[0], OpenError::Differs { owner: Owner(1), mine: 64, .. }));
+    says(&windows[0], "owner 1 was opened with 8 words in a window, this one with 64");
     let links = other(|_, builder| builder, Setup::with(|device| device.ethernet = false));
     assert!(matches!(links[0], OpenError::LinkLayers { owner: Owner(1), .. }));
     assert!(matches!(links[1], OpenError::LinkLayers { owner: Owner(0), .. }));
@@ -220,7 +220,9 @@ fn a_member_that_leaves_ends_the_opening_of_the_others() {
     });
     for error in [&ends[0], &ends[2]] {
         let lost = ExchangeError::OwnerLost(Owner(1));
-        assert!(matches!(error, Some(OpenError::Exchange(why)) if *why == lost), "{error:?}");
+        let expected = SetupError::Exchange(lost);
+        let ended = matches!(error, Some(OpenError::Setup(why)) if *why == expected);
+        assert!(ended, "{error:?}");
     }
     fabric.judge_empty();
 }
@@ -233,13 +235,15 @@ fn memory_that_is_not_had_or_too_short() {
         let short = builder
             .open_in(member, |_, words| Ok(Box::new(job::zeroes(words - usize::from(last)))));
         let none = builder.open_in(member, |_, words| match last {
-            true => Err(OpenError::Sizes("no memory today")),
+            true => Err(SetupError::Sizes("no memory today").into()),
             false => Ok(Box::new(job::zeroes(words))),
         });
         [short, none].map(|end| end.map(drop).unwrap_err())
     });
-    assert!(ends[0].iter().all(|error| matches!(error, OpenError::PeerFailed(Owner(1)))));
-    says(&ends[1][0], "shorter than what was asked for");
+    let failed =
+        |error: &OpenError| matches!(error, OpenError::Setup(SetupError::PeerFailed(Owner(1))));
+    assert!(ends[0].iter().all(failed));
+    says(&ends[1][0], "shorter than requested");
     says(&ends[1][1], "no memory today");
     fabric.judge_empty();
 }

@@ -6,7 +6,7 @@ mod job;
 mod stand_in;
 
 use probeline_transport::Owner;
-use probeline_verbs::{OpenError, Retry, SelfTestFailed, Status};
+use probeline_verbs::{OpenError, Retry, SelfTestFailed, SetupError, Status};
 use probeline_verbs_sys::IBV_WC_REM_ACCESS_ERR;
 use stand_in::{Atomics, Fabric, Faults};
 
@@ -21,7 +21,8 @@ fn verdict(broken: impl Fn(&mut Faults)) -> SelfTestFailed {
     });
     fabric.judge_empty();
     let own = ends.pop();
-    assert!(matches!(ends.pop(), Some(OpenError::PeerFailed(Owner(1)))));
+    let failed = SetupError::PeerFailed(Owner(1));
+    assert!(matches!(ends.pop(), Some(OpenError::Setup(error)) if error == failed));
     match own {
         Some(OpenError::SelfTest { device, source }) if device == "stand0" => source,
         other => panic!("{other:?}"),
@@ -45,7 +46,7 @@ fn no_effect() {
 fn a_wrong_sum() {
     let failed = verdict(|faults| faults.atomics = Atomics::Wrong);
     assert!(matches!(failed, SelfTestFailed::Wrong { operation: "fetch-and-add", .. }));
-    assert!(failed.to_string().contains("0x0123456789abcdf1 where 0x0123456789abcdf0 was due"));
+    assert!(failed.to_string().contains("0x0123456789abcdf1 instead of 0x0123456789abcdf0"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use clap::Args;
 use probeline_transport::{Exchange, ExchangeError, Owner};
-use probeline_verbs::OpenError;
+use probeline_verbs::{OpenError, SetupError};
 
 use crate::job::{HANG_TIMEOUT, JobArgs};
 
@@ -34,7 +34,9 @@ pub(crate) fn run(args: &OpeningArgs) -> Result<()> {
     while start.elapsed() < HANG_TIMEOUT {
         match builder.open(&mut job).map(drop) {
             Ok(()) => opened += 1,
-            Err(error @ OpenError::Exchange(ExchangeError::OwnerLost(Owner(1)))) => {
+            Err(
+                error @ OpenError::Setup(SetupError::Exchange(ExchangeError::OwnerLost(Owner(1)))),
+            ) => {
                 println!("lost rank 1 after {opened} engines: {:#}", anyhow::Error::from(error));
                 return Ok(());
             }

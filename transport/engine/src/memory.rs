@@ -202,8 +202,13 @@ impl<M: PrivateMemory> Slots<M> {
     /// keeps the slot busy meanwhile.
     #[inline]
     pub fn address(&self, at: Local) -> *mut u64 {
-        let index = at.slot.0 as usize * self.slot_words + at.start as usize;
-        self.first.as_ptr().wrapping_add(index)
+        self.first.as_ptr().wrapping_add(self.offset(at))
+    }
+
+    /// The number of words from the first one of slot 0 to the first one of `at`.
+    #[inline]
+    pub fn offset(&self, at: Local) -> usize {
+        at.slot.0 as usize * self.slot_words + at.start as usize
     }
 
     /// The words of `at`, for reading. `reported` is the number of operations that have been reported

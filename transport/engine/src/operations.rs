@@ -135,15 +135,12 @@ impl<T: Copy + Default> Ring<T> {
     }
 }
 
-/// The end of the list of free places.
-const END: u32 = u32::MAX;
-
 /// Operations by index. An engine posts an operation under its index, by which the completion finds
 /// it.
 #[derive(Debug)]
 pub struct Ledger {
     places: Box<[Place]>,
-    /// The first free place, or [`END`].
+    /// The first free place; the number of places if all are taken.
     free: u32,
     len: u32,
 }
@@ -151,7 +148,7 @@ pub struct Ledger {
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Taken(Operation),
-    /// The next free place, or [`END`].
+    /// The next free place; the number of places for the last one.
     Free(u32),
 }
 
@@ -159,9 +156,8 @@ impl Ledger {
     /// A ledger for `depth` operations.
     #[must_use]
     pub fn new(depth: u32) -> Self {
-        let next = |index| if index + 1 < depth { index + 1 } else { END };
-        let places = (0..depth).map(|index| Place::Free(next(index))).collect();
-        Self { places, free: if depth > 0 { 0 } else { END }, len: 0 }
+        let places = (1..=depth).map(Place::Free).collect();
+        Self { places, free: 0, len: 0 }
     }
 
     /// The number of operations.
@@ -182,10 +178,10 @@ impl Ledger {
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.free == END
+        self.free as usize >= self.places.len()
     }
 
-    /// The index of the next operation to be inserted; no operation's index if the ledger is full.
+    /// The index of the next operation to be inserted; the depth if the ledger is full.
     #[inline]
     #[must_use]
     pub fn next(&self) -> u32 {

@@ -36,3 +36,4 @@ mod window;
 pub use builder::Builder;
 pub use engine::Engine;
 pub use error::OpenError;
+pub use probeline_engine::SetupError;

@@ -1,33 +1,29 @@
-//! The sizes of an engine, its device, and how the engines of a job find one another.
+//! The options of an engine.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
-use alloc::vec;
 #[cfg(feature = "pin")]
 use core::cell::Cell;
 #[cfg(feature = "pin")]
 use core::sync::atomic::AtomicU64;
 
-use probeline_transport::{AtomicScope, Caps, Exchange, Owner};
+use probeline_engine::setup::{all_succeeded, check_owners};
+use probeline_transport::{Exchange, Sizes};
 
-use super::hello::Hello;
-use super::opening::{Chosen, Connected, Own};
-use super::private::PrivateMemory;
+use super::connection_info::ConnectionInfo;
+use super::open::{ChosenPort, Connected, Own};
+use super::private::Allocation;
 use super::{Engine, OpenError};
-use crate::{AtomicCapability, Context, Library, Memory, Retry};
+use crate::{Context, Library, Memory, Retry};
 
-/// READs and atomics outstanding on a queue pair at most, if nothing else was asked: what most
-/// devices have.
+/// The default of [`Builder::rd_atomic`], which most devices support.
 const RD_ATOMIC: u8 = 16;
-/// The sizes of an engine and the device it goes over. All owners of a job choose the same window
-/// and slot sizes.
+
+/// The options of an engine. All owners of a job choose the same window and slot sizes.
 #[derive(Clone, Debug)]
 pub struct Builder {
-    pub(super) loaded: Option<Library>,
-    pub(super) window_words: u64,
-    pub(super) slots: u32,
-    pub(super) slot_words: u32,
-    pub(super) depth: u32,
+    pub(super) library: Option<Library>,
+    pub(super) sizes: Sizes,
     pub(super) device: Option<String>,
     pub(super) port: Option<u8>,
     pub(super) gid_index: Option<u8>,
@@ -42,16 +38,19 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// An engine whose window has `window_words` words, with 64 slots of 64 words and depth 64,
-    /// over the first device that can be used.
+    /// An engine whose window has `window_words` words, with 64 slots of 64 words and depth 64, on
+    /// the first device that can be used.
     #[must_use]
     pub fn new(window_words: u64) -> Self {
+        Self::with_sizes(Sizes::new(window_words))
+    }
+
+    /// An engine for a structure that needs these sizes, on the first device that can be used.
+    #[must_use]
+    pub fn with_sizes(sizes: Sizes) -> Self {
         Self {
-            loaded: None,
-            window_words,
-            slots: 64,
-            slot_words: 64,
-            depth: 64,
+            library: None,
+            sizes,
             device: None,
             port: None,
             gid_index: None,
@@ -66,88 +65,88 @@ impl Builder {
         }
     }
 
-    /// The library to use; without it the system's is loaded.
+    /// Sets the library to use. By default the system's libibverbs is loaded.
     #[must_use]
     pub fn libibverbs(mut self, library: Library) -> Self {
-        self.loaded = Some(library);
+        self.library = Some(library);
         self
     }
 
-    /// The number of private slots, and the words in each: a multiple of 8.
+    /// Sets the number of private slots and the words of each, a multiple of 8.
     #[must_use]
     pub fn slots(mut self, slots: u32, words_each: u32) -> Self {
-        self.slots = slots;
-        self.slot_words = words_each;
+        (self.sizes.slots, self.sizes.slot_words) = (slots, words_each);
         self
     }
 
-    /// The most operations in flight, at least 1 and at most 2^14.
+    /// Sets the maximum number of operations in flight, from 1 to 2^14.
     #[must_use]
     pub fn depth(mut self, depth: u32) -> Self {
-        self.depth = depth;
+        self.sizes.depth = depth;
         self
     }
 
-    /// The device, by its name; `None` for the first one that can be used.
+    /// Sets the name of the device; `None` selects the first one that can be used.
     #[must_use]
     pub fn device(mut self, name: Option<&str>) -> Self {
         self.device = name.map(ToString::to_string);
         self
     }
 
-    /// The device's port, from 1 on; `None` for the first active one.
+    /// Sets the device's port, counted from 1; `None` selects the first active one.
     #[must_use]
     pub fn port(mut self, port: Option<u8>) -> Self {
         self.port = port;
         self
     }
 
-    /// The index of the GID to use; `None` for the first routable RoCE v2 one on Ethernet, and for
-    /// the first one on InfiniBand.
+    /// Sets the index of the GID; `None` selects the first routable RoCE v2 one on Ethernet, and the
+    /// first one on InfiniBand.
     #[must_use]
     pub fn gid_index(mut self, index: Option<u8>) -> Self {
         self.gid_index = index;
         self
     }
 
-    /// How long a request tries to reach its owner. A lost one is known after that.
+    /// Sets how long a request is retried. A lost owner is known after this time.
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
     }
 
-    /// READs and atomics outstanding on a queue pair at most, at least 1; the devices of both ends
-    /// bound them too.
+    /// Sets the maximum number of READs and atomics outstanding on a queue pair, at least 1. The
+    /// devices of both ends limit it too.
     #[must_use]
     pub fn rd_atomic(mut self, rd_atomic: u8) -> Self {
         self.rd_atomic = rd_atomic;
         self
     }
 
-    /// The place of the partition's key in the port's table, 0 unless told otherwise.
+    /// Sets the index of the partition key in the port's table. [default: 0]
     #[must_use]
     pub fn pkey_index(mut self, index: u16) -> Self {
         self.pkey_index = index;
         self
     }
 
-    /// The service level on InfiniBand, 0 to 15, or the priority on Ethernet, 0 to 7.
+    /// Sets the service level on InfiniBand, 0 to 15, or the priority on Ethernet, 0 to 7.
     #[must_use]
     pub fn service_level(mut self, level: u8) -> Self {
         self.service_level = level;
         self
     }
 
-    /// The class of traffic: on Ethernet DSCP in the upper six bits, and ECN.
+    /// Sets the traffic class: on Ethernet DSCP in the upper six bits, and ECN.
     #[must_use]
     pub fn traffic_class(mut self, class: u8) -> Self {
         self.traffic_class = class;
         self
     }
 
-    /// States that on these devices a READ brings every word whole, which no specification
-    /// promises: [`Caps::word_reads_whole`]. Wrongly stated, a table loses data.
+    /// States that a READ over these devices never brings a torn word, which no specification
+    /// promises: [`Caps::word_reads_whole`](probeline_transport::Caps::word_reads_whole). If this is
+    /// wrong, a table loses data.
     #[must_use]
     pub fn word_reads_whole(mut self, whole: bool) -> Self {
         self.word_reads_whole = whole;
@@ -163,9 +162,9 @@ impl Builder {
         self
     }
 
-    /// Opens this owner's engine, its window in memory from `pin`; every member of `exchange` does
-    /// so. The window is zero. Waits for the others as long as the exchange does, and for its own
-    /// self-test 30 seconds at most.
+    /// Opens this owner's engine, with the window in memory from `pin`. Every member of `exchange`
+    /// calls it. The window is zero. Waits for the other owners as long as the exchange does, and at
+    /// most 30 seconds for the self-test.
     ///
     /// # Errors
     /// [`OpenError`]: what this owner, or another one, is missing. If one fails, all do.
@@ -173,7 +172,7 @@ impl Builder {
     pub fn open<E: Exchange + ?Sized>(&self, exchange: &mut E) -> Result<Engine, OpenError> {
         let refused = Cell::new(None);
         let map = |context: &Context, words: usize| -> Result<probeline_pin::Mapping, OpenError> {
-            // The node is a preference: if it is unknown, the kernel chooses.
+            // If the device's node is unknown, the kernel chooses.
             let device_node = || {
                 let node =
                     probeline_pin::device_node("/sys".as_ref(), context.name()).ok().flatten();
@@ -191,7 +190,7 @@ impl Builder {
         };
         let mut engine = self.open_parts(
             exchange,
-            |context, words| Ok(PrivateMemory::Mapped(map(context, words)?)),
+            |context, words| Ok(Allocation::Mapped(map(context, words)?)),
             |context, words| Ok(Box::new(map(context, words)?)),
         )?;
         engine.policy_refused = refused.get();
@@ -219,32 +218,31 @@ impl Builder {
         E: Exchange + ?Sized,
         F: FnOnce(&Context, usize) -> Result<Box<dyn Memory + Send>, OpenError>,
     {
-        self.open_parts(exchange, |_, words| PrivateMemory::on_heap(words), allocate)
+        self.open_parts(exchange, |_, words| Allocation::on_heap(words), allocate)
     }
 
-    /// Opens with the private memory and the window that these functions return.
+    /// Opens with the private memory and the window that these functions allocate.
     fn open_parts<E: Exchange + ?Sized>(
         &self,
         exchange: &mut E,
-        private: impl FnOnce(&Context, usize) -> Result<PrivateMemory, OpenError>,
+        private: impl FnOnce(&Context, usize) -> Result<Allocation, OpenError>,
         window: impl FnOnce(&Context, usize) -> Result<Box<dyn Memory + Send>, OpenError>,
     ) -> Result<Engine, OpenError> {
-        Self::check_owners(exchange.owners())?;
-        // An owner that fails still takes part in all calls, so that no other owner waits for it.
-        let own = self.create(exchange, private, window);
-        let all = match Hello::gather(own.as_ref().ok().map(Own::connection_info), exchange) {
+        check_owners(exchange.owners())?;
+        let own = self.create((exchange.me(), exchange.owners()), private, window);
+        let info = own.as_ref().ok().map(Own::connection_info);
+        let all = match ConnectionInfo::gather(exchange, info) {
             Ok(all) => all,
-            Err(error @ OpenError::Exchange(_)) => return Err(own.err().unwrap_or(error)),
-            Err(error) => return Err(refuse(exchange, own.err().unwrap_or(error))),
+            Err(error) => return Err(own.err().unwrap_or(error.into())),
         };
         let connected = own.and_then(|own| own.connect(&all));
-        let everybody = tell(exchange, connected.is_ok());
+        let everyone = all_succeeded(exchange, connected.is_ok());
         let Connected { geometry, link, parts } = connected?;
-        everybody?;
+        everyone?;
         Ok(Engine::new(self.caps(link.atomics), geometry, link, parts))
     }
 
-    /// Whether there is a device that an engine can be opened on, and none is.
+    /// Checks that there is a device on which an engine can be opened.
     ///
     /// # Errors
     /// [`OpenError`]: what is missing on this machine.
@@ -255,44 +253,12 @@ impl Builder {
     /// As [`probe`](Self::probe), for a job of `owners`.
     ///
     /// # Errors
-    /// Those of [`probe`](Self::probe); [`OpenError::Sizes`] above
-    /// [`MAX_OWNERS`](probeline_transport::MAX_OWNERS); and [`OpenError::Beyond`] if the device supports fewer
-    /// queue pairs, or shorter completion queues, than such a job needs.
+    /// Those of [`probe`](Self::probe); [`OpenError::Setup`] above
+    /// [`MAX_OWNERS`](probeline_transport::MAX_OWNERS); and [`OpenError::Beyond`] if the device
+    /// supports fewer queue pairs, or shorter completion queues, than such a job needs.
     pub fn probe_for(&self, owners: u32) -> Result<(), OpenError> {
-        Self::check_owners(owners)?;
-        let Chosen { limits, port, .. } = self.choose_port()?;
+        check_owners(owners)?;
+        let ChosenPort { limits, port, .. } = self.choose_port()?;
         self.check_limits(owners, &limits, &port)
-    }
-
-    fn caps(&self, atomics: AtomicCapability) -> Caps {
-        Caps {
-            depth: self.depth,
-            atomics: match atomics {
-                AtomicCapability::Global => AtomicScope::Cpu,
-                AtomicCapability::Device | AtomicCapability::None => AtomicScope::Device,
-            },
-            words_per_op: self.slot_words,
-            word_reads_whole: self.word_reads_whole,
-            // Both go to the one queue pair of the owner.
-            write_then_atomic: true,
-            needs_owner_progress: false,
-            poll_may_wait: false,
-        }
-    }
-}
-
-/// Tells the others that this owner has failed, whose opening has failed too; gives `error` back.
-fn refuse<E: Exchange + ?Sized>(exchange: &mut E, error: OpenError) -> OpenError {
-    let _ = tell(exchange, false);
-    error
-}
-
-/// Tells everybody whether this owner is ready; returns when all have told.
-fn tell<E: Exchange + ?Sized>(exchange: &mut E, ready: bool) -> Result<(), OpenError> {
-    let mut all = vec![0; exchange.owners() as usize];
-    exchange.all_gather(&[u8::from(ready)], &mut all).map_err(OpenError::Exchange)?;
-    match (0..).zip(all).find(|&(_, ready)| ready == 0) {
-        Some((owner, _)) => Err(OpenError::PeerFailed(Owner(owner))),
-        None => Ok(()),
     }
 }

@@ -1,11 +1,12 @@
 //! The transport over verbs: an engine with a queue pair to every owner, its own included.
 //!
-//! Atomics of a device are atomic with its own only, so an owner's operations on its own window go
-//! through the device as all others do, over a queue pair that is connected to another one here.
+//! Atomics of a device may be atomic only with each other, so an owner's operations on its own
+//! window go through the device as all others do, over a queue pair that is connected to another one
+//! of the same engine.
 //!
-//! # Thread rules
-//! An engine may be sent to another thread and is used by one at a time, which the compiler sees
-//! to. Several threads of a process each open an engine of their own, as members of the exchange.
+//! # Threads
+//! An engine may be sent to another thread and is used by one thread at a time, which the compiler
+//! checks. Several threads of a process each open an engine, as members of the exchange.
 //!
 //! ```
 //! fn send<T: Send>() {}
@@ -17,64 +18,61 @@
 //! ```
 //!
 //! # Losing an owner
-//! An owner that leaves tells the others by a WRITE, which they see with their next poll. One that
-//! is killed or cut off answers no more: an operation on its window fails within
-//! [`Retry::bound`](crate::Retry::bound), up to four times as long where the device takes its time.
-//! An engine that has posted nothing there asks after it by a READ, so that it hears of it too. All
-//! owners have their turn, one a millisecond, or less often where askings would take more than a
-//! 64th of the time; but the pauses of a round of turns add up to an eighth of the bound at most, or
-//! to a millisecond for each owner. One to whom something was posted since its last turn is passed
-//! over. Hence an owner that is lost while nothing goes there is noticed two rounds later than one
-//! in use. The engine looks at the clock every 256 polls. A device that leaves an asking, or after a
-//! fault what is in flight, unanswered for four times the bound and 5 s is taken for dead itself:
-//! [`Fault::System`].
+//! An owner that shuts down notifies its peers by a WRITE, which they see at their next poll. If an
+//! owner is killed or disconnected, an operation on its window fails within
+//! [`Retry::bound`](crate::Retry::bound), or up to four times that on slow devices. An engine that
+//! has posted nothing to an owner since that owner's last turn sends it a keepalive, a READ of one
+//! word, so that it notices the loss too. Owners have turns at intervals of 1 ms, or longer ones if
+//! keepalives would take more than 1/64 of the time; the intervals of one round add up to at most
+//! 1/8 of the bound, or to 1 ms for each owner. An idle lost owner is thus noticed two rounds later
+//! than one in use. The engine reads the clock every 256 polls. If a device does not complete a
+//! keepalive, or after a fault the operations in flight, within four times the bound and 5 s, the
+//! device itself has failed: [`Fault::System`].
 
 mod builder;
-mod control;
-mod deadline;
-mod farewell;
-mod hello;
-mod lane;
-mod ledger;
+mod connection;
+mod connection_info;
+mod error;
+mod keepalive;
 mod link;
-mod open_error;
-mod opening;
-mod pace;
+mod open;
+mod poll;
 mod private;
-mod reports;
 mod self_test;
-mod watch;
+mod shutdown;
 
 pub use builder::Builder;
+pub use error::OpenError;
 pub use link::Link;
-pub use open_error::OpenError;
 pub use self_test::SelfTestFailed;
 
 use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::AtomicU64;
+use core::time::Duration;
 
+use probeline_engine::{Deadline, Kind, Ledger, Operation, monotonic_now, own_words};
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Segment,
     SlotError, Token, Transport,
 };
 
 use crate::{LocalRange, PostFailed, RemoteAddress, WorkCompletion, WorkRequest};
-use control::control_words;
-use deadline::{Deadline, now};
-use lane::BATCH;
-use ledger::{Entry, Kind, Ledger};
-use opening::Parts;
-use pace::Pace;
+use connection::{BATCH, control_words};
+use keepalive::Keepalive;
+use open::Parts;
 
-/// Requests of the engine itself on one queue pair: one that asks after the owner, two on leaving.
-const SPARE_REQUESTS: u32 = 3;
-/// The name of the request that asks after an owner, beyond every index of the ledger.
-const ASKING: u64 = 1 << 32;
+/// The number of work requests that the engine itself has outstanding on a queue pair at most: a
+/// keepalive, and two of a shutdown.
+const OWN_REQUESTS: u32 = 3;
+/// The ID of a keepalive's work request, above the indices of operations.
+const KEEPALIVE_WR_ID: u64 = 1 << 32;
+/// The time that a device gets beyond its timers, because the machine may be busy.
+const DEVICE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// An open engine of one owner.
 ///
-/// What has landed can be looked at until the next call that may change it:
+/// Landed words can be read until the next call that may change them:
 ///
 /// ```compile_fail,E0502
 /// use probeline_transport::{Local, Segment, Token, Transport};
@@ -86,7 +84,7 @@ const ASKING: u64 = 1 << 32;
 /// ```
 ///
 /// Dropping it while peers still use theirs ends theirs with [`Fault::OwnerLost`]. Dropping waits
-/// for one second at most in order to tell them, and then for the kernel to destroy what was made.
+/// at most one second to notify them, and then for the kernel to destroy the device's objects.
 pub struct Engine {
     caps: Caps,
     geometry: Geometry,
@@ -94,24 +92,19 @@ pub struct Engine {
     parts: Parts,
     control_words: usize,
     ledger: Ledger,
-    /// Owners whose lanes have collected requests, each once.
-    waiting: Vec<u32>,
-    /// Operations that the device refused to take, and why it did the last time.
-    refused: Vec<u32>,
-    refusal: OpError,
-    /// Completions on their way to the caller.
-    ends: [WorkCompletion; BATCH],
-    polls: u32,
-    /// Whose turn was the last to be asked after, when the next is, and by when an answer has to
-    /// come.
-    turn: u32,
-    pace: Pace,
-    asking: Option<Deadline>,
+    /// Owners whose connections have requests for the next doorbell, each once.
+    pending: Vec<u32>,
+    /// Operations that the device has not taken, and the error of the last one.
+    not_posted: Vec<u32>,
+    post_error: OpError,
+    /// The buffer for polling the device.
+    polled: [WorkCompletion; BATCH],
+    keepalive: Keepalive,
     fault: Option<Fault>,
-    /// When what is in flight has to have ended, once there is a fault.
-    closing: Option<Deadline>,
-    /// The completion queue tells nothing any more.
-    silent: bool,
+    /// After a fault: when the device must have completed what is in flight.
+    drain_deadline: Option<Deadline>,
+    /// The device reports no completions any more.
+    device_silent: bool,
     #[cfg(feature = "pin")]
     policy_refused: Option<probeline_pin::PolicyRefused>,
 }
@@ -122,17 +115,14 @@ impl Engine {
         Self {
             control_words: usize::try_from(control_words(geometry.owners)).unwrap_or(usize::MAX),
             ledger: Ledger::new(caps.depth),
-            waiting: Vec::with_capacity(owners),
-            refused: Vec::with_capacity(depth),
-            refusal: OpError::Flushed,
-            ends: [WorkCompletion::default(); BATCH],
-            polls: 0,
-            turn: geometry.me.0,
-            pace: Pace::new(geometry.owners, link.retry.bound(), now()),
-            asking: None,
+            pending: Vec::with_capacity(owners),
+            not_posted: Vec::with_capacity(depth),
+            post_error: OpError::Flushed,
+            polled: [WorkCompletion::default(); BATCH],
+            keepalive: Keepalive::new(geometry, link.retry.bound(), monotonic_now()),
             fault: None,
-            closing: None,
-            silent: false,
+            drain_deadline: None,
+            device_silent: false,
             #[cfg(feature = "pin")]
             policy_refused: None,
             caps,
@@ -156,7 +146,8 @@ impl Engine {
         self.policy_refused
     }
 
-    /// Refuses what cannot be accepted now or ever; `request` is the check of the request itself.
+    /// Refuses an operation that cannot be accepted now or ever; `request` is the check of the
+    /// request itself.
     #[inline]
     fn admit(&self, request: Result<(), PostError>) -> Result<(), PostError> {
         if self.fault.is_some() {
@@ -166,30 +157,28 @@ impl Engine {
         if self.ledger.is_full() { Err(PostError::Full) } else { Ok(()) }
     }
 
-    /// Enters a READ or WRITE between two checked ranges and collects its request.
+    /// Accepts a READ or WRITE and appends its request to the next doorbell.
     #[inline]
     fn copy(
         &mut self,
         token: Token,
         remote: Segment,
-        local: Local,
+        (local, kind): (Local, Kind),
         request: impl FnOnce(&Self, u64, RemoteAddress, LocalRange) -> WorkRequest,
     ) -> Result<(), PostError> {
         self.admit(self.geometry.check_copy(&self.caps, remote, local))?;
         let owner = remote.start.owner;
-        let at = self.window_of(owner, remote.start.index, remote.words)?;
-        let range = self.parts.private.hold(local).ok_or(PostError::OutOfRange)?;
-        let kind = Kind::Copy(local.slot);
-        let Some(index) = self.ledger.enter(Entry { token, owner, kind }) else {
-            self.parts.private.release(local.slot);
-            return Err(PostError::Full);
-        };
+        let at = self.window_address(owner, remote.start.index, remote.words)?;
+        let range = self.parts.private.slot_range(local).ok_or(PostError::OutOfRange)?;
+        let operation = Operation { token, owner, kind };
+        let index = self.ledger.insert(operation).ok_or(PostError::Full)?;
+        self.parts.private.hold(local.slot);
         let request = request(self, index.into(), at, range);
-        self.collect(owner, &request);
+        self.push(owner, &request);
         Ok(())
     }
 
-    /// Enters an atomic and collects its request.
+    /// Accepts an atomic and appends its request to the next doorbell.
     #[inline]
     fn atomic(
         &mut self,
@@ -198,90 +187,75 @@ impl Engine {
         request: impl FnOnce(u64, RemoteAddress, LocalRange) -> WorkRequest,
     ) -> Result<(), PostError> {
         self.admit(self.geometry.check_word(at))?;
-        let address = self.window_of(at.owner, at.index, 1)?;
-        let entry = Entry { token, owner: at.owner, kind: Kind::Atomic };
-        let index = self.ledger.enter(entry).ok_or(PostError::Full)?;
-        let Some(into) = self.parts.private.result(index) else {
-            self.ledger.strike(index);
+        let address = self.window_address(at.owner, at.index, 1)?;
+        let operation = Operation { token, owner: at.owner, kind: Kind::Atomic };
+        let index = self.ledger.insert(operation).ok_or(PostError::Full)?;
+        let Some(into) = self.parts.private.result_range(index) else {
+            self.ledger.remove(index);
             return Err(PostError::Full);
         };
-        self.collect(at.owner, &request(index.into(), address, into));
+        self.push(at.owner, &request(index.into(), address, into));
         Ok(())
     }
 
     #[inline]
-    fn window_of(&self, owner: Owner, index: u64, words: u32) -> Result<RemoteAddress, PostError> {
-        let lane = self.parts.lanes.get(owner.0 as usize).ok_or(PostError::UnknownOwner)?;
-        lane.window(index, words).ok_or(PostError::OutOfRange)
+    fn window_address(
+        &self,
+        owner: Owner,
+        index: u64,
+        words: u32,
+    ) -> Result<RemoteAddress, PostError> {
+        let connection = self.parts.connections.get(owner.0 as usize);
+        connection.ok_or(PostError::UnknownOwner)?.window(index, words).ok_or(PostError::OutOfRange)
     }
 
-    /// Collects a request for the next doorbell, or rings it first where the list is full.
+    /// Appends a request to the next doorbell; rings the doorbell first if its list is full.
     #[inline]
-    fn collect(&mut self, owner: Owner, request: &WorkRequest) {
-        let Some(lane) = self.parts.lanes.get_mut(owner.0 as usize) else {
-            return self.broken("a request has no lane");
+    fn push(&mut self, owner: Owner, request: &WorkRequest) {
+        let Some(connection) = self.parts.connections.get_mut(owner.0 as usize) else {
+            return self.broken("a request has no connection");
         };
-        if lane.collected() == 0 {
-            // As many as there are lanes at most, for which there is room.
-            self.waiting.push(owner.0);
+        if connection.pending() == 0 {
+            // Each owner is in it at most once, so that the capacity suffices.
+            self.pending.push(owner.0);
         }
-        if lane.push(request) {
+        if connection.push(request) {
             return;
         }
-        self.ring(owner);
-        let lane = self.parts.lanes.get_mut(owner.0 as usize);
-        if !lane.is_some_and(|lane| lane.push(request)) {
+        self.ring_doorbell(owner);
+        let connection = self.parts.connections.get_mut(owner.0 as usize);
+        if !connection.is_some_and(|connection| connection.push(request)) {
             self.broken("a request found no room behind a doorbell");
         }
     }
 
-    /// Rings the doorbell of one lane.
+    /// Rings the doorbell of the connection to `owner`.
     #[inline]
-    fn ring(&mut self, owner: Owner) {
-        let Some(lane) = self.parts.lanes.get_mut(owner.0 as usize) else {
-            return self.broken("a doorbell has no lane");
+    fn ring_doorbell(&mut self, owner: Owner) {
+        let Some(connection) = self.parts.connections.get_mut(owner.0 as usize) else {
+            return self.broken("a doorbell has no connection");
         };
-        let refused = &mut self.refused;
-        let rung = lane.ring(|id| match u32::try_from(id) {
-            // At most the number of entries, for which there is room.
-            Ok(index) => refused.push(index),
-            Err(_) => debug_assert!(false, "only operations of the ledger are collected: {id}"),
+        let not_posted = &mut self.not_posted;
+        let rung = connection.ring_doorbell(|id| match u32::try_from(id) {
+            // At most one for each operation in the ledger, so that the capacity suffices.
+            Ok(index) => not_posted.push(index),
+            Err(_) => debug_assert!(false, "only operations of the ledger are in lists: {id}"),
         });
         if let Err(failed) = rung {
-            self.not_posted(owner, failed);
+            self.post_failed(owner, failed);
         }
     }
 
-    /// The device has refused requests on their way to `owner`.
+    /// The device has refused requests to `owner`.
     #[cold]
-    fn not_posted(&mut self, owner: Owner, failed: PostFailed) {
+    fn post_failed(&mut self, owner: Owner, failed: PostFailed) {
         let errno = failed.errno;
-        self.refusal = OpError::NotPosted { errno };
-        self.fail(owner, self.refusal);
+        self.post_error = OpError::NotPosted { errno };
+        self.fail(owner, self.post_error);
         if failed.in_doubt {
-            // It may carry them out all the same and never say so.
-            self.fall_silent(Fault::System { errno });
+            // It may carry them out all the same and never report it.
+            self.give_up_device(Fault::System { errno });
         }
-    }
-
-    /// Handles an impossible state, in which the operations in flight are no longer known. The
-    /// engine faults and completes all of them itself.
-    #[cold]
-    fn broken(&mut self, what: &'static str) {
-        debug_assert!(false, "{what}");
-        self.fall_silent(Fault::System { errno: libc::ENOTRECOVERABLE });
-    }
-
-    /// An operation on the window of `owner` has failed: the engine is dead.
-    #[cold]
-    fn fail(&mut self, owner: Owner, error: OpError) {
-        if let Some(lane) = self.parts.lanes.get_mut(owner.0 as usize) {
-            lane.dead = true;
-        }
-        self.fault.get_or_insert(match error {
-            OpError::RetryExceeded => Fault::OwnerLost(owner),
-            error => Fault::Operation { owner, error },
-        });
     }
 }
 
@@ -301,14 +275,16 @@ impl Transport for Engine {
 
     #[inline]
     fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
-        self.copy(token, from, into, |_, id, from, into| WorkRequest::read(id, from, into))
+        self.copy(token, from, (into, Kind::Read(into.slot)), |_, id, from, into| {
+            WorkRequest::read(id, from, into)
+        })
     }
 
     #[inline]
     fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
-        self.copy(token, to, from, |engine, id, to, range| {
-            let carried = engine.parts.private.carried(from, engine.link.inline_words);
-            let words = carried.as_ref().and_then(|words| words.get(..from.words as usize));
+        self.copy(token, to, (from, Kind::Write(from.slot)), |engine, id, to, range| {
+            let copies = engine.parts.private.inline_words(from, engine.link.inline_words);
+            let words = copies.as_ref().and_then(|words| words.get(..from.words as usize));
             let inline = words.and_then(|words| WorkRequest::write_inline(id, words, to));
             inline.unwrap_or_else(|| WorkRequest::write(id, range, to))
         })
@@ -334,20 +310,20 @@ impl Transport for Engine {
 
     #[inline]
     fn kick(&mut self) {
-        while let Some(owner) = self.waiting.pop() {
-            self.ring(Owner(owner));
+        while let Some(owner) = self.pending.pop() {
+            self.ring_doorbell(Owner(owner));
         }
     }
 
     #[inline]
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
         self.kick();
-        let (mut reported, all) = self.reap(out);
-        self.watch(all);
+        let (mut reported, drained) = self.poll_device(out);
+        self.watch(drained);
         if let Some(fault) = self.fault {
-            self.close(all);
-            reported += self.report_unheard(out.get_mut(reported..).unwrap_or_default());
-            if reported == 0 && self.ledger.len() == 0 {
+            self.drain(drained);
+            reported += self.report_lost(out.get_mut(reported..).unwrap_or_default());
+            if reported == 0 && self.ledger.is_empty() {
                 return Err(fault);
             }
         }
@@ -356,17 +332,11 @@ impl Transport for Engine {
 
     #[inline]
     fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
-        if !self.geometry.contains_local(at) {
-            return Err(SlotError::OutOfRange);
-        }
         self.parts.private.landed(at)
     }
 
     #[inline]
     fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
-        if !self.geometry.contains_local(at) {
-            return Err(SlotError::OutOfRange);
-        }
         self.parts.private.staged(at)
     }
 
@@ -377,15 +347,9 @@ impl Transport for Engine {
         words.get(..len).unwrap_or_default()
     }
 
-    /// This owner's own words; those of others are beyond its loads.
     #[inline]
     fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
-        self.geometry.check_segment(at).ok()?;
-        if at.start.owner != self.geometry.me {
-            return None;
-        }
-        let start = usize::try_from(at.start.index).ok()?;
-        self.window().get(start..)?.get(..at.words as usize)
+        own_words(&self.geometry, self.window(), at)
     }
 }
 

@@ -1,21 +1,18 @@
-//! Whether a device's atomics do what they should, tried when an engine is opened.
+//! The test of a device's atomics, made when an engine is opened.
 
 use core::error::Error;
 use core::fmt;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
 
-use super::deadline::Deadline;
-use super::lane::Lane;
-use super::private::{Own, Private};
+use probeline_engine::Deadline;
+
+use super::connection::{Connection, SCRATCH};
+use super::private::{OwnWord, Private};
 use crate::{CompletionQueue, LocalRange, PostFailed, RemoteAddress, Status, VerbFailed};
 use crate::{WorkCompletion, WorkRequest};
 
-/// The first control word of every owner: the test works on it, and others READ it to see that the
-/// owner is there.
-pub(super) const SCRATCH: u64 = 0;
-
-/// No byte like another, so that any other order shows.
+/// Two values without equal bytes, so that a wrong byte order shows.
 const KNOWN: u64 = 0x0123_4567_89ab_cdef;
 const OTHER: u64 = 0xfedc_ba98_7654_3210;
 
@@ -27,45 +24,44 @@ const LOADS_PER_STORE: u32 = 16;
 /// The first value that the CPU stores; no stored value is near [`OTHER`].
 const FIRST_STORED: u64 = 1;
 
-/// What the test has found wrong.
+/// Why the self-test failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SelfTestFailed {
-    /// A request was not taken.
+    /// A request was not posted.
     Post(PostFailed),
-    /// Completions could not be polled for.
+    /// Polling failed.
     Poll(VerbFailed),
     /// A request failed.
     Status(Status),
     /// A request did not complete in time.
     TimedOut,
-    /// Values come in the other byte order, as old firmware has it.
+    /// Values have the wrong byte order, as with old firmware.
     ByteOrder {
         /// The operation.
         operation: &'static str,
     },
     /// The test could not run: the engine cannot access its own words.
     NotRun,
-    /// A failed compare-and-swap has undone a store of the CPU: the device has written the old
-    /// value back.
+    /// A failed compare-and-swap has overwritten a store of the CPU with the old value.
     StoreUndone {
         /// The last value that the CPU stored.
         stored: u64,
         /// The value of the word afterwards.
         found: u64,
     },
-    /// The operation completed, and the word is as it was.
+    /// The operation completed without changing the word.
     NoEffect {
         /// The operation.
         operation: &'static str,
     },
     /// A wrong value.
     Wrong {
-        /// The operation, or what it returned.
+        /// The operation, or its result.
         operation: &'static str,
-        /// What it should have been.
+        /// The expected value.
         expected: u64,
-        /// What it was.
+        /// The value.
         found: u64,
     },
 }
@@ -89,10 +85,10 @@ impl fmt::Display for SelfTestFailed {
                  had stored {stored:#x} meanwhile"
             ),
             Self::NoEffect { operation } => {
-                write!(f, "{operation} completes without having changed the word")
+                write!(f, "{operation} completes without changing the word")
             }
             Self::Wrong { operation, expected, found } => {
-                write!(f, "{operation}: {found:#018x} where {expected:#018x} was due")
+                write!(f, "{operation}: {found:#018x} instead of {expected:#018x}")
             }
         }
     }
@@ -100,14 +96,15 @@ impl fmt::Display for SelfTestFailed {
 
 impl Error for SelfTestFailed {}
 
-/// A test under way: requests go over `lane` to this engine's own scratch word.
+/// The self-test, whose requests go to this engine's own scratch word.
 pub(super) struct SelfTest<'a> {
-    pub(super) lane: &'a mut Lane,
+    /// The connection of this owner to itself.
+    pub(super) connection: &'a mut Connection,
     pub(super) completions: &'a mut CompletionQueue,
     pub(super) private: &'a Private,
-    /// The scratch word, as the CPU sees it.
+    /// The scratch word, for the CPU.
     pub(super) scratch: &'a AtomicU64,
-    /// When all of it has to be over.
+    /// The deadline of the whole test.
     pub(super) deadline: Deadline,
 }
 
@@ -118,7 +115,7 @@ impl SelfTest<'_> {
         self.scratch.store(KNOWN, SeqCst);
         let old = self.run_one(|at, into| WorkRequest::fetch_add(0, at, 1, into))?;
         in_order("fetch-and-add", KNOWN, old)?;
-        self.left("fetch-and-add", KNOWN, KNOWN + 1)?;
+        self.changed("fetch-and-add", KNOWN, KNOWN + 1)?;
         same("the value that fetch-and-add returned", KNOWN, old)?;
 
         let swap =
@@ -127,11 +124,11 @@ impl SelfTest<'_> {
         same("the word after compare-and-swap of another value", KNOWN + 1, self.word())?;
         same("the value that compare-and-swap returned", KNOWN + 1, old)?;
         let old = self.run_one(swap(KNOWN + 1))?;
-        self.left("compare-and-swap", KNOWN + 1, OTHER)?;
+        self.changed("compare-and-swap", KNOWN + 1, OTHER)?;
         same("the value that compare-and-swap returned", KNOWN + 1, old)?;
 
         let read = self.run_one(|at, into| WorkRequest::read(0, at, into))?;
-        same("what READ brought", OTHER, read)?;
+        same("the value that READ returned", OTHER, read)?;
         self.swap_under_stores()?;
         self.scratch.store(0, SeqCst);
         Ok(())
@@ -145,14 +142,14 @@ impl SelfTest<'_> {
         for _ in 0..FAILED_SWAPS {
             let oldest = stored;
             self.post(|at, into| WorkRequest::compare_and_swap(0, at, OTHER, KNOWN, into))?;
-            // `has_ended` checks the deadline, which bounds this loop.
+            // `has_completed` checks the deadline, which bounds this loop.
             loop {
                 stored += 1;
                 self.scratch.store(stored, SeqCst);
                 self.has_kept(stored)?;
-                let ended = self.has_ended()?;
+                let completed = self.has_completed()?;
                 self.has_kept(stored)?;
-                if ended {
+                if completed {
                     break;
                 }
             }
@@ -172,8 +169,13 @@ impl SelfTest<'_> {
         }
     }
 
-    /// The word should have gone from `before` to `after`.
-    fn left(&self, operation: &'static str, before: u64, after: u64) -> Result<(), SelfTestFailed> {
+    /// Checks that an operation changed the word from `before` to `after`.
+    fn changed(
+        &self,
+        operation: &'static str,
+        before: u64,
+        after: u64,
+    ) -> Result<(), SelfTestFailed> {
         match self.word() {
             found if found == before => Err(SelfTestFailed::NoEffect { operation }),
             found => same(operation, after, found),
@@ -184,13 +186,13 @@ impl SelfTest<'_> {
         self.scratch.load(SeqCst)
     }
 
-    /// Posts one request and waits for its end; what landed.
+    /// Posts one request, waits for its completion, and returns the value that landed.
     fn run_one(
         &mut self,
         request: impl FnOnce(RemoteAddress, LocalRange) -> WorkRequest,
     ) -> Result<u64, SelfTestFailed> {
         self.post(request)?;
-        while !self.has_ended()? {}
+        while !self.has_completed()? {}
         self.landed()
     }
 
@@ -198,15 +200,16 @@ impl SelfTest<'_> {
         &mut self,
         request: impl FnOnce(RemoteAddress, LocalRange) -> WorkRequest,
     ) -> Result<(), SelfTestFailed> {
-        let ranges = self.lane.control(SCRATCH).zip(self.private.own(Own::Tested));
+        let into = self.private.own_range(OwnWord::SelfTest);
+        let ranges = self.connection.control(SCRATCH).zip(into);
         let (at, into) = ranges.ok_or(SelfTestFailed::NotRun)?;
-        // What no operation of the test returns, so that one which lands nothing is seen.
+        // No operation of the test returns this value, so that a missing result shows.
         self.landing()?.store(!KNOWN, SeqCst);
-        self.lane.pair.post(&request(at, into)).map_err(SelfTestFailed::Post)
+        self.connection.pair.post(&request(at, into)).map_err(SelfTestFailed::Post)
     }
 
-    /// Whether the request has ended; an error if it failed.
-    fn has_ended(&mut self) -> Result<bool, SelfTestFailed> {
+    /// Whether the request has completed; an error if it failed.
+    fn has_completed(&mut self) -> Result<bool, SelfTestFailed> {
         let mut end = [WorkCompletion::default()];
         if self.completions.poll(&mut end).map_err(SelfTestFailed::Poll)? > 0 {
             let [end] = end;
@@ -223,7 +226,7 @@ impl SelfTest<'_> {
     }
 
     fn landing(&self) -> Result<&AtomicU64, SelfTestFailed> {
-        self.private.own_word(Own::Tested).ok_or(SelfTestFailed::NotRun)
+        self.private.own_word(OwnWord::SelfTest).ok_or(SelfTestFailed::NotRun)
     }
 }
 

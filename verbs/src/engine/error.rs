@@ -1,16 +1,17 @@
-//! Why an engine could not be opened, and what to do about it.
+//! Errors of opening an engine.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
 
-use probeline_transport::{ExchangeError, Owner};
+use probeline_engine::SetupError;
+use probeline_transport::Owner;
 
 use super::self_test::SelfTestFailed;
 use crate::{Gid, GidError, GidKind, LinkLayer, LoadError, VerbFailed};
 
-/// Why an engine could not be opened. When one owner fails, all do.
+/// Why an engine could not be opened. If one owner fails, all do.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -20,23 +21,23 @@ pub enum OpenError {
     NoDevice,
     /// There is no device of this name.
     NoSuchDevice {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The names of the devices.
         found: Vec<String>,
     },
-    /// No port is active; those that were looked at.
+    /// No port is active.
     NoActivePort {
-        /// As `device/port`.
+        /// The ports, as `device/port`.
         ports: Vec<String>,
     },
-    /// The port has no address to use.
+    /// The port has no GID that can be used.
     Gid {
         /// The device.
         device: String,
         /// The port.
         port: u8,
-        /// Why.
+        /// The reason.
         source: GidError,
     },
     /// The device has no atomics.
@@ -44,65 +45,51 @@ pub enum OpenError {
         /// The device.
         device: String,
     },
-    /// The device's atomics do not do what they should.
+    /// The device's atomics do not work.
     SelfTest {
         /// The device.
         device: String,
-        /// What was seen.
+        /// The failure.
         source: SelfTestFailed,
     },
-    /// The builder's sizes are impossible, and how.
-    Sizes(&'static str),
-    /// The builder asks for more than the device has.
+    /// The owners cannot open engines together.
+    Setup(SetupError),
+    /// The engine needs more of a resource than the device has.
     Beyond {
-        /// Of what.
+        /// The resource.
         what: &'static str,
-        /// How much is needed.
+        /// The number that the engine needs.
         needed: u64,
-        /// How much there is.
+        /// The number that the device has.
         limit: u64,
     },
     /// A verb failed.
     Verb(VerbFailed),
-    /// This owner's window could not be obtained.
+    /// The memory of this owner could not be allocated.
     #[cfg(feature = "pin")]
     Memory(probeline_pin::MappingError),
-    /// No random number.
-    Random {
-        /// The error of getrandom(2).
-        errno: i32,
-    },
-    /// The exchange failed.
-    Exchange(ExchangeError),
-    /// An owner was opened with other sizes, or another version, than this one.
-    Differs {
-        /// Whose.
-        owner: Owner,
-        /// What differs.
-        what: &'static str,
-        /// This owner's value.
-        mine: u64,
-        /// The other's.
-        theirs: u64,
-    },
     /// One owner is on InfiniBand, the other on Ethernet.
     LinkLayers {
-        /// Whose.
+        /// The other owner.
         owner: Owner,
-        /// This owner's.
+        /// This owner's value.
         mine: LinkLayer,
     },
-    /// Packets would not find their way between two addresses.
+    /// The addresses of two owners are of different kinds or subnets, so that packets cannot be routed.
     Addresses {
-        /// Whose.
+        /// The other owner.
         owner: Owner,
-        /// This owner's.
+        /// This owner's value.
         mine: (GidKind, Gid),
-        /// The other's.
+        /// The other owner's value.
         theirs: (GidKind, Gid),
     },
-    /// Another owner could not open its engine; its own error says why.
-    PeerFailed(Owner),
+}
+
+impl From<SetupError> for OpenError {
+    fn from(error: SetupError) -> Self {
+        Self::Setup(error)
+    }
 }
 
 impl From<VerbFailed> for OpenError {
@@ -116,18 +103,16 @@ impl fmt::Display for OpenError {
         match self {
             Self::Library(error) => error.fmt(f),
             Self::NoDevice => f.write_str(
-                "no RDMA device: load the network card's RDMA driver, and see that the container, \
-                 if this is one, has /dev/infiniband; for a trial without a card: modprobe \
-                 rdma_rxe, then rdma link add rxe0 type rxe netdev INTERFACE",
+                "no RDMA device: load the RDMA driver of the network card; in a container, pass \
+                 /dev/infiniband to it. To try without a card: modprobe rdma_rxe, then rdma link \
+                 add rxe0 type rxe netdev INTERFACE",
             ),
             Self::NoSuchDevice { name, found } => {
                 write!(f, "no RDMA device {name}: choose among {}", found.join(", "))
             }
-            Self::NoActivePort { ports } => write!(
-                f,
-                "no active port among {}: see that the cable is in and the link is up",
-                ports.join(", ")
-            ),
+            Self::NoActivePort { ports } => {
+                write!(f, "no active port among {}: check the cable and the link", ports.join(", "))
+            }
             Self::Gid { device, port, source } => write!(f, "{device}, port {port}: {source}"),
             Self::NoAtomics { device } => write!(
                 f,
@@ -141,7 +126,7 @@ impl fmt::Display for OpenError {
                      firmware or drivers for this one"
                 )
             }
-            Self::Sizes(what) => f.write_str(what),
+            Self::Setup(error) => error.fmt(f),
             Self::Beyond { what, needed, limit } => {
                 write!(
                     f,
@@ -151,16 +136,7 @@ impl fmt::Display for OpenError {
             }
             Self::Verb(failed) => failed.fmt(f),
             #[cfg(feature = "pin")]
-            Self::Memory(_) => f.write_str("cannot obtain this owner's window"),
-            Self::Random { errno } => {
-                write!(f, "getrandom failed with errno {errno}: is it filtered out here?")
-            }
-            Self::Exchange(_) => f.write_str("cannot agree with the other owners"),
-            Self::Differs { owner, what, mine, theirs } => write!(
-                f,
-                "{owner} was opened with {theirs} {what}, this one with {mine}: \
-                 start every owner with the same sizes and the same build"
-            ),
+            Self::Memory(source) => write!(f, "cannot allocate this owner's memory: {source}"),
             Self::LinkLayers { owner, mine } => {
                 write!(f, "{owner} is not on {mine} as this one is: choose devices on one network")
             }
@@ -170,9 +146,6 @@ impl fmt::Display for OpenError {
                  kind, on InfiniBand of one subnet",
                 theirs.0, theirs.1, mine.0, mine.1
             ),
-            Self::PeerFailed(owner) => {
-                write!(f, "{owner} could not open its engine: see its own message")
-            }
         }
     }
 }
@@ -182,7 +155,11 @@ impl Error for OpenError {
         match self {
             #[cfg(feature = "pin")]
             Self::Memory(source) => Some(source),
-            Self::Exchange(source) => Some(source),
+            Self::Setup(source) => source.source(),
+            Self::Library(source) => Some(source),
+            Self::Gid { source, .. } => Some(source),
+            Self::SelfTest { source, .. } => Some(source),
+            Self::Verb(source) => Some(source),
             _ => None,
         }
     }

@@ -1,0 +1,125 @@
+//! The connection to one owner: a queue pair, the owner's window, and requests to be posted next.
+//!
+//! Control words precede the window. Word 0 is written by the self-test and read by keepalives. An
+//! owner that shuts down writes two words of every peer: [`FIRST_LOST`], and the word of its own,
+//! [`shutdown_word`]. Both name the owner that was lost first: itself, or the one because of which
+//! it shuts down.
+
+use core::sync::atomic::AtomicU64;
+
+use probeline_engine::{PAGE_WORDS, lost_owner};
+use probeline_transport::Owner;
+
+use crate::{
+    PostFailed, QueuePair, ReadyToSend, RemoteAddress, RemoteRegion, WorkRequest, WorkRequestList,
+};
+
+/// The control word of the self-test and of keepalives.
+pub(super) const SCRATCH: u64 = 0;
+/// The control word that names the owner that was lost first.
+pub(super) const FIRST_LOST: u64 = 1;
+/// The control word in which owner 0 says that it shuts down; those of the others follow.
+const FIRST_SHUTDOWN: u64 = 8;
+
+/// The number of control words in a job of `owners`.
+pub(super) fn control_words(owners: u32) -> u64 {
+    (FIRST_SHUTDOWN + u64::from(owners)).next_multiple_of(PAGE_WORDS as u64)
+}
+
+/// The control word in which `owner` says that it shuts down.
+pub(super) fn shutdown_word(owner: Owner) -> u64 {
+    FIRST_SHUTDOWN + u64::from(owner.0)
+}
+
+/// The owner, one of `owners`, that the control word `index` names as lost.
+#[inline]
+pub(super) fn named_owner(words: &[AtomicU64], index: u64, owners: u32) -> Option<Owner> {
+    lost_owner(words.get(usize::try_from(index).ok()?)?, owners)
+}
+
+/// The maximum number of requests that one doorbell posts. With 32 the cost of a doorbell, tens of
+/// nanoseconds, is one or two for each request; more would delay the first one.
+pub(super) const BATCH: usize = 32;
+
+/// A queue pair that is connected to one owner.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) pair: QueuePair<ReadyToSend>,
+    /// The owner's control words and its window.
+    region: RemoteRegion,
+    control_words: u64,
+    list: WorkRequestList,
+    /// Requests were posted since the last [`take_used`](Self::take_used).
+    used: bool,
+    /// The queue pair has failed, or the owner has shut down.
+    pub(super) dead: bool,
+}
+
+impl Connection {
+    pub(super) fn new(
+        pair: QueuePair<ReadyToSend>,
+        region: RemoteRegion,
+        control_words: u64,
+    ) -> Self {
+        let list = WorkRequestList::new(BATCH);
+        Self { pair, region, control_words, list, used: false, dead: false }
+    }
+
+    /// The address of `words` words of the owner's window from word `index` on.
+    #[inline]
+    pub(super) fn window(&self, index: u64, words: u32) -> Option<RemoteAddress> {
+        self.region.at(self.control_words.checked_add(index)?, words)
+    }
+
+    /// The address of a control word of the owner.
+    pub(super) fn control(&self, index: u64) -> Option<RemoteAddress> {
+        (index < self.control_words).then_some(())?;
+        self.region.at(index, 1)
+    }
+
+    /// Appends a request to the list for the next doorbell; `false` if the list is full.
+    #[inline]
+    pub(super) fn push(&mut self, request: &WorkRequest) -> bool {
+        self.list.push(request).is_ok()
+    }
+
+    /// The number of requests in the list.
+    #[inline]
+    pub(super) fn pending(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Posts the list. `not_posted` is called with the ID of each request that the device has
+    /// certainly not taken.
+    #[inline]
+    pub(super) fn ring_doorbell(&mut self, not_posted: impl FnMut(u64)) -> Result<(), PostFailed> {
+        self.used = true;
+        self.pair.post_list(&mut self.list).inspect_err(|failed| self.clear(failed, not_posted))
+    }
+
+    /// Whether requests were posted since the last call.
+    pub(super) fn take_used(&mut self) -> bool {
+        core::mem::take(&mut self.used)
+    }
+
+    #[cold]
+    fn clear(&mut self, failed: &PostFailed, not_posted: impl FnMut(u64)) {
+        if !failed.in_doubt {
+            self.list.ids().for_each(not_posted);
+        }
+        self.list.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_owner_has_a_control_word() {
+        for owners in [1, 2, 504, 505, 4096] {
+            let words = control_words(owners);
+            assert!(words.is_multiple_of(512) && shutdown_word(Owner(owners - 1)) < words);
+        }
+    }
+}

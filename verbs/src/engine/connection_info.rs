@@ -1,0 +1,274 @@
+//! What every owner tells the others so that they can connect.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use probeline_engine::SetupError;
+use probeline_engine::setup::{agree, gather_records};
+use probeline_transport::{Exchange, Owner};
+
+use super::OpenError;
+use crate::{Gid, GidKind, LinkLayer, Mtu, RemoteRegion};
+
+/// The version of the record, of the collective calls of opening, and of the control words.
+const VERSION: u64 = 3;
+/// Words of a record.
+const WORDS: usize = 15;
+
+/// One owner's side of its connection to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ConnectionInfo {
+    pub(super) window_words: u64,
+    pub(super) slot_words: u32,
+    pub(super) psn: u32,
+    /// The owner's control words and its window.
+    pub(super) region: RemoteRegion,
+    pub(super) gid: Gid,
+    pub(super) gid_kind: GidKind,
+    pub(super) lid: u16,
+    pub(super) link_layer: LinkLayer,
+    /// Packets to this owner need a global route header.
+    pub(super) global: bool,
+    pub(super) mtu: Mtu,
+    pub(super) responder_rd_atomic: u8,
+    pub(super) initiator_rd_atomic: u8,
+    /// The number of the queue pair for the other owner.
+    pub(super) queue_pair: u32,
+}
+
+impl ConnectionInfo {
+    /// Gathers the other owners' sides of their connections to this owner. `mine` is this owner's
+    /// side, with the numbers of its queue pairs by owner. An owner that failed passes `None`, and
+    /// opening fails for all owners.
+    pub(super) fn gather<E: Exchange + ?Sized>(
+        exchange: &mut E,
+        mine: Option<(&Self, &[u32])>,
+    ) -> Result<Vec<Self>, SetupError> {
+        let records = gather_records(exchange, VERSION, mine.map(|(mine, _)| mine.to_words()))?;
+        let numbers = mine.map(|(_, numbers)| numbers).unwrap_or_default();
+        let numbers: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let mut theirs = vec![0; numbers.len()];
+        exchange.all_to_all(&numbers, &mut theirs)?;
+        let numbers = theirs.as_chunks().0.iter().map(|number| u32::from_le_bytes(*number));
+        let info = |(words, queue_pair)| Self { queue_pair, ..Self::from_words(words) };
+        Ok(records.into_iter().zip(numbers).map(info).collect())
+    }
+
+    fn to_words(self) -> [u64; WORDS] {
+        let (halves, _) = self.gid.0.as_chunks();
+        let [high, low] = [0, 1].map(|half| halves.get(half).copied().unwrap_or_default());
+        let RemoteRegion { address, words, key } = self.region;
+        [
+            self.window_words,
+            self.slot_words.into(),
+            self.psn.into(),
+            address,
+            words,
+            key.into(),
+            u64::from_be_bytes(high),
+            u64::from_be_bytes(low),
+            self.gid_kind.code().into(),
+            self.lid.into(),
+            (self.link_layer == LinkLayer::Ethernet).into(),
+            self.global.into(),
+            self.mtu.code().into(),
+            self.responder_rd_atomic.into(),
+            self.initiator_rd_atomic.into(),
+        ]
+    }
+
+    /// Reads a record, in which the number of the queue pair is missing. Values that no owner of
+    /// this version sends become the largest of their type.
+    fn from_words(words: [u64; WORDS]) -> Self {
+        let [window_words, slot_words, psn, address, region_words, key, high, low, rest @ ..] =
+            words;
+        let [gid_kind, lid, ethernet, global, mtu, responder, initiator] = rest;
+        let narrow = |word| u32::try_from(word).unwrap_or(u32::MAX);
+        let byte = |word| u8::try_from(word).unwrap_or(u8::MAX);
+        let gid = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+        Self {
+            window_words,
+            slot_words: narrow(slot_words),
+            psn: narrow(psn),
+            region: RemoteRegion { address, words: region_words, key: narrow(key) },
+            gid: Gid(gid),
+            gid_kind: GidKind::of(narrow(gid_kind)),
+            lid: u16::try_from(lid).unwrap_or(u16::MAX),
+            link_layer: if ethernet == 0 { LinkLayer::Infiniband } else { LinkLayer::Ethernet },
+            global: global != 0,
+            mtu: Mtu::of(narrow(mtu)),
+            responder_rd_atomic: byte(responder),
+            initiator_rd_atomic: byte(initiator),
+            queue_pair: 0,
+        }
+    }
+
+    /// Fails unless `owner` has the same sizes and a port that this owner's packets can reach.
+    pub(super) fn agree(&self, owner: Owner, theirs: &Self) -> Result<(), OpenError> {
+        agree(owner, "words in a window", self.window_words, theirs.window_words)?;
+        agree(owner, "words in a slot", self.slot_words, theirs.slot_words)?;
+        if self.link_layer != theirs.link_layer {
+            return Err(OpenError::LinkLayers { owner, mine: self.link_layer });
+        }
+        self.agree_on_addresses(owner, theirs)
+    }
+
+    fn agree_on_addresses(&self, owner: Owner, theirs: &Self) -> Result<(), OpenError> {
+        let same = match self.link_layer {
+            LinkLayer::Ethernet => {
+                let family = |info: &Self| (info.gid_kind, info.gid.ipv4().is_some());
+                family(self) == family(theirs)
+            }
+            // The first half of a GID is the prefix of its subnet.
+            LinkLayer::Infiniband => self.gid.0.first_chunk::<8>() == theirs.gid.0.first_chunk(),
+        };
+        if same {
+            return Ok(());
+        }
+        let address = |info: &Self| (info.gid_kind, info.gid);
+        Err(OpenError::Addresses { owner, mine: address(self), theirs: address(theirs) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use probeline_transport::{ExchangeError, MAX_OWNERS};
+
+    use super::*;
+
+    fn info() -> ConnectionInfo {
+        ConnectionInfo {
+            window_words: 1 << 40,
+            slot_words: 24,
+            psn: 0x00ab_cdef,
+            region: RemoteRegion { address: u64::MAX - 4095, words: 77, key: 0x1234_5678 },
+            gid: Gid([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]),
+            gid_kind: GidKind::RoceV2,
+            lid: 0xbeef,
+            link_layer: LinkLayer::Ethernet,
+            global: true,
+            mtu: Mtu::Bytes2048,
+            responder_rd_atomic: 16,
+            initiator_rd_atomic: 128,
+            queue_pair: 0,
+        }
+    }
+
+    fn info_of(owner: u32) -> ConnectionInfo {
+        ConnectionInfo { psn: owner, ..info() }
+    }
+
+    /// The number of the queue pair of `from` that is connected to `to`.
+    fn number(from: u32, to: u32) -> u32 {
+        from << 12 | to
+    }
+
+    fn numbers(from: u32, owners: u32) -> Vec<u32> {
+        (0..owners).map(|to| number(from, to)).collect()
+    }
+
+    /// Gathers on every owner; the owner `failed` passes `None`.
+    fn gather_all(
+        owners: u32,
+        failed: Option<u32>,
+    ) -> Vec<Result<Vec<ConnectionInfo>, SetupError>> {
+        let members = probeline_exchange::threads(owners).into_iter();
+        std::thread::scope(|scope| {
+            let gather = |mut member: probeline_exchange::Thread| {
+                let me = member.me().0;
+                let (info, numbers) = (info_of(me), numbers(me, owners));
+                let mine = (failed != Some(me)).then_some((&info, &numbers[..]));
+                ConnectionInfo::gather(&mut member, mine)
+            };
+            let threads: Vec<_> =
+                members.map(|member| scope.spawn(move || gather(member))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn each_owner_learns_the_queue_pairs_that_are_for_it() {
+        for (me, found) in (0..).zip(gather_all(5, None)) {
+            let expected = (0..5)
+                .map(|owner| ConnectionInfo { queue_pair: number(owner, me), ..info_of(owner) })
+                .collect::<Vec<_>>();
+            assert_eq!(found, Ok(expected));
+        }
+    }
+
+    #[test]
+    fn an_owner_that_failed_ends_the_opening_of_all() {
+        for end in gather_all(3, Some(1)) {
+            assert_eq!(end, Err(SetupError::PeerFailed(Owner(1))));
+        }
+    }
+
+    /// The last member of a job of [`MAX_OWNERS`]. It makes up the others' contributions and counts
+    /// the bytes of the calls.
+    struct Largest {
+        gathered: usize,
+        to_all: usize,
+    }
+
+    impl Exchange for Largest {
+        fn me(&self) -> Owner {
+            Owner(MAX_OWNERS - 1)
+        }
+
+        fn owners(&self) -> u32 {
+            MAX_OWNERS
+        }
+
+        fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
+            self.gathered += all.len();
+            all.chunks_exact_mut(mine.len()).for_each(|place| place.copy_from_slice(mine));
+            Ok(())
+        }
+
+        fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
+            self.to_all += mine.len() * self.owners() as usize;
+            for (owner, place) in (0..).zip(theirs.as_chunks_mut().0) {
+                *place = number(owner, self.me().0).to_le_bytes();
+            }
+            Ok(())
+        }
+
+        fn barrier(&mut self) -> Result<(), ExchangeError> {
+            Ok(())
+        }
+    }
+
+    /// A test of `exchange` shows that calls of this length work with this number of ranks.
+    #[test]
+    fn the_exchange_fits_the_maximum_number_of_owners() {
+        let mut job = Largest { gathered: 0, to_all: 0 };
+        let me = job.me().0;
+        let mine = (&info(), &numbers(me, MAX_OWNERS)[..]);
+        let found = ConnectionInfo::gather(&mut job, Some(mine)).unwrap();
+        assert_eq!(found.len(), MAX_OWNERS as usize);
+        for (owner, theirs) in (0..).zip(found) {
+            assert_eq!(theirs, ConnectionInfo { queue_pair: number(owner, me), ..info() });
+        }
+        assert!(job.gathered <= probeline_exchange::MAX_RESULT_BYTES, "{} bytes", job.gathered);
+        assert!(job.to_all <= probeline_exchange::MAX_ALL_TO_ALL_BYTES, "{} bytes", job.to_all);
+    }
+
+    #[test]
+    fn sizes_and_addresses_that_differ_are_refused() {
+        let mine = info();
+        mine.agree(Owner(1), &mine).unwrap();
+        let wrong = [
+            ConnectionInfo { window_words: 8, ..mine },
+            ConnectionInfo { slot_words: 8, ..mine },
+            ConnectionInfo { link_layer: LinkLayer::Infiniband, ..mine },
+            ConnectionInfo { gid_kind: GidKind::RoceV1, ..mine },
+            ConnectionInfo {
+                gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 10, 0, 0, 1]),
+                ..mine
+            },
+        ];
+        wrong.iter().for_each(|theirs| assert!(mine.agree(Owner(1), theirs).is_err()));
+    }
+}

@@ -1,0 +1,174 @@
+//! Completions: those of the device, and those that the engine makes up when the device does not
+//! report any more.
+
+use probeline_engine::{Kind, monotonic_now};
+use probeline_transport::{Completion, Fault, OpError, Owner};
+
+use super::connection::BATCH;
+use super::{Engine, KEEPALIVE_WR_ID};
+use crate::Status;
+
+impl Engine {
+    /// Moves completions of the device into `out`. Returns their number, and whether the completion
+    /// queue is empty.
+    #[inline]
+    pub(super) fn poll_device(&mut self, out: &mut [Completion]) -> (usize, bool) {
+        if self.ledger.is_empty() {
+            return (0, self.poll_keepalive());
+        }
+        let mut reported = 0;
+        while reported < out.len() && !self.device_silent {
+            let room = (out.len() - reported).min(BATCH);
+            let found = self.poll_queue(room);
+            for index in 0..found {
+                // The device reports at most `room` completions.
+                let (Some(end), Some(place)) = (self.polled.get(index), out.get_mut(reported))
+                else {
+                    self.broken("more completions than there was room for");
+                    return (reported, false);
+                };
+                if let Some(completion) = self.completion(end.id(), end.result()) {
+                    *place = completion;
+                    reported += 1;
+                }
+            }
+            if found < room {
+                return (reported, true);
+            }
+        }
+        (reported, false)
+    }
+
+    /// Without operations of the caller in flight only a keepalive can have completed. Returns
+    /// whether none has.
+    #[inline]
+    fn poll_keepalive(&mut self) -> bool {
+        if !self.keepalive.is_in_flight() || self.device_silent || self.poll_queue(1) == 0 {
+            return true;
+        }
+        if let Some(end) = self.polled.first() {
+            let (id, result) = (end.id(), end.result());
+            self.completion(id, result);
+        }
+        false
+    }
+
+    /// Polls for at most `room` completions and returns their number.
+    #[inline]
+    fn poll_queue(&mut self, room: usize) -> usize {
+        let places = self.polled.get_mut(..room).unwrap_or_default();
+        match self.parts.completions.poll(places) {
+            Ok(found) => found,
+            Err(failed) => {
+                self.give_up_device(Fault::System { errno: failed.errno });
+                0
+            }
+        }
+    }
+
+    /// The caller's completion of the work request `id`; `None` for the engine's own requests.
+    #[inline]
+    fn completion(&mut self, id: u64, result: Result<(), Status>) -> Option<Completion> {
+        let result = result.map_err(op_error);
+        let Ok(index) = u32::try_from(id) else {
+            self.own_completion(id, result);
+            return None;
+        };
+        let Some(operation) = self.ledger.remove(index) else {
+            // The device has reported a request twice, or one that was never posted: its other
+            // reports may be wrong too.
+            self.give_up_device(Fault::System { errno: libc::EBADMSG });
+            return None;
+        };
+        let value = match operation.kind {
+            Kind::Read(slot) | Kind::Write(slot) => {
+                self.parts.private.release(slot);
+                Ok(0)
+            }
+            Kind::Atomic => self.parts.private.result(index).ok_or(OpError::NoResult),
+        };
+        let result = result.and(value);
+        if let Err(error) = result {
+            self.fail(operation.owner, error);
+        }
+        Some(Completion { token: operation.token, result })
+    }
+
+    #[cold]
+    fn own_completion(&mut self, id: u64, result: Result<(), OpError>) {
+        if id != KEEPALIVE_WR_ID {
+            return;
+        }
+        let owner = self.keepalive.completed(monotonic_now());
+        if let Err(error) = result {
+            self.fail(owner, error);
+        }
+    }
+
+    /// Completes the operations that the device will never report.
+    #[cold]
+    pub(super) fn report_lost(&mut self, out: &mut [Completion]) -> usize {
+        let mut reported = 0;
+        for place in out {
+            let lost = self.not_posted_completion().or_else(|| self.flushed_completion());
+            let Some(completion) = lost else { break };
+            *place = completion;
+            reported += 1;
+        }
+        reported
+    }
+
+    /// The completion of an operation that the device did not take, whose slot is idle.
+    fn not_posted_completion(&mut self) -> Option<Completion> {
+        let operation = self.ledger.remove(self.not_posted.pop()?)?;
+        if let Some(slot) = operation.kind.slot() {
+            self.parts.private.release(slot);
+        }
+        Some(Completion { token: operation.token, result: Err(self.post_error) })
+    }
+
+    /// The completion of an operation after the device has gone silent. The device may still use
+    /// its slot, which stays busy.
+    fn flushed_completion(&mut self) -> Option<Completion> {
+        let operation = self.device_silent.then(|| self.ledger.remove_any())??;
+        Some(Completion { token: operation.token, result: Err(OpError::Flushed) })
+    }
+
+    /// An operation on the window of `owner` has failed: the engine is dead.
+    #[cold]
+    pub(super) fn fail(&mut self, owner: Owner, error: OpError) {
+        if let Some(connection) = self.parts.connections.get_mut(owner.0 as usize) {
+            connection.dead = true;
+        }
+        self.fault.get_or_insert(match error {
+            OpError::RetryExceeded => Fault::OwnerLost(owner),
+            error => Fault::Operation { owner, error },
+        });
+    }
+
+    /// Handles an impossible state, in which the operations in flight are no longer known. The
+    /// engine faults and completes all of them itself.
+    #[cold]
+    pub(super) fn broken(&mut self, what: &'static str) {
+        debug_assert!(false, "{what}");
+        self.give_up_device(Fault::System { errno: libc::ENOTRECOVERABLE });
+    }
+
+    /// Stops polling the device. The engine completes the operations in flight itself.
+    #[cold]
+    pub(super) fn give_up_device(&mut self, fault: Fault) {
+        self.device_silent = true;
+        self.fault.get_or_insert(fault);
+    }
+}
+
+/// The contract's name for a status.
+#[cold]
+fn op_error(status: Status) -> OpError {
+    match status {
+        Status::RemoteAccess => OpError::RemoteAccess,
+        Status::RetryExceeded => OpError::RetryExceeded,
+        Status::Flushed => OpError::Flushed,
+        status => OpError::Device { code: status.code() },
+    }
+}
