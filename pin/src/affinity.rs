@@ -1,66 +1,57 @@
-//! Which CPUs this process may use, and pinning a thread to one of them.
+//! The CPUs that this process may use, and pinning a thread to one of them.
 
 use core::error::Error;
 use core::ffi::c_ulong;
 use core::fmt;
-
-use core_affinity::CoreId;
 
 use crate::errno::Errno;
 use crate::{CpuId, CpuSet};
 
 const WORD_BITS: u32 = c_ulong::BITS;
 
-/// The CPUs a process was given (by `taskset`, a job scheduler, a container) when it started.
+/// The CPUs that a process may use, as set by `taskset`, a job scheduler or a container.
 ///
-/// Pinning narrows the very mask that says what is allowed, so the mask is taken once, first.
-/// Threads and processes started later inherit the narrow one.
+/// Pinning narrows the affinity mask, so it is read once, before pinning. Threads and processes
+/// started later inherit the narrow mask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Affinity {
     allowed: CpuSet,
 }
 
 impl Affinity {
-    /// Takes the calling thread's mask. Call it in `main`, before anything pins.
+    /// Reads the calling thread's mask. Call it in `main`, before anything pins.
     ///
     /// # Errors
     /// [`AffinityError::List`].
     pub fn take() -> Result<Self, AffinityError> {
-        let allowed = match core_affinity::get_core_ids() {
-            Some(cores) => {
-                let ids = cores.iter().filter_map(|core| u32::try_from(core.id).ok());
-                ids.map(CpuId).collect()
-            }
-            // It asks about 1024 CPUs and gives no reason: the machine has more, or we may not ask.
-            None => current_mask().map_err(|errno| AffinityError::List { errno })?,
-        };
+        let allowed = current_mask().map_err(|errno| AffinityError::List { errno })?;
         Ok(Self { allowed })
     }
 
-    /// The CPUs that were allowed when the mask was taken.
+    /// The CPUs that were allowed when the mask was read.
     #[must_use]
     pub fn allowed(&self) -> &CpuSet {
         &self.allowed
     }
 
-    /// Pins the calling thread to `cpu` and reads back that it is.
+    /// Pins the calling thread to `cpu`, and checks its mask.
     ///
     /// # Errors
-    /// [`AffinityError`]; the thread may then run where it did before.
+    /// [`AffinityError`]; the thread may then run where it ran before.
     pub fn pin(&self, cpu: CpuId) -> Result<(), AffinityError> {
         if !self.allowed.contains(cpu) {
             return Err(AffinityError::NotAllowed { cpu });
         }
-        set_cpu(cpu).map_err(|errno| AffinityError::Pin { cpu, errno })?;
+        let only = CpuSet::from_iter([cpu]);
+        set_mask(&only).map_err(|errno| AffinityError::Pin { cpu, errno })?;
         let now = current_mask().map_err(|errno| AffinityError::List { errno })?;
-        if now == CpuSet::from_iter([cpu]) {
+        if now == only {
             return Ok(());
         }
         Err(AffinityError::Elsewhere { cpu, now })
     }
 
-    /// Gives the calling thread all the allowed CPUs back, for threads and processes it is about
-    /// to start.
+    /// Allows the calling thread all allowed CPUs again, for threads and processes that it starts.
     ///
     /// # Errors
     /// [`AffinityError::Unpin`].
@@ -69,26 +60,13 @@ impl Affinity {
     }
 }
 
-fn set_cpu(cpu: CpuId) -> Result<(), i32> {
-    let id = cpu.0 as usize;
-    if id >= CPUS_OF_CORE_AFFINITY {
-        // `core_affinity` would panic.
-        return set_mask(&CpuSet::from_iter([cpu]));
-    }
-    if core_affinity::set_for_current(CoreId { id }) {
-        return Ok(());
-    }
-    // It says no more than false, but the system call was the last thing it did.
-    Err(Errno::last())
-}
-
-/// Bits in the C library's `cpu_set_t` (`CPU_SETSIZE`).
-const CPUS_OF_CORE_AFFINITY: usize = 8 * size_of::<libc::cpu_set_t>();
+/// The first length of a mask to try, that of the C library's `cpu_set_t`.
+const MASK_BITS: usize = 8 * size_of::<libc::cpu_set_t>();
 
 /// The calling thread's mask. The kernel refuses a buffer shorter than its own masks, whose length
-/// it does not tell: sched_getaffinity(2) recommends to double until it fits.
+/// is unknown: sched_getaffinity(2) recommends to double the buffer until it fits.
 fn current_mask() -> Result<CpuSet, i32> {
-    let mut bits = CPUS_OF_CORE_AFFINITY;
+    let mut bits = MASK_BITS;
     loop {
         let mut mask: Vec<c_ulong> = vec![0; bits / WORD_BITS as usize];
         // SAFETY: the C library writes at most the stated bytes, which `mask` has, and `cpu_set_t`
@@ -128,55 +106,56 @@ fn mask_of(cpus: &CpuSet) -> Vec<c_ulong> {
     mask
 }
 
-/// Why the allowed CPUs are not known, or a thread is not pinned.
+/// Why the affinity mask could not be read or changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AffinityError {
     /// The mask could not be read.
     List {
-        /// The system's reason.
+        /// The error of sched_getaffinity(2) or sched_setaffinity(2).
         errno: i32,
     },
-    /// The CPU is not one this process may use.
+    /// This process may not use the CPU.
     NotAllowed {
-        /// Which.
+        /// The CPU.
         cpu: CpuId,
     },
     /// The kernel refused the CPU: it went offline, or left the process's cpuset.
     Pin {
-        /// Which.
+        /// The CPU.
         cpu: CpuId,
-        /// The system's reason.
+        /// The error of sched_getaffinity(2) or sched_setaffinity(2).
         errno: i32,
     },
-    /// The kernel accepted the CPU, and the mask is a different one.
+    /// The kernel accepted the CPU, but the mask is another one.
     Elsewhere {
-        /// The CPU asked for.
+        /// The requested CPU.
         cpu: CpuId,
-        /// Where the thread may run now.
+        /// The mask.
         now: CpuSet,
     },
-    /// The kernel refused to give the allowed CPUs back.
+    /// The kernel refused the allowed CPUs.
     Unpin {
-        /// The system's reason.
+        /// The error of sched_getaffinity(2) or sched_setaffinity(2).
         errno: i32,
     },
 }
 
 impl fmt::Display for AffinityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reason = |errno: &i32| Errno(*errno);
         match self {
-            Self::List { errno } => write!(f, "cannot read the affinity mask: {}", reason(errno)),
-            Self::NotAllowed { cpu } => {
-                write!(f, "{cpu} is not allowed here; see taskset or the job's cpuset")
-            }
-            Self::Pin { cpu, errno } => write!(f, "cannot pin to {cpu}: {}", reason(errno)),
-            Self::Elsewhere { cpu, now } => {
-                write!(f, "pinned to {cpu}, but the thread may run on {now}")
-            }
+            Self::List { errno } => write!(f, "cannot read the affinity mask: {}", Errno(*errno)),
+            Self::NotAllowed { cpu } => write!(
+                f,
+                "cannot pin to {cpu}: this process may not use it; check taskset and the job's cpuset"
+            ),
+            Self::Pin { cpu, errno } => write!(f, "cannot pin to {cpu}: {}", Errno(*errno)),
+            Self::Elsewhere { cpu, now } => write!(
+                f,
+                "pinned to {cpu}, but the thread may run on {now}; another program changed its mask"
+            ),
             Self::Unpin { errno } => {
-                write!(f, "cannot take back the allowed cpus: {}", reason(errno))
+                write!(f, "cannot restore the affinity mask: {}", Errno(*errno))
             }
         }
     }
@@ -215,11 +194,6 @@ mod tests {
             affinity.unpin().unwrap();
             assert_eq!(Affinity::take().unwrap(), affinity);
         });
-    }
-
-    #[test]
-    fn both_ways_to_read_the_mask_agree() {
-        assert_eq!(current_mask(), Ok(Affinity::take().unwrap().allowed));
     }
 
     #[test]

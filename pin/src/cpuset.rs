@@ -1,11 +1,11 @@
-//! Sets of CPUs, and the list format in which the kernel writes them.
+//! Sets of CPUs, and the kernel's list format of them.
 
 use core::error::Error;
 use core::fmt;
 use core::str::FromStr;
 use std::collections::BTreeSet;
 
-/// A logical CPU, that is a hardware thread, by the kernel's number. Numbers may have holes.
+/// A logical CPU (hardware thread), by the kernel's number. Numbers may have gaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CpuId(pub u32);
 
@@ -15,16 +15,16 @@ impl fmt::Display for CpuId {
     }
 }
 
-/// A set of CPUs. Reads and prints the kernel's list format, `0-3,8,10-11`.
+/// A set of CPUs. Parses and prints the kernel's list format, `0-3,8,10-11`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuSet(BTreeSet<CpuId>);
 
 impl CpuSet {
-    /// CPU numbers a list may name, and a mask may be long. Kernels are built for 8192 CPUs at
-    /// most (x86, `MAXSMP`); the rest is room, and keeps `0-4294967295` from filling memory.
+    /// The bound of CPU numbers in a list and of bits in a mask. Kernels support at most 8192 CPUs
+    /// (x86, `MAXSMP`); the bound keeps `0-4294967295` from filling memory.
     pub const MAX_CPUS: u32 = 1 << 16;
 
-    /// Adds `cpu`; false if it was there.
+    /// Adds `cpu`. Returns whether it is new.
     pub fn insert(&mut self, cpu: CpuId) -> bool {
         self.0.insert(cpu)
     }
@@ -35,13 +35,13 @@ impl CpuSet {
         self.0.contains(&cpu)
     }
 
-    /// How many CPUs.
+    /// The number of CPUs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -59,7 +59,7 @@ impl CpuSet {
         self.0.last().copied()
     }
 
-    /// The CPUs, in ascending order.
+    /// The CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         self.0.iter().copied()
     }
@@ -92,8 +92,8 @@ impl Extend<CpuId> for CpuSet {
 impl FromStr for CpuSet {
     type Err = CpuListError;
 
-    /// Reads a cpulist as sysfs writes it; surrounding white space is ignored, and an empty list
-    /// is the empty set (a node without CPUs).
+    /// Parses a cpulist of sysfs. Surrounding white space is ignored; an empty list is the empty set
+    /// (a node without CPUs).
     fn from_str(list: &str) -> Result<Self, CpuListError> {
         let mut cpus = Self::default();
         let list = list.trim();
@@ -113,7 +113,7 @@ impl FromStr for CpuSet {
 }
 
 fn cpu_number(digits: &str) -> Result<u32, CpuListError> {
-    // `parse` alone would take a sign.
+    // `parse` alone would accept a sign.
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(CpuListError::NotANumber);
     }
@@ -142,17 +142,17 @@ impl fmt::Display for CpuSet {
     }
 }
 
-/// Why a text is not a list of CPUs.
+/// Why a text is not a CPU list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CpuListError {
-    /// Something else than decimal digits where a CPU number is due.
+    /// A CPU number contains something other than decimal digits.
     NotANumber,
     /// A range that ends before it starts.
     Reversed {
-        /// Where it starts.
+        /// Its start.
         first: u32,
-        /// Where it ends.
+        /// Its end.
         last: u32,
     },
     /// A number of [`CpuSet::MAX_CPUS`] or more.
@@ -162,9 +162,13 @@ pub enum CpuListError {
 impl fmt::Display for CpuListError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotANumber => f.write_str("a cpu list looks like 0-3,8"),
-            Self::Reversed { first, last } => write!(f, "the range {first}-{last} is reversed"),
-            Self::TooLarge => write!(f, "cpu numbers end before {}", CpuSet::MAX_CPUS),
+            Self::NotANumber => f.write_str("a malformed cpu list: write it as 0-3,8"),
+            Self::Reversed { first, last } => {
+                write!(f, "the cpu range {first}-{last} is reversed: write {last}-{first}")
+            }
+            Self::TooLarge => {
+                write!(f, "a cpu number is too large: the largest is {}", CpuSet::MAX_CPUS - 1)
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Formats the error of a system call for people.
+//! Formats the error of a system call.
 
 use core::fmt;
 use std::io;

@@ -1,9 +1,8 @@
-//! The machine as hwloc sees it: the same topology, and what sysfs does not give easily.
+//! hwloc's view of the machine: the same topology, and caches and devices, which sysfs does not list.
 
 use core::error::Error;
 use core::fmt;
 use std::collections::BTreeSet;
-use std::io;
 
 use hwlocality::Topology as Hwloc;
 use hwlocality::errors::{HybridError, RawHwlocError};
@@ -13,34 +12,35 @@ use hwlocality::object::depth::NormalDepth;
 use hwlocality::object::types::{CacheType, OSDeviceType, ObjectType};
 use hwlocality::topology::builder::{BuildFlags, TypeFilter};
 
+use crate::errno::Errno;
 use crate::{Core, CpuId, CpuSet, Node, NodeId, Topology};
 
-/// What hwloc finds.
+/// A machine as hwloc describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survey {
-    /// The nodes and cores. hwloc leaves out nodes without memory and their CPUs, knows no free
-    /// huge pages, and always has a node, so that [`Topology::reports_numa`] is true.
+    /// The nodes and cores. hwloc omits nodes without memory and their CPUs, and does not report free
+    /// huge pages. It always reports a node, so [`Topology::reports_numa`] is true.
     pub topology: Topology,
     /// The CPU caches, from the first level up.
     pub caches: Vec<Cache>,
-    /// The devices of note: network, RDMA, storage, GPU.
+    /// The important devices: network, RDMA, storage, GPU.
     pub devices: Vec<Device>,
 }
 
 /// One cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// 1 is nearest to the core.
+    /// The level; 1 is nearest to the core.
     pub level: usize,
-    /// What it holds.
+    /// Its content.
     pub kind: CacheKind,
-    /// Its size in bytes, where that is known.
+    /// Its size in bytes, if known.
     pub bytes: Option<u64>,
     /// The CPUs that share it.
     pub cpus: CpuSet,
 }
 
-/// What a cache holds.
+/// The content of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheKind {
     /// Data and instructions.
@@ -51,12 +51,12 @@ pub enum CacheKind {
     Instruction,
 }
 
-/// One device, by the name the operating system has for it.
+/// One device of the operating system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Such as `mlx5_0` or `eth0`.
+    /// Its name, such as `mlx5_0` or `eth0`.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: DeviceKind,
     /// Its PCI address, such as `0000:81:00.0`.
     pub pci: Option<String>,
@@ -64,7 +64,7 @@ pub struct Device {
     pub node: Option<NodeId>,
 }
 
-/// What a device is.
+/// The kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
     /// A network interface.
@@ -75,14 +75,14 @@ pub enum DeviceKind {
     Storage,
     /// A GPU or another co-processor.
     Gpu,
-    /// Anything else.
+    /// Any other device.
     Other,
 }
 
-/// Surveys this machine, CPUs that this process may not use included.
+/// Describes this machine, including CPUs that this process may not use.
 ///
 /// # Errors
-/// [`HwlocError`], the library's call that failed.
+/// [`HwlocError`]: a call of the library failed.
 pub fn survey() -> Result<Survey, HwlocError> {
     let hwloc = Hwloc::builder()
         .with_flags(BuildFlags::INCLUDE_DISALLOWED)?
@@ -112,7 +112,7 @@ fn nodes(hwloc: &Hwloc) -> Result<Vec<Node>, HwlocError> {
         let Some(ObjectAttributes::NUMANode(numa)) = object.attributes() else {
             continue;
         };
-        // hwloc lends memory without CPUs those of its neighbour, which have their own node.
+        // hwloc reports a neighbour's CPUs for memory without CPUs; they have their own node.
         let own = hwloc.objects_with_type(ObjectType::PU).filter(|pu| home(pu) == Some(id));
         nodes.push(Node {
             id,
@@ -126,7 +126,7 @@ fn nodes(hwloc: &Hwloc) -> Result<Vec<Node>, HwlocError> {
     Ok(nodes)
 }
 
-/// The distances from one node, out of the matrix that hwloc takes from the firmware's table.
+/// The distances from one node, by the firmware's table.
 fn distances(hwloc: &Hwloc, from: NodeId) -> Result<Vec<(NodeId, u32)>, HwlocError> {
     let matrices = hwloc.distances_with_name("NUMALatency")?;
     let Some(matrix) = matrices.first() else {
@@ -183,7 +183,7 @@ fn device(object: &TopologyObject, topology: &Topology) -> Option<Device> {
         OSDeviceType::GPU | OSDeviceType::CoProcessor => DeviceKind::Gpu,
         _ => DeviceKind::Other,
     };
-    // The CPUs of the part of the machine it hangs on; those of several nodes say nothing.
+    // The CPUs nearest to the device; if they are of several nodes, its node is unknown.
     let nearby = object.first_non_io_ancestor().map(cpus).unwrap_or_default();
     let nodes: BTreeSet<NodeId> =
         nearby.iter().filter_map(|cpu| topology.node_of_cpu(cpu)).collect();
@@ -203,8 +203,8 @@ fn pci_address(object: &TopologyObject) -> Option<String> {
     Some(format!("{domain:04x}:{bus:02x}:{:02x}.{}", pci.bus_device(), pci.function()))
 }
 
-/// The node that Linux counts the CPUs of `object` to. hwloc names all memory that is near; the
-/// kernel numbers the CPUs' own memory before HBM and CXL memory.
+/// The node of the CPUs of `object` in Linux. hwloc lists all memory near them; the kernel numbers
+/// DRAM before HBM and CXL memory.
 fn home(object: &TopologyObject) -> Option<NodeId> {
     let node = object.nodeset()?.first_set()?;
     u32::try_from(usize::from(node)).ok().map(NodeId)
@@ -225,12 +225,12 @@ fn cpus(object: &TopologyObject) -> CpuSet {
     set.iter_set().filter_map(|cpu| u32::try_from(usize::from(cpu)).ok()).map(CpuId).collect()
 }
 
-/// Why hwloc gave no topology.
+/// A call of hwloc failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HwlocError {
-    /// The function of the library that failed.
+    /// The function of the library.
     pub call: &'static str,
-    /// The system's reason, where there is one.
+    /// The error of the system, if there is one.
     pub errno: Option<i32>,
 }
 
@@ -244,7 +244,7 @@ impl<E: Error> From<HybridError<E>> for HwlocError {
     fn from(error: HybridError<E>) -> Self {
         match error {
             HybridError::Hwloc(error) => error.into(),
-            // Arguments checked before the call; ours are constants.
+            // An invalid argument; ours are constants.
             HybridError::Rust(_) => Self { call: "hwlocality", errno: Some(libc::EINVAL) },
         }
     }
@@ -253,8 +253,8 @@ impl<E: Error> From<HybridError<E>> for HwlocError {
 impl fmt::Display for HwlocError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.errno {
-            Some(errno) => write!(f, "{}: {}", self.call, io::Error::from_raw_os_error(errno)),
-            None => write!(f, "{} failed", self.call),
+            Some(errno) => write!(f, "hwloc failed in {}: {}", self.call, Errno(errno)),
+            None => write!(f, "hwloc failed in {}", self.call),
         }
     }
 }
@@ -271,7 +271,7 @@ mod tests {
         survey_of(&Hwloc::builder().from_synthetic(description).unwrap().build().unwrap()).unwrap()
     }
 
-    /// What both can know: of nodes with memory, all but huge pages, and distances of several.
+    /// The part that both report: nodes with memory, without huge pages and a single distance.
     fn common(mut topology: Topology) -> Topology {
         topology.nodes.retain(Node::has_memory);
         let alone = topology.nodes.len() == 1;

@@ -1,40 +1,46 @@
-//! Zeroed memory with the page size and the NUMA node that were asked for, all of it provided at
-//! set-up, so that lack of memory is an error then and not a signal at some later touch.
+//! Zeroed memory with the requested page size and NUMA node. All pages are provided when it is
+//! mapped, so that a lack of memory is an error then and not a signal later.
 
 mod error;
 mod pages;
-mod smaps;
 #[cfg(test)]
 mod tests;
 
 pub use error::MappingError;
 pub use pages::{NoHuge, Pages};
 
-use core::ffi::{CStr, c_int, c_uint, c_void};
+use core::ffi::c_void;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, Mode, SealFlags, fallocate, fchmod, fcntl_add_seals,
+    fcntl_get_seals, fstat, ftruncate, memfd_create,
+};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use rustix::param::page_size;
 
 use crate::errno::Errno;
 use crate::numa::{NodeId, PolicyRefused, bind_range};
-use pages::{PRIVATE_THP, SHARED_THP, transparent_bytes};
+use pages::{PRIVATE_THP, SHARED_THP, area_at, transparent_bytes};
 
-/// Where memory is to lie and how large its pages are to be.
+/// The NUMA node and the page size of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryPolicy {
-    /// The NUMA node to prefer; with `None` the thread that first touches a page determines its
+    /// The preferred NUMA node; with `None` the thread that first touches a page determines its
     /// node. A refused policy is not an error: see [`Mapping::policy_refused`].
     pub node: Option<NodeId>,
     /// Whether to use huge pages.
     pub huge: HugePages,
 }
 
-/// Whether to use huge pages: hugetlb ones where enough are free, else transparent ones.
+/// Whether to use huge pages: hugetlb pages if enough are free, otherwise transparent ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HugePages {
-    /// Base pages only, also where the system makes all pages huge.
+    /// Only base pages, also on a system that makes all pages huge.
     Never,
-    /// Huge pages if there are any, and if the mapping fills at least one.
+    /// Huge pages if they are available and the mapping fills at least one.
     #[default]
     Try,
     /// Huge pages for the whole mapping, or an error. The size is rounded up to them.
@@ -45,14 +51,14 @@ pub enum HugePages {
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
-    /// Bytes mapped, a multiple of the page size.
+    /// Mapped bytes, a multiple of the page size.
     length: usize,
     words: usize,
     pages: Pages,
     policy_refused: Option<PolicyRefused>,
 }
 
-// SAFETY: the memory belongs to the mapping, not to a thread; it is reached through atomics only.
+// SAFETY: the memory belongs to the mapping, not to a thread; all access is through atomics.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -61,7 +67,7 @@ impl Mapping {
     /// Private memory of at least `bytes` bytes.
     ///
     /// # Errors
-    /// [`MappingError`]: the call that failed, or that there are no huge pages though required.
+    /// [`MappingError`]: a failed call, or required huge pages that are not available.
     pub fn anonymous(bytes: usize, policy: &MemoryPolicy) -> Result<Self, MappingError> {
         let refused = match Self::hugetlb(bytes, policy) {
             Ok((mapping, _)) => return Ok(mapping),
@@ -73,7 +79,7 @@ impl Mapping {
     }
 
     /// Memory of at least `bytes` bytes that peers map by the descriptor: a memfd of mode 0600,
-    /// sealed so that it can neither shrink nor grow. It has no name and ends with its last user.
+    /// sealed against shrinking and growing. It has no name; the kernel frees it with its last user.
     ///
     /// # Errors
     /// As for [`anonymous`](Self::anonymous).
@@ -84,24 +90,22 @@ impl Mapping {
         };
         let create = || {
             let plan = Plan::new(bytes, policy, SHARED_THP)?;
-            let file = memfd(0, bytes)?;
-            size_and_seal(file.as_fd(), plan.length)?;
+            let file = memfd(MemfdFlags::empty(), bytes)?;
+            size_and_seal(&file, plan.length)?;
             Ok((Self::plain(bytes, policy, &plan, Some(file.as_fd()))?, file))
         };
         create().map_err(|error: MappingError| error.after(refused))
     }
 
     /// The memory of a peer, of at least `bytes` bytes, by its [`shared`](Self::shared)
-    /// descriptor. Once mapped it stays, whatever becomes of the peer.
+    /// descriptor. It stays mapped after the peer has ended.
     ///
     /// # Errors
-    /// [`MappingError::Short`] and [`MappingError::NotSealed`] where touching it could end in
-    /// SIGBUS; otherwise the call that failed.
+    /// [`MappingError::Short`] and [`MappingError::NotSealed`] if access could end in SIGBUS;
+    /// otherwise a failed call.
     pub fn from_fd(file: BorrowedFd<'_>, bytes: usize) -> Result<Self, MappingError> {
-        let status = status(file, bytes)?;
-        // SAFETY: F_GET_SEALS takes no argument and only reads.
-        let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-        if seals == -1 || seals & libc::F_SEAL_SHRINK == 0 {
+        let status = check("fstat", bytes, fstat(file))?;
+        if !fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK)) {
             return Err(MappingError::NotSealed);
         }
         let length = usize::try_from(status.st_size).unwrap_or(0);
@@ -115,41 +119,41 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// The words of the memory: `bytes / 8`, as many as were asked for.
+    /// The requested words of the memory: `bytes / 8`.
     #[must_use]
     pub fn words(&self) -> &[AtomicU64] {
         // SAFETY: `map` made `words` words from `start` on readable and writable, page-aligned
-        // and zero; they stay until drop. All access is through these atomics, by peers too.
+        // and zero; they stay mapped until drop. All access is through these atomics, by peers too.
         unsafe { core::slice::from_raw_parts(self.start.cast().as_ptr(), self.words) }
     }
 
-    /// The pages that were obtained, as the kernel reported them after all were provided.
+    /// The pages as the kernel reported them after all were provided.
     #[must_use]
     pub fn pages(&self) -> Pages {
         self.pages
     }
 
-    /// The memory policy that was requested and refused, by a container or by a kernel without
-    /// NUMA; `None` if the kernel accepted it, or none was requested.
+    /// The requested memory policy, if a container or a kernel without NUMA refused it.
     #[must_use]
     pub fn policy_refused(&self) -> Option<PolicyRefused> {
         self.policy_refused
     }
 
-    /// Memory in hugetlb pages, also for private use: one path, and fallocate(2) works on it.
+    /// Memory in hugetlb pages, from a file also for private use, because fallocate(2) works on it.
     fn hugetlb(bytes: usize, policy: &MemoryPolicy) -> Result<(Self, OwnedFd), MappingError> {
         let no_huge = |reason| MappingError::NoHugePages { bytes, hugetlb_errno: 0, reason };
         if policy.huge == HugePages::Never {
             return Err(no_huge(NoHuge::NotAsked));
         }
-        let file = memfd(libc::MFD_HUGETLB, bytes)?;
-        // hugetlbfs gives its page size as the block size.
-        let page_bytes = usize::try_from(status(file.as_fd(), bytes)?.st_blksize).unwrap_or(1);
+        let file = memfd(MemfdFlags::HUGETLB, bytes)?;
+        // hugetlbfs reports its page size as the block size.
+        let block_bytes = check("fstat", bytes, fstat(&file))?.st_blksize;
+        let page_bytes = usize::try_from(block_bytes).unwrap_or(1);
         if policy.huge == HugePages::Try && bytes < page_bytes {
             return Err(no_huge(NoHuge::Small));
         }
         let length = round_up(bytes, page_bytes)?;
-        size_and_seal(file.as_fd(), length)?;
+        size_and_seal(&file, length)?;
         let mut mapping = Self::map(bytes, length, 1, Some(file.as_fd()))?;
         mapping.bind(policy.node)?;
         mapping.populate(Some(file.as_fd()))?;
@@ -185,27 +189,26 @@ impl Mapping {
         }
     }
 
-    /// Maps `length` bytes of `file`, or of private zeroes, at a multiple of `align` if the
-    /// kernel agrees; the pages seen later show whether it did.
+    /// Maps `length` bytes of `file`, or of private zeroes, at a multiple of `align` if the kernel
+    /// follows the hint.
     fn map(
         bytes: usize,
         length: usize,
         align: usize,
         file: Option<BorrowedFd<'_>>,
     ) -> Result<Self, MappingError> {
-        let (flags, fd) = match file {
-            Some(file) => (libc::MAP_SHARED, file.as_raw_fd()),
-            None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let hint = if align > page_size() { aligned_hint(length, align) } else { ptr::null_mut() };
+        // SAFETY: without MAP_FIXED the kernel chooses free addresses; no other mapping is replaced.
+        let start = unsafe {
+            match file {
+                Some(file) => mmap(hint, length, access, MapFlags::SHARED, file, 0),
+                None => mmap_anonymous(hint, length, access, MapFlags::PRIVATE),
+            }
         };
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let hint = if align > page_bytes() { aligned_hint(length, align) } else { ptr::null_mut() };
-        // SAFETY: without MAP_FIXED the kernel chooses free addresses; nothing else is replaced.
-        let start = unsafe { libc::mmap(hint, length, access, flags, fd, 0) };
-        let mapped = (start != libc::MAP_FAILED).then_some(start.cast::<u8>());
-        let Some(start) = mapped.and_then(NonNull::new) else {
-            return Err(MappingError::last("mmap", bytes));
-        };
-        let pages = Pages::Base { page_bytes: page_bytes(), reason: None };
+        let start = check("mmap", bytes, start)?.cast();
+        let Some(start) = NonNull::new(start) else { return Err(MappingError::Size { bytes }) };
+        let pages = Pages::Base { page_bytes: page_size(), reason: None };
         let words = bytes / size_of::<AtomicU64>();
         Ok(Self { start, length, words, pages, policy_refused: None })
     }
@@ -223,52 +226,46 @@ impl Mapping {
         }
     }
 
-    /// Advice for the page size; ignored, for a kernel without transparent huge pages refuses it
-    /// and what counts is what smaps shows in the end.
-    fn advise(&self, advice: c_int) {
+    /// Advises the kernel of the page size. A kernel without transparent huge pages refuses this;
+    /// smaps shows the result.
+    fn advise(&self, advice: Advice) {
         // SAFETY: the range is this mapping's own; the two advices used change no contents.
-        let _ = unsafe { libc::madvise(self.start.as_ptr().cast(), self.length, advice) };
+        let _ = unsafe { madvise(self.start.as_ptr().cast(), self.length, advice) };
     }
 
-    /// Provides every page now. Where memory lacks, madvise(2) answers `EFAULT` or `ENOMEM` where
-    /// a touch would have been answered by SIGBUS.
+    /// Provides every page now. If memory is short, madvise(2) returns `EFAULT` or `ENOMEM`, whereas
+    /// an access would raise SIGBUS.
     fn populate(&self, file: Option<BorrowedFd<'_>>) -> Result<(), MappingError> {
         let start = self.start.as_ptr().cast::<c_void>();
-        // SAFETY: the range is this mapping's own; populating writes back what is there.
-        if unsafe { libc::madvise(start, self.length, libc::MADV_POPULATE_WRITE) } == 0 {
-            return Ok(());
-        }
-        let error = MappingError::last("madvise(MADV_POPULATE_WRITE)", self.length);
+        // SAFETY: the range is this mapping's own; populating changes no contents.
+        let populated = unsafe { madvise(start, self.length, Advice::LinuxPopulateWrite) };
         // Linux before 5.14 does not support this advice, and a seccomp filter may refuse the call.
-        let unknown = |errno| errno == libc::EINVAL || Errno(errno).is_refusal();
-        match (error, file) {
-            (MappingError::Call { errno, .. }, None) if unknown(errno) => {
+        let is_unsupported = |errno: i32| errno == libc::EINVAL || Errno(errno).is_refusal();
+        match (populated, file) {
+            (Err(errno), None) if is_unsupported(errno.raw_os_error()) => {
                 self.touch();
                 Ok(())
             }
-            (MappingError::Call { errno, .. }, Some(file)) if unknown(errno) => {
-                let length = offset(self.length)?;
-                // SAFETY: changes no memory, only gives the file its blocks.
-                let done = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) };
-                check("fallocate", self.length, done).map(|_| ())
+            (Err(errno), Some(file)) if is_unsupported(errno.raw_os_error()) => {
+                let allocated = fallocate(file, FallocateFlags::empty(), 0, self.length as u64);
+                check("fallocate", self.length, allocated)
             }
-            (error, _) => Err(error),
+            (populated, _) => check("madvise(MADV_POPULATE_WRITE)", self.length, populated),
         }
     }
 
-    /// Writes to every page of private memory, which is still zero: reading would only map the
-    /// kernel's shared zero page.
+    /// Writes zero to every page of private memory; a read would map the kernel's shared zero page.
     fn touch(&self) {
-        let words_of_a_page = page_bytes() / size_of::<AtomicU64>();
+        let words_of_a_page = page_size() / size_of::<AtomicU64>();
         self.words()
             .iter()
             .step_by(words_of_a_page)
             .for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
-    /// What the kernel says of the pages, `reason` being why they may be base pages.
+    /// The pages as the kernel reports them; `reason` is why they may be base pages.
     fn pages_seen(&self, reason: Option<NoHuge>) -> Pages {
-        match smaps::area_at(self.start.addr().get()) {
+        match area_at(self.start.addr().get()) {
             Ok(area) => Pages::seen(&area, self.length, reason),
             Err(error) => Pages::Unknown { errno: error.raw_os_error().unwrap_or(libc::ENOENT) },
         }
@@ -278,7 +275,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: exactly the range that `map` obtained; borrows of its words have ended.
-        let _ = unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
 
@@ -286,8 +283,8 @@ impl Drop for Mapping {
 struct Plan {
     length: usize,
     align: usize,
-    advice: c_int,
-    /// Why base pages are no surprise.
+    advice: Advice,
+    /// Why the pages may be base pages.
     reason: Option<NoHuge>,
 }
 
@@ -302,84 +299,56 @@ impl Plan {
             (HugePages::Try, Ok(huge)) if bytes < huge => Err(Some(NoHuge::Small)),
             (_, Ok(huge)) => Ok(huge),
         };
-        let align = huge.unwrap_or(page_bytes());
+        let align = huge.unwrap_or(page_size());
         let (advice, reason) = match huge {
-            Ok(_) => (libc::MADV_HUGEPAGE, Some(NoHuge::NotGiven)),
-            Err(reason) => (libc::MADV_NOHUGEPAGE, reason),
+            Ok(_) => (Advice::LinuxHugepage, Some(NoHuge::NotGiven)),
+            Err(reason) => (Advice::LinuxNoHugepage, reason),
         };
         Ok(Self { length: round_up(bytes, align)?, align, advice, reason })
     }
 }
 
-/// An address at which `length` bytes are free from a multiple of `align` on. Somebody may take
-/// it before it is used, which costs huge pages and nothing else. A gap stays free behind them,
-/// so that the kernel merges no two mappings, whose pages smaps would then show as one.
+/// A multiple of `align` at which `length` bytes are free. Another thread may map them first, which
+/// costs only the huge pages. A gap stays free after them, so that the kernel does not merge two
+/// mappings, whose pages smaps would then report as one.
 fn aligned_hint(length: usize, align: usize) -> *mut c_void {
     let Some(room) = length.checked_add(align) else { return ptr::null_mut() };
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: without MAP_FIXED the kernel chooses free addresses; nothing else is replaced.
-    let start = unsafe { libc::mmap(ptr::null_mut(), room, libc::PROT_NONE, flags, -1, 0) };
-    if start == libc::MAP_FAILED {
-        return ptr::null_mut();
-    }
-    // SAFETY: the range just obtained, which nobody has seen.
-    let _ = unsafe { libc::munmap(start, room) };
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: without MAP_FIXED the kernel chooses free addresses; no other mapping is replaced.
+    let start = unsafe { mmap_anonymous(ptr::null_mut(), room, ProtFlags::empty(), flags) };
+    let Ok(start) = start else { return ptr::null_mut() };
+    // SAFETY: the range was just mapped, and there is no reference to it.
+    let _ = unsafe { munmap(start, room) };
     start.map_addr(|address| address.next_multiple_of(align))
 }
 
-/// An empty memory file that its owner alone may open.
-fn memfd(flags: c_uint, bytes: usize) -> Result<OwnedFd, MappingError> {
-    const NAME: &CStr = c"probeline";
-    let flags = flags | libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: the name is a C string that outlives the call.
-    let create = |flags| unsafe { libc::memfd_create(NAME.as_ptr(), flags) };
-    // Hardened systems insist on MFD_NOEXEC_SEAL; Linux before 6.3 does not know it.
-    let mut fd = create(flags | libc::MFD_NOEXEC_SEAL);
-    if fd == -1 {
-        fd = create(flags);
-    }
-    let fd = check("memfd_create", bytes, fd)?;
-    // SAFETY: a descriptor just obtained, owned by nobody else.
-    let file = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: changes the mode of our own file.
-    check("fchmod", bytes, unsafe { libc::fchmod(file.as_raw_fd(), 0o600) })?;
+/// An empty memory file that only its owner may open.
+fn memfd(flags: MemfdFlags, bytes: usize) -> Result<OwnedFd, MappingError> {
+    let flags = flags | MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // Hardened systems require MFD_NOEXEC_SEAL; Linux before 6.3 does not know it.
+    let file = memfd_create(c"probeline", flags | MemfdFlags::NOEXEC_SEAL)
+        .or_else(|_| memfd_create(c"probeline", flags));
+    let file = check("memfd_create", bytes, file)?;
+    check("fchmod", bytes, fchmod(&file, Mode::RUSR | Mode::WUSR))?;
     Ok(file)
 }
 
-/// Gives `file` its final size, so that no peer's touch can ever end in SIGBUS.
-fn size_and_seal(file: BorrowedFd<'_>, length: usize) -> Result<(), MappingError> {
-    const SEALS: c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-    let size = offset(length)?;
-    // SAFETY: changes the size of our own file, not mapped yet.
-    check("ftruncate", length, unsafe { libc::ftruncate(file.as_raw_fd(), size) })?;
-    // SAFETY: F_ADD_SEALS takes an int and touches no memory.
-    let done = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, SEALS) };
-    check("fcntl(F_ADD_SEALS)", length, done).map(|_| ())
+/// Gives `file` its final size, so that no access by a peer ends in SIGBUS.
+fn size_and_seal(file: &OwnedFd, length: usize) -> Result<(), MappingError> {
+    check("ftruncate", length, ftruncate(file, length as u64))?;
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    check("fcntl(F_ADD_SEALS)", length, fcntl_add_seals(file, seals))
 }
 
-fn status(file: BorrowedFd<'_>, bytes: usize) -> Result<libc::stat, MappingError> {
-    // SAFETY: all-zero bytes are a valid `stat`.
-    let mut status: libc::stat = unsafe { core::mem::zeroed() };
-    // SAFETY: writes one `stat` to a place of that type.
-    check("fstat", bytes, unsafe { libc::fstat(file.as_raw_fd(), &raw mut status) })?;
-    Ok(status)
-}
-
-fn check(call: &'static str, bytes: usize, result: c_int) -> Result<c_int, MappingError> {
-    if result == -1 { Err(MappingError::last(call, bytes)) } else { Ok(result) }
-}
-
-fn offset(bytes: usize) -> Result<libc::off_t, MappingError> {
-    libc::off_t::try_from(bytes).map_err(|_| MappingError::Size { bytes })
+fn check<T>(
+    call: &'static str,
+    bytes: usize,
+    result: rustix::io::Result<T>,
+) -> Result<T, MappingError> {
+    result.map_err(|errno| MappingError::Call { call, bytes, errno: errno.raw_os_error() })
 }
 
 fn round_up(bytes: usize, unit: usize) -> Result<usize, MappingError> {
     let rounded = bytes.checked_next_multiple_of(unit).filter(|&rounded| rounded > 0);
     rounded.ok_or(MappingError::Size { bytes })
-}
-
-fn page_bytes() -> usize {
-    // SAFETY: only reads a constant of the system.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(bytes).unwrap_or(4096)
 }

@@ -1,4 +1,4 @@
-//! NUMA memory policy by system call: put pages on a node, and ask where a page lies.
+//! NUMA memory policy by system call: binds pages to a node, and reads the node of a page.
 
 use core::error::Error;
 use core::ffi::{c_int, c_long, c_uint, c_ulong};
@@ -6,10 +6,10 @@ use core::fmt;
 use core::ptr::NonNull;
 use std::fs;
 
+use crate::cpuset::{CpuId, CpuSet};
 use crate::errno::Errno;
-use crate::{CpuId, CpuSet};
 
-/// A NUMA node, by the kernel's number. Numbers may have holes.
+/// A NUMA node, by the kernel's number. Numbers may have gaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
@@ -19,8 +19,7 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// Nodes a mask names: the largest number any architecture's kernel can be built for
-/// (`CONFIG_NODES_SHIFT` is at most 10).
+/// The nodes of a mask: the maximum of any architecture (`CONFIG_NODES_SHIFT` is at most 10).
 const MAX_NODES: usize = 1024;
 const WORD_BITS: usize = c_ulong::BITS as usize;
 
@@ -31,17 +30,17 @@ const MPOL_MF_MOVE: c_uint = 2;
 const MPOL_F_NODE: c_uint = 1;
 const MPOL_F_ADDR: c_uint = 2;
 
-/// Makes `node` the preferred home of the pages of a range, and moves there what is elsewhere.
-/// `start` is page-aligned; the last page is taken whole.
+/// Makes `node` the preferred node of the pages of a range, and moves pages of other nodes there.
+/// `start` is page-aligned; the last page is bound as a whole.
 ///
-/// `MPOL_PREFERRED`, not `MPOL_BIND`: a node that runs short, or whose huge pages do, then costs
-/// latency. Under `MPOL_BIND` the first touch dies by SIGBUS or the OOM killer, long after the
-/// call that could have reported it. [`node_of`] tells where a page came to lie.
+/// `MPOL_PREFERRED`, not `MPOL_BIND`: if the node is short of memory or huge pages, this costs
+/// latency. Under `MPOL_BIND` the first access raises SIGBUS or the OOM killer, long after the call
+/// that could have reported it. [`node_of`] reads the node of a page.
 ///
 /// # Errors
-/// The errno of mbind(2). `ENOSYS` and `EPERM` mean a kernel without NUMA or a container's seccomp
-/// filter; `EINVAL` a node that is absent, without memory or outside the cpuset; `EIO` that some
-/// pages could not be moved. The policy may be in force after `EIO`.
+/// The errno of mbind(2): `ENOSYS` and `EPERM` from a kernel without NUMA or a container's seccomp
+/// filter, `EINVAL` for a node that is absent, without memory or outside the cpuset, `EIO` if some
+/// pages could not be moved; the policy may be in force after `EIO`.
 pub(crate) fn bind_range(start: NonNull<u8>, bytes: usize, node: NodeId) -> Result<(), i32> {
     let bit = node.0 as usize;
     let mut mask: [c_ulong; MAX_NODES / WORD_BITS] = [0; MAX_NODES / WORD_BITS];
@@ -49,8 +48,8 @@ pub(crate) fn bind_range(start: NonNull<u8>, bytes: usize, node: NodeId) -> Resu
         return Err(libc::EINVAL);
     };
     *word = 1 << (bit % WORD_BITS);
-    // SAFETY: the kernel reads MAX_NODES bits of `mask`, which outlives the call, and changes
-    // neither contents nor access rights of the range, whoever it belongs to.
+    // SAFETY: the kernel reads MAX_NODES bits of `mask`, which outlives the call. It changes neither
+    // contents nor access rights of the range.
     let done = unsafe {
         libc::syscall(
             libc::SYS_mbind,
@@ -58,7 +57,7 @@ pub(crate) fn bind_range(start: NonNull<u8>, bytes: usize, node: NodeId) -> Resu
             bytes,
             c_long::from(libc::MPOL_PREFERRED),
             mask.as_ptr(),
-            // The kernel takes one less than it is given.
+            // The kernel uses one bit less than this number.
             MAX_NODES + 1,
             MPOL_MF_STRICT | MPOL_MF_MOVE,
         )
@@ -75,19 +74,19 @@ pub fn may_bind(node: NodeId) -> bool {
 
 fn is_allowed(status: &str, node: NodeId) -> bool {
     let list = status.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:"));
-    // Nodes are listed in the format of CPUs.
+    // Nodes are listed in the format of CPU lists.
     let nodes: Option<CpuSet> = list.and_then(|list| list.trim().parse().ok());
     nodes.is_none_or(|nodes| nodes.contains(CpuId(node.0)))
 }
 
-/// The node that the page at `address` lies on.
+/// The node of the page at `address`.
 ///
-/// The page must have been written: an anonymous page only read is the kernel's shared zero page,
-/// and one never touched becomes that by asking. See get_mempolicy(2).
+/// The page must have been written: otherwise an anonymous page is the kernel's shared zero page. See
+/// get_mempolicy(2).
 ///
 /// # Errors
-/// [`NumaError::Unavailable`] where the kernel or a container does not say,
-/// [`NumaError::NotMapped`] if no page is there, otherwise the errno.
+/// [`NumaError::Unavailable`] from a kernel without NUMA or in a container,
+/// [`NumaError::NotMapped`] without a page, otherwise the errno.
 pub fn node_of(address: NonNull<u8>) -> Result<NodeId, NumaError> {
     let mut node: c_int = -1;
     // SAFETY: the kernel writes one int to `node`; with no mask and `MPOL_F_ADDR` it touches the
@@ -130,7 +129,7 @@ impl fmt::Display for PolicyRefused {
     }
 }
 
-/// Why the kernel did not say where a page lies.
+/// Why the node of a page is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NumaError {
@@ -139,7 +138,7 @@ pub enum NumaError {
         /// `ENOSYS` or `EPERM`.
         errno: i32,
     },
-    /// Nothing is mapped at the address.
+    /// No page is mapped at the address.
     NotMapped,
     /// Any other error of the system call.
     System {
@@ -163,11 +162,14 @@ impl fmt::Display for NumaError {
         match self {
             Self::Unavailable { errno } => write!(
                 f,
-                "cannot determine the node of a page: {}; in a container, allow get_mempolicy or grant CAP_SYS_NICE",
+                "cannot determine the node of a page: {}; in a container, allow get_mempolicy or \
+                 grant CAP_SYS_NICE",
                 Errno(*errno)
             ),
-            Self::NotMapped => f.write_str("nothing is mapped at the address"),
-            Self::System { errno } => write!(f, "get_mempolicy: {}", Errno(*errno)),
+            Self::NotMapped => f.write_str("no page is mapped at the address"),
+            Self::System { errno } => {
+                write!(f, "cannot determine the node of a page: {}", Errno(*errno))
+            }
         }
     }
 }
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_lie_on_the_node_they_were_bound_to_or_the_kernel_says_it_cannot() {
+    fn pages_are_on_their_node_or_the_kernel_reports_that_it_has_no_numa() {
         let (node, supported) = node_and_support();
         let (_memory, start) = pages();
         if supported {
@@ -252,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_containers_refusal_is_told_apart() {
+    fn a_refusal_of_a_container_is_recognized() {
         let (_memory, start) = pages();
         let start = start.addr();
         for errno in [libc::ENOSYS, libc::EPERM] {

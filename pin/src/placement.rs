@@ -1,46 +1,48 @@
-//! Which CPU and which node each process (rank) of this machine gets.
+//! Chooses the CPU and the node of each rank of this machine.
 
 use core::error::Error;
 use core::fmt;
 
-use crate::{CpuId, CpuSet, Node, NodeId, Topology};
+use crate::cpuset::{CpuId, CpuSet};
+use crate::numa::NodeId;
+use crate::topology::{Node, Topology};
 
-/// Ranks of one machine. More processes than the kernel's default `pid_max` (32,768) cannot run
-/// anyhow; the bound keeps a mistyped count from filling memory.
+/// The maximum number of ranks of one machine, the kernel's default `pid_max`. The bound keeps a
+/// mistyped number from filling memory.
 pub const MAX_RANKS: u32 = 1 << 15;
 
-/// Where one rank goes.
+/// The place of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// The CPU to pin to.
     pub cpu: CpuId,
     /// The node of that CPU.
     pub node: NodeId,
-    /// The node to take memory from: `node`, or the nearest node with memory if `node` has none.
+    /// The node of its memory: `node`, or the nearest node with memory if `node` has none.
     /// `None` if the kernel reports no nodes.
     pub memory: Option<NodeId>,
-    /// Whom the core is shared with.
+    /// Whether it shares its core.
     pub sharing: Sharing,
 }
 
-/// How much of its core a rank has for itself.
+/// Whether a rank shares its core with other ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sharing {
-    /// All of it.
+    /// No other rank runs on the core.
     Alone,
-    /// Another rank runs on a hardware thread beside it: both are slower.
+    /// Another rank runs on another hardware thread of the core: both are slower.
     Core,
-    /// Another rank runs on the same CPU: whichever polls keeps the other from running.
+    /// Another rank runs on the same CPU: while one polls, the other does not run.
     Cpu,
 }
 
 /// Chooses a CPU for each of `ranks` processes, in the order of ranks.
 ///
-/// Only CPUs in `allowed` are used. Every physical core gets a rank before a second hardware
-/// thread of any core does, and every hardware thread before a CPU gets a second rank. Ranks go to
-/// nodes in contiguous blocks (the first ranks to the first node), of sizes as even as the nodes
-/// allow; with `near`, such as the node of the network card, its cores are filled first, then those
-/// of the node nearest to it, and so on.
+/// Only CPUs in `allowed` are used. Every physical core gets a rank before a second hardware thread
+/// of any core does, and every hardware thread before a CPU gets a second rank. Each node gets a
+/// contiguous block of ranks (the first node the first ranks), and the blocks are as even as the
+/// nodes allow. With `near`, such as the node of the network card, its cores are filled first, then
+/// those of the node nearest to it, and so on.
 ///
 /// # Errors
 /// [`PlacementError`].
@@ -76,8 +78,8 @@ pub fn place(
     Ok(placements)
 }
 
-/// One node's allowed CPUs in the order in which ranks take them: the first thread of each core,
-/// then the second of each, and so on; after the last, from the start again.
+/// The allowed CPUs of one node in the order in which ranks get them: the first thread of each core,
+/// then the second of each, and so on; after the last, the first again.
 struct Seats {
     node: NodeId,
     cpus: Vec<Seat>,
@@ -85,9 +87,9 @@ struct Seats {
 
 #[derive(Clone, Copy)]
 struct Seat {
-    /// Which thread of its core, from 0, counted among the allowed.
+    /// The index of the CPU among the allowed CPUs of its core.
     thread: usize,
-    /// The core, by its position in the topology.
+    /// The index of the core in the topology.
     core: usize,
     cpu: CpuId,
 }
@@ -109,12 +111,12 @@ impl Seats {
         Self { node, cpus }
     }
 
-    /// How many cores have a `thread`th thread.
+    /// The number of cores with a thread of this index.
     fn threads(&self, thread: usize) -> usize {
         self.cpus.iter().filter(|seat| seat.thread == thread).count()
     }
 
-    /// What the `rank`th of `block` ranks here shares, and with whom.
+    /// What the rank of index `rank` shares, if this node has `block` ranks.
     fn sharing(&self, rank: usize, block: usize) -> Sharing {
         let seats = self.cpus.len();
         if rank >= seats || rank + seats < block {
@@ -126,12 +128,12 @@ impl Seats {
     }
 }
 
-/// How many ranks each node gets.
+/// The number of ranks of each node.
 fn block_sizes(seats: &[Seats], ranks: usize, total: usize, even: bool) -> Vec<usize> {
     let rounds = ranks / total;
     let mut left = ranks % total;
     let mut blocks: Vec<usize> = seats.iter().map(|seats| rounds * seats.cpus.len()).collect();
-    // Each pass takes the next thread of every core; all passes together have `total` places.
+    // Each pass fills the next thread of every core; all passes together have `total` CPUs.
     let mut thread = 0;
     while left > 0 {
         let room: Vec<usize> = seats.iter().map(|seats| seats.threads(thread)).collect();
@@ -145,7 +147,7 @@ fn block_sizes(seats: &[Seats], ranks: usize, total: usize, even: bool) -> Vec<u
     blocks
 }
 
-/// Deals out one at a time, to each that has room left.
+/// Distributes ranks one by one over the nodes that have room.
 fn spread(ranks: usize, room: &[usize]) -> Vec<usize> {
     let mut left = ranks.min(room.iter().sum());
     let mut shares = vec![0; room.len()];
@@ -160,7 +162,7 @@ fn spread(ranks: usize, room: &[usize]) -> Vec<usize> {
     shares
 }
 
-/// Fills one after the other.
+/// Fills one node after the other.
 fn fill(ranks: usize, room: &[usize]) -> Vec<usize> {
     let mut left = ranks;
     let mut take = |room: &usize| {
@@ -179,12 +181,12 @@ pub enum PlacementError {
     NoCpu,
     /// The topology has no such node.
     UnknownNode {
-        /// The node asked for.
+        /// The requested node.
         node: NodeId,
     },
     /// More ranks than [`MAX_RANKS`].
     TooManyRanks {
-        /// The number asked for.
+        /// The requested number.
         ranks: u32,
     },
 }
@@ -193,11 +195,14 @@ impl fmt::Display for PlacementError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoCpu => f.write_str(
-                "none of the cpus this process may use is online; compare taskset with the topology",
+                "none of the cpus that this process may use is online: compare taskset -p with the \
+                 topology",
             ),
-            Self::UnknownNode { node } => write!(f, "this machine has no {node}"),
+            Self::UnknownNode { node } => {
+                write!(f, "this machine has no {node}: choose one of the topology")
+            }
             Self::TooManyRanks { ranks } => {
-                write!(f, "{ranks} processes are more than the {MAX_RANKS} one machine can have")
+                write!(f, "{ranks} ranks on one machine are more than {MAX_RANKS}: start fewer")
             }
         }
     }
@@ -323,7 +328,7 @@ mod tests {
                 *on_core.entry(core_of(p.cpu)).or_insert(0_usize) += 1;
             }
 
-            // What is reported is what is so.
+            // The reported sharing is right.
             for p in &placements {
                 let sharing = match (on_cpu[&p.cpu], on_core[&core_of(p.cpu)]) {
                     (1, 1) => Sharing::Alone,
@@ -333,14 +338,14 @@ mod tests {
                 prop_assert_eq!(p.sharing, sharing);
             }
 
-            // No sharing while something is free.
+            // No sharing while a core or CPU is free.
             let cores: BTreeSet<usize> = allowed.iter().map(core_of).collect();
             let ranks = ranks as usize;
             let on_cpu_max = on_cpu.values().max().copied().unwrap_or(0);
             prop_assert_eq!(on_core.len(), ranks.min(cores.len()));
             prop_assert_eq!(on_cpu_max, ranks.div_ceil(allowed.len()));
 
-            // Contiguous: a node never comes back.
+            // Each node has one contiguous block.
             let mut nodes: Vec<NodeId> = placements.iter().map(|p| p.node).collect();
             nodes.dedup();
             prop_assert_eq!(nodes.iter().collect::<BTreeSet<_>>().len(), nodes.len());

@@ -1,4 +1,4 @@
-//! Reads a machine's topology from sysfs (kernel documentation: `ABI/stable/sysfs-devices-node`,
+//! Reads a machine's topology, and the node of a device, from sysfs (kernel documentation: `ABI/stable/sysfs-devices-node`,
 //! `ABI/stable/sysfs-devices-system-cpu`, `admin-guide/cputopology`).
 
 use core::error::Error;
@@ -11,33 +11,39 @@ use std::path::{Path, PathBuf};
 use crate::errno::Errno;
 use crate::{Core, CpuId, CpuSet, HugePagePool, Node, NodeId, Topology};
 
-/// Cache levels and kinds looked at for the level 3 cache: x86 has four, and none more than eight.
+/// The maximum number of caches of a CPU; x86 has four.
 const CACHES_PER_CPU: u32 = 8;
 
-/// Reads the tree at `root`.
-///
-/// CPUs are those of the nodes, not of `cpu/online`, wherever there are nodes: container file
-/// systems (LXCFS) renumber the latter, and affinity masks hold the kernel's own numbers.
-pub(crate) fn read_topology(root: &Path) -> Result<Topology, TopologyError> {
-    let system = root.join("devices/system");
-    let ids = node_ids(&system.join("node"))?;
-    let mut nodes = Vec::with_capacity(ids.len());
-    for &id in &ids {
-        nodes.push(read_node(&system, id, &ids)?);
+impl Topology {
+    /// Reads the sysfs tree at `root` (`/sys`).
+    ///
+    /// If the kernel reports no nodes, an assumed node 0 holds all CPUs,
+    /// [`reports_numa`](Self::reports_numa) is false, and memory is bound to no node. What a kernel
+    /// or a container hides is `None` or empty.
+    ///
+    /// # Errors
+    /// [`TopologyError`]: a file is unreadable or malformed.
+    pub fn from_sysfs(root: &Path) -> Result<Self, TopologyError> {
+        // The CPUs are those of the nodes, not of `cpu/online`: container file systems (LXCFS)
+        // renumber the latter, and affinity masks hold the kernel's own numbers.
+        let system = root.join("devices/system");
+        let ids = node_ids(&system.join("node"))?;
+        let nodes = ids.iter().map(|id| read_node(&system, *id, &ids));
+        let mut nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+        let reports_numa = !nodes.is_empty();
+        if !reports_numa {
+            nodes.push(assumed_node(root)?);
+        }
+        let mut cores = Vec::new();
+        for node in &nodes {
+            read_cores(&system, node, &mut cores)?;
+        }
+        let l3_groups = read_l3_groups(&system, &cores)?;
+        Ok(Self { nodes, cores, l3_groups, reports_numa })
     }
-    let reports_numa = !nodes.is_empty();
-    if !reports_numa {
-        nodes.push(assumed_node(root)?);
-    }
-    let mut cores = Vec::new();
-    for node in &nodes {
-        read_cores(&system, node, &mut cores)?;
-    }
-    let l3_groups = read_l3_groups(&system, &cores)?;
-    Ok(Topology { nodes, cores, l3_groups, reports_numa })
 }
 
-/// The numbers of the directories `nodeN`, ascending; there is one for each node that is online.
+/// The numbers of the directories `nodeN`, ascending: one for each online node.
 fn node_ids(dir: &Path) -> Result<Vec<NodeId>, TopologyError> {
     let mut ids: Vec<NodeId> = file_names(dir)?
         .iter()
@@ -60,8 +66,8 @@ fn read_node(system: &Path, id: NodeId, ids: &[NodeId]) -> Result<Node, Topology
     })
 }
 
-/// The assumed node for a kernel that reports none: it holds all CPUs, so ranks can be placed. No
-/// memory is bound to it, because [`Topology::memory_near`] returns `None` then.
+/// The node of all CPUs, for a kernel that reports none. No memory is bound to it, because
+/// [`Topology::memory_near`] returns `None` then.
 fn assumed_node(root: &Path) -> Result<Node, TopologyError> {
     let list = root.join("devices/system/cpu/online");
     let cpus = cpus(&list)?.ok_or_else(|| TopologyError::missing(&list))?;
@@ -86,7 +92,7 @@ fn online(system: &Path, cpus: CpuSet) -> Result<CpuSet, TopologyError> {
     Ok(cpus.difference(&offline))
 }
 
-/// Sizes are in `meminfo` as `Node 0 MemTotal:  8386460 kB`.
+/// Reads a line such as `Node 0 MemTotal:  8386460 kB`.
 fn memory_bytes(path: &Path) -> Result<Option<u64>, TopologyError> {
     let Some(text) = text(path)? else {
         return Ok(None);
@@ -99,7 +105,7 @@ fn memory_bytes(path: &Path) -> Result<Option<u64>, TopologyError> {
     }
 }
 
-/// One number for each node that is online, in ascending order of nodes.
+/// Reads one number for each online node, in ascending order of nodes.
 fn distances(path: &Path, ids: &[NodeId]) -> Result<Vec<(NodeId, u32)>, TopologyError> {
     let Some(text) = text(path)? else {
         return Ok(Vec::new());
@@ -109,7 +115,7 @@ fn distances(path: &Path, ids: &[NodeId]) -> Result<Vec<(NodeId, u32)>, Topology
         Ok(distances) if distances.len() == ids.len() => {
             Ok(ids.iter().copied().zip(distances).collect())
         }
-        _ => Err(TopologyError::malformed(path, "one number for each node that is online")),
+        _ => Err(TopologyError::malformed(path, "one number for each online node")),
     }
 }
 
@@ -133,8 +139,8 @@ fn huge_pages(dir: &Path) -> Result<Vec<HugePagePool>, TopologyError> {
     Ok(pools)
 }
 
-/// Adds the cores of `node`, each CPU to exactly one, whatever the siblings' lists claim: virtual
-/// machines show lists that overlap or leave their node.
+/// Adds the cores of `node`. Each CPU belongs to exactly one, although virtual machines list siblings
+/// that overlap or are on another node.
 fn read_cores(system: &Path, node: &Node, cores: &mut Vec<Core>) -> Result<(), TopologyError> {
     let mut taken = CpuSet::default();
     for cpu in node.cpus.iter() {
@@ -144,7 +150,7 @@ fn read_cores(system: &Path, node: &Node, cores: &mut Vec<Core>) -> Result<(), T
         let dir = cpu_dir(system, cpu).join("topology");
         let siblings = match cpus(&dir.join("core_cpus_list"))? {
             Some(siblings) => siblings,
-            // Its name before Linux 5.3.
+            // The name of the file before Linux 5.3.
             None => cpus(&dir.join("thread_siblings_list"))?.unwrap_or_default(),
         };
         let mut threads = siblings.intersection(&node.cpus).difference(&taken);
@@ -158,7 +164,7 @@ fn read_cores(system: &Path, node: &Node, cores: &mut Vec<Core>) -> Result<(), T
     Ok(())
 }
 
-/// The CPUs under each level 3 cache.
+/// The CPUs of each level 3 cache.
 fn read_l3_groups(system: &Path, cores: &[Core]) -> Result<Vec<CpuSet>, TopologyError> {
     let mut groups: Vec<CpuSet> = Vec::new();
     for core in cores {
@@ -189,13 +195,13 @@ fn cpu_dir(system: &Path, cpu: CpuId) -> PathBuf {
     system.join(format!("cpu/cpu{}", cpu.0))
 }
 
-/// The CPU list in a file, `None` if there is no such file.
+/// The CPU list in a file; `None` if it does not exist.
 fn cpus(path: &Path) -> Result<Option<CpuSet>, TopologyError> {
     parsed(path, "a cpu list such as 0-3,8")
 }
 
-/// The number in a file, `None` if there is no such file.
-pub(crate) fn number<T: FromStr>(path: &Path) -> Result<Option<T>, TopologyError> {
+/// The number in a file; `None` if it does not exist.
+fn number<T: FromStr>(path: &Path) -> Result<Option<T>, TopologyError> {
     parsed(path, "a number")
 }
 
@@ -209,12 +215,12 @@ fn parsed<T: FromStr>(path: &Path, expected: &'static str) -> Result<Option<T>, 
     }
 }
 
-/// What a file holds, `None` if there is no such file.
-pub(crate) fn text(path: &Path) -> Result<Option<String>, TopologyError> {
+/// The text of a file; `None` if it does not exist.
+fn text(path: &Path) -> Result<Option<String>, TopologyError> {
     found(path, fs::read_to_string(path))
 }
 
-/// The names in a directory, none if there is no such directory.
+/// The names in a directory; none if it does not exist.
 fn file_names(dir: &Path) -> Result<Vec<String>, TopologyError> {
     let Some(entries) = found(dir, fs::read_dir(dir))? else {
         return Ok(Vec::new());
@@ -239,27 +245,73 @@ fn found<T>(path: &Path, result: io::Result<T>) -> Result<Option<T>, TopologyErr
     }
 }
 
-/// Why the topology of a machine, or the node of a device, is not known.
+/// The node of the RDMA device or network interface `name`, from the sysfs tree at `root` (`/sys`).
+/// `None` if the kernel reports no node, as on one-node and virtual machines.
+///
+/// A device without a node has that of its parent device (virtio); a software RDMA device
+/// (Soft-RoCE, siw) has that of its network interface.
+///
+/// # Errors
+/// [`TopologyError`]: the device does not exist, or a file is unreadable or malformed.
+pub fn device_node(root: &Path, name: &str) -> Result<Option<NodeId>, TopologyError> {
+    let no_such_device = || TopologyError::NoSuchDevice { name: name.into() };
+    // Such a name would leave the directory of devices.
+    if name.contains('/') || ["", ".", ".."].contains(&name) {
+        return Err(no_such_device());
+    }
+    let rdma = root.join("class/infiniband").join(name);
+    let interface = root.join("class/net").join(name);
+    let node = if rdma.exists() {
+        rdma_node(root, &rdma)?
+    } else if interface.exists() {
+        bus_node(&interface)?
+    } else {
+        return Err(no_such_device());
+    };
+    // -1 is the kernel's NUMA_NO_NODE.
+    Ok(node.and_then(|node| u32::try_from(node).ok()).map(NodeId))
+}
+
+fn rdma_node(root: &Path, rdma: &Path) -> Result<Option<i64>, TopologyError> {
+    if let Some(node) = bus_node(rdma)? {
+        return Ok(Some(node));
+    }
+    match text(&rdma.join("parent"))? {
+        Some(interface) => bus_node(&root.join("class/net").join(interface.trim())),
+        None => Ok(None),
+    }
+}
+
+/// The node of the device of a class entry, or of its parent device if it has none.
+fn bus_node(class_entry: &Path) -> Result<Option<i64>, TopologyError> {
+    match number(&class_entry.join("device/numa_node"))? {
+        Some(node) => Ok(Some(node)),
+        // `device` is a link; the kernel resolves `..` after it.
+        None => number(&class_entry.join("device/../numa_node")),
+    }
+}
+
+/// Why sysfs does not give the topology of a machine or the node of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TopologyError {
     /// A file could not be read.
     Read {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The error of the read.
         errno: i32,
     },
-    /// A file holds something else than the kernel writes there.
+    /// The content of a file is malformed.
     Malformed {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What should be in it.
+        /// Its expected content.
         expected: &'static str,
     },
-    /// There is no RDMA device or network interface of this name.
+    /// No RDMA device or network interface has this name.
     NoSuchDevice {
-        /// The name asked for.
+        /// The name.
         name: String,
     },
 }
@@ -281,10 +333,14 @@ impl fmt::Display for TopologyError {
                 write!(f, "cannot read {}: {}", path.display(), Errno(*errno))
             }
             Self::Malformed { path, expected } => {
-                write!(f, "{} does not hold {expected}", path.display())
+                write!(f, "{} does not contain {expected}", path.display())
             }
             Self::NoSuchDevice { name } => {
-                write!(f, "no RDMA device or network interface is called {name}")
+                write!(
+                    f,
+                    "no RDMA device or network interface has the name {name}: list them with rdma link \
+                 and ip link"
+                )
             }
         }
     }

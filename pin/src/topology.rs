@@ -1,11 +1,11 @@
-//! What a machine is made of, as far as placing processes needs it: nodes, cores, distances.
+//! The nodes, cores and distances of a machine.
 
 use core::fmt;
-use std::path::Path;
 
-use crate::{CpuId, CpuSet, NodeId, TopologyError, sysfs};
+use crate::cpuset::{CpuId, CpuSet};
+use crate::numa::NodeId;
 
-/// The NUMA nodes and physical cores of a machine, CPUs that are offline left out.
+/// The NUMA nodes and physical cores of a machine, without offline CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     pub(crate) nodes: Vec<Node>,
@@ -19,14 +19,14 @@ pub struct Topology {
 pub struct Node {
     /// The kernel's number.
     pub id: NodeId,
-    /// Its CPUs that are online.
+    /// Its online CPUs.
     pub cpus: CpuSet,
-    /// Its memory in bytes, where that is known.
+    /// Its memory in bytes, if known.
     pub memory_bytes: Option<u64>,
     /// Its pools of huge pages, by page size.
     pub huge_pages: Vec<HugePagePool>,
-    /// How far each node is from its CPUs, itself included, where that is known: 10 is local, 20
-    /// twice as far (ACPI SLIT). Firmware often guesses.
+    /// The distance of each node, itself included, if known: 10 is local, 20 twice as far (ACPI
+    /// SLIT). Firmware often guesses.
     pub distances: Vec<(NodeId, u32)>,
 }
 
@@ -35,31 +35,31 @@ pub struct Node {
 pub struct HugePagePool {
     /// Bytes in a page.
     pub page_bytes: u64,
-    /// Pages reserved.
+    /// Reserved pages.
     pub total: u64,
-    /// Pages of them not in use.
+    /// Reserved pages that are not in use.
     pub free: u64,
 }
 
 /// One physical core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Core {
-    /// Its hardware threads (SMT siblings) that are online, at least one.
+    /// Its online hardware threads (SMT siblings), at least one.
     pub cpus: CpuSet,
-    /// The node it belongs to.
+    /// Its node.
     pub node: NodeId,
-    /// The package (socket) it is in, where that is known.
+    /// Its package (socket), if known.
     pub package: Option<u32>,
 }
 
 impl Node {
-    /// How far `other` is, where that is known; 10 is local.
+    /// The distance of `other`, if known; 10 is local.
     #[must_use]
     pub fn distance_to(&self, other: NodeId) -> Option<u32> {
         self.distances.iter().find(|(id, _)| *id == other).map(|(_, distance)| *distance)
     }
 
-    /// Whether memory can be had here. Where the size is not known, it is assumed.
+    /// Whether the node has memory. True if that is unknown.
     #[must_use]
     pub fn has_memory(&self) -> bool {
         self.memory_bytes != Some(0)
@@ -67,20 +67,8 @@ impl Node {
 }
 
 impl Topology {
-    /// Reads the tree mounted at `root`, `/sys` but for tests.
-    ///
-    /// If the kernel reports no nodes, an assumed node 0 holds all CPUs,
-    /// [`reports_numa`](Self::reports_numa) is false, and memory is bound to no node. Facts that a
-    /// kernel or a container hides are `None` or empty.
-    ///
-    /// # Errors
-    /// [`TopologyError`] names the file that could not be read or understood.
-    pub fn from_sysfs(root: &Path) -> Result<Self, TopologyError> {
-        sysfs::read_topology(root)
-    }
-
-    /// A machine of which only the CPUs are known, as in a container that hides `/sys`. Each CPU is
-    /// its own core, and the kernel reports no nodes.
+    /// The topology of a machine of which only the CPUs are known, as in a container that hides
+    /// `/sys`: each CPU is its own core, and the kernel reports no nodes.
     #[must_use]
     pub fn of_cpus(cpus: &CpuSet) -> Self {
         let id = NodeId(0);
@@ -106,7 +94,7 @@ impl Topology {
         &self.nodes
     }
 
-    /// The node of that number.
+    /// The node with the number `id`.
     #[must_use]
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.iter().find(|node| node.id == id)
@@ -118,19 +106,19 @@ impl Topology {
         &self.cores
     }
 
-    /// The CPUs that are online.
+    /// The online CPUs.
     #[must_use]
     pub fn cpus(&self) -> CpuSet {
         self.nodes.iter().flat_map(|node| node.cpus.iter()).collect()
     }
 
-    /// The sets of CPUs that share a level 3 cache, where that is known.
+    /// The sets of CPUs that share a level 3 cache, if known.
     #[must_use]
     pub fn l3_groups(&self) -> &[CpuSet] {
         &self.l3_groups
     }
 
-    /// Whether the nodes are the kernel's; false if it reports none and node 0 is an assumption.
+    /// Whether the kernel reports nodes. Otherwise node 0 is assumed.
     #[must_use]
     pub fn reports_numa(&self) -> bool {
         self.reports_numa
@@ -142,8 +130,8 @@ impl Topology {
         self.nodes.iter().find(|node| node.cpus.contains(cpu)).map(|node| node.id)
     }
 
-    /// The nodes from the nearest to `from` to the farthest, itself first; by number where
-    /// distances are equal or unknown.
+    /// The nodes by distance from `from`, itself first; by number where distances are equal or
+    /// unknown.
     #[must_use]
     pub fn nodes_by_distance(&self, from: NodeId) -> Vec<&Node> {
         let origin = self.node(from);
@@ -153,9 +141,9 @@ impl Topology {
         nodes
     }
 
-    /// Where memory for a CPU of `node` is best taken: from `node` itself, or if it has none from
-    /// the nearest that has, one with CPUs before one without (DRAM before CXL memory). `None` if
-    /// the kernel reports no nodes: memory cannot be bound then.
+    /// The node of memory for a CPU of `node`: `node` itself, or if it has no memory, the nearest
+    /// node with memory, one with CPUs before one without (DRAM before CXL memory). `None` if the
+    /// kernel reports no nodes, so that memory cannot be bound.
     #[must_use]
     pub fn memory_near(&self, node: NodeId) -> Option<NodeId> {
         let origin = self.node(node).filter(|_| self.reports_numa)?;
@@ -199,7 +187,7 @@ impl fmt::Display for Topology {
     }
 }
 
-/// A CPU list for people, who need a word where there is nothing.
+/// A CPU list; "none" if it is empty.
 struct Listed<'a>(&'a CpuSet);
 
 impl fmt::Display for Listed<'_> {
@@ -208,7 +196,7 @@ impl fmt::Display for Listed<'_> {
     }
 }
 
-/// A size in the largest binary unit that it fills, to one decimal.
+/// A size in its largest binary unit, to one decimal.
 struct Bytes(u64);
 
 impl fmt::Display for Bytes {

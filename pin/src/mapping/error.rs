@@ -1,4 +1,4 @@
-//! Why memory could not be obtained, and what to do about it.
+//! Why memory could not be mapped, and what to do about it.
 
 use core::error::Error;
 use core::fmt;
@@ -7,45 +7,45 @@ use super::NoHuge;
 use crate::errno::Errno;
 use crate::numa::NodeId;
 
-/// Why there is no mapping.
+/// Why memory could not be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MappingError {
-    /// No bytes, or more than an address space holds.
+    /// The size is 0, or larger than an address space.
     Size {
-        /// Bytes asked for.
+        /// The requested bytes.
         bytes: usize,
     },
     /// A system call failed.
     Call {
-        /// Which.
+        /// The call.
         call: &'static str,
-        /// Bytes asked for.
+        /// The requested bytes.
         bytes: usize,
         /// Its error.
         errno: i32,
     },
-    /// The memory could not be put on a NUMA node.
+    /// The memory could not be bound to a NUMA node.
     Bind {
-        /// Which.
+        /// The node.
         node: NodeId,
         /// The error of mbind(2).
         errno: i32,
     },
-    /// Huge pages were required, and not all of the memory got them.
+    /// Huge pages were required, and not all of the memory has them.
     NoHugePages {
-        /// Bytes asked for.
+        /// The requested bytes.
         bytes: usize,
-        /// Why there are no hugetlb pages, or 0.
+        /// The error of mapping hugetlb pages, or 0.
         hugetlb_errno: i32,
-        /// Why there are no transparent ones.
+        /// Why there are no transparent huge pages.
         reason: NoHuge,
     },
-    /// A peer's file is shorter than agreed.
+    /// A peer's file is shorter than expected.
     Short {
-        /// Bytes agreed.
+        /// The expected bytes.
         needed_bytes: usize,
-        /// Bytes found.
+        /// The bytes of the file.
         found_bytes: usize,
     },
     /// A peer's file could shrink under the mapping.
@@ -53,12 +53,7 @@ pub enum MappingError {
 }
 
 impl MappingError {
-    /// `call` has just failed.
-    pub(super) fn last(call: &'static str, bytes: usize) -> Self {
-        Self::Call { call, bytes, errno: Errno::last() }
-    }
-
-    /// Tells, where huge pages were required, why the hugetlb pool had none either.
+    /// Adds, if huge pages were required, why there are no hugetlb pages.
     pub(super) fn after(self, hugetlb: Self) -> Self {
         match (self, hugetlb) {
             (Self::NoHugePages { bytes, reason, .. }, Self::Call { errno, .. }) => {
@@ -74,11 +69,11 @@ impl fmt::Display for MappingError {
         match *self {
             Self::Size { bytes } => write!(f, "cannot map {bytes} bytes: choose another size"),
             Self::Call { call, bytes, errno } => {
-                write!(f, "{call} for {bytes} bytes: {}", Errno(errno))?;
+                write!(f, "cannot map {bytes} bytes: {call}: {}", Errno(errno))?;
                 match errno {
                     libc::ENOMEM | libc::ENOSPC | libc::EFAULT => f.write_str(
-                        "; the memory is not there: ask for less, or raise the limits of the \
-                         container or control group",
+                        "; memory is short: request less, or raise the limit of the container or \
+                         control group",
                     ),
                     libc::EMFILE | libc::ENFILE => f.write_str("; raise `ulimit -n`"),
                     libc::EPERM | libc::ENOSYS => f.write_str(
@@ -89,7 +84,7 @@ impl fmt::Display for MappingError {
             }
             Self::Bind { node, errno } => write!(
                 f,
-                "mbind to {node}: {}; choose a node that has memory, or none",
+                "cannot bind memory to {node}: {}; choose a node with memory, or none",
                 Errno(errno)
             ),
             Self::NoHugePages { bytes, hugetlb_errno, reason } => {
@@ -113,12 +108,12 @@ impl fmt::Display for MappingError {
             }
             Self::Short { needed_bytes, found_bytes } => write!(
                 f,
-                "the peer's memory has {found_bytes} bytes of {needed_bytes}: \
-                 open every owner with the same sizes"
+                "the peer's memory has {found_bytes} bytes instead of {needed_bytes}: open every owner \
+                 with the same sizes"
             ),
             Self::NotSealed => f.write_str(
-                "the peer's memory is not a sealed memfd and could vanish: \
-                 share what `Mapping::shared` made",
+                "the peer's memory is not a sealed memfd, so it could shrink while it is used: share \
+                 memory of `Mapping::shared`",
             ),
         }
     }

@@ -1,9 +1,10 @@
-//! The pages a mapping really has, and why they are not huge.
+//! The pages of a mapping as `/proc/self/smaps` reports them (proc_pid_smaps(5)), and why they are
+//! not huge.
 
 use core::fmt;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
 
-use super::smaps::Area;
 use crate::errno::Errno;
 
 /// The pages of a mapping, as the kernel reported them.
@@ -11,12 +12,12 @@ use crate::errno::Errno;
 pub enum Pages {
     /// Base pages.
     Base {
-        /// Bytes in a page.
+        /// The size of a page.
         page_bytes: usize,
-        /// Why they are not huge, where that was asked for.
+        /// Why they are not huge, if huge pages were requested.
         reason: Option<NoHuge>,
     },
-    /// Transparent huge pages, for all of the mapping or a part.
+    /// Transparent huge pages, at least for a part of the mapping.
     Transparent {
         /// Bytes in huge pages.
         huge_bytes: usize,
@@ -25,7 +26,7 @@ pub enum Pages {
     },
     /// Pages of the hugetlb pool.
     HugeTlb {
-        /// Bytes in a page.
+        /// The size of a page.
         page_bytes: usize,
     },
     /// `/proc/self/smaps`, which lists page sizes, cannot be read.
@@ -38,7 +39,7 @@ pub enum Pages {
 /// Why a mapping has no huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoHuge {
-    /// They were not asked for.
+    /// They were not requested.
     NotAsked,
     /// The mapping is smaller than one huge page.
     Small,
@@ -48,17 +49,17 @@ pub enum NoHuge {
     PrivateOff,
     /// No hugetlb page was free, and transparent ones are off for shared memory.
     SharedOff,
-    /// No hugetlb page was free, and the kernel gave no transparent ones when asked: memory is
-    /// fragmented or short.
+    /// No hugetlb page was free, and the kernel provided no transparent ones: memory is fragmented
+    /// or short.
     NotGiven,
 }
 
-/// The settings for private and for shared memory, in the directory below.
+/// The settings of transparent huge pages for private and for shared memory, in `THP`.
 pub(super) const PRIVATE_THP: &str = "enabled";
 pub(super) const SHARED_THP: &str = "shmem_enabled";
 const THP: &str = "/sys/kernel/mm/transparent_hugepage";
 
-/// Bytes in a transparent huge page, or why there are none. See the kernel's
+/// The size of a transparent huge page, or why there are none. See the kernel's
 /// Documentation/admin-guide/mm/transhuge.rst.
 pub(super) fn transparent_bytes(setting: &str) -> Result<usize, NoHuge> {
     let read = |name: &str| fs::read_to_string(format!("{THP}/{name}")).ok();
@@ -75,7 +76,7 @@ pub(super) fn transparent_bytes(setting: &str) -> Result<usize, NoHuge> {
 impl Pages {
     /// What `area` says of a mapping of `mapped_bytes`.
     pub(super) fn seen(area: &Area, mapped_bytes: usize, reason: Option<NoHuge>) -> Self {
-        if area.page_bytes > super::page_bytes() {
+        if area.page_bytes > rustix::param::page_size() {
             return Self::HugeTlb { page_bytes: area.page_bytes };
         }
         if area.huge_bytes > 0 {
@@ -111,12 +112,105 @@ impl fmt::Display for Pages {
 impl fmt::Display for NoHuge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAsked => f.write_str("huge pages were not asked for"),
+            Self::NotAsked => f.write_str("huge pages were not requested"),
             Self::Small => f.write_str("less than one huge page"),
             Self::Absent => f.write_str("no free hugetlb page, no transparent huge pages"),
             Self::PrivateOff => write!(f, "no free hugetlb page, and {THP}/{PRIVATE_THP} is off"),
             Self::SharedOff => write!(f, "no free hugetlb page, and {THP}/{SHARED_THP} is off"),
-            Self::NotGiven => f.write_str("no free hugetlb page, and no transparent one was given"),
+            Self::NotGiven => {
+                f.write_str("no free hugetlb page, and the kernel provided no transparent one")
+            }
         }
+    }
+}
+
+/// The page sizes of one mapped area.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Area {
+    /// The smallest page of the area.
+    page_bytes: usize,
+    /// Bytes in transparent huge pages.
+    huge_bytes: usize,
+}
+
+/// The area of this process that holds `address`.
+pub(super) fn area_at(address: usize) -> io::Result<Area> {
+    parse(BufReader::new(File::open("/proc/self/smaps")?), address)
+}
+
+fn parse(smaps: impl BufRead, address: usize) -> io::Result<Area> {
+    let mut area = None;
+    for line in smaps.split(b'\n') {
+        let line = line?;
+        // The file name may not be UTF-8.
+        let line = String::from_utf8_lossy(&line);
+        match (range(&line), area.as_mut()) {
+            (Some(range), None) if range.contains(&address) => area = Some(Area::default()),
+            (Some(_), Some(_)) => break,
+            (None, Some(area)) => take_field(&line, area),
+            _ => {}
+        }
+    }
+    area.filter(|area| area.page_bytes > 0).ok_or(io::ErrorKind::NotFound.into())
+}
+
+/// The addresses on the first line of an area: `7f0c00000000-7f0c00200000 rw-s ...`.
+fn range(line: &str) -> Option<core::ops::Range<usize>> {
+    let (start, end) = line.split_ascii_whitespace().next()?.split_once('-')?;
+    let hex = |text| usize::from_str_radix(text, 16).ok();
+    Some(hex(start)?..hex(end)?)
+}
+
+/// A line like `KernelPageSize:        4 kB`.
+fn take_field(line: &str, area: &mut Area) {
+    let Some((name, value)) = line.split_once(':') else { return };
+    let Some(kib) = value.split_ascii_whitespace().next().and_then(|kib| kib.parse().ok()) else {
+        return;
+    };
+    let bytes = usize::saturating_mul(kib, 1024);
+    match name {
+        "KernelPageSize" => area.page_bytes = bytes,
+        "AnonHugePages" | "ShmemPmdMapped" => area.huge_bytes += bytes,
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMAPS: &[u8] = b"\
+7f0000000000-7f0000200000 rw-s 00000000 00:01 7 /memfd:a-b (deleted)
+Size:               2048 kB
+KernelPageSize:        4 kB
+AnonHugePages:         0 kB
+ShmemPmdMapped:     2048 kB
+VmFlags: rd wr sh
+7f0000200000-7f0000400000 rw-p 00000000 00:00 0 /odd\xff:name
+KernelPageSize:     2048 kB
+AnonHugePages:         0 kB
+7f0000400000-7f0000600000 rw-p 00000000 00:00 0
+";
+
+    #[test]
+    fn finds_the_area_that_holds_the_address() {
+        let at = |address| parse(SMAPS, address).ok();
+        let shared = Area { page_bytes: 4096, huge_bytes: 2 << 20 };
+        assert_eq!(at(0x7f00_0000_0000), Some(shared));
+        assert_eq!(at(0x7f00_001f_ffff), Some(shared));
+        assert_eq!(at(0x7f00_0020_0000), Some(Area { page_bytes: 2 << 20, huge_bytes: 0 }));
+    }
+
+    #[test]
+    fn an_unmapped_or_undescribed_address_is_an_error() {
+        assert!(parse(SMAPS, 0x7f00_0060_0000).is_err());
+        assert!(parse(SMAPS, 0x7f00_0040_0000).is_err());
+    }
+
+    #[test]
+    fn the_kernels_own_file_is_read() {
+        let on_stack = 0_u8;
+        let area = area_at((&raw const on_stack).addr()).unwrap();
+        assert_eq!(area.page_bytes, rustix::param::page_size());
     }
 }

@@ -31,7 +31,7 @@ fn hugetlb_pool() -> (usize, usize) {
 fn assert_usable(mapping: &Mapping, bytes: usize) {
     let words = mapping.words();
     assert_eq!(words.len(), bytes / 8);
-    assert_eq!(words.as_ptr().addr() % page_bytes(), 0);
+    assert_eq!(words.as_ptr().addr() % page_size(), 0);
     assert!(words.iter().all(|word| word.load(Relaxed) == 0));
     words.iter().zip(1..).for_each(|(word, value)| word.store(value, Relaxed));
     assert_eq!(words[words.len() - 1].load(Relaxed), (bytes / 8) as u64);
@@ -96,7 +96,7 @@ fn a_file_that_could_end_in_sigbus_is_refused() {
     let short = Mapping::from_fd(file.as_fd(), 4097).unwrap_err();
     assert_eq!(short, MappingError::Short { needed_bytes: 4097, found_bytes: 4096 });
 
-    let open = memfd(0, 4096).unwrap();
+    let open = memfd(MemfdFlags::empty(), 4096).unwrap();
     File::from(open.try_clone().unwrap()).set_len(4096).unwrap();
     assert_eq!(Mapping::from_fd(open.as_fd(), 4096).unwrap_err(), MappingError::NotSealed);
 
@@ -118,7 +118,7 @@ fn impossible_sizes_are_errors() {
 
 #[test]
 fn base_pages_are_base_pages() {
-    let expected = Pages::Base { page_bytes: page_bytes(), reason: None };
+    let expected = Pages::Base { page_bytes: page_size(), reason: None };
     assert_eq!(Mapping::anonymous(8 * MIB, &base()).unwrap().pages(), expected);
     let (mine, file) = Mapping::shared(8 * MIB, &base()).unwrap();
     assert_eq!(mine.pages(), expected);
@@ -140,7 +140,7 @@ fn trying_says_why_there_are_no_huge_pages() {
         Pages::Transparent { huge_bytes, mapped_bytes } => {
             assert!(huge_bytes <= mapped_bytes && mapped_bytes >= 8 * MIB);
         }
-        Pages::HugeTlb { page_bytes } => assert!(page_bytes > super::page_bytes()),
+        Pages::HugeTlb { page_bytes } => assert!(page_bytes > page_size()),
         unknown @ Pages::Unknown { .. } => panic!("{unknown}"),
     }
 }
@@ -248,7 +248,7 @@ fn memory_is_mapped_and_a_refused_policy_is_reported() {
 
 /// The number of pages of a mapping that are in memory.
 fn resident(mapping: &Mapping) -> usize {
-    let mut pages = vec![0_u8; mapping.length.div_ceil(page_bytes())];
+    let mut pages = vec![0_u8; mapping.length.div_ceil(page_size())];
     // SAFETY: the kernel writes one byte for each page of the range, which belongs to the mapping.
     let done =
         unsafe { libc::mincore(mapping.start.as_ptr().cast(), mapping.length, pages.as_mut_ptr()) };
@@ -261,7 +261,7 @@ fn every_page_is_populated_although_advice_is_refused() {
     for errno in [libc::EPERM, libc::ENOSYS, libc::EINVAL] {
         let private = || Mapping::anonymous(MIB, &base());
         let private = refusing(libc::SYS_madvise, errno, private).unwrap();
-        assert_eq!(resident(&private), MIB / page_bytes(), "errno {errno}");
+        assert_eq!(resident(&private), MIB / page_size(), "errno {errno}");
         assert_usable(&private, MIB);
         let shared = || Mapping::shared(MIB, &base());
         let (shared, file) = refusing(libc::SYS_madvise, errno, shared).unwrap();
@@ -273,7 +273,7 @@ fn every_page_is_populated_although_advice_is_refused() {
     let calls = [libc::SYS_madvise, libc::SYS_fallocate];
     let [_, shared] = refusing_all(&calls, libc::EPERM, || both(&base()));
     let error = shared.unwrap_err().to_string();
-    assert!(error.starts_with("fallocate") && error.contains("seccomp"), "{error}");
+    assert!(error.contains(": fallocate: ") && error.contains("seccomp"), "{error}");
 }
 
 #[test]
@@ -317,14 +317,14 @@ fn two_mappings_side_by_side_are_counted_apart() {
             assert!(huge_bytes <= mapped_bytes, "{pages}");
         }
     }
-    assert_eq!(small.pages(), Pages::Base { page_bytes: page_bytes(), reason: None });
+    assert_eq!(small.pages(), Pages::Base { page_bytes: page_size(), reason: None });
 }
 
 #[test]
 fn errors_say_what_to_do() {
     let text = |error: MappingError| error.to_string();
     let call = |errno| MappingError::Call { call: "mmap", bytes: 8, errno };
-    assert!(text(call(libc::ENOMEM)).contains("ask for less"));
+    assert!(text(call(libc::ENOMEM)).contains("request less"));
     assert!(text(call(libc::EMFILE)).contains("ulimit -n"));
     let no_huge = |reason| MappingError::NoHugePages { bytes: 3 * MIB, hugetlb_errno: 12, reason };
     assert!(text(no_huge(NoHuge::SharedOff)).contains("add 2 to `sysctl vm.nr_hugepages`"));

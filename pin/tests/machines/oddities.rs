@@ -159,7 +159,7 @@ fn errors_name_the_file() {
     let cases = [
         ("node/node0/cpulist: all", "node/node0/cpulist", "a cpu list such as 0-3,8"),
         ("node/node0/meminfo: Node 0 MemTotal: much", "node/node0/meminfo", "a line such as"),
-        ("node/node0/distance: 10 20", "node/node0/distance", "one number for each node"),
+        ("node/node0/distance: 10 20", "node/node0/distance", "one number for each online node"),
         ("cpu/cpu0/online: x", "cpu/cpu0/online", "a number"),
         ("cpu/cpu0/topology/core_cpus_list: 3-1", "cpu/cpu0/topology/core_cpus_list", "a cpu list"),
         ("cpu/cpu0/cache/index0/level:", "cpu/cpu0/cache/index0/level", "a number"),

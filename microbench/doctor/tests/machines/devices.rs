@@ -72,7 +72,7 @@ fn the_wrong_node_is_told() {
     let gone = Ward::healthy().file(&card("numa_node"), "9\n");
     device(gone, "numa-node", NotSeen, &["node 9, which is not online"]);
     let odd = Ward::healthy().file(&card("numa_node"), "near\n");
-    device(odd, "numa-node", NotSeen, &["numa_node does not hold a number"]);
+    device(odd, "numa-node", NotSeen, &["numa_node does not contain a number"]);
 }
 
 #[test]
