@@ -49,7 +49,7 @@ pub use error::JoinError;
 pub use job::{Job, Options, RanksFailed, Start, join};
 pub use launch::{Launch, LaunchError, Launcher, Server};
 pub use limits::{Limits, MAX_ALL_TO_ALL_BYTES, MAX_PARAMETERS_BYTES, MAX_RANKS, MAX_RESULT_BYTES};
-pub use machine::{addresses, host_name};
+pub use machine::{addresses, host_name, machine_id};
 pub use refusal::{Refusal, Refusals};
 pub use rendezvous::Rendezvous;
 pub use secret::{SECRET_VARIABLE, Secret, SecretError};

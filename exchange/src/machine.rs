@@ -33,16 +33,35 @@ fn is_for_others(address: &IpAddr) -> bool {
     !address.is_loopback() && !link_local
 }
 
-/// Equal in processes that share a loopback interface: a digest of the machine's name and boot, and
-/// the network namespace. Machines that were cloned while they ran differ in their names only.
+/// Text that processes of one machine have in common, and those of different machines do not: its
+/// boot's number, or its name if a container hides that.
+///
+/// # Errors
+/// If neither can be read.
+pub fn machine_id() -> io::Result<String> {
+    machine_id_from(|file| fs::read_to_string(file))
+}
+
+fn machine_id_from(read: impl Fn(&str) -> io::Result<String>) -> io::Result<String> {
+    let text = |file| read(file).ok().filter(|text| !text.trim().is_empty());
+    [BOOT_ID, HOST_NAME].into_iter().find_map(text).ok_or_else(|| {
+        io::Error::other(format!(
+            "neither {BOOT_ID} nor {HOST_NAME} can be read, which identify this machine: mount \
+             /proc where ranks run"
+        ))
+    })
+}
+
+/// Equal in processes that share a loopback interface: a digest of the machine's identity and name,
+/// and of the network namespace. Machines that were cloned while they ran differ in their names
+/// only.
 ///
 /// # Errors
 /// If `/proc` cannot be read.
-pub(crate) fn machine_id() -> io::Result<String> {
+pub(crate) fn loopback_id() -> io::Result<String> {
     let mut digest = Sha256::new();
-    for file in [HOST_NAME, BOOT_ID] {
-        digest.update(fs::read(file)?);
-    }
+    digest.update(machine_id()?);
+    digest.update(fs::read(HOST_NAME)?);
     digest.update(fs::read_link("/proc/self/ns/net")?.as_os_str().as_encoded_bytes());
     Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
@@ -77,7 +96,19 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_has_one_identity() {
-        assert_eq!(machine_id().unwrap(), machine_id().unwrap());
+    fn a_machine_is_its_boot_or_its_name() {
+        let id = |files: &[(&str, &str)]| {
+            machine_id_from(|file| {
+                let read = files.iter().find(|(name, _)| *name == file);
+                read.map(|(_, text)| (*text).to_owned()).ok_or(io::ErrorKind::NotFound.into())
+            })
+        };
+        assert_eq!(id(&[(BOOT_ID, "7"), (HOST_NAME, "a")]).unwrap(), "7");
+        assert_eq!(id(&[(HOST_NAME, "a")]).unwrap(), "a");
+        assert_eq!(id(&[(BOOT_ID, "\n"), (HOST_NAME, "b")]).unwrap(), "b");
+        for files in [&[][..], &[(BOOT_ID, ""), (HOST_NAME, "\n")]] {
+            assert!(id(files).unwrap_err().to_string().contains("mount /proc"));
+        }
+        assert_eq!(loopback_id().unwrap(), loopback_id().unwrap());
     }
 }

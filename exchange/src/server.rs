@@ -13,7 +13,7 @@ use crate::error::JoinError;
 use crate::kv_store::{BusinessCard, KvStore, Pmi1Store};
 use crate::launch::{Launch, Server};
 use crate::limits::{Limits, deadline, whole_seconds};
-use crate::machine::machine_id;
+use crate::machine::loopback_id;
 use crate::member::join_rank_0;
 use crate::rendezvous::check;
 use crate::secret::{Secret, SecretError};
@@ -64,7 +64,7 @@ fn look_up_within(
 }
 
 fn look_up(server: Server, secret: Option<Secret>, until: Instant) -> Result<Place, JoinError> {
-    let machine = machine_id()
+    let machine = loopback_id()
         .map_err(|error| JoinError::System { doing: "identifying this machine", error })?;
     match server {
         Server::Pmix => {

@@ -5,13 +5,13 @@ mod device;
 use core::time::Duration;
 
 use probeline_doctor::{Doctor, Finding, Subject, Verdict};
+use probeline_exchange::host_name;
 use probeline_transport::Exchange;
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 pub(crate) use self::device::Device;
-use crate::addresses::host_name;
 use crate::failure::{Failure, Result};
 use crate::place;
 use probeline_results::gather;

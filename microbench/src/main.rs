@@ -1,7 +1,6 @@
 //! `probeline`: measures the table and its transports, and does real work with it.
 #![forbid(unsafe_code)]
 
-mod addresses;
 mod agreement;
 mod checkup;
 mod cli;

@@ -2,13 +2,13 @@
 //! when they do not meet.
 
 use core::net::Ipv6Addr;
+use std::borrow::Cow;
 use std::env;
 use std::path::Path;
 
 use probeline_exchange::{JoinError, Rendezvous, SECRET_VARIABLE, Secret, SecretError, Start};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::addresses;
 use crate::cli::{DEFAULT_PORT, NodesArgs};
 use crate::failure::{Failure, Result};
 use crate::terminal;
@@ -65,7 +65,7 @@ fn first(port: u16, limit_s: u64, given: Option<Secret>) -> Result<Node> {
         }
         None => (given, String::new()),
     };
-    let host = addresses::host_name().unwrap_or_else(|| "FIRST_NODE".to_owned());
+    let host = probeline_exchange::host_name().unwrap_or_else(|| "FIRST_NODE".to_owned());
     // What is no text is said as well as it can be.
     let arguments = env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     let command = Command::new(arguments);
@@ -82,7 +82,8 @@ fn first(port: u16, limit_s: u64, given: Option<Secret>) -> Result<Node> {
     if !fresh {
         said.push_str("\nwith the same secret there as here.\n");
     }
-    let addresses: Vec<_> = addresses::of_this_machine().iter().map(ToString::to_string).collect();
+    let addresses: Vec<_> =
+        probeline_exchange::addresses()?.iter().map(ToString::to_string).collect();
     let addresses =
         if addresses.is_empty() { "none found".to_owned() } else { addresses.join(", ") };
     said.push_str(&format!(
@@ -242,13 +243,9 @@ impl Command {
     }
 }
 
-/// A word as a shell takes it for one.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
+/// A word as a shell takes it for one. Arguments of a process contain no NUL.
+fn quoted(word: &str) -> Cow<'_, str> {
+    shlex::try_quote(word).unwrap_or(Cow::Borrowed(word))
 }
 
 #[cfg(test)]
@@ -278,7 +275,7 @@ mod tests {
     fn words_are_quoted_where_a_shell_would_split_them() {
         assert_eq!(quoted("kanban:5"), "kanban:5");
         assert_eq!(quoted("my net.pnml"), "'my net.pnml'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted("it's"), "\"it's\"");
         assert_eq!(quoted(""), "''");
     }
 

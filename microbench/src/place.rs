@@ -2,8 +2,8 @@
 
 use core::hash::Hasher;
 use std::hash::DefaultHasher;
-use std::{fs, io};
 
+use probeline_exchange::machine_id;
 use probeline_pin::{
     Affinity, AffinityError, CpuId, CpuSet, HugePages, MemoryPolicy, NodeId, Placement, Topology,
 };
@@ -13,11 +13,6 @@ use crate::cli::{HugeName, PinName, PlaceArgs};
 use crate::failure::{Failure, Result};
 use crate::note::{self, Missing};
 use probeline_results::gather;
-
-/// Another one on each machine and after each boot.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// What the network calls this machine.
-const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// Replaces the CPU of a rank that is not pinned.
 const UNPINNED: u64 = u64::MAX;
@@ -46,7 +41,7 @@ pub(crate) fn place(
     }
     // Machines without names are treated as one machine; each rank still gets a CPU that it may
     // use.
-    let machine = this_machine(|file| fs::read_to_string(file)).unwrap_or_default();
+    let machine = machine_id().unwrap_or_default();
     let allowed = allowed(given);
     let (rank, ranks) = among_equals(&allowed, &machine, exchange)?;
     let (topology, hidden) = topology(&allowed);
@@ -160,19 +155,7 @@ pub(crate) fn machines(exchange: &mut dyn Exchange) -> Result<Vec<u64>> {
 
 /// The number of this machine, another one than any other's.
 pub(crate) fn machine() -> Result<u64> {
-    Ok(hash(&this_machine(|file| fs::read_to_string(file))?))
-}
-
-/// What tells this machine from others: its boot's number, or its name where that is hidden, as in
-/// some containers.
-fn this_machine(read: impl Fn(&str) -> io::Result<String>) -> Result<String> {
-    let text = |file| read(file).ok().filter(|text| !text.trim().is_empty());
-    [BOOT_ID, HOST_NAME].into_iter().find_map(text).ok_or_else(|| {
-        Failure::new(format!(
-            "neither {BOOT_ID} nor {HOST_NAME} can be read, so that this machine cannot be told \
-             from others: mount /proc where ranks run"
-        ))
-    })
+    Ok(hash(&machine_id()?))
 }
 
 fn hash(text: &str) -> u64 {
@@ -244,22 +227,6 @@ mod tests {
     fn ranks_of_other_machines_have_other_cpus() {
         let ranks = [("0-3", "a"), ("0-3", "b"), ("0-3", "b"), ("0-7", "a"), ("0-3", "a")];
         assert_eq!(places(&ranks), [(0, 2), (0, 2), (1, 2), (0, 1), (1, 2)]);
-    }
-
-    #[test]
-    fn a_machine_without_a_boot_s_number_goes_by_its_name() {
-        let machine = |files: &[(&str, &str)]| {
-            let found = |file: &str| files.iter().find(|(name, _)| *name == file);
-            let read = |file: &str| found(file).ok_or(io::ErrorKind::PermissionDenied);
-            this_machine(|file| Ok(read(file)?.1.to_owned()))
-        };
-        assert_eq!(machine(&[(BOOT_ID, "7"), (HOST_NAME, "a")]).unwrap(), "7");
-        assert_eq!(machine(&[(HOST_NAME, "a")]).unwrap(), "a");
-        assert_eq!(machine(&[(BOOT_ID, "\n"), (HOST_NAME, "b")]).unwrap(), "b");
-        for files in [&[][..], &[(BOOT_ID, ""), (HOST_NAME, "\n")]] {
-            let said = machine(files).unwrap_err().to_string();
-            assert!(said.contains("mount /proc where ranks run"), "{said}");
-        }
     }
 
     #[test]

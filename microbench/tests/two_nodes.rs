@@ -68,7 +68,7 @@ impl First {
 
 /// A command line in what was said, without its variable, and the secret in it.
 fn printed_command(said: &str, start: &str) -> (Option<String>, Vec<String>) {
-    let split = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let split = |line: &str| shlex::split(line).unwrap();
     let lines = said.lines().filter_map(|line| line.strip_prefix("  "));
     let commands = lines.map(|line| match line.strip_prefix(VARIABLE) {
         Some(line) => (line.split(' ').next().map(str::to_owned), split(line)[1..].to_vec()),
