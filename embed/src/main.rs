@@ -19,7 +19,7 @@ use core::task::{Context, Poll, Waker};
 use memory::Memory;
 use probeline_table::{
     CacheEntry, ChunkChoice, Config, Finished, FirstClaim, Intent, Operation, OperationError,
-    Outcome, Probing, ReadAhead, ReadCost, Shared, Table,
+    Outcome, Probing, ReadAhead, ReadCost, Shared, Table, Tag,
 };
 use probeline_transport::Alone;
 
@@ -81,7 +81,7 @@ fn run() -> Option<()> {
 }
 
 fn fill_and_query(config: Config) -> Option<()> {
-    let mut operations = [const { Operation::EMPTY }; 8];
+    let mut operations = [Operation::EMPTY; 8];
     let mut entries = [CacheEntry::EMPTY; 64];
     let table = Table::open(Memory::new(), config, &mut operations[..], &mut Alone).ok()?;
     let mut table = table.with_cache(&mut entries[..]);
@@ -142,12 +142,11 @@ type Embedded<'s> = Table<Memory, &'s mut [Operation], &'s mut [CacheEntry]>;
 fn submit_all(table: &mut Embedded<'_>) -> Option<(u64, u64)> {
     let (mut next, mut found, mut inserted) = (0, 0, 0);
     while found + inserted < DATA / 2 {
-        while next < DATA / 2 && table.submit(next, next, Intent::FindOrPut).is_ok() {
+        while next < DATA / 2 && table.submit(Tag(next), next, Intent::FindOrPut).is_ok() {
             next += 1;
         }
         let mut finished = [Finished::default(); 4];
-        let count = table.poll(&mut finished).ok()?;
-        for end in finished.iter().take(count) {
+        for end in table.poll_into(&mut finished).ok()? {
             match end.result.ok()? {
                 Outcome::Found => found += 1,
                 Outcome::Inserted => inserted += 1,

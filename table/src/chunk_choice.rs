@@ -154,6 +154,12 @@ impl Chooser {
         self.choice = self.best();
     }
 
+    #[cfg(test)]
+    pub(crate) fn force(&mut self, chunk_buckets: u32, ahead_from: u32) {
+        self.choice = Choice { chunk_buckets, ahead_from };
+        self.left = u32::MAX;
+    }
+
     /// C for the next operation.
     #[inline]
     pub(crate) fn chunk_buckets(&self) -> u32 {

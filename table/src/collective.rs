@@ -26,9 +26,8 @@ use crate::cache::CacheEntry;
 use crate::config::Config;
 use crate::error::{CollectiveError, OpenError, OperationError};
 use crate::layout::Position;
-use crate::operation::Operation;
 use crate::probe::Probing;
-use crate::table::Table;
+use crate::table::{Operation, Table};
 
 /// "probelin", and the version of this layout.
 const MAGIC: u64 = 0x7072_6f62_656c_696e;
@@ -39,7 +38,7 @@ const AGREED: [&str; 7] = [
     "version",
     "number of owners",
     "buckets per owner",
-    "reach (C times M)",
+    "probe limit (C times M)",
     "first word",
     "probe order (0 linear, 1 lines, 2 jump)",
 ];
@@ -144,7 +143,7 @@ where
     ) -> Result<f64, CollectiveError> {
         let len = self.len(exchange)?;
         let load_factor = len as f64 / self.layout().buckets() as f64;
-        self.pipeline.policy.set_load_factor(load_factor);
+        self.context_mut().policy.set_load_factor(load_factor);
         Ok(load_factor)
     }
 
@@ -161,7 +160,8 @@ where
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
         let quiet = self.quiesce();
-        self.pipeline.forget(&self.config);
+        let config = self.config;
+        self.context_mut().forget(&config);
         exchange.barrier()?;
         let emptied = self.part().map(|part| {
             part.iter().for_each(|bucket| bucket.store(0, Release));
@@ -188,14 +188,15 @@ where
         keep: impl FnMut(u64) -> bool,
     ) -> Result<u64, CollectiveError> {
         let quiet = self.quiesce();
-        self.pipeline.forget(&self.config);
+        let config = self.config;
+        self.context_mut().forget(&config);
         exchange.barrier()?;
         let removed = if self.layout().probing() == Probing::Linear {
             self.retain_by_clusters(quiet, exchange, keep)
         } else {
             self.retain_by_rounds(quiet, exchange, keep)
         }?;
-        self.pipeline.policy.set_load_factor(self.sample());
+        self.sample_load_factor();
         Ok(removed)
     }
 
@@ -380,14 +381,14 @@ where
 
     fn show(&self, at: u64, value: u64) -> Result<(), OperationError> {
         let index = usize::try_from(self.config().first_word + at).ok();
-        let word = index.and_then(|index| self.pipeline.transport.window().get(index));
+        let word = index.and_then(|index| self.transport().window().get(index));
         word.ok_or(OperationError::Window)?.store(value, Release);
         Ok(())
     }
 
     /// All of this owner's buckets.
     fn part(&self) -> Result<&[AtomicU64], OperationError> {
-        let window = self.pipeline.transport.window();
+        let window = self.transport().window();
         let first = usize::try_from(self.layout().first_word()).ok();
         let count = usize::try_from(self.layout().buckets_per_owner()).ok();
         let part = first.zip(count).and_then(|(first, count)| window.get(first..)?.get(..count));
@@ -409,7 +410,7 @@ where
     }
 
     fn me(&self) -> u32 {
-        self.pipeline.transport.geometry().me.0
+        self.transport().geometry().me.0
     }
 
     fn first_empty(&self) -> Result<Option<Position>, OperationError> {
@@ -418,7 +419,7 @@ where
     }
 
     fn quiesce(&mut self) -> Result<(), OperationError> {
-        Ok(self.pipeline.quiesce()?)
+        self.pipeline.quiesce()
     }
 
     /// A bucket of this owner; `None` for a bucket of another owner, which is read and written
@@ -447,21 +448,21 @@ where
 
     fn read_word(&mut self, at: RemoteWord) -> Result<u64, OperationError> {
         let from = Segment { start: at, words: 1 };
-        let posted = self.pipeline.transport.read(TOKEN, from, LANDING);
+        let posted = self.pipeline.transport_mut().read(TOKEN, from, LANDING);
         self.finish(posted)?;
-        match self.pipeline.transport.landed(LANDING)? {
+        match self.transport().landed(LANDING)? {
             [word] => Ok(*word),
             _ => Err(SlotError::OutOfRange.into()),
         }
     }
 
     fn write_word(&mut self, at: RemoteWord, word: u64) -> Result<(), OperationError> {
-        match self.pipeline.transport.staged(LANDING)? {
+        match self.pipeline.transport_mut().staged(LANDING)? {
             [staged] => *staged = word,
             _ => return Err(SlotError::OutOfRange.into()),
         }
         let to = Segment { start: at, words: 1 };
-        let posted = self.pipeline.transport.write(TOKEN, LANDING, to);
+        let posted = self.pipeline.transport_mut().write(TOKEN, LANDING, to);
         self.finish(posted).map(drop)
     }
 
@@ -473,7 +474,7 @@ where
             Err(refused) => return Err(OperationError::Post(refused)),
         }
         let mut end = [Completion::default()];
-        while self.pipeline.poll_transport(&mut end)? == 0 {}
+        while self.pipeline.transport_mut().poll(&mut end)? == 0 {}
         let [end] = end;
         end.result.map_err(OperationError::Failed)
     }

@@ -6,12 +6,11 @@ use crate::error::ConfigError;
 use crate::layout::HEADER_WORDS;
 use crate::policy::{ChunkChoice, FirstClaim, ReadAhead};
 use crate::probe::{LINE_BUCKETS, Probing};
+use crate::table::Operation;
 
 /// The largest M: with it even C = 8 probes half a million buckets, far beyond any table that
 /// still answers in reasonable time.
 const MOST_CHUNKS: u32 = 1 << 16;
-/// The most operations in flight; a token keeps 24 bits for them.
-const MOST_OPERATIONS: u32 = 1 << 24;
 
 /// C in the paper's measurements (section 4.2).
 const PAPER_CHUNK: u32 = 32;
@@ -134,7 +133,7 @@ impl Config {
         if self.max_chunks == 0 || self.max_chunks > MOST_CHUNKS {
             return Err(ConfigError::MaxChunks { found: self.max_chunks, most: MOST_CHUNKS });
         }
-        let most = (geometry.slots / 2).min(MOST_OPERATIONS);
+        let most = Operation::most(geometry);
         if operations == 0 || operations > most as usize {
             return Err(ConfigError::Operations { found: operations, most });
         }
@@ -159,7 +158,7 @@ impl Config {
     }
 
     /// The buckets that an operation looks at: C times M, or the whole table if that is fewer.
-    pub(crate) fn reach(&self, owners: u32) -> u64 {
+    pub(crate) fn probe_limit(&self, owners: u32) -> u64 {
         let buckets = self.buckets_per_owner.saturating_mul(u64::from(owners));
         (u64::from(self.chunk_buckets) * u64::from(self.max_chunks)).min(buckets)
     }
@@ -218,8 +217,8 @@ mod tests {
     #[test]
     fn nothing_is_looked_at_twice() {
         let config = Config { chunk_buckets: 16, max_chunks: 5, ..Config::new(24) };
-        assert_eq!([1, 2, 3, 4].map(|owners| config.reach(owners)), [24, 48, 72, 80]);
-        assert_eq!(Config::new(u64::MAX / 8 * 8).reach(u32::MAX), 32 * 32);
+        assert_eq!([1, 2, 3, 4].map(|owners| config.probe_limit(owners)), [24, 48, 72, 80]);
+        assert_eq!(Config::new(u64::MAX / 8 * 8).probe_limit(u32::MAX), 32 * 32);
     }
 
     #[test]

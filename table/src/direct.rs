@@ -1,9 +1,8 @@
-//! The direct path: lines of the table that the CPU reaches are looked at in place, eight buckets
-//! at once, and empty buckets claimed by its own compare-and-swap.
+//! The direct path: the CPU looks at lines of the table in place, eight buckets at once, and
+//! claims empty buckets by its own compare-and-swap.
 //!
-//! Machine-local accesses are standard memory operations in the paper too (section 1). The CPU's
-//! compare-and-swap is used only where the transport's atomics are atomic with it
-//! (`AtomicScope::Cpu`).
+//! The paper too uses memory operations within a machine (section 1). The CPU's compare-and-swap
+//! is used only where the transport's atomics are atomic with it (`AtomicScope::Cpu`).
 
 use core::ops::Range;
 use core::sync::atomic::Ordering::SeqCst;
@@ -15,23 +14,20 @@ use crate::find_or_put::{Intent, Outcome};
 use crate::layout::{Layout, Position};
 use crate::line::{Line, prefetch, see};
 use crate::probe::LINE_BUCKETS;
-use crate::walk::Walk;
 
 /// What the CPU does itself with words that it reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direct {
-    /// Nothing.
     Off,
-    /// Loads in place of READs, but not by a find: its empty bucket may have been claimed by a
-    /// device, and the CPU see that no earlier than the next barrier. A find-or-put's own claim
-    /// then tells.
+    /// Loads in place of a find-or-put's READs. Not of a find's: a device may have claimed the
+    /// bucket that the CPU still sees empty until the next barrier; a find-or-put's claim tells.
     Loads,
     /// Loads and compare-and-swaps.
     Claims,
 }
 
 impl Direct {
-    /// What is allowed, if it is wanted at all.
+    /// What the engine allows, if `config.direct` asks for it.
     pub(crate) fn allowed(wanted: bool, caps: &Caps) -> Self {
         match (wanted, caps.atomics) {
             (false, _) => Self::Off,
@@ -40,7 +36,7 @@ impl Direct {
         }
     }
 
-    /// Whether the CPU makes READs of an operation itself, where it reaches the words.
+    /// Whether the CPU executes an operation's READs, where it reaches the words.
     #[inline]
     pub(crate) fn copies(self, intent: Intent) -> bool {
         match self {
@@ -51,61 +47,24 @@ impl Direct {
     }
 }
 
-/// What looking at one line came to.
+/// What a look at one line decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// The walk ends, at the bucket that decided it unless it was the last in reach.
+    /// The operation ends.
     Done(Outcome),
-    /// All of it is other data: the walk has gone on to the next line.
+    /// The line holds other data; the operation goes on to the next.
     Passed,
-}
-
-impl Walk {
-    /// The line that comes next, asked for already; `None` where the CPU does not reach it.
-    #[inline]
-    pub(crate) fn line<'t>(
-        &self,
-        transport: &'t impl Transport,
-        layout: &Layout,
-    ) -> Option<&'t Line> {
-        reach(transport, layout, self.probe.at)
-    }
-
-    /// Looks at `line`, the present one, claims its first empty bucket if data is to be put there,
-    /// or goes on to the next line.
-    #[inline]
-    pub(crate) fn look(&mut self, line: &Line, layout: &Layout) -> Look {
-        self.lines += 1;
-        let first = layout.offset_in_line(self.probe.at) + self.probe.rotation;
-        let buckets = self.buckets_in_line(layout);
-        let reach = u64::from(buckets).min(self.reach);
-        // At most 8.
-        #[allow(clippy::cast_possible_truncation)]
-        let ended = look(line, self.bucket, self.intent, first, self.passed..reach as u32);
-        if let Some((nth, outcome)) = ended {
-            self.passed = nth;
-            return Look::Done(outcome);
-        }
-        if self.reach <= u64::from(buckets) {
-            return Look::Done(match self.intent {
-                Intent::Find => Outcome::Absent,
-                Intent::FindOrPut => Outcome::Full,
-            });
-        }
-        self.pass_line(buckets, layout);
-        Look::Passed
-    }
 }
 
 /// Whether the CPU reaches any owner's words.
 pub(crate) fn reaches_any(transport: &impl Transport, layout: &Layout) -> bool {
     let first = |owner| Position { owner, index: 0 };
-    (0..layout.owners()).any(|owner| reach(transport, layout, first(owner)).is_some())
+    (0..layout.owners()).any(|owner| line_at(transport, layout, first(owner)).is_some())
 }
 
-/// The line that the bucket at `at` is in, asked for already, where the CPU reaches it.
+/// The line of the bucket at `at`, requested from memory; `None` where the CPU does not reach it.
 #[inline]
-pub(crate) fn reach<'t>(
+pub(crate) fn line_at<'t>(
     transport: &'t impl Transport,
     layout: &Layout,
     at: Position,
@@ -117,9 +76,9 @@ pub(crate) fn reach<'t>(
     words.first_chunk()
 }
 
-/// Looks at those of `line` that come at `places`, counted from the bucket at `first` on and round
-/// to those before it; claims the first empty one if data is to be put there. The place that
-/// decided, and how; `None` if all hold other data.
+/// Looks at the `places` of `line`, counted from bucket `first` on and round; claims the first
+/// empty bucket if the intent says so. The place that decides, and how; `None` if all hold other
+/// data.
 #[inline]
 pub(crate) fn look(
     line: &Line,

@@ -3,6 +3,7 @@
 use core::error::Error;
 use core::fmt;
 
+use probeline_pipeline::{Error as Pipeline, OperationsError};
 use probeline_transport::{ExchangeError, Fault, OpError, Owner, PostError, SlotError};
 
 use crate::bucket::MAX_DATA;
@@ -41,7 +42,7 @@ impl fmt::Display for DataOutOfRange {
 
 impl Error for DataOutOfRange {}
 
-/// What of a configuration does not do, with what would. Nothing was changed.
+/// An invalid configuration, with the allowed range. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -144,13 +145,34 @@ pub enum SubmitError {
     Busy,
     /// The data does not fit a bucket.
     Data(DataOutOfRange),
+    /// The storage for operations has become shorter than when the table was opened.
+    Storage {
+        /// Operations that it stores now.
+        found: u32,
+        /// Operations that it stored at first.
+        expected: u32,
+    },
+}
+
+impl SubmitError {
+    /// What the pipeline refuses an operation for.
+    pub(crate) fn from_operation(error: OperationError) -> Self {
+        match error {
+            OperationError::Refused(refused) => refused,
+            other => {
+                debug_assert!(false, "a submit was refused: {other}");
+                Self::Busy
+            }
+        }
+    }
 }
 
 impl fmt::Display for SubmitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Busy => f.write_str("all operations are in use: poll before the next"),
+        match *self {
+            Self::Busy => Pipeline::Busy.fmt(f),
             Self::Data(error) => error.fmt(f),
+            Self::Storage { found, expected } => Pipeline::Storage { found, expected }.fmt(f),
         }
     }
 }
@@ -163,26 +185,40 @@ impl From<DataOutOfRange> for SubmitError {
     }
 }
 
-/// Why a batch was not begun. Nothing was changed.
+/// Why a batch has not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchError {
-    /// There is not one place for an outcome for each datum.
+    /// There is not one place for an outcome for each datum. Nothing was changed.
     Lengths {
         /// Data given.
         data: usize,
         /// Places for outcomes.
         outcomes: usize,
     },
+    /// The batch has stopped; outcomes that were not stored are unknown.
+    Operation(OperationError),
 }
 
 impl fmt::Display for BatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Lengths { data, outcomes } = self;
-        write!(f, "a batch of {data} data with room for {outcomes} outcomes: give as many")
+        match self {
+            Self::Lengths { data, outcomes } => write!(
+                f,
+                "a batch of {data} data has room for {outcomes} outcomes: give as many outcomes"
+            ),
+            Self::Operation(error) => write!(f, "the batch has stopped: {error}"),
+        }
     }
 }
 
-impl Error for BatchError {}
+impl Error for BatchError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Lengths { .. } => None,
+            Self::Operation(error) => Some(error),
+        }
+    }
+}
 
 /// Why an operation ended without an outcome. Unless it was refused, whether it took effect is
 /// unknown; repeating it is safe, and may then find what the first try inserted.
@@ -207,11 +243,11 @@ impl fmt::Display for OperationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(error) => error.fmt(f),
-            Self::Failed(_) => f.write_str("an operation failed, its outcome is unknown"),
-            Self::Post(_) => f.write_str("an operation could not be posted"),
-            Self::Slot(_) => f.write_str("the transport refused access to an idle slot"),
+            Self::Failed(error) => Pipeline::Failed(*error).fmt(f),
+            Self::Post(error) => Pipeline::Post(*error).fmt(f),
+            Self::Slot(error) => Pipeline::Slot(*error).fmt(f),
             Self::Window => f.write_str("the transport's window has become shorter"),
-            Self::Fault(_) => f.write_str("the transport is dead"),
+            Self::Fault(fault) => Pipeline::Fault(*fault).fmt(f),
         }
     }
 }
@@ -226,6 +262,27 @@ impl Error for OperationError {
             Self::Window => None,
             Self::Fault(error) => Some(error),
         }
+    }
+}
+
+impl From<Pipeline> for OperationError {
+    fn from(error: Pipeline) -> Self {
+        match error {
+            Pipeline::Failed(error) => Self::Failed(error),
+            Pipeline::Post(error) => Self::Post(error),
+            Pipeline::Slot(error) => Self::Slot(error),
+            Pipeline::Fault(fault) => Self::Fault(fault),
+            Pipeline::Storage { found, expected } => {
+                Self::Refused(SubmitError::Storage { found, expected })
+            }
+            _ => Self::Refused(SubmitError::Busy),
+        }
+    }
+}
+
+impl From<OperationsError> for ConfigError {
+    fn from(OperationsError { found, most }: OperationsError) -> Self {
+        Self::Operations { found, most }
     }
 }
 
@@ -278,8 +335,10 @@ pub enum CollectiveError {
 impl fmt::Display for CollectiveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Exchange(_) => f.write_str("a collective call failed"),
-            Self::Operation(_) => f.write_str("an operation of a collective call failed"),
+            Self::Exchange(error) => write!(f, "a collective call failed: {error}"),
+            Self::Operation(error) => {
+                write!(f, "an operation of a collective call failed: {error}")
+            }
             Self::PartFailed { owner } => {
                 write!(f, "{owner} could not do its part of a collective call; it says why itself")
             }
@@ -317,7 +376,7 @@ impl From<OperationError> for CollectiveError {
 /// Why a table was not opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// The configuration does not do.
+    /// The configuration is invalid on this engine.
     Config(ConfigError),
     /// The owners did not agree.
     Collective(CollectiveError),
@@ -325,7 +384,10 @@ pub enum OpenError {
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the table was not opened")
+        match self {
+            Self::Config(error) => write!(f, "cannot open the table: {error}"),
+            Self::Collective(error) => write!(f, "cannot open the table: {error}"),
+        }
     }
 }
 

@@ -1,358 +1,603 @@
-//! One find-or-put as a state machine, with no transport inside (paper Fig. 1).
+//! Find and find-or-put as a state machine (paper Fig. 1): lines that the CPU reaches first, then
+//! chunks by READ and claims by compare-and-swap.
 //!
-//! The driver posts the claim that [`Search::first_claim`] and the chunks that
-//! [`Search::request`] name, calls [`Search::scan`] when the chunk waited for has landed, and
-//! hands the answers of atomics to [`Search::on_first_claim`], [`Search::on_claim`] and
-//! [`Search::on_confirm`]. So the same code runs over every transport and under the model check.
+//! An operation has two landing slots, for the chunk that it scans and for the one read ahead.
 
 use core::ops::Range;
+use core::sync::atomic::Ordering::SeqCst;
+
+use probeline_pipeline::{Completed, Machine, Next, Port, Run, Step, Stop};
+use probeline_transport::{Local, RemoteWord, Segment, Transport};
 
 use crate::bucket::{Bucket, Sight};
-use crate::probe::Probe;
+use crate::cache::CacheEntry;
+use crate::context::Context;
+use crate::direct::{Direct, Look};
+use crate::error::OperationError;
+use crate::layout::{Layout, Position};
+use crate::probe::{LINE_BUCKETS, Probe};
+use crate::stats::Cost;
+use crate::walk::Walk;
 
-/// How an operation ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// How an operation ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// The data was there.
     Found,
     /// The data was not there and now is.
     Inserted,
-    /// The data was not there, and none of the M chunks had room for it. Nothing changed.
+    /// The data was not there, and no bucket within the probe limit was empty. Nothing changed.
     Full,
-    /// The data was not there; only a find says so.
+    /// The data was not there; only a find ends so.
+    #[default]
     Absent,
 }
 
-/// What is to be done where the data is missing.
+/// What an operation does where the data is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Intent {
-    /// Nothing: only find it.
+    /// Nothing: it only finds.
     Find,
-    /// Put it in the first empty bucket.
+    /// It puts the data in the first empty bucket.
     FindOrPut,
 }
 
-/// What the driver does next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Wait until the next chunk has landed, then scan it.
-    Await,
-    /// Wait for the answer of the first claim.
-    AwaitClaim,
-    /// Scan the same chunk again: the cursor has moved.
-    Rescan,
-    /// Post a compare-and-swap from 0 to the bucket at this offset of the chunk.
-    Claim {
-        /// Buckets from the chunk's start.
-        offset: u32,
-    },
-    /// Post a fetch-and-add of 0 on the bucket at this offset of the chunk.
-    Confirm {
-        /// Buckets from the chunk's start.
-        offset: u32,
-    },
-    /// The end.
-    Done(Outcome),
+impl Intent {
+    /// The outcome where all buckets within the probe limit hold other data.
+    #[inline]
+    pub(crate) fn outcome_at_limit(self) -> Outcome {
+        match self {
+            Self::Find => Outcome::Absent,
+            Self::FindOrPut => Outcome::Full,
+        }
+    }
 }
 
-/// How a search goes about it.
+/// One find or find-or-put. The parts of its posts: the chunk in landing slot 0 or 1, and these.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(Hash))]
+pub struct FindOrPut {
+    /// The wanted bucket; where the chunk starts that was requested last.
+    walk: Walk,
+    stage: Stage,
+    first_claim: FirstClaimState,
+    /// C.
+    chunk_buckets: u32,
+    /// From which chunk on, counted from 0, the next one is requested before it is scanned.
+    ahead_from: u32,
+    /// The chunk that is waited for or scanned, counted from 0, and where it starts.
+    chunk: u32,
+    start: Position,
+    /// Buckets of it that were looked at.
+    cursor: u32,
+    /// Chunks requested so far.
+    requested: u32,
+    /// READs in flight into each landing slot.
+    landing: [u8; 2],
+    /// The chunk in the slot was copied by the CPU and not scanned yet.
+    by_cpu: [bool; 2],
+    cost: Cost,
+}
+
+const CLAIM: u8 = 2;
+const CONFIRM: u8 = 3;
+const FIRST_CLAIM: u8 = 4;
+
+/// Words that the CPU copies at once in place of a READ: two lines, on the stack.
+const PIECE_WORDS: u32 = 16;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Plan {
-    /// C, the buckets of a chunk.
-    pub chunk_buckets: u32,
-    /// The buckets to look at before giving up, at least 1.
-    pub reach: u64,
-    /// Of each line of 8 in a chunk the bucket that is looked at first; 0 for the order of memory.
-    pub rotation: u32,
-    /// Buckets of the first chunk that are known to hold other data.
-    pub skip: u32,
-    /// From which chunk on, counted from 0, the next one is requested before it is scanned: 0
-    /// always does (the paper, Fig. 1, lines 5-6), `u32::MAX` never.
-    pub ahead_from: u32,
-    /// Whether a find-or-put claims its first bucket along with the first READ.
-    pub claim_first: bool,
+enum Stage {
+    /// To ask the cache.
+    Lookup,
+    /// To look at lines that the CPU reaches.
+    Walk,
+    /// To claim the first bucket, along with the first READ.
+    FirstClaim,
+    /// To request chunks and scan them.
+    Scan,
+    /// To claim or confirm the bucket at the cursor.
+    Claim,
+    Confirm,
+    /// The claim or confirmation is in flight.
+    Answer,
 }
 
 /// The claim posted along with the first READ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Early {
+enum FirstClaimState {
     None,
     InFlight,
     /// Its bucket holds other data.
     Lost,
-    /// It ended the search.
+    /// It has ended the operation.
     Decided,
 }
 
-/// One find or find-or-put under way.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Search {
-    bucket: Bucket,
-    intent: Intent,
-    plan: Plan,
-    early: Early,
-    /// The chunk that is waited for or scanned.
-    chunk: u32,
-    /// How many of its buckets were looked at.
-    cursor: u32,
-    /// Chunks asked for so far.
-    requested: u32,
-    claims: u32,
-    claims_lost: u32,
-    confirms: u32,
+/// What a scan or an answer leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decision {
+    /// The next chunk, once it has landed.
+    NextChunk,
+    /// The same chunk again: the cursor has moved.
+    Rescan,
+    /// The answer of the first claim.
+    AwaitFirstClaim,
+    Claim,
+    Confirm,
+    Done(Outcome),
 }
 
-impl Search {
-    /// Begins a search for `bucket`.
+impl Machine for FindOrPut {
+    type Outcome = Outcome;
+    type Error = OperationError;
+    const IDLE: Self = Self::at(Walk::IDLE, Stage::Lookup);
+    const SLOTS: u32 = 2;
+}
+
+impl<C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut {
     #[inline]
-    #[must_use]
-    pub const fn new(bucket: Bucket, intent: Intent, plan: Plan) -> Self {
-        let claims_first = plan.claim_first && matches!(intent, Intent::FindOrPut);
-        Self {
-            bucket,
-            intent,
-            plan,
-            early: if claims_first { Early::InFlight } else { Early::None },
-            chunk: 0,
-            cursor: plan.skip,
-            requested: 0,
-            claims: 0,
-            claims_lost: 0,
-            confirms: 0,
+    fn advance(
+        &mut self,
+        context: &mut Context<C>,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<Outcome> {
+        // Each turn moves on through the at most M chunks.
+        loop {
+            match self.stage {
+                Stage::Scan => {
+                    while let Some(chunk) = self.due() {
+                        self.request(chunk, context, port)?;
+                    }
+                    if self.landing[self.parity()] > 0 {
+                        return Ok(Step::Wait);
+                    }
+                    match self.scan_landed(context, port)? {
+                        Decision::AwaitFirstClaim => return Ok(Step::Wait),
+                        decision => {
+                            if let Some(outcome) = self.take(decision) {
+                                return Ok(Step::Done(self.end(outcome, context)));
+                            }
+                        }
+                    }
+                }
+                Stage::Lookup => {
+                    if context.follow_cache(&mut self.walk) {
+                        return Ok(Step::Done(Outcome::Found));
+                    }
+                    if context.direct == Direct::Claims
+                        && self.walk.line(port.transport(), &context.layout).is_some()
+                    {
+                        self.stage = Stage::Walk;
+                        return Ok(Step::Yield);
+                    }
+                    self.search(context, port.transport());
+                }
+                Stage::Walk => match self.walk.line(port.transport(), &context.layout) {
+                    None => self.search(context, port.transport()),
+                    Some(line) => match context.look(&mut self.walk, line) {
+                        Look::Done(outcome) => return Ok(Step::Done(outcome)),
+                        Look::Passed => {
+                            // Requests the next line.
+                            let _ = self.walk.line(port.transport(), &context.layout);
+                            return Ok(Step::Yield);
+                        }
+                    },
+                },
+                Stage::FirstClaim => {
+                    // Room for the READ as well, which goes out with it.
+                    port.reserve(2)?;
+                    let at = self.at_cursor(&context.layout);
+                    port.compare_and_swap(FIRST_CLAIM, at, 0, self.walk.bucket.word())?;
+                    self.stage = Stage::Scan;
+                }
+                Stage::Claim => {
+                    let at = self.at_cursor(&context.layout);
+                    port.compare_and_swap(CLAIM, at, 0, self.walk.bucket.word())?;
+                    self.stage = Stage::Answer;
+                }
+                Stage::Confirm => {
+                    port.fetch_add(CONFIRM, self.at_cursor(&context.layout), 0)?;
+                    self.stage = Stage::Answer;
+                }
+                Stage::Answer => return Ok(Step::Wait),
+            }
         }
     }
 
-    /// The bucket that is searched.
     #[inline]
-    #[must_use]
-    pub fn bucket(&self) -> Bucket {
-        self.bucket
+    fn on_completion(
+        &mut self,
+        Completed { part, word }: Completed,
+        context: &mut Context<C>,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<Outcome> {
+        let decision = match part {
+            CLAIM => Some(self.on_claim(word)),
+            CONFIRM => Some(self.on_confirm(word)),
+            FIRST_CLAIM => self.on_first_claim(word),
+            slot => {
+                let landing = &mut self.landing[usize::from(slot & 1)];
+                *landing = landing.saturating_sub(1);
+                None
+            }
+        };
+        if let Some(decision) = decision {
+            if context.cache.is_on() {
+                self.learn_answer(word, decision, context);
+            }
+            if let Some(outcome) = self.take(decision) {
+                return Ok(Step::Done(self.end(outcome, context)));
+            }
+        }
+        self.advance(context, port)
     }
 
-    /// What is to be done where the data is missing.
+    fn on_error(context: &mut Context<C>) {
+        context.stats.failed += 1;
+    }
+}
+
+impl FindOrPut {
+    /// An operation at the home of `bucket`.
     #[inline]
-    #[must_use]
-    pub fn intent(&self) -> Intent {
-        self.intent
+    pub(crate) fn new<C: AsMut<[CacheEntry]>>(
+        bucket: Bucket,
+        intent: Intent,
+        context: &Context<C>,
+    ) -> Self {
+        Self::at(context.walk(bucket, intent), Stage::Lookup)
     }
 
-    /// The bucket to claim along with the first READ: its offset in the first chunk. The answer
-    /// goes to [`on_first_claim`](Self::on_first_claim).
-    ///
-    /// By the table's one rule that is right: data lives in the first bucket of its probe order
-    /// that was empty when it was inserted, so a claim on the very first one either inserts, or
-    /// says who is there.
+    /// One that has asked the cache, and has walked as far as the CPU reaches if the CPU may claim.
     #[inline]
-    #[must_use]
-    pub fn first_claim(&self) -> Option<u32> {
-        (self.early == Early::InFlight).then(|| self.offset(self.plan.skip))
+    pub(crate) fn from_walk<C: AsMut<[CacheEntry]>>(
+        walk: Walk,
+        context: &Context<C>,
+        transport: &impl Transport,
+    ) -> Self {
+        let mut operation = Self::at(walk, Stage::Scan);
+        operation.search(context, transport);
+        operation
     }
 
-    /// The chunk to ask for now, if any: the one waited for, and where it is due the next one
-    /// before the present one is scanned (Fig. 1, lines 3 and 5-6). Call
-    /// [`requested`](Self::requested) once it is posted.
+    /// One that starts at `walk`, whatever the home of its bucket is.
+    #[cfg(test)]
+    pub(crate) fn starting_at(walk: Walk) -> Self {
+        Self::at(walk, Stage::Lookup)
+    }
+
+    /// A mutant that takes what the READ shows of the bucket that it claims along with it.
+    #[cfg(test)]
+    pub(crate) fn believing_its_read<C>(mut self, context: &Context<C>) -> Self {
+        (self.chunk_buckets, self.ahead_from) = context.policy.chunks();
+        (self.stage, self.first_claim) = (Stage::FirstClaim, FirstClaimState::Lost);
+        self
+    }
+
+    const fn at(walk: Walk, stage: Stage) -> Self {
+        Self {
+            walk,
+            stage,
+            first_claim: FirstClaimState::None,
+            chunk_buckets: LINE_BUCKETS,
+            ahead_from: u32::MAX,
+            chunk: 0,
+            start: walk.probe.at,
+            cursor: walk.passed,
+            requested: 0,
+            landing: [0; 2],
+            by_cpu: [false; 2],
+            cost: Cost::ZERO,
+        }
+    }
+
+    /// Goes on by READs, from where the walk stands.
     #[inline]
-    #[must_use]
-    pub fn request(&self) -> Option<u32> {
-        let ahead = self.chunk + 1 + u32::from(self.chunk >= self.plan.ahead_from);
-        let due = self.requested < ahead && self.begins(self.requested) < self.plan.reach;
+    fn search<C: AsMut<[CacheEntry]>>(&mut self, context: &Context<C>, transport: &impl Transport) {
+        self.start = self.walk.probe.at;
+        self.cursor = self.walk.passed;
+        (self.chunk_buckets, self.ahead_from) = context.policy.chunks();
+        // What the CPU loads it sees at once: a claim beside that gains nothing.
+        let claims = self.walk.intent == Intent::FindOrPut
+            && context.policy.claims_first()
+            && (context.direct == Direct::Off
+                || self.walk.line(transport, &context.layout).is_none());
+        (self.stage, self.first_claim) = if claims {
+            (Stage::FirstClaim, FirstClaimState::InFlight)
+        } else {
+            (Stage::Scan, FirstClaimState::None)
+        };
+    }
+
+    /// The chunk to request now, if any: the one waited for, and where that is due the next one
+    /// before the present one is scanned (Fig. 1, lines 3 and 5-6).
+    #[inline]
+    fn due(&self) -> Option<u32> {
+        let ahead = self.chunk + 1 + u32::from(self.chunk >= self.ahead_from);
+        let due = self.requested < ahead && self.buckets_before(self.requested) < self.walk.left;
         due.then_some(self.requested)
     }
 
-    /// The chunk that `request` named is on its way.
+    /// Requests a chunk: posts its READs, all or none, but for what the CPU reaches and copies.
     #[inline]
-    pub fn requested(&mut self) {
-        self.requested += 1;
-    }
-
-    /// The chunk that is waited for or scanned, counted from 0.
-    #[inline]
-    #[must_use]
-    pub fn chunk(&self) -> u32 {
-        self.chunk
-    }
-
-    /// Buckets of a chunk: C, or what is left of the reach.
-    #[inline]
-    #[must_use]
-    pub fn words(&self, chunk: u32) -> u32 {
-        let left = self.plan.reach.saturating_sub(self.begins(chunk));
-        // At most C, which is a u32.
-        #[allow(clippy::cast_possible_truncation)]
-        let words = left.min(u64::from(self.plan.chunk_buckets)) as u32;
-        words
-    }
-
-    /// The buckets that it was to look at before giving up.
-    #[inline]
-    pub(crate) fn reach(&self) -> u64 {
-        self.plan.reach
-    }
-
-    /// How many buckets were looked at, if the search ends now.
-    #[inline]
-    #[must_use]
-    pub fn buckets(&self) -> u64 {
-        self.begins(self.chunk) + u64::from(self.cursor) + 1
-    }
-
-    /// Looks through the words of the chunk waited for, from the cursor on (lines 8-18). `whole`
-    /// says that words arrive whole (`Caps::word_reads_whole`); where they may be torn, no
-    /// decision rests on a word that a tear could have made.
-    #[inline]
-    pub fn scan(&mut self, words: &[u64], whole: bool) -> Step {
-        while let Some(&word) = words.get(self.offset(self.cursor) as usize) {
-            let sight = if whole { self.bucket.sight(word) } else { self.bucket.sight_torn(word) };
-            if sight != Sight::Other && self.awaits_first_claim() {
-                return Step::AwaitClaim;
-            }
-            match sight {
-                Sight::Other => self.cursor += 1,
-                Sight::Wanted => return Step::Done(Outcome::Found),
-                Sight::Empty => return self.on_empty(),
-                Sight::Unclear => {
-                    self.confirms += 1;
-                    return Step::Confirm { offset: self.offset(self.cursor) };
+    fn request<C: AsMut<[CacheEntry]>>(
+        &mut self,
+        chunk: u32,
+        context: &mut Context<C>,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Result<(), Stop> {
+        let Walk { mut probe, bucket, intent, .. } = self.walk;
+        if let Some(before) = chunk.checked_sub(1) {
+            probe.pass(self.words(before), bucket, &context.layout);
+        }
+        let words = self.words(chunk);
+        let parity = usize::from(chunk & 1 == 1);
+        let (first, second) = context.layout.chunk(probe.at, words);
+        let slot = port.slot(chunk & 1);
+        let mut reads = [
+            Some((first, Local { slot, start: 0, words: first.words })),
+            second.map(|second| (second, Local { slot, start: first.words, words: second.words })),
+        ];
+        if context.direct.copies(intent) {
+            for read in &mut reads {
+                if let Some((from, into)) = *read
+                    && copy(port, from, into)?
+                {
+                    *read = None;
                 }
             }
+        }
+        let posts = reads.iter().map(|read| u32::from(read.is_some())).sum();
+        port.reserve(posts)?;
+        for (from, into) in reads.into_iter().flatten() {
+            port.read(u8::from(parity == 1), from, into)?;
+            self.landing[parity] += 1;
+        }
+        self.walk.probe = probe;
+        if chunk == self.chunk {
+            self.start = probe.at;
+        }
+        self.by_cpu[parity] = posts == 0;
+        if posts == 0 {
+            self.cost.chunks_copied += 1;
+            self.cost.lines += words.div_ceil(LINE_BUCKETS);
+        }
+        self.requested += 1;
+        Ok(())
+    }
+
+    /// Scans the chunk waited for, which has landed.
+    #[inline]
+    fn scan_landed<C: AsMut<[CacheEntry]>>(
+        &mut self,
+        context: &mut Context<C>,
+        port: &Port<'_, impl Transport>,
+    ) -> Result<Decision, Stop> {
+        let (chunk, cursor, start) = (self.chunk, self.cursor, self.start);
+        let landed = Local { slot: port.slot(chunk & 1), start: 0, words: self.words(chunk) };
+        let words = port.landed(landed)?;
+        // Once a chunk, however often it is scanned.
+        if core::mem::take(&mut self.by_cpu[self.parity()]) {
+            self.cost.copies_scanned += 1;
+        }
+        let decision = self.scan(words, context.words_whole);
+        if context.cache.is_on() {
+            for nth in self.shown(chunk, cursor, decision, context.learns_all()) {
+                let offset = self.offset(nth);
+                let word = words.get(offset as usize).copied();
+                if let Some(bucket) = word.and_then(Bucket::from_word) {
+                    let at = context.layout.advance(start, u64::from(offset));
+                    context.cache.learn(at, bucket, &context.layout);
+                }
+            }
+        }
+        Ok(decision)
+    }
+
+    /// Looks through a chunk's words from the cursor on (lines 8-18). Where words may be torn, no
+    /// decision rests on a word that a tear could have made.
+    #[inline]
+    fn scan(&mut self, words: &[u64], whole: bool) -> Decision {
+        while let Some(&word) = words.get(self.offset(self.cursor) as usize) {
+            let bucket = self.walk.bucket;
+            let sight = if whole { bucket.sight(word) } else { bucket.sight_torn(word) };
+            return match sight {
+                Sight::Other => {
+                    self.cursor += 1;
+                    continue;
+                }
+                _ if self.awaits_first_claim() => Decision::AwaitFirstClaim,
+                Sight::Wanted => Decision::Done(Outcome::Found),
+                Sight::Empty => self.on_empty(),
+                Sight::Unclear => {
+                    self.cost.confirms += 1;
+                    Decision::Confirm
+                }
+            };
         }
         self.next_chunk()
     }
 
-    /// What the READ shows of the bucket that the first claim is on may be that claim's own
-    /// work: only its answer tells.
+    /// What the READ shows of the bucket that the first claim is on may be that claim's own work:
+    /// only its answer tells.
     #[inline]
     fn awaits_first_claim(&self) -> bool {
-        self.early == Early::InFlight && self.chunk == 0 && self.cursor == self.plan.skip
+        self.first_claim == FirstClaimState::InFlight
+            && self.chunk == 0
+            && self.cursor == self.walk.passed
     }
 
-    /// The word that the first claim found. `None` where the READ has shown before that other
-    /// data is there, so that nothing changes: the claim cannot have done anything.
+    /// The word that the first claim found. `None` where a READ has shown before that other data is
+    /// there, so that nothing changes: the claim cannot have done anything.
+    ///
+    /// Data lives in the first bucket of its probe order that was empty when it was inserted, so a
+    /// claim on the very first one either inserts, or returns who is there.
     #[inline]
-    pub fn on_first_claim(&mut self, old: u64) -> Option<Step> {
+    fn on_first_claim(&mut self, old: u64) -> Option<Decision> {
         let awaited = self.awaits_first_claim();
-        self.early = Early::Lost;
+        self.first_claim = FirstClaimState::Lost;
         if !awaited {
             return None;
         }
-        if old == 0 || old == self.bucket.word() {
-            self.early = Early::Decided;
+        if old == 0 || old == self.walk.bucket.word() {
+            self.first_claim = FirstClaimState::Decided;
         }
-        if old == 0 {
-            return Some(Step::Done(Outcome::Inserted));
-        }
-        Some(self.on_occupant(old))
+        Some(if old == 0 { Decision::Done(Outcome::Inserted) } else { self.on_occupant(old) })
     }
 
     /// The word that a claim found (lines 12-16).
     #[inline]
-    pub fn on_claim(&mut self, old: u64) -> Step {
+    fn on_claim(&mut self, old: u64) -> Decision {
         if old == 0 {
-            return Step::Done(Outcome::Inserted);
+            return Decision::Done(Outcome::Inserted);
         }
-        self.claims_lost += 1;
+        self.cost.claims_lost += 1;
         self.on_occupant(old)
     }
 
     /// The word that a confirmation found.
     #[inline]
-    pub fn on_confirm(&mut self, word: u64) -> Step {
-        if word == 0 {
-            return self.on_empty();
-        }
-        self.on_occupant(word)
+    fn on_confirm(&mut self, word: u64) -> Decision {
+        if word == 0 { self.on_empty() } else { self.on_occupant(word) }
     }
 
-    fn on_empty(&mut self) -> Step {
-        match self.intent {
-            Intent::Find => Step::Done(Outcome::Absent),
+    #[inline]
+    fn on_empty(&mut self) -> Decision {
+        match self.walk.intent {
+            Intent::Find => Decision::Done(Outcome::Absent),
             Intent::FindOrPut => {
-                self.claims += 1;
-                Step::Claim { offset: self.offset(self.cursor) }
+                self.cost.claims += 1;
+                Decision::Claim
             }
         }
     }
 
-    fn on_occupant(&mut self, word: u64) -> Step {
-        if word == self.bucket.word() {
-            return Step::Done(Outcome::Found);
+    #[inline]
+    fn on_occupant(&mut self, word: u64) -> Decision {
+        if word == self.walk.bucket.word() {
+            return Decision::Done(Outcome::Found);
         }
         self.cursor += 1;
-        Step::Rescan
+        Decision::Rescan
     }
 
-    fn next_chunk(&mut self) -> Step {
-        if self.begins(self.chunk + 1) < self.plan.reach {
-            self.chunk += 1;
-            self.cursor = 0;
-            return Step::Await;
-        }
-        Step::Done(match self.intent {
-            Intent::Find => Outcome::Absent,
-            Intent::FindOrPut => Outcome::Full,
-        })
-    }
-
-    /// Buckets in front of a chunk.
     #[inline]
-    fn begins(&self, chunk: u32) -> u64 {
-        u64::from(chunk) * u64::from(self.plan.chunk_buckets)
+    fn next_chunk(&mut self) -> Decision {
+        if self.buckets_before(self.chunk + 1) >= self.walk.left {
+            return Decision::Done(self.walk.intent.outcome_at_limit());
+        }
+        self.chunk += 1;
+        self.cursor = 0;
+        // Where it was read ahead; `request` says otherwise.
+        self.start = self.walk.probe.at;
+        Decision::NextChunk
+    }
+
+    /// Goes on as decided; the outcome where that is the end.
+    #[inline]
+    fn take(&mut self, decision: Decision) -> Option<Outcome> {
+        self.stage = match decision {
+            Decision::NextChunk | Decision::Rescan | Decision::AwaitFirstClaim => Stage::Scan,
+            Decision::Claim => Stage::Claim,
+            Decision::Confirm => Stage::Confirm,
+            Decision::Done(outcome) => return Some(outcome),
+        };
+        None
+    }
+
+    /// Counts an operation that ends by READs and atomics.
+    #[inline]
+    fn end<C>(&mut self, outcome: Outcome, context: &mut Context<C>) -> Outcome {
+        let buckets = self.buckets_before(self.chunk) + u64::from(self.cursor) + 1;
+        let decided = self.first_claim == FirstClaimState::Decided;
+        self.cost.lines += self.walk.lines;
+        self.cost.effective = if decided { 0 } else { self.chunk + 1 };
+        self.cost.outgoing = self.requested;
+        self.cost.first_claims = u32::from(self.first_claim != FirstClaimState::None);
+        self.cost.first_claims_decided = u32::from(decided);
+        context.stats.count(outcome, &self.cost);
+        let is_at_home = self.walk.left == context.probe_limit && buckets == 1;
+        context.policy.ended(outcome, self.walk.intent, buckets, is_at_home);
+        outcome
+    }
+
+    /// An atomic has shown who is in the bucket that it was on.
+    fn learn_answer<C: AsMut<[CacheEntry]>>(
+        &self,
+        word: u64,
+        decision: Decision,
+        context: &mut Context<C>,
+    ) {
+        let is_mine = decision == Decision::Done(Outcome::Inserted);
+        let bucket = if is_mine { Some(self.walk.bucket) } else { Bucket::from_word(word) };
+        // The cursor has passed a bucket of other data.
+        let nth = self.cursor - u32::from(decision == Decision::Rescan);
+        if let Some(bucket) = bucket {
+            let at = context.layout.advance(self.start, u64::from(self.offset(nth)));
+            context.cache.learn(at, bucket, &context.layout);
+        }
     }
 
     /// The buckets, as they are looked at, that a scan of `chunk` from `cursor` on has shown to be
-    /// occupied: where words may be torn, only what its `step` says.
-    pub(crate) fn shown(&self, chunk: u32, cursor: u32, step: Step, whole: bool) -> Range<u32> {
+    /// occupied: where words may be torn, only the one that it ends at.
+    #[inline]
+    fn shown(&self, chunk: u32, cursor: u32, decision: Decision, whole: bool) -> Range<u32> {
         let passed = if self.chunk == chunk { self.cursor } else { self.words(chunk) };
-        let found = u32::from(step == Step::Done(Outcome::Found));
+        let found = u32::from(decision == Decision::Done(Outcome::Found));
         let from = if whole { cursor } else { passed };
         from..passed + found
     }
 
+    #[inline]
+    fn at_cursor(&self, layout: &Layout) -> RemoteWord {
+        layout.word(layout.advance(self.start, u64::from(self.offset(self.cursor))))
+    }
+
+    #[inline]
+    fn parity(&self) -> usize {
+        usize::from(self.chunk & 1 == 1)
+    }
+
+    /// Buckets of a chunk: C, or what is left of the probe limit.
+    #[inline]
+    fn words(&self, chunk: u32) -> u32 {
+        let left = self.walk.left.saturating_sub(self.buckets_before(chunk));
+        // At most C, which is a u32.
+        #[allow(clippy::cast_possible_truncation)]
+        let words = left.min(u64::from(self.chunk_buckets)) as u32;
+        words
+    }
+
+    #[inline]
+    fn buckets_before(&self, chunk: u32) -> u64 {
+        u64::from(chunk) * u64::from(self.chunk_buckets)
+    }
+
     /// Where in the chunk the `nth` bucket is that is looked at.
     #[inline]
-    pub(crate) fn offset(&self, nth: u32) -> u32 {
-        if self.plan.rotation == 0 { nth } else { Probe::offset(self.plan.rotation, nth) }
+    fn offset(&self, nth: u32) -> u32 {
+        let rotation = self.walk.probe.rotation;
+        if rotation == 0 { nth } else { Probe::offset(rotation, nth) }
     }
+}
 
-    /// Chunks waited for, if the search ends now.
-    #[inline]
-    #[must_use]
-    pub fn effective_roundtrips(&self) -> u32 {
-        if self.early == Early::Decided { 0 } else { self.chunk + 1 }
+/// Executes a READ by CPU loads. False if the CPU does not reach the words.
+fn copy(port: &mut Port<'_, impl Transport>, from: Segment, into: Local) -> Result<bool, Stop> {
+    let mut piece = [0; PIECE_WORDS as usize];
+    let mut done = 0;
+    while done < from.words {
+        let words = (from.words - done).min(PIECE_WORDS);
+        let start = RemoteWord { index: from.start.index + u64::from(done), ..from.start };
+        let Some(source) = port.direct(Segment { start, words }) else { return Ok(false) };
+        for (word, source) in piece.iter_mut().zip(source) {
+            *word = source.load(SeqCst);
+        }
+        let part = Local { start: into.start + done, words, ..into };
+        for (target, word) in port.staged(part)?.iter_mut().zip(piece) {
+            *target = word;
+        }
+        done += words;
     }
-
-    /// Buckets of the present chunk that were looked at.
-    #[inline]
-    pub(crate) fn cursor(&self) -> u32 {
-        self.cursor
-    }
-
-    /// Whether its first bucket was claimed along with the first READ, and whether that claim
-    /// ended the search.
-    #[inline]
-    #[must_use]
-    pub fn claimed_first(&self) -> (bool, bool) {
-        (self.early != Early::None, self.early == Early::Decided)
-    }
-
-    /// Chunks asked for.
-    #[inline]
-    #[must_use]
-    pub fn outgoing_roundtrips(&self) -> u32 {
-        self.requested
-    }
-
-    /// Claims made, and those of them that found the bucket taken.
-    #[inline]
-    #[must_use]
-    pub fn claims(&self) -> (u32, u32) {
-        (self.claims, self.claims_lost)
-    }
-
-    /// Torn words that took an atomic to tell.
-    #[inline]
-    #[must_use]
-    pub fn confirms(&self) -> u32 {
-        self.confirms
-    }
+    Ok(true)
 }

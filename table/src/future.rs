@@ -1,26 +1,24 @@
-//! Operations as futures, for runtimes that poll futures. There is no executor here, and nobody to
-//! wake a task: a device that is polled tells nothing by itself. So each poll of a future moves
-//! the whole table on, and asks to be polled again.
+//! Operations as futures, for runtimes that poll futures.
 
 use core::cell::RefCell;
-use core::future::Future;
-use core::pin::Pin;
-use core::task::{Context, Poll};
 
+use probeline_pipeline::OperationFuture;
 use probeline_transport::Transport;
 
 use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
-use crate::error::{OperationError, SubmitError};
-use crate::find_or_put::{Intent, Outcome};
-use crate::operation::{Operation, Report};
-use crate::table::Table;
+use crate::error::SubmitError;
+use crate::find_or_put::{FindOrPut, Intent};
+use crate::table::{Operation, Table};
 
 /// A table whose operations are futures, as many at once as it has storage for; the others wait
 /// for storage. For the tasks of one thread.
 ///
+/// [`OperationFuture`] says who polls the transport and when wakers are called. A future ends
+/// [`SubmitError::Busy`] where results of [`Table::submit`] that were not polled for hold all
+/// storage.
+///
 /// ```
-/// # use core::future::Future;
 /// # async fn example<T, S, C>(table: probeline_table::Shared<T, S, C>) -> Result<(), probeline_table::OperationError>
 /// # where T: probeline_transport::Transport, S: AsMut<[probeline_table::Operation]>, C: AsMut<[probeline_table::CacheEntry]> {
 /// let first = table.find_or_put(1);
@@ -30,6 +28,9 @@ use crate::table::Table;
 /// # Ok(()) }
 /// ```
 pub struct Shared<T, S, C = [CacheEntry; 0]>(RefCell<Table<T, S, C>>);
+
+/// A find or find-or-put to be polled.
+pub type TableFuture<'t, T, S, C> = OperationFuture<'t, Table<T, S, C>>;
 
 impl<T, S, C> Shared<T, S, C>
 where
@@ -52,114 +53,21 @@ where
         self.0.get_mut()
     }
 
-    /// As [`Table::find_or_put`]. Begins with the first poll.
-    pub fn find_or_put(&self, data: u64) -> FindOrPut<'_, T, S, C> {
-        self.begin(data, Intent::FindOrPut)
+    /// As [`Table::find_or_put`]. Starts with the first poll.
+    pub fn find_or_put(&self, data: u64) -> TableFuture<'_, T, S, C> {
+        self.run(data, Intent::FindOrPut)
     }
 
-    /// As [`Table::find`]: the outcome is [`Outcome::Found`] or [`Outcome::Absent`].
-    pub fn find(&self, data: u64) -> FindOrPut<'_, T, S, C> {
-        self.begin(data, Intent::Find)
+    /// As [`Table::find`]: the outcome is [`Outcome::Found`](crate::Outcome::Found) or
+    /// [`Outcome::Absent`](crate::Outcome::Absent).
+    pub fn find(&self, data: u64) -> TableFuture<'_, T, S, C> {
+        self.run(data, Intent::Find)
     }
 
-    fn begin(&self, data: u64, intent: Intent) -> FindOrPut<'_, T, S, C> {
-        FindOrPut { table: &self.0, data, intent, stage: Stage::New }
-    }
-}
-
-/// A find or find-or-put to be polled. Dropped before its end it goes on by itself: what it was to
-/// insert may be inserted. One that is leaked before its end keeps its storage.
-///
-/// It ends [`SubmitError::Busy`] where all storage holds ends of [`Table::submit`] that were not
-/// polled for.
-#[must_use = "nothing happens until it is polled"]
-pub struct FindOrPut<'t, T, S, C>
-where
-    T: Transport,
-    S: AsMut<[Operation]>,
-    C: AsMut<[CacheEntry]>,
-{
-    table: &'t RefCell<Table<T, S, C>>,
-    data: u64,
-    intent: Intent,
-    stage: Stage,
-}
-
-#[derive(Clone, Copy)]
-enum Stage {
-    New,
-    /// In the storage of this number.
-    Begun(u32),
-    Ended,
-}
-
-impl<T, S, C> Future for FindOrPut<'_, T, S, C>
-where
-    T: Transport,
-    S: AsMut<[Operation]>,
-    C: AsMut<[CacheEntry]>,
-{
-    type Output = Result<Outcome, OperationError>;
-
-    /// After its end it stays pending, and asks for nothing.
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // Borrowed only if the table polls a future itself, which it does not.
-        let Ok(mut table) = self.table.try_borrow_mut() else { return Poll::Pending };
-        let pipeline = &mut table.pipeline;
-        let stage = match self.stage {
-            Stage::New => match Bucket::new(self.data) {
-                Err(refused) => return self.end(Err(SubmitError::Data(refused).into())),
-                Ok(bucket) => match pipeline.start(bucket, self.intent, Report::Asker) {
-                    Ok(index) => Stage::Begun(index),
-                    Err(busy) if pipeline.only_polls_make_room() => {
-                        return self.end(Err(busy.into()));
-                    }
-                    Err(_) => {
-                        pipeline.progress();
-                        Stage::New
-                    }
-                },
-            },
-            Stage::Begun(index) => {
-                pipeline.progress();
-                if let Some(result) = pipeline.take_end(index) {
-                    return self.end(result);
-                }
-                Stage::Begun(index)
-            }
-            Stage::Ended => return Poll::Pending,
-        };
-        drop(table);
-        self.stage = stage;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    }
-}
-
-impl<T, S, C> FindOrPut<'_, T, S, C>
-where
-    T: Transport,
-    S: AsMut<[Operation]>,
-    C: AsMut<[CacheEntry]>,
-{
-    fn end(
-        &mut self,
-        result: Result<Outcome, OperationError>,
-    ) -> Poll<Result<Outcome, OperationError>> {
-        self.stage = Stage::Ended;
-        Poll::Ready(result)
-    }
-}
-
-impl<T, S, C> Drop for FindOrPut<'_, T, S, C>
-where
-    T: Transport,
-    S: AsMut<[Operation]>,
-    C: AsMut<[CacheEntry]>,
-{
-    fn drop(&mut self) {
-        if let (Stage::Begun(index), Ok(mut table)) = (self.stage, self.table.try_borrow_mut()) {
-            table.pipeline.abandon(index);
-        }
+    fn run(&self, data: u64, intent: Intent) -> TableFuture<'_, T, S, C> {
+        let bucket = Bucket::new(data).map_err(|refused| SubmitError::Data(refused).into());
+        let operation =
+            bucket.map(|bucket| FindOrPut::new(bucket, intent, self.0.borrow().pipeline.shared()));
+        OperationFuture::new(&self.0, operation)
     }
 }

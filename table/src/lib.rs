@@ -30,11 +30,13 @@
 // One exception, in `line`.
 #![deny(unsafe_code)]
 
+mod batch;
 mod bucket;
 mod cache;
 mod chunk_choice;
 mod collective;
 mod config;
+mod context;
 mod direct;
 mod error;
 mod find_or_put;
@@ -43,10 +45,10 @@ mod layout;
 mod line;
 #[cfg(test)]
 mod model;
-mod operation;
-mod pipeline;
 mod policy;
 mod probe;
+#[cfg(test)]
+mod scripted;
 mod stats;
 mod table;
 mod walk;
@@ -59,11 +61,11 @@ pub use error::{
     BatchError, CollectiveError, ConfigError, DataOutOfRange, OpenError, OperationError,
     SubmitError,
 };
-pub use find_or_put::{Intent, Outcome, Plan, Search, Step};
-pub use future::{FindOrPut, Shared};
+pub use find_or_put::{Intent, Outcome};
+pub use future::{Shared, TableFuture};
 pub use layout::{Layout, Position};
-pub use operation::Operation;
 pub use policy::{ChunkChoice, FirstClaim, ReadAhead};
 pub use probe::Probing;
+pub use probeline_pipeline::Tag;
 pub use stats::{OutcomeStats, Stats};
-pub use table::{Finished, Table};
+pub use table::{Finished, Operation, Table};

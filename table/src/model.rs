@@ -1,4 +1,4 @@
-//! find-or-put, model-checked: the real state machine and the real cache under every order of
+//! find-or-put, model-checked: the real operations in the real pipeline, under every order of
 //! completions, stale, torn and repeated READs, and claims that fail and take effect late.
 //!
 //! A READ's word may show any value that it had between post and completion; since a bucket
@@ -7,44 +7,46 @@
 //! then, and a READ that the network executes twice is covered, after a claim that was posted
 //! along with it too. Visited states are kept, and the number of executions is the number of paths
 //! through them.
+//!
+//! Batches are calls that poll until they are done; [`batches`] replays them from choices.
 // Indices of a few buckets, clients and keys, and the halves of a product.
 #![allow(clippy::cast_possible_truncation)]
 
-mod client;
+mod batches;
 mod scenarios;
+mod wire;
 
 use core::hash::{Hash, Hasher};
 use std::collections::HashMap;
+use std::rc::Rc;
 
-use crate::find_or_put::{Intent, Outcome};
-use crate::layout::Layout;
-use crate::probe::Probing;
-use client::{Atomic, Client, First};
+use probeline_pipeline::{Pipeline, Tag};
+use probeline_transport::OpError;
+
+use crate::bucket::Bucket;
+use crate::cache::CacheEntry;
+use crate::config::Config;
+use crate::context::Context;
+use crate::direct::Direct;
+use crate::error::{OperationError, SubmitError};
+use crate::find_or_put::{FindOrPut, Intent, Outcome};
+use crate::layout::{Layout, Position};
+use crate::policy::FirstClaim;
+use crate::probe::{Probe, Probing};
+use crate::table::{Finished, Operation};
+use crate::walk::Walk;
+use wire::{Action, Posted, Wire};
 
 const MOST_CLIENTS: usize = 3;
-const MOST_BUCKETS: usize = 8;
+const MOST_BUCKETS: usize = 16;
 
 /// Three buckets of which each can look like the others when torn.
 const KEYS: [u64; 3] = [0x8000_0000_0000_0001, 0x8000_0000_0000_0101, 0x8000_0000_0000_0100];
 /// What stands in a bucket from the start, where a scenario says so: like none of the keys.
 const FILLER: u64 = 0xffff_ffff_ffff_ffff;
 
-/// The content of a bucket: nothing, a key counted from 1, or the filler.
-type Content = u8;
-const EMPTY: Content = 0;
-const FILLED: Content = KEYS.len() as Content + 1;
-
-fn content_of(key: usize) -> Content {
-    key as Content + 1
-}
-
-fn word_of(content: Content) -> u64 {
-    match content {
-        EMPTY => 0,
-        FILLED => FILLER,
-        key => KEYS[usize::from(key) - 1],
-    }
-}
+/// The words of all parts, one after the other.
+type Memory = [u64; MOST_BUCKETS];
 
 #[derive(Clone, Copy)]
 struct Request {
@@ -60,11 +62,11 @@ const fn find(key: usize) -> Request {
     Request { intent: Intent::Find, key }
 }
 
-/// A driver that breaks a rule, to see that the check finds it out.
+/// A part that breaks a rule, to see that the check finds it out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mutant {
     None,
-    /// The state machine is not told that words may tear.
+    /// The operation is not told that words may tear.
     TrustsTornWords,
     /// It takes what the READ shows of the bucket that it claims along with it.
     BelievesRead,
@@ -72,11 +74,16 @@ enum Mutant {
     LearnsTornWords,
     /// The cache is kept when the table is cleared.
     KeepsCache,
+    /// A claim's completion says that it succeeded, whatever it found.
+    MisreportsClaims,
 }
 
 /// What a check runs.
 #[derive(Clone, Copy)]
 struct Scenario {
+    /// Parts of the ring.
+    owners: u32,
+    /// Buckets of all parts.
     buckets: usize,
     chunk: usize,
     max_chunks: u32,
@@ -88,8 +95,12 @@ struct Scenario {
     scripts: &'static [&'static [Request]],
     /// Which clients claim along with the first READ.
     claim_first: [bool; MOST_CLIENTS],
+    /// Which clients' CPUs reach the part of owner 0, and what they may do there.
+    direct: [Direct; MOST_CLIENTS],
     /// From which chunk on the next is read ahead.
     ahead_from: u32,
+    /// Operations that each client has storage for.
+    storage: usize,
     /// Entries of each client's cache.
     cache_entries: usize,
     /// The table is cleared when all scripts have ended, and they run again.
@@ -100,25 +111,181 @@ struct Scenario {
     mutant: Mutant,
 }
 
-#[derive(Clone, PartialEq, Eq, Hash)]
+type Driven = Pipeline<Wire, Storage, Context<Entries>, FindOrPut>;
+
+/// The first `.1` of the operations.
+#[derive(Clone, Hash)]
+struct Storage([Operation; 2], usize);
+
+impl AsMut<[Operation]> for Storage {
+    fn as_mut(&mut self) -> &mut [Operation] {
+        &mut self.0[..self.1]
+    }
+}
+
+#[derive(Clone, Debug, Hash)]
+struct Entries([CacheEntry; 8], usize);
+
+impl AsMut<[CacheEntry]> for Entries {
+    fn as_mut(&mut self) -> &mut [CacheEntry] {
+        &mut self.0[..self.1]
+    }
+}
+
+#[derive(Clone, Hash)]
 struct World {
-    memory: [Content; MOST_BUCKETS],
-    clients: [Client; MOST_CLIENTS],
-    /// Claims of nobody any more that may still take effect, in order.
-    late: Vec<(u8, Content)>,
+    memory: Memory,
+    /// Shared between worlds until they change.
+    clients: [Option<Rc<Client>>; MOST_CLIENTS],
+    /// Claims that are not waited for and may still take effect, in order.
+    late: Vec<(usize, u64)>,
     failures: u8,
     inserted: [u8; KEYS.len()],
     cleared: bool,
+}
+
+#[derive(Clone)]
+struct Client {
+    /// Of all that follows.
+    fingerprint: u128,
+    driven: Driven,
+    /// Requests ended so far.
+    done: u8,
+    running: bool,
+    /// Whether the key was in the table when the request started.
+    present: bool,
+}
+
+impl Hash for Client {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.fingerprint.hash(hasher);
+    }
 }
 
 type Verdict = Result<(), String>;
 
 struct Checker<'a> {
     scenario: &'a Scenario,
-    layout: Layout,
     /// Executions from each visited world on, by a 128-bit hash: among ten million worlds two
     /// share one with a probability below 10^-24.
     paths: HashMap<u128, f64>,
+}
+
+impl Scenario {
+    fn layout(&self) -> Layout {
+        Layout::new(self.owners, self.buckets as u64 / u64::from(self.owners), 0, self.probing)
+    }
+
+    /// The driver of one client.
+    fn drive(&self, who: usize) -> Driven {
+        let part = self.buckets / self.owners as usize;
+        let trusts = !self.words_tear || self.mutant == Mutant::TrustsTornWords;
+        let reaches = u32::from(self.direct[who] != Direct::Off);
+        let wire = Wire::new(self.owners, part, 2 * self.storage as u32, reaches, trusts);
+        let first_claim = if self.claim_first[who] { FirstClaim::On } else { FirstClaim::Off };
+        let config = Config { first_claim, ..Config::paper(part as u64) };
+        let entries = Entries([CacheEntry::EMPTY; 8], self.cache_entries);
+        let mut context = Context::new(&wire, self.layout(), &config, entries);
+        context.policy.force(self.chunk as u32, self.ahead_from);
+        context.probe_limit = self.chunk as u64 * u64::from(self.max_chunks);
+        context.direct = self.direct[who];
+        context.learns_torn_words = self.mutant == Mutant::LearnsTornWords;
+        let storage = Storage([Operation::EMPTY; 2], self.storage);
+        Pipeline::new(wire, context, storage).expect("sizes that fit")
+    }
+
+    /// Where an operation on a key starts.
+    fn walk(&self, intent: Intent, key: usize) -> Walk {
+        let (home, part) = (self.homes[key] as u64, self.buckets as u64 / u64::from(self.owners));
+        let mut probe = Probe::NOWHERE;
+        let (owner, index) = ((home / part) as u32, home % part);
+        if self.probing == Probing::Linear {
+            probe.at = Position { owner, index };
+        } else {
+            probe.at = Position { owner, index: index / 8 * 8 };
+            probe.rotation = index as u32 % 8;
+        }
+        let left = self.chunk as u64 * u64::from(self.max_chunks);
+        let bucket = Bucket::from_word(KEYS[key]).expect("keys are occupied buckets");
+        Walk { bucket, intent, probe, passed: 0, left, lines: 0 }
+    }
+
+    fn empty_table(&self) -> Memory {
+        let mut memory = [0; MOST_BUCKETS];
+        for &bucket in self.filled {
+            memory[bucket] = FILLER;
+        }
+        memory
+    }
+
+    /// The buckets in the probe order that begins at `home`.
+    fn order(&self, home: usize) -> impl Iterator<Item = usize> + use<> {
+        let (buckets, linear) = (self.buckets, self.probing == Probing::Linear);
+        (0..buckets).map(move |nth| {
+            if linear { (home + nth) % buckets } else { home / 8 * 8 + (home + nth) % 8 }
+        })
+    }
+
+    /// Each key is in one bucket at most, and no bucket in front of it is empty.
+    fn check_memory(&self, memory: &Memory) -> Verdict {
+        for (key, word) in KEYS.iter().enumerate() {
+            let places: Vec<usize> = (0..MOST_BUCKETS).filter(|&at| memory[at] == *word).collect();
+            let [at] = places[..] else {
+                if places.is_empty() {
+                    continue;
+                }
+                return Err(format!("key {key} is in buckets {places:?}"));
+            };
+            let mut before = self.order(self.homes[key]).take_while(|&probe| probe != at);
+            if let Some(probe) = before.find(|&probe| memory[probe] == 0) {
+                return Err(format!("key {key} lies behind the empty bucket {probe}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that a READ of these buckets may bring now, `occupied` being those that were when
+    /// it was posted.
+    fn brought(
+        &self,
+        memory: &Memory,
+        buckets: core::ops::Range<usize>,
+        occupied: u16,
+    ) -> Vec<Vec<u64>> {
+        let mut brought = vec![Vec::new()];
+        for at in buckets {
+            let values = self.values(occupied >> at & 1 == 1, memory[at]);
+            let with = |value: &u64| {
+                let value = *value;
+                brought.clone().into_iter().map(move |mut words: Vec<u64>| {
+                    words.push(value);
+                    words
+                })
+            };
+            brought = values.iter().flat_map(with).collect();
+        }
+        brought
+    }
+
+    /// The words that may land of a bucket.
+    fn values(&self, was_occupied: bool, now: u64) -> Vec<u64> {
+        if was_occupied || now == 0 {
+            return vec![now];
+        }
+        if !self.words_tear {
+            return vec![0, now];
+        }
+        // Every subset of the bytes of `now` that are not 0. Those without the top one are all
+        // empty to an operation, so one stands for them.
+        let bytes = (0..8).map(|byte| now & 0xff << (8 * byte)).filter(|byte| *byte != 0);
+        let (top, low): (Vec<u64>, Vec<u64>) = bytes.partition(|byte| byte >> 56 != 0);
+        let mut values = vec![top[0]];
+        for byte in low {
+            values.extend(values.clone().iter().map(|value| value | byte));
+        }
+        values.push(0);
+        values
+    }
 }
 
 /// Two hashes at once, each folding a product of 128 bits as wyhash does.
@@ -156,7 +323,7 @@ fn fold(value: u64, factor: u64) -> u64 {
     (product as u64 ^ (product >> 64) as u64).wrapping_add(factor)
 }
 
-fn fingerprint(world: &World) -> u128 {
+fn fingerprint(world: &impl Hash) -> u128 {
     let mut hasher = Fingerprint(FACTORS);
     world.hash(&mut hasher);
     let [first, second] = hasher.0;
@@ -166,27 +333,24 @@ fn fingerprint(world: &World) -> u128 {
 impl<'a> Checker<'a> {
     /// States and executions of a scenario.
     fn check(scenario: &'a Scenario) -> Result<(usize, f64), String> {
-        let layout = Layout::new(1, scenario.buckets as u64, 0, scenario.probing);
-        let mut checker = Self { scenario, layout, paths: HashMap::new() };
-        let client = Client::new(scenario.cache_entries);
+        let client = |who| {
+            (who < scenario.scripts.len()).then(|| {
+                let driven = scenario.drive(who);
+                let fingerprint = fingerprint(&driven);
+                Rc::new(Client { fingerprint, driven, done: 0, running: false, present: false })
+            })
+        };
         let start = World {
-            memory: checker.empty_table(),
-            clients: [client.clone(), client.clone(), client],
+            memory: scenario.empty_table(),
+            clients: core::array::from_fn(client),
             late: Vec::new(),
             failures: scenario.failures,
             inserted: [0; KEYS.len()],
             cleared: false,
         };
+        let mut checker = Self { scenario, paths: HashMap::new() };
         let executions = checker.explore(&start)?;
         Ok((checker.paths.len(), executions))
-    }
-
-    fn empty_table(&self) -> [Content; MOST_BUCKETS] {
-        let mut memory = [EMPTY; MOST_BUCKETS];
-        for &bucket in self.scenario.filled {
-            memory[bucket] = FILLED;
-        }
-        memory
     }
 
     /// The number of executions from here on; 1 where nothing can happen any more.
@@ -195,15 +359,15 @@ impl<'a> Checker<'a> {
         if let Some(&paths) = self.paths.get(&fingerprint) {
             return Ok(paths);
         }
-        self.check_memory(world)?;
+        self.scenario.check_memory(&world.memory)?;
         let mut next = Vec::new();
         for who in 0..self.scenario.scripts.len() {
             self.moves_of(world, who, &mut next)?;
         }
         for which in 0..world.late.len() {
             let mut after = world.clone();
-            let (at, content) = after.late.remove(which);
-            claim(&mut after.memory, at, content);
+            let (at, word) = after.late.remove(which);
+            claim(&mut after.memory, at, word);
             next.push(after);
         }
         if next.is_empty() {
@@ -223,110 +387,236 @@ impl<'a> Checker<'a> {
     /// What all do together between two barriers.
     fn clear(&self, world: &World) -> World {
         let mut after = world.clone();
-        after.memory = self.empty_table();
+        after.memory = self.scenario.empty_table();
         after.inserted = [0; KEYS.len()];
         after.cleared = true;
-        for client in &mut after.clients {
+        for who in 0..self.scenario.scripts.len() {
+            let client = after.client(who);
             client.done = 0;
             if self.scenario.mutant != Mutant::KeepsCache {
-                client.cache.forget();
+                client.driven.shared_mut().cache.forget();
             }
+            after.seal(who);
         }
         after
     }
 
     fn moves_of(&self, world: &World, who: usize, next: &mut Vec<World>) -> Verdict {
-        let client = &world.clients[who];
-        if client.search.is_none() {
-            if usize::from(client.done) < self.scenario.scripts[who].len() {
-                let mut after = world.clone();
-                self.begin(&mut after, who)?;
+        let Some(client) = &world.clients[who] else { return Ok(()) };
+        if !client.running && usize::from(client.done) < self.scenario.scripts[who].len() {
+            let mut after = world.clone();
+            if self.start(&mut after, who)? {
+                after.seal(who);
                 next.push(after);
-            }
-            return Ok(());
-        }
-        for slot in 0..2 {
-            if let Some(occupied) = client.reading[slot] {
-                self.deliveries(world, who, slot, occupied, next)?;
             }
         }
-        self.first_claim(world, who, next)?;
-        let mine = content_of(self.request(client, who).key);
-        match client.atomic {
-            Atomic::None => {}
-            Atomic::Posted { at, claim: is_claim } => {
-                let mut after = world.clone();
-                let old = world.memory[usize::from(at)];
-                if is_claim {
-                    claim(&mut after.memory, at, mine);
-                }
-                after.clients[who].atomic = Atomic::Done { old, claim: is_claim };
-                next.push(after);
-                if is_claim && world.failures > 0 {
-                    let mut after = world.clone();
-                    after.come_late(at, mine);
-                    self.fail(&mut after, who)?;
-                    next.push(after);
-                }
+        // A walk along lines that the CPU reaches, which waits for nothing.
+        if client.running && client.driven.transport().posted().next().is_none() {
+            let mut after = world.clone();
+            self.poll(&mut after, who)?;
+            after.seal(who);
+            if fingerprint(&after) == fingerprint(world) {
+                return Err(format!("client {who} waits for nothing"));
             }
-            Atomic::Done { old, claim: is_claim } => {
-                let mut after = world.clone();
-                self.answer(&mut after, who, old, is_claim)?;
-                next.push(after);
-                if is_claim && world.failures > 0 {
-                    let mut after = world.clone();
-                    self.fail(&mut after, who)?;
-                    next.push(after);
-                }
-            }
+            next.push(after);
+        }
+        for (nth, posted) in client.driven.transport().posted() {
+            self.moves_of_posted(world, who, nth, posted, next)?;
         }
         Ok(())
     }
 
-    /// The claim posted along with the first READ takes effect, is answered, or fails before or
-    /// after it took effect.
-    fn first_claim(&self, world: &World, who: usize, next: &mut Vec<World>) -> Verdict {
-        let client = &world.clients[who];
-        let mine = content_of(self.request(client, who).key);
-        let (mut after, mut failed) = (world.clone(), world.clone());
-        match client.first {
-            First::None => return Ok(()),
-            First::Posted { at } => {
-                let old = world.memory[usize::from(at)];
-                claim(&mut after.memory, at, mine);
-                after.clients[who].first = First::Done { old };
-                failed.come_late(at, mine);
-                failed.clients[who].first = First::None;
+    fn moves_of_posted(
+        &self,
+        world: &World,
+        who: usize,
+        nth: usize,
+        Posted { action, request, .. }: Posted,
+        next: &mut Vec<World>,
+    ) -> Verdict {
+        let mut go = |change: &dyn Fn(&mut World) -> &mut Wire, completes: bool| {
+            let mut after = world.clone();
+            change(&mut after);
+            if completes {
+                self.poll(&mut after, who)?;
             }
-            First::Done { old } => {
-                after.clients[who].first = First::None;
-                self.answer_first(&mut after, who, old)?;
+            after.seal(who);
+            next.push(after);
+            Ok(())
+        };
+        let client = world.clients[who].as_ref();
+        let wire = |world: &World| -> bool {
+            world.clients[who].as_ref().is_some_and(|client| {
+                client.running && client.driven.transport().request == request
+            })
+        };
+        let wanted = client.is_some() && wire(world);
+        let may_fail = wanted && world.failures > 0;
+        match action {
+            Action::Read { from, occupied, .. } => {
+                let start = client.map_or(0, |client| client.driven.transport().index(from.start));
+                let buckets = start..start + from.words as usize;
+                let all = if wanted {
+                    self.scenario.brought(&world.memory, buckets, occupied)
+                } else {
+                    // No one looks at it.
+                    vec![vec![0; from.words as usize]]
+                };
+                for words in all {
+                    go(
+                        &|after| {
+                            let wire = after.wire(who);
+                            wire.bring(nth, &words);
+                            wire
+                        },
+                        true,
+                    )?;
+                }
+                Ok(())
+            }
+            Action::CompareAndSwap { at, desired } => {
+                go(
+                    &|after| {
+                        let old = after.memory[at];
+                        claim(&mut after.memory, at, desired);
+                        let wire = after.wire(who);
+                        wire.set_answer(nth, old);
+                        wire
+                    },
+                    false,
+                )?;
+                if may_fail {
+                    go(
+                        &|after| {
+                            after.failures -= 1;
+                            after.come_late(at, desired);
+                            let wire = after.wire(who);
+                            wire.complete(nth, Err(OpError::RetryExceeded));
+                            wire
+                        },
+                        true,
+                    )?;
+                }
+                Ok(())
+            }
+            Action::FetchAdd { at } => go(
+                &|after| {
+                    let old = after.memory[at];
+                    let wire = after.wire(who);
+                    wire.set_answer(nth, old);
+                    wire
+                },
+                false,
+            ),
+            Action::Answer { old } => {
+                let lies = self.scenario.mutant == Mutant::MisreportsClaims;
+                go(
+                    &|after| {
+                        let wire = after.wire(who);
+                        wire.complete(nth, Ok(if lies { 0 } else { old }));
+                        wire
+                    },
+                    true,
+                )?;
+                if may_fail {
+                    go(
+                        &|after| {
+                            after.failures -= 1;
+                            let wire = after.wire(who);
+                            wire.complete(nth, Err(OpError::RetryExceeded));
+                            wire
+                        },
+                        true,
+                    )?;
+                }
+                Ok(())
             }
         }
-        next.push(after);
-        if world.failures > 0 {
-            self.fail(&mut failed, who)?;
-            next.push(failed);
-        }
-        Ok(())
     }
 
     fn request(&self, client: &Client, who: usize) -> Request {
         self.scenario.scripts[who][usize::from(client.done)]
     }
 
-    /// The buckets in the probe order that begins at `home`.
-    fn order(&self, home: usize) -> impl Iterator<Item = usize> + use<> {
-        let (buckets, linear) = (self.scenario.buckets, self.scenario.probing == Probing::Linear);
-        (0..buckets).map(move |nth| {
-            if linear { (home + nth) % buckets } else { home / 8 * 8 + (home + nth) % 8 }
-        })
+    /// Starts a client's next request; false while its storage drains.
+    fn start(&self, world: &mut World, who: usize) -> Result<bool, String> {
+        let memory = world.memory;
+        let client = world.client(who);
+        let Request { intent, key } = self.scenario.scripts[who][usize::from(client.done)];
+        let mut operation = FindOrPut::starting_at(self.scenario.walk(intent, key));
+        if self.scenario.mutant == Mutant::BelievesRead && self.scenario.claim_first[who] {
+            operation = operation.believing_its_read(client.driven.shared());
+        }
+        let wire = client.driven.transport_mut();
+        wire.set_memory(&memory);
+        wire.request = wire.request.wrapping_add(1);
+        match client.driven.submit(Tag(u64::from(client.done)), operation) {
+            Ok(()) => {}
+            Err(OperationError::Refused(SubmitError::Busy)) => return Ok(false),
+            Err(error) => return Err(error.to_string()),
+        }
+        client.running = true;
+        client.present = memory.contains(&KEYS[key]);
+        self.poll(world, who)?;
+        Ok(true)
+    }
+
+    /// Lets a client's pipeline take what its transport has for it.
+    fn poll(&self, world: &mut World, who: usize) -> Verdict {
+        let memory = world.memory;
+        let client = world.client(who);
+        client.driven.transport_mut().set_memory(&memory);
+        let mut out = [Finished::default(); 2];
+        let ended = client.driven.poll_into(&mut out).map_err(|error| error.to_string())?;
+        let ended = match ended {
+            [] => None,
+            [end] if client.running && end.tag == Tag(u64::from(client.done)) => Some(end.result),
+            _ => return Err(format!("client {who}: reported {ended:?}")),
+        };
+        world.memory = client.driven.transport().memory();
+        let Some(result) = ended else { return Ok(()) };
+        match result {
+            Ok(outcome) => {
+                self.check_outcome(world, who, outcome)?;
+                world.client(who).done += 1;
+            }
+            // The client tries the same request again.
+            Err(OperationError::Failed(_)) => {}
+            Err(error) => return Err(format!("client {who}: {error}")),
+        }
+        let client = world.client(who);
+        (client.running, client.present) = (false, false);
+        if self.scenario.storage == 1 {
+            self.drain(world, who)?;
+        }
+        world.client(who).driven.transport_mut().clear_idle_slots();
+        Ok(())
+    }
+
+    /// What an operation has left in flight completes at once: nothing but the next request of the
+    /// same client could tell, and that starts whenever the checker says. A claim takes effect
+    /// later all the same.
+    fn drain(&self, world: &mut World, who: usize) -> Verdict {
+        let client = world.client(who);
+        let posted: Vec<_> = client.driven.transport().posted().collect();
+        for (nth, posted) in posted {
+            if let Action::CompareAndSwap { at, desired } = posted.action {
+                world.come_late(at, desired);
+            }
+            let client = world.client(who);
+            client.driven.transport_mut().complete(nth, Ok(0));
+            let ended = client.driven.poll_into(&mut []).map(<[_]>::len);
+            if ended != Ok(0) {
+                return Err(format!("client {who}: a late completion is reported: {ended:?}"));
+            }
+        }
+        Ok(())
     }
 
     fn check_outcome(&self, world: &mut World, who: usize, outcome: Outcome) -> Verdict {
-        let client = &world.clients[who];
+        let Some(client) = &world.clients[who] else { return Ok(()) };
         let key = self.request(client, who).key;
-        let is_there = world.memory.contains(&content_of(key));
+        let is_there = world.memory.contains(&KEYS[key]);
         let right = match outcome {
             // Present when it ends: linearizes there.
             Outcome::Found => is_there,
@@ -336,7 +626,7 @@ impl<'a> Checker<'a> {
             Outcome::Inserted => is_there && !client.present,
         };
         if !right {
-            return Err(format!("client {who}: key {key} {outcome:?}, memory {:?}", world.memory));
+            return Err(format!("client {who}: key {key} {outcome:?}, memory {:x?}", world.memory));
         }
         if outcome == Outcome::Inserted {
             world.inserted[key] += 1;
@@ -347,39 +637,24 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    fn check_memory(&self, world: &World) -> Verdict {
-        for key in 0..KEYS.len() {
-            let places: Vec<usize> =
-                (0..MOST_BUCKETS).filter(|&at| world.memory[at] == content_of(key)).collect();
-            let [at] = places[..] else {
-                if places.is_empty() {
-                    continue;
-                }
-                return Err(format!("key {key} is in buckets {places:?}"));
-            };
-            let mut before = self.order(self.scenario.homes[key]).take_while(|&probe| probe != at);
-            if let Some(probe) = before.find(|&probe| world.memory[probe] == EMPTY) {
-                return Err(format!("key {key} lies behind the empty bucket {probe}"));
-            }
-        }
-        Ok(())
-    }
-
     fn check_end(&self, world: &World) -> Verdict {
         for (who, client) in world.clients.iter().enumerate() {
-            let script = self.scenario.scripts.get(who).map_or(0, |script| script.len());
-            if usize::from(client.done) != script {
+            let Some(client) = client else { continue };
+            if usize::from(client.done) != self.scenario.scripts[who].len() {
                 return Err(format!("client {who} is stuck"));
+            }
+            if client.driven.clone().quiesce().is_err() || client.driven.in_flight() > 0 {
+                return Err(format!("client {who} is not at rest"));
             }
         }
         for (key, &count) in world.inserted.iter().enumerate() {
-            let is_there = world.memory.contains(&content_of(key));
+            let is_there = world.memory.contains(&KEYS[key]);
             if count > 0 && !is_there {
                 return Err(format!("key {key} was inserted and is lost"));
             }
             // Who failed may have inserted it.
             if is_there && count == 0 && world.failures == self.scenario.failures {
-                return Err(format!("key {key} is there, and nobody was told"));
+                return Err(format!("key {key} is there, and no client was told"));
             }
         }
         Ok(())
@@ -387,16 +662,29 @@ impl<'a> Checker<'a> {
 }
 
 impl World {
-    /// A claim that its client does not wait for any more.
-    fn come_late(&mut self, at: u8, content: Content) {
-        self.late.push((at, content));
+    fn client(&mut self, who: usize) -> &mut Client {
+        Rc::make_mut(self.clients[who].as_mut().expect("a client with a script"))
+    }
+
+    fn wire(&mut self, who: usize) -> &mut Wire {
+        self.client(who).driven.transport_mut()
+    }
+
+    fn come_late(&mut self, at: usize, word: u64) {
+        self.late.push((at, word));
         self.late.sort_unstable();
+    }
+
+    /// A client has changed.
+    fn seal(&mut self, who: usize) {
+        let client = self.client(who);
+        let state = (&client.driven, client.done, client.running, client.present);
+        client.fingerprint = fingerprint(&state);
     }
 }
 
-fn claim(memory: &mut [Content; MOST_BUCKETS], at: u8, content: Content) {
-    let bucket = &mut memory[usize::from(at)];
-    if *bucket == EMPTY {
-        *bucket = content;
+fn claim(memory: &mut Memory, at: usize, word: u64) {
+    if memory[at] == 0 {
+        memory[at] = word;
     }
 }

@@ -2,8 +2,7 @@
 
 use crate::chunk_choice::{Chooser, ReadCost};
 use crate::config::Config;
-use crate::find_or_put::{Intent, Outcome, Plan, Search};
-use crate::walk::Walk;
+use crate::find_or_put::{Intent, Outcome};
 
 /// How C is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,21 +98,22 @@ impl Policy {
         self.chooser.expect(buckets as u32);
     }
 
-    /// How the search that begins at `walk` goes about it.
-    #[inline]
-    pub(crate) fn plan(&self, walk: &Walk) -> Plan {
-        Plan {
-            chunk_buckets: self.chooser.chunk_buckets(),
-            reach: walk.reach,
-            rotation: walk.probe.rotation,
-            skip: walk.passed,
-            ahead_from: self.chooser.ahead_from(),
-            claim_first: walk.intent == Intent::FindOrPut && self.claims_first(),
-        }
+    /// Chunks as the model check wants them, for ever.
+    #[cfg(test)]
+    pub(crate) fn force(&mut self, chunk_buckets: u32, ahead_from: u32) {
+        self.chooser.force(chunk_buckets, ahead_from);
     }
 
+    /// C for the next operation, and from which chunk on, counted from 0, it reads ahead;
+    /// `u32::MAX` is never.
     #[inline]
-    fn claims_first(&self) -> bool {
+    pub(crate) fn chunks(&self) -> (u32, u32) {
+        (self.chooser.chunk_buckets(), self.chooser.ahead_from())
+    }
+
+    /// Whether a find-or-put claims its first bucket along with the first READ.
+    #[inline]
+    pub(crate) fn claims_first(&self) -> bool {
         match self.first_claim {
             FirstClaim::Off => false,
             FirstClaim::On => true,
@@ -124,15 +124,21 @@ impl Policy {
         }
     }
 
-    /// A search has ended; `at_home` says that it looked at no bucket but its home.
+    /// An operation has looked at so many buckets; `is_at_home`: at no bucket but its home.
     #[inline]
-    pub(crate) fn ended(&mut self, outcome: Outcome, search: &Search, at_home: bool) {
-        self.chooser.ended(u32::try_from(search.buckets()).unwrap_or(u32::MAX));
-        if search.intent() == Intent::FindOrPut {
+    pub(crate) fn ended(
+        &mut self,
+        outcome: Outcome,
+        intent: Intent,
+        buckets: u64,
+        is_at_home: bool,
+    ) {
+        self.chooser.ended(u32::try_from(buckets).unwrap_or(u32::MAX));
+        if intent == Intent::FindOrPut {
             self.inserts.count(outcome == Outcome::Inserted);
         }
         if outcome != Outcome::Found {
-            self.occupied.count(!at_home);
+            self.occupied.count(!is_at_home);
         }
     }
 }

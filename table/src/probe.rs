@@ -35,7 +35,7 @@ impl Probing {
 }
 
 /// One operation's way through the ring: where the buckets start that it looks at next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Probe {
     /// The next bucket, or the line it is in where lines are walked round.
     pub(crate) at: Position,

@@ -1,7 +1,6 @@
 //! What operations cost, counted by outcome.
 
-use crate::find_or_put::{Outcome, Search};
-use crate::operation::Copied;
+use crate::find_or_put::Outcome;
 
 /// Sums over the operations that ended with one outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,16 +79,7 @@ impl Stats {
         self.found.cache_hits += 1;
     }
 
-    /// What other operations have cost.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.found = self.found.plus(&other.found);
-        self.inserted = self.inserted.plus(&other.inserted);
-        self.full = self.full.plus(&other.full);
-        self.absent = self.absent.plus(&other.absent);
-        self.failed += other.failed;
-    }
-
-    /// Operations that ended so at the one line that the CPU looked at.
+    /// Operations that ended so at the first line that the CPU looked at.
     pub(crate) fn count_home(&mut self, outcome: Outcome, operations: u64) {
         let stats = self.of(outcome);
         stats.operations += operations;
@@ -104,34 +94,70 @@ impl Stats {
         stats.lines += u64::from(lines);
     }
 
-    /// An operation by READs, after `lines` that the CPU looked at itself, and with some READs made
-    /// by the CPU.
+    /// An operation that ended by READs and atomics.
     #[inline]
-    pub(crate) fn count(&mut self, outcome: Outcome, search: &Search, lines: u32, copied: Copied) {
+    pub(crate) fn count(&mut self, outcome: Outcome, cost: &Cost) {
         let stats = self.of(outcome);
-        let (first, decided) = search.claimed_first();
-        let effective = search.effective_roundtrips().saturating_sub(copied.scanned);
-        let outgoing = search.outgoing_roundtrips().saturating_sub(copied.chunks);
-        stats.lines += u64::from(lines) + u64::from(copied.lines);
-        stats.first_claims += u64::from(first);
-        stats.first_claims_decided += u64::from(decided);
-        let (claims, claims_lost) = search.claims();
         stats.operations += 1;
-        stats.effective_roundtrips += u64::from(effective);
-        stats.outgoing_roundtrips += u64::from(outgoing);
-        stats.claims += u64::from(claims);
-        stats.claims_lost += u64::from(claims_lost);
-        stats.confirms += u64::from(search.confirms());
+        stats.effective_roundtrips += u64::from(cost.effective.saturating_sub(cost.copies_scanned));
+        stats.outgoing_roundtrips += u64::from(cost.outgoing.saturating_sub(cost.chunks_copied));
+        stats.claims += u64::from(cost.claims);
+        stats.claims_lost += u64::from(cost.claims_lost);
+        stats.confirms += u64::from(cost.confirms);
+        stats.first_claims += u64::from(cost.first_claims);
+        stats.first_claims_decided += u64::from(cost.first_claims_decided);
+        stats.lines += u64::from(cost.lines);
     }
 }
 
 impl core::iter::Sum for Stats {
     fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
-        parts.fold(Self::default(), |mut sum, part| {
-            sum.add(&part);
-            sum
+        parts.fold(Self::default(), |sum, part| Self {
+            found: sum.found.plus(&part.found),
+            inserted: sum.inserted.plus(&part.inserted),
+            full: sum.full.plus(&part.full),
+            absent: sum.absent.plus(&part.absent),
+            failed: sum.failed + part.failed,
         })
     }
+}
+
+/// What one operation by READs and atomics has cost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    /// Chunks waited for, and requested.
+    pub(crate) effective: u32,
+    pub(crate) outgoing: u32,
+    /// Chunks that the CPU copied in place of READs, and those of them that were scanned.
+    pub(crate) chunks_copied: u32,
+    pub(crate) copies_scanned: u32,
+    pub(crate) lines: u32,
+    pub(crate) claims: u32,
+    pub(crate) claims_lost: u32,
+    pub(crate) confirms: u32,
+    pub(crate) first_claims: u32,
+    pub(crate) first_claims_decided: u32,
+}
+
+/// Costs decide nothing: operations that differ in them alone are one to the model check.
+#[cfg(test)]
+impl core::hash::Hash for Cost {
+    fn hash<H: core::hash::Hasher>(&self, _: &mut H) {}
+}
+
+impl Cost {
+    pub(crate) const ZERO: Self = Self {
+        effective: 0,
+        outgoing: 0,
+        chunks_copied: 0,
+        copies_scanned: 0,
+        lines: 0,
+        claims: 0,
+        claims_lost: 0,
+        confirms: 0,
+        first_claims: 0,
+        first_claims_decided: 0,
+    };
 }
 
 impl OutcomeStats {

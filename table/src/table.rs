@@ -1,43 +1,41 @@
-//! The table: blocking calls, and the poll form underneath with many operations in flight.
+//! The table: blocking calls, batches, and the poll form with many operations in flight.
 
 use core::sync::atomic::Ordering::Acquire;
 
-use probeline_transport::{Fault, Transport};
+use probeline_pipeline::{Host, Pipeline, Tag};
+use probeline_transport::Transport;
 
+use crate::batch::Batch;
 use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
 use crate::config::Config;
+use crate::context::Context;
+use crate::direct::{Direct, Look};
 use crate::error::{BatchError, ConfigError, OperationError, SubmitError};
-use crate::find_or_put::{Intent, Outcome};
+use crate::find_or_put::{FindOrPut, Intent, Outcome};
 use crate::layout::{HEADER_WORDS, Layout};
-use crate::operation::Operation;
-use crate::pipeline::Pipeline;
 use crate::stats::Stats;
 
-/// The end of an operation that was submitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finished {
-    /// The tag it was submitted under.
-    pub tag: u64,
-    /// How it ended.
-    pub result: Result<Outcome, OperationError>,
-}
+/// Storage for one operation in flight; the caller of a table provides an array of them, as
+/// `[Operation::EMPTY; 8]`.
+pub type Operation = probeline_pipeline::Operation<FindOrPut>;
+/// The result of an operation that was submitted.
+pub type Finished = probeline_pipeline::Finished<Outcome, OperationError>;
 
-impl Default for Finished {
-    /// A value to fill the array that is handed to `poll`.
-    fn default() -> Self {
-        Self { tag: 0, result: Ok(Outcome::Absent) }
-    }
-}
+/// Blocking calls that need no transport between two polls of it, which notice lost owners: a
+/// poll then costs each of them well under a nanosecond.
+const CALLS_PER_POLL: u32 = 64;
 
 /// A set of 63-bit numbers spread over the windows of all owners, on an engine `T`, with room
 /// for as many operations in flight as `S` stores (an array, a slice, a `Vec`).
 ///
-/// Every owner opens one with the same sizes, reach and probe order. The table owns its engine; whoever needs the
-/// engine for words outside the table borrows it by [`transport`](Self::transport).
+/// Every owner opens one with the same sizes, probe limit and probe order. The table owns its
+/// engine; [`transport_mut`](Self::transport_mut) lends it for words outside the table.
 pub struct Table<T, S, C = [CacheEntry; 0]> {
-    pub(crate) pipeline: Pipeline<T, S, C>,
+    pub(crate) pipeline: Pipeline<T, S, Context<C>, FindOrPut>,
     pub(crate) config: Config,
+    /// Blocking calls since the last poll of the transport.
+    unpolled: u32,
 }
 
 impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
@@ -58,10 +56,11 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
         let first_bucket = config.first_word + HEADER_WORDS;
         let buckets = config.buckets_per_owner;
         let layout = Layout::new(geometry.owners, buckets, first_bucket, config.probing);
-        let pipeline = Pipeline::new(transport, layout, &config, operations, []);
-        let mut table = Self { pipeline, config };
-        table.pipeline.policy.set_load_factor(table.sample());
-        table.write_header().map_err(|_| short_window(&table.pipeline.transport))?;
+        let context = Context::new(&transport, layout, &config, []);
+        let pipeline = Pipeline::new(transport, context, operations)?;
+        let mut table = Self { pipeline, config, unpolled: 0 };
+        table.sample_load_factor();
+        table.write_header().map_err(|_| short_window(table.transport()))?;
         Ok(table)
     }
 }
@@ -86,11 +85,12 @@ where
     /// to hold other data. It needs no coherence protocol, as an occupied bucket never changes;
     /// [`clear`](Self::clear) and [`retain`](Self::retain) drop it.
     pub fn with_cache<D: AsMut<[CacheEntry]>>(self, entries: D) -> Table<T, S, D> {
-        Table { pipeline: self.pipeline.with_cache(entries), config: self.config }
+        let pipeline = self.pipeline.map_shared(|context| context.with_cache(entries));
+        Table { pipeline, config: self.config, unpolled: self.unpolled }
     }
 
-    /// The share of occupied buckets among some of this owner's, 0 to 1.
-    pub(crate) fn sample(&self) -> f64 {
+    /// Tells the policy the share of occupied buckets among some of this owner's.
+    pub(crate) fn sample_load_factor(&mut self) {
         const BUCKETS: usize = 256;
         let buckets = self.buckets();
         let sample = buckets.iter().step_by(buckets.len().div_ceil(BUCKETS).max(1));
@@ -99,7 +99,12 @@ where
             occupied += u32::from(Bucket::from_word(bucket.load(Acquire)).is_some());
             all += 1;
         }
-        f64::from(occupied) / f64::from(all.max(1))
+        let load_factor = f64::from(occupied) / f64::from(all.max(1));
+        self.context_mut().policy.set_load_factor(load_factor);
+    }
+
+    pub(crate) fn context_mut(&mut self) -> &mut Context<C> {
+        self.pipeline.shared_mut()
     }
 
     /// Finds `data`, or puts it in the first bucket of its probe order that is empty (paper
@@ -109,8 +114,7 @@ where
     /// [`OperationError`]: refused, or of unknown outcome.
     #[inline]
     pub fn find_or_put(&mut self, data: u64) -> Result<Outcome, OperationError> {
-        let bucket = Bucket::new(data).map_err(SubmitError::Data)?;
-        self.pipeline.run(bucket, Intent::FindOrPut)
+        self.call(data, Intent::FindOrPut)
     }
 
     /// Whether `data` is in the table. Waits for the end; the transport bounds the wait.
@@ -119,8 +123,45 @@ where
     /// As for [`find_or_put`](Self::find_or_put).
     #[inline]
     pub fn find(&mut self, data: u64) -> Result<bool, OperationError> {
+        Ok(self.call(data, Intent::Find)? == Outcome::Found)
+    }
+
+    #[inline]
+    fn call(&mut self, data: u64, intent: Intent) -> Result<Outcome, OperationError> {
         let bucket = Bucket::new(data).map_err(SubmitError::Data)?;
-        Ok(self.pipeline.run(bucket, Intent::Find)? == Outcome::Found)
+        let (_, context) = self.pipeline.parts();
+        let mut walk = context.walk(bucket, intent);
+        if context.follow_cache(&mut walk) {
+            self.poll_sometimes()?;
+            return Ok(Outcome::Found);
+        }
+        if context.direct == Direct::Claims {
+            self.poll_sometimes()?;
+            if let Some(fault) = self.pipeline.fault() {
+                self.context_mut().stats.failed += 1;
+                return Err(fault.into());
+            }
+            let (transport, context) = self.pipeline.parts();
+            // Each turn passes a line of those within the probe limit.
+            while let Some(line) = walk.line(transport, &context.layout) {
+                if let Look::Done(outcome) = context.look(&mut walk, line) {
+                    return Ok(outcome);
+                }
+            }
+        }
+        let (transport, context) = self.pipeline.parts();
+        let operation = FindOrPut::from_walk(walk, context, transport);
+        self.pipeline.call(operation)
+    }
+
+    #[inline]
+    fn poll_sometimes(&mut self) -> Result<(), OperationError> {
+        self.unpolled += 1;
+        if self.unpolled < CALLS_PER_POLL {
+            return Ok(());
+        }
+        self.unpolled = 0;
+        self.pipeline.make_progress()
     }
 
     /// [`find_or_put`](Self::find_or_put) of each of `data`; each end is left at the same place
@@ -165,63 +206,85 @@ where
         if data.len() != outcomes.len() {
             return Err(BatchError::Lengths { data: data.len(), outcomes: outcomes.len() });
         }
-        self.pipeline.run_batch(data, intent, outcomes);
-        Ok(())
+        let mut batch = Batch::new(data, intent);
+        self.pipeline.run_batch(outcomes, |at| batch.pull(at)).map_err(BatchError::Operation)
     }
 
-    /// Begins an operation whose end [`poll`](Self::poll) reports under `tag`.
+    /// Starts an operation whose result [`poll_into`](Self::poll_into) reports under `tag`.
     ///
     /// # Errors
     /// [`SubmitError::Busy`] while all storage is in use; data beyond 63 bits.
     #[inline]
-    pub fn submit(&mut self, tag: u64, data: u64, intent: Intent) -> Result<(), SubmitError> {
-        let bucket = Bucket::new(data)?;
-        self.pipeline.submit(tag, bucket, intent)
+    pub fn submit(&mut self, tag: Tag, data: u64, intent: Intent) -> Result<(), SubmitError> {
+        let operation = FindOrPut::new(Bucket::new(data)?, intent, self.pipeline.shared());
+        self.pipeline.submit(tag, operation).map_err(SubmitError::from_operation)
     }
 
-    /// Moves the ends of submitted operations into `out` and says how many. Never blocks.
+    /// Moves all operations on and the results of submitted ones into `out`; gives the part of it
+    /// that was filled. Never blocks.
+    ///
+    /// ```
+    /// # use probeline_table::{Finished, OperationError, Table, Operation};
+    /// # fn example<T, S>(table: &mut Table<T, S>) -> Result<(), OperationError>
+    /// # where T: probeline_transport::Transport, S: AsMut<[Operation]> {
+    /// let mut out = [Finished::default(); 16];
+    /// for finished in table.poll_into(&mut out)? {
+    ///     println!("{:?}: {:?}", finished.tag, finished.result);
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// [`Fault`] when the transport is dead, only after the end of every operation was reported.
+    /// [`OperationError::Fault`] when the transport is dead, only after every result was reported.
     #[inline]
-    pub fn poll(&mut self, out: &mut [Finished]) -> Result<usize, Fault> {
-        self.pipeline.poll(out)
+    pub fn poll_into<'o>(
+        &mut self,
+        out: &'o mut [Finished],
+    ) -> Result<&'o [Finished], OperationError> {
+        self.pipeline.poll_into(out)
     }
 
-    /// The engine, once nothing of the table's is in flight: for words outside the table. Let
-    /// everything that is posted on it end before the table is used again.
-    ///
-    /// # Errors
-    /// [`Fault`] when the transport is dead.
-    pub fn transport(&mut self) -> Result<&mut T, Fault> {
-        self.pipeline.quiesce()?;
-        Ok(&mut self.pipeline.transport)
+    /// Operations that were submitted and not reported yet.
+    #[inline]
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.pipeline.in_flight()
     }
 
     /// The engine, to look at.
     #[inline]
     #[must_use]
-    pub fn engine(&self) -> &T {
-        &self.pipeline.transport
+    pub fn transport(&self) -> &T {
+        self.pipeline.transport()
     }
 
-    /// Gives the engine back, dead or alive, once nothing of the table's is in flight. Ends that
-    /// were not reported are lost.
+    /// The engine, once nothing of the table's is in flight: for words outside the table. What is
+    /// posted on it must have completed before the table is used again.
+    ///
+    /// # Errors
+    /// [`OperationError::Fault`] when the transport is dead.
+    pub fn transport_mut(&mut self) -> Result<&mut T, OperationError> {
+        self.pipeline.quiesce()?;
+        Ok(self.pipeline.transport_mut())
+    }
+
+    /// Gives the engine back, dead or alive, once nothing of the table's is in flight. Results
+    /// that were not reported are lost.
     pub fn into_transport(mut self) -> T {
         // A dead engine says so itself.
         self.pipeline.quiesce().ok();
-        self.pipeline.transport
+        self.pipeline.into_transport()
     }
 
     /// What operations have cost so far.
     #[must_use]
     pub fn stats(&self) -> &Stats {
-        &self.pipeline.stats
+        &self.pipeline.shared().stats
     }
 
     /// Sets all counters to 0.
     pub fn reset_stats(&mut self) {
-        self.pipeline.stats = Stats::default();
+        self.context_mut().stats = Stats::default();
     }
 
     /// The parameters it was opened with.
@@ -233,7 +296,7 @@ where
     /// Where its buckets are.
     #[must_use]
     pub fn layout(&self) -> &Layout {
-        &self.pipeline.layout
+        &self.pipeline.shared().layout
     }
 
     /// The data in this owner's part. Exact between barriers; while others insert, each datum
@@ -241,5 +304,21 @@ where
     pub fn local(&self) -> impl Iterator<Item = u64> + '_ {
         let words = self.buckets().iter().map(|bucket| bucket.load(Acquire));
         words.filter_map(Bucket::from_word).map(Bucket::data)
+    }
+}
+
+impl<T, S, C> Host for Table<T, S, C>
+where
+    T: Transport,
+    S: AsMut<[Operation]>,
+    C: AsMut<[CacheEntry]>,
+{
+    type Transport = T;
+    type Storage = S;
+    type Shared = Context<C>;
+    type Machine = FindOrPut;
+
+    fn pipeline(&mut self) -> &mut Pipeline<T, S, Context<C>, FindOrPut> {
+        &mut self.pipeline
     }
 }

@@ -1,38 +1,42 @@
-//! Where an operation stands in its probe order, bucket by bucket.
+//! Where an operation stands in its probe order, bucket by bucket and line by line.
+
+use probeline_transport::Transport;
 
 use crate::bucket::Bucket;
+use crate::direct::{Look, line_at, look};
 use crate::find_or_put::Intent;
 use crate::layout::{Layout, Position};
+use crate::line::Line;
 use crate::probe::{LINE_BUCKETS, Probe, Probing};
 
-/// An operation that has passed some buckets, known to hold other data for ever.
-#[derive(Clone, Copy, Debug)]
+/// An operation that has passed some buckets, which hold other data for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Walk {
     pub(crate) bucket: Bucket,
     pub(crate) intent: Intent,
     pub(crate) probe: Probe,
     /// Buckets passed since `probe`, less than a line.
     pub(crate) passed: u32,
-    /// Buckets still to look at, those passed since `probe` included; at least 1.
-    pub(crate) reach: u64,
-    /// Cache lines looked at with the CPU's own loads.
+    /// Buckets left to look at, those passed since `probe` included; at least 1.
+    pub(crate) left: u64,
+    /// Cache lines that the CPU has looked at.
     pub(crate) lines: u32,
 }
 
 impl Walk {
-    pub(crate) const NOWHERE: Self = Self {
+    pub(crate) const IDLE: Self = Self {
         bucket: Bucket::ANY,
         intent: Intent::Find,
         probe: Probe::NOWHERE,
         passed: 0,
-        reach: 1,
+        left: 1,
         lines: 0,
     };
 
-    /// At the home of `bucket`, to look at `reach` buckets.
+    /// At the home of `bucket`, to look at up to `limit` buckets.
     #[inline]
-    pub(crate) fn new(bucket: Bucket, intent: Intent, reach: u64, layout: &Layout) -> Self {
-        Self { bucket, intent, probe: Probe::of(bucket, layout), passed: 0, reach, lines: 0 }
+    pub(crate) fn new(bucket: Bucket, intent: Intent, limit: u64, layout: &Layout) -> Self {
+        Self { bucket, intent, probe: Probe::of(bucket, layout), passed: 0, left: limit, lines: 0 }
     }
 
     /// The bucket to look at next.
@@ -46,7 +50,17 @@ impl Walk {
         Position { owner, index: index + u64::from(offset) }
     }
 
-    /// The buckets of the line at `probe` that are looked at: all, or those from there on.
+    /// The line to look at next, requested from memory; `None` where the CPU does not reach it.
+    #[inline]
+    pub(crate) fn line<'t>(
+        &self,
+        transport: &'t impl Transport,
+        layout: &Layout,
+    ) -> Option<&'t Line> {
+        line_at(transport, layout, self.probe.at)
+    }
+
+    /// The buckets of the present line that are looked at: all, or those from the home bucket on.
     #[inline]
     pub(crate) fn buckets_in_line(&self, layout: &Layout) -> u32 {
         match layout.probing() {
@@ -55,12 +69,33 @@ impl Walk {
         }
     }
 
+    /// Looks at `line`, the present one: ends at it, or goes on to the next.
+    #[inline]
+    pub(crate) fn look(&mut self, line: &Line, layout: &Layout) -> Look {
+        self.lines += 1;
+        let first = layout.offset_in_line(self.probe.at) + self.probe.rotation;
+        let buckets = self.buckets_in_line(layout);
+        let end = u64::from(buckets).min(self.left);
+        // At most 8.
+        #[allow(clippy::cast_possible_truncation)]
+        let ended = look(line, self.bucket, self.intent, first, self.passed..end as u32);
+        if let Some((nth, outcome)) = ended {
+            self.passed = nth;
+            return Look::Done(outcome);
+        }
+        if self.left <= u64::from(buckets) {
+            return Look::Done(self.intent.outcome_at_limit());
+        }
+        self.pass_line(buckets, layout);
+        Look::Passed
+    }
+
     /// Passes the next bucket. False where it was the last to look at.
     #[inline]
     pub(crate) fn pass(&mut self, layout: &Layout) -> bool {
         let linear = layout.probing() == Probing::Linear;
         self.passed += 1;
-        if self.reach <= u64::from(self.passed) {
+        if self.left <= u64::from(self.passed) {
             return false;
         }
         let whole = if linear { 1 } else { LINE_BUCKETS };
@@ -70,26 +105,24 @@ impl Walk {
         true
     }
 
-    /// Goes on to the next line, all of this one having been seen to hold other data. The last in
-    /// reach is looked at again, so that one end is told in one place.
+    /// Goes on to the next line, all of this one having been seen to hold other data. The last one
+    /// within the limit is looked at again, so that one place decides how an operation ends.
     #[inline]
     pub(crate) fn pass_seen_line(&mut self, layout: &Layout) {
         let buckets = self.buckets_in_line(layout);
-        if self.reach > u64::from(buckets) {
+        if self.left > u64::from(buckets) {
             self.lines += 1;
             self.pass_line(buckets, layout);
         }
     }
 
-    /// Goes on to the next line, past the `buckets` of this one.
     #[inline]
-    pub(crate) fn pass_line(&mut self, buckets: u32, layout: &Layout) {
-        self.reach -= u64::from(buckets);
+    fn pass_line(&mut self, buckets: u32, layout: &Layout) {
+        self.left -= u64::from(buckets);
         self.passed = 0;
         self.probe.pass(buckets, self.bucket, layout);
     }
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,7 +12,7 @@ use common::{cache, content, home, own_words, storage};
 use probeline_sim::{Cluster, Rng, stage};
 use probeline_table::{
     ChunkChoice, CollectiveError, Config, ConfigError, Finished, FirstClaim, Intent, Layout,
-    MAX_DATA, OpenError, Outcome, Probing, ReadAhead, ReadCost, Table,
+    MAX_DATA, OpenError, Outcome, Probing, ReadAhead, ReadCost, Table, Tag,
 };
 use probeline_transport::{Exchange, Owner, Transport};
 use proptest::prelude::*;
@@ -79,8 +79,8 @@ fn the_same_table_is_opened_by_all() {
 fn an_owner_with_another_table_is_named_to_everybody() {
     for (what, theirs) in [
         ("buckets per owner", Config { buckets_per_owner: 56, ..CONFIG }),
-        ("reach (C times M)", Config { chunk_buckets: 8, ..CONFIG }),
-        ("reach (C times M)", Config { max_chunks: 63, ..CONFIG }),
+        ("probe limit (C times M)", Config { chunk_buckets: 8, ..CONFIG }),
+        ("probe limit (C times M)", Config { max_chunks: 63, ..CONFIG }),
         ("probe order (0 linear, 1 lines, 2 jump)", probed(CONFIG, Probing::Lines)),
         ("probe order (0 linear, 1 lines, 2 jump)", probed(CONFIG, Probing::Jump)),
         // It shows its header elsewhere.
@@ -160,16 +160,14 @@ fn what_was_in_flight_takes_part_and_is_still_reported() {
             let mut table = table.with_cache(cache(64));
             let me = u64::from(exchange.me().0);
             for tag in 0..4 {
-                table.submit(tag, 4 * me + tag, Intent::FindOrPut).unwrap();
+                table.submit(Tag(tag), 4 * me + tag, Intent::FindOrPut).unwrap();
             }
             call(&mut table, exchange);
-            assert_eq!(table.transport().unwrap().in_flight(), 0);
+            assert_eq!(table.transport_mut().unwrap().in_flight(), 0);
             let mut out = [Finished::default(); 8];
-            assert_eq!(table.poll(&mut out), Ok(4));
-            for end in &out[..4] {
-                assert_eq!(end.result, Ok(Outcome::Inserted));
-            }
-            assert_eq!(out[..4].iter().map(|end| end.tag).sum::<u64>(), 6);
+            let ended = table.poll_into(&mut out).unwrap();
+            assert!(ended.iter().all(|end| end.result == Ok(Outcome::Inserted)));
+            assert_eq!(ended.iter().map(|end| end.tag.0).collect::<BTreeSet<_>>().len(), 4);
             assert_eq!(table.len(exchange), Ok(left));
         });
     }
@@ -186,7 +184,7 @@ fn an_engine_is_given_back_at_rest() {
             for round in 0..20 {
                 let mut table = Table::open(&mut *engine, config, storage(4), exchange).unwrap();
                 for tag in 0..4 {
-                    table.submit(tag, 4 * round + tag, Intent::FindOrPut).unwrap();
+                    table.submit(Tag(tag), 4 * round + tag, Intent::FindOrPut).unwrap();
                 }
                 let engine = table.into_transport();
                 assert_eq!(engine.in_flight(), 0);

@@ -259,10 +259,10 @@ fn refuses(config: Config, refuse: Call) -> bool {
             assert_eq!(table.find_or_put(3 * data + me), Ok(Outcome::Inserted));
         }
         exchange.barrier().unwrap();
-        table.transport().unwrap().refuse = (exchange.me() == Owner(1)).then_some(refuse);
+        table.transport_mut().unwrap().refuse = (exchange.me() == Owner(1)).then_some(refuse);
         let removed = table.retain(&mut exchange, |data| data % 2 == 0);
         let left = removed.and_then(|_| table.len(&mut exchange));
-        (removed, left, table.engine().refused.get())
+        (removed, left, table.transport().refused.get())
     })
     .unwrap();
     for (owner, (removed, left, refused)) in ends.iter().enumerate() {
@@ -293,9 +293,9 @@ fn a_refused_slot_ends_the_operation_with_an_error() {
         let engine = Cluster::new(sim).unwrap().engine(Owner(0)).unwrap();
         let config = Config { direct, ..CONFIG };
         let mut table = Table::new(Refusing::new(engine), config, storage()).unwrap();
-        table.transport().unwrap().refuse = Some(call);
+        table.transport_mut().unwrap().refuse = Some(call);
         assert_eq!(table.find_or_put(5), Err(REFUSED), "{call:?}");
-        assert!(table.engine().refused.get());
+        assert!(table.transport().refused.get());
         assert_eq!(table.find_or_put(5), Ok(Outcome::Inserted));
         assert_eq!(table.find(5), Ok(true));
     }
@@ -318,7 +318,7 @@ fn a_window_shorter_than_its_geometry_is_an_error() {
     assert_eq!(refused, Some(ConfigError::Window { found: expected - 1, expected }));
 
     let mut table = Table::open(engine(), CONFIG, storage(), &mut Alone).unwrap();
-    table.transport().unwrap().hidden_words = 1;
+    table.transport_mut().unwrap().hidden_words = 1;
     let window = Err(CollectiveError::Operation(OperationError::Window));
     assert_eq!(table.len(&mut Alone), window);
     assert_eq!(table.retain(&mut Alone, |_| true), window);

@@ -8,7 +8,7 @@ use common::storage;
 use probeline_sim::{Cluster, Engine};
 use probeline_table::{
     Config, ConfigError, DataOutOfRange, Finished, Intent, MAX_DATA, Operation, OperationError,
-    Outcome, Stats, SubmitError, Table,
+    Outcome, Stats, SubmitError, Table, Tag,
 };
 use probeline_transport::{Owner, Transport};
 
@@ -163,10 +163,10 @@ fn data_beyond_63_bits_changes_nothing() {
         let refused = OperationError::Refused(error);
         assert_eq!(table.find_or_put(data), Err(refused));
         assert_eq!(table.find(data), Err(refused));
-        assert_eq!(table.submit(1, data, Intent::FindOrPut), Err(error));
+        assert_eq!(table.submit(Tag(1), data, Intent::FindOrPut), Err(error));
         assert_eq!(refused.source().map(ToString::to_string), Some(error.to_string()));
     }
-    assert_eq!((table.engine().in_flight(), *table.stats()), (0, Stats::default()));
+    assert_eq!((table.transport().in_flight(), *table.stats()), (0, Stats::default()));
     assert_eq!(table.local().count(), 0);
     // The only storage is still free.
     for data in [0, MAX_DATA] {
@@ -181,29 +181,31 @@ fn data_beyond_63_bits_changes_nothing() {
 fn a_busy_table_goes_on_with_what_it_has() {
     let mut table = new(SIM, CONFIG, 3).unwrap();
     for tag in 0..3 {
-        table.submit(tag, tag, Intent::FindOrPut).unwrap();
+        table.submit(Tag(tag), tag, Intent::FindOrPut).unwrap();
     }
-    let in_flight = table.engine().in_flight();
-    assert_eq!(table.submit(3, 3, Intent::FindOrPut), Err(SubmitError::Busy));
+    let in_flight = table.transport().in_flight();
+    assert_eq!(table.submit(Tag(3), 3, Intent::FindOrPut), Err(SubmitError::Busy));
     assert!(SubmitError::Busy.to_string().contains("poll"));
     let too_large = SubmitError::Data(DataOutOfRange::new(u64::MAX));
-    assert_eq!(table.submit(4, u64::MAX, Intent::Find), Err(too_large));
-    assert_eq!(table.engine().in_flight(), in_flight);
+    assert_eq!(table.submit(Tag(4), u64::MAX, Intent::Find), Err(too_large));
+    assert_eq!(table.transport().in_flight(), in_flight);
 
     let mut out = [Finished::default(); 1];
     let mut tags = Vec::new();
     for _ in 0..100 {
-        if table.poll(&mut out).unwrap() == 1 {
-            assert_eq!(out[0].result, Ok(Outcome::Inserted));
-            tags.push(out[0].tag);
+        for end in table.poll_into(&mut out).unwrap() {
+            assert_eq!(end.result, Ok(Outcome::Inserted));
+            tags.push(end.tag.0);
         }
     }
     tags.sort_unstable();
     assert_eq!(tags, [0, 1, 2]);
-    assert_eq!(table.submit(3, 3, Intent::FindOrPut), Ok(()));
-    table.transport().unwrap();
-    assert_eq!(table.poll(&mut out), Ok(1));
-    assert_eq!(out[0], Finished { tag: 3, result: Ok(Outcome::Inserted) });
+    assert_eq!(table.submit(Tag(3), 3, Intent::FindOrPut), Ok(()));
+    table.transport_mut().unwrap();
+    assert_eq!(table.in_flight(), 1, "it has ended and was not reported");
+    let inserted = Finished { tag: Tag(3), result: Ok(Outcome::Inserted) };
+    assert_eq!(table.poll_into(&mut out), Ok(&[inserted][..]));
+    assert_eq!(table.in_flight(), 0);
     table.reset_stats();
     assert_eq!(*table.stats(), Stats::default());
 }

@@ -21,7 +21,7 @@ use common::{content, own_words, probe_order, storage};
 use probeline_sim::{Cluster, Engine, Model, Order, Reach};
 use probeline_table::{
     Bucket, Config, Finished, FirstClaim, Intent, Layout, Operation, OperationError, Outcome,
-    Probing, ReadAhead, ReadCost, Shared, SubmitError, Table,
+    Probing, ReadAhead, ReadCost, Shared, SubmitError, Table, Tag,
 };
 use probeline_transport::{
     AtomicScope, Completion, Fault, Local, Owner, PostError, RemoteWord, Segment, Token, Transport,
@@ -82,8 +82,7 @@ fn poll_ends<T: Transport>(table: &mut Plain<T>, count: usize) -> Vec<Finished> 
     let mut ends = Vec::new();
     for _ in 0..MOST_POLLS {
         let mut out = [Finished::default(); 4];
-        let polled = table.poll(&mut out).unwrap();
-        ends.extend_from_slice(&out[..polled]);
+        ends.extend_from_slice(table.poll_into(&mut out).unwrap());
         if ends.len() >= count {
             break;
         }
@@ -240,7 +239,7 @@ fn a_batch_that_fits_rings_once_or_twice() {
         table.find_batch(&data, &mut ends).unwrap();
         assert_eq!(ends, [Ok(Outcome::Absent); 64]);
 
-        let Bells { posts, rings, .. } = *table.engine();
+        let Bells { posts, rings, .. } = *table.transport();
         let home = |data: &&u64| table.layout().home(Bucket::new(**data).unwrap());
         let afar = data.iter().filter(|data| home(data).owner == 1).count();
         assert!(afar > 20 && posts as usize >= afar, "{posts} posts for {afar}");
@@ -260,7 +259,7 @@ fn owners_agree_over_operations_in_flight() {
             let mut table = Table::open(engine, CONFIG, storage(4), exchange).unwrap();
             let first = 4 * u64::from(exchange.me().0);
             for tag in 0..4 {
-                table.submit(tag, first + tag, Intent::FindOrPut).unwrap();
+                table.submit(Tag(tag), first + tag, Intent::FindOrPut).unwrap();
             }
             let agreed = table.agree(exchange);
             let ends = poll_ends(&mut table, 4);
@@ -271,7 +270,7 @@ fn owners_agree_over_operations_in_flight() {
         for (agreed, mut ends) in owners {
             assert!(agreed.is_ok(), "{over:?}: {agreed:?}");
             ends.sort_by_key(|end| end.tag);
-            let inserted = |tag| Finished { tag, result: Ok(Outcome::Inserted) };
+            let inserted = |tag| Finished { tag: Tag(tag), result: Ok(Outcome::Inserted) };
             assert_eq!(ends, [0, 1, 2, 3].map(inserted), "{over:?}");
         }
     }
@@ -282,7 +281,7 @@ fn full_storage() -> Plain<Engine> {
     const CONFIG: Config = Config { direct: false, ..Config::new(1_024) };
     let mut table = tables(sim_config(1, &CONFIG, 2), CONFIG, 2).remove(0);
     for tag in 0..2 {
-        table.submit(tag, tag, Intent::FindOrPut).unwrap();
+        table.submit(Tag(tag), tag, Intent::FindOrPut).unwrap();
     }
     table
 }
@@ -303,7 +302,7 @@ fn a_future_is_refused_where_only_polls_make_room() {
     for ended in [false, true] {
         let mut table = full_storage();
         if ended {
-            table.transport().unwrap();
+            table.transport_mut().unwrap();
         }
         let mut shared = Shared::new(table);
         assert_eq!(end_of(shared.find_or_put(9)), BUSY);
@@ -319,7 +318,7 @@ fn a_batch_is_refused_where_only_polls_make_room() {
         in_time(move || {
             let mut table = full_storage();
             if ended {
-                table.transport().unwrap();
+                table.transport_mut().unwrap();
             }
             let mut ends = [UNTOUCHED; 3];
             table.find_or_put_batch(&[7, 8, 9], &mut ends).unwrap();
@@ -374,7 +373,7 @@ const CALLS: [Call; 3] = [
         end[0]
     },
     |table, data, intent| {
-        table.submit(0, data, intent).unwrap();
+        table.submit(Tag(0), data, intent).unwrap();
         poll_ends(table, 1)[0].result
     },
 ];
@@ -389,7 +388,7 @@ fn past_strays(config: Config, strays: Range<usize>, call: Call) -> [End; 3] {
     for (nth, at) in probe_order(table.layout(), DATA).take(strays.end).enumerate() {
         let other = Bucket::new(1_000 + nth as u64).unwrap().word();
         let word = if strays.contains(&nth) { 1 } else { other };
-        table.engine().window()[first_bucket + at].store(word, SeqCst);
+        table.transport().window()[first_bucket + at].store(word, SeqCst);
     }
     [Intent::FindOrPut, Intent::FindOrPut, Intent::Find]
         .map(|intent| call(&mut table, DATA, intent))
@@ -457,7 +456,7 @@ fn a_chunk_that_the_cpu_copies_is_lines_and_no_roundtrip() {
         assert_eq!([total.outgoing_roundtrips, total.effective_roundtrips], [0, 0], "{probing:?}");
         let most_lines = total.operations * u64::from(config.max_chunks);
         assert!((total.operations..=most_lines).contains(&total.lines), "{}", total.lines);
-        assert_eq!(table.engine().posts.reads, 0);
+        assert_eq!(table.transport().posts.reads, 0);
     }
 }
 
@@ -473,7 +472,7 @@ fn only_posted_reads_are_roundtrips() {
         for data in 0..100 {
             table.find_or_put(data).unwrap();
         }
-        let (total, reads) = (table.stats().total(), table.engine().posts.reads);
+        let (total, reads) = (table.stats().total(), table.transport().posts.reads);
         assert!(reads > 200 && total.lines > 200, "{reads} READs, {} lines", total.lines);
         let roundtrips = [total.outgoing_roundtrips, total.effective_roundtrips];
         assert_eq!(roundtrips, [reads; 2], "{probing:?}");

@@ -9,7 +9,7 @@ use common::means::probed;
 use common::{CachedTable, cache, key, storage};
 use probeline_sim::Rng;
 use probeline_table::{
-    Config, Finished, FirstClaim, Intent, OperationError, Outcome, Probing, Stats, Table,
+    Config, Finished, FirstClaim, Intent, OperationError, Outcome, Probing, Stats, Table, Tag,
 };
 use probeline_transport::{AtomicScope, Exchange, Transport};
 
@@ -29,14 +29,14 @@ fn put_all<T: Transport>(table: &mut CachedTable<T>, seed: u64) {
         assert!(ends.iter().all(Result::is_ok), "{ends:?}");
         table.find_or_put(key(rng.below(KEYS))).unwrap();
         table.find(key(rng.below(KEYS))).unwrap();
-        let mut submit = |tag| table.submit(tag, key(rng.below(KEYS)), Intent::FindOrPut);
+        let mut submit = |tag| table.submit(Tag(tag), key(rng.below(KEYS)), Intent::FindOrPut);
         // READs ahead may still be to land, so that there is less storage.
         let mut running = (0..4).filter(|&tag| submit(tag).is_ok()).count();
         while running > 0 {
             let mut out = [Finished::default(); 4];
-            let count = table.poll(&mut out).unwrap();
-            assert!(out[..count].iter().all(|end| end.result.is_ok()));
-            running -= count;
+            let ended = table.poll_into(&mut out).unwrap();
+            assert!(ended.iter().all(|end| end.result.is_ok()));
+            running -= ended.len();
         }
     }
 }
@@ -48,9 +48,9 @@ fn run(scope: AtomicScope, config: Config, cache_entries: usize) -> (Vec<(Posts,
         let engine = Declared::new(engine, |caps| caps.atomics = scope);
         let table = Table::open(engine, config, storage(4), &mut exchange).unwrap();
         let mut table = table.with_cache(cache(cache_entries));
-        let before = table.engine().posts;
+        let before = table.transport().posts;
         put_all(&mut table, exchange.me().0.into());
-        let after = table.engine().posts;
+        let after = table.transport().posts;
         let posts = Posts {
             reads: after.reads - before.reads,
             compare_and_swaps: after.compare_and_swaps - before.compare_and_swaps,

@@ -13,7 +13,7 @@ use common::means::setups;
 use common::{CachedTable, cache, content, key, own_words, storage};
 use probeline_sim::{Cluster, Engine, Faults, Jitter, Model, Order, Reach, Rng};
 use probeline_table::{
-    Config, FindOrPut, Intent, OperationError, Outcome, Shared, SubmitError, Table,
+    Config, Intent, OperationError, Outcome, Shared, SubmitError, Table, TableFuture, Tag,
 };
 use probeline_transport::{AtomicScope, Owner};
 
@@ -26,7 +26,7 @@ const SIZES: Config = Config { chunk_buckets: 16, max_chunks: 3, ..Config::paper
 
 type Storage = Vec<probeline_table::Operation>;
 type Cache = Vec<probeline_table::CacheEntry>;
-type Running<'t> = (u64, FindOrPut<'t, Engine, Storage, Cache>);
+type Running<'t> = (u64, TableFuture<'t, Engine, Storage, Cache>);
 
 fn cluster(seed: u64) -> Cluster {
     let mut rng = Rng::new(seed, 600);
@@ -124,11 +124,11 @@ fn finish(account: &mut Account, running: Vec<Vec<Running<'_>>>) {
 fn check(tables: Vec<Shared<Engine, Storage, Cache>>, account: &Account) {
     let mut tables: Vec<CachedTable<Engine>> = tables.into_iter().map(Shared::into_table).collect();
     for table in &mut tables {
-        table.transport().unwrap();
+        table.transport_mut().unwrap();
         for tag in 0..OPERATIONS.into() {
-            table.submit(tag, 1, Intent::Find).unwrap();
+            table.submit(Tag(tag), 1, Intent::Find).unwrap();
         }
-        table.transport().unwrap();
+        table.transport_mut().unwrap();
     }
     let ring: Vec<u64> = tables.iter().flat_map(own_words).collect();
     let content: BTreeSet<u64> = content(tables[0].layout(), &ring).unwrap();

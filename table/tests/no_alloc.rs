@@ -13,7 +13,7 @@ use common::means::probed;
 use common::{cache, storage};
 use probeline_table::{
     CacheEntry, ChunkChoice, Config, Finished, FirstClaim, Intent, Operation, Outcome, Probing,
-    ReadAhead, ReadCost, Shared, SubmitError, Table,
+    ReadAhead, ReadCost, Shared, SubmitError, Table, Tag,
 };
 use probeline_transport::Exchange;
 use probeline_transport::conformance::{CountingAllocator, allocations};
@@ -63,12 +63,12 @@ fn poll_form(table: &mut ShmTable) {
     let mut out = [Finished::default(); 3];
     let mut ended = 0;
     for tag in 0..KEYS {
-        while table.submit(tag, tag, Intent::FindOrPut) == Err(SubmitError::Busy) {
-            ended += table.poll(&mut out).unwrap();
+        while table.submit(Tag(tag), tag, Intent::FindOrPut) == Err(SubmitError::Busy) {
+            ended += table.poll_into(&mut out).unwrap().len();
         }
     }
     while ended < usize::try_from(KEYS).unwrap() {
-        ended += table.poll(&mut out).unwrap();
+        ended += table.poll_into(&mut out).unwrap().len();
     }
 }
 
@@ -109,7 +109,7 @@ fn nothing_allocates_with(config: Config, cache_entries: usize) {
         assert_eq!(table.stats().total().cache_hits > 0, cache_entries > 0);
         let refused = allocations_in(|| {
             assert!(table.find_or_put(u64::MAX).is_err());
-            assert!(table.submit(0, u64::MAX, Intent::Find).is_err());
+            assert!(table.submit(Tag(0), u64::MAX, Intent::Find).is_err());
         });
         let shared = Shared::new(table);
         let futures = allocations_in(|| futures(&shared));

@@ -11,7 +11,7 @@ use common::job::Sizes;
 use common::means::setups;
 use common::{CachedTable, cache, content, key, own_words, storage};
 use probeline_sim::{Cluster, Engine, Jitter, Model, Order, Reach, Rng, stage};
-use probeline_table::{Config, Finished, Intent, OperationError, Outcome, SubmitError, Table};
+use probeline_table::{Config, Finished, Intent, OperationError, Outcome, SubmitError, Table, Tag};
 use probeline_transport::{AtomicScope, Exchange, Transport};
 use proptest::prelude::*;
 
@@ -172,7 +172,7 @@ proptest! {
 fn body(plan: &Plan, table: &mut CachedTable<Engine>, account: &Mutex<Account>) {
     let account = || account.lock().unwrap();
     let owners = u64::from(plan.sim.owners);
-    let me = u64::from(table.engine().geometry().me.0);
+    let me = u64::from(table.transport().geometry().me.0);
     let mut rng = Rng::new(plan.sim.seed, 8 + me);
     let mut out = vec![Finished::default(); plan.poll_room as usize];
     let mut running = 0;
@@ -182,7 +182,7 @@ fn body(plan: &Plan, table: &mut CachedTable<Engine>, account: &Mutex<Account>) 
         let intent = if find { Intent::Find } else { Intent::FindOrPut };
         account().begin(tag, data, intent);
         if rng.chance(300_000) {
-            match table.submit(tag, data, intent) {
+            match table.submit(Tag(tag), data, intent) {
                 Ok(()) => running += 1,
                 Err(_) => account().refused(tag),
             }
@@ -193,11 +193,11 @@ fn body(plan: &Plan, table: &mut CachedTable<Engine>, account: &Mutex<Account>) 
             }
         }
         while running > 0 && (rng.chance(500_000) || tag + owners >= plan.submits) {
-            let count = table.poll(&mut out).unwrap();
-            for end in &out[..count] {
-                account().end(end.tag, end.result).unwrap();
+            let ended = table.poll_into(&mut out).unwrap();
+            for end in ended {
+                account().end(end.tag.0, end.result).unwrap();
             }
-            running -= count;
+            running -= ended.len();
         }
     }
 }

@@ -101,7 +101,7 @@ impl Ranks {
         for _ in 0..self.layout.buckets() {
             let word = self.layout.word(at);
             let owner = self.ranks.get(word.owner.0 as usize);
-            let window = owner.map_or(&[][..], |rank| rank.engine().window());
+            let window = owner.map_or(&[][..], |rank| rank.transport().window());
             let place = usize::try_from(word.index).ok().and_then(|index| window.get(index));
             if let Some(place) = place
                 && place.load(Relaxed) == 0

@@ -142,9 +142,9 @@ impl<'p> Experiment<'p> {
             self.fill((self.held + u64::from(self.plan.one_in) - 1).min(until))?;
             let datum = self.next_datum();
             let rank = self.rank()?;
-            let start_ns = rank.engine().now_ns();
+            let start_ns = rank.transport().now_ns();
             let outcome = rank.find_or_put(datum)?;
-            ns += rank.engine().now_ns() - start_ns;
+            ns += rank.transport().now_ns() - start_ns;
             match outcome {
                 Outcome::Inserted => self.held += 1,
                 Outcome::Full => self.check_full()?,

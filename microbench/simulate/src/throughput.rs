@@ -6,8 +6,7 @@ use std::collections::BinaryHeap;
 use probeline_profile::paper::Workload;
 use probeline_profile::{Profile, Shape};
 use probeline_sim::Model;
-use probeline_table::{Finished, Intent, Outcome, OutcomeStats, SubmitError};
-use probeline_transport::Fault;
+use probeline_table::{Finished, Intent, Outcome, OutcomeStats, SubmitError, Tag};
 
 use crate::cluster::{Plan, Rank, Ranks};
 use crate::keys::Keys;
@@ -162,7 +161,7 @@ fn run(
     let mut due = BinaryHeap::with_capacity(workers.len());
     for (at, (worker, table)) in workers.iter_mut().zip(&mut ranks.ranks).enumerate() {
         worker.begin(table)?;
-        due.push(Reverse((table.engine().next_poll_ns(), at)));
+        due.push(Reverse((table.transport().next_poll_ns(), at)));
     }
     let all = (u64::from(plan.operations) + u64::from(plan.warm())) * workers.len() as u64;
     let (mut unfinished, mut ended, mut steps) = (workers.len(), 0, 0);
@@ -180,7 +179,7 @@ fn run(
                 warm = Snapshot::of(&ranks.cluster);
             }
         }
-        due.push(Reverse((table.engine().next_poll_ns(), at)));
+        due.push(Reverse((table.transport().next_poll_ns(), at)));
         steps += 1;
         if steps % STEPS_PER_CALL == 0 {
             progress((ended as f64 / all as f64).min(1.0));
@@ -215,7 +214,7 @@ struct Worker {
 impl Worker {
     fn new(plan: &ThroughputPlan, rank: u32, filled: u64, table: &Rank) -> Self {
         let in_flight = plan.way.in_flight();
-        let nothing = Finished { tag: 0, result: Err(Fault::Device { code: 0 }.into()) };
+        let nothing = Finished::default();
         Self {
             keys: Keys::new(plan.seed, rank, filled),
             drawn: None,
@@ -225,7 +224,7 @@ impl Worker {
             ended: 0,
             warm: plan.warm(),
             wanted: plan.warm() + plan.operations,
-            start_ns: table.engine().now_ns(),
+            start_ns: table.transport().now_ns(),
             stop_ns: 0,
             inserted: 0,
             sum_ns: 0,
@@ -247,8 +246,8 @@ impl Worker {
         while self.running < self.in_flight {
             let drawn = self.drawn.take();
             let datum = drawn.unwrap_or_else(|| self.keys.draw(self.inserts_percent));
-            let now_ns = table.engine().now_ns();
-            match table.submit(now_ns, datum, Intent::FindOrPut) {
+            let now_ns = table.transport().now_ns();
+            match table.submit(Tag(now_ns), datum, Intent::FindOrPut) {
                 Ok(()) => self.running += 1,
                 // READs ahead are still to land in all storage that is left.
                 Err(SubmitError::Busy) => {
@@ -263,8 +262,8 @@ impl Worker {
 
     /// Polls once, and begins what there is room for; says how many have ended.
     fn step(&mut self, plan: &ThroughputPlan, table: &mut Rank) -> Result<u64, Error> {
-        let count = table.poll(&mut self.finished)?;
-        let now_ns = table.engine().now_ns();
+        let count = table.poll_into(&mut self.finished)?.len();
+        let now_ns = table.transport().now_ns();
         for at in 0..count {
             if let Some(&finished) = self.finished.get(at) {
                 self.end(plan, finished, now_ns)?;
@@ -282,7 +281,7 @@ impl Worker {
             return Err(Error::Reach { max_chunks, chunk_buckets, load_percent });
         }
         if !self.is_done() && self.is_warm() {
-            let took_ns = now_ns - finished.tag;
+            let took_ns = now_ns - finished.tag.0;
             self.sum_ns += took_ns;
             self.sum_us += took_ns / NS_PER_US;
             self.inserted += u64::from(outcome == Outcome::Inserted);

@@ -202,7 +202,7 @@ impl Scenario for Exploration {
             table.clear(exchange)?;
             table.reset_stats();
         };
-        let took_ns = table.engine().now_ns() - start;
+        let took_ns = table.transport().now_ns() - start;
         // Signals to a stopped search may still arrive: `timeout` sends its own twice.
         match ended.stopped_by {
             Some(_) => Interrupt::has_stopped_work(),

@@ -290,9 +290,9 @@ impl ThroughputArgs {
         }
         table.reset_stats();
         exchange.barrier()?;
-        let start = table.engine().now_ns();
+        let start = table.transport().now_ns();
         find_or_put_all(table, keys, ends)?;
-        let end = table.engine().now_ns();
+        let end = table.transport().now_ns();
         let mine = RankRun { start_ns: start, end_ns: end, stats: *table.stats() };
         Ok(Run::of(&gather_values(exchange, &mine)?, T::ONE_CLOCK))
     }

@@ -11,8 +11,7 @@ use crate::cache::CacheEntry;
 use crate::error::{CollectiveError, OperationError};
 use crate::find_or_put::Intent;
 use crate::layout::Position;
-use crate::operation::Operation;
-use crate::table::Table;
+use crate::table::{Operation, Table};
 use crate::walk::Walk;
 
 impl<T, S, C> Table<T, S, C>
@@ -91,7 +90,7 @@ where
 
     /// Claims a bucket as any operation does, since others claim at the same time.
     fn claim(&mut self, at: RemoteWord, bucket: Bucket) -> Result<bool, OperationError> {
-        let posted = self.pipeline.transport.compare_and_swap(TOKEN, at, 0, bucket.word());
+        let posted = self.pipeline.transport_mut().compare_and_swap(TOKEN, at, 0, bucket.word());
         Ok(self.finish(posted)? == 0)
     }
 }

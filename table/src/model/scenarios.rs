@@ -1,6 +1,7 @@
 //! What is checked: requests, shapes of the table, and what is switched on.
 
 use super::{Checker, KEYS, Mutant, Request, Scenario, find, put};
+use crate::direct::Direct;
 use crate::probe::Probing;
 
 type Scripts = &'static [&'static [Request]];
@@ -23,7 +24,8 @@ const ALL: [(&str, (Scripts, &[Shape])); 5] = [
 ];
 
 /// The paper's algorithm.
-const PAPER: Scenario = Scenario {
+pub(super) const PAPER: Scenario = Scenario {
+    owners: 1,
     buckets: 0,
     chunk: 0,
     max_chunks: 0,
@@ -32,7 +34,9 @@ const PAPER: Scenario = Scenario {
     homes: [0; KEYS.len()],
     scripts: &[],
     claim_first: [false; 3],
+    direct: [Direct::Off; 3],
     ahead_from: 0,
+    storage: 1,
     cache_entries: 0,
     clears: false,
     words_tear: false,
@@ -169,6 +173,65 @@ fn lines_walked_round() {
     }
 }
 
+/// Chunks that straddle two owners, and two operations' storage: a request starts while READs of the
+/// one before are in flight.
+#[test]
+fn two_owners_and_storage_for_two() {
+    let two = Scenario { owners: 2, ..PAPER };
+    for (switched, name) in [
+        (two, "two owners"),
+        (Scenario { words_tear: true, ..two }, "two owners"),
+        (Scenario { storage: 2, ..two }, "two owners, storage for two"),
+        (Scenario { storage: 2, claim_first: [true; 3], ..PAPER }, "storage for two"),
+        (Scenario { storage: 2, failures: 1, ..PAPER }, "storage for two"),
+    ] {
+        const SHORT: [Scripts; 2] =
+            [&[&[put(0), put(1)], &[put(1)]], &[&[put(0), find(1)], &[put(1)]]];
+        let shape: &[Shape] = if switched.storage == 1 { &[(4, 2, 2)] } else { &[(2, 1, 2)] };
+        for scripts in SHORT {
+            report(name, switched, check((scripts, shape), switched));
+        }
+    }
+}
+
+/// One client's CPU reaches a line that others claim buckets of by posts; then goes on to a line
+/// that it does not reach.
+#[test]
+fn the_direct_path_beside_posts() {
+    const LINES: Scenario = Scenario {
+        buckets: 8,
+        chunk: 8,
+        max_chunks: 1,
+        probing: Probing::Lines,
+        filled: &[0, 2, 3, 4, 5],
+        scripts: &[&[put(0), put(1), find(2)], &[put(2), put(0)]],
+        ..PAPER
+    };
+    const TWO: Scenario = Scenario {
+        owners: 2,
+        buckets: 16,
+        max_chunks: 2,
+        probing: Probing::Linear,
+        filled: &[0, 1, 2, 3, 5, 6, 7, 9, 10, 11, 12, 13, 14],
+        ..LINES
+    };
+    for direct in [Direct::Claims, Direct::Loads] {
+        for (lines, homes) in
+            [(LINES, [6, 7, 6]), (LINES, [7, 5, 2]), (TWO, [4, 2, 7]), (TWO, [8, 3, 4])]
+        {
+            for cache_entries in [0, 8] {
+                let direct = [direct, Direct::Off, Direct::Off];
+                let one = Scenario { homes, direct, cache_entries, ..lines };
+                report("a line of the CPU's", one, Checker::check(&one));
+                let claiming = Scenario { claim_first: [true; 3], ..one };
+                report("a line of the CPU's", claiming, Checker::check(&claiming));
+                let both = Scenario { direct: [direct[0]; 3], failures: 1, ..one };
+                report("a line of the CPUs'", both, Checker::check(&both));
+            }
+        }
+    }
+}
+
 /// The check can fail.
 fn is_found_out(scripts: (Scripts, &[Shape]), mutant: Scenario) {
     let violation = check(scripts, mutant).unwrap_err();
@@ -181,6 +244,11 @@ fn is_found_out(scripts: (Scripts, &[Shape]), mutant: Scenario) {
 fn without_protection_torn_words_are_found_out() {
     let mutant = Mutant::TrustsTornWords;
     is_found_out(THREE_KEYS, Scenario { mutant, words_tear: true, ..PAPER });
+}
+
+#[test]
+fn claims_that_are_misreported_are_found_out() {
+    is_found_out(CROSSED, Scenario { mutant: Mutant::MisreportsClaims, ..PAPER });
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use probeline_sim::{Cluster, Engine, Rng};
 use probeline_table::{
     Bucket, Finished, FirstClaim, Intent, OperationError, Outcome, OutcomeStats, Probing, Stats,
-    SubmitError, Table,
+    SubmitError, Table, Tag,
 };
 use probeline_transport::{Exchange, ExchangeError, Fault, Owner, PostError, Transport};
 
@@ -177,7 +177,7 @@ impl<T: Transport> Drive<T> {
     fn submit(&mut self, owner: usize, data: u64, intent: Intent) -> Result<(), Wrong> {
         let tag = self.tag(owner);
         self.account.begin(tag, data, intent);
-        match self.tables[owner].submit(tag, data, intent) {
+        match self.tables[owner].submit(Tag(tag), data, intent) {
             Ok(()) => self.members[owner].running += 1,
             Err(SubmitError::Busy) => {
                 self.account.refused(tag);
@@ -270,14 +270,10 @@ impl<T: Transport> Drive<T> {
     fn poll(&mut self, owner: usize) -> Result<(), Wrong> {
         let room = usize::try_from(self.rng.up_to(self.plan.poll_room.into())).unwrap();
         let mut out = vec![Finished::default(); room];
-        match self.tables[owner].poll(&mut out) {
-            Ok(count) => {
-                for end in &out[..count] {
-                    self.end(owner, end.tag, end.result)?;
-                }
-                Ok(())
-            }
-            Err(fault) => self.die(owner, fault),
+        match self.tables[owner].poll_into(&mut out) {
+            Ok(ended) => ended.iter().try_for_each(|end| self.end(owner, end.tag.0, end.result)),
+            Err(OperationError::Fault(fault)) => self.die(owner, fault),
+            Err(error) => Err(error.to_string()),
         }
     }
 
@@ -336,7 +332,7 @@ impl<T: Transport> Drive<T> {
             let at = at as u64;
             let owner = usize::try_from(at / layout.buckets_per_owner()).unwrap();
             let index = layout.first_word() + at % layout.buckets_per_owner();
-            let bucket = &self.tables[owner].engine().window()[usize::try_from(index).unwrap()];
+            let bucket = &self.tables[owner].transport().window()[usize::try_from(index).unwrap()];
             match bucket.load(core::sync::atomic::Ordering::Acquire) {
                 0 => return (false, true),
                 found if found == word => return (true, false),
@@ -362,7 +358,7 @@ impl<T: Transport> Drive<T> {
     fn check_stats(&self, owner: usize) -> Result<(), Wrong> {
         let stats = *self.tables[owner].stats();
         let (member, setup) = (&self.members[owner], &self.plan.setups[owner]);
-        let words_whole = self.tables[owner].engine().caps().word_reads_whole;
+        let words_whole = self.tables[owner].transport().caps().word_reads_whole;
         let parts = [stats.found, stats.inserted, stats.full, stats.absent];
         let right = parts.map(|part| part.operations)
             == [member.found, member.inserted, member.full, member.absent]

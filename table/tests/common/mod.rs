@@ -60,7 +60,7 @@ where
     let layout = table.layout();
     let first = usize::try_from(layout.first_word()).unwrap();
     let count = usize::try_from(layout.buckets_per_owner()).unwrap();
-    let words = &table.engine().window()[first..first + count];
+    let words = &table.transport().window()[first..first + count];
     words.iter().map(|word| word.load(Acquire)).collect()
 }
 

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use probeline_exchange::{Job, Limits, Options, Start, join};
 use probeline_sim::Rng;
-use probeline_table::{Config, Finished, Intent, OperationError, Outcome, SubmitError, Table};
+use probeline_table::{Config, Finished, Intent, OperationError, Outcome, SubmitError, Table, Tag};
 use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport};
 
 use crate::common::drive::block;
@@ -211,7 +211,7 @@ impl Rank {
         let tag = number << 1 | usize::from(is_known);
         let data = key(number as u64);
         if !blocks {
-            return self.table.submit(tag as u64, data, intent).is_ok();
+            return self.table.submit(Tag(tag as u64), data, intent).is_ok();
         }
         if self.rng.chance(50_000) {
             self.batch(number, intent);
@@ -245,11 +245,11 @@ impl Rank {
 
     fn poll(&mut self) -> usize {
         let mut out = [Finished::default(); 4];
-        let count = self.table.poll(&mut out).unwrap();
-        for end in &out[..count] {
-            self.end(usize::try_from(end.tag).unwrap(), end.result.unwrap());
+        let ended = self.table.poll_into(&mut out).unwrap();
+        for end in ended {
+            self.end(usize::try_from(end.tag.0).unwrap(), end.result.unwrap());
         }
-        count
+        ended.len()
     }
 
     fn end(&mut self, tag: usize, outcome: Outcome) {
@@ -310,7 +310,7 @@ impl Rank {
             for owner in (0..RANKS).map(Owner) {
                 let start = RemoteWord { owner, index: self.table.layout().first_word() };
                 let words = u32::try_from(TABLE.buckets_per_owner).unwrap();
-                let words = self.table.engine().direct(Segment { start, words }).unwrap();
+                let words = self.table.transport().direct(Segment { start, words }).unwrap();
                 ring.extend(words.iter().map(|w| w.load(core::sync::atomic::Ordering::Acquire)));
             }
             let set = content(self.table.layout(), &ring).unwrap();

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use probeline_exchange::Job;
-use probeline_table::{Config, Finished, Intent, Operation, Outcome, SubmitError, Table};
+use probeline_table::{Config, Finished, Intent, Operation, Outcome, SubmitError, Table, Tag};
 use probeline_transport::{Exchange, Owner};
 use probeline_verbs::Engine;
 
@@ -76,16 +76,16 @@ pub(crate) fn run_one<S: AsMut<[Operation]>>(
 ) -> Result<Outcome> {
     let (mut end, mut deadline) = ([Finished::default()], Deadline::new("end of an operation"));
     // The table is busy while the storage of an ended operation waits for its speculative READs.
-    while let Err(refused) = table.submit(key, key, intent) {
+    while let Err(refused) = table.submit(Tag(key), key, intent) {
         ensure!(refused == SubmitError::Busy, refused);
-        table.poll(&mut [])?;
+        table.poll_into(&mut [])?;
         deadline.check()?;
     }
-    while table.poll(&mut end)? == 0 {
+    while table.poll_into(&mut end)?.is_empty() {
         deadline.check()?;
     }
     let [end] = end;
-    ensure!(end.tag == key, "the operation with tag {} ended, not {key}", end.tag);
+    ensure!(end.tag == Tag(key), "the operation with {:?} ended, not {key}", end.tag);
     Ok(end.result?)
 }
 
@@ -108,22 +108,22 @@ fn put_concurrently(table: &mut SoakTable, job: &Job, keys: u64) -> Result<Vec<u
     let mut deadline = Deadline::new("end of an operation");
     while waiting.peek().is_some() || in_flight > 0 {
         while let Some(&number) = waiting.peek() {
-            match table.submit(number, key(number), Intent::FindOrPut) {
+            match table.submit(Tag(number), key(number), Intent::FindOrPut) {
                 Ok(()) => in_flight += 1,
                 Err(SubmitError::Busy) => break,
                 Err(error) => return Err(error.into()),
             }
             waiting.next();
         }
-        let polled = table.poll(&mut ends)?;
-        if polled == 0 {
+        let polled = table.poll_into(&mut ends)?;
+        if polled.is_empty() {
             deadline.check()?;
             continue;
         }
         deadline.restart();
-        for end in ends.iter().take(polled) {
-            let count = insertions.get_mut(usize::try_from(end.tag)?);
-            *count.with_context(|| format!("unknown tag {}", end.tag))? += inserted(end.result?)?;
+        for end in polled {
+            let count = insertions.get_mut(usize::try_from(end.tag.0)?);
+            *count.with_context(|| format!("unknown {:?}", end.tag))? += inserted(end.result?)?;
             in_flight -= 1;
         }
     }

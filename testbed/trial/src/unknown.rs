@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use probeline_exchange::Job;
 use probeline_table::{
-    Bucket, Config, Finished, Intent, Operation, OperationError, Outcome, Table,
+    Bucket, Config, Finished, Intent, Operation, OperationError, Outcome, Table, Tag,
 };
 use probeline_transport::{Completion, Exchange, OpError, Owner, RemoteWord, Token, Transport};
 use probeline_verbs::{Context, Engine, OpenError};
@@ -161,7 +161,7 @@ impl State {
         self.sum += KNOWN;
         for _ in 0..UNKNOWN {
             let key = self.next_key(engines)?;
-            engines.table.submit(key, key, Intent::FindOrPut)?;
+            engines.table.submit(Tag(key), key, Intent::FindOrPut)?;
         }
         engines.wait_for_reads()?;
         args.wait_for_freeze(round)?;
@@ -230,10 +230,10 @@ fn memory(window: Window) -> impl FnOnce(&Context, usize) -> GivenMemory {
 impl Engines {
     /// Polls until a READ has completed; the next poll sends the claims that follow from it.
     fn wait_for_reads(&mut self) -> Result<()> {
-        let (start, posted) = (Instant::now(), self.table.engine().in_flight());
-        while self.table.engine().in_flight() == posted {
+        let (start, posted) = (Instant::now(), self.table.transport().in_flight());
+        while self.table.transport().in_flight() == posted {
             ensure!(start.elapsed() < HANG_TIMEOUT, "hang: no READ has completed");
-            self.table.poll(&mut [])?;
+            self.table.poll_into(&mut [])?;
             sleep(SETTLE_TIME);
         }
         Ok(())
@@ -245,12 +245,12 @@ impl Engines {
         let (mut ended, mut failed) = (0, Vec::new());
         while ended < UNKNOWN {
             deadline.check()?;
-            let polled = self.table.poll(&mut ends)?;
-            ended += polled;
-            for end in ends.iter().take(polled) {
+            let polled = self.table.poll_into(&mut ends)?;
+            ended += polled.len();
+            for end in polled {
                 match end.result {
                     Ok(Outcome::Inserted) => {}
-                    Err(OperationError::Failed(_)) => failed.push(end.tag),
+                    Err(OperationError::Failed(_)) => failed.push(end.tag.0),
                     result => bail!("a claim ended with {result:?}"),
                 }
             }

@@ -369,7 +369,7 @@ impl Job {
 
     fn word(&self, at: RemoteWord) -> Result<&AtomicU64> {
         let is_own = at.owner == Owner(0);
-        let window = if is_own { self.table.engine().window() } else { self.peer.window() };
+        let window = if is_own { self.table.transport().window() } else { self.peer.window() };
         Ok(window.get(usize::try_from(at.index)?).ok_or("a bucket is beyond the window")?)
     }
 
@@ -399,7 +399,7 @@ impl Job {
     }
 
     fn now_ns(&self) -> u64 {
-        self.table.engine().now_ns()
+        self.table.transport().now_ns()
     }
 }
 

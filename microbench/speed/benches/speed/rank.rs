@@ -53,12 +53,12 @@ impl Rank {
 
     /// The pages of this rank's window.
     pub(crate) fn pages(&self) -> Pages {
-        self.table.engine().pages()
+        self.table.transport().pages()
     }
 
     /// The windows of all owners.
     pub(crate) fn windows(&self) -> Result<Vec<&[AtomicU64]>> {
-        let engine = self.table.engine();
+        let engine = self.table.transport();
         let geometry = engine.geometry();
         // The first 32 GiB of larger windows.
         let words = u32::try_from(geometry.window_words).unwrap_or(u32::MAX);
@@ -77,7 +77,7 @@ impl Rank {
         let layout = *self.table.layout();
         let first = usize::try_from(layout.first_word()).unwrap_or(usize::MAX);
         let part = usize::try_from(layout.buckets_per_owner()).unwrap_or(usize::MAX);
-        for word in self.table.engine().window().iter().skip(first).take(part) {
+        for word in self.table.transport().window().iter().skip(first).take(part) {
             let bucket = Bucket::from_word(word.load(Relaxed));
             if bucket.is_some_and(|bucket| keys::number(bucket.data()) >= count) {
                 word.store(0, Relaxed);

@@ -199,13 +199,13 @@ impl<'a, T: Timed> Bench<'a, T> {
                     find_or_put_all(&mut table, &data, &mut self.args.ends(true))?;
                 }
             }
-            meeting.meet(table.transport()?, Duration::ZERO)?;
+            meeting.meet(table.transport_mut()?, Duration::ZERO)?;
             table.reset_stats();
             let find_or_put = |table: &mut MeansTable<&mut T>, &data: &u64| {
                 table.find_or_put(data)?;
                 Ok(())
             };
-            let now = |table: &MeansTable<&mut T>| table.engine().now_ns();
+            let now = |table: &MeansTable<&mut T>| table.transport().now_ns();
             let (table, items) = (&mut table, measured.iter());
             match owner {
                 OwnerDoes::Poll if measures => {
@@ -217,7 +217,7 @@ impl<'a, T: Timed> Bench<'a, T> {
                 OwnerDoes::Sleep => thread::sleep(sleep),
                 OwnerDoes::Poll => {}
             }
-            meeting.meet(table.transport()?, LAZILY)
+            meeting.meet(table.transport_mut()?, LAZILY)
         };
         let worked = work();
         let stats = *table.stats();
@@ -255,11 +255,11 @@ impl<'a, T: Timed> Bench<'a, T> {
                 table.find(key)?;
             }
             table.reset_stats();
-            meeting.meet(table.transport()?, Duration::ZERO)?;
-            let start_ns = table.engine().now_ns();
+            meeting.meet(table.transport_mut()?, Duration::ZERO)?;
+            let start_ns = table.transport().now_ns();
             find_or_put_all(&mut table, &keys, &mut ends)?;
-            let end_ns = table.engine().now_ns();
-            meeting.meet(table.transport()?, LAZILY)?;
+            let end_ns = table.transport().now_ns();
+            meeting.meet(table.transport_mut()?, LAZILY)?;
             Ok([start_ns, end_ns])
         };
         let worked = work();

@@ -73,7 +73,7 @@ impl Expansion {
         counts: &mut Counts,
         round_ns: u64,
     ) -> failure::Result<Option<Stop>> {
-        let until = table.engine().now_ns().saturating_add(round_ns);
+        let until = table.transport().now_ns().saturating_add(round_ns);
         let mut since_clock = 0;
         while let Some(state) = frontier.pop() {
             let room = self.successors.get_mut(self.pending..).unwrap_or_default();
@@ -93,7 +93,7 @@ impl Expansion {
             since_clock += 1 + enabled;
             if since_clock >= CLOCK_EVERY {
                 since_clock = 0;
-                if table.engine().now_ns() >= until {
+                if table.transport().now_ns() >= until {
                     break;
                 }
             }

@@ -81,7 +81,7 @@ impl Frontier {
             let gone = round * SHARE_WORDS;
             let shown: Vec<u64> =
                 found.iter().map(|count| count.saturating_sub(gone).min(SHARE_WORDS)).collect();
-            self.show(table.engine(), gone);
+            self.show(table.transport(), gone);
             exchange.barrier()?;
             self.take(table, &shown, exchange.me())?;
         }
@@ -106,7 +106,7 @@ impl Frontier {
         me: Owner,
     ) -> Result<()> {
         let mut reads = reads(shown, me, self.first_word).into_iter();
-        let engine = table.transport()?;
+        let engine = table.transport_mut()?;
         let mut in_flight = 0;
         for (slot, from) in (0..READS).zip(reads.by_ref()) {
             self.post(engine, slot, from)?;

@@ -33,7 +33,7 @@ pub(in crate::scenario) fn fill<T: Timed>(
     let held = numbers.end;
     let mut left = Vec::new();
     for data in numbers.map(|n| nth(seed, n)) {
-        if !store(table.engine(), *table.layout(), &config, Bucket::new(data)?) {
+        if !store(table.transport(), *table.layout(), &config, Bucket::new(data)?) {
             left.push(data);
         }
     }
@@ -138,6 +138,6 @@ mod tests {
     }
 
     fn occupied<T: Timed>(table: &MeansTable<T>) -> Vec<bool> {
-        table.engine().window()[8..].iter().map(|word| word.load(Acquire) != 0).collect()
+        table.transport().window()[8..].iter().map(|word| word.load(Acquire) != 0).collect()
     }
 }

@@ -179,10 +179,10 @@ impl<'a> Rounds<'a> {
     /// takes at most.
     fn fill_cache<T: Timed>(&mut self, table: &mut MeansTable<&mut T>) -> Result<()> {
         let finds = if self.held == 0 { 0 } else { FINDS_PER_ENTRY * self.args.cache };
-        let start_ns = table.engine().now_ns();
+        let start_ns = table.transport().now_ns();
         for _ in 0..finds {
             table.find(self.any_held())?;
-            if table.engine().now_ns() - start_ns >= self.limits.measurement_ns {
+            if table.transport().now_ns() - start_ns >= self.limits.measurement_ns {
                 break;
             }
         }
@@ -232,7 +232,7 @@ impl<'a> Rounds<'a> {
         self.round.reset();
         let bound = bound(&self.limits, data.len());
         let now = |engine: &&mut T| engine.now_ns();
-        measure(&mut self.round, chunks.iter(), bound, table.transport()?, operation, now)?;
+        measure(&mut self.round, chunks.iter(), bound, table.transport_mut()?, operation, now)?;
         self.floors[usize::from(claims)].add(&self.round)?;
         Ok(self.round.trimmed_mean_ns())
     }
@@ -266,7 +266,7 @@ impl<'a> Rounds<'a> {
         table.reset_stats();
         let bound = bound(&self.limits, data.len());
         let operation = |table: &mut MeansTable<_>, &data: &u64| operation(table, data);
-        let now = |table: &MeansTable<&mut T>| table.engine().now_ns();
+        let now = |table: &MeansTable<&mut T>| table.transport().now_ns();
         measure(&mut self.round, data.iter(), bound, table, operation, now)?;
         Ok(*table.stats())
     }
@@ -275,7 +275,7 @@ impl<'a> Rounds<'a> {
     /// short for.
     fn insert_rest<T: Timed>(&mut self, table: &mut MeansTable<&mut T>, target: u64) -> Result<()> {
         let owners = table.layout().owners();
-        let mut many = batching(&mut **table.transport()?, self.config)?;
+        let mut many = batching(&mut **table.transport_mut()?, self.config)?;
         let mut ends = vec![Ok(Outcome::Absent); BATCH];
         while self.held < target {
             let next = self.held..target.min(self.held + BATCH as u64);

@@ -129,9 +129,9 @@ impl<'e, T: Timed> Bench<'e, T> {
         find_or_put_all(&mut table, &warm_up, &mut ends)?;
         table.reset_stats();
         exchange.barrier()?;
-        let start = table.engine().now_ns();
+        let start = table.transport().now_ns();
         find_or_put_all(&mut table, &keys, &mut ends)?;
-        let took = table.engine().now_ns() - start;
+        let took = table.transport().now_ns() - start;
         let stats = *table.stats();
         table.into_transport();
         if stats.full.operations > 0 {

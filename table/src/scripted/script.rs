@@ -4,12 +4,18 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
 use std::collections::VecDeque;
 
+use probeline_pipeline::Pipeline;
 use probeline_transport::{
     AtomicScope, Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord,
     Segment, Slot, SlotError, Token, Transport,
 };
 
-use super::*;
+use crate::cache::CacheEntry;
+use crate::config::Config;
+use crate::context::Context;
+use crate::find_or_put::FindOrPut;
+use crate::layout::Layout;
+use crate::table::Operation;
 
 pub(super) const C: u32 = 8;
 
@@ -33,6 +39,8 @@ pub(super) struct Script {
     fault: Option<Fault>,
     /// A poll that has nothing to report ends the last post, so that blocking calls end.
     pub(super) runs: bool,
+    /// Called by each poll.
+    pub(super) on_poll: Option<Box<dyn Fn()>>,
 }
 
 impl Script {
@@ -140,6 +148,9 @@ impl Transport for Script {
     fn kick(&mut self) {}
 
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
+        if let Some(call) = &self.on_poll {
+            call();
+        }
         if self.runs && self.ended.is_empty() && !self.posted.is_empty() {
             self.end(self.posted.len() - 1);
         }
@@ -176,7 +187,7 @@ impl Transport for Script {
     }
 }
 
-pub(super) type Scripted = Pipeline<Script, Vec<Operation>, [CacheEntry; 0]>;
+pub(super) type Scripted = Pipeline<Script, Vec<Operation>, Context<[CacheEntry; 0]>, FindOrPut>;
 
 /// `owners` parts of `part` buckets without a header, read at most `chunks` chunks of 8 far.
 pub(super) fn pipeline(
@@ -186,6 +197,18 @@ pub(super) fn pipeline(
     operations: u32,
     depth: u32,
 ) -> Scripted {
+    let (script, context) = parts(owners, part, chunks, operations, depth);
+    Pipeline::new(script, context, vec![Operation::EMPTY; operations as usize]).unwrap()
+}
+
+/// What such a pipeline is made of.
+pub(super) fn parts(
+    owners: u32,
+    part: u64,
+    chunks: u32,
+    operations: u32,
+    depth: u32,
+) -> (Script, Context<[CacheEntry; 0]>) {
     let window = || (0..part).map(|_| AtomicU64::new(0)).collect();
     let script = Script {
         caps: Caps {
@@ -211,10 +234,12 @@ pub(super) fn pipeline(
         refuse: None,
         fault: None,
         runs: false,
+        on_poll: None,
     };
-    let storage = vec![Operation::EMPTY; operations as usize];
     let config = Config { chunk_buckets: C, max_chunks: chunks, ..Config::paper(part) };
-    Pipeline::new(script, Layout::new(owners, part, 0, config.probing), &config, storage, [])
+    let layout = Layout::new(owners, part, 0, config.probing);
+    let context = Context::new(&script, layout, &config, []);
+    (script, context)
 }
 
 fn index(index: u64) -> usize {

@@ -1,0 +1,784 @@
+//! The driver: starts operations, routes completions to them, and hands out their results.
+
+use core::hash::{Hash, Hasher};
+
+use probeline_transport::{Completion, Fault, PostError, Token, Transport};
+
+use crate::error::{Error, OperationsError};
+use crate::machine::{Completed, Machine, Run, Step, Stop};
+use crate::operation::{Finished, List, NONE, Operation, State, Tag, Waiter};
+use crate::port::{Port, TokenFields};
+
+/// Completions taken from the transport in one poll: as many as a cache-friendly array holds; the
+/// others come with the next.
+const POLL_BATCH: usize = 16;
+
+/// Operations `M` in flight over the engine `T`, in the storage `S`, with a context `X` in common.
+///
+/// It uses the engine's slots from 0 on, [`Machine::SLOTS`] for each operation. Every call that
+/// waits ends because every one-sided operation that a transport accepts does.
+///
+/// Clone and hash it to explore what it does: the hash covers all that decides that.
+#[derive(Clone, Debug)]
+pub struct Pipeline<T, S, X, M: Machine> {
+    transport: T,
+    shared: X,
+    operations: S,
+    /// Operations that the storage had at first.
+    capacity: u32,
+    lists: Lists,
+    fault: Option<Fault>,
+    /// A call or a batch has returned before its operations ended, since the storage was too short.
+    has_orphans: bool,
+    /// Polls of the transport so far.
+    rounds: u32,
+    completions: [Completion; POLL_BATCH],
+    machine: core::marker::PhantomData<M>,
+}
+
+#[derive(Clone, Debug, Hash)]
+struct Lists {
+    /// The first of the free operations, used last.
+    free: List,
+    /// Operations that found the transport full, in the order in which they did.
+    waiting: List,
+    /// Operations that go on in the next round.
+    yielded: List,
+    /// Submitted operations that have ended and were not polled for.
+    ended: List,
+    /// Operations that a completion or a list can still change.
+    active: u32,
+    /// Operations that have started and whose result was not taken.
+    in_flight: u32,
+}
+
+/// What a batch works with while it looks for the next operation to start.
+#[derive(Debug)]
+pub struct Batch<'b, T, X, M: Machine> {
+    /// The transport.
+    pub transport: &'b T,
+    /// What the operations have in common.
+    pub shared: &'b mut X,
+    /// The results, for operations that end without being started.
+    pub results: &'b mut [Result<M::Outcome, M::Error>],
+    /// The transport is dead: every operation that is started ends in error.
+    pub is_dead: bool,
+}
+
+/// What a batch does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pull<M> {
+    /// Start this operation, whose result goes to this place.
+    Start(usize, M),
+    /// Poll the transport, then ask again.
+    Poll,
+    /// Nothing more to start.
+    End,
+}
+
+type ResultOf<M> = Result<<M as Machine>::Outcome, <M as Machine>::Error>;
+type FinishedOf<M> = Finished<<M as Machine>::Outcome, <M as Machine>::Error>;
+
+impl<T, S, X, M> Pipeline<T, S, X, M>
+where
+    T: Transport,
+    S: AsMut<[Operation<M>]>,
+    M: Run<X>,
+{
+    /// A pipeline with nothing in flight. Operations left in the storage are forgotten.
+    ///
+    /// # Errors
+    /// [`OperationsError`]: no storage, or more than the engine has slots for.
+    pub fn new(transport: T, shared: X, mut operations: S) -> Result<Self, OperationsError> {
+        let storage = operations.as_mut();
+        let (found, most) = (storage.len(), Operation::<M>::most(transport.geometry()));
+        let Some(capacity @ 1..) = u32::try_from(found).ok().filter(|count| *count <= most) else {
+            return Err(OperationsError { found, most });
+        };
+        let mut free = List::EMPTY;
+        for index in (0..capacity).rev() {
+            if let Some(operation) = storage.get_mut(index as usize) {
+                *operation = Operation::EMPTY;
+            }
+            free.push_front(storage, index);
+        }
+        let lists = Lists {
+            free,
+            waiting: List::EMPTY,
+            yielded: List::EMPTY,
+            ended: List::EMPTY,
+            active: 0,
+            in_flight: 0,
+        };
+        Ok(Self {
+            transport,
+            shared,
+            operations,
+            capacity,
+            lists,
+            fault: None,
+            has_orphans: false,
+            rounds: 0,
+            completions: [Completion { token: Token(0), result: Ok(0) }; POLL_BATCH],
+            machine: core::marker::PhantomData,
+        })
+    }
+
+    /// Starts an operation whose result [`poll_into`](Self::poll_into) reports under `tag`.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while all storage is in use.
+    #[inline]
+    pub fn submit(&mut self, tag: Tag, machine: M) -> Result<(), M::Error> {
+        self.start(machine, Waiter::Tag(tag)).map(drop)
+    }
+
+    #[inline]
+    fn start(&mut self, machine: M, waiter: Waiter) -> Result<u32, M::Error> {
+        Ok(self.driver()?.0.start(machine, waiter, &mut Keep)?)
+    }
+
+    /// Polls the transport once and moves the results of submitted operations into `out`. Never
+    /// blocks.
+    ///
+    /// # Errors
+    /// [`Error::Fault`] when the transport is dead, only after every result was reported;
+    /// [`Error::Storage`].
+    #[inline]
+    pub fn poll_into<'o>(
+        &mut self,
+        out: &'o mut [FinishedOf<M>],
+    ) -> Result<&'o [FinishedOf<M>], M::Error> {
+        let mut polled = Polled { out, count: 0 };
+        self.driver()?.0.report(&mut polled);
+        self.progress(&mut polled)?;
+        let Polled { out, count } = polled;
+        match self.fault {
+            Some(fault) if count == 0 && self.lists.ended.is_empty() => {
+                Err(Error::Fault(fault).into())
+            }
+            _ => Ok(out.get(..count).unwrap_or_default()),
+        }
+    }
+
+    /// Runs one operation to its end.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] where only polls can free storage; why the operation ended without an
+    /// outcome.
+    #[inline]
+    pub fn call(&mut self, machine: M) -> ResultOf<M> {
+        // Free storage, once a READ that is no longer needed has landed if that takes some.
+        while self.lists.free.is_empty() && self.lists.active > 0 {
+            self.progress(&mut Keep)?;
+        }
+        let index = self.start(machine, Waiter::Call)?;
+        self.await_result(index).unwrap_or_else(|error| {
+            self.has_orphans = true;
+            Err(error)
+        })
+    }
+
+    #[inline]
+    fn await_result(&mut self, index: u32) -> Result<ResultOf<M>, M::Error> {
+        loop {
+            if let Some(result) = self.take(index)? {
+                return Ok(result);
+            }
+            self.progress(&mut Keep)?;
+        }
+    }
+
+    /// Runs the operations that `pull` gives, as many at once as there is storage for, and leaves
+    /// each result at its place of `results`. `pull` may also write results itself.
+    ///
+    /// Operations submitted before go on meanwhile. Where their results hold all storage, an
+    /// operation of the batch ends [`Error::Busy`].
+    ///
+    /// # Errors
+    /// [`Error::Storage`], which leaves operations without a result.
+    #[inline]
+    pub fn run_batch(
+        &mut self,
+        results: &mut [ResultOf<M>],
+        pull: impl FnMut(&mut Batch<'_, T, X, M>) -> Pull<M>,
+    ) -> Result<(), M::Error> {
+        let run = self.run_pulled(results, pull);
+        self.has_orphans |= run.is_err();
+        run
+    }
+
+    #[inline]
+    fn run_pulled(
+        &mut self,
+        results: &mut [ResultOf<M>],
+        mut pull: impl FnMut(&mut Batch<'_, T, X, M>) -> Pull<M>,
+    ) -> Result<(), M::Error> {
+        let (mut next, mut running) = (None, 0_usize);
+        loop {
+            let more = loop {
+                let pulled = match next.take() {
+                    Some(pulled) => pulled,
+                    None => pull(&mut Batch {
+                        transport: &self.transport,
+                        shared: &mut self.shared,
+                        results,
+                        is_dead: self.fault.is_some(),
+                    }),
+                };
+                let Pull::Start(place, machine) = pulled else {
+                    break matches!(pulled, Pull::Poll);
+                };
+                let mut batch = BatchResults { results, running: &mut running };
+                match self.start_of_batch(place, machine, &mut batch)? {
+                    Ok(()) => {}
+                    // Its storage comes from the poll that follows.
+                    Err(Error::Busy) if self.lists.active > 0 => {
+                        next = Some(pulled);
+                        break true;
+                    }
+                    Err(refused) => {
+                        if refused != Error::Busy {
+                            M::on_error(&mut self.shared);
+                        }
+                        batch.put(place, Err(refused.into()));
+                    }
+                }
+            };
+            if running == 0 && !more {
+                return Ok(());
+            }
+            self.progress(&mut BatchResults { results, running: &mut running })?;
+        }
+    }
+
+    #[inline]
+    fn start_of_batch(
+        &mut self,
+        place: usize,
+        machine: M,
+        batch: &mut BatchResults<'_, M>,
+    ) -> Result<Result<(), Error>, M::Error> {
+        if let Some(fault) = self.fault {
+            return Ok(Err(Error::Fault(fault)));
+        }
+        *batch.running += 1;
+        let started = self.driver()?.0.start(machine, Waiter::Batch(place), batch);
+        if started.is_err() {
+            *batch.running -= 1;
+        }
+        Ok(started.map(drop))
+    }
+
+    /// Polls the transport once, for callers that run nothing.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    #[inline]
+    pub fn make_progress(&mut self) -> Result<(), M::Error> {
+        self.progress(&mut Keep)
+    }
+
+    /// Polls until nothing is in flight. Results of submitted operations stay to be polled for.
+    ///
+    /// # Errors
+    /// [`Error::Fault`] when the transport is dead; [`Error::Storage`].
+    pub fn quiesce(&mut self) -> Result<(), M::Error> {
+        while self.lists.active > 0 {
+            self.progress(&mut Keep)?;
+        }
+        self.fault.map_or(Ok(()), |fault| Err(Error::Fault(fault).into()))
+    }
+
+    /// One poll of the transport, and what follows from it.
+    #[inline]
+    fn progress(&mut self, sink: &mut impl Sink<M>) -> Result<(), M::Error> {
+        self.rounds = self.rounds.wrapping_add(1);
+        let (mut driver, completions, fault) = self.driver()?;
+        match driver.transport.poll(completions) {
+            Ok(count) => {
+                for completion in completions.iter().take(count) {
+                    driver.on_completion(completion, sink);
+                }
+                driver.serve_waiting(sink);
+                driver.serve_yielded(sink);
+            }
+            Err(found) => {
+                *fault = Some(found);
+                driver.on_fault(found, sink);
+            }
+        }
+        Ok(())
+    }
+
+    /// The pipeline's parts, once the storage was seen to have its length.
+    #[inline]
+    #[allow(clippy::type_complexity)]
+    fn driver(
+        &mut self,
+    ) -> Result<(Driver<'_, T, X, M>, &mut [Completion; POLL_BATCH], &mut Option<Fault>), Error>
+    {
+        let operations = self.operations.as_mut();
+        if operations.len() < self.capacity as usize {
+            // Less than the capacity, which is a u32.
+            #[allow(clippy::cast_possible_truncation)]
+            let found = operations.len() as u32;
+            return Err(Error::Storage { found, expected: self.capacity });
+        }
+        let Self { transport, shared, lists, completions, fault, .. } = self;
+        let mut driver = Driver { transport, shared, operations, lists };
+        if self.has_orphans {
+            self.has_orphans = false;
+            driver.abandon_orphans();
+        }
+        Ok((driver, completions, fault))
+    }
+
+    /// The result of an operation that was started for a call or a future, whose storage is released then.
+    #[inline]
+    pub(crate) fn take(&mut self, index: u32) -> Result<Option<ResultOf<M>>, M::Error> {
+        let (mut driver, ..) = self.driver()?;
+        match driver.operations.get(index as usize) {
+            Some(Operation { state: State::Done(result), queued: false, .. }) => {
+                let result = *result;
+                driver.release(index);
+                Ok(Some(result))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Starts an operation for a future: its index, or why there is none; `None` where storage
+    /// comes free by itself.
+    pub(crate) fn start_for_future(&mut self, machine: M) -> Option<Result<u32, M::Error>> {
+        let stuck = self.lists.active == 0;
+        if self.lists.free.is_empty() && !stuck {
+            return None;
+        }
+        Some(self.start(machine, Waiter::Future))
+    }
+
+    /// The future of an operation was dropped before its end.
+    pub(crate) fn abandon(&mut self, index: u32) {
+        if !matches!(self.take(index), Ok(Some(_)))
+            && let Some(operation) = self.operations.as_mut().get_mut(index as usize)
+        {
+            operation.waiter = Waiter::Abandoned;
+        }
+    }
+
+    /// Polls of the transport so far; wraps.
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    /// Operations that have started and whose result was not taken.
+    #[inline]
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.lists.in_flight
+    }
+
+    /// Why the transport is dead.
+    #[inline]
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+}
+
+impl<T, S, X, M: Machine> Pipeline<T, S, X, M> {
+    /// The transport, to look at.
+    #[inline]
+    #[must_use]
+    pub fn transport(&self) -> &T {
+        &self.transport
+    }
+
+    /// The transport, for posts of the caller's own while nothing is in flight here
+    /// ([`quiesce`](Self::quiesce)). They must have completed before the pipeline goes on.
+    #[inline]
+    #[must_use]
+    pub fn transport_mut(&mut self) -> &mut T {
+        &mut self.transport
+    }
+
+    /// Gives the transport back. What is in flight is forgotten.
+    #[must_use]
+    pub fn into_transport(self) -> T {
+        self.transport
+    }
+
+    /// What the operations have in common.
+    #[inline]
+    #[must_use]
+    pub fn shared(&self) -> &X {
+        &self.shared
+    }
+
+    /// What the operations have in common, to change.
+    #[inline]
+    #[must_use]
+    pub fn shared_mut(&mut self) -> &mut X {
+        &mut self.shared
+    }
+
+    /// The transport and what the operations have in common.
+    #[inline]
+    #[must_use]
+    pub fn parts(&mut self) -> (&T, &mut X) {
+        (&self.transport, &mut self.shared)
+    }
+
+    /// The same pipeline with another context.
+    #[must_use]
+    pub fn map_shared<Y>(self, map: impl FnOnce(X) -> Y) -> Pipeline<T, S, Y, M> {
+        Pipeline {
+            transport: self.transport,
+            shared: map(self.shared),
+            operations: self.operations,
+            capacity: self.capacity,
+            lists: self.lists,
+            fault: self.fault,
+            has_orphans: self.has_orphans,
+            rounds: self.rounds,
+            completions: self.completions,
+            machine: self.machine,
+        }
+    }
+}
+
+impl<T: Hash, S: Hash, X: Hash, M: Machine> Hash for Pipeline<T, S, X, M> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.transport.hash(hasher);
+        self.shared.hash(hasher);
+        self.operations.hash(hasher);
+        self.lists.hash(hasher);
+        self.fault.is_some().hash(hasher);
+    }
+}
+
+/// A pipeline's parts while it runs.
+struct Driver<'p, T, X, M: Machine> {
+    transport: &'p mut T,
+    shared: &'p mut X,
+    operations: &'p mut [Operation<M>],
+    lists: &'p mut Lists,
+}
+
+/// Whether a machine was stopped by a full transport.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Room {
+    Enough,
+    Lacking,
+}
+
+impl<T: Transport, X, M: Run<X>> Driver<'_, T, X, M> {
+    #[inline]
+    fn start(&mut self, machine: M, waiter: Waiter, sink: &mut impl Sink<M>) -> Result<u32, Error> {
+        let index = self.lists.free.pop(self.operations).ok_or(Error::Busy)?;
+        let Some(operation) = self.operations.get_mut(index as usize) else {
+            return Err(Error::Busy);
+        };
+        operation.machine = machine;
+        operation.waiter = waiter;
+        operation.state = State::Running;
+        operation.generation = operation.generation.wrapping_add(1);
+        self.lists.active += 1;
+        self.lists.in_flight += 1;
+        // Behind those that wait for room: a steady stream of new operations would starve them.
+        if !self.lists.waiting.is_empty() || self.step(index, None, sink) == Room::Lacking {
+            self.wait(index);
+        }
+        Ok(index)
+    }
+
+    /// Lets a running operation go on: with a completion of its own, or without.
+    #[inline(always)]
+    fn step(&mut self, index: u32, completed: Option<Completed>, sink: &mut impl Sink<M>) -> Room {
+        let depth = self.transport.caps().depth;
+        let room = depth.saturating_sub(self.transport.in_flight());
+        let Some(operation) = self.operations.get_mut(index as usize) else {
+            debug_assert!(false, "the storage has no operation {index}");
+            return Room::Enough;
+        };
+        let fields = TokenFields { index, generation: operation.generation, part: 0 };
+        let mut port = Port {
+            transport: &mut *self.transport,
+            token: fields.pack().0,
+            first_slot: index * M::SLOTS,
+            // One that stands in the queue for room posts when its turn comes.
+            room: if operation.queued { 0 } else { room },
+            posted: 0,
+        };
+        let next = match completed {
+            None => operation.machine.advance(self.shared, &mut port),
+            Some(completed) => operation.machine.on_completion(completed, self.shared, &mut port),
+        };
+        operation.in_flight += port.posted;
+        match next {
+            Ok(Step::Wait) => {}
+            Ok(Step::Done(outcome)) => self.end(index, Ok(outcome), sink),
+            Ok(Step::Yield) => {
+                if !operation.queued {
+                    operation.queued = true;
+                    self.lists.yielded.push_back(self.operations, index);
+                }
+            }
+            Err(Stop::NoRoom) => return Room::Lacking,
+            // The next poll says why the transport is dead, and ends the operation.
+            Err(Stop::Failed(Error::Post(PostError::Closed))) => {}
+            Err(Stop::Failed(error)) => self.fail(index, error, sink),
+        }
+        Room::Enough
+    }
+
+    /// Queues an operation for room in the transport.
+    #[cold]
+    fn wait(&mut self, index: u32) {
+        if let Some(operation) = self.operations.get_mut(index as usize)
+            && !operation.queued
+        {
+            operation.queued = true;
+            self.lists.waiting.push_back(self.operations, index);
+        }
+    }
+
+    #[inline]
+    fn on_completion(&mut self, completion: &Completion, sink: &mut impl Sink<M>) {
+        let TokenFields { index, generation, part } = TokenFields::unpack(completion.token);
+        // Of an earlier user of the transport.
+        let Some(operation) = self.operations.get_mut(index as usize) else { return };
+        if operation.generation != generation || operation.in_flight == 0 {
+            return;
+        }
+        operation.in_flight -= 1;
+        if !operation.is_running() {
+            if operation.in_flight == 0 && !operation.queued {
+                self.settle(index);
+            }
+            return;
+        }
+        match completion.result {
+            Ok(word) => {
+                if self.step(index, Some(Completed { part, word }), sink) == Room::Lacking {
+                    self.wait(index);
+                }
+            }
+            Err(error) => self.fail(index, Error::Failed(error), sink),
+        }
+    }
+
+    /// Lets operations post that found the transport full, in order, while there is room.
+    #[inline]
+    fn serve_waiting(&mut self, sink: &mut impl Sink<M>) {
+        while !self.lists.waiting.is_empty() {
+            if self.transport.in_flight() >= self.transport.caps().depth {
+                return;
+            }
+            let Some(index) = self.lists.waiting.pop(self.operations) else { return };
+            if self.dequeue(index, sink) == Room::Lacking {
+                if let Some(operation) = self.operations.get_mut(index as usize) {
+                    operation.queued = true;
+                }
+                return self.lists.waiting.push_front(self.operations, index);
+            }
+        }
+    }
+
+    /// Each operation that yielded before this round goes on.
+    #[inline]
+    fn serve_yielded(&mut self, sink: &mut impl Sink<M>) {
+        let last = self.lists.yielded.last();
+        while let Some(index) = self.lists.yielded.pop(self.operations) {
+            if self.dequeue(index, sink) == Room::Lacking {
+                self.wait(index);
+            }
+            if index == last {
+                return;
+            }
+        }
+    }
+
+    /// An operation leaves the list that it was queued in.
+    #[inline]
+    fn dequeue(&mut self, index: u32, sink: &mut impl Sink<M>) -> Room {
+        let Some(operation) = self.operations.get_mut(index as usize) else {
+            return Room::Enough;
+        };
+        operation.queued = false;
+        match operation.state {
+            State::Running => return self.step(index, None, sink),
+            State::Done(result) => self.end(index, result, sink),
+            State::Free | State::Draining => {}
+        }
+        Room::Enough
+    }
+
+    #[cold]
+    fn fail(&mut self, index: u32, error: Error, sink: &mut impl Sink<M>) {
+        M::on_error(self.shared);
+        self.end(index, Err(error.into()), sink);
+    }
+
+    /// An operation has its result, though one-sided operations of it may be in flight.
+    #[inline]
+    fn end(&mut self, index: u32, result: ResultOf<M>, sink: &mut impl Sink<M>) {
+        let Some(operation) = self.operations.get_mut(index as usize) else { return };
+        operation.state = State::Done(result);
+        // Its place in the list is told apart first.
+        if operation.queued {
+            return;
+        }
+        if operation.in_flight == 0 {
+            self.lists.active -= 1;
+        }
+        match operation.waiter {
+            Waiter::Abandoned => self.release(index),
+            waiter if sink.take(waiter, result) => self.release(index),
+            Waiter::Tag(_) => self.lists.ended.push_back(self.operations, index),
+            Waiter::Call | Waiter::Batch(_) | Waiter::Future => {}
+        }
+    }
+
+    /// Hands out the results that are there already.
+    #[inline]
+    fn report(&mut self, sink: &mut impl Sink<M>) {
+        while sink.has_room()
+            && let Some(index) = self.lists.ended.pop(self.operations)
+        {
+            let Some(operation) = self.operations.get(index as usize) else { return };
+            if let State::Done(result) = operation.state {
+                sink.take(operation.waiter, result);
+            } else {
+                debug_assert!(false, "operation {index} is listed as ended and has not");
+            }
+            self.release(index);
+        }
+    }
+
+    /// The result of an operation was taken.
+    #[inline]
+    fn release(&mut self, index: u32) {
+        let Some(operation) = self.operations.get_mut(index as usize) else { return };
+        self.lists.in_flight -= 1;
+        if operation.in_flight > 0 {
+            operation.state = State::Draining;
+        } else {
+            operation.state = State::Free;
+            self.lists.free.push_front(self.operations, index);
+        }
+    }
+
+    /// No call and no batch is under way: the results of what they have left are not wanted.
+    #[cold]
+    fn abandon_orphans(&mut self) {
+        for index in 0..u32::try_from(self.operations.len()).unwrap_or(NONE) {
+            let Some(operation) = self.operations.get_mut(index as usize) else { return };
+            if !matches!(operation.waiter, Waiter::Call | Waiter::Batch(_)) {
+                continue;
+            }
+            operation.waiter = Waiter::Abandoned;
+            if matches!(operation.state, State::Done(_)) && !operation.queued {
+                self.release(index);
+            }
+        }
+    }
+
+    /// The last one-sided operation of an operation that has ended is in.
+    #[inline]
+    fn settle(&mut self, index: u32) {
+        self.lists.active -= 1;
+        if let Some(operation) = self.operations.get_mut(index as usize)
+            && matches!(operation.state, State::Draining)
+        {
+            operation.state = State::Free;
+            self.lists.free.push_front(self.operations, index);
+        }
+    }
+
+    /// The transport is dead and has reported everything: nothing more can end by itself.
+    #[cold]
+    fn on_fault(&mut self, fault: Fault, sink: &mut impl Sink<M>) {
+        self.lists.waiting = List::EMPTY;
+        self.lists.yielded = List::EMPTY;
+        for index in 0..u32::try_from(self.operations.len()).unwrap_or(NONE) {
+            let Some(operation) = self.operations.get_mut(index as usize) else { return };
+            let was_queued = core::mem::take(&mut operation.queued);
+            let was_in_flight = core::mem::take(&mut operation.in_flight) > 0;
+            match operation.state {
+                State::Running => self.fail(index, Error::Fault(fault), sink),
+                State::Done(result) if was_queued => self.end(index, result, sink),
+                _ if was_in_flight => self.settle(index),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Who takes results at once; the others are kept in their operations.
+trait Sink<M: Machine> {
+    fn take(&mut self, waiter: Waiter, result: ResultOf<M>) -> bool;
+
+    fn has_room(&self) -> bool {
+        false
+    }
+}
+
+struct Keep;
+
+impl<M: Machine> Sink<M> for Keep {
+    #[inline]
+    fn take(&mut self, _: Waiter, _: ResultOf<M>) -> bool {
+        false
+    }
+}
+
+/// The results that one poll reports.
+struct Polled<'o, O, E> {
+    out: &'o mut [Finished<O, E>],
+    count: usize,
+}
+
+impl<M: Machine> Sink<M> for Polled<'_, M::Outcome, M::Error> {
+    #[inline]
+    fn take(&mut self, waiter: Waiter, result: ResultOf<M>) -> bool {
+        let Waiter::Tag(tag) = waiter else { return false };
+        let Some(place) = self.out.get_mut(self.count) else { return false };
+        *place = Finished { tag, result };
+        self.count += 1;
+        true
+    }
+
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.count < self.out.len()
+    }
+}
+
+/// The results of a batch.
+struct BatchResults<'b, M: Machine> {
+    results: &'b mut [ResultOf<M>],
+    /// Operations that have none yet.
+    running: &'b mut usize,
+}
+
+impl<M: Machine> BatchResults<'_, M> {
+    #[inline]
+    fn put(&mut self, place: usize, result: ResultOf<M>) {
+        match self.results.get_mut(place) {
+            Some(place) => *place = result,
+            None => debug_assert!(false, "the batch has no place {place}"),
+        }
+    }
+}
+
+impl<M: Machine> Sink<M> for BatchResults<'_, M> {
+    #[inline]
+    fn take(&mut self, waiter: Waiter, result: ResultOf<M>) -> bool {
+        let Waiter::Batch(place) = waiter else { return false };
+        self.put(place, result);
+        *self.running -= 1;
+        true
+    }
+}

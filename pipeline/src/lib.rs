@@ -1,0 +1,63 @@
+//! Drives the operations of a data structure over any [`Transport`]: many in flight at once, in
+//! storage that the caller supplies, without an allocator.
+//!
+//! An operation is a [`Machine`]: a small value that posts READs, WRITEs and atomics on a [`Port`]
+//! and is told of each completion. It holds no transport, so the same machine runs over every
+//! transport and under an exhaustive check. What all operations of a structure share (layout,
+//! cache, counters) is a context `X`, which [`Run`] hands to each call.
+//!
+//! [`Pipeline`] does the rest: storage and tokens (operation, generation, part), operations that
+//! found the transport full, tags and [`poll_into`](Pipeline::poll_into), blocking
+//! [`call`](Pipeline::call)s, [`run_batch`](Pipeline::run_batch), and futures
+//! ([`OperationFuture`]).
+//!
+//! ```
+//! use probeline_pipeline::{Completed, Error, Machine, Next, Port, Run, Step};
+//! use probeline_transport::{RemoteWord, Transport};
+//!
+//! /// Adds to one word of an array of counters and returns the old value.
+//! #[derive(Clone, Copy)]
+//! struct Add {
+//!     at: RemoteWord,
+//!     addend: u64,
+//! }
+//!
+//! impl Machine for Add {
+//!     type Outcome = u64;
+//!     type Error = Error;
+//!     const IDLE: Self =
+//!         Self { at: RemoteWord { owner: probeline_transport::Owner(0), index: 0 }, addend: 0 };
+//!     const SLOTS: u32 = 0;
+//! }
+//!
+//! impl Run<()> for Add {
+//!     fn advance(&mut self, (): &mut (), port: &mut Port<'_, impl Transport>) -> Next<u64> {
+//!         port.fetch_add(0, self.at, self.addend)?;
+//!         Ok(Step::Wait)
+//!     }
+//!     fn on_completion(
+//!         &mut self,
+//!         completed: Completed,
+//!         (): &mut (),
+//!         _: &mut Port<'_, impl Transport>,
+//!     ) -> Next<u64> {
+//!         Ok(Step::Done(completed.word))
+//!     }
+//! }
+//! ```
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+mod driver;
+mod error;
+mod future;
+mod machine;
+mod operation;
+mod port;
+
+pub use driver::{Batch, Pipeline, Pull};
+pub use error::{Error, OperationsError};
+pub use future::{Host, OperationFuture};
+pub use machine::{Completed, Machine, Next, Run, Step, Stop};
+pub use operation::{Finished, Operation, Tag};
+pub use port::Port;

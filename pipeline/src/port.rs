@@ -1,0 +1,192 @@
+//! How a machine posts: on its own slots, under tokens that name it.
+
+use core::sync::atomic::AtomicU64;
+
+use probeline_transport::{
+    Caps, Local, PostError, RemoteWord, Segment, Slot, SlotError, Token, Transport,
+};
+
+use crate::machine::Stop;
+
+/// The transport as one operation sees it.
+///
+/// Posts carry a part of the machine's choice, which comes back in
+/// [`Completed`](crate::Completed). Each post answers [`Stop::NoRoom`] where the transport is full;
+/// [`reserve`](Self::reserve) asks for several posts at once.
+#[derive(Debug)]
+pub struct Port<'p, T> {
+    pub(crate) transport: &'p mut T,
+    /// The token of part 0.
+    pub(crate) token: u64,
+    pub(crate) first_slot: u32,
+    /// Posts that the transport has room for.
+    pub(crate) room: u32,
+    pub(crate) posted: u16,
+}
+
+impl<T: Transport> Port<'_, T> {
+    /// Asks for room for so many posts, of which none is made if there is less.
+    ///
+    /// # Errors
+    /// [`Stop::NoRoom`]; [`PostError::Full`] where the transport never has as much.
+    #[inline]
+    pub fn reserve(&self, posts: u32) -> Result<(), Stop> {
+        if self.room < posts { Err(self.lack(posts)) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn lack(&self, posts: u32) -> Stop {
+        if posts > self.transport.caps().depth { PostError::Full.into() } else { Stop::NoRoom }
+    }
+
+    /// The `nth` of the operation's own slots, of [`Machine::SLOTS`](crate::Machine::SLOTS).
+    #[inline]
+    #[must_use]
+    pub fn slot(&self, nth: u32) -> Slot {
+        Slot(self.first_slot + nth)
+    }
+
+    /// Posts a READ of `from` into `into`, a range of one of the operation's slots.
+    ///
+    /// # Errors
+    /// [`Stop`]: no room, or the reason for which the transport refuses it.
+    #[inline]
+    pub fn read(&mut self, part: u8, from: Segment, into: Local) -> Result<(), Stop> {
+        self.reserve(1)?;
+        self.transport.read(self.token(part), from, into)?;
+        self.count();
+        Ok(())
+    }
+
+    /// Posts a WRITE of `from`, a range of one of the operation's slots, to `to`.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    #[inline]
+    pub fn write(&mut self, part: u8, from: Local, to: Segment) -> Result<(), Stop> {
+        self.reserve(1)?;
+        self.transport.write(self.token(part), from, to)?;
+        self.count();
+        Ok(())
+    }
+
+    /// Posts a compare-and-swap.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    #[inline]
+    pub fn compare_and_swap(
+        &mut self,
+        part: u8,
+        at: RemoteWord,
+        expected: u64,
+        desired: u64,
+    ) -> Result<(), Stop> {
+        self.reserve(1)?;
+        self.transport.compare_and_swap(self.token(part), at, expected, desired)?;
+        self.count();
+        Ok(())
+    }
+
+    /// Posts a fetch-and-add.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    #[inline]
+    pub fn fetch_add(&mut self, part: u8, at: RemoteWord, addend: u64) -> Result<(), Stop> {
+        self.reserve(1)?;
+        self.transport.fetch_add(self.token(part), at, addend)?;
+        self.count();
+        Ok(())
+    }
+
+    /// What READs have brought into a range of one of the operation's slots.
+    ///
+    /// # Errors
+    /// [`SlotError`] while a READ or WRITE on the slot is in flight, or out of range.
+    #[inline]
+    pub fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+        self.transport.landed(at)
+    }
+
+    /// A range of one of the operation's slots, to fill before a [`write`](Self::write).
+    ///
+    /// # Errors
+    /// As for [`landed`](Self::landed).
+    #[inline]
+    pub fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+        self.transport.staged(at)
+    }
+
+    /// The words of `at` where the CPU reaches them; see [`Transport::direct`].
+    #[inline]
+    #[must_use]
+    pub fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
+        self.transport.direct(at)
+    }
+
+    /// What the engine can do.
+    #[inline]
+    #[must_use]
+    pub fn caps(&self) -> &Caps {
+        self.transport.caps()
+    }
+
+    /// The transport, to look at.
+    #[inline]
+    #[must_use]
+    pub fn transport(&self) -> &T {
+        self.transport
+    }
+
+    #[inline]
+    fn token(&self, part: u8) -> Token {
+        Token(self.token | u64::from(part))
+    }
+
+    #[inline]
+    fn count(&mut self) {
+        self.room -= 1;
+        self.posted += 1;
+    }
+}
+
+/// What a token packs: 32 bits of generation, 24 of the operation's index, 8 of the part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TokenFields {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+    pub(crate) part: u8,
+}
+
+/// Operations that a token tells apart.
+pub(crate) const MAX_OPERATIONS: u32 = 1 << 24;
+
+impl TokenFields {
+    #[inline]
+    pub(crate) fn pack(self) -> Token {
+        let Self { index, generation, part } = self;
+        Token(u64::from(generation) << 32 | u64::from(index) << 8 | u64::from(part))
+    }
+
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "each field is cut out by its width")]
+    pub(crate) fn unpack(Token(token): Token) -> Self {
+        let index = (token >> 8) as u32 & (MAX_OPERATIONS - 1);
+        Self { index, generation: (token >> 32) as u32, part: token as u8 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn tokens_come_back(index in 0..MAX_OPERATIONS, generation: u32, part: u8) {
+            let fields = TokenFields { index, generation, part };
+            prop_assert_eq!(TokenFields::unpack(fields.pack()), fields);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What all operations of one table have in common.
+
+use probeline_transport::Transport;
+
+use crate::bucket::Bucket;
+use crate::cache::{Cache, CacheEntry};
+use crate::config::Config;
+use crate::direct::{Direct, Look, reaches_any};
+use crate::find_or_put::Intent;
+use crate::layout::Layout;
+use crate::line::Line;
+use crate::policy::Policy;
+use crate::stats::Stats;
+use crate::walk::Walk;
+
+#[derive(Clone, Debug)]
+pub struct Context<C> {
+    pub(crate) layout: Layout,
+    /// Buckets that an operation looks at before it gives up.
+    pub(crate) probe_limit: u64,
+    pub(crate) direct: Direct,
+    /// `Caps::word_reads_whole`.
+    pub(crate) words_whole: bool,
+    pub(crate) cache: Cache<C>,
+    pub(crate) policy: Policy,
+    pub(crate) stats: Stats,
+    /// A mutant of the model check: the cache learns torn words.
+    #[cfg(test)]
+    pub(crate) learns_torn_words: bool,
+}
+
+/// For the model check, in which the policy is fixed: what operations do depends on the cache.
+#[cfg(test)]
+impl<C: core::hash::Hash> core::hash::Hash for Context<C> {
+    fn hash<H: core::hash::Hasher>(&self, hasher: &mut H) {
+        self.cache.hash(hasher);
+    }
+}
+
+impl<C: AsMut<[CacheEntry]>> Context<C> {
+    pub(crate) fn new(
+        transport: &impl Transport,
+        layout: Layout,
+        config: &Config,
+        entries: C,
+    ) -> Self {
+        let wanted = config.direct && reaches_any(transport, &layout);
+        Self {
+            layout,
+            probe_limit: config.probe_limit(layout.owners()),
+            direct: Direct::allowed(wanted, transport.caps()),
+            words_whole: transport.caps().word_reads_whole,
+            cache: Cache::new(entries),
+            policy: Policy::new(config),
+            stats: Stats::default(),
+            #[cfg(test)]
+            learns_torn_words: false,
+        }
+    }
+
+    pub(crate) fn with_cache<D: AsMut<[CacheEntry]>>(self, entries: D) -> Context<D> {
+        Context {
+            layout: self.layout,
+            probe_limit: self.probe_limit,
+            direct: self.direct,
+            words_whole: self.words_whole,
+            cache: Cache::new(entries),
+            policy: self.policy,
+            stats: self.stats,
+            #[cfg(test)]
+            learns_torn_words: self.learns_torn_words,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn walk(&self, bucket: Bucket, intent: Intent) -> Walk {
+        Walk::new(bucket, intent, self.probe_limit, &self.layout)
+    }
+
+    /// Takes `walk` past the buckets that the cache knows; true if the cache has the wanted one.
+    #[inline]
+    pub(crate) fn follow_cache(&mut self, walk: &mut Walk) -> bool {
+        let found = self.cache.is_on() && self.cache.follow(walk, &self.layout);
+        if found {
+            self.stats.count_cached();
+        }
+        found
+    }
+
+    /// Lets `walk` look at `line`; what that shows goes to the cache and the counters.
+    #[inline]
+    pub(crate) fn look(&mut self, walk: &mut Walk, line: &Line) -> Look {
+        let look = self.cache.look(walk, line, &self.layout);
+        if let Look::Done(outcome) = look {
+            self.stats.count_direct(outcome, walk.lines);
+        }
+        look
+    }
+
+    /// Whether a scan shows the cache all buckets that it passes, or only the one it ends at.
+    #[inline]
+    pub(crate) fn learns_all(&self) -> bool {
+        #[cfg(test)]
+        if self.learns_torn_words {
+            return true;
+        }
+        self.words_whole
+    }
+
+    /// Buckets change: what was learnt of them is void.
+    pub(crate) fn forget(&mut self, config: &Config) {
+        self.cache.forget();
+        self.policy = Policy::new(config);
+    }
+}

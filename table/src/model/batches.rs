@@ -1,0 +1,217 @@
+//! Batches: a call that polls until it is done, replayed with every sequence of choices that its
+//! transport can make: what completes next, what a READ brings, and when a rival inserts.
+
+use core::cell::RefCell;
+use std::rc::Rc;
+
+use super::wire::{Action, Wire};
+use super::{KEYS, Mutant, Scenario, put};
+use crate::direct::Direct;
+use crate::find_or_put::{FindOrPut, Intent, Outcome};
+use probeline_pipeline::Pull;
+
+/// The choices of one execution: as in the one before, but for the last that has another option.
+#[derive(Default)]
+pub(super) struct Choices {
+    /// What was chosen, and of how many.
+    taken: Vec<(usize, usize)>,
+    next: usize,
+    /// Keys that a rival is still to insert.
+    rivals: Vec<usize>,
+    scenario: Option<Scenario>,
+}
+
+impl Choices {
+    fn choose(&mut self, options: usize) -> usize {
+        if self.next == self.taken.len() {
+            self.taken.push((0, options));
+        }
+        self.next += 1;
+        self.taken[self.next - 1].0
+    }
+
+    /// Goes on to the next execution; false after the last.
+    fn advance(&mut self) -> bool {
+        self.next = 0;
+        while let Some((choice, options)) = self.taken.pop() {
+            if choice + 1 < options {
+                self.taken.push((choice + 1, options));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Lets something complete on `wire`, after as many inserts of the rival as it likes.
+    pub(super) fn step(&mut self, wire: &mut Wire) {
+        let Some(scenario) = self.scenario else { return };
+        loop {
+            let posted: Vec<_> = wire.posted().collect();
+            if posted.is_empty() {
+                return;
+            }
+            let which = self.choose(posted.len() + self.rivals.len());
+            if let Some(rival) = which.checked_sub(posted.len()) {
+                let key = self.rivals.remove(rival);
+                insert(&scenario, wire, key);
+                continue;
+            }
+            let (nth, posted) = posted[which];
+            match posted.action {
+                Action::Read { from, occupied, .. } => {
+                    let start = wire.index(from.start);
+                    let buckets = start..start + from.words as usize;
+                    let brought = scenario.brought(&wire.memory(), buckets, occupied);
+                    wire.bring(nth, &brought[self.choose(brought.len())]);
+                }
+                Action::CompareAndSwap { at, desired } => {
+                    let mut memory = wire.memory();
+                    let old = memory[at];
+                    super::claim(&mut memory, at, desired);
+                    wire.set_memory(&memory);
+                    let lies = scenario.mutant == Mutant::MisreportsClaims;
+                    wire.complete(nth, Ok(if lies { 0 } else { old }));
+                }
+                Action::FetchAdd { at } => {
+                    let old = wire.memory()[at];
+                    wire.complete(nth, Ok(old));
+                }
+                Action::Answer { old } => wire.complete(nth, Ok(old)),
+            }
+            return;
+        }
+    }
+}
+
+/// Another client's find-or-put, all at once.
+fn insert(scenario: &Scenario, wire: &mut Wire, key: usize) {
+    let mut memory = wire.memory();
+    let limit = scenario.chunk * scenario.max_chunks as usize;
+    for at in scenario.order(scenario.homes[key]).take(limit) {
+        if memory[at] == KEYS[key] {
+            return;
+        }
+        if memory[at] == 0 {
+            memory[at] = KEYS[key];
+            return wire.set_memory(&memory);
+        }
+    }
+}
+
+/// Runs a batch of find-or-puts in every execution; their number.
+fn check(scenario: Scenario, keys: &[usize], rivals: &[usize]) -> Result<u64, String> {
+    let choices = Rc::new(RefCell::new(Choices { scenario: Some(scenario), ..Choices::default() }));
+    let mut executions = 0;
+    loop {
+        choices.borrow_mut().rivals = rivals.to_vec();
+        executions += 1;
+        run(&scenario, (keys, rivals), &choices)
+            .map_err(|error| format!("{error}, after the choices {:?}", choices.borrow().taken))?;
+        if !choices.borrow_mut().advance() {
+            return Ok(executions);
+        }
+    }
+}
+
+fn run(
+    scenario: &Scenario,
+    (keys, rivals): (&[usize], &[usize]),
+    choices: &Rc<RefCell<Choices>>,
+) -> Result<(), String> {
+    let mut driven = scenario.drive(0);
+    driven.transport_mut().set_memory(&scenario.empty_table());
+    driven.transport_mut().choices = Some(Rc::clone(choices));
+    let mut results = vec![Ok(Outcome::Absent); keys.len()];
+    let mut places = keys.iter().enumerate();
+    let batch = driven.run_batch(&mut results, |_| match places.next() {
+        Some((place, &key)) => {
+            let walk = scenario.walk(Intent::FindOrPut, key);
+            Pull::Start(place, FindOrPut::starting_at(walk))
+        }
+        None => Pull::End,
+    });
+    batch.map_err(|error| error.to_string())?;
+    driven.quiesce().map_err(|error| error.to_string())?;
+    let memory = driven.transport().memory();
+    scenario.check_memory(&memory)?;
+    let waiting = choices.borrow().rivals.clone();
+    for (key, word) in KEYS.iter().enumerate() {
+        let of_key = keys.iter().zip(&results).filter(|(other, _)| **other == key);
+        let outcomes: Vec<_> = of_key.map(|(_, result)| *result).collect();
+        let inserted = outcomes.iter().filter(|end| **end == Ok(Outcome::Inserted)).count();
+        let found = outcomes.iter().filter(|end| **end == Ok(Outcome::Found)).count();
+        let is_there = memory.contains(word);
+        // What no rival has inserted, one of the batch has.
+        let is_mine = !rivals.contains(&key) || waiting.contains(&key);
+        if inserted + found < outcomes.len() && is_there {
+            return Err(format!("key {key} ended {outcomes:?}, but is there"));
+        }
+        let is_wrong = inserted > 1
+            || found + inserted > 0 && !is_there
+            || is_there && is_mine && !outcomes.is_empty() && inserted != 1;
+        if is_wrong {
+            return Err(format!("key {key} ended {outcomes:?}, there: {is_there}"));
+        }
+    }
+    Ok(())
+}
+
+/// Four buckets in two parts of a ring; all keys start at the first.
+const RING: Scenario = Scenario {
+    owners: 2,
+    buckets: 4,
+    chunk: 2,
+    max_chunks: 2,
+    scripts: &[&[put(0)]],
+    storage: 2,
+    ..super::scenarios::PAPER
+};
+
+fn is_right(name: &str, scenario: Scenario, keys: &[usize], rivals: &[usize]) {
+    let executions =
+        check(scenario, keys, rivals).unwrap_or_else(|error| panic!("{name}: {error}"));
+    println!("{name}: a batch of {keys:?} beside {rivals:?}: {executions} executions");
+}
+
+#[test]
+fn batches() {
+    for homes in [[0, 0, 0], [0, 1, 3], [3, 3, 0]] {
+        for ahead_from in [0, u32::MAX] {
+            let ring = Scenario { homes, ahead_from, ..RING };
+            is_right("a ring", ring, &[0, 1], &[]);
+            is_right("a ring", ring, &[0, 0], &[]);
+        }
+        // One chunk at a time, which leaves fewer orders.
+        let calm = Scenario { homes, ahead_from: u32::MAX, ..RING };
+        is_right("a ring", calm, &[0, 1, 0], &[]);
+        is_right("a ring", calm, &[0, 1], &[1]);
+        is_right("a ring", Scenario { storage: 1, ..calm }, &[0, 1, 2], &[2, 0]);
+        is_right("claims first", Scenario { claim_first: [true; 3], ..calm }, &[0, 1], &[1]);
+        is_right("cached", Scenario { cache_entries: 4, ..calm }, &[0, 1, 0], &[]);
+    }
+}
+
+/// Two lines, of which the CPU reaches the first and finds it full.
+#[test]
+fn batches_that_leave_what_the_cpu_reaches() {
+    let lines = Scenario {
+        buckets: 16,
+        chunk: 8,
+        filled: &[0, 1, 2, 3, 5, 6, 7, 9, 10, 11, 12, 13, 15],
+        homes: [2, 4, 9],
+        direct: [Direct::Claims, Direct::Off, Direct::Off],
+        ahead_from: u32::MAX,
+        ..RING
+    };
+    for homes in [[2, 4, 9], [5, 5, 5], [4, 9, 0]] {
+        is_right("two lines", Scenario { homes, ..lines }, &[0, 1, 2], &[1]);
+        is_right("two lines", Scenario { homes, ..lines }, &[1, 0, 1], &[2, 0]);
+    }
+}
+
+#[test]
+fn a_batch_over_a_wire_that_lies_is_found_out() {
+    let lying = Scenario { mutant: Mutant::MisreportsClaims, ..RING };
+    let violation = check(lying, &[0, 1], &[]).unwrap_err();
+    println!("as it must be: {violation}");
+}

@@ -1,0 +1,280 @@
+//! The transport of one client: what it posts takes effect and completes when the checker says so.
+
+use core::cell::RefCell;
+use std::rc::Rc;
+
+use core::hash::{Hash, Hasher};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::SeqCst;
+
+use probeline_transport::{
+    AtomicScope, Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord,
+    Segment, Slot, SlotError, Token, Transport,
+};
+
+use super::batches::Choices;
+use super::{MOST_BUCKETS, Memory};
+
+const MOST_POSTED: usize = 8;
+const MOST_SLOTS: usize = 4;
+const MOST_CHUNK: usize = 8;
+
+/// A one-sided operation in flight.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(super) struct Posted {
+    pub(super) token: Token,
+    pub(super) action: Action,
+    /// The request of the client that posted it.
+    pub(super) request: u8,
+}
+
+#[derive(Clone, Copy, Debug, Hash)]
+pub(super) enum Action {
+    /// With the buckets, a bit each, that were occupied at the post.
+    Read {
+        from: Segment,
+        into: Local,
+        occupied: u16,
+    },
+    CompareAndSwap {
+        at: usize,
+        desired: u64,
+    },
+    FetchAdd {
+        at: usize,
+    },
+    /// An atomic that has taken effect, and the old word.
+    Answer {
+        old: u64,
+    },
+}
+
+/// Owners' parts of the ring lie one after another in the memory.
+pub(super) struct Wire {
+    caps: Caps,
+    geometry: Geometry,
+    /// Owner 0's part, or all, is reached by the CPU; the rest only by posts.
+    reaches: u32,
+    /// What the CPU sees: the checker brings it and takes it away.
+    memory: [AtomicU64; MOST_BUCKETS],
+    slots: [[u64; MOST_CHUNK]; MOST_SLOTS],
+    /// Words of each slot that READs have brought, a bit each.
+    landed: [u8; MOST_SLOTS],
+    posted: [Option<Posted>; MOST_POSTED],
+    completed: Option<Completion>,
+    pub(super) request: u8,
+    /// Chooses what completes in each poll, where no checker does between them.
+    pub(super) choices: Option<Rc<RefCell<Choices>>>,
+}
+
+impl Wire {
+    pub(super) fn new(owners: u32, part: usize, slots: u32, reaches: u32, whole: bool) -> Self {
+        Self {
+            caps: Caps {
+                depth: 5,
+                atomics: AtomicScope::Cpu,
+                words_per_op: MOST_CHUNK as u32,
+                word_reads_whole: whole,
+                needs_owner_progress: false,
+                write_then_atomic: false,
+                poll_may_wait: false,
+            },
+            geometry: Geometry {
+                me: Owner(0),
+                owners,
+                window_words: part as u64,
+                slots,
+                slot_words: MOST_CHUNK as u32,
+            },
+            reaches,
+            memory: [const { AtomicU64::new(0) }; MOST_BUCKETS],
+            slots: [[0; MOST_CHUNK]; MOST_SLOTS],
+            landed: [0; MOST_SLOTS],
+            posted: [None; MOST_POSTED],
+            completed: None,
+            request: 0,
+            choices: None,
+        }
+    }
+
+    pub(super) fn set_memory(&mut self, memory: &Memory) {
+        for (word, value) in self.memory.iter_mut().zip(memory) {
+            *word.get_mut() = *value;
+        }
+    }
+
+    pub(super) fn memory(&self) -> Memory {
+        core::array::from_fn(|at| self.memory[at].load(SeqCst))
+    }
+
+    pub(super) fn posted(&self) -> impl Iterator<Item = (usize, Posted)> + '_ {
+        self.posted.iter().enumerate().filter_map(|(nth, posted)| Some((nth, (*posted)?)))
+    }
+
+    /// Where a word of some part is in the memory.
+    pub(super) fn index(&self, at: RemoteWord) -> usize {
+        at.owner.0 as usize * self.geometry.window_words as usize + at.index as usize
+    }
+
+    /// The READ posted as `nth` completes and brings these words.
+    pub(super) fn bring(&mut self, nth: usize, words: &[u64]) {
+        let Some(Posted { action: Action::Read { into, .. }, .. }) = self.posted[nth] else {
+            panic!("no READ is posted as {nth}")
+        };
+        let slot = into.slot.0 as usize;
+        for (at, word) in (into.start as usize..).zip(words) {
+            self.slots[slot][at] = *word;
+            self.landed[slot] |= 1 << at;
+        }
+        self.complete(nth, Ok(0));
+    }
+
+    /// The atomic posted as `nth` has found this word.
+    pub(super) fn set_answer(&mut self, nth: usize, old: u64) {
+        if let Some(posted) = &mut self.posted[nth] {
+            posted.action = Action::Answer { old };
+        }
+    }
+
+    pub(super) fn complete(&mut self, nth: usize, result: Result<u64, OpError>) {
+        let token = self.posted[nth].take().map(|posted| posted.token);
+        self.completed = token.map(|token| Completion { token, result });
+    }
+
+    /// Forgets what idle slots hold, so that worlds do not differ in it. A scan of such a slot is
+    /// an error.
+    pub(super) fn clear_idle_slots(&mut self) {
+        for slot in 0..MOST_SLOTS {
+            if !self.is_busy(Slot(slot as u32)) {
+                self.slots[slot] = [0; MOST_CHUNK];
+                self.landed[slot] = 0;
+            }
+        }
+    }
+
+    fn is_busy(&self, slot: Slot) -> bool {
+        self.posted().any(
+            |(_, posted)| matches!(posted.action, Action::Read { into, .. } if into.slot == slot),
+        )
+    }
+
+    fn post(&mut self, token: Token, action: Action) -> Result<(), PostError> {
+        if self.in_flight() == self.caps.depth {
+            return Err(PostError::Full);
+        }
+        let free = self.posted.iter_mut().find(|posted| posted.is_none());
+        *free.ok_or(PostError::Full)? = Some(Posted { token, action, request: self.request });
+        Ok(())
+    }
+}
+
+impl Clone for Wire {
+    fn clone(&self) -> Self {
+        let memory = core::array::from_fn(|at| AtomicU64::new(self.memory[at].load(SeqCst)));
+        Self { memory, choices: self.choices.clone(), ..*self }
+    }
+}
+
+/// The memory is the world's.
+impl Hash for Wire {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        for (nth, Posted { token, action, request }) in self.posted() {
+            // Generations are told apart by the request.
+            (nth, token.0 as u32, action, request == self.request).hash(hasher);
+        }
+        for (slot, landed) in self.slots.iter().zip(self.landed).filter(|(_, landed)| *landed > 0) {
+            let words = slot.iter().enumerate().filter(|(at, _)| landed >> at & 1 == 1);
+            landed.hash(hasher);
+            words.for_each(|(_, word)| word.hash(hasher));
+        }
+    }
+}
+
+impl Transport for Wire {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn in_flight(&self) -> u32 {
+        (self.posted().count() + self.completed.iter().len()) as u32
+    }
+
+    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
+        self.geometry.check_copy(&self.caps, from, into)?;
+        let occupied = |at: &usize| self.memory[*at].load(SeqCst) != 0;
+        let occupied = (0..MOST_BUCKETS).filter(occupied).map(|at| 1 << at).sum();
+        for at in into.start..into.start + into.words {
+            self.landed[into.slot.0 as usize] &= !(1 << at);
+        }
+        self.post(token, Action::Read { from, into, occupied })
+    }
+
+    fn write(&mut self, _: Token, _: Local, _: Segment) -> Result<(), PostError> {
+        unreachable!("operations write nothing")
+    }
+
+    fn compare_and_swap(
+        &mut self,
+        token: Token,
+        at: RemoteWord,
+        expected: u64,
+        desired: u64,
+    ) -> Result<(), PostError> {
+        self.geometry.check_word(at)?;
+        assert_eq!(expected, 0, "claims are on empty buckets");
+        self.post(token, Action::CompareAndSwap { at: self.index(at), desired })
+    }
+
+    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
+        self.geometry.check_word(at)?;
+        assert_eq!(addend, 0, "confirmations change nothing");
+        self.post(token, Action::FetchAdd { at: self.index(at) })
+    }
+
+    fn kick(&mut self) {}
+
+    fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
+        if let Some(choices) = self.choices.clone() {
+            choices.borrow_mut().step(self);
+        }
+        let Some(completion) = self.completed.take() else { return Ok(0) };
+        out[0] = completion;
+        Ok(1)
+    }
+
+    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+        let range = at.start as usize..(at.start + at.words) as usize;
+        if self.is_busy(at.slot) {
+            return Err(SlotError::Busy);
+        }
+        let slot = at.slot.0 as usize;
+        if range.clone().any(|word| self.landed[slot] >> word & 1 == 0) {
+            return Err(SlotError::OutOfRange);
+        }
+        self.slots[slot].get(range).ok_or(SlotError::OutOfRange)
+    }
+
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+        let range = at.start as usize..(at.start + at.words) as usize;
+        let slot = at.slot.0 as usize;
+        range.clone().for_each(|word| self.landed[slot] |= 1 << word);
+        self.slots[slot].get_mut(range).ok_or(SlotError::OutOfRange)
+    }
+
+    fn window(&self) -> &[AtomicU64] {
+        &self.memory[..self.geometry.window_words as usize]
+    }
+
+    fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
+        self.geometry.check_segment(at).ok()?;
+        if at.start.owner.0 >= self.reaches {
+            return None;
+        }
+        let start = self.index(at.start);
+        self.memory.get(start..start + at.words as usize)
+    }
+}

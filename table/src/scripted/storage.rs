@@ -1,0 +1,80 @@
+//! Storage whose length changes: an error reaches the caller, and no operation is lost.
+
+use core::cell::Cell;
+
+use super::script::{self, Script};
+use super::*;
+use crate::cache::CacheEntry;
+use crate::context::Context;
+use crate::table::Operation;
+use probeline_pipeline::Pipeline;
+use std::rc::Rc;
+
+/// Shows as many of its operations as the test says.
+struct Shrinking(Vec<Operation>, Rc<Cell<usize>>);
+
+impl AsMut<[Operation]> for Shrinking {
+    fn as_mut(&mut self) -> &mut [Operation] {
+        &mut self.0[..self.1.get()]
+    }
+}
+
+#[test]
+fn storage_that_shrinks_for_a_while_loses_nothing() {
+    let shown = Rc::new(Cell::new(2));
+    let storage = Shrinking(vec![Operation::EMPTY; 2], Rc::clone(&shown));
+    let (script, context) = script::parts(1, 8, 1, 2, 8);
+    let mut pipeline: Pipeline<Script, _, Context<[CacheEntry; 0]>, FindOrPut> =
+        Pipeline::new(script, context, storage).unwrap();
+    let operation =
+        |data| FindOrPut::new(bucket(data), Intent::FindOrPut, &script::parts(1, 8, 1, 2, 8).1);
+    for tag in 0..2 {
+        pipeline.submit(Tag(tag), operation(tag)).unwrap();
+    }
+
+    shown.set(1);
+    let short = OperationError::Refused(SubmitError::Storage { found: 1, expected: 2 });
+    pipeline.transport_mut().end(0);
+    pipeline.transport_mut().end(0);
+    let mut out = [Finished::default(); 4];
+    assert_eq!(pipeline.poll_into(&mut out), Err(short));
+    assert_eq!(pipeline.submit(Tag(9), operation(9)), Err(short));
+    assert_eq!(pipeline.call(operation(9)), Err(short));
+    assert_eq!(pipeline.quiesce(), Err(short));
+    assert!(short.to_string().contains("keep its length"), "{short}");
+
+    shown.set(2);
+    pipeline.transport_mut().runs = true;
+    let mut inserted = BTreeSet::new();
+    while pipeline.in_flight() > 0 {
+        for end in pipeline.poll_into(&mut out).unwrap() {
+            assert_eq!(end.result, INSERTED);
+            assert!(inserted.insert(end.tag.0));
+        }
+    }
+    assert_eq!(inserted, BTreeSet::from([0, 1]));
+}
+
+/// A call that could not see its operation's end leaves no storage behind, and its result is not
+/// taken for that of a later one.
+#[test]
+fn a_call_that_lost_its_storage_frees_it_later() {
+    let shown = Rc::new(Cell::new(1));
+    let storage = Shrinking(vec![Operation::EMPTY; 1], Rc::clone(&shown));
+    let (script, context) = script::parts(1, 8, 1, 1, 8);
+    let mut pipeline: Pipeline<Script, _, Context<[CacheEntry; 0]>, FindOrPut> =
+        Pipeline::new(script, context, storage).unwrap();
+    let operation =
+        |data| FindOrPut::new(bucket(data), Intent::FindOrPut, &script::parts(1, 8, 1, 1, 8).1);
+    pipeline.transport_mut().on_poll = Some(Box::new({
+        let shown = Rc::clone(&shown);
+        move || shown.set(0)
+    }));
+    pipeline.transport_mut().runs = true;
+    assert!(pipeline.call(operation(1)).is_err());
+    pipeline.transport_mut().on_poll = None;
+    shown.set(1);
+    assert_eq!(pipeline.call(operation(2)), INSERTED);
+    assert_eq!(pipeline.call(operation(1)), Ok(Outcome::Found), "it took effect");
+    assert_eq!(pipeline.in_flight(), 0);
+}
