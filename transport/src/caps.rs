@@ -1,6 +1,6 @@
 //! What an engine can do and how large it is, both fixed when it is opened.
 
-use crate::Owner;
+use crate::{LINE_WORDS, Owner};
 
 /// Whose atomics an owner's word is atomic with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,15 +82,21 @@ impl Sizes {
     }
 
     /// The sizes of an engine that serves both: windows, slots and depths added, the longer slots.
+    /// The other's part of a window starts on a cache line.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         let slot_words =
             if self.slot_words > other.slot_words { self.slot_words } else { other.slot_words };
         Self {
-            window_words: self.window_words.saturating_add(other.window_words),
+            window_words: whole_lines(self.window_words).saturating_add(other.window_words),
             slots: self.slots.saturating_add(other.slots),
             slot_words,
             depth: self.depth.saturating_add(other.depth),
         }
     }
+}
+
+/// `words`, rounded up to whole lines.
+const fn whole_lines(words: u64) -> u64 {
+    words.saturating_add(LINE_WORDS as u64 - 1) & !(LINE_WORDS as u64 - 1)
 }

@@ -14,7 +14,6 @@
 //! Depend on this crate alone to write a backend; the suite that every backend passes is
 //! `conformance`, behind the feature of that name.
 #![cfg_attr(not(any(test, feature = "conformance")), no_std)]
-#![cfg_attr(not(feature = "conformance"), forbid(unsafe_code))]
 #![deny(unsafe_code)]
 
 mod address;
@@ -25,13 +24,17 @@ pub mod conformance;
 mod error;
 mod exchange;
 mod forward;
+mod own;
 mod post;
+mod splitter;
 
 pub use address::{Local, Owner, RemoteWord, Segment, Slot};
 pub use caps::{AtomicScope, Caps, Geometry, Sizes};
 pub use completion::{Completion, Token};
 pub use error::{ExchangeError, Fault, OpError, PostError, SlotError};
 pub use exchange::{Alone, Exchange};
+pub use own::{OwnRead, read_own};
+pub use splitter::{Channel, Pending, SplitError, Splitter, StableMemory};
 
 use core::sync::atomic::AtomicU64;
 

@@ -8,7 +8,7 @@ use probeline_engine::{CpuMemory, Ring, Slots};
 use probeline_pin::{Pages, PolicyRefused};
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Segment, SlotError,
-    Token, Transport,
+    StableMemory, Token, Transport,
 };
 
 use crate::window::Window;
@@ -247,6 +247,10 @@ impl Transport for Engine {
         words_of(&self.windows, at)
     }
 }
+
+// SAFETY: slots and windows are mappings and allocations outside the engine, freed when it is
+// dropped. `Slots` makes references to the range that a call names alone, and `Window` to atomics.
+unsafe impl StableMemory for Engine {}
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

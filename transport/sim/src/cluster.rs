@@ -80,7 +80,7 @@ impl Cluster {
 
     fn open(&self, owner: Owner, turn: Option<Arc<dyn Turn>>) -> Result<Engine, OpenError> {
         self.shared.fabric().take(owner)?;
-        Ok(Engine::new(owner, Arc::clone(&self.shared), turn))
+        Engine::new(owner, Arc::clone(&self.shared), turn)
     }
 
     /// What the cluster was made of.

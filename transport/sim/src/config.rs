@@ -220,6 +220,8 @@ pub enum OpenError {
     UnknownOwner(Owner),
     /// The owner's engine was handed out before: each is, once.
     Taken(Owner),
+    /// Memory for the slots is missing.
+    OutOfMemory,
 }
 
 impl fmt::Display for OpenError {
@@ -228,6 +230,9 @@ impl fmt::Display for OpenError {
             Self::UnknownOwner(owner) => write!(f, "there is no {owner}"),
             Self::Taken(owner) => {
                 write!(f, "the engine of {owner} was taken before; make a new cluster")
+            }
+            Self::OutOfMemory => {
+                f.write_str("no memory for the slots; choose fewer or shorter ones")
             }
         }
     }

@@ -3,15 +3,19 @@
 use alloc::sync::Arc;
 use core::sync::atomic::AtomicU64;
 
+use probeline_engine::{CpuMemory, Slots};
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Segment, SlotError,
-    Token, Transport,
+    StableMemory, Token, Transport,
 };
 
 use crate::cluster::{Shared, Turn};
 use crate::record::{Action, Post, run};
-use crate::slots::Slots;
-use crate::{POISON, Reach};
+use crate::{OpenError, Reach};
+
+/// What the landing words of a READ hold from its post to its completion, and after one in error:
+/// no canonical address, no small number, no text.
+pub const POISON: u64 = 0xdead_beef_dead_beef;
 
 /// The engine of one owner, with a clock of its own.
 ///
@@ -24,23 +28,22 @@ use crate::{POISON, Reach};
 pub struct Engine {
     caps: Caps,
     geometry: Geometry,
-    slots: Slots,
+    slots: Slots<CpuMemory>,
     in_flight: u32,
     shared: Arc<Shared>,
     turn: Option<Arc<dyn Turn>>,
 }
 
 impl Engine {
-    pub(crate) fn new(me: Owner, shared: Arc<Shared>, turn: Option<Arc<dyn Turn>>) -> Self {
+    pub(crate) fn new(
+        me: Owner,
+        shared: Arc<Shared>,
+        turn: Option<Arc<dyn Turn>>,
+    ) -> Result<Self, OpenError> {
         let geometry = shared.config().geometry(me);
-        Self {
-            caps: shared.config().caps(),
-            geometry,
-            slots: Slots::new(geometry),
-            in_flight: 0,
-            shared,
-            turn,
-        }
+        let slots = Slots::for_cpu(geometry.slots, geometry.slot_words);
+        let slots = slots.ok_or(OpenError::OutOfMemory)?;
+        Ok(Self { caps: shared.config().caps(), geometry, slots, in_flight: 0, shared, turn })
     }
 
     /// This engine's virtual time, in nanoseconds.
@@ -77,11 +80,11 @@ impl Engine {
             return Err(PostError::Full);
         }
         let payload = match action {
-            Action::Write => self.slots.words(local),
+            Action::Write => self.slots.words(local).ok_or(PostError::OutOfRange)?,
             _ => &[],
         };
         fabric.accept(self.geometry.me, Post { token, action, remote, local }, payload)?;
-        self.slots.hold(local);
+        self.slots.hold(local.slot);
         self.in_flight += 1;
         Ok(())
     }
@@ -118,7 +121,7 @@ impl Transport for Engine {
 
     fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
         self.copy(token, Action::Read, from, into)?;
-        self.slots.words_mut(into).fill(POISON);
+        self.slots.words_mut(into).ok_or(PostError::OutOfRange)?.fill(POISON);
         Ok(())
     }
 
@@ -167,13 +170,11 @@ impl Transport for Engine {
     }
 
     fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
-        self.slots.check(at)?;
-        Ok(self.slots.words(at))
+        self.slots.landed(at, u64::MAX)
     }
 
     fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
-        self.slots.check(at)?;
-        Ok(self.slots.words_mut(at))
+        self.slots.staged(at, u64::MAX)
     }
 
     fn window(&self) -> &[AtomicU64] {
@@ -190,6 +191,12 @@ impl Transport for Engine {
         reached.then(|| run(self.shared.window(at.start.owner), at))
     }
 }
+
+// SAFETY: slots and windows are allocations outside the engine, freed after it is dropped. `Slots`
+// makes references to the range that a call names alone; windows are boxed atomics that all engines
+// of the cluster share.
+#[allow(unsafe_code)]
+unsafe impl StableMemory for Engine {}
 
 impl Drop for Engine {
     fn drop(&mut self) {
@@ -215,13 +222,13 @@ mod tests {
         let start = RemoteWord { owner: Owner(1), index: 0 };
         let from = Segment { start, words: 4 };
         assert!(engine.read(Token(0), Segment { words: 5, ..from }, landing).is_err());
-        assert_eq!(engine.slots.words(whole), [1; 64], "a refused post leaves no trace");
+        assert_eq!(engine.slots.words(whole), Some(&[1; 64][..]), "a refused post leaves no trace");
 
         engine.read(Token(0), from, landing).unwrap();
-        assert_eq!(engine.slots.words(landing), [POISON; 4]);
+        assert_eq!(engine.slots.words(landing), Some(&[POISON; 4][..]));
         assert_eq!(engine.landed(landing), Err(SlotError::Busy));
         engine.shared.fabric().settle();
-        assert_eq!(engine.slots.words(landing), [POISON; 4], "read, not yet completed");
+        assert_eq!(engine.slots.words(landing), Some(&[POISON; 4][..]), "read, not yet completed");
 
         assert_eq!(engine.poll(&mut [Completion::default()]), Ok(1));
         let mut expected = [1; 64];

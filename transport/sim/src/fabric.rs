@@ -7,12 +7,12 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::sync::atomic::AtomicU64;
 
+use probeline_engine::{CpuMemory, Slots};
 use probeline_transport::{Completion, Fault, OpError, Owner, PostError, RemoteWord};
 
 use crate::faults::{DEATH_STATUS, Dice, End, Fate};
 use crate::network::{Network, Start};
 use crate::record::{Action, Post, Record};
-use crate::slots::Slots;
 use crate::trace::{Trace, digest};
 use crate::{Config, Counters, Kind, Moment, OpenError, Order, Rng, What, streams};
 
@@ -358,7 +358,7 @@ impl Fabric {
         &mut self,
         me: Owner,
         at_ns: u64,
-        slots: &mut Slots,
+        slots: &mut Slots<CpuMemory>,
         out: &mut [Completion],
     ) -> usize {
         self.member(me).now_ns = at_ns;
@@ -399,7 +399,7 @@ impl Fabric {
     }
 
     /// Ends one operation for its caller, and lands what a READ has brought.
-    fn report(&mut self, index: u32, at_ns: u64, slots: &mut Slots) -> Completion {
+    fn report(&mut self, index: u32, at_ns: u64, slots: &mut Slots<CpuMemory>) -> Completion {
         let record = &mut self.records[index as usize];
         let Post { token, action, remote, local } = record.post;
         let kind = action.kind();
@@ -407,11 +407,13 @@ impl Fabric {
         let mut value = result.unwrap_or(0);
         if result.is_ok() && kind == Kind::Read {
             self.counters.torn_words += record.tear(&mut self.dice);
-            slots.words_mut(local).copy_from_slice(record.words());
+            let landing = slots.words_mut(local);
+            debug_assert!(landing.is_some(), "the post was checked");
+            landing.into_iter().for_each(|landing| landing.copy_from_slice(record.words()));
             value = digest(record.words());
         }
         if local.words > 0 {
-            slots.release(local);
+            slots.release(local.slot);
         }
         record.unreported = false;
         let owner = record.owner;

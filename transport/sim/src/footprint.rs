@@ -25,9 +25,9 @@ impl Config {
         owner.saturating_mul(self.owners.into()).saturating_add(trace)
     }
 
-    /// Words, and of each slot the count of what uses it.
+    /// The words, and 16 bytes for each slot that say what uses it.
     fn slots_bytes(&self) -> u64 {
-        u64::from(self.slots) * (u64::from(self.slot_words) * WORD_BYTES + bytes_of::<u32>())
+        u64::from(self.slots) * (u64::from(self.slot_words) * WORD_BYTES + 2 * WORD_BYTES)
     }
 
     /// An operation with its words, its places in two queues and in the list of those that are

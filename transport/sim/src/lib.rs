@@ -28,7 +28,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 extern crate alloc;
 #[cfg(any(test, feature = "std"))]
@@ -47,7 +47,6 @@ mod network;
 mod oortwijn2015;
 mod record;
 mod rng;
-mod slots;
 #[cfg(feature = "std")]
 pub mod stage;
 mod station;
@@ -58,7 +57,7 @@ mod turns;
 pub use cluster::{Cluster, Turn};
 pub use config::{Config, ConfigError, OpenError, Order, Reach};
 pub use counters::Counters;
-pub use engine::Engine;
+pub use engine::{Engine, POISON};
 pub use faults::{DEATH_STATUS, Death, Faults};
 pub use kind::Kind;
 pub use model::{
@@ -66,5 +65,4 @@ pub use model::{
 };
 pub use network::WORD_GROUPS;
 pub use rng::Rng;
-pub use slots::POISON;
 pub use trace::{Moment, What};

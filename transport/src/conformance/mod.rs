@@ -34,6 +34,7 @@
 
 mod allocations;
 mod atomics;
+mod channels;
 mod copies;
 mod life;
 mod posting;

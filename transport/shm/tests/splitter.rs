@@ -1,0 +1,141 @@
+//! Channels of one engine: the conformance suite, plans, dropped channels, and their cost.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use probeline_exchange::threads;
+use probeline_shm::{Builder, Engine};
+use probeline_transport::conformance::{
+    Case, CountingAllocator, Failure, Report, Verdict, cases, on_threads,
+};
+use probeline_transport::{
+    Alone, Completion, Exchange, Owner, Pending, PostError, RemoteWord, Sizes, SplitError,
+    Splitter, Token, Transport,
+};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+fn open<E: Exchange>(sizes: Sizes, exchange: &mut E) -> Engine {
+    Builder::new(sizes.window_words)
+        .slots(sizes.slots, sizes.slot_words)
+        .depth(sizes.depth)
+        .open(exchange)
+        .unwrap()
+}
+
+fn run<E: Exchange>(case: &Case, exchange: &mut E) -> Result<Verdict, Failure> {
+    let mut engine = open(case.sizes_with_channels(), exchange);
+    case.run_on_channel(&mut engine, exchange, |rig| rig)
+}
+
+#[test]
+fn a_channel_of_a_channel_passes_the_suite_beside_busy_channels() {
+    for owners in 1..=3 {
+        let mut report = Report::new(owners);
+        for case in cases(owners) {
+            report.add(case, &on_threads(threads(owners), |mut member| run(case, &mut member)));
+        }
+        report.judge(&[]).unwrap();
+    }
+}
+
+const PART: Sizes = Sizes { window_words: 12, slots: 2, slot_words: 8, depth: 4 };
+const WORD: RemoteWord = RemoteWord { owner: Owner(0), index: 3 };
+
+#[test]
+fn a_plan_must_fit() {
+    let mut engine = open(PART.plus(PART), &mut Alone);
+    // 12 words and the 4 to the next line, then 12 more.
+    assert_eq!(engine.geometry().window_words, 28);
+    let mut storage = [Pending::EMPTY; 8];
+    let error = |engine: &mut Engine, part: Sizes, storage: &mut [Pending]| {
+        Splitter::new(engine, [PART, part], storage).err().map(|error| (error.size, error.needed))
+    };
+    for (part, lacks) in [
+        (Sizes { window_words: 13, ..PART }, ("window words", 29)),
+        (Sizes { slots: 3, ..PART }, ("slots", 5)),
+        (Sizes { slot_words: 16, ..PART }, ("words in a slot", 16)),
+        (Sizes { depth: 5, ..PART }, ("depth", 9)),
+    ] {
+        assert_eq!(error(&mut engine, part, &mut storage), Some(lacks));
+    }
+    assert_eq!(error(&mut engine, PART, &mut storage[..7]), Some(("entries of storage", 8)));
+    assert_eq!(error(&mut engine, PART, &mut storage), None);
+    let error = SplitError { size: "slots", needed: 5, found: 4 };
+    let text =
+        "the channels need 5 slots, there are 4: open a larger engine, or plan smaller parts";
+    assert_eq!(error.to_string(), text);
+}
+
+#[test]
+fn channels_are_handed_out_once() {
+    let mut engine = open(PART.plus(PART), &mut Alone);
+    let mut storage = [Pending::EMPTY; 8];
+    let splitter = Splitter::new(&mut engine, [PART, PART], &mut storage).unwrap();
+    assert!(splitter.channels().is_some());
+    assert!(splitter.channels().is_none());
+}
+
+/// A channel that is dropped with operations in flight takes nothing from the other.
+#[test]
+fn a_dropped_channel_leaves_the_other_its_depth() {
+    let mut engine = open(PART.plus(PART), &mut Alone);
+    let mut storage = [Pending::EMPTY; 8];
+    let splitter = Splitter::new(&mut engine, [PART, PART], &mut storage).unwrap();
+    let [mut dropped, mut channel] = splitter.channels().unwrap();
+    for token in 0..4 {
+        dropped.fetch_add(Token(token), WORD, 1).unwrap();
+    }
+    drop(dropped);
+    for round in 0..10 {
+        for token in 0..4 {
+            channel.fetch_add(Token(token), WORD, 1).unwrap();
+        }
+        assert_eq!(channel.fetch_add(Token(9), WORD, 1), Err(PostError::Full));
+        let mut done = [Completion::default(); 8];
+        let mut polled = 0;
+        while polled < 4 {
+            polled += channel.poll(&mut done[polled..]).unwrap();
+        }
+        let expected = (0..4).map(|token| (Token(token), Ok(4 * round + token)));
+        assert!(done[..4].iter().map(|end| (end.token, end.result)).eq(expected), "{done:?}");
+        assert_eq!((polled, channel.in_flight()), (4, 0));
+    }
+    // The operations of the dropped channel took effect.
+    drop(channel);
+    assert_eq!(engine.window()[3].load(std::sync::atomic::Ordering::Acquire), 4);
+}
+
+/// Prints what a channel adds to a post and a poll. The bound catches a change of complexity, not
+/// a slower machine.
+#[test]
+fn a_channel_costs_nanoseconds() {
+    const OPERATIONS: u32 = 100_000;
+    fn ns_each(transport: &mut impl Transport) -> f64 {
+        let mut done = [Completion::default()];
+        let start = Instant::now();
+        for token in 0..OPERATIONS {
+            transport.fetch_add(Token(token.into()), WORD, 1).unwrap();
+            while black_box(transport.poll(&mut done)).unwrap() == 0 {}
+        }
+        start.elapsed().as_secs_f64() * 1e9 / f64::from(OPERATIONS)
+    }
+    let mut engine = open(PART.plus(PART), &mut Alone);
+    let mut engine_ns = Vec::new();
+    let mut channel_ns = Vec::new();
+    for _ in 0..9 {
+        engine_ns.push(ns_each(&mut engine));
+        let mut storage = [Pending::EMPTY; 8];
+        let splitter = Splitter::new(&mut engine, [PART, PART], &mut storage).unwrap();
+        let [_, mut channel] = splitter.channels().unwrap();
+        channel_ns.push(ns_each(&mut channel));
+    }
+    let median = |mut all: Vec<f64>| {
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    let (engine_ns, channel_ns) = (median(engine_ns), median(channel_ns));
+    println!("FAA and poll: engine {engine_ns:.1} ns, channel {channel_ns:.1} ns");
+    assert!(channel_ns < engine_ns + 1_000.0);
+}

@@ -1,0 +1,40 @@
+//! Reads of the own window while peers change it.
+
+use core::sync::atomic::AtomicU64;
+
+use crate::{AtomicScope, Local, PostError, RemoteWord, Segment, Token, Transport};
+
+/// How [`read_own`] reads.
+#[derive(Debug)]
+pub enum OwnRead<'t> {
+    /// The words, which loads read now.
+    Words(&'t [AtomicU64]),
+    /// A READ was posted: its completion has the token, and brings the words to the slot.
+    Posted,
+}
+
+/// Reads words of this process's own window as the peers' operations have changed them so far,
+/// without waiting for a barrier.
+///
+/// Where the device's atomics are coherent with the CPU, loads do it. Elsewhere a peer's operation
+/// may reach this process's loads only at the next barrier ([`Transport::window`]), so the device
+/// has to read the words: a READ of the own window is posted.
+///
+/// # Errors
+/// As for [`Transport::read`], also where no READ is needed, except for [`PostError::Full`].
+pub fn read_own<T: Transport + ?Sized>(
+    transport: &mut T,
+    token: Token,
+    first_word: u64,
+    into: Local,
+) -> Result<OwnRead<'_>, PostError> {
+    let start = RemoteWord { owner: transport.geometry().me, index: first_word };
+    let from = Segment { start, words: into.words };
+    transport.geometry().check_copy(transport.caps(), from, into)?;
+    let coherent = transport.caps().atomics == AtomicScope::Cpu;
+    if !coherent || transport.direct(from).is_none() {
+        transport.read(token, from, into)?;
+        return Ok(OwnRead::Posted);
+    }
+    T::direct(transport, from).map(OwnRead::Words).ok_or(PostError::OutOfRange)
+}

@@ -1,0 +1,496 @@
+//! Several structures on one engine: a [`Splitter`] gives each a [`Channel`], which is a
+//! [`Transport`] on its own part of the windows, slots and depth.
+#![allow(unsafe_code)]
+
+use core::cell::Cell;
+use core::error::Error;
+use core::fmt;
+use core::sync::atomic::AtomicU64;
+
+use crate::{
+    Caps, Completion, Fault, Geometry, Local, OpError, PostError, RemoteWord, Segment, Sizes, Slot,
+    SlotError, Token, Transport,
+};
+
+/// An engine whose memory can be seen by one channel while another channel posts and polls.
+///
+/// # Safety
+/// - The slices that [`landed`](Transport::landed), [`staged`](Transport::staged),
+///   [`window`](Transport::window) and [`direct`](Transport::direct) return lie outside the engine
+///   value. They keep their address until the engine is dropped, even if it is moved.
+/// - A call that names no range of a slot accesses the words of that slot only for an operation in
+///   flight on it, and makes no reference to them otherwise.
+/// - No call makes a `&mut` to words of a window.
+pub unsafe trait StableMemory: Transport {}
+
+// SAFETY: all calls are those of the borrowed engine, whose memory is outside the reference too.
+unsafe impl<T: StableMemory + ?Sized> StableMemory for &mut T {}
+
+/// Divides an engine into `N` channels.
+///
+/// All owners split their engines by the same plan. The sum of the parts must fit the engine:
+/// [`Sizes::plus`] adds them, with each part of the window starting on a cache line. The engine
+/// belongs to the splitter until all channels are dropped. A part's depth is its channel's alone,
+/// so no channel waits for room that another one uses.
+///
+/// A poll of one channel may find completions of others; it keeps them in `storage` until those
+/// channels poll. A fault of the engine reaches each channel after its last completion. Nothing is
+/// allocated.
+///
+/// ```
+/// use probeline_transport::{
+///     Completion, Pending, RemoteWord, Sizes, Splitter, StableMemory, Token, Transport,
+/// };
+///
+/// const COUNTERS: Sizes = Sizes { window_words: 8, slots: 1, slot_words: 8, depth: 4 };
+/// const QUEUE: Sizes = Sizes { window_words: 64, slots: 4, slot_words: 64, depth: 4 };
+///
+/// /// `engine` was opened with `COUNTERS.plus(QUEUE)`.
+/// fn run(engine: &mut impl StableMemory) -> Result<(), Box<dyn std::error::Error>> {
+///     let mut storage = [Pending::EMPTY; 8];
+///     let splitter = Splitter::new(engine, [COUNTERS, QUEUE], &mut storage)?;
+///     let [mut counters, mut queue] = splitter.channels().ok_or("called twice")?;
+///
+///     // Each channel has its own words and its own tokens.
+///     let first = RemoteWord::default();
+///     counters.fetch_add(Token(7), first, 1)?;
+///     queue.fetch_add(Token(7), first, 10)?;
+///     let mut done = [Completion::default(); 4];
+///     while counters.poll(&mut done)? == 0 {}
+///     while queue.poll(&mut done)? == 0 {}
+///     Ok(())
+/// }
+/// ```
+pub struct Splitter<'e, T, const N: usize> {
+    shared: Shared<'e, T>,
+    parts: [Part; N],
+    taken: Cell<bool>,
+}
+
+/// What all channels use.
+struct Shared<'e, T> {
+    /// Taken for the time of a call, so that no call finds the engine borrowed.
+    engine: Cell<Option<&'e mut T>>,
+    pending: &'e [Cell<Pending>],
+    fault: Cell<Option<Fault>>,
+}
+
+/// One channel's part of the engine, and its lists of entries in the shared storage.
+#[derive(Debug)]
+struct Part {
+    caps: Caps,
+    geometry: Geometry,
+    first_word: u64,
+    first_slot: u32,
+    in_flight: Cell<u32>,
+    /// Entries without an operation, last freed first.
+    free: Cell<u32>,
+    /// Completions that other channels' polls have found, oldest first.
+    found: Cell<u32>,
+    last_found: Cell<u32>,
+}
+
+/// Storage for one operation in flight on a channel.
+#[derive(Clone, Copy, Debug)]
+pub struct Pending {
+    completion: Completion,
+    /// The next entry of the list that this one is in.
+    next: u32,
+}
+
+/// No entry.
+const NONE: u32 = u32::MAX;
+/// The part of an engine's token that is the entry; the channel is above it.
+const ENTRY_BITS: u32 = 32;
+
+impl Pending {
+    /// Unused storage.
+    pub const EMPTY: Self =
+        Self { completion: Completion { token: Token(0), result: Ok(0) }, next: NONE };
+}
+
+impl<'e, T: StableMemory, const N: usize> Splitter<'e, T, N> {
+    /// Divides `engine` by `plan`. `storage` has an entry for each operation in flight: the sum of
+    /// the depths.
+    ///
+    /// # Errors
+    /// [`SplitError`] if the engine or the storage is too small for the plan.
+    pub fn new(
+        engine: &'e mut T,
+        plan: [Sizes; N],
+        storage: &'e mut [Pending],
+    ) -> Result<Self, SplitError> {
+        let (caps, geometry) = (*engine.caps(), *engine.geometry());
+        let total = plan.iter().fold(Sizes::default(), |sum, part| sum.plus(*part));
+        SplitError::check("window words", total.window_words, geometry.window_words)?;
+        SplitError::check("slots", total.slots.into(), geometry.slots.into())?;
+        SplitError::check("words in a slot", total.slot_words.into(), geometry.slot_words.into())?;
+        SplitError::check("depth", total.depth.into(), caps.depth.into())?;
+        SplitError::check("entries of storage", total.depth.into(), storage.len() as u64)?;
+        let pending = Cell::from_mut(storage).as_slice_of_cells();
+        let mut before = Sizes::default();
+        let parts = plan.map(|sizes| {
+            let start = before.plus(Sizes::default());
+            before = before.plus(sizes);
+            Part::new(caps, geometry, sizes, start, pending)
+        });
+        let shared = Shared { engine: Cell::new(Some(engine)), pending, fault: Cell::new(None) };
+        Ok(Self { shared, parts, taken: Cell::new(false) })
+    }
+
+    /// The channels, in the order of the plan; `None` after the first call, because operations of
+    /// the first channels may still be in flight.
+    pub fn channels(&self) -> Option<[Channel<'_, 'e, T>; N]> {
+        if self.taken.replace(true) {
+            return None;
+        }
+        let mut index = 0;
+        Some(self.parts.each_ref().map(|part| {
+            index += 1;
+            Channel {
+                shared: &self.shared,
+                parts: &self.parts,
+                part,
+                tag: (index - 1) << ENTRY_BITS,
+            }
+        }))
+    }
+}
+
+impl Part {
+    fn new(
+        caps: Caps,
+        geometry: Geometry,
+        sizes: Sizes,
+        start: Sizes,
+        pending: &[Cell<Pending>],
+    ) -> Self {
+        let entries = start.depth..start.depth.saturating_add(sizes.depth);
+        let mut free = NONE;
+        for (index, entry) in
+            entries.clone().rev().zip(pending[..entries.end as usize].iter().rev())
+        {
+            entry.set(Pending { next: free, ..Pending::EMPTY });
+            free = index;
+        }
+        Self {
+            caps: Caps { depth: sizes.depth, ..caps },
+            geometry: Geometry {
+                window_words: sizes.window_words,
+                slots: sizes.slots,
+                slot_words: sizes.slot_words,
+                ..geometry
+            },
+            first_word: start.window_words,
+            first_slot: start.slots,
+            in_flight: Cell::new(0),
+            free: Cell::new(free),
+            found: Cell::new(NONE),
+            last_found: Cell::new(NONE),
+        }
+    }
+}
+
+impl<T> Shared<'_, T> {
+    /// Calls the engine; `None` only after a call of the engine panicked.
+    #[inline]
+    fn with<R>(&self, call: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let engine = self.engine.take();
+        debug_assert!(engine.is_some(), "the engine panicked in an earlier call");
+        let engine = engine?;
+        let result = call(engine);
+        self.engine.set(Some(engine));
+        Some(result)
+    }
+
+    #[inline]
+    fn entry(&self, index: u32) -> Option<&Cell<Pending>> {
+        let entry = self.pending.get(index as usize);
+        debug_assert!(entry.is_some(), "entry {index} of {}", self.pending.len());
+        entry
+    }
+
+    /// Frees an entry of `part` and returns its completion under the caller's token.
+    #[inline]
+    fn finish(&self, part: &Part, index: u32) -> Option<Completion> {
+        let entry = self.entry(index)?;
+        let completion = entry.get().completion;
+        entry.set(Pending { next: part.free.replace(index), ..Pending::EMPTY });
+        part.in_flight.set(part.in_flight.get().saturating_sub(1));
+        Some(completion)
+    }
+
+    /// Keeps a completion for the channel of `part`.
+    fn keep(&self, part: &Part, index: u32, result: Result<u64, OpError>) {
+        let Some(entry) = self.entry(index) else { return };
+        let token = entry.get().completion.token;
+        entry.set(Pending { completion: Completion { token, result }, next: NONE });
+        match self.pending.get(part.last_found.replace(index) as usize) {
+            Some(last) => last.set(Pending { next: index, ..last.get() }),
+            None => part.found.set(index),
+        }
+    }
+
+    /// Takes the oldest completion that was kept for the channel of `part`.
+    #[inline]
+    fn take_kept(&self, part: &Part) -> Option<Completion> {
+        let index = part.found.get();
+        if index == NONE {
+            return None;
+        }
+        let next = self.entry(index)?.get().next;
+        part.found.set(next);
+        if next == NONE {
+            part.last_found.set(NONE);
+        }
+        self.finish(part, index)
+    }
+}
+
+/// One part of an engine, which is a [`Transport`] itself and can be split again.
+///
+/// It belongs to the thread of its engine. Dropping it leaves the engine and the other channels as
+/// they are: its operations in flight take effect, and their completions are not reported. Peers
+/// learn of a loss only when the engine is dropped.
+pub struct Channel<'s, 'e, T> {
+    shared: &'s Shared<'e, T>,
+    parts: &'s [Part],
+    part: &'s Part,
+    /// This channel in an engine's token.
+    tag: u64,
+}
+
+impl<T: StableMemory> Channel<'_, '_, T> {
+    /// Posts under an entry's token if the channel has room.
+    #[inline]
+    fn post(
+        &self,
+        token: Token,
+        post: impl FnOnce(&mut T, Token) -> Result<(), PostError>,
+    ) -> Result<(), PostError> {
+        let part = self.part;
+        let index = part.free.get();
+        if index == NONE {
+            return Err(PostError::Full);
+        }
+        let entry = self.shared.entry(index).ok_or(PostError::Closed)?;
+        let engine_token = Token(self.tag | u64::from(index));
+        self.shared.with(|engine| post(engine, engine_token)).unwrap_or(Err(PostError::Closed))?;
+        let Pending { next, .. } = entry.get();
+        part.free.set(next);
+        part.in_flight.set(part.in_flight.get() + 1);
+        entry.set(Pending { completion: Completion { token, result: Ok(0) }, next: NONE });
+        Ok(())
+    }
+
+    /// Where a checked word of this channel's windows is in the engine's.
+    #[inline]
+    fn word(&self, at: RemoteWord) -> RemoteWord {
+        RemoteWord { index: at.index + self.part.first_word, ..at }
+    }
+
+    #[inline]
+    fn segment(&self, at: Segment) -> Segment {
+        Segment { start: self.word(at.start), ..at }
+    }
+
+    /// Where a checked slot range of this channel is in the engine's slots.
+    #[inline]
+    fn local(&self, at: Local) -> Local {
+        Local { slot: Slot(at.slot.0 + self.part.first_slot), ..at }
+    }
+
+    #[inline]
+    fn checked_local(&self, at: Local) -> Result<Local, SlotError> {
+        if self.part.geometry.contains_local(at) {
+            Ok(self.local(at))
+        } else {
+            Err(SlotError::OutOfRange)
+        }
+    }
+
+    /// Reports a completion of the engine: returns one of this channel's, keeps another's.
+    #[inline]
+    fn route(&self, Completion { token, result }: Completion) -> Option<Completion> {
+        #[allow(clippy::cast_possible_truncation, reason = "the low half is the entry")]
+        let index = token.0 as u32;
+        if token.0 & !u64::from(u32::MAX) == self.tag {
+            let own = self.shared.finish(self.part, index)?;
+            return Some(Completion { result, ..own });
+        }
+        let part = usize::try_from(token.0 >> ENTRY_BITS).ok().and_then(|at| self.parts.get(at));
+        debug_assert!(part.is_some(), "{token:?} is no channel's");
+        self.shared.keep(part?, index, result);
+        None
+    }
+}
+
+impl<T: StableMemory> Transport for Channel<'_, '_, T> {
+    #[inline]
+    fn caps(&self) -> &Caps {
+        &self.part.caps
+    }
+
+    #[inline]
+    fn geometry(&self) -> &Geometry {
+        &self.part.geometry
+    }
+
+    #[inline]
+    fn in_flight(&self) -> u32 {
+        self.part.in_flight.get()
+    }
+
+    #[inline]
+    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
+        self.part.geometry.check_copy(&self.part.caps, from, into)?;
+        let (from, into) = (self.segment(from), self.local(into));
+        self.post(token, |engine, token| engine.read(token, from, into))
+    }
+
+    #[inline]
+    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
+        self.part.geometry.check_copy(&self.part.caps, to, from)?;
+        let (from, to) = (self.local(from), self.segment(to));
+        self.post(token, |engine, token| engine.write(token, from, to))
+    }
+
+    #[inline]
+    fn compare_and_swap(
+        &mut self,
+        token: Token,
+        at: RemoteWord,
+        expected: u64,
+        desired: u64,
+    ) -> Result<(), PostError> {
+        self.part.geometry.check_word(at)?;
+        let at = self.word(at);
+        self.post(token, |engine, token| engine.compare_and_swap(token, at, expected, desired))
+    }
+
+    #[inline]
+    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
+        self.part.geometry.check_word(at)?;
+        let at = self.word(at);
+        self.post(token, |engine, token| engine.fetch_add(token, at, addend))
+    }
+
+    #[inline]
+    fn kick(&mut self) {
+        self.shared.with(T::kick);
+    }
+
+    fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
+        let mut reported = 0;
+        for place in out.iter_mut() {
+            let Some(kept) = self.shared.take_kept(self.part) else { break };
+            *place = kept;
+            reported += 1;
+        }
+        // Each turn but the last takes a completion of the engine, which has no more than its depth.
+        while let Some(room) = out.get_mut(reported..) {
+            let polled = match self.shared.with(|engine| engine.poll(room)) {
+                Some(Ok(polled)) => polled,
+                Some(Err(fault)) => {
+                    self.shared.fault.set(Some(fault));
+                    break;
+                }
+                None => break,
+            };
+            let is_last = polled < room.len();
+            let mut own = 0;
+            for nth in 0..polled {
+                let Some(&completion) = room.get(nth) else { break };
+                let Some(completion) = self.route(completion) else { continue };
+                if let Some(place) = room.get_mut(own) {
+                    *place = completion;
+                    own += 1;
+                }
+            }
+            reported += own;
+            if is_last || reported == out.len() {
+                break;
+            }
+        }
+        match self.shared.fault.get() {
+            Some(fault) if reported == 0 && self.in_flight() == 0 => Err(fault),
+            _ => Ok(reported),
+        }
+    }
+
+    #[inline]
+    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+        let at = self.checked_local(at)?;
+        let words = self.shared.with(|engine| engine.landed(at).map(core::ptr::from_ref));
+        // SAFETY: the words outlive the engine's borrow, which outlives `self`, by `StableMemory`.
+        // The slot is this channel's alone. A call that changes its words, or starts an operation
+        // that does, wants `&mut self`; the engine makes no other access while the slot is idle.
+        words.unwrap_or(Err(SlotError::Busy)).map(|words| unsafe { &*words })
+    }
+
+    #[inline]
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+        let at = self.checked_local(at)?;
+        let words = self.shared.with(|engine| engine.staged(at).map(core::ptr::from_mut));
+        // SAFETY: as in `landed`; `&mut self` also excludes other references to the slot.
+        words.unwrap_or(Err(SlotError::Busy)).map(|words| unsafe { &mut *words })
+    }
+
+    #[inline]
+    fn window(&self) -> &[AtomicU64] {
+        let (first, words) = (self.part.first_word, self.part.geometry.window_words);
+        let range = |window: &[AtomicU64]| {
+            let first = usize::try_from(first).ok()?;
+            let words = window.get(first..)?.get(..usize::try_from(words).ok()?)?;
+            Some(core::ptr::from_ref(words))
+        };
+        let words = self.shared.with(|engine| range(engine.window())).flatten();
+        debug_assert!(words.is_some(), "the plan fits the window");
+        // SAFETY: by `StableMemory` the words outlive the engine's borrow, and no `&mut` to them
+        // exists.
+        words.map_or(&[], |words| unsafe { &*words })
+    }
+
+    #[inline]
+    fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
+        self.part.geometry.check_segment(at).ok()?;
+        let at = self.segment(at);
+        let words = self.shared.with(|engine| engine.direct(at).map(core::ptr::from_ref));
+        // SAFETY: as in `window`.
+        words.flatten().map(|words| unsafe { &*words })
+    }
+}
+
+// SAFETY: the slices are the engine's, whose memory is outside the channel and lives at least as
+// long. A channel accesses them only by calls of the engine, for which the same holds.
+unsafe impl<T: StableMemory> StableMemory for Channel<'_, '_, T> {}
+
+/// The engine or the storage is too small for a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SplitError {
+    /// The size that lacks.
+    pub size: &'static str,
+    /// The sum of the parts.
+    pub needed: u64,
+    /// What the engine or the storage has.
+    pub found: u64,
+}
+
+impl SplitError {
+    fn check(size: &'static str, needed: u64, found: u64) -> Result<(), Self> {
+        if needed <= found { Ok(()) } else { Err(Self { size, needed, found }) }
+    }
+}
+
+impl fmt::Display for SplitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { size, needed, found } = self;
+        write!(
+            f,
+            "the channels need {needed} {size}, there are {found}: open a larger engine, or "
+        )?;
+        f.write_str("plan smaller parts")
+    }
+}
+
+impl Error for SplitError {}
