@@ -18,8 +18,9 @@ use crate::{
 /// - The slices that [`landed`](Transport::landed), [`staged`](Transport::staged),
 ///   [`window`](Transport::window) and [`direct`](Transport::direct) return lie outside the engine
 ///   value. They keep their address until the engine is dropped, even if it is moved.
-/// - A call that names no range of a slot accesses the words of that slot only for an operation in
-///   flight on it, and makes no reference to them otherwise.
+/// - A call that does not name a slot accesses the slot's words only for an operation in flight on
+///   it. Otherwise it makes no references to them, except references to atomics that it does not
+///   use.
 /// - No call makes a `&mut` to words of a window.
 pub unsafe trait StableMemory: Transport {}
 

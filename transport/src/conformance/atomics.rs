@@ -171,7 +171,11 @@ fn after_write(rig: &mut Rig<'_>) -> Result<(), Failure> {
             for _ in 0..3 {
                 let end = rig.next()?;
                 let old = end.result?;
-                let expected = [0, sent, sent - 1][(end.token.0 as usize - 1) % 3];
+                let expected = match end.token {
+                    Token(1) => 0,
+                    Token(2) => sent,
+                    _ => sent - 1,
+                };
                 same(format_args!("old value by token {}", end.token.0), old, expected)?;
             }
         }

@@ -9,7 +9,7 @@ use std::thread;
 use probeline_engine::{Kind, Operation, Slots, lost_owner, lost_word, own_words};
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Segment,
-    SlotError, Token, Transport,
+    SlotError, StableMemory, Token, Transport,
 };
 
 use super::error::SUCCESS;
@@ -253,6 +253,11 @@ impl Engine {
         Ok(())
     }
 }
+
+// SAFETY: slots and window are allocations of this process and of MPI outside the engine, freed after
+// it is dropped. MPI gets addresses; references are made to the words of `landed` and `staged`, and to
+// the window's atomics.
+unsafe impl StableMemory for Engine {}
 
 impl Transport for Engine {
     fn caps(&self) -> &Caps {

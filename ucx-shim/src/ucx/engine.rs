@@ -11,7 +11,7 @@ use std::rc::Rc;
 use probeline_engine::{Deadline, Kind, Ledger, Operation, Ring, Slots, own_words};
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Segment,
-    SlotError, Token, Transport,
+    SlotError, StableMemory, Token, Transport,
 };
 use probeline_ucx_sys::{
     UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_CSWAP, UCS_OK, Ucp, ucp_atomic_op_t, ucs_status_ptr_t,
@@ -333,6 +333,11 @@ fn fill(out: &mut [Completion], mut next: impl FnMut() -> Option<Completion>) ->
 fn publish() {
     fence(SeqCst);
 }
+
+// SAFETY: slots and window are allocations and mappings outside the engine, freed after it is
+// dropped. UCX gets addresses; references are made to the words of `landed` and `staged`, and to the
+// window's atomics.
+unsafe impl StableMemory for Engine {}
 
 impl Transport for Engine {
     fn caps(&self) -> &Caps {

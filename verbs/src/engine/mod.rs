@@ -54,7 +54,7 @@ use core::time::Duration;
 use probeline_engine::{Deadline, Kind, Ledger, Operation, monotonic_now, own_words};
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Segment,
-    SlotError, Token, Transport,
+    SlotError, StableMemory, Token, Transport,
 };
 
 use crate::{LocalRange, PostFailed, RemoteAddress, WorkCompletion, WorkRequest};
@@ -258,6 +258,11 @@ impl Engine {
         }
     }
 }
+
+// SAFETY: slots and window are registered memory outside the engine, which keeps its address until
+// it is deregistered. The engine refers to its words by address or as atomics, and to a slot's as
+// plain words in `landed` and `staged` alone.
+unsafe impl StableMemory for Engine {}
 
 impl Transport for Engine {
     fn caps(&self) -> &Caps {
