@@ -69,7 +69,7 @@ impl Kernel {
         if home.is_dir() {
             return Self::load(&home);
         }
-        // One download at a time, so that a partial one is of a process that has ended.
+        // One download at a time: the holder of the lock may remove a partial one.
         let _lock = lock(&cache)?;
         if home.is_dir() {
             return Self::load(&home);

@@ -3,61 +3,52 @@
 
 use anyhow::{Result, ensure};
 
-use super::TRIAL;
 use super::ranks::{repeat_until_success, run_on_all, run_on_one};
+use super::{TRIAL, trial};
 use crate::case::{Case, Layer};
 
 pub(super) const CASES: &[Case] = &[
-    Case::test(Layer::Loopback, "conformance_of_threads", |testbed| {
+    trial(Layer::Loopback, "conformance_of_threads", |testbed| {
         suite_passes(&run_on_one(testbed, "conformance --threads")?)
-    })
-    .needs(TRIAL),
-    Case::test(Layer::Loopback, "conformance_of_processes", |testbed| {
+    }),
+    trial(Layer::Loopback, "conformance_of_processes", |testbed| {
         suite_passes(&run_on_one(testbed, "conformance --ranks 2")?)?;
         suite_passes(&run_on_one(testbed, "conformance --ranks 3")?)
-    })
-    .needs(TRIAL),
-    Case::test(Layer::Two, "conformance_of_machines", |testbed| {
+    }),
+    trial(Layer::Two, "conformance_of_machines", |testbed| {
         suite_passes(&run_on_all(testbed, 2, "conformance")?)?;
         suite_passes(&run_on_all(testbed, 3, "conformance")?)
-    })
-    .needs(TRIAL),
-    Case::test(Layer::Loopback, "invalid_requests_are_refused", |testbed| {
+    }),
+    trial(Layer::Loopback, "invalid_requests_are_refused", |testbed| {
         let output = run_on_one(testbed, "refusals")?;
         let refused = output.lines().filter(|line| line.starts_with("refused: ")).count();
         ensure!(refused == 8, "{output}");
         Ok(())
-    })
-    .needs(TRIAL),
-    Case::test(Layer::Loopback, "atomics_of_many_queue_pairs_are_exact", |testbed| {
+    }),
+    trial(Layer::Loopback, "atomics_of_many_queue_pairs_are_exact", |testbed| {
         is_exact(&run_on_one(testbed, "contention --ranks 4")?)
-    })
-    .needs(TRIAL),
-    Case::test(Layer::Two, "atomics_of_both_machines_are_exact", |testbed| {
+    }),
+    trial(Layer::Two, "atomics_of_both_machines_are_exact", |testbed| {
         is_exact(&run_on_all(testbed, 4, "contention")?)
-    })
-    .needs(TRIAL),
+    }),
     // Additions are lost in most rounds.
     Case::rare_event(Layer::Loopback, "additions_against_the_cpu_are_lost", |testbed| {
         repeat_until_success(testbed, "contention --against-cpu --adds 50000", "lost ")
     })
     .needs(TRIAL),
-    Case::test(Layer::Loopback, "find_or_put_of_many_ranks_is_exact", |testbed| {
+    trial(Layer::Loopback, "find_or_put_of_many_ranks_is_exact", |testbed| {
         none_wrong(&run_on_one(testbed, "soak --ranks 3")?)
-    })
-    .needs(TRIAL),
-    Case::test(Layer::Two, "find_or_put_between_machines_is_exact", |testbed| {
+    }),
+    trial(Layer::Two, "find_or_put_between_machines_is_exact", |testbed| {
         none_wrong(&run_on_all(testbed, 2, "soak")?)?;
         none_wrong(&run_on_all(testbed, 2, "soak --in-step --keys 2000")?)
-    })
-    .needs(TRIAL),
-    Case::test(Layer::Tearing, "find_or_put_with_torn_words_is_exact", |testbed| {
+    }),
+    trial(Layer::Tearing, "find_or_put_with_torn_words_is_exact", |testbed| {
         let output = run_on_one(testbed, "soak --in-step --keys 60000")?;
         none_wrong(&output)?;
         ensure!(!output.contains("confirmed 0 words"), "no word needed the protection: {output}");
         Ok(())
-    })
-    .needs(TRIAL),
+    }),
     // Keys are wrong in every second round on a quiet host.
     Case::rare_event(Layer::Tearing, "find_or_put_without_protection_is_wrong", |testbed| {
         let soak = "soak --in-step --keys 20000 --trust-words --expect-wrong";

@@ -28,12 +28,8 @@ pub(super) const CASES: &[Case] = &[
     })
     .needs(PROBELINE),
     Case::test(Layer::Numa, "doctor_reports_the_numa_node", |testbed| {
-        examine(
-            testbed,
-            "",
-            WELL,
-            &["fine          rxe0, numa-node: node 1, where this process may"],
-        )?;
+        let near = "fine          rxe0, numa-node: node 1, where this process may";
+        examine(testbed, "", WELL, &[near])?;
         let elsewhere = "look at this  rxe0, numa-node: node 1, and this process may use CPUs 0 of";
         examine(testbed, "taskset -c 0", WELL, &[elsewhere, "numactl --cpunodebind=1 --membind=1"])
     })

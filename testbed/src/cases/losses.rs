@@ -11,9 +11,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use super::TRIAL;
 use super::conformance::{is_exact, none_wrong};
 use super::ranks::{JOB_TIMEOUT, Ranks, run_on_all};
+use super::{TRIAL, trial};
 use crate::HANG_TIMEOUT;
 use crate::case::{Bound, Case, Figure, Layer};
 use crate::machine::{Link, Machine};
@@ -41,78 +41,50 @@ const IDLE: &str = "stream --expect lost --idle";
 type Loss = fn(&Testbed) -> Result<Duration>;
 
 pub(super) const CASES: &[Case] = &[
-    Case::test(Layer::Two, "a_killed_process_is_named", |testbed| {
-        killed_process(testbed).map(drop)
-    })
-    .needs(TRIAL),
-    Case::test(Layer::Two, "a_killed_process_is_named_by_an_idle_engine", |testbed| {
+    trial(Layer::Two, "a_killed_process_is_named", |testbed| killed_process(testbed).map(drop)),
+    trial(Layer::Two, "a_killed_process_is_named_by_an_idle_engine", |testbed| {
         killed_process_idle(testbed).map(drop)
-    })
-    .needs(TRIAL),
-    Case::test(Layer::Two, "a_frozen_machine_is_named", |testbed| {
-        frozen_machine(testbed).map(drop)
-    })
-    .needs(TRIAL),
-    Case::test(Layer::Two, "an_owner_without_link_is_named", |testbed| {
-        link_down(testbed).map(drop)
-    })
-    .needs(TRIAL),
-    Case::test(Layer::Two, "a_killed_machine_is_named", |testbed| {
-        killed_machine(testbed).map(drop)
-    })
-    .needs(TRIAL)
-    .destructive(),
-    Case::test(Layer::Two, "a_rank_killed_before_it_opens_is_named", |testbed| {
+    }),
+    trial(Layer::Two, "a_frozen_machine_is_named", |testbed| frozen_machine(testbed).map(drop)),
+    trial(Layer::Two, "an_owner_without_link_is_named", |testbed| link_down(testbed).map(drop)),
+    trial(Layer::Two, "a_killed_machine_is_named", |testbed| killed_machine(testbed).map(drop))
+        .destructive(),
+    trial(Layer::Two, "a_rank_killed_before_it_opens_is_named", |testbed| {
         killed_before_opening(testbed).map(drop)
-    })
-    .needs(TRIAL),
-    Case::test(Layer::Two, "a_rank_killed_while_it_opens_is_named", killed_while_opening)
-        .needs(TRIAL),
-    Case::test(Layer::Two, "an_owner_that_never_polls_is_read", |testbed| {
+    }),
+    trial(Layer::Two, "a_rank_killed_while_it_opens_is_named", killed_while_opening),
+    trial(Layer::Two, "an_owner_that_never_polls_is_read", |testbed| {
         let stream = Stream::start(testbed, "asleep", "--asleep")?;
         stream.wait_for_progress()?;
         stream.finish()
-    })
-    .needs(TRIAL),
-    Case::test(Layer::Two, "a_stopped_process_is_read", stopped_process).needs(TRIAL),
-    Case::test(Layer::Two, "a_short_link_outage_is_survived", |testbed| {
+    }),
+    trial(Layer::Two, "a_stopped_process_is_read", stopped_process),
+    trial(Layer::Two, "a_short_link_outage_is_survived", |testbed| {
         let up = |machine: &Machine| machine.set_link(Link::Up);
         survives(testbed, "link", |machine| machine.set_link(Link::Down), up)
-    })
-    .needs(TRIAL),
-    Case::test(Layer::Two, "a_short_freeze_is_survived", |testbed| {
+    }),
+    trial(Layer::Two, "a_short_freeze_is_survived", |testbed| {
         survives(testbed, "freeze", Machine::freeze, Machine::thaw)
-    })
-    .needs(TRIAL),
-    Case::test(Layer::Two, "repeating_an_unknown_outcome_is_safe", unknown_outcome).needs(TRIAL),
-    Case::test(Layer::Two, "results_are_exact_with_1_percent_packet_loss", |testbed| {
+    }),
+    trial(Layer::Two, "repeating_an_unknown_outcome_is_safe", unknown_outcome),
+    trial(Layer::Two, "results_are_exact_with_1_percent_packet_loss", |testbed| {
         packet_loss(testbed, 1)
-    })
-    .needs(TRIAL),
-    Case::test(Layer::Two, "results_are_exact_with_5_percent_packet_loss", |testbed| {
+    }),
+    trial(Layer::Two, "results_are_exact_with_5_percent_packet_loss", |testbed| {
         packet_loss(testbed, 5)
-    })
-    .needs(TRIAL),
-    Case::test(Layer::Loopback, "a_removed_device_is_reported", |testbed| {
+    }),
+    trial(Layer::Loopback, "a_removed_device_is_reported", |testbed| {
         removed_device(testbed).map(drop)
     })
-    .needs(TRIAL)
     .destructive(),
-    Case::test(Layer::Loopback, "a_port_that_goes_down_is_reported", |testbed| {
+    trial(Layer::Loopback, "a_port_that_goes_down_is_reported", |testbed| {
         port_down(testbed).map(drop)
     })
-    .needs(TRIAL)
     .destructive(),
-    Case::test(Layer::Two, "a_port_that_goes_down_is_reported", |testbed| {
-        port_down(testbed).map(drop)
-    })
-    .needs(TRIAL)
-    .destructive(),
-    Case::test(Layer::Two, "an_unplugged_card_is_reported", |testbed| {
-        unplugged_card(testbed).map(drop)
-    })
-    .needs(TRIAL)
-    .destructive(),
+    trial(Layer::Two, "a_port_that_goes_down_is_reported", |testbed| port_down(testbed).map(drop))
+        .destructive(),
+    trial(Layer::Two, "an_unplugged_card_is_reported", |testbed| unplugged_card(testbed).map(drop))
+        .destructive(),
     Case::bench(Layer::Two, "a_lost_rank_is_named_in_time", |testbed| {
         let all: [(&str, Loss, Duration); 6] = [
             ("killed process", killed_process, RETRY_TIME),

@@ -13,8 +13,9 @@ mod ucx;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::case::Case;
+use crate::case::{Case, Layer};
 use crate::programs::Build;
+use crate::testbed::Testbed;
 
 /// The command that users run.
 const PROBELINE: &[Build] = &[Build::Release("probeline-cli")];
@@ -34,6 +35,11 @@ pub(crate) fn all() -> Vec<Case> {
         numa::CASES,
     ]
     .concat()
+}
+
+/// A test that runs `trial`.
+const fn trial(layer: Layer, name: &'static str, test: fn(&Testbed) -> Result<()>) -> Case {
+    Case::test(layer, name, test).needs(TRIAL)
 }
 
 /// Finds the number behind `name` at the start of a line.

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 
 use super::ranks::run_on_one;
-use super::{PROBELINE, TRIAL};
+use super::{PROBELINE, trial};
 use crate::HANG_TIMEOUT;
 use crate::case::{Case, Layer};
 use crate::programs::{Build, program, test_programs};
@@ -13,7 +13,7 @@ const PIN: &str = "probeline-pin";
 
 pub(super) const CASES: &[Case] = &[
     Case::test(Layer::Numa, "topology_shows_both_nodes", topology).needs(PROBELINE),
-    Case::test(Layer::Numa, "memory_is_on_the_requested_node", placement).needs(TRIAL),
+    trial(Layer::Numa, "memory_is_on_the_requested_node", placement),
     Case::test(Layer::Numa, "tests_of_pin_pass", tests_of_pin).needs(&[Build::Tests(PIN)]),
 ];
 

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 
 use super::ranks::{run_on_all, run_on_one};
-use super::{TRIAL, least, median, number, positive};
+use super::{TRIAL, least, median, number, positive, trial};
 use crate::HANG_TIMEOUT;
 use crate::case::{Bound, Case, Figure, Layer};
 use crate::machine::Machine;
@@ -32,24 +32,17 @@ pub(super) const CASES: &[Case] = &[
         let node = testbed.machine(1);
         is_reproducible(|| measure("ib_read_lat --size 64", node, node))
     }),
-    Case::test(Layer::Icount, "read_latency_is_reproducible", |testbed| {
+    trial(Layer::Icount, "read_latency_is_reproducible", |testbed| {
         is_reproducible(|| READ.library(testbed))
-    })
-    .needs(TRIAL),
-    Case::test(Layer::Icount, "read_latency_is_near_perftest", |testbed| near(testbed, &READ))
-        .needs(TRIAL),
-    Case::test(Layer::Icount, "cas_latency_is_near_perftest", |testbed| near(testbed, &CAS))
-        .needs(TRIAL),
-    Case::test(Layer::Icount, "read_rate_is_near_perftest", |testbed| {
+    }),
+    trial(Layer::Icount, "read_latency_is_near_perftest", |testbed| near(testbed, &READ)),
+    trial(Layer::Icount, "cas_latency_is_near_perftest", |testbed| near(testbed, &CAS)),
+    trial(Layer::Icount, "read_rate_is_near_perftest", |testbed| {
         let ratio = RATE.ratio(testbed, ROUNDS)?;
         ensure!(ratio >= MIN_RATE_RATIO, "{ratio:.3} is less than {MIN_RATE_RATIO}");
         Ok(())
-    })
-    .needs(TRIAL),
-    Case::test(Layer::Two, "comparison_with_perftest_runs", |testbed| {
-        compare(testbed, 1).map(drop)
-    })
-    .needs(TRIAL),
+    }),
+    trial(Layer::Two, "comparison_with_perftest_runs", |testbed| compare(testbed, 1).map(drop)),
     Case::bench(Layer::Two, "latency_and_rate_vs_perftest", |testbed| compare(testbed, ROUNDS))
         .needs(TRIAL),
 ];

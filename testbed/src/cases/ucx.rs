@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::conformance::suite_passes;
 use super::ranks::{Ranks, run_on_all, unused_port};
-use super::{PROBELINE, TRIAL, least, median, number, positive};
+use super::{PROBELINE, TRIAL, least, median, number, positive, trial};
 use crate::HANG_TIMEOUT;
 use crate::case::{Bound, Case, Figure, Layer};
 use crate::testbed::Testbed;
@@ -22,14 +22,12 @@ const EXECUTED_BY: [&str; 2] = ["READs are done without the owner", "atomics by 
 const MAX_LATENCY_RATIO: f64 = 1.15;
 
 pub(super) const CASES: &[Case] = &[
-    Case::test(Layer::Two, "ucx_rc_conformance", |testbed| conformance(testbed, 2)).needs(TRIAL),
-    Case::test(Layer::Two, "ucx_rc_conformance_of_three", |testbed| conformance(testbed, 3))
-        .needs(TRIAL),
+    trial(Layer::Two, "ucx_rc_conformance", |testbed| conformance(testbed, 2)),
+    trial(Layer::Two, "ucx_rc_conformance_of_three", |testbed| conformance(testbed, 3)),
     Case::test(Layer::Two, "ucx_rc_bench_latency", bench_latency).needs(PROBELINE),
-    Case::test(Layer::Two, "comparison_with_ucx_perftest_runs", |testbed| {
+    trial(Layer::Two, "comparison_with_ucx_perftest_runs", |testbed| {
         compare(testbed, &SHORT).map(drop)
-    })
-    .needs(TRIAL),
+    }),
     Case::bench(Layer::Two, "ucx_rc_latency_vs_ucx_perftest", |testbed| compare(testbed, &FULL))
         .needs(TRIAL),
 ];
