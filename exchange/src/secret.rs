@@ -1,4 +1,4 @@
-//! The secret that the ranks of a job share, from a file or the environment; never shown.
+//! The secret that the ranks of a job share, from a file or the environment. It is never printed.
 
 use core::error::Error;
 use core::fmt;
@@ -13,20 +13,20 @@ use zeroize::Zeroizing;
 /// The environment variable that carries the secret.
 pub const SECRET_VARIABLE: &str = "PROBELINE_SECRET";
 
-/// The shortest secret taken: 128 bits if they are random.
+/// The minimum length of a secret: 128 bits if they are random.
 const MIN_BYTES: usize = 16;
-/// The longest secret taken; a longer file is surely the wrong file.
+/// The maximum length of a secret; a longer file is the wrong file.
 const MAX_BYTES: usize = 4096;
 
 /// A secret shared by the ranks of one job. Erased from memory when dropped; `Debug` hides it.
 ///
-/// It should be random, as a rank shows a keyed hash of it to whoever answers at the address it
-/// is told: `openssl rand -hex 32 > FILE`, with `umask 077`.
+/// It should be random, because a peer that receives a rank's first message can test guesses of the
+/// secret on it: `openssl rand -hex 32 > FILE`, with `umask 077`.
 #[derive(Clone)]
 pub struct Secret(Zeroizing<Vec<u8>>);
 
 impl Secret {
-    /// Takes `bytes` as they are.
+    /// A secret of these bytes.
     ///
     /// # Errors
     /// [`SecretError::Length`] below 16 or above 4096 bytes.
@@ -41,8 +41,8 @@ impl Secret {
     /// Reads the file at `path`, without one newline at its end.
     ///
     /// # Errors
-    /// [`SecretError::Exposed`] if others than the file's owner may read it; otherwise why it
-    /// cannot be read or is no secret.
+    /// [`SecretError::Exposed`] if other users than the file's owner may read it,
+    /// [`SecretError::File`] if it cannot be read, [`SecretError::Length`].
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, SecretError> {
         let path = path.as_ref();
         let unreadable = |error| SecretError::File { path: path.to_owned(), error };
@@ -51,7 +51,7 @@ impl Secret {
         if mode & 0o077 != 0 {
             return Err(SecretError::Exposed { path: path.to_owned(), mode });
         }
-        // Reserved before reading, so that no copy is left behind in memory by growing.
+        // Reserved before reading, because growing would leave a copy in memory.
         let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES + 2));
         file.take(MAX_BYTES as u64 + 2).read_to_end(&mut bytes).map_err(unreadable)?;
         if bytes.last() == Some(&b'\n') {
@@ -70,10 +70,10 @@ impl Secret {
         Self::new(value.into_vec())
     }
 
-    /// A fresh secret of 64 hexadecimal digits, which fits into an environment variable.
+    /// A new random secret of 64 hexadecimal digits, which fits into an environment variable.
     ///
     /// # Errors
-    /// [`SecretError::NoRandom`] if the system gives no random bytes.
+    /// [`SecretError::NoRandom`] if the system has no random bytes.
     pub fn random() -> Result<Self, SecretError> {
         let mut random = Zeroizing::new([0_u8; 32]);
         getrandom::fill(&mut *random).map_err(|_| SecretError::NoRandom)?;
@@ -100,24 +100,24 @@ pub enum SecretError {
     Unset,
     /// The file cannot be read.
     File {
-        /// Which file.
+        /// Its path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
-    /// Others than its owner may read or write the file.
+    /// Other users may read or write the file.
     Exposed {
-        /// Which file.
+        /// Its path.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
     },
-    /// Not between 16 and 4096 bytes.
+    /// The length is not between 16 and 4096 bytes.
     Length {
-        /// Bytes found.
+        /// The length.
         bytes: usize,
     },
-    /// The system gives no random bytes.
+    /// The system has no random bytes.
     NoRandom,
 }
 
@@ -126,23 +126,22 @@ impl fmt::Display for SecretError {
         match self {
             Self::Unset => write!(
                 f,
-                "no secret is given: set {SECRET_VARIABLE} for all ranks, or name a file that \
-                 holds it"
+                "no secret is given: set {SECRET_VARIABLE} for all ranks, or give a secret file"
             ),
             Self::File { path, error } => {
-                write!(f, "the secret file {} cannot be read: {error}", path.display())
+                write!(f, "cannot read the secret file {}: {error}", path.display())
             }
             Self::Exposed { path, mode } => write!(
                 f,
-                "the secret file {0} has mode {mode:03o}, so others may read it: chmod 600 {0}",
+                "the secret file {0} has mode {mode:03o}, so other users may read it: chmod 600 {0}",
                 path.display()
             ),
             Self::Length { bytes } => write!(
                 f,
-                "a secret has {MIN_BYTES} to {MAX_BYTES} bytes and this one has {bytes}: make one \
-                 with openssl rand -hex 32"
+                "the secret has {bytes} bytes instead of {MIN_BYTES} to {MAX_BYTES}: create one with \
+                 openssl rand -hex 32"
             ),
-            Self::NoRandom => f.write_str("the system gives no random bytes"),
+            Self::NoRandom => f.write_str("the system has no random bytes: check getrandom(2)"),
         }
     }
 }
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_may_read_is_refused_with_what_to_type() {
+    fn a_file_that_other_users_may_read_is_refused_with_advice() {
         for mode in [0o640, 0o604, 0o620, 0o666] {
             let error = read("exposed", b"0123456789abcdef", mode).unwrap_err();
             assert!(matches!(error, SecretError::Exposed { mode: found, .. } if found == mode));

@@ -56,7 +56,7 @@ fn look_up_within(
         JoinError::System { doing: "starting a thread for the launcher's server", error }
     })?;
     match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
-        Err(_) | Ok(Err(JoinError::Pmi(Pmi1Error::Late))) => {
+        Err(_) | Ok(Err(JoinError::Pmi(Pmi1Error::TimedOut))) => {
             Err(JoinError::ServerTimeout { server, after_s: whole_seconds(limits.rendezvous) })
         }
         Ok(place) => place,

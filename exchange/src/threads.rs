@@ -1,4 +1,4 @@
-//! Members that are threads of one process: a mutex, a condition variable and a bounded wait.
+//! An exchange of threads of one process: a mutex, a condition variable and a bounded wait.
 
 use core::fmt;
 use core::time::Duration;
@@ -10,34 +10,35 @@ use rustix::io::Errno;
 
 use crate::limits::{check_equal_lengths, check_result, deadline, part_bytes, whole_seconds};
 
-/// How long a call waits for the others unless told otherwise: far longer than any test's phase,
-/// short enough that a forgotten member is a message and not a hang.
+/// The default time limit of a call: longer than a phase of any test, and short enough that a missing
+/// member causes an error and not a hang.
 pub const THREADS_LIMIT: Duration = Duration::from_secs(60);
 
-/// The call of a member; all members must make the same one. A barrier gathers nothing.
+/// The call of a member; all members must make the same one. A barrier is an all-gather of nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     AllGather,
     AllToAll,
 }
 
-/// One member of a job whose members are threads of one process. See [`threads`].
+/// One member of an exchange of threads. See [`threads`].
 pub struct Thread {
     me: Owner,
     limit: Duration,
     shared: Arc<Shared>,
 }
 
-/// The `owners` members of a job in this process, in the order of owners, one for each thread.
+/// An exchange of `owners` threads of this process. Returns its members in the order of owners, one
+/// for each thread.
 ///
-/// A call waits at most [`THREADS_LIMIT`]. A member that is dropped, by a panic too, ends every
-/// later call, and every call that still waits for it, with [`ExchangeError::OwnerLost`].
+/// A call waits at most [`THREADS_LIMIT`]. After a member was dropped, also by a panic, every call
+/// that waits for it and every later call fails with [`ExchangeError::OwnerLost`].
 #[must_use]
 pub fn threads(owners: u32) -> Vec<Thread> {
     threads_within(owners, THREADS_LIMIT)
 }
 
-/// As [`threads`], each call waiting at most `limit`.
+/// As [`threads`]; a call waits at most `limit`.
 #[must_use]
 pub fn threads_within(owners: u32, limit: Duration) -> Vec<Thread> {
     let shared = Arc::new(Shared {
@@ -59,12 +60,12 @@ struct Shared {
 }
 
 struct Round {
-    /// Calls that everybody has arrived at.
+    /// The number of calls that all members have made.
     finished: u64,
-    /// Contributions by owner to the present call and to the one before, which slow members may
-    /// still be reading: nobody is two calls ahead of anybody.
+    /// Contributions by owner to the present call and to the previous one, which slow members may
+    /// still read: no member is two calls ahead of another.
     given: [Vec<Option<Given>>; 2],
-    /// Why the job cannot go on; the first reason stays.
+    /// The first error, which ends the job.
     ended: Option<ExchangeError>,
 }
 
@@ -80,13 +81,13 @@ impl Round {
         &mut self.given[usize::from(call % 2 == 1)]
     }
 
-    /// An owner that has not arrived at `call`.
+    /// An owner that has not made `call`.
     fn missing(&mut self, call: u64) -> Option<Owner> {
         let absent = self.given(call).iter().position(Option::is_none)?;
         u32::try_from(absent).ok().map(Owner)
     }
 
-    /// Takes `mine` in, and finishes `call` if it was the last.
+    /// Adds a contribution, and finishes `call` if it is the last one.
     fn arrive(&mut self, call: u64, me: Owner, mine: Given) {
         self.given(call)[me.0 as usize] = Some(mine);
         if self.missing(call).is_some() {
@@ -114,7 +115,7 @@ impl Round {
 }
 
 impl Shared {
-    /// The state; nothing panics while it is locked, so poison carries no news.
+    /// The state. No code panics while it is locked, so poison is ignored.
     fn lock(&self) -> MutexGuard<'_, Round> {
         self.round.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -126,7 +127,7 @@ impl Shared {
 }
 
 impl Thread {
-    /// Arrives at the present call, waits until everybody has, and gives all contributions.
+    /// Makes the present call: waits until all members have made it, and reads all contributions.
     fn meet(
         &self,
         to: Call,
@@ -143,7 +144,7 @@ impl Thread {
         if round.finished > call || round.ended.is_some() {
             self.shared.changed.notify_all();
         }
-        // A finished call is good, whatever ended the job after it.
+        // A finished call succeeds, even if an error ended the job after it.
         while round.finished == call {
             if let Some(error) = round.ended {
                 return Err(error);
@@ -254,17 +255,17 @@ mod tests {
     }
 
     #[test]
-    fn leaving_after_the_last_call_disturbs_nobody_inside_it() {
+    fn leaving_after_the_last_call_disturbs_no_member_inside_it() {
         for _ in 0..200 {
-            let ends = run(threads(4), |mut member| member.barrier());
-            assert_eq!(ends, [Ok(()); 4]);
+            let results = run(threads(4), |mut member| member.barrier());
+            assert_eq!(results, [Ok(()); 4]);
         }
     }
 
     #[test]
     fn a_dropped_member_ends_waiting_and_later_calls() {
         let start = Instant::now();
-        let ends = run(threads(3), |mut member| {
+        let results = run(threads(3), |mut member| {
             member.barrier().unwrap();
             if member.me() == Owner(1) {
                 return Err(ExchangeError::OwnerLost(Owner(1)));
@@ -273,7 +274,7 @@ mod tests {
             assert_eq!(first, member.barrier(), "the same error again");
             first
         });
-        assert_eq!(ends, [Err(ExchangeError::OwnerLost(Owner(1))); 3]);
+        assert_eq!(results, [Err(ExchangeError::OwnerLost(Owner(1))); 3]);
         assert!(start.elapsed() < THREADS_LIMIT / 2);
     }
 
@@ -295,45 +296,45 @@ mod tests {
         let late = members.pop().unwrap();
         let error = ExchangeError::TimedOut { after_s: 2, missing: Some(Owner(2)) };
         let both_here = Barrier::new(2);
-        let ends = run(members, |mut member| {
+        let results = run(members, |mut member| {
             both_here.wait();
             member.barrier()
         });
-        assert_eq!(ends, [Err(error); 2]);
+        assert_eq!(results, [Err(error); 2]);
         assert_eq!(run(vec![late], |mut member| member.barrier()), [Err(error)]);
     }
 
     #[test]
-    fn lengths_that_differ_are_an_error_for_everybody() {
-        let ends = run(threads(3), |mut member| {
+    fn lengths_that_differ_are_an_error_for_all() {
+        let results = run(threads(3), |mut member| {
             let each = if member.me() == Owner(1) { 3 } else { 2 };
             member.all_gather(&vec![0; each], &mut vec![0; each * 3])
         });
         let error = ExchangeError::LengthDiffers { owner: Owner(1), expected: 2, found: 3 };
-        assert_eq!(ends, [Err(error); 3]);
+        assert_eq!(results, [Err(error); 3]);
     }
 
     #[test]
-    fn a_result_that_does_not_fit_is_an_error_for_everybody() {
-        let ends = run(threads(2), |mut member| {
+    fn a_result_that_does_not_fit_is_an_error_for_all() {
+        let results = run(threads(2), |mut member| {
             member.all_gather(&[0; 2], &mut vec![0; 4 + member.me().0 as usize])
         });
         let error = ExchangeError::LengthDiffers { owner: Owner(1), expected: 5, found: 4 };
-        assert_eq!(ends, [Err(error); 2]);
+        assert_eq!(results, [Err(error); 2]);
     }
 
     #[test]
     fn a_barrier_does_not_meet_an_all_gather() {
-        let ends = run(threads(2), |mut member| match member.me() {
+        let results = run(threads(2), |mut member| match member.me() {
             Owner(0) => member.barrier(),
             _ => member.all_gather(&[1], &mut [0; 2]),
         });
         let error = ExchangeError::LengthDiffers { owner: Owner(1), expected: 0, found: 1 };
-        assert_eq!(ends, [Err(error); 2]);
+        assert_eq!(results, [Err(error); 2]);
     }
 
     #[test]
-    fn one_member_needs_nobody() {
+    fn a_single_member_waits_for_no_other() {
         let mut alone = threads(1).pop().unwrap();
         let mut all = [0; 2];
         alone.all_gather(&[1, 2], &mut all).unwrap();

@@ -12,11 +12,11 @@ pub(crate) type pmix_scope_t = u8;
 pub(crate) type pmix_data_type_t = u16;
 
 pub(crate) const PMIX_SUCCESS: pmix_status_t = 0;
-/// There is no server: nobody who has one started this process.
+/// No launcher with a server has started this process.
 pub(crate) const PMIX_ERR_UNREACH: pmix_status_t = -25;
 pub(crate) const PMIX_ERR_NOT_FOUND: pmix_status_t = -46;
 
-/// The job, where a rank is asked for.
+/// In place of a rank: the job.
 pub(crate) const PMIX_RANK_WILDCARD: pmix_rank_t = u32::MAX - 1;
 /// For all processes of the job.
 pub(crate) const PMIX_GLOBAL: pmix_scope_t = 3;
@@ -25,17 +25,17 @@ pub(crate) const PMIX_BOOL: pmix_data_type_t = 1;
 pub(crate) const PMIX_UINT32: pmix_data_type_t = 14;
 pub(crate) const PMIX_BYTE_OBJECT: pmix_data_type_t = 27;
 
-/// How many processes the job has.
+/// The number of processes of the job.
 pub(crate) const PMIX_JOB_SIZE: &CStr = c"pmix.job.size";
-/// A fence brings what was put to every node.
+/// A fence transmits the values to every node.
 pub(crate) const PMIX_COLLECT_DATA: &CStr = c"pmix.collect";
-/// What the server does not have is not waited for.
+/// A get does not wait for a missing value.
 pub(crate) const PMIX_IMMEDIATE: &CStr = c"pmix.immediate";
 
 pub(crate) const NSPACE_BYTES: usize = 256;
 pub(crate) const KEY_BYTES: usize = 512;
 
-/// A process: its job and its rank there.
+/// A process: its job and rank.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct pmix_proc_t {
@@ -50,7 +50,7 @@ pub(crate) struct pmix_byte_object_t {
     pub(crate) size: usize,
 }
 
-/// The members used here, in the size of the largest.
+/// The members that are used here, and the largest one for the size.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) union pmix_value_data {
@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
 
-    /// Lines of C that the compiler takes only if the header says the same.
+    /// Assertions in C that compile only if the header agrees.
     fn assertions() -> String {
         let mut lines = String::from("#include <stddef.h>\n#include <pmix_common.h>\n");
         let mut equal = |c: &str, here: i64| {
@@ -145,7 +145,7 @@ mod tests {
         String::from_utf8(said.stdout).unwrap().trim().to_owned()
     }
 
-    /// Whether the C compiler takes `code`, and what it says.
+    /// Whether `code` compiles, and the compiler's output.
     fn compiles(code: &str) -> (bool, String) {
         let mut compiler = Command::new("cc");
         compiler.args(["-xc", "-fsyntax-only", "-I", &header_folder(), "-"]);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn types_and_values_are_those_of_the_header() {
+    fn types_and_values_equal_those_of_the_header() {
         let (good, said) = compiles(&assertions());
         assert!(good, "{said}");
         let (good, said) = compiles(&assertions().replace("== -46", "== -47"));

@@ -1,13 +1,13 @@
-//! Clients of the process management interfaces that launchers serve to the processes they start:
-//! keys and values that all processes of a job put and get, and a fence between the two.
+//! Clients of the process management interfaces of launchers: a key-value store of the processes of a
+//! job, and a fence, by which ranks find each other.
 //!
-//! - [`Pmix`] is that of Open MPI's `mpirun` and of `srun --mpi=pmix`, through libpmix, which is
-//!   loaded at run time: a machine without it runs the same program.
-//! - [`Pmi1`] is that of `mpiexec` of MPICH and its kin and of `srun --mpi=pmi2`: lines of text over
-//!   a socket which the process inherits.
+//! - [`Pmix`]: Open MPI's `mpirun` and `srun --mpi=pmix`, by libpmix, which is loaded at run time, so
+//!   that the same program runs on a machine without it.
+//! - [`Pmi1`]: `mpiexec` of MPICH and its derivatives and `srun --mpi=pmi2`, by lines of text over an
+//!   inherited socket.
 //!
-//! Neither gives a value back: what was put stays with the launcher until the job ends. They are for
-//! the ranks of a job to find each other. Nothing here is on a data path.
+//! Values cannot be removed: they stay with the launcher until the job ends. Nothing here is on a
+//! data path.
 
 mod bindings;
 mod library;

@@ -1,6 +1,6 @@
 //! A client of PMI-1: put, barrier, get, in lines of text over an inherited socket.
 //!
-//! Source: simple_pmi.c of MPICH, and what its launcher answers. A line is `cmd=NAME` and further
+//! Source: simple_pmi.c of MPICH, and the answers of its launcher. A line is `cmd=NAME` followed by
 //! `key=value` words; every request has one answer.
 
 use core::error::Error;
@@ -12,40 +12,41 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-/// The environment variable with the number of the socket to the launcher.
+/// The environment variable with the descriptor of the socket to the launcher.
 pub const DESCRIPTOR_VARIABLE: &str = "PMI_FD";
 
-/// The longest answer taken; launchers have values of a few kilobytes at most.
+/// The maximum length of an answer; values of launchers have a few kilobytes at most.
 const MAX_LINE_BYTES: usize = 64 * 1024;
 
 /// Bytes moved by one read.
 const READ_BYTES: usize = 4096;
 
-/// The longest request, its end included: PMIU_MAXLINE of simple_pmi.c. Slurm takes what is longer
-/// for two requests.
+/// The maximum length of a request with its newline: PMIU_MAXLINE of simple_pmi.c. Slurm reads a
+/// longer one as two requests.
 const MAX_REQUEST_BYTES: usize = 1024;
 
-/// The longest key, as all launchers take it.
+/// The maximum length of a key that all launchers accept.
 const MAX_KEY_BYTES: usize = 63;
 
-/// One process's connection to a launcher that speaks PMI-1.
+/// The connection of this process to a launcher that speaks PMI-1.
 ///
-/// A call waits until the instant it is given; after an error the connection is unusable. Nobody
-/// else in the process may speak over the same socket, as an MPI library would. Dropping it does
-/// not say farewell; a launcher takes a process that ends without for one that died.
+/// A call waits until the given instant. After an error the connection is unusable. No other code of
+/// the process, such as an MPI library, may use the same socket. Dropping the connection does not
+/// finalize it; a launcher takes a process that ends without [`finalize`](Self::finalize) for a
+/// failed one.
 #[derive(Debug)]
 pub struct Pmi1 {
     stream: UnixStream,
-    /// Received, from the start of an answer on.
+    /// Received bytes, from the start of an answer.
     unread: Vec<u8>,
-    /// The name of the job's keys and values.
+    /// The name of the job's key-value store.
     space: String,
-    /// Of a value under the longest key.
+    /// The maximum length of a value with the longest key.
     max_value_bytes: usize,
 }
 
 impl Pmi1 {
-    /// Greets the launcher whose socket the environment names.
+    /// Connects to the launcher by the socket that the environment names.
     ///
     /// # Errors
     /// [`Pmi1Error::Unset`] and [`Pmi1Error::NotOpen`] without such a launcher.
@@ -57,10 +58,10 @@ impl Pmi1 {
         Self::new(stream, until)
     }
 
-    /// Greets the launcher at the other end of `stream`.
+    /// Connects to the launcher at the other end of `stream`.
     ///
     /// # Errors
-    /// Why it is none.
+    /// [`Pmi1Error`]: it is no launcher, or did not answer in time.
     pub fn new(stream: UnixStream, until: Instant) -> Result<Self, Pmi1Error> {
         stream.set_nonblocking(false)?;
         let space = String::new();
@@ -70,22 +71,22 @@ impl Pmi1 {
         client.space = client.ask("cmd=get_my_kvsname\n", "my_kvsname", until)?.word("kvsname")?;
         let key = [b'k'; MAX_KEY_BYTES];
         let others = client.put_request(&String::from_utf8_lossy(&key), "").len();
-        // Both are limits of buffers in C, which end in NUL.
+        // Both limits include the NUL of a string in C.
         let most = maxes.number("vallen_max")?.min(MAX_REQUEST_BYTES.saturating_sub(others));
         client.max_value_bytes = most.saturating_sub(1);
         Ok(client)
     }
 
-    /// Puts a value, for everybody to get after the next barrier. A key is put once: some launchers
-    /// refuse to put it again, and others go on answering with its first value. Key, of at most 63
-    /// bytes, and value are printable and have no space or `=`.
+    /// Puts a value, which all processes can get after the next barrier. Put a key once: some
+    /// launchers refuse to put it again, and others keep its first value. Key, of at most 63 bytes,
+    /// and value are printable, without space and `=`.
     ///
     /// # Errors
-    /// [`Pmi1Error::TooLong`], [`Pmi1Error::Refused`], or why the connection is unusable.
+    /// [`Pmi1Error::TooLong`], [`Pmi1Error::Refused`], or an error of the connection.
     pub fn put(&mut self, key: &str, value: &str, until: Instant) -> Result<(), Pmi1Error> {
-        let (bytes, most) = (value.len(), self.max_value_bytes);
-        if bytes > most {
-            return Err(Pmi1Error::TooLong { bytes, most });
+        let (bytes, max_bytes) = (value.len(), self.max_value_bytes);
+        if bytes > max_bytes {
+            return Err(Pmi1Error::TooLong { bytes, max_bytes });
         }
         let request = self.put_request(key, value);
         self.ask(&request, "put_result", until).map(drop)
@@ -98,15 +99,15 @@ impl Pmi1 {
     /// Waits until all processes of the job have called it.
     ///
     /// # Errors
-    /// Why the connection is unusable.
+    /// An error of the connection.
     pub fn barrier(&mut self, until: Instant) -> Result<(), Pmi1Error> {
         self.ask("cmd=barrier_in\n", "barrier_out", until).map(drop)
     }
 
-    /// What anyone has put under `key` before the last barrier; `None` if nobody has.
+    /// The value that was put with `key` before the last barrier; `None` without one.
     ///
     /// # Errors
-    /// Why the connection is unusable.
+    /// An error of the connection.
     pub fn get(&mut self, key: &str, until: Instant) -> Result<Option<String>, Pmi1Error> {
         let request = format!("cmd=get kvsname={} key={key}\n", self.space);
         match self.ask(&request, "get_result", until) {
@@ -116,22 +117,22 @@ impl Pmi1 {
         }
     }
 
-    /// Takes leave of the launcher.
+    /// Ends the use of the launcher's store.
     ///
     /// # Errors
-    /// Why the connection is unusable.
+    /// An error of the connection.
     pub fn finalize(&mut self, until: Instant) -> Result<(), Pmi1Error> {
         self.ask("cmd=finalize\n", "finalize_ack", until).map(drop)
     }
 
-    /// Sends a request and takes its answer.
+    /// Sends a request and reads its answer.
     fn ask(&mut self, request: &str, answer: &str, until: Instant) -> Result<Answer, Pmi1Error> {
         self.send(request.as_bytes(), until)?;
         let answered = Answer(self.line(until)?);
         if answered.word("cmd")? != answer {
             return Err(Pmi1Error::Garbage { line: answered.0 });
         }
-        // Commands that cannot fail have no such word.
+        // Commands that cannot fail have no `rc`.
         match answered.word("rc").as_deref() {
             Err(_) | Ok("0") => Ok(answered),
             Ok(_) => Err(Pmi1Error::Refused { line: answered.0 }),
@@ -149,7 +150,7 @@ impl Pmi1 {
         Ok(())
     }
 
-    /// The next line, without its end.
+    /// The next line, without its newline.
     fn line(&mut self, until: Instant) -> Result<String, Pmi1Error> {
         let mut bytes = [0; READ_BYTES];
         loop {
@@ -158,7 +159,7 @@ impl Pmi1 {
                 return Ok(String::from_utf8_lossy(&line).trim_end().to_owned());
             }
             if self.unread.len() > MAX_LINE_BYTES {
-                return Err(Pmi1Error::Garbage { line: "a line without end".to_owned() });
+                return Err(Pmi1Error::Garbage { line: "a line without newline".to_owned() });
             }
             self.stream.set_read_timeout(Some(left(until)?))?;
             match self.stream.read(&mut bytes) {
@@ -170,13 +171,13 @@ impl Pmi1 {
     }
 }
 
-/// What is left until then; a timeout of 0 would be none.
+/// The time until then, at least one tick: a timeout of 0 would be an error.
 fn left(until: Instant) -> Result<Duration, Pmi1Error> {
     let left = until.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(Pmi1Error::Late) } else { Ok(left) }
+    if left.is_zero() { Err(Pmi1Error::TimedOut) } else { Ok(left) }
 }
 
-/// Interrupted calls are made again, and so are those whose time is over, to find that it is.
+/// Ok for an interrupted call, which is repeated, and a timeout, which [`left`] reports.
 fn retried(error: io::Error) -> Result<(), Pmi1Error> {
     match error.kind() {
         ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut => Ok(()),
@@ -186,12 +187,12 @@ fn retried(error: io::Error) -> Result<(), Pmi1Error> {
 
 /// A copy of an inherited descriptor, which stays open itself.
 fn copy_of(number: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: fcntl(2) takes any number for a descriptor, and answers EBADF for one that is none.
+    // SAFETY: fcntl(2) accepts any number, and returns EBADF for one that is no descriptor.
     let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
     if copy < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just made it for this call, so nobody else has it.
+    // SAFETY: the kernel has just created it, so this is its only owner.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
@@ -218,35 +219,35 @@ impl Answer {
 pub enum Pmi1Error {
     /// The environment has no [`DESCRIPTOR_VARIABLE`].
     Unset,
-    /// What the variable says is no open socket.
+    /// The variable is not the number of an open socket.
     NotOpen {
-        /// As it is there.
+        /// Its value.
         value: String,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
-    /// A value is longer than the launcher takes.
+    /// A value is longer than the launcher accepts.
     TooLong {
-        /// How long it is.
+        /// Its length.
         bytes: usize,
-        /// How long it may be.
-        most: usize,
+        /// The maximum length.
+        max_bytes: usize,
     },
     /// The launcher did not answer in time.
-    Late,
+    TimedOut,
     /// The launcher has closed the connection.
     Closed,
-    /// The launcher said something else.
+    /// The answer is not PMI-1.
     Garbage {
-        /// What.
+        /// The answer.
         line: String,
     },
-    /// The launcher says no.
+    /// The launcher refused the request.
     Refused {
-        /// In its words.
+        /// Its answer.
         line: String,
     },
-    /// The system's.
+    /// The socket failed.
     Io(io::Error),
 }
 
@@ -261,26 +262,30 @@ impl fmt::Display for Pmi1Error {
         match self {
             Self::Unset => write!(
                 f,
-                "there is no {DESCRIPTOR_VARIABLE}: start this with mpiexec of MPICH or with srun \
+                "{DESCRIPTOR_VARIABLE} is not set: start this with mpiexec of MPICH or with srun \
                  --mpi=pmi2"
             ),
             Self::NotOpen { value, error } => write!(
                 f,
-                "{DESCRIPTOR_VARIABLE}={value} is no socket of a launcher ({error}): start the \
-                 command by the launcher itself, or unset what an earlier launch left there"
+                "{DESCRIPTOR_VARIABLE}={value} is not a socket of a launcher ({error}): start the \
+                 command directly by the launcher, or unset the variable"
             ),
-            Self::TooLong { bytes, most } => write!(
+            Self::TooLong { bytes, max_bytes } => write!(
                 f,
-                "the launcher takes values of {most} bytes at most and this one has {bytes}: use \
-                 another of its services, or none"
+                "a value of {bytes} bytes is longer than the {max_bytes} bytes that the launcher \
+                 accepts: use PMIx, or give --rendezvous"
             ),
-            Self::Late => f.write_str("the launcher did not answer in time: see what it says"),
-            Self::Closed => f.write_str("the launcher has ended: see what it says"),
+            Self::TimedOut => f.write_str("the launcher did not answer in time: read its output"),
+            Self::Closed => f.write_str("the launcher has closed its socket: read its output"),
             Self::Garbage { line } => {
-                write!(f, "the launcher does not speak PMI-1; it said {line:?}")
+                write!(
+                    f,
+                    "the launcher does not speak PMI-1, it answered {line:?}: use PMIx, or give \
+                     --rendezvous"
+                )
             }
-            Self::Refused { line } => write!(f, "the launcher refused; it said {line:?}"),
-            Self::Io(error) => write!(f, "the socket to the launcher: {error}"),
+            Self::Refused { line } => write!(f, "the launcher refused a request: {line:?}"),
+            Self::Io(error) => write!(f, "the socket to the launcher failed: {error}"),
         }
     }
 }
@@ -338,7 +343,7 @@ mod tests {
         let until = Instant::now() + LIMIT;
         let most = 1024 - 1 - "cmd=put kvsname=kvs_7 key= value=\n".len() - 63;
         let end = client.put("a", &"0".repeat(most + 1), until);
-        assert!(matches!(end, Err(Pmi1Error::TooLong { most: found, .. }) if found == most));
+        assert!(matches!(end, Err(Pmi1Error::TooLong { max_bytes, .. }) if max_bytes == most));
         client.put("a", "0a0b", until).unwrap();
         client.barrier(until).unwrap();
         assert_eq!(client.get("a", until).unwrap().as_deref(), Some("0a0b"));
@@ -362,16 +367,16 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_launcher_is_waited_for_as_long_as_was_said() {
+    fn waiting_for_a_silent_launcher_is_bounded() {
         let (mut client, _talk) = greeted(&[]);
         let start = Instant::now();
         let end = client.barrier(start + SECOND / 5);
-        assert!(matches!(end, Err(Pmi1Error::Late)), "{end:?}");
+        assert!(matches!(end, Err(Pmi1Error::TimedOut)), "{end:?}");
         assert!((SECOND / 5..LIMIT).contains(&start.elapsed()), "{:?}", start.elapsed());
     }
 
     #[test]
-    fn a_launcher_that_does_not_read_is_waited_for_as_long_as_was_said() {
+    fn sending_to_a_launcher_that_does_not_read_is_bounded() {
         let (here, there) = UnixStream::pair().unwrap();
         let greet = thread::spawn(move || {
             for answer in GREETING {
@@ -381,10 +386,10 @@ mod tests {
         });
         let until = Instant::now() + LIMIT;
         let mut client = Pmi1::new(here, until).unwrap();
-        let _deaf = greet.join().unwrap();
-        // More than a socket holds.
+        let _launcher = greet.join().unwrap();
+        // More than a socket buffers.
         let end = client.send(&vec![b'0'; 4 << 20], Instant::now() + SECOND / 5);
-        assert!(matches!(end, Err(Pmi1Error::Late)), "{end:?}");
+        assert!(matches!(end, Err(Pmi1Error::TimedOut)), "{end:?}");
         assert!(Instant::now() < until);
     }
 
@@ -405,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_speaks_something_else_is_no_launcher() {
+    fn another_protocol_is_an_error() {
         let long = "x".repeat(2 * MAX_LINE_BYTES);
         for answer in ["HTTP/1.0 400 Bad Request", "cmd=maxes rc=0", "", &long] {
             let (stream, _talk) = launcher(&[answer]);

@@ -1,4 +1,4 @@
-//! A client of PMIx: put, fence, get, through libpmix.
+//! A client of PMIx by libpmix: put, fence, get.
 
 use core::error::Error;
 use core::ffi::{CStr, c_char, c_void};
@@ -14,14 +14,15 @@ use crate::bindings::{
 };
 use crate::library::Calls;
 
-/// The environment variable that a process has whose launcher serves PMIx.
+/// The environment variable that a PMIx server sets for the processes of its job.
 pub const NAMESPACE_VARIABLE: &str = "PMIX_NAMESPACE";
 
-/// One process's place with the PMIx server of its launcher.
+/// The connection of this process to the PMIx server of its launcher.
 ///
-/// Its calls block, and nothing bounds them: a server that has stopped keeps any of them for ever.
-/// Whoever needs a bound makes them on a thread that may be left behind. Dropping it does not say
-/// farewell; a launcher takes a process that ends without for one that died, whatever its status.
+/// Calls have no time limit: if the server has stopped, they never return. To bound them, make them
+/// on a thread that may be left behind. Dropping the connection does not finalize it; a launcher
+/// takes a process that ends without [`finalize`](Self::finalize) for a failed one, whatever its
+/// status.
 pub struct Pmix {
     calls: Calls,
     me: pmix_proc_t,
@@ -51,21 +52,21 @@ impl Pmix {
         self.me.rank
     }
 
-    /// How many processes the job has.
+    /// The number of processes of the job.
     ///
     /// # Errors
-    /// The server's, or [`PmixError::Type`].
+    /// [`PmixError::Status`] or [`PmixError::Type`].
     pub fn job_size(&self) -> Result<u32, PmixError> {
         let value = self.value(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, &[])?;
         let value = value.ok_or(PmixError::Type { key: "pmix.job.size" })?;
         value.number().ok_or(PmixError::Type { key: "pmix.job.size" })
     }
 
-    /// Puts a value, for others to get after the next [`fence`](Self::fence). A key is put once:
-    /// some servers go on answering with its first value.
+    /// Puts a value, which all processes can get after the next [`fence`](Self::fence). Put a key
+    /// once: some servers keep its first value.
     ///
     /// # Errors
-    /// libpmix's.
+    /// [`PmixError::Status`].
     pub fn put(&self, key: &CStr, value: &[u8]) -> Result<(), PmixError> {
         let bo = pmix_byte_object_t {
             bytes: value.as_ptr().cast::<c_char>().cast_mut(),
@@ -78,37 +79,37 @@ impl Pmix {
         self.check("PMIx_Put", status)
     }
 
-    /// Waits until all processes of the job have called it; what anyone has put before is there for
-    /// everybody after. PMIx 4 takes a process that has died for one that has called it.
+    /// Waits until all processes of the job have called it. Values put before it can be got after
+    /// it. PMIx 4 counts a process that has died as one that has called it.
     ///
     /// # Errors
-    /// The server's, such as that it is gone.
+    /// [`PmixError::Status`], for example if the server has ended.
     pub fn fence(&self) -> Result<(), PmixError> {
-        // SAFETY: takes nothing.
+        // SAFETY: takes no arguments.
         let status = unsafe { (self.calls.PMIx_Commit)() };
         self.check("PMIx_Commit", status)?;
         let directive = yes(PMIX_COLLECT_DATA);
-        // SAFETY: no processes named, which means all; one directive.
+        // SAFETY: no processes are given, which means all; one directive.
         let status = unsafe { (self.calls.PMIx_Fence)(ptr::null(), 0, &raw const directive, 1) };
         self.check("PMIx_Fence", status)
     }
 
-    /// What `rank` has put under `key` before the last fence; `None` if nothing.
+    /// The value that `rank` has put before the last fence; `None` without one.
     ///
     /// # Errors
-    /// The server's, or [`PmixError::Type`] for what no [`put`](Self::put) of this type has put.
+    /// [`PmixError::Status`], or [`PmixError::Type`] for a value of another type.
     pub fn get(&self, rank: u32, key: &CStr) -> Result<Option<Vec<u8>>, PmixError> {
         let Some(value) = self.value(rank, key, &[yes(PMIX_IMMEDIATE)])? else { return Ok(None) };
         let bytes = value.bytes().ok_or(PmixError::Type { key: "of another" })?;
         Ok(Some(bytes.to_vec()))
     }
 
-    /// Takes leave of the server.
+    /// Ends the use of the server.
     ///
     /// # Errors
-    /// The server's; the process may end all the same.
+    /// [`PmixError::Status`]; the process may end nevertheless.
     pub fn finalize(&self) -> Result<(), PmixError> {
-        // SAFETY: no directives. Calls after it are errors, not undefined.
+        // SAFETY: no directives. Later calls return errors.
         let status = unsafe { (self.calls.PMIx_Finalize)(ptr::null(), 0) };
         self.check("PMIx_Finalize", status)
     }
@@ -144,14 +145,14 @@ impl Pmix {
     }
 }
 
-/// The union with its first bytes set, and no byte of it unset.
+/// The union with all bytes initialized.
 fn data(bo: pmix_byte_object_t) -> pmix_value_data {
     let mut data = pmix_value_data { largest: [ptr::null_mut(); 3] };
     data.bo = bo;
     data
 }
 
-/// A directive that is true.
+/// A directive with the value true.
 fn yes(key: &CStr) -> pmix_info_t {
     let mut info = pmix_info_t {
         key: [0; KEY_BYTES],
@@ -168,13 +169,13 @@ fn yes(key: &CStr) -> pmix_info_t {
     info
 }
 
-/// A value that libpmix gave: not null, and this one's to free.
+/// A value allocated by libpmix, which this type frees.
 struct Value(ptr::NonNull<pmix_value_t>);
 
 impl Value {
-    /// Its data, if they are of this type.
+    /// Its data, if they have this type.
     fn data(&self, expected: pmix_data_type_t) -> Option<pmix_value_data> {
-        // SAFETY: libpmix gave a whole value, and nobody else has it.
+        // SAFETY: libpmix allocated and initialized the value, and this is its only owner.
         let pmix_value_t { type_, data } = unsafe { *self.0.as_ptr() };
         (type_ == expected).then_some(data)
     }
@@ -199,8 +200,8 @@ impl Drop for Value {
     fn drop(&mut self) {
         // SAFETY: the type says that this member is the one in use.
         let inner = self.data(PMIX_BYTE_OBJECT).map(|data| unsafe { data.bo.bytes });
-        // SAFETY: libpmix takes both from malloc(3) and leaves them to the caller; a number has
-        // nothing inside, and what other types have is leaked.
+        // SAFETY: libpmix allocates both by malloc(3) for the caller. A number has no inner
+        // allocation; those of other types are leaked.
         unsafe {
             libc::free(inner.unwrap_or(ptr::null_mut()).cast::<c_void>());
             libc::free(self.0.as_ptr().cast::<c_void>());
@@ -212,20 +213,20 @@ impl Drop for Value {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PmixError {
-    /// libpmix is not there.
+    /// libpmix cannot be loaded.
     Load(LoadError),
-    /// No launcher that serves PMIx has started this process.
+    /// No launcher with a PMIx server has started this process.
     NoServer,
-    /// libpmix or the server says no.
+    /// A call failed.
     Status {
-        /// To which call.
+        /// The call.
         call: &'static str,
         /// A negative number of pmix_common.h.
         status: i32,
-        /// What it stands for.
+        /// Its text.
         words: &'static str,
     },
-    /// A value is of another type than such a value has.
+    /// A value has an unexpected type.
     Type {
         /// Its key.
         key: &'static str,
@@ -237,17 +238,17 @@ impl fmt::Display for PmixError {
         match self {
             Self::Load(error) => error.fmt(f),
             Self::NoServer => f.write_str(
-                "no launcher serves PMIx to this process: start it with mpirun of Open MPI or with \
-                 srun --mpi=pmix",
+                "this process has no PMIx server: start it with mpirun of Open MPI or with srun \
+                 --mpi=pmix",
             ),
             Self::Status { call, status, words } => write!(
                 f,
-                "{call} says {words} ({status}): see what the launcher and the other ranks say"
+                "{call} failed: {words} ({status}): read the output of the launcher and of the other \
+                 ranks"
             ),
             Self::Type { key } => write!(
                 f,
-                "the PMIx server has a value {key} of a type that is not expected: see that all \
-                 ranks run this build"
+                "the PMIx value {key} has an unexpected type: start the same build everywhere"
             ),
         }
     }
@@ -259,7 +260,7 @@ impl Error for PmixError {}
 mod tests {
     use super::*;
 
-    /// Under a launcher's own server the rest is tested, with processes.
+    /// The other calls are tested by jobs of processes.
     #[test]
     fn without_a_launcher_there_is_no_server() {
         assert!(std::env::var_os(NAMESPACE_VARIABLE).is_none(), "run the tests without mpirun");
