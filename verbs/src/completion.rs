@@ -1,4 +1,4 @@
-//! Completion queues, and what they tell.
+//! Completion queues and the completions in them.
 
 use alloc::sync::Arc;
 use core::cell::Cell;
@@ -12,10 +12,10 @@ use probeline_verbs_sys as sys;
 
 use crate::{Context, Status, VerbFailed};
 
-/// Where the ends of work requests arrive (ibv_create_cq(3)). Many queue pairs may share one; it
-/// is destroyed with the last of them.
+/// A completion queue (ibv_create_cq(3)). Queue pairs may share one, which is destroyed with the
+/// last of them.
 ///
-/// It may be sent to another thread, and is polled by one at a time:
+/// It may be sent to another thread and is polled by one thread at a time:
 ///
 /// ```compile_fail,E0277
 /// fn sync<T: Sync>() {}
@@ -23,7 +23,7 @@ use crate::{Context, Status, VerbFailed};
 /// ```
 pub struct CompletionQueue(Arc<Created>, PhantomData<Cell<()>>);
 
-/// What queue pairs hold of their completion queue.
+/// The part of a completion queue that its queue pairs keep alive.
 pub(crate) struct Created {
     queue: NonNull<sys::ibv_cq>,
     context: Context,
@@ -36,24 +36,23 @@ unsafe impl Send for Created {}
 unsafe impl Sync for Created {}
 
 impl CompletionQueue {
-    /// A queue for at least `entries` completions that were not polled for.
+    /// Creates a queue for at least `entries` completions.
     ///
-    /// More than that at once overrun it, which ends it and its queue pairs: that no more work
-    /// requests are outstanding on all of them together is their user's duty.
+    /// The caller keeps at most that number of work requests outstanding on all its queue pairs
+    /// together. More completions would overrun the queue, which fails it and its queue pairs.
     ///
     /// # Errors
-    /// [`VerbFailed`]: EINVAL for none, or more than [`crate::DeviceLimits::completions`].
+    /// [`VerbFailed`]: EINVAL for 0, or more than [`crate::DeviceLimits::completions`].
     pub fn new(context: &Context, entries: u32) -> Result<Self, VerbFailed> {
         let asked = c_int::try_from(entries).unwrap_or(c_int::MAX);
         let create = context.verbs().ibv_create_cq;
-        // SAFETY: the context is open, and stays so while the queue holds it. No completion
-        // channel, vector 0.
+        // SAFETY: the context is open while the queue holds it. No completion channel, vector 0.
         let queue = unsafe { create(context.as_ptr(), asked, ptr::null_mut(), ptr::null_mut(), 0) };
         let queue = NonNull::new(queue).ok_or_else(|| VerbFailed::last("ibv_create_cq"))?;
         Ok(Self(Arc::new(Created { queue, context: context.clone(), entries }), PhantomData))
     }
 
-    /// Entries that were asked for.
+    /// The requested number of entries.
     #[must_use]
     pub fn entries(&self) -> u32 {
         self.0.entries
@@ -63,22 +62,22 @@ impl CompletionQueue {
         &self.0
     }
 
-    /// Moves completions into `out`, oldest first, and says how many. Never waits.
+    /// Moves completions into `out`, oldest first, and returns their number. Never waits.
     ///
     /// # Errors
     /// [`VerbFailed`]: the queue was overrun, or its device is gone.
     #[inline]
     pub fn poll(&mut self, out: &mut [WorkCompletion]) -> Result<usize, VerbFailed> {
         let room = c_int::try_from(out.len()).unwrap_or(c_int::MAX);
-        // SAFETY: the queue is alive, `&mut` makes this the only poll, and a WorkCompletion is an
-        // `ibv_wc`, of which there is room for as many.
+        // SAFETY: the queue is alive, `&mut` makes this the only poll, and `out` has room for `room`
+        // values of `ibv_wc`, which a WorkCompletion is.
         let found =
             unsafe { sys::ibv_poll_cq(self.0.queue.as_ptr(), room, out.as_mut_ptr().cast()) };
         usize::try_from(found).map_err(|_| poll_failed())
     }
 }
 
-/// The value that a provider gives is its own, no errno.
+/// A provider returns a value of its own, not an errno.
 #[cold]
 fn poll_failed() -> VerbFailed {
     VerbFailed { verb: "ibv_poll_cq", errno: libc::EIO }
@@ -92,9 +91,9 @@ impl Created {
 
 impl Drop for Created {
     fn drop(&mut self) {
-        // SAFETY: all queue pairs that use it held it, and are gone.
+        // SAFETY: the queue pairs that used it held it, and are destroyed.
         if unsafe { (self.context.verbs().ibv_destroy_cq)(self.queue.as_ptr()) } != 0 {
-            // It lives as long as the process, and so does its device.
+            // The queue is leaked, and so is its device.
             core::mem::forget(self.context.clone());
         }
     }
@@ -106,7 +105,7 @@ impl fmt::Debug for CompletionQueue {
     }
 }
 
-/// The end of a work request.
+/// The completion of a work request.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct WorkCompletion(sys::ibv_wc);
@@ -117,14 +116,14 @@ unsafe impl Send for WorkCompletion {}
 unsafe impl Sync for WorkCompletion {}
 
 impl WorkCompletion {
-    /// The name the request was posted under.
+    /// The ID under which the request was posted.
     #[inline]
     #[must_use]
     pub fn id(&self) -> u64 {
         self.0.wr_id
     }
 
-    /// How it ended.
+    /// The result of the request.
     ///
     /// # Errors
     /// The [`Status`] of a request that failed: its effect is unknown, and its queue pair is in
@@ -134,14 +133,14 @@ impl WorkCompletion {
         Status::of(self.0.status)
     }
 
-    /// The number of its queue pair.
+    /// The number of the queue pair.
     #[inline]
     #[must_use]
     pub fn queue_pair(&self) -> u32 {
         self.0.qp_num
     }
 
-    /// The vendor's own code of an error.
+    /// The vendor's error code.
     #[must_use]
     pub fn vendor_error(&self) -> u32 {
         self.0.vendor_err
@@ -149,7 +148,7 @@ impl WorkCompletion {
 }
 
 impl Default for WorkCompletion {
-    /// A value to fill the array that is handed to `poll`.
+    /// A value for the array that is passed to `poll`.
     fn default() -> Self {
         // SAFETY: plain numbers, for which zero is valid.
         Self(unsafe { MaybeUninit::zeroed().assume_init() })

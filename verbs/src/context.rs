@@ -11,8 +11,7 @@ use probeline_verbs_sys::{self as sys, Verbs};
 
 use crate::{Gid, GidEntry, GidKind, Port, VerbFailed};
 
-/// An open device. Clones are the same one, closed with the last of them and of what was made
-/// from them.
+/// An open device. It is closed with the last of its clones and of the objects created on it.
 #[derive(Clone)]
 pub struct Context(Arc<Open>);
 
@@ -28,18 +27,18 @@ unsafe impl Send for Open {}
 // SAFETY: as above.
 unsafe impl Sync for Open {}
 
-/// With whom a device's atomics are atomic (`enum ibv_atomic_cap`).
+/// The operations with which a device's atomics are atomic (`enum ibv_atomic_cap`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomicCapability {
-    /// It has none.
+    /// The device has no atomics.
     None,
-    /// With other atomics through this device.
+    /// Other atomics of this device.
     Device,
-    /// With those of the CPU and of other devices too.
+    /// Also those of the CPU and of other devices.
     Global,
 }
 
-/// What a device can do (ibv_query_device(3)).
+/// The limits of a device (ibv_query_device(3)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceLimits {
@@ -49,34 +48,34 @@ pub struct DeviceLimits {
     pub work_requests: u32,
     /// Entries of a completion queue.
     pub completions: u32,
-    /// READs and atomics of others that a queue pair works on at once.
+    /// READs and atomics of the peer that a queue pair carries out at once.
     pub responder_rd_atomic: u8,
     /// READs and atomics that a queue pair has outstanding at once.
     pub initiator_rd_atomic: u8,
     /// Bytes in a memory region.
     pub region_bytes: u64,
-    /// Its atomics.
+    /// The scope of its atomics.
     pub atomics: AtomicCapability,
     /// Ports, counted from 1.
     pub ports: u8,
 }
 
-/// Which device it is, and what runs on it (ibv_query_device(3)).
+/// The model and firmware of a device (ibv_query_device(3)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceIdentity {
-    /// The version of its firmware as the vendor writes it; empty where it has none.
+    /// The firmware version as the vendor writes it; empty if unknown.
     pub firmware: String,
-    /// The vendor's number, an IEEE OUI on most.
+    /// The vendor's number, mostly an IEEE OUI.
     pub vendor: u32,
-    /// The vendor's number of this kind of device.
+    /// The vendor's part number.
     pub part: u32,
-    /// The vendor's number of its revision.
+    /// The hardware revision.
     pub revision: u32,
 }
 
-/// Which 8-byte atomics the device does by PCI Express, so that they are atomic with the CPU's
-/// (ibv_query_device_ex(3)). All are false where the library or the provider does not tell.
+/// The 8-byte atomics that the device performs by PCI Express atomics, so that they are atomic with
+/// the CPU's (ibv_query_device_ex(3)). All are false if the library or the provider does not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PciAtomics {
     /// Compare-and-swap.
@@ -115,14 +114,14 @@ impl Context {
         Ok(unsafe { attr.assume_init() })
     }
 
-    /// Which device it is.
+    /// The model and firmware of the device.
     ///
     /// # Errors
     /// [`VerbFailed`].
     pub fn identity(&self) -> Result<DeviceIdentity, VerbFailed> {
         let attr = self.attributes()?;
         let firmware = attr.fw_ver.map(|byte| byte.to_ne_bytes()[0]);
-        // Without an end it is no string, of whatever length.
+        // Without a NUL it is not a string.
         let firmware = CStr::from_bytes_until_nul(&firmware).unwrap_or_default();
         Ok(DeviceIdentity {
             firmware: firmware.to_string_lossy().trim().into(),
@@ -132,7 +131,7 @@ impl Context {
         })
     }
 
-    /// Which atomics the device does by PCI Express.
+    /// The atomics that the device performs by PCI Express.
     ///
     /// # Errors
     /// [`VerbFailed`].
@@ -161,7 +160,7 @@ impl Context {
     pub fn limits(&self) -> Result<DeviceLimits, VerbFailed> {
         let attr = self.attributes()?;
         let count = |count: i32| u32::try_from(count).unwrap_or(0);
-        // More than 255 cannot be asked for of a queue pair.
+        // A queue pair's attribute has 8 bits.
         let rd_atomic = |count: i32| u8::try_from(count.clamp(0, 255)).unwrap_or(0);
         Ok(DeviceLimits {
             queue_pairs: count(attr.max_qp),
@@ -182,7 +181,7 @@ impl Context {
     /// Port `number`, counted from 1.
     ///
     /// # Errors
-    /// [`VerbFailed`]: EINVAL where there is no such port.
+    /// [`VerbFailed`]: EINVAL if there is no such port.
     pub fn port(&self, number: u8) -> Result<Port, VerbFailed> {
         let mut attr = MaybeUninit::<sys::ibv_port_attr>::zeroed();
         // SAFETY: the context is open, and the library fills the struct, or its older part.
@@ -194,10 +193,10 @@ impl Context {
         Ok(Port::new(number, &attr))
     }
 
-    /// The entry `index` of the GID table of port `number`; `None` where it is empty.
+    /// The entry `index` of the GID table of port `number`; `None` if it is empty.
     ///
     /// # Errors
-    /// [`VerbFailed`] where the device is gone.
+    /// [`VerbFailed`] if the device is gone.
     pub fn gid(&self, number: u8, index: u8) -> Result<Option<GidEntry>, VerbFailed> {
         let mut entry = MaybeUninit::<sys::ibv_gid_entry>::zeroed();
         let (port, at) = (u32::from(number), u32::from(index));
@@ -222,8 +221,8 @@ impl Context {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // SAFETY: all that was made from the context held it, and is gone. A failure leaves a
-        // context open, which nothing can mend.
+        // SAFETY: all objects created on the context held it, and are destroyed. If the call fails,
+        // the context stays open.
         unsafe { (self.verbs.ibv_close_device)(self.context.as_ptr()) };
     }
 }

@@ -9,19 +9,19 @@ use probeline_verbs_sys::{self as sys, Verbs};
 
 use crate::{Context, Library, VerbFailed};
 
-/// The devices that were there when it was made (ibv_get_device_list(3)).
+/// The devices at the time of its creation (ibv_get_device_list(3)).
 pub struct DeviceList {
     verbs: Verbs,
-    /// An array of `len` devices, or nothing where the kernel has no RDMA at all.
+    /// An array of `len` devices, or `None` if the kernel has no RDMA support.
     devices: Option<NonNull<*mut sys::ibv_device>>,
     len: usize,
 }
 
 impl DeviceList {
-    /// Looks what is there.
+    /// Lists the devices.
     ///
     /// # Errors
-    /// [`VerbFailed`]. A kernel without RDMA is not an error but an empty list.
+    /// [`VerbFailed`]. Without RDMA support in the kernel the list is empty.
     pub fn new(library: Library) -> Result<Self, VerbFailed> {
         let verbs = library.verbs();
         let mut len: c_int = 0;
@@ -40,7 +40,7 @@ impl DeviceList {
     /// The devices, in the library's order.
     pub fn iter(&self) -> impl Iterator<Item = Device<'_>> {
         let devices = match self.devices {
-            // SAFETY: the library made an array of `len` devices, which drop frees.
+            // SAFETY: the library returned an array of `len` devices, which drop frees.
             Some(devices) => unsafe { core::slice::from_raw_parts(devices.as_ptr(), self.len) },
             None => &[],
         };
@@ -53,8 +53,8 @@ impl DeviceList {
 impl Drop for DeviceList {
     fn drop(&mut self) {
         if let Some(devices) = self.devices {
-            // SAFETY: from ibv_get_device_list, freed here only; a Device borrows the list, and an
-            // open one is counted by the library itself.
+            // SAFETY: from ibv_get_device_list, freed here only. A Device borrows the list, and the
+            // library counts the references of open devices.
             unsafe { (self.verbs.ibv_free_device_list)(devices.as_ptr()) };
         }
     }
@@ -66,7 +66,7 @@ impl fmt::Debug for DeviceList {
     }
 }
 
-/// A device, not opened.
+/// A device that is not open.
 #[derive(Clone, Copy)]
 pub struct Device<'a> {
     list: &'a DeviceList,
@@ -74,7 +74,7 @@ pub struct Device<'a> {
 }
 
 impl Device<'_> {
-    /// Its name, such as `mlx5_0`.
+    /// The name of the device, such as `mlx5_0`.
     #[must_use]
     pub fn name(&self) -> String {
         // SAFETY: the list keeps the device, whose name is a C string.
@@ -85,17 +85,17 @@ impl Device<'_> {
         name.to_string_lossy().into_owned()
     }
 
-    /// Its globally unique number, which no other device has.
+    /// The globally unique identifier of the device.
     #[must_use]
     pub fn guid(&self) -> u64 {
         // SAFETY: the list keeps the device.
         u64::from_be(unsafe { (self.list.verbs.ibv_get_device_guid)(self.device.as_ptr()) })
     }
 
-    /// Opens it.
+    /// Opens the device.
     ///
     /// # Errors
-    /// [`VerbFailed`]: EACCES where the process may not use the device.
+    /// [`VerbFailed`]: EACCES if the process may not use the device.
     pub fn open(&self) -> Result<Context, VerbFailed> {
         // SAFETY: the list keeps the device while it is opened.
         let context = unsafe { (self.list.verbs.ibv_open_device)(self.device.as_ptr()) };

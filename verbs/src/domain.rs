@@ -8,8 +8,8 @@ use probeline_verbs_sys as sys;
 
 use crate::{Context, VerbFailed};
 
-/// What belongs together: a queue pair reaches regions of its own domain only (ibv_alloc_pd(3)).
-/// Clones are the same one, freed with the last of them and of what was made in them.
+/// A protection domain: a queue pair can access only regions of its own domain (ibv_alloc_pd(3)). It
+/// is freed with the last of its clones and of the objects created in it.
 #[derive(Clone)]
 pub struct ProtectionDomain(Arc<Allocated>);
 
@@ -18,24 +18,24 @@ struct Allocated {
     context: Context,
 }
 
-// SAFETY: any thread may use a domain (ibv_alloc_pd(3) states no bound on threads).
+// SAFETY: any thread may use a domain (ibv_alloc_pd(3) has no restriction).
 unsafe impl Send for Allocated {}
 // SAFETY: as above.
 unsafe impl Sync for Allocated {}
 
 impl ProtectionDomain {
-    /// A domain of an open device.
+    /// Allocates a domain of an open device.
     ///
     /// # Errors
     /// [`VerbFailed`].
     pub fn new(context: &Context) -> Result<Self, VerbFailed> {
-        // SAFETY: the context is open, and stays so while the domain holds it.
+        // SAFETY: the context is open while the domain holds it.
         let domain = unsafe { (context.verbs().ibv_alloc_pd)(context.as_ptr()) };
         let domain = NonNull::new(domain).ok_or_else(|| VerbFailed::last("ibv_alloc_pd"))?;
         Ok(Self(Arc::new(Allocated { domain, context: context.clone() })))
     }
 
-    /// The device it is of.
+    /// The device.
     #[must_use]
     pub fn context(&self) -> &Context {
         &self.0.context
@@ -48,9 +48,9 @@ impl ProtectionDomain {
 
 impl Drop for Allocated {
     fn drop(&mut self) {
-        // SAFETY: all that was made in the domain held it, and is gone.
+        // SAFETY: all objects created in the domain held it, and are destroyed.
         if unsafe { (self.context.verbs().ibv_dealloc_pd)(self.domain.as_ptr()) } != 0 {
-            // It lives as long as the process, and so does its device.
+            // The domain is leaked, and so is its device.
             core::mem::forget(self.context.clone());
         }
     }

@@ -1,15 +1,15 @@
-//! A verb that failed, with the errno it gave.
+//! Failed verbs.
 
 use core::error::Error;
 use core::ffi::c_int;
 use core::fmt;
 
-/// A control verb failed. `errno` is the system's, as errno(3) names it.
+/// A control verb failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerbFailed {
-    /// The verb, as its man page is called.
+    /// The verb, by the name of its manual page.
     pub verb: &'static str,
-    /// What it gave.
+    /// The error number (errno(3)).
     pub errno: i32,
 }
 
@@ -28,8 +28,8 @@ impl VerbFailed {
         }
     }
 
-    /// For a verb that returned no 0: an errno, as some providers have it a negated one, or -1
-    /// with the reason in errno.
+    /// For a verb that returned another value than 0: an errno, with some providers a negated one,
+    /// or -1 with the reason in errno.
     pub(crate) fn of(verb: &'static str, returned: c_int) -> Self {
         match returned {
             -1 => Self::last(verb),
@@ -42,17 +42,19 @@ impl fmt::Display for VerbFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} failed with ", self.verb)?;
         let (name, advice) = match self.errno {
-            libc::EPERM => ("EPERM", "this process may not; see the device's permissions"),
+            libc::EPERM => ("EPERM", "permission denied; see the device's permissions"),
             libc::EACCES => ("EACCES", "no right to open /dev/infiniband/uverbs*"),
             libc::ENOMEM => {
                 ("ENOMEM", "no memory, or the limit of locked memory is reached; raise `ulimit -l`")
             }
-            libc::EIO => ("EIO", "the device is broken or gone; see the kernel's log"),
+            libc::EIO => ("EIO", "the device failed or is gone; see the kernel's log"),
             libc::ENODEV => ("ENODEV", "the device is gone; see the kernel's log"),
-            libc::EINVAL => ("EINVAL", "the device does not take these values; ask it for less"),
+            libc::EINVAL => {
+                ("EINVAL", "the device does not support these values; choose smaller ones")
+            }
             libc::ENOSYS => ("ENOSYS", "the kernel has no RDMA support; load ib_uverbs"),
             libc::EOPNOTSUPP => ("EOPNOTSUPP", "the device cannot do this; choose another"),
-            libc::ETIMEDOUT => ("ETIMEDOUT", "nothing came back; is the peer's address reachable?"),
+            libc::ETIMEDOUT => ("ETIMEDOUT", "no answer; is the peer's address reachable?"),
             errno => return write!(f, "errno {errno}; see errno(3) and the kernel's log"),
         };
         write!(f, "{name}: {advice}")

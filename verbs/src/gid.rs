@@ -1,4 +1,4 @@
-//! Addresses of ports, and which of a port's own to use.
+//! GIDs, the addresses of ports, and the choice among those of a port.
 
 use alloc::vec::Vec;
 use core::error::Error;
@@ -9,71 +9,71 @@ use probeline_verbs_sys as sys;
 
 use crate::{Context, LinkLayer, Port, VerbFailed};
 
-/// A port's global address, written like an IPv6 one (InfiniBand specification, 4.1.1).
+/// A port's global identifier, written like an IPv6 address (InfiniBand specification, 4.1.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Gid(pub [u8; 16]);
 
 /// An entry of a port's GID table that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GidEntry {
-    /// Its place in the table. Address handles have 8 bits for it.
+    /// The index in the table. Address handles have 8 bits for it.
     pub index: u8,
     /// The address.
     pub gid: Gid,
-    /// By which protocol it is reached.
+    /// The protocol of the address.
     pub kind: GidKind,
 }
 
-/// By which protocol a GID is reached.
+/// The protocol of a GID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GidKind {
     /// InfiniBand.
     Infiniband,
-    /// RoCE v1: Ethernet frames, which no router passes on.
+    /// RoCE v1: Ethernet frames, which routers do not forward.
     RoceV1,
     /// RoCE v2: UDP packets.
     RoceV2,
-    /// One that this library does not know.
+    /// An unknown type.
     Unknown(u32),
 }
 
-/// Why a port has no address to use.
+/// Why a port has no GID that can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GidError {
-    /// Its table is empty.
+    /// The table is empty.
     Empty,
-    /// It could not be read.
+    /// The table could not be read.
     Unreadable(VerbFailed),
-    /// It has addresses, none of them RoCE v2.
+    /// No GID is of RoCE v2.
     NoRoceV2,
-    /// All of its RoCE v2 addresses are link-local, which are made of no IP address.
+    /// All GIDs of RoCE v2 are link-local, which do not come from an IP address.
     OnlyLinkLocal,
-    /// There is no entry with the index that was asked for.
+    /// There is no entry with the requested index.
     NoSuchIndex(u8),
 }
 
 impl Gid {
     pub(crate) const ZERO: Self = Self([0; 16]);
 
-    /// The address as IPv6 writes it.
+    /// The GID as an IPv6 address.
     #[must_use]
     pub const fn ipv6(self) -> Ipv6Addr {
         Ipv6Addr::from_octets(self.0)
     }
 
-    /// The IPv4 address inside, if it is one.
+    /// The IPv4 address that the GID contains, if any.
     #[must_use]
     pub const fn ipv4(self) -> Option<Ipv4Addr> {
         self.ipv6().to_ipv4_mapped()
     }
 
-    /// Which of several to use, the least first; `None` for link-local ones, which other networks
-    /// do not reach and which have no place in a routing table.
+    /// The order of preference, the lowest first; `None` for link-local addresses, which cannot be
+    /// routed.
     fn preference(self) -> Option<u8> {
         match self.ipv4() {
             Some(address) if address.is_link_local() => None,
-            // Reaches this machine only, which is all that a device on `lo` does.
+            // For a device on `lo`.
             Some(address) if address.is_loopback() => Some(2),
             Some(_) => Some(0),
             None if self.ipv6().is_unicast_link_local() => None,
@@ -114,12 +114,12 @@ impl fmt::Display for GidKind {
 }
 
 impl Context {
-    /// The entry of the GID table of `port` to use: the one asked for; or on Ethernet the first
-    /// RoCE v2 address that is made of an IPv4 one, or else of a routable IPv6 one; or on
-    /// InfiniBand the first.
+    /// Chooses an entry of the GID table of `port`: the entry `index` if given; otherwise on
+    /// InfiniBand the first, and on Ethernet the first RoCE v2 GID of an IPv4 address, or of a
+    /// routable IPv6 address.
     ///
     /// # Errors
-    /// [`GidError`]: why there is none.
+    /// [`GidError`].
     pub fn choose_gid(&self, port: &Port, index: Option<u8>) -> Result<GidEntry, GidError> {
         let first = (port.link_layer == LinkLayer::Infiniband).then_some(0);
         if let Some(index) = index.or(first) {
@@ -134,7 +134,7 @@ impl Context {
     }
 }
 
-/// The best of a table's entries that are not empty.
+/// Chooses among the entries of a table that are not empty.
 fn choose(table: &[GidEntry]) -> Result<GidEntry, GidError> {
     let v2 = || table.iter().filter(|entry| entry.kind == GidKind::RoceV2);
     let best = v2()

@@ -1,12 +1,12 @@
 //! Safe minimal verbs for reliable connected queue pairs, and the transport over them.
 //!
-//! libibverbs is loaded at run time, so that a program with this crate starts on machines without
-//! RDMA too and says what is missing. There are two floors:
+//! libibverbs is loaded at run time, so that a program with this crate also starts on machines
+//! without RDMA and reports what is missing. The crate has two layers:
 //!
-//! - [`Engine`], the [`Transport`](probeline_transport::Transport): every owner opens one with a [`Builder`]
-//!   and is connected to all others and to itself;
-//! - the verbs it stands on: [`DeviceList`], [`Context`], [`ProtectionDomain`], [`MemoryRegion`],
-//!   [`CompletionQueue`] and [`QueuePair`], for who needs other shapes of communication.
+//! - [`Engine`], the [`Transport`](probeline_transport::Transport): every owner opens one with a
+//!   [`Builder`] and is connected to all others and to itself;
+//! - the verbs below it: [`DeviceList`], [`Context`], [`ProtectionDomain`], [`MemoryRegion`],
+//!   [`CompletionQueue`] and [`QueuePair`], for other patterns of communication.
 //!
 //! ```no_run
 //! use probeline_transport::{Alone, Completion, Owner, RemoteWord, Token, Transport};
@@ -16,7 +16,7 @@
 //! # }
 //! let builder = probeline_verbs::Builder::new(1024).slots(16, 64).depth(32);
 //! let mut engine = builder.open_in(&mut Alone, |_, words| Ok(memory(words)))?;
-//! println!("{}", engine.link()); // what was negotiated and chosen
+//! println!("{}", engine.link()); // device, port, MTU and the like
 //! let word = RemoteWord { owner: Owner(0), index: 5 };
 //! engine.compare_and_swap(Token(7), word, 0, 42)?;
 //! let mut done = [Completion::default()];
@@ -26,26 +26,27 @@
 //! ```
 //!
 //! # Why the verbs are safe
-//! A device works on registered memory at any time, also on that of work requests long forgotten.
-//! So a [`MemoryRegion`] owns its memory and shows it as atomics only, and is deregistered before
-//! it goes. A request names ranges of regions and keeps nothing alive: posted too late it ends in
-//! an error, or, where its key was given out anew, reaches another region of the same domain, which
-//! is atomics too. The one exception are an engine's slots. They lie in memory that the engine has
-//! allocated itself, in its own protection domain, without access rights for peers. Objects hold
-//! what they are made of, so that they are destroyed in the order that the kernel wants; one that
-//! cannot be destroyed is leaked with all that it uses.
+//! A device accesses registered memory at any time, also for work requests that the program has
+//! forgotten. So a [`MemoryRegion`] owns its memory, shows it as atomics only, and deregisters it
+//! before it frees it. A request names ranges of regions and does not keep them alive: if it is
+//! posted after its region was dropped it fails or, if the key was reused, accesses another region
+//! of the same domain, whose words are atomics too. The only exception are an engine's slots. They
+//! lie in memory that the engine has allocated for itself, in its own protection domain, without
+//! access rights for peers. Objects keep the objects that they use alive, so that they are destroyed
+//! in the order that the kernel requires. An object that cannot be destroyed is leaked with the
+//! objects that it uses.
 //!
 //! # Threads
-//! Everything here may be sent to another thread. [`QueuePair`], [`CompletionQueue`] and [`Engine`]
-//! are used by one thread at a time, which `&mut` and the lack of `Sync` see to. [`Context`] and
-//! [`ProtectionDomain`] are shared by cloning. Children made by fork(2) must not use any of it; on
-//! kernels that move a parent's pinned pages when it forks (before Linux 5.12), set
-//! `RDMAV_FORK_SAFE=1`, or the device goes on with the pages that the parent no longer has.
+//! All types may be sent to another thread. [`QueuePair`], [`CompletionQueue`] and [`Engine`] are
+//! used by one thread at a time, which `&mut` and the lack of `Sync` ensure. [`Context`] and
+//! [`ProtectionDomain`] are shared by cloning. Children of fork(2) must not use any of them. Linux
+//! before 5.12 may give pinned pages to the child of a fork; set `RDMAV_FORK_SAFE=1` there, or the
+//! device continues to use pages that the parent no longer has.
 //!
 //! # Cost
-//! Posting and polling allocate nothing, take no lock of this crate's and make no system call of
-//! this crate's: a provider's own functions are called directly. Soft-RoCE's provider makes a
-//! system call for each doorbell, and hardware's none.
+//! Posting and polling call the provider's functions directly. This crate allocates nothing there,
+//! takes no lock and makes no system call. Soft-RoCE's provider makes a system call for each
+//! doorbell, those of hardware make none.
 #![no_std]
 
 extern crate alloc;

@@ -1,10 +1,10 @@
-//! libibverbs, loaded.
+//! The loaded libibverbs.
 
 use probeline_verbs_sys::{LoadError, Verbs};
 
-/// libibverbs, loaded at run time and never unloaded. Copies are the same library.
+/// libibverbs, loaded at run time and never unloaded.
 ///
-/// Its functions are not for safe code to replace:
+/// Safe code cannot replace its functions:
 ///
 /// ```compile_fail,E0616
 /// fn replace(mut library: probeline_verbs::Library, other: probeline_verbs::Library) {
@@ -17,18 +17,18 @@ pub struct Library {
 }
 
 impl Library {
-    /// The system's libibverbs.
+    /// Loads the system's libibverbs.
     ///
     /// # Errors
-    /// [`LoadError`] says which package is missing, or too old.
+    /// [`LoadError`] names the package that is missing or too old.
     pub fn load() -> Result<Self, LoadError> {
         Verbs::load().map(|verbs| Self { verbs })
     }
 
-    /// Another one behind the same functions, such as a test's.
+    /// Uses other functions of the same names, such as a test's.
     ///
     /// # Safety
-    /// Each function keeps the contract of the manual page of its name.
+    /// Each function fulfils the contract of the manual page of its name.
     #[must_use]
     pub unsafe fn from_verbs(verbs: Verbs) -> Self {
         Self { verbs }

@@ -1,4 +1,4 @@
-//! Memory that a device may reach.
+//! Memory that a device may access.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,9 +15,9 @@ use crate::{ProtectionDomain, VerbFailed};
 
 /// Memory that can be registered with a device.
 ///
-/// Other code may hold the same words and change them too, if it uses atomics: a device and peers
-/// change them at any time anyway. Only an engine's slots are shown as plain words; the engine
-/// therefore allocates them itself.
+/// Other code may access the same words too, if it uses atomics: a device and peers change them at
+/// any time anyway. Only an engine's slots are shown as plain words; the engine therefore allocates
+/// them itself.
 ///
 /// # Safety
 /// [`words`](Self::words) returns the same words each time. They keep their address, and can be
@@ -28,21 +28,21 @@ pub unsafe trait Memory {
     fn words(&self) -> &[AtomicU64];
 }
 
-// SAFETY: its buffer does not move with it, and cannot grow while a region owns it.
+// SAFETY: the buffer does not move with the vector, and cannot grow while a region owns it.
 unsafe impl Memory for Vec<AtomicU64> {
     fn words(&self) -> &[AtomicU64] {
         self
     }
 }
 
-// SAFETY: it never moves nor ends.
+// SAFETY: static memory.
 unsafe impl Memory for &'static [AtomicU64] {
     fn words(&self) -> &[AtomicU64] {
         self
     }
 }
 
-// SAFETY: as the memory inside, which does not move with its box.
+// SAFETY: as for the memory inside, which does not move with its box.
 unsafe impl Memory for Box<dyn Memory + Send> {
     fn words(&self) -> &[AtomicU64] {
         (**self).words()
@@ -50,7 +50,7 @@ unsafe impl Memory for Box<dyn Memory + Send> {
 }
 
 #[cfg(feature = "pin")]
-// SAFETY: the pages stay until the mapping is dropped, and it hands out atomics only.
+// SAFETY: the pages stay mapped until the mapping is dropped, which shows them as atomics only.
 unsafe impl Memory for probeline_pin::Mapping {
     fn words(&self) -> &[AtomicU64] {
         probeline_pin::Mapping::words(self)
@@ -58,18 +58,19 @@ unsafe impl Memory for probeline_pin::Mapping {
 }
 
 bitflags! {
-    /// What may be done to a region (ibv_reg_mr(3)).
+    /// The permitted operations on a region (ibv_reg_mr(3)).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Access: u32 {
-        /// This side's READs and atomics land in it. Those that peers write need it too.
+        /// Results of own READs and atomics land in it. [`REMOTE_WRITE`](Self::REMOTE_WRITE) and
+        /// [`REMOTE_ATOMIC`](Self::REMOTE_ATOMIC) need it too.
         const LOCAL_WRITE = sys::IBV_ACCESS_LOCAL_WRITE;
         /// Peers WRITE to it.
         const REMOTE_WRITE = sys::IBV_ACCESS_REMOTE_WRITE;
         /// Peers READ it.
         const REMOTE_READ = sys::IBV_ACCESS_REMOTE_READ;
-        /// Peers do atomics on it.
+        /// Peers perform atomics on it.
         const REMOTE_ATOMIC = sys::IBV_ACCESS_REMOTE_ATOMIC;
-        /// The device may reorder its writes to it; given up where it cannot.
+        /// The device may reorder its writes to it. Ignored by devices that cannot.
         const RELAXED_ORDERING = sys::IBV_ACCESS_RELAXED_ORDERING;
     }
 }
@@ -83,15 +84,16 @@ impl Access {
         .union(Self::REMOTE_READ)
         .union(Self::REMOTE_ATOMIC);
 
-    /// The bits that are named above, and no others.
+    /// Only the bits that are named above.
     pub(crate) const fn code(self) -> u32 {
         Self::from_bits_truncate(self.bits()).bits()
     }
 }
 
-/// Memory registered with a device, which it owns. Dropping it ends every right to it first.
+/// Memory that is registered with a device. Dropping the region deregisters the memory before it is
+/// freed.
 ///
-/// All access is through atomics, so a device that still works on it does no harm:
+/// All accesses are atomic, so that those of the device can be concurrent:
 ///
 /// ```compile_fail,E0596
 /// fn overwrite(region: &mut probeline_verbs::MemoryRegion<Vec<core::sync::atomic::AtomicU64>>) {
@@ -110,14 +112,14 @@ pub struct MemoryRegion<M: Memory> {
 
 // SAFETY: any thread may deregister a region; everything else in it is plain data.
 unsafe impl<M: Memory + Send> Send for MemoryRegion<M> {}
-// SAFETY: a shared region is read only, its words are atomics.
+// SAFETY: a shared region is read-only, and its words are atomics.
 unsafe impl<M: Memory + Sync> Sync for MemoryRegion<M> {}
 
 impl<M: Memory> MemoryRegion<M> {
-    /// Registers all words of `memory`, which stay in RAM from then on.
+    /// Registers all words of `memory`, which are pinned in RAM from then on.
     ///
     /// # Errors
-    /// [`VerbFailed`]: ENOMEM where the limit on locked memory is in the way (`ulimit -l`).
+    /// [`VerbFailed`]: ENOMEM if the limit of locked memory (`ulimit -l`) is too low.
     pub fn register(
         domain: &ProtectionDomain,
         memory: M,
@@ -126,8 +128,8 @@ impl<M: Memory> MemoryRegion<M> {
         let words = memory.words();
         let (start, len, bytes) = (NonNull::from(words).cast(), words.len(), size_of_val(words));
         let verbs = domain.context().verbs();
-        // SAFETY: `memory` keeps the words mapped and in place (its trait's promise) until drop,
-        // which deregisters first. A device's changes meet atomics only.
+        // SAFETY: `memory` keeps the words mapped and in place (its trait's contract) until drop,
+        // which deregisters first. All other accesses are atomic.
         let region = unsafe {
             let start: NonNull<AtomicU64> = start;
             sys::ibv_reg_mr(verbs, domain.as_ptr(), start.as_ptr().cast(), bytes, access.code())
@@ -143,18 +145,19 @@ impl<M: Memory> MemoryRegion<M> {
     /// The words.
     #[inline]
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: what `memory` gave when it was registered stays in place while it lives (its
-        // trait's promise). Kept here, because asking it may cost a call.
+        // SAFETY: the words of `memory` stay in place while it lives (its trait's contract). The
+        // address is kept here because `memory.words()` may cost a call.
         unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
-    /// The memory itself.
+    /// The memory.
     pub fn memory(&self) -> &M {
         &self.memory
     }
 
-    /// `words` words from `start` on, for work requests of this domain's queue pairs; `None` for
-    /// none, where they leave the region, or for 2 GiB, which no message is longer than.
+    /// The range of `words` words from word `start` on, for work requests of this domain's queue
+    /// pairs; `None` if it is empty, not within the region, or at least 2 GiB long, the limit of a
+    /// message.
     #[inline]
     #[must_use]
     pub fn local(&self, start: u64, words: u32) -> Option<LocalRange> {
@@ -163,7 +166,7 @@ impl<M: Memory> MemoryRegion<M> {
         Some(LocalRange { address, bytes, key: self.local_key })
     }
 
-    /// What peers need to know, to use it within its access rights.
+    /// The address and key by which peers access the region.
     #[must_use]
     pub fn remote(&self) -> RemoteRegion {
         self.remote
@@ -175,8 +178,7 @@ impl<M: Memory> Drop for MemoryRegion<M> {
         let dereg = self.domain.context().verbs().ibv_dereg_mr;
         // SAFETY: registered in `register`, deregistered here only.
         if unsafe { dereg(self.region.as_ptr()) } != 0 {
-            // The device may reach the memory still: it stays, for as long as the process, and so
-            // does what the region is in.
+            // The device may still access the memory: it is leaked, and so is its domain.
             core::mem::forget(self.domain.clone());
             return;
         }
@@ -191,8 +193,8 @@ impl<M: Memory> fmt::Debug for MemoryRegion<M> {
     }
 }
 
-/// A run of words of a region of this process. It keeps nothing alive: once the region is gone, a
-/// request with it fails.
+/// A range of words of a region of this process. It does not keep the region alive: a request with a
+/// range of a deregistered region fails.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalRange {
     pub(crate) address: u64,
@@ -200,7 +202,7 @@ pub struct LocalRange {
     pub(crate) key: u32,
 }
 
-/// A region of a peer, as the peer told: who knows it can use it.
+/// The address and key of a peer's region, which the peer has sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteRegion {
     pub(crate) address: u64,
@@ -208,7 +210,7 @@ pub struct RemoteRegion {
     pub(crate) key: u32,
 }
 
-/// A word of a peer's region from which on it is read or written.
+/// The address of a word of a peer's region.
 #[derive(Clone, Copy, Debug)]
 pub struct RemoteAddress {
     pub(crate) address: u64,
@@ -216,10 +218,10 @@ pub struct RemoteAddress {
 }
 
 impl RemoteRegion {
-    /// Bytes of its encoding.
+    /// The length of the encoding.
     pub const BYTES: usize = 20;
 
-    /// Its encoding for an exchange: address, words, key, little endian.
+    /// Encodes the region for an exchange: address, words, key, little-endian.
     #[must_use]
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -231,7 +233,7 @@ impl RemoteRegion {
         bytes
     }
 
-    /// What [`to_bytes`](Self::to_bytes) has encoded.
+    /// Decodes what [`to_bytes`](Self::to_bytes) has encoded.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         let [a0, a1, a2, a3, a4, a5, a6, a7, rest @ ..] = *bytes;
@@ -243,7 +245,8 @@ impl RemoteRegion {
         }
     }
 
-    /// The word `start`, of which on `words` are to be used; `None` where they leave the region.
+    /// The address of word `start`; `None` if the `words` words from there on are not all within the
+    /// region.
     #[inline]
     #[must_use]
     pub fn at(&self, start: u64, words: u32) -> Option<RemoteAddress> {
@@ -252,19 +255,19 @@ impl RemoteRegion {
         (end <= self.words).then_some(RemoteAddress { address, key: self.key })
     }
 
-    /// The same words under another key, which opens them only if the peer says so.
+    /// The same words with another key, which the peer must have sent.
     #[must_use]
     pub fn with_key(self, key: u32) -> Self {
         Self { key, ..self }
     }
 
-    /// The same start and key with more or fewer words than the peer has registered.
+    /// The same address and key with another number of words.
     #[must_use]
     pub fn with_words(self, words: u64) -> Self {
         Self { words, ..self }
     }
 
-    /// Its key.
+    /// The key.
     #[must_use]
     pub fn key(&self) -> u32 {
         self.key
@@ -278,7 +281,7 @@ mod tests {
     const REGION: RemoteRegion = RemoteRegion { address: 0x7000, words: 64, key: 0xabcd_0123 };
 
     #[test]
-    fn a_region_survives_its_encoding() {
+    fn a_region_is_decoded_as_it_was_encoded() {
         assert_eq!(RemoteRegion::from_bytes(&REGION.to_bytes()), REGION);
         let odd = RemoteRegion { address: u64::MAX - 6, words: 1 << 40, key: 1 };
         assert_eq!(RemoteRegion::from_bytes(&odd.to_bytes()), odd);

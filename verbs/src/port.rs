@@ -4,59 +4,58 @@ use core::fmt;
 
 use probeline_verbs_sys as sys;
 
-/// What a port is at the moment (ibv_query_port(3)).
+/// The state and attributes of a port (ibv_query_port(3)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// Its number, from 1.
+    /// The number, counted from 1.
     pub number: u8,
-    /// Whether packets flow.
+    /// Whether the port can send and receive.
     pub active: bool,
-    /// How far it has come towards that.
+    /// The state.
     pub state: PortState,
     /// The largest payload of a packet.
     pub mtu: Mtu,
-    /// The largest that the device could have.
+    /// The largest one that the device supports.
     pub max_mtu: Mtu,
-    /// Lanes of the link, where the code is known.
+    /// Lanes of the link, if the code is known.
     pub lanes: Option<u8>,
-    /// What one lane carries, in tenths of a Gbit/s as its generation is named (EDR is 250), where
-    /// the code is known.
+    /// The nominal rate of a lane in tenths of a Gbit/s (250 for EDR), if the code is known.
     pub lane_rate: Option<u16>,
-    /// What is below it.
+    /// The link layer.
     pub link_layer: LinkLayer,
-    /// Its address in an InfiniBand subnet; 0 on Ethernet.
+    /// The local identifier in an InfiniBand subnet; 0 on Ethernet.
     pub lid: u16,
-    /// Entries of its GID table.
+    /// Entries of the GID table.
     pub gids: u32,
     /// Bytes in the longest message.
     pub message_bytes: u32,
-    /// It reaches peers by a global route header only, as virtual InfiniBand ports may.
+    /// Packets need a global route header, as on some virtual InfiniBand ports.
     pub global_only: bool,
 }
 
-/// How far a port has come (`enum ibv_port_state`).
+/// The state of a port (`enum ibv_port_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortState {
     /// No link.
     Down,
-    /// A link, and no subnet manager has set it up.
+    /// The link is up; no subnet manager has configured the port.
     Init,
-    /// Set up by the subnet manager, and not activated.
+    /// Configured by the subnet manager, and not activated.
     Armed,
-    /// Packets flow.
+    /// The port can send and receive.
     Active,
-    /// Packets have flowed, and the link has gone for a moment.
+    /// The port was active, and its link is down for the moment.
     ActiveDeferred,
-    /// One that this library does not know.
+    /// An unknown state.
     Unknown(u32),
 }
 
-/// What carries a port's packets.
+/// The link layer of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkLayer {
-    /// An InfiniBand subnet: peers are reached by LID.
+    /// InfiniBand: packets are addressed by LID.
     Infiniband,
-    /// Ethernet (RoCE): peers are reached by GID.
+    /// Ethernet (RoCE): packets are addressed by GID.
     Ethernet,
 }
 
@@ -77,7 +76,7 @@ pub enum Mtu {
 }
 
 impl Mtu {
-    /// By its code; what is unknown is the least that every device has.
+    /// The MTU of a code; the smallest for an unknown code.
     #[must_use]
     pub const fn of(code: u32) -> Self {
         match code {
@@ -89,7 +88,7 @@ impl Mtu {
         }
     }
 
-    /// Its code.
+    /// The code.
     #[must_use]
     pub const fn code(self) -> u8 {
         self as u8
@@ -97,13 +96,13 @@ impl Mtu {
 }
 
 impl Port {
-    /// Whether packets carry a global route header: on Ethernet always.
+    /// Whether packets carry a global route header. On Ethernet they always do.
     #[must_use]
     pub fn needs_global_route(&self) -> bool {
         self.link_layer == LinkLayer::Ethernet || self.global_only
     }
 
-    /// What all lanes carry, in Gbit/s, where both codes are known.
+    /// The rate of all lanes in Gbit/s, if both codes are known.
     #[must_use]
     pub fn gbit_s(&self) -> Option<f64> {
         Some(f64::from(self.lane_rate?) * f64::from(self.lanes?) / 10.0)
@@ -157,7 +156,7 @@ impl fmt::Display for PortState {
             Self::Init => f.write_str("initialising"),
             Self::Armed => f.write_str("armed"),
             Self::Active => f.write_str("active"),
-            Self::ActiveDeferred => f.write_str("active, its link gone for a moment"),
+            Self::ActiveDeferred => f.write_str("active, its link down for the moment"),
             Self::Unknown(code) => write!(f, "state {code}"),
         }
     }
@@ -190,7 +189,7 @@ impl Port {
             lane_rate: lane_rate(attr.active_speed),
             link_layer: match u32::from(attr.link_layer) {
                 sys::IBV_LINK_LAYER_ETHERNET => LinkLayer::Ethernet,
-                // Devices older than the field leave 0, and are InfiniBand.
+                // Drivers older than the field leave 0; their devices are InfiniBand.
                 _ => LinkLayer::Infiniband,
             },
             lid: attr.lid,

@@ -18,30 +18,30 @@ use crate::{
     WorkRequestList,
 };
 
-/// The state a queue pair is made in.
+/// The state of a new queue pair.
 #[derive(Debug)]
 pub struct Reset(());
-/// It has a port and access rights.
+/// The queue pair has a port and access rights.
 #[derive(Debug)]
 pub struct Init(());
-/// It has a peer, whose requests it answers.
+/// The queue pair is connected to a peer and answers its requests.
 #[derive(Debug)]
 pub struct ReadyToReceive(());
-/// It takes work requests.
+/// The queue pair takes work requests.
 #[derive(Debug)]
 pub struct ReadyToSend(());
 
-/// A reliable connected queue pair in state `S` (InfiniBand specification, 10.3.1). A step takes
-/// it and gives it back in the next state; one that fails destroys it.
+/// A reliable connected queue pair in state `S` (InfiniBand specification, 10.3.1). A transition takes
+/// it and returns it in the next state; if it fails, the queue pair is destroyed.
 ///
-/// Nothing can be posted before it is ready:
+/// Requests can be posted only in the state [`ReadyToSend`]:
 ///
 /// ```compile_fail,E0599
 /// fn early(pair: &mut probeline_verbs::QueuePair<probeline_verbs::Init>, request: &probeline_verbs::WorkRequest) {
 ///     let _ = pair.post(request);
 /// }
 /// ```
-/// Nor can a step be left out, or gone twice:
+/// No transition can be skipped or repeated:
 ///
 /// ```compile_fail,E0599
 /// fn hasty(pair: probeline_verbs::QueuePair<probeline_verbs::Reset>, peer: &probeline_verbs::Peer, path: &probeline_verbs::Path) {
@@ -54,7 +54,7 @@ pub struct ReadyToSend(());
 ///     let _ = pair.init(port, probeline_verbs::Access::WINDOW);
 /// }
 /// ```
-/// It may be sent to another thread, and is used by one at a time:
+/// It may be sent to another thread and is used by one thread at a time:
 ///
 /// ```compile_fail,E0277
 /// fn sync<T: Sync>() {}
@@ -65,54 +65,54 @@ pub struct QueuePair<S> {
     state: PhantomData<S>,
 }
 
-/// What a queue pair is to hold.
+/// The capacity of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// Work requests outstanding at most.
+    /// The maximum number of outstanding work requests.
     pub requests: u32,
     /// Words that an inline WRITE may carry, at most [`crate::INLINE_WORDS`].
     pub inline_words: u32,
 }
 
-/// Who is at the other end, as it told.
+/// The other end of a connection, as the peer has sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// The number of its queue pair.
+    /// The number of the peer's queue pair.
     pub queue_pair: u32,
-    /// The packet sequence number it starts with: 24 bits.
+    /// The peer's first packet sequence number, 24 bits.
     pub psn: u32,
-    /// Its port's address on InfiniBand.
+    /// The address of the peer's port on InfiniBand.
     pub lid: u16,
-    /// Its port's address on Ethernet.
+    /// The address of the peer's port on Ethernet.
     pub gid: Gid,
 }
 
-/// How packets go to a peer. Both ends must have chosen alike, but for the port and the GID index.
+/// The path to a peer. Both ends need the same values, except for port, GID index and PSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// The port of this side.
+    /// The local port.
     pub port: u8,
     /// Whether packets carry a global route header: see [`Port::needs_global_route`].
     pub global: bool,
-    /// The index of this side's own GID.
+    /// The index of the local GID.
     pub gid_index: u8,
-    /// The class of traffic in the global route header, which Ethernet takes for DSCP and ECN.
+    /// The traffic class in the global route header: on Ethernet DSCP and ECN.
     pub traffic_class: u8,
     /// The service level on InfiniBand, 0 to 15; on Ethernet the priority, 0 to 7.
     pub service_level: u8,
-    /// The payload of a packet, at most what both ports have.
+    /// The payload of a packet, at most the MTU of both ports.
     pub mtu: Mtu,
-    /// READs and atomics outstanding at once, at most what both devices have; at least 1.
+    /// READs and atomics outstanding at once, at least 1 and at most the limits of both devices.
     pub rd_atomic: u8,
-    /// The packet sequence number this side starts with: 24 bits.
+    /// The first local packet sequence number, 24 bits.
     pub psn: u32,
-    /// How long a request tries to reach the peer.
+    /// How long a request is retried.
     pub retry: Retry,
 }
 
 impl Path {
-    /// Over `port`, with its MTU, its first GID, one READ or atomic outstanding, and no class of
-    /// traffic.
+    /// A path over `port` with its MTU, its first GID, one READ or atomic outstanding, and traffic
+    /// class 0.
     #[must_use]
     pub fn over(port: &Port) -> Self {
         Self {
@@ -129,22 +129,22 @@ impl Path {
     }
 }
 
-/// Requests that were not posted.
+/// Why requests were not posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PostFailed {
-    /// Requests before the one that was refused: they are posted, and complete. None is behind it.
+    /// The number of requests before the refused one, which are posted. Those after it are not.
     pub posted: usize,
-    /// Why: ENOMEM for a queue pair that holds no more, EINVAL for a request it cannot do.
+    /// The error: ENOMEM for a full queue pair, EINVAL for an unsupported request.
     pub errno: i32,
-    /// The library did not say which request it refused, as where a doorbell failed: each may be
-    /// carried out still, at any time, and may complete or not.
+    /// The library did not report which request it refused, for example because a doorbell failed:
+    /// each request may still be carried out, at any time, and may complete or not.
     pub in_doubt: bool,
 }
 
 impl fmt::Display for PostFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.errno == libc::ENOMEM {
-            return f.write_str("the queue pair holds no more work requests: poll, then post");
+            return f.write_str("the queue pair is full: poll, then post");
         }
         VerbFailed { verb: "ibv_post_send", errno: self.errno }.fmt(f)
     }
@@ -152,25 +152,25 @@ impl fmt::Display for PostFailed {
 
 impl Error for PostFailed {}
 
-/// Hops that packets to a peer may take: as many as there can be, as perftest has it.
+/// The maximum number of hops to a peer: the largest value, as in perftest.
 const HOP_LIMIT: u8 = 0xff;
-/// The shortest timer for a receiver that is not ready, 0.01 ms. One-sided requests need none.
+/// The shortest RNR timer, 0.01 ms. One-sided requests do not use it.
 const MIN_RNR_TIMER: u8 = 1;
 
 struct Owned {
     pair: NonNull<sys::ibv_qp>,
-    /// Dropped only when the pair was destroyed.
+    /// Dropped only if the queue pair was destroyed.
     parts: ManuallyDrop<Parts>,
     _of_one_thread: PhantomData<Cell<()>>,
 }
 
-/// What the device uses for a queue pair.
+/// The objects that the device uses for a queue pair.
 struct Parts {
     domain: ProtectionDomain,
     _completions: Arc<Created>,
 }
 
-// SAFETY: any thread may use it, one at a time, which `&mut` sees to.
+// SAFETY: any thread may use it, one at a time, which `&mut` ensures.
 unsafe impl Send for Owned {}
 
 impl Owned {
@@ -182,7 +182,7 @@ impl Owned {
     ) -> Result<(), VerbFailed> {
         let modify = self.parts.domain.context().verbs().ibv_modify_qp;
         let mask = (mask | sys::IBV_QP_STATE).cast_signed();
-        // SAFETY: the pair is alive; the library reads the fields that the mask names.
+        // SAFETY: the queue pair is alive; the library reads the fields that the mask names.
         VerbFailed::check(step, unsafe { modify(self.pair.as_ptr(), attr, mask) })
     }
 }
@@ -192,7 +192,7 @@ impl Drop for Owned {
         let destroy = self.parts.domain.context().verbs().ibv_destroy_qp;
         // SAFETY: created in `new`, destroyed here only.
         if unsafe { destroy(self.pair.as_ptr()) } != 0 {
-            // The device may use it still: its domain and completion queue stay for ever.
+            // The device may still use it: its domain and completion queue are leaked.
             return;
         }
         // SAFETY: dropped here only.
@@ -201,10 +201,10 @@ impl Drop for Owned {
 }
 
 impl QueuePair<Reset> {
-    /// A queue pair that reaches the regions of `domain` and completes to `completions`.
+    /// Creates a queue pair that can access the regions of `domain` and completes to `completions`.
     ///
     /// # Errors
-    /// [`VerbFailed`]: EINVAL or ENOMEM where the device does not hold as much.
+    /// [`VerbFailed`]: EINVAL or ENOMEM if the capacity is too large.
     pub fn new(
         domain: &ProtectionDomain,
         completions: &CompletionQueue,
@@ -218,7 +218,7 @@ impl QueuePair<Reset> {
             srq: ptr::null_mut(),
             cap: sys::ibv_qp_cap {
                 max_send_wr: capacity.requests,
-                // Nothing is received, but some providers do not take 0.
+                // Nothing is received, but some providers refuse 0.
                 max_recv_wr: 1,
                 max_send_sge: 1,
                 max_recv_sge: 1,
@@ -228,7 +228,7 @@ impl QueuePair<Reset> {
             sq_sig_all: 0,
         };
         let create = domain.context().verbs().ibv_create_qp;
-        // SAFETY: domain and completion queue are alive and stay so while the pair holds them.
+        // SAFETY: domain and completion queue are alive while the queue pair holds them.
         let pair = unsafe { create(domain.as_ptr(), &raw mut attr) };
         let pair = NonNull::new(pair).ok_or_else(|| VerbFailed::last("ibv_create_qp"))?;
         let parts = Parts { domain: domain.clone(), _completions: Arc::clone(created) };
@@ -236,7 +236,7 @@ impl QueuePair<Reset> {
         Ok(Self::in_state(Owned { pair, parts, _of_one_thread: PhantomData }))
     }
 
-    /// RESET to INIT: peers get `access` to it.
+    /// RESET to INIT: sets the port, and the operations that the peer may perform.
     ///
     /// # Errors
     /// [`VerbFailed`].
@@ -245,10 +245,10 @@ impl QueuePair<Reset> {
     }
 
     /// As [`init`](Self::init), in the partition whose key is the entry `pkey_index` of the port's
-    /// table, and not the first one.
+    /// table.
     ///
     /// # Errors
-    /// [`VerbFailed`]: EINVAL where there is no such entry.
+    /// [`VerbFailed`]: EINVAL if there is no such entry.
     pub fn init_in_partition(
         mut self,
         port: &Port,
@@ -267,11 +267,11 @@ impl QueuePair<Reset> {
 }
 
 impl QueuePair<Init> {
-    /// INIT to RTR: from now on the peer's requests are answered.
+    /// INIT to RTR: the queue pair answers the peer's requests from now on.
     ///
     /// # Errors
-    /// [`VerbFailed`]: EINVAL where the device does not take these values, ETIMEDOUT where the
-    /// peer's address leads nowhere.
+    /// [`VerbFailed`]: EINVAL if the device does not support these values, ETIMEDOUT if the peer's
+    /// address cannot be resolved.
     pub fn ready_to_receive(
         mut self,
         peer: &Peer,
@@ -306,8 +306,8 @@ impl QueuePair<Init> {
 }
 
 impl QueuePair<ReadyToReceive> {
-    /// RTR to RTS: from now on it takes work requests. The peer must have reached RTR before the
-    /// first is posted.
+    /// RTR to RTS: the queue pair takes work requests from now on. The peer must be in RTR before the
+    /// first one is posted.
     ///
     /// # Errors
     /// [`VerbFailed`].
@@ -330,16 +330,16 @@ impl QueuePair<ReadyToReceive> {
 }
 
 impl QueuePair<ReadyToSend> {
-    /// Posts one request, with a doorbell of its own.
+    /// Posts one request with one doorbell.
     ///
     /// # Errors
-    /// [`PostFailed`]: it was not posted, unless that is in doubt.
+    /// [`PostFailed`]: the request was not posted, unless that is in doubt.
     #[inline]
     pub fn post(&mut self, request: &WorkRequest) -> Result<(), PostFailed> {
-        // What a request does not use stays uninitialised, and is not looked at.
+        // The library does not read the fields that a request leaves uninitialised.
         let mut prepared = MaybeUninit::<Prepared>::uninit();
         let prepared = prepared.as_mut_ptr();
-        // SAFETY: a local that stays until it was posted.
+        // SAFETY: a local that lives until the request is posted.
         unsafe {
             Prepared::link(prepared, ptr::null_mut());
             Prepared::fill(prepared, request);
@@ -351,11 +351,11 @@ impl QueuePair<ReadyToSend> {
         })
     }
 
-    /// Posts all requests of `list`, in their order and with one doorbell, and empties it.
+    /// Posts all requests of `list`, in their order and with one doorbell, and empties the list.
     ///
     /// # Errors
-    /// [`PostFailed`]: those from the refused one on were not posted, and stay in the list. Where
-    /// that is in doubt all stay in it.
+    /// [`PostFailed`]: the requests from the refused one on were not posted and stay in the list. If
+    /// that is in doubt, all stay in it.
     #[inline]
     pub fn post_list(&mut self, list: &mut WorkRequestList) -> Result<(), PostFailed> {
         let Some(first) = list.first() else { return Ok(()) };
@@ -379,17 +379,17 @@ impl QueuePair<ReadyToSend> {
         first: *mut sys::ibv_send_wr,
     ) -> Result<(), (c_int, *mut sys::ibv_send_wr)> {
         let mut refused = ptr::null_mut();
-        // SAFETY: the pair is alive and in a state that takes requests; `first` leads to requests
-        // that `Prepared::fill` made, ended by a null. The library keeps no pointer to them.
-        // The memory they name is a region's, or carried: a wrong key fails at the device.
+        // SAFETY: the queue pair is alive and takes requests; `first` is a list of requests that
+        // `Prepared::fill` has filled, ended by null, to which the library keeps no pointer. Their
+        // memory is that of a region or inline; with a wrong key they fail at the device.
         match unsafe { sys::ibv_post_send(self.pair.pair.as_ptr(), first, &raw mut refused) } {
             0 => Ok(()),
             returned => Err((VerbFailed::of("ibv_post_send", returned).errno, refused)),
         }
     }
 
-    /// Moves it to the error state: what is outstanding completes as flushed, and the peer's
-    /// requests are answered no more. A control verb, not of the data path.
+    /// Moves the queue pair to the error state: outstanding requests complete as flushed, and the
+    /// peer's requests are not answered any more. This is a control verb, not for the data path.
     ///
     /// # Errors
     /// [`VerbFailed`].
@@ -405,10 +405,10 @@ impl<S> QueuePair<S> {
         Self { pair, state: PhantomData }
     }
 
-    /// Its number, for the peer to know.
+    /// The number of the queue pair, which the peer needs.
     #[must_use]
     pub fn number(&self) -> u32 {
-        // SAFETY: the pair is alive, and its number never changes.
+        // SAFETY: the queue pair is alive, and its number never changes.
         unsafe { (*self.pair.pair.as_ptr()).qp_num }
     }
 }

@@ -1,33 +1,33 @@
-//! How long a queue pair tries to reach its peer.
+//! The retries of a queue pair.
 
 use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 
-/// How long a queue pair waits for an acknowledgement, and how often it then tries again. There
-/// is no value with which it would wait for ever.
+/// How long a queue pair waits for an acknowledgement, and how often it retries. No value makes it
+/// wait forever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     timeout: u8,
     count: u8,
 }
 
-/// A value with which a lost peer may never be noticed.
+/// A value with which a queue pair may wait forever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetryError {
-    /// 0 means no timer at all; the field has five bits.
+    /// 0 disables the timer; the field has five bits.
     Timeout(u8),
-    /// The field has three bits, and Soft-RoCE takes its largest value for endless.
+    /// The field has three bits, and Soft-RoCE retries forever with its largest value.
     Count(u8),
 }
 
 impl Retry {
-    /// Waits 4.096 us times 2^`timeout` (1 to 31) for an acknowledgement, and sends `count` times
-    /// (0 to 6) again (InfiniBand specification, 9.7.6.1.3).
+    /// Waits 4.096 us times 2^`timeout` (1 to 31) for an acknowledgement, and retries `count` times
+    /// (0 to 6) (InfiniBand specification, 9.7.6.1.3).
     ///
     /// # Errors
-    /// [`RetryError`] for 0 and for 7, with which devices wait, or try, for ever.
+    /// [`RetryError`] for other values.
     pub const fn new(timeout: u8, count: u8) -> Result<Self, RetryError> {
         match (timeout, count) {
             (0 | 32.., _) => Err(RetryError::Timeout(timeout)),
@@ -36,20 +36,20 @@ impl Retry {
         }
     }
 
-    /// The exponent of the wait.
+    /// The exponent of the timeout.
     #[must_use]
     pub const fn timeout(&self) -> u8 {
         self.timeout
     }
 
-    /// How often it tries again.
+    /// The number of retries.
     #[must_use]
     pub const fn count(&self) -> u8 {
         self.count
     }
 
-    /// After this long without an answer a request fails, on a device that keeps to the timer. The
-    /// specification lets it wait up to four times as long.
+    /// The time after which a request without an answer fails, if the device keeps to the timer. The
+    /// specification allows it up to four times as long.
     #[must_use]
     pub const fn bound(&self) -> Duration {
         Duration::from_nanos((4096_u64 << self.timeout) * (self.count as u64 + 1))
@@ -57,7 +57,7 @@ impl Retry {
 }
 
 impl Default for Retry {
-    /// 268 ms, seven times: 1.9 s. Less fails on busy virtual machines with healthy peers.
+    /// 268 ms, seven times: 1.9 s. With less, requests to healthy peers fail on busy virtual machines.
     fn default() -> Self {
         Self { timeout: 16, count: 6 }
     }
@@ -74,10 +74,13 @@ impl fmt::Display for RetryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Timeout(value) => {
-                write!(f, "timeout {value} is not between 1 (8 us) and 31; 0 would wait for ever")
+                write!(f, "timeout {value} is not between 1 (8 us) and 31; 0 waits forever")
             }
             Self::Count(value) => {
-                write!(f, "retry count {value} is not between 0 and 6; some devices never end at 7")
+                write!(
+                    f,
+                    "retry count {value} is not between 0 and 6; some devices retry forever with 7"
+                )
             }
         }
     }

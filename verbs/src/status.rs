@@ -1,4 +1,4 @@
-//! How a work request ended.
+//! The statuses of completions.
 
 use core::error::Error;
 use core::fmt;
@@ -7,21 +7,21 @@ use probeline_verbs_sys as sys;
 
 macro_rules! statuses {
     ($($(#[doc = $doc:literal])* $name:ident = $code:ident, $text:literal;)*) => {
-        /// Why a work request failed (InfiniBand specification, 10.10.3; ibv_poll_cq(3)). It ends
-        /// its queue pair: what was posted behind it is flushed.
+        /// Why a work request failed (InfiniBand specification, 10.10.3; ibv_poll_cq(3)). Its queue
+        /// pair enters the error state, which flushes later requests.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Status {
             $($(#[doc = $doc])* $name,)*
-            /// One that this library does not know, as the device gave it.
+            /// An unknown code.
             Unknown(u32),
         }
 
         impl Status {
-            /// The outcome behind a completion's code.
+            /// The result for a completion's code.
             ///
             /// # Errors
-            /// The status, unless it is success.
+            /// The status, unless the code is success.
             #[inline]
             pub const fn of(code: u32) -> Result<(), Self> {
                 if code == sys::IBV_WC_SUCCESS { Ok(()) } else { Err(Self::named(code)) }
@@ -62,26 +62,26 @@ macro_rules! statuses {
 statuses! {
     /// The message does not fit the local buffer.
     LocalLength = IBV_WC_LOC_LEN_ERR, "the message does not fit the local buffer";
-    /// The queue pair could not do the request.
-    LocalQueuePair = IBV_WC_LOC_QP_OP_ERR, "the queue pair could not do the request";
+    /// The queue pair cannot carry out the request.
+    LocalQueuePair = IBV_WC_LOC_QP_OP_ERR, "the queue pair cannot carry out the request";
     /// As above, of an end-to-end context.
     LocalEndToEnd = IBV_WC_LOC_EEC_OP_ERR, "the end-to-end context could not do the request";
-    /// The local range is not registered, or not for this.
-    LocalProtection = IBV_WC_LOC_PROT_ERR, "the local range is not registered for this";
+    /// The local range is not registered for this access.
+    LocalProtection = IBV_WC_LOC_PROT_ERR, "the local range is not registered for this access";
     /// Flushed because the queue pair had failed.
     Flushed = IBV_WC_WR_FLUSH_ERR, "flushed, the queue pair had failed";
     /// A memory window could not be bound.
     MemoryWindowBind = IBV_WC_MW_BIND_ERR, "a memory window could not be bound";
-    /// The responder answered what makes no sense.
-    BadResponse = IBV_WC_BAD_RESP_ERR, "the responder's answer makes no sense";
+    /// The responder sent an unexpected response.
+    BadResponse = IBV_WC_BAD_RESP_ERR, "the responder sent an unexpected response";
     /// A local range was refused while a message was received.
     LocalAccess = IBV_WC_LOC_ACCESS_ERR, "a local range was refused";
-    /// The responder does not take such a request.
-    RemoteInvalidRequest = IBV_WC_REM_INV_REQ_ERR, "the responder does not take such a request";
+    /// The responder does not support the request.
+    RemoteInvalidRequest = IBV_WC_REM_INV_REQ_ERR, "the responder does not support the request";
     /// The responder's memory is not registered for this access.
-    RemoteAccess = IBV_WC_REM_ACCESS_ERR, "the responder's memory is not open to this access";
-    /// The responder could not do the request.
-    RemoteOperation = IBV_WC_REM_OP_ERR, "the responder could not do the request";
+    RemoteAccess = IBV_WC_REM_ACCESS_ERR, "the responder's memory is not registered for this access";
+    /// The responder could not carry out the request.
+    RemoteOperation = IBV_WC_REM_OP_ERR, "the responder could not carry out the request";
     /// The responder did not acknowledge within the retries.
     RetryExceeded = IBV_WC_RETRY_EXC_ERR, "the responder did not answer within the retries";
     /// The responder was not ready to receive within the retries.
@@ -90,8 +90,8 @@ statuses! {
     LocalDomainViolation = IBV_WC_LOC_RDD_VIOL_ERR, "the reliable datagram domains differ";
     /// The responder refused a reliable datagram request.
     RemoteInvalidDatagram = IBV_WC_REM_INV_RD_REQ_ERR, "the responder refused the datagram";
-    /// The responder gave the request up.
-    RemoteAborted = IBV_WC_REM_ABORT_ERR, "the responder gave the request up";
+    /// The responder aborted the request.
+    RemoteAborted = IBV_WC_REM_ABORT_ERR, "the responder aborted the request";
     /// An end-to-end context's number is wrong.
     InvalidEndToEndNumber = IBV_WC_INV_EECN_ERR, "an end-to-end context's number is wrong";
     /// An end-to-end context's state is wrong.

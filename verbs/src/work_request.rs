@@ -10,11 +10,11 @@ use probeline_verbs_sys as sys;
 
 use crate::{LocalRange, RemoteAddress};
 
-/// Words that an inline WRITE carries at most: a cache line. Devices take several times as much,
-/// but more than a line is better fetched than copied twice.
+/// The maximum number of words of an inline WRITE: a cache line. Devices support more, but fetching
+/// more than a line is faster than copying it twice.
 pub const INLINE_WORDS: usize = 8;
 
-/// A one-sided operation to be posted, with the name under which it completes.
+/// A one-sided operation, with the ID under which it completes.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkRequest {
     id: u64,
@@ -34,35 +34,35 @@ enum Verb {
 }
 
 impl WorkRequest {
-    /// READ: the words from `from` on, into all of `into`.
+    /// A READ of the words from `from` on into the whole range `into`.
     #[inline]
     #[must_use]
     pub fn read(id: u64, from: RemoteAddress, into: LocalRange) -> Self {
         Self::new(id, Verb::Read(into), from)
     }
 
-    /// WRITE: all of `from`, to the words from `to` on. `from` is read some time before the
-    /// request completes.
+    /// A WRITE of the whole range `from` to the words from `to` on. The device reads `from` at any
+    /// time until the request completes.
     #[inline]
     #[must_use]
     pub fn write(id: u64, from: LocalRange, to: RemoteAddress) -> Self {
         Self::new(id, Verb::Write(from), to)
     }
 
-    /// WRITE of `words`, which the request carries itself: the device fetches nothing, and no
-    /// memory is registered for it. `None` for none, or more than [`INLINE_WORDS`]; the queue pair
-    /// must have been made for as many.
+    /// A WRITE of `words`, which the request contains, so that they need no registered memory. `None`
+    /// for no words or more than [`INLINE_WORDS`]. The [`Capacity`](crate::Capacity) of the queue
+    /// pair must allow as many.
     #[inline]
     #[must_use]
     pub fn write_inline(id: u64, words: &[u64], to: RemoteAddress) -> Option<Self> {
         let mut carried = [0; INLINE_WORDS];
         carried.get_mut(..words.len())?.copy_from_slice(words);
-        // At most INLINE_WORDS, as was found just now.
+        // At most INLINE_WORDS, by the line above.
         let len = u32::try_from(words.len()).ok().filter(|&len| len > 0)?;
         Some(Self::new(id, Verb::WriteInline(carried, len), to))
     }
 
-    /// Compare-and-swap of the word at `at`, whose old value lands in the first word of `into`.
+    /// A compare-and-swap of the word at `at`. The old value lands in the first word of `into`.
     #[inline]
     #[must_use]
     pub fn compare_and_swap(
@@ -75,7 +75,7 @@ impl WorkRequest {
         Self::new(id, Verb::CompareAndSwap { expected, desired, into }, at)
     }
 
-    /// Fetch-and-add on the word at `at`, whose old value lands in the first word of `into`.
+    /// A fetch-and-add on the word at `at`. The old value lands in the first word of `into`.
     #[inline]
     #[must_use]
     pub fn fetch_add(id: u64, at: RemoteAddress, addend: u64, into: LocalRange) -> Self {
@@ -87,15 +87,15 @@ impl WorkRequest {
         Self { id, verb, remote, signalled: true, fenced: false }
     }
 
-    /// Completes in silence: a later, signalled request of its queue pair tells that it has ended.
-    /// At least one in as many as the queue pair holds must be signalled.
+    /// Generates no completion: that of a later, signalled request of the queue pair shows that this
+    /// one has completed. Before the queue pair is full a request must be signalled.
     #[inline]
     #[must_use]
     pub fn unsignalled(self) -> Self {
         Self { signalled: false, ..self }
     }
 
-    /// Starts only when all READs and atomics before it on its queue pair have ended.
+    /// Starts only when all earlier READs and atomics of the queue pair have completed.
     #[inline]
     #[must_use]
     pub fn fenced(self) -> Self {
@@ -118,7 +118,7 @@ impl WorkRequest {
     }
 }
 
-/// A request as the library takes it.
+/// A request in the layout of the library.
 #[repr(C)]
 pub(crate) struct Prepared {
     wr: sys::ibv_send_wr,
@@ -132,32 +132,32 @@ impl Prepared {
         unsafe { MaybeUninit::zeroed().assume_init() }
     }
 
-    /// Puts `next` behind `this`, and its own scatter/gather entry into it.
+    /// Links `next` behind `this`, and sets the scatter/gather list of `this` to its own entry.
     ///
     /// # Safety
-    /// `this` is valid for writes, and stays where it is until it was posted.
+    /// `this` is valid for writes, and does not move until it is posted.
     #[inline]
     pub(crate) unsafe fn link(this: *mut Self, next: *mut Self) {
-        // SAFETY: `this` is valid by the caller's promise.
+        // SAFETY: `this` is valid by the caller's contract.
         unsafe {
             (*this).wr.next = next.cast();
             (*this).wr.sg_list = &raw mut (*this).sge;
             (*this).wr.num_sge = 1;
-            // Some providers hand it on whatever the opcode is.
+            // Some providers read it with any opcode.
             (*this).wr.__bindgen_anon_1.imm_data = 0;
         }
     }
 
-    /// Makes `this`, which is linked, the request `request`. What `request` does not use keeps
-    /// what it held, or stays uninitialised: the library looks at the opcode's own fields only.
+    /// Fills `this`, which is linked, with `request`. Fields that `request` does not use keep their
+    /// values, or stay uninitialised: the library reads only those of the opcode.
     ///
     /// # Safety
     /// As for `link`.
     #[inline]
     pub(crate) unsafe fn fill(this: *mut Self, request: &WorkRequest) {
-        // SAFETY: `this` is valid by the caller's promise; fields are reached by raw places, so
-        // that pointers to one of them outlive writes to another. Writing a union's field of
-        // plain numbers is safe.
+        // SAFETY: `this` is valid by the caller's contract. Fields are accessed through raw pointers,
+        // so that a pointer to one field stays valid when another one is written. Union fields are
+        // plain numbers.
         unsafe {
             let wr = &raw mut (*this).wr;
             (*wr).wr_id = request.id;
@@ -170,7 +170,7 @@ impl Prepared {
                 }
                 Verb::WriteInline(words, len) => {
                     (*this).inline = words;
-                    // The library makes a pointer of it again.
+                    // The library casts it to a pointer.
                     let address = (&raw const (*this).inline).expose_provenance() as u64;
                     LocalRange { address, bytes: len * 8, key: 0 }
                 }
@@ -203,19 +203,18 @@ impl Prepared {
     }
 }
 
-/// Requests that are posted with one doorbell, in memory of their own: filling and posting it
-/// allocates nothing.
+/// Requests that are posted with one doorbell, in memory that is allocated once.
 pub struct WorkRequestList {
-    /// As many as it was made for, filled or not.
+    /// All requests, filled or not.
     requests: Vec<Prepared>,
     len: usize,
-    /// As many as it takes: none while it holds requests whose post has failed.
+    /// The number of requests that it accepts: 0 while it holds requests whose post has failed.
     room: usize,
-    /// How many of them the library has taken: some, after a post that failed.
+    /// The number of requests that the library has taken in a post that failed.
     posted: usize,
 }
 
-// SAFETY: the pointers inside lead to the list itself, and are used by whoever posts it.
+// SAFETY: the pointers inside are to the list itself, and only its user follows them.
 unsafe impl Send for WorkRequestList {}
 
 /// The list is full: post it, then push again.
@@ -237,28 +236,28 @@ impl WorkRequestList {
         let mut requests: Vec<_> = (0..capacity).map(|_| Prepared::empty()).collect();
         let base = requests.as_mut_ptr();
         for place in 0..capacity {
-            // SAFETY: a request of the buffer, which neither moves nor grows; the last is linked
-            // to its end, to which `first` lets nobody go.
+            // SAFETY: a request of the buffer, which neither moves nor grows. The last one is linked
+            // to the end of the buffer; `first` sets that link to null before a post.
             unsafe { Prepared::link(base.add(place), base.add(place + 1)) };
         }
         Self { room: capacity, requests, len: 0, posted: 0 }
     }
 
-    /// Requests in it.
+    /// The number of requests.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.len - self.posted
     }
 
-    /// Whether there is none.
+    /// Whether there is no request.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == self.posted
     }
 
-    /// The names of the requests in it, in their order.
+    /// The IDs of the requests, in their order.
     pub fn ids(&self) -> impl Iterator<Item = u64> {
         self.requests.iter().take(self.len).skip(self.posted).map(|request| request.wr.wr_id)
     }
@@ -266,15 +265,14 @@ impl WorkRequestList {
     /// Appends a request.
     ///
     /// # Errors
-    /// [`ListFull`], also as long as it holds requests whose post has failed.
+    /// [`ListFull`], also while the list holds requests whose post has failed.
     #[inline]
     pub fn push(&mut self, request: &WorkRequest) -> Result<(), ListFull> {
         if self.len >= self.room {
             return Err(ListFull);
         }
-        // SAFETY: `len` is less than the number of requests, so the first is one of them and the
-        // next is one, or the end of the buffer, to which `first` lets nobody go. The buffer
-        // neither moves nor grows.
+        // SAFETY: `len` is less than the number of requests, and `new` has linked all of them. The
+        // buffer neither moves nor grows.
         unsafe {
             Prepared::fill(self.requests.as_mut_ptr().add(self.len), request);
         }
@@ -282,19 +280,19 @@ impl WorkRequestList {
         Ok(())
     }
 
-    /// Forgets all requests.
+    /// Removes all requests.
     #[inline]
     pub fn clear(&mut self) {
         self.relink();
         (self.len, self.room, self.posted) = (0, self.requests.len(), 0);
     }
 
-    /// Has the request that `first` made the last one lead on again.
+    /// Links the request that `first` has made the last one to the next one again.
     #[inline]
     fn relink(&mut self) {
         let Some(last) = self.len.checked_sub(1) else { return };
         let base = self.requests.as_mut_ptr();
-        // SAFETY: one of the requests, and what is behind it, or the end of the buffer.
+        // SAFETY: one of the requests, and the next one or the end of the buffer.
         unsafe { (*base.add(last)).wr.next = base.add(self.len).cast() };
     }
 
@@ -305,14 +303,14 @@ impl WorkRequestList {
             return None;
         }
         let base = self.requests.as_mut_ptr();
-        // SAFETY: neither the last nor the first that was not posted is beyond the requests.
+        // SAFETY: `posted < len`, by the check above, and `len` is at most the number of requests.
         unsafe {
             (*base.add(self.len - 1)).wr.next = ptr::null_mut();
             Some(base.add(self.posted).cast())
         }
     }
 
-    /// The library has taken the requests before `refused`, one of the list's. Says how many.
+    /// The library has taken the requests before `refused`, one of the list. Returns their number.
     #[cold]
     pub(crate) fn keep_from(&mut self, refused: *const sys::ibv_send_wr) -> usize {
         let offset = refused.addr().saturating_sub(self.requests.as_ptr().addr());
@@ -333,5 +331,5 @@ impl fmt::Debug for WorkRequestList {
     }
 }
 
-// The library is given a Prepared where it expects its first field.
+// A pointer to a Prepared is passed as one to its first field.
 const _: () = assert!(core::mem::offset_of!(Prepared, wr) == 0);

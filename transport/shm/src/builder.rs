@@ -3,9 +3,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process;
 
-use probeline_engine::setup::{
-    agree, all_succeeded, check_owners, check_sizes, gather_records, random,
-};
+use probeline_engine::setup::{agree, check_owners, check_sizes, gather_records, random, together};
 use probeline_engine::{CpuMemory, SetupError, Slots};
 use probeline_pin::{MemoryPolicy, Pages};
 use probeline_transport::{AtomicScope, Caps, Exchange, Owner, Sizes};
@@ -76,11 +74,9 @@ impl Builder {
             Err(error) => return Err(own.err().unwrap_or(error.into())),
         };
         let me = exchange.me();
-        let windows = own.and_then(|mut own| Ok((own.map_windows(me, &all)?, own)));
-        // Peers have mapped this window, or never will: its descriptor can be closed.
-        let everyone = all_succeeded(exchange, windows.is_ok());
-        let (windows, Own { pages, slots, .. }) = windows?;
-        everyone?;
+        let mapped = own.and_then(|mut own| Ok((own.map_windows(me, &all)?, own)));
+        // Peers have mapped this window afterwards, or never will: its descriptor is closed.
+        let (windows, Own { pages, slots, .. }) = together(exchange, mapped)?;
         let geometry = self.sizes.geometry(me, exchange.owners());
         Ok(Engine::new(self.caps(), geometry, pages, windows, slots))
     }

@@ -7,7 +7,7 @@ use core::cell::Cell;
 #[cfg(feature = "pin")]
 use core::sync::atomic::AtomicU64;
 
-use probeline_engine::setup::{all_succeeded, check_owners};
+use probeline_engine::setup::{check_owners, together};
 use probeline_transport::{Exchange, Sizes};
 
 use super::connection_info::ConnectionInfo;
@@ -235,10 +235,8 @@ impl Builder {
             Ok(all) => all,
             Err(error) => return Err(own.err().unwrap_or(error.into())),
         };
-        let connected = own.and_then(|own| own.connect(&all));
-        let everyone = all_succeeded(exchange, connected.is_ok());
-        let Connected { geometry, link, parts } = connected?;
-        everyone?;
+        let connected = together(exchange, own.and_then(|own| own.connect(&all)))?;
+        let Connected { geometry, link, parts } = connected;
         Ok(Engine::new(self.caps(link.atomics), geometry, link, parts))
     }
 

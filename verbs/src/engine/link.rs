@@ -1,40 +1,41 @@
-//! What the owners of a job have settled on.
+//! How an engine is connected.
 
 use alloc::string::String;
 use core::fmt;
 
 use crate::{AtomicCapability, GidEntry, LinkLayer, Mtu, Retry};
 
-/// How this owner is connected, as negotiated and chosen when the engine was opened.
+/// How this owner is connected: the options of its builder, and the values that the owners have
+/// negotiated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The device.
+    /// The name of the device.
     pub device: String,
-    /// Its port.
+    /// The number of its port.
     pub port: u8,
-    /// What carries it.
+    /// The link layer of the port.
     pub link_layer: LinkLayer,
-    /// This port's address.
+    /// The address of the port.
     pub gid: GidEntry,
     /// Whether packets carry a global route header.
     pub global: bool,
-    /// The place of the partition's key in the port's table.
+    /// The index of the partition key in the port's table.
     pub pkey_index: u16,
     /// The service level on InfiniBand, the priority on Ethernet.
     pub service_level: u8,
-    /// The class of traffic, on Ethernet DSCP and ECN.
+    /// The traffic class, on Ethernet DSCP and ECN.
     pub traffic_class: u8,
-    /// The payload of a packet: the least of all owners' ports.
+    /// The payload of a packet: the smallest MTU of all owners' ports.
     pub mtu: Mtu,
-    /// READs and atomics that a queue pair has outstanding at once: the least of all owners.
+    /// READs and atomics that a queue pair has outstanding at once: the smallest limit of all owners.
     pub rd_atomic: u8,
-    /// How long a request tries to reach its owner.
+    /// How long a request is retried.
     pub retry: Retry,
-    /// With whom the device's atomics are atomic.
+    /// The scope of the device's atomics.
     pub atomics: AtomicCapability,
-    /// Words that a WRITE carries inline.
+    /// The maximum number of words that a WRITE carries inline.
     pub inline_words: u32,
-    /// Queue pairs of this owner.
+    /// The number of queue pairs of this owner.
     pub queue_pairs: u32,
 }
 

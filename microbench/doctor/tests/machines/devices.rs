@@ -216,9 +216,9 @@ fn atomics_that_are_missing_or_wrong_are_broken() {
     let show = "grep . /sys/class/infiniband/mlx5_0/ports/1/gids/*";
     expect(&findings, "mlx5_0/1", "gid", Broken, &["EIO", show]);
     let idle = Ward::healthy().broken(|faults| faults.atomics = Atomics::Idle);
-    device(idle, "atomics-tried", Broken, &["without having changed the word", way]);
+    device(idle, "atomics-tried", Broken, &["without changing the word", way]);
     let wrong = Ward::healthy().broken(|faults| faults.atomics = Atomics::Wrong);
-    device(wrong, "atomics-tried", Broken, &["was due", way]);
+    device(wrong, "atomics-tried", Broken, &["instead of", way]);
     for errno in [libc::ENOMEM, libc::EPERM] {
         let unlocked = Ward::healthy().broken(match errno {
             libc::ENOMEM => |faults| faults.call = Some(("ibv_reg_mr", 0, libc::ENOMEM)),
