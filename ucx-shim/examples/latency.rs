@@ -1,29 +1,26 @@
-//! READ, compare-and-swap and fetch-and-add, one at a time, beside `ucx_perftest` and a loop of the
-//! bare calls over the same transports, by turns: medians of each round, their median, and the median
-//! of the rounds' ratios, as rows of a table.
+//! Measures the latency of UCX as a transport beside `ucx_perftest` and a loop of the bare calls.
 //!
 //! ```text
 //! latency [--at-most RATIO] [TRANSPORTS ...]       such as: latency posix,sysv,cma,self tcp
 //! ```
-//! All count from one operation's end to the next one's, by the time stamp counter, into a ring of as
-//! many as ucx_perftest keeps: the call that posts, the progress until it ends, and the loop around.
-//! Here that includes what makes a transport of it (checks, names, slots, the watch over the others),
-//! in ucx_perftest its own accounts, and in the bare loop nothing else. The other rank polls all the
-//! time, on a CPU of its own where there are two. The last column is with a thread that sleeps until
-//! others ask, the other rank idle.
+//! The three take turns, one operation at a time. A row of the table shows the median of the rounds'
+//! medians, and the medians of the rounds' ratios. Each counts from the end of one operation to the end
+//! of the next, by the time stamp counter, into a ring of the size that ucx_perftest has. The transport's
+//! time includes its checks, tokens, slots and the watch over its peers, that of ucx_perftest its own
+//! accounts, and that of the bare loop nothing else. The other rank polls all the time, on another CPU
+//! if there are two. In the last column it is idle, and a thread sleeps until peers need it.
 //!
-//! ucx_perftest's responder progresses as often as the client has operations to do, which is soon
-//! over. Behind that it polls the very word that the client's atomics change, or, after READs, sleeps
-//! for a millisecond between two looks. What is taken of it is what it does while it serves: see
-//! [`Operation::perftest`]. It prints whole nanoseconds.
+//! ucx_perftest's responder progresses as often as the client has operations to do, which takes little
+//! time. Then it polls the word that the client's atomics change or, after READs, sleeps for a
+//! millisecond between two tests. The figure is taken from the time in which it serves: see
+//! [`perftest_arguments`]. It prints whole nanoseconds.
 //!
-//! Wants `ucx_perftest` (Debian: ucx-utils) and x86-64.
+//! Needs `ucx_perftest` (Debian: ucx-utils) and x86-64.
 
 mod bare;
-mod landing;
+mod shared;
 
 use core::arch::x86_64::_rdtsc;
-use core::error::Error;
 use core::time::Duration;
 use std::env;
 use std::fs;
@@ -38,69 +35,45 @@ use probeline_transport::{
     Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport, WORD_BYTES,
 };
 use probeline_ucx_shim::ucx::{Atomics, Builder, Engine, Progress};
-
-type Result<T> = core::result::Result<T, Box<dyn Error>>;
+use shared::{MAX_WORDS, Operation, Result, median};
 
 /// Odd, for a median.
 const ROUNDS: usize = 7;
 const WARM_UP: u32 = 200;
-/// The last so many operations count, as in ucx_perftest.
+/// The number of operations that count, the last ones, as in ucx_perftest.
 const KEPT: usize = 2048;
-/// Operations of a round, where they are fast.
+/// The maximum number of operations of a round.
 const OPERATIONS: usize = 300_000;
 /// Longer than any round takes.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// For ucx_perftest to begin.
+/// The longest start of ucx_perftest.
 const LISTENING: Duration = Duration::from_secs(10);
-/// Without CPUs for both, an operation over tcp takes milliseconds.
+/// The longest round: without CPUs for both ranks, an operation over tcp takes milliseconds.
 const TIME_LIMIT: Duration = Duration::from_millis(100);
-/// The word of rank 1 at which rank 0 works, that in which it says that it is through, and the one
-/// that says that rank 1 has seen it.
+/// The word of rank 1 that is measured.
 const AT: RemoteWord = RemoteWord { owner: Owner(1), index: 16 };
-const THROUGH: RemoteWord = RemoteWord { owner: Owner(1), index: 0 };
+/// The word of rank 1 that rank 0 changes when it has finished.
+const FINISHED: RemoteWord = RemoteWord { owner: Owner(1), index: 0 };
 
-#[derive(Clone, Copy)]
-enum Operation {
-    /// Of so many words.
-    Read(u32),
-    CompareAndSwap,
-    FetchAdd,
-}
-
-impl Operation {
-    const ALL: [Self; 5] =
-        [Self::Read(1), Self::Read(8), Self::Read(512), Self::CompareAndSwap, Self::FetchAdd];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Read(1) => "READ 8 B",
-            Self::Read(8) => "READ 64 B",
-            Self::Read(_) => "READ 4 KiB",
-            Self::CompareAndSwap => "CAS",
-            Self::FetchAdd => "FAA",
-        }
-    }
-
-    /// The test of ucx_perftest, its size, its operations, and the percentile that tells how long
-    /// one takes while the responder serves.
-    fn perftest(self, over_tcp: bool) -> [String; 4] {
-        let bytes = |words: u32| (words as usize * WORD_BYTES).to_string();
-        let (test, size) = match self {
-            Self::Read(words) => ("ucp_get", bytes(words)),
-            Self::CompareAndSwap => ("ucp_cswap", bytes(1)),
-            Self::FetchAdd => ("ucp_fadd", bytes(1)),
-        };
-        let (operations, percentile) = match (self, over_tcp) {
-            // The responder is not needed.
-            (Self::Read(_), false) => ("300000", "50"),
-            // Few are served at once; the others wait for a look each millisecond.
-            (Self::Read(_), true) => ("300", "3"),
-            // Later the responder polls the word.
-            (_, false) => ("1500", "25"),
-            (_, true) => ("1000", "50"),
-        };
-        [test.to_owned(), size, operations.to_owned(), percentile.to_owned()]
-    }
+/// The test of ucx_perftest, its size, its operations, and the percentile that shows the latency while
+/// the responder serves.
+fn perftest_arguments(operation: Operation, over_tcp: bool) -> [String; 4] {
+    let bytes = |words: u32| (words as usize * WORD_BYTES).to_string();
+    let (test, size) = match operation {
+        Operation::Read(words) => ("ucp_get", bytes(words)),
+        Operation::CompareAndSwap => ("ucp_cswap", bytes(1)),
+        Operation::FetchAdd => ("ucp_fadd", bytes(1)),
+    };
+    let (operations, percentile) = match (operation, over_tcp) {
+        // The responder is not needed.
+        (Operation::Read(_), false) => ("300000", "50"),
+        // Few are served at once; the others wait for a test each millisecond.
+        (Operation::Read(_), true) => ("300", "3"),
+        // Later the responder polls the word.
+        (_, false) => ("1500", "25"),
+        (_, true) => ("1000", "50"),
+    };
+    [test.to_owned(), size, operations.to_owned(), percentile.to_owned()]
 }
 
 fn main() {
@@ -128,7 +101,7 @@ fn run() -> Result<()> {
     affinity.pin(cpu(job.me().0))?;
     let mut worst: f64 = 0.0;
     for tls in &arguments {
-        worst = worst.max(beside(&mut job, tls, [cpu(0), cpu(1)])?);
+        worst = worst.max(compare(&mut job, tls, [cpu(0), cpu(1)])?);
     }
     job.finish(PATIENCE)?;
     if worst > at_most {
@@ -137,16 +110,16 @@ fn run() -> Result<()> {
     Ok(())
 }
 
-/// One set of transports; in rank 0 the larger one of the two ratios, with rank 1 polling.
-fn beside(job: &mut Job, tls: &str, cpus: [CpuId; 2]) -> Result<f64> {
+/// Measures over one set of transports. In rank 0, the largest ratio that is judged.
+fn compare(job: &mut Job, tls: &str, cpus: [CpuId; 2]) -> Result<f64> {
     let open = |job: &mut Job, progress| {
         let builder =
-            Builder::new(1024).slots(1, 512).depth(1).tls(Some(tls)).atomics(Atomics::Cpu);
+            Builder::new(1024).slots(1, MAX_WORDS).depth(1).tls(Some(tls)).atomics(Atomics::Cpu);
         builder.progress(progress).open(job)
     };
     let mut polled = open(job, Progress::Caller)?;
     let mut threaded = open(job, Progress::Thread)?;
-    let slot = Local { slot: Slot(0), start: 0, words: 512 };
+    let slot = Local { slot: Slot(0), start: 0, words: MAX_WORDS };
     let mut bare = Bare::open(job, tls, polled.landed(slot)?)?;
     let first = job.me() == Owner(0);
     if first {
@@ -162,16 +135,16 @@ fn beside(job: &mut Job, tls: &str, cpus: [CpuId; 2]) -> Result<f64> {
             job.barrier()?;
             if first {
                 loops.push(bare_latency(operation, &mut bare)?);
-                bare.tell_through()?;
+                bare.tell_finished()?;
             } else {
-                bare.poll_until_through();
+                bare.poll_until_finished();
             }
             job.barrier()?;
             if first {
                 ours.push(latency(operation, &mut polled)?);
-                tell_through(&mut polled)?;
+                tell_finished(&mut polled)?;
             } else {
-                poll_until_through(&mut polled)?;
+                poll_until_finished(&mut polled)?;
             }
             job.barrier()?;
             if first {
@@ -187,11 +160,12 @@ fn beside(job: &mut Job, tls: &str, cpus: [CpuId; 2]) -> Result<f64> {
     Ok(worst)
 }
 
-/// Prints a row, in nanoseconds; the ratio that is judged.
+/// Prints a row, in nanoseconds. Returns the ratio that is judged.
 fn report(over: &str, operation: Operation, rounds: [Vec<f64>; 4]) -> f64 {
     let [theirs, loops, ours, idle] = &rounds;
-    let ratio = |those: &[f64]| median(ours.iter().zip(those).map(|(a, b)| a / b).collect());
-    let ns = |rounds: &[f64]| median(rounds.to_vec()) * 1e3;
+    let ratio =
+        |those: &[f64]| median(&mut ours.iter().zip(those).map(|(a, b)| a / b).collect::<Vec<_>>());
+    let ns = |rounds: &[f64]| median(&mut rounds.to_vec()) * 1e3;
     println!(
         "| {over} | {} | {:.1} | {:.0} | {:.2} | {:.1} | {:.2} | {:.1} |",
         operation.name(),
@@ -202,18 +176,12 @@ fn report(over: &str, operation: Operation, rounds: [Vec<f64>; 4]) -> f64 {
         ratio(loops),
         ns(idle),
     );
-    // There ucx_perftest shows its responder's naps.
+    // There the figure of ucx_perftest is the sleep of its responder.
     let no_measure = over == "tcp" && matches!(operation, Operation::Read(_));
     ratio(if no_measure { loops } else { theirs })
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-/// The transport's median in microseconds: a loop for each kind of operation, as ucx_perftest has, with
-/// no call around it.
+/// The transport's median in microseconds, by a loop for each kind of operation, as ucx_perftest has.
 fn latency(operation: Operation, engine: &mut Engine) -> Result<f64> {
     match operation {
         Operation::Read(words) => {
@@ -244,7 +212,7 @@ fn latency(operation: Operation, engine: &mut Engine) -> Result<f64> {
     }
 }
 
-/// That of the bare calls.
+/// The median of the bare calls in microseconds.
 fn bare_latency(operation: Operation, bare: &mut Bare) -> Result<f64> {
     match operation {
         Operation::Read(words) => measure(|| bare.read(words)),
@@ -253,7 +221,7 @@ fn bare_latency(operation: Operation, bare: &mut Bare) -> Result<f64> {
     }
 }
 
-/// The median in microseconds.
+/// The median duration of `once` in microseconds.
 fn measure(mut once: impl FnMut() -> Result<()>) -> Result<f64> {
     for _ in 0..WARM_UP {
         once()?;
@@ -278,7 +246,7 @@ fn measure(mut once: impl FnMut() -> Result<()>) -> Result<f64> {
     Ok(kept[kept.len() / 2] as f64 * us_a_tick)
 }
 
-/// Polls until what was posted has ended.
+/// Polls until the posted operation has ended.
 #[inline(always)]
 fn end(engine: &mut Engine) -> Result<()> {
     let mut end = [Completion::default()];
@@ -292,18 +260,18 @@ fn now() -> u64 {
     unsafe { _rdtsc() }
 }
 
-fn tell_through(engine: &mut Engine) -> Result<()> {
-    engine.fetch_add(Token(0), THROUGH, 1)?;
+fn tell_finished(engine: &mut Engine) -> Result<()> {
+    engine.fetch_add(Token(0), FINISHED, 1)?;
     end(engine)
 }
 
-fn poll_until_through(engine: &mut Engine) -> Result<()> {
+fn poll_until_finished(engine: &mut Engine) -> Result<()> {
     use core::sync::atomic::Ordering::{Acquire, Release};
     let mut none = [Completion::default()];
     while engine.window()[0].load(Acquire) == 0 {
         engine.poll(&mut none)?;
     }
-    // What answers rank 0 leaves with one of these.
+    // One of these sends the answers for rank 0.
     for _ in 0..100_000 {
         engine.poll(&mut none)?;
     }
@@ -313,9 +281,9 @@ fn poll_until_through(engine: &mut Engine) -> Result<()> {
 
 /// The latency that ucx_perftest prints, in microseconds.
 fn perftest(operation: Operation, tls: &str, [first, second]: [CpuId; 2]) -> Result<f64> {
-    // Below those that the system hands out, and another one for each process: they linger.
+    // Below the ephemeral ports, and different for each process, because ports stay in use for a while.
     let port = 20_000 + process::id() % 10_000;
-    let [test, size, operations, percentile] = operation.perftest(tls == "tcp");
+    let [test, size, operations, percentile] = perftest_arguments(operation, tls == "tcp");
     let command = |cpu: CpuId| {
         let mut command = Command::new("ucx_perftest");
         command.args(["-p", &port.to_string(), "-c", &cpu.0.to_string()]);
@@ -323,7 +291,7 @@ fn perftest(operation: Operation, tls: &str, [first, second]: [CpuId; 2]) -> Res
         command
     };
     let mut server =
-        Ending(command(second).stdout(Stdio::null()).spawn().map_err(|error| {
+        Server(command(second).stdout(Stdio::null()).spawn().map_err(|error| {
             format!("ucx_perftest: {error}; install ucx-utils (Debian, Ubuntu)")
         })?);
     await_listener(port)?;
@@ -334,11 +302,11 @@ fn perftest(operation: Operation, tls: &str, [first, second]: [CpuId; 2]) -> Res
     server.0.wait()?;
     let text = String::from_utf8_lossy(&client.stdout);
     let values = text.lines().rev().find_map(|line| line.split(',').nth(1)?.trim().parse().ok());
-    values.ok_or_else(|| format!("ucx_perftest said: {text}").into())
+    values.ok_or_else(|| format!("ucx_perftest printed no latency: {text}").into())
 }
 
-/// Waits until somebody listens on `port`, for [`LISTENING`] at most. Trying would be taken for the
-/// client.
+/// Waits until a process listens on `port`, for at most [`LISTENING`]. The server would take a
+/// connection for that of the client.
 fn await_listener(port: u32) -> Result<()> {
     let listens = format!(":{port:04X} 00000000:0000 0A");
     let start = Instant::now();
@@ -351,12 +319,12 @@ fn await_listener(port: u32) -> Result<()> {
     Ok(())
 }
 
-/// Ended when it is not needed any more.
-struct Ending(Child);
+/// A process that is ended when this is dropped.
+struct Server(Child);
 
-impl Drop for Ending {
+impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail only if it is not there any more.
+        // Both fail only if the process has ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,14 +1,13 @@
-//! Latency of READ, compare-and-swap and fetch-and-add by the transport, beside a plain C loop over
-//! the same MPI calls in the same process and by turns, as rows of a table; the owner is busy in MPI,
-//! as a rank at work is.
+//! Measures the latency of MPI as a transport beside a C loop of the same MPI calls.
 //!
-//! usage, under mpirun with 2 ranks: mpi-latency LOOP_LIBRARY [AT_MOST], where `check-latency` builds
-//! the library of `bench/rma_loop.c`. Fails where the transport takes more than `AT_MOST` of the loop's
-//! time, 1.25 if nothing is said.
+//! usage, under mpirun with 2 ranks: mpi-latency LOOP_LIBRARY [AT_MOST]
+//!
+//! `check-latency` builds the library from `bench/rma_loop.c`. Both run in one process and take turns;
+//! each operation is a row of a table. The owner polls, as a rank does that computes. Fails if the
+//! transport takes more than `AT_MOST` of the loop's time, 1.25 by default.
 
-mod landing;
+mod shared;
 
-use core::error::Error;
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::Ordering::Acquire;
 use core::time::Duration;
@@ -16,52 +15,40 @@ use std::env;
 use std::ffi::CString;
 use std::time::Instant;
 
-use landing::landing_like;
 use probeline_transport::{
     Completion, Exchange, Local, Owner, PostError, RemoteWord, Segment, Slot, Token, Transport,
 };
 use probeline_ucx_shim::mpi::{Builder, Engine, World};
+use shared::{MAX_WORDS, Operation, Result, buffer_like, median};
 
-/// What it may take, also on a machine with other work: 1.15 is aimed at, and some components take
-/// 20 ns for a READ, so that 3 ns are a seventh.
-const MOST: f64 = 1.25;
-/// Turns; an odd number, so that there is a middle one.
+/// The default of `AT_MOST`, which holds on a machine with other work too. The aim is 1.15; some
+/// components take 20 ns for a READ, of which 3 ns are 15%.
+const DEFAULT_AT_MOST: f64 = 1.25;
+/// Odd, for a median.
 const TURNS: usize = 501;
-/// How long a turn is to take at least: long beside a look at the clock, short beside a time slice.
+/// The shortest turn: long compared to reading the clock, short compared to a time slice.
 const TURN: Duration = Duration::from_micros(200);
-/// Words in the longest READ.
-const WORDS: u32 = 512;
-/// What is measured.
-const OPERATIONS: [Operation; 5] = [
-    Operation::Read(1),
-    Operation::Read(8),
-    Operation::Read(WORDS),
-    Operation::CompareAndSwap,
-    Operation::FetchAdd,
-];
-/// What the rank that measures adds 1 to when it has done so.
+/// The word that rank 0 adds 1 to when it has measured an operation.
 const STOP: RemoteWord = RemoteWord { owner: Owner(1), index: 800 };
 /// The longest wait for the other rank.
 const LIMIT: Duration = Duration::from_secs(60);
 
-type Result<T> = core::result::Result<T, Box<dyn Error>>;
-
 fn main() -> Result<()> {
     let library = env::args().nth(1).ok_or("usage: mpi-latency LOOP_LIBRARY [AT_MOST]")?;
-    let at_most = env::args().nth(2).map_or(Ok(MOST), |ratio| ratio.parse())?;
+    let at_most = env::args().nth(2).map_or(Ok(DEFAULT_AT_MOST), |ratio| ratio.parse())?;
     let world = World::init(LIMIT)?;
     let mut members = world.members()?;
     if members.owners() != 2 {
         return Err("start it with 2 ranks".into());
     }
-    let mut engine = Builder::new(1024).slots(1, WORDS).open(&mut members)?;
-    let slot = Local { slot: Slot(0), start: 0, words: WORDS };
+    let mut engine = Builder::new(1024).slots(1, MAX_WORDS).open(&mut members)?;
+    let slot = Local { slot: Slot(0), start: 0, words: MAX_WORDS };
     let mut plain = Loop::load(&library, engine.landed(slot)?)?;
     let mut worst: f64 = 0.0;
-    for (served, operation) in (0..).zip(OPERATIONS) {
+    for (served, operation) in (0..).zip(Operation::ALL) {
         if members.me() == Owner(0) {
             worst = worst.max(measure(&mut engine, &mut plain, operation)?);
-            tell(&mut engine)?;
+            tell_finished(&mut engine)?;
         } else {
             serve(&mut engine, served)?;
         }
@@ -75,45 +62,24 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Lets the owner stop serving.
-fn tell(engine: &mut Engine) -> Result<()> {
+fn tell_finished(engine: &mut Engine) -> Result<()> {
     finish(engine, |engine| engine.fetch_add(Token(0), STOP, 1))
 }
 
-/// Polls until told to stop, as an owner at work does, so that nobody waits for it.
+/// Polls until rank 0 has measured an operation, so that it does not wait for this rank.
 fn serve(engine: &mut Engine, served: u64) -> Result<()> {
     let start = Instant::now();
     let at = usize::try_from(STOP.index)?;
     while engine.window()[at].load(Acquire) == served {
         engine.poll(&mut [Completion::default()])?;
         if start.elapsed() > LIMIT {
-            return Err("the other rank never said that it has measured".into());
+            return Err("the other rank did not finish in time".into());
         }
     }
     Ok(())
 }
 
-#[derive(Clone, Copy)]
-enum Operation {
-    /// Of so many words.
-    Read(u32),
-    CompareAndSwap,
-    FetchAdd,
-}
-
-impl Operation {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Read(1) => "READ 8 B",
-            Self::Read(8) => "READ 64 B",
-            Self::Read(_) => "READ 4 KiB",
-            Self::CompareAndSwap => "CAS",
-            Self::FetchAdd => "FAA",
-        }
-    }
-}
-
-/// Prints a row with both times and gives their ratio: the median of those of neighbouring turns.
+/// Prints a row with both medians. Returns the median of the ratios of successive turns.
 fn measure(engine: &mut Engine, plain: &mut Loop, operation: Operation) -> Result<f64> {
     let mut rounds = 16;
     while time(|| plain.run(operation, rounds))? < TURN {
@@ -140,12 +106,7 @@ fn time(work: impl FnOnce() -> Result<()>) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-/// As many operations by the transport, one at a time.
+/// Does `rounds` operations by the transport, one at a time.
 fn run(engine: &mut Engine, operation: Operation, rounds: i32) -> Result<()> {
     let at = RemoteWord { owner: Owner(1), index: 0 };
     match operation {
@@ -162,7 +123,7 @@ fn run(engine: &mut Engine, operation: Operation, rounds: i32) -> Result<()> {
     }
 }
 
-/// Posts one operation and polls for its end, within the loop as in C.
+/// Posts one operation and polls until it has ended. Inlined into the loop, as in C.
 #[inline(always)]
 fn finish(
     engine: &mut Engine,
@@ -186,23 +147,22 @@ struct Loop {
     cas: Atomic,
     fadd: Atomic,
     close: Close,
-    /// Where READs land. Atomics have their words in it too, as the engine has them a page behind
-    /// its slot.
+    /// The buffer of READs, and of the words of atomics.
     words: &'static mut [u64],
 }
 
 impl Loop {
-    /// Loads it and opens its window; both ranks do. What it reads lands as in `slot`, which is the
-    /// engine's.
+    /// Loads the library and opens its window; both ranks call it. READs land in a buffer like `slot`
+    /// of the engine.
     fn load(path: &str, slot: &[u64]) -> Result<Self> {
         let path = CString::new(path)?;
-        // SAFETY: a string; the library has no code that runs when it is loaded.
+        // SAFETY: a C string; the library runs no code when it is loaded.
         let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
         if library.is_null() {
             return Err(format!("cannot load {path:?}").into());
         }
         let symbol = |name: &CStr| {
-            // SAFETY: a loaded library and a string.
+            // SAFETY: a loaded library and a C string.
             let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
             if symbol.is_null() { Err(format!("{name:?} is missing")) } else { Ok(symbol) }
         };
@@ -214,18 +174,18 @@ impl Loop {
             let cas = transmute::<*mut c_void, Atomic>(symbol(c"loop_cas")?);
             let fadd = transmute::<*mut c_void, Atomic>(symbol(c"loop_fadd")?);
             let close = transmute::<*mut c_void, Close>(symbol(c"loop_close")?);
-            (open, Self { read, cas, fadd, close, words: landing_like(slot) })
+            (open, Self { read, cas, fadd, close, words: buffer_like(slot) })
         };
         // SAFETY: MPI runs, and both ranks call it.
-        judge(unsafe { open(1024) })?;
+        check(unsafe { open(1024) })?;
         Ok(plain)
     }
 
     fn run(&mut self, operation: Operation, rounds: c_int) -> Result<()> {
         let words = self.words.as_mut_ptr();
-        // SAFETY: the window is open, and there is room for all words; the calls have done with them
-        // when they return.
-        judge(unsafe {
+        // SAFETY: the window is open, and the buffer has room for all words; the calls do not use it
+        // after they return.
+        check(unsafe {
             match operation {
                 Operation::Read(count) => (self.read)(rounds, 1, count.cast_signed(), words),
                 Operation::CompareAndSwap => (self.cas)(rounds, 1, words),
@@ -236,10 +196,10 @@ impl Loop {
 
     fn close(&self) -> Result<()> {
         // SAFETY: the window is open, and both ranks call it.
-        judge(unsafe { (self.close)() })
+        check(unsafe { (self.close)() })
     }
 }
 
-fn judge(code: c_int) -> Result<()> {
+fn check(code: c_int) -> Result<()> {
     if code == 0 { Ok(()) } else { Err(format!("the C loop failed with MPI code {code}").into()) }
 }
