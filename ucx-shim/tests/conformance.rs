@@ -1,5 +1,5 @@
-//! The suite every transport passes, over UCX between processes of this machine: shared memory and
-//! tcp, 2, 3 and 4 of them.
+//! The conformance suite over UCX, between 2, 3 and 4 processes of this machine, over shared memory and
+//! tcp.
 
 use probeline_testing::Plan;
 use probeline_transport::Exchange;
@@ -9,8 +9,8 @@ use probeline_ucx_shim::ucx::{Atomics, Builder, Engine, Progress};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// What UCX is to use, and what is beyond it then.
-struct Way {
+/// Options of UCX, and the cases that are skipped with them.
+struct Setting {
     tls: &'static str,
     atomics: Atomics,
     progress: Progress,
@@ -21,9 +21,9 @@ struct Way {
 /// UCX orders no atomic after a put without a flush.
 const AFTER_WRITE: &str = "an_atomic_follows_the_write_before_it";
 
-/// The CPU that posts does everything, by loads, stores and its own atomic instructions. That a
-/// memcpy brings words whole is true of this C library, and promised by nobody.
-const SHARED: Way = Way {
+/// The CPU that posts does everything, by loads, stores and its own atomic instructions. The memcpy of
+/// this C library never tears a word, but no standard promises that.
+const SHARED: Setting = Setting {
     tls: "posix,sysv,cma,self",
     atomics: Atomics::Cpu,
     progress: Progress::Thread,
@@ -31,19 +31,19 @@ const SHARED: Way = Way {
     skips: &[AFTER_WRITE],
 };
 
-/// The same without a thread: nobody needs it, since UCX is not needed at the owner.
-const SHARED_ALONE: Way = Way { progress: Progress::Caller, ..SHARED };
+/// The same without a thread, which is not needed because no operation needs the owner's CPU.
+const SHARED_ALONE: Setting = Setting { progress: Progress::Caller, ..SHARED };
 
-/// Atomics of a device, which memory is not: the owner's CPU does them.
-const SHARED_DEVICE: Way = Way {
+/// Atomics of a device: without one, the owner's CPU does them.
+const SHARED_DEVICE: Setting = Setting {
     atomics: Atomics::Device,
     whole: false,
     skips: &[AFTER_WRITE, "words_are_whole_under_a_writer", "atomic_with_the_cpu"],
     ..SHARED
 };
 
-/// The owner's CPU does everything, in the engine's thread.
-const TCP: Way = Way {
+/// The owner's CPU does everything, in the engine's progress thread.
+const TCP: Setting = Setting {
     tls: "tcp",
     whole: false,
     skips: &[AFTER_WRITE, "words_are_whole_under_a_writer"],
@@ -65,24 +65,26 @@ fn main() {
     ]);
 }
 
-fn suite(test: &str, way: &Way, owners: u32) {
-    probeline_testing::conformance(test, owners, way.skips, |case, job| run(way, case, job));
+fn suite(test: &str, setting: &Setting, owners: u32) {
+    probeline_testing::conformance(test, owners, setting.skips, |case, job| {
+        run(setting, case, job)
+    });
 }
 
-fn run<E: Exchange>(way: &Way, case: &Case, exchange: &mut E) -> Result<Verdict, Failure> {
-    let mut engine = open(way, case, exchange)?;
+fn run<E: Exchange>(setting: &Setting, case: &Case, exchange: &mut E) -> Result<Verdict, Failure> {
+    let mut engine = open(setting, case, exchange)?;
     case.run(&mut Rig::new(&mut engine, exchange))
 }
 
-fn open<E: Exchange>(way: &Way, case: &Case, exchange: &mut E) -> Result<Engine, Failure> {
+fn open<E: Exchange>(setting: &Setting, case: &Case, exchange: &mut E) -> Result<Engine, Failure> {
     let sizes = case.sizes;
     Builder::new(sizes.window_words)
         .slots(sizes.slots, sizes.slot_words)
         .depth(sizes.depth)
-        .tls(Some(way.tls))
-        .atomics(way.atomics)
-        .progress(way.progress)
-        .word_reads_whole(way.whole)
+        .tls(Some(setting.tls))
+        .atomics(setting.atomics)
+        .progress(setting.progress)
+        .word_reads_whole(setting.whole)
         .open(exchange)
         .map_err(|error| Failure(format!("{error} ({error:?})")))
 }

@@ -1,4 +1,4 @@
-//! find-or-put over UCX: processes put the same data at once, each of them inserted once.
+//! find-or-put over UCX: processes insert the same keys at the same time; each key is inserted once.
 
 use probeline_exchange::Job;
 use probeline_table::{Config, Operation, Outcome, Table};
@@ -19,14 +19,14 @@ fn main() {
 
 fn put_by_all(test: &str, tls: &str, atomics: Atomics) {
     let mut job = probeline_testing::start(test, OWNERS);
-    // Over a half full in the end.
+    // More than half full at the end.
     let config = Config::new(4096);
     let builder = Builder::new(config.words()).slots(Config::slots(16), 64).depth(32);
     let engine = builder.tls(Some(tls)).atomics(atomics).open(&mut job).unwrap();
     let storage = vec![Operation::EMPTY; 16].into_boxed_slice();
     let mut table = Table::open(engine, config, storage, &mut job).unwrap();
     job.barrier().unwrap();
-    // From both ends, so that they meet in the middle.
+    // In opposite orders, so that the processes meet in the middle.
     let mut data: Vec<u64> = (0..DATA).map(|datum| datum * 0x9e37_79b9).collect();
     if job.me() != Owner(0) {
         data.reverse();
@@ -39,7 +39,7 @@ fn put_by_all(test: &str, tls: &str, atomics: Atomics) {
     assert_eq!(sum(&mut job, inserted), DATA, "each inserted once");
     let mut again = vec![Ok(Outcome::Full); data.len()];
     table.find_batch(&data, &mut again).unwrap();
-    assert!(again.iter().all(|outcome| *outcome == Ok(Outcome::Found)), "and there");
+    assert!(again.iter().all(|outcome| *outcome == Ok(Outcome::Found)), "all keys are found");
     job.barrier().unwrap();
     drop(table);
     probeline_testing::succeed(job);

@@ -1,5 +1,5 @@
-//! Owners that are killed while everybody has operations in flight: each operation ends once, and
-//! the survivors name who was lost.
+//! An owner is killed while all owners have operations in flight: each operation ends once, and the
+//! survivors name the lost owner.
 
 use std::collections::HashSet;
 use std::env;
@@ -23,12 +23,13 @@ const DEPTH: u32 = 8;
 const ROUNDS: u32 = 5;
 /// The victim is killed within this time after all owners have started to work.
 const KILLED_WITHIN_NS: u64 = 100_000_000;
-/// What UCX says when it ends a process that has requests of a lost owner to answer over tcp
+/// What UCX prints when it ends a process that has unanswered requests of a lost owner over tcp
 /// (`firmware-notes/lost-owners-over-ucx.md`).
 const ENDED_BY_UCX: [&str; 2] = ["ucp_request.inl:", "Fatal: unexpected error: Endpoint timeout"];
-/// UCX has ended a process in up to one of four runs: in all of so many, in one of 65,000.
+/// The maximum number of runs over tcp. UCX ends a process in up to one of four, hence in all of them
+/// in one of 65,000 tests.
 const TRIES: u32 = 8;
-/// Set for the processes of one try.
+/// Set in the processes of one run.
 const TRY: &str = "KILLED_TRY";
 
 fn main() {
@@ -39,8 +40,8 @@ fn main() {
     ]);
 }
 
-/// Runs the test in processes of its own, and again where UCX itself has ended one of them. Each
-/// try ends by itself: its phases wait for [`probeline_testing::PATIENCE`] at most.
+/// Runs the test in other processes, again if UCX itself has ended one of them. Each run is bounded:
+/// its phases wait for [`probeline_testing::PATIENCE`] at most.
 fn over_tcp() {
     if env::var_os(TRY).is_some() {
         kill_in_rounds("tcp", "tcp", Progress::Thread);
@@ -49,14 +50,13 @@ fn over_tcp() {
     for tried in 1..=TRIES {
         let mut program = Command::new(env::current_exe().unwrap());
         let end = program.args(["tcp", "--exact"]).env(TRY, "").output().unwrap();
-        let [said, complaints] =
-            [&end.stdout, &end.stderr].map(|said| String::from_utf8_lossy(said));
+        let [output, errors] = [&end.stdout, &end.stderr].map(|text| String::from_utf8_lossy(text));
         if end.status.success() {
-            print!("{said}");
+            print!("{output}");
             return println!("tcp: UCX itself ended processes in {} of {tried} runs", tried - 1);
         }
-        let fatal = complaints.lines().find(|line| ENDED_BY_UCX.iter().all(|it| line.contains(it)));
-        let Some(fatal) = fatal else { panic!("{}\n{said}{complaints}", end.status) };
+        let fatal = errors.lines().find(|line| ENDED_BY_UCX.iter().all(|it| line.contains(it)));
+        let Some(fatal) = fatal else { panic!("{}\n{output}{errors}", end.status) };
         println!("tcp: run {tried} is repeated, UCX ended a process: {fatal}");
     }
     panic!("UCX itself ended processes in each of {TRIES} runs");
@@ -81,10 +81,10 @@ fn kill_in_rounds(test: &str, tls: &str, progress: Progress) {
         }
         let victim = 1 + dice.below(u64::from(OWNERS) - 1);
         let kill_at = now_ns() + dice.below(KILLED_WITHIN_NS);
-        let [victim, kill_at] = said_by_the_first(&mut job, [victim, kill_at]);
+        let [victim, kill_at] = values_of_rank_0(&mut job, [victim, kill_at]);
         worst_ms = worst_ms.max(kill_one(job, stream, victim, kill_at));
     }
-    println!("{test}: seed {seed}, rank 0 knew after at most {worst_ms} ms");
+    println!("{test}: seed {seed}, rank 0 reported the loss after at most {worst_ms} ms");
 }
 
 /// Operates until owner `victim` is killed, at the time `kill_at`; milliseconds from then on.
@@ -105,15 +105,18 @@ fn kill_one(mut job: Job, mut stream: Stream, victim: u64, kill_at: u64) -> u64 
         if let Err(fault) = stream.step() {
             break fault;
         }
-        assert!(start.elapsed() < probeline_testing::PATIENCE, "never noticed");
+        assert!(start.elapsed() < probeline_testing::PATIENCE, "the loss was not reported");
     };
     let took_ns = now_ns().saturating_sub(kill_at);
     assert_eq!(fault, Fault::OwnerLost(Owner(u32::try_from(victim).unwrap())));
-    assert_eq!((stream.open.len(), stream.engine.in_flight()), (0, 0), "not reported");
+    assert_eq!(
+        (stream.open.len(), stream.engine.in_flight()),
+        (0, 0),
+        "operations were not reported"
+    );
     assert_eq!(stream.engine.fetch_add(Token(0), word(0, 0), 1), Err(PostError::Closed));
-    assert_eq!(stream.engine.poll(&mut [Completion::default()]), Err(fault), "and it stays");
+    assert_eq!(stream.engine.poll(&mut [Completion::default()]), Err(fault), "the fault stays");
 
-    // Rank 0 waits for the others' ends no longer than its patience.
     drop(stream);
     let ends = probeline_testing::finish(job);
     for (rank, end) in (1..).zip(&ends) {
@@ -124,7 +127,7 @@ fn kill_one(mut job: Job, mut stream: Stream, victim: u64, kill_at: u64) -> u64 
     took_ns / 1_000_000
 }
 
-/// One owner's stream of random operations, and the account of their ends.
+/// Random operations of one owner, and the tokens of those that have not ended.
 struct Stream {
     engine: Engine,
     dice: Dice,
@@ -138,7 +141,7 @@ impl Stream {
         Self { engine, dice: Dice(seed | 1), accepted: 0, open: HashSet::new(), failed: false }
     }
 
-    /// Posts a random operation and polls for a random number of ends.
+    /// Posts a random operation and polls for a random number of completions.
     fn step(&mut self) -> Result<(), Fault> {
         let token = self.accepted;
         match self.post(Token(token)) {
@@ -182,8 +185,8 @@ fn word(owner: u32, index: u64) -> RemoteWord {
     RemoteWord { owner: Owner(owner), index }
 }
 
-/// What rank 0 says, told to everybody.
-fn said_by_the_first(job: &mut Job, values: [u64; 2]) -> [u64; 2] {
+/// Sends the values of rank 0 to all ranks.
+fn values_of_rank_0(job: &mut Job, values: [u64; 2]) -> [u64; 2] {
     let mine: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
     let mut all = vec![0; mine.len() * OWNERS as usize];
     job.all_gather(&mine, &mut all).unwrap();
@@ -191,7 +194,7 @@ fn said_by_the_first(job: &mut Job, values: [u64; 2]) -> [u64; 2] {
     [0, 1].map(|i| u64::from_ne_bytes(words[i]))
 }
 
-/// Nanoseconds of the machine's clock, the same for all processes.
+/// The monotonic clock in nanoseconds, which all processes share.
 fn now_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes one timespec.
@@ -199,7 +202,7 @@ fn now_ns() -> u64 {
     u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).unwrap()
 }
 
-/// A xorshift generator; the seed is printed.
+/// A xorshift generator.
 struct Dice(u64);
 
 impl Dice {

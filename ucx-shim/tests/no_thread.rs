@@ -1,5 +1,5 @@
-//! An owner whose system gives it no thread to attend with: it says so, the others hear of it, and
-//! all processes go on, though engines were given up in the midst of connecting.
+//! An owner cannot start its progress thread: its error says so, the others report that owner, and all
+//! processes continue, although engines were dropped while they connected.
 
 use std::env;
 
@@ -8,9 +8,9 @@ use probeline_transport::{Exchange, Owner};
 use probeline_ucx_shim::SetupError;
 use probeline_ucx_shim::ucx::{Builder, OpenError, Progress};
 
-/// The owner that gets none.
+/// The owner that cannot start a thread.
 const WITHOUT: Owner = Owner(1);
-/// More than there is room for in any process: no thread with such a stack can be made.
+/// More than the address space of a process: no thread with such a stack can be started.
 const STACK_BYTES: u64 = 1 << 47;
 
 fn main() {
@@ -23,12 +23,12 @@ fn main() {
 fn refused(test: &str, tls: &str) {
     let mut job = probeline_testing::start(test, 2);
     if job.me() == WITHOUT {
-        // std heeds it when it makes its first thread.
-        // SAFETY: so there is no other thread that could look at the environment.
+        // std reads it when it starts its first thread.
+        // SAFETY: hence no other thread reads the environment.
         unsafe { env::set_var("RUST_MIN_STACK", STACK_BYTES.to_string()) };
     }
     let builder = Builder::new(64).slots(1, 8).depth(1).tls(Some(tls));
-    // Twice: what the first one has left behind is in nobody's way.
+    // Twice: the leaked objects of the first engine do no harm.
     for _ in 0..2 {
         let error = builder.clone().progress(Progress::Thread).open(&mut job).unwrap_err();
         if job.me() == WITHOUT {
@@ -40,7 +40,7 @@ fn refused(test: &str, tls: &str) {
             );
         }
     }
-    // Over shared memory an owner that waits in the exchange is in nobody's way without one, too.
+    // Over shared memory no owner needs the CPU of one that waits in the exchange without a thread.
     if tls != "tcp" {
         drop(builder.progress(Progress::Caller).open(&mut job).unwrap());
     }

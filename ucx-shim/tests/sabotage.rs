@@ -1,5 +1,5 @@
-//! The conformance suite has teeth over UCX too: with one rule of the contract broken, the case
-//! that is to notice fails; with none broken, all cases pass.
+//! The conformance suite detects broken rules over UCX too: with one rule of the contract broken, the
+//! case that checks the rule fails; with none broken, all cases pass.
 
 use core::time::Duration;
 

@@ -12,7 +12,7 @@ use probeline_ucx_shim::mpi::{Members, World};
 use crate::MISSING_LIMIT;
 use crate::settings::Setting;
 
-/// What everybody gives arrives with everybody, in order, of any length.
+/// Contributions of any length arrive at all members, in order.
 pub(crate) fn gathers(_: &World, members: &mut Members, _: &Setting) {
     let (me, owners) = (members.me().0, members.owners());
     for length in [0_u32, 1, 7, 4_096, 1 << 20] {
@@ -39,18 +39,18 @@ pub(crate) fn gives_parts(_: &World, members: &mut Members, _: &Setting) {
     }
 }
 
-/// One contribution of another length is an error for all, which stays.
+/// A contribution of another length is an error for all members, which stays.
 pub(crate) fn lengths_differ(world: &World, members: &mut Members, _: &Setting) {
     let mine = vec![0; if members.me() == Owner(1) { 5 } else { 4 }];
     let differs = members.all_gather(&mine, &mut [0; 12]);
     let Err(ExchangeError::LengthDiffers { owner, .. }) = differs else { panic!("{differs:?}") };
     assert_eq!(owner, if members.me() == Owner(1) { Owner(0) } else { Owner(1) });
     assert_eq!(members.barrier(), differs);
-    // Another exchange is none the worse.
+    // Another exchange is not affected.
     world.members().unwrap().barrier().unwrap();
 }
 
-/// Engines of shared memory find one another by it, with no port chosen.
+/// Engines of shared memory open over it.
 pub(crate) fn carries_shared_memory(_: &World, members: &mut Members, _: &Setting) {
     let mut engine = probeline_shm::Builder::new(64).open(members).unwrap();
     let at = RemoteWord { owner: Owner(0), index: 1 };
@@ -65,7 +65,7 @@ pub(crate) fn carries_shared_memory(_: &World, members: &mut Members, _: &Settin
     members.barrier().unwrap();
 }
 
-/// Rank 1 does not come, though it lives: rank 0 says so within the limit, and ends both.
+/// Rank 1 is alive and does not call the barrier: rank 0 reports that within the limit and ends both.
 pub(crate) fn misses(_: &World, members: &mut Members, _: &Setting) {
     if members.me() == Owner(1) {
         thread::sleep(3 * MISSING_LIMIT);

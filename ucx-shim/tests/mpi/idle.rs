@@ -60,7 +60,7 @@ pub(crate) fn table_row(_: &World, members: &mut Members, setting: &Setting) {
 /// Whether the operation waits for its owner; all members return the same answer.
 fn waits(engine: &mut Engine, members: &mut Members, post: Post) -> bool {
     // Both ranks run on this machine and use the same file names.
-    let number = tell(members, Owner(0), process::id());
+    let number = broadcast(members, Owner(0), process::id());
     let event = |what: &str| env::temp_dir().join(format!("probeline-idle-{number}-{what}"));
     let (out, ended) = (event("out"), event("ended"));
     let mut waited = false;
@@ -73,7 +73,7 @@ fn waits(engine: &mut Engine, members: &mut Members, post: Post) -> bool {
         finish(engine);
         File::create(&ended).unwrap();
     }
-    let waited = tell(members, Owner(1), waited.into()) != 0;
+    let waited = broadcast(members, Owner(1), waited.into()) != 0;
     if members.me() == Owner(0) {
         for event in [out, ended] {
             fs::remove_file(event).unwrap();
@@ -96,7 +96,7 @@ fn happens(event: &Path, within: Duration) -> bool {
 }
 
 /// Sends the value of `owner` to all members.
-fn tell(members: &mut Members, owner: Owner, mine: u32) -> u32 {
+fn broadcast(members: &mut Members, owner: Owner, mine: u32) -> u32 {
     let mut all = vec![0; 4 * members.owners() as usize];
     members.all_gather(&mine.to_le_bytes(), &mut all).unwrap();
     let (words, _) = all.as_chunks();

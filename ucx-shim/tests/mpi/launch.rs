@@ -9,26 +9,26 @@ use std::time::Instant;
 
 use crate::settings::{Setting, is_open_mpi};
 
-/// The longest that a job may take; each has bounds of its own, which are shorter.
+/// The longest duration of a job. The limits within each job are shorter.
 const LIMIT: Duration = Duration::from_secs(120);
-/// What a launcher has to end its ranks when it is told to end.
+/// The time that a launcher has to end its ranks after a signal.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A job that must end well. What it prints is shown.
+/// Runs a job that must succeed, and prints its output.
 pub(crate) fn succeeds(test: &str, setting: &Setting, ranks: u32) {
-    let (status, said) = run(test, setting, ranks);
-    print!("{said}");
+    let (status, output) = run(test, setting, ranks);
+    print!("{output}");
     assert!(status.success(), "{status}");
 }
 
-/// A job that must end otherwise, within its bounds, in a way that `expect` judges.
+/// Runs a job that must fail within its limits, with an output that `expect` checks.
 pub(crate) fn ends(test: &str, setting: &Setting, expect: fn(&str, &Setting)) {
-    let (status, said) = run(test, setting, 2);
-    assert!(!status.success(), "it ended well:\n{said}");
-    expect(&said, setting);
+    let (status, output) = run(test, setting, 2);
+    assert!(!status.success(), "the job succeeded:\n{output}");
+    expect(&output, setting);
 }
 
-/// How the job ended, and what it said.
+/// Runs a job; its exit status and output.
 fn run(test: &str, setting: &Setting, ranks: u32) -> (ExitStatus, String) {
     let mut job = launcher(ranks)
         .args(setting.arguments)
@@ -38,14 +38,14 @@ fn run(test: &str, setting: &Setting, ranks: u32) -> (ExitStatus, String) {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("install openmpi-bin or mpich, whichever this was built for");
+        .expect("install openmpi-bin or mpich, for which this was built");
     let readers = [read(job.stdout.take().unwrap()), read(job.stderr.take().unwrap())];
     let status = wait(&mut job);
-    let said = readers.map(|reader| reader.join().unwrap()).concat();
-    (status.unwrap_or_else(|| panic!("longer than {LIMIT:?}:\n{said}")), said)
+    let output = readers.map(|reader| reader.join().unwrap()).concat();
+    (status.unwrap_or_else(|| panic!("longer than {LIMIT:?}:\n{output}")), output)
 }
 
-/// Debian names launchers by their libraries, others do not.
+/// The launcher of the library. Debian appends the library's name to it.
 fn launcher(ranks: u32) -> Command {
     let names =
         if is_open_mpi() { ["mpirun.openmpi", "mpirun"] } else { ["mpiexec.mpich", "mpiexec"] };
@@ -72,7 +72,7 @@ fn read(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> {
     })
 }
 
-/// How it ended; `None` if it had to be ended.
+/// Waits for the end of a job; `None` if it had to be killed.
 fn wait(job: &mut Child) -> Option<ExitStatus> {
     let ended = |job: &mut Child, limit: Duration| {
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! How worlds, engines and jobs begin and end.
+//! The start and the end of worlds, engines and jobs.
 
 use std::fs;
 use std::process;
@@ -11,10 +11,10 @@ use probeline_ucx_shim::mpi::{Builder, InitError, Members, OpenError, World};
 use crate::LIMIT;
 use crate::settings::Setting;
 
-/// What a rank says that nobody has ended.
-const OUTLIVED: &str = "nobody has ended this rank";
+/// What a rank prints that was not ended.
+const OUTLIVED: &str = "this rank was not ended";
 
-/// Windows of engines that are dropped do not pile up.
+/// The windows of dropped engines are freed.
 pub(crate) fn windows_are_freed(_: &World, members: &mut Members, setting: &Setting) {
     const WORDS: u64 = 1 << 19;
     const BYTES: u64 = WORDS * 8;
@@ -37,7 +37,7 @@ fn resident_bytes() -> u64 {
     4096 * pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap()
 }
 
-/// All learn that sizes differ, and the members go on.
+/// All members report that sizes differ, and can continue.
 pub(crate) fn sizes_differ(_: &World, members: &mut Members, _: &Setting) {
     let mine = if members.me() == Owner(2) { 128 } else { 64 };
     let refused = Builder::new(mine).open(members).err();
@@ -53,12 +53,12 @@ pub(crate) fn sizes_differ(_: &World, members: &mut Members, _: &Setting) {
     members.barrier().unwrap();
 }
 
-/// MPI starts once in a process.
+/// MPI can be started once in a process.
 pub(crate) fn second_world(_: &World, _: &mut Members, _: &Setting) {
     assert_eq!(World::init(LIMIT).err(), Some(InitError::Second));
 }
 
-/// Where a compare-and-swap would end the process, opening is refused before there is one.
+/// Opening is refused if the first compare-and-swap would end the process.
 pub(crate) fn refused(world: &World, members: &mut Members, _: &Setting) {
     let refused = Builder::new(64).open(members).err();
     let Some(error @ OpenError::AtomicsCrash { .. }) = refused else { panic!("{refused:?}") };
@@ -87,11 +87,11 @@ pub(crate) fn killed(_: &World, members: &mut Members, _: &Setting) {
 /// Rank 1 panics, with an engine open, while rank 0 waits for it.
 pub(crate) fn panics(_: &World, members: &mut Members, setting: &Setting) {
     let _engine = Builder::new(64).acc_single_intrinsic(setting.single).open(members).unwrap();
-    assert!(members.me() == Owner(0), "as it must");
+    assert!(members.me() == Owner(0), "rank 1 panics");
     outlive_it();
 }
 
-/// The same while its operations on rank 0, which is not in MPI, may be in flight.
+/// The same while operations on rank 0, which is not in MPI, may be in flight.
 pub(crate) fn panics_in_flight(_: &World, members: &mut Members, setting: &Setting) {
     let builder = Builder::new(64).depth(8).acc_single_intrinsic(setting.single);
     let mut engine = builder.open(members).unwrap();
@@ -105,13 +105,13 @@ pub(crate) fn panics_in_flight(_: &World, members: &mut Members, setting: &Setti
     panic!("{} operations are in flight", engine.in_flight());
 }
 
-/// Stays out of MPI for longer than a job without one of its ranks may go on.
+/// Stays out of MPI for longer than the launcher may take to end the job.
 fn outlive_it() {
     thread::sleep(3 * LIMIT);
     println!("{OUTLIVED}");
 }
 
-/// The job's own limit is that of the launcher, which [`crate::launch`] has waited for.
+/// The launcher has ended the job, before any limit of a rank.
 pub(crate) fn expect_end(said: &str, _: &Setting) {
     assert!(!said.contains("TimedOut") && !said.contains(OUTLIVED), "{said}");
 }

@@ -25,15 +25,15 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// The longest wait of a rank for the others.
 const LIMIT: Duration = Duration::from_secs(20);
-/// The same where one never comes, which is waited out.
+/// The same in the test of a rank that never arrives.
 const MISSING_LIMIT: Duration = Duration::from_secs(8);
 
-/// What all ranks do in a setting.
+/// The test, which all ranks run in a setting.
 type Body = fn(&World, &mut Members, &Setting);
-/// Judges what a job said that has not ended well.
+/// Checks the output of a job that has failed.
 type Expect = fn(&str, &Setting);
 
-/// Tests of what is the same in every setting run in one, the first that can be used.
+/// Tests with their settings and numbers of ranks.
 const TESTS: &[(&str, Where, &[u32], Body)] = &[
     ("conformance", Where::Everywhere, &[2, 4], conformance::run),
     ("table", Where::Everywhere, &[2, 4], table::find_or_put),
@@ -49,18 +49,20 @@ const TESTS: &[(&str, Where, &[u32], Body)] = &[
     ("carries_shared_memory", Where::Once, &[3], exchange::carries_shared_memory),
 ];
 
-/// Tests of ends that are none of success.
+/// Tests of jobs that must fail.
 const ENDS: &[(&str, Body, Expect)] = &[
     ("crash_is_refused", life::refused, life::expect_refusal),
-    ("a_missing_rank_is_told", exchange::misses, exchange::expect_miss),
+    ("a_missing_rank_is_reported", exchange::misses, exchange::expect_miss),
     ("a_killed_rank_ends_all", life::killed, life::expect_end),
     ("a_panic_ends_all", life::panics, life::expect_end),
     ("a_panic_in_flight_ends_all", life::panics_in_flight, life::expect_end),
 ];
 
+/// The settings in which a test runs.
 #[derive(Clone, Copy, PartialEq)]
 enum Where {
     Everywhere,
+    /// In the first setting that is not refused.
     Once,
 }
 
@@ -76,7 +78,7 @@ fn main() {
 fn rank(test: &str, setting: &str) {
     let (_, body) = bodies().find(|(name, _)| *name == test).unwrap();
     let setting = settings::named(setting).unwrap();
-    let limit = if test == "a_missing_rank_is_told" { MISSING_LIMIT } else { LIMIT };
+    let limit = if test == "a_missing_rank_is_reported" { MISSING_LIMIT } else { LIMIT };
     let world = World::init(limit).unwrap();
     let mut members = world.members().unwrap();
     body(&world, &mut members, setting);

@@ -1,28 +1,28 @@
-//! What the library is told to use, and what is known of it then.
+//! The settings in which the library is tested.
 
 use probeline_ucx_shim::mpi::library_version;
 
-/// One way to run over the library.
+/// Options of the launcher, and what is expected with them.
 #[derive(Debug)]
 pub(crate) struct Setting {
     pub(crate) name: &'static str,
-    /// What the launcher gets besides the number of ranks.
+    /// The arguments of the launcher, without the number of ranks.
     pub(crate) arguments: &'static [&'static str],
-    /// What the window says that serves it.
+    /// The component that must implement the window.
     pub(crate) component: &'static str,
-    /// As the builder takes it.
+    /// The builder's "acc_single_intrinsic".
     pub(crate) single: Option<bool>,
-    /// READs bring whole words here: those of one machine are copied by words or more.
+    /// READs bring whole words: on one machine they are copied by words or more.
     pub(crate) whole: bool,
-    /// Cases of the suite that it cannot pass.
+    /// The cases of the suite that are skipped.
     pub(crate) skips: &'static [&'static str],
-    /// Opening must fail.
+    /// Opening must be refused.
     pub(crate) refused: bool,
 }
 
-/// Of a library whose atomics are its own.
+/// With atomics that are atomic only among themselves.
 const SKIPS: &[&str] = &["atomic_with_the_cpu", "an_atomic_follows_the_write_before_it"];
-/// And which wants owners to take part.
+/// With operations that need the owner's CPU too.
 const WAITING: &[&str] = &[
     "atomic_with_the_cpu",
     "an_atomic_follows_the_write_before_it",
@@ -39,7 +39,7 @@ const BASE: Setting = Setting {
     refused: false,
 };
 
-/// Debian's Open MPI leaves osc ucx out unless it is told, and for want of a fast network too.
+/// Debian's Open MPI does not use osc ucx by default, nor without a fast network.
 const UCX: &[&str] = &[
     "--mca",
     "osc",
@@ -58,7 +58,7 @@ const UCX: &[&str] = &[
 const OPEN_MPI: &[Setting] = &[
     Setting { name: "osc sm", arguments: &["--mca", "osc", "sm"], component: "osc sm", ..BASE },
     Setting { name: "osc ucx", arguments: UCX, component: "osc ucx", skips: WAITING, ..BASE },
-    // What an error advises, with which Open MPI takes osc sm.
+    // The advice of an error, with which Open MPI uses osc sm.
     Setting {
         name: "vader none",
         arguments: &["--mca", "btl_vader_single_copy_mechanism", "none"],
@@ -72,7 +72,7 @@ const OPEN_MPI: &[Setting] = &[
         skips: WAITING,
         ..BASE
     },
-    Setting { name: "as it comes", component: "osc rdma", refused: true, ..BASE },
+    Setting { name: "default", component: "osc rdma", refused: true, ..BASE },
     Setting {
         name: "btl ofi",
         arguments: &[
@@ -103,7 +103,7 @@ pub(crate) fn is_open_mpi() -> bool {
     library_version().contains("Open MPI")
 }
 
-/// The first line of what the library says of itself.
+/// The first line of the library's version text.
 pub(crate) fn library() -> String {
     library_version().lines().next().unwrap_or_default().to_owned()
 }
@@ -123,12 +123,13 @@ pub(crate) fn named(name: &str) -> Option<&'static Setting> {
     settings().chain([&APART]).find(|setting| setting.name == name)
 }
 
-/// All that the library is tried with.
+/// All settings of the library.
 pub(crate) fn settings() -> impl Iterator<Item = &'static Setting> {
     if is_open_mpi() { OPEN_MPI } else { MPICH }.iter()
 }
 
-/// Where a test of an end runs: those of a refusal where there is one, others in one setting.
+/// The settings of a test of [`crate::ENDS`]: all that are refused for the test of refusals, one for
+/// the others.
 pub(crate) fn of_ends(test: &str) -> impl Iterator<Item = &'static Setting> {
     let refused = test == "crash_is_refused";
     let most = if refused { usize::MAX } else { 1 };

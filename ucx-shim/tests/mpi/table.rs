@@ -1,4 +1,4 @@
-//! What tables need of the transport: find-or-put, and atomics of both kinds on one word.
+//! find-or-put over MPI, and atomics of both kinds on one word.
 
 use probeline_table::{Config, Operation, Outcome, Table};
 use probeline_transport::{Completion, Exchange, Owner, RemoteWord, Segment, Token, Transport};
@@ -8,7 +8,7 @@ use crate::settings::Setting;
 
 const KEYS: u64 = 2_000;
 const TABLE: Config = Config::new(1 << 10);
-/// Of each rank.
+/// The number of additions of each rank.
 const ADDS: u64 = 300;
 
 fn open(words: u64, members: &mut Members, setting: &Setting) -> Engine {
@@ -24,7 +24,7 @@ fn open(words: u64, members: &mut Members, setting: &Setting) -> Engine {
     engine
 }
 
-/// Everybody inserts the same keys at the same time, each from another one on.
+/// All ranks insert the same keys at the same time, each starting from another key.
 pub(crate) fn find_or_put(_: &World, members: &mut Members, setting: &Setting) {
     let engine = open(TABLE.words(), members, setting);
     let storage = [const { Operation::EMPTY }; 8];
@@ -52,7 +52,7 @@ pub(crate) fn find_or_put(_: &World, members: &mut Members, setting: &Setting) {
     members.barrier().unwrap();
 }
 
-/// Everybody adds to one word, by fetch-and-add and by compare-and-swap in turn.
+/// All ranks add to one word, by fetch-and-add and by compare-and-swap in turn.
 pub(crate) fn atomics_mix(_: &World, members: &mut Members, setting: &Setting) {
     let mut engine = open(64, members, setting);
     let at = RemoteWord { owner: Owner(0), index: 5 };
@@ -82,7 +82,7 @@ pub(crate) fn atomics_mix(_: &World, members: &mut Members, setting: &Setting) {
     members.barrier().unwrap();
 }
 
-/// Polls until the one operation in flight ends.
+/// Polls until the operation in flight has ended.
 pub(crate) fn finish(engine: &mut Engine) -> u64 {
     let mut end = [Completion::default()];
     while engine.poll(&mut end).unwrap() == 0 {}
