@@ -83,9 +83,6 @@ unsafe extern "C" {
     ) -> ucs_status_t;
 }
 unsafe extern "C" {
-    pub fn ucp_ep_close_nbx(ep: ucp_ep_h, param: *const ucp_request_param_t) -> ucs_status_ptr_t;
-}
-unsafe extern "C" {
     pub fn ucp_ep_print_info(ep: ucp_ep_h, stream: *mut FILE);
 }
 unsafe extern "C" {
@@ -120,13 +117,6 @@ unsafe extern "C" {
         ep: ucp_ep_h,
         rkey_buffer: *const core::ffi::c_void,
         rkey_p: *mut ucp_rkey_h,
-    ) -> ucs_status_t;
-}
-unsafe extern "C" {
-    pub fn ucp_rkey_ptr(
-        rkey: ucp_rkey_h,
-        raddr: u64,
-        addr_p: *mut *mut core::ffi::c_void,
     ) -> ucs_status_t;
 }
 unsafe extern "C" {

@@ -1,4 +1,4 @@
-//! What the headers have as macros and inline functions.
+//! Macros and inline functions of the headers.
 
 use crate::Ucp;
 use crate::bindings::{
@@ -7,10 +7,10 @@ use crate::bindings::{
     ucs_status_t,
 };
 
-/// The address from which on pointers are negative statuses.
+/// The lowest address of a pointer that is a negative status.
 const FIRST_ERROR: usize = (UCS_ERR_LAST as isize).cast_unsigned();
 
-/// Whether a call that gives a request or a status gave a status other than `UCS_OK`.
+/// Whether the result of a call that returns a request or a status is an error.
 #[allow(non_snake_case, reason = "the name of the macro")]
 #[inline]
 #[must_use]
@@ -18,7 +18,7 @@ pub fn UCS_PTR_IS_ERR(pointer: ucs_status_ptr_t) -> bool {
     pointer.addr() >= FIRST_ERROR
 }
 
-/// Whether a call that gives a request or a status gave a request.
+/// Whether the result of a call that returns a request or a status is a request.
 #[allow(non_snake_case, reason = "the name of the macro")]
 #[inline]
 #[must_use]
@@ -26,7 +26,7 @@ pub fn UCS_PTR_IS_PTR(pointer: ucs_status_ptr_t) -> bool {
     pointer.addr().wrapping_sub(1) < FIRST_ERROR - 1
 }
 
-/// The status that a call gave, `UCS_INPROGRESS` for a request.
+/// The status in the result of a call, `UCS_INPROGRESS` for a request.
 #[allow(non_snake_case, reason = "the name of the macro")]
 #[inline]
 #[must_use]
@@ -39,24 +39,24 @@ pub fn UCS_PTR_STATUS(pointer: ucs_status_ptr_t) -> ucs_status_t {
     status.cast_signed()
 }
 
-/// The datatype of elements of so many bytes, one behind the other.
+/// The datatype of contiguous elements of `element_bytes` bytes.
 #[inline]
 #[must_use]
 pub const fn ucp_dt_make_contig(element_bytes: u64) -> ucp_datatype_t {
     (element_bytes << UCP_DATATYPE_SHIFT) | UCP_DATATYPE_CONTIG as u64
 }
 
-/// A context, for a program that was built for the version of these bindings (`ucp_init`).
+/// Opens a context for a program that uses the version of these bindings.
 ///
 /// # Safety
-/// As for `ucp_init_version`: live pointers, and fields of `params` that its mask names are set.
+/// As for `ucp_init_version`: live pointers, and the fields in the mask of `params` are set.
 pub unsafe fn ucp_init(
     ucp: &Ucp,
     params: *const ucp_params_t,
     config: *const ucp_config_t,
     context: *mut ucp_context_h,
 ) -> ucs_status_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract above.
     unsafe { (ucp.ucp_init_version)(UCP_API_MAJOR, UCP_API_MINOR, params, config, context) }
 }
 

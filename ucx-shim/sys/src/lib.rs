@@ -1,22 +1,19 @@
-//! Raw UCP: what a C program gets from `ucp/api/ucp.h`, under the same names, without linking the
-//! library.
+//! Raw UCP: the interface of `ucp/api/ucp.h` under its own names, without linking the library.
 //!
-//! - Types and constants are generated, from UCX 1.13 on 64-bit x86, and committed. Layouts are
+//! - Types and constants are generated from UCX 1.13 on 64-bit x86, and committed. Layouts are
 //!   asserted at compile time; `tests/header.rs` compares them with the C compiler.
-//! - The calls are in a table, [`Ucp`], whose functions are looked up when the program asks for
-//!   them: a machine without libucp runs the same program and is told what to install. In C they
-//!   are calls through a table too, the linker's.
-//! - What C has as inline functions and macros is here as functions.
+//! - The calls are in a table, [`Ucp`], whose functions are looked up at run time: one program runs on
+//!   machines with and without libucp, and reports what to install.
+//! - Inline functions and macros of C are functions here.
 //!
-//! Nothing here checks anything: pointers, sizes and states are the caller's, as in C. Structs of
-//! parameters name by a mask which of their fields count, so that a library of a later 1.x takes
-//! these.
+//! Nothing here checks pointers, sizes or states, as in C. Structs of parameters have a mask of the
+//! fields that are set, so that a later 1.x library accepts these structs.
 //!
 //! ```
 //! match probeline_ucx_sys::Ucp::load() {
 //!     // SAFETY: no arguments; the string is static.
 //!     Ok(ucp) => println!("{:?}", unsafe { core::ffi::CStr::from_ptr((ucp.ucp_get_version_string)()) }),
-//!     Err(why) => println!("{why}"),
+//!     Err(error) => println!("{error}"),
 //! }
 //! ```
 #![no_std]

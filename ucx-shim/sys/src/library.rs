@@ -1,4 +1,4 @@
-//! The calls, looked up in the shared library at run time.
+//! The table of calls, which are looked up in the shared library at run time.
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -26,9 +26,9 @@ probeline_dylib::calls! {
     // SAFETY: the signatures are those of the header; UCX keeps them under this major version.
     pub struct Ucp = unsafe LIBUCP, checked against declarations;
 
-    /// The version of the library, static.
+    /// Returns the version of the library, a static string.
     fn ucp_get_version_string() -> *const c_char;
-    /// The configuration by the environment: variables that begin with `UCX_`.
+    /// Reads the configuration from the environment: variables that begin with `UCX_`.
     fn ucp_config_read(
         env_prefix: *const c_char,
         filename: *const c_char,
@@ -42,7 +42,7 @@ probeline_dylib::calls! {
     ) -> ucs_status_t;
     /// Frees a configuration.
     fn ucp_config_release(config: *mut ucp_config_t);
-    /// A context; see [`ucp_init`](crate::ucp_init).
+    /// Opens a context; see [`ucp_init`](crate::ucp_init).
     fn ucp_init_version(
         api_major_version: c_uint,
         api_minor_version: c_uint,
@@ -52,9 +52,9 @@ probeline_dylib::calls! {
     ) -> ucs_status_t;
     /// Destroys a context that has no workers and no mapped memory.
     fn ucp_cleanup(context_p: ucp_context_h);
-    /// A context's attributes.
+    /// Queries the attributes of a context.
     fn ucp_context_query(context_p: ucp_context_h, attr: *mut ucp_context_attr_t) -> ucs_status_t;
-    /// A worker: what progresses communication.
+    /// Creates a worker, which progresses communication.
     fn ucp_worker_create(
         context: ucp_context_h,
         params: *const ucp_worker_params_t,
@@ -62,7 +62,7 @@ probeline_dylib::calls! {
     ) -> ucs_status_t;
     /// Destroys a worker and its endpoints.
     fn ucp_worker_destroy(worker: ucp_worker_h);
-    /// Where endpoints connect to; to be released.
+    /// Returns the address that endpoints connect to, which must be released.
     fn ucp_worker_get_address(
         worker: ucp_worker_h,
         address_p: *mut *mut ucp_address_t,
@@ -70,37 +70,35 @@ probeline_dylib::calls! {
     ) -> ucs_status_t;
     /// Frees an address.
     fn ucp_worker_release_address(worker: ucp_worker_h, address: *mut ucp_address_t);
-    /// Progresses everything of a worker, and calls back; 0 if nothing happened.
+    /// Progresses all communication of a worker and calls back; 0 if nothing happened.
     fn ucp_worker_progress(worker: ucp_worker_h) -> c_uint;
-    /// A descriptor that is readable when an armed worker has something to progress.
+    /// Returns the descriptor that becomes readable when an armed worker has something to progress.
     fn ucp_worker_get_efd(worker: ucp_worker_h, fd: *mut c_int) -> ucs_status_t;
     /// Arms the descriptor; `UCS_ERR_BUSY` if there is something to progress first.
     fn ucp_worker_arm(worker: ucp_worker_h) -> ucs_status_t;
     /// Makes the descriptor readable, from any thread.
     fn ucp_worker_signal(worker: ucp_worker_h) -> ucs_status_t;
-    /// An endpoint: the way to another worker.
+    /// Creates an endpoint, the connection to another worker.
     fn ucp_ep_create(
         worker: ucp_worker_h,
         params: *const ucp_ep_params_t,
         ep_p: *mut ucp_ep_h,
     ) -> ucs_status_t;
-    /// Closes an endpoint.
-    fn ucp_ep_close_nbx(ep: ucp_ep_h, param: *const ucp_request_param_t) -> ucs_status_ptr_t;
-    /// Prints what an endpoint goes over.
+    /// Prints the transports of an endpoint.
     fn ucp_ep_print_info(ep: ucp_ep_h, stream: *mut FILE);
-    /// Ends when everything issued on an endpoint before is complete over there.
+    /// Ends when all earlier operations on an endpoint have taken effect at the peer.
     fn ucp_ep_flush_nbx(ep: ucp_ep_h, param: *const ucp_request_param_t) -> ucs_status_ptr_t;
-    /// Maps memory for remote access, or allocates it too.
+    /// Maps memory for remote access, and can allocate it.
     fn ucp_mem_map(
         context: ucp_context_h,
         params: *const ucp_mem_map_params_t,
         memh_p: *mut ucp_mem_h,
     ) -> ucs_status_t;
-    /// Ends a mapping, and frees what it has allocated.
+    /// Ends a mapping, and frees the memory that it has allocated.
     fn ucp_mem_unmap(context: ucp_context_h, memh: ucp_mem_h) -> ucs_status_t;
-    /// Where a mapping lies.
+    /// Queries the address and the length of a mapping.
     fn ucp_mem_query(memh: ucp_mem_h, attr: *mut ucp_mem_attr_t) -> ucs_status_t;
-    /// The key of a mapping, as others get it; to be released.
+    /// Packs the key of a mapping for peers; the buffer must be released.
     fn ucp_rkey_pack(
         context: ucp_context_h,
         memh: ucp_mem_h,
@@ -109,7 +107,7 @@ probeline_dylib::calls! {
     ) -> ucs_status_t;
     /// Frees a packed key.
     fn ucp_rkey_buffer_release(rkey_buffer: *mut c_void);
-    /// A key for the use on one endpoint.
+    /// Unpacks a key for use on one endpoint.
     fn ucp_ep_rkey_unpack(
         ep: ucp_ep_h,
         rkey_buffer: *const c_void,
@@ -117,9 +115,7 @@ probeline_dylib::calls! {
     ) -> ucs_status_t;
     /// Frees an unpacked key.
     fn ucp_rkey_destroy(rkey: ucp_rkey_h);
-    /// Where remote memory can be loaded from and stored to, if anywhere.
-    fn ucp_rkey_ptr(rkey: ucp_rkey_h, raddr: u64, addr_p: *mut *mut c_void) -> ucs_status_t;
-    /// WRITE; its end says that the buffer can be reused, and no more.
+    /// Posts a WRITE, which ends when its buffer can be reused.
     fn ucp_put_nbx(
         ep: ucp_ep_h,
         buffer: *const c_void,
@@ -128,7 +124,7 @@ probeline_dylib::calls! {
         rkey: ucp_rkey_h,
         param: *const ucp_request_param_t,
     ) -> ucs_status_ptr_t;
-    /// READ.
+    /// Posts a READ.
     fn ucp_get_nbx(
         ep: ucp_ep_h,
         buffer: *mut c_void,
@@ -137,7 +133,7 @@ probeline_dylib::calls! {
         rkey: ucp_rkey_h,
         param: *const ucp_request_param_t,
     ) -> ucs_status_ptr_t;
-    /// An atomic; with a reply buffer one that fetches.
+    /// Posts an atomic, which fetches the old value if there is a reply buffer.
     fn ucp_atomic_op_nbx(
         ep: ucp_ep_h,
         opcode: ucp_atomic_op_t,
@@ -147,6 +143,6 @@ probeline_dylib::calls! {
         rkey: ucp_rkey_h,
         param: *const ucp_request_param_t,
     ) -> ucs_status_ptr_t;
-    /// A status in words, static.
+    /// Returns the description of a status, a static string.
     fn ucs_status_string(status: ucs_status_t) -> *const c_char;
 }
