@@ -1,4 +1,4 @@
-//! The comparison: what it reports, and what becomes of columns that fail, hang or are not here.
+//! The comparison: its report, and columns that fail, hang or are absent.
 
 mod common;
 
@@ -9,10 +9,10 @@ use std::process::Command;
 use common::{Ended, Running, Scratch, kill, probeline, read_rows, run, stop, wait_until};
 use serde_json::Value;
 
-/// Lines of the report.
+/// Steps of each column.
 const STEPS: usize = 46;
-/// For columns to open their engines and begin, on a machine with much other work.
-const STARTS: Duration = Duration::from_secs(60);
+/// The longest time for columns to open their engines, on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// A round of a column takes more than a second, a twentieth of it for each sleeping owner. On a
 /// busy machine a working column does not count as hanging.
 const SLOWLY: [&str; 10] = [
@@ -72,7 +72,7 @@ fn columns_stand_side_by_side() {
         for row in rows {
             assert!(row["median"].as_f64().unwrap() > 0.0, "{row}");
             assert_eq!(row["samples"].as_array().unwrap().len(), 2, "{row}");
-            // Virtual time stands beside nothing.
+            // Virtual time is compared with nothing.
             assert_eq!(row["times_fastest"].is_null(), name == "sim", "{row}");
         }
     }
@@ -127,7 +127,7 @@ fn a_column_that_fails_does_so_alone() {
 }
 
 #[test]
-fn what_is_not_here_and_was_not_asked_for_is_no_failure() {
+fn a_column_that_is_absent_and_was_not_requested_is_no_failure() {
     let scratch = Scratch::new();
     let file = scratch.path("json");
     let options = ["compare", "--quick", "--table-size", "1MiB", "--json", &file];
@@ -146,7 +146,7 @@ fn what_is_not_here_and_was_not_asked_for_is_no_failure() {
 }
 
 #[test]
-fn where_nothing_was_measured_nothing_is_said_of_measurements() {
+fn notes_are_only_about_measured_columns() {
     let options = ["compare", "--quick", "--columns", "osc-sm"];
     let ended = Running::start(probeline(&options).env("PATH", "")).end();
     assert_eq!(ended.code, Some(1), "{ended:?}");
@@ -157,7 +157,7 @@ fn where_nothing_was_measured_nothing_is_said_of_measurements() {
 }
 
 #[test]
-fn a_build_that_is_not_there_is_named() {
+fn a_missing_build_is_an_error() {
     let scratch = Scratch::new();
     let launcher = scratch.file("mpiexec.mpich", "");
     let folder = launcher.trim_end_matches("/mpiexec.mpich");
@@ -177,15 +177,15 @@ fn a_build_that_is_not_there_is_named() {
     assert!(told.contains(build), "{told}");
 }
 
-/// Runs `shm` and `sim`, does `harm` to rank 1 of the first while it measures, and gives the end.
+/// Runs `shm` and `sim`, and calls `harm` with the process of rank 1 of the first while it measures.
 fn harmed(harm: impl FnOnce(u32)) -> (Ended, Value) {
     let scratch = Scratch::new();
     let file = scratch.path("json");
     let options = ["compare", "--columns", "shm,sim", "--table-size", "1MiB", "--json", &file];
     let running = Running::start(&mut probeline(&[&options[..], &SLOWLY].concat()));
-    // Columns start, and have their turns, in this order: what it has then measured is the first step.
+    // Columns start and take turns in this order, so this is the first step.
     let measuring = || running.pid_with(&["--transport", "sim"]).is_some_and(has_measured);
-    assert!(wait_until(STARTS, measuring), "nothing was measured within {STARTS:?}");
+    assert!(wait_until(START_TIMEOUT, measuring), "nothing was measured within {START_TIMEOUT:?}");
     harm(running.pid_of_rank(1).unwrap());
     let ended = running.end();
     assert_eq!(ended.code, Some(1), "{ended:?}");
@@ -196,14 +196,14 @@ fn harmed(harm: impl FnOnce(u32)) -> (Ended, Value) {
     (ended, report)
 }
 
-/// Whether a column's rank 0 has answered twice: that it is ready, and what the first step gave.
+/// Whether rank 0 of a column has responded twice: it is ready, and has measured the first step.
 fn has_measured(rank_0: u32) -> bool {
     let io = fs::read_to_string(format!("/proc/{rank_0}/io")).unwrap_or_default();
     let writes = io.lines().find_map(|line| line.strip_prefix("syscw: ")?.parse::<u32>().ok());
     writes.is_some_and(|writes| writes >= 2)
 }
 
-/// Rank 0 of the column, which has started the one given.
+/// Rank 0 of the column, which has started this rank.
 fn rank_0(rank_1: u32) -> u32 {
     let environ = fs::read_to_string(format!("/proc/{rank_1}/environ")).unwrap();
     let parent = environ.split('\0').find_map(|var| var.strip_prefix("PROBELINE_PARENT="));
@@ -220,7 +220,7 @@ fn a_rank_that_hangs_fails_its_column_within_the_bound() {
 }
 
 #[test]
-fn a_column_that_does_not_answer_is_ended() {
+fn a_column_that_does_not_respond_is_ended() {
     let (ended, _) = harmed(|rank_1| stop(rank_0(rank_1)));
     assert!(ended.stderr.contains("no answer within 15s: it hangs"), "{ended:?}");
 }
@@ -252,24 +252,24 @@ fn a_launcher_that_starts_nothing_is_ended() {
 fn help_lists_what_it_takes() {
     let help = run(&["compare", "-h"]).printed();
     assert!(!help.contains("--transport") && !help.contains("--ucx-tls"), "{help}");
-    assert!(help.contains("--ucx-device") && help.contains("64MiB without it"), "{help}");
+    assert!(help.contains("--ucx-device") && help.contains("[default: 64MiB, or 1MiB"), "{help}");
     assert!(!help.contains("bench-latency and"), "{help}");
 }
 
 #[test]
-fn options_that_make_no_sense_are_refused() {
+fn invalid_options_are_rejected() {
     let refused = [
         (&["--transport", "shm"][..], "say what is to stand side by side with --columns"),
         (&["--columns", "shm,sim,shm"], "--columns has shm twice"),
         (&["--columns", "mpi"], "invalid value 'mpi'"),
-        (&["--two-nodes"], "say which with --columns"),
-        (&["--two-nodes", "--columns", "verbs,shm"], "shm does not lead to another machine"),
-        (&["--two-nodes", "--columns", "ucx-shm"], "ucx-shm does not lead to another machine"),
-        (&["--two-nodes=a", "--columns", "osc-sm"], "osc-sm does not lead to another machine"),
-        (&["--two-nodes", "--columns", "sim"], "sim cannot be had in one job"),
+        (&["--two-nodes"], "choose them with --columns"),
+        (&["--two-nodes", "--columns", "verbs,shm"], "shm does not reach another machine"),
+        (&["--two-nodes", "--columns", "ucx-shm"], "ucx-shm does not reach another machine"),
+        (&["--two-nodes=a", "--columns", "osc-sm"], "osc-sm does not reach another machine"),
+        (&["--two-nodes", "--columns", "sim"], "sim cannot share a job"),
         (
             &["--rendezvous", "127.0.0.1:1", "--rank", "1", "--columns", "shm-posted,ucx-shm"],
-            "shm-posted cannot be had in one job",
+            "shm-posted cannot share a job",
         ),
         (&["--columns", "shm", "--device", "a"], "--device is for the column verbs: add it"),
         (
@@ -277,7 +277,7 @@ fn options_that_make_no_sense_are_refused() {
             "--ucx-device is for the column ucx-shm, ucx-tcp or ucx-rc: add it to --columns",
         ),
         (&["--columns", "ucx-shm", "--ucx-tls", "tcp"], "choose among ucx-shm, ucx-tcp and ucx-rc"),
-        (&["--ranks", "1"], "another rank's words: take two at least, --ranks 2"),
+        (&["--ranks", "1"], "another rank's words need two ranks at least: --ranks 2"),
         (&["--worker", "lam=a"], "write openmpi=PATH or mpich=PATH"),
         (&["--worker", "mpich="], "the path of a build with --features mpi is missing"),
         (&["--quick", "--rounds", "3"], "cannot be used with"),

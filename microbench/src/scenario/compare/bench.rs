@@ -1,62 +1,63 @@
-//! One rank's part in every step, over one engine.
+//! One rank's part in the steps, over one engine.
 
 use core::ops::Range;
 use core::time::Duration;
 use std::thread;
 
-use probeline_limits::remote::Operation;
+use probeline_limits::remote::{Meter, Operation, Plan};
 use probeline_table::{Bucket, Config};
-use probeline_transport::{Exchange, Owner, Slot};
+use probeline_transport::{Exchange, Local, Owner, RemoteWord, Segment, Slot, Token};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 
 use super::CompareArgs;
-use super::meeting::Meeting;
-use super::plan::{DEPTH, OwnerDoes, Place, Step};
-use super::primitive::Primitive;
-use super::sample::Sample;
+use super::barrier::{Barrier, wait};
+use super::measured::Sample;
+use super::step::{DEPTH, OwnerDoes, Place, Step};
 use crate::failure::{Failure, Result};
 use crate::keys::nth;
 use crate::latency::{Recorder, clock_cost_ns};
 use crate::means::{MeansTable, find_or_put_all};
-use crate::scenario::latency::peer;
+use crate::scenario::latency::{after, peer};
 use crate::scenario::throughput::Workload;
 use crate::scenario::{full, gather};
 use crate::timed::Timed;
 
-/// Hits in a row after which nothing is taken for an insert: eight times what a share of inserts
-/// follows (`table`'s policy weighs 64).
+/// Hits in a row after which the table expects no insert: eight times the operations that its estimate
+/// of the share of inserts follows (64).
 const SETTLE: usize = 512;
-/// Operations before a measurement that do not count: a tenth of it.
+/// The warm-up is a tenth of a measurement.
 const WARM_UP_SHARE: u64 = 10;
-/// The table's header, which has to stay what it is.
+/// The table's header, which must not change.
 const HEADER_WORDS: u64 = 8;
-/// Operations that may have ended before an owner that slept held up one.
+/// Fewer completed operations show that one waited for the sleeping owner.
 const FEW: u64 = 16;
-/// How often those who wait for the end of a measurement look for it.
-const LAZILY: Duration = Duration::from_micros(100);
+/// Pause of the barrier at the end of a measurement, for the ranks that do not measure.
+const PAUSE: Duration = Duration::from_micros(100);
 
-/// Between two steps windows are 0 and nothing is in flight.
+/// Between two steps the windows are 0 and no operation is in flight.
 pub(super) struct Bench<'a, T> {
     args: &'a CompareArgs,
     engine: T,
     config: Config,
-    meeting: Meeting,
+    barrier: Barrier,
     clock_ns: u64,
 }
 
 impl<'a, T: Timed> Bench<'a, T> {
     pub(super) fn new(args: &'a CompareArgs, engine: T) -> Self {
         let config = args.config();
-        let slot = Slot(engine.geometry().slots - Meeting::SLOTS);
-        let meeting = Meeting::new(config.words(), slot, args.step_timeout());
+        let slot = Slot(engine.geometry().slots - Barrier::SLOTS);
+        let barrier = Barrier::new(config.words(), slot, args.step_timeout());
         let clock_ns = clock_cost_ns(|| engine.now_ns());
-        Self { args, engine, config, meeting, clock_ns }
+        Self { args, engine, config, barrier, clock_ns }
     }
 
     pub(super) fn engine(&self) -> &T {
         &self.engine
     }
 
-    /// All ranks call it with the same; what rank 0 has measured.
+    /// Takes part in a step. All ranks call it with the same arguments; rank 0 gets the sample.
     pub(super) fn measure(
         &mut self,
         step: Step,
@@ -78,7 +79,7 @@ impl<'a, T: Timed> Bench<'a, T> {
         }
     }
 
-    fn measures(&self) -> bool {
+    fn is_measuring(&self) -> bool {
         self.engine.geometry().me == Owner(0)
     }
 
@@ -91,8 +92,8 @@ impl<'a, T: Timed> Bench<'a, T> {
         Primitive { operation, owner, words, seed: self.args.job.seed ^ round }
     }
 
-    /// How long a measurement may take: a quarter of what a sleeping owner sleeps, so that what ends
-    /// by then has not waited for it.
+    /// The longest time of a measurement: a quarter of the owner's sleep, so that operations that
+    /// complete in time have not waited for it.
     fn limit(&self, owner: OwnerDoes) -> Duration {
         match owner {
             OwnerDoes::Poll => self.args.time(),
@@ -105,8 +106,8 @@ impl<'a, T: Timed> Bench<'a, T> {
         let mut recorder = Recorder::new(self.clock_ns)?;
         let limit_ns = nanoseconds(self.limit(owner));
         let count = self.args.operations();
-        if self.measures() {
-            chain.end_by(self.meeting.until_ns(&self.engine));
+        if self.is_measuring() {
+            chain.end_by(self.barrier.until_ns(&self.engine));
             let start_ns = self.engine.now_ns();
             for _ in 0..count / WARM_UP_SHARE {
                 chain.next(&mut self.engine)?;
@@ -115,12 +116,12 @@ impl<'a, T: Timed> Bench<'a, T> {
                 }
             }
         }
-        self.meeting.meet(&mut self.engine, Duration::ZERO)?;
-        if self.measures() {
-            chain.end_by(self.meeting.until_ns(&self.engine));
+        self.barrier.enter(&mut self.engine, Duration::ZERO)?;
+        if self.is_measuring() {
+            chain.end_by(self.barrier.until_ns(&self.engine));
             let engine = &mut self.engine;
             let next = |engine: &mut T, _| chain.next(engine);
-            // Counted in u32, so that it fits everywhere.
+            // A u32 on the command line.
             let items = 0..usize::try_from(count).unwrap_or(usize::MAX);
             match owner {
                 OwnerDoes::Poll => recorder.run(items, limit_ns, engine, next, T::now_ns)?,
@@ -129,52 +130,53 @@ impl<'a, T: Timed> Bench<'a, T> {
                 }
             }
         }
-        self.part(owner)?;
-        Ok(self.measures().then(|| self.sample(&recorder, owner)))
+        self.finish(owner)?;
+        Ok(self.is_measuring().then(|| self.sample(&recorder, owner)))
     }
 
     fn rate(&mut self, primitive: &Primitive, owner: OwnerDoes) -> Result<Option<Sample>> {
         let (limit, count) = (self.limit(owner), self.args.operations());
         let mut sample = None;
-        if self.measures() {
+        if self.is_measuring() {
             let share = u32::try_from(WARM_UP_SHARE).unwrap_or(1);
             primitive.rate(&mut self.engine, limit / share, count / WARM_UP_SHARE)?;
         }
-        self.meeting.meet(&mut self.engine, Duration::ZERO)?;
-        if self.measures() {
+        self.barrier.enter(&mut self.engine, Duration::ZERO)?;
+        if self.is_measuring() {
             let start_ns = self.engine.now_ns();
             let rate = primitive.rate(&mut self.engine, limit, count)?;
             let took_ns = self.engine.now_ns() - start_ns;
             let few = rate.operations < FEW * u64::from(DEPTH);
-            let waited_for_owner = few && self.held_up(took_ns, owner);
+            let waited_for_owner = few && self.waited(took_ns, owner);
             let some_waited_for_owner = waited_for_owner;
             sample = Some(Sample { waited_for_owner, some_waited_for_owner, ..rate });
         }
-        self.part(owner)?;
+        self.finish(owner)?;
         Ok(sample)
     }
 
-    /// The other ranks' part while rank 0 measures, and the end of it for all.
-    fn part(&mut self, owner: OwnerDoes) -> Result<()> {
-        if !self.measures() && owner == OwnerDoes::Sleep {
+    /// What the other ranks do while rank 0 measures, and the barrier after it.
+    fn finish(&mut self, owner: OwnerDoes) -> Result<()> {
+        if !self.is_measuring() && owner == OwnerDoes::Sleep {
             thread::sleep(self.args.sleep());
         }
-        self.meeting.meet(&mut self.engine, LAZILY)
+        self.barrier.enter(&mut self.engine, PAUSE)
     }
 
-    /// Whether an owner's sleep explains a time: it begins a little before the measurement.
-    fn held_up(&self, took_ns: u64, owner: OwnerDoes) -> bool {
+    /// Whether an operation of this time waited for the owner, whose sleep starts a little before the
+    /// measurement.
+    fn waited(&self, took_ns: u64, owner: OwnerDoes) -> bool {
         owner == OwnerDoes::Sleep && took_ns >= nanoseconds(self.args.sleep() / 4)
     }
 
     fn sample(&self, recorder: &Recorder, owner: OwnerDoes) -> Sample {
         let latency = recorder.latency();
-        let waited_for_owner = latency.operations < FEW && self.held_up(latency.max_ns, owner);
-        let some_waited_for_owner = waited_for_owner || self.held_up(latency.p99_ns, owner);
+        let waited_for_owner = latency.operations < FEW && self.waited(latency.max_ns, owner);
+        let some_waited_for_owner = waited_for_owner || self.waited(latency.p99_ns, owner);
         Sample { waited_for_owner, some_waited_for_owner, ..Sample::of_latency(&latency) }
     }
 
-    /// find-or-put by rank 0 of data whose search starts at the next owner, new or there before.
+    /// find-or-put by rank 0 of data whose home is the next owner, new or in the table before.
     fn one_at_a_time(
         &mut self,
         owner: OwnerDoes,
@@ -184,22 +186,22 @@ impl<'a, T: Timed> Bench<'a, T> {
     ) -> Result<Option<Sample>> {
         let (count, limit_ns) = (self.args.operations(), nanoseconds(self.limit(owner)));
         let warm_up = usize::try_from(count / WARM_UP_SHARE).unwrap_or(0);
-        let (measures, sleep) = (self.measures(), self.args.sleep());
+        let (measures, sleep) = (self.is_measuring(), self.args.sleep());
         let mut recorder = Recorder::new(self.clock_ns)?;
         let mut table = self.args.table(&mut self.engine, self.config)?;
-        let data = far(&table, self.args.job.seed ^ round, warm_up as u64 + count)?;
+        let data = homed_at_peer(&table, self.args.job.seed ^ round, warm_up as u64 + count)?;
         let (first, measured) = data.split_at(warm_up);
-        let meeting = &mut self.meeting;
+        let barrier = &mut self.barrier;
         let mut work = || -> Result<()> {
             if measures {
                 let before = if new { first } else { &data };
                 find_or_put_all(&mut table, before, &mut self.args.ends(true))?;
-                // So that what is found is not taken for an insert, as all was so far.
+                // Lets the table expect hits, after nothing but inserts.
                 for _ in 0..if new { 0 } else { SETTLE.div_ceil(data.len().max(1)) } {
                     find_or_put_all(&mut table, &data, &mut self.args.ends(true))?;
                 }
             }
-            meeting.meet(table.transport_mut()?, Duration::ZERO)?;
+            barrier.enter(table.transport_mut()?, Duration::ZERO)?;
             table.reset_stats();
             let find_or_put = |table: &mut MeansTable<&mut T>, &data: &u64| {
                 table.find_or_put(data)?;
@@ -217,26 +219,26 @@ impl<'a, T: Timed> Bench<'a, T> {
                 OwnerDoes::Sleep => thread::sleep(sleep),
                 OwnerDoes::Poll => {}
             }
-            meeting.meet(table.transport_mut()?, LAZILY)
+            barrier.enter(table.transport_mut()?, PAUSE)
         };
         let worked = work();
         let stats = *table.stats();
-        // Whether it worked or not, so that no rank waits in vain.
+        // After a failure too, because all ranks take part.
         table.clear(exchange)?;
         table.into_transport();
         worked?;
         let (total, expected) = (stats.total(), if new { stats.inserted } else { stats.found });
         if measures && expected.operations != total.operations {
             return Err(Failure::new(format!(
-                "of {} find-or-puts only {} ended as they had to: the transport loses words, or \
+                "only {} of {} find-or-puts had the expected outcome: the transport loses words, or \
                  the table is too small",
-                total.operations, expected.operations
+                expected.operations, total.operations
             )));
         }
         Ok(measures.then(|| self.sample(&recorder, owner)))
     }
 
-    /// One run of all ranks.
+    /// A workload by all ranks.
     fn workload(
         &mut self,
         workload: Workload,
@@ -249,22 +251,22 @@ impl<'a, T: Timed> Bench<'a, T> {
         let keys = workload.keys(all, None).draw(count, self.args.job.seed, me.0)?;
         let mut ends = self.args.ends(batched);
         let mut table = self.args.table(&mut self.engine, self.config)?;
-        let meeting = &mut self.meeting;
+        let barrier = &mut self.barrier;
         let mut work = || -> Result<[u64; 2]> {
             for &key in keys.iter().take(keys.len() / 100) {
                 table.find(key)?;
             }
             table.reset_stats();
-            meeting.meet(table.transport_mut()?, Duration::ZERO)?;
+            barrier.enter(table.transport_mut()?, Duration::ZERO)?;
             let start_ns = table.transport().now_ns();
             find_or_put_all(&mut table, &keys, &mut ends)?;
             let end_ns = table.transport().now_ns();
-            meeting.meet(table.transport_mut()?, LAZILY)?;
+            barrier.enter(table.transport_mut()?, PAUSE)?;
             Ok([start_ns, end_ns])
         };
         let worked = work();
         let stats = *table.stats();
-        // Whether it worked or not, so that no rank waits in vain.
+        // After a failure too, because all ranks take part.
         table.clear(exchange)?;
         table.into_transport();
         let [start_ns, end_ns] = *worked.as_ref().unwrap_or(&[0; 2]);
@@ -282,20 +284,97 @@ impl<'a, T: Timed> Bench<'a, T> {
     }
 }
 
-/// The longest time of a rank: all begin together, and machines have clocks of their own.
+/// One kind of operation on words that are 0 and stay 0: a CAS replaces 0 by 0, and a FAA adds 0.
+struct Primitive {
+    operation: Operation,
+    owner: Owner,
+    words: Range<u64>,
+    seed: u64,
+}
+
+/// Operations one at a time. The address of each depends on the result of the one before, as far as
+/// the CPU knows, so that they do not overlap.
+struct Chain {
+    operation: Operation,
+    owner: Owner,
+    first: u64,
+    last: u64,
+    rng: SmallRng,
+    result: u64,
+    until_ns: u64,
+}
+
+impl Primitive {
+    fn length(&self) -> u32 {
+        match self.operation {
+            Operation::Read { words } => words,
+            Operation::Swap | Operation::Add => 1,
+        }
+    }
+
+    /// An endless chain of them.
+    fn chain(&self) -> Chain {
+        Chain {
+            operation: self.operation,
+            owner: self.owner,
+            first: self.words.start,
+            last: self.words.end - u64::from(self.length()),
+            rng: SmallRng::seed_from_u64(self.seed),
+            result: 0,
+            until_ns: u64::MAX,
+        }
+    }
+
+    /// The rate with [`DEPTH`] in flight, or the engine's depth if that is less.
+    fn rate<T: Timed>(&self, engine: &mut T, time: Duration, operations: u64) -> Result<Sample> {
+        let plan = Plan { owners: &[self.owner], words: self.words.clone(), time, operations };
+        let mut meter = Meter::new(engine, T::now_ns, plan, self.seed)?;
+        let depth = meter.deepest().min(DEPTH);
+        let rate = meter.rate(self.operation, depth)?;
+        Ok(Sample::of_rate(rate.operations, rate.per_second))
+    }
+}
+
+impl Chain {
+    /// Sets the deadline of the next operations.
+    fn end_by(&mut self, until_ns: u64) {
+        self.until_ns = until_ns;
+    }
+
+    /// Does the next one.
+    fn next<T: Timed>(&mut self, engine: &mut T) -> Result<()> {
+        let index = after(self.result, self.rng.random_range(self.first..=self.last));
+        let start = RemoteWord { owner: self.owner, index };
+        let Operation::Read { words } = self.operation else {
+            match self.operation {
+                Operation::Add => engine.fetch_add(Token(0), start, 0)?,
+                _ => engine.compare_and_swap(Token(0), start, 0, 0)?,
+            }
+            self.result = wait(engine, self.until_ns)?;
+            return Ok(());
+        };
+        let into = Local { slot: Slot(0), start: 0, words };
+        engine.read(Token(0), Segment { start, words }, into)?;
+        wait(engine, self.until_ns)?;
+        self.result = engine.landed(into)?.first().copied().unwrap_or(0);
+        Ok(())
+    }
+}
+
+/// The longest time of a rank. All begin together; clocks of different machines are not compared.
 fn longest_ns(ranks: &[[u64; 4]]) -> u64 {
     ranks.iter().map(|[start, end, ..]| end - start).max().unwrap_or(0).max(1)
 }
 
-/// So many data whose search starts at the next owner.
-fn far<T: Timed>(table: &MeansTable<T>, seed: u64, count: u64) -> Result<Vec<u64>> {
+/// `count` data whose home is the next owner.
+fn homed_at_peer<T: Timed>(table: &MeansTable<T>, seed: u64, count: u64) -> Result<Vec<u64>> {
     let layout = table.layout();
-    let there = peer(layout.owners());
+    let peer = peer(layout.owners());
     let mut data = Vec::new();
     let mut n = 0;
     while (data.len() as u64) < count {
         let next = nth(seed, n);
-        if layout.home(Bucket::new(next)?).owner == there.0 {
+        if layout.home(Bucket::new(next)?).owner == peer.0 {
             data.push(next);
         }
         n += 1;

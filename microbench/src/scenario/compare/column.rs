@@ -1,13 +1,13 @@
-//! What can stand beside what, and how its ranks are started.
+//! The columns that can be compared, and how their ranks are started.
 
 use clap::ValueEnum;
 
-/// A transport with its setting.
+/// A transport with its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ColumnName {
-    /// Shared memory; the table's CPU loads and claims in place
+    /// Shared memory; the table's CPU loads and claims itself
     Shm,
-    /// Shared memory; the table reads and claims through the transport, as elsewhere
+    /// Shared memory; the table posts READs and claims, as over other transports
     ShmPosted,
     /// libibverbs
     Verbs,
@@ -21,9 +21,9 @@ pub(super) enum ColumnName {
     OscSm,
     /// Open MPI, window component ucx
     OscUcx,
-    /// The same with acc_single_intrinsic
+    /// Open MPI, window component ucx with acc_single_intrinsic
     OscUcxIntrinsic,
-    /// Open MPI, window component rdma; of Debian's 4.1.4 nothing carries it on one machine
+    /// Open MPI, window component rdma; Debian's 4.1.4 cannot use it on one machine
     OscRdma,
     /// Open MPI, window component pt2pt
     OscPt2pt,
@@ -33,7 +33,7 @@ pub(super) enum ColumnName {
     Sim,
 }
 
-/// Who starts the ranks.
+/// What starts the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Launcher {
     /// This command.
@@ -44,7 +44,7 @@ pub(super) enum Launcher {
     Mpich,
 }
 
-/// Open MPI leaves UCX out without a fast network, unless it is told of any.
+/// Open MPI uses UCX without a fast network only if it may use any.
 const OSC_UCX: &[(&str, &str)] = &[
     ("osc", "ucx"),
     ("pml", "ucx"),
@@ -58,16 +58,16 @@ const OSC_UCX_INTRINSIC: &[(&str, &str)] = &[
     ("opal_common_ucx_devices", "any"),
     ("osc_ucx_acc_single_intrinsic", "1"),
 ];
-/// Without the second its compare-and-swap crashes on one machine.
+/// Without the second parameter its compare-and-swap crashes on one machine.
 const OSC_RDMA: &[(&str, &str)] = &[("osc", "rdma"), ("btl_vader_single_copy_mechanism", "none")];
 
 impl ColumnName {
-    /// The name that it is asked for by.
+    /// The name for `--columns`.
     pub(super) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Options that its ranks are given.
+    /// Options of its ranks.
     pub(super) fn options(self) -> &'static [&'static str] {
         match self {
             Self::Shm => &["--transport", "shm"],
@@ -81,12 +81,12 @@ impl ColumnName {
         }
     }
 
-    /// What its ranks run over.
+    /// The transport of its ranks.
     pub(super) fn transport(self) -> &'static str {
         self.options()[1]
     }
 
-    /// Who starts its ranks.
+    /// What starts its ranks.
     pub(super) fn launcher(self) -> Launcher {
         match self {
             Self::OscSm => Launcher::OpenMpi(&[("osc", "sm")]),
@@ -99,7 +99,7 @@ impl ColumnName {
         }
     }
 
-    /// Whether its time can stand beside that of others.
+    /// Whether its time is real, so that it can be compared.
     pub(super) fn is_real(self) -> bool {
         self != Self::Sim
     }
@@ -109,21 +109,21 @@ impl ColumnName {
         self.launcher() != Launcher::Own
     }
 
-    /// Whether an engine of it can be in one job with those of other columns.
+    /// Whether it can be in one job with other columns.
     pub(super) fn shares_a_job(self) -> bool {
         !matches!(self, Self::ShmPosted | Self::Sim)
     }
 
-    /// Whether it leads to ranks of other machines.
-    pub(super) fn leads_to_other_machines(self) -> bool {
+    /// Whether its operations reach other machines.
+    pub(super) fn reaches_other_machines(self) -> bool {
         self.shares_a_job() && !matches!(self, Self::Shm | Self::UcxShm | Self::OscSm)
     }
 
-    /// What its ranks have to say of themselves, of each list one; otherwise the library took
-    /// another way.
-    fn says(self) -> &'static [&'static [&'static str]] {
+    /// What the lines about its transport must contain, one of each list; otherwise the library has
+    /// chosen another transport.
+    fn required(self) -> &'static [&'static [&'static str]] {
         match self {
-            // With the stroke they are transports in use, not the environment's.
+            // With a slash they are transports in use, not those of UCX_TLS.
             Self::UcxShm => &[&["posix/", "sysv/"]],
             Self::UcxTcp => &[&["tcp/"]],
             Self::UcxRc => &[&["rc_verbs/", "rc_mlx5/"]],
@@ -136,10 +136,10 @@ impl ColumnName {
         }
     }
 
-    /// What is missing of that where its ranks have said `about`.
-    pub(super) fn lacks(self, about: &[String]) -> Option<String> {
-        let said = |what: &&str| about.iter().any(|line| line.contains(what));
-        let missing = self.says().iter().find(|any| !any.iter().any(said))?;
+    /// What is missing in the lines about its transport; `None` if they are as they must be.
+    pub(super) fn lacks(self, transport: &[String]) -> Option<String> {
+        let contains = |name: &&str| transport.iter().any(|line| line.contains(name));
+        let missing = self.required().iter().find(|any| !any.iter().any(contains))?;
         Some(missing.join(" or "))
     }
 
@@ -148,26 +148,26 @@ impl ColumnName {
         matches!(self.launcher(), Launcher::OpenMpi(_))
     }
 
-    /// What one operation takes, from post to completion.
+    /// What the time of one operation includes, from post to completion.
     pub(super) fn includes(self) -> &'static str {
         match self {
             Self::Shm | Self::ShmPosted => {
-                "the caller's CPU loads, stores, swaps and adds in the owner's window when an \
-                 operation is posted, and the next poll reports it"
+                "the caller's CPU accesses the owner's window when an operation is posted, and the \
+                 next poll completes it"
             }
             Self::Verbs => {
-                "work request, doorbell, the device's work and the completion queue's poll; an \
-                 atomic is the device's"
+                "work request, doorbell, the device's work and the poll of the completion queue; \
+                 atomics are the device's"
             }
             Self::UcxShm | Self::UcxTcp | Self::UcxRc => {
                 "ucp_get_nbx; ucp_put_nbx and a flush of the endpoint; ucp_atomic_op_nbx with a \
-                 reply; ucp_worker_progress until its callback has come"
+                 reply; ucp_worker_progress until the callback"
             }
             _ if self.is_mpi() => {
-                "MPI_Get, MPI_Put, MPI_Compare_and_swap or MPI_Fetch_and_op and MPI_Win_flush of \
-                 its target, in an epoch of MPI_Win_lock_all that was opened once"
+                "MPI_Get, MPI_Put, MPI_Compare_and_swap or MPI_Fetch_and_op, and MPI_Win_flush of \
+                 the target, in one epoch of MPI_Win_lock_all"
             }
-            _ => "what its model says, in virtual time",
+            _ => "the time of its model",
         }
     }
 }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_is_what_it_is_called() {
+    fn a_column_uses_the_transport_of_its_name() {
         let alone = "ucx, 1 ranks, UCX 1.13.1, self/memory0 (amo#0 am), atomic mode cpu, with \
                      UCX_TLS=posix,sysv,tcp,rc_verbs";
         let missing = [
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_component_that_is_asked_for_has_to_be_named() {
+    fn the_component_must_be_the_chosen_one() {
         for column in ColumnName::value_variants() {
             let Launcher::OpenMpi(parameters) = column.launcher() else { continue };
             let (_, component) = parameters[0];

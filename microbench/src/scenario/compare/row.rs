@@ -1,11 +1,10 @@
-//! A line of the report: one step over one column; the columns stand side by side for people.
+//! The rows of the report: one step over one column each; the table shows the columns side by side.
 
 use probeline_results::{Column, Columns, Layout, Row};
 use serde::Serialize;
 
-use super::plan::{OwnerDoes, steps};
-use super::sample::{Sample, Waited};
-use super::standing::Standing;
+use super::measured::{self, Sample, Waited, median_time_ns, ratio};
+use super::step::{OwnerDoes, steps};
 use crate::scenario::latency::median;
 use crate::units::{rate, significant, time};
 
@@ -15,7 +14,7 @@ pub(crate) struct CompareRow {
     owner: &'static str,
     column: String,
     unit: &'static str,
-    /// Of the rounds' medians of operations timed one by one, or of their rates.
+    /// Of the rounds' median times, or of their rates.
     median: f64,
     least: f64,
     most: f64,
@@ -28,25 +27,15 @@ pub(crate) struct CompareRow {
     samples: Vec<Sample>,
 }
 
-/// What is divided by what others have: smaller is faster.
-pub(super) fn cost(sample: &Sample) -> f64 {
-    sample.p50_ns.map_or(sample.mean_ns, |ns| ns as f64).max(f64::MIN_POSITIVE)
-}
-
-/// One's cost by another's: the median of the rounds that both have.
-pub(super) fn times(samples: &[Sample], others: &[Sample]) -> Option<f64> {
-    median(samples.iter().zip(others).map(|(one, other)| cost(one) / cost(other)).collect())
-}
-
 /// The rows of all columns, step by step.
-pub(super) fn rows(columns: &[Standing]) -> Vec<CompareRow> {
+pub(super) fn rows(columns: &[measured::Column]) -> Vec<CompareRow> {
     let mut rows = Vec::new();
     for (at, step) in steps().into_iter().enumerate() {
         let fastest = fastest(columns.iter().filter(|column| column.name.is_real()), at);
         for column in columns {
             let samples = column.samples(at);
-            let against = fastest.filter(|_| column.name.is_real());
-            let Some(row) = CompareRow::new(samples, against, step.is_latency()) else { continue };
+            let baseline = fastest.filter(|_| column.name.is_real());
+            let Some(row) = CompareRow::new(samples, baseline, step.is_latency()) else { continue };
             rows.push(CompareRow {
                 measured: step.name(),
                 owner: step.owner(),
@@ -58,21 +47,20 @@ pub(super) fn rows(columns: &[Standing]) -> Vec<CompareRow> {
     rows
 }
 
-/// The samples of the column that costs least.
-pub(super) fn fastest<'a>(
-    columns: impl Iterator<Item = &'a Standing>,
+/// The samples of the fastest column.
+fn fastest<'a>(
+    columns: impl Iterator<Item = &'a measured::Column>,
     step: usize,
 ) -> Option<&'a [Sample]> {
     let all = columns.map(|column| column.samples(step));
-    let costs =
-        all.filter_map(|samples| Some((median(samples.iter().map(cost).collect())?, samples)));
-    costs.min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, samples)| samples)
+    let times = all.filter_map(|samples| Some((median_time_ns(samples)?, samples)));
+    times.min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, samples)| samples)
 }
 
 impl CompareRow {
-    /// Of what was measured, if anything was, beside the fastest.
+    /// The row of the samples, if there are any, with their ratio to the fastest column's.
     fn new(samples: &[Sample], fastest: Option<&[Sample]>, is_latency: bool) -> Option<Self> {
-        let value = |sample: &Sample| if is_latency { cost(sample) } else { sample.ops_per_s };
+        let value = |sample: &Sample| if is_latency { sample.time_ns() } else { sample.ops_per_s };
         let mut values: Vec<f64> = samples.iter().map(value).collect();
         values.sort_by(f64::total_cmp);
         let p99 = samples.iter().filter_map(|sample| Some(sample.p99_ns? as f64)).collect();
@@ -86,7 +74,7 @@ impl CompareRow {
             most: *values.last()?,
             median: median(values)?,
             p99_ns: median(p99),
-            times_fastest: fastest.and_then(|fastest| times(samples, fastest)),
+            times_fastest: fastest.and_then(|fastest| ratio(samples, fastest)),
             waited_for_owner: waited == Waited::All,
             some_waited_for_owner: waited != Waited::No,
             rounds: samples.len(),
@@ -95,7 +83,7 @@ impl CompareRow {
         })
     }
 
-    /// A latency with its p99, or a rate, and how many times the fastest column's time it takes.
+    /// A latency with its p99, or a rate, and the ratio to the fastest column.
     fn cell(&self) -> String {
         self.compared(match self.p99_ns {
             Some(p99) => format!("{} / {}", time(self.median), time(p99)),
@@ -120,7 +108,7 @@ impl CompareRow {
         }
     }
 
-    /// Of which line of the table it is a cell.
+    /// The line of the table that it is a cell of.
     fn line(&self) -> [&str; 3] {
         [&self.measured, self.owner, self.unit]
     }
@@ -177,8 +165,8 @@ mod tests {
     use super::super::column::ColumnName;
     use super::*;
 
-    fn column(name: ColumnName, p50_ns: &[u64]) -> Standing {
-        let mut column = Standing::new(name, true);
+    fn column(name: ColumnName, p50_ns: &[u64]) -> measured::Column {
+        let mut column = measured::Column::new(name, true);
         for &p50_ns in p50_ns {
             let p50_ns = Some(p50_ns);
             column.add(0, Sample { p50_ns, p99_ns: p50_ns, ..Sample::default() });
@@ -187,8 +175,8 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_is_that_of_the_rounds() {
-        // The machine was ten times slower in the last round, for both alike.
+    fn ratios_are_of_the_same_round() {
+        // In the last round the machine was ten times slower for both.
         let columns = [
             column(ColumnName::OscSm, &[200, 210, 2_000]),
             column(ColumnName::Shm, &[100, 100, 1_000]),
@@ -205,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waited_for_an_owner_is_marked() {
+    fn cells_mark_operations_that_waited() {
         let cell = |waited: &[[bool; 2]]| {
             let mut column = column(ColumnName::OscUcx, &[]);
             for &[waited_for_owner, some_waited_for_owner] in waited {
@@ -223,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_column_lacks_is_a_dash() {
+    fn a_missing_cell_is_a_dash() {
         let mut two = [column(ColumnName::Shm, &[100]), column(ColumnName::Sim, &[])];
         two[1].add(1, Sample { p50_ns: Some(5), p99_ns: Some(5), ..Sample::default() });
         let (_, lines) = CompareRow::full(&rows(&two));

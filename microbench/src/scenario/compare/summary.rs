@@ -1,21 +1,32 @@
-//! The summary of `compare`: a line for each measured column.
+//! The summary of `compare`: a line for each measured column, and the ratios that have a target.
+
+use core::cmp::Ordering;
 
 use probeline_limits::remote::Operation;
 
-use super::aims;
-use super::plan::{OwnerDoes, Place, Step, steps};
-use super::row::cost;
-use super::standing::Standing;
+use super::column::ColumnName;
+use super::measured::{Column, Sample, median_time_ns, ratio};
+use super::step::{OwnerDoes, Place, Step};
 use crate::report::aligned;
 use crate::scenario::latency::median;
 use crate::scenario::throughput::Workload;
 use crate::units::{rate, time};
 
-/// The steps that the summary quotes of each column, with their heads.
-fn quoted() -> [(&'static str, Step); 6] {
+/// Targets: find-or-puts a second over shm / those over the fastest component of Open MPI, two ranks,
+/// workload mixed.
+const BLOCKING_TARGET: f64 = 5.0;
+const PIPELINED_TARGET: f64 = 15.0;
+/// Target: time of an insert over verbs / that over osc-ucx.
+const INSERT_TARGET: f64 = 0.5;
+
+const fn mixed(batched: bool) -> Step {
+    Step::Workload { workload: Workload::Mixed, batched }
+}
+
+/// The steps that the summary shows of each column, with their heads.
+fn shown() -> [(&'static str, Step); 6] {
     let latency =
         |operation| Step::Latency { operation, place: Place::Random, owner: OwnerDoes::Poll };
-    let mixed = |batched| Step::Workload { workload: Workload::Mixed, batched };
     [
         ("READ 64 B", latency(Operation::Read { words: 8 })),
         ("CAS", latency(Operation::Swap)),
@@ -26,57 +37,106 @@ fn quoted() -> [(&'static str, Step); 6] {
     ]
 }
 
-/// The measured columns, the failed and absent ones, and the leads of shm and verbs.
-pub(super) fn lines(columns: &[Standing], ranks: u32) -> Vec<String> {
+/// The measured columns, the failed and absent ones, and the ratios with targets.
+pub(super) fn lines(columns: &[Column], ranks: u32) -> Vec<String> {
     let mut lines = vec![format!("compare: {ranks} ranks, medians of rounds")];
     let measured: Vec<_> = columns.iter().filter(|column| column.has_measured()).collect();
     if !measured.is_empty() {
-        let head: Vec<&str> =
-            ["column"].into_iter().chain(quoted().map(|(head, _)| head)).collect();
+        let head: Vec<&str> = ["column"].into_iter().chain(shown().map(|(head, _)| head)).collect();
         lines.extend(aligned(&head, measured.into_iter().map(cells).collect()));
     }
-    lines.extend(columns.iter().filter(|column| column.has_failed()).map(Standing::line));
-    let absent = columns.iter().filter(|column| column.reason.is_some() && !column.has_failed());
+    lines.extend(columns.iter().filter(|column| column.has_failed()).map(Column::line));
+    let absent = columns.iter().filter(|column| column.error.is_some() && !column.has_failed());
     let absent: Vec<_> = absent.map(|column| column.name.name()).collect();
     if !absent.is_empty() {
         lines.push(format!("not here: {} (--full says why)", absent.join(", ")));
     }
-    lines.extend(aims::lines(columns, ranks));
+    lines.extend(targets(columns, ranks));
     lines
 }
 
-fn cells(column: &Standing) -> Vec<String> {
+fn cells(column: &Column) -> Vec<String> {
     let cell = |(_, step): (&str, Step)| {
-        let at = steps().iter().position(|other| *other == step);
-        let samples = at.map_or(&[][..], |at| column.samples(at));
-        let value =
-            |of: fn(&super::sample::Sample) -> f64| median(samples.iter().map(of).collect());
+        let samples = column.samples_of(step);
         let text = match step.is_latency() {
-            true => value(cost).map(time),
-            false => value(|sample| sample.ops_per_s).map(rate),
+            true => median_time_ns(samples).map(time),
+            false => median(samples.iter().map(|sample| sample.ops_per_s).collect()).map(rate),
         };
         text.unwrap_or_else(|| "-".to_owned())
     };
-    [column.name.name().to_owned()].into_iter().chain(quoted().map(cell)).collect()
+    [column.name.name()].into_iter().chain(shown().map(cell)).collect()
+}
+
+/// A line for each ratio whose columns were measured.
+fn targets(columns: &[Column], ranks: u32) -> Vec<String> {
+    let mut lines = Vec::new();
+    if ranks == 2 {
+        lines.extend(shm_by_open_mpi(columns, false, BLOCKING_TARGET));
+        lines.extend(shm_by_open_mpi(columns, true, PIPELINED_TARGET));
+    }
+    lines.extend(insert_by_osc_ucx(columns));
+    lines
+}
+
+fn shm_by_open_mpi(columns: &[Column], batched: bool, target: f64) -> Option<String> {
+    let step = mixed(batched);
+    let components = columns.iter().filter(|column| column.name.is_osc());
+    let timed = components.filter_map(|column| {
+        let samples = column.samples_of(step);
+        Some((median_time_ns(samples)?, column.name, samples))
+    });
+    let by_time =
+        |one: &(f64, _, _), other: &(f64, _, _)| -> Ordering { one.0.total_cmp(&other.0) };
+    let (_, fastest, samples) = timed.min_by(by_time)?;
+    // Of rates, hence the other way round than of times.
+    let by_fastest = |name| ratio(samples, samples_of(columns, name, step)?);
+    let shm = by_fastest(ColumnName::Shm)?;
+    let posted = by_fastest(ColumnName::ShmPosted)
+        .map_or_else(String::new, |ratio| format!(", shm-posted {ratio:.2} x"));
+    Some(format!(
+        "mixed, {}: shm has {shm:.2} x{posted} the rate of {}, the fastest of Open MPI \
+         (target: {target})",
+        if batched { "pipelined" } else { "blocking" },
+        fastest.name()
+    ))
+}
+
+fn insert_by_osc_ucx(columns: &[Column]) -> Option<String> {
+    let by_osc_ucx = |owner| {
+        let of = |name| samples_of(columns, name, Step::Inserted { owner });
+        ratio(of(ColumnName::Verbs)?, of(ColumnName::OscUcx)?)
+    };
+    let (polls, sleeps) = (by_osc_ucx(OwnerDoes::Poll)?, by_osc_ucx(OwnerDoes::Sleep)?);
+    Some(format!(
+        "inserted: verbs takes {polls:.3} of the time of osc-ucx (target: {INSERT_TARGET}), \
+         {sleeps:.3} while the owner sleeps"
+    ))
+}
+
+fn samples_of(columns: &[Column], name: ColumnName, step: Step) -> Option<&[Sample]> {
+    Some(columns.iter().find(|column| column.name == name)?.samples_of(step))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::column::ColumnName;
-    use super::super::sample::Sample;
     use super::*;
 
+    fn measured(name: ColumnName, step: Step, mean_ns: f64) -> Column {
+        let mut column = Column::new(name, true);
+        column.add(step.index().unwrap(), Sample { mean_ns, ..Sample::default() });
+        column
+    }
+
     #[test]
-    fn a_column_is_a_line_and_what_is_not_here_is_named() {
-        let mut shm = Standing::new(ColumnName::Shm, true);
-        for (_, step) in &quoted()[..5] {
-            let at = steps().iter().position(|other| other == step).unwrap();
+    fn a_column_is_a_line_and_absent_ones_are_named() {
+        let mut shm = Column::new(ColumnName::Shm, true);
+        for (_, step) in &shown()[..5] {
             let sample = Sample { p50_ns: Some(120), ops_per_s: 3e6, ..Sample::default() };
-            shm.add(at, sample);
+            shm.add(step.index().unwrap(), sample);
         }
-        let absent = |name, asked| {
-            let mut column = Standing::new(name, asked);
-            column.reason = Some("there is no mpirun".to_owned());
+        let absent = |name, requested| {
+            let mut column = Column::new(name, requested);
+            column.error = Some("there is no mpirun".to_owned());
             column
         };
         let columns = [shm, absent(ColumnName::OscSm, false), absent(ColumnName::Mpich, true)];
@@ -87,5 +147,33 @@ mod tests {
         assert_eq!(words, [&["shm"], &times[..], &["3.00", "M/s", "-"]].concat());
         assert_eq!(lines[3], "mpich: failed: there is no mpirun");
         assert_eq!(lines[4], "not here: osc-sm (--full says why)");
+    }
+
+    #[test]
+    fn shm_is_compared_with_the_fastest_component() {
+        let step = mixed(true);
+        let columns = [
+            measured(ColumnName::Shm, step, 100.0),
+            measured(ColumnName::OscUcx, step, 9_000.0),
+            measured(ColumnName::OscSm, step, 2_000.0),
+            measured(ColumnName::Mpich, step, 1_000.0),
+        ];
+        let [line] = &targets(&columns, 2)[..] else { panic!("{:?}", targets(&columns, 2)) };
+        assert!(line.contains("pipelined: shm has 20.00 x the rate of osc-sm"));
+        assert!(targets(&columns, 3).is_empty() && targets(&columns[..1], 2).is_empty());
+    }
+
+    #[test]
+    fn inserts_over_verbs_are_compared_with_those_over_osc_ucx() {
+        let mut columns = [(ColumnName::Verbs, 300.0), (ColumnName::OscUcx, 1_000.0)]
+            .map(|(name, ns)| measured(name, Step::Inserted { owner: OwnerDoes::Poll }, ns));
+        assert!(targets(&columns, 2).is_empty());
+        let sleeps = Step::Inserted { owner: OwnerDoes::Sleep }.index().unwrap();
+        for (column, mean_ns) in columns.iter_mut().zip([300.0, 50_000.0]) {
+            column.add(sleeps, Sample { mean_ns, ..Sample::default() });
+        }
+        let text = targets(&columns, 2).concat();
+        assert!(text.contains("verbs takes 0.300 of the time of osc-ucx (target: 0.5)"));
+        assert!(text.contains(", 0.006 while the owner sleeps"), "{text}");
     }
 }

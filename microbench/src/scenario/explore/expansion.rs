@@ -1,4 +1,4 @@
-//! The expansion of a level: the successors of many states go through the table together.
+//! The expansion of a level: batch calls look the successors of many states up in the table.
 
 use core::mem;
 
@@ -7,44 +7,44 @@ use probeline_table::{OperationError, Outcome};
 
 use super::Expand;
 use super::frontier::Frontier;
-use super::known::Known;
 use serde::{Deserialize, Serialize};
 
 use crate::failure;
 use crate::means::MeansTable;
 use crate::timed::Timed;
 
-/// A rank reads the clock after this number of arcs and states, because reading it takes as long as
-/// several arcs.
-const CLOCK_EVERY: usize = 4_096;
+/// Arcs and states between two readings of the clock, which takes as long as several arcs.
+const CLOCK_INTERVAL: usize = 4_096;
 
-/// Sums of a rank; of all ranks, once they are gathered.
+/// Counts of one rank.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Counts {
     pub(super) states: u64,
     pub(super) expanded: u64,
     pub(super) arcs: u64,
-    /// Successors that went by the table, known to be there.
+    /// Successors that were not looked up, because the rank remembers them.
     pub(super) known: u64,
     pub(super) find_or_puts: u64,
     pub(super) deadlocks: u64,
-    /// Levels of which all ranks have expanded all states.
+    /// Levels that are complete on all ranks.
     pub(super) levels: u64,
 }
 
-/// Why a rank cannot go on with a level; all of them stop at its end.
+/// Why a rank cannot continue with a level. All ranks then stop at the end of the round.
 pub(super) enum Stop {
+    /// A marking does not fit the packing.
     Overflow(Overflow),
+    /// The table is full.
     Full,
 }
 
-/// A rank's way from states to those after them.
+/// Expands states: computes their successors and puts them in the table.
 pub(super) struct Expansion {
     rule: FiringRule,
-    known: Known,
+    recent: RecentStates,
     batch: usize,
-    /// Successors to go through the table next, as many as `pending` says; behind them room for
-    /// those of one more state.
+    /// The successors of the next batch, of which there are `pending`, and room for those of one more
+    /// state.
     successors: Vec<u64>,
     pending: usize,
     outcomes: Vec<Result<Outcome, OperationError>>,
@@ -53,19 +53,19 @@ pub(super) struct Expansion {
 impl Expansion {
     pub(super) fn new(rule: FiringRule, args: &Expand) -> Self {
         let batch = args.batch as usize;
-        let most = batch + rule.max_successors();
+        let capacity = batch + rule.max_successors();
         Self {
             rule,
-            known: Known::new(args.known_states),
+            recent: RecentStates::new(args.known_states),
             batch,
-            successors: vec![0; most],
+            successors: vec![0; capacity],
             pending: 0,
-            outcomes: vec![Ok(Outcome::Absent); most],
+            outcomes: vec![Ok(Outcome::Absent); capacity],
         }
     }
 
-    /// Expands this rank's part of a level for about `round_ns`. New states go to the next level.
-    /// On return all successors have been looked up in the table.
+    /// Expands this rank's part of a level for about `round_ns`, and adds new states to the next level.
+    /// All successors have been looked up in the table when it returns.
     pub(super) fn expand<T: Timed>(
         &mut self,
         table: &mut MeansTable<T>,
@@ -84,14 +84,14 @@ impl Expansion {
             counts.expanded += 1;
             counts.arcs += enabled as u64;
             counts.deadlocks += u64::from(enabled == 0);
-            let unknown = self.known.sift(room.get_mut(..enabled).unwrap_or_default());
-            counts.known += (enabled - unknown) as u64;
-            self.pending += unknown;
+            let new = self.recent.filter_new(room.get_mut(..enabled).unwrap_or_default());
+            counts.known += (enabled - new) as u64;
+            self.pending += new;
             if self.pending >= self.batch && !self.put(table, frontier, counts)? {
                 return Ok(Some(Stop::Full));
             }
             since_clock += 1 + enabled;
-            if since_clock >= CLOCK_EVERY {
+            if since_clock >= CLOCK_INTERVAL {
                 since_clock = 0;
                 if table.transport().now_ns() >= until {
                     break;
@@ -101,8 +101,8 @@ impl Expansion {
         Ok(if self.put(table, frontier, counts)? { None } else { Some(Stop::Full) })
     }
 
-    /// Puts what is pending in the table, and what is new there in the next level. False if some
-    /// of it found the table full.
+    /// Puts the pending successors in the table, and the new ones in the next level. Returns false if
+    /// the table was full for one of them.
     fn put<T: Timed>(
         &mut self,
         table: &mut MeansTable<T>,
@@ -133,8 +133,7 @@ impl Expansion {
     }
 }
 
-/// A find-or-put of each of `data`, one after the other; each end is left at the same place of
-/// `outcomes`.
+/// Puts each of `data` in the table by single calls.
 fn put_each<T: Timed>(
     table: &mut MeansTable<T>,
     data: &[u64],
@@ -142,5 +141,84 @@ fn put_each<T: Timed>(
 ) {
     for (&data, outcome) in data.iter().zip(outcomes) {
         *outcome = table.find_or_put(data);
+    }
+}
+
+/// No state: states have 63 bits.
+const EMPTY: u64 = u64::MAX;
+/// 2^64 divided by the golden ratio, odd (Knuth, TAOCP volume 3, section 6.4).
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The states that this rank has lately put in the table, one for each hash. The table never loses a
+/// state during an exploration, so they need not be put again: a cache without coherence.
+struct RecentStates {
+    entries: Box<[u64]>,
+    /// Shifts a hash of 64 bits to the index of an entry.
+    shift: u32,
+}
+
+impl RecentStates {
+    /// Remembers `states`, a power of two, of 8 bytes each; none if that is 0 or 1.
+    fn new(states: u32) -> Self {
+        let entries = if states > 1 { vec![EMPTY; states as usize] } else { Vec::new() };
+        Self { entries: entries.into(), shift: u64::BITS - states.max(1).ilog2() }
+    }
+
+    /// Moves the states that it does not remember to the front, in order, and remembers them. Returns
+    /// their number.
+    #[inline]
+    fn filter_new(&mut self, states: &mut [u64]) -> usize {
+        if self.entries.is_empty() {
+            return states.len();
+        }
+        let mut new = 0;
+        for at in 0..states.len() {
+            let state = states[at];
+            // Below the number of entries, which is 2 at least and a u32.
+            #[allow(clippy::cast_possible_truncation)]
+            let index = (state.wrapping_mul(FACTOR) >> self.shift) as usize;
+            let Some(entry) = self.entries.get_mut(index) else { continue };
+            // Always written, and kept if the state is new: no branch to predict.
+            states[new] = state;
+            new += usize::from(*entry != state);
+            *entry = state;
+        }
+        new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filtered(recent: &mut RecentStates, states: &[u64]) -> Vec<u64> {
+        let mut states = states.to_vec();
+        let new = recent.filter_new(&mut states);
+        states.truncate(new);
+        states
+    }
+
+    #[test]
+    fn recent_states_are_filtered_out() {
+        let mut recent = RecentStates::new(1 << 10);
+        assert_eq!(filtered(&mut recent, &[0, 5, 5, 0, 6]), [0, 5, 6]);
+        assert_eq!(filtered(&mut recent, &[6, 8, 0]), [8]);
+        assert!(filtered(&mut recent, &[]).is_empty());
+    }
+
+    /// Two entries for many states: most are forgotten.
+    #[test]
+    fn forgotten_states_are_new_again() {
+        let mut recent = RecentStates::new(2);
+        let states: Vec<u64> = (0..100).collect();
+        assert_eq!(filtered(&mut recent, &states), states);
+        assert!(filtered(&mut recent, &states).len() >= 98);
+    }
+
+    #[test]
+    fn without_entries_all_states_are_new() {
+        for states in [0, 1] {
+            assert_eq!(filtered(&mut RecentStates::new(states), &[3, 3, 3]), [3, 3, 3]);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The result of an exploration: the summary, the row and the notes on its columns.
+//! The row of an exploration, and its summary.
 
 use probeline_results::format::{fixed, text};
 use probeline_results::{Note, Row, row};
@@ -75,7 +75,7 @@ row! {
         pub(super) lines_per_state: f64 => (
             "lines",
             fixed::<2>,
-            full().note("cache lines of the table that the CPU looked at, per state")
+            full().note("cache lines of the table that the CPU loaded, per state")
         ),
         pub(super) bits: u32 => ("bits", text, note("width of a packed state, at most 63")),
         pub(super) imbalance: f64 => (
@@ -95,7 +95,7 @@ pub(super) fn notes(limit: Option<&TableLimit>) -> Vec<Note> {
 }
 
 impl ExploreRow {
-    /// The summary. The signal `stopped_by` ended the exploration before all states were expanded.
+    /// The summary; `stopped_by` is the signal that stopped the exploration.
     pub(super) fn summary(&self, stopped_by: Option<Interrupt>) -> Vec<String> {
         let stopped = stopped_by.map(|signal| {
             format!(

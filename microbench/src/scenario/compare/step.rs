@@ -1,4 +1,4 @@
-//! What is measured, step by step, over every column alike.
+//! The steps: what is measured over every column.
 
 use probeline_limits::remote::Operation;
 
@@ -11,28 +11,29 @@ pub(super) enum Step {
     Latency { operation: Operation, place: Place, owner: OwnerDoes },
     /// [`DEPTH`] of them in flight.
     Rate { operation: Operation, place: Place, owner: OwnerDoes },
-    /// find-or-put of data that is there, one at a time.
+    /// find-or-put of data that the table holds, one at a time.
     Found { owner: OwnerDoes },
     /// find-or-put of new data, one at a time.
     Inserted { owner: OwnerDoes },
-    /// find-or-puts of all ranks at once, by blocking calls or in batches.
+    /// find-or-puts of all ranks at the same time, by blocking calls or in batches.
     Workload { workload: Workload, batched: bool },
 }
 
-/// Which words of the owner's window operations go to.
+/// The words of the owner's window that operations access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Always the same.
+    /// One word.
     Hot,
+    /// All words of the table, at random.
     Random,
 }
 
-/// What the owner of the words does meanwhile.
+/// What the owner of the words does during the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OwnerDoes {
-    /// It polls its engine.
+    /// Polls its engine.
     Poll,
-    /// It sleeps outside of any library, for a time that is given.
+    /// Sleeps outside of any library, for `--sleep`.
     Sleep,
 }
 
@@ -45,13 +46,13 @@ impl OwnerDoes {
     }
 }
 
-/// One-sided operations in flight where their rate is measured.
+/// One-sided operations in flight when their rate is measured.
 pub(super) const DEPTH: u32 = 32;
 
-/// Words of the READs; one is the smallest, 512 are 4 KiB.
+/// Sizes of READs: 8 B to 4 KiB.
 const WORDS: [u32; 4] = [1, 8, 64, 512];
 
-/// Operations and where they go: single words hot and random, longer READs at random.
+/// Operations and their words: single words hot and random, longer READs at random.
 fn primitives() -> Vec<(Operation, Place)> {
     let single = [Operation::Read { words: 1 }, Operation::Swap, Operation::Add];
     let hot = single.map(|operation| (operation, Place::Hot));
@@ -81,7 +82,12 @@ pub(super) fn steps() -> Vec<Step> {
 }
 
 impl Step {
-    /// What it measures, in words.
+    /// The number of this step, which processes name it by.
+    pub(super) fn index(self) -> Option<usize> {
+        steps().iter().position(|step| *step == self)
+    }
+
+    /// The name of the measurement in the report.
     pub(super) fn name(self) -> String {
         match self {
             Self::Latency { operation, place, .. } | Self::Rate { operation, place, .. } => {
@@ -99,7 +105,7 @@ impl Step {
         }
     }
 
-    /// What the owner does, in words; in a workload all are at work.
+    /// What the owner does, for the report; in a workload all ranks work.
     pub(super) fn owner(self) -> &'static str {
         match self {
             Self::Latency { owner, .. }
@@ -110,7 +116,7 @@ impl Step {
         }
     }
 
-    /// Whether it gives a time for one operation; otherwise a rate.
+    /// Whether the result is the time of one operation; otherwise it is a rate.
     pub(super) fn is_latency(self) -> bool {
         matches!(self, Self::Latency { .. } | Self::Found { .. } | Self::Inserted { .. })
     }
@@ -129,11 +135,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_step_is_there_twice() {
+    fn steps_are_different() {
         let steps = steps();
         for (at, step) in steps.iter().enumerate() {
-            let told = |other: &Step| (other.name(), other.owner(), other.is_latency());
-            assert!(steps[..at].iter().all(|other| told(other) != told(step)), "{step:?}");
+            let key = |other: &Step| (other.name(), other.owner(), other.is_latency());
+            assert!(steps[..at].iter().all(|other| key(other) != key(step)), "{step:?}");
         }
         let sizes = steps.iter().filter(|step| step.name().starts_with("READ")).count();
         assert_eq!((steps.len(), sizes), (2 * 2 * 9 + 4 + 6, 2 * 2 * 5));

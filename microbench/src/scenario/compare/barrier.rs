@@ -1,5 +1,5 @@
-//! A barrier whose waits poll the engine, so that owners whose polls others need do not hold them
-//! up while they wait.
+//! A barrier over the windows that polls the engine while it waits, because peers' operations may need
+//! the owner's polls to make progress.
 
 use core::sync::atomic::Ordering::Acquire;
 use core::time::Duration;
@@ -9,53 +9,54 @@ use probeline_transport::{Completion, Local, Owner, RemoteWord, Segment, Slot, T
 use crate::failure::{Failure, Result};
 use crate::timed::Timed;
 
-/// How long one who has met the others polls on, where a peer's last WRITE may need it to end.
+/// How long a rank polls on after the barrier if a peer's last WRITE may need that to complete.
 const LINGER_NS: u64 = 5_000_000;
-/// How often one who waits without haste READs its own words, which costs a device, or a CPU that
-/// stands in for one, as much as another's.
+/// Time between two READs of the own words in a barrier with a pause. Such a READ costs a device, or a
+/// CPU that emulates one, as much as that of a peer's words.
 const READ_NS: u64 = 20_000_000;
 /// Polls between two readings of the clock.
-const POLLS: u32 = 64;
+const POLLS_PER_CLOCK: u32 = 64;
 
-/// Words in each window, one for each owner, in which it counts the meetings it has come to.
-pub(super) struct Meeting {
+/// Words in each window, one for each owner, in which the owner counts the barriers it has entered.
+pub(super) struct Barrier {
     /// The first of these words.
     first_word: u64,
-    /// The slot for what is written; the words read land in the one behind it.
+    /// The staging slot of the own count; the next slot is the landing slot of all counts.
     slot: Slot,
-    met: u64,
-    /// The longest wait for the others.
+    entered: u64,
+    /// The longest wait for the other ranks.
     limit_ns: u64,
 }
 
-impl Meeting {
-    /// Slots that it takes, of at least as many words as there are owners.
+impl Barrier {
+    /// Slots that it needs, each with a word for each owner.
     pub(super) const SLOTS: u32 = 2;
 
-    /// Words that it takes in each window.
+    /// Words that it needs in each window.
     pub(super) fn words(owners: u32) -> u64 {
         u64::from(owners).next_multiple_of(8)
     }
 
-    /// In words that are 0, at `first_word`, and in the slots from `slot` on.
+    /// Uses the words from `first_word` on, which are 0, and the slots from `slot` on.
     pub(super) fn new(first_word: u64, slot: Slot, limit: Duration) -> Self {
         let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        Self { first_word, slot, met: 0, limit_ns }
+        Self { first_word, slot, entered: 0, limit_ns }
     }
 
-    /// When an operation that is posted now must have ended, at the latest.
+    /// The deadline of an operation that is posted now.
     pub(super) fn until_ns<T: Timed>(&self, engine: &T) -> u64 {
         engine.now_ns().saturating_add(self.limit_ns)
     }
 
-    /// Returns when all owners have called it; one that waits looks for the others once in
-    /// `pause`, by loads or, without a pause, by READs, and polls. Nothing may be in flight.
-    pub(super) fn meet<T: Timed>(&mut self, engine: &mut T, pause: Duration) -> Result<()> {
+    /// Returns when all owners have called it. While it waits, it polls, and checks for the others
+    /// once per `pause` by loads, or all the time by READs if `pause` is 0. No operation may be in
+    /// flight.
+    pub(super) fn enter<T: Timed>(&mut self, engine: &mut T, pause: Duration) -> Result<()> {
         let until_ns = self.until_ns(engine);
         let (me, owners) = (engine.geometry().me, engine.geometry().owners);
-        self.met += 1;
+        self.entered += 1;
         let mine = Local { slot: self.slot, start: 0, words: 1 };
-        engine.staged(mine)?.fill(self.met);
+        engine.staged(mine)?.fill(self.entered);
         let index = self.first_word + u64::from(me.0);
         for owner in (0..owners).map(Owner) {
             let start = RemoteWord { owner, index };
@@ -65,11 +66,11 @@ impl Meeting {
         let start = RemoteWord { owner: me, index: self.first_word };
         let all = Local { slot: Slot(self.slot.0 + 1), start: 0, words: owners };
         loop {
-            self.loads_see(engine, pause)?;
-            // What a plain load sees of it before the next barrier is not promised.
+            self.wait_by_loads(engine, pause)?;
+            // The contract does not say what a load sees before a barrier.
             engine.read(Token(0), Segment { start, words: owners }, all)?;
             wait(engine, until_ns)?;
-            if engine.landed(all)?.iter().all(|&met| met >= self.met) {
+            if engine.landed(all)?.iter().all(|&entered| entered >= self.entered) {
                 break;
             }
             if engine.now_ns() > until_ns {
@@ -80,9 +81,9 @@ impl Meeting {
         poll_for(engine, if lingers { LINGER_NS } else { 0 })
     }
 
-    /// Polls until loads of this window show that all have come, looking once in `pause`, or until
+    /// Polls until loads of this window show that all have entered, checked once per `pause`, or until
     /// a READ is due.
-    fn loads_see<T: Timed>(&self, engine: &mut T, pause: Duration) -> Result<()> {
+    fn wait_by_loads<T: Timed>(&self, engine: &mut T, pause: Duration) -> Result<()> {
         let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
         if pause_ns == 0 {
             return Ok(());
@@ -91,8 +92,8 @@ impl Meeting {
         let words = first..first + engine.geometry().owners as usize;
         let start_ns = engine.now_ns();
         while engine.now_ns() - start_ns < READ_NS {
-            let mut met = engine.window().get(words.clone()).unwrap_or_default().iter();
-            if met.all(|met| met.load(Acquire) >= self.met) {
+            let mut counts = engine.window().get(words.clone()).unwrap_or_default().iter();
+            if counts.all(|count| count.load(Acquire) >= self.entered) {
                 break;
             }
             poll_for(engine, pause_ns)?;
@@ -101,13 +102,13 @@ impl Meeting {
     }
 }
 
-/// Polls until the one operation in flight has ended, and gives what it brought.
+/// Polls until the one operation in flight completes, and returns its result.
 pub(super) fn wait<T: Timed>(engine: &mut T, until_ns: u64) -> Result<u64> {
-    let mut end = [Completion::default()];
+    let mut completion = [Completion::default()];
     loop {
-        for _ in 0..POLLS {
-            if engine.poll(&mut end)? > 0 {
-                return Ok(end[0].result?);
+        for _ in 0..POLLS_PER_CLOCK {
+            if engine.poll(&mut completion)? > 0 {
+                return Ok(completion[0].result?);
             }
         }
         if engine.now_ns() > until_ns {
@@ -116,7 +117,7 @@ pub(super) fn wait<T: Timed>(engine: &mut T, until_ns: u64) -> Result<u64> {
     }
 }
 
-/// Polls with nothing in flight.
+/// Polls without an operation in flight.
 fn poll_for<T: Timed>(engine: &mut T, pause_ns: u64) -> Result<()> {
     let start_ns = engine.now_ns();
     while engine.now_ns() - start_ns < pause_ns {
@@ -127,7 +128,7 @@ fn poll_for<T: Timed>(engine: &mut T, pause_ns: u64) -> Result<()> {
 
 fn late() -> Failure {
     Failure::new(
-        "an operation did not end, or a rank did not come, within --step-timeout: give more time, \
-         or see in its standard error what another rank ended with",
+        "an operation did not complete, or a rank did not enter a barrier, within --step-timeout: \
+         raise it, or read in standard error why another rank failed",
     )
 }

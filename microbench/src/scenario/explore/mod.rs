@@ -1,25 +1,22 @@
-//! `explore`: the reachable states of a Petri net, breadth first, with find-or-put as the set of
-//! visited states (what the paper's table was written for, section 1).
+//! `explore`: the reachable states of a Petri net, breadth first. The table is the set of visited
+//! states, for which the paper designed it (section 1).
 
 mod expansion;
 mod frontier;
-mod known;
 mod row;
-mod status;
+mod search;
 
 use std::process::ExitCode;
 
 use clap::{Args, ValueHint, value_parser};
-use probeline_petri::{FiringRule, Net, Overflow, Packing};
-use probeline_results::{gather, gather_values};
+use probeline_petri::{Net, Packing};
+use probeline_results::gather_values;
 use probeline_table::{Config, Stats};
-use probeline_transport::{Exchange, Owner};
+use probeline_transport::Exchange;
 
-use self::expansion::{Counts, Expansion, Stop};
-use self::frontier::Frontier;
+use self::expansion::Counts;
 use self::row::ExploreRow;
-use self::status::Status;
-use super::full;
+use self::search::{Ended, Searched, search};
 use super::limits::TableLimit;
 use crate::agreement::Input;
 use crate::cli::{ChunkArgs, JobArgs, TransportName};
@@ -31,11 +28,6 @@ use crate::means::{MOST_BATCH, MeansArgs, MeansTable};
 use crate::report::{Files, Report};
 use crate::size::Size;
 use crate::timed::Timed;
-
-/// How long ranks expand states before they exchange their progress and whether to stop: ten times
-/// a second, and less often with many ranks, because meeting takes longer.
-const ROUND_NS: u64 = 100_000_000;
-const ROUND_NS_PER_RANK: u64 = 1_000_000;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ExploreArgs {
@@ -52,27 +44,27 @@ pub(crate) struct ExploreArgs {
     #[command(flatten)]
     means: MeansArgs,
 
-    // Last: its headings in the help hold for whatever comes after them.
+    // Last: its headings in the help hold for all options after them.
     #[command(flatten)]
     pub(crate) job: JobArgs,
 }
 
-/// How successors get to the table.
+/// How successors are looked up in the table.
 #[derive(Args, Clone, Copy, Debug)]
 struct ExpandArgs {
-    /// Successors that go through the table together, and those that the last state has beyond
-    /// them; 1 puts one after the other. 512 without it, 1 with --paper
+    /// Successors of one batch call, and those that the last state has beyond them; 1 makes single
+    /// calls [default: 512, or 1 with --paper]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=MOST_BATCH))]
     batch: Option<u32>,
 
-    /// States, 8 bytes each, that a rank remembers to have put in the table and does not put
-    /// again: a filter before the table, by states and not by buckets as --cache is; a power of two
-    /// from 2 on, or 0. 131072 without it, 0 with --paper
+    /// States, 8 bytes each, that a rank remembers to have put in the table and does not put again:
+    /// a filter before the table, by states and not by buckets as --cache is; 0 or a power of two
+    /// from 2 on [default: 131072, or 0 with --paper]
     #[arg(long, value_name = "STATES", value_parser = known_states)]
     known_states: Option<u32>,
 }
 
-/// The same, settled.
+/// The resolved options.
 #[derive(Clone, Copy, Debug)]
 struct Expand {
     batch: u32,
@@ -80,7 +72,7 @@ struct Expand {
 }
 
 impl ExpandArgs {
-    fn settle(&self, paper: bool) -> Expand {
+    fn resolve(&self, paper: bool) -> Expand {
         let (batch, known_states) = if paper { (1, 0) } else { (512, 1 << 17) };
         Expand {
             batch: self.batch.unwrap_or(batch),
@@ -91,7 +83,7 @@ impl ExpandArgs {
 
 impl ExploreArgs {
     fn expand(&self) -> Expand {
-        self.expand.settle(self.means.is_paper())
+        self.expand.resolve(self.means.is_paper())
     }
 }
 
@@ -103,11 +95,11 @@ fn known_states(text: &str) -> core::result::Result<u32, String> {
         {
             Ok(states)
         }
-        _ => Err("it is 0 or a power of two from 2 to 268435456".to_owned()),
+        _ => Err("must be 0 or a power of two from 2 to 268435456".to_owned()),
     }
 }
 
-/// The net, read and packed the same way by every rank.
+/// The net and its packing, which every rank reads and computes by itself.
 struct Exploration {
     args: ExploreArgs,
     net: Net,
@@ -151,7 +143,7 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
 pub(crate) struct Explored {
     row: ExploreRow,
     limit: Option<TableLimit>,
-    /// The signal that ended the exploration before all states were expanded.
+    /// The signal that stopped the exploration before all states were expanded.
     stopped_by: Option<Interrupt>,
 }
 
@@ -170,7 +162,7 @@ impl Scenario for Exploration {
                 name: "net",
                 digest: Digest::of_numbers("net", self.net.encoding()),
                 advice: format!(
-                    "and with the same net: each rank reads {model} itself, and the files differ"
+                    "and with the same net: each rank reads {model} by itself, and the files differ"
                 ),
             },
             Input {
@@ -187,10 +179,10 @@ impl Scenario for Exploration {
         let start = engine.now_ns();
         let mut table = self.args.means.open(engine, self.config(), exchange)?;
         let mut packing = self.packing.clone();
-        // The window is fresh, so the table is empty. Each turn widens a field for good, so there
-        // are at most 63.
+        // The window is new, so the table is empty. Each search widens a field for good, so there are
+        // at most 63.
         let ended = loop {
-            match self.search(&mut table, &packing, exchange)? {
+            match search(self, &mut table, &packing, exchange)? {
                 Searched::Ended(ended) => break ended,
                 Searched::Overflowed(overflow) => {
                     packing = packing
@@ -203,7 +195,7 @@ impl Scenario for Exploration {
             table.reset_stats();
         };
         let took_ns = table.transport().now_ns() - start;
-        // Signals to a stopped search may still arrive: `timeout` sends its own twice.
+        // More signals may arrive after the first: `timeout` sends two.
         match ended.stopped_by {
             Some(_) => Interrupt::has_stopped_work(),
             None => Interrupt::stop_watching(exchange)?,
@@ -213,84 +205,11 @@ impl Scenario for Exploration {
     }
 }
 
-enum Searched {
-    Ended(Ended),
-    /// A marking did not fit; the same one on every rank.
-    Overflowed(Overflow),
-}
-
-/// The end of a search.
-struct Ended {
-    /// The counts of this rank.
-    counts: Counts,
-    /// States that no rank has expanded.
-    open: u64,
-    /// The signal that ended the search; `None` if all states were expanded.
-    stopped_by: Option<Interrupt>,
-}
-
 impl Exploration {
     fn config(&self) -> Config {
         let ChunkArgs { chunk_buckets, max_chunks } = self.args.chunks;
         let sizes = self.args.job.config(chunk_buckets, max_chunks);
         self.args.means.config(sizes, self.args.job.transport == TransportName::Sim)
-    }
-
-    fn search<T: Timed>(
-        &self,
-        table: &mut MeansTable<T>,
-        packing: &Packing,
-        exchange: &mut dyn Exchange,
-    ) -> Result<Searched> {
-        let rule = FiringRule::new(&self.net, packing);
-        let mut expansion = Expansion::new(rule, &self.args.expand());
-        let first_word = table.config().words();
-        let mut frontier = Frontier::new(first_word, Config::slots(self.args.means.in_flight));
-        let mut status = Status::new(exchange.me() == Owner(0));
-        let mut counts = Counts::default();
-        if exchange.me() == Owner(0) {
-            match packing.pack(&self.net.initial()) {
-                Ok(state) => {
-                    table.find_or_put(state)?;
-                    frontier.push(state);
-                    counts.states = 1;
-                    counts.find_or_puts = 1;
-                }
-                Err(overflow) => {
-                    return Err(Failure::new(format!(
-                        "the initial marking overflows: {overflow:?}"
-                    )));
-                }
-            }
-        }
-        let round_ns = ROUND_NS + ROUND_NS_PER_RANK * u64::from(exchange.owners());
-        let mut round = agree(None, &frontier, exchange)?;
-        // States of all levels before the next one.
-        let mut states = 0;
-        loop {
-            if round.open == 0 {
-                states += round.found();
-                frontier.spread(table, &round.found, exchange)?;
-            }
-            let stop = expansion.expand(table, &mut frontier, &mut counts, round_ns)?;
-            round = agree(stop.as_ref(), &frontier, exchange)?;
-            let (found, open) = (round.found(), round.open + round.found());
-            status.set(counts.levels + 1, states + found, open);
-            counts.levels += u64::from(round.open == 0);
-            if round.full {
-                let held = states + found;
-                return Err(full(table.config(), table.layout().owners(), held)
-                    .or("unless the net has no bound on its tokens, which fills any table")
-                    .everywhere());
-            }
-            if let Some(overflow) = round.overflow {
-                return Ok(Searched::Overflowed(overflow));
-            }
-            if open == 0 || round.interrupt.is_some() {
-                let stopped_by = round.interrupt.filter(|_| open > 0);
-                return Ok(Searched::Ended(Ended { counts, open, stopped_by }));
-            }
-        }
     }
 
     #[allow(clippy::cast_precision_loss)]
@@ -347,46 +266,4 @@ impl Exploration {
             imbalance: busiest as f64 * all.len() as f64 / expanded.max(1) as f64,
         })
     }
-}
-
-/// The state at the end of a round, the same on every rank.
-struct Round {
-    /// The states of the next level that each rank has found.
-    found: Vec<u64>,
-    /// The states of this level that all ranks have not expanded yet.
-    open: u64,
-    full: bool,
-    overflow: Option<Overflow>,
-    /// The signal that one of the ranks has received.
-    interrupt: Option<Interrupt>,
-}
-
-impl Round {
-    fn found(&self) -> u64 {
-        self.found.iter().sum()
-    }
-}
-
-fn agree(stop: Option<&Stop>, frontier: &Frontier, exchange: &mut dyn Exchange) -> Result<Round> {
-    let (full, overflow) = match stop {
-        Some(Stop::Full) => (1, None),
-        Some(Stop::Overflow(overflow)) => (0, Some(overflow)),
-        None => (0, None),
-    };
-    let place = overflow.map_or(u64::MAX, |overflow| overflow.place as u64);
-    let tokens = overflow.map_or(0, |overflow| overflow.tokens);
-    let signal = Interrupt::number(Interrupt::received());
-    let mine = [frontier.found(), frontier.open(), full, place, tokens, signal];
-    let all = gather(exchange, mine)?;
-    let first = all.iter().find(|of_rank| of_rank[3] != u64::MAX);
-    Ok(Round {
-        found: all.iter().map(|of_rank| of_rank[0]).collect(),
-        open: all.iter().map(|of_rank| of_rank[1]).sum(),
-        full: all.iter().any(|of_rank| of_rank[2] != 0),
-        overflow: first.map(|of_rank| Overflow {
-            place: usize::try_from(of_rank[3]).unwrap_or(usize::MAX),
-            tokens: of_rank[4],
-        }),
-        interrupt: all.iter().find_map(|of_rank| Interrupt::from_number(of_rank[5])),
-    })
 }

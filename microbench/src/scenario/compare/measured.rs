@@ -1,0 +1,233 @@
+//! A column of the comparison and its samples.
+
+use probeline_limits::remote::Operation;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::column::ColumnName;
+use super::step::{OwnerDoes, Place, Step, steps};
+use super::worker::Capabilities;
+use crate::latency::Latency;
+use crate::scenario::latency::median;
+
+/// The result of one step over one column in one round; percentiles only if operations were timed one
+/// by one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Sample {
+    pub(super) operations: u64,
+    pub(super) ops_per_s: f64,
+    pub(super) mean_ns: f64,
+    pub(super) min_ns: Option<u64>,
+    pub(super) p50_ns: Option<u64>,
+    pub(super) p90_ns: Option<u64>,
+    pub(super) p99_ns: Option<u64>,
+    pub(super) p99_9_ns: Option<u64>,
+    pub(super) max_ns: Option<u64>,
+    /// Share of find-or-puts that inserted.
+    pub(super) inserted_share: Option<f64>,
+    /// The owner slept, and operations did not complete before it woke up.
+    pub(super) waited_for_owner: bool,
+    /// The same of at least one in a hundred operations.
+    pub(super) some_waited_for_owner: bool,
+}
+
+/// Which operations waited for a sleeping owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waited {
+    No,
+    Some,
+    All,
+}
+
+impl Waited {
+    /// What happened in at least half of the rounds.
+    pub(super) fn in_most(samples: &[Sample]) -> Self {
+        let most = |waited: fn(&Sample) -> bool| {
+            2 * samples.iter().filter(|sample| waited(sample)).count() >= samples.len()
+        };
+        match samples {
+            [] => Self::No,
+            _ if most(|sample| sample.waited_for_owner) => Self::All,
+            _ if most(|sample| sample.some_waited_for_owner) => Self::Some,
+            _ => Self::No,
+        }
+    }
+}
+
+impl Sample {
+    /// The time of one operation: the median if they were timed one by one, otherwise the mean.
+    pub(super) fn time_ns(&self) -> f64 {
+        self.p50_ns.map_or(self.mean_ns, |ns| ns as f64).max(f64::MIN_POSITIVE)
+    }
+
+    /// The sample of operations that were timed one by one.
+    pub(super) fn of_latency(latency: &Latency) -> Self {
+        Self {
+            operations: latency.operations,
+            ops_per_s: 1e9 / latency.mean_ns.max(1.0),
+            mean_ns: latency.mean_ns,
+            min_ns: Some(latency.min_ns),
+            p50_ns: Some(latency.p50_ns),
+            p90_ns: Some(latency.p90_ns),
+            p99_ns: Some(latency.p99_ns),
+            p99_9_ns: Some(latency.p99_9_ns),
+            max_ns: Some(latency.max_ns),
+            ..Self::default()
+        }
+    }
+
+    /// The sample of a rate.
+    pub(super) fn of_rate(operations: u64, ops_per_s: f64) -> Self {
+        Self { operations, ops_per_s, mean_ns: 1e9 / ops_per_s, ..Self::default() }
+    }
+}
+
+/// Median of the ratios of `samples` to `others`, by time, over the rounds that both have. Smaller is
+/// faster.
+pub(super) fn ratio(samples: &[Sample], others: &[Sample]) -> Option<f64> {
+    median(samples.iter().zip(others).map(|(one, other)| one.time_ns() / other.time_ns()).collect())
+}
+
+/// Median time of the rounds.
+pub(super) fn median_time_ns(samples: &[Sample]) -> Option<f64> {
+    median(samples.iter().map(Sample::time_ns).collect())
+}
+
+/// A column of the report, measured or not.
+pub(super) struct Column {
+    pub(super) name: ColumnName,
+    /// Whether `--columns` names it; otherwise it is measured if the machine has it.
+    pub(super) requested: bool,
+    /// What its engines can do; `None` until they are open.
+    pub(super) capabilities: Option<Capabilities>,
+    /// How its transport was set up.
+    pub(super) transport: Vec<String>,
+    /// Why it has not measured everything.
+    pub(super) error: Option<String>,
+    /// The samples of each step, by round.
+    samples: Vec<Vec<Sample>>,
+}
+
+impl Column {
+    pub(super) fn new(name: ColumnName, requested: bool) -> Self {
+        let samples = vec![Vec::new(); steps().len()];
+        Self { name, requested, capabilities: None, transport: Vec::new(), error: None, samples }
+    }
+
+    /// Whether it can measure the next step.
+    pub(super) fn is_up(&self) -> bool {
+        self.capabilities.is_some() && self.error.is_none()
+    }
+
+    /// Whether it was requested, or started, and has not measured everything.
+    pub(super) fn has_failed(&self) -> bool {
+        self.error.is_some() && (self.requested || self.capabilities.is_some())
+    }
+
+    /// Whether it has measured anything.
+    pub(super) fn has_measured(&self) -> bool {
+        self.samples.iter().any(|samples| !samples.is_empty())
+    }
+
+    /// Discards the samples, because they are of another transport.
+    pub(super) fn discard(&mut self, error: String) {
+        *self = Self { error: Some(error), ..Self::new(self.name, self.requested) };
+    }
+
+    pub(super) fn add(&mut self, step: usize, sample: Sample) {
+        self.samples[step].push(sample);
+    }
+
+    /// The samples of a step by round, until the round in which the column failed.
+    pub(super) fn samples(&self, step: usize) -> &[Sample] {
+        self.samples.get(step).map_or(&[], Vec::as_slice)
+    }
+
+    /// The samples of a step.
+    pub(super) fn samples_of(&self, step: Step) -> &[Sample] {
+        step.index().map_or(&[], |index| self.samples(index))
+    }
+
+    /// Whether operations waited for a sleeping owner; `None` if that was not measured.
+    fn waited(&self, operation: Operation) -> Option<Waited> {
+        let (place, owner) = (Place::Random, OwnerDoes::Sleep);
+        let samples = self.samples_of(Step::Latency { operation, place, owner });
+        (!samples.is_empty()).then(|| Waited::in_most(samples))
+    }
+
+    /// The line of the report: transport, and whether operations waited for a sleeping owner; or the
+    /// error.
+    pub(super) fn line(&self) -> String {
+        let name = self.name.name();
+        if let Some(error) = &self.error {
+            let state = if self.has_failed() { "failed" } else { "not here" };
+            return format!("{name}: {state}: {error}");
+        }
+        let by = |waited: Option<Waited>, operations: &str| match waited {
+            Some(Waited::All) => format!("{operations} waited for a sleeping owner"),
+            Some(Waited::Some) => format!("some {operations} waited for a sleeping owner"),
+            Some(Waited::No) => format!("{operations} did not wait for a sleeping owner"),
+            None => format!("{operations} were not measured with a sleeping owner"),
+        };
+        let reads = by(self.waited(Operation::Read { words: 8 }), "READs");
+        let swaps = by(self.waited(Operation::Swap), "CAS");
+        format!("{name}: {}; {reads}, {swaps}", self.transport.join("; "))
+    }
+
+    /// What the times of a measured column include.
+    pub(super) fn includes(&self) -> Option<String> {
+        let (name, includes) = (self.name.name(), self.name.includes());
+        self.has_measured().then(|| format!("{name} includes: {includes}"))
+    }
+
+    /// The column in the JSON.
+    pub(super) fn value(&self) -> Value {
+        let all = |operation| Some(self.waited(operation)? == Waited::All);
+        let state = match &self.error {
+            None => "measured",
+            Some(_) if self.has_failed() => "failed",
+            Some(_) => "absent",
+        };
+        json!({
+            "column": self.name.name(),
+            "state": state,
+            "reason": self.error,
+            "transport": self.transport,
+            "includes": self.name.includes(),
+            "engine": self.capabilities,
+            "reads_wait_for_a_sleeping_owner": all(Operation::Read { words: 8 }),
+            "atomics_wait_for_a_sleeping_owner": all(Operation::Swap),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_says_which_operations_waited_for_a_sleeping_owner() {
+        let mut column = Column::new(ColumnName::OscUcx, true);
+        column.transport = vec!["mpi, 2 ranks".to_owned()];
+        let unmeasured = "osc-ucx: mpi, 2 ranks; READs were not measured with a sleeping owner, CAS \
+                          were not measured with a sleeping owner";
+        assert_eq!(column.line(), unmeasured);
+
+        let at = |operation| {
+            let (place, owner) = (Place::Random, OwnerDoes::Sleep);
+            Step::Latency { operation, place, owner }.index().unwrap()
+        };
+        let waited = Sample { waited_for_owner: true, ..Sample::default() };
+        let some = Sample { some_waited_for_owner: true, ..Sample::default() };
+        column.add(at(Operation::Read { words: 8 }), Sample::default());
+        column.add(at(Operation::Swap), waited);
+        let measured = "osc-ucx: mpi, 2 ranks; READs did not wait for a sleeping owner, CAS waited for a \
+             sleeping owner";
+        assert_eq!(column.line(), measured);
+        assert_eq!(column.value()["reads_wait_for_a_sleeping_owner"], false);
+        assert_eq!(column.value()["atomics_wait_for_a_sleeping_owner"], true);
+
+        column.add(at(Operation::Read { words: 8 }), some);
+        assert!(column.line().contains("; some READs waited for a sleeping owner, "));
+    }
+}
