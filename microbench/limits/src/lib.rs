@@ -1,6 +1,6 @@
-//! What a machine can do at best, measured now: its memory, by [`memory`], and a transport, by
-//! [`remote`]. A result beside the limit that was measured in the same run says how much of the
-//! machine it uses, on any machine and however busy it is.
+//! The limits of a machine, measured when they are needed: those of its memory by [`memory`], those of a
+//! transport by [`remote`]. A result divided by the limit of the same run shows how much of the machine it
+//! uses, on any machine and under any load.
 #![deny(unsafe_code)]
 
 mod lines;

@@ -1,4 +1,4 @@
-//! The 64-byte lines of some memory, and one of them by a random number.
+//! The 64-byte lines of memory, and the choice of one by a random number.
 
 use core::sync::atomic::AtomicU64;
 
@@ -6,38 +6,38 @@ use probeline_transport::{LINE_BYTES, LINE_WORDS};
 
 type Line = [AtomicU64; LINE_WORDS as usize];
 
-/// The whole lines of `words`: without those that it begins and ends in the middle of.
+/// The whole lines of `words`, without parts of lines at its ends.
 pub(crate) fn whole(words: &[AtomicU64]) -> &[Line] {
     let before = words.as_ptr().align_offset(LINE_BYTES);
     words.get(before..).unwrap_or_default().as_chunks().0
 }
 
-/// Where operations go.
+/// The lines that operations access.
 pub(crate) trait Lines: Copy {
-    /// The first word of some line; each equally likely where `random` is.
+    /// The first word of a line; if `random` is uniform, each line is equally likely.
     fn pick(&self, random: u64) -> &AtomicU64;
 }
 
 impl Lines for &[Line] {
     #[inline(always)]
     fn pick(&self, random: u64) -> &AtomicU64 {
-        &self[part(random, self.len())][0]
+        &self[scale(random, self.len())][0]
     }
 }
 
-/// Several parts with lines of each, a part as likely as another.
+/// Lines of several parts; each part is equally likely.
 impl Lines for &[&[Line]] {
     #[inline(always)]
     fn pick(&self, random: u64) -> &AtomicU64 {
-        // The bits that choose the part are the lowest, which hardly count for the line.
-        self[part(random << 32, self.len())].pick(random)
+        // The low bits choose the part; they hardly affect the choice of the line.
+        self[scale(random << 32, self.len())].pick(random)
     }
 }
 
-/// Where of `count` places a number of 64 bits falls.
+/// Maps a uniform number of 64 bits to 0 to `count`, exclusive.
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation)]
-fn part(random: u64, count: usize) -> usize {
+fn scale(random: u64, count: usize) -> usize {
     ((u128::from(random) * count as u128) >> 64) as usize
 }
 
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Every line is picked about as often as any other, the first and the last too.
+    /// All lines are picked about equally often.
     #[test]
     fn picks_cover_all_lines_of_all_parts() {
         let words: Vec<AtomicU64> = (0..8 * 3001).map(|_| AtomicU64::new(0)).collect();

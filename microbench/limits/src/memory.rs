@@ -1,9 +1,9 @@
-//! What one core does with some memory at best: random lines of it, read and swapped.
+//! The fastest random accesses of one core to memory.
 //!
-//! Each operation goes to one random line of 64 bytes, no matter which, as a lookup in a large
-//! hash table does. What a table does with the line comes on top.
+//! Each operation accesses one random line of 64 bytes, as a lookup in a large hash table does. The
+//! table's own work comes on top.
 
-mod tries;
+mod variants;
 
 use core::error::Error;
 use core::fmt;
@@ -13,54 +13,53 @@ use core::time::Duration;
 use probeline_transport::LINE_BYTES;
 
 use crate::lines::{Lines, whole};
-use tries::{Turns, dependent_reads, independent_reads, indexes};
+use variants::{Schedule, dependent_reads, independent_reads, indexes};
 
-/// Fewer lines would be the same ones again while they are still in flight.
-const LEAST_LINES: usize = 1024;
+/// With fewer lines, operations would access lines that are still in flight.
+const MIN_LINES: usize = 1024;
 /// The least memory that can be measured.
-pub const LEAST_BYTES: usize = LEAST_LINES * LINE_BYTES;
+pub const MIN_BYTES: usize = MIN_LINES * LINE_BYTES;
 
-/// Operations a second by the calling thread, each on a random line.
+/// Operations a second of the calling thread, each on a random line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Memory {
-    /// Computing where an operation goes, and nothing else. All others include it.
+    /// Computing the address of an operation, and nothing else. All other rates include it.
     pub indexes: f64,
-    /// Reads of which each goes where the value of the one before says: a lookup that blocks.
+    /// Reads whose address depends on the value of the read before: blocking lookups.
     pub dependent_reads: f64,
-    /// Reads that do not wait for each other, as many at once as the CPU finds by itself.
+    /// Independent reads, which the CPU overlaps by itself.
     pub independent_reads: f64,
-    /// The same with prefetches: finds, many in flight.
+    /// Independent reads with prefetches: many finds in flight.
     pub prefetched_reads: f64,
-    /// With which prefetches those were fastest.
+    /// The fastest prefetches for them.
     pub prefetched_reads_by: Ahead,
     /// Compare-and-swaps, with prefetches.
     pub swaps: f64,
-    /// With which prefetches those were fastest.
+    /// The fastest prefetches for them.
     pub swaps_by: Ahead,
-    /// A read and then a compare-and-swap of the same word, with prefetches: inserts, many in
-    /// flight.
+    /// A read and a compare-and-swap of the same word, with prefetches: many inserts in flight.
     pub reads_then_swaps: f64,
-    /// With which prefetches those were fastest.
+    /// The fastest prefetches for them.
     pub reads_then_swaps_by: Ahead,
 }
 
-/// Prefetches: each line is requested so many operations before its own.
+/// How lines are prefetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ahead {
-    /// 8, 16, 32 or 64 lines.
+    /// Operations between the prefetch of a line and its access: 8, 16, 32 or 64.
     pub lines: u32,
-    /// How they are requested.
+    /// The kind of prefetch.
     pub hint: Hint,
 }
 
-/// How a line is requested.
+/// A kind of prefetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
-    /// Into the first cache, to be read (x86 PREFETCHT0, AArch64 PRFM PLDL1KEEP).
+    /// Into the first cache, for a load (x86 PREFETCHT0, AArch64 PRFM PLDL1KEEP).
     Near,
-    /// Into the second cache, to be read (x86 PREFETCHT1, AArch64 PRFM PLDL2KEEP).
+    /// Into the second cache, for a load (x86 PREFETCHT1, AArch64 PRFM PLDL2KEEP).
     Far,
-    /// To be written (x86 PREFETCHW, AArch64 PRFM PSTL1KEEP).
+    /// For a store (x86 PREFETCHW, AArch64 PRFM PSTL1KEEP).
     Write,
 }
 
@@ -78,9 +77,9 @@ impl fmt::Display for Ahead {
 /// Why memory cannot be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryError {
-    /// It has fewer whole lines than are needed.
+    /// It has too few whole lines.
     TooSmall {
-        /// Lines found; of several parts in the smallest one.
+        /// Lines of the memory, or of the smallest of several parts.
         lines: usize,
         /// Lines needed.
         least: usize,
@@ -90,37 +89,37 @@ pub enum MemoryError {
 impl fmt::Display for MemoryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::TooSmall { lines, least } = self;
-        write!(f, "{lines} lines of 64 bytes are too few to be measured: take {least} or more")
+        write!(f, "{lines} lines of 64 bytes are too few to be measured: {least} are needed")
     }
 }
 
 impl Error for MemoryError {}
 
-/// Measures the whole lines of `words`: five times for `per_measurement` and once for a tenth of
-/// it, or a few milliseconds more where that is too short to do anything at all.
+/// Measures the whole lines of `words`: five rates for `per_measurement` each and one for a tenth of it,
+/// or a few milliseconds longer if that is too short for a block of operations.
 ///
-/// What the words hold stays as it is, even while others change them: a swap puts a value in the
-/// place of the same value, which takes the line as any other swap does. Every page must have been
-/// written before, as those of a `probeline_pin::Mapping` have, for all others are one page of zeroes.
+/// The words keep their values, even if others change them meanwhile: a compare-and-swap replaces a
+/// value by itself, which costs the same. Every page must have been written before, as those of a
+/// `probeline_pin::Mapping` have; the kernel maps all other pages to one page of zeros.
 ///
 /// # Errors
-/// [`MemoryError::TooSmall`] for less than [`LEAST_BYTES`].
+/// [`MemoryError::TooSmall`] for less than [`MIN_BYTES`].
 pub fn measure(words: &[AtomicU64], per_measurement: Duration) -> Result<Memory, MemoryError> {
     let lines = whole(words);
     enough(lines.len())?;
     Ok(all(lines, per_measurement))
 }
 
-/// As [`measure`], of memory in several parts, such as the windows of several owners. A line of
-/// one part is as likely as one of another where they are of one size.
+/// As [`measure`], for memory in several parts, such as the windows of several owners. Each part is
+/// equally likely.
 ///
 /// # Errors
-/// [`MemoryError::TooSmall`] for a part of less than [`LEAST_BYTES`], or without parts.
+/// [`MemoryError::TooSmall`] for a part of less than [`MIN_BYTES`], or without parts.
 pub fn measure_parts(
     parts: &[&[AtomicU64]],
     per_measurement: Duration,
 ) -> Result<Memory, MemoryError> {
-    // To choose a part costs little, and nothing where there is no choice.
+    // Without the choice of a part, which costs a little.
     if let [only] = parts {
         return measure(only, per_measurement);
     }
@@ -130,21 +129,21 @@ pub fn measure_parts(
 }
 
 fn enough(lines: usize) -> Result<(), MemoryError> {
-    if lines < LEAST_LINES {
-        return Err(MemoryError::TooSmall { lines, least: LEAST_LINES });
+    if lines < MIN_LINES {
+        return Err(MemoryError::TooSmall { lines, least: MIN_LINES });
     }
     Ok(())
 }
 
-/// Measures one limit after the other.
+/// Measures one rate after the other.
 fn all<L: Lines>(lines: L, time: Duration) -> Memory {
-    let mut turns = Turns::new();
-    let indexes = turns.best(vec![indexes(lines)], time / 10);
-    let dependent = turns.best(vec![dependent_reads(lines)], time);
-    let independent = turns.best(vec![independent_reads(lines)], time);
-    let reads = turns.best(tries::prefetched_reads(lines), time);
-    let swaps = turns.best(tries::swaps(lines), time);
-    let both = turns.best(tries::reads_then_swaps(lines), time);
+    let mut schedule = Schedule::new();
+    let indexes = schedule.best(vec![indexes(lines)], time / 10);
+    let dependent = schedule.best(vec![dependent_reads(lines)], time);
+    let independent = schedule.best(vec![independent_reads(lines)], time);
+    let reads = schedule.best(variants::prefetched_reads(lines), time);
+    let swaps = schedule.best(variants::swaps(lines), time);
+    let both = schedule.best(variants::reads_then_swaps(lines), time);
     Memory {
         indexes: indexes.rate,
         dependent_reads: dependent.rate,

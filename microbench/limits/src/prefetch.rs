@@ -1,13 +1,13 @@
-//! Requests for cache lines ahead of their use. They change nothing but time; on architectures
-//! other than x86-64 and AArch64 they do nothing.
+//! Prefetches of cache lines. They change only the time of later accesses; on architectures other than
+//! x86-64 and AArch64 they do nothing.
 
 use core::sync::atomic::AtomicU64;
 
-/// Requests the line of `word` into the first cache, to be read.
+/// Prefetches the line of `word` into the first cache, for a load.
 #[inline(always)]
 pub(crate) fn near(word: &AtomicU64) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch faults on no address, and this one is a live reference's.
+    // SAFETY: a prefetch faults on no address, and this address is that of a live reference.
     unsafe {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(word).cast());
@@ -21,7 +21,7 @@ pub(crate) fn near(word: &AtomicU64) {
     let _ = word;
 }
 
-/// Requests the line of `word` into the second cache: more of these can be under way at once.
+/// Prefetches the line of `word` into the second cache, which allows more prefetches in flight.
 #[inline(always)]
 pub(crate) fn far(word: &AtomicU64) {
     #[cfg(target_arch = "x86_64")]
@@ -39,11 +39,11 @@ pub(crate) fn far(word: &AtomicU64) {
     let _ = word;
 }
 
-/// Requests the line of `word` to be written, away from other cores.
+/// Prefetches the line of `word` for a store, which takes it from other cores.
 #[inline(always)]
 pub(crate) fn to_write(word: &AtomicU64) {
-    // Not by `_mm_prefetch`, which reads where the target is not told that it has PREFETCHW. All
-    // x86-64 processors take the instruction, old ones as one that does nothing.
+    // `_mm_prefetch` compiles to a prefetch for a load unless the target has PREFETCHW. All x86-64
+    // processors accept the instruction; old ones ignore it.
     #[cfg(target_arch = "x86_64")]
     // SAFETY: as for `near`; the instruction reads one register and writes none.
     unsafe {

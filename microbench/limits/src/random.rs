@@ -1,14 +1,14 @@
-//! Random numbers that cost next to nothing: a counter and one multiplication.
+//! Random numbers at the cost of one addition and one multiplication.
 
 use core::hash::{BuildHasher, Hasher};
 use std::hash::RandomState;
 
-/// Odd, with bits in no pattern: the fractions of the golden ratio and of the square root of 3.
+/// Odd, without a pattern of bits: the fractions of the golden ratio and of the square root of 3.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 const MIX: u64 = 0xbb67_ae85_84ca_a73b;
 
-/// A sequence in which no number depends on the one before but by an addition, so that the CPU
-/// computes many at once.
+/// A sequence of numbers, each of which depends on the one before by an addition only, so that the CPU
+/// computes many at the same time.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -17,12 +17,12 @@ impl Random {
         Self(seed)
     }
 
-    /// Another one each time: two cores with the same one would help each other's caches.
-    pub(crate) fn of_its_own() -> Self {
+    /// A sequence with a random seed: two cores with one sequence would fill each other's caches.
+    pub(crate) fn with_random_seed() -> Self {
         Self::new(RandomState::new().build_hasher().finish())
     }
 
-    /// 64 bits: both halves of a product, folded.
+    /// A number of 64 bits: the halves of a product, combined.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation)]
     pub(crate) fn next(&mut self) -> u64 {

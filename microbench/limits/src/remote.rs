@@ -1,15 +1,16 @@
-//! What a transport does at best: READs, compare-and-swaps and fetch-and-adds of random words of
-//! some owners, by size and by how many are in flight, without a table.
+//! The limits of a transport: READs, compare-and-swaps and fetch-and-adds of random words, by size and by
+//! operations in flight, without a table.
 
-mod error;
-
+use core::error::Error;
+use core::fmt;
 use core::hint::black_box;
 use core::ops::Range;
 use core::time::Duration;
 
-use probeline_transport::{Completion, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
-
-pub use error::RemoteError;
+use probeline_transport::{
+    Completion, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Slot, SlotError,
+    Token, Transport,
+};
 
 use crate::random::Random;
 
@@ -18,29 +19,29 @@ pub const WORDS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 /// Operations between two readings of the clock.
 const BLOCK: u64 = 32;
-/// Completions taken by one poll.
-const ENDS: usize = 64;
+/// Completions of one poll.
+const COMPLETIONS: usize = 64;
 
-/// Where operations go, and how long.
+/// What operations access, and for how long.
 #[derive(Clone, Debug)]
 pub struct Plan<'a> {
-    /// Whose windows, each as likely.
+    /// The owners of the windows; each is equally likely.
     pub owners: &'a [Owner],
-    /// Which words of each window; with a single one all that are in flight meet there. They must be 0 and hold nothing of anybody's: swaps put 0 in
-    /// the place of 0, and 0 is what is added, so that they are 0 afterwards too.
+    /// The words of each window. They must be 0, and stay 0: a compare-and-swap replaces 0 by 0, and a
+    /// fetch-and-add adds 0. With a single word all operations contend for it.
     pub words: Range<u64>,
-    /// The time for each measurement, by the engine's clock.
+    /// The time of each measurement, by the engine's clock.
     pub time: Duration,
-    /// Operations of each measurement at most, for a clock that costs nothing to stop.
+    /// The most operations of each measurement, for a clock that may stand still.
     pub operations: u64,
 }
 
 /// One kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A READ of so many words.
+    /// A READ.
     Read {
-        /// At least 1.
+        /// Its size, at least 1.
         words: u32,
     },
     /// A compare-and-swap.
@@ -49,13 +50,13 @@ pub enum Operation {
     Add,
 }
 
-/// What was measured of one kind of operation with so many in flight.
+/// The rate of one kind of operation at one depth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// What kind.
+    /// The kind of operation.
     pub operation: Operation,
-    /// Operations in flight. With one the next goes where the result of the one before says, so
-    /// that `1e9 / per_second` is its roundtrip in nanoseconds.
+    /// Operations in flight. With one, the address of each depends on the result of the one before, so
+    /// that `1e9 / per_second` is a roundtrip in nanoseconds.
     pub depth: u32,
     /// Operations measured.
     pub operations: u64,
@@ -63,33 +64,32 @@ pub struct Rate {
     pub per_second: f64,
 }
 
-/// What there is to measure on an engine and these words of windows: READs of those of [`WORDS`]
-/// that one READ, a slot and the words take, and both atomics, each with 1, 2, 4 and so on up to as
-/// many in flight as the engine takes.
+/// The kinds of operations and depths that can be measured: READs of those sizes in [`WORDS`] that fit
+/// one READ, a slot and `words`, and both atomics, each at depth 1, 2, 4 and so on up to the engine's.
 #[must_use]
 pub fn kinds<T: Transport>(engine: &T, words: &Range<u64>) -> Vec<(Operation, u32)> {
     let (caps, geometry) = (engine.caps(), engine.geometry());
-    let most = caps.words_per_op.min(geometry.slot_words);
+    let max = caps.words_per_op.min(geometry.slot_words);
     let given = words.end.saturating_sub(words.start);
-    let sizes = WORDS.into_iter().filter(|&words| words <= most && u64::from(words) <= given);
+    let sizes = WORDS.into_iter().filter(|&words| words <= max && u64::from(words) <= given);
     let depths: Vec<u32> = depths(deepest(engine)).collect();
     let at_depths = |operation| depths.iter().map(move |&depth| (operation, depth));
     let reads = sizes.map(|words| Operation::Read { words });
     reads.chain([Operation::Swap, Operation::Add]).flat_map(at_depths).collect()
 }
 
-/// The most operations in flight: each READ has a slot of its own.
+/// The largest depth: each READ needs a slot.
 fn deepest<T: Transport>(engine: &T) -> u32 {
     engine.caps().depth.min(engine.geometry().slots)
 }
 
-/// 1, 2, 4 and so on, and the deepest.
+/// 1, 2, 4 and so on, and the largest depth.
 fn depths(deepest: u32) -> impl Iterator<Item = u32> {
     let powers = (0..u32::BITS).map(|power| 1 << power);
     powers.take_while(move |&depth| depth < deepest).chain([deepest])
 }
 
-/// An engine that nothing else is in flight on, and its clock.
+/// Measures an engine without other operations in flight.
 pub struct Meter<'a, T, N> {
     engine: &'a mut T,
     now_ns: N,
@@ -98,8 +98,7 @@ pub struct Meter<'a, T, N> {
 }
 
 impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
-    /// `now_ns` is the engine's clock, in nanoseconds; with the same `seed` operations go to the
-    /// same words.
+    /// `now_ns` is the engine's clock in nanoseconds. The `seed` determines the words of the operations.
     ///
     /// # Errors
     /// [`RemoteError::NoOwners`], [`RemoteError::Words`] and [`RemoteError::InFlight`].
@@ -122,23 +121,23 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
         }
     }
 
-    /// What there is to measure: [`kinds`] of its engine and words.
+    /// [`kinds`] of its engine and words.
     #[must_use]
     pub fn kinds(&self) -> Vec<(Operation, u32)> {
         kinds(self.engine, &self.plan.words)
     }
 
-    /// The most operations in flight here: each READ has a slot of its own.
+    /// The largest depth: each READ needs a slot.
     #[must_use]
     pub fn deepest(&self) -> u32 {
         deepest(self.engine)
     }
 
-    /// Keeps `depth` operations in flight until the plan's time or operations are over, and waits
-    /// for the last ones; every wait ends with a completion or the engine's fault.
+    /// Keeps `depth` operations in flight until the plan's time or operations are over, then waits for the
+    /// last ones; every wait ends with a completion or the engine's fault.
     ///
     /// # Errors
-    /// [`RemoteError`]: the depth is too deep, or what the engine refused or failed. Operations
+    /// [`RemoteError`] if the depth is too large, or the engine refuses or fails an operation. Operations
     /// may then be in flight.
     pub fn rate(&mut self, operation: Operation, depth: u32) -> Result<Rate, RemoteError> {
         let deepest = self.deepest();
@@ -150,24 +149,24 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
             self.post(operation, slot, 0)?;
         }
         let (mut left, mut done) = (u64::from(depth), 0);
-        let mut ends = [Completion::default(); ENDS];
-        let mut going = true;
-        let mut look_at = BLOCK;
+        let mut completions = [Completion::default(); COMPLETIONS];
+        let mut is_running = true;
+        let mut next_check = BLOCK;
         while left > 0 {
-            let ended = self.engine.poll(&mut ends)?;
-            for end in ends.iter().take(ended) {
+            let completed = self.engine.poll(&mut completions)?;
+            for completion in completions.iter().take(completed) {
                 done += 1;
                 left -= 1;
-                let slot = u32::try_from(end.token.0).unwrap_or(0);
-                let value = self.value(operation, slot, end.result?)?;
-                if going && done + left < self.plan.operations {
+                let slot = u32::try_from(completion.token.0).unwrap_or(0);
+                let value = self.value(operation, slot, completion.result?)?;
+                if is_running && done + left < self.plan.operations {
                     self.post(operation, slot, value)?;
                     left += 1;
                 }
             }
-            if done >= look_at {
-                look_at = done + BLOCK;
-                going = Duration::from_nanos(self.now_ns() - start_ns) < self.plan.time;
+            if done >= next_check {
+                next_check = done + BLOCK;
+                is_running = Duration::from_nanos(self.now_ns() - start_ns) < self.plan.time;
             }
         }
         let took_ns = (self.now_ns() - start_ns).max(1);
@@ -179,7 +178,7 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
         (self.now_ns)(self.engine)
     }
 
-    /// Posts an operation to a random place, found only once `value` is known.
+    /// Posts an operation on a random word, whose address depends on `value` as far as the CPU knows.
     fn post(&mut self, operation: Operation, slot: u32, value: u64) -> Result<(), RemoteError> {
         let words = match operation {
             Operation::Read { words } => words,
@@ -203,7 +202,7 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
         Ok(())
     }
 
-    /// What an operation brought.
+    /// The result of an operation; of a READ its first word.
     fn value(&self, operation: Operation, slot: u32, old: u64) -> Result<u64, RemoteError> {
         let Operation::Read { words } = operation else { return Ok(old) };
         let landed = self.engine.landed(Local { slot: Slot(slot), start: 0, words })?;
@@ -211,7 +210,7 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
     }
 }
 
-/// Where of `count` places a number of 64 bits falls.
+/// Maps a uniform number of 64 bits to 0 to `count`, exclusive.
 fn below(random: u64, count: u64) -> u64 {
     ((u128::from(random) * u128::from(count)) >> 64) as u64
 }
@@ -219,6 +218,98 @@ fn below(random: u64, count: u64) -> u64 {
 #[allow(clippy::cast_precision_loss)]
 fn per_second(operations: u64, took_ns: u64) -> f64 {
     operations as f64 * 1e9 / took_ns as f64
+}
+
+/// Why a transport cannot be measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RemoteError {
+    /// The plan has no owner.
+    NoOwners,
+    /// The plan has no words, or words beyond a window.
+    Words {
+        /// The words of the plan.
+        words: Range<u64>,
+        /// Words in each window.
+        window_words: u64,
+    },
+    /// Other operations are in flight.
+    InFlight(u32),
+    /// The depth is 0, or more than the engine's depth or slots.
+    Depth {
+        /// The depth asked for.
+        depth: u32,
+        /// The largest depth.
+        deepest: u32,
+    },
+    /// The engine refused an operation.
+    Post(PostError),
+    /// An operation failed.
+    Operation(OpError),
+    /// The slot of a READ cannot be read.
+    Slot(SlotError),
+    /// The engine is dead.
+    Fault(Fault),
+}
+
+impl fmt::Display for RemoteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoOwners => f.write_str("the plan has no owner: give one or more"),
+            Self::Words { words, window_words } => write!(
+                f,
+                "words {} to {} are not within a window of {window_words} words",
+                words.start, words.end
+            ),
+            Self::InFlight(count) => {
+                write!(f, "{count} operations are in flight: poll until they complete first")
+            }
+            Self::Depth { depth, deepest } => write!(
+                f,
+                "{depth} operations cannot be in flight: take 1 to {deepest}, or open the engine with a \
+                 larger depth and as many slots"
+            ),
+            Self::Post(error) => write!(f, "the transport refused an operation: {error}"),
+            Self::Operation(error) => write!(f, "an operation failed: {error}"),
+            Self::Slot(error) => write!(f, "the slot of a READ cannot be read: {error}"),
+            Self::Fault(fault) => write!(f, "the transport is dead: {fault}; start the job again"),
+        }
+    }
+}
+
+impl Error for RemoteError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Post(error) => Some(error),
+            Self::Operation(error) => Some(error),
+            Self::Slot(error) => Some(error),
+            Self::Fault(fault) => Some(fault),
+            _ => None,
+        }
+    }
+}
+
+impl From<PostError> for RemoteError {
+    fn from(error: PostError) -> Self {
+        Self::Post(error)
+    }
+}
+
+impl From<OpError> for RemoteError {
+    fn from(error: OpError) -> Self {
+        Self::Operation(error)
+    }
+}
+
+impl From<SlotError> for RemoteError {
+    fn from(error: SlotError) -> Self {
+        Self::Slot(error)
+    }
+}
+
+impl From<Fault> for RemoteError {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
 }
 
 #[cfg(test)]

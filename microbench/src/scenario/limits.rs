@@ -144,7 +144,7 @@ impl LimitsArgs {
         let half = available.map_or(SIZE, |bytes| Size(bytes / 2));
         let fits = if half.0 >= SIZE.0 { SIZE } else { half };
         self.size = self.size_asked.unwrap_or(fits);
-        let least = Size(probeline_limits::memory::LEAST_BYTES as u64 * cores.nodes());
+        let least = Size(probeline_limits::memory::MIN_BYTES as u64 * cores.nodes());
         if self.size.0 < least.0 {
             return Err(Failure::usage(format!(
                 "--size {} is too small to be measured: it takes {least} at least",

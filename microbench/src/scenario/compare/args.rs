@@ -117,7 +117,7 @@ impl CompareArgs {
     }
 
     /// Storage for the outcomes of a batch; none for blocking calls.
-    pub(super) fn ends(&self, batched: bool) -> Vec<End> {
+    pub(super) fn outcomes(&self, batched: bool) -> Vec<End> {
         vec![Ok(probeline_table::Outcome::Absent); if batched { BATCH } else { 0 }]
     }
 

@@ -195,10 +195,10 @@ impl<'a, T: Timed> Bench<'a, T> {
         let mut work = || -> Result<()> {
             if measures {
                 let before = if new { first } else { &data };
-                find_or_put_all(&mut table, before, &mut self.args.ends(true))?;
+                find_or_put_all(&mut table, before, &mut self.args.outcomes(true))?;
                 // Lets the table expect hits, after nothing but inserts.
                 for _ in 0..if new { 0 } else { SETTLE.div_ceil(data.len().max(1)) } {
-                    find_or_put_all(&mut table, &data, &mut self.args.ends(true))?;
+                    find_or_put_all(&mut table, &data, &mut self.args.outcomes(true))?;
                 }
             }
             barrier.enter(table.transport_mut()?, Duration::ZERO)?;
@@ -249,7 +249,7 @@ impl<'a, T: Timed> Bench<'a, T> {
         let all = self.args.operations() * u64::from(owners);
         let count = usize::try_from(self.args.operations())?;
         let keys = workload.keys(all, None).draw(count, self.args.job.seed, me.0)?;
-        let mut ends = self.args.ends(batched);
+        let mut outcomes = self.args.outcomes(batched);
         let mut table = self.args.table(&mut self.engine, self.config)?;
         let barrier = &mut self.barrier;
         let mut work = || -> Result<[u64; 2]> {
@@ -259,7 +259,7 @@ impl<'a, T: Timed> Bench<'a, T> {
             table.reset_stats();
             barrier.enter(table.transport_mut()?, Duration::ZERO)?;
             let start_ns = table.transport().now_ns();
-            find_or_put_all(&mut table, &keys, &mut ends)?;
+            find_or_put_all(&mut table, &keys, &mut outcomes)?;
             let end_ns = table.transport().now_ns();
             barrier.enter(table.transport_mut()?, PAUSE)?;
             Ok([start_ns, end_ns])
@@ -273,13 +273,15 @@ impl<'a, T: Timed> Bench<'a, T> {
         let mine = [start_ns, end_ns, stats.inserted.operations, stats.full.operations];
         let ranks = gather(exchange, mine)?;
         worked?;
-        let sum = |i: usize| ranks.iter().map(|rank| rank[i]).sum::<u64>();
-        if sum(3) > 0 {
-            return Err(full(&self.config, owners, sum(2)));
+        // All ranks begin together; clocks of different machines are not compared.
+        let longest_ns = ranks.iter().map(|[start_ns, end_ns, ..]| end_ns - start_ns).max();
+        let inserted = ranks.iter().map(|&[.., inserted, _]| inserted).sum();
+        if ranks.iter().any(|&[.., full]| full > 0) {
+            return Err(full(&self.config, owners, inserted));
         }
         Ok(Sample {
-            inserted_share: Some(ratio(sum(2), all)),
-            ..Sample::of_rate(all, 1e9 * ratio(all, longest_ns(&ranks)))
+            inserted_share: Some(ratio(inserted, all)),
+            ..Sample::of_rate(all, 1e9 * ratio(all, longest_ns.unwrap_or(0)))
         })
     }
 }
@@ -359,11 +361,6 @@ impl Chain {
         self.result = engine.landed(into)?.first().copied().unwrap_or(0);
         Ok(())
     }
-}
-
-/// The longest time of a rank. All begin together; clocks of different machines are not compared.
-fn longest_ns(ranks: &[[u64; 4]]) -> u64 {
-    ranks.iter().map(|[start, end, ..]| end - start).max().unwrap_or(0).max(1)
 }
 
 /// `count` data whose home is the next owner.

@@ -1,4 +1,4 @@
-//! The ways to do an operation: all are tried, and the fastest is then measured.
+//! The variants of an operation: all are tried, then the fastest is measured.
 
 use core::array;
 use core::hint::black_box;
@@ -14,18 +14,18 @@ use crate::lines::Lines;
 use crate::prefetch;
 use crate::random::Random;
 
-/// Operations between two readings of the clock: some 15 us where they are fast, half a
-/// millisecond where each waits for the one before. A multiple of all numbers ahead.
+/// Operations between two readings of the clock: about 15 us of fast ones, half a millisecond of
+/// dependent ones. A multiple of all prefetch distances.
 const BLOCK: u32 = 1024;
-/// How often all tries of one limit take turns, so that a moment in which the machine did
-/// something else spoils none of them.
-const TURNS: u32 = 4;
-/// The share of the time in which they do. Where others use the machine too, the fastest of many
-/// is the one that was not disturbed: so it is measured again, for as long as is left.
-const TRIED: u32 = 4;
+/// Rounds in which all variants take turns, so that no variant is judged by a moment in which other
+/// processes had the machine.
+const ROUNDS: u32 = 4;
+/// The rounds take 1/4 of the time. On a busy machine the fastest variant is the undisturbed one, so it
+/// is measured again for the rest of the time.
+const ROUNDS_SHARE: u32 = 4;
 
-/// One way to do an operation, and how it fared.
-pub(super) struct Try<'a> {
+/// A variant, and its measured time.
+pub(super) struct Variant<'a> {
     ahead: Ahead,
     /// Does [`BLOCK`] operations.
     block: Box<dyn FnMut() + 'a>,
@@ -33,14 +33,14 @@ pub(super) struct Try<'a> {
     took: Duration,
 }
 
-/// The fastest try.
+/// The rate of the fastest variant.
 pub(super) struct Best {
     /// Operations a second.
     pub(super) rate: f64,
     pub(super) ahead: Ahead,
 }
 
-impl<'a> Try<'a> {
+impl<'a> Variant<'a> {
     fn new(ahead: Ahead, block: impl FnMut() + 'a) -> Self {
         Self { ahead, block: Box::new(block), blocks: 0, took: Duration::ZERO }
     }
@@ -68,21 +68,21 @@ impl<'a> Try<'a> {
     }
 }
 
-/// The time at which the next turn ends. All such times are fixed when the first one begins, so
-/// that cores which begin together do the same at the same time.
-pub(super) struct Turns(Instant);
+/// The end of the next turn. All ends follow from the start of the first turn, so that cores that start
+/// together measure the same at the same time.
+pub(super) struct Schedule(Instant);
 
-impl Turns {
+impl Schedule {
     pub(super) fn new() -> Self {
         Self(Instant::now())
     }
 
-    /// Tries all of `tries` and measures the fastest, for `time` together; each for at least a
-    /// block a turn.
-    pub(super) fn best(&mut self, tries: Vec<Try<'_>>, time: Duration) -> Best {
-        let each = time / TRIED / TURNS / u32::try_from(tries.len()).unwrap_or(u32::MAX).max(1);
+    /// Tries all variants and measures the fastest, for `time` together; each turn is a block at least.
+    pub(super) fn best(&mut self, variants: Vec<Variant<'_>>, time: Duration) -> Best {
+        let each =
+            time / ROUNDS_SHARE / ROUNDS / u32::try_from(variants.len()).unwrap_or(u32::MAX).max(1);
         let end = self.0 + time;
-        let fastest = self.fastest(tries, each);
+        let fastest = self.fastest(variants, each);
         self.0 = end;
         let none = Best { rate: 0.0, ahead: Ahead { lines: 0, hint: Hint::Near } };
         fastest.map_or(none, |mut fastest| {
@@ -92,30 +92,34 @@ impl Turns {
         })
     }
 
-    /// The fastest of `tries`, each of which gets so much time in each turn.
-    fn fastest<'a>(&mut self, mut tries: Vec<Try<'a>>, each: Duration) -> Option<Try<'a>> {
-        for _ in 0..TURNS {
-            for tried in &mut tries {
+    /// The fastest of the variants, each of which has the time `each` in each round.
+    fn fastest<'a>(
+        &mut self,
+        mut variants: Vec<Variant<'a>>,
+        each: Duration,
+    ) -> Option<Variant<'a>> {
+        for _ in 0..ROUNDS {
+            for variant in &mut variants {
                 self.0 += each;
-                tried.run(self.0);
+                variant.run(self.0);
             }
         }
-        tries.into_iter().max_by(|one, other| one.rate().total_cmp(&other.rate()))
+        variants.into_iter().max_by(|one, other| one.rate().total_cmp(&other.rate()))
     }
 }
 
-pub(super) fn indexes<'a, L: Lines + 'a>(lines: L) -> Try<'a> {
-    let mut random = Random::of_its_own();
-    Try::alone(move || {
+pub(super) fn indexes<'a, L: Lines + 'a>(lines: L) -> Variant<'a> {
+    let mut random = Random::with_random_seed();
+    Variant::alone(move || {
         let all = (0..BLOCK).map(|_| ptr::from_ref(lines.pick(random.next())).addr());
         black_box(all.fold(0, |sum, address| sum ^ address));
     })
 }
 
-pub(super) fn dependent_reads<'a, L: Lines + 'a>(lines: L) -> Try<'a> {
-    let mut random = Random::of_its_own();
+pub(super) fn dependent_reads<'a, L: Lines + 'a>(lines: L) -> Variant<'a> {
+    let mut random = Random::with_random_seed();
     let mut value = 0;
-    Try::alone(move || {
+    Variant::alone(move || {
         for _ in 0..BLOCK {
             value = load(lines.pick(random.next().wrapping_add(value)));
         }
@@ -123,25 +127,25 @@ pub(super) fn dependent_reads<'a, L: Lines + 'a>(lines: L) -> Try<'a> {
     })
 }
 
-pub(super) fn independent_reads<'a, L: Lines + 'a>(lines: L) -> Try<'a> {
-    let mut random = Random::of_its_own();
-    Try::alone(move || {
+pub(super) fn independent_reads<'a, L: Lines + 'a>(lines: L) -> Variant<'a> {
+    let mut random = Random::with_random_seed();
+    Variant::alone(move || {
         let all = (0..BLOCK).map(|_| load(lines.pick(random.next())));
         black_box(all.fold(0, |sum, value| sum ^ value));
     })
 }
 
-pub(super) fn prefetched_reads<'a, L: Lines + 'a>(lines: L) -> Vec<Try<'a>> {
-    let mut tries = distances(lines, Hint::Near, prefetch::near, load);
-    tries.extend(distances(lines, Hint::Far, prefetch::far, load));
-    tries
+pub(super) fn prefetched_reads<'a, L: Lines + 'a>(lines: L) -> Vec<Variant<'a>> {
+    let mut variants = distances(lines, Hint::Near, prefetch::near, load);
+    variants.extend(distances(lines, Hint::Far, prefetch::far, load));
+    variants
 }
 
-pub(super) fn swaps<'a, L: Lines + 'a>(lines: L) -> Vec<Try<'a>> {
+pub(super) fn swaps<'a, L: Lines + 'a>(lines: L) -> Vec<Variant<'a>> {
     hints(lines, swap)
 }
 
-pub(super) fn reads_then_swaps<'a, L: Lines + 'a>(lines: L) -> Vec<Try<'a>> {
+pub(super) fn reads_then_swaps<'a, L: Lines + 'a>(lines: L) -> Vec<Variant<'a>> {
     hints(lines, read_then_swap)
 }
 
@@ -149,11 +153,11 @@ pub(super) fn reads_then_swaps<'a, L: Lines + 'a>(lines: L) -> Vec<Try<'a>> {
 fn hints<'a, L: Lines + 'a>(
     lines: L,
     operation: impl Fn(&AtomicU64) -> u64 + Copy + 'a,
-) -> Vec<Try<'a>> {
-    let mut tries = distances(lines, Hint::Near, prefetch::near, operation);
-    tries.extend(distances(lines, Hint::Far, prefetch::far, operation));
-    tries.extend(distances(lines, Hint::Write, prefetch::to_write, operation));
-    tries
+) -> Vec<Variant<'a>> {
+    let mut variants = distances(lines, Hint::Near, prefetch::near, operation);
+    variants.extend(distances(lines, Hint::Far, prefetch::far, operation));
+    variants.extend(distances(lines, Hint::Write, prefetch::to_write, operation));
+    variants
 }
 
 fn distances<'a, L: Lines + 'a>(
@@ -161,7 +165,7 @@ fn distances<'a, L: Lines + 'a>(
     hint: Hint,
     prefetch: impl Fn(&AtomicU64) + Copy + 'a,
     operation: impl Fn(&AtomicU64) -> u64 + Copy + 'a,
-) -> Vec<Try<'a>> {
+) -> Vec<Variant<'a>> {
     let ahead = |lines| Ahead { lines, hint };
     vec![
         rolling::<8, _>(lines, ahead(8), prefetch, operation),
@@ -171,18 +175,18 @@ fn distances<'a, L: Lines + 'a>(
     ]
 }
 
-/// Requests one line and does the operation on the line requested `AHEAD` lines before, which was
-/// never slower than to request that many lines and then to use them all.
+/// Prefetches one line and does the operation on the line prefetched `AHEAD` lines before. This was never
+/// slower than a block of prefetches before a block of operations.
 fn rolling<'a, const AHEAD: usize, L: Lines + 'a>(
     lines: L,
     ahead: Ahead,
     prefetch: impl Fn(&AtomicU64) + 'a,
     operation: impl Fn(&AtomicU64) -> u64 + 'a,
-) -> Try<'a> {
-    let mut random = Random::of_its_own();
-    // Numbers, because a line is found from one in less time than its address is from memory.
+) -> Variant<'a> {
+    let mut random = Random::with_random_seed();
+    // Random numbers, because an address is computed from one faster than it is loaded.
     let mut coming: [u64; AHEAD] = array::from_fn(|_| random.next());
-    Try::new(ahead, move || {
+    Variant::new(ahead, move || {
         let mut sum = 0;
         for _ in 0..BLOCK as usize / AHEAD {
             for place in &mut coming {
@@ -200,7 +204,7 @@ fn load(word: &AtomicU64) -> u64 {
     word.load(Acquire)
 }
 
-/// An empty word becomes an empty one, and another stays.
+/// Replaces 0 by 0; another value stays.
 #[inline(always)]
 fn swap(word: &AtomicU64) -> u64 {
     let (Ok(value) | Err(value)) = word.compare_exchange(0, 0, AcqRel, Acquire);
@@ -220,17 +224,16 @@ mod tests {
 
     use super::*;
 
-    /// If no time is left, each turn executes one block, so a measurement also ends on a slow
-    /// machine.
+    /// Each turn runs one block if no time is left, so a measurement ends on a slow machine too.
     #[test]
     fn without_time_each_turn_executes_one_block() {
         let blocks = [const { Cell::new(0) }; 3];
         let count = |blocks: &'_ Cell<u32>| blocks.set(blocks.get() + 1);
-        let tries = blocks.iter().map(|blocks| Try::alone(move || count(blocks))).collect();
-        let best = Turns::new().best(tries, Duration::ZERO);
+        let variants = blocks.iter().map(|blocks| Variant::alone(move || count(blocks))).collect();
+        let best = Schedule::new().best(variants, Duration::ZERO);
         let mut blocks = blocks.map(Cell::into_inner);
         blocks.sort_unstable();
-        assert_eq!(blocks, [TURNS, TURNS, TURNS + 1]);
+        assert_eq!(blocks, [ROUNDS, ROUNDS, ROUNDS + 1]);
         assert!(best.rate.is_finite());
     }
 }
