@@ -21,6 +21,29 @@
 //! them, C and read-ahead by what operations need, and other probe orders. [`Config::paper`] has
 //! none of them.
 //!
+//! Several tables, or other structures, share one engine by a
+//! [`Splitter`](probeline_transport::Splitter):
+//!
+//! ```
+//! use probeline_shm::Builder;
+//! use probeline_table::{Config, Operation, Outcome, Table};
+//! use probeline_transport::{Alone, Pending, Splitter};
+//!
+//! let (small, large) = (Config::new(1 << 10), Config::new(1 << 16));
+//! let plan = [small.sizes(4), large.sizes(16)];
+//! let mut engine = Builder::with_sizes(plan[0].plus(plan[1])).open(&mut Alone)?;
+//! let mut pending = vec![Pending::EMPTY; plan[0].plus(plan[1]).depth as usize];
+//! let splitter = Splitter::new(&mut engine, plan, &mut pending)?;
+//! let [first, second] = splitter.channels().ok_or("called twice")?;
+//!
+//! let mut small = Table::open(first, small, vec![Operation::EMPTY; 4], &mut Alone)?;
+//! let mut large = Table::open(second, large, vec![Operation::EMPTY; 16], &mut Alone)?;
+//! assert_eq!(small.find_or_put(7)?, Outcome::Inserted);
+//! assert_eq!(large.find_or_put(7)?, Outcome::Inserted);
+//! assert_eq!((small.len(&mut Alone)?, large.len(&mut Alone)?), (1, 1));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! The crate needs neither std nor an allocator: storage comes from the caller, and
 //! [`Table::submit`] with [`Table::poll`] fits into a poll loop of the caller's own, as the futures
 //! of [`Shared`] fit into a runtime's.

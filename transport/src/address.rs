@@ -1,4 +1,4 @@
-//! Where things are: owners, words of their windows, and ranges of private slots.
+//! Addresses: owners, words of their windows, and ranges of private slots.
 
 use core::fmt;
 
@@ -15,9 +15,9 @@ impl fmt::Display for Owner {
 /// One word of one owner's window; `index` counts words from the window's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RemoteWord {
-    /// Whose window.
+    /// The owner of the window.
     pub owner: Owner,
-    /// Which word of it.
+    /// The word.
     pub index: u64,
 }
 
@@ -26,7 +26,7 @@ pub struct RemoteWord {
 pub struct Segment {
     /// The first word.
     pub start: RemoteWord,
-    /// How many words, at least 1.
+    /// The number of words, at least 1.
     pub words: u32,
 }
 
@@ -37,10 +37,10 @@ pub struct Slot(pub u32);
 /// A run of `words` words of a slot, from its word `start` on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Local {
-    /// Which slot.
+    /// The slot.
     pub slot: Slot,
     /// The first word.
     pub start: u32,
-    /// How many words, at least 1.
+    /// The number of words, at least 1.
     pub words: u32,
 }

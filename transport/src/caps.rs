@@ -1,13 +1,13 @@
-//! What an engine can do and how large it is, both fixed when it is opened.
+//! The capabilities and sizes of an engine, fixed when it is opened.
 
 use crate::{LINE_WORDS, Owner};
 
-/// Whose atomics an owner's word is atomic with.
+/// The atomic accesses with which the transport's are atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomicScope {
     /// Coherent with the CPU's own atomic instructions.
     Cpu,
-    /// Only with atomics posted through this transport, the owner's own included.
+    /// Atomic only with those posted through this transport, also by the owner itself.
     ///
     /// A compare-and-swap that fails must not write the word. If it wrote the old value back, it
     /// could undo a concurrent store by the owner's CPU; a table's `retain` makes such stores. See
@@ -15,16 +15,17 @@ pub enum AtomicScope {
     Device,
 }
 
-/// What an engine can do. Every field has a case in the conformance suite.
+/// The capabilities of an engine. The conformance suite tests each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
-    /// Operations in flight; a post answers Full if and only if this many are.
+    /// The maximum number of operations in flight.
     pub depth: u32,
-    /// Whose atomics the transport's are atomic with.
+    /// The accesses with which the transport's atomics are atomic.
     pub atomics: AtomicScope,
     /// Words in the longest READ or WRITE.
     pub words_per_op: u32,
-    /// A READ never brings a word half old, half new. No InfiniBand or PCIe clause promises it.
+    /// A READ never returns a word that is half old, half new. Neither InfiniBand nor PCIe promises
+    /// it.
     pub word_reads_whole: bool,
     /// An atomic takes effect after every WRITE that was posted before it to the same owner, if the
     /// WRITE succeeds: whoever sees the atomic's effect sees the WRITE. RC queue pairs promise it

@@ -1,23 +1,23 @@
-//! How an operation is named and how it ends.
+//! The token of an operation, and its completion.
 
 use crate::OpError;
 
-/// A caller's name for an operation, given back in its completion and not looked at.
+/// The caller's identifier of an operation. Its completion carries it unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
-/// The end of one operation.
+/// The completion of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// The name it was posted under.
+    /// The token that it was posted with.
     pub token: Token,
-    /// The word's old value for atomics, 0 for READ and WRITE; or why it failed, in which case
-    /// its effect is unknown.
+    /// The old value of the word for an atomic, 0 for READ and WRITE. After an error the effect is
+    /// unknown.
     pub result: Result<u64, OpError>,
 }
 
 impl Default for Completion {
-    /// A value to fill the array that is handed to `poll`.
+    /// An initial value for the array that `poll` fills.
     fn default() -> Self {
         Self { token: Token(0), result: Ok(0) }
     }

@@ -1,14 +1,15 @@
-//! Why a call was refused, an operation failed, an engine died or a collective call ended.
+//! Errors: refused calls, failed operations, dead engines, failed collective calls.
 
 use core::error::Error;
 use core::fmt;
 
 use crate::Owner;
 
-/// Why a post was refused. Nothing was started.
+/// A refused post, which has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostError {
-    /// As many operations are in flight as the engine allows: poll, then post again.
+    /// The engine has [`Caps::depth`](crate::Caps::depth) operations in flight: poll, then post
+    /// again.
     Full,
     /// A range leaves its window or slot, is empty, is longer than one operation may be, or
     /// differs in length from its other end.
@@ -22,7 +23,9 @@ pub enum PostError {
 impl fmt::Display for PostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Full => "the transport's depth is reached",
+            Self::Full => {
+                "the transport has as many operations in flight as its depth allows; poll first"
+            }
             Self::OutOfRange => "a range does not fit its window, its slot or one operation",
             Self::UnknownOwner => "there is no such owner",
             Self::Closed => "the transport is dead",
@@ -32,7 +35,7 @@ impl fmt::Display for PostError {
 
 impl Error for PostError {}
 
-/// Why one operation failed. Whether it took effect, or still will, is unknown.
+/// A failed operation. Whether it took effect, or still will, is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpError {
@@ -42,12 +45,12 @@ pub enum OpError {
     RetryExceeded,
     /// An earlier failure ended the engine before this operation's end was known.
     Flushed,
-    /// The device did not take it, by an error of the operating system. It had no effect.
+    /// The device refused it with an error of the operating system. It had no effect.
     NotPosted {
         /// `errno`.
         errno: i32,
     },
-    /// The operation has ended, but the transport has lost its result: a defect of the transport.
+    /// The operation has completed, but the transport lost its result: a defect of the transport.
     NoResult,
     /// The backend's own status, as the device gave it.
     Device {
@@ -60,10 +63,14 @@ impl fmt::Display for OpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RemoteAccess => f.write_str("the owner's side refused the access"),
-            Self::RetryExceeded => f.write_str("the owner's side did not answer"),
+            Self::RetryExceeded => {
+                f.write_str("the owner's side did not answer within the transport's retries")
+            }
             Self::Flushed => f.write_str("an earlier failure ended the transport"),
-            Self::NotPosted { errno } => write!(f, "the device did not take it, errno {errno}"),
-            Self::NoResult => f.write_str("the transport has lost its result"),
+            Self::NotPosted { errno } => write!(f, "the device refused it, errno {errno}"),
+            Self::NoResult => {
+                f.write_str("the transport lost its result, which is a defect; please report it")
+            }
             Self::Device { code } => write!(f, "the device reported status {code}"),
         }
     }
@@ -71,13 +78,13 @@ impl fmt::Display for OpError {
 
 impl Error for OpError {}
 
-/// Why an engine is dead. Every operation it had accepted has been reported.
+/// The reason why an engine is dead. All operations that it had accepted have been reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
     /// This owner died, or closed its engine while it was still used.
     OwnerLost(Owner),
-    /// An operation on this owner's window failed, which ended the way there.
+    /// An operation on this owner's window failed, which broke the connection to the owner.
     Operation {
         /// Whose window.
         owner: Owner,
@@ -89,9 +96,9 @@ pub enum Fault {
         /// The status code.
         code: u32,
     },
-    /// The device tells nothing any more, by an error of the operating system.
+    /// The device stopped reporting completions, with an error of the operating system.
     System {
-        /// `errno`; ETIMEDOUT where it was silent for too long.
+        /// `errno`; ETIMEDOUT if no completion came for too long.
         errno: i32,
     },
 }
@@ -105,7 +112,10 @@ impl fmt::Display for Fault {
             }
             Self::Device { code } => write!(f, "the device ended the transport, status {code}"),
             Self::System { errno } => {
-                write!(f, "the device tells nothing any more, errno {errno}; see the kernel's log")
+                write!(
+                    f,
+                    "the device stopped reporting completions, errno {errno}; see the kernel's log"
+                )
             }
         }
     }
@@ -113,7 +123,7 @@ impl fmt::Display for Fault {
 
 impl Error for Fault {}
 
-/// Why a slot range is not to be seen.
+/// A slot range that cannot be accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotError {
     /// An operation on the slot is still in flight.
@@ -126,29 +136,29 @@ impl fmt::Display for SlotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Busy => "an operation on the slot is in flight",
-            Self::OutOfRange => "the range is not one of the slot's",
+            Self::OutOfRange => "the range is empty or not within a slot",
         })
     }
 }
 
 impl Error for SlotError {}
 
-/// Why a collective call ended without its result. The job cannot go on.
+/// A failed collective call. The job cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExchangeError {
     /// This owner died or left.
     OwnerLost(Owner),
-    /// Not everybody arrived in time; one of those missing, where that is known.
+    /// Not all owners arrived in time.
     TimedOut {
-        /// The bound that passed, in seconds.
+        /// The time limit, in seconds.
         after_s: u32,
-        /// An owner that did not arrive.
+        /// One that did not arrive, if that is known.
         missing: Option<Owner>,
     },
     /// The contributions differ in length, or the result buffer does not fit them.
     LengthDiffers {
-        /// Whose contribution, where it is another's.
+        /// The owner whose contribution differs.
         owner: Owner,
         /// Bytes expected.
         expected: u32,

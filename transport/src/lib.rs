@@ -1,18 +1,16 @@
-//! The contract between a table and the one-sided transports it runs over.
+//! The contract between distributed structures and the one-sided transports that they run over.
 //!
-//! A [`Transport`] is a single-threaded engine, one a thread. It owns every byte its device may
-//! touch, in two kinds of memory fixed when it is opened: *slots*, private landing and staging
-//! buffers aligned to 64 bytes, and a *window*, this process's part of the shared memory, which
-//! every peer reads and changes with READ, WRITE, compare-and-swap and fetch-and-add. Addresses
-//! are (owner, word index); a word is 8 bytes, so a misaligned atomic cannot be written down, and
-//! keys and raw addresses never leave a backend.
+//! A [`Transport`] is a single-threaded engine. It owns all memory that its device may access, in
+//! two kinds that are fixed when it is opened: *slots*, private landing and staging buffers, and a
+//! *window*, this process's part of the shared memory, which every peer reads and changes with
+//! READ, WRITE, compare-and-swap and fetch-and-add. An address is an owner and a word index. A word
+//! has 8 bytes, so no address of an atomic is misaligned. Keys and raw addresses stay in a backend.
 //!
-//! An [`Exchange`] is who takes part, and the collective calls made before and between phases of
-//! one-sided work. Opening a backend is not part of the contract: each has a builder of its own
-//! that takes an `Exchange`.
+//! An [`Exchange`] says who takes part, and makes the collective calls before and between phases of
+//! one-sided work. Each backend has a builder of its own, which opens an engine with an exchange. A
+//! [`Splitter`] divides an engine among several structures.
 //!
-//! Depend on this crate alone to write a backend; the suite that every backend passes is
-//! `conformance`, behind the feature of that name.
+//! A backend depends on this crate alone. The feature `conformance` has the suite that it must pass.
 #![cfg_attr(not(any(test, feature = "conformance")), no_std)]
 #![deny(unsafe_code)]
 
@@ -32,10 +30,11 @@ pub use address::{Local, Owner, RemoteWord, Segment, Slot};
 pub use caps::{AtomicScope, Caps, Geometry, Sizes};
 pub use completion::{Completion, Token};
 pub use error::{ExchangeError, Fault, OpError, PostError, SlotError};
-pub use exchange::{Alone, Exchange};
+pub use exchange::{Alone, Exchange, all_gather_u64};
 pub use own::{OwnRead, read_own};
 pub use splitter::{Channel, Pending, SplitError, Splitter, StableMemory};
 
+use core::marker::PhantomData;
 use core::sync::atomic::AtomicU64;
 
 /// Bytes in a word, the unit of every address and length here.
@@ -50,20 +49,34 @@ pub const LINE_BYTES: usize = LINE_WORDS as usize * WORD_BYTES;
 /// rank 0 a socket to each. A backend may support fewer, and says so when it is opened.
 pub const MAX_OWNERS: u32 = 4096;
 
-/// A one-sided engine: posts operations on the windows of all owners and polls for their ends.
+/// Makes the type that contains it neither `Send` nor `Sync`: an engine stays on the thread that
+/// opened it, where locks and libraries depend on the thread.
+#[derive(Clone, Copy, Debug)]
+pub struct OneThread(PhantomData<*const ()>);
+
+impl OneThread {
+    /// The only value.
+    pub const NEW: Self = Self(PhantomData);
+}
+
+/// A one-sided engine: posts operations on the windows of all owners, and reports completions.
 ///
-/// What every implementation promises, and `conformance` checks:
-/// - every accepted operation completes exactly once, only in [`poll`](Self::poll), even if the
-///   engine dies; a rejected post leaves no trace;
-/// - operations in flight are unordered; to order two, wait for the first one's completion;
-/// - a completed WRITE or atomic is seen by every operation that anyone posts afterwards, and by
-///   the owner's own loads no later than the next [`Exchange::barrier`];
-/// - a READ of many words is many single-word reads at unspecified times between its post and
-///   its completion, not a snapshot. Whether each word is whole is [`Caps::word_reads_whole`];
-/// - an operation that completed in error may have taken effect, or may still take effect later;
-/// - an owner that closes its engine while peers still use it ends their engines with
-///   [`Fault::OwnerLost`]: part after a barrier;
-/// - no call allocates, blocks or panics.
+/// Every implementation guarantees the following, and `conformance` checks it:
+/// - Each accepted operation completes exactly once, and only in [`poll`](Self::poll), even if the
+///   engine dies. A refused post has no effect.
+/// - Operations in flight are unordered. To order two, wait for the first one's completion, or rely
+///   on [`Caps::write_then_atomic`].
+/// - A completed WRITE or atomic is visible to every operation that any owner posts afterwards, and
+///   to the owner's own loads no later than the next [`Exchange::barrier`]. To see it earlier there,
+///   use [`read_own`].
+/// - A READ of many words is many single-word reads at unspecified times between its post and its
+///   completion, not a snapshot. [`Caps::word_reads_whole`] says whether each word is whole.
+/// - An operation that completed in error may have taken effect, or may still take effect later.
+/// - If an owner dies, or closes its engine while peers use theirs, the peers' engines die with
+///   [`Fault::OwnerLost`]. An engine that is polled notices the loss within one second, also under
+///   traffic, and refuses posts with [`PostError::Closed`] from then on. To close without a fault,
+///   drop engines after a barrier.
+/// - No call allocates, blocks or panics.
 pub trait Transport {
     /// What this engine can do; fixed when it was opened.
     fn caps(&self) -> &Caps;
@@ -71,17 +84,20 @@ pub trait Transport {
     /// How many owners, words and slots there are; fixed when it was opened.
     fn geometry(&self) -> &Geometry;
 
-    /// Operations accepted and not yet reported by [`poll`](Self::poll), at most [`Caps::depth`].
+    /// The number of operations accepted and not yet reported by [`poll`](Self::poll), at most
+    /// [`Caps::depth`].
     fn in_flight(&self) -> u32;
 
     /// Posts a READ of `from` into the slot range `into` of the same length.
     ///
-    /// Two READs in flight may land in one slot; that their ranges do not overlap is the
-    /// caller's duty (overlap gives wrong data, nothing worse).
+    /// Two READs in flight may land in one slot if their ranges do not overlap. Overlapping ranges
+    /// receive wrong data, and nothing worse.
     ///
     /// # Errors
-    /// [`PostError::Full`] if and only if `depth` operations are in flight; otherwise the reason
-    /// that the request can never be accepted. Nothing was started.
+    /// [`PostError::Full`] only if `depth` operations are in flight; an acceptable request is
+    /// refused for no other reason while the engine lives. [`PostError::OutOfRange`] or
+    /// [`PostError::UnknownOwner`] if the request can never be accepted; an engine at its depth may
+    /// answer [`PostError::Full`] to that, too. [`PostError::Closed`] if the engine is dead.
     fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError>;
 
     /// Posts a WRITE of the slot range `from` to `to`, of the same length.
@@ -90,8 +106,8 @@ pub trait Transport {
     /// As for [`read`](Self::read).
     fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError>;
 
-    /// Posts a compare-and-swap: where the word at `at` equals `expected` it becomes `desired`. If
-    /// the comparison fails, the word is not written, not even with its old value. The completion
+    /// Posts a compare-and-swap: if the word at `at` equals `expected`, it becomes `desired`. If the
+    /// comparison fails, the word is not written, not even with its old value. The completion
     /// carries the old value in both cases.
     ///
     /// # Errors
@@ -113,32 +129,36 @@ pub trait Transport {
     /// Rings the doorbell for everything posted so far. [`poll`](Self::poll) implies it.
     fn kick(&mut self);
 
-    /// Moves finished operations into `out` and says how many; 0 means nothing yet. Never blocks.
+    /// Moves completions into `out` and returns their number, 0 if there are none yet. Never blocks.
     ///
     /// # Errors
-    /// [`Fault`] when the engine is dead, only after every accepted operation was reported; the
-    /// same fault on every later call.
+    /// [`Fault`] if the engine is dead and every accepted operation has been reported; the same
+    /// fault on every later call.
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault>;
 
-    /// What READs have brought into a slot range.
+    /// The words that READs have brought into a slot range. A slot starts on a cache line
+    /// ([`LINE_BYTES`]).
     ///
     /// # Errors
-    /// [`SlotError::Busy`] while any operation on the slot is in flight; out of range otherwise.
+    /// [`SlotError::Busy`] while an operation on the slot is in flight, [`SlotError::OutOfRange`] if
+    /// the range is empty or not in a slot.
     fn landed(&self, at: Local) -> Result<&[u64], SlotError>;
 
-    /// A slot range to fill before a [`write`](Self::write) is posted from it.
+    /// A slot range to fill before a [`write`](Self::write) is posted from it. A slot starts on a
+    /// cache line ([`LINE_BYTES`]).
     ///
     /// # Errors
     /// As for [`landed`](Self::landed).
     fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError>;
 
-    /// The part of the shared memory this process owns, zero when the engine is opened.
+    /// The part of the shared memory that this process owns, zero when the engine is opened.
     ///
-    /// Plain loads and stores are always allowed; the peers see a store no later than the next
-    /// barrier. A load brings a word whole where [`Caps::word_reads_whole`] says so of READs. Read-modify-write on it only where [`Caps::atomics`] is [`AtomicScope::Cpu`].
+    /// Loads and stores are always allowed. Peers see a store no later than the next barrier. A load
+    /// returns a whole word if [`Caps::word_reads_whole`] promises it of READs. Read-modify-write
+    /// instructions are allowed only if [`Caps::atomics`] is [`AtomicScope::Cpu`].
     fn window(&self) -> &[AtomicU64];
 
-    /// The words of `at` where the CPU reaches them by load and store, under the same rule as
-    /// [`window`](Self::window); `None` where it does not.
+    /// The words of `at` if the CPU can load and store them, under the rules of
+    /// [`window`](Self::window); `None` if it cannot.
     fn direct(&self, at: Segment) -> Option<&[AtomicU64]>;
 }

@@ -1,6 +1,7 @@
 //! The conformance suite on the transport of `embed`: one owner, operations executed at their
 //! posts.
 
+#[allow(clippy::cast_possible_truncation, reason = "its sizes are small constants")]
 #[path = "../../embed/src/memory.rs"]
 mod memory;
 

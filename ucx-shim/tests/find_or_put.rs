@@ -3,7 +3,7 @@
 use probeline_exchange::Job;
 use probeline_table::{Config, Operation, Outcome, Table};
 use probeline_testing::Plan;
-use probeline_transport::{Exchange, Owner};
+use probeline_transport::{Exchange, Owner, all_gather_u64};
 use probeline_ucx_shim::ucx::{Atomics, Builder};
 
 const OWNERS: u32 = 2;
@@ -46,7 +46,5 @@ fn put_by_all(test: &str, tls: &str, atomics: Atomics) {
 }
 
 fn sum(job: &mut Job, mine: u64) -> u64 {
-    let mut all = [0; 8 * OWNERS as usize];
-    job.all_gather(&mine.to_le_bytes(), &mut all).unwrap();
-    all.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).sum()
+    all_gather_u64(job, mine, &mut [[0; 8]; OWNERS as usize]).unwrap().sum()
 }

@@ -1,6 +1,5 @@
 //! The memory of one owner: a page of control words, then the window.
 
-use core::marker::PhantomData;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Release, SeqCst};
 use std::fs::OpenOptions;
@@ -9,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use probeline_engine::{PAGE_WORDS, SetupError, lost_owner, lost_word};
 use probeline_pin::{Mapping, MappingError, MemoryPolicy, Pages, PolicyRefused};
-use probeline_transport::Owner;
+use probeline_transport::{OneThread, Owner};
 
 use crate::OpenError;
 use crate::builder::ConnectionInfo;
@@ -31,7 +30,7 @@ pub(crate) struct Window {
     words: usize,
     /// This thread made the lock and holds it.
     held: bool,
-    _of_one_thread: PhantomData<*const ()>,
+    _one_thread: OneThread,
 }
 
 impl Window {
@@ -43,7 +42,7 @@ impl Window {
     ) -> Result<(Self, OwnedFd), OpenError> {
         let (words, bytes) = size(words)?;
         let (mapping, file) = Mapping::shared(bytes, policy).map_err(OpenError::Memory)?;
-        let mut window = Self { mapping, words, held: false, _of_one_thread: PhantomData };
+        let mut window = Self { mapping, words, held: false, _one_thread: OneThread::NEW };
         if let Some(word) = window.mapping.words().get(NONCE_AT) {
             word.store(nonce, SeqCst);
         }
@@ -78,7 +77,7 @@ impl Window {
         if mapping.words().get(NONCE_AT).map(|nonce| nonce.load(SeqCst)) != Some(info.nonce) {
             return Err(OpenError::WrongMemory { owner, pid });
         }
-        Ok(Self { mapping, words, held: false, _of_one_thread: PhantomData })
+        Ok(Self { mapping, words, held: false, _one_thread: OneThread::NEW })
     }
 
     /// The words that all owners read and change.

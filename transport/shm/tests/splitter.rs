@@ -1,6 +1,7 @@
 //! Channels of one engine: the conformance suite, plans, dropped channels, and their cost.
 
-use std::hint::black_box;
+use core::hint::black_box;
+use core::sync::atomic::Ordering::Acquire;
 use std::time::Instant;
 
 use probeline_exchange::threads;
@@ -83,11 +84,13 @@ fn a_dropped_channel_leaves_the_other_its_depth() {
     let mut engine = open(PART.plus(PART), &mut Alone);
     let mut storage = [Pending::EMPTY; 8];
     let splitter = Splitter::new(&mut engine, [PART, PART], &mut storage).unwrap();
-    let [mut dropped, mut channel] = splitter.channels().unwrap();
-    for token in 0..4 {
-        dropped.fetch_add(Token(token), WORD, 1).unwrap();
+    let [dropped, mut channel] = splitter.channels().unwrap();
+    {
+        let mut dropped = dropped;
+        for token in 0..4 {
+            dropped.fetch_add(Token(token), WORD, 1).unwrap();
+        }
     }
-    drop(dropped);
     for round in 0..10 {
         for token in 0..4 {
             channel.fetch_add(Token(token), WORD, 1).unwrap();
@@ -103,8 +106,7 @@ fn a_dropped_channel_leaves_the_other_its_depth() {
         assert_eq!((polled, channel.in_flight()), (4, 0));
     }
     // The operations of the dropped channel took effect.
-    drop(channel);
-    assert_eq!(engine.window()[3].load(std::sync::atomic::Ordering::Acquire), 4);
+    assert_eq!(engine.window()[3].load(Acquire), 4);
 }
 
 /// Prints what a channel adds to a post and a poll. The bound catches a change of complexity, not
