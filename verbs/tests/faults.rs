@@ -25,9 +25,9 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Far longer than any wait here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Polls after which what was told must be known: far fewer than until an engine asks.
+/// Polls after which a notification must be seen: far fewer than until a keepalive.
 const SOON: u32 = 100;
-/// Polls after which everything must have ended: far more than any schedule here needs.
+/// Polls after which all operations must have completed: far more than any schedule here needs.
 const POLLS: u32 = 100_000;
 
 fn word(owner: u32, index: u64) -> RemoteWord {
@@ -42,7 +42,7 @@ fn slot(slot: u32, words: u32) -> Local {
     Local { slot: Slot(slot), start: 0, words }
 }
 
-/// Polls until the fault; what was reported before it.
+/// Polls until the fault; the completions before it.
 fn until_fault(engine: &mut Engine) -> (Vec<Completion>, Fault) {
     fault_within(POLLS, engine)
 }
@@ -59,7 +59,7 @@ fn fault_within(polls: u32, engine: &mut Engine) -> (Vec<Completion>, Fault) {
     panic!("no fault, {} in flight", engine.in_flight());
 }
 
-/// Two engines, the first of which breaks as told once both are open.
+/// Two engines. When both are open, `change` breaks the machine of the first.
 fn broken(change: impl FnOnce(&mut stand_in::Faults)) -> (Fabric, Vec<Machine>, Vec<Engine>) {
     let fabric = Fabric::new();
     let machines = job::machines(&fabric, 2);
@@ -79,7 +79,7 @@ fn sum_at(engine: &Engine) -> u64 {
     engine.window()[0].load(Relaxed)
 }
 
-/// Adds 1 to a word of owner 1 until no more is accepted; how often.
+/// Adds 1 to a word of owner 1 until a post is refused; the number of accepted posts.
 fn add_until_refused(engine: &mut Engine) -> u32 {
     let mut add = |token: u32| engine.fetch_add(Token(token.into()), word(1, 0), 1).is_ok();
     (0..).take_while(|token| add(*token)).count().try_into().unwrap()
@@ -187,7 +187,7 @@ fn a_completion_reported_twice_is_a_fault() {
     fabric.judge();
 }
 
-/// Nobody says which request was refused: any may be carried out, and land, at any time.
+/// It is unknown which request was refused: any may be carried out, and land, at any time.
 #[test]
 fn a_doorbell_that_fails_reports_all_and_keeps_its_slots() {
     let (fabric, machines, mut engines) = broken(|_| ());
@@ -209,9 +209,9 @@ fn a_doorbell_that_fails_reports_all_and_keeps_its_slots() {
     fabric.judge_empty();
 }
 
-/// Takes 5 seconds, which are granted to a device beyond its timers.
+/// Takes 5 seconds, the time that a device gets beyond its timers.
 #[test]
-fn a_device_that_tells_nothing_is_taken_for_dead() {
+fn a_silent_device_is_a_fault() {
     for busy in [true, false] {
         let fabric = Fabric::new();
         let machine = fabric.machine(Setup::default());
@@ -239,7 +239,7 @@ fn a_device_that_tells_nothing_is_taken_for_dead() {
 }
 
 #[test]
-fn an_owner_that_leaves_is_named_to_all() {
+fn an_owner_that_shuts_down_is_named_on_all_others() {
     let fabric = Fabric::new();
     let mut engines = job::engines(&job::machines(&fabric, 4));
     engines[1].fetch_add(Token(1), word(3, 0), 1).unwrap();
@@ -254,7 +254,7 @@ fn an_owner_that_leaves_is_named_to_all() {
 }
 
 #[test]
-fn who_leaves_because_of_a_lost_owner_names_that_one() {
+fn an_owner_that_shuts_down_after_a_loss_names_the_lost_owner() {
     let fabric = Fabric::new();
     let machines = job::machines(&fabric, 3);
     let mut engines = job::engines(&machines);
@@ -326,7 +326,7 @@ fn the_depth_is_the_devices_too() {
     fabric.judge_empty();
 }
 
-/// What goes wrong in a schedule, and after how many requests.
+/// A failure in a schedule, and the number of requests before it.
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
     None,
@@ -346,15 +346,15 @@ fn trouble() -> impl Strategy<Value = Trouble> {
     ]
 }
 
-/// One step of a schedule: what to post, to whom, with which slot, and how much to poll for.
+/// One step of a schedule: the operation, its owner and slot, and the number of completions to poll.
 type Step = (u8, u32, u32, usize);
 
-/// What owner `owner` has at `index`; nobody writes there.
+/// The word of owner `owner` at `index`, which is never written.
 fn pattern(owner: u32, index: u64) -> u64 {
     (u64::from(owner) << 32) | (index + 1)
 }
 
-/// What is known of the operations of a schedule.
+/// The state of the operations of a schedule.
 #[derive(Default)]
 struct Book {
     /// By token: the slot it holds, and the owner whose words are to land there.
@@ -394,7 +394,7 @@ fn post(engine: &mut Engine, book: &mut Book, (kind, owner, place, _): Step) {
     }
 }
 
-/// Slots are to be seen if and only if nothing holds them.
+/// Checks that slots are shown if and only if no operation holds them.
 fn look(engine: &Engine, book: &Book, silent: bool) {
     for place in 0..SLOTS {
         match engine.landed(slot(place, SLOT_WORDS)) {
@@ -404,7 +404,7 @@ fn look(engine: &Engine, book: &Book, silent: bool) {
     }
 }
 
-/// The words that a READ has brought, if nothing else uses its slot.
+/// Checks the words of a completed READ, if no other operation uses its slot.
 fn check_landed(engine: &Engine, slot_of: u32, owner: u32) {
     let Ok(words) = engine.landed(slot(slot_of, SLOT_WORDS)) else { return };
     let lands = (0..u64::from(SLOT_WORDS)).map(|index| pattern(owner, index));

@@ -1,5 +1,5 @@
-//! What an engine cannot be opened with: each reason is named, says what to do, ends the opening
-//! of all owners, and leaves nothing behind.
+//! Failures to open an engine: each error says what to do, ends the opening of all owners, and leaves
+//! no objects behind.
 
 #[allow(dead_code, reason = "shared with the other tests")]
 mod job;
@@ -19,8 +19,8 @@ use stand_in::{Fabric, Machine, Setup};
 /// missing owner, and far more than opening takes on a busy machine.
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
 
-/// Opens three engines, of which the last has `setup` and goes through `change`. Its error, after
-/// the others' were looked at.
+/// Opens three engines, the last one with `setup` and with a builder that `change` has changed. Checks
+/// the errors of the others and returns that of the last one.
 fn refusal(setup: Setup, change: impl Fn(&Machine, Builder) -> Builder + Sync) -> OpenError {
     let fabric = Fabric::new();
     let mut machines = job::machines(&fabric, 2);
@@ -228,7 +228,7 @@ fn a_member_that_leaves_ends_the_opening_of_the_others() {
 }
 
 #[test]
-fn memory_that_is_not_had_or_too_short() {
+fn missing_and_short_memory() {
     let fabric = Fabric::new();
     let ends = job::run(&job::machines(&fabric, 2), |machine, member| {
         let (builder, last) = (job::builder(machine), member.me() == Owner(1));
@@ -283,7 +283,7 @@ fn a_call_that_fails_at_any_moment_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_library_that_is_not_there_says_what_to_install() {
+fn a_missing_library_says_what_to_install() {
     says(&OpenError::Library(LoadError::Library(probeline_verbs::LIBIBVERBS)), "ibverbs-providers");
 }
 

@@ -205,7 +205,7 @@ fn a_list_refused_half_way_keeps_the_rest() {
 }
 
 #[test]
-fn a_full_send_queue_refuses_until_an_end_was_polled_for() {
+fn a_full_send_queue_refuses_until_a_completion_is_polled() {
     let mut two = whole();
     for id in 0..u64::from(REQUESTS) - 1 {
         two.pair.post(&two.read(id).unsignalled()).unwrap();
@@ -219,7 +219,7 @@ fn a_full_send_queue_refuses_until_an_end_was_polled_for() {
 }
 
 #[test]
-fn inline_words_need_a_queue_pair_that_takes_them() {
+fn inline_words_need_capacity_in_the_queue_pair() {
     let two = whole();
     let to = two.remote.remote().at(0, 8).unwrap();
     assert!(WorkRequest::write_inline(1, &[], to).is_none());
@@ -238,7 +238,7 @@ fn super_short() -> Two {
 }
 
 #[test]
-fn what_a_peer_has_not_opened_stays_closed() {
+fn operations_without_access_rights_fail() {
     let read_only = Access::LOCAL_WRITE | Access::REMOTE_READ;
     for (region, pair) in [(read_only, Access::WINDOW), (Access::WINDOW, read_only)] {
         let writes: [fn(&Two) -> WorkRequest; 3] = [
@@ -277,7 +277,7 @@ fn what_a_peer_has_not_opened_stays_closed() {
 }
 
 #[test]
-fn keys_and_ranges_that_are_not_open_end_in_an_error() {
+fn wrong_keys_and_ranges_fail() {
     for wrong in [
         |region: RemoteRegion| region.with_key(region.key() + 1),
         |region: RemoteRegion| region.with_key(0),
@@ -294,7 +294,7 @@ fn keys_and_ranges_that_are_not_open_end_in_an_error() {
 }
 
 #[test]
-fn a_region_that_is_gone_opens_nothing() {
+fn a_deregistered_region_of_a_peer_is_not_accessed() {
     let Two { fabric, mut pair, mut completions, local, remote, answers, .. } = whole();
     let into = local.local(0, 1).unwrap();
     let from = remote.remote().at(0, 1).unwrap();
@@ -308,7 +308,7 @@ fn a_region_that_is_gone_opens_nothing() {
 }
 
 #[test]
-fn a_local_region_that_is_gone_is_not_landed_in() {
+fn nothing_lands_in_a_deregistered_region() {
     let Two { fabric, mut pair, mut completions, local, remote, answers, answered, .. } = whole();
     let request =
         WorkRequest::read(1, remote.remote().at(0, 1).unwrap(), local.local(0, 1).unwrap());
@@ -322,7 +322,7 @@ fn a_local_region_that_is_gone_is_not_landed_in() {
 }
 
 #[test]
-fn a_peer_that_is_gone_is_not_reached() {
+fn a_request_to_a_destroyed_queue_pair_fails() {
     let Two { mut pair, mut completions, local, remote, answers, .. } = whole();
     drop(answers);
     let (from, into) = (remote.remote().at(0, 1).unwrap(), local.local(0, 1).unwrap());
@@ -338,7 +338,7 @@ fn a_peer_that_is_gone_is_not_reached() {
 }
 
 #[test]
-fn a_pair_that_was_failed_flushes() {
+fn a_queue_pair_in_the_error_state_flushes() {
     let mut two = whole();
     two.pair.fail().unwrap();
     assert_eq!(two.outcome(two.read(1)), Err(Status::Flushed));

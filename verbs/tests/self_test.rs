@@ -10,7 +10,7 @@ use probeline_verbs::{OpenError, Retry, SelfTestFailed, SetupError, Status};
 use probeline_verbs_sys::IBV_WC_REM_ACCESS_ERR;
 use stand_in::{Atomics, Fabric, Faults};
 
-/// What is wrong with a device that is broken so; the other owner hears that this one has failed.
+/// The failure of the self-test on a broken device. The other owner is told that this one failed.
 fn verdict(broken: impl Fn(&mut Faults)) -> SelfTestFailed {
     let fabric = Fabric::new();
     let machines = job::machines(&fabric, 2);

@@ -14,7 +14,7 @@ use probeline_transport::{Alone, Completion, Owner, RemoteWord, Token, Transport
 use probeline_verbs::{Access, DeviceList, Engine, Memory, MemoryRegion, ProtectionDomain};
 use stand_in::{Fabric, Setup};
 
-/// Memory that counts how often it was freed.
+/// Memory that counts its drops.
 struct Counted {
     words: Vec<AtomicU64>,
     freed: Arc<AtomicU64>,
@@ -33,7 +33,7 @@ impl Drop for Counted {
     }
 }
 
-/// An engine of its own, and how often its window was freed.
+/// A machine with an engine, and the number of drops of its window.
 fn alone(fabric: &Fabric) -> (stand_in::Machine, Engine, Arc<AtomicU64>) {
     let machine = fabric.machine(Setup::default());
     let freed = Arc::new(AtomicU64::new(0));
@@ -52,7 +52,7 @@ fn post_some(engine: &mut Engine) {
 }
 
 #[test]
-fn an_engine_destroys_what_it_has_made_idle_or_not() {
+fn an_engine_destroys_its_objects_idle_or_not() {
     for busy in [false, true] {
         let fabric = Fabric::lazy(3);
         let (_, mut engine, freed) = alone(&fabric);
@@ -84,7 +84,7 @@ fn a_region_that_stays_registered_stays_mapped() {
 }
 
 #[test]
-fn the_region_that_is_deregistered_goes_when_another_stays() {
+fn a_deregistered_region_is_freed_when_another_stays() {
     let fabric = Fabric::new();
     let (machine, engine, freed) = alone(&fabric);
     machine.break_it(|faults| faults.call = Some(("ibv_dereg_mr", 1, libc::EBUSY)));

@@ -1,5 +1,5 @@
-//! A lock held for an engine's life by the thread that opened it, which others only try: held is
-//! alive. A robust mutex, so the kernel marks it when that thread ends, by whatever means. See
+//! A lock that the thread of an engine holds while the engine is open. Peers only try it: if it is
+//! held, the owner is alive. It is a robust mutex, which the kernel marks however that thread ends. See
 //! pthread_mutexattr_setrobust(3) and the kernel's Documentation/locking/robust-futexes.rst.
 
 use core::mem::MaybeUninit;
@@ -7,16 +7,16 @@ use core::sync::atomic::AtomicU64;
 
 use libc::{pthread_mutex_t, pthread_mutexattr_t};
 
-/// Words of memory a lock takes.
+/// The number of words of a lock.
 pub(crate) const LOCK_WORDS: usize = size_of::<pthread_mutex_t>().div_ceil(size_of::<AtomicU64>());
 
 const _: () = assert!(align_of::<pthread_mutex_t>() <= align_of::<AtomicU64>());
 
-/// The lock in some words that processes share.
+/// The lock, in words that processes share.
 pub(crate) struct Lock<'a>(pub(crate) &'a [AtomicU64; LOCK_WORDS]);
 
 impl Lock<'_> {
-    /// Makes the lock in zeroed memory that nobody else uses yet, and takes it.
+    /// Makes the lock in zeroed memory that no other code uses yet, and takes it.
     ///
     /// # Errors
     /// The error of the pthread call that failed; then there is no lock.
@@ -28,23 +28,23 @@ impl Lock<'_> {
     pub(crate) unsafe fn create_held(&self) -> Result<(), i32> {
         let mut attributes = MaybeUninit::<pthread_mutexattr_t>::uninit();
         let attributes = attributes.as_mut_ptr();
-        // SAFETY: `attributes` is a place for one; initialised first, used, then destroyed.
+        // SAFETY: `attributes` points to room for one, which is initialised, used, then destroyed.
         unsafe {
             check(libc::pthread_mutexattr_init(attributes))?;
             let made = self.create(attributes);
             libc::pthread_mutexattr_destroy(attributes);
             made?;
         }
-        // SAFETY: a mutex just made; the caller keeps it where it is while it is held.
+        // SAFETY: an initialised mutex, which the caller keeps in place while it is held.
         check(unsafe { libc::pthread_mutex_lock(self.mutex()) })
     }
 
     /// # Safety
-    /// `attributes` is initialised; nobody uses the memory yet.
+    /// `attributes` is initialised; no other code uses the memory yet.
     unsafe fn create(&self, attributes: *mut pthread_mutexattr_t) -> Result<(), i32> {
         const SHARED: i32 = libc::PTHREAD_PROCESS_SHARED;
         const ROBUST: i32 = libc::PTHREAD_MUTEX_ROBUST;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's contract.
         unsafe {
             check(libc::pthread_mutexattr_setpshared(attributes, SHARED))?;
             check(libc::pthread_mutexattr_setrobust(attributes, ROBUST))?;
@@ -52,27 +52,27 @@ impl Lock<'_> {
         }
     }
 
-    /// Lets the lock go.
+    /// Releases the lock.
     ///
     /// # Safety
     /// This thread took it by [`create_held`](Self::create_held).
     pub(crate) unsafe fn release(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's contract.
         let _ = unsafe { libc::pthread_mutex_unlock(self.mutex()) };
     }
 
-    /// Whether the thread that made the lock still holds it. No system call; where it does, one
-    /// failed compare-and-swap.
+    /// Whether the thread that made the lock holds it. Costs no system call, and one failed
+    /// compare-and-swap if the lock is held.
     ///
     /// # Safety
     /// The lock was made by [`create_held`](Self::create_held), in this or another process.
     pub(crate) unsafe fn is_held(&self) -> bool {
-        // SAFETY: the caller's promise. While it fails with EBUSY the lock is in no list of ours.
+        // SAFETY: the caller's contract. While it fails with EBUSY the lock is in no list of ours.
         match unsafe { libc::pthread_mutex_trylock(self.mutex()) } {
             libc::EBUSY => true,
-            // Released, or its holder died. Now it is ours, in our thread's list, and goes back at
-            // once, so that whoever tries next learns it too. Who tries between these calls takes
-            // it for held, and learns when it asks again.
+            // Released, or its holder died. Now this thread holds it and releases it at once, so
+            // that the next caller notices too. A caller between these two calls sees it held, and
+            // notices when it tries again.
             errno @ (0 | libc::EOWNERDEAD) => {
                 // SAFETY: this thread holds the lock since the line above.
                 unsafe { self.give_back(errno) };
@@ -82,14 +82,14 @@ impl Lock<'_> {
         }
     }
 
-    /// Unlocks what trylock gave with `errno`. Repaired first where its holder died: a lock that
-    /// was not is left locked by the next trylock that finds it so (glibc 2.36), and would look
-    /// held for ever.
+    /// Unlocks the lock, which trylock has returned with `errno`. If its holder died, the lock is made
+    /// consistent first: otherwise the next trylock would leave it locked (glibc 2.36), and it would
+    /// look held forever.
     ///
     /// # Safety
     /// This thread holds the lock.
     unsafe fn give_back(&self, errno: i32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's contract.
         unsafe {
             if errno == libc::EOWNERDEAD {
                 let _ = libc::pthread_mutex_consistent(self.mutex());
@@ -99,7 +99,7 @@ impl Lock<'_> {
     }
 
     fn mutex(&self) -> *mut pthread_mutex_t {
-        // Atomics may be changed through a shared reference, by the C library too.
+        // Atomics may be changed through a shared reference, also by the C library.
         self.0.as_ptr().cast_mut().cast()
     }
 }
@@ -120,18 +120,18 @@ mod tests {
     /// Longer than a busy machine needs.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// Memory that stays for ever, as a lock whose holder just ends needs it.
+    /// Leaked memory, which a lock needs whose holder just ends.
     fn words() -> &'static [AtomicU64; LOCK_WORDS] {
         Box::leak(Box::new([const { AtomicU64::new(0) }; LOCK_WORDS]))
     }
 
     fn is_held(words: &[AtomicU64; LOCK_WORDS]) -> bool {
-        // SAFETY: the tests ask only after the lock was made.
+        // SAFETY: the tests call this after the lock was made.
         unsafe { Lock(words).is_held() }
     }
 
     #[test]
-    fn held_by_oneself_is_held_and_released_is_not() {
+    fn a_lock_is_held_until_it_is_released() {
         let words = words();
         // SAFETY: leaked memory, released by this thread.
         unsafe { Lock(words).create_held().unwrap() };
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_ends_without_releasing_is_noticed_by_everybody() {
+    fn all_threads_notice_that_the_holder_has_ended() {
         let words = words();
         let (made, wait_made) = channel();
         let (end, wait_end) = channel::<()>();
@@ -171,7 +171,7 @@ mod tests {
         assert!(!is_held(words));
     }
 
-    /// Trying others' locks must not break this thread's own list of locks held.
+    /// Trying other locks must not corrupt this thread's list of held locks.
     #[test]
     fn own_locks_are_still_marked_after_trying_others() {
         let (own, others) = (words(), [words(), words(), words()]);

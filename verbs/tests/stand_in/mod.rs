@@ -1,8 +1,8 @@
 //! RDMA devices behind libibverbs' function table, as the specification and the kernel have them.
 //!
 //! A [`Fabric`] connects the [`Machine`]s of one test, each used by one thread. Its devices check
-//! what real ones check: keys, ranges, rights, states, limits and the order of destruction. What
-//! nothing may ever do is noted, and [`Fabric::judge`] fails for it.
+//! what real ones check: keys, ranges, rights, states, limits and the order of destruction. They
+//! record violations of the interface, for which [`Fabric::judge`] fails.
 
 mod calls;
 mod data_path;
@@ -21,10 +21,10 @@ use probeline_verbs_sys::Verbs;
 #[allow(unused_imports, reason = "not every test names them all")]
 pub(crate) use setup::{Atomics, Device, Faults, Gid, Setup};
 
-/// Polls after which a request to nobody fails.
+/// Polls after which a request without a responder fails.
 const TRIES: u32 = 50;
 
-/// What connects the machines of a test.
+/// The network of the machines of a test.
 #[derive(Clone)]
 pub(crate) struct Fabric(Arc<Mutex<State>>);
 
@@ -41,18 +41,18 @@ thread_local! {
 }
 
 impl Fabric {
-    /// One that carries requests out as soon as they are posted.
+    /// A fabric that carries requests out as soon as they are posted.
     pub(crate) fn new() -> Self {
         Self(Arc::new(Mutex::new(State::new(None))))
     }
 
-    /// One that carries requests out in polls, in an order and number that `seed` decides. A
-    /// queue pair's own requests stay in their order.
+    /// A fabric that carries requests out in polls, in an order and number that `seed` decides. The
+    /// requests of one queue pair stay in their order.
     pub(crate) fn lazy(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(State::new(Some(seed)))))
     }
 
-    /// A machine more.
+    /// Adds a machine.
     pub(crate) fn machine(&self, setup: Setup) -> Machine {
         let mut state = self.state();
         state.machines.push((setup, Faults::default()));
@@ -74,31 +74,31 @@ impl Fabric {
         self.state().created
     }
 
-    /// Fails if anything was done that nothing may ever do.
+    /// Fails if the interface was violated.
     pub(crate) fn judge(&self) {
         let state = self.state();
         assert!(state.violations.is_empty(), "{:#?}", state.violations);
     }
 
-    /// Fails as [`judge`](Self::judge), or if anything was left behind.
+    /// Fails as [`judge`](Self::judge), or if any object is alive.
     pub(crate) fn judge_empty(&self) {
         self.judge();
         assert_eq!(self.alive(), [0; 5], "contexts, domains, regions, completion queues, pairs");
     }
 
-    /// Notes every request from now on.
+    /// Records every request from now on.
     pub(crate) fn watch(&self) {
         self.state().seen = Some(Vec::new());
     }
 
-    /// The requests noted since the last time.
+    /// The requests recorded since the last call.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.state().seen.as_mut().map(core::mem::take).unwrap_or_default()
     }
 }
 
 impl Machine {
-    /// The library, whose devices in this thread are those of this machine from now on.
+    /// The library. It lists the devices of this machine to this thread from now on.
     pub(crate) fn libibverbs(&self) -> Library {
         HERE.set(Some(self.clone()));
         // SAFETY: `symbol` gives functions with the signatures of their names, and they keep to
@@ -106,7 +106,7 @@ impl Machine {
         unsafe { Library::from_verbs(Verbs::from_symbols(calls::symbol).unwrap()) }
     }
 
-    /// Changes what goes wrong on this machine.
+    /// Changes the faults of this machine.
     pub(crate) fn break_it(&self, change: impl FnOnce(&mut Faults)) {
         change(&mut self.fabric.state().machines[self.me].1);
     }

@@ -1,4 +1,4 @@
-//! What a device and its ports say of themselves, before anything is opened on them.
+//! Queries of a device and its ports.
 
 #[allow(dead_code, reason = "shared with the other tests")]
 mod stand_in;
@@ -14,26 +14,26 @@ fn context(setup: Setup) -> (Fabric, Context) {
 }
 
 #[test]
-fn a_device_says_which_it_is() {
+fn a_device_has_an_identity() {
     let (fabric, context) = context(Setup::default());
     let identity = context.identity().unwrap();
     assert_eq!(identity.firmware, "20.31.1014");
     assert_eq!((identity.vendor, identity.part, identity.revision), (0x2c9, 4123, 0));
-    // A provider that has the plain attributes only claims nothing.
+    // A provider with only the plain attributes reports none.
     assert_eq!(context.pci_atomics().unwrap(), PciAtomics::default());
     drop(context);
     fabric.judge_empty();
 }
 
 #[test]
-fn firmware_that_is_no_string_is_none() {
+fn firmware_that_is_not_a_string_is_empty() {
     let endless: &'static str = "x".repeat(64).leak();
     let (_fabric, context) = context(Setup::with(|device| device.firmware = endless));
     assert_eq!(context.identity().unwrap().firmware, "");
 }
 
 #[test]
-fn a_failed_query_is_told() {
+fn a_failed_query_is_an_error() {
     let fabric = Fabric::new();
     let machine = fabric.machine(Setup::default());
     let list = DeviceList::new(machine.libibverbs()).unwrap();
@@ -45,7 +45,7 @@ fn a_failed_query_is_told() {
 }
 
 #[test]
-fn a_port_says_how_fast_it_is_and_how_far_it_has_come() {
+fn a_port_has_a_rate_and_a_state() {
     let (_fabric, up) = context(Setup::default());
     let port = up.port(1).unwrap();
     assert_eq!((port.active, port.state), (true, PortState::Active));

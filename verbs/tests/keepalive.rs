@@ -1,4 +1,4 @@
-//! Whom an engine asks after, and whom not.
+//! The owners to which an engine sends keepalives.
 
 #[allow(dead_code, reason = "shared with the other tests")]
 mod job;
@@ -13,19 +13,19 @@ use probeline_transport::{Completion, Local, Owner, RemoteWord, Segment, Slot, T
 use probeline_verbs::Engine;
 use stand_in::Fabric;
 
-/// What an engine calls the READ by which it asks.
-const ASKING: u64 = 1 << 32;
-/// Far longer than many turns take, which are due every few milliseconds here.
+/// The work request ID of keepalives.
+const KEEPALIVE_WR_ID: u64 = 1 << 32;
+/// Far longer than many keepalives take, which are due every few milliseconds here.
 const LONG: Duration = Duration::from_millis(100);
-/// Polls between two looks at the clock, and hence between two turns at least.
-const LOOK: u32 = 256;
-/// The longest until an engine with nothing to do has asked after all.
+/// The number of polls after which an engine reads the clock.
+const POLLS_PER_CLOCK: u32 = 256;
+/// The maximum time for an idle engine to send a keepalive to every owner.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The queue pairs by which somebody was asked after since the last call.
-fn asked(fabric: &Fabric) -> BTreeSet<u32> {
+/// The queue pairs with keepalives since the last call.
+fn kept_alive(fabric: &Fabric) -> BTreeSet<u32> {
     let seen = fabric.seen();
-    seen.iter().filter(|seen| seen.id == ASKING).map(|seen| seen.queue_pair).collect()
+    seen.iter().filter(|seen| seen.id == KEEPALIVE_WR_ID).map(|seen| seen.queue_pair).collect()
 }
 
 fn read(engine: &mut Engine, owner: u32) {
@@ -34,52 +34,52 @@ fn read(engine: &mut Engine, owner: u32) {
     engine.read(Token(0), Segment { start, words: 1 }, into).unwrap();
 }
 
-/// Polls so often; how many operations ended.
+/// Polls `polls` times; the number of completions.
 fn poll(engine: &mut Engine, polls: u32) -> usize {
     let mut out = [Completion::default(); 4];
     (0..polls).map(|_| engine.poll(&mut out).unwrap()).sum()
 }
 
-/// Works with these owners, with each between any two looks at the clock.
-fn work_with(engine: &mut Engine, owners: &[u32]) {
+/// Reads from each of these owners once in the polls between two readings of the clock.
+fn read_from(engine: &mut Engine, owners: &[u32]) {
     for &owner in owners {
         read(engine, owner);
-        assert_eq!(poll(engine, LOOK / 4), 1);
+        assert_eq!(poll(engine, POLLS_PER_CLOCK / 4), 1);
     }
 }
 
 #[test]
-fn who_is_worked_with_is_not_asked() {
+fn an_owner_in_use_gets_no_keepalive() {
     let fabric = Fabric::new();
     let mut engines = job::engines(&job::machines(&fabric, 3));
     fabric.watch();
     let begin = Instant::now();
     while begin.elapsed() < LONG {
-        work_with(&mut engines[0], &[1, 2]);
+        read_from(&mut engines[0], &[1, 2]);
     }
-    assert_eq!(asked(&fabric), BTreeSet::new());
+    assert_eq!(kept_alive(&fabric), BTreeSet::new());
     let (begin, mut all) = (Instant::now(), BTreeSet::new());
     while begin.elapsed() < LONG || all.is_empty() {
-        assert!(begin.elapsed() < PATIENCE, "it does not ask after owner 2");
-        work_with(&mut engines[0], &[1]);
-        all.append(&mut asked(&fabric));
+        assert!(begin.elapsed() < PATIENCE, "owner 2 gets no keepalive");
+        read_from(&mut engines[0], &[1]);
+        all.append(&mut kept_alive(&fabric));
     }
-    assert_eq!(all.len(), 1, "it asks after owner 2 alone");
+    assert_eq!(all.len(), 1, "only owner 2 gets keepalives");
     drop(engines);
     fabric.judge_empty();
 }
 
 #[test]
-fn who_is_left_alone_is_asked_in_turn() {
+fn idle_owners_get_keepalives_in_turn() {
     let fabric = Fabric::new();
     let mut engines = job::engines(&job::machines(&fabric, 4));
     fabric.watch();
     let begin = Instant::now();
     let mut all = BTreeSet::new();
     while all.len() < 3 {
-        assert!(begin.elapsed() < PATIENCE, "it has asked {} of 3", all.len());
-        assert_eq!(poll(&mut engines[3], LOOK), 0);
-        all.append(&mut asked(&fabric));
+        assert!(begin.elapsed() < PATIENCE, "{} of 3 owners got keepalives", all.len());
+        assert_eq!(poll(&mut engines[3], POLLS_PER_CLOCK), 0);
+        all.append(&mut kept_alive(&fabric));
     }
     drop(engines);
     fabric.judge_empty();
