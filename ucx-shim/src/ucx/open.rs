@@ -270,13 +270,11 @@ impl Engine {
             return Ok(None);
         }
         let measures = self.geometry.me == Owner(0);
-        if let (Some(thread), false) = (&self.parts.progress_thread, measures) {
-            thread.pause();
-        }
+        let thread = self.parts.progress_thread.as_ref().filter(|_| !measures);
+        let thread = thread.map(ProgressThread::shared);
+        let paused = thread.as_ref().map(|thread| thread.pause());
         let found = self.measure_between_barriers(measures, exchange);
-        if let Some(thread) = &self.parts.progress_thread {
-            thread.resume();
-        }
+        drop(paused);
         let found = found?;
         let drained = self.drain_control(Deadline::after(CONNECT_TIMEOUT));
         let found = self.while_progressing(|| found.of_all(exchange))?;

@@ -6,7 +6,7 @@ use core::fmt;
 use core::ptr;
 use core::slice;
 use std::rc::Rc;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use probeline_ucx_sys::{
@@ -130,63 +130,27 @@ pub(super) struct ProgressThread {
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-/// What the thread does, or must do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Running,
-    MustPause,
-    Paused,
-    MustEnd,
-}
+/// Whether the thread must end. The thread holds the lock while it uses the worker.
+#[derive(Debug, Default)]
+pub(super) struct Shared(Mutex<bool>);
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    /// Keeps the thread from using the worker until the guard is dropped. Returns within the time of
+    /// the thread's calls on the worker.
+    pub(super) fn pause(&self) -> MutexGuard<'_, bool> {
         // Nothing panics while the lock is held.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn set(&self, state: State) {
-        *self.state() = state;
-        self.changed.notify_all();
-    }
-
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Blocks the thread while it is paused; false if it must end.
-    fn may_run(&self) -> bool {
-        let mut state = self.state();
-        loop {
-            match *state {
-                State::Running => return true,
-                State::MustEnd => return false,
-                State::MustPause => {
-                    *state = State::Paused;
-                    self.changed.notify_all();
-                }
-                State::Paused => state = self.wait(state),
-            }
-        }
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl ProgressThread {
     /// # Safety
-    /// The worker outlives the result, and no other thread progresses it unless this thread is
-    /// paused.
+    /// The worker outlives the result, and no other thread uses it unless this thread is paused.
     pub(super) unsafe fn start(worker: &Worker) -> Result<Self, OpenError> {
         let events = worker.event_fd()?;
         // SAFETY: the contract above.
         let lent = unsafe { worker.lend() };
-        let shared =
-            Arc::new(Shared { state: Mutex::new(State::Running), changed: Condvar::new() });
+        let shared = Arc::<Shared>::default();
         let of_thread = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("ucx-progress".into())
@@ -196,32 +160,17 @@ impl ProgressThread {
         Ok(Self { shared, ucp, worker, thread: Some(thread) })
     }
 
-    /// Returns when the thread has stopped to progress the worker: within [`WAIT_MS`] and the time
-    /// of one call on the worker.
-    pub(super) fn pause(&self) {
-        self.shared.set(State::MustPause);
-        self.wake();
-        let mut state = self.shared.state();
-        while *state == State::MustPause {
-            state = self.shared.wait(state);
-        }
-    }
-
-    pub(super) fn resume(&self) {
-        self.shared.set(State::Running);
-    }
-
-    fn wake(&self) {
-        // SAFETY: may be called from any thread in any thread mode; the worker is alive, by the
-        // contract of `start`. If it fails, the thread wakes after `WAIT_MS`.
-        unsafe { (self.ucp.ucp_worker_signal)(self.worker) };
+    pub(super) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
     }
 }
 
 impl Drop for ProgressThread {
     fn drop(&mut self) {
-        self.shared.set(State::MustEnd);
-        self.wake();
+        *self.shared.pause() = true;
+        // SAFETY: may be called from any thread in any thread mode; the worker is alive, by the
+        // contract of `start`. If it fails, the thread wakes after `WAIT_MS`.
+        unsafe { (self.ucp.ucp_worker_signal)(self.worker) };
         if let Some(thread) = self.thread.take() {
             // The thread cannot panic; if it did, it would have ended too.
             let _ = thread.join();
@@ -231,20 +180,22 @@ impl Drop for ProgressThread {
 
 impl fmt::Debug for ProgressThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = *self.shared.state();
-        f.debug_struct("ProgressThread").field("state", &state).finish_non_exhaustive()
+        f.debug_struct("ProgressThread").finish_non_exhaustive()
     }
 }
 
 fn progress_until_told(worker: LentWorker, events: c_int, shared: &Shared) {
-    while shared.may_run() {
-        if worker.progress() {
-            continue;
+    loop {
+        let must_end = shared.pause();
+        if *must_end {
+            return;
         }
         // Arming a completion queue gives no event for completions that arrived before
         // (ibv_req_notify_cq(3)), hence one more call of progress. Without arming, the wait is a
         // sleep of `WAIT_MS`.
-        if worker.arm().unwrap_or(true) && !worker.progress() {
+        let idle = !worker.progress() && worker.arm().unwrap_or(true) && !worker.progress();
+        drop(must_end);
+        if idle {
             let mut descriptor = libc::pollfd { fd: events, events: libc::POLLIN, revents: 0 };
             // SAFETY: one live descriptor. Whatever the result, the worker is progressed next.
             unsafe { libc::poll(&raw mut descriptor, 1, WAIT_MS) };
