@@ -1,7 +1,8 @@
-//! Who is in the job, and the collective calls made before and between phases of one-sided work.
+//! Joins the ranks of a job, and makes their collective calls before and between phases of one-sided
+//! work.
 //!
-//! [`join`] makes a [`Job`]: an [`Exchange`](probeline_transport::Exchange) of processes that this one
-//! starts, that mpirun or srun has started, or that were started by hand. They meet over TCP; a
+//! [`join`] makes a [`Job`]: an [`Exchange`](probeline_transport::Exchange) of processes that this
+//! one starts, that mpirun or srun has started, or that were started by hand. They meet over TCP; a
 //! shared secret authenticates and encrypts all traffic. [`threads`] makes the same of threads of
 //! one process.
 //!
@@ -15,9 +16,10 @@
 //! srun -K --mpi=pmi2 -n 4 COMMAND     Slurm: PMI-1
 //! ```
 //! With `-K`, srun ends all ranks when one is killed or fails, as mpirun and mpiexec do; without it
-//! the ranks notice a lost rank in their next collective call. Both srun lines were tried with Slurm 22.05 and libpmix 4.2 of Debian 12, munged, slurmctld and one
-//! slurmd with `-N localhost` on the loopback interface of one machine, three ranks of
-//! `examples/job.rs` each: they met, and after a rank was killed or failed no other was left.
+//! the ranks notice a lost rank in their next collective call. Both srun lines were tried with Slurm
+//! 22.05 and libpmix 4.2 of Debian 12: munged, slurmctld and one slurmd with `-N localhost` on the
+//! loopback interface of one machine, three ranks of `examples/job.rs`. They met, and after a rank
+//! was killed or failed no other was left.
 //!
 //! Nothing here is on the data path.
 #![forbid(unsafe_code)]

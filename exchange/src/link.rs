@@ -187,8 +187,11 @@ impl Link {
         }
         let mut sealed = [0; SEALED_BYTES];
         let (prefix, message) = sealed.split_at_mut(LENGTH_BYTES);
-        // A session cannot run out of its 2^64 records.
-        let Ok(bytes) = self.session.write_message(&plain[..length], message) else { return false };
+        let Ok(bytes) = self.session.write_message(&plain[..length], message) else {
+            debug_assert!(false, "a session has room for 2^64 records of this size");
+            self.socket.closed = true;
+            return false;
+        };
         prefix.copy_from_slice(&u16::try_from(bytes).unwrap_or(u16::MAX).to_le_bytes());
         self.socket.outgoing.extend_from_slice(&sealed[..LENGTH_BYTES + bytes]);
         true

@@ -1,4 +1,4 @@
-//! Jobs whose launcher says where to meet: by PMIx of Open MPI's mpirun, by PMI of MPICH's mpiexec.
+//! Jobs that meet by the server of their launcher: PMIx of Open MPI's mpirun, PMI of MPICH's mpiexec.
 
 #[allow(dead_code, reason = "shared with the other tests")]
 mod common;
@@ -25,7 +25,7 @@ fn all_good(ended: &Launched) {
     assert!(ended.ranks.iter().all(|said| said.ends_with("status 0\n")), "{ended:?}");
 }
 
-/// Bytes of a gather, more and fewer than before.
+/// All-gathers of growing and shrinking sizes.
 const SIZES: [&str; 6] = ["give=0", "give=1", "give=512", "give=65536", "give=3", "give=0"];
 
 fn gathers_of_changing_sizes(launcher: [&str; 2]) {
@@ -51,7 +51,7 @@ fn pmi_gathers_of_changing_sizes_arrive_whole() {
     gathers_of_changing_sizes(MPICH);
 }
 
-/// A server that keeps values as a table, not in shared memory.
+/// A server that keeps values in a hash table instead of shared memory.
 #[test]
 fn meeting_by_pmix_does_not_depend_on_where_the_server_keeps_values() {
     let job = job();
@@ -59,7 +59,7 @@ fn meeting_by_pmix_does_not_depend_on_where_the_server_keeps_values() {
     all_good(&launched(OPEN_MPI, 2, &hash));
 }
 
-/// No thread of libpmix runs on when the ranks have met.
+/// No thread of libpmix remains after the ranks have met.
 #[test]
 fn nothing_runs_beside_a_job_that_has_met() {
     for launcher in [OPEN_MPI, MPICH] {
@@ -69,7 +69,7 @@ fn nothing_runs_beside_a_job_that_has_met() {
     }
 }
 
-/// Rank 1 ends in this way after the first gather, while the others are in a call or in none.
+/// Rank 1 ends in this way after the first gather, while the others take step `others`.
 fn a_rank_ends(launcher: [&str; 2], end: &str, others: &str) -> Launched {
     let ended = jobs(launcher, 3, &["join", "gather", end, others, "wait"]);
     let good = ended.ranks.iter().filter(|said| said.ends_with("status 0\n"));
@@ -79,7 +79,7 @@ fn a_rank_ends(launcher: [&str; 2], end: &str, others: &str) -> Launched {
     ended
 }
 
-/// The launcher ends others that wait for ever; who waits in a call sees the loss as well.
+/// The launcher ends the others; a rank that waits in a call may notice the loss first.
 fn the_others_of_a_lost_rank_end(launcher: [&str; 2], ends: &[&str]) {
     for end in ends {
         a_rank_ends(launcher, end, "wait");
@@ -87,15 +87,15 @@ fn the_others_of_a_lost_rank_end(launcher: [&str; 2], ends: &[&str]) {
     for call in ["barrier", "give=8"] {
         let ended = a_rank_ends(launcher, "1:exit=0", call);
         let named = format!("{call}: owner 1 died or left");
-        let told = ended.ranks.iter().any(|said| said.contains(&named));
-        // mpiexec is as fast.
-        assert!(told || launcher == MPICH, "{ended:?}");
+        let noticed = ended.ranks.iter().any(|said| said.contains(&named));
+        // mpiexec ends the others as fast.
+        assert!(noticed || launcher == MPICH, "{ended:?}");
     }
 }
 
 #[test]
 fn under_mpirun_the_others_of_a_lost_rank_end() {
-    // One that has left PMIx may end as long as it does not fail.
+    // A rank that has finalized PMIx may end with status 0.
     the_others_of_a_lost_rank_end(OPEN_MPI, &["1:kill", "1:exit=3"]);
 }
 
@@ -104,7 +104,7 @@ fn under_mpiexec_the_others_of_a_lost_rank_end() {
     the_others_of_a_lost_rank_end(MPICH, &["1:kill", "1:exit=3", "1:exit=0"]);
 }
 
-fn a_rank_that_leaves_disturbs_nobody(launcher: [&str; 2]) {
+fn a_rank_that_leaves_disturbs_no_other(launcher: [&str; 2]) {
     // Longer than a launcher takes to end the others of a lost rank.
     let steps = ["join", "barrier", "1:leave", "1:exit=0", "0:sleep=2000", "0:leave"];
     all_good(&jobs(launcher, 2, &steps));
@@ -112,15 +112,15 @@ fn a_rank_that_leaves_disturbs_nobody(launcher: [&str; 2]) {
 
 #[test]
 fn a_rank_that_leaves_mpirun_is_not_lost() {
-    a_rank_that_leaves_disturbs_nobody(OPEN_MPI);
+    a_rank_that_leaves_disturbs_no_other(OPEN_MPI);
 }
 
 #[test]
 fn a_rank_that_leaves_mpiexec_is_not_lost() {
-    a_rank_that_leaves_disturbs_nobody(MPICH);
+    a_rank_that_leaves_disturbs_no_other(MPICH);
 }
 
-/// Rank 1 lives and never comes: to a call, and to the job.
+/// Rank 1 runs, but makes no call, and then does not join.
 fn waiting_is_bounded(launcher: [&str; 2], server: &str) {
     for call in ["barrier", "give=8"] {
         let ended = jobs(launcher, 2, &["--collective-limit", "1", "join", "1:wait", call]);
@@ -144,7 +144,7 @@ fn waiting_for_a_rank_that_never_comes_is_bounded_under_mpiexec() {
     waiting_is_bounded(MPICH, "PMI");
 }
 
-/// No call of libpmix is bounded when its server does not answer.
+/// A call of libpmix never returns if its server does not answer.
 #[test]
 fn waiting_for_a_server_that_has_stopped_is_bounded() {
     for launcher in [OPEN_MPI, MPICH] {
@@ -169,7 +169,7 @@ fn waiting_for_a_server_that_has_stopped_is_bounded() {
         happened("status 1");
         let took = stopped.elapsed();
         std::fs::remove_file(sign).unwrap();
-        // It does not matter here how long they take to end: mpirun 4.1 was seen not to.
+        // Their own end is not tested: mpirun 4.1 sometimes does not end.
         for server in servers {
             kill_process(server, Signal::CONT).unwrap();
         }
@@ -181,7 +181,7 @@ fn waiting_for_a_server_that_has_stopped_is_bounded() {
 }
 
 #[test]
-fn ranks_with_different_parameters_are_told_which_differ() {
+fn ranks_with_different_parameters_name_the_difference() {
     let script = r#"exec "$0" --parameters "c=32 m=${PMIX_RANK:-$PMI_RANK}" join"#;
     for launcher in [OPEN_MPI, MPICH] {
         let ended = launched(launcher, 2, &["sh", "-c", script, job().to_str().unwrap()]);
@@ -192,7 +192,7 @@ fn ranks_with_different_parameters_are_told_which_differ() {
             );
             ended.ranks.iter().any(|rank| rank.contains(&said))
         };
-        // Whoever ends first may have the other one ended before it has said so.
+        // The launcher may end the second rank before it has printed its error.
         let one_was_ended = !ended.ranks.iter().all(|rank| rank.contains("status"));
         let (first, second) = (said(0, 1), said(1, 0));
         assert!(first && second || one_was_ended && (first || second), "{ended:?}");
@@ -200,7 +200,7 @@ fn ranks_with_different_parameters_are_told_which_differ() {
 }
 
 #[test]
-fn calls_that_are_not_the_same_are_noticed() {
+fn different_calls_are_an_error() {
     for launcher in [OPEN_MPI, MPICH] {
         for (other, bytes) in [("1:barrier", 0), ("1:give=9", 9)] {
             let ended = jobs(launcher, 2, &["join", "0:give=8", other, "1:wait"]);
@@ -211,7 +211,7 @@ fn calls_that_are_not_the_same_are_noticed() {
 }
 
 #[test]
-fn a_launcher_that_does_not_serve_what_is_asked_for_says_what_to_do() {
+fn a_server_that_the_launcher_does_not_have_is_an_error_with_advice() {
     let ended = jobs(MPICH, 1, &["--exchange", "pmix", "join"]);
     assert!(ended.ranks[0].contains("srun --mpi=pmix"), "{ended:?}");
     let ended = jobs(OPEN_MPI, 1, &["--exchange", "pmi", "join"]);

@@ -158,7 +158,7 @@ fn any_rank_that_leaves_is_named_to_all_that_wait() {
 
 /// Rank 1 has given its part and dies, while all the others wait for rank 2.
 #[test]
-fn a_death_is_noticed_while_all_wait_for_somebody_else() {
+fn a_death_is_noticed_while_all_wait_for_another_rank() {
     let others_have_ended = Barrier::new(3);
     let results = run(ranks(4, LIMIT), |mut rank| match rank.me().0 {
         1 => {
@@ -179,7 +179,7 @@ fn a_death_is_noticed_while_all_wait_for_somebody_else() {
     assert_eq!(results, [Err(ExchangeError::OwnerLost(Owner(1))); 4]);
 }
 
-/// Rank 0 leaves outside any call, as it does when its transport has told it of the loss.
+/// Rank 0 leaves outside any call, as it does when its transport reports the loss.
 #[test]
 fn a_rank_0_that_leaves_for_a_loss_names_who_was_lost() {
     let (goes, gone) = mpsc::channel();

@@ -1,4 +1,5 @@
-//! More strangers than rank 0 has places; each connects again as soon as it is dropped.
+//! More strangers than rank 0 has places for pending connections. Each connects again as soon as it is
+//! dropped.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -17,7 +18,7 @@ use crate::refusal::Refusal;
 const MEET_LIMIT: Duration = Duration::from_secs(10);
 
 const STRANGERS: usize = 1000;
-/// Open files of a test: strangers and callers.
+/// Open files of a test: strangers and pending connections.
 pub(crate) const FILES: usize = STRANGERS + MAX_PENDING;
 
 /// Connections of one thread to an address. The thread reopens each connection that the other side
@@ -32,12 +33,12 @@ impl Flood {
     /// have tried to connect, and the other side has dropped one.
     fn start(address: SocketAddr, connections: usize, says: &[u8]) -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        let (told, says, (ready, started)) = (over.clone(), says.to_vec(), mpsc::channel());
+        let (stop, says, (ready, started)) = (over.clone(), says.to_vec(), mpsc::channel());
         let thread = thread::spawn(move || {
             let mut strangers: Vec<_> =
                 (0..connections).map(|_| Stranger::connect(address)).collect();
             let mut reopened = 0;
-            while !told.load(Ordering::Relaxed) {
+            while !stop.load(Ordering::Relaxed) {
                 reopened += turn(&mut strangers, address, &says);
                 if reopened > 0 {
                     let _ = ready.send(());

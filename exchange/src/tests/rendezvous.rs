@@ -51,8 +51,8 @@ fn rank_0_is_found_at_the_one_of_its_addresses_that_is_its_own() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let elsewhere = [closed, other.local_addr().unwrap()];
     thread::spawn(move || {
-        for caller in other.incoming() {
-            let _ = caller.unwrap().write_all(b"SSH-2.0-other\r\n");
+        for stream in other.incoming() {
+            let _ = stream.unwrap().write_all(b"SSH-2.0-other\r\n");
         }
     });
     let (address, rank_0) = start_rank_0(spec(0, 2));

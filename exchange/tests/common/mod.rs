@@ -1,4 +1,4 @@
-//! What the tests of processes share: the example they run, and launchers that start it.
+//! Shared by the tests of processes: the example that they run, and launchers that start it.
 
 use core::sync::atomic::{AtomicU16, Ordering};
 use core::time::Duration;
@@ -40,7 +40,7 @@ pub(crate) fn port() -> u16 {
     let first = u16::try_from(std::process::id() % 10_000).unwrap();
     loop {
         let port = 20_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
-        // Not tried by binding it: a process that another test starts just then would hold it on.
+        // Not tested by bind(2): a process that another test starts meanwhile would inherit the socket.
         let in_use = std::fs::read_to_string("/proc/net/tcp").unwrap();
         if !in_use.contains(&format!(":{port:04X} ")) {
             return port;
@@ -52,29 +52,30 @@ pub(crate) fn port() -> u16 {
 pub(crate) const OPEN_MPI: [&str; 2] = ["mpirun.openmpi", "openmpi-bin"];
 pub(crate) const MPICH: [&str; 2] = ["mpiexec.hydra", "mpich"];
 
-/// Longer than any launch in these tests, even on a busy machine; lost ranks that are not ended
-/// would wait forever.
+/// Longer than any launch in these tests, even on a busy machine. Ranks that the launcher fails to end
+/// would wait for ever.
 const LAUNCH_LIMIT: Duration = Duration::from_secs(120);
 
-/// Ranks that a launcher has started; it ends with the test, and they with it.
+/// A running launcher and its ranks; dropping it kills the launcher, which ends its ranks.
 pub(crate) struct Launching {
     pub(crate) launcher: Child,
     directory: PathBuf,
     begun: Instant,
 }
 
-/// How a launch has ended.
+/// The result of a launch.
 #[derive(Debug)]
 pub(crate) struct Launched {
-    /// What each rank that began has said, in any order; its exit status last if it ended itself.
+    /// The output of each rank that started, in any order. The last line is its exit status, unless
+    /// the launcher ended it.
     pub(crate) ranks: Vec<String>,
-    /// Whether the launcher was content.
+    /// Whether the launcher succeeded.
     pub(crate) success: bool,
-    /// What the launcher said.
+    /// The output of the launcher.
     pub(crate) stderr: String,
 }
 
-/// Has a launcher start so many ranks of a command.
+/// Starts `ranks` ranks of a command by a launcher.
 pub(crate) fn launch(
     [launcher, package]: [&str; 2],
     ranks: u32,
@@ -86,7 +87,7 @@ pub(crate) fn launch(
     let path = found.unwrap_or_else(|| {
         panic!("no {launcher}: apt-get install --no-install-recommends {package}")
     });
-    // Two mpiruns that start at once get in each other's way in one directory.
+    // Two mpiruns that start at once disturb each other if they share a directory.
     let directory = std::env::temp_dir().join(format!("probeline-{}", port()));
     std::fs::create_dir_all(&directory).unwrap();
     let mut command = command(&path);
@@ -95,7 +96,7 @@ pub(crate) fn launch(
         // Tests may run as root, and on fewer cores than ranks.
         command.args(["--allow-run-as-root", "--oversubscribe", "-x", "PROBELINE_SECRET"]);
     }
-    // Into files: mpiexec of MPICH 4.0 was seen to lose what ranks say just before they end.
+    // Output goes to files, because mpiexec of MPICH 4.0 sometimes loses the last output of a rank.
     let script = r#""$@" >"$0/$$.said" 2>&1; s=$?; echo "status $s" >>"$0/$$.said"; exit $s"#;
     command.args(["-n", &ranks.to_string(), "sh", "-c", script]).arg(&directory);
     let begun = Instant::now();
@@ -103,14 +104,14 @@ pub(crate) fn launch(
 }
 
 impl Launching {
-    /// What each rank has said so far.
+    /// The output of each rank so far.
     pub(crate) fn said(&self) -> Vec<String> {
         let files = std::fs::read_dir(&self.directory).unwrap().map(|entry| entry.unwrap().path());
         let said = files.filter(|path| path.extension().is_some_and(|end| end == "said"));
         said.map(|path| std::fs::read_to_string(path).unwrap()).collect()
     }
 
-    /// The launcher, and the helper by which that of MPICH starts and serves its ranks.
+    /// The launcher, and for MPICH the helper process that starts and serves its ranks.
     pub(crate) fn servers(&self) -> Vec<Pid> {
         let launcher = Pid::from_child(&self.launcher);
         let children = format!("/proc/{0}/task/{0}/children", launcher.as_raw_pid());
@@ -122,7 +123,7 @@ impl Launching {
         [launcher].into_iter().chain(helpers.filter_map(Pid::from_raw)).collect()
     }
 
-    /// Waits for the launcher's end.
+    /// Waits until the launcher has ended.
     pub(crate) fn end(mut self) -> Launched {
         while self.launcher.try_wait().unwrap().is_none() {
             assert!(self.begun.elapsed() < LAUNCH_LIMIT, "still running: {:?}", self.said());
@@ -143,7 +144,7 @@ impl Drop for Launching {
     }
 }
 
-/// Has a launcher start so many ranks of a command, all of which have to begin.
+/// Starts `ranks` ranks of a command by a launcher, and waits for the end of all.
 pub(crate) fn launched(launcher: [&str; 2], ranks: u32, rank_command: &[&str]) -> Launched {
     let ended = launch(launcher, ranks, rank_command).end();
     assert_eq!(ended.ranks.len(), ranks as usize, "{launcher:?} did not start all: {ended:?}");
