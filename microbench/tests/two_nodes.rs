@@ -286,7 +286,7 @@ fn missing_for_verbs() -> Option<&'static str> {
         ports.into_iter().any(|number| context.port(number).unwrap().active)
     };
     match list.iter().count() {
-        0 => Some("no RDMA device: load the network card's RDMA driver"),
+        0 => Some("no RDMA device: load the RDMA driver of the network card"),
         _ if list.iter().any(active) => None,
         _ => Some("no active port among"),
     }
