@@ -47,7 +47,7 @@ use tuned::Tuned;
 
 /// A hash table spread over the memory of many processes, reached with one-sided operations only.
 #[derive(Parser)]
-#[command(version, about, bin_name = "probeline", after_help = exit::HELP)]
+#[command(name = "probeline", version, about, bin_name = "probeline", after_help = exit::HELP)]
 struct Cli {
     #[command(flatten)]
     global: GlobalArgs,
