@@ -1,4 +1,4 @@
-//! How much of everything has happened.
+//! Counters of operations, completions and faults.
 
 /// Counts since the cluster was made, over all owners.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

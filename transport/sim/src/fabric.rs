@@ -13,8 +13,9 @@ use probeline_transport::{Completion, Fault, OpError, Owner, PostError, RemoteWo
 use crate::faults::{DEATH_STATUS, Dice, End, Fate};
 use crate::network::{Network, Start};
 use crate::record::{Action, Post, Record};
+use crate::rng::streams;
 use crate::trace::{Trace, digest};
-use crate::{Config, Counters, Kind, Moment, OpenError, Order, Rng, What, streams};
+use crate::{Config, Counters, Kind, Moment, OpenError, Order, Rng, What};
 
 /// Every owner's window.
 pub(crate) type Windows = Arc<[Box<[AtomicU64]>]>;

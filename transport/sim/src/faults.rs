@@ -73,7 +73,7 @@ impl Faults {
     /// "Swarm testing", ISSTA 2012).
     #[must_use]
     pub fn swarm(seed: u64) -> Self {
-        let mut rng = Rng::new(seed, crate::streams::SWARM);
+        let mut rng = Rng::new(seed, crate::rng::streams::SWARM);
         Self {
             error_done_ppm: weight(&mut rng),
             error_undone_ppm: weight(&mut rng),

@@ -1,9 +1,8 @@
 //! A cluster in one process: any number of owners, virtual time, and everything that may happen.
 //!
-//! A [`Cluster`] hands out one [`Engine`] an owner. Time is virtual: what an operation costs is
-//! the [`Model`]'s to say, what goes wrong the [`Faults`]', and all chance comes from one seed,
-//! so that a run happens again, step by step, from the same [`Config`] and the same calls;
-//! [`Cluster::trace_hash`] tells. Engines are polled in turn from one thread, in the order that
+//! A [`Cluster`] hands out one [`Engine`] for each owner. Time is virtual: the [`Model`] says what an
+//! operation costs, and the [`Faults`] what goes wrong. All chance comes from one seed, so the same
+//! [`Config`] and the same calls repeat a run step by step; [`Cluster::trace_hash`] shows it. Engines are polled in turn from one thread, in the order that
 //! [`Cluster::next_delivery`] gives or any other; blocking code runs unmodified on the stage,
 //! the module `stage` behind the feature `std`.
 //!
@@ -41,7 +40,6 @@ mod engine;
 mod fabric;
 mod faults;
 mod footprint;
-mod kind;
 mod model;
 mod network;
 mod oortwijn2015;
@@ -50,7 +48,6 @@ mod rng;
 #[cfg(feature = "std")]
 pub mod stage;
 mod station;
-mod streams;
 mod trace;
 mod turns;
 
@@ -59,10 +56,10 @@ pub use config::{Config, ConfigError, OpenError, Order, Reach};
 pub use counters::Counters;
 pub use engine::{Engine, POISON};
 pub use faults::{DEATH_STATUS, Death, Faults};
-pub use kind::Kind;
 pub use model::{
     Cost, Fall, Jitter, LongReads, Model, Nic, Prefetched, Rates, Roundtrips, Sockets, Switches,
 };
 pub use network::WORD_GROUPS;
+pub use record::Kind;
 pub use rng::Rng;
 pub use trace::{Moment, What};

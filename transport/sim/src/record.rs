@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec;
+use core::fmt;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
@@ -9,7 +10,31 @@ use probeline_transport::{Local, OpError, Owner, RemoteWord, Segment, Token};
 
 use crate::faults::Dice;
 use crate::trace::digest;
-use crate::{Config, Kind, Rng};
+use crate::{Config, Rng};
+
+/// The kind of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Copies words of a window into a slot.
+    Read,
+    /// Copies words of a slot into a window.
+    Write,
+    /// Changes one word if it has the expected value.
+    CompareAndSwap,
+    /// Adds to one word.
+    FetchAdd,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Read => "READ",
+            Self::Write => "WRITE",
+            Self::CompareAndSwap => "CAS",
+            Self::FetchAdd => "FAA",
+        })
+    }
+}
 
 /// What an operation does when its time comes.
 #[derive(Clone, Copy, Debug)]

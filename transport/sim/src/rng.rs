@@ -83,6 +83,15 @@ pub(crate) fn mix(bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
+/// The streams of a cluster's seed. Each use of chance has its own, so that an additional draw in
+/// one does not change the draws of another.
+pub(crate) mod streams {
+    pub(crate) const NETWORK: u64 = 1;
+    pub(crate) const FAULTS: u64 = 2;
+    pub(crate) const ORDER: u64 = 3;
+    pub(crate) const SWARM: u64 = 4;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,10 +1,10 @@
-//! One side of an end, which takes one operation after the other.
+//! The rate at which one side of a NIC port takes operations.
 
 use crate::Kind;
 use crate::model::Rates;
 
-/// When one side of an end takes the next operation, in picoseconds: a rate of many millions a
-/// second is not a whole number of nanoseconds.
+/// The time at which one side of a port takes its next operation, in picoseconds, because the
+/// interval of a rate of many millions a second is not a whole number of nanoseconds.
 #[derive(Default)]
 pub(crate) struct Turns {
     copies_free_ps: u64,
@@ -15,7 +15,7 @@ const PS_PER_NS: u64 = 1_000;
 pub(crate) const PS_PER_S: u64 = 1_000_000_000_000;
 
 impl Turns {
-    /// When an operation that is ready at `now_ns` has its turn.
+    /// The time at which an operation that is ready at `now_ns` is taken.
     pub(crate) fn take(&mut self, kind: Kind, rates: &Rates, now_ns: u64) -> u64 {
         let turn_ps = turn_ps(rates, kind);
         if turn_ps == 0 {
@@ -32,7 +32,7 @@ impl Turns {
     }
 }
 
-/// How long one operation keeps the next waiting.
+/// The interval between two operations.
 pub(crate) fn turn_ps(rates: &Rates, kind: Kind) -> u64 {
     let per_s = rates.of(kind);
     if per_s == 0 { 0 } else { PS_PER_S.div_ceil(per_s) }
