@@ -68,7 +68,8 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("trial: {error:#}");
+            // The messages of the libraries' errors contain their causes.
+            eprintln!("trial: {error}");
             ExitCode::FAILURE
         }
     }

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &OpeningArgs) -> Result<()> {
             Err(
                 error @ OpenError::Setup(SetupError::Exchange(ExchangeError::OwnerLost(Owner(1)))),
             ) => {
-                println!("lost rank 1 after {opened} engines: {:#}", anyhow::Error::from(error));
+                println!("lost rank 1 after {opened} engines: {error}");
                 return Ok(());
             }
             Err(error) => return Err(error.into()),
