@@ -85,16 +85,15 @@ impl<H: Host> Future for OperationFuture<'_, H> {
     type Output = Output<H>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let host = self.host;
-        // Borrowed only by a poll within a poll of the structure, which polls no future.
-        let Ok(mut host) = host.try_borrow_mut() else {
-            context.waker().wake_by_ref();
-            return Poll::Pending;
-        };
         if matches!(self.stage, Stage::Ended) {
             return Poll::Pending;
         }
-        let polled = self.stage.poll(host.pipeline());
+        let host = self.host;
+        let polled = match host.try_borrow_mut() {
+            Ok(mut host) => self.stage.poll(host.pipeline()),
+            // Borrowed by another poll only, in which nothing of a caller's runs.
+            Err(_) => Poll::Pending,
+        };
         if polled.is_pending() {
             context.waker().wake_by_ref();
         }

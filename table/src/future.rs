@@ -65,9 +65,12 @@ where
     }
 
     fn run(&self, data: u64, intent: Intent) -> TableFuture<'_, T, S, C> {
-        let bucket = Bucket::new(data).map_err(|refused| SubmitError::Data(refused).into());
-        let operation =
-            bucket.map(|bucket| FindOrPut::new(bucket, intent, self.0.borrow().pipeline.shared()));
+        let operation = match (Bucket::new(data), self.0.try_borrow()) {
+            (Ok(bucket), Ok(table)) => Ok(FindOrPut::new(bucket, intent, table.pipeline.shared())),
+            (Err(refused), _) => Err(SubmitError::Data(refused).into()),
+            // Borrowed by a poll only, in which nothing of a caller's runs.
+            (Ok(_), Err(_)) => Err(SubmitError::Busy.into()),
+        };
         OperationFuture::new(&self.0, operation)
     }
 }

@@ -188,3 +188,55 @@ fn tasks_await_them() {
     }
     panic!("never ready");
 }
+
+/// Runs 64 inserts in so many tasks, which an executor polls in turn: the simulated time, and how
+/// often it polled all of them.
+fn run_in_tasks(tasks: usize) -> (u64, u32) {
+    const INSERTS: usize = 64;
+    const CONFIG: Config = Config { direct: false, ..Config::new(1_024) };
+    let sizes = CONFIG.sizes(64);
+    let cluster = Cluster::new(probeline_sim::Config {
+        owners: 1,
+        window_words: sizes.window_words,
+        slots: sizes.slots,
+        slot_words: sizes.slot_words,
+        depth: sizes.depth,
+        seed: 1,
+        model: Model::simple(2_000),
+        ..probeline_sim::Config::default()
+    })
+    .unwrap();
+    let table = Table::new(cluster.engine(Owner(0)).unwrap(), CONFIG, storage(64)).unwrap();
+    let mut shared = Shared::new(table);
+    let start_ns = shared.table().transport().now_ns();
+    let mut rounds = 0;
+    {
+        let table = &shared;
+        let task = |first: usize| async move {
+            for key in (first..INSERTS).step_by(tasks) {
+                assert_eq!(table.find_or_put(key as u64).await, Ok(Outcome::Inserted));
+            }
+        };
+        let mut running: Vec<_> = (0..tasks).map(|first| Box::pin(task(first))).collect();
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..100_000 {
+            running.retain_mut(|task| task.as_mut().poll(&mut context).is_pending());
+            rounds += 1;
+            if running.is_empty() {
+                break;
+            }
+        }
+        assert!(running.is_empty(), "never ready");
+    }
+    (shared.table().transport().now_ns() - start_ns, rounds)
+}
+
+#[test]
+fn operations_of_tasks_overlap() {
+    let (alone_ns, alone) = run_in_tasks(1);
+    let (together_ns, together) = run_in_tasks(64);
+    println!(
+        "64 inserts: {alone_ns} ns in one task ({alone} rounds), {together_ns} ns in 64 ({together})"
+    );
+    assert!(together_ns * 16 < alone_ns, "{together_ns} ns in 64 tasks, {alone_ns} ns in one");
+}
