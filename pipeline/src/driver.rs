@@ -67,9 +67,9 @@ pub struct Batch<'b, T, X, M: Machine> {
 
 /// What a batch does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pull<M> {
-    /// Start this operation, whose result goes to this place.
-    Start(usize, M),
+pub enum Pull {
+    /// Start the operation that was written; its result goes to this place.
+    Start(usize),
     /// Poll the transport, then ask again.
     Poll,
     /// Nothing more to start.
@@ -135,7 +135,13 @@ where
 
     #[inline]
     fn start(&mut self, machine: M, waiter: Waiter) -> Result<u32, M::Error> {
-        Ok(self.driver()?.0.start(machine, waiter, &mut Keep)?)
+        let (mut driver, ..) = self.driver()?;
+        let index = driver.lists.free.pop(driver.operations).ok_or(Error::Busy)?;
+        if let Some(operation) = driver.operations.get_mut(index as usize) {
+            operation.machine = machine;
+        }
+        driver.start(index, waiter, &mut Keep);
+        Ok(index)
     }
 
     /// Polls the transport once and moves the results of submitted operations into `out`. Never
@@ -189,7 +195,7 @@ where
         }
     }
 
-    /// Runs the operations that `pull` gives, as many at once as there is storage for, and leaves
+    /// Runs the operations that `pull` writes to the storage it is given, as many at once as there is storage for, and leaves
     /// each result at its place of `results`. `pull` may also write results itself.
     ///
     /// Operations submitted before go on meanwhile. Where their results hold all storage, an
@@ -201,7 +207,7 @@ where
     pub fn run_batch(
         &mut self,
         results: &mut [ResultOf<M>],
-        pull: impl FnMut(&mut Batch<'_, T, X, M>) -> Pull<M>,
+        pull: impl FnMut(&mut Batch<'_, T, X, M>, &mut M) -> Pull,
     ) -> Result<(), M::Error> {
         let run = self.run_pulled(results, pull);
         self.has_orphans |= run.is_err();
@@ -212,36 +218,48 @@ where
     fn run_pulled(
         &mut self,
         results: &mut [ResultOf<M>],
-        mut pull: impl FnMut(&mut Batch<'_, T, X, M>) -> Pull<M>,
+        mut pull: impl FnMut(&mut Batch<'_, T, X, M>, &mut M) -> Pull,
     ) -> Result<(), M::Error> {
-        let (mut next, mut running) = (None, 0_usize);
+        let mut running = 0_usize;
         loop {
             let more = loop {
-                let pulled = match next.take() {
-                    Some(pulled) => pulled,
-                    None => pull(&mut Batch {
-                        transport: &self.transport,
-                        shared: &mut self.shared,
-                        results,
-                        is_dead: self.fault.is_some(),
-                    }),
-                };
-                let Pull::Start(place, machine) = pulled else {
-                    break matches!(pulled, Pull::Poll);
-                };
-                let mut batch = BatchResults { results, running: &mut running };
-                match self.start_of_batch(place, machine, &mut batch)? {
-                    Ok(()) => {}
-                    // Its storage comes from the poll that follows.
-                    Err(Error::Busy) if self.lists.active > 0 => {
-                        next = Some(pulled);
+                let is_dead = self.fault.is_some();
+                let fault = self.fault;
+                let (mut driver, ..) = self.driver()?;
+                let Some(index) = driver.lists.free.pop(driver.operations) else {
+                    if driver.lists.active > 0 {
                         break true;
                     }
-                    Err(refused) => {
-                        if refused != Error::Busy {
-                            M::on_error(&mut self.shared);
-                        }
-                        batch.put(place, Err(refused.into()));
+                    // Only the caller's polls can free storage.
+                    let Driver { transport, shared, .. } = driver;
+                    let mut refused = M::IDLE;
+                    let mut batch = Batch { transport, shared, results, is_dead };
+                    match pull(&mut batch, &mut refused) {
+                        Pull::Start(place) => put(results, place, Err(Error::Busy.into())),
+                        other => break matches!(other, Pull::Poll),
+                    }
+                    continue;
+                };
+                let Some(operation) = driver.operations.get_mut(index as usize) else {
+                    return Err(Error::Busy.into());
+                };
+                let mut batch =
+                    Batch { transport: driver.transport, shared: driver.shared, results, is_dead };
+                let pulled = pull(&mut batch, &mut operation.machine);
+                match (pulled, fault) {
+                    (Pull::Start(place), None) => {
+                        running += 1;
+                        let mut sink = BatchResults { results, running: &mut running };
+                        driver.start(index, Waiter::Batch(place), &mut sink);
+                    }
+                    (Pull::Start(place), Some(fault)) => {
+                        driver.lists.free.push_front(driver.operations, index);
+                        M::on_error(driver.shared);
+                        put(results, place, Err(Error::Fault(fault).into()));
+                    }
+                    (other, _) => {
+                        driver.lists.free.push_front(driver.operations, index);
+                        break matches!(other, Pull::Poll);
                     }
                 }
             };
@@ -250,24 +268,6 @@ where
             }
             self.progress(&mut BatchResults { results, running: &mut running })?;
         }
-    }
-
-    #[inline]
-    fn start_of_batch(
-        &mut self,
-        place: usize,
-        machine: M,
-        batch: &mut BatchResults<'_, M>,
-    ) -> Result<Result<(), Error>, M::Error> {
-        if let Some(fault) = self.fault {
-            return Ok(Err(Error::Fault(fault)));
-        }
-        *batch.running += 1;
-        let started = self.driver()?.0.start(machine, Waiter::Batch(place), batch);
-        if started.is_err() {
-            *batch.running -= 1;
-        }
-        Ok(started.map(drop))
     }
 
     /// Polls the transport once, for callers that run nothing.
@@ -474,13 +474,10 @@ enum Room {
 }
 
 impl<T: Transport, X, M: Run<X>> Driver<'_, T, X, M> {
-    #[inline]
-    fn start(&mut self, machine: M, waiter: Waiter, sink: &mut impl Sink<M>) -> Result<u32, Error> {
-        let index = self.lists.free.pop(self.operations).ok_or(Error::Busy)?;
-        let Some(operation) = self.operations.get_mut(index as usize) else {
-            return Err(Error::Busy);
-        };
-        operation.machine = machine;
+    /// Starts the operation whose machine was written to this storage, which is in no list.
+    #[inline(always)]
+    fn start(&mut self, index: u32, waiter: Waiter, sink: &mut impl Sink<M>) {
+        let Some(operation) = self.operations.get_mut(index as usize) else { return };
         operation.waiter = waiter;
         operation.state = State::Running;
         operation.generation = operation.generation.wrapping_add(1);
@@ -490,7 +487,6 @@ impl<T: Transport, X, M: Run<X>> Driver<'_, T, X, M> {
         if !self.lists.waiting.is_empty() || self.step(index, None, sink) == Room::Lacking {
             self.wait(index);
         }
-        Ok(index)
     }
 
     /// Lets a running operation go on: with a completion of its own, or without.
@@ -763,13 +759,11 @@ struct BatchResults<'b, M: Machine> {
     running: &'b mut usize,
 }
 
-impl<M: Machine> BatchResults<'_, M> {
-    #[inline]
-    fn put(&mut self, place: usize, result: ResultOf<M>) {
-        match self.results.get_mut(place) {
-            Some(place) => *place = result,
-            None => debug_assert!(false, "the batch has no place {place}"),
-        }
+#[inline]
+fn put<R>(results: &mut [R], place: usize, result: R) {
+    match results.get_mut(place) {
+        Some(place) => *place = result,
+        None => debug_assert!(false, "the batch has no place {place}"),
     }
 }
 
@@ -777,7 +771,7 @@ impl<M: Machine> Sink<M> for BatchResults<'_, M> {
     #[inline]
     fn take(&mut self, waiter: Waiter, result: ResultOf<M>) -> bool {
         let Waiter::Batch(place) = waiter else { return false };
-        self.put(place, result);
+        put(self.results, place, result);
         *self.running -= 1;
         true
     }

@@ -54,21 +54,23 @@ impl<'b> Batch<'b> {
     pub(crate) fn pull<T: Transport, C: AsMut<[CacheEntry]>>(
         &mut self,
         at: &mut Pulling<'_, T, C>,
-    ) -> Pull<FindOrPut> {
+        into: &mut FindOrPut,
+    ) -> Pull {
         if at.shared.direct != Direct::Claims {
-            return self.pull_any(at);
+            return self.pull_any(at, into);
         }
         loop {
             if let Some(count) = self.remote_count.checked_sub(1) {
                 self.remote_count = count;
                 let place = self.remote.get(count).copied().unwrap_or_default();
                 if let Some(bucket) = self.bucket(place, at.results) {
-                    return Pull::Start(place, FindOrPut::new(bucket, self.intent, at.shared));
+                    *into = FindOrPut::new(bucket, self.intent, at.shared);
+                    return Pull::Start(place);
                 }
             } else if replace(&mut self.poll, false) {
                 return Pull::Poll;
             } else if at.is_dead {
-                return self.pull_any(at);
+                return self.pull_any(at, into);
             } else if self.next >= self.data.len() {
                 return Pull::End;
             } else {
@@ -83,12 +85,14 @@ impl<'b> Batch<'b> {
     fn pull_any<T, C: AsMut<[CacheEntry]>>(
         &mut self,
         at: &mut Pulling<'_, T, C>,
-    ) -> Pull<FindOrPut> {
+        into: &mut FindOrPut,
+    ) -> Pull {
         while self.next < self.data.len() {
             let place = self.next;
             self.next += 1;
             if let Some(bucket) = self.bucket(place, at.results) {
-                return Pull::Start(place, FindOrPut::new(bucket, self.intent, at.shared));
+                *into = FindOrPut::new(bucket, self.intent, at.shared);
+                return Pull::Start(place);
             }
         }
         Pull::End

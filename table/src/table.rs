@@ -207,7 +207,9 @@ where
             return Err(BatchError::Lengths { data: data.len(), outcomes: outcomes.len() });
         }
         let mut batch = Batch::new(data, intent);
-        self.pipeline.run_batch(outcomes, |at| batch.pull(at)).map_err(BatchError::Operation)
+        self.pipeline
+            .run_batch(outcomes, |at, into| batch.pull(at, into))
+            .map_err(BatchError::Operation)
     }
 
     /// Starts an operation whose result [`poll_into`](Self::poll_into) reports under `tag`.

@@ -123,10 +123,11 @@ fn run(
     driven.transport_mut().choices = Some(Rc::clone(choices));
     let mut results = vec![Ok(Outcome::Absent); keys.len()];
     let mut places = keys.iter().enumerate();
-    let batch = driven.run_batch(&mut results, |_| match places.next() {
+    let batch = driven.run_batch(&mut results, |_, into| match places.next() {
         Some((place, &key)) => {
             let walk = scenario.walk(Intent::FindOrPut, key);
-            Pull::Start(place, FindOrPut::starting_at(walk))
+            *into = FindOrPut::starting_at(walk);
+            Pull::Start(place)
         }
         None => Pull::End,
     });
