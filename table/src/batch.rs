@@ -64,7 +64,7 @@ impl<'b> Batch<'b> {
                 self.remote_count = count;
                 let place = self.remote.get(count).copied().unwrap_or_default();
                 if let Some(bucket) = self.bucket(place, at.results) {
-                    *into = FindOrPut::new(bucket, self.intent, at.shared);
+                    into.reset(bucket, self.intent, at.shared);
                     return Pull::Start(place);
                 }
             } else if replace(&mut self.poll, false) {
@@ -91,7 +91,7 @@ impl<'b> Batch<'b> {
             let place = self.next;
             self.next += 1;
             if let Some(bucket) = self.bucket(place, at.results) {
-                *into = FindOrPut::new(bucket, self.intent, at.shared);
+                into.reset(bucket, self.intent, at.shared);
                 return Pull::Start(place);
             }
         }

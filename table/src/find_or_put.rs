@@ -249,6 +249,26 @@ impl FindOrPut {
         Self::at(context.walk(bucket, intent), Stage::Lookup)
     }
 
+    /// As `new`, in storage: field by field, since a copy would wait for all stores before it.
+    #[inline(always)]
+    pub(crate) fn reset<C: AsMut<[CacheEntry]>>(
+        &mut self,
+        bucket: Bucket,
+        intent: Intent,
+        context: &Context<C>,
+    ) {
+        self.walk.reset(bucket, intent, context.probe_limit, &context.layout);
+        self.stage = Stage::Lookup;
+        self.first_claim = FirstClaimState::None;
+        self.chunk = 0;
+        self.requested = 0;
+        self.landing[0] = 0;
+        self.landing[1] = 0;
+        self.by_cpu[0] = false;
+        self.by_cpu[1] = false;
+        self.cost.reset();
+    }
+
     /// One that has asked the cache, and has walked as far as the CPU reaches if the CPU may claim.
     #[inline]
     pub(crate) fn from_walk<C: AsMut<[CacheEntry]>>(
@@ -327,13 +347,17 @@ impl FindOrPut {
         context: &mut Context<C>,
         port: &mut Port<'_, impl Transport>,
     ) -> Result<(), Stop> {
-        let Walk { mut probe, bucket, intent, .. } = self.walk;
-        if let Some(before) = chunk.checked_sub(1) {
-            probe.pass(self.words(before), bucket, &context.layout);
-        }
+        let intent = self.walk.intent;
+        // Posts may find no room, so the walk goes on only when they are made.
+        let further = chunk.checked_sub(1).map(|before| {
+            let mut probe = self.walk.probe;
+            probe.pass(self.words(before), self.walk.bucket, &context.layout);
+            probe
+        });
+        let start = further.map_or(self.walk.probe.at, |probe| probe.at);
         let words = self.words(chunk);
         let parity = usize::from(chunk & 1 == 1);
-        let (first, second) = context.layout.chunk(probe.at, words);
+        let (first, second) = context.layout.chunk(start, words);
         let slot = port.slot(chunk & 1);
         let mut reads = [
             Some((first, Local { slot, start: 0, words: first.words })),
@@ -354,9 +378,11 @@ impl FindOrPut {
             port.read(u8::from(parity == 1), from, into)?;
             self.landing[parity] += 1;
         }
-        self.walk.probe = probe;
+        if let Some(probe) = further {
+            self.walk.probe = probe;
+        }
         if chunk == self.chunk {
-            self.start = probe.at;
+            self.start = start;
         }
         self.by_cpu[parity] = posts == 0;
         if posts == 0 {

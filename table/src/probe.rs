@@ -70,6 +70,24 @@ impl Probe {
         Self { at, rotation, stride: Position::default(), orbit: at }
     }
 
+    /// As `of`, field by field.
+    #[inline(always)]
+    pub(crate) fn reset(&mut self, bucket: Bucket, layout: &Layout) {
+        let Position { owner, index } = layout.home(bucket);
+        let in_line = index & u64::from(LINE_BUCKETS - 1);
+        let offset = if layout.probing() == Probing::Linear { 0 } else { in_line };
+        self.at.owner = owner;
+        self.at.index = index - offset;
+        // Below 8.
+        #[allow(clippy::cast_possible_truncation)]
+        let rotation = offset as u32;
+        self.rotation = rotation;
+        self.stride.owner = 0;
+        self.stride.index = 0;
+        self.orbit.owner = owner;
+        self.orbit.index = index - offset;
+    }
+
     /// Goes on past the next `buckets`: whole lines where lines are walked round, one line where
     /// it jumps.
     #[inline]

@@ -146,6 +146,16 @@ impl core::hash::Hash for Cost {
 }
 
 impl Cost {
+    #[inline(always)]
+    pub(crate) fn reset(&mut self) {
+        self.chunks_copied = 0;
+        self.copies_scanned = 0;
+        self.lines = 0;
+        self.claims = 0;
+        self.claims_lost = 0;
+        self.confirms = 0;
+    }
+
     pub(crate) const ZERO: Self = Self {
         effective: 0,
         outgoing: 0,

@@ -39,6 +39,17 @@ impl Walk {
         Self { bucket, intent, probe: Probe::of(bucket, layout), passed: 0, left: limit, lines: 0 }
     }
 
+    /// As `new`, field by field.
+    #[inline(always)]
+    pub(crate) fn reset(&mut self, bucket: Bucket, intent: Intent, limit: u64, layout: &Layout) {
+        self.bucket = bucket;
+        self.intent = intent;
+        self.probe.reset(bucket, layout);
+        self.passed = 0;
+        self.left = limit;
+        self.lines = 0;
+    }
+
     /// The bucket to look at next.
     #[inline]
     pub(crate) fn position(&self, layout: &Layout) -> Position {
