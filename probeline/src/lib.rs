@@ -1,0 +1,125 @@
+//! Data structures in the memory of many processes, reached only with one-sided RDMA operations.
+//!
+//! The processes of a job each own a part of the memory, a *window*, and access all windows with
+//! READ, WRITE, compare-and-swap and fetch-and-add; the CPU of the owner takes no part. The first
+//! structure is [`table`]: find-or-put of 63-bit keys, after W. Oortwijn, T. van Dijk and J. van de
+//! Pol, *A Distributed Hash Table for Shared Memory* (PPAM 2015). After opening, nothing allocates,
+//! blocks or makes a system call, and no threads are started: the caller's loop polls.
+//!
+//! # First program
+//!
+//! ```toml
+//! [dependencies]
+//! probeline = { path = "probeline" }
+//! ```
+//!
+//! One process over shared memory:
+//!
+//! ```
+//! use probeline::shm;
+//! use probeline::table::{Config, Finished, Intent, Operation, Outcome, Table, Tag};
+//! use probeline::transport::Alone;
+//!
+//! let mut job = Alone; // a job of one rank
+//! let config = Config::for_keys(100_000, 1);
+//! let engine = shm::Builder::with_sizes(config.sizes(32)).open(&mut job)?;
+//! let mut table = Table::open(engine, config, [Operation::EMPTY; 32], &mut job)?;
+//!
+//! assert_eq!(table.find_or_put(42)?, Outcome::Inserted);
+//! assert_eq!(table.find_or_put(42)?, Outcome::Found);
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! # In a poll loop
+//!
+//! [`submit`](table::Table::submit) starts an operation under a [`Tag`](table::Tag) of the caller,
+//! [`poll_into`](table::Table::poll_into) makes progress and returns what has finished:
+//!
+//! ```
+//! # use probeline::shm;
+//! # use probeline::table::{Config, Finished, Intent, Operation, Outcome, Table, Tag};
+//! # let mut job = probeline::transport::Alone;
+//! # let config = Config::for_keys(100_000, 1);
+//! # let engine = shm::Builder::with_sizes(config.sizes(32)).open(&mut job)?;
+//! # let mut table = Table::open(engine, config, [Operation::EMPTY; 32], &mut job)?;
+//! let mut finished = [Finished::default(); 32];
+//! let (mut next, mut inserted) = (0, 0);
+//! while next < 1000 || table.in_flight() > 0 {
+//!     while next < 1000 && table.submit(Tag(next), next, Intent::FindOrPut).is_ok() {
+//!         next += 1;
+//!     }
+//!     for operation in table.poll_into(&mut finished)? {
+//!         inserted += u64::from(operation.result? == Outcome::Inserted);
+//!     }
+//!     // Other work of the loop.
+//! }
+//! assert_eq!(inserted, 1000);
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! Batches ([`find_or_put_batch`](table::Table::find_or_put_batch)) and futures
+//! ([`Shared`](table::Shared)) run on the same operations.
+//!
+//! # Several processes
+//!
+//! With the feature `exchange`, `exchange::join` starts the other ranks or meets them: spawned on
+//! this machine, over TCP with a shared secret, or under `mpirun` and `srun`. It replaces `Alone`
+//! above. Over RDMA NICs, feature `verbs`, only the builder differs. The guide in `docs/guide/`
+//! shows two processes, two nodes, and the order of closing.
+//!
+//! # Choosing C and M
+//!
+//! A chunk READ brings C buckets (`chunk_buckets`); an operation gives up after M chunks
+//! (`max_chunks`) with [`Outcome::Full`](table::Outcome::Full). Larger C costs bytes, smaller C costs
+//! roundtrips at high load factors. The command `probeline tune` measures a network and writes the
+//! best values to a file, which the feature `tuning` loads.
+//!
+//! # Features
+//!
+//! | feature | module | needs |
+//! |---|---|---|
+//! | | [`transport`], [`pipeline`], [`table`] | core only |
+//! | `shm` (default) | `shm`: processes of one machine | Linux |
+//! | `sim` | `sim`: simulated owners in virtual time | alloc |
+//! | `verbs` | `verbs`: RDMA NICs | alloc; libibverbs at run time |
+//! | `ucx`, `mpi` | `ucx`, `mpi`: for comparison | libucp at run time; an MPI library to build |
+//! | `exchange` | `exchange`: the ranks of a job | std |
+//! | `pin` | `pin`: cores, NUMA nodes, huge pages | Linux |
+//! | `tuning` | `tuning`: the file of `probeline tune` | std |
+//! | `conformance` | [`transport`]`::conformance`: the suite for your own transport | std |
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub use probeline_pipeline as pipeline;
+pub use probeline_table as table;
+pub use probeline_transport as transport;
+
+#[cfg(feature = "exchange")]
+pub use probeline_exchange as exchange;
+#[cfg(feature = "pin")]
+pub use probeline_pin as pin;
+#[cfg(feature = "shm")]
+pub use probeline_shm as shm;
+#[cfg(feature = "sim")]
+pub use probeline_sim as sim;
+#[cfg(feature = "tuning")]
+pub use probeline_tuning as tuning;
+#[cfg(feature = "mpi")]
+pub use probeline_ucx_shim::mpi;
+#[cfg(feature = "ucx")]
+pub use probeline_ucx_shim::ucx;
+#[cfg(feature = "verbs")]
+pub use probeline_verbs as verbs;
+
+/// Compiles and runs the examples of the README and the guide.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../docs/guide/embed.md")]
+    struct Embed;
+    #[doc = include_str!("../../docs/guide/write-a-transport.md")]
+    struct WriteATransport;
+    #[doc = include_str!("../../docs/guide/add-a-structure.md")]
+    struct AddAStructure;
+}
