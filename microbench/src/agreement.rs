@@ -6,10 +6,8 @@
 //! ([`Input`]). The text contains no secret, because errors quote it.
 
 use std::env;
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use clap::{Arg, ArgMatches, Command};
 use probeline_exchange::{Difference, JoinError};
 #[cfg(any(test, feature = "mpi"))]
 use probeline_transport::Exchange;
@@ -19,9 +17,10 @@ use crate::digest::Digest;
 use crate::failure::Failure;
 #[cfg(any(test, feature = "mpi"))]
 use crate::failure::Result;
+use crate::options::field;
 use crate::report::COMMIT;
 #[cfg(any(test, feature = "mpi"))]
-use probeline_results::gather;
+use probeline_results::{gather, gather_values};
 
 /// Long names of the options that may differ between ranks.
 const MAY_DIFFER: &[&str] = &[
@@ -61,61 +60,6 @@ const MAY_DIFFER: &[&str] = &[
 /// The field with the version and commit of the program.
 const BUILD: &str = "build";
 
-/// The maximum length of a value that is compared as text; a longer value is compared by its
-/// digest.
-const MAX_VALUE_BYTES: usize = 100;
-
-/// Bytes of each rank's text in one exchange, after a comparison has failed.
-#[cfg(any(test, feature = "mpi"))]
-const TEXT_PIECE_BYTES: usize = 256;
-
-/// The options of a command, as one line of text that ranks compare.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct GivenOptions(String);
-
-impl GivenOptions {
-    /// The options in `matches` of the command `definition`, including defaults.
-    pub(crate) fn of(definition: &Command, matches: &ArgMatches) -> Self {
-        let mut fields = vec![field("command", definition.get_name().as_bytes())];
-        fields.extend(definition.get_arguments().filter_map(|option| given(option, matches)));
-        Self(fields.join(" "))
-    }
-}
-
-/// An option and its values; `None` if the option has no value or may differ between ranks.
-fn given(option: &Arg, matches: &ArgMatches) -> Option<String> {
-    let long = option.get_long();
-    if long.is_some_and(|name| MAY_DIFFER.contains(&name)) {
-        return None;
-    }
-    let values = matches.try_get_raw(option.get_id().as_str()).ok().flatten()?;
-    let values: Vec<&[u8]> = values.map(OsStr::as_bytes).collect();
-    let name = long.map_or_else(|| option.get_id().to_string(), |name| format!("--{name}"));
-    Some(field(&name, &values.join(&b',')))
-}
-
-/// `name=value`, without white space.
-fn field(name: &str, value: &[u8]) -> String {
-    let value = escaped(value);
-    match value.len() {
-        0..=MAX_VALUE_BYTES => format!("{name}={value}"),
-        _ => format!("{name}=sha256:{}", Digest::of(&value)),
-    }
-}
-
-/// Keeps graphic ASCII, and encodes every other byte as `%` and two hexadecimal digits.
-fn escaped(value: &[u8]) -> String {
-    let mut text = String::with_capacity(value.len());
-    for &byte in value {
-        match byte {
-            b'%' => text.push_str("%25"),
-            byte if byte.is_ascii_graphic() => text.push(char::from(byte)),
-            byte => text.push_str(&format!("%{byte:02x}")),
-        }
-    }
-    text
-}
-
 /// An input that each rank reads or computes itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Input {
@@ -136,7 +80,8 @@ pub(crate) struct Agreement {
 impl Agreement {
     /// The agreement of a job in which each rank reads or computes `inputs` itself.
     pub(crate) fn of_job(args: &JobArgs, inputs: Vec<Input>) -> Self {
-        let mut fields = vec![field(BUILD, build().as_bytes()), args.options.0.clone()];
+        let compared = args.options.text(|name| !MAY_DIFFER.contains(&name));
+        let mut fields = vec![field(BUILD, build().as_bytes()), compared];
         fields.push(field("--transport", args.transport.name().as_bytes()));
         fields.push(field("--ranks", args.ranks.to_string().as_bytes()));
         fields.push(field("--table-size", args.table_size.to_string().as_bytes()));
@@ -187,14 +132,11 @@ impl Agreement {
     /// # Errors
     /// The first field that differs from rank 0's, with its advice.
     pub(crate) fn compare(&self, exchange: &mut dyn Exchange) -> Result<()> {
-        let length = self.text.len() as u64;
-        let mine = Digest::of(&self.text).words();
-        let all = gather(exchange, [length, mine[0], mine[1]])?;
+        let all = gather(exchange, Digest::of(&self.text).words())?;
         if all.iter().all(|of_rank| *of_rank == all[0]) {
             return Ok(());
         }
-        let longest = all.iter().map(|of_rank| of_rank[0]).max().unwrap_or(0);
-        let texts = self.texts(usize::try_from(longest)?, exchange)?;
+        let texts = gather_values(exchange, &self.text)?;
         let Some(rank_0) = texts.first() else { return Ok(()) };
         // The error of a rank that differs from rank 0 names rank 0; the errors of the others name
         // the first rank that differs.
@@ -205,24 +147,6 @@ impl Agreement {
         let Some(difference) = Difference::between(&self.text, &texts[peer]) else { return Ok(()) };
         let error = JoinError::ParametersDiffer { peer: u32::try_from(peer)?, difference };
         Err(self.explain(error, Failure::from).everywhere())
-    }
-
-    /// The texts of all ranks, each at most `longest` bytes.
-    fn texts(&self, longest: usize, exchange: &mut dyn Exchange) -> Result<Vec<String>> {
-        let ranks = exchange.owners() as usize;
-        let mut texts = vec![Vec::new(); ranks];
-        for start in (0..longest).step_by(TEXT_PIECE_BYTES) {
-            let mut piece = [0; TEXT_PIECE_BYTES];
-            let rest = self.text.as_bytes().get(start..).unwrap_or_default();
-            let length = rest.len().min(TEXT_PIECE_BYTES);
-            piece[..length].copy_from_slice(&rest[..length]);
-            let mut all = vec![0; TEXT_PIECE_BYTES * ranks];
-            exchange.all_gather(&piece, &mut all)?;
-            for (text, piece) in texts.iter_mut().zip(all.chunks_exact(TEXT_PIECE_BYTES)) {
-                text.extend(piece.iter().take_while(|byte| **byte != 0));
-            }
-        }
-        Ok(texts.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect())
     }
 }
 
@@ -239,24 +163,16 @@ fn build() -> String {
 mod tests {
     use std::thread;
 
-    use clap::{ArgAction, CommandFactory, FromArgMatches};
+    use clap::{Arg, Command, CommandFactory, FromArgMatches};
 
     use super::*;
     use crate::Cli;
+    use crate::options::tests::{parsed, words};
 
     /// The text that ranks with this command line compare; `None` if the command line is invalid.
     fn compared(line: &[&str]) -> Option<String> {
-        let mut definition = Cli::command();
-        let line = ["probeline"].iter().chain(line);
-        let matches = definition.try_get_matches_from_mut(line).ok()?;
-        let (name, matches) = matches.subcommand()?;
-        Some(GivenOptions::of(definition.find_subcommand(name)?, matches).0)
+        Some(parsed(line)?.text(|name| !MAY_DIFFER.contains(&name)))
     }
-
-    /// Candidate values for options without a list of possible values; each such option accepts at
-    /// least two of them.
-    const VALUES: [&str; 10] =
-        ["1", "2", "8", "16", "32", "64", "0.25", "0.5", "openmpi=a", "mpich=a"];
 
     /// Options that other options require.
     const CONTEXTS: [&[&str]; 4] =
@@ -264,19 +180,13 @@ mod tests {
 
     /// Command lines that differ only in this option.
     fn lines(base: &[&str], option: &Arg) -> Vec<Vec<String>> {
-        let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
-        let Some(long) = option.get_long() else {
-            return VALUES.iter().map(|value| owned(&[base, &[value]].concat())).collect();
-        };
-        let base = owned(&[base, if base[0] == "explore" { &["fms:2"] } else { &[] }].concat());
-        let with = |word: String| [&base[..], &[word]].concat();
-        if matches!(option.get_action(), ArgAction::SetTrue) {
-            return vec![base.clone(), with(format!("--{long}"))];
-        }
-        let listed = option.get_possible_values();
-        let listed: Vec<&str> = listed.iter().map(|value| value.get_name()).collect();
-        let values = if listed.is_empty() { &VALUES[..] } else { &listed };
-        values.iter().map(|value| with(format!("--{long}={value}"))).collect()
+        let needs_model = base[0] == "explore" && option.get_long().is_some();
+        let base = [base, if needs_model { &["fms:2"] } else { &[] }].concat();
+        let base: Vec<String> = base.iter().map(|&word| word.to_owned()).collect();
+        let words = words(option);
+        let lines = words.iter().map(|word| [&base[..], &[word.clone()]].concat());
+        let without = (words.windows(2).all(|pair| pair[0] == pair[1])).then(|| base.clone());
+        without.into_iter().chain(lines).collect()
     }
 
     /// Command lines that differ only in this option, each with the text that ranks compare.
@@ -363,20 +273,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn values_are_one_word_of_bounded_length() {
-        assert_eq!(field("model", "my net%.pnml".as_bytes()), "model=my%20net%25.pnml");
-        assert_eq!(field("model", &[0xff, b'\n']), "model=%ff%0a");
-        let long = "x".repeat(MAX_VALUE_BYTES + 1);
-        let other = format!("{long}y");
-        assert!(field("model", long.as_bytes()).len() < MAX_VALUE_BYTES);
-        assert_ne!(field("model", long.as_bytes()), field("model", other.as_bytes()));
-    }
-
     fn agreement(seed: u32, net: &str) -> Agreement {
         let advice = "and with the same net".to_owned();
         let inputs = vec![Input { name: "net", digest: Digest::of(net), advice }];
-        let text = format!("--seed={seed} {}", "x".repeat(3 * TEXT_PIECE_BYTES / 2));
+        let text = format!("--seed={seed} {}", "x".repeat(400));
         Agreement { text: format!("{text} net={}", inputs[0].digest), inputs }
     }
 

@@ -170,9 +170,9 @@ fn builder(args: &VerbsArgs, shape: Shape) -> Result<probeline_verbs::Builder> {
         .device(args.device.as_deref())
         .port(args.ib_port)
         .gid_index(args.gid_index)
-        .pkey_index(args.pkey_index.unwrap_or(0))
-        .service_level(args.service_level.unwrap_or(0))
-        .traffic_class(args.traffic_class.unwrap_or(0))
+        .pkey_index(args.pkey_index)
+        .service_level(args.service_level)
+        .traffic_class(args.traffic_class)
         .retry(args.retry()?))
 }
 
@@ -254,7 +254,7 @@ pub(crate) fn join(
         rendezvous: Duration::from_secs(limit_s),
         collective: meeting.collective_limit() + longest_alone,
     };
-    let Some(node) = nodes::node(&args.nodes, limit_s, given.clone())? else {
+    let Some(node) = nodes::node(&args.nodes, &args.options, limit_s, given.clone())? else {
         let start = start(args)?;
         let options = Options { start, parameters, secret: given, limits };
         let job =

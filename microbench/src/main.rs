@@ -4,7 +4,6 @@
 mod agreement;
 mod checkup;
 mod cli;
-mod date;
 mod digest;
 mod exit;
 mod failure;
@@ -20,6 +19,7 @@ mod mpi_job;
 mod network;
 mod nodes;
 mod note;
+mod options;
 mod output_file;
 mod place;
 mod progress;
@@ -36,9 +36,9 @@ use std::process::{self, ExitCode};
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use agreement::GivenOptions;
 use cli::{GlobalArgs, JobArgs};
 use failure::{Failure, Result};
+use options::Options;
 use scenario::{
     compare, completions, doctor, explore, latency as bench_latency, limits, report as page,
     roundtrips, simulate, throughput, topology, tune,
@@ -107,8 +107,8 @@ fn command() -> Result<Command> {
     let arguments: Vec<_> = std::env::args_os().collect();
     let mut definition = Cli::command();
     let mut matches = parse(&mut definition, &arguments);
-    let tuned = tuned::expand(&arguments, &definition, &matches)?;
-    let tuned = tuned.map(|(arguments, tuned)| {
+    let tuned = tuned::with_defaults(Cli::command(), &matches)?.map(|(tunable, tuned)| {
+        definition = tunable;
         matches = parse(&mut definition, &arguments);
         tuned
     });
@@ -122,7 +122,7 @@ fn command() -> Result<Command> {
         && let Some((name, matches)) = matches.subcommand()
         && let Some(definition) = definition.find_subcommand(name)
     {
-        job.options = GivenOptions::of(definition, matches);
+        job.options = Options::of(definition, matches);
     }
     Ok(command)
 }

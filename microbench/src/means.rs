@@ -36,17 +36,19 @@ pub(crate) struct AlgorithmArgs {
     #[arg(long)]
     paper: bool,
 
-    /// When the next chunk is requested before the present one is scanned; `likely` without it
-    #[arg(long, value_enum, value_name = "WHEN")]
-    read_ahead: Option<ReadAheadName>,
+    /// When the next chunk is requested before the present one is scanned; with --paper always
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = ReadAheadName::Likely)]
+    #[arg(default_value_if("paper", "true", "always"))]
+    read_ahead: ReadAheadName,
 
-    /// Claim the home bucket along with the first READ, so that an insert takes one roundtrip;
-    /// `auto` without it, by load factor and share of inserts
-    #[arg(long, value_enum, value_name = "WHEN")]
-    one_roundtrip: Option<FirstClaimName>,
+    /// When the home bucket is claimed along with the first READ, so that an insert takes one
+    /// roundtrip; with --paper off
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = FirstClaimName::Auto)]
+    #[arg(default_value_if("paper", "true", "off"))]
+    one_roundtrip: FirstClaimName,
 
-    /// Let the CPU load and claim what it reaches itself; `on` without it, but `off` on the
-    /// simulator, whose time stands still meanwhile
+    /// Let the CPU load and claim the words that it can address itself [default: on; off with
+    /// --paper and on the simulator, whose time stands still meanwhile]
     #[arg(long, value_enum, value_name = "SWITCH")]
     direct: Option<Switch>,
 }
@@ -55,22 +57,23 @@ pub(crate) struct AlgorithmArgs {
 #[derive(Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Hiding latency")]
 pub(crate) struct BatchArgs {
-    /// Operations in one batch call, whose misses and roundtrips overlap; 1 is blocking calls.
-    /// 1024 without it, 1 with --paper
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=MOST_BATCH))]
-    batch: Option<u32>,
+    /// Operations in one batch call, whose misses and roundtrips overlap; 1 is blocking calls, as
+    /// with --paper
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_BATCH)]
+    #[arg(default_value_if("paper", "true", "1"))]
+    #[arg(value_parser = value_parser!(u32).range(1..=MOST_BATCH))]
+    batch: u32,
 }
 
 impl BatchArgs {
     /// Operations in one call.
-    pub(crate) fn size(&self, means: &MeansArgs) -> u32 {
-        self.batch.unwrap_or(if means.is_paper() { 1 } else { DEFAULT_BATCH })
+    pub(crate) fn size(&self) -> u32 {
+        self.batch
     }
 
-    /// Places for the outcomes of a batch; none where calls are blocking.
-    pub(crate) fn ends(&self, means: &MeansArgs) -> Vec<End> {
-        let size = self.size(means);
-        vec![Ok(Outcome::Absent); if size > 1 { size as usize } else { 0 }]
+    /// Places for the outcomes of a batch; none if calls are blocking.
+    pub(crate) fn outcomes(&self) -> Vec<BatchOutcome> {
+        vec![Ok(Outcome::Absent); if self.batch > 1 { self.batch as usize } else { 0 }]
     }
 }
 
@@ -81,9 +84,9 @@ pub(crate) struct TableArgs {
     #[command(flatten)]
     algorithm: AlgorithmArgs,
 
-    /// In which order buckets are looked at; `linear` without it
-    #[arg(long, value_enum, value_name = "ORDER")]
-    probing: Option<ProbingName>,
+    /// Order in which buckets are probed
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t = ProbingName::Linear)]
+    probing: ProbingName,
 
     /// Choose C for each operation, -C at most, from what READs cost here and from what operations
     /// have lately needed. Like --read-ahead and --one-roundtrip without effect on what the CPU
@@ -174,12 +177,12 @@ impl AlgorithmArgs {
             first_word: sizes.first_word,
             chunk_buckets: sizes.chunk_buckets,
             max_chunks: sizes.max_chunks,
-            read_ahead: self.read_ahead.map_or(base.read_ahead, ReadAheadName::read_ahead),
-            first_claim: self.one_roundtrip.map_or(base.first_claim, |name| match name {
+            read_ahead: self.read_ahead.read_ahead(),
+            first_claim: match self.one_roundtrip {
                 FirstClaimName::Off => FirstClaim::Off,
                 FirstClaimName::On => FirstClaim::On,
                 FirstClaimName::Auto => FirstClaim::Auto,
-            }),
+            },
             direct: self.direct.map_or(direct, |switch| switch == Switch::On),
             ..base
         }
@@ -190,9 +193,9 @@ impl TableArgs {
     /// A table of these sizes; `simulated` where time is virtual.
     pub(crate) fn config(&self, sizes: Config, simulated: bool) -> Config {
         let probing = match self.probing {
-            None | Some(ProbingName::Linear) => Probing::Linear,
-            Some(ProbingName::Lines) => Probing::Lines,
-            Some(ProbingName::Jump) => Probing::Jump,
+            ProbingName::Linear => Probing::Linear,
+            ProbingName::Lines => Probing::Lines,
+            ProbingName::Jump => Probing::Jump,
         };
         Config { probing, ..self.algorithm.config(sizes, simulated) }
     }
@@ -206,7 +209,7 @@ impl TableArgs {
             ));
         }
         match chunk_buckets.iter().find(|&&c| c != 8) {
-            Some(c) if self.probing == Some(ProbingName::Jump) => Err(Failure::usage(format!(
+            Some(c) if self.probing == ProbingName::Jump => Err(Failure::usage(format!(
                 "--probing jump goes from line to line, 8 buckets each, but C = {c}: add -C 8"
             ))),
             _ => Ok(()),
@@ -287,12 +290,12 @@ impl MeansArgs {
         4 * self.in_flight
     }
 
-    /// Whether it is the paper's algorithm that options change.
+    /// Whether `--paper` was given.
     pub(crate) fn is_paper(&self) -> bool {
         self.table.algorithm.paper
     }
 
-    /// Refuses what does not go together, before anything starts.
+    /// Refuses options that contradict each other, before anything starts.
     pub(crate) fn check(&self, chunk_buckets: &[u32]) -> Result<()> {
         self.table.check(chunk_buckets)
     }
@@ -324,31 +327,31 @@ pub(crate) fn of_algorithm(config: &Config) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// find-or-put of each of `data`, in batches of as many as there are `ends`, or by blocking calls
-/// if there are none. The first error ends it.
+/// Runs find-or-put of each of `data`, in batches with the length of `outcomes`, or by blocking
+/// calls if that is empty. The first error ends it.
 pub(crate) fn find_or_put_all<T: Timed>(
     table: &mut MeansTable<T>,
     data: &[u64],
-    ends: &mut [End],
+    outcomes: &mut [BatchOutcome],
 ) -> Result<()> {
-    if ends.is_empty() {
+    if outcomes.is_empty() {
         for &data in data {
             table.find_or_put(data)?;
         }
         return Ok(());
     }
-    for data in data.chunks(ends.len()) {
-        let ends = &mut ends[..data.len()];
-        table.find_or_put_batch(data, ends)?;
-        for end in ends {
-            (*end)?;
+    for data in data.chunks(outcomes.len()) {
+        let outcomes = &mut outcomes[..data.len()];
+        table.find_or_put_batch(data, outcomes)?;
+        for outcome in outcomes {
+            (*outcome)?;
         }
     }
     Ok(())
 }
 
-/// The end of an operation.
-pub(crate) type End = core::result::Result<Outcome, OperationError>;
+/// The outcome of an operation, or why it has none.
+pub(crate) type BatchOutcome = core::result::Result<Outcome, OperationError>;
 
 /// What READs from the next rank cost by size, all ranks at the same time.
 fn read_cost<T: Timed>(engine: &mut T, most: u32, exchange: &mut dyn Exchange) -> Result<ReadCost> {

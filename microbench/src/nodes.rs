@@ -11,6 +11,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::cli::{DEFAULT_PORT, NodesArgs};
 use crate::failure::{Failure, Result};
+use crate::options::Options;
 use crate::terminal;
 
 /// Bytes of a fresh secret, two hexadecimal digits each.
@@ -19,18 +20,11 @@ const SECRET_BYTES: usize = 16;
 /// There only if the kernel has IPv6, where a socket for any address takes IPv4 as well.
 const IPV6: &str = "/proc/net/if_inet6";
 
-/// Options that say where this node's results go; each takes a value.
-const OWN_OPTIONS: [&str; 3] = ["--json", "--csv", "--markdown"];
-/// Options of this node alone that take no value.
-const OWN_SWITCHES: [&str; 2] = ["--two-nodes", "--full"];
+/// Options of the first node alone.
+const OF_FIRST: [&str; 5] = ["two-nodes", "json", "csv", "markdown", "full"];
 
-/// Options that the other node may need otherwise, and when.
-const OTHERWISE_THERE: [(&str, &str); 4] = [
-    ("--device", "is called otherwise"),
-    ("--ib-port", "has another number"),
-    ("--gid-index", "has another number"),
-    ("--pkey-index", "has another number"),
-];
+/// Options whose values may differ on the second node.
+const OF_MACHINE: [&str; 4] = ["device", "ib-port", "gid-index", "pkey-index"];
 
 /// One of two nodes, before they have met.
 pub(crate) struct Node {
@@ -47,15 +41,20 @@ pub(crate) struct Node {
 
 /// What the job's options say of it; `None` where there are no two nodes. Waits for `limit_s`
 /// seconds; a `secret` may have been given by an option.
-pub(crate) fn node(args: &NodesArgs, limit_s: u64, secret: Option<Secret>) -> Result<Option<Node>> {
+pub(crate) fn node(
+    args: &NodesArgs,
+    options: &Options,
+    limit_s: u64,
+    secret: Option<Secret>,
+) -> Result<Option<Node>> {
     match args.two_nodes.as_deref() {
         None => Ok(None),
-        Some("") => first(args.port, limit_s, secret).map(Some),
+        Some("") => first(args.port, options, limit_s, secret).map(Some),
         Some(host) => second(host, args.port, limit_s, secret).map(Some),
     }
 }
 
-fn first(port: u16, limit_s: u64, given: Option<Secret>) -> Result<Node> {
+fn first(port: u16, options: &Options, limit_s: u64, given: Option<Secret>) -> Result<Node> {
     let fresh = given.is_none() && env::var_os(SECRET_VARIABLE).is_none();
     let digits = fresh.then(random_digits).transpose()?;
     let (secret, assignment) = match digits {
@@ -66,19 +65,17 @@ fn first(port: u16, limit_s: u64, given: Option<Secret>) -> Result<Node> {
         None => (given, String::new()),
     };
     let host = probeline_exchange::host_name().unwrap_or_else(|| "FIRST_NODE".to_owned());
-    // What is no text is said as well as it can be.
-    let arguments = env::args_os().map(|argument| argument.to_string_lossy().into_owned());
-    let command = Command::new(arguments);
+    let program = env::args().next().unwrap_or_default();
     let folder =
-        if command.is_relative() { " in the folder of this repository there," } else { "" };
+        if is_relative(&program) { " in the folder of this repository there," } else { "" };
     let mut said = format!(
         "On the other node,{folder} within {limit_s} s (--meet-timeout):\n\n  {assignment}{}\n",
-        command.of_second(&host)
+        second_command(&program, &host, options)
     );
-    if let Some(recipe) = command.recipe_of_second(&host) {
+    if let Some(recipe) = second_recipe(&host, options) {
         said.push_str(&format!("\nor the same by its recipe:\n\n  {assignment}{recipe}\n"));
     }
-    said.push_str(&command.otherwise_there());
+    said.push_str(&options_of_machine(options));
     if !fresh {
         said.push_str("\nwith the same secret there as here.\n");
     }
@@ -179,68 +176,35 @@ fn random_digits() -> Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// How this process was started as the first node.
-struct Command {
-    program: String,
-    /// What it does.
-    name: String,
-    /// Options that the second node has to have too.
-    options: Vec<String>,
+/// Whether the program was started by a path that is valid in one folder only.
+fn is_relative(program: &str) -> bool {
+    program.contains('/') && !program.starts_with('/')
 }
 
-impl Command {
-    /// From program, command and options.
-    fn new(mut arguments: impl Iterator<Item = String>) -> Self {
-        let program = arguments.next().unwrap_or_default();
-        let mut options = Vec::new();
-        // Options of every command may precede the command's name; none takes a value.
-        let name = loop {
-            match arguments.next() {
-                Some(option) if option.starts_with('-') => options.push(option),
-                name => break name.unwrap_or_default(),
-            }
-        };
-        while let Some(argument) = arguments.next() {
-            let option = argument.split('=').next().unwrap_or_default();
-            match OWN_OPTIONS.contains(&option) {
-                true if option == argument => drop(arguments.next()),
-                true => {}
-                false if OWN_SWITCHES.contains(&option) => {}
-                false => options.push(argument),
-            }
-        }
-        Self { program, name, options }
-    }
+/// The command that starts the second node.
+fn second_command(program: &str, host: &str, options: &Options) -> String {
+    let command = [program, options.command()].map(quoted).join(" ");
+    format!("{command} --two-nodes {host}{}", for_second(options))
+}
 
-    /// Whether it was started by a path that holds in one folder only.
-    fn is_relative(&self) -> bool {
-        self.program.contains('/') && !self.program.starts_with('/')
-    }
+/// The same by the recipe of the justfile, where there is one.
+fn second_recipe(host: &str, options: &Options) -> Option<String> {
+    (options.command() == "bench-latency")
+        .then(|| format!("just bench-latency {host}{}", for_second(options)))
+}
 
-    /// A line for each option that the other node may need otherwise.
-    fn otherwise_there(&self) -> String {
-        let given =
-            |name: &str| self.options.iter().any(|option| option.split('=').next() == Some(name));
-        let there = OTHERWISE_THERE.iter().filter(|(name, _)| given(name));
-        let lines = there.map(|(name, when)| format!("(another {name} if it {when} there)\n"));
-        let lines: String = lines.collect();
-        if lines.is_empty() { lines } else { format!("\n{lines}") }
-    }
+/// The options of the first node that the second one needs, too.
+fn for_second(options: &Options) -> String {
+    let argv = options.clone().only(|name| !OF_FIRST.contains(&name)).to_argv();
+    argv.iter().map(|argument| format!(" {}", quoted(&argument.to_string_lossy()))).collect()
+}
 
-    fn of_second(&self, host: &str) -> String {
-        let command = [&self.program, &self.name].map(|word| quoted(word)).join(" ");
-        format!("{command} --two-nodes {host}{}", self.options())
-    }
-
-    /// By the recipe of the justfile, where there is one.
-    fn recipe_of_second(&self, host: &str) -> Option<String> {
-        (self.name == "bench-latency")
-            .then(|| format!("just bench-latency {host}{}", self.options()))
-    }
-
-    fn options(&self) -> String {
-        self.options.iter().map(|option| format!(" {}", quoted(option))).collect()
-    }
+/// A line for each given option whose value may differ on the second node.
+fn options_of_machine(options: &Options) -> String {
+    let given = OF_MACHINE.iter().filter(|name| options.is_given(name));
+    let lines = given.map(|name| format!("(with the --{name} of that machine, if it differs)\n"));
+    let lines: String = lines.collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
 /// A word as a shell takes it for one. Arguments of a process contain no NUL.
@@ -251,24 +215,26 @@ fn quoted(word: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::tests::parsed;
 
-    fn command(line: &str) -> Command {
-        Command::new(line.split(' ').map(str::to_owned))
+    fn options(line: &str) -> Options {
+        parsed(&line.split(' ').collect::<Vec<_>>()).unwrap()
     }
 
     #[test]
     fn the_second_gets_the_options_of_the_first_without_its_files() {
-        let line = "t/probeline bench-latency --two-nodes --full --json a -C 8,16 --csv=b --ops 10 --port 7";
-        let first = command(line);
-        let expected = "t/probeline bench-latency --two-nodes n1 -C 8,16 --ops 10 --port 7";
-        assert_eq!(first.of_second("n1"), expected);
-        let recipe = "just bench-latency n1 -C 8,16 --ops 10 --port 7";
-        assert_eq!(first.recipe_of_second("n1").as_deref(), Some(recipe));
-        let first = command("p explore fms:2 --two-nodes --seed=2");
-        assert_eq!(first.of_second("n1"), "p explore --two-nodes n1 fms:2 --seed=2");
-        assert_eq!(first.recipe_of_second("n1"), None);
-        let first = command("p -q --quiet explore fms:2 --two-nodes");
-        assert_eq!(first.of_second("n1"), "p explore --two-nodes n1 -q --quiet fms:2");
+        let line = "bench-latency --two-nodes --full --json a -C 8,16 --csv=b --ops 10 --port 7";
+        let first = options(line);
+        let expected =
+            "t/probeline bench-latency --two-nodes n1 --chunk-buckets=8,16 --ops=10 --port=7";
+        assert_eq!(second_command("t/probeline", "n1", &first), expected);
+        let recipe = "just bench-latency n1 --chunk-buckets=8,16 --ops=10 --port=7";
+        assert_eq!(second_recipe("n1", &first).as_deref(), Some(recipe));
+        let first = options("explore fms:2 --two-nodes --seed=2");
+        assert_eq!(second_command("p", "n1", &first), "p explore --two-nodes n1 --seed=2 fms:2");
+        assert_eq!(second_recipe("n1", &first), None);
+        let first = options("-q explore fms:2 --two-nodes");
+        assert_eq!(second_command("p", "n1", &first), "p explore --two-nodes n1 --quiet fms:2");
     }
 
     #[test]
@@ -306,13 +272,13 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_otherwise_on_the_second_is_said() {
-        let first = command("target/release/probeline explore fms:2 --device=mlx5_0 --gid-index 3");
-        let said = first.otherwise_there();
-        assert!(said.contains("(another --device if it is called otherwise there)\n"), "{said}");
-        assert!(said.contains("(another --gid-index if it has another number there)\n"), "{said}");
-        assert_eq!(command("p explore fms:2").otherwise_there(), "");
-        assert!(first.is_relative());
-        assert!(!command("/bin/p explore").is_relative() && !command("p explore").is_relative());
+    fn options_that_depend_on_the_machine_are_named() {
+        let first = options("explore fms:2 --two-nodes --device=mlx5_0 --gid-index 3");
+        let lines = "\n(with the --device of that machine, if it differs)\n\
+                     (with the --gid-index of that machine, if it differs)\n";
+        assert_eq!(options_of_machine(&first), lines);
+        assert_eq!(options_of_machine(&options("explore fms:2")), "");
+        assert!(is_relative("target/release/probeline"));
+        assert!(!is_relative("/bin/p") && !is_relative("p"));
     }
 }

@@ -9,9 +9,9 @@ use probeline_table::Config;
 use super::{
     MeetingArgs, NodesArgs, OutputArgs, PlaceArgs, SimArgs, TransportName, UcxArgs, VerbsArgs,
 };
-use crate::agreement::GivenOptions;
 use crate::failure::{Failure, Result};
 use crate::machine::memory_available;
+use crate::options::Options;
 use crate::size::Size;
 use crate::tuned::Tuned;
 
@@ -65,7 +65,7 @@ pub(crate) struct JobArgs {
 
     /// All options of the command; ranks compare them.
     #[arg(skip)]
-    pub(crate) options: GivenOptions,
+    pub(crate) options: Options,
 
     #[command(flatten)]
     pub(crate) nodes: NodesArgs,
@@ -88,6 +88,12 @@ pub(crate) struct JobArgs {
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
+
+/// Headings of the options of one transport in the help.
+const OF_VERBS: &str = "RDMA (verbs)";
+const OF_UCX: &str = "UCX (ucx)";
+const OF_SIM: &str = "Simulator (sim)";
+const OF_MACHINES: &str = "Placement (shm, verbs)";
 
 /// Two are the least that show what a remote part costs.
 const DEFAULT_RANKS: u32 = 2;
@@ -186,10 +192,11 @@ impl JobArgs {
                  choose among ucx-shm, ucx-tcp and ucx-rc with --columns",
             ));
         }
+        let given = |heading| self.options.given_under(heading);
         let of = [
-            (self.verbs.given(), TransportName::Verbs, "verbs"),
-            (self.ucx.given(), TransportName::Ucx, "ucx-shm, ucx-tcp or ucx-rc"),
-            (self.sim.given(), TransportName::Sim, "sim"),
+            (given(OF_VERBS), TransportName::Verbs, "verbs"),
+            (given(OF_UCX), TransportName::Ucx, "ucx-shm, ucx-tcp or ucx-rc"),
+            (given(OF_SIM), TransportName::Sim, "sim"),
         ];
         for (option, transport, columns) in of {
             if let Some(option) = option.filter(|_| !transports.contains(&transport)) {
@@ -199,7 +206,7 @@ impl JobArgs {
                 )));
             }
         }
-        self.sim.check()?;
+        self.sim.check(&self.options)?;
         if apart && transports.iter().any(|transport| transport.is_mpi()) {
             self.check_mpi()?;
         }
@@ -211,23 +218,24 @@ impl JobArgs {
 
     /// Options of another transport would be without effect.
     fn check_options(&self) -> Result<()> {
-        let of_sim = self.sim.given().zip(Some("sim"));
-        let of_verbs = self.verbs.given().zip(Some("verbs"));
-        let of_ucx = self.ucx.given().zip(Some("ucx"));
+        let given = |heading: &str, transports| {
+            self.options.given_under(heading).map(|option| (option, transports))
+        };
+        let (of_verbs, of_ucx) = (given(OF_VERBS, "verbs"), given(OF_UCX, "ucx"));
+        let of_sim = given(OF_SIM, "sim");
+        let of_machines = given(OF_MACHINES, "shm or verbs");
         // UCX and MPI allocate windows themselves.
-        let of_pages = self.place.pages_given().zip(Some("shm or verbs"));
-        let strange = match self.transport {
+        let pages = self.options.is_given("huge-pages");
+        let of_pages = pages.then(|| ("--huge-pages".to_owned(), "shm or verbs"));
+        let other = match self.transport {
             TransportName::Shm => of_verbs.or(of_ucx).or(of_sim),
             TransportName::Verbs => of_ucx.or(of_sim),
             TransportName::Ucx => of_verbs.or(of_pages).or(of_sim),
             #[cfg(feature = "mpi")]
             TransportName::Mpi => of_verbs.or(of_ucx).or(of_pages).or(of_sim),
-            TransportName::Sim => {
-                let of_machines = self.place.given().zip(Some("shm or verbs"));
-                of_verbs.or(of_ucx).or(of_machines)
-            }
+            TransportName::Sim => of_verbs.or(of_ucx).or(of_machines),
         };
-        let Some((option, transport)) = strange else { return self.sim.check() };
+        let Some((option, transport)) = other else { return self.sim.check(&self.options) };
         Err(Failure::usage(format!(
             "{option} is for --transport {transport}: add that, or leave it out"
         )))
@@ -235,11 +243,11 @@ impl JobArgs {
 
     /// Options of another way to meet would be without effect.
     fn check_mpi(&self) -> Result<()> {
-        let two_nodes = self.nodes.two_nodes.is_some().then_some("--two-nodes");
-        match two_nodes.or(self.meeting.given()) {
+        let meeting = ["two-nodes", "exchange", "rendezvous", "secret-file", "meet-timeout"];
+        match meeting.into_iter().find(|name| self.options.is_given(name)) {
             Some(option) => Err(Failure::usage(format!(
-                "{option} is without effect over MPI, whose launcher starts the ranks and which \
-                 brings them together itself: leave it out"
+                "--{option} has no effect over MPI, whose launcher starts the ranks and which \
+                 connects them itself: leave it out"
             ))),
             None => Ok(()),
         }

@@ -71,18 +71,6 @@ impl MeetingArgs {
         Duration::from_secs(self.collective_timeout)
     }
 
-    /// The first option that was given of how ranks meet; the limit of collective calls holds for
-    /// ranks that have met.
-    pub(super) fn given(&self) -> Option<&'static str> {
-        let options = [
-            ("--exchange", self.exchange.is_some()),
-            ("--rendezvous", self.rendezvous.is_some()),
-            ("--secret-file", self.secret_file.is_some()),
-            ("--meet-timeout", self.meet_timeout.is_some()),
-        ];
-        options.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
-    }
-
     /// Options that contradict each other.
     pub(super) fn check(&self, two_nodes: bool) -> Result<()> {
         let meets = self.rendezvous.is_some() || two_nodes;

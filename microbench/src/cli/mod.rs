@@ -13,7 +13,7 @@ mod ucx;
 mod verbs;
 
 pub(crate) use chunks::{ChunkArgs, ChunkListArgs, max_chunks};
-pub(crate) use global::{GlobalArgs, command_at};
+pub(crate) use global::GlobalArgs;
 pub(crate) use job::JobArgs;
 pub(crate) use meeting::{ExchangeName, MeetingArgs};
 pub(crate) use nodes::{DEFAULT_PORT, NodesArgs};

@@ -29,15 +29,6 @@ impl PlaceArgs {
     pub(crate) fn huge_pages(&self) -> HugeName {
         self.huge_pages_asked.unwrap_or(HugeName::Try)
     }
-
-    /// An option of these that was given.
-    pub(super) fn given(&self) -> Option<&'static str> {
-        self.pin_asked.map(|_| "--pin").or(self.pages_given())
-    }
-
-    pub(super) fn pages_given(&self) -> Option<&'static str> {
-        self.huge_pages_asked.map(|_| "--huge-pages")
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

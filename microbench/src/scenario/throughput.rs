@@ -16,7 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
 use crate::keys::Keys;
 use crate::machine::memory_available;
-use crate::means::{BatchArgs, End, MeansArgs, MeansTable, find_or_put_all};
+use crate::means::{BatchArgs, BatchOutcome, MeansArgs, MeansTable, find_or_put_all};
 use crate::progress::Progress;
 use crate::report::{Files, Report, aligned};
 use crate::size::Size;
@@ -163,7 +163,7 @@ pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
     report.parameter("ops_per_rank", args.ops);
     report.parameter("key_range", args.key_range);
     report.parameter("runs", args.repeat);
-    report.parameter("batch", args.calls.size(&args.means));
+    report.parameter("batch", args.calls.size());
     for (name, value) in args.means.for_report(&args.config()) {
         report.parameter(name, value);
     }
@@ -250,7 +250,7 @@ impl ThroughputArgs {
             ),
             format!(
                 "calls: each rank, {}, in a table that is empty at first",
-                match self.calls.size(&self.means) {
+                match self.calls.size() {
                     1 => "one at a time".to_owned(),
                     size => format!("in calls of {size} operations"),
                 }
@@ -281,7 +281,7 @@ impl ThroughputArgs {
     fn once<T: Timed>(
         table: &mut MeansTable<T>,
         keys: &[u64],
-        ends: &mut [End],
+        outcomes: &mut [BatchOutcome],
         exchange: &mut dyn Exchange,
     ) -> Result<Run> {
         table.clear(exchange)?;
@@ -291,7 +291,7 @@ impl ThroughputArgs {
         table.reset_stats();
         exchange.barrier()?;
         let start = table.transport().now_ns();
-        find_or_put_all(table, keys, ends)?;
+        find_or_put_all(table, keys, outcomes)?;
         let end = table.transport().now_ns();
         let mine = RankRun { start_ns: start, end_ns: end, stats: *table.stats() };
         Ok(Run::of(&gather_values(exchange, &mine)?, T::ONE_CLOCK))
@@ -353,7 +353,7 @@ impl Scenario for ThroughputArgs {
         let limit = TableLimit::measure(engine, &self.config(), &self.job, exchange)?;
         let open = || self.means.open(engine, self.config(), exchange);
         let mut table = progress.during(0, "opening the table", open)?;
-        let mut ends = self.calls.ends(&self.means);
+        let mut outcomes = self.calls.outcomes();
         let buckets = table.layout().buckets();
         let mut rows: Vec<ThroughputRow> = Vec::new();
         for &workload in &self.workload {
@@ -365,7 +365,7 @@ impl Scenario for ThroughputArgs {
             for _ in 0..self.repeat {
                 let longest = self.expected(runs.last(), limit.as_ref());
                 progress.expecting(done + runs.len() as u64, &workload.name(), longest);
-                runs.push(Self::once(&mut table, &keys, &mut ends, exchange)?);
+                runs.push(Self::once(&mut table, &keys, &mut outcomes, exchange)?);
             }
             rows.push(self.row(workload, buckets, runs, limit.as_ref()));
         }

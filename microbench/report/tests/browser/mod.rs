@@ -14,6 +14,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Instant;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
 /// The Debian package and its command.
@@ -202,7 +203,7 @@ impl Browser {
     pub(crate) fn screenshot(&mut self, file: &Path) -> Vec<u8> {
         let ask = json!({ "format": "png", "captureBeyondViewport": true });
         let picture = self.order("Page.captureScreenshot", ask);
-        let png = base64(picture["data"].as_str().unwrap());
+        let png = BASE64_STANDARD.decode(picture["data"].as_str().unwrap()).unwrap();
         assert!(png.starts_with(b"\x89PNG"), "no picture");
         fs::write(file, &png).unwrap();
         println!("{}", file.display());
@@ -243,23 +244,4 @@ pub(crate) fn artifacts() -> PathBuf {
     let folder = target.join("report");
     fs::create_dir_all(&folder).unwrap();
     folder
-}
-
-/// The bytes that Base64 stands for (RFC 4648, section 4).
-fn base64(text: &str) -> Vec<u8> {
-    let digit = |letter: u8| match letter {
-        b'A'..=b'Z' => Some(letter - b'A'),
-        b'a'..=b'z' => Some(letter - b'a' + 26),
-        b'0'..=b'9' => Some(letter - b'0' + 52),
-        b'+' => Some(62),
-        b'/' => Some(63),
-        _ => None,
-    };
-    let digits: Vec<u8> = text.bytes().filter_map(digit).collect();
-    let bytes = digits.chunks(4).flat_map(|group| {
-        let bits = group.iter().fold(0_u32, |bits, digit| bits << 6 | u32::from(*digit));
-        let bits = bits << (6 * (4 - group.len()));
-        bits.to_be_bytes().into_iter().skip(1).take(group.len() - 1)
-    });
-    bytes.collect()
 }

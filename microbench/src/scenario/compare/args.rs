@@ -12,7 +12,7 @@ use super::measured::Column;
 use crate::cli::{ChunkArgs, JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Shape};
-use crate::means::{AlgorithmArgs, End, MeansTable};
+use crate::means::{AlgorithmArgs, BatchOutcome, MeansTable};
 use crate::scenario::latency::seconds;
 use crate::size::Size;
 use crate::timed::Timed;
@@ -117,7 +117,7 @@ impl CompareArgs {
     }
 
     /// Storage for the outcomes of a batch; none for blocking calls.
-    pub(super) fn outcomes(&self, batched: bool) -> Vec<End> {
+    pub(super) fn outcomes(&self, batched: bool) -> Vec<BatchOutcome> {
         vec![Ok(probeline_table::Outcome::Absent); if batched { BATCH } else { 0 }]
     }
 

@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::column::{ColumnName, Launcher};
+use crate::options::Options;
 
-/// Options of this command that its columns' ranks are not given, or are given otherwise; each
-/// takes a value.
+/// Options of this command that the ranks of its columns do not get, or get with other values.
 const OWN_OPTIONS: [&str; 14] = [
-    "--columns",
-    "--worker",
-    "--rounds",
-    "--json",
-    "--csv",
-    "--markdown",
-    "--ranks",
-    "--table-size",
-    "--seed",
-    "--ops",
-    "--seconds-per-measurement",
-    "--sleep",
-    "--step-timeout",
-    "--collective-timeout",
+    "columns",
+    "worker",
+    "rounds",
+    "json",
+    "csv",
+    "markdown",
+    "ranks",
+    "table-size",
+    "seed",
+    "ops",
+    "seconds-per-measurement",
+    "sleep",
+    "step-timeout",
+    "collective-timeout",
 ];
 
 /// A build of this command for one MPI library.
@@ -110,12 +110,12 @@ fn beside(exe: &Path, mpi: &str) -> Option<PathBuf> {
 }
 
 /// The command that starts rank 0 of a column, or a launcher that starts all ranks; otherwise
-/// what is missing. `given` are this process's own arguments, `more` what all columns get.
+/// what is missing. `given` are the options of this process, `more` what all columns get.
 pub(super) fn command(
     column: ColumnName,
     ranks: u32,
     workers: &[Worker],
-    given: &[OsString],
+    given: &Options,
     more: &[String],
 ) -> Result<Command, String> {
     let mut command = match column.launcher() {
@@ -147,35 +147,27 @@ pub(super) fn command(
 
 /// The arguments that go on to the ranks of a column: not this command's own ones, nor those of
 /// other transports.
-fn forwarded(given: &[OsString], column: ColumnName) -> Vec<OsString> {
-    let mut kept = Vec::new();
-    let mut given = given.iter();
-    while let Some(argument) = given.next() {
-        let text = argument.to_string_lossy();
-        let option = text.split('=').next().unwrap_or_default();
-        let other = of_transport(option).is_some_and(|its| !its.contains(&column.transport()));
-        let set = column.options().contains(&option);
-        match other || set || OWN_OPTIONS.contains(&option) {
-            true if option == text => drop(given.next()),
-            true => {}
-            false => kept.push(argument.clone()),
-        }
-    }
-    kept
+fn forwarded(given: &Options, column: ColumnName) -> Vec<OsString> {
+    let of_column = |name: &str| {
+        let transports = of_transport(name);
+        transports.is_none_or(|its| its.contains(&column.transport()))
+            && !column.options().contains(&&*format!("--{name}"))
+    };
+    given.clone().only(|name| of_column(name) && !OWN_OPTIONS.contains(&name)).to_argv()
 }
 
 /// The transports that have an option, if not all have.
 fn of_transport(option: &str) -> Option<&'static [&'static str]> {
     match option {
-        "--device" | "--ib-port" | "--gid-index" | "--pkey-index" | "--service-level"
-        | "--traffic-class" | "--timeout" | "--retries" => Some(&["verbs"]),
-        "--sim-model" | "--sim-roundtrip-ns" | "--sim-profile" | "--sim-ranks-per-machine" => {
+        "device" | "ib-port" | "gid-index" | "pkey-index" | "service-level" | "traffic-class"
+        | "timeout" | "retries" => Some(&["verbs"]),
+        "sim-model" | "sim-roundtrip-ns" | "sim-profile" | "sim-ranks-per-machine" => {
             Some(&["sim"])
         }
         // MPI brings its ranks together itself; the simulator has them in one process.
-        "--exchange" | "--secret-file" | "--meet-timeout" => Some(&["shm", "verbs", "ucx"]),
-        "--pin" | "--huge-pages" => Some(&["shm", "verbs", "ucx", "mpi"]),
-        _ if option.starts_with("--ucx-") => Some(&["ucx"]),
+        "exchange" | "secret-file" | "meet-timeout" => Some(&["shm", "verbs", "ucx"]),
+        "pin" | "huge-pages" => Some(&["shm", "verbs", "ucx", "mpi"]),
+        _ if option.starts_with("ucx-") => Some(&["ucx"]),
         _ => None,
     }
 }
@@ -183,10 +175,11 @@ fn of_transport(option: &str) -> Option<&'static [&'static str]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::tests::parsed;
 
     fn kept(line: &str, column: ColumnName) -> String {
-        let given: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-        let kept = forwarded(&given, column);
+        let words: Vec<&str> = ["compare"].into_iter().chain(line.split_whitespace()).collect();
+        let kept = forwarded(&parsed(&words).unwrap(), column);
         kept.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
     }
 
@@ -194,18 +187,17 @@ mod tests {
     fn ranks_get_the_options_of_their_transport() {
         let line = "--columns shm,verbs --device=rxe0 --quick --pin none -C 8 --ranks 2 --json a \
                     --sim-roundtrip-ns 5 --direct off --ucx-device rxe0:1 --meet-timeout 9";
-        let shm = "--quick --pin none -C 8 --direct off --meet-timeout 9";
-        assert_eq!(kept(line, ColumnName::Shm), shm);
-        let posted = "--quick --pin none -C 8 --meet-timeout 9";
-        assert_eq!(kept(line, ColumnName::ShmPosted), posted);
-        let verbs = "--device=rxe0 --quick --pin none -C 8 --direct off --meet-timeout 9";
-        assert_eq!(kept(line, ColumnName::Verbs), verbs);
-        let sim = "--quick -C 8 --sim-roundtrip-ns 5 --direct off";
-        assert_eq!(kept(line, ColumnName::Sim), sim);
-        let ucx = "--quick --pin none -C 8 --direct off --ucx-device rxe0:1 --meet-timeout 9";
-        assert_eq!(kept(line, ColumnName::UcxRc), ucx);
-        let mpi = "--quick --pin none -C 8 --direct off";
-        assert_eq!(kept(line, ColumnName::OscSm), mpi);
+        let all = "--quick --chunk-buckets=8 --direct=off";
+        for (column, expected) in [
+            (ColumnName::Shm, format!("{all} --meet-timeout=9 --pin=none")),
+            (ColumnName::ShmPosted, "--quick --chunk-buckets=8 --meet-timeout=9 --pin=none".into()),
+            (ColumnName::Verbs, format!("{all} --meet-timeout=9 --pin=none --device=rxe0")),
+            (ColumnName::Sim, format!("{all} --sim-roundtrip-ns=5")),
+            (ColumnName::UcxRc, format!("{all} --meet-timeout=9 --pin=none --ucx-device=rxe0:1")),
+            (ColumnName::OscSm, format!("{all} --pin=none")),
+        ] {
+            assert_eq!(kept(line, column), expected);
+        }
     }
 
     #[test]

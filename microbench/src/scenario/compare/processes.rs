@@ -17,7 +17,6 @@ use super::launch::command;
 use super::measured::{Column, Sample};
 use super::worker::{Capabilities, Request, Response};
 use super::{CompareArgs, take_turns};
-use crate::cli::command_at;
 use crate::note;
 use crate::progress::waiting;
 
@@ -35,8 +34,7 @@ const MAX_STDERR_BYTES: usize = 1 << 14;
 /// Starts the ranks of all columns on this machine, measures all steps, and lets the ranks exit.
 pub(super) fn compare_processes(args: &CompareArgs) -> Vec<Column> {
     let mut columns = args.columns();
-    let all: Vec<OsString> = env::args_os().collect();
-    let given: Vec<OsString> = all.iter().skip(command_at(&all) + 1).cloned().collect();
+    let given = &args.job.options;
     let mut processes = Vec::new();
     for column in &mut columns {
         let started = command(column.name, args.job.ranks, &args.worker, &given, &args.more());

@@ -2,22 +2,21 @@
 
 use core::ops::Range;
 use core::time::Duration;
-use std::env;
 use std::path::Path;
 
 use probeline_limits::remote::{Meter, Operation, Plan, WORDS};
 use probeline_profile::{Given, Kind, Profile};
+use probeline_results::gather;
 use probeline_transport::{Exchange, Owner};
 
 use super::bench::median;
 use super::rates::{ROUNDS, SIMULATED};
 use crate::cli::{JobArgs, TransportName};
-use crate::date;
 use crate::failure::Result;
 use crate::machine::Machine;
+use crate::options::Options;
 use crate::place;
 use crate::progress::Progress;
-use crate::scenario::gather;
 use crate::timed::Timed;
 
 /// The longest READ, by which a link's bytes are counted.
@@ -28,19 +27,10 @@ const SHORTEST: Operation = Operation::Read { words: WORDS[0] };
 const AS_FAST: f64 = 0.9;
 /// Options of the command line that say where things are, not what was measured; each takes a
 /// value.
-const PLACES: [&str; 9] = [
-    "--out",
-    "--profile-out",
-    "--json",
-    "--csv",
-    "--markdown",
-    "--rank",
-    "--rendezvous",
-    "--secret-file",
-    "--port",
-];
+const PLACES: [&str; 9] =
+    ["out", "profile-out", "json", "csv", "markdown", "rank", "rendezvous", "secret-file", "port"];
 /// The option that says a network by name, or where its file is.
-const SIMULATED_PROFILE: &str = "--sim-profile";
+const SIMULATED_PROFILE: &str = "sim-profile";
 
 /// Operations a second of one kind, with so many in flight.
 #[derive(Clone, Debug)]
@@ -216,7 +206,12 @@ impl Network {
         let about =
             format!("{transport}, {} ranks {where_to}: measured by probeline tune", self.ranks);
         let mut profile = Profile::new(&name, &about);
-        let from = format!("{}, {}, {}", command_line(), date::today(), Machine::look().short());
+        let from = format!(
+            "{}, {}, {}",
+            command_line(&job.options, job.sim.profile()),
+            today(),
+            Machine::look().short()
+        );
         let mut set = |quantity: &str, value: f64, how: &str| {
             let given = Given {
                 value: value.round() as u64,
@@ -270,34 +265,31 @@ impl Network {
 
 const LONGEST_BYTES: u32 = 8 * WORDS[WORDS.len() - 1];
 
-/// How this command was called, without the places that are this machine's.
-fn command_line() -> String {
-    // What is no text is said as well as it can be.
-    without_places(env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()))
+/// Today in UTC, as in ISO 8601: 2026-11-21.
+fn today() -> String {
+    jiff::tz::TimeZone::UTC.to_datetime(jiff::Timestamp::now()).date().to_string()
 }
 
-fn without_places(mut arguments: impl Iterator<Item = String>) -> String {
-    let mut said = "probeline".to_owned();
-    while let Some(argument) = arguments.next() {
-        let (option, value) = match argument.split_once('=') {
-            Some((option, value)) => (option, Some(value.to_owned())),
-            None => (&*argument, None),
-        };
-        if option != SIMULATED_PROFILE && !PLACES.contains(&option) {
-            said.extend([" ", &argument]);
-            continue;
-        }
-        let value = value.or_else(|| arguments.next()).unwrap_or_default();
-        if option == SIMULATED_PROFILE && Profile::built_in(&value).is_some() {
-            said.extend([" ", option, " ", &value]);
-        }
-    }
-    said
+/// The command line of this command, without the options that name files and addresses.
+fn command_line(options: &Options, simulated_profile: Option<&str>) -> String {
+    let built_in = simulated_profile.is_some_and(|name| Profile::built_in(name).is_some());
+    let keeps = |name: &str| match name {
+        SIMULATED_PROFILE => built_in,
+        name => !PLACES.contains(&name),
+    };
+    let argv = options.clone().only(keeps).to_argv();
+    let argv: Vec<_> = argv.iter().map(|argument| argument.to_string_lossy()).collect();
+    ["probeline", options.command()]
+        .into_iter()
+        .chain(argv.iter().map(|it| &**it))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::tests::parsed;
 
     #[test]
     fn owners_are_as_far_away_as_there_are() {
@@ -308,11 +300,14 @@ mod tests {
 
     #[test]
     fn where_files_are_is_not_said() {
-        let said = |line: &str| without_places(line.split(' ').map(str::to_owned));
-        for file in ["--sim-profile /there/nic.toml", "--sim-profile=nic.toml", "--out=a --csv b"] {
-            assert_eq!(said(&format!("tune {file} --ranks 4")), "probeline tune --ranks 4");
+        let said = |line: &str, profile| {
+            let options = parsed(&line.split(' ').collect::<Vec<_>>()).unwrap();
+            command_line(&options, profile)
+        };
+        assert_eq!(said("tune --out=a --csv b --ranks 4", None), "probeline tune --ranks=4");
+        for (profile, kept) in [("das5-fdr", " --sim-profile=das5-fdr"), ("nic.toml", "")] {
+            let line = format!("tune --ranks 4 --sim-profile {profile}");
+            assert_eq!(said(&line, Some(profile)), format!("probeline tune --ranks=4{kept}"));
         }
-        let named = "tune --sim-profile das5-fdr --ranks 4";
-        assert_eq!(said(named), format!("probeline {named}"));
     }
 }

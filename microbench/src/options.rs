@@ -1,0 +1,281 @@
+//! The options of a command line, after it was parsed.
+//!
+//! They are what ranks compare when they meet ([`Options::text`]), and what other processes are
+//! started with ([`Options::to_argv`]).
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use crate::digest::Digest;
+
+/// The maximum length of a value that is compared as text; a longer value is compared by its
+/// digest.
+const MAX_VALUE_BYTES: usize = 100;
+
+/// A command and its options.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    command: String,
+    all: Vec<Given>,
+}
+
+/// An option that has a value: from the command line, from a tuning, or by default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Given {
+    /// Without dashes; of a positional argument, what its value is.
+    name: String,
+    heading: String,
+    form: Form,
+    values: Vec<OsString>,
+    by_user: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Positional,
+    Switch,
+    /// One value, or several behind one name.
+    Value,
+    /// A name before each value.
+    Repeated,
+}
+
+impl Options {
+    /// The options in `matches` of the command `definition`.
+    pub(crate) fn of(definition: &Command, matches: &ArgMatches) -> Self {
+        let option = |option: &Arg| Given::of(option, matches);
+        let command = definition.get_name().to_owned();
+        Self { command, all: definition.get_arguments().filter_map(option).collect() }
+    }
+
+    /// The name of the command.
+    pub(crate) fn command(&self) -> &str {
+        &self.command
+    }
+
+    /// Whether the user gave the option `--name`.
+    pub(crate) fn is_given(&self, name: &str) -> bool {
+        self.all.iter().any(|option| option.by_user && option.name == name)
+    }
+
+    /// The first option below this heading of the help that the user gave, with its dashes.
+    pub(crate) fn given_under(&self, heading: &str) -> Option<String> {
+        let found = self.all.iter().find(|option| option.by_user && option.heading == heading)?;
+        Some(format!("--{}", found.name))
+    }
+
+    /// The options whose name `keeps` accepts.
+    pub(crate) fn only(mut self, keeps: impl Fn(&str) -> bool) -> Self {
+        self.all.retain(|option| keeps(&option.name));
+        self
+    }
+
+    /// The arguments behind the command's name that give these options: those that the user gave.
+    pub(crate) fn to_argv(&self) -> Vec<OsString> {
+        let given = || self.all.iter().filter(|option| option.by_user);
+        let options = given().filter(|option| option.form != Form::Positional);
+        let mut argv: Vec<OsString> = options.flat_map(Given::to_argv).collect();
+        let positional = given().filter(|option| option.form == Form::Positional);
+        let values: Vec<OsString> = positional.flat_map(|option| option.values.clone()).collect();
+        if values.iter().any(|value| value.as_encoded_bytes().starts_with(b"-")) {
+            argv.push("--".into());
+        }
+        argv.extend(values);
+        argv
+    }
+
+    /// Fields `name=value`, separated by spaces: the command and every option whose name `keeps`
+    /// accepts, including defaults.
+    pub(crate) fn text(&self, keeps: impl Fn(&str) -> bool) -> String {
+        let mut fields = vec![field("command", self.command.as_bytes())];
+        let kept = self.all.iter().filter(|option| keeps(&option.name));
+        fields.extend(kept.map(|option| field(&option.shown_name(), option.joined().as_bytes())));
+        fields.join(" ")
+    }
+}
+
+impl Given {
+    fn of(option: &Arg, matches: &ArgMatches) -> Option<Self> {
+        let id = option.get_id().as_str();
+        let values: Vec<OsString> = matches.try_get_raw(id).ok()??.map(OsStr::to_owned).collect();
+        let form = match option.get_action() {
+            _ if option.is_positional() => Form::Positional,
+            ArgAction::SetTrue => Form::Switch,
+            _ if option.get_value_delimiter().is_some() => Form::Value,
+            ArgAction::Append => Form::Repeated,
+            _ => Form::Value,
+        };
+        Some(Self {
+            name: option.get_long().unwrap_or(id).to_owned(),
+            heading: option.get_help_heading().unwrap_or_default().to_owned(),
+            form,
+            values,
+            by_user: matches.value_source(id) == Some(ValueSource::CommandLine),
+        })
+    }
+
+    fn joined(&self) -> OsString {
+        self.values.join(OsStr::new(","))
+    }
+
+    fn shown_name(&self) -> String {
+        match self.form {
+            Form::Positional => self.name.clone(),
+            _ => format!("--{}", self.name),
+        }
+    }
+
+    fn to_argv(&self) -> Vec<OsString> {
+        let with = |value: &OsStr| {
+            let mut argument = OsString::from(format!("--{}=", self.name));
+            argument.push(value);
+            argument
+        };
+        match self.form {
+            Form::Switch => vec![format!("--{}", self.name).into()],
+            Form::Repeated => self.values.iter().map(|value| with(value)).collect(),
+            Form::Value | Form::Positional => vec![with(&self.joined())],
+        }
+    }
+}
+
+/// `name=value`, without white space.
+pub(crate) fn field(name: &str, value: &[u8]) -> String {
+    let value = escaped(value);
+    match value.len() {
+        0..=MAX_VALUE_BYTES => format!("{name}={value}"),
+        _ => format!("{name}=sha256:{}", Digest::of(&value)),
+    }
+}
+
+/// Keeps graphic ASCII, and encodes every other byte as `%` and two hexadecimal digits.
+fn escaped(value: &[u8]) -> String {
+    let mut text = String::with_capacity(value.len());
+    for &byte in value {
+        match byte {
+            b'%' => text.push_str("%25"),
+            byte if byte.is_ascii_graphic() => text.push(char::from(byte)),
+            byte => text.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use clap::CommandFactory;
+    use proptest::prelude::*;
+    use proptest::sample::{Index, subsequence};
+
+    use super::*;
+    use crate::Cli;
+
+    /// Candidate values for options without a list of possible values; each such option accepts at
+    /// least two of them.
+    const VALUES: [&str; 12] = [
+        "1",
+        "2",
+        "8",
+        "16",
+        "32",
+        "64",
+        "0.25",
+        "0.5",
+        "openmpi=a",
+        "mpich=a",
+        "rank.read_ns=7",
+        "rank.read_ns=9",
+    ];
+
+    /// The values that an option may have, as words of a command line.
+    pub(crate) fn words(option: &Arg) -> Vec<String> {
+        let listed = option.get_possible_values();
+        let listed: Vec<&str> = listed.iter().map(|value| value.get_name()).collect();
+        let values = if listed.is_empty() { &VALUES[..] } else { &listed };
+        let word = |value: &&str| match option.get_long() {
+            Some(long) if matches!(option.get_action(), ArgAction::SetTrue) => format!("--{long}"),
+            Some(long) => format!("--{long}={value}"),
+            None => (*value).to_owned(),
+        };
+        values.iter().map(word).collect()
+    }
+
+    /// The options of this command line without the program; `None` if it is invalid.
+    pub(crate) fn parsed(line: &[impl AsRef<OsStr>]) -> Option<Options> {
+        let mut definition = Cli::command();
+        let line = [OsStr::new("probeline")].into_iter().chain(line.iter().map(AsRef::as_ref));
+        let matches = definition.try_get_matches_from_mut(line).ok()?;
+        let (name, matches) = matches.subcommand()?;
+        Some(Options::of(definition.find_subcommand(name)?, matches))
+    }
+
+    /// A valid command line: of some options the longest part that goes together.
+    fn options() -> impl Strategy<Value = Options> {
+        let commands: Vec<Command> = Cli::command().get_subcommands().cloned().collect();
+        let command = prop::sample::select(commands);
+        let with_words = command.prop_flat_map(|command| {
+            let options: Vec<Vec<String>> =
+                command.get_arguments().filter(|it| it.get_id() != "help").map(words).collect();
+            let count = options.len();
+            let some = subsequence(options, 0..=count.min(8));
+            (Just(command.get_name().to_owned()), some, any::<[Index; 8]>())
+        });
+        with_words.prop_filter_map("a command line that is valid", |(command, some, at)| {
+            let more = if command == "explore" { vec!["fms:2".to_owned()] } else { Vec::new() };
+            let mut line = [vec![command], more].concat();
+            for (words, at) in some.iter().zip(at) {
+                line.push(at.get(words).clone());
+                if parsed(&line).is_none() {
+                    line.pop();
+                }
+            }
+            parsed(&line)
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn a_command_line_is_parsed_from_its_own_arguments(options in options()) {
+            let command = OsString::from(options.command());
+            let line: Vec<OsString> = [command].into_iter().chain(options.to_argv()).collect();
+            prop_assert_eq!(parsed(&line), Some(options), "{:?}", line);
+        }
+    }
+
+    #[test]
+    fn lists_are_one_argument_and_repeated_options_several() {
+        let line =
+            ["compare", "--worker", "mpich=a b", "--worker=openmpi=c", "--columns", "shm,sim"];
+        let argv = parsed(&line).unwrap().to_argv();
+        let expected = ["--columns=shm,sim", "--worker=mpich=a b", "--worker=openmpi=c"];
+        assert_eq!(argv, expected);
+        let line = ["explore", "--seed", "2", "--", "--net.pnml"];
+        assert_eq!(parsed(&line).unwrap().to_argv(), ["--seed=2", "--", "--net.pnml"]);
+    }
+
+    #[test]
+    fn a_default_that_is_given_is_the_default() {
+        let text = |line: &[&str]| parsed(line).unwrap().text(|_| true);
+        let given =
+            ["--read-ahead=likely", "--one-roundtrip=auto", "--probing=linear", "--batch=1024"];
+        assert_eq!(
+            text(&[&["bench-throughput"][..], &given].concat()),
+            text(&["bench-throughput"])
+        );
+    }
+
+    #[test]
+    fn values_are_one_word_of_bounded_length() {
+        assert_eq!(field("model", "my net%.pnml".as_bytes()), "model=my%20net%25.pnml");
+        assert_eq!(field("model", &[0xff, b'\n']), "model=%ff%0a");
+        let long = "x".repeat(MAX_VALUE_BYTES + 1);
+        let other = format!("{long}y");
+        assert!(field("model", long.as_bytes()).len() < MAX_VALUE_BYTES);
+        assert_ne!(field("model", long.as_bytes()), field("model", other.as_bytes()));
+    }
+}
