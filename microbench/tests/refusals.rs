@@ -179,7 +179,7 @@ fn what_mpi_does_not_follow_is_refused() {
     ];
     for options in without_effect {
         let said = run(&[&throughput, &["--transport", "mpi"][..], options].concat()).failed();
-        assert!(said.contains(&format!("{} is without effect over MPI", options[0])), "{said}");
+        assert!(said.contains(&format!("{} has no effect over MPI", options[0])), "{said}");
     }
     // Without a launcher it has this process alone.
     for (options, ranks) in [(&["--ranks", "4"][..], 4), (&[], 2)] {
