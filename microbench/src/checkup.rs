@@ -1,4 +1,4 @@
-//! What the doctor says of the machines that a run goes over, for its report.
+//! Findings of the doctor on the machines of a job, for its results.
 
 mod device;
 
@@ -16,62 +16,62 @@ use crate::failure::{Failure, Result};
 use crate::place;
 use probeline_results::gather;
 
-/// Bytes of findings that each rank receives at most, of all ranks together: a quarter of what the
-/// exchange carries at once. More than 2048 ranks receive the least that a machine may take of each.
+/// Maximum bytes of findings of all ranks together, which each rank receives: a quarter of what the
+/// exchange carries at once. More than 2048 ranks use the minimum of [`MACHINE_BYTES`] each.
 const MOST_BYTES: usize = 1 << 20;
-/// Of them, what one machine may take: some dozens of findings; and what it may take however many
-/// ranks there are, which has room for its name and one finding.
+/// Bytes of one machine: at most some dozens of findings; with many ranks at least its name and one
+/// finding.
 const MACHINE_BYTES: core::ops::RangeInclusive<usize> = 512..=16 << 10;
 
-/// Of the time that the others wait in a collective call, the part that one rank may look at its
-/// device for: the results are there, and a device that hangs is not to lose them. One that is well
-/// may need as much as the second, but never a larger part than the third.
-const OF_A_COLLECTIVE: u32 = 4;
-const LEAST_PATIENCE: Duration = Duration::from_secs(2);
-const MOST_OF_A_COLLECTIVE: u32 = 2;
+/// A rank may examine its device for a quarter of the limit of a collective call, so that a device
+/// that hangs does not lose the results; at least for the time that a healthy device needs, and at
+/// most for half of the limit.
+const LIMIT_PART: u32 = 4;
+const MIN_PATIENCE: Duration = Duration::from_secs(2);
+const MAX_LIMIT_PART: u32 = 2;
 
-/// Of a machine that cannot be told from others.
+/// Note on a machine that cannot be identified.
 const NAMELESS: &str = "this rank counts as one on a machine of its own";
 
-/// What there is to say, by machine: of this one first.
+/// Findings by machine, this one first.
 #[derive(Debug, Default)]
 pub(crate) struct Checkup {
     here: Vec<Finding>,
-    /// Those of the job that are here.
+    /// The ranks of the job on this machine.
     ranks: Vec<u32>,
     elsewhere: Vec<OfMachine<Box<RawValue>>>,
-    /// Why the others were not heard of, if they were not.
-    unheard: Option<String>,
+    /// Why the findings of other machines are missing.
+    lost: Option<String>,
 }
 
-/// What there is to say of one machine.
+/// Findings on one machine.
 #[derive(Debug, Serialize, Deserialize)]
 struct OfMachine<F> {
-    /// What the network calls it.
+    /// The host name.
     host: Option<String>,
-    /// Its ranks of the job; only rank 0's machine knows.
+    /// The ranks of the job on this machine; filled in by rank 0.
     #[serde(default)]
     ranks: Vec<u32>,
     findings: Vec<F>,
 }
 
 impl Checkup {
-    /// Of this machine alone.
+    /// Findings on this machine alone.
     pub(crate) fn here(findings: Vec<Finding>) -> Self {
         Self { here: findings, ..Self::default() }
     }
 
-    /// Of this machine, without its devices: files are read, and nothing else.
+    /// Examines this machine without its devices: only reads files.
     pub(crate) fn look() -> Self {
         Self::here(Doctor::new("/").machine())
     }
 
-    /// Adds what a job on this machine and others has found.
+    /// Adds the findings of a job on this machine and others.
     pub(crate) fn extend(&mut self, job: Self) {
         self.here.extend(job.here);
         self.ranks.extend(job.ranks);
         self.elsewhere.extend(job.elsewhere);
-        self.unheard = self.unheard.take().or(job.unheard);
+        self.lost = self.lost.take().or(job.lost);
     }
 
     /// The number of machines.
@@ -79,9 +79,10 @@ impl Checkup {
         1 + self.elsewhere.len()
     }
 
-    /// Whether somebody was lost when the work was done, so that nobody is to wait for all again.
-    pub(crate) fn is_of_a_loss(&self) -> bool {
-        self.unheard.is_some()
+    /// Whether a rank was lost after the work, so that the others must not wait for all ranks
+    /// again.
+    pub(crate) fn lost_a_rank(&self) -> bool {
+        self.lost.is_some()
     }
 }
 
@@ -97,19 +98,19 @@ impl Serialize for Checkup {
     }
 }
 
-/// The machines of a job, and what the one of this rank is like before anything is opened.
+/// The machines of a job, and the findings on this rank's machine before the transport is opened.
 #[derive(Debug)]
 pub(crate) struct Machines {
-    /// The machine of each rank, in numbers that differ between machines, where it has a name.
+    /// A number for the machine of each rank, if it can be identified.
     of_ranks: Vec<Option<u64>>,
     found: Vec<Finding>,
-    /// How long a look at a device may take.
+    /// How long the examination of a device may take.
     patience: Duration,
 }
 
 impl Machines {
-    /// Asks which ranks share a machine, and looks at this one if this rank is to tell of it; all
-    /// ranks call it. A collective call waits for the slowest rank for `limit`.
+    /// Gathers which ranks share a machine; the first rank of each machine examines it. All ranks
+    /// call this. `limit` is that of collective calls.
     pub(crate) fn look(exchange: &mut dyn Exchange, limit: Duration) -> Result<Self> {
         Self::of(place::machine(), exchange, limit, || Doctor::new("/").machine())
     }
@@ -124,22 +125,22 @@ impl Machines {
         let of_ranks = gather(exchange, named)?.into_iter();
         let of_ranks = of_ranks.map(|[named, machine]| (named != 0).then_some(machine)).collect();
         let mut machines = Self { of_ranks, found: Vec::new(), patience: patience(limit) };
-        // What the report says of rank 0's machine is from before the run.
+        // Rank 0 examined its machine before the job.
         if exchange.me().0 != 0 && machines.tells(exchange) {
             machines.found = found();
         }
-        machines.found.extend(machine.err().map(|why| untold(format!("{why}; {NAMELESS}"))));
+        machines.found.extend(machine.err().map(|why| missing(format!("{why}; {NAMELESS}"))));
         Ok(machines)
     }
 
-    /// Whether this rank is the first one on its machine.
+    /// Whether this rank is the first on its machine, which examines it.
     fn tells(&self, exchange: &dyn Exchange) -> bool {
         let me = exchange.me().0;
         self.ranks().iter().any(|ranks| ranks.first() == Some(&me))
     }
 
-    /// Each machine's ranks, in the order of their first ones. A rank whose machine has no name
-    /// counts for itself: nobody knows who else is there.
+    /// The ranks of each machine, in the order of their first ones. A rank whose machine cannot be
+    /// identified counts as one on a machine of its own.
     fn ranks(&self) -> Vec<Vec<u32>> {
         let mut all: Vec<(Option<u64>, Vec<u32>)> = Vec::new();
         for (rank, machine) in (0..).zip(&self.of_ranks) {
@@ -151,11 +152,11 @@ impl Machines {
         all.into_iter().map(|(_, ranks)| ranks).collect()
     }
 
-    /// When the work is done: rank 0 has what there is to say of every machine, `device` being what
-    /// this rank has worked over, if the doctor is to look at it. All ranks call it.
+    /// Gathers the findings on rank 0 when the work is done, those on the `device` of this rank
+    /// included. All ranks call this.
     ///
-    /// The work is not lost with who is lost here: rank 0 then has what there is to say of its own
-    /// machine, and of the others that they were not heard of. Others fail.
+    /// If a rank is lost here, rank 0 keeps the findings on its own machine and notes that the
+    /// others are missing; the other ranks fail.
     pub(crate) fn tell(
         self,
         device: Option<Device>,
@@ -170,7 +171,7 @@ impl Machines {
         device: impl FnOnce() -> Vec<Finding>,
         exchange: &mut dyn Exchange,
     ) -> Result<Checkup> {
-        // Others may still measure.
+        // Other ranks may still measure.
         let met = exchange.barrier();
         if self.tells(exchange) {
             self.found.extend(device());
@@ -183,7 +184,7 @@ impl Machines {
         }
     }
 
-    /// What there is to say where each rank has told this, or why nobody was heard of.
+    /// The findings of all machines, given the text of each rank or why there is none.
     fn put_together(self, told: Result<Vec<Vec<u8>>>) -> Checkup {
         let mut ranks = self.ranks().into_iter();
         let here = ranks.next().unwrap_or_default();
@@ -191,16 +192,17 @@ impl Machines {
         match told {
             Ok(told) => checkup.elsewhere = ranks.map(|ranks| of_machine(ranks, &told)).collect(),
             Err(failure) => {
-                let why = format!("not every rank was heard of when the work was done: {failure}");
-                checkup.elsewhere = ranks.map(|ranks| unheard_of(ranks, why.clone())).collect();
-                checkup.here.push(untold(why.clone()));
-                checkup.unheard = Some(why);
+                let why = format!("a rank was lost after the work: {failure}");
+                checkup.elsewhere =
+                    ranks.map(|ranks| missing_machine(ranks, why.clone())).collect();
+                checkup.here.push(missing(why.clone()));
+                checkup.lost = Some(why);
             }
         }
         checkup
     }
 
-    /// What each rank tells: nothing but spaces if it is not to.
+    /// The text of each rank; spaces for ranks that did not examine a machine.
     fn gathered(&self, exchange: &mut dyn Exchange) -> Result<Vec<Vec<u8>>> {
         if self.ranks().len() < 2 {
             return Ok(Vec::new());
@@ -222,31 +224,33 @@ impl Machines {
     }
 }
 
-/// What was told of the machine of these ranks, by the first of them.
+/// The findings on the machine of these ranks, from the text of the first of them.
 fn of_machine(ranks: Vec<u32>, told: &[Vec<u8>]) -> OfMachine<Box<RawValue>> {
     let first = ranks.first().copied().unwrap_or_default();
     let text = told.get(first as usize).map_or(&[][..], Vec::as_slice);
     let machine = serde_json::from_slice(text).unwrap_or_else(|_| {
-        let unread = format!("what rank {first} told: use one version of this program everywhere");
-        unheard_of(Vec::new(), unread)
+        let unread = format!(
+            "cannot read the findings of rank {first}: use one version of this program everywhere"
+        );
+        missing_machine(Vec::new(), unread)
     });
     OfMachine { ranks, ..machine }
 }
 
-/// In place of what was told of the machine of these ranks.
-fn unheard_of(ranks: Vec<u32>, why: String) -> OfMachine<Box<RawValue>> {
-    let finding = serde_json::value::to_raw_value(&untold(why));
+/// The entry of a machine whose findings are missing.
+fn missing_machine(ranks: Vec<u32>, why: String) -> OfMachine<Box<RawValue>> {
+    let finding = serde_json::value::to_raw_value(&missing(why));
     OfMachine { host: None, ranks, findings: finding.into_iter().collect() }
 }
 
-/// How long a look at a device may take where a collective call waits for `limit`.
+/// How long the examination of a device may take if collective calls wait for `limit`.
 fn patience(limit: Duration) -> Duration {
-    let wanted = (limit / OF_A_COLLECTIVE).max(LEAST_PATIENCE);
-    wanted.min(limit / MOST_OF_A_COLLECTIVE).min(probeline_doctor::ANSWER)
+    let wanted = (limit / LIMIT_PART).max(MIN_PATIENCE);
+    wanted.min(limit / MAX_LIMIT_PART).min(probeline_doctor::ANSWER)
 }
 
-/// A machine's findings as JSON of at most so many bytes: what is fine gives way first, and what
-/// is broken last.
+/// A machine's findings as JSON of at most `most` bytes: leaves out fine ones first and broken ones
+/// last.
 fn fitting(host: Option<String>, mut findings: Vec<Finding>, most: usize) -> String {
     let weight = |finding: &Finding| match finding.verdict {
         Verdict::Broken => 0,
@@ -256,7 +260,7 @@ fn fitting(host: Option<String>, mut findings: Vec<Finding>, most: usize) -> Str
     };
     let mut left_out = 0;
     loop {
-        let note = untold(format!("{left_out} more findings: probeline doctor there shows them"));
+        let note = missing(format!("{left_out} more findings: probeline doctor there shows them"));
         let shown = findings.iter().chain((left_out > 0).then_some(&note)).collect();
         let machine = OfMachine { host: host.clone(), ranks: Vec::new(), findings: shown };
         let text = serde_json::to_string(&machine).unwrap_or_default();
@@ -267,8 +271,8 @@ fn fitting(host: Option<String>, mut findings: Vec<Finding>, most: usize) -> Str
     }
 }
 
-/// In place of findings that are not there.
-fn untold(seen: String) -> Finding {
+/// A finding that says that others are missing.
+fn missing(seen: String) -> Finding {
     Finding {
         check: "findings",
         subject: Subject::Machine,
@@ -292,7 +296,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(60);
 
     fn finding(verdict: Verdict, seen: &str) -> Finding {
-        Finding { verdict, ..untold(seen.to_owned()) }
+        Finding { verdict, ..missing(seen.to_owned()) }
     }
 
     /// What rank 0 has in the end where ranks are on these machines; each rank says who it is of
@@ -383,7 +387,7 @@ mod tests {
             ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
         });
         let [Ok(first), Err(_), Err(_), Err(_)] = &ends[..] else { panic!("{ends:?}") };
-        assert!(first.is_of_a_loss());
+        assert!(first.lost_a_rank());
         let told = serde_json::to_value(first).unwrap();
         let [here, there] = &told.as_array().unwrap()[..] else { panic!("{told}") };
         assert_eq!(
@@ -392,7 +396,7 @@ mod tests {
         );
         assert_eq!(seen(here)[0], "device");
         for said in [seen(here)[1], seen(there)[0]] {
-            assert!(said.starts_with("not every rank was heard of"), "{said}");
+            assert!(said.starts_with("a rank was lost after the work"), "{said}");
         }
     }
 
@@ -461,7 +465,7 @@ mod tests {
         let machine = serde_json::to_value(&machine).unwrap();
         assert_eq!(
             seen(&machine),
-            ["what rank 3 told: use one version of this program everywhere"]
+            ["cannot read the findings of rank 3: use one version of this program everywhere"]
         );
         assert_eq!(machine["findings"][0]["verdict"], "not seen");
     }

@@ -1,11 +1,12 @@
-//! An error as a person reads it: what failed and why, in one line.
+//! An error that ends the command: what failed and why, in one line.
 
 use core::error::Error;
 use core::fmt;
 
+use probeline_exchange::{Launch, Launcher};
 use probeline_transport::ExchangeError;
 
-use crate::exit;
+use crate::{exit, terminal};
 
 /// What ends the command, with its causes; the next step is in the text of each.
 #[derive(Debug)]
@@ -13,9 +14,9 @@ pub(crate) struct Failure {
     message: String,
     /// The exit status of the process.
     status: u8,
-    /// Every rank ends with the same one.
+    /// Whether every rank ends with the same failure.
     everywhere: bool,
-    /// The exchange says that an owner is lost.
+    /// Whether the exchange reports that a rank is lost.
     loss: bool,
 }
 
@@ -37,7 +38,7 @@ impl Failure {
         Self { message: format!("{}, {condition}", self.message), ..self }
     }
 
-    /// Says that every rank ends with this, so that one of them telling it is enough.
+    /// Marks a failure that every rank ends with, so that one of them prints it.
     pub(crate) fn everywhere(self) -> Self {
         Self { everywhere: true, ..self }
     }
@@ -51,8 +52,21 @@ impl Failure {
         self.status
     }
 
+    /// Whether the exchange reports that a rank is lost.
     pub(crate) fn is_loss(&self) -> bool {
         self.loss
+    }
+
+    /// Prints why this rank ends, unless rank 0, which started it, prints the same.
+    pub(crate) fn print(&self) {
+        let launch = Launch::from_env().ok().flatten();
+        let spawned = launch.is_some_and(|launch| launch.launcher == Launcher::Probeline);
+        if spawned && self.everywhere {
+            return;
+        }
+        let rank = launch.map(|launch| format!(", rank {}", launch.rank)).unwrap_or_default();
+        // Ignores an error: standard error may be closed.
+        let _ = terminal::stderr().line(&format!("probeline{rank}: {self}"));
     }
 }
 

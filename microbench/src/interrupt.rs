@@ -71,8 +71,8 @@ impl Interrupt {
         Ok(())
     }
 
-    /// Says that the work has stopped at the first signal. Its results may take any time to be read,
-    /// as in a pager, so [`STOP_LIMIT`] no longer applies.
+    /// Says that the work has stopped at the first signal. Its results may take any time to be
+    /// read, as in a pager, so [`STOP_LIMIT`] no longer applies.
     pub(crate) fn has_stopped_work() {
         STOPPED.store(true, Ordering::Relaxed);
     }

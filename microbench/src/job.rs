@@ -3,15 +3,16 @@
 use core::time::Duration;
 
 use probeline_exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
-use probeline_pin::{Affinity, MemoryPolicy, NodeId, PolicyRefused};
+use probeline_pin::{Affinity, MemoryPolicy, NodeId};
 use probeline_transport::{Exchange, Owner, Transport};
 
 use crate::agreement::{Agreement, Input};
 use crate::checkup::{Checkup, Device, Machines};
-use crate::cli::{ExchangeName, JobArgs, TransportName, UcxArgs, VerbsArgs};
+use crate::cli::{ExchangeName, JobArgs, TransportName};
+use crate::engines;
+pub(crate) use crate::engines::{Shape, open_shm, open_ucx, open_verbs};
 use crate::failure::{Failure, Result};
 use crate::nodes;
-use crate::note::{self, Missing};
 use crate::place::place;
 use crate::progress::waiting;
 use crate::terminal;
@@ -25,22 +26,13 @@ const CHILDREN_LEAVE: Duration = Duration::from_secs(10);
 const MEET_S: u64 = 60;
 const FOR_A_PERSON_S: u64 = 600;
 
-/// Polls for each owner after which the engine of shared memory has asked whether all of them
-/// live: twice what it takes. That of verbs is told with the next poll.
+/// Polls per owner after which the engine of shared memory has checked that all owners live: twice
+/// the polls it needs. The engine of libibverbs learns of a loss in the next poll.
 const POLLS_TO_ASK: u32 = 128;
 
-/// The sizes of the engines that a scenario needs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
-    pub(crate) window_words: u64,
-    pub(crate) slots: u32,
-    pub(crate) slot_words: u32,
-    pub(crate) depth: u32,
-}
-
-/// What all ranks do.
+/// The work of all ranks of a job.
 pub(crate) trait Scenario: Sync {
-    /// What rank 0 knows in the end.
+    /// The result, which rank 0 has.
     type Output: Send;
 
     /// The engines it needs.
@@ -49,8 +41,8 @@ pub(crate) trait Scenario: Sync {
     /// The inputs that each rank reads or computes itself and that must be the same on all ranks.
     fn inputs(&self) -> Vec<Input>;
 
-    /// The longest that one rank measures while the others wait for it in a collective call: by so
-    /// much they wait longer than they would else.
+    /// The longest time that one rank measures while the others wait in a collective call; the
+    /// limit of collective calls is extended by it.
     fn longest_alone(&self) -> Duration {
         Duration::ZERO
     }
@@ -59,13 +51,12 @@ pub(crate) trait Scenario: Sync {
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output>;
 }
 
-/// What rank 0 has when the job has ended.
+/// The result of a job, on rank 0.
 pub(crate) struct Ended<O> {
     pub(crate) output: O,
     /// How the transport was set up, in words.
     pub(crate) transport: Vec<String>,
-    /// What the doctor says of each machine, and of the device that it went over, if it was one of
-    /// verbs; of this machine only that.
+    /// Findings of the doctor on the other machines, and on the RDMA device of this one.
     pub(crate) doctor: Checkup,
 }
 
@@ -81,17 +72,39 @@ pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<En
             run_on_machines(args, scenario, None, open, no_device)
         }
         #[cfg(feature = "mpi")]
-        TransportName::Mpi => crate::mpi_job::run(args, scenario),
+        TransportName::Mpi => run_mpi(args, scenario),
         TransportName::Sim => run_sim(args, scenario).map(Some),
     }
 }
 
+/// Runs a scenario on the ranks of MPI's launcher.
+#[cfg(feature = "mpi")]
+fn run_mpi<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
+    // Before anything pins, MPI's own threads too.
+    let affinity = Affinity::take();
+    let (world, mut members) =
+        crate::mpi_job::join(args, scenario.inputs(), scenario.longest_alone())?;
+    let machines = Machines::look(&mut members, args.meeting.collective_limit())?;
+    let mut transport = Vec::new();
+    place(&args.place, None, &affinity, &mut members, &mut transport)?;
+    let (mut engine, line) = engines::open_mpi(None, scenario.shape(), &mut members)?;
+    transport.push(line);
+    let output = scenario.run(&mut engine, &mut members).unwrap_or_else(|failure| {
+        // The other ranks may wait for this one in a collective call, until its limit.
+        failure.print();
+        world.abort(1)
+    });
+    let doctor = machines.tell(None, &mut members)?;
+    members.barrier()?;
+    Ok((members.me() == Owner(0)).then_some(Ended { output, transport, doctor }))
+}
+
 fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
     let device = args.verbs.device.as_deref();
-    let builder = builder(&args.verbs, scenario.shape())?;
+    let builder = engines::verbs_builder(&args.verbs, scenario.shape())?;
     if args.meeting.rendezvous.is_none() && args.meeting.server().is_none() && !is_launched()? {
-        // Before anybody is asked to start the other node. Ranks that meet elsewhere may be of
-        // several machines, and learn of it from each other when all open their engines.
+        // Fails before ranks are started. Ranks that meet over TCP may be on several machines, and
+        // fail together when they open their engines.
         builder.probe_for(args.ranks)?;
     }
     let near =
@@ -100,85 +113,14 @@ fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S
     run_on_machines(args, scenario, near, open, |engine| Some(Device::named(&engine.link().device)))
 }
 
-/// The device of an engine if the doctor is to look at none.
+/// The device of an engine that uses no RDMA device.
 fn no_device<E>(_: &E) -> Option<Device> {
     None
 }
 
-/// An engine of shared memory, and a line about it.
-pub(crate) fn open_shm(
-    shape: Shape,
-    memory: MemoryPolicy,
-    exchange: &mut impl Exchange,
-) -> Result<(probeline_shm::Engine, String)> {
-    let engine = probeline_shm::Builder::new(shape.window_words)
-        .slots(shape.slots, shape.slot_words)
-        .depth(shape.depth)
-        .memory(memory)
-        .open(exchange)?;
-    let unbound = unbound(engine.policy_refused(), exchange)?;
-    let line = format!("shm, {} ranks{unbound}, windows on {}", exchange.owners(), engine.pages());
-    Ok((engine, line))
-}
-
-/// An engine of libibverbs, and a line about it.
-pub(crate) fn open_verbs(
-    args: &VerbsArgs,
-    shape: Shape,
-    memory: MemoryPolicy,
-    exchange: &mut impl Exchange,
-) -> Result<(probeline_verbs::Engine, String)> {
-    // The device reads and writes it, and the CPU hardly.
-    let memory = MemoryPolicy { node: None, ..memory };
-    let engine = builder(args, shape)?.memory(memory).open(exchange)?;
-    let unbound = unbound(engine.policy_refused(), exchange)?;
-    let line = format!("verbs, {} ranks{unbound}, {}", exchange.owners(), engine.link());
-    Ok((engine, line))
-}
-
-/// Prints one note for all ranks if the memory of any rank is not bound to a node, and returns the
-/// matching text for the line about the engine. All ranks call this.
-fn unbound(refused: Option<PolicyRefused>, exchange: &mut impl Exchange) -> Result<&'static str> {
-    let any = note::say_once(Missing::Policy, refused, exchange)?;
-    Ok(if any { ", without a NUMA policy" } else { "" })
-}
-
-/// An engine of UCX over these transports of its, and a line about it.
-pub(crate) fn open_ucx(
-    args: &UcxArgs,
-    tls: Option<&str>,
-    shape: Shape,
-    exchange: &mut impl Exchange,
-) -> Result<(probeline_ucx_shim::ucx::Engine, String)> {
-    let engine = probeline_ucx_shim::ucx::Builder::new(shape.window_words)
-        .slots(shape.slots, shape.slot_words)
-        .depth(shape.depth)
-        .tls(tls)
-        .device(args.ucx_device.as_deref())
-        .gid_index(args.ucx_gid_index)
-        .atomics(args.atomics())
-        .open(exchange)?;
-    let line = format!("ucx, {} ranks, {}", exchange.owners(), engine.info());
-    Ok((engine, line))
-}
-
-/// All of an engine but where its memory lies.
-fn builder(args: &VerbsArgs, shape: Shape) -> Result<probeline_verbs::Builder> {
-    Ok(probeline_verbs::Builder::new(shape.window_words)
-        .slots(shape.slots, shape.slot_words)
-        .depth(shape.depth)
-        .device(args.device.as_deref())
-        .port(args.ib_port)
-        .gid_index(args.gid_index)
-        .pkey_index(args.pkey_index)
-        .service_level(args.service_level)
-        .traffic_class(args.traffic_class)
-        .retry(args.retry()?))
-}
-
-/// Runs a scenario on ranks that are processes, placed close to `near` where that is known, each
-/// with the engine that `open` gives and a line about it. In the end the doctor looks at the `device`
-/// that the engine went over.
+/// Runs a scenario on ranks that are processes, placed close to `near` if that is known, each with
+/// the engine that `open` returns with a line about it. At the end the doctor examines the `device`
+/// of the engine.
 fn run_on_machines<S: Scenario, E: Timed>(
     args: &JobArgs,
     scenario: &S,
@@ -188,7 +130,7 @@ fn run_on_machines<S: Scenario, E: Timed>(
 ) -> Result<Option<Ended<S::Output>>> {
     // Before anything pins: afterwards the mask is that of the pinned thread.
     let affinity = Affinity::take();
-    let (mut job, farewell) = join(args, scenario.inputs(), scenario.longest_alone())?;
+    let (mut job, last_line) = join(args, scenario.inputs(), scenario.longest_alone())?;
     let me = job.me();
     let machines = Machines::look(&mut job, args.meeting.collective_limit())?;
     let mut transport = Vec::new();
@@ -198,37 +140,36 @@ fn run_on_machines<S: Scenario, E: Timed>(
     transport.push(line);
     let output = scenario
         .run(&mut engine, &mut job)
-        .map_err(|failure| naming_the_first(failure, &mut engine))?;
+        .map_err(|failure| name_first_lost(failure, &mut engine))?;
     let doctor = machines.tell(device(&engine), &mut job)?;
-    match doctor.is_of_a_loss() {
+    match doctor.lost_a_rank() {
         true => leave_behind(job),
-        false => leave(job, farewell)?,
+        false => leave(job, last_line)?,
     }
     Ok((me == Owner(0)).then_some(Ended { output, transport, doctor }))
 }
 
-/// Leaves the job together with the others, and says what there is to say in the end.
-pub(crate) fn leave(mut job: Job, farewell: Option<String>) -> Result<()> {
+/// Leaves the job together with the other ranks, and prints `last_line`.
+pub(crate) fn leave(mut job: Job, last_line: Option<String>) -> Result<()> {
     job.barrier()?;
     job.finish(CHILDREN_LEAVE)?;
-    if let Some(farewell) = farewell {
-        // Nothing of this rank's is lost with it.
-        let _ = terminal::stdout().line(&farewell);
+    if let Some(last_line) = last_line {
+        // Ignores an error: the result does not depend on this line.
+        let _ = terminal::stdout().line(&last_line);
     }
     Ok(())
 }
 
-/// Leaves a job of which somebody is lost when rank 0 has all that the work has brought: who ended
-/// badly is told, and loses none of it.
+/// Leaves a job that lost a rank after rank 0 received all results; prints which ranks failed.
 pub(crate) fn leave_behind(job: Job) {
     if let Err(failed) = job.finish(CHILDREN_LEAVE) {
         let _ = terminal::stderr().line(&format!("after the work: {failed}"));
     }
 }
 
-/// Who leaves because of another's loss is lost too, to those who then wait for it in the
-/// exchange. The engine knows who was first.
-fn naming_the_first<E: Transport>(failure: Failure, engine: &mut E) -> Failure {
+/// Names the rank that was lost first. Ranks that end because of that loss look lost to the others,
+/// in the exchange; the engine knows which was the first.
+fn name_first_lost<E: Transport>(failure: Failure, engine: &mut E) -> Failure {
     if !failure.is_loss() {
         return failure;
     }
@@ -261,16 +202,17 @@ pub(crate) fn join(
             waiting("waiting for all ranks", args.reports(), || probeline_exchange::join(options));
         return Ok((job.map_err(|error| agreement.explain(error, Failure::from))?, None));
     };
-    // Not where the report goes; and it may be that nobody reads.
+    // On standard error, because standard output has the report. Ignores an error: it may be
+    // closed.
     let _ = write!(terminal::stderr(), "{}", node.said);
     let options = Options { start: node.start, parameters, secret: node.secret, limits };
     let job = waiting(&node.waits_for, true, || probeline_exchange::join(options));
     let not_met = |error| nodes::not_met(error, &args.nodes);
     let job = job.map_err(|error| agreement.explain(error, not_met))?;
-    Ok((job, node.farewell))
+    Ok((job, node.last_line))
 }
 
-/// How ranks come to be that are not one on each of two nodes.
+/// How ranks are started, other than one on each of two nodes.
 fn start(args: &JobArgs) -> Result<Start> {
     let meeting = &args.meeting;
     let rendezvous = meeting
@@ -341,7 +283,7 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
     for (rank, ended) in (0..).zip(outputs) {
         match ended {
             Ok(of_rank) => output = output.or(Some(of_rank)),
-            // What every rank says is told once.
+            // Printed once if every rank fails with it.
             Err(failure) if failure.is_everywhere() => return Err(failure),
             Err(failure) => failures.push(format!("rank {rank}: {failure}")),
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 use probeline_pin::Topology;
 use serde::Serialize;
 
-/// What was found; a fact that could not be read is `None`.
+/// Facts about the machine; `None` for those that cannot be read.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
     cpu: Option<String>,
@@ -46,7 +46,7 @@ impl Machine {
         }
     }
 
-    /// What tells this machine from others, in a few words.
+    /// The CPU, the number of CPUs and the kernel in a few words.
     pub(crate) fn short(&self) -> String {
         let or = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "unknown".to_owned());
         let virtual_machine = if self.virtual_machine { " of a virtual machine" } else { "" };

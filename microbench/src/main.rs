@@ -5,6 +5,7 @@ mod agreement;
 mod checkup;
 mod cli;
 mod digest;
+mod engines;
 mod exit;
 mod failure;
 mod interrupt;
@@ -37,7 +38,7 @@ use std::process::{self, ExitCode};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use cli::{GlobalArgs, JobArgs};
-use failure::{Failure, Result};
+use failure::Result;
 use options::Options;
 use scenario::{
     compare, completions, doctor, explore, latency as bench_latency, limits, report as page,
@@ -73,7 +74,8 @@ enum Command {
     Explore(explore::ExploreArgs),
     /// Simulate the paper's experiments on a cluster, with the profile of a network
     Simulate(simulate::SimulateArgs),
-    /// Choose C, M, read-ahead and depth for this network and a workload; writes a file for --tuning
+    /// Choose C, M, read-ahead and depth for this network and a workload; writes a file for
+    /// --tuning
     #[command(mut_arg("tuning", without_a_table))]
     Tune(tune::TuneArgs),
     /// Plot the JSON of any number of runs as a page or SVG files
@@ -96,7 +98,7 @@ fn main() -> ExitCode {
     match command().and_then(run) {
         Ok(code) => code,
         Err(failure) => {
-            tell(&failure);
+            failure.print();
             ExitCode::from(failure.status())
         }
     }
@@ -173,20 +175,7 @@ impl Command {
     }
 }
 
-/// Says why this rank ends, unless rank 0, which has started it, says the same.
-fn tell(failure: &Failure) {
-    let launch = probeline_exchange::Launch::from_env().ok().flatten();
-    let spawned =
-        launch.is_some_and(|launch| launch.launcher == probeline_exchange::Launcher::Probeline);
-    if spawned && failure.is_everywhere() {
-        return;
-    }
-    let rank = launch.map(|launch| format!(", rank {}", launch.rank)).unwrap_or_default();
-    // Ignores an error: standard error may be closed.
-    let _ = terminal::stderr().line(&format!("probeline{rank}: {failure}"));
-}
-
-/// What a command that has not failed ends with.
+/// Runs the command and returns its exit status.
 fn run(command: Command) -> Result<ExitCode> {
     let done = match command {
         Command::BenchLatency(args) => bench_latency::run(args),

@@ -1,4 +1,4 @@
-//! What hides latency: the options, and the table that they make.
+//! Options that hide latency, and the table that they configure.
 
 use core::time::Duration;
 
@@ -10,29 +10,30 @@ use probeline_table::{
 };
 use probeline_transport::{Exchange, Owner};
 
+use crate::engines::Shape;
 use crate::failure::{Failure, Result};
-use crate::job::Shape;
 use crate::timed::Timed;
 
-/// The most operations in flight: far above any device's depth.
+/// Maximum operations in flight: far above any device's depth.
 pub(crate) const MOST_IN_FLIGHT: i64 = 1 << 14;
-/// The most operations in one call, whose outcomes take 24 bytes each.
+/// Maximum operations in one call; each outcome takes 24 bytes.
 pub(crate) const MOST_BATCH: i64 = 1 << 20;
-/// The fastest of 16 to 1024 on all workloads: by 64, 1.3 times over shm in 128 MiB and 1.1 times in
-/// 2 GiB, and 1.03 times on the model of the paper's cluster. Few are in flight at a batch's end.
+/// The fastest of 16 to 1024 on all workloads: by 64, 1.3 times over shm in 128 MiB and 1.1 times
+/// in 2 GiB, and 1.03 times on the model of the paper's cluster. Few are in flight at a batch's
+/// end.
 const DEFAULT_BATCH: u32 = 1024;
-/// The most entries of a cache: 16 GiB.
+/// Maximum entries of a cache: 16 GiB.
 pub(crate) const MOST_ENTRIES: u64 = 1 << 30;
-/// For each size of a READ whose cost is measured, and READs at most.
+/// Time for each size of a READ whose cost is measured, and the maximum number of READs.
 const COST_TIME: Duration = Duration::from_millis(5);
 const COST_READS: u64 = 200;
 
-/// What one operation does; without any of these, the library's defaults.
+/// The algorithm of one operation.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Hiding latency")]
 pub(crate) struct AlgorithmArgs {
-    /// The paper's own algorithm in place of the library's defaults: chunks by READ, the next one
-    /// always ahead, claims only of buckets seen empty. Options below change it
+    /// Use the paper's algorithm: chunks by READ, the next one always read ahead, claims only of
+    /// buckets seen empty. Options below change it
     #[arg(long)]
     paper: bool,
 
@@ -53,7 +54,7 @@ pub(crate) struct AlgorithmArgs {
     direct: Option<Switch>,
 }
 
-/// How calls are made.
+/// Batch calls.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Hiding latency")]
 pub(crate) struct BatchArgs {
@@ -77,7 +78,7 @@ impl BatchArgs {
     }
 }
 
-/// What a table does, and what it has besides.
+/// The algorithm, the probe order and the cache of a table.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Hiding latency")]
 pub(crate) struct TableArgs {
@@ -88,25 +89,24 @@ pub(crate) struct TableArgs {
     #[arg(long, value_enum, value_name = "ORDER", default_value_t = ProbingName::Linear)]
     probing: ProbingName,
 
-    /// Choose C for each operation, -C at most, from what READs cost here and from what operations
-    /// have lately needed. Like --read-ahead and --one-roundtrip without effect on what the CPU
-    /// reaches itself
+    /// Choose C for each operation, at most -C, from the measured cost of READs and what recent
+    /// operations needed; without effect on words that the CPU addresses itself
     #[arg(long)]
     pub(crate) adaptive_chunks: bool,
 
-    /// Entries of each rank's cache of buckets seen, 16 bytes each, a power of two; 0 is none
+    /// Entries of each rank's cache of occupied buckets, 16 bytes each: a power of two, or 0
     #[arg(long, value_name = "ENTRIES", default_value = "0", value_parser = entries)]
     pub(crate) cache: usize,
 }
 
-/// The same, with many operations in flight.
+/// A table with many operations in flight.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Hiding latency")]
 pub(crate) struct MeansArgs {
     #[command(flatten)]
     table: TableArgs,
 
-    /// Operations in flight of each rank where they are done by READs and claims, 2 to 16384
+    /// Operations in flight of each rank that use READs and claims, 2 to 16384
     #[arg(long, default_value_t = 32, value_name = "N")]
     #[arg(value_parser = value_parser!(u32).range(2..=MOST_IN_FLIGHT))]
     pub(crate) in_flight: u32,
@@ -114,19 +114,19 @@ pub(crate) struct MeansArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ProbingName {
-    /// From the home bucket on: the paper's
+    /// From the home bucket on, as in the paper
     Linear,
-    /// The home bucket's cache line, walked round, then the next lines
+    /// The home bucket's cache line, wrapping around, then the next lines
     Lines,
-    /// As lines, but each further line by a second hash; needs C = 8
+    /// As lines, but further lines by a second hash; needs C = 8
     Jump,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReadAheadName {
-    /// The paper's
+    /// As in the paper
     Always,
-    /// Once most operations that came so far went on
+    /// While most operations need a further chunk
     Likely,
     Never,
 }
@@ -143,10 +143,10 @@ impl ReadAheadName {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FirstClaimName {
-    /// The paper's
+    /// As in the paper
     Off,
     On,
-    /// Where at least one claim in four succeeds
+    /// While at least one claim in four succeeds
     Auto,
 }
 
@@ -164,7 +164,7 @@ fn entries(text: &str) -> core::result::Result<usize, String> {
     }
 }
 
-/// A table with what the options ask for.
+/// A table with its operations and its cache on the heap.
 pub(crate) type MeansTable<T> = Table<T, Vec<Operation>, Vec<CacheEntry>>;
 
 impl AlgorithmArgs {
@@ -200,7 +200,7 @@ impl TableArgs {
         Config { probing, ..self.algorithm.config(sizes, simulated) }
     }
 
-    /// Refuses what does not go together, before anything starts.
+    /// Refuses options that contradict each other, before anything starts.
     pub(crate) fn check(&self, chunk_buckets: &[u32]) -> Result<()> {
         if self.adaptive_chunks && chunk_buckets.contains(&8) {
             return Err(Failure::usage(
@@ -232,8 +232,7 @@ impl TableArgs {
         Ok(table.with_cache(self.empty_cache()))
     }
 
-    /// The table that [`open`](Self::open) has opened with this configuration, over its engine
-    /// again.
+    /// A table over the engine that [`open`](Self::open) opened with this configuration.
     pub(crate) fn again<T: Timed>(
         &self,
         engine: T,
@@ -247,8 +246,8 @@ impl TableArgs {
         vec![CacheEntry::EMPTY; self.cache]
     }
 
-    /// What the table does, by name, for a report.
-    pub(crate) fn for_report(&self, config: &Config) -> Vec<(&'static str, String)> {
+    /// The options in effect, by name.
+    pub(crate) fn parameters(&self, config: &Config) -> Vec<(&'static str, String)> {
         let mut all = of_algorithm(config);
         all.push(("probing", format!("{:?}", config.probing).to_lowercase()));
         all.push(("adaptive_chunks", self.adaptive_chunks.to_string()));
@@ -310,15 +309,15 @@ impl MeansArgs {
         self.table.open(engine, config, self.in_flight, exchange)
     }
 
-    /// What the table does, by name, for a report.
-    pub(crate) fn for_report(&self, config: &Config) -> Vec<(&'static str, String)> {
-        let mut all = self.table.for_report(config);
+    /// The options in effect, by name.
+    pub(crate) fn parameters(&self, config: &Config) -> Vec<(&'static str, String)> {
+        let mut all = self.table.parameters(config);
         all.push(("in_flight", self.in_flight.to_string()));
         all
     }
 }
 
-/// What an operation does, by name, for a report.
+/// The algorithm in effect, by name.
 pub(crate) fn of_algorithm(config: &Config) -> Vec<(&'static str, String)> {
     vec![
         ("read_ahead", format!("{:?}", config.read_ahead).to_lowercase()),
@@ -353,7 +352,7 @@ pub(crate) fn find_or_put_all<T: Timed>(
 /// The outcome of an operation, or why it has none.
 pub(crate) type BatchOutcome = core::result::Result<Outcome, OperationError>;
 
-/// What READs from the next rank cost by size, all ranks at the same time.
+/// The cost of READs from the next rank by size, measured by all ranks at the same time.
 fn read_cost<T: Timed>(engine: &mut T, most: u32, exchange: &mut dyn Exchange) -> Result<ReadCost> {
     let (me, owners) = (exchange.me().0, exchange.owners());
     let next = Owner(if me + 1 < owners { me + 1 } else { 0 });
@@ -371,7 +370,7 @@ fn read_cost<T: Timed>(engine: &mut T, most: u32, exchange: &mut dyn Exchange) -
         }
     }
     exchange.barrier()?;
-    // One size alone says nothing of the others, nor needs to: it is the only one there is.
+    // If only one size fits, the cost is that of this size.
     let only = measured.first().map_or(0, |&(_, ns)| ns.saturating_mul(1_000));
     let cost = ReadCost::from_measurements(&measured);
     Ok(cost.unwrap_or(ReadCost { base_ps: only.max(1), bucket_ps: 0 }))

@@ -1,37 +1,13 @@
-//! A job whose ranks MPI's launcher has started, and which meet over MPI.
+//! Joining a job whose ranks MPI's launcher has started and connects itself.
 
 use core::time::Duration;
 
-use probeline_pin::Affinity;
-use probeline_transport::{Exchange, Owner};
-use probeline_ucx_shim::mpi::{Builder, Engine, Members, World, library_version};
+use probeline_transport::Exchange;
+use probeline_ucx_shim::mpi::{Members, World, library_version};
 
 use crate::agreement::{Agreement, Input};
-use crate::checkup::Machines;
 use crate::cli::JobArgs;
 use crate::failure::{Failure, Result};
-use crate::job::{Ended, Scenario, Shape};
-use crate::place::place;
-
-/// Runs a scenario on them; `None` on every rank but 0.
-pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
-    // Before anything pins, MPI's own threads too.
-    let affinity = Affinity::take();
-    let (world, mut members) = join(args, scenario.inputs(), scenario.longest_alone())?;
-    let machines = Machines::look(&mut members, args.meeting.collective_limit())?;
-    let mut transport = Vec::new();
-    place(&args.place, None, &affinity, &mut members, &mut transport)?;
-    let (mut engine, line) = open(None, scenario.shape(), &mut members)?;
-    transport.push(line);
-    let output = scenario.run(&mut engine, &mut members).unwrap_or_else(|failure| {
-        // The others may wait for this rank in a collective call, and would for its whole limit.
-        crate::tell(&failure);
-        world.abort(1)
-    });
-    let doctor = machines.tell(None, &mut members)?;
-    members.barrier()?;
-    Ok((members.me() == Owner(0)).then_some(Ended { output, transport, doctor }))
-}
 
 /// Starts MPI among ranks that have the same options and `inputs`; one rank measures for
 /// `longest_alone` at most while the others wait in a collective call.
@@ -62,21 +38,6 @@ fn same_ranks(ranks: u32, members: u32, version: &str) -> Result<()> {
     let s = if members == 1 { "" } else { "s" };
     let what = format!("MPI ({library}) has started {members} rank{s}, not {ranks}: {advice}");
     Err(Failure::new(what).everywhere())
-}
-
-/// An engine of MPI, with "acc_single_intrinsic" if that is asked for, and a line about it.
-pub(crate) fn open(
-    single: Option<bool>,
-    shape: Shape,
-    members: &mut Members,
-) -> Result<(Engine, String)> {
-    let engine = Builder::new(shape.window_words)
-        .slots(shape.slots, shape.slot_words)
-        .depth(shape.depth)
-        .acc_single_intrinsic(single)
-        .open(members)?;
-    let line = format!("mpi, {} ranks, {}", members.owners(), engine.info());
-    Ok((engine, line))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Two nodes: where they meet, what the first says about how to start the second, and what to do
-//! when they do not meet.
+//! `--two-nodes`: the address where the nodes meet, the command that starts the second node, and
+//! the advice if they do not meet.
 
 use core::net::Ipv6Addr;
 use std::borrow::Cow;
@@ -17,7 +17,7 @@ use crate::terminal;
 /// Bytes of a fresh secret, two hexadecimal digits each.
 const SECRET_BYTES: usize = 16;
 
-/// There only if the kernel has IPv6, where a socket for any address takes IPv4 as well.
+/// Exists if the kernel has IPv6; a socket that listens at `[::]` then accepts IPv4 too.
 const IPV6: &str = "/proc/net/if_inet6";
 
 /// Options of the first node alone.
@@ -29,18 +29,18 @@ const OF_MACHINE: [&str; 4] = ["device", "ib-port", "gid-index", "pkey-index"];
 /// One of two nodes, before they have met.
 pub(crate) struct Node {
     pub(crate) start: Start,
-    /// `None` for one that was given.
+    /// A fresh secret; `None` if one was given.
     pub(crate) secret: Option<Secret>,
-    /// What to say before waiting for the other.
+    /// Text to print before the node waits for the other.
     pub(crate) said: String,
-    /// What to say in the end.
-    pub(crate) farewell: Option<String>,
-    /// While it waits.
+    /// Line to print at the end.
+    pub(crate) last_line: Option<String>,
+    /// Text of the progress line while the node waits.
     pub(crate) waits_for: String,
 }
 
-/// What the job's options say of it; `None` where there are no two nodes. Waits for `limit_s`
-/// seconds; a `secret` may have been given by an option.
+/// This node, or `None` without `--two-nodes`. It waits for `limit_s` seconds; `secret` is that of
+/// an option, if given.
 pub(crate) fn node(
     args: &NodesArgs,
     options: &Options,
@@ -91,7 +91,7 @@ fn first(port: u16, options: &Options, limit_s: u64, given: Option<Secret>) -> R
         start: placed(0, format!("{any}:{port}")),
         secret,
         said,
-        farewell: None,
+        last_line: None,
         waits_for: format!("waiting for the other node, for {limit_s} s"),
     })
 }
@@ -103,7 +103,7 @@ fn second(host: &str, port: u16, limit_s: u64, secret: Option<Secret>) -> Result
             "Joining the first node at {address}, for {limit_s} s (--meet-timeout).\n"
         ))
         .unwrap_or_default(),
-        farewell: unless_quiet(format!("The first node, {host}, prints the report.")),
+        last_line: unless_quiet(format!("The first node, {host}, prints the report.")),
         waits_for: format!("joining {address}, for {limit_s} s"),
         start: placed(1, address),
         secret,
@@ -116,7 +116,7 @@ fn unless_quiet(text: String) -> Option<String> {
     (!terminal::is_quiet()).then_some(text)
 }
 
-/// The host as it stands before the colon of a port.
+/// The host as it is written before the colon of a port.
 fn host_part(host: &str) -> Result<String> {
     let Some((name, port)) = host.rsplit_once(':') else { return Ok(host.to_owned()) };
     if host.contains('%') || host.parse::<Ipv6Addr>().is_ok() {
@@ -129,7 +129,7 @@ fn host_part(host: &str) -> Result<String> {
     )))
 }
 
-/// Why the two have not met, and what to do about it.
+/// The failure of two nodes that did not meet, with advice.
 pub(crate) fn not_met(error: JoinError, args: &NodesArgs) -> Failure {
     let port = args.port;
     match error {
@@ -207,7 +207,7 @@ fn options_of_machine(options: &Options) -> String {
     if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
-/// A word as a shell takes it for one. Arguments of a process contain no NUL.
+/// The word, quoted for a POSIX shell if necessary. Arguments of a process contain no NUL.
 fn quoted(word: &str) -> Cow<'_, str> {
     shlex::try_quote(word).unwrap_or(Cow::Borrowed(word))
 }
@@ -226,12 +226,12 @@ mod tests {
         let line = "bench-latency --two-nodes --full --json a -C 8,16 --csv=b --ops 10 --port 7";
         let first = options(line);
         let expected =
-            "t/probeline bench-latency --two-nodes n1 --chunk-buckets=8,16 --ops=10 --port=7";
+            "t/probeline bench-latency --two-nodes n1 --chunk-buckets 8,16 --ops 10 --port 7";
         assert_eq!(second_command("t/probeline", "n1", &first), expected);
-        let recipe = "just bench-latency n1 --chunk-buckets=8,16 --ops=10 --port=7";
+        let recipe = "just bench-latency n1 --chunk-buckets 8,16 --ops 10 --port 7";
         assert_eq!(second_recipe("n1", &first).as_deref(), Some(recipe));
         let first = options("explore fms:2 --two-nodes --seed=2");
-        assert_eq!(second_command("p", "n1", &first), "p explore --two-nodes n1 --seed=2 fms:2");
+        assert_eq!(second_command("p", "n1", &first), "p explore --two-nodes n1 --seed 2 fms:2");
         assert_eq!(second_recipe("n1", &first), None);
         let first = options("-q explore fms:2 --two-nodes");
         assert_eq!(second_command("p", "n1", &first), "p explore --two-nodes n1 --quiet fms:2");

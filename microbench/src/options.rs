@@ -129,15 +129,20 @@ impl Given {
     }
 
     fn to_argv(&self) -> Vec<OsString> {
+        let name = || OsString::from(format!("--{}", self.name));
         let with = |value: &OsStr| {
-            let mut argument = OsString::from(format!("--{}=", self.name));
+            if !value.is_empty() && !value.as_encoded_bytes().starts_with(b"-") {
+                return vec![name(), value.to_owned()];
+            }
+            let mut argument = name();
+            argument.push("=");
             argument.push(value);
-            argument
+            vec![argument]
         };
         match self.form {
-            Form::Switch => vec![format!("--{}", self.name).into()],
-            Form::Repeated => self.values.iter().map(|value| with(value)).collect(),
-            Form::Value | Form::Positional => vec![with(&self.joined())],
+            Form::Switch => vec![name()],
+            Form::Repeated => self.values.iter().flat_map(|value| with(value)).collect(),
+            Form::Value | Form::Positional => with(&self.joined()),
         }
     }
 }
@@ -192,11 +197,13 @@ pub(crate) mod tests {
 
     /// The values that an option may have, as words of a command line.
     pub(crate) fn words(option: &Arg) -> Vec<String> {
+        if matches!(option.get_action(), ArgAction::SetTrue) {
+            return vec![format!("--{}", option.get_long().unwrap())];
+        }
         let listed = option.get_possible_values();
         let listed: Vec<&str> = listed.iter().map(|value| value.get_name()).collect();
         let values = if listed.is_empty() { &VALUES[..] } else { &listed };
         let word = |value: &&str| match option.get_long() {
-            Some(long) if matches!(option.get_action(), ArgAction::SetTrue) => format!("--{long}"),
             Some(long) => format!("--{long}={value}"),
             None => (*value).to_owned(),
         };
@@ -252,10 +259,10 @@ pub(crate) mod tests {
         let line =
             ["compare", "--worker", "mpich=a b", "--worker=openmpi=c", "--columns", "shm,sim"];
         let argv = parsed(&line).unwrap().to_argv();
-        let expected = ["--columns=shm,sim", "--worker=mpich=a b", "--worker=openmpi=c"];
+        let expected = ["--columns", "shm,sim", "--worker", "mpich=a b", "--worker", "openmpi=c"];
         assert_eq!(argv, expected);
         let line = ["explore", "--seed", "2", "--", "--net.pnml"];
-        assert_eq!(parsed(&line).unwrap().to_argv(), ["--seed=2", "--", "--net.pnml"]);
+        assert_eq!(parsed(&line).unwrap().to_argv(), ["--seed", "2", "--", "--net.pnml"]);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
 
-/// A file that is opened before a run, so that nothing is measured in vain. What it held before
-/// stays until there are results; one that was not there goes again if there are none.
+/// A file that is opened before a run, so that the run does not fail after it has measured. Its old
+/// content stays until there are results; a file that this creates is removed if there are none.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     path: PathBuf,
@@ -17,8 +17,8 @@ pub(crate) struct OutputFile {
 }
 
 impl OutputFile {
-    /// The file of whoever writes the results, opened; of others, who may know it by the same name
-    /// and must not take it away, only if there is something to write after all.
+    /// The file, opened if this rank `writes` the results. Other ranks may have the same path and
+    /// must not remove it.
     pub(crate) fn of(path: &Path, writes: bool) -> Result<Self> {
         let mut file = Self { path: path.to_owned(), file: None, created: false };
         if writes {
@@ -40,8 +40,7 @@ impl OutputFile {
         Ok(self.file.insert(file.map_err(refused)?))
     }
 
-    /// Whether both are one file, by whatever names. What writes are lost on, as a terminal or
-    /// `/dev/null`, is none.
+    /// Whether both paths name one regular file.
     pub(crate) fn is(&self, other: &Self) -> bool {
         let place = |file: &Self| {
             let known = file.file.as_ref()?.metadata().ok()?;
@@ -54,18 +53,18 @@ impl OutputFile {
         &self.path
     }
 
-    /// Without what it held; to be flushed.
+    /// The file, truncated; the caller flushes.
     fn emptied(&mut self) -> Result<BufWriter<&File>> {
         let file = match self.file {
             Some(ref file) => file,
             None => self.open()?,
         };
-        // Devices and pipes cannot be cut short and need not be.
+        // Ignores an error: devices and pipes cannot be truncated.
         let _ = file.set_len(0);
         Ok(BufWriter::new(file))
     }
 
-    /// Puts `text` in the place of what it held.
+    /// Replaces its content by `text`.
     pub(crate) fn write(&mut self, text: &str) -> Result<()> {
         let mut file = self.emptied()?;
         file.write_all(text.as_bytes())?;
@@ -77,7 +76,7 @@ impl Drop for OutputFile {
     fn drop(&mut self) {
         let is_empty = |file: &File| file.metadata().is_ok_and(|file| file.len() == 0);
         if self.created && self.file.as_ref().is_some_and(is_empty) {
-            // Somebody may have taken it away before.
+            // Ignores an error: the file may be gone.
             let _ = fs::remove_file(&self.path);
         }
     }

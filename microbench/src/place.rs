@@ -1,4 +1,4 @@
-//! Where each rank runs, and where its memory lies.
+//! Placement: the core of each rank, and the NUMA node of its memory.
 
 use core::hash::Hasher;
 use std::hash::DefaultHasher;
@@ -39,11 +39,10 @@ pub(crate) fn place(
         said.push("ranks are not pinned".to_owned());
         return Ok(MemoryPolicy { node: None, huge });
     }
-    // Machines without names are treated as one machine; each rank still gets a CPU that it may
-    // use.
+    // Machines that cannot be identified count as one; each rank still gets a CPU that it may use.
     let machine = machine_id().unwrap_or_default();
     let allowed = allowed(given);
-    let (rank, ranks) = among_equals(&allowed, &machine, exchange)?;
+    let (rank, ranks) = among_sharers(&allowed, &machine, exchange)?;
     let (topology, hidden) = topology(&allowed);
     note::say_once(Missing::Topology, hidden, exchange)?;
     let pinned = pin_rank(given, &topology, near, rank, ranks);
@@ -107,12 +106,12 @@ fn pin_rank(
     Ok(*mine)
 }
 
-/// The note for ranks that are not pinned.
+/// The note if pinning fails.
 pub(crate) fn unpinned(why: &Failure) -> String {
     format!("{why}; containers often forbid this. Continuing without pinning.")
 }
 
-/// The error for ranks that had to be pinned.
+/// The error if pinning fails although --pin was given.
 pub(crate) fn must_pin(why: &Failure) -> Failure {
     Failure::new(format!(
         "{why}: allow sched_setaffinity where ranks run, or leave out --pin cores"
@@ -133,27 +132,27 @@ fn insist(failure: Option<&Failure>, exchange: &mut dyn Exchange) -> Result<()> 
     }
 }
 
-/// A launcher may have given ranks CPUs of their own; those of one machine with the same ones
-/// share them out. Which of these this rank is, and how many there are.
-fn among_equals(
+/// The index of this rank among the ranks of its machine with the same CPUs, and their number.
+/// Ranks that a launcher gave the same CPUs divide them.
+fn among_sharers(
     allowed: &CpuSet,
     machine: &str,
     exchange: &mut dyn Exchange,
 ) -> Result<(u32, u32)> {
     let mine = [hash(machine), hash(&allowed.to_string())];
     let all = gather(exchange, mine)?;
-    let equals = (0..).zip(&all).filter(|(_, cpus)| **cpus == mine);
-    let before = equals.clone().filter(|(rank, _)| *rank < exchange.me().0).count();
+    let sharers = (0..).zip(&all).filter(|(_, cpus)| **cpus == mine);
+    let before = sharers.clone().filter(|(rank, _)| *rank < exchange.me().0).count();
     // At most as many as there are ranks, which is a u32.
-    Ok((u32::try_from(before)?, u32::try_from(equals.count())?))
+    Ok((u32::try_from(before)?, u32::try_from(sharers.count())?))
 }
 
-/// Which machine each rank is on, in numbers that differ between machines; all ranks call it.
+/// A number for the machine of each rank, different for different machines. All ranks call this.
 pub(crate) fn machines(exchange: &mut dyn Exchange) -> Result<Vec<u64>> {
     Ok(gather(exchange, [machine()?])?.into_iter().map(|[machine]| machine).collect())
 }
 
-/// The number of this machine, another one than any other's.
+/// The number of this machine, different from that of any other.
 pub(crate) fn machine() -> Result<u64> {
     Ok(hash(&machine_id()?))
 }
@@ -164,7 +163,7 @@ fn hash(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// CPU and node of every rank, in words. Of each: its machine, CPU and node.
+/// Describes the CPU and node of every rank. `all` has the machine, CPU and node of each.
 fn describe(topology: &Topology, machine: u64, all: &[[u64; 3]]) -> String {
     if all.iter().all(|[_, cpu, _]| *cpu == UNPINNED) {
         return "ranks are not pinned".to_owned();
@@ -201,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    /// What each rank, told by its CPUs and machine, finds itself to be.
+    /// The index and number of sharers of each rank, given its CPUs and machine.
     fn places(ranks: &[(&str, &str)]) -> Vec<(u32, u32)> {
         thread::scope(|scope| {
             let all = probeline_exchange::threads(u32::try_from(ranks.len()).unwrap())
@@ -210,7 +209,7 @@ mod tests {
             let all: Vec<_> = all
                 .map(|(mut exchange, (cpus, machine))| {
                     let cpus: CpuSet = cpus.parse().unwrap();
-                    scope.spawn(move || among_equals(&cpus, machine, &mut exchange).unwrap())
+                    scope.spawn(move || among_sharers(&cpus, machine, &mut exchange).unwrap())
                 })
                 .collect();
             all.into_iter().map(|rank| rank.join().unwrap()).collect()

@@ -1,4 +1,4 @@
-//! What a command tells: a table for people, JSON and CSV for programs.
+//! The results of a command: a table for people, JSON and CSV for programs.
 
 use std::io;
 use std::path::Path;
@@ -21,38 +21,38 @@ use crate::{markdown, terminal};
 /// Columns of a terminal. Longer facts are truncated; the JSON has them in full.
 const WIDTH: usize = 100;
 /// Parameters that the line about the transport, or another parameter, contains already.
-const TOLD: [&str; 3] = ["transport", "ranks", "buckets_per_rank"];
+const OMITTED: [&str; 3] = ["transport", "ranks", "buckets_per_rank"];
 /// The page that explains the output. Its sections have the names of the commands.
 const PAGE: &str = "docs/reading-the-output.md";
 
-/// What `git describe` says of the source, given to the build by whoever publishes what this
-/// program prints: a build without it is the same wherever and whenever it is made.
+/// The output of `git describe`, given to the build by a variable. Builds without it are
+/// reproducible.
 pub(crate) const COMMIT: Option<&str> = option_env!("PROBELINE_COMMIT");
 
-/// All that a run gave.
+/// The results of a run.
 #[derive(Serialize)]
 pub(crate) struct Report<R: Row> {
     schema: u32,
     command: &'static str,
     version: &'static str,
-    /// Of the source, as git describes it, where the build was told.
+    /// The output of `git describe`, if the build was given it.
     commit: Option<&'static str>,
     /// The summary: a few lines that can be quoted, printed first.
     pub(crate) summary: Vec<String>,
-    /// What the run was given, by name.
+    /// The options in effect, by name.
     #[serde(serialize_with = "as_map")]
     parameters: Vec<(&'static str, Value)>,
     machine: Machine,
-    /// What is to be known of each machine, and of its device where the transport has one.
+    /// Findings of the doctor on each machine and its RDMA device.
     pub(crate) doctor: Checkup,
     pub(crate) transport: Vec<String>,
-    /// Of a comparison: what stands beside each other.
+    /// Of `compare`: the transports.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) columns: Vec<Value>,
-    /// Of `tune`: what its model expects of every candidate, and what a sweep measured.
+    /// Of `tune`: the prediction for every candidate, and the measurements of a sweep.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) candidates: Vec<Value>,
-    /// Of `tune`: what the transport takes for READs by size and for compare-and-swaps.
+    /// Of `tune`: the time of READs by size and of compare-and-swaps.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) rates: Vec<Value>,
     pub(crate) rows: Vec<R>,
@@ -91,7 +91,7 @@ impl<R: Row> Report<R> {
         self.parameters.push((name, value.into()));
     }
 
-    /// What all jobs are given.
+    /// Adds the parameters of a job.
     pub(crate) fn job(&mut self, job: &JobArgs) {
         self.parameter("transport", job.transport.name());
         self.parameter("ranks", job.ranks);
@@ -101,7 +101,7 @@ impl<R: Row> Report<R> {
         self.tuned(job.tuned.as_ref());
     }
 
-    /// Where options are from that were not given, and which of these were.
+    /// Adds the file of `--tuning`, and the options that were given all the same.
     pub(crate) fn tuned(&mut self, tuned: Option<&Tuned>) {
         let Some(tuned) = tuned else { return };
         self.parameter("tuning", tuned.path.as_str());
@@ -110,10 +110,10 @@ impl<R: Row> Report<R> {
         }
     }
 
-    /// Prints everything and writes the files that were asked for.
+    /// Prints the results and writes the files.
     pub(crate) fn publish(&self, files: Files) -> Result<()> {
         let full = files.full;
-        // First, because whoever reads the output may stop reading.
+        // First, because the reader of the output may close it.
         files.write(self)?;
         terminal::unless_closed(self.print(full))
     }
@@ -160,8 +160,8 @@ impl<R: Row> Report<R> {
         let (first, rest): (Vec<&str>, Vec<&str>) =
             self.transport.iter().map(|line| &**line).partition(|line| line.starts_with(name));
         let transport = without_asides(&[first, rest].concat().join("; "));
-        let told = |(name, value): &&(&str, Value)| TOLD.contains(name) || value.is_null();
-        let parameters = self.parameters.iter().filter(|parameter| !told(parameter));
+        let omitted = |(name, value): &&(&str, Value)| OMITTED.contains(name) || value.is_null();
+        let parameters = self.parameters.iter().filter(|parameter| !omitted(parameter));
         let parameters: Vec<String> = parameters.map(short).collect();
         let lines = [program, transport, parameters.join(", ")];
         lines.iter().filter(|line| !line.is_empty()).map(|line| cut(line)).collect()
@@ -185,7 +185,7 @@ impl<R: Row> Report<R> {
         .concat()
     }
 
-    /// The same as is printed, as a page of Markdown.
+    /// The full output as a page of Markdown.
     fn markdown(&self) -> String {
         let list = |lines: &[String]| -> String {
             lines.iter().map(|line| format!("- {}\n", markdown::escaped(line))).collect()
@@ -254,7 +254,7 @@ fn plain(text: &str) -> String {
     printable::line(text).into_owned()
 }
 
-/// A line without what stands in parentheses.
+/// The line without text in parentheses.
 fn without_asides(line: &str) -> String {
     let mut depth = 0_u32;
     let mut text = String::with_capacity(line.len());
@@ -273,7 +273,7 @@ fn without_asides(line: &str) -> String {
     text
 }
 
-/// Truncates a list of facts to the width of a terminal, at the end of one.
+/// Truncates a list of facts to the width of a terminal, at the end of a fact.
 fn cut(line: &str) -> String {
     const MARK: &str = ", ...";
     if line.chars().count() <= WIDTH {
@@ -324,7 +324,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Each is to be a file of its own: only the last one's results would be left.
+    /// Refuses one file for two forms: only the last one's results would be left.
     fn check(&self) -> Result<()> {
         let files = [("--json", &self.json), ("--csv", &self.csv), ("--markdown", &self.markdown)];
         for (at, (one, file)) in files.iter().enumerate() {
@@ -334,14 +334,14 @@ impl Files {
             if let Some((other, _)) = same {
                 let path = file.path().display();
                 return Err(Failure::usage(format!(
-                    "{one} and {other} are both to be written to {path}: give each its own file"
+                    "{one} and {other} both name {path}: give each its own file"
                 )));
             }
         }
         Ok(())
     }
 
-    /// Writes what was asked for.
+    /// Writes the files that were given.
     pub(crate) fn write<R: Row>(self, report: &Report<R>) -> Result<()> {
         if let Some(mut json) = self.json {
             let text = serde_json::to_string_pretty(report)? + "\n";

@@ -61,7 +61,7 @@ fn trial(subject: &Subject, trial: &Trial) -> Finding {
             .mend(format!("a newer kernel, or {ANOTHER}"))
             .note(Note::ATOMIC_BYTE_ORDER),
         OpenError::SelfTest { source: SelfTestFailed::NoEffect { .. }, .. } => finding
-            .means("inserts would be told to have happened, and nothing would be there")
+            .means("inserts would report success without storing anything")
             .mend(format!("a newer driver or firmware, or {ANOTHER}"))
             .note(Note::DEVICES_WITHOUT_ATOMICS),
         OpenError::SelfTest { .. } => finding

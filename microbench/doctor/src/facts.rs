@@ -1,4 +1,4 @@
-//! What libibverbs tells of the devices, as plain data.
+//! Facts about the devices from libibverbs, as plain data.
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use probeline_verbs::{
     VerbFailed,
 };
 
-/// What libibverbs has told of this machine.
+/// The devices of this machine, from libibverbs.
 #[derive(Clone, Debug)]
 pub enum Survey {
     /// It could not be loaded.
@@ -25,11 +25,11 @@ pub enum Survey {
 pub struct Surveyed {
     /// Its name, such as `mlx5_0`.
     pub name: String,
-    /// What it told.
+    /// Its facts.
     pub facts: Result<Facts, Untold>,
 }
 
-/// Why a device has told nothing.
+/// Why there are no facts about a device.
 #[derive(Clone, Debug)]
 pub enum Untold {
     /// It could not be opened or asked.
@@ -38,7 +38,7 @@ pub enum Untold {
     Silent(Duration),
 }
 
-/// What a device has told.
+/// Facts about a device.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// Its firmware's version; empty where it has none.
@@ -61,7 +61,7 @@ pub struct Facts {
     pub trial: Trial,
 }
 
-/// What a port has told.
+/// Facts about a port.
 #[derive(Clone, Debug)]
 pub struct PortFacts {
     /// Its state.
@@ -77,7 +77,7 @@ pub enum Trial {
     Passed,
     /// They do not, or no engine could be opened to try them.
     Failed(OpenError),
-    /// Nobody tried, and why.
+    /// The atomics were not tried, and why.
     NotTried(&'static str),
 }
 

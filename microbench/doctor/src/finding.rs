@@ -114,8 +114,8 @@ impl Finding {
         self.lines(notes).join(". ")
     }
 
-    /// The finding in one line, or in two where there is something to do; `notes` stands in front of
-    /// its note's name.
+    /// The finding in one line, or in two where there is something to do; `notes` stands in front
+    /// of its note's name.
     #[must_use]
     pub fn lines(&self, notes: &str) -> Vec<String> {
         let Self { check, subject, verdict, seen, .. } = self;

@@ -6,7 +6,7 @@ use crate::{Finding, Note, Subject};
 
 use probeline_pin::Topology;
 
-/// Bytes of configuration space that everybody may read.
+/// Bytes of configuration space that every user may read.
 const FOR_EVERYBODY: usize = 64;
 /// Capabilities that are followed at most: each takes 4 bytes of the 192 that there are.
 const MOST_CAPABILITIES: u32 = 48;

@@ -191,9 +191,9 @@ impl Looked<'_> {
             GidError::Empty => {
                 finding.means("there is no address that peers could reach").mend(self.add_address())
             }
-            GidError::OnlyLinkLocal => finding
-                .means("engines do not open unless told which to use: --gid-index N")
-                .mend(self.add_address()),
+            GidError::OnlyLinkLocal => {
+                finding.means("engines open only with --gid-index N").mend(self.add_address())
+            }
             _ => finding
                 .means("RoCE v1 stays within one switch; engines open with --gid-index N only")
                 .mend(format!("cat /{}", self.path("gid_attrs/types/*"))),

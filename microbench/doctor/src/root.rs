@@ -135,8 +135,8 @@ impl Root {
         flags.split(' ').any(|flag| flag == "hypervisor")
     }
 
-    /// Whose processors these are, if they write for a device faster where it may reorder its writes:
-    /// those for which UCX asks for that by itself (its cpu.h).
+    /// Whose processors these are, if they write for a device faster where it may reorder its
+    /// writes: those for which UCX asks for that by itself (its cpu.h).
     pub(crate) fn owing_to_order(&self) -> Option<&'static str> {
         let field = |name| self.field("proc/cpuinfo", name).unwrap_or_default();
         match &*field("vendor_id") {

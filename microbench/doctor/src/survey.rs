@@ -28,7 +28,7 @@ const RETRY: Option<Retry> = match Retry::new(14, 3) {
 pub struct Questions {
     /// Of this device only.
     pub device: Option<String>,
-    /// Whether its atomics are to be tried.
+    /// Whether to try its atomics.
     pub trial: bool,
 }
 
@@ -48,7 +48,7 @@ where
     let questions = questions.clone();
     thread::spawn(move || {
         if let Some(survey) = ask(load, &questions, &send) {
-            // Whoever asked may have given up.
+            // Ignores an error: the receiver may be gone.
             let _ = send.send(Answer::Ended(survey));
         }
     });

@@ -28,7 +28,7 @@ use plot::{Dashes, Plot};
 use run::Run;
 use slug::Slugs;
 
-/// What a page is called if nothing else was asked for.
+/// The default title of a page.
 pub const TITLE: &str = "Probeline report";
 
 /// Runs, and what can be shown of them.
@@ -97,7 +97,7 @@ impl Report {
         Ok(svgs.len())
     }
 
-    /// What no run has, in sentences.
+    /// The plots that no run has data for, in sentences.
     pub fn left_out(&self) -> impl Iterator<Item = &str> {
         self.chapters.iter().flat_map(|chapter| &chapter.missing).map(String::as_str)
     }

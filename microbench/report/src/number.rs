@@ -1,6 +1,6 @@
 //! Numbers as a person reads them.
 
-/// Three digits that count, without an exponent.
+/// Three significant digits, without an exponent.
 pub(crate) fn significant(value: f64) -> String {
     let size = value.abs();
     let decimals = match size {
@@ -15,7 +15,7 @@ pub(crate) fn significant(value: f64) -> String {
     grouped(&format!("{value:.decimals$}"))
 }
 
-/// As short as it can be told without loss of its first six digits: of an axis, of a parameter.
+/// A number of an axis or a parameter, with at most six digits.
 pub(crate) fn plain(value: f64) -> String {
     if value.abs() >= 1e6 {
         return significant(value);

@@ -1,4 +1,4 @@
-//! What runs are called beside each other: by what they differ in.
+//! Names of runs: the parameters in which they differ.
 
 use serde_json::Value;
 
@@ -66,7 +66,7 @@ fn name(run: &Run, all: &[&Run], counts: impl Fn(&str) -> bool) -> String {
         alike.iter().any(|other| other.parameters.get(name) != run.parameters.get(name))
     };
     let told = |name: &str, value: &Value| {
-        // What was not given is told by those to which it was.
+        // A parameter that is null here is named by the runs that have it.
         !EFFORT.contains(&name) && counts(name) && !value.is_null() && differs(name)
     };
     let differing = run.parameters.iter().filter(|(name, value)| told(name, value));
@@ -74,7 +74,7 @@ fn name(run: &Run, all: &[&Run], counts: impl Fn(&str) -> bool) -> String {
     match differing.len() {
         0 => transport,
         n if n <= MOST => format!("{transport}, {}", differing.join(", ")),
-        // Too many to name: the runs' own parameters tell them.
+        // Too many to name.
         _ => format!("{transport}, run {}", run.number),
     }
 }

@@ -1,4 +1,4 @@
-//! What the rows of a command have at the least: without it there is nothing to show of a run.
+//! The fields that the page needs of each command's rows.
 
 use crate::fields::Fields;
 use crate::run::Run;

@@ -7,8 +7,7 @@ use crate::headline::distance;
 use crate::number::{rate, significant, time};
 use crate::run::Run;
 
-/// What the paper's figures are to be met within, ratios off 1: as in the command's own notes, which
-/// say it of each cluster and workload by itself.
+/// Accepted deviations from the paper's figures, as in the command's own notes.
 const NEAR: [(&str, &str, f64); 3] = [
     ("throughputs", "by_paper", 0.15),
     ("latencies", "by_paper", 0.05),
@@ -87,8 +86,8 @@ fn times(row: &Fields) -> Option<String> {
     Some(format!(", {} times the paper's", significant(times)))
 }
 
-/// Whether it is what the paper's authors ran, on their cluster: of others, and of files that do not
-/// say so, the figures are no measure.
+/// Whether it is what the paper's authors ran, on their cluster: of others, and of files that do
+/// not say so, the figures are no measure.
 fn of_the_papers(run: &Run) -> bool {
     run.parameters.get("of_the_papers") == Some(&Value::Bool(true))
 }

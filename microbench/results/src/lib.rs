@@ -1,8 +1,9 @@
 //! Results of the command `probeline`.
 //!
-//! [`row!`] declares a row: one struct whose fields are gathered from the ranks ([`gather_values`]),
-//! written as JSON and CSV ([`csv`]), printed as the columns of a table ([`Row`]) and read back by
-//! the report. [`printable`] makes text from files and arguments safe to show.
+//! [`row!`] declares a row: one struct whose fields are gathered from the ranks
+//! ([`gather_values`]), written as JSON and CSV ([`csv`]), printed as the columns of a table
+//! ([`Row`]) and read back by the report. [`printable`] makes text from files and arguments safe to
+//! show.
 #![forbid(unsafe_code)]
 
 // The path to this crate in what `row!` generates, here too.

@@ -25,7 +25,7 @@ pub(crate) struct Plan {
     /// C times M.
     pub(crate) reach: u32,
     pub(crate) seed: u64,
-    /// The ranks begin within so many nanoseconds.
+    /// Ranks begin within this many nanoseconds.
     pub(crate) spread_ns: u64,
 }
 

@@ -1,18 +1,18 @@
-//! Experiments beside each other.
+//! Experiments in parallel.
 
 use core::num::NonZero;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::panic::resume_unwind;
 use std::thread;
 
-/// So many at once and no more: each has a cluster of its own in memory.
+/// Maximum experiments at the same time: each has a cluster in memory.
 pub const MOST_AT_ONCE: usize = 2;
 
-/// Runs each of `all`, and gives what they gave in their order. Each has a cluster of its own, so
-/// it does not matter which run at the same time.
+/// Runs each of `all` and returns the results in their order. Each has its own cluster, so results
+/// do not depend on which run at the same time.
 ///
 /// # Errors
-/// The error of any that has failed; what was not begun before is not begun.
+/// The error of one that failed; those not started by then are not started.
 pub fn each<I: Sync, O: Send, E: Send>(
     all: &[I],
     run: impl Fn(&I) -> Result<O, E> + Sync,
@@ -20,7 +20,7 @@ pub fn each<I: Sync, O: Send, E: Send>(
     each_at_once(all, MOST_AT_ONCE, run)
 }
 
-/// As [`each`], `most` at the same time or fewer.
+/// As [`each`], at most `most` at the same time.
 ///
 /// # Errors
 /// As [`each`].

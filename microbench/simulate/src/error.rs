@@ -1,4 +1,4 @@
-//! Why nothing was simulated.
+//! Why a simulation failed.
 
 use core::error;
 use core::fmt;
@@ -38,7 +38,7 @@ pub enum Error {
         /// How full the table was in the beginning, in hundredths.
         load_percent: u32,
     },
-    /// There is no room for so much data.
+    /// The table is full.
     Full {
         /// Buckets of the table.
         buckets: u64,

@@ -1,12 +1,13 @@
-//! The data of a run: numbered, so that what the table holds need not be kept beside it.
+//! The data of a run, which are numbered, so that the content of the table need not be stored
+//! twice.
 
 use probeline_sim::Rng;
 use probeline_table::MAX_DATA;
 
-/// Numbers of one seed: below them, those that the table is filled with; then a run for each rank.
+/// Bits of the number of a datum: first the data that fill the table, then a range for each rank.
 const SEED_BITS: u32 = 40;
 const FILLED_BITS: u32 = 34;
-/// 2^12 ranks, as many as the simulator has owners at most.
+/// 2^12 ranks, the maximum of the simulator.
 const RANK_BITS: u32 = 26;
 
 /// The `n`th datum that the table is filled with.
@@ -14,7 +15,7 @@ pub(crate) fn filled(seed: u64, n: u64) -> u64 {
     (seed << SEED_BITS).wrapping_add(n) & MAX_DATA
 }
 
-/// New data of one rank, and any that the table was filled with.
+/// The keys of one rank: new ones, and those that the table was filled with.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     seed: u64,
@@ -30,8 +31,8 @@ impl Keys {
         Self { seed, held, next, random: Rng::new(seed, 1 + u64::from(rank)) }
     }
 
-    /// One that nobody has put yet, with a probability of so many in a hundred; else any that the
-    /// table was filled with.
+    /// A new datum with a probability of `new_percent` in a hundred; else one that the table was
+    /// filled with.
     pub(crate) fn draw(&mut self, new_percent: u32) -> u64 {
         if self.held == 0 || self.random.below(100) < u64::from(new_percent) {
             return self.new_one();
@@ -39,7 +40,7 @@ impl Keys {
         filled(self.seed, self.random.below(self.held))
     }
 
-    /// One that nobody has put yet.
+    /// A new datum.
     pub(crate) fn new_one(&mut self) -> u64 {
         self.next += 1;
         filled(self.seed, self.next)

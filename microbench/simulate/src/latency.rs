@@ -27,7 +27,7 @@ pub struct LatencyPlan {
     pub buckets_per_owner: u64,
     /// Of how many inserts one is done by the rank and measured; the others only fill the table.
     pub one_in: u32,
-    /// What all data and all chance come from.
+    /// Seed of the data and of the simulator.
     pub seed: u64,
 }
 
@@ -118,8 +118,8 @@ struct Experiment<'p> {
     keys: Keys,
     /// Buckets that are occupied.
     held: u64,
-    /// Whose part the next measured insert goes to: each in turn, which chance alone would take
-    /// many more inserts for.
+    /// The owner of the next measured insert: each in turn, which needs fewer inserts than random
+    /// owners do.
     turn: u32,
 }
 
@@ -165,7 +165,7 @@ impl<'p> Experiment<'p> {
         })
     }
 
-    /// As many full ones as buckets: no more data will fit.
+    /// Fails if more operations found no room than there are buckets.
     fn check_full(&mut self) -> Result<(), Error> {
         let (buckets, held) = (self.ranks.layout.buckets(), self.held);
         if self.rank()?.stats().full.operations > buckets {
@@ -183,8 +183,8 @@ impl<'p> Experiment<'p> {
         Ok(())
     }
 
-    /// One whose home is in the part whose turn it is; any, where parts are so many that the share
-    /// of the own one does not matter.
+    /// A new datum whose home is in the part of the owner whose turn it is; with many owners any
+    /// datum, because the own part matters little.
     fn next_datum(&mut self) -> u64 {
         let owners = self.ranks.layout.owners().max(1);
         if owners > MOST_PARTS {

@@ -20,7 +20,7 @@ pub use error::Error;
 pub use latency::{LatencyPlan, LatencyRow, latency};
 pub use limit::{Limit, Load};
 pub use throughput::{ThroughputPlan, ThroughputRow, throughput};
-pub use way::{Means, Way};
+pub use way::{Optimizations, Way};
 
 /// Says how much of an experiment is done, from 0 to 1; called often.
 pub type Progress<'a> = &'a (dyn Fn(f64) + Sync);

@@ -63,11 +63,11 @@ impl Load {
 pub struct Limit {
     /// Its name.
     pub name: String,
-    /// 0 to 1: at 1 nothing more goes.
+    /// 0 to 1.
     pub used: f64,
 }
 
-/// From here on a limit is met: ranks that come by chance leave gaps, which nobody can fill.
+/// A limit counts as met from this share on: ranks that arrive at random leave gaps.
 const MET: f64 = 0.9;
 /// Bytes that an atomic sends, and that its answer has.
 const ATOMIC_BYTES: f64 = 16.0;

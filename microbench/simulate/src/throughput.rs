@@ -34,7 +34,7 @@ pub struct ThroughputPlan {
     pub buckets_per_owner: u64,
     /// Operations of each rank that count.
     pub operations: u32,
-    /// What all data and all chance come from.
+    /// Seed of the data and of the simulator.
     pub seed: u64,
 }
 
@@ -118,8 +118,8 @@ pub struct ThroughputRow {
     pub outgoing_roundtrips: f64,
     /// Chunk READs waited for, each operation.
     pub effective_roundtrips: f64,
-    /// Buckets that a READ brought, the mean: of a chunk that two owners hold each part is one. None
-    /// where nothing was READ over a NIC, as where the CPU itself reaches everything.
+    /// Buckets that a READ brought, the mean: of a chunk that two owners hold each part is one.
+    /// None where nothing was READ over a NIC, as where the CPU itself reaches everything.
     pub mean_chunk_buckets: Option<f64>,
     /// What each machine's NIC had to do, once no rank's operations were without count any more.
     pub load: Load,
@@ -151,7 +151,7 @@ pub fn throughput(plan: &ThroughputPlan, progress: Progress<'_>) -> Result<Throu
 }
 
 /// Steps whichever rank is due first until each has done what counts. Those that are done go on
-/// meanwhile, so that nobody has the network for itself in the end. Gives when all were warm.
+/// meanwhile, so that no rank has the network for itself at the end. Returns when all were warm.
 fn run(
     plan: &ThroughputPlan,
     ranks: &mut Ranks,

@@ -1,35 +1,34 @@
-//! How operations are done: the paper's way, or with what goes beyond it.
+//! How ranks execute operations: by the paper's algorithm, or with optimizations.
 
 use probeline_sim::Model;
 use probeline_table::{ChunkChoice, Config, FirstClaim, Probing, ReadAhead, ReadCost};
 
-/// Operations whose storage a blocking caller needs: one, and a few whose READs ahead may still be
-/// to land.
+/// Storage for blocking calls: one operation, and a few whose READs ahead may still complete.
 const BLOCKING: u32 = 4;
-/// Operations with many in flight have as many behind them, whose READs ahead may be to land.
+/// With many operations in flight as many more may have READs ahead that still complete.
 const BEHIND: u32 = 2;
 /// One-sided operations of each at most: the READs of two chunks, each split in two, and a claim.
 const DEPTH: u32 = 5;
-/// An engine's at most; what finds no room in it is posted later.
+/// Maximum depth of an engine; operations that find it full are posted later.
 const MOST_DEPTH: u32 = 1 << 16;
 const PS_PER_NS: u64 = 1_000;
 const NS_PER_S: f64 = 1e9;
 
-/// How a rank does its operations.
+/// How a rank executes operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// The paper's algorithm (Fig. 1), one operation at a time.
     Paper,
-    /// These means, C by what operations need, and lines instead of any bucket as a chunk's start.
-    /// Where all ranks work at once, [`under_load`](Self::under_load).
-    Beyond(Means),
-    /// These means with one C, as `tune` recommends them.
-    Tuned(Means),
+    /// These optimizations, adaptive C, and chunks that start on lines. If all ranks work at once,
+    /// [`under_load`](Self::under_load).
+    Beyond(Optimizations),
+    /// These optimizations with a fixed C, as `tune` recommends.
+    Tuned(Optimizations),
 }
 
-/// What hides latency beyond the paper's algorithm.
+/// Optimizations beyond the paper's algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Means {
+pub struct Optimizations {
     /// Operations in flight; 1 is blocking calls.
     pub in_flight: u32,
     /// Buckets that a rank's cache has room for; 0 is none.
@@ -42,7 +41,7 @@ pub struct Means {
 }
 
 impl Way {
-    /// What it is called.
+    /// The name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,32 +51,34 @@ impl Way {
         }
     }
 
-    /// Operations that are begun before the first has ended.
+    /// Operations in flight.
     #[must_use]
     pub fn in_flight(self) -> u32 {
         match self {
             Self::Paper => 1,
-            Self::Beyond(means) | Self::Tuned(means) => means.in_flight.max(1),
+            Self::Beyond(optimizations) | Self::Tuned(optimizations) => {
+                optimizations.in_flight.max(1)
+            }
         }
     }
 
-    /// What it is where all ranks of such machines work at once: [`FirstClaim::Auto`], which looks
-    /// at what a table's operations do, claims nothing along with first READs beyond the paper
-    /// where atomics are what a rank is to get the fewest of. Each costs one more there, and spares
-    /// a roundtrip that others hide.
+    /// The way if all ranks of machines of this model work at once: [`FirstClaim::Auto`] becomes
+    /// off if atomics are the bottleneck, because each first claim costs an atomic and saves a
+    /// roundtrip that other operations hide.
     #[must_use]
     pub fn under_load(self, model: &Model) -> Self {
         match self {
-            Self::Beyond(means)
-                if means.first_claim == FirstClaim::Auto && are_atomics_few(model, means) =>
+            Self::Beyond(optimizations)
+                if optimizations.first_claim == FirstClaim::Auto
+                    && are_atomics_few(model, optimizations) =>
             {
-                Self::Beyond(Means { first_claim: FirstClaim::Off, ..means })
+                Self::Beyond(Optimizations { first_claim: FirstClaim::Off, ..optimizations })
             }
             _ => self,
         }
     }
 
-    /// Operations that there is storage for.
+    /// Operations for which there is storage.
     pub(crate) fn operations(self) -> u32 {
         match self {
             Self::Paper => BLOCKING,
@@ -92,7 +93,9 @@ impl Way {
     pub(crate) fn cache_entries(self) -> usize {
         match self {
             Self::Paper => 0,
-            Self::Beyond(means) | Self::Tuned(means) => means.cache_entries as usize,
+            Self::Beyond(optimizations) | Self::Tuned(optimizations) => {
+                optimizations.cache_entries as usize
+            }
         }
     }
 
@@ -102,32 +105,32 @@ impl Way {
         let paper = Config { chunk_buckets: chunk, max_chunks, ..Config::paper(buckets) };
         match self {
             Self::Paper => paper,
-            Self::Beyond(means) => Config {
+            Self::Beyond(optimizations) => Config {
                 probing: Probing::Lines,
                 chunk_choice: ChunkChoice::Adaptive(read_cost(model)),
-                ..means.config(paper)
+                ..optimizations.config(paper)
             },
-            Self::Tuned(means) => means.config(paper),
+            Self::Tuned(optimizations) => optimizations.config(paper),
         }
     }
 }
 
-impl Means {
+impl Optimizations {
     fn config(self, paper: Config) -> Config {
         Config { read_ahead: self.read_ahead, first_claim: self.first_claim, ..paper }
     }
 }
 
-/// Whether a rank gets fewer atomics than inserts that take a READ and then a claim, by its
-/// roundtrips and by what READs it gets.
-fn are_atomics_few(model: &Model, means: Means) -> bool {
+/// Whether atomics limit a rank more than roundtrips and READs limit its inserts of a READ and a
+/// claim.
+fn are_atomics_few(model: &Model, optimizations: Optimizations) -> bool {
     let ranks = f64::from(model.owners_per_node.max(1));
     let rate = |per_s: u64| if per_s == 0 { f64::INFINITY } else { per_s as f64 };
     let (nic, rank) = (model.nic.target, model.initiator);
     let atomics = rate(rank.atomics_per_s).min(rate(nic.atomics_per_s) / ranks);
     let reads = rate(rank.copies_per_s).min(rate(nic.copies_per_s) / ranks);
     let trips_ns = model.remote.read.base_ns.saturating_add(model.remote.atomic_ns).max(1);
-    let inserts = f64::from(means.in_flight.max(1)) * NS_PER_S / trips_ns as f64;
+    let inserts = f64::from(optimizations.in_flight.max(1)) * NS_PER_S / trips_ns as f64;
     atomics < inserts.min(reads)
 }
 
@@ -148,7 +151,7 @@ mod tests {
     fn claims_along_with_reads_are_spared_where_atomics_are_few() {
         let way = |first_claim| {
             let read_ahead = ReadAhead::Likely;
-            Way::Beyond(Means { in_flight: 16, cache_entries: 0, first_claim, read_ahead })
+            Way::Beyond(Optimizations { in_flight: 16, cache_entries: 0, first_claim, read_ahead })
         };
         let model = |copies_per_s, atomics_per_s| {
             let nic = Nic { target: Rates { copies_per_s, atomics_per_s }, ..Nic::default() };
@@ -166,7 +169,7 @@ mod tests {
             assert_eq!(auto.under_load(&model), expected, "{reads_per_s}, {atomics_per_s}");
             assert_eq!(way(FirstClaim::On).under_load(&model), way(FirstClaim::On));
         }
-        let Way::Beyond(means) = auto else { unreachable!() };
-        assert_eq!(Way::Tuned(means).under_load(&model(0, 1)), Way::Tuned(means));
+        let Way::Beyond(optimizations) = auto else { unreachable!() };
+        assert_eq!(Way::Tuned(optimizations).under_load(&model(0, 1)), Way::Tuned(optimizations));
     }
 }

@@ -2,7 +2,7 @@
 
 use probeline_profile::paper::Workload;
 use probeline_profile::{Profile, Shape};
-use probeline_simulate::{Means, ThroughputPlan, Way, throughput};
+use probeline_simulate::{Optimizations, ThroughputPlan, Way, throughput};
 use probeline_table::{FirstClaim, ReadAhead};
 
 /// With many in flight engines take more than the table.
@@ -11,7 +11,7 @@ fn a_cluster_takes_what_it_says() {
     let das5 = Profile::built_in("das5-fdr").unwrap();
     let shape = Shape { machines: 8, ranks_per_machine: 8 };
     let mut plan = ThroughputPlan::paper(&das5, shape, Workload::Mixed).unwrap();
-    plan.way = Way::Beyond(Means {
+    plan.way = Way::Beyond(Optimizations {
         in_flight: 1024,
         cache_entries: 4096,
         first_claim: FirstClaim::Off,

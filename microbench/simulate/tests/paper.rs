@@ -5,7 +5,8 @@ use probeline_profile::paper::{self, Workload};
 use probeline_profile::{Profile, Shape};
 use probeline_sim::Model;
 use probeline_simulate::{
-    Error, LatencyPlan, Means, ThroughputPlan, ThroughputRow, Way, each, latency, throughput,
+    Error, LatencyPlan, Optimizations, ThroughputPlan, ThroughputRow, Way, each, latency,
+    throughput,
 };
 use probeline_table::{FirstClaim, ReadAhead};
 
@@ -117,7 +118,7 @@ fn many_in_flight_do_no_more_than_their_nic_takes() {
     let shape = Shape { machines: 2, ranks_per_machine: 4 };
     let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::WriteIntensive).unwrap();
     let (first_claim, read_ahead) = (FirstClaim::Off, ReadAhead::Likely);
-    let means = Means { in_flight: 256, cache_entries: 0, first_claim, read_ahead };
+    let means = Optimizations { in_flight: 256, cache_entries: 0, first_claim, read_ahead };
     (plan.way, plan.model) = (Way::Beyond(means), das5().model(shape).unwrap());
     (plan.operations, plan.buckets_per_owner) = (256, 1 << 16);
     let row = throughput(&plan, &quiet).unwrap();
@@ -133,7 +134,7 @@ fn what_goes_beyond_the_paper_meets_the_rate_of_atomics() {
     let shape = Shape { machines: 8, ranks_per_machine: 16 };
     let beyond = |first_claim| {
         let read_ahead = ReadAhead::Likely;
-        let means = Means { in_flight: 16, cache_entries: 1024, first_claim, read_ahead };
+        let means = Optimizations { in_flight: 16, cache_entries: 1024, first_claim, read_ahead };
         let row = run(shape, Workload::Mixed, Way::Beyond(means));
         let limit = row.limit.unwrap();
         assert!(limit.name == "NIC atomics rate" && limit.is_met(), "{limit:?}");

@@ -2,7 +2,7 @@
 
 use probeline_profile::paper::Workload;
 use probeline_profile::{Profile, Shape};
-use probeline_simulate::{Means, ThroughputPlan, Way, throughput};
+use probeline_simulate::{Optimizations, ThroughputPlan, Way, throughput};
 use probeline_table::{FirstClaim, ReadAhead};
 
 /// A share of the 8 GiB that a run of this size may take.
@@ -14,7 +14,7 @@ fn a_thousand_owners_fit_in_a_gibibyte() {
     let shape = Shape { machines: 64, ranks_per_machine: 16 };
     for way in [
         Way::Paper,
-        Way::Beyond(Means {
+        Way::Beyond(Optimizations {
             in_flight: 16,
             cache_entries: 4096,
             first_claim: FirstClaim::Auto,

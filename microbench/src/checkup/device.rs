@@ -1,4 +1,4 @@
-//! The device that a run went over, looked at when the run is over.
+//! Examination of the RDMA device of a job after its work.
 
 use core::time::Duration;
 use std::sync::mpsc::channel;
@@ -6,9 +6,9 @@ use std::thread;
 
 use probeline_doctor::{Doctor, Finding, Questions, Subject, Survey, Trial};
 
-use super::untold;
+use super::missing;
 
-/// A device on which engines have been opened: each has tried its atomics.
+/// A device on which engines were opened; each engine tests its atomics.
 #[derive(Debug)]
 pub(crate) struct Device(String);
 
@@ -17,15 +17,14 @@ impl Device {
         Self(name.to_owned())
     }
 
-    /// The one that lines about an engine of verbs name, among those of this machine.
+    /// The device of this machine that lines about an engine of libibverbs name.
     pub(crate) fn in_lines(about: &[String]) -> Option<Self> {
         let words: Vec<&str> = about.iter().flat_map(|line| line.split([' ', ','])).collect();
         let known = Doctor::new("/").devices();
         known.into_iter().find(|name| words.contains(&&**name)).map(Self)
     }
 
-    /// What there is to say of it when the run is over. Without an answer for as long as `patience`
-    /// nothing is known of it but what the run itself says.
+    /// Examines the device, for at most `patience`.
     pub(crate) fn look(self, patience: Duration) -> Vec<Finding> {
         within(patience, self.0.clone(), move || self.tried())
     }
@@ -46,15 +45,15 @@ impl Device {
     }
 }
 
-/// What `look` finds of the device `name` within `patience`. It has a thread of its own, for a
-/// driver that hangs keeps whoever asks it or reads its files.
+/// The findings of `look` on the device `name` within `patience`. `look` runs in its own thread,
+/// because a driver that hangs blocks its callers.
 pub(super) fn within(
     patience: Duration,
     name: String,
     look: impl FnOnce() -> Vec<Finding> + Send + 'static,
 ) -> Vec<Finding> {
     let (send, found) = channel();
-    // Whoever asked may have given up; without a thread nothing is sent.
+    // Ignores errors: the receiver may be gone, and without a thread nothing is sent.
     let _ = thread::Builder::new().spawn(move || send.send(look()));
     found.recv_timeout(patience).unwrap_or_else(|_| vec![silent(name, patience)])
 }
@@ -65,6 +64,6 @@ fn silent(name: String, patience: Duration) -> Finding {
         subject: Subject::Device(name),
         consequence: Some("the run itself had ended".to_owned()),
         command: Some("sudo dmesg | tail -50; probeline doctor".to_owned()),
-        ..untold(format!("no answer within {:.1} s after the run", patience.as_secs_f64()))
+        ..missing(format!("no answer within {:.1} s after the run", patience.as_secs_f64()))
     }
 }

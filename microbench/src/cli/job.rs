@@ -1,4 +1,4 @@
-//! What all ranks of a job are given, and what it comes to.
+//! Options of a job, and their resolved values.
 
 use std::path::PathBuf;
 
@@ -15,55 +15,53 @@ use crate::options::Options;
 use crate::size::Size;
 use crate::tuned::Tuned;
 
-/// Which ranks there are, how they meet, and what they run over.
+/// The ranks of a job, how they meet, and their transport.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct JobArgs {
-    /// Ranks (owners) of the job: the launcher's number under mpirun or srun, else 2
+    /// Number of ranks (owners) of the job [default: the launcher's under mpirun or srun, else 2]
     #[arg(long = "ranks", value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
     ranks_asked: Option<u32>,
 
-    /// What that comes to.
+    /// The resolved number of ranks.
     #[arg(skip)]
     pub(crate) ranks: u32,
 
-    /// How many of them are on this machine, as far as is known.
+    /// The number of ranks that are certainly on this machine.
     #[arg(skip)]
     ranks_here: u32,
 
-    /// What one-sided operations go over: shm without it, or verbs with --two-nodes
+    /// Transport of one-sided operations [default: shm; with --two-nodes verbs]
     #[arg(long = "transport", value_enum, value_name = "TRANSPORT")]
     transport_asked: Option<TransportName>,
 
-    /// What that comes to.
+    /// The resolved transport.
     #[arg(skip)]
     pub(crate) transport: TransportName,
 
-    /// Memory for the table's buckets, all ranks together. Without it bench-latency and roundtrips,
-    /// which fill the table several times, take 32MiB, or 1MiB over verbs; bench-throughput and
-    /// explore take 128MiB over anything; limits, which reads and changes as much memory without a
-    /// table, 256MiB for each rank, but no more than a quarter of what is available, and over verbs
-    /// and in the simulator as bench-latency
+    /// Memory for the table's buckets, all ranks together [default: 128MiB; for bench-latency,
+    /// roundtrips and limits, which fill it several times, 32MiB, over verbs 1MiB; for limits over
+    /// shm 256MiB a rank, at most a quarter of the available memory]
     #[arg(long = "table-size", value_name = "SIZE")]
     table_size_asked: Option<Size>,
 
-    /// What that comes to.
+    /// The resolved size.
     #[arg(skip)]
     pub(crate) table_size: Size,
 
-    /// Seed of the data and of the simulator; an exploration leaves nothing to chance
+    /// Seed of the data and of the simulator; without effect on explore
     #[arg(long, default_value_t = 1, value_name = "SEED")]
     pub(crate) seed: u64,
 
-    /// What probeline tune recommends, in place of the defaults of the options for C, M and hiding
-    /// latency that the command has; those that are given count for more
+    /// Take the defaults of C, M and the options for hiding latency from a file that probeline tune
+    /// wrote
     #[arg(long, value_name = "FILE")]
     tuning: Option<PathBuf>,
 
-    /// The same, read.
+    /// The content of that file.
     #[arg(skip)]
     pub(crate) tuned: Option<Tuned>,
 
-    /// All options of the command; ranks compare them.
+    /// All options of the command.
     #[arg(skip)]
     pub(crate) options: Options,
 
@@ -99,18 +97,18 @@ const OF_MACHINES: &str = "Placement (shm, verbs)";
 const DEFAULT_RANKS: u32 = 2;
 
 impl JobArgs {
-    /// Whether this is rank 0, which reports, as far as can be told before ranks meet.
+    /// Whether this is rank 0, which prints the results, as far as is known before ranks meet.
     pub(crate) fn reports(&self) -> bool {
         if self.nodes.two_nodes.as_deref().is_some_and(|first| !first.is_empty()) {
             return false;
         }
-        // What makes no sense is told when ranks meet.
+        // An invalid environment is an error when ranks meet.
         let launch = Launch::from_env().ok().flatten();
         self.meeting.rank.or(launch.map(|launch| launch.rank)).unwrap_or(0) == 0
     }
 
-    /// Settles the transport, how many ranks there are, and how large their table is if nothing
-    /// else was asked, over verbs and elsewhere; a chunk of each C has to fit a rank's part of it.
+    /// Resolves the transport, the number of ranks and the size of the table: `over_verbs` or
+    /// `table_size` by default. A chunk of each C must fit a rank's part.
     pub(crate) fn settle(
         &mut self,
         table_size: Size,
@@ -131,7 +129,7 @@ impl JobArgs {
         self.check_table_size(launched, chunk_buckets)
     }
 
-    /// Settles how many ranks there are; with what a launcher says that has started several.
+    /// Resolves the number of ranks; returns the launcher's information if one started several.
     fn settle_ranks(&mut self) -> Result<Option<Launch>> {
         let two_nodes = self.nodes.two_nodes.is_some();
         self.meeting.check(two_nodes)?;
@@ -140,7 +138,7 @@ impl JobArgs {
                 "--secret-file is for --rendezvous or --two-nodes: leave it out",
             ));
         }
-        // A job of one is a job all the same to who asks for its launcher's service, and to MPI.
+        // With --exchange pmix or pmi, and over MPI, a job may have one rank.
         let its_own = self.meeting.server().is_some() || self.transport.is_mpi();
         let launched = Launch::from_env()?.filter(|launch| launch.size > 1 || its_own);
         self.ranks = match (self.ranks_asked, launched) {
@@ -164,15 +162,14 @@ impl JobArgs {
         Ok(launched)
     }
 
-    /// Gives each rank such a part where no size of the table was asked for.
+    /// Gives each rank a part of this size unless --table-size was given.
     pub(crate) fn prefer_part(&mut self, part: Size) {
         if self.table_size_asked.is_none() {
             self.table_size = Size(part.0.saturating_mul(self.ranks.into()));
         }
     }
 
-    /// Settles the same for `transports` side by side, one of them by an engine of its own in each
-    /// rank; over several machines if `apart`.
+    /// Resolves the same for `transports` side by side; over several machines if `apart`.
     pub(crate) fn settle_columns(
         &mut self,
         transports: &[TransportName],
@@ -216,7 +213,7 @@ impl JobArgs {
         self.check_table_size(launched, chunk_buckets)
     }
 
-    /// Options of another transport would be without effect.
+    /// Refuses options of another transport, which would have no effect.
     fn check_options(&self) -> Result<()> {
         let given = |heading: &str, transports| {
             self.options.given_under(heading).map(|option| (option, transports))
@@ -241,7 +238,7 @@ impl JobArgs {
         )))
     }
 
-    /// Options of another way to meet would be without effect.
+    /// Refuses options of another way to meet, which would have no effect.
     fn check_mpi(&self) -> Result<()> {
         let meeting = ["two-nodes", "exchange", "rendezvous", "secret-file", "meet-timeout"];
         match meeting.into_iter().find(|name| self.options.is_given(name)) {
@@ -253,8 +250,8 @@ impl JobArgs {
         }
     }
 
-    /// Ranks that are surely on this machine, whose parts of the table its memory has to hold.
-    /// Over verbs the others may be anywhere, unless this command starts them.
+    /// The number of ranks that are certainly on this machine, whose memory holds their parts of
+    /// the table. Over verbs the others may be elsewhere, unless this command starts them.
     fn ranks_here(&self, launched: Option<Launch>) -> u32 {
         let meet = self.nodes.two_nodes.is_some() || self.meeting.rendezvous.is_some();
         let apart = !matches!(self.transport, TransportName::Shm | TransportName::Sim);
@@ -285,7 +282,7 @@ impl JobArgs {
         }
     }
 
-    /// What this machine's ranks have of `bytes` of all ranks together.
+    /// The share of this machine's ranks of `bytes` of all ranks together.
     pub(crate) fn bytes_here(&self, bytes: u64) -> u64 {
         bytes.div_ceil(u64::from(self.ranks.max(1))).saturating_mul(self.ranks_here.into())
     }

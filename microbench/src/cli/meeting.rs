@@ -13,33 +13,33 @@ use crate::failure::{Failure, Result};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Ranks started by hand, mpirun or srun")]
 pub(crate) struct MeetingArgs {
-    /// How ranks find each other: without it at a rendezvous where one is given, by what a
-    /// launcher that started several ranks serves, or else ranks that this command starts
+    /// How ranks meet [default: at --rendezvous if given, else by the service of the launcher that
+    /// started several ranks, else this command starts the ranks]
     #[arg(long = "exchange", value_enum, value_name = "EXCHANGE")]
     pub(crate) exchange: Option<ExchangeName>,
 
-    /// Where ranks meet over TCP: rank 0 listens there, the others come
+    /// Address where ranks meet over TCP: rank 0 listens there, the others connect
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) rendezvous: Option<String>,
 
-    /// This process's rank, when no launcher tells
+    /// Rank of this process, if no launcher sets it
     #[arg(long, value_name = "RANK", requires = "rendezvous")]
     pub(crate) rank: Option<u32>,
 
-    /// File with the shared secret; the variable PROBELINE_SECRET without it
+    /// File with the shared secret [default: the variable PROBELINE_SECRET]
     #[arg(long, value_name = "FILE")]
     pub(crate) secret_file: Option<PathBuf>,
 
-    /// Allow a rendezvous address that other machines reach
+    /// Allow a rendezvous address that other machines can connect to
     #[arg(long, requires = "rendezvous")]
     pub(crate) allow_remote: bool,
 
-    /// Seconds to wait until all ranks have met: 60 without it, and 600 for the first of two nodes
+    /// Seconds to wait until all ranks have met [default: 60; 600 on the first of two nodes]
     #[arg(long, value_name = "SECONDS", value_parser = wait_s())]
     pub(crate) meet_timeout: Option<u64>,
 
-    /// Seconds to wait for the slowest rank in a collective call, beside the time that it was asked
-    /// to measure for
+    /// Seconds to wait for the slowest rank in a collective call, in addition to the time that it
+    /// measures
     #[arg(long, default_value_t = 600, value_name = "SECONDS", value_parser = wait_s())]
     pub(crate) collective_timeout: u64,
 }
@@ -57,7 +57,7 @@ pub(crate) enum ExchangeName {
 }
 
 impl MeetingArgs {
-    /// The service of a launcher that was asked for.
+    /// The launcher's service that `--exchange` names.
     pub(crate) fn server(&self) -> Option<Server> {
         match self.exchange? {
             ExchangeName::Pmix => Some(Server::Pmix),
@@ -66,12 +66,12 @@ impl MeetingArgs {
         }
     }
 
-    /// The longest wait for the slowest rank in a collective call, beside the time that it measures.
+    /// The limit of a collective call, without the time that the slowest rank measures.
     pub(crate) fn collective_limit(&self) -> Duration {
         Duration::from_secs(self.collective_timeout)
     }
 
-    /// Options that contradict each other.
+    /// Refuses options that contradict each other.
     pub(super) fn check(&self, two_nodes: bool) -> Result<()> {
         let meets = self.rendezvous.is_some() || two_nodes;
         let advice = match self.exchange {

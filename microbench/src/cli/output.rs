@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Where results go besides standard output.
+/// Files for the results.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Results")]
 pub(crate) struct OutputArgs {

@@ -1,4 +1,4 @@
-//! Where ranks and their memory go.
+//! Options for the placement of ranks and their memory.
 
 use clap::{Args, ValueEnum};
 
@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Placement (shm, verbs)")]
 pub(crate) struct PlaceArgs {
-    /// Pin each rank to its own core and prefer that core's node for its memory, or leave both to
-    /// the kernel [default: cores; a rank that cannot be pinned continues unpinned]
+    /// Pin each rank to its own core and prefer memory of that core's node, or leave both to the
+    /// kernel [default: cores, but ranks that cannot be pinned continue]
     #[arg(long = "pin", value_enum, value_name = "PIN")]
     pin_asked: Option<PinName>,
 
@@ -39,9 +39,9 @@ pub(crate) enum PinName {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HugeName {
-    /// Where the machine gives them
+    /// If the machine has free ones
     Try,
     Never,
-    /// Or end with an error
+    /// Fail without them
     Require,
 }

@@ -12,8 +12,8 @@ use crate::options::Options;
 #[command(next_help_heading = "Simulator (sim)")]
 pub(crate) struct SimArgs {
     /// How long operations take
-    #[arg(long = "sim-model", value_enum, value_name = "MODEL", default_value_t = SimModelName::Simple)]
-    model: SimModelName,
+    #[arg(long, value_enum, value_name = "MODEL", default_value_t = SimModelName::Simple)]
+    sim_model: SimModelName,
 
     /// Roundtrip between two owners in the simple model; one within an owner takes a tenth of it
     #[arg(long = "sim-roundtrip-ns", value_name = "NS", default_value_t = 2000)]
@@ -21,7 +21,7 @@ pub(crate) struct SimArgs {
     roundtrip_ns: u64,
 
     /// A network in place of a model: one of simulate's profiles, or a file
-    #[arg(long = "sim-profile", value_name = "P|FILE", conflicts_with = "model")]
+    #[arg(long = "sim-profile", value_name = "P|FILE", conflicts_with = "sim_model")]
     #[arg(value_hint = ValueHint::FilePath)]
     profile: Option<String>,
 
@@ -48,7 +48,7 @@ impl SimArgs {
             let shape = Shape { machines, ranks_per_machine };
             return Ok(network::profile(name)?.model(shape)?);
         }
-        Ok(match self.model {
+        Ok(match self.sim_model {
             SimModelName::Simple => probeline_sim::Model::simple(self.roundtrip_ns),
             SimModelName::Oortwijn2015 => probeline_sim::Model::oortwijn2015(),
         })
@@ -63,7 +63,7 @@ impl SimArgs {
     pub(crate) fn is_papers_cluster(&self) -> bool {
         match &self.profile {
             Some(name) => name == "das5-fdr" && self.ranks_per_machine == 1,
-            None => self.model == SimModelName::Oortwijn2015,
+            None => self.sim_model == SimModelName::Oortwijn2015,
         }
     }
 
@@ -77,7 +77,7 @@ impl SimArgs {
         if let Some(name) = &self.profile {
             return format!("profile {name}, {} ranks a machine", self.ranks_per_machine);
         }
-        match self.model {
+        match self.sim_model {
             SimModelName::Simple => format!("{} ns roundtrip between two", self.roundtrip_ns),
             SimModelName::Oortwijn2015 => "latencies as on DAS-5 in the paper".to_owned(),
         }
@@ -85,7 +85,7 @@ impl SimArgs {
 
     /// Refuses a roundtrip that has no effect.
     pub(super) fn check(&self, options: &Options) -> Result<()> {
-        let simple = self.profile.is_none() && self.model == SimModelName::Simple;
+        let simple = self.profile.is_none() && self.sim_model == SimModelName::Simple;
         if simple || !options.is_given("sim-roundtrip-ns") {
             return Ok(());
         }

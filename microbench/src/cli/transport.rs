@@ -1,4 +1,4 @@
-//! What one-sided operations go over.
+//! The transports.
 
 use clap::ValueEnum;
 
@@ -19,7 +19,7 @@ pub(crate) enum TransportName {
 }
 
 impl TransportName {
-    /// Whether ranks are started by MPI's launcher, and meet over MPI; in no build without it.
+    /// Whether ranks are started and connected by MPI; never in a build without MPI.
     pub(crate) fn is_mpi(self) -> bool {
         self.name() == "mpi"
     }

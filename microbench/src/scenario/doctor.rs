@@ -57,7 +57,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     }
     let mut findings = doctor.examine(&survey);
     findings.sort_by_key(|finding| urgency(finding.verdict));
-    // First, because whoever reads the output may stop reading.
+    // First, because the reader of the output may close it.
     let mut report = Report::<NoRow>::new("doctor");
     report.parameter("device", args.device.clone());
     report.summary = vec![probeline_doctor::summary(&findings)];

@@ -54,8 +54,8 @@ pub(crate) struct LatencyArgs {
     #[command(flatten)]
     chunks: ChunkListArgs,
 
-    /// M, chunks at most before an operation answers full; the default lets C = 8 reach a load
-    /// factor of 0.9
+    /// M, maximum chunks that an operation probes before it answers full; the default lets C = 8
+    /// reach a load factor of 0.9
     #[arg(short = 'M', long, default_value_t = 1024, value_name = "M", value_parser = max_chunks())]
     max_chunks: u32,
 
@@ -69,9 +69,8 @@ pub(crate) struct LatencyArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(2..))]
     ops: u32,
 
-    /// Time for each measurement, all its rounds together, after which it ends with the
-    /// operations done until then: seconds, 0.001 to 3600. The default keeps the whole command to
-    /// a minute or so where an operation takes 0.2 ms
+    /// Seconds for each measurement, all its rounds together, 0.001 to 3600; it ends after them
+    /// with the operations done until then
     #[arg(long, default_value_t = 0.25, value_name = "SECONDS", value_parser = seconds)]
     seconds_per_measurement: f64,
 
@@ -110,7 +109,7 @@ pub(crate) fn run(mut args: LatencyArgs) -> Result<()> {
     report.parameter("ops", args.ops);
     report.parameter("seconds_per_measurement", args.seconds_per_measurement);
     report.parameter("rounds", args.rounds);
-    for (name, value) in args.table.for_report(&args.config(8)) {
+    for (name, value) in args.table.parameters(&args.config(8)) {
         report.parameter(name, value);
     }
     report.rows = rows;
@@ -218,7 +217,7 @@ impl LatencyArgs {
     }
 }
 
-/// How long measurements go on.
+/// How long measurements take.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     clock_ns: u64,
@@ -226,7 +225,7 @@ struct Limits {
     round_ns: u64,
 }
 
-/// How far a measurement goes.
+/// When a measurement ends.
 #[derive(Clone, Copy, Debug)]
 struct Bound {
     /// Operations before it that do not count, for a tenth of the time at most.

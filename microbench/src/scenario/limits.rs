@@ -38,11 +38,11 @@ const SIMULATED: u64 = 1_000;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LimitsArgs {
-    /// Memory to measure: 2GiB without it, or what fits into half of the memory available
+    /// Memory to measure [default: 2GiB, at most half of the available memory]
     #[arg(long = "size", value_name = "SIZE")]
     size_asked: Option<Size>,
 
-    /// What that comes to.
+    /// The resolved size.
     #[arg(skip)]
     size: Size,
 
@@ -56,17 +56,16 @@ pub(crate) struct LimitsArgs {
     #[arg(default_value = "one,all")]
     cores: Vec<CoresName>,
 
-    /// READs and atomics in flight at most
+    /// Maximum READs and atomics in flight
     #[arg(long, default_value_t = 64, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=MOST_IN_FLIGHT))]
     in_flight: u32,
 
-    /// Time for each limit in each round: seconds, 0.001 to 3600. The default keeps the whole
-    /// command to a minute or so
+    /// Seconds for each limit in each round, 0.001 to 3600
     #[arg(long, default_value_t = 0.05, value_name = "SECONDS", value_parser = seconds)]
     seconds_per_measurement: f64,
 
-    /// Rounds in which everything takes turns; the medians are reported
+    /// Rounds in which measurements take turns; medians are reported
     #[arg(long, default_value_t = 5, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=999))]
     rounds: u32,
@@ -264,13 +263,13 @@ impl LimitsArgs {
     }
 }
 
-/// What rank 0 says: whether it goes on. All meet after each measurement, so that the others wait
-/// for no more than one.
+/// Whether rank 0 continues. All ranks meet after each measurement, so that the others never wait
+/// for more than one.
 fn goes_on(mine: bool, exchange: &mut dyn Exchange) -> Result<bool> {
     Ok(gather(exchange, [u64::from(mine)])?.first().is_some_and(|[first]| *first != 0))
 }
 
-/// Whose window operations go to.
+/// The owner whose window operations access.
 fn peer(ranks: u32) -> Owner {
     Owner(1 % ranks.max(1))
 }

@@ -1,4 +1,4 @@
-//! What the command can run: each file is a scenario with its options, its work and its report.
+//! The subcommands: each has its options, its work, its rows and its output.
 
 pub(crate) mod compare;
 pub(crate) mod completions;
@@ -17,19 +17,19 @@ pub(crate) use probeline_results::gather;
 use probeline_table::{Config, Operation, Table};
 use probeline_transport::Exchange;
 
+use crate::engines::Shape;
 use crate::failure::{Failure, Result};
-use crate::job::Shape;
 use crate::means::MeansTable;
 use crate::size::Size;
 use crate::timed::Timed;
 
-/// Operations that a blocking caller needs: one, and one more whose READ ahead may still land.
+/// Storage for blocking calls: one operation, and one whose READ ahead may still complete.
 const OPERATIONS: u32 = 2;
-/// The READs of two chunks, each split in two, and as many of the operation before; a claim.
+/// The READs of two chunks, each split in two, of two operations; a claim.
 const DEPTH: u32 = 16;
 
-/// Opens a table for blocking calls together with the other ranks. It is of the type that all
-/// commands use: each type of table takes seconds to compile for each transport.
+/// Opens a table for blocking calls together with the other ranks. It has the type that all
+/// commands use, because each type of table takes seconds to compile for each transport.
 fn open<T: Timed>(engine: T, config: Config, exchange: &mut dyn Exchange) -> Result<MeansTable<T>> {
     let storage = vec![Operation::EMPTY; OPERATIONS as usize];
     Ok(Table::open(engine, config, storage, exchange)?.with_cache(Vec::new()))
@@ -46,7 +46,7 @@ fn shape(config: &Config, slot_words: u32, more: u64, more_slots: u32) -> Shape 
     }
 }
 
-/// What to do about a table that is too small for the data.
+/// The failure of a table that is too small for the data.
 fn full(config: &Config, owners: u32, held: u64) -> Failure {
     let buckets = config.buckets_per_owner * u64::from(owners);
     let size = Size((buckets * 16).next_power_of_two());
@@ -61,7 +61,7 @@ fn full(config: &Config, owners: u32, held: u64) -> Failure {
     ))
 }
 
-/// What to do where data is a share of the table, so that a larger one would be as full.
+/// The failure of a table that is filled by a share, so that a larger one would be as full.
 fn too_few_chunks(config: &Config, owners: u32, held: u64) -> Failure {
     Failure::new(format!(
         "{}. Start again with a larger --max-chunks than {}, or without C = {}",

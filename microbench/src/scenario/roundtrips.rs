@@ -31,7 +31,8 @@ pub(crate) struct RoundtripsArgs {
     #[command(flatten)]
     chunks: ChunkListArgs,
 
-    /// M, chunks at most before an operation answers full; the authors' result files fit 64
+    /// M, maximum chunks that an operation probes before it answers full; the authors' result files
+    /// fit 64
     #[arg(short = 'M', long, default_value_t = 64, value_name = "M", value_parser = max_chunks())]
     max_chunks: u32,
 

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use clap::{ArgGroup, Args, ValueEnum, ValueHint, value_parser};
 use probeline_profile::paper::Workload;
 use probeline_profile::{Given, Kind, Profile, Quantity, UnknownQuantity};
-use probeline_simulate::{Means, Way, each_at_once, latency, throughput};
+use probeline_simulate::{Optimizations, Way, each_at_once, latency, throughput};
 use probeline_table::FirstClaim;
 
 use crate::cli::{OutputArgs, max_chunks};
@@ -33,7 +33,7 @@ pub(crate) struct SimulateArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     profile: String,
 
-    /// Gives a quantity of the profile another value, which is assumed then
+    /// Set a quantity of the profile, which then counts as assumed
     #[arg(long = "set", value_name = "QUANTITY=VALUE", value_parser = assumed)]
     set: Vec<(String, u64)>,
 
@@ -47,8 +47,8 @@ pub(crate) struct SimulateArgs {
     #[arg(value_parser = value_parser!(u32).range(1..=4096))]
     ranks_per_machine: Vec<u32>,
 
-    /// Everything that the paper's authors have measured on up to 48 machines, beside their figures:
-    /// each load factor, machines and ranks, and throughputs as with --truncate-us
+    /// Simulate everything that the paper's authors measured, on up to 48 machines: each load
+    /// factor, number of machines and ranks, and throughputs as with --truncate-us
     #[arg(long, conflicts_with_all = [
         "machines", "ranks_per_machine", "beyond_paper", "load_factors", "filled",
         "throughput_chunk_buckets", "max_chunks",
@@ -59,44 +59,44 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_enum, default_value_t = Experiment::All)]
     experiment: Experiment,
 
-    /// Of throughputs: which operations, separated by commas
+    /// Workloads of throughputs, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "W,...", value_enum)]
     #[arg(default_value = "mixed,read-intensive,write-intensive")]
     workload: Vec<WorkloadName>,
 
-    /// With everything beyond the paper: many operations in flight, one-roundtrip inserts, a cache,
+    /// Use everything beyond the paper: many operations in flight, one-roundtrip inserts, a cache,
     /// adaptive C, chunks that start on lines
     #[arg(long)]
     beyond_paper: bool,
 
-    /// With --beyond-paper or --tuning: operations of a rank in flight
+    /// Operations in flight of a rank, with --beyond-paper or --tuning
     #[arg(id = "simulated_in_flight", long = "in-flight", default_value_t = 16, value_name = "N", value_parser = value_parser!(u32).range(1..=MOST_IN_FLIGHT))]
     #[arg(requires = "beyond")]
     in_flight: u32,
 
-    /// With --beyond-paper or --tuning: buckets that a rank's cache has room for
+    /// Entries of a rank's cache, with --beyond-paper or --tuning
     #[arg(long, default_value_t = 4096, value_name = "N", value_parser = value_parser!(u32).range(0..=MOST_ENTRIES as i64))]
     #[arg(requires = "beyond")]
     cache: u32,
 
-    /// With --beyond-paper or --tuning: when an operation claims its home bucket along with its
-    /// first READ, which spares an insert a roundtrip and costs a find an atomic
+    /// When an operation claims its home bucket along with its first READ, with --beyond-paper or
+    /// --tuning: saves an insert a roundtrip and costs a find an atomic
     #[arg(long, value_enum, default_value_t = FirstClaimName::Auto, value_name = "WHEN")]
     #[arg(requires = "beyond")]
     one_roundtrip: FirstClaimName,
 
-    /// With --beyond-paper or --tuning: when the next chunk is requested before the present one is
-    /// scanned
+    /// When the next chunk is requested before the present one is scanned, with --beyond-paper or
+    /// --tuning
     #[arg(long, value_enum, default_value_t = ReadAheadName::Likely, value_name = "WHEN")]
     #[arg(requires = "beyond")]
     read_ahead: ReadAheadName,
 
-    /// What probeline tune recommends: its C and M, what it has in flight, its cache, read-ahead and
-    /// one-roundtrip inserts; options that are given count for more
+    /// Take the defaults of C, M, operations in flight, cache, read-ahead and one-roundtrip inserts
+    /// from a file that probeline tune wrote
     #[arg(long, conflicts_with = "beyond_paper", value_name = "FILE")]
     tuning: Option<PathBuf>,
 
-    /// The same, read.
+    /// The content of that file.
     #[arg(skip)]
     pub(crate) tuned: Option<Tuned>,
 
@@ -105,7 +105,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, conflicts_with = "beyond")]
     truncate_us: bool,
 
-    /// Of latencies: load factors from 0.02 to 0.92, rising, separated by commas
+    /// Load factors of latencies, from 0.02 to 0.92, rising, separated by commas
     #[arg(
         long,
         default_value = "0.5,0.6,0.7,0.8,0.9",
@@ -115,29 +115,31 @@ pub(crate) struct SimulateArgs {
     #[arg(value_parser = load_percent)]
     load_factors: Vec<u32>,
 
-    /// Of throughputs: how full the table is when the ranks begin
+    /// Load factor of the table when ranks begin a throughput
     #[arg(long, default_value = "0.01", value_name = "F", value_parser = filled_percent)]
     filled: u32,
 
-    /// Of latencies: C, buckets that one chunk READ brings, multiples of 8 from 8 to 4096, separated
-    /// by commas; with --beyond-paper the most, of which each operation chooses its own
+    /// C of latencies, buckets that one chunk READ transfers: multiples of 8 from 8 to 4096,
+    /// separated by commas; with --beyond-paper the maximum, of which each operation chooses its
+    /// own
     #[arg(short = 'C', long, default_value = "8,16,32,64,128", value_delimiter = ',')]
     #[arg(value_name = "C,...", value_parser = plan::chunk_buckets)]
     chunk_buckets: Vec<u32>,
 
-    /// Of throughputs: C
+    /// C of throughputs
     #[arg(long, default_value_t = 32, value_name = "C", value_parser = plan::chunk_buckets)]
     throughput_chunk_buckets: u32,
 
-    /// M, chunks at most before an operation answers full; the program of the paper's authors has 64
+    /// M, maximum chunks that an operation probes before it answers full; the program of the
+    /// paper's authors has 64
     #[arg(short = 'M', long, default_value_t = 64, value_name = "M", value_parser = max_chunks())]
     max_chunks: u32,
 
-    /// Of throughputs: operations of each rank that count
+    /// Measured operations of each rank in a throughput
     #[arg(long, default_value_t = 400, value_name = "N", value_parser = value_parser!(u32).range(1..=1 << 20))]
     ops: u32,
 
-    /// What all data and all chance come from
+    /// Seed of the data and of the simulator
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = value_parser!(u64).range(0..1 << 20))]
     seed: u64,
 
@@ -238,7 +240,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<()> {
     report.publish(files)
 }
 
-/// So many at a time, with a bar for all together.
+/// Simulates `at_once` runs at a time, with one progress bar.
 fn all(runs: &[Run], at_once: usize, truncates: bool) -> Result<Vec<SimulateRow>> {
     let weights: Vec<f64> = runs.iter().map(Run::weight).collect();
     let bar = Mutex::new((Progress::new(STEPS, true), Shares::new(weights)));
@@ -282,14 +284,14 @@ impl SimulateArgs {
 
     fn way(&self) -> Way {
         match (self.beyond_paper, &self.tuning) {
-            (true, _) => Way::Beyond(self.means()),
-            (false, Some(_)) => Way::Tuned(self.means()),
+            (true, _) => Way::Beyond(self.optimizations()),
+            (false, Some(_)) => Way::Tuned(self.optimizations()),
             (false, None) => Way::Paper,
         }
     }
 
-    fn means(&self) -> Means {
-        Means {
+    fn optimizations(&self) -> Optimizations {
+        Optimizations {
             in_flight: self.in_flight,
             cache_entries: self.cache,
             first_claim: self.one_roundtrip.first_claim(),

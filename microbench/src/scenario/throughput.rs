@@ -42,7 +42,7 @@ pub(crate) struct ThroughputArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     ops: u32,
 
-    /// Different keys, instead of each workload's own number
+    /// Number of different keys [default: that of the workload]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 63))]
     key_range: Option<u64>,
 
@@ -164,7 +164,7 @@ pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
     report.parameter("key_range", args.key_range);
     report.parameter("runs", args.repeat);
     report.parameter("batch", args.calls.size());
-    for (name, value) in args.means.for_report(&args.config()) {
+    for (name, value) in args.means.parameters(&args.config()) {
         report.parameter(name, value);
     }
     let (rows, limit) = ended.output;

@@ -42,17 +42,17 @@ use crate::timed::Timed;
 
 /// C to choose from: 64 B to 4 KiB.
 const CHUNK_BUCKETS: [u32; 7] = [8, 16, 32, 64, 128, 256, 512];
-/// Entries of the cache that may pay, at most; fewer in the simulator, where to fill one takes long,
-/// and of a small table, of which one entry in so many data says as much.
+/// Maximum entries of a cache; fewer in the simulator, where filling a cache takes long, and for
+/// small tables, which get one entry for this many data.
 const CACHE_ENTRIES: u32 = 1 << 14;
 const CACHE_ENTRIES_SIMULATED: u32 = 1 << 8;
 const DATA_EACH_ENTRY: f64 = 16.0;
-/// What a batch has in flight that the CPU does itself, whatever it is given.
+/// Operations in flight of a batch that the CPU executes itself, whatever `--in-flight` says.
 const BATCHED_BY_CPU: u32 = 32;
-/// Rounds of a sweep over all candidates, and those of it that go to the last rounds.
+/// Rounds of a sweep over all candidates, and the number of candidates in the last rounds.
 const SWEEP_ROUNDS: u32 = 3;
 const FINALISTS: usize = 8;
-/// Throughput by what was expected: what is taken for as expected.
+/// Accepted range of measured / predicted throughput.
 const AS_EXPECTED: RangeInclusive<f64> = 0.8..=1.25;
 
 #[derive(Args, Clone, Debug)]
@@ -65,29 +65,30 @@ pub(crate) struct TuneArgs {
     #[arg(long, default_value_t = 0.5, value_name = "SHARE", value_parser = share)]
     insert_share: f64,
 
-    /// What is to be best
+    /// What to optimize
     #[arg(long, value_enum, default_value_t = GoalName::Throughput, value_name = "GOAL")]
     goal: GoalName,
 
-    /// The most that an operation may take on average where the goal is throughput, microseconds
+    /// Maximum mean latency in microseconds if the goal is throughput
     #[arg(long, value_name = "US", value_parser = microseconds)]
     max_latency_us: Option<f64>,
 
-    /// Let the CPU load and claim what it reaches itself: `on` without it over shm, `off` elsewhere
+    /// Let the CPU load and claim the words that it can address itself [default: on over shm, else
+    /// off]
     #[arg(long = "direct", value_enum, value_name = "SWITCH")]
     direct_asked: Option<Switch>,
 
-    /// Operations in flight of each rank at most
+    /// Maximum operations in flight of each rank
     #[arg(long, default_value_t = 64, value_name = "N")]
     #[arg(value_parser = value_parser!(u32).range(2..=MOST_IN_FLIGHT))]
     in_flight: u32,
 
-    /// Operations of each rank in each run of the table: 2000 without it, 500 in the simulator, and
-    /// fewer where their inserts would be more than 2 % of the table
+    /// Operations of each rank in each run of the table [default: 2000, in the simulator 500; fewer
+    /// if their inserts would exceed 2 % of the table]
     #[arg(long = "ops", value_name = "N", value_parser = value_parser!(u32).range(10..))]
     ops_asked: Option<u32>,
 
-    /// Rounds in which candidates take turns; lower quartiles are reported, of 3 or less the least
+    /// Rounds in which candidates take turns; lower quartiles are reported
     #[arg(long, default_value_t = 15, value_name = "N", value_parser = value_parser!(u32).range(1..=999))]
     rounds: u32,
 
@@ -95,16 +96,16 @@ pub(crate) struct TuneArgs {
     #[arg(long, default_value_t = 0.005, value_name = "SECONDS", value_parser = super::latency::seconds)]
     seconds_per_measurement: f64,
 
-    /// Measure all candidates too, and say how far the recommendation is from the best
+    /// Measure all candidates, and compare the recommendation with the best
     #[arg(long)]
     sweep: bool,
 
-    /// The recommendation, for --tuning
+    /// Write the recommendation, for --tuning
     #[arg(long, default_value = "tuning.toml", value_name = "FILE")]
     out: PathBuf,
 
-    /// Measure the transport as a network too, and write that as a profile for simulate, which is
-    /// called as its file is
+    /// Measure the transport as a network, and write a profile of it for simulate, with the name of
+    /// the file
     #[arg(long, value_name = "FILE")]
     profile_out: Option<PathBuf>,
 
@@ -146,31 +147,31 @@ fn within(text: &str, least: f64, most: f64) -> core::result::Result<f64, String
     }
 }
 
-/// What rank 0 knows in the end.
+/// The result, which rank 0 has.
 pub(crate) struct Tuned {
     model: Model,
-    /// The short runs by which the model is calibrated.
+    /// Short runs that calibrate the model.
     calibration: Vec<Timing>,
     recommended: Candidate,
-    /// What was measured before the choice.
+    /// Measurements before the choice.
     contenders: Vec<Timing>,
     rows: Vec<TuneRow>,
-    /// Where a profile was asked for.
+    /// With --profile-out.
     network: Option<Network>,
     /// Every candidate.
     candidates: Vec<Value>,
     sweep: Option<Sweep>,
 }
 
-/// What a sweep came to.
+/// The result of a sweep.
 pub(crate) struct Sweep {
     candidates: usize,
-    /// Those measured again beside the recommendation.
+    /// Candidates measured again beside the recommendation.
     again: usize,
-    /// The share by which the recommendation takes longer than the best of them.
+    /// The share by which the recommendation takes longer than the best candidate.
     longer: f64,
-    /// Of those that are not as a short run was: how many took what was expected of them within a
-    /// quarter, and how many they are.
+    /// Among candidates without a short run: how many met the prediction within a quarter, and how
+    /// many there are.
     as_expected: (usize, usize),
 }
 
@@ -247,7 +248,7 @@ impl TuneArgs {
         self.check_profile()
     }
 
-    /// Whether the profile that is simulated says enough of so many machines.
+    /// Checks that the simulated profile has what this number of machines needs.
     fn check_profile(&self) -> Result<()> {
         let (sim, ranks) = (&self.job.sim, self.job.ranks);
         if self.job.transport != TransportName::Sim {
@@ -325,8 +326,8 @@ impl TuneArgs {
         1 << entries.ilog2()
     }
 
-    /// Whether the CPU itself may do batches: where what counts is not how soon each operation ends,
-    /// and as many in flight as a batch then has were not ruled out.
+    /// Whether the CPU itself may do batches: where what counts is not how soon each operation
+    /// ends, and as many in flight as a batch then has were not ruled out.
     fn batches_by_cpu(&self) -> bool {
         self.goal == GoalName::Throughput && self.in_flight >= BATCHED_BY_CPU
     }

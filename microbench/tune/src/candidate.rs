@@ -22,7 +22,7 @@ pub struct Candidate {
     pub direct: bool,
 }
 
-/// Everything that is to be chosen from; no list is empty.
+/// The candidates to choose from; no list is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Space {
     /// C.

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use crate::Candidate;
 
-/// What is to be best.
+/// What to optimize.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
     /// The mean time of an operation from begin to end.
     Latency,
-    /// Operations a second, where one takes so many nanoseconds on average at most.
+    /// Operations per second, with a bound on the mean latency.
     Throughput {
         /// No bound if infinite.
         most_latency_ns: f64,
@@ -20,7 +20,7 @@ pub enum Goal {
 /// measured.
 pub type Timing = (Candidate, f64);
 
-/// What is better by less is not told from chance, and the plainer candidate is chosen.
+/// Differences below this share count as noise, and the plainer candidate is chosen.
 const TOLD_APART: f64 = 0.02;
 
 /// What candidates differ in, but for M, which follows from C.
@@ -33,9 +33,9 @@ const DIMENSIONS: [fn(&Candidate) -> u32; 5] = [
 ];
 
 impl Goal {
-    /// The best of `all`: of those that are no worse than the best by what can be told apart, the
-    /// plainest, as the first one is, and of equally plain ones the best; no C and no read-ahead is
-    /// plainer than another. `None` if the bound on the latency leaves none.
+    /// The best of `all`: among those that are equal to the best within noise the plainest, which
+    /// comes first, and among equally plain ones the best; no C and no read-ahead is plainer than
+    /// another. `None` if the bound on the latency leaves none.
     #[must_use]
     pub fn best(self, all: &[Timing]) -> Option<Candidate> {
         let costs = all.iter().filter_map(|one| Some((one.0, self.cost(one)?)));
@@ -52,8 +52,8 @@ impl Goal {
         best.map(|(candidate, _)| *candidate)
     }
 
-    /// Those of `all`, in their order, that may be best where what is expected of them is off in one
-    /// dimension: for each value that they have in each, the best of those that have it.
+    /// Those of `all`, in their order, that may be best where what is expected of them is off in
+    /// one dimension: for each value that they have in each, the best of those that have it.
     #[must_use]
     pub fn contenders(self, all: &[Timing]) -> Vec<Candidate> {
         let mut contenders = Vec::new();
@@ -68,7 +68,7 @@ impl Goal {
         candidates.filter(|candidate| contenders.contains(candidate)).collect()
     }
 
-    /// What is to be least; `None` beyond the bound.
+    /// The cost to minimize; `None` beyond the bound.
     fn cost(self, (candidate, ns): &Timing) -> Option<f64> {
         let latency_ns = ns * f64::from(candidate.depth.max(1));
         match self {

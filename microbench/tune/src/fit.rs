@@ -1,10 +1,10 @@
 //! Least squares: what a few runs say of a constant and two factors.
 
-/// What is to be found: a constant and two factors.
+/// The unknowns: a constant and two factors.
 pub(crate) const UNKNOWNS: usize = 3;
 
-/// What a factor may be within reason: a READ of what lies in the CPU's nearest cache by one of what
-/// lies in memory is the least.
+/// What a factor may be within reason: a READ of what lies in the CPU's nearest cache by one of
+/// what lies in memory is the least.
 pub(crate) const LEAST_FACTOR: f64 = 0.05;
 pub(crate) const MOST_FACTOR: f64 = 4.0;
 /// The share by which chance has runs differ, and by how much a factor is off 1 as a rule: what the

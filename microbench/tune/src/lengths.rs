@@ -1,9 +1,9 @@
-//! How many buckets operations look at, by linear probing.
+//! How many buckets operations probe, by linear probing.
 
 /// Buckets of the table that is filled to count them, and its seed: the same counts each time.
 const BUCKETS: usize = 1 << 18;
 const SEED: u64 = 1;
-/// Inserts that are counted end at the load factor and begin so much below it.
+/// Counted inserts start this far below the load factor and end at it.
 const STEP: f64 = 0.02;
 /// The probability that any operation of a table's worth finds no room in its reach.
 const FULL: f64 = 1e-6;

@@ -20,11 +20,11 @@ pub struct Workload {
     pub held: u64,
 }
 
-/// What short runs of the table say beside the transport, by operations in flight.
+/// The table's own overhead, by operations in flight, from short runs.
 pub type Overhead = BTreeMap<u32, Own>;
 
-/// The same with so many in flight. Where the CPU reaches all buckets itself, `call_ns` is all
-/// there is.
+/// The overhead with one number of operations in flight. If the CPU accesses all buckets itself,
+/// only `call_ns` has an effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Own {
     /// Nanoseconds of an operation beside its READs and claims; less than nothing where the claim
@@ -47,8 +47,8 @@ pub struct Own {
     /// By C, what a plain run took by what all of this says of it: what the model has no name for.
     /// Of another C it is on the line between the next ones.
     pub plain_factors: BTreeMap<u32, f64>,
-    /// Whether one of these would be less or more than is within reason, so that the runs do not add
-    /// up as the model has it.
+    /// Whether one of these would be less or more than is within reason, so that the runs do not
+    /// add up as the model has it.
     pub pinned: bool,
 }
 
@@ -124,7 +124,7 @@ struct Reads {
 }
 
 impl Reads {
-    /// A share of operations has so many more of them, the first among them or not.
+    /// Adds READs of a share of operations, with the `first` one among them or not.
     fn add(&mut self, share: f64, reads: u32, first: bool) {
         let firsts = u32::from(first).min(reads);
         self.first += share * f64::from(firsts);
@@ -202,9 +202,9 @@ impl Model {
     }
 
     /// What short runs of `candidates` that took `ns` say of a depth, the first a plain one. Where
-    /// the CPU reaches all buckets: that, and one with a cache. Else further: plain ones with
-    /// other C, one with claims along with the first READ, and one with the next chunk always ahead,
-    /// each of these two with a C of a plain one.
+    /// the CPU reaches all buckets: that, and one with a cache. Else further: plain ones with other
+    /// C, one with claims along with the first READ, and one with the next chunk always ahead, each
+    /// of these two with a C of a plain one.
     #[must_use]
     pub fn calibrated(&self, candidates: &[Candidate], ns: &[f64]) -> Own {
         let runs: Vec<_> = candidates.iter().zip(ns.iter().copied()).collect();
@@ -293,8 +293,8 @@ impl Model {
         way.max(self.work_ns(candidate, &demand, own))
     }
 
-    /// READs alone, as fast as ever: those that short runs found faster than random ones are so here,
-    /// lest a run take longer by the model than it took.
+    /// READs alone, as fast as ever: those that short runs found faster than random ones are so
+    /// here, lest a run take longer by the model than it took.
     fn least_ns(&self, candidate: &Candidate, own: &Own) -> f64 {
         let demand = self.demand(candidate);
         let (read_factor, next_factor) = (own.read_factor.min(1.0), own.next_factor.min(1.0));

@@ -1,9 +1,9 @@
-//! What a transport takes for READs and compare-and-swaps, as measured.
+//! Measured times of READs and compare-and-swaps.
 
 use std::collections::BTreeMap;
 
-/// Nanoseconds for one operation where so many are in flight: the roundtrip with one, a share of
-/// it with more.
+/// Nanoseconds per operation by operations in flight: the roundtrip with one, a share of it with
+/// more.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rates {
     /// By words and by depth.
@@ -18,12 +18,12 @@ impl Rates {
         Self::default()
     }
 
-    /// A READ of so many words, with `depth` in flight, took `ns`.
+    /// Adds a measurement: READs of `words` words took `ns` each with `depth` in flight.
     pub fn read(&mut self, words: u32, depth: u32, ns: f64) {
         self.reads.entry(words).or_default().insert(depth, ns);
     }
 
-    /// A compare-and-swap took `ns`.
+    /// Adds a measurement: compare-and-swaps took `ns` each with `depth` in flight.
     pub fn swap(&mut self, depth: u32, ns: f64) {
         self.swaps.insert(depth, ns);
     }
@@ -51,20 +51,20 @@ impl Rates {
         self.reads.keys().copied()
     }
 
-    /// What a READ of so many words takes with `depth` in flight, on the line between the sizes and
-    /// depths that were measured.
+    /// Nanoseconds of a READ of `words` words with `depth` in flight, interpolated between
+    /// measurements.
     #[must_use]
     pub fn read_ns(&self, words: u32, depth: u32) -> f64 {
         self.of_words(words, |depths| between(depths, depth, |ns| *ns))
     }
 
-    /// What it takes at best, with as many in flight as is best for it.
+    /// The least nanoseconds of a READ of `words` words over all depths.
     #[must_use]
     pub fn read_least_ns(&self, words: u32) -> f64 {
         self.of_words(words, least)
     }
 
-    /// What a compare-and-swap takes with `depth` in flight.
+    /// Nanoseconds of a compare-and-swap with `depth` in flight.
     #[must_use]
     pub fn swap_ns(&self, depth: u32) -> f64 {
         between(&self.swaps, depth, |ns| *ns)
@@ -85,7 +85,8 @@ fn least(depths: &BTreeMap<u32, f64>) -> f64 {
     depths.values().copied().reduce(f64::min).unwrap_or(0.0)
 }
 
-/// On the line between the keys on both sides; beyond the last and before the first what these have.
+/// On the line between the keys on both sides; beyond the last and before the first what these
+/// have.
 pub(crate) fn between<V>(values: &BTreeMap<u32, V>, at: u32, of: impl Fn(&V) -> f64) -> f64 {
     let below = values.range(..=at).next_back();
     let above = values.range(at..).next();

@@ -4,7 +4,7 @@ use super::{Chapter, distinct, of, rows};
 use crate::fields::Fields;
 use crate::number::plain;
 use crate::origin::{Origins, transport};
-use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all};
+use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all, sort_by_x, span};
 use crate::run::Run;
 
 const MACHINES: &str = "machines";
@@ -28,24 +28,14 @@ pub(super) fn by_machines(
         let point = (|| Some([row.number("machines")?, value(run, row)?]))();
         let (Some(point), Some(ranks)) = (point, row.count("ranks_per_machine")) else { continue };
         let (hue, line) = (ranks_name(ranks), origins.name(run));
-        match series.iter_mut().find(|series| series.hue == hue && series.line == line) {
-            Some(same) => same.points.push(point),
-            None => series.push(Series {
-                hue,
-                line,
-                transport: transport(run),
-                chunk_buckets: run.chunk_buckets(row),
-                points: vec![point],
-            }),
-        }
+        let (transport, chunk_buckets) = (transport(run), run.chunk_buckets(row));
+        Series { hue, line, transport, chunk_buckets, points: vec![point] }.join(&mut series);
     }
-    for series in &mut series {
-        series.points.sort_by(|one, other| one[0].total_cmp(&other[0]));
-    }
+    sort_by_x(&mut series);
     series
 }
 
-/// What a series of so many ranks on each machine is called.
+/// The name of a series with this many ranks on each machine.
 pub(super) fn ranks_name(ranks: u64) -> String {
     if ranks == 1 { "1 rank a machine".to_owned() } else { format!("{ranks} ranks a machine") }
 }
@@ -173,8 +163,7 @@ pub(super) fn limits(runs: &[Run]) -> Vec<Plot> {
         let series = by_machines(runs, workload, &UNCUT, |_, row| row.number("limit_used"));
         let of_workload = rows(&used).filter(|(_, row)| row.text("workload") == Some(workload));
         let of_workload: Vec<&Fields> = of_workload.map(|(_, row)| row).collect();
-        let span = all(&series, 0)
-            .fold((f64::INFINITY, 0.0_f64), |(least, most), x| (least.min(x), most.max(x)));
+        let [first, last] = span(all(&series, 0));
         Plot {
             id: format!("limit-simulated-{workload}"),
             title: format!("Simulated clusters as a share of their limit, {workload}"),
@@ -187,8 +176,7 @@ pub(super) fn limits(runs: &[Run]) -> Vec<Plot> {
             x: Axis::counts(MACHINES, all(&series, 0)),
             y: Axis::from_zero("of the limit", all(&series, 1).chain([1.0])),
             table: Table::by_x(MACHINES, &series),
-            guide: (span.0 < span.1)
-                .then_some(Guide { from: [span.0, 1.0], to: [span.1, 1.0] }),
+            guide: (first < last).then_some(Guide { from: [first, 1.0], to: [last, 1.0] }),
             series,
         }
         .within_axes()

@@ -65,16 +65,14 @@ fn plot(run: &Run, unit: &str, id: &str, title: &str, what: &str) -> Option<Plot
             continue;
         };
         let point = [times, f64::from(place)];
-        match series.iter_mut().find(|series| series.hue == column) {
-            Some(same) => same.points.push(point),
-            None => series.push(Series {
-                hue: column.to_owned(),
-                line: String::new(),
-                transport: column.to_owned(),
-                chunk_buckets: run.parameters.chunk_buckets(),
-                points: vec![point],
-            }),
-        }
+        let one = Series {
+            hue: column.to_owned(),
+            line: String::new(),
+            transport: column.to_owned(),
+            chunk_buckets: run.parameters.chunk_buckets(),
+            points: vec![point],
+        };
+        one.join(&mut series);
     }
     let last = f64::from(u32::try_from(names.len()).unwrap_or(u32::MAX)) - 0.5;
     Plot {

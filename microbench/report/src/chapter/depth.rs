@@ -3,7 +3,7 @@
 use super::{Chapter, distinct, of, rows};
 use crate::fields::Fields;
 use crate::origin::{Origins, transport};
-use crate::plot::{Axis, Form, Plot, Series, Table, all};
+use crate::plot::{Axis, Form, Plot, Series, Table, all, sort_by_x};
 use crate::run::Run;
 
 /// Operations of a transport that are shown.
@@ -50,21 +50,11 @@ fn of_transport(runs: &[&Run]) -> Option<Plot> {
         if !SHOWN.contains(&limit) {
             continue;
         }
-        let line = origins.name(run);
-        match series.iter_mut().find(|series| series.hue == limit && series.line == line) {
-            Some(same) => same.points.push(point),
-            None => series.push(Series {
-                hue: limit.to_owned(),
-                line,
-                transport: transport(run),
-                chunk_buckets: None,
-                points: vec![point],
-            }),
-        }
+        let (hue, line, transport) = (limit.to_owned(), origins.name(run), transport(run));
+        let points = vec![point];
+        Series { hue, line, transport, chunk_buckets: None, points }.join(&mut series);
     }
-    for series in &mut series {
-        series.points.sort_by(|one, other| one[0].total_cmp(&other[0]));
-    }
+    sort_by_x(&mut series);
     Plot {
         id: "depth-transport".to_owned(),
         title: "One-sided operations a second by how many are in flight".to_owned(),
@@ -108,16 +98,8 @@ fn of_memory(runs: &[&Run]) -> Option<Plot> {
             _ => format!("{hue}, {}", origins.name(run)),
         };
         let point = [rate / 1e6, f64::from(place)];
-        match series.iter_mut().find(|series| series.hue == hue) {
-            Some(same) => same.points.push(point),
-            None => series.push(Series {
-                hue,
-                line: String::new(),
-                transport: transport(run),
-                chunk_buckets: None,
-                points: vec![point],
-            }),
-        }
+        let (line, transport, points) = (String::new(), transport(run), vec![point]);
+        Series { hue, line, transport, chunk_buckets: None, points }.join(&mut series);
     }
     Plot {
         id: "depth-memory".to_owned(),

@@ -118,7 +118,7 @@ fn curve(row: &Fields) -> Option<Vec<[f64; 2]>> {
     let points = pairs.into_iter().map(|[ns, count]| {
         let share = before / total;
         before += count;
-        // Less than the clock can tell is shown as one nanosecond: there is no 0 on the axis.
+        // Below the resolution of the clock: a logarithmic axis has no 0.
         [share, ns.max(1.0)]
     });
     let mut points: Vec<[f64; 2]> = points.collect();
@@ -150,7 +150,7 @@ fn plot(id: String, title: String, what: &str, mut series: Vec<Series>) -> Optio
         title,
         caption: format!(
             "Nanoseconds. {what}. A curve begins at the fastest operation and ends at the slowest; \
-             what the clock cannot tell from nothing is shown as 1 ns."
+             latencies below the clock's resolution are shown as 1 ns."
         ),
         form: Form::Curves,
         x,
@@ -168,7 +168,7 @@ fn value_at(points: &[[f64; 2]], share: f64) -> Option<f64> {
     slower.or(points.first()).map(|point| point[1])
 }
 
-/// Without the points that an eye cannot tell from the one before; the ends stay.
+/// Drops points that are too near to the one before to be seen; keeps both ends.
 fn thinned(points: &[[f64; 2]], x: &Axis, y: &Axis) -> Vec<[f64; 2]> {
     let mut kept: Vec<[f64; 2]> = Vec::new();
     for (at, point) in points.iter().enumerate() {

@@ -3,7 +3,7 @@
 use super::{Chapter, of, rows};
 use crate::fields::Fields;
 use crate::origin::{Origins, transport};
-use crate::plot::{Axis, Form, Plot, Series, Table, all, chunk_name};
+use crate::plot::{Axis, Form, Plot, Series, Table, all, chunk_name, sort_by_x};
 use crate::run::Run;
 
 const LOAD_FACTOR: &str = "load factor";
@@ -139,24 +139,18 @@ fn by_chunk(runs: &[&Run], value: impl Fn(&Run, &Fields) -> Option<f64>) -> Vec<
             Some([machines, ranks]) => format!("{}, {machines} x {ranks}", origins.name(run)),
             None => origins.name(run),
         };
-        let same =
-            |other: &&mut Series| other.chunk_buckets == Some(chunk_buckets) && other.line == line;
-        match series.iter_mut().find(same) {
-            Some(same) => same.points.push(point),
-            None => series.push(Series {
-                hue: chunk_name(chunk_buckets),
-                line,
-                transport: transport(run),
-                chunk_buckets: Some(chunk_buckets),
-                points: vec![point],
-            }),
-        }
+        let one = Series {
+            hue: chunk_name(chunk_buckets),
+            line,
+            transport: transport(run),
+            chunk_buckets: Some(chunk_buckets),
+            points: vec![point],
+        };
+        one.join(&mut series);
     }
     // By C, so that a colour means the same in every plot.
     series.sort_by_key(|series| series.chunk_buckets);
-    for series in &mut series {
-        series.points.sort_by(|one, other| one[0].total_cmp(&other[0]));
-    }
+    sort_by_x(&mut series);
     series
 }
 

@@ -3,7 +3,7 @@
 use super::{Chapter, cluster, distinct, of, rows};
 use crate::fields::Fields;
 use crate::origin::{Origins, transport};
-use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all, chunk_name};
+use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all, chunk_name, span};
 use crate::run::Run;
 
 pub(super) fn chapter(runs: &[Run]) -> Chapter {
@@ -54,19 +54,8 @@ fn rates(runs: &[Run]) -> Option<Plot> {
         let Some(place) = place.and_then(|place| u32::try_from(place).ok()) else { continue };
         let (hue, chunk_buckets) = (origins.name(run), run.chunk_buckets(row));
         let point = [share, f64::from(place)];
-        let same = series
-            .iter_mut()
-            .find(|series| series.hue == hue && series.chunk_buckets == chunk_buckets);
-        match same {
-            Some(same) => same.points.push(point),
-            None => series.push(Series {
-                hue,
-                line: String::new(),
-                transport: transport(run),
-                chunk_buckets,
-                points: vec![point],
-            }),
-        }
+        let (line, transport) = (String::new(), transport(run));
+        Series { hue, line, transport, chunk_buckets, points: vec![point] }.join(&mut series);
     }
     let last = f64::from(u32::try_from(names.len()).unwrap_or(u32::MAX)) - 0.5;
     Plot {
@@ -107,25 +96,18 @@ fn floors(runs: &[Run], operation: &str, title: &str) -> Option<Plot> {
         let (Some(point), Some(chunk_buckets)) = (value(row), row.chunk_buckets()) else {
             continue;
         };
-        let line = origins.name(run);
-        let same = series
-            .iter_mut()
-            .find(|series| series.chunk_buckets == Some(chunk_buckets) && series.line == line);
-        match same {
-            Some(same) => same.points.push(point),
-            None => series.push(Series {
-                hue: chunk_name(chunk_buckets),
-                line,
-                transport: transport(run),
-                chunk_buckets: Some(chunk_buckets),
-                points: vec![point],
-            }),
-        }
+        let one = Series {
+            hue: chunk_name(chunk_buckets),
+            line: origins.name(run),
+            transport: transport(run),
+            chunk_buckets: Some(chunk_buckets),
+            points: vec![point],
+        };
+        one.join(&mut series);
     }
     series.sort_by_key(|series| series.chunk_buckets);
     let loads = || all(&series, 0);
-    let (first, last) =
-        loads().fold((f64::INFINITY, 0.0_f64), |(a, b), load| (a.min(load), b.max(load)));
+    let [first, last] = span(loads());
     let floor = match operation {
         "inserted" => "one READ of C buckets and then one CAS",
         _ => "one READ of C buckets",

@@ -1,4 +1,4 @@
-//! What the page shows, chapter by chapter; each takes what it can use of all runs.
+//! The chapters of the page; each uses the runs of some commands.
 
 mod cluster;
 mod compare;
@@ -20,7 +20,7 @@ pub(crate) struct Chapter {
     pub(crate) title: &'static str,
     pub(crate) lead: String,
     pub(crate) plots: Vec<Plot>,
-    /// What a reader may look for and no run has, and how to get it.
+    /// Plots that no run has data for, and the command that makes such a run.
     pub(crate) missing: Vec<String>,
 }
 

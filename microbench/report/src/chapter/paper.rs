@@ -2,7 +2,7 @@
 
 use super::latency::{Clusters, Roundtrips, latency, roundtrips};
 use super::{Chapter, cluster, distinct};
-use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all, chunk_name};
+use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all, chunk_name, span};
 use crate::run::Run;
 use probeline_profile::paper::{self, Latency as LatencyFigure, SOURCE};
 
@@ -174,8 +174,7 @@ fn ratio(
     };
     let series: Vec<Series> = here.iter().filter_map(by_paper).collect();
     let loads = || all(&series, 0);
-    let (first, last) =
-        loads().fold((f64::INFINITY, 0.0_f64), |(a, b), load| (a.min(load), b.max(load)));
+    let [first, last] = span(loads());
     Plot {
         id: id.to_owned(),
         title: title.to_owned(),
@@ -195,7 +194,8 @@ fn throughput(runs: &[Run]) -> Vec<Plot> {
     let figures = paper::throughputs();
     let plot = |workload: &str| {
         let here = cluster::by_machines(runs, workload, &[], |run, row| {
-            // What is cut to whole microseconds in the paper is so here, too, if that was asked for.
+            // What is cut to whole microseconds in the paper is so here, too, if that was asked
+            // for.
             let asked = run.parameters.get("truncate_us").is_some_and(|asked| asked == true);
             let cut = asked.then(|| row.number("truncated_ops_per_s")).flatten();
             let rate = cut.or_else(|| row.number("ops_per_s"))?;

@@ -3,7 +3,7 @@
 use super::{Chapter, cluster, median, of, rows};
 use crate::fields::Fields;
 use crate::origin::{Origins, transport};
-use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all};
+use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all, sort_by_x};
 use crate::run::Run;
 
 /// What a run's ranks are, and not what it measures: runs that differ in these are one series.
@@ -69,30 +69,21 @@ fn rates(
     let used = of(runs, &[command]);
     // C is filtered by, so it is never part of what is summed up.
     let origins = Origins::grouped(&used, &AXES);
-    let mut samples: Vec<(Series, Vec<[f64; 2]>)> = Vec::new();
+    let mut samples: Vec<Series> = Vec::new();
     for (run, row) in rows(&used) {
         let point = (|| Some([row.number("ranks")?, row.number(field)? / 1e6]))();
         let (Some(point), Some(hue)) = (point, hue(row)) else { continue };
         let (line, chunk_buckets) = (origins.name(run), run.chunk_buckets(row));
-        let same = samples.iter_mut().find(|(series, _)| {
-            series.hue == hue && series.line == line && series.chunk_buckets == chunk_buckets
-        });
-        match same {
-            Some((_, points)) => points.push(point),
-            None => {
-                let transport = transport(run);
-                let points = Vec::new();
-                samples.push((Series { hue, line, transport, chunk_buckets, points }, vec![point]));
-            }
-        }
+        let (transport, points) = (transport(run), vec![point]);
+        Series { hue, line, transport, chunk_buckets, points }.join(&mut samples);
     }
-    samples.into_iter().map(|(series, points)| medians(series, points)).collect()
+    sort_by_x(&mut samples);
+    samples.into_iter().map(medians).collect()
 }
 
 /// One point for each x: the median of what was measured there.
-fn medians(series: Series, mut points: Vec<[f64; 2]>) -> Series {
-    points.sort_by(|one, other| one[0].total_cmp(&other[0]));
-    let at_once = points.chunk_by(|one, other| one[0].total_cmp(&other[0]).is_eq());
+fn medians(series: Series) -> Series {
+    let at_once = series.points.chunk_by(|one, other| one[0].total_cmp(&other[0]).is_eq());
     let middle = at_once.filter_map(|same| {
         Some([same.first()?[0], median(same.iter().map(|point| point[1]).collect())?])
     });

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Chapter, of};
 use crate::fields::Fields;
 use crate::origin::transport;
-use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all, chunk_name};
+use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all, chunk_name, sort_by_x, span};
 use crate::run::Run;
 
 const EXPECTED: &str = "expected";
@@ -146,9 +146,7 @@ impl<'r> Tuned<'r> {
                 self.add(&mut all, row, [x, hue], (field, measure.scale), line);
             }
         }
-        for series in &mut all {
-            series.points.sort_by(|one, other| one[0].total_cmp(&other[0]));
-        }
+        sort_by_x(&mut all);
         let point = self.point(self.recommended, x, (of_measured, measure.scale));
         all.extend(point.map(|point| Series {
             hue: RECOMMENDED.to_owned(),
@@ -267,9 +265,7 @@ impl<'r> Tuned<'r> {
             all_of.push(series(hue, rows.filter_map(point).collect()));
         }
         let both = all(&all_of, 0).chain(all(&all_of, 1));
-        let ends = both.clone().fold([f64::INFINITY, 0.0], |[least, most]: [f64; 2], value| {
-            [least.min(value), most.max(value)]
-        });
+        let ends = span(both.clone());
         Plot {
             id: format!("tune-{}-met", self.run.number),
             title: "How near the expectations were".to_owned(),

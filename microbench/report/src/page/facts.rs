@@ -1,4 +1,4 @@
-//! A run as its file tells it: machine, findings, parameters, notes and rows.
+//! A run: machine, findings, parameters, notes and rows.
 
 use maud::{Markup, html};
 use serde_json::Value;

@@ -51,8 +51,7 @@ pub(crate) fn page(
                     section id="runs" {
                         h2 { "The runs" }
                         p.lead {
-                            "Each as its file tells it: what it was given, the machine it ran on, \
-                             and all of its rows."
+                            "Parameters, machine, findings and rows of each run."
                         }
                         @for run in runs { (facts::run(run, runs)) }
                     }

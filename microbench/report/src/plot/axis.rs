@@ -211,7 +211,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// Those whose labels do not touch the one before.
+/// The labels that do not touch the one before.
 fn apart(ticks: impl Iterator<Item = (f64, String)>, range: &[f64; 2]) -> Vec<(f64, String)> {
     let least = 0.05 * (range[1] - range[0]);
     let mut kept: Vec<(f64, String)> = Vec::new();

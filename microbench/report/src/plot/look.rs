@@ -1,5 +1,5 @@
-//! How series look: a colour and a marker for what they are of, a kind of line for where it is from.
-//! Up to eight differ by more than colour.
+//! How series look: a colour and a marker for what they are of, a kind of line for where it is
+//! from. Up to eight differ by more than colour.
 
 use core::fmt::Write;
 

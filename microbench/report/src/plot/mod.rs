@@ -63,6 +63,18 @@ pub(crate) struct Series {
 }
 
 impl Series {
+    /// Adds its points to the one of `all` that has the same names and C, or adds itself.
+    pub(crate) fn join(self, all: &mut Vec<Self>) {
+        let alike = |other: &&mut Self| {
+            (&other.hue, &other.line, other.chunk_buckets)
+                == (&self.hue, &self.line, self.chunk_buckets)
+        };
+        match all.iter_mut().find(alike) {
+            Some(same) => same.points.extend(self.points),
+            None => all.push(self),
+        }
+    }
+
     /// What the legend says, where the other series of its plot have these.
     pub(crate) fn name(&self, all: &[Self]) -> String {
         let differs = |of: fn(&Self) -> &str| all.iter().any(|other| of(other) != of(self));
@@ -96,6 +108,18 @@ impl Plot {
     pub(crate) fn looks(&self, dashes: &Dashes) -> Vec<Look> {
         Look::of(&self.series, dashes)
     }
+}
+
+/// Sorts the points of each series by x.
+pub(crate) fn sort_by_x(all: &mut [Series]) {
+    for series in all {
+        series.points.sort_by(|one, other| one[0].total_cmp(&other[0]));
+    }
+}
+
+/// The least and the greatest; the first is the larger one if there are none.
+pub(crate) fn span(values: impl Iterator<Item = f64>) -> [f64; 2] {
+    values.fold([f64::INFINITY, 0.0], |[least, most], value| [least.min(value), most.max(value)])
 }
 
 /// All x, or all y, of all series.

@@ -73,7 +73,7 @@ pub(super) fn compare_in_one_job(args: &CompareArgs) -> Result<Option<Compared>>
     let (mut job, farewell) = job::join(&args.job, Vec::new(), longest)?;
     let compared = compare_over(args, &affinity, &mut job, open)?;
     match &compared {
-        Some((_, doctor)) if doctor.is_of_a_loss() => job::leave_behind(job),
+        Some((_, doctor)) if doctor.lost_a_rank() => job::leave_behind(job),
         _ => job::leave(job, farewell)?,
     }
     Ok(compared)
@@ -165,7 +165,7 @@ fn open_among_members<'a>(
         _ if column.is_mpi() => None,
         _ => return open(args, column, memory, members),
     };
-    let (engine, line) = crate::mpi_job::open(single, args.shape(), members)?;
+    let (engine, line) = crate::engines::open_mpi(single, args.shape(), members)?;
     match column.lacks(slice::from_ref(&line)) {
         Some(missing) => Err(Failure::new(format!(
             "the launcher did not choose {missing} ({line}): leave the column out, or give the \

@@ -2,8 +2,6 @@
 //! other columns take their turns.
 
 use core::time::Duration;
-use std::env;
-use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -37,7 +35,7 @@ pub(super) fn compare_processes(args: &CompareArgs) -> Vec<Column> {
     let given = &args.job.options;
     let mut processes = Vec::new();
     for column in &mut columns {
-        let started = command(column.name, args.job.ranks, &args.worker, &given, &args.more());
+        let started = command(column.name, args.job.ranks, &args.worker, given, &args.more());
         let started = started.and_then(|command| {
             waiting(&format!("starting {}", column.name.name()), true, || {
                 ColumnProcess::start(command, args.meet_timeout(), args.step_timeout())

@@ -126,7 +126,7 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     report.parameter("max_chunks", args.chunks.max_chunks);
     report.parameter("batch", args.expand().batch);
     report.parameter("known_states", args.expand().known_states);
-    for (name, value) in args.means.for_report(&exploration.config()) {
+    for (name, value) in args.means.parameters(&exploration.config()) {
         report.parameter(name, value);
     }
     report.parameter("places", exploration.net.places().len());

@@ -37,7 +37,7 @@ pub(in crate::scenario) fn fill<T: Timed>(
             left.push(data);
         }
     }
-    // Before it nobody may look, after it nobody stores.
+    // No rank reads the table before this barrier; no owner stores after it.
     exchange.barrier()?;
     let mut full = 0;
     let mut ends = vec![Ok(Outcome::Absent); BATCH];

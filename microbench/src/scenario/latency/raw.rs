@@ -110,7 +110,7 @@ impl<T: Timed> Raw<'_, T> {
     }
 }
 
-/// Whose words these operations go to.
+/// The owner whose words these operations access.
 pub(in crate::scenario) fn peer(owners: u32) -> Owner {
     Owner(1 % owners)
 }

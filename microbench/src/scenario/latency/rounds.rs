@@ -33,7 +33,7 @@ pub(super) struct Rounds<'a> {
     limits: Limits,
     rounds: u32,
     seed: u64,
-    /// Data in the table: the first so many.
+    /// The number of data in the table.
     held: u64,
     rng: SmallRng,
     floors: [Recorder; 2],
@@ -54,7 +54,7 @@ impl Series {
         Ok(Self { recorder, floors_ns: Vec::new(), multiples: Vec::new(), stats: [0; 4] })
     }
 
-    /// Takes in a round of it, whose floor had this trimmed mean.
+    /// Adds a round whose floor had this trimmed mean.
     fn add(&mut self, round: &Recorder, floor_ns: Option<f64>, stats: &Stats) -> Result<()> {
         self.recorder.add(round)?;
         if let Some((took, floor)) = round.trimmed_mean_ns().zip(floor_ns) {
@@ -117,7 +117,7 @@ impl<'a> Rounds<'a> {
         self.config.chunk_buckets
     }
 
-    /// Has the owners put data into the table until so many are held; all ranks call it.
+    /// Lets the owners fill the table up to `held` data. All ranks call this.
     pub(super) fn prepare<T: Timed>(
         &mut self,
         engine: &mut T,
@@ -271,8 +271,8 @@ impl<'a> Rounds<'a> {
         Ok(*table.stats())
     }
 
-    /// Inserts until so many data are held, many at once and not measured: what the time was too
-    /// short for.
+    /// Inserts up to `target` data in batches, without measuring: those that the time did not
+    /// suffice for.
     fn insert_rest<T: Timed>(&mut self, table: &mut MeansTable<&mut T>, target: u64) -> Result<()> {
         let owners = table.layout().owners();
         let mut many = batching(&mut **table.transport_mut()?, self.config)?;
@@ -321,7 +321,7 @@ fn inserted(config: &Config, owners: u32, outcome: Outcome, held: &mut u64) -> R
     }
 }
 
-/// Of a round with so many operations.
+/// The bound of a round with this many operations.
 fn bound(limits: &Limits, operations: usize) -> Bound {
     Bound { warm_up: operations / WARM_UP_SHARE, limit_ns: limits.round_ns }
 }

@@ -14,8 +14,8 @@ use crate::failure::Result;
 use crate::scenario::gather;
 use crate::timed::Timed;
 
-/// The time for each limit of memory: half a second for all of them, on all ranks at once. Nobody
-/// polls meanwhile, and a lost owner is to be named within a second.
+/// The time for each limit of memory: half a second for all, on all ranks at once. Ranks do not
+/// poll meanwhile, and a lost owner must be reported within a second.
 const MEMORY: Duration = Duration::from_millis(100);
 /// The time for each of four rates of a transport: 1.2 s for all.
 const TRANSPORT: Duration = Duration::from_millis(300);
@@ -47,7 +47,7 @@ impl TableLimit {
             TransportName::Shm => of_memory(engine, config),
             _ => of_transport(engine, config, job)?,
         };
-        // A table is opened only after all have told, and so have measured.
+        // Ranks open a table only after all have measured.
         let all = gather(exchange, mine.unwrap_or_default().map(f64::to_bits))?;
         let ranks: Vec<_> = all.into_iter().map(|of_rank| of_rank.map(f64::from_bits)).collect();
         let measured = ranks.iter().flatten().all(|rate| *rate > 0.0);

@@ -280,8 +280,8 @@ mod tests {
         }
     }
 
-    /// By how long they took: 0.8 s a latency on 768 ranks, 2.4 s with all load factors, and 1.1 s a
-    /// throughput.
+    /// By how long they took: 0.8 s a latency on 768 ranks, 2.4 s with all load factors, and 1.1 s
+    /// a throughput.
     #[test]
     fn runs_weigh_what_they_take() {
         let das5 = Profile::built_in("das5-fdr").unwrap();

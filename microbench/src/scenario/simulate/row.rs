@@ -50,7 +50,8 @@ row! {
         ),
         /// Of outgoing roundtrips.
         pub(super) roundtrips_by_paper: Option<f64>,
-        /// Of a throughput: the limit that is met; where none is, roundtrips are what is waited for.
+        /// Of a throughput: the limit that is met; where none is, roundtrips are what is waited
+        /// for.
         limit: Option<String> => {
             "limit",
             SimulateRow::limit_cell,
@@ -190,8 +191,8 @@ impl SimulateRow {
         format!("{most}{}", self.chunk_buckets)
     }
 
-    /// Whether it is a latency that is the other's too, with a C that its operations need no more of,
-    /// and beside the same figures of the paper.
+    /// Whether it is a latency that is the other's too, with a C that its operations need no more
+    /// of, and beside the same figures of the paper.
     fn repeats(&self, other: &Self) -> bool {
         let found = |row: &Self| {
             let cluster = (row.machines, row.ranks_per_machine, row.operations, row.full);
@@ -272,8 +273,8 @@ fn distinct(rows: &[SimulateRow]) -> Vec<SimulateRow> {
 }
 
 impl Row for SimulateRow {
-    /// Without latencies that a smaller C has as well, operations choosing no larger one, beside the
-    /// same figures.
+    /// Without latencies that a smaller C has as well, operations choosing no larger one, beside
+    /// the same figures.
     fn full(rows: &[Self]) -> Layout {
         Self::of_all_columns(&distinct(rows))
     }

@@ -9,11 +9,11 @@ use super::row::SimulateRow;
 use crate::report::some_of;
 use crate::units::{rate, time};
 
-/// The network of the paper's figures; C, M and the filling, in hundredths, of its throughputs, and M
-/// of its latencies.
+/// The network of the paper's figures; C, M and the filling, in hundredths, of its throughputs, and
+/// M of its latencies.
 const PROFILE: &str = "das5-fdr";
 const PARAMETERS: (u32, u32, u32) = (32, 64, 1);
-/// What the paper's figures are to be met within (ratios off 1).
+/// Accepted deviations from the paper's figures.
 const LATENCY: f64 = 0.05;
 const ROUNDTRIPS: f64 = 0.02;
 const THROUGHPUT: f64 = 0.15;
@@ -175,7 +175,7 @@ fn spared(rows: &[SimulateRow]) -> Option<String> {
     })
 }
 
-/// Where M chunks had no room, which the means tell nothing of.
+/// Where M chunks had no empty bucket, which mean values hide.
 fn full(args: &SimulateArgs, rows: &[SimulateRow]) -> Option<String> {
     let full: Vec<_> = rows.iter().filter(|row| row.full_share() > 0.0).collect();
     let place =

@@ -19,9 +19,9 @@ use crate::timed::Timed;
 
 /// Operations in one call, where many are in flight.
 const BATCH: usize = 1024;
-/// The load factor is that of the middle: inserts go on in steps of this share of the table.
+/// Inserts advance in steps of this share of the table; the load factor is that in the middle.
 const STEP: f64 = 0.02;
-/// Finds before a run that are not timed, one for so many operations.
+/// One warm-up find for this many operations of a run.
 const WARM_UP_SHARE: usize = 10;
 
 pub(super) struct Bench<'e, T> {
@@ -81,16 +81,16 @@ impl<'e, T: Timed> Bench<'e, T> {
         self.held
     }
 
-    /// Inserts by operations: the share asked for, to the nearest whole insert.
+    /// Inserts / operations: the requested share, to the nearest whole insert.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn insert_share(&self) -> f64 {
         self.inserts as f64 / self.operations.max(1) as f64
     }
 
-    /// Each of `candidates` so many times in turn, in another order each round, as what one leaves in
-    /// the CPU's caches is the next one's; the lower quartile of the nanoseconds that a rank takes for
-    /// an operation, the same on all ranks: other work only ever adds, to more than half of the runs
-    /// where it has the CPUs for longer than this has. `doing` is what a terminal says meanwhile.
+    /// Runs `candidates` in turn, in another order each round because each leaves its data in the
+    /// CPU's caches for the next. Returns, on all ranks, the lower quartile of the nanoseconds that
+    /// a rank takes for an operation: other load on the machine only adds time, sometimes to more
+    /// than half of the runs. The progress line shows `doing`.
     pub(super) fn rounds(
         &mut self,
         candidates: &[Candidate],
@@ -209,12 +209,12 @@ pub(super) fn median(values: Vec<f64>) -> f64 {
     quantile(values, 2)
 }
 
-/// The middle one of the lower half, of three or less the least; 0 of none.
+/// The lower quartile; the least of three values or fewer, 0 of none.
 pub(super) fn lower_quartile(values: Vec<f64>) -> f64 {
     quantile(values, 4)
 }
 
-/// That below which one in so many is.
+/// The value below which one in `one_in` is.
 fn quantile(mut values: Vec<f64>, one_in: usize) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / one_in).copied().unwrap_or(0.0)

@@ -22,17 +22,16 @@ use crate::timed::Timed;
 /// The longest READ, by which a link's bytes are counted.
 const LONGEST: Operation = Operation::Read { words: WORDS[WORDS.len() - 1] };
 const SHORTEST: Operation = Operation::Read { words: WORDS[0] };
-/// One word takes so much of the atomics that a machine's random words take, or it is the word that
-/// is slow.
+/// If atomics on one word reach less than this share of the rate on random words, the word is the
+/// bottleneck.
 const AS_FAST: f64 = 0.9;
-/// Options of the command line that say where things are, not what was measured; each takes a
-/// value.
+/// Options that name files, ranks and addresses.
 const PLACES: [&str; 9] =
     ["out", "profile-out", "json", "csv", "markdown", "rank", "rendezvous", "secret-file", "port"];
-/// The option that says a network by name, or where its file is.
+/// The option that names a built-in network or a file.
 const SIMULATED_PROFILE: &str = "sim-profile";
 
-/// Operations a second of one kind, with so many in flight.
+/// Operations per second of one kind, with `depth` in flight.
 #[derive(Clone, Debug)]
 struct Measurement {
     operation: Operation,
@@ -304,10 +303,10 @@ mod tests {
             let options = parsed(&line.split(' ').collect::<Vec<_>>()).unwrap();
             command_line(&options, profile)
         };
-        assert_eq!(said("tune --out=a --csv b --ranks 4", None), "probeline tune --ranks=4");
-        for (profile, kept) in [("das5-fdr", " --sim-profile=das5-fdr"), ("nic.toml", "")] {
+        assert_eq!(said("tune --out=a --csv b --ranks 4", None), "probeline tune --ranks 4");
+        for (profile, kept) in [("das5-fdr", " --sim-profile das5-fdr"), ("nic.toml", "")] {
             let line = format!("tune --ranks 4 --sim-profile {profile}");
-            assert_eq!(said(&line, Some(profile)), format!("probeline tune --ranks=4{kept}"));
+            assert_eq!(said(&line, Some(profile)), format!("probeline tune --ranks 4{kept}"));
         }
     }
 }

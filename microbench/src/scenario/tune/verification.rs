@@ -101,8 +101,8 @@ impl TuneArgs {
     }
 }
 
-/// Of the candidates of which something else is expected than what a short run took: of how many the
-/// sweep measured 0.8 to 1.25 of the throughput that was expected, and how many they are.
+/// Of the candidates of which something else is expected than what a short run took: of how many
+/// the sweep measured 0.8 to 1.25 of the throughput that was expected, and how many they are.
 fn as_expected(
     model: &Model,
     calibration: &[Timing],

@@ -1,0 +1,105 @@
+//! Engines of all transports, opened as the options say.
+
+use probeline_pin::{MemoryPolicy, PolicyRefused};
+use probeline_transport::Exchange;
+
+use crate::cli::{UcxArgs, VerbsArgs};
+use crate::failure::Result;
+use crate::note::{self, Missing};
+
+/// The sizes of the engines that a scenario needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) window_words: u64,
+    pub(crate) slots: u32,
+    pub(crate) slot_words: u32,
+    pub(crate) depth: u32,
+}
+
+/// An engine of shared memory, and a line about it.
+pub(crate) fn open_shm(
+    shape: Shape,
+    memory: MemoryPolicy,
+    exchange: &mut impl Exchange,
+) -> Result<(probeline_shm::Engine, String)> {
+    let engine = probeline_shm::Builder::new(shape.window_words)
+        .slots(shape.slots, shape.slot_words)
+        .depth(shape.depth)
+        .memory(memory)
+        .open(exchange)?;
+    let unbound = unbound(engine.policy_refused(), exchange)?;
+    let line = format!("shm, {} ranks{unbound}, windows on {}", exchange.owners(), engine.pages());
+    Ok((engine, line))
+}
+
+/// An engine of libibverbs, and a line about it.
+pub(crate) fn open_verbs(
+    args: &VerbsArgs,
+    shape: Shape,
+    memory: MemoryPolicy,
+    exchange: &mut impl Exchange,
+) -> Result<(probeline_verbs::Engine, String)> {
+    // The device accesses the windows, the CPU hardly does.
+    let memory = MemoryPolicy { node: None, ..memory };
+    let engine = verbs_builder(args, shape)?.memory(memory).open(exchange)?;
+    let unbound = unbound(engine.policy_refused(), exchange)?;
+    let line = format!("verbs, {} ranks{unbound}, {}", exchange.owners(), engine.link());
+    Ok((engine, line))
+}
+
+/// Prints one note for all ranks if the memory of any rank is not bound to a node, and returns the
+/// matching text for the line about the engine. All ranks call this.
+fn unbound(refused: Option<PolicyRefused>, exchange: &mut impl Exchange) -> Result<&'static str> {
+    let any = note::say_once(Missing::Policy, refused, exchange)?;
+    Ok(if any { ", without a NUMA policy" } else { "" })
+}
+
+/// An engine of UCX over the transports `tls` of UCX, and a line about it.
+pub(crate) fn open_ucx(
+    args: &UcxArgs,
+    tls: Option<&str>,
+    shape: Shape,
+    exchange: &mut impl Exchange,
+) -> Result<(probeline_ucx_shim::ucx::Engine, String)> {
+    let engine = probeline_ucx_shim::ucx::Builder::new(shape.window_words)
+        .slots(shape.slots, shape.slot_words)
+        .depth(shape.depth)
+        .tls(tls)
+        .device(args.ucx_device.as_deref())
+        .gid_index(args.ucx_gid_index)
+        .atomics(args.atomics())
+        .open(exchange)?;
+    let line = format!("ucx, {} ranks, {}", exchange.owners(), engine.info());
+    Ok((engine, line))
+}
+
+/// The builder of an engine of libibverbs, without a policy for its memory.
+pub(crate) fn verbs_builder(args: &VerbsArgs, shape: Shape) -> Result<probeline_verbs::Builder> {
+    Ok(probeline_verbs::Builder::new(shape.window_words)
+        .slots(shape.slots, shape.slot_words)
+        .depth(shape.depth)
+        .device(args.device.as_deref())
+        .port(args.ib_port)
+        .gid_index(args.gid_index)
+        .pkey_index(args.pkey_index)
+        .service_level(args.service_level)
+        .traffic_class(args.traffic_class)
+        .retry(args.retry()?))
+}
+
+#[cfg(feature = "mpi")]
+/// An engine of MPI, with "acc_single_intrinsic" if that is given, and a line about it.
+#[cfg(feature = "mpi")]
+pub(crate) fn open_mpi(
+    single: Option<bool>,
+    shape: Shape,
+    members: &mut probeline_ucx_shim::mpi::Members,
+) -> Result<(probeline_ucx_shim::mpi::Engine, String)> {
+    let engine = probeline_ucx_shim::mpi::Builder::new(shape.window_words)
+        .slots(shape.slots, shape.slot_words)
+        .depth(shape.depth)
+        .acc_single_intrinsic(single)
+        .open(members)?;
+    let line = format!("mpi, {} ranks, {}", members.owners(), engine.info());
+    Ok((engine, line))
+}
