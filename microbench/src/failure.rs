@@ -58,7 +58,7 @@ impl Failure {
     }
 
     /// Prints why this rank ends, unless rank 0, which started it, prints the same.
-    pub(crate) fn print(&self) {
+    pub(crate) fn show(&self) {
         let launch = Launch::from_env().ok().flatten();
         let spawned = launch.is_some_and(|launch| launch.launcher == Launcher::Probeline);
         if spawned && self.everywhere {

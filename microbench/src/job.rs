@@ -91,7 +91,7 @@ fn run_mpi<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::
     transport.push(line);
     let output = scenario.run(&mut engine, &mut members).unwrap_or_else(|failure| {
         // The other ranks may wait for this one in a collective call, until its limit.
-        failure.print();
+        failure.show();
         world.abort(1)
     });
     let doctor = machines.tell(None, &mut members)?;

@@ -98,7 +98,7 @@ fn main() -> ExitCode {
     match command().and_then(run) {
         Ok(code) => code,
         Err(failure) => {
-            failure.print();
+            failure.show();
             ExitCode::from(failure.status())
         }
     }

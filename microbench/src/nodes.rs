@@ -226,9 +226,9 @@ mod tests {
         let line = "bench-latency --two-nodes --full --json a -C 8,16 --csv=b --ops 10 --port 7";
         let first = options(line);
         let expected =
-            "t/probeline bench-latency --two-nodes n1 --chunk-buckets 8,16 --ops 10 --port 7";
+            "t/probeline bench-latency --two-nodes n1 --chunk-buckets '8,16' --ops 10 --port 7";
         assert_eq!(second_command("t/probeline", "n1", &first), expected);
-        let recipe = "just bench-latency n1 --chunk-buckets 8,16 --ops 10 --port 7";
+        let recipe = "just bench-latency n1 --chunk-buckets '8,16' --ops 10 --port 7";
         assert_eq!(second_recipe("n1", &first).as_deref(), Some(recipe));
         let first = options("explore fms:2 --two-nodes --seed=2");
         assert_eq!(second_command("p", "n1", &first), "p explore --two-nodes n1 --seed 2 fms:2");

@@ -91,7 +91,11 @@ impl Options {
     /// accepts, including defaults.
     pub(crate) fn text(&self, keeps: impl Fn(&str) -> bool) -> String {
         let mut fields = vec![field("command", self.command.as_bytes())];
-        let kept = self.all.iter().filter(|option| keeps(&option.name));
+        // Switches first: they change the defaults of other options, so that ranks that differ in one
+        // name the switch.
+        let (switches, others): (Vec<&Given>, Vec<&Given>) =
+            self.all.iter().partition(|option| option.form == Form::Switch);
+        let kept = switches.into_iter().chain(others).filter(|option| keeps(&option.name));
         fields.extend(kept.map(|option| field(&option.shown_name(), option.joined().as_bytes())));
         fields.join(" ")
     }

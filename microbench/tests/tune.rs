@@ -154,7 +154,7 @@ fn a_sweep_over_shared_memory_says_how_far_it_is_from_the_best() {
     assert_eq!(measured.name(), "shm");
     let source = &measured.get("local.atomic_ns").unwrap().source;
     assert!(
-        source.starts_with("probeline tune --table-size 8MiB --rounds 1 --ops 200"),
+        source.starts_with("probeline tune --ops 200 --rounds 1 --seconds-per-measurement 0.001"),
         "{source}"
     );
     assert!(!source.contains("toml"), "where files were is nobody's: {source}");
@@ -369,7 +369,7 @@ fn what_has_no_meaning_is_refused() {
     let broken = scratch.file("broken.toml", "version = 1\nC = 3\n");
     let absent = scratch.path("absent.toml");
     let cases = [
-        (&["limits", "--tuning", &file][..], "limits measures what none is given"),
+        (&["limits", "--tuning", &file][..], "and limits uses none"),
         (&["tune", "--tuning", &file], "leave it out"),
         (&["bench-throughput", "--paper", "--tuning", &file], "leave out one of the two"),
         (&["simulate", "--paper", "--tuning", &file], "leave out one of the two"),

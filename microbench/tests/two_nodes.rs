@@ -173,7 +173,7 @@ fn a_second_node_with_another_secret_is_kept_out() {
 #[test]
 fn a_second_node_with_other_options_is_told_which() {
     for (option, value, field) in [
-        ("-C", "64", "--chunk-buckets"),
+        ("--chunk-buckets", "64", "--chunk-buckets"),
         ("--table-size", "128KiB", "--table-size"),
         ("--ops", "101", "--ops"),
     ] {

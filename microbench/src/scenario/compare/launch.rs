@@ -187,10 +187,10 @@ mod tests {
     fn ranks_get_the_options_of_their_transport() {
         let line = "--columns shm,verbs --device=rxe0 --quick --pin none -C 8 --ranks 2 --json a \
                     --sim-roundtrip-ns 5 --direct off --ucx-device rxe0:1 --meet-timeout 9";
-        let all = "--quick --chunk-buckets 8 --direct off";
+        let all = "--chunk-buckets 8 --quick --direct off";
         for (column, expected) in [
             (ColumnName::Shm, format!("{all} --meet-timeout 9 --pin none")),
-            (ColumnName::ShmPosted, "--quick --chunk-buckets 8 --meet-timeout 9 --pin none".into()),
+            (ColumnName::ShmPosted, "--chunk-buckets 8 --quick --meet-timeout 9 --pin none".into()),
             (ColumnName::Verbs, format!("{all} --meet-timeout 9 --pin none --device rxe0")),
             (ColumnName::Sim, format!("{all} --sim-roundtrip-ns 5")),
             (ColumnName::UcxRc, format!("{all} --meet-timeout 9 --pin none --ucx-device rxe0:1")),
