@@ -11,6 +11,8 @@
 //! [`call`](Pipeline::call)s, [`run_batch`](Pipeline::run_batch), and futures
 //! ([`OperationFuture`]).
 //!
+//! [`Transport`]: probeline_transport::Transport
+//!
 //! ```
 //! use probeline_pipeline::{Completed, Error, Machine, Next, Port, Run, Step};
 //! use probeline_transport::{RemoteWord, Transport};

@@ -45,7 +45,7 @@
 //! ```
 //!
 //! The crate needs neither std nor an allocator: storage comes from the caller, and
-//! [`Table::submit`] with [`Table::poll`] fits into a poll loop of the caller's own, as the futures
+//! [`Table::submit`] with [`Table::poll_into`] fits into a poll loop of the caller's own, as the futures
 //! of [`Shared`] fit into a runtime's.
 //!
 //! [`Caps::word_reads_whole`]: probeline_transport::Caps::word_reads_whole

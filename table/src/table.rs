@@ -170,7 +170,7 @@ where
     /// is interleaved, so that cache misses overlap.
     ///
     /// Data that is in the batch twice is inserted once. Operations submitted before go on
-    /// meanwhile, and are reported by [`poll`](Self::poll); where their ends take up all storage,
+    /// meanwhile, and are reported by [`poll_into`](Self::poll_into); where their ends take up all storage,
     /// data that needs some ends [`SubmitError::Busy`]. Waits for the end; the transport bounds
     /// the wait.
     ///
