@@ -184,7 +184,7 @@ mod tests {
         let base = [base, if needs_model { &["fms:2"] } else { &[] }].concat();
         let base: Vec<String> = base.iter().map(|&word| word.to_owned()).collect();
         let words = words(option);
-        let lines = words.iter().map(|word| [&base[..], &[word.clone()]].concat());
+        let lines = words.iter().map(|word| [&base[..], core::slice::from_ref(word)].concat());
         // A switch is there or not.
         let without = (words.len() == 1).then(|| base.clone());
         without.into_iter().chain(lines).collect()

@@ -5,8 +5,8 @@
 //! Rank 0 starts rank 1. Under mpirun or srun both are there already, and `Options::default()`
 //! takes part in that job instead.
 
+use core::error::Error;
 use core::time::Duration;
-use std::error::Error;
 
 use probeline::exchange::{Options, join};
 use probeline::shm;

@@ -255,9 +255,10 @@ pub mod format {
 
 /// Declares a row of results: a struct that is serialised with `serde`, and its table's columns.
 ///
-/// A field is a field of the JSON and, unless it is a list, a column of the CSV. Behind `=>` stands
-/// its column of the table: in parentheses the head and a [format] of the field, in braces the head
-/// and a function of the whole row; then calls of [`Column`]'s methods.
+/// A field is a field of the JSON and, unless it is a list, a column of the CSV. After `=>` follows
+/// its column of the table: in parentheses the head and a function of [`format`](mod@crate::format)
+/// for the field, or in braces the head and a function of the whole row; then calls of [`Column`]'s
+/// methods.
 ///
 /// ```
 /// use probeline_results::format::{fixed, text};
@@ -323,7 +324,6 @@ macro_rules! column {
 mod tests {
     use super::format::{fixed, millions, percent, text};
     use super::*;
-    use crate::row;
 
     row! {
         struct Sample {

@@ -14,7 +14,7 @@ macro_rules! layouts {
         fn compare() -> (Vec<String>, usize) {
             let (mut differences, mut offsets) = (Vec::new(), 0);
             $(
-                let ours = (size_of::<verbs_sys::$type>(), align_of::<verbs_sys::$type>());
+                let ours = (size_of::<probeline_verbs_sys::$type>(), align_of::<probeline_verbs_sys::$type>());
                 let theirs = (size_of::<ibverbs_sys::$type>(), align_of::<ibverbs_sys::$type>());
                 let longer = LONGER.contains(&stringify!($type)) && theirs.0 > ours.0;
                 if ours.1 != theirs.1 || (ours.0 != theirs.0 && !longer) {
@@ -22,7 +22,7 @@ macro_rules! layouts {
                     differences.push(format!("{name}: size, alignment {ours:?}, {theirs:?}"));
                 }
                 $(
-                    let ours = offset_of!(verbs_sys::$type, $field);
+                    let ours = offset_of!(probeline_verbs_sys::$type, $field);
                     let theirs = offset_of!(ibverbs_sys::$type, $field);
                     if ours != theirs {
                         let name = concat!(stringify!($type), "::", stringify!($field));

@@ -13,7 +13,7 @@ macro_rules! values {
         fn compare() -> Vec<String> {
             let mut differences = Vec::new();
             $($({
-                let ours = i64::from(verbs_sys::$name);
+                let ours = i64::from(probeline_verbs_sys::$name);
                 let theirs = i64::from(values!(@ $of $name));
                 if ours != theirs {
                     differences.push(format!("{}: {ours}, {theirs}", stringify!($name)));
