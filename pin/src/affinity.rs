@@ -4,6 +4,8 @@ use core::error::Error;
 use core::ffi::c_ulong;
 use core::fmt;
 
+use core_affinity::CoreId;
+
 use crate::errno::Errno;
 use crate::{CpuId, CpuSet};
 
@@ -42,10 +44,9 @@ impl Affinity {
         if !self.allowed.contains(cpu) {
             return Err(AffinityError::NotAllowed { cpu });
         }
-        let only = CpuSet::from_iter([cpu]);
-        set_mask(&only).map_err(|errno| AffinityError::Pin { cpu, errno })?;
+        set_cpu(cpu).map_err(|errno| AffinityError::Pin { cpu, errno })?;
         let now = current_mask().map_err(|errno| AffinityError::List { errno })?;
-        if now == only {
+        if now == CpuSet::from_iter([cpu]) {
             return Ok(());
         }
         Err(AffinityError::Elsewhere { cpu, now })
@@ -60,7 +61,20 @@ impl Affinity {
     }
 }
 
-/// The first length of a mask to try, that of the C library's `cpu_set_t`.
+fn set_cpu(cpu: CpuId) -> Result<(), i32> {
+    let id = cpu.0 as usize;
+    if id >= MASK_BITS {
+        // core_affinity panics for such a CPU.
+        return set_mask(&CpuSet::from_iter([cpu]));
+    }
+    if core_affinity::set_for_current(CoreId { id }) {
+        return Ok(());
+    }
+    // core_affinity returns no reason, but its system call is the last one of this thread.
+    Err(Errno::last())
+}
+
+/// Bits of the C library's `cpu_set_t`: the first length of a mask to try.
 const MASK_BITS: usize = 8 * size_of::<libc::cpu_set_t>();
 
 /// The calling thread's mask. The kernel refuses a buffer shorter than its own masks, whose length

@@ -162,7 +162,7 @@ impl Scenario for Exploration {
                 name: "net",
                 digest: Digest::of_numbers("net", self.net.encoding()),
                 advice: format!(
-                    "and with the same net: each rank reads {model} by itself, and the files differ"
+                    "and with the same net: each rank reads {model} itself, and the files differ"
                 ),
             },
             Input {
