@@ -8,9 +8,9 @@
 use std::env;
 use std::os::unix::ffi::OsStrExt;
 
-use probeline_exchange::{Difference, JoinError};
+use probeline::exchange::{Difference, JoinError};
 #[cfg(any(test, feature = "mpi"))]
-use probeline_transport::Exchange;
+use probeline::transport::Exchange;
 
 use crate::cli::{JobArgs, TransportName};
 use crate::digest::Digest;
@@ -93,7 +93,7 @@ impl Agreement {
     }
 
     /// Fields `name=value`, separated by spaces: the format of
-    /// [`Options::parameters`](probeline_exchange::Options::parameters).
+    /// [`Options::parameters`](probeline::exchange::Options::parameters).
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -267,7 +267,7 @@ mod tests {
             let line: Vec<&str> = [command.get_name()].into_iter().chain(model).collect();
             let text = compared(&line).unwrap();
             assert!(
-                text.len() < probeline_exchange::MAX_PARAMETERS_BYTES / 2,
+                text.len() < probeline::exchange::MAX_PARAMETERS_BYTES / 2,
                 "{}: {text}",
                 text.len()
             );
@@ -283,9 +283,9 @@ mod tests {
 
     /// The error text of each rank, compared over an exchange that does not compare itself.
     fn errors_of(ranks: Vec<Agreement>) -> Vec<String> {
-        let exchanges = probeline_exchange::threads(u32::try_from(ranks.len()).unwrap());
+        let exchanges = probeline::exchange::threads(u32::try_from(ranks.len()).unwrap());
         thread::scope(|scope| {
-            let rank = |(mine, mut exchange): (Agreement, probeline_exchange::Thread)| {
+            let rank = |(mine, mut exchange): (Agreement, probeline::exchange::Thread)| {
                 scope.spawn(move || match mine.compare(&mut exchange) {
                     Ok(()) => String::new(),
                     Err(failure) => failure.to_string(),

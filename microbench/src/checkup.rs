@@ -4,9 +4,9 @@ mod device;
 
 use core::time::Duration;
 
+use probeline::exchange::host_name;
+use probeline::transport::Exchange;
 use probeline_doctor::{Doctor, Finding, Subject, Verdict};
-use probeline_exchange::host_name;
-use probeline_transport::Exchange;
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -303,7 +303,7 @@ mod tests {
     /// its machine and of its device.
     fn told(machines: &[u64]) -> Value {
         let checkups: Vec<Checkup> = thread::scope(|scope| {
-            let ranks = probeline_exchange::threads(u32::try_from(machines.len()).unwrap());
+            let ranks = probeline::exchange::threads(u32::try_from(machines.len()).unwrap());
             let ranks = ranks.into_iter().zip(machines).map(|(mut exchange, machine)| {
                 scope.spawn(move || {
                     let me = exchange.me().0;
@@ -372,7 +372,7 @@ mod tests {
     #[test]
     fn who_is_lost_in_the_end_takes_no_result_along() {
         let ends: Vec<Result<Checkup>> = thread::scope(|scope| {
-            let ranks = probeline_exchange::threads(4).into_iter().map(|mut exchange| {
+            let ranks = probeline::exchange::threads(4).into_iter().map(|mut exchange| {
                 scope.spawn(move || {
                     let me = exchange.me().0;
                     let machine = Ok(u64::from(me / 3));
@@ -403,7 +403,7 @@ mod tests {
     #[test]
     fn machines_without_names_are_not_one() {
         let checkups: Vec<Checkup> = thread::scope(|scope| {
-            let ranks = probeline_exchange::threads(3).into_iter().map(|mut exchange| {
+            let ranks = probeline::exchange::threads(3).into_iter().map(|mut exchange| {
                 scope.spawn(move || {
                     let machine = match exchange.me().0 {
                         1 => Ok(0),
@@ -434,7 +434,7 @@ mod tests {
         let limit = Duration::from_secs(8);
         let checkups: Vec<Checkup> = thread::scope(|scope| {
             let ranks =
-                probeline_exchange::threads_within(2, limit).into_iter().map(|mut exchange| {
+                probeline::exchange::threads_within(2, limit).into_iter().map(|mut exchange| {
                     scope.spawn(move || {
                         let me = u64::from(exchange.me().0);
                         let machines =

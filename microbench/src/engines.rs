@@ -1,7 +1,7 @@
 //! Engines of all transports, opened as the options say.
 
-use probeline_pin::{MemoryPolicy, PolicyRefused};
-use probeline_transport::Exchange;
+use probeline::pin::{MemoryPolicy, PolicyRefused};
+use probeline::transport::Exchange;
 
 use crate::cli::{UcxArgs, VerbsArgs};
 use crate::failure::Result;
@@ -21,8 +21,8 @@ pub(crate) fn open_shm(
     shape: Shape,
     memory: MemoryPolicy,
     exchange: &mut impl Exchange,
-) -> Result<(probeline_shm::Engine, String)> {
-    let engine = probeline_shm::Builder::new(shape.window_words)
+) -> Result<(probeline::shm::Engine, String)> {
+    let engine = probeline::shm::Builder::new(shape.window_words)
         .slots(shape.slots, shape.slot_words)
         .depth(shape.depth)
         .memory(memory)
@@ -38,7 +38,7 @@ pub(crate) fn open_verbs(
     shape: Shape,
     memory: MemoryPolicy,
     exchange: &mut impl Exchange,
-) -> Result<(probeline_verbs::Engine, String)> {
+) -> Result<(probeline::verbs::Engine, String)> {
     // The device accesses the windows, the CPU hardly does.
     let memory = MemoryPolicy { node: None, ..memory };
     let engine = verbs_builder(args, shape)?.memory(memory).open(exchange)?;
@@ -60,8 +60,8 @@ pub(crate) fn open_ucx(
     tls: Option<&str>,
     shape: Shape,
     exchange: &mut impl Exchange,
-) -> Result<(probeline_ucx_shim::ucx::Engine, String)> {
-    let engine = probeline_ucx_shim::ucx::Builder::new(shape.window_words)
+) -> Result<(probeline::ucx::Engine, String)> {
+    let engine = probeline::ucx::Builder::new(shape.window_words)
         .slots(shape.slots, shape.slot_words)
         .depth(shape.depth)
         .tls(tls)
@@ -74,8 +74,8 @@ pub(crate) fn open_ucx(
 }
 
 /// The builder of an engine of libibverbs, without a policy for its memory.
-pub(crate) fn verbs_builder(args: &VerbsArgs, shape: Shape) -> Result<probeline_verbs::Builder> {
-    Ok(probeline_verbs::Builder::new(shape.window_words)
+pub(crate) fn verbs_builder(args: &VerbsArgs, shape: Shape) -> Result<probeline::verbs::Builder> {
+    Ok(probeline::verbs::Builder::new(shape.window_words)
         .slots(shape.slots, shape.slot_words)
         .depth(shape.depth)
         .device(args.device.as_deref())
@@ -93,9 +93,9 @@ pub(crate) fn verbs_builder(args: &VerbsArgs, shape: Shape) -> Result<probeline_
 pub(crate) fn open_mpi(
     single: Option<bool>,
     shape: Shape,
-    members: &mut probeline_ucx_shim::mpi::Members,
-) -> Result<(probeline_ucx_shim::mpi::Engine, String)> {
-    let engine = probeline_ucx_shim::mpi::Builder::new(shape.window_words)
+    members: &mut probeline::mpi::Members,
+) -> Result<(probeline::mpi::Engine, String)> {
+    let engine = probeline::mpi::Builder::new(shape.window_words)
         .slots(shape.slots, shape.slot_words)
         .depth(shape.depth)
         .acc_single_intrinsic(single)

@@ -3,8 +3,8 @@
 use core::error::Error;
 use core::fmt;
 
-use probeline_exchange::{Launch, Launcher};
-use probeline_transport::ExchangeError;
+use probeline::exchange::{Launch, Launcher};
+use probeline::transport::ExchangeError;
 
 use crate::{exit, terminal};
 

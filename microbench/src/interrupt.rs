@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Instant;
 
-use probeline_transport::{Exchange, Owner};
+use probeline::transport::{Exchange, Owner};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
@@ -167,7 +167,7 @@ fn ignores(status: &str, signal: i32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use probeline_transport::{Alone, ExchangeError};
+    use probeline::transport::{Alone, ExchangeError};
 
     use super::*;
 

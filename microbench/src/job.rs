@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use probeline_exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
-use probeline_pin::{Affinity, MemoryPolicy, NodeId};
-use probeline_transport::{Exchange, Owner, Transport};
+use probeline::exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
+use probeline::pin::{Affinity, MemoryPolicy, NodeId};
+use probeline::transport::{Exchange, Owner, Transport};
 
 use crate::agreement::{Agreement, Input};
 use crate::checkup::{Checkup, Device, Machines};
@@ -108,7 +108,7 @@ fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S
         builder.probe_for(args.ranks)?;
     }
     let near =
-        device.and_then(|name| probeline_pin::device_node("/sys".as_ref(), name).ok().flatten());
+        device.and_then(|name| probeline::pin::device_node("/sys".as_ref(), name).ok().flatten());
     let open = |shape, memory, job: &mut Job| open_verbs(&args.verbs, shape, memory, job);
     run_on_machines(args, scenario, near, open, |engine| Some(Device::named(&engine.link().device)))
 }
@@ -199,14 +199,14 @@ pub(crate) fn join(
         let start = start(args)?;
         let options = Options { start, parameters, secret: given, limits };
         let job =
-            waiting("waiting for all ranks", args.reports(), || probeline_exchange::join(options));
+            waiting("waiting for all ranks", args.reports(), || probeline::exchange::join(options));
         return Ok((job.map_err(|error| agreement.explain(error, Failure::from))?, None));
     };
     // On standard error, because standard output has the report. Ignores an error: it may be
     // closed.
     let _ = write!(terminal::stderr(), "{}", node.said);
     let options = Options { start: node.start, parameters, secret: node.secret, limits };
-    let job = waiting(&node.waits_for, true, || probeline_exchange::join(options));
+    let job = waiting(&node.waits_for, true, || probeline::exchange::join(options));
     let not_met = |error| nodes::not_met(error, &args.nodes);
     let job = job.map_err(|error| agreement.explain(error, not_met))?;
     Ok((job, node.last_line))
@@ -240,7 +240,7 @@ fn start(args: &JobArgs) -> Result<Start> {
 
 /// Whether a launcher has started this process as one of several.
 pub(crate) fn is_launched() -> Result<bool> {
-    Ok(probeline_exchange::Launch::from_env()?.is_some_and(|launch| launch.size > 1))
+    Ok(probeline::exchange::Launch::from_env()?.is_some_and(|launch| launch.size > 1))
 }
 
 fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>> {
@@ -252,7 +252,7 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
         ));
     }
     let shape = scenario.shape();
-    let config = probeline_sim::Config {
+    let config = probeline::sim::Config {
         owners: args.ranks,
         window_words: shape.window_words,
         slots: shape.slots,
@@ -260,11 +260,11 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
         depth: shape.depth,
         seed: args.seed,
         model: args.sim.model(args.ranks)?,
-        ..probeline_sim::Config::default()
+        ..probeline::sim::Config::default()
     };
-    let cluster = probeline_sim::Cluster::new(config)?;
+    let cluster = probeline::sim::Cluster::new(config)?;
     let outputs =
-        probeline_sim::stage::run(&cluster, |mut engine, mut exchange| -> Result<S::Output> {
+        probeline::sim::stage::run(&cluster, |mut engine, mut exchange| -> Result<S::Output> {
             let output = scenario.run(&mut engine, &mut exchange)?;
             exchange.barrier()?;
             Ok(output)

@@ -4,7 +4,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 
-use probeline_table::MAX_DATA;
+use probeline::table::MAX_DATA;
 
 use crate::failure::{Failure, Result};
 

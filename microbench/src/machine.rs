@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use probeline_pin::Topology;
+use probeline::pin::Topology;
 use serde::Serialize;
 
 /// Facts about the machine; `None` for those that cannot be read.

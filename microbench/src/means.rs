@@ -3,12 +3,12 @@
 use core::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
-use probeline_limits::remote;
-use probeline_table::{
+use probeline::table::{
     CacheEntry, ChunkChoice, Config, FirstClaim, Operation, OperationError, Outcome, Probing,
     ReadAhead, ReadCost, Table,
 };
-use probeline_transport::{Exchange, Owner};
+use probeline::transport::{Exchange, Owner};
+use probeline_limits::remote;
 
 use crate::engines::Shape;
 use crate::failure::{Failure, Result};

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use probeline_transport::Exchange;
-use probeline_ucx_shim::mpi::{Members, World, library_version};
+use probeline::mpi::{Members, World, library_version};
+use probeline::transport::Exchange;
 
 use crate::agreement::{Agreement, Input};
 use crate::cli::JobArgs;

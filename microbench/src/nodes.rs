@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::env;
 use std::path::Path;
 
-use probeline_exchange::{JoinError, Rendezvous, SECRET_VARIABLE, Secret, SecretError, Start};
+use probeline::exchange::{JoinError, Rendezvous, SECRET_VARIABLE, Secret, SecretError, Start};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::cli::{DEFAULT_PORT, NodesArgs};
@@ -64,7 +64,7 @@ fn first(port: u16, options: &Options, limit_s: u64, given: Option<Secret>) -> R
         }
         None => (given, String::new()),
     };
-    let host = probeline_exchange::host_name().unwrap_or_else(|| "FIRST_NODE".to_owned());
+    let host = probeline::exchange::host_name().unwrap_or_else(|| "FIRST_NODE".to_owned());
     let program = env::args().next().unwrap_or_default();
     let folder =
         if is_relative(&program) { " in the folder of this repository there," } else { "" };
@@ -80,7 +80,7 @@ fn first(port: u16, options: &Options, limit_s: u64, given: Option<Secret>) -> R
         said.push_str("\nwith the same secret there as here.\n");
     }
     let addresses: Vec<_> =
-        probeline_exchange::addresses()?.iter().map(ToString::to_string).collect();
+        probeline::exchange::addresses()?.iter().map(ToString::to_string).collect();
     let addresses =
         if addresses.is_empty() { "none found".to_owned() } else { addresses.join(", ") };
     said.push_str(&format!(

@@ -4,7 +4,7 @@
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use probeline_transport::Exchange;
+use probeline::transport::Exchange;
 
 use crate::failure::Result;
 use crate::terminal;

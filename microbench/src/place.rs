@@ -3,11 +3,11 @@
 use core::hash::Hasher;
 use std::hash::DefaultHasher;
 
-use probeline_exchange::machine_id;
-use probeline_pin::{
+use probeline::exchange::machine_id;
+use probeline::pin::{
     Affinity, AffinityError, CpuId, CpuSet, HugePages, MemoryPolicy, NodeId, Placement, Topology,
 };
-use probeline_transport::Exchange;
+use probeline::transport::Exchange;
 
 use crate::cli::{HugeName, PinName, PlaceArgs};
 use crate::failure::{Failure, Result};
@@ -55,7 +55,7 @@ pub(crate) fn place(
     let machine = hash(&machine);
     let all = gather(exchange, [machine, cpu, node])?;
     said.push(describe(&topology, machine, &all));
-    let node = mine.and_then(|mine| mine.memory).filter(|node| probeline_pin::may_bind(*node));
+    let node = mine.and_then(|mine| mine.memory).filter(|node| probeline::pin::may_bind(*node));
     Ok(MemoryPolicy { node, huge })
 }
 
@@ -98,7 +98,7 @@ fn pin_rank(
     ranks: u32,
 ) -> Result<Placement> {
     let affinity = given.as_ref().map_err(Clone::clone)?;
-    let places = probeline_pin::place(topology, affinity.allowed(), ranks, known(near, topology))?;
+    let places = probeline::pin::place(topology, affinity.allowed(), ranks, known(near, topology))?;
     let Some(mine) = places.get(rank as usize) else {
         return Err(Failure::new(format!("there is no place for rank {rank} of {ranks}")));
     };
@@ -203,7 +203,7 @@ mod tests {
     /// The index and number of sharers of each rank, given its CPUs and machine.
     fn places(ranks: &[(&str, &str)]) -> Vec<(u32, u32)> {
         thread::scope(|scope| {
-            let all = probeline_exchange::threads(u32::try_from(ranks.len()).unwrap())
+            let all = probeline::exchange::threads(u32::try_from(ranks.len()).unwrap())
                 .into_iter()
                 .zip(ranks);
             let all: Vec<_> = all

@@ -1,6 +1,6 @@
 //! Time as a transport knows it: the machine's monotonic clock, or the simulator's virtual one.
 
-use probeline_transport::Transport;
+use probeline::transport::Transport;
 use rustix::time::{ClockId, clock_gettime};
 
 /// A transport with a clock.
@@ -20,15 +20,15 @@ impl<T: Timed> Timed for &mut T {
     }
 }
 
-impl Timed for probeline_sim::Engine {
+impl Timed for probeline::sim::Engine {
     const ONE_CLOCK: bool = true;
 
     fn now_ns(&self) -> u64 {
-        probeline_sim::Engine::now_ns(self)
+        probeline::sim::Engine::now_ns(self)
     }
 }
 
-impl Timed for probeline_shm::Engine {
+impl Timed for probeline::shm::Engine {
     const ONE_CLOCK: bool = true;
 
     #[inline]
@@ -38,7 +38,7 @@ impl Timed for probeline_shm::Engine {
 }
 
 /// Its ranks may be on several machines.
-impl Timed for probeline_verbs::Engine {
+impl Timed for probeline::verbs::Engine {
     const ONE_CLOCK: bool = false;
 
     #[inline]
@@ -48,7 +48,7 @@ impl Timed for probeline_verbs::Engine {
 }
 
 /// Its ranks may be on several machines.
-impl Timed for probeline_ucx_shim::ucx::Engine {
+impl Timed for probeline::ucx::Engine {
     const ONE_CLOCK: bool = false;
 
     #[inline]
@@ -59,7 +59,7 @@ impl Timed for probeline_ucx_shim::ucx::Engine {
 
 /// Its ranks may be on several machines.
 #[cfg(feature = "mpi")]
-impl Timed for probeline_ucx_shim::mpi::Engine {
+impl Timed for probeline::mpi::Engine {
     const ONE_CLOCK: bool = false;
 
     #[inline]

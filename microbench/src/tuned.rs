@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
-use probeline_tuning::Tuning;
+use probeline::tuning::Tuning;
 
 use crate::failure::{Failure, Result};
 

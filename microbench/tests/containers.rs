@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fs;
 
 use common::{Ended, Running, Scratch, probeline, read_rows};
-use probeline_pin::Topology;
+use probeline::pin::Topology;
 use probeline_refuse::{COMMONLY_REFUSED, errno, number, refuse_in};
 
 const ERRORS: [(&str, &str); 2] =

@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use common::{
     AT_ONCE, Ended, Running, Scratch, kill, port, probeline, stop, two_steps, wait_until,
 };
-use probeline_tuning::Tuning;
+use probeline::tuning::Tuning;
 
 const SECRET: &str = "the secret of these tests";
 

@@ -278,9 +278,9 @@ fn chunks_that_do_not_reach_are_told() {
 #[test]
 fn a_tunings_most_operations_are_simulated_or_told_too_many() {
     let scratch = Scratch::new();
-    let tuning = probeline_tuning::Tuning { in_flight: 1 << 14, cache_entries: 0, ..of_reads() };
+    let tuning = probeline::tuning::Tuning { in_flight: 1 << 14, cache_entries: 0, ..of_reads() };
     let many = scratch.file("many.toml", &tuning.to_toml());
-    let tuning = probeline_tuning::Tuning { cache_entries: 1 << 30, ..tuning };
+    let tuning = probeline::tuning::Tuning { cache_entries: 1 << 30, ..tuning };
     let cached = scratch.file("cached.toml", &tuning.to_toml());
     let run_of = |file: &str, machines: &str| {
         let options = ["--experiment", "throughput", "--workload", "mixed", "--ops", "50"];
@@ -299,7 +299,7 @@ fn a_tunings_most_operations_are_simulated_or_told_too_many() {
 fn a_tuning_that_no_read_has_chosen_is_told() {
     let scratch = Scratch::new();
     for direct in [true, false] {
-        let tuning = probeline_tuning::Tuning { direct, ..of_reads() };
+        let tuning = probeline::tuning::Tuning { direct, ..of_reads() };
         let file = scratch.file("tuning.toml", &tuning.to_toml());
         let few = ["--experiment", "latency", "-C", "16", "--load-factors", "0.5"];
         let shape = ["--machines", "2", "--ranks-per-machine", "1", "--tuning", &file];
@@ -322,12 +322,12 @@ fn a_tuning_on_one_machine_is_simulated_one_at_a_time() {
 }
 
 /// A tuning whose C and M READs have chosen.
-fn of_reads() -> probeline_tuning::Tuning {
-    probeline_tuning::Tuning {
+fn of_reads() -> probeline::tuning::Tuning {
+    probeline::tuning::Tuning {
         chunk_buckets: 64,
         max_chunks: 5,
         direct: false,
-        ..probeline_tuning::Tuning::default()
+        ..probeline::tuning::Tuning::default()
     }
 }
 

@@ -75,7 +75,7 @@ fn one_roundtrip_inserts_are_as_many_as_the_nics_atomics_stand() {
             let off = number(row, "times_expected");
             assert!((0.8..1.25).contains(&off), "{row:?}");
         }
-        let tuning = probeline_tuning::Tuning::load(out.as_ref()).unwrap();
+        let tuning = probeline::tuning::Tuning::load(out.as_ref()).unwrap();
         assert_eq!(tuning.one_roundtrip_name(), pays);
     }
 }
@@ -104,7 +104,7 @@ fn a_small_table_has_fewer_operations_and_the_same_share_of_inserts() {
         assert!((0.85..1.18).contains(&off), "{paper}");
         paper_ns.push(paper["latency_ns"].as_f64().unwrap());
         let said =
-            probeline_tuning::Tuning::load(out.as_ref()).unwrap().expected.unwrap().insert_share;
+            probeline::tuning::Tuning::load(out.as_ref()).unwrap().expected.unwrap().insert_share;
         assert_eq!(Ok(said), share.parse());
     }
     // A find is a roundtrip and an insert is two: more inserts take longer.
@@ -198,15 +198,15 @@ fn parameters(arguments: &[&str]) -> Value {
 }
 
 fn tuning(scratch: &Scratch, in_flight: u32) -> String {
-    let tuning = probeline_tuning::Tuning {
+    let tuning = probeline::tuning::Tuning {
         chunk_buckets: 64,
         max_chunks: 77,
-        read_ahead: probeline_table::ReadAhead::Always,
-        first_claim: probeline_table::FirstClaim::On,
+        read_ahead: probeline::table::ReadAhead::Always,
+        first_claim: probeline::table::FirstClaim::On,
         direct: false,
         in_flight,
         cache_entries: 16,
-        ..probeline_tuning::Tuning::default()
+        ..probeline::tuning::Tuning::default()
     };
     scratch.file("tuning.toml", &tuning.to_toml())
 }
@@ -252,10 +252,10 @@ fn roundtrips_are_those_of_the_files_table() {
         run(&[&roundtrips[..], more].concat()).printed();
         read_rows(&csv)
     };
-    let tuning = probeline_tuning::Tuning {
+    let tuning = probeline::tuning::Tuning {
         chunk_buckets: 16,
         max_chunks: 2,
-        ..probeline_tuning::Tuning::default()
+        ..probeline::tuning::Tuning::default()
     };
     let file = scratch.file("tuning.toml", &tuning.to_toml());
     let tuned = counted(&["--tuning", &file]);
@@ -275,13 +275,13 @@ fn what_is_compared_is_the_files_table() {
     let compare = ["compare", "--quick", "--columns", "sim", "--table-size", "1MiB"];
     // An insert: one roundtrip of 2 us where the claim goes along, else two.
     for (first_claim, inserted_ns) in
-        [(probeline_table::FirstClaim::On, 2_000.0), (probeline_table::FirstClaim::Off, 4_000.0)]
+        [(probeline::table::FirstClaim::On, 2_000.0), (probeline::table::FirstClaim::Off, 4_000.0)]
     {
-        let tuning = probeline_tuning::Tuning {
+        let tuning = probeline::tuning::Tuning {
             chunk_buckets: 16,
             first_claim,
             direct: false,
-            ..probeline_tuning::Tuning::default()
+            ..probeline::tuning::Tuning::default()
         };
         let file = scratch.file("tuning.toml", &tuning.to_toml());
         run(&[&compare[..], &["--tuning", &file, "--json", &json]].concat()).printed();

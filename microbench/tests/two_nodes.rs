@@ -276,11 +276,11 @@ fn nodes_with_different_nets_are_refused() {
 /// Why commands over verbs cannot run here, as reported by libibverbs; `None` if a device has an
 /// active port.
 fn missing_for_verbs() -> Option<&'static str> {
-    let Ok(library) = probeline_verbs::Library::load() else {
+    let Ok(library) = probeline::verbs::Library::load() else {
         return Some("libibverbs.so.1 cannot be loaded; install libibverbs1");
     };
-    let list = probeline_verbs::DeviceList::new(library).unwrap();
-    let active = |device: probeline_verbs::Device<'_>| {
+    let list = probeline::verbs::DeviceList::new(library).unwrap();
+    let active = |device: probeline::verbs::Device<'_>| {
         let context = device.open().unwrap();
         let ports = 1..=context.limits().unwrap().ports;
         ports.into_iter().any(|number| context.port(number).unwrap().active)

@@ -32,7 +32,7 @@ impl Device {
     fn tried(self) -> Vec<Finding> {
         let questions = Questions { device: Some(self.0), trial: false };
         let survey = probeline_doctor::survey(
-            probeline_verbs::Library::load,
+            probeline::verbs::Library::load,
             &questions,
             probeline_doctor::ANSWER,
         );

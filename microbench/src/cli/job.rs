@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, value_parser};
-use probeline_exchange::Launch;
-use probeline_table::Config;
+use probeline::exchange::Launch;
+use probeline::table::Config;
 
 use super::{
     MeetingArgs, NodesArgs, OutputArgs, PlaceArgs, SimArgs, TransportName, UcxArgs, VerbsArgs,

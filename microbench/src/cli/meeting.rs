@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum, value_parser};
-use probeline_exchange::Server;
+use probeline::exchange::Server;
 
 use crate::failure::{Failure, Result};
 

@@ -41,7 +41,7 @@ enum SimModelName {
 
 impl SimArgs {
     /// The model for a job of this many ranks.
-    pub(crate) fn model(&self, ranks: u32) -> Result<probeline_sim::Model> {
+    pub(crate) fn model(&self, ranks: u32) -> Result<probeline::sim::Model> {
         if let Some(name) = &self.profile {
             let ranks_per_machine = self.ranks_per_machine;
             let machines = ranks.div_ceil(ranks_per_machine);
@@ -49,8 +49,8 @@ impl SimArgs {
             return Ok(network::profile(name)?.model(shape)?);
         }
         Ok(match self.sim_model {
-            SimModelName::Simple => probeline_sim::Model::simple(self.roundtrip_ns),
-            SimModelName::Oortwijn2015 => probeline_sim::Model::oortwijn2015(),
+            SimModelName::Simple => probeline::sim::Model::simple(self.roundtrip_ns),
+            SimModelName::Oortwijn2015 => probeline::sim::Model::oortwijn2015(),
         })
     }
 

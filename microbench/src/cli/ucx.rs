@@ -33,10 +33,10 @@ enum UcxAtomics {
 }
 
 impl UcxArgs {
-    pub(crate) fn atomics(&self) -> probeline_ucx_shim::ucx::Atomics {
+    pub(crate) fn atomics(&self) -> probeline::ucx::Atomics {
         match self.ucx_atomics {
-            UcxAtomics::Device => probeline_ucx_shim::ucx::Atomics::Device,
-            UcxAtomics::Cpu => probeline_ucx_shim::ucx::Atomics::Cpu,
+            UcxAtomics::Device => probeline::ucx::Atomics::Device,
+            UcxAtomics::Cpu => probeline::ucx::Atomics::Cpu,
         }
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct VerbsArgs {
 impl VerbsArgs {
     pub(crate) fn retry(
         &self,
-    ) -> core::result::Result<probeline_verbs::Retry, probeline_verbs::RetryError> {
-        probeline_verbs::Retry::new(self.timeout, self.retries)
+    ) -> core::result::Result<probeline::verbs::Retry, probeline::verbs::RetryError> {
+        probeline::verbs::Retry::new(self.timeout, self.retries)
     }
 }

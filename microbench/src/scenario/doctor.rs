@@ -50,7 +50,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let files = Files::open(&OutputArgs { json, csv: None, markdown: None, full: true })?;
     let doctor = Doctor::new("/");
     let questions = Questions { device: args.device.clone(), trial: true };
-    let look = || survey(probeline_verbs::Library::load, &questions, probeline_doctor::ANSWER);
+    let look = || survey(probeline::verbs::Library::load, &questions, probeline_doctor::ANSWER);
     let survey = waiting("looking at RDMA devices", true, look);
     if let Some(device) = &args.device {
         known(&doctor, &survey, device)?;

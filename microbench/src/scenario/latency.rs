@@ -10,10 +10,10 @@ mod summary;
 use core::time::Duration;
 
 use clap::Args;
+use probeline::table::Config;
+use probeline::transport::{Exchange, Owner, Slot};
 use probeline_limits::remote::WORDS;
 use probeline_results::{Note, Row};
-use probeline_table::Config;
-use probeline_transport::{Exchange, Owner, Slot};
 
 pub(super) use self::filling::fill;
 use self::raw::Raw;

@@ -8,9 +8,9 @@ mod row;
 use core::time::Duration;
 
 use clap::{Args, ValueEnum};
+use probeline::transport::{Exchange, Owner};
 use probeline_limits::remote::{Meter, Operation, Plan, WORDS};
 use probeline_results::{Note, Row};
-use probeline_transport::{Exchange, Owner};
 
 pub(crate) use self::beside::TableLimit;
 use self::cores::Cores;

@@ -13,9 +13,9 @@ pub(crate) mod throughput;
 pub(crate) mod topology;
 pub(crate) mod tune;
 
+use probeline::table::{Config, Operation, Table};
+use probeline::transport::Exchange;
 pub(crate) use probeline_results::gather;
-use probeline_table::{Config, Operation, Table};
-use probeline_transport::Exchange;
 
 use crate::engines::Shape;
 use crate::failure::{Failure, Result};

@@ -1,10 +1,10 @@
 //! `roundtrips`: how many chunk READs an insert takes, by load factor and C (paper Fig. 2).
 
 use clap::Args;
+use probeline::table::{Config, Outcome};
+use probeline::transport::{Exchange, Owner};
 use probeline_results::format::{fixed, text};
 use probeline_results::{Layout, Note, Row, row};
-use probeline_table::{Config, Outcome};
-use probeline_transport::{Exchange, Owner};
 
 use super::{open, shape, too_few_chunks};
 use crate::agreement::Input;

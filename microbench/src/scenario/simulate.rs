@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use clap::{ArgGroup, Args, ValueEnum, ValueHint, value_parser};
+use probeline::table::FirstClaim;
 use probeline_profile::paper::Workload;
 use probeline_profile::{Given, Kind, Profile, Quantity, UnknownQuantity};
 use probeline_simulate::{Optimizations, Way, each_at_once, latency, throughput};
-use probeline_table::FirstClaim;
 
 use crate::cli::{OutputArgs, max_chunks};
 use crate::failure::Result;

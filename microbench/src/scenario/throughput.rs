@@ -3,10 +3,10 @@
 use core::time::Duration;
 
 use clap::{Args, ValueEnum};
+use probeline::table::{Config, Stats};
+use probeline::transport::{Exchange, Owner};
 use probeline_results::format::{fixed, millions, percent, text};
 use probeline_results::{Note, Row, gather_values, row};
-use probeline_table::{Config, Stats};
-use probeline_transport::{Exchange, Owner};
 use serde::{Deserialize, Serialize};
 
 use super::limits::TableLimit;

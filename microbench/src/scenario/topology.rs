@@ -1,7 +1,7 @@
 //! `topology`: what this machine is made of, and which core and node each rank would get.
 
 use clap::Args;
-use probeline_pin::{Affinity, Sharing, Topology};
+use probeline::pin::{Affinity, Sharing, Topology};
 use probeline_results::format::text;
 use probeline_results::{Row, row};
 
@@ -59,11 +59,11 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
     let topology = Topology::from_sysfs(sysfs)
         .map_err(|error| Failure::new(format!("{error}: mount sysfs at /sys")))?;
     let near = match &args.near {
-        Some(device) => probeline_pin::device_node(sysfs, device)?,
+        Some(device) => probeline::pin::device_node(sysfs, device)?,
         None => None,
     };
     let places =
-        probeline_pin::place(&topology, affinity.allowed(), args.ranks, known(near, &topology))?;
+        probeline::pin::place(&topology, affinity.allowed(), args.ranks, known(near, &topology))?;
 
     let mut report = Report::new("topology");
     report.transport = found(&topology, &affinity)?;
@@ -117,7 +117,7 @@ fn found(topology: &Topology, affinity: &Affinity) -> Result<Vec<String>> {
 /// Caches and devices, which hwloc knows.
 #[cfg(feature = "hwloc")]
 fn more() -> Result<Vec<String>> {
-    let survey = probeline_pin::hwloc::survey()?;
+    let survey = probeline::pin::hwloc::survey()?;
     let caches = survey.caches.iter().map(|cache| {
         let bytes = cache.bytes.map_or_else(String::new, |bytes| format!(" {} KiB,", bytes >> 10));
         format!("L{} cache ({:?}):{bytes} CPUs {}", cache.level, cache.kind, cache.cpus)

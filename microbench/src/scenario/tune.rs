@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, value_parser};
-use probeline_table::Config;
-use probeline_transport::{Exchange, Owner};
+use probeline::table::Config;
+use probeline::transport::{Exchange, Owner};
+use probeline::tuning::{Expected, Tuning};
 use probeline_tune::{Candidate, Goal, Lengths, Model, Rates, Space, Timing, Workload};
-use probeline_tuning::{Expected, Tuning};
 use serde_json::Value;
 
 use self::bench::Bench;

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use clap::{Args, ValueEnum};
-use probeline_table::{Config, Operation, Table};
+use probeline::table::{Config, Operation, Table};
 
 use super::barrier::Barrier;
 use super::column::ColumnName;
@@ -118,7 +118,7 @@ impl CompareArgs {
 
     /// Storage for the outcomes of a batch; none for blocking calls.
     pub(super) fn outcomes(&self, batched: bool) -> Vec<BatchOutcome> {
-        vec![Ok(probeline_table::Outcome::Absent); if batched { BATCH } else { 0 }]
+        vec![Ok(probeline::table::Outcome::Absent); if batched { BATCH } else { 0 }]
     }
 
     pub(super) fn check(&self) -> Result<()> {

@@ -4,7 +4,7 @@
 use core::sync::atomic::Ordering::Acquire;
 use core::time::Duration;
 
-use probeline_transport::{Completion, Local, Owner, RemoteWord, Segment, Slot, Token};
+use probeline::transport::{Completion, Local, Owner, RemoteWord, Segment, Slot, Token};
 
 use crate::failure::{Failure, Result};
 use crate::timed::Timed;

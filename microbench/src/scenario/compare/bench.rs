@@ -4,9 +4,9 @@ use core::ops::Range;
 use core::time::Duration;
 use std::thread;
 
+use probeline::table::{Bucket, Config};
+use probeline::transport::{Exchange, Local, Owner, RemoteWord, Segment, Slot, Token};
 use probeline_limits::remote::{Meter, Operation, Plan};
-use probeline_table::{Bucket, Config};
-use probeline_transport::{Exchange, Local, Owner, RemoteWord, Segment, Slot, Token};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 

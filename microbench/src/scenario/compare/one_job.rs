@@ -7,8 +7,8 @@ use std::process;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 
-use probeline_pin::{Affinity, MemoryPolicy};
-use probeline_transport::{Exchange, Owner};
+use probeline::pin::{Affinity, MemoryPolicy};
+use probeline::transport::{Exchange, Owner};
 
 use super::bench::Bench;
 use super::column::ColumnName;
@@ -157,7 +157,7 @@ fn open_among_members<'a>(
     args: &'a CompareArgs,
     column: ColumnName,
     memory: MemoryPolicy,
-    members: &mut probeline_ucx_shim::mpi::Members,
+    members: &mut probeline::mpi::Members,
 ) -> Result<Opened<'a>> {
     let single = match column {
         ColumnName::OscUcx => Some(false),

@@ -3,7 +3,7 @@
 
 use std::io::{self, BufRead, Write};
 
-use probeline_transport::{AtomicScope, Exchange, Owner};
+use probeline::transport::{AtomicScope, Exchange, Owner};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
@@ -130,7 +130,7 @@ pub(super) fn serve(args: &CompareArgs) -> Result<()> {
 
 /// Whether this process is rank 0: by its launcher, or because it has none.
 fn is_rank_0() -> Result<bool> {
-    Ok(probeline_exchange::Launch::from_env()?.is_none_or(|launch| launch.rank == 0))
+    Ok(probeline::exchange::Launch::from_env()?.is_none_or(|launch| launch.rank == 0))
 }
 
 /// A rank of a column.

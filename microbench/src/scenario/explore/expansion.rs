@@ -2,8 +2,8 @@
 
 use core::mem;
 
+use probeline::table::{OperationError, Outcome};
 use probeline_petri::{FiringRule, Overflow};
-use probeline_table::{OperationError, Outcome};
 
 use super::Expand;
 use super::frontier::Frontier;

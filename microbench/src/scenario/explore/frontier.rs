@@ -3,7 +3,7 @@
 use core::mem;
 use core::sync::atomic::Ordering::Release;
 
-use probeline_transport::{
+use probeline::transport::{
     Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport,
 };
 

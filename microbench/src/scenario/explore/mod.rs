@@ -9,10 +9,10 @@ mod search;
 use std::process::ExitCode;
 
 use clap::{Args, ValueHint, value_parser};
+use probeline::table::{Config, Stats};
+use probeline::transport::Exchange;
 use probeline_petri::{Net, Packing};
 use probeline_results::gather_values;
-use probeline_table::{Config, Stats};
-use probeline_transport::Exchange;
 
 use self::expansion::Counts;
 use self::row::ExploreRow;

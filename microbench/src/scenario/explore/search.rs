@@ -5,10 +5,10 @@ use core::time::Duration;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use probeline::table::Config;
+use probeline::transport::{Exchange, Owner};
 use probeline_petri::{FiringRule, Overflow, Packing};
 use probeline_results::gather;
-use probeline_table::Config;
-use probeline_transport::{Exchange, Owner};
 
 use super::Exploration;
 use super::expansion::{Counts, Expansion, Stop};

@@ -4,8 +4,8 @@
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use probeline_table::{Bucket, Config, Layout, Outcome, Probing};
-use probeline_transport::{Exchange, ExchangeError, LINE_WORDS, Owner};
+use probeline::table::{Bucket, Config, Layout, Outcome, Probing};
+use probeline::transport::{Exchange, ExchangeError, LINE_WORDS, Owner};
 
 use super::BATCH;
 use super::rounds::batching;
@@ -106,17 +106,17 @@ mod tests {
     fn owners_fill_as_operations_do() {
         for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
             let config = Config { probing, chunk_buckets: 8, max_chunks: 1024, ..Config::new(512) };
-            let shape = probeline_sim::Config {
+            let shape = probeline::sim::Config {
                 owners: 3,
                 window_words: config.words(),
                 slots: Config::slots(FILLING),
                 slot_words: 8,
                 depth: FILLING_DEPTH,
-                ..probeline_sim::Config::default()
+                ..probeline::sim::Config::default()
             };
-            let cluster = probeline_sim::Cluster::new(shape).unwrap();
+            let cluster = probeline::sim::Cluster::new(shape).unwrap();
             let filled = 3 * 512 * 9 / 10;
-            let outputs = probeline_sim::stage::run(&cluster, |mut engine, mut exchange| {
+            let outputs = probeline::sim::stage::run(&cluster, |mut engine, mut exchange| {
                 fill(&mut engine, config, 7, 0..filled / 2, &mut exchange).unwrap();
                 fill(&mut engine, config, 7, filled / 2..filled, &mut exchange).unwrap();
                 let mut table = batching(&mut engine, config).unwrap();

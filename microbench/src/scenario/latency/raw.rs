@@ -3,8 +3,8 @@
 use core::hint::black_box;
 use core::time::Duration;
 
+use probeline::transport::{Completion, Local, Owner, RemoteWord, Segment, Token};
 use probeline_limits::remote::WORDS;
-use probeline_transport::{Completion, Local, Owner, RemoteWord, Segment, Token};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 

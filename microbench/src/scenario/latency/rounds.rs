@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use probeline_table::{Bucket, Config, Layout, Operation, Outcome, Position, Stats, Table};
-use probeline_transport::{Exchange, Local, RemoteWord, Segment, Token};
+use probeline::table::{Bucket, Config, Layout, Operation, Outcome, Position, Stats, Table};
+use probeline::transport::{Exchange, Local, RemoteWord, Segment, Token};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 

@@ -3,10 +3,10 @@
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
+use probeline::table::Config;
+use probeline::transport::{Exchange, Owner, RemoteWord, Segment};
 use probeline_limits::memory::measure_parts;
 use probeline_limits::remote::{Meter, Operation, Plan};
-use probeline_table::Config;
-use probeline_transport::{Exchange, Owner, RemoteWord, Segment};
 
 use super::operations;
 use crate::cli::{JobArgs, TransportName};

@@ -6,8 +6,8 @@ use std::io;
 use std::sync::RwLock;
 use std::thread;
 
+use probeline::pin::{Affinity, CpuId, HugePages, Mapping, MemoryPolicy, NodeId, Pages};
 use probeline_limits::memory::{Memory, measure_parts};
-use probeline_pin::{Affinity, CpuId, HugePages, Mapping, MemoryPolicy, NodeId, Pages};
 
 use super::row::{LimitsRow, of_memory};
 use super::{CoresName, LimitsArgs, PagesName};
@@ -37,17 +37,17 @@ impl Cores {
         let allowed = place::allowed(&given);
         let (topology, hidden) = place::topology(&allowed);
         let usable =
-            |core: &&probeline_pin::Core| core.cpus.iter().any(|cpu| allowed.contains(cpu));
+            |core: &&probeline::pin::Core| core.cpus.iter().any(|cpu| allowed.contains(cpu));
         let count = u32::try_from(topology.cores().iter().filter(usable).count())?;
         if count == 0 {
             // The affinity cannot be read.
             let threads = thread::available_parallelism().map_or(1, NonZero::get);
             return Ok(Self { given, cpus: vec![None; threads], nodes: vec![None], hidden });
         }
-        let places = probeline_pin::place(&topology, &allowed, count, None)?;
+        let places = probeline::pin::place(&topology, &allowed, count, None)?;
         let mut nodes: Vec<Option<NodeId>> = places
             .iter()
-            .map(|place| place.memory.filter(|node| probeline_pin::may_bind(*node)))
+            .map(|place| place.memory.filter(|node| probeline::pin::may_bind(*node)))
             .collect();
         nodes.sort_unstable();
         nodes.dedup();

@@ -182,7 +182,7 @@ impl SimulateArgs {
         &self,
         profile: &Profile,
         shape: Shape,
-    ) -> core::result::Result<probeline_sim::Model, MissingQuantity> {
+    ) -> core::result::Result<probeline::sim::Model, MissingQuantity> {
         match self.way() {
             Way::Paper => profile.paper_model(shape),
             Way::Beyond(_) | Way::Tuned(_) => profile.model(shape),

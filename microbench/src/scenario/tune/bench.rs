@@ -2,8 +2,8 @@
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
-use probeline_table::{CacheEntry, Config, Operation, Outcome, Table};
-use probeline_transport::{Exchange, Owner};
+use probeline::table::{CacheEntry, Config, Operation, Outcome, Table};
+use probeline::transport::{Exchange, Owner};
 use probeline_tune::Candidate;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;

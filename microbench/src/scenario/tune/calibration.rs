@@ -1,7 +1,7 @@
 //! Short runs of the table, which say what the transport does not.
 
-use probeline_table::{FirstClaim, ReadAhead};
-use probeline_transport::Exchange;
+use probeline::table::{FirstClaim, ReadAhead};
+use probeline::transport::Exchange;
 use probeline_tune::{Candidate, Model, Timing};
 
 use super::bench::Bench;

@@ -1,6 +1,6 @@
 //! The recommendation, by what contenders take as measured.
 
-use probeline_transport::Exchange;
+use probeline::transport::Exchange;
 use probeline_tune::{Candidate, Goal, Model, Timing};
 
 use super::TuneArgs;

@@ -4,10 +4,10 @@ use core::ops::Range;
 use core::time::Duration;
 use std::path::Path;
 
+use probeline::transport::{Exchange, Owner};
 use probeline_limits::remote::{Meter, Operation, Plan, WORDS};
 use probeline_profile::{Given, Kind, Profile};
 use probeline_results::gather;
-use probeline_transport::{Exchange, Owner};
 
 use super::bench::median;
 use super::rates::{ROUNDS, SIMULATED};
@@ -222,7 +222,7 @@ impl Network {
         let alone = "rank 0 alone, one at a time";
         let line = format!("{alone}, the line through READs of 8 B to 4 KiB");
         let reads = WORDS.map(|words| (words, self.alone_ns(Operation::Read { words }) as u64));
-        if let Some(cost) = probeline_table::ReadCost::from_measurements(&reads) {
+        if let Some(cost) = probeline::table::ReadCost::from_measurements(&reads) {
             set(&format!("{section}.read_base_ns"), cost.base_ps as f64 / 1e3, &line)?;
             set(&format!("{section}.read_word_ps"), cost.bucket_ps as f64, &line)?;
         }

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
+use probeline::transport::{Exchange, Owner};
 use probeline_limits::remote::{Meter, Operation, Plan, kinds};
-use probeline_transport::{Exchange, Owner};
 use probeline_tune::Rates;
 
 use super::bench::lower_quartile;

@@ -1,8 +1,8 @@
 //! A candidate, what was expected of it and what was measured.
 
+use probeline::table::{FirstClaim, ReadAhead};
 use probeline_results::format::{fixed, millions, on_off, text};
 use probeline_results::{Row, row};
-use probeline_table::{FirstClaim, ReadAhead};
 use probeline_tune::{Candidate, Model};
 
 row! {

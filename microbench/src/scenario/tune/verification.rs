@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use probeline_table::{FirstClaim, ReadAhead};
-use probeline_transport::Exchange;
+use probeline::table::{FirstClaim, ReadAhead};
+use probeline::transport::Exchange;
 use probeline_tune::{Candidate, Goal, Model, Timing};
 
 use super::bench::Bench;
