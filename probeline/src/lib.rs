@@ -84,9 +84,10 @@
 //! | `verbs` | `verbs`: RDMA NICs | alloc; libibverbs at run time |
 //! | `ucx`, `mpi` | `ucx`, `mpi`: for comparison | libucp at run time; an MPI library to build |
 //! | `exchange` | `exchange`: the ranks of a job | std |
-//! | `pin` | `pin`: cores, NUMA nodes, huge pages | Linux |
+//! | `pin`, `hwloc` | `pin`: cores, NUMA nodes, huge pages | Linux; libhwloc to build |
 //! | `tuning` | `tuning`: the file of `probeline tune` | std |
 //! | `conformance` | [`transport`]`::conformance`: the suite for your own transport | std |
+//! | `serde`, `std` | the table's counters with serde; `sim` with owners in threads | |
 #![no_std]
 #![forbid(unsafe_code)]
 
