@@ -1,5 +1,5 @@
-//! Tables of C functions, looked up in a shared library at run time, so that one binary runs on
-//! machines with and without the library.
+//! Tables of C functions that are looked up in a shared library at run time, so that one binary
+//! runs on machines with and without the library.
 //!
 //! [`calls!`] declares the table of one library from the signatures in its header.
 //!
@@ -17,7 +17,7 @@
 //!     // SAFETY: the signatures are those of math.h.
 //!     pub struct Math = unsafe LIBM;
 //!
-//!     /// The largest integer that is not above `x`.
+//!     /// Rounds `x` down to an integer.
 //!     fn floor(x: f64) -> f64;
 //! }
 //!
@@ -33,14 +33,14 @@ use core::ffi::{CStr, c_void};
 use core::fmt;
 use core::ptr::NonNull;
 
-/// A shared library, and what to tell a user whose machine lacks it.
+/// A shared library, and the advice for a user whose machine lacks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedLibrary {
     /// The file name with the major version, such as `libibverbs.so.1`.
     pub file: &'static CStr,
-    /// What to do if the dynamic loader cannot load the file.
+    /// The advice if the dynamic loader cannot load the file.
     pub if_missing: &'static str,
-    /// What to do if the library lacks a symbol.
+    /// The advice if the library lacks a symbol.
     pub if_too_old: &'static str,
 }
 
@@ -53,7 +53,7 @@ impl SharedLibrary {
     /// Loads the library with its symbols local and all of them resolved.
     ///
     /// # Safety
-    /// The library's initialisers can be run, as those of a linked library are.
+    /// Running the library's initialisers is safe, as for a linked library.
     #[doc(hidden)]
     pub unsafe fn open(self) -> Result<Handle, LoadError> {
         // SAFETY: `file` ends in NUL; the caller trusts the initialisers.
@@ -67,8 +67,8 @@ impl Handle {
     #[doc(hidden)]
     #[must_use]
     pub fn symbol(self, name: &CStr) -> *mut c_void {
-        // SAFETY: the handle is from dlopen and never closed; `name` ends in NUL. Of a symbol with
-        // several versions dlsym takes the default, as the linker would.
+        // SAFETY: the handle is from dlopen and never closed; `name` ends in NUL. If a symbol has
+        // several versions, dlsym returns the default, as the linker does.
         unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) }
     }
 }
@@ -110,15 +110,15 @@ impl Error for LoadError {}
 
 /// Declares a table of C functions and the functions that fill it.
 ///
-/// The macro takes a struct that names its [`SharedLibrary`] and the signatures of the calls as they
-/// stand in the header. The struct has one public function pointer for each call, and:
-/// - `load`, which loads the library for the rest of the process. It is never unloaded: libraries
-///   of this kind load plugins, start threads, and leave pointers into their code.
-/// - `from_symbols`, which fills the table by a function, for a library that is linked and for
-///   tests.
+/// The macro takes a struct that names its [`SharedLibrary`], and the signatures of the functions
+/// as in the C header. The struct has one public function pointer for each function, and:
+/// - `load`, which loads the library for the rest of the process. The library is never unloaded:
+///   libraries of this kind load plugins, start threads, and leave pointers into their code.
+/// - `from_symbols`, which fills the table from a lookup function, for a library that is linked and
+///   for tests.
 ///
-/// `unsafe` before the library's name is the caller's promise that every signature is the
-/// library's. With `checked against declarations` the compiler compares each signature with the
+/// With `unsafe` before the library's name, the caller promises that every signature is the
+/// library's. With `checked against declarations`, the compiler compares each signature with the
 /// function of the same name in the module `declarations`, which bindgen writes.
 ///
 /// The crate's documentation has an example.
@@ -176,7 +176,8 @@ macro_rules! calls {
                 }
             }
 
-            /// Fills the table with what `symbol` returns for each name; null is not found.
+            /// Fills the table with the address that `symbol` returns for each name; null is not
+            /// found.
             ///
             /// # Errors
             /// [`LoadError::Symbol`]($crate::LoadError::Symbol) for the first name not found.
@@ -223,7 +224,7 @@ macro_rules! calls {
 pub const fn c_name(name: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(name.as_bytes()) {
         Ok(name) => name,
-        // Only while compiling.
+        // Evaluated only at compile time.
         Err(_) => panic!("one NUL, at the end"),
     }
 }
@@ -246,7 +247,7 @@ mod tests {
     const ABSENT: SharedLibrary = SharedLibrary { file: c"libc.so.no-such-version", ..LIBC };
 
     calls! {
-        /// Present.
+        /// The library and its symbol are present.
         struct Present = unsafe LIBC;
         /// The absolute value.
         fn abs(number: c_int) -> c_int;
@@ -268,12 +269,12 @@ mod tests {
     #[test]
     fn a_call_is_found_and_works() {
         let libc = Present::load().unwrap();
-        // SAFETY: not the least int.
+        // SAFETY: abs is undefined only for the least int.
         assert_eq!(unsafe { (libc.abs)(-7) }, 7);
     }
 
     #[test]
-    fn a_missing_library_says_what_to_install() {
+    fn a_missing_library_reports_what_to_install() {
         let error = Absent::load().unwrap_err();
         assert_eq!(error, LoadError::Library(ABSENT));
         let text = error.to_string();
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_symbol_is_named() {
+    fn a_missing_symbol_is_reported() {
         let error = Old::load().unwrap_err();
         assert_eq!(error, LoadError::Symbol { library: LIBC, name: c"no_such_call" });
         assert_eq!(error.to_string(), "libc.so.6 has no no_such_call: install a newer libc6");

@@ -1,5 +1,5 @@
-//! The conformance suite on the transport of `embed`: one owner, operations executed at their
-//! posts.
+//! The conformance suite on the transport of `embed`: one owner, whose operations are executed when
+//! they are posted.
 
 #[allow(clippy::cast_possible_truncation, reason = "its sizes are small constants")]
 #[path = "../../embed/src/memory.rs"]
@@ -21,7 +21,7 @@ fn run(case: &Case, rule: Rule) -> Result<Verdict, Failure> {
 }
 
 #[test]
-fn it_passes() {
+fn the_engine_passes_the_suite() {
     let mut report = Report::new(1);
     for case in cases(1) {
         let mut engine = Memory::new();
@@ -31,7 +31,7 @@ fn it_passes() {
 }
 
 #[test]
-fn broken_rules_are_noticed() {
+fn broken_rules_are_detected() {
     let mut unnoticed = Vec::new();
     for (rule, name) in Rule::ALL {
         let Some(case) = cases(1).find(|case| case.name == *name) else { continue };
@@ -39,7 +39,7 @@ fn broken_rules_are_noticed() {
             unnoticed.push((*rule, *name));
         }
     }
-    // These need another owner's atomics on the same word.
+    // These cases need another owner's atomics on the same word.
     let contended = [
         (Rule::CasReportsExpected, "cas_chain_has_one_winner"),
         (Rule::FaaIsSplit, "faa_sums_exactly"),

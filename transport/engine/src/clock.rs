@@ -1,9 +1,9 @@
-//! The clock that bounds the waits outside the data path.
+//! The monotonic clock, which bounds the waits outside the data path.
 
 use core::mem::MaybeUninit;
 use core::time::Duration;
 
-/// The monotonic clock, which counts from boot.
+/// The time of the monotonic clock, which counts from boot.
 #[must_use]
 pub fn monotonic_now() -> Duration {
     let mut now = MaybeUninit::<libc::timespec>::zeroed();
@@ -13,16 +13,16 @@ pub fn monotonic_now() -> Duration {
         libc::clock_gettime(libc::CLOCK_MONOTONIC, now.as_mut_ptr());
         now.assume_init()
     };
-    // Neither is negative, and the nanoseconds are less than a second.
+    // Neither field is negative, and the nanoseconds are less than a second.
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// The end of a bounded wait.
+/// The time at which a bounded wait expires.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline(Duration);
 
 impl Deadline {
-    /// A deadline `wait` from now.
+    /// Creates a deadline `wait` from now.
     #[must_use]
     pub fn after(wait: Duration) -> Self {
         Self(monotonic_now().saturating_add(wait))
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deadline_passes() {
+    fn a_deadline_passes_after_its_wait() {
         assert!(Deadline::after(Duration::ZERO).has_passed());
         assert!(!Deadline::after(Duration::MAX).has_passed());
         let soon = Deadline::after(Duration::from_millis(2));

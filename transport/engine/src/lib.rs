@@ -1,14 +1,13 @@
-//! What the engines share: the private slots of an engine, queues of its operations, and the steps
-//! by which the owners of a job open their engines together.
+//! Parts that all engines share: private slots, queues of operations, and joint opening.
 //!
-//! - [`Slots`] are buffers in private memory that keep count of the operations that use them.
+//! - [`Slots`] are buffers in private memory that count the operations that use them.
 //! - [`Ring`] holds operations that complete in the order of their posts, [`Ledger`] those that
 //!   complete in any order.
-//! - [`setup`] checks sizes, exchanges connection info, and reports [`SetupError`] on every owner if
-//!   one of them fails.
+//! - [`setup`] checks sizes, exchanges connection info, and reports [`SetupError`] on every owner
+//!   if one of them fails.
 //! - [`Deadline`] bounds the waits of opening and closing.
 //!
-//! Nothing here allocates after set-up. The crate needs core, alloc and libc.
+//! Nothing in this crate allocates after set-up. The crate needs core, alloc and libc.
 #![no_std]
 
 extern crate alloc;

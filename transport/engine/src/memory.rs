@@ -1,4 +1,4 @@
-//! Private memory of an engine, and the slots in it.
+//! The private memory of an engine, and the slots in it.
 
 use alloc::alloc::{alloc_zeroed, dealloc};
 use alloc::boxed::Box;
@@ -19,7 +19,7 @@ use crate::PAGE_WORDS;
 /// the engine that owns the value, and the device or library to which that engine has given their
 /// address.
 pub unsafe trait PrivateMemory {
-    /// The words.
+    /// The words of the memory.
     fn words(&self) -> NonNull<[u64]>;
 }
 
@@ -35,7 +35,7 @@ pub struct Memory {
 unsafe impl Send for Memory {}
 
 // SAFETY: the allocation lives as long as the value and does not move with it; its address leaves
-// this module by `words` and `at` alone.
+// this module only through `words` and `at`.
 unsafe impl PrivateMemory for Memory {
     fn words(&self) -> NonNull<[u64]> {
         self.words
@@ -43,8 +43,8 @@ unsafe impl PrivateMemory for Memory {
 }
 
 impl Memory {
-    /// `None` if memory is missing. Every page is backed by memory afterwards, so that the data path
-    /// takes no page fault.
+    /// Allocates zeroed words; `None` if memory is missing. It touches every page, so that the data
+    /// path takes no page fault.
     #[must_use]
     pub fn new(words: usize) -> Option<Self> {
         let layout = Layout::array::<u64>(words.max(1)).ok()?.align_to(LINE_BYTES).ok()?;
@@ -58,7 +58,7 @@ impl Memory {
         Some(Self { words: NonNull::slice_from_raw_parts(first, words), layout, leaked: false })
     }
 
-    /// The first word.
+    /// A pointer to the first word.
     #[must_use]
     pub fn first(&self) -> NonNull<u64> {
         self.words.cast()
@@ -96,7 +96,7 @@ impl Drop for Memory {
     }
 }
 
-/// As [`Memory`], for an engine whose operations the CPU carries out.
+/// The memory of an engine whose operations the CPU executes; otherwise like [`Memory`].
 #[derive(Debug)]
 pub struct CpuMemory(Memory);
 
@@ -107,12 +107,12 @@ unsafe impl PrivateMemory for CpuMemory {
     }
 }
 
-/// The operations that keep a slot busy.
+/// The count of operations that keep a slot busy.
 #[derive(Clone, Copy, Debug, Default)]
 struct Busy {
-    /// Operations that are reported in order: the slot is idle when this number has been reported.
+    /// For operations reported in order: the slot is idle once this number has been reported.
     until: u64,
-    /// The number of operations in flight that are reported in any order.
+    /// For operations reported in any order: the number of them in flight.
     operations: u32,
 }
 
@@ -120,8 +120,8 @@ struct Busy {
 ///
 /// A device or library accesses a slot while an operation on it is in flight; references are given
 /// out only for idle slots. An engine whose operations complete in the order of their posts passes
-/// the number of operations that it has reported, and needs no call when it reports one; others
-/// pass [`u64::MAX`].
+/// the number of operations that it has reported, and makes no call when it reports one. Other
+/// engines pass [`u64::MAX`], and call [`release`](Self::release).
 #[derive(Debug)]
 pub struct Slots<M = Memory> {
     memory: M,
@@ -131,18 +131,17 @@ pub struct Slots<M = Memory> {
     busy: Box<[Busy]>,
 }
 
-// SAFETY: the pointer is that of the memory, which goes to the other thread too.
+// SAFETY: the pointer is that of the memory, which moves to the other thread too.
 unsafe impl<M: Send> Send for Slots<M> {}
 
 impl Slots {
-    /// Zeroed slots; `None` if memory is missing.
+    /// Allocates zeroed slots; `None` if memory is missing.
     #[must_use]
     pub fn new(slots: u32, slot_words: u32) -> Option<Self> {
         Self::in_memory(Memory::new(words(slots, slot_words)?)?, 0, slots, slot_words)
     }
 
-    /// Keeps all slots busy, and their memory until the process ends, because a library may still
-    /// write to it.
+    /// Keeps all slots busy and never frees their memory, because a library may still write to it.
     pub fn leak(&mut self) {
         self.memory.leak();
         self.busy.iter_mut().for_each(|busy| busy.operations += 1);
@@ -150,23 +149,24 @@ impl Slots {
 }
 
 impl Slots<CpuMemory> {
-    /// Zeroed slots for an engine whose operations the CPU carries out; `None` if memory is missing.
+    /// Allocates zeroed slots for an engine whose operations the CPU executes; `None` if memory is
+    /// missing.
     #[must_use]
     pub fn for_cpu(slots: u32, slot_words: u32) -> Option<Self> {
         let memory = CpuMemory(Memory::new(words(slots, slot_words)?)?);
         Self::in_memory(memory, 0, slots, slot_words)
     }
 
-    /// The words of `at`, also while the slot is busy; `None` if `at` is not in a slot.
+    /// The words of `at`, even while the slot is busy; `None` if `at` is not in a slot.
     #[inline]
     #[must_use]
     pub fn words(&self, at: Local) -> Option<&[u64]> {
         self.contains(at).then_some(())?;
-        // SAFETY: within the memory, which nothing but this value accesses.
+        // SAFETY: within the memory, which only this value accesses.
         Some(unsafe { slice::from_raw_parts(self.address(at), at.words as usize) })
     }
 
-    /// As [`words`](Self::words), to change them.
+    /// The words of `at` for writing; otherwise as [`words`](Self::words).
     #[inline]
     #[must_use]
     pub fn words_mut(&mut self, at: Local) -> Option<&mut [u64]> {
@@ -177,8 +177,8 @@ impl Slots<CpuMemory> {
 }
 
 impl<M: PrivateMemory> Slots<M> {
-    /// Slots in `memory`, behind `before` other words, both aligned to a cache line; `None` if they
-    /// do not fit.
+    /// Places slots in `memory` after `before` other words, both aligned to a cache line; `None` if
+    /// they do not fit.
     #[must_use]
     pub fn in_memory(memory: M, before: usize, slots: u32, slot_words: u32) -> Option<Self> {
         let all = memory.words();
@@ -187,7 +187,7 @@ impl<M: PrivateMemory> Slots<M> {
         if start.checked_add(words(slots, slot_words)?)? > all.len() {
             return None;
         }
-        // SAFETY: at most one behind the last word, by the check above.
+        // SAFETY: at most one past the last word, by the check above.
         let first = unsafe { all.cast::<u64>().add(start) };
         let busy = vec![Busy::default(); slots as usize].into();
         Some(Self { memory, first, slot_words: slot_words as usize, busy })
@@ -198,34 +198,34 @@ impl<M: PrivateMemory> Slots<M> {
         &self.memory
     }
 
-    /// The address of `at`, a checked slot range, for the device or library. Whoever writes there
-    /// keeps the slot busy meanwhile.
+    /// The address of `at`, a checked slot range, for the device or library. The engine keeps the
+    /// slot busy while either of them accesses it.
     #[inline]
     pub fn address(&self, at: Local) -> *mut u64 {
         self.first.as_ptr().wrapping_add(self.offset(at))
     }
 
-    /// The number of words from the first one of slot 0 to the first one of `at`.
+    /// The number of words from the start of slot 0 to the start of `at`.
     #[inline]
     pub fn offset(&self, at: Local) -> usize {
         at.slot.0 as usize * self.slot_words + at.start as usize
     }
 
-    /// The words of `at`, for reading. `reported` is the number of operations that have been reported
-    /// in order.
+    /// The words of `at`, for reading. `reported` is the number of operations reported so far, in
+    /// order.
     ///
     /// # Errors
-    /// [`SlotError::Busy`] if an operation uses the slot, [`SlotError::OutOfRange`] if `at` is not in
-    /// a slot.
+    /// [`SlotError::Busy`] if an operation uses the slot, [`SlotError::OutOfRange`] if `at` is not
+    /// in a slot.
     #[inline]
     pub fn landed(&self, at: Local, reported: u64) -> Result<&[u64], SlotError> {
         self.check(at, reported)?;
-        // SAFETY: initialised words of the memory, by `check`. No operation uses the slot, so that
-        // no device writes to it, and the engine posts one only as `&mut`.
+        // SAFETY: initialised words of the memory, by `check`. No operation uses the slot, so no
+        // device writes to it, and the engine can post an operation only through `&mut self`.
         Ok(unsafe { slice::from_raw_parts(self.address(at), at.words as usize) })
     }
 
-    /// As [`landed`](Self::landed), to change the words.
+    /// The words of `at` for writing; otherwise as [`landed`](Self::landed).
     ///
     /// # Errors
     /// As for [`landed`](Self::landed).
@@ -277,7 +277,7 @@ impl<M: PrivateMemory> Slots<M> {
         }
     }
 
-    /// Releases `slot` for one operation.
+    /// Removes one operation from `slot`.
     #[inline]
     pub fn release(&mut self, slot: Slot) {
         if let Some(busy) = self.busy(slot) {
@@ -397,7 +397,7 @@ mod tests {
         let mut slots = Slots::new(1, 8).unwrap();
         slots.leak();
         assert_eq!(slots.staged(range(0, 0, 1), u64::MAX).err(), Some(SlotError::Busy));
-        // For a checker of leaks.
+        // So that a leak checker reports nothing.
         slots.memory.leaked = false;
     }
 }

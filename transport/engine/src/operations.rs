@@ -48,7 +48,7 @@ impl Default for Operation {
 /// A first-in, first-out queue in memory that is allocated once.
 #[derive(Debug)]
 pub struct Ring<T> {
-    /// The length is a power of two, so that positions can be masked.
+    /// The number of items is a power of two, so that positions can be masked.
     items: Box<[T]>,
     pushed: u64,
     popped: u64,
@@ -77,8 +77,8 @@ impl<T: Copy + Default> Ring<T> {
         self.pushed == self.popped
     }
 
-    /// The place of the item number `count`, counted from the first one that was ever pushed. Items
-    /// in the ring have different places.
+    /// The place of item number `count`, counted from the first item ever pushed. Items in the ring
+    /// have different places.
     #[inline]
     #[must_use]
     #[allow(clippy::cast_possible_truncation, reason = "the masked value is an index")]
@@ -86,7 +86,7 @@ impl<T: Copy + Default> Ring<T> {
         count as usize & (self.items.len() - 1)
     }
 
-    /// The item number `count`, which was pushed and not popped.
+    /// Item number `count`, which was pushed and not popped.
     #[inline]
     #[must_use]
     pub fn get(&self, count: u64) -> Option<&T> {
@@ -135,12 +135,12 @@ impl<T: Copy + Default> Ring<T> {
     }
 }
 
-/// Operations by index. An engine posts an operation under its index, by which the completion finds
-/// it.
+/// Operations by index. An engine posts an operation with its index, and finds it by the index in
+/// the completion.
 #[derive(Debug)]
 pub struct Ledger {
     places: Box<[Place]>,
-    /// The first free place; the number of places if all are taken.
+    /// The first free place, or the number of places if all are taken.
     free: u32,
     len: u32,
 }
@@ -148,7 +148,7 @@ pub struct Ledger {
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Taken(Operation),
-    /// The next free place; the number of places for the last one.
+    /// The next free place, or the number of places if this is the last one.
     Free(u32),
 }
 
@@ -181,7 +181,7 @@ impl Ledger {
         self.free as usize >= self.places.len()
     }
 
-    /// The index of the next operation to be inserted; the depth if the ledger is full.
+    /// The index of the next operation to be inserted, or the depth if the ledger is full.
     #[inline]
     #[must_use]
     pub fn next(&self) -> u32 {

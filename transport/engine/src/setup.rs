@@ -1,8 +1,8 @@
 //! The steps by which the owners of a job open their engines together.
 //!
 //! An owner that cannot open its engine still takes part in every collective call, so that no other
-//! owner waits for it: [`gather_records`] takes `None` from it, and [`all_succeeded`] `false`. Both
-//! return [`SetupError::PeerFailed`] on the others.
+//! owner waits for it in vain: it passes `None` to [`gather_records`] and `false` to
+//! [`all_succeeded`]. Both return [`SetupError::PeerFailed`] on the other owners.
 
 use alloc::string::{String, ToString};
 use alloc::vec;
@@ -16,7 +16,7 @@ use probeline_transport::{Exchange, ExchangeError, LINE_WORDS, MAX_OWNERS, Owner
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// A size is invalid, or memory for it is missing: what, and what to choose.
+    /// A size is invalid, or memory for it is missing. The text states which, and what to choose.
     Sizes(&'static str),
     /// The depth is 0 or larger than the engine supports.
     Depth {
@@ -27,7 +27,7 @@ pub enum SetupError {
     },
     /// The job has more owners than an engine connects, [`MAX_OWNERS`].
     TooManyOwners {
-        /// The owners of the job.
+        /// The number of owners of the job.
         found: u32,
     },
     /// getrandom(2) failed.
@@ -48,12 +48,12 @@ pub enum SetupError {
         /// The other owner's value.
         theirs: String,
     },
-    /// Another owner could not open its engine; its own error says why.
+    /// Another owner could not open its engine; its own error states why.
     PeerFailed(Owner),
 }
 
 impl SetupError {
-    /// The private memory of an engine is larger than this machine has or can address.
+    /// The private memory of an engine exceeds this machine's memory or address space.
     pub const NO_SLOT_MEMORY: Self =
         Self::Sizes("no memory for the slots: choose fewer or shorter ones");
     /// The window is larger than a machine can address.
@@ -143,13 +143,14 @@ where
     Ok(all)
 }
 
-/// Gathers the connection info of every owner, records of `N` words. An owner that cannot open its
-/// engine passes `None`, which ends the opening of all owners. `version` is not 0; it changes with
-/// the record, with the collective calls of opening, and with the control words.
+/// Gathers the connection info of every owner, as records of `N` words. An owner that cannot open
+/// its engine passes `None`, and the opening fails on all owners. `version` is not 0; it changes
+/// with the record, the collective calls of opening, and the control words.
 ///
 /// # Errors
 /// [`SetupError::PeerFailed`], [`SetupError::Differs`] for another version, and
-/// [`SetupError::Exchange`]. With the first two all owners fail, because all have the same records.
+/// [`SetupError::Exchange`]. With the first two, all owners fail, because all have the same
+/// records.
 pub fn gather_records<E, const N: usize>(
     exchange: &mut E,
     version: u64,
@@ -174,7 +175,7 @@ where
     (0..).map(Owner).zip(words.chunks(1 + N)).map(record).collect()
 }
 
-/// Fails if `owner` was opened with another value than this one.
+/// Fails if `owner` was opened with another value than this owner.
 ///
 /// # Errors
 /// [`SetupError::Differs`].
@@ -189,10 +190,10 @@ where
     Err(SetupError::Differs { owner, what, mine, theirs })
 }
 
-/// Tells every owner whether this owner succeeded.
+/// Reports to every owner whether this owner succeeded.
 ///
 /// # Errors
-/// [`SetupError::PeerFailed`] with the first owner that did not, and [`SetupError::Exchange`].
+/// [`SetupError::PeerFailed`] with the first owner that failed, and [`SetupError::Exchange`].
 pub fn all_succeeded<E>(exchange: &mut E, succeeded: bool) -> Result<(), SetupError>
 where
     E: Exchange + ?Sized,
@@ -204,8 +205,8 @@ where
     }
 }
 
-/// Waits until every owner has passed its result here. Returns this owner's, its success only if all
-/// owners succeeded.
+/// Waits until every owner has passed its result. Returns this owner's result, which is a success
+/// only if all owners succeeded.
 ///
 /// # Errors
 /// This owner's error, or that of [`all_succeeded`].
@@ -220,13 +221,13 @@ where
     Ok(mine)
 }
 
-/// A random number from the kernel.
+/// Draws a random number from the kernel.
 ///
 /// # Errors
 /// [`SetupError::Random`].
 pub fn random() -> Result<u64, SetupError> {
     let mut bytes = [0; size_of::<u64>()];
-    // SAFETY: the kernel writes at most as many bytes as there are.
+    // SAFETY: the kernel writes at most as many bytes as the array has.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
     if usize::try_from(got) == Ok(bytes.len()) {
         return Ok(u64::from_ne_bytes(bytes));
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_named() {
+    fn another_version_is_reported() {
         let error = gather_records(&mut TwoVersions, 7, Some([0; 2])).unwrap_err();
         let text = "owner 1 was opened with 6 as protocol version, this one with 7: start every \
                     owner with the same options and the same build";

@@ -1,4 +1,4 @@
-//! Control words, which an engine keeps beside every window, and this owner's part of the memory.
+//! The control words that an engine keeps with every window, and access to the owner's own window.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
@@ -22,8 +22,8 @@ pub fn lost_owner(word: &AtomicU64, owners: u32) -> Option<Owner> {
     (owner < owners).then_some(Owner(owner))
 }
 
-/// The words of `at` in `window`, the window of this owner; `None` if `at` is another owner's or not
-/// within a window.
+/// The words of `at` in `window`, the window of this owner; `None` if `at` is another owner's or
+/// exceeds the window.
 #[inline]
 #[must_use]
 pub fn own_words<'a>(

@@ -1,4 +1,4 @@
-//! Prints what operations on warm memory cost, post and poll together, in an engine of its own.
+//! Prints the cost of operations on warm memory, post and poll together, for a single owner.
 
 use std::time::Instant;
 

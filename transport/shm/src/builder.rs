@@ -1,4 +1,4 @@
-//! The options of an engine, and how the engines of a job find one another's memory.
+//! The options of an engine, and how the engines of a job map each other's memory.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process;
@@ -25,14 +25,14 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// An engine whose window has `window_words` words, with 64 slots of 64 words, depth 64 and
-    /// huge pages if there are any.
+    /// Options for a window of `window_words` words, with 64 slots of 64 words, depth 64, and huge
+    /// pages if available.
     #[must_use]
     pub fn new(window_words: u64) -> Self {
         Self::with_sizes(Sizes::new(window_words))
     }
 
-    /// An engine for a structure that needs these sizes.
+    /// Options for a structure that needs these sizes.
     #[must_use]
     pub fn with_sizes(sizes: Sizes) -> Self {
         Self { sizes, memory: MemoryPolicy::default() }
@@ -60,11 +60,12 @@ impl Builder {
         self
     }
 
-    /// Opens this owner's engine. Every member of `exchange` calls it, in the thread that will use
-    /// the engine. The window is zero. Waits for the other owners as long as the exchange does.
+    /// Opens this owner's engine, with a window of zeros. Every member of `exchange` calls it, in
+    /// the thread that will use the engine. It waits for the other owners as long as the exchange
+    /// does.
     ///
     /// # Errors
-    /// [`OpenError`]: what this owner, or another one, is missing. If one fails, all do.
+    /// [`OpenError`] of this owner or of another one. If one owner fails, all do.
     pub fn open<E: Exchange + ?Sized>(&self, exchange: &mut E) -> Result<Engine, OpenError> {
         check_owners(exchange.owners())?;
         let own = self.create();
@@ -75,13 +76,13 @@ impl Builder {
         };
         let me = exchange.me();
         let mapped = own.and_then(|mut own| Ok((own.map_windows(me, &all)?, own)));
-        // Peers have mapped this window afterwards, or never will: its descriptor is closed.
+        // All peers have mapped this window by now, or never will: its descriptor is closed.
         let (windows, Own { pages, slots, .. }) = together(exchange, mapped)?;
         let geometry = self.sizes.geometry(me, exchange.owners());
         Ok(Engine::new(self.caps(), geometry, pages, windows, slots))
     }
 
-    /// Creates what belongs to this owner alone.
+    /// Allocates the memory and slots of this owner.
     fn create(&self) -> Result<Own, OpenError> {
         let Sizes { window_words, slots, slot_words, .. } = self.sizes;
         check_sizes(&self.sizes, MAX_DEPTH)?;
@@ -109,13 +110,13 @@ impl Builder {
     }
 }
 
-/// What an owner tells its peers: its sizes, and where its window is.
+/// The information that an owner sends to its peers: its sizes, and where its window is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectionInfo {
     pub(crate) pid: u64,
     /// The descriptor of the memory in that process.
     pub(crate) fd: u64,
-    /// A random number, which the memory holds too, so that peers recognise it.
+    /// A random number, also stored in the memory, by which peers recognise it.
     pub(crate) nonce: u64,
     pub(crate) window_words: u64,
     slot_words: u64,
@@ -135,7 +136,7 @@ impl ConnectionInfo {
     }
 }
 
-/// What an owner has before it knows the others.
+/// The resources of this owner before it maps the peers' windows.
 struct Own {
     info: ConnectionInfo,
     pages: Pages,

@@ -1,4 +1,4 @@
-//! The engine: the CPU carries out operations when they are posted, and `poll` reports them.
+//! The engine: the CPU executes operations when they are posted, and `poll` reports them.
 
 use core::fmt;
 use core::sync::atomic::Ordering::{Release, SeqCst};
@@ -13,19 +13,19 @@ use probeline_transport::{
 
 use crate::window::Window;
 
-/// The number of polls after which the next owner is checked for being alive.
+/// The number of polls after which the engine checks whether the next owner is alive.
 ///
-/// A lost owner is noticed within 64 polls times the number of owners: 4096 for 64 owners. If these
-/// share 2 cores, each runs for 1/32 of the time, and notices within one second if a turn of its
-/// poll loop takes less than 7 us of CPU time. A check is one failed compare-and-swap, some tens of
-/// nanoseconds: less than 1 ns a poll.
+/// A lost owner is detected within 64 polls times the number of owners: 4096 polls for 64 owners.
+/// If these share 2 cores, each runs for 1/32 of the time. It then detects the loss within one
+/// second if a turn of its poll loop takes less than 7 us of CPU time. A check is one failed
+/// compare-and-swap of some tens of nanoseconds: less than 1 ns for each poll.
 const POLLS_PER_CHECK: u32 = 64;
 
 /// An open engine of one owner.
 ///
-/// It belongs to the thread that opened it and cannot be sent to another one: that thread holds a
-/// lock, which the kernel releases however the thread ends, and this tells the peers that the owner
-/// is lost. Dropping the engine while peers still use theirs tells them the same.
+/// It belongs to the thread that opened it and cannot be sent to another one. That thread holds a
+/// robust lock, which the kernel marks however the thread ends, so that the peers detect that the
+/// owner is lost. Dropping the engine while peers still use theirs also loses the owner.
 ///
 /// ```compile_fail,E0277
 /// fn send<T: Send>() {}
@@ -35,20 +35,20 @@ pub struct Engine {
     caps: Caps,
     geometry: Geometry,
     pages: Pages,
-    /// By owner, this one's included. They stay mapped until the engine is dropped, also those of
-    /// lost owners.
+    /// The windows by owner, including this owner's. All stay mapped until the engine is dropped,
+    /// also those of lost owners.
     windows: Box<[Window]>,
     slots: Slots<CpuMemory>,
-    /// Operations that are carried out and not reported.
+    /// Operations that are executed but not reported.
     done: Ring<Done>,
     polls: u32,
     /// The owner that was checked last.
     checked: u32,
-    /// The lost owner that ended the engine.
+    /// The lost owner that the engine's fault names.
     lost: Option<Owner>,
 }
 
-/// An operation that is carried out.
+/// An executed operation.
 #[derive(Clone, Copy, Debug, Default)]
 struct Done {
     token: Token,
@@ -68,14 +68,14 @@ impl Engine {
         Self { caps, geometry, pages, windows, slots, done, polls: 0, checked: 0, lost: None }
     }
 
-    /// The pages that this owner's window got.
+    /// The page size of this owner's window.
     #[must_use]
     pub fn pages(&self) -> Pages {
         self.pages
     }
 
     /// The NUMA policy that was requested for this owner's window and refused, by a container or by
-    /// a kernel without NUMA.
+    /// a kernel without NUMA support.
     #[must_use]
     pub fn policy_refused(&self) -> Option<PolicyRefused> {
         self.own_window()?.policy_refused()
@@ -110,14 +110,14 @@ impl Engine {
         segment.and_then(<[_]>::first).ok_or(PostError::OutOfRange)
     }
 
-    /// Records a READ or WRITE. Its slot is busy until it is reported.
+    /// Queues the completion of a READ or WRITE. Its slot is busy until `poll` reports it.
     #[inline]
     fn copied(&mut self, token: Token, local: Local) {
         self.slots.hold_until(local.slot, self.done.pushed() + 1);
         self.done.push(Done { token, value: 0 });
     }
 
-    /// Checks whether the next owner is alive. Checking this owner does no harm.
+    /// Checks whether the next owner is alive. Checking this owner itself is harmless.
     #[cold]
     fn check_next_owner(&mut self) {
         self.checked = if self.checked + 1 < self.geometry.owners { self.checked + 1 } else { 0 };
@@ -125,7 +125,7 @@ impl Engine {
         if self.lost.is_some() || window.is_alive() {
             return;
         }
-        // It may have left because another owner was lost: then all owners name that one.
+        // If that owner left because another owner was lost, all owners report the latter.
         let lost = window.lost_to(self.geometry.owners).unwrap_or(Owner(self.checked));
         if let Some(own) = self.own_window() {
             own.set_lost_to(lost);
@@ -176,7 +176,7 @@ impl Transport for Engine {
         for (target, source) in target.iter().zip(source) {
             target.store(*source, Release);
         }
-        // Empties the store buffer before later operations load: see the crate's memory order.
+        // Drains the store buffer before later operations load: see the crate's memory order.
         fence(SeqCst);
         self.copied(token, from);
         Ok(())
@@ -249,7 +249,8 @@ impl Transport for Engine {
 }
 
 // SAFETY: slots and windows are mappings and allocations outside the engine, freed when it is
-// dropped. `Slots` makes references to the range that a call names alone, and `Window` to atomics.
+// dropped. `Slots` creates references only to the range that a call names, `Window` only to
+// atomics.
 unsafe impl StableMemory for Engine {}
 
 impl fmt::Debug for Engine {

@@ -16,7 +16,7 @@ pub enum OpenError {
     Setup(SetupError),
     /// The memory of this owner's window could not be allocated.
     Memory(MappingError),
-    /// The lock that shows to peers that this owner is alive could not be made.
+    /// The lock that shows peers that this owner is alive could not be created.
     Lock {
         /// The error of the pthread call.
         errno: i32,

@@ -1,19 +1,20 @@
 //! One-sided operations between processes, or threads, of one machine over shared memory.
 //!
-//! Every owner's window is a memfd that all others map when they open, so an operation is a few
+//! Every owner's window is a memfd that all other owners map when they open. An operation is a few
 //! CPU instructions at the post, and its completion waits in a queue for `poll`. The memory has no
-//! name: nothing remains when the processes have ended. A peer's memory stays mapped and cannot
-//! shrink, so a lost owner never causes a signal. A robust mutex, which the kernel marks when its
-//! holder dies, tells that an owner is lost.
+//! name, so nothing remains after the processes exit. A peer's memory stays mapped and cannot
+//! shrink, so a lost owner never causes a signal. Each owner holds a robust mutex, which the kernel
+//! marks when its holder dies, so that peers detect a lost owner.
 //!
 //! Peers open each other's memfd through `/proc/PID/fd`, which the kernel allows to processes of
-//! the same user in the same PID namespace. The exchange carries numbers only.
+//! the same user in the same PID namespace. The exchange carries only numbers.
 //!
 //! # Memory order
 //! READ loads and both atomics are sequentially consistent word by word; a WRITE stores its words
-//! with release order and then fences once. So every operation that any owner posts later sees a
-//! completed one. On x86-64 the loads are plain ones. No word here publishes another, so there are
-//! no interleavings for a model checker to explore; a caller that has such a protocol checks its own.
+//! with release order and then executes one fence. So every operation posted later, by any owner,
+//! sees the effects of a completed one. On x86-64 the loads are plain ones. No word in this crate
+//! publishes another, so a model checker has no interleavings to explore here; a structure with
+//! such a protocol checks its own.
 //!
 //! ```
 //! use probeline_transport::{Alone, Completion, Owner, RemoteWord, Token, Transport};

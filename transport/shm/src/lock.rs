@@ -1,6 +1,6 @@
 //! A lock that the thread of an engine holds while the engine is open. Peers only try it: if it is
-//! held, the owner is alive. It is a robust mutex, which the kernel marks however that thread ends. See
-//! pthread_mutexattr_setrobust(3) and the kernel's Documentation/locking/robust-futexes.rst.
+//! held, the owner is alive. It is a robust mutex, which the kernel marks however that thread ends.
+//! See pthread_mutexattr_setrobust(3) and the kernel's Documentation/locking/robust-futexes.rst.
 
 use core::mem::MaybeUninit;
 use core::sync::atomic::AtomicU64;
@@ -12,19 +12,19 @@ pub(crate) const LOCK_WORDS: usize = size_of::<pthread_mutex_t>().div_ceil(size_
 
 const _: () = assert!(align_of::<pthread_mutex_t>() <= align_of::<AtomicU64>());
 
-/// The lock, in words that processes share.
+/// The lock, stored in words that processes share.
 pub(crate) struct Lock<'a>(pub(crate) &'a [AtomicU64; LOCK_WORDS]);
 
 impl Lock<'_> {
-    /// Makes the lock in zeroed memory that no other code uses yet, and takes it.
+    /// Creates the lock in zeroed memory that no other code uses yet, and acquires it.
     ///
     /// # Errors
-    /// The error of the pthread call that failed; then there is no lock.
+    /// Returns the error of the failed pthread call; no lock exists then.
     ///
     /// # Safety
     /// The memory stays mapped at this address until this same thread has called
-    /// [`release`](Self::release), or ended: the C library links the lock into a list of the
-    /// thread's.
+    /// [`release`](Self::release) or has exited: the C library links the lock into a list of the
+    /// thread.
     pub(crate) unsafe fn create_held(&self) -> Result<(), i32> {
         let mut attributes = MaybeUninit::<pthread_mutexattr_t>::uninit();
         let attributes = attributes.as_mut_ptr();
@@ -55,24 +55,25 @@ impl Lock<'_> {
     /// Releases the lock.
     ///
     /// # Safety
-    /// This thread took it by [`create_held`](Self::create_held).
+    /// This thread acquired it by [`create_held`](Self::create_held).
     pub(crate) unsafe fn release(&self) {
         // SAFETY: the caller's contract.
         let _ = unsafe { libc::pthread_mutex_unlock(self.mutex()) };
     }
 
-    /// Whether the thread that made the lock holds it. Costs no system call, and one failed
-    /// compare-and-swap if the lock is held.
+    /// Whether the thread that created the lock holds it. It makes no system call; if the lock is
+    /// held, it costs one failed compare-and-swap.
     ///
     /// # Safety
-    /// The lock was made by [`create_held`](Self::create_held), in this or another process.
+    /// The lock was created by [`create_held`](Self::create_held), in this or another process.
     pub(crate) unsafe fn is_held(&self) -> bool {
-        // SAFETY: the caller's contract. While it fails with EBUSY the lock is in no list of ours.
+        // SAFETY: the caller's contract. If it fails with EBUSY, the lock is in no list of this
+        // thread.
         match unsafe { libc::pthread_mutex_trylock(self.mutex()) } {
             libc::EBUSY => true,
-            // Released, or its holder died. Now this thread holds it and releases it at once, so
-            // that the next caller notices too. A caller between these two calls sees it held, and
-            // notices when it tries again.
+            // The holder released it or died. This thread holds it now, and releases it at once so
+            // that the next caller also detects the loss. A caller between these two calls sees it
+            // held, and detects the loss on its next try.
             errno @ (0 | libc::EOWNERDEAD) => {
                 // SAFETY: this thread holds the lock since the line above.
                 unsafe { self.give_back(errno) };
@@ -82,9 +83,9 @@ impl Lock<'_> {
         }
     }
 
-    /// Unlocks the lock, which trylock has returned with `errno`. If its holder died, the lock is made
-    /// consistent first: otherwise the next trylock would leave it locked (glibc 2.36), and it would
-    /// look held forever.
+    /// Unlocks the lock, for which trylock returned `errno`. If its holder died, the lock is made
+    /// consistent first: otherwise the next trylock would leave it locked (glibc 2.36), and it
+    /// would appear held forever.
     ///
     /// # Safety
     /// This thread holds the lock.
@@ -99,7 +100,7 @@ impl Lock<'_> {
     }
 
     fn mutex(&self) -> *mut pthread_mutex_t {
-        // Atomics may be changed through a shared reference, also by the C library.
+        // Atomics may be modified through a shared reference, also by the C library.
         self.0.as_ptr().cast_mut().cast()
     }
 }
@@ -117,16 +118,16 @@ mod tests {
 
     use super::*;
 
-    /// Longer than a busy machine needs.
+    /// A wait longer than a busy machine needs.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// Leaked memory, which a lock needs whose holder just ends.
+    /// Leaked memory: a lock must outlive its holder, which may just be exiting.
     fn words() -> &'static [AtomicU64; LOCK_WORDS] {
         Box::leak(Box::new([const { AtomicU64::new(0) }; LOCK_WORDS]))
     }
 
     fn is_held(words: &[AtomicU64; LOCK_WORDS]) -> bool {
-        // SAFETY: the tests call this after the lock was made.
+        // SAFETY: the tests call this after the lock was created.
         unsafe { Lock(words).is_held() }
     }
 
@@ -136,13 +137,13 @@ mod tests {
         // SAFETY: leaked memory, released by this thread.
         unsafe { Lock(words).create_held().unwrap() };
         assert!((0..1000).all(|_| is_held(words)));
-        // SAFETY: taken above.
+        // SAFETY: acquired above.
         unsafe { Lock(words).release() };
         assert!((0..1000).all(|_| !is_held(words)));
     }
 
     #[test]
-    fn all_threads_notice_that_the_holder_has_ended() {
+    fn all_threads_detect_the_exit_of_the_holder() {
         let words = words();
         let (made, wait_made) = channel();
         let (end, wait_end) = channel::<()>();
@@ -156,7 +157,7 @@ mod tests {
         assert!((0..1000).all(|_| is_held(words)));
         drop(end);
         holder.join().unwrap();
-        // `is_held` takes the lock for a moment, so another caller may see it held, but not
+        // `is_held` acquires the lock for a moment, so another caller may see it held, but not
         // forever.
         thread::scope(|scope| {
             let ask = || {

@@ -1,4 +1,4 @@
-//! The memory of one owner: a page of control words, then the window.
+//! The memory of one owner: a page of control words, followed by the window.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Release, SeqCst};
@@ -14,13 +14,13 @@ use crate::OpenError;
 use crate::builder::ConnectionInfo;
 use crate::lock::{LOCK_WORDS, Lock};
 
-/// Control words, which precede the window.
+/// The number of control words, which precede the window.
 const CONTROL_WORDS: usize = PAGE_WORDS;
-/// The random number by which peers recognise the memory.
+/// The index of the random number by which peers recognise the memory.
 const NONCE_AT: usize = 0;
-/// The control word that names the lost owner that ended this owner's engine.
+/// The index of the control word that names the lost owner in the fault of this owner's engine.
 const LOST_TO_AT: usize = 1;
-/// The lock, on a cache line of its own.
+/// The index of the lock, on its own cache line.
 const LOCK_AT: usize = 8;
 
 /// The mapped memory of one owner, this one or a peer.
@@ -28,13 +28,13 @@ const LOCK_AT: usize = 8;
 pub(crate) struct Window {
     mapping: Mapping,
     words: usize,
-    /// This thread made the lock and holds it.
+    /// Whether this thread created the lock and holds it.
     held: bool,
     _one_thread: OneThread,
 }
 
 impl Window {
-    /// Creates this owner's window of zeroes and takes its lock. Peers open the descriptor.
+    /// Creates this owner's window of zeros and acquires its lock. Peers open the descriptor.
     pub(crate) fn create(
         words: u64,
         nonce: u64,
@@ -47,7 +47,8 @@ impl Window {
             word.store(nonce, SeqCst);
         }
         if let Some(lock) = window.lock() {
-            // SAFETY: `drop` releases it before the mapping goes; the type stays on this thread.
+            // SAFETY: `drop` releases it before the mapping is dropped; the type stays on this
+            // thread.
             unsafe { lock.create_held() }.map_err(|errno| OpenError::Lock { errno })?;
             window.held = true;
         }
@@ -58,7 +59,7 @@ impl Window {
     pub(crate) fn of_peer(owner: Owner, info: &ConnectionInfo) -> Result<Self, OpenError> {
         let pid = info.pid;
         let (words, bytes) = size(info.window_words)?;
-        // In another PID namespace the path may name any file: opening it must not block.
+        // In another PID namespace the path may name any file, so opening it must not block.
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -80,7 +81,7 @@ impl Window {
         Ok(Self { mapping, words, held: false, _one_thread: OneThread::NEW })
     }
 
-    /// The words that all owners read and change.
+    /// The words that all owners read and write.
     #[inline]
     pub(crate) fn words(&self) -> &[AtomicU64] {
         self.mapping.words().get(CONTROL_WORDS..CONTROL_WORDS + self.words).unwrap_or_default()
@@ -94,18 +95,18 @@ impl Window {
         self.mapping.policy_refused()
     }
 
-    /// Whether the owner's engine is open and its thread alive. No system call.
+    /// Whether the owner's engine is open and its thread alive. It makes no system call.
     pub(crate) fn is_alive(&self) -> bool {
-        // SAFETY: `create` made the lock before it told any peer of the window.
+        // SAFETY: `create` created the lock before any peer received the window's descriptor.
         self.lock().is_some_and(|lock| unsafe { lock.is_held() })
     }
 
-    /// The lost owner that ended this owner's engine, one of `owners`.
+    /// The lost owner in the fault of this owner's engine, if it is one of `owners`.
     pub(crate) fn lost_to(&self, owners: u32) -> Option<Owner> {
         lost_owner(self.mapping.words().get(LOST_TO_AT)?, owners)
     }
 
-    /// Records the lost owner that ended this owner's engine.
+    /// Records the lost owner in the fault of this owner's engine.
     pub(crate) fn set_lost_to(&self, owner: Owner) {
         if let Some(word) = self.mapping.words().get(LOST_TO_AT) {
             word.store(lost_word(owner), Release);
@@ -120,7 +121,7 @@ impl Window {
 impl Drop for Window {
     fn drop(&mut self) {
         if let (true, Some(lock)) = (self.held, self.lock()) {
-            // SAFETY: `create` took it on this thread, and the mapping is dropped after this.
+            // SAFETY: `create` acquired it on this thread, and the mapping is dropped after this.
             unsafe { lock.release() };
         }
     }

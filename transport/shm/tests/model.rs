@@ -1,4 +1,4 @@
-//! Random calls on an engine of its own, against a model in plain memory.
+//! Random calls on one engine, compared with a model in plain memory.
 
 use std::collections::VecDeque;
 
@@ -25,7 +25,7 @@ enum Call {
     Land(Local),
 }
 
-/// Places inside and a little beyond the sizes, a few values so that swaps succeed.
+/// Indices inside and slightly beyond the sizes, and few values, so that some swaps succeed.
 fn call() -> impl Strategy<Value = Call> {
     let word = (prop_oneof![9 => Just(0), 1 => Just(1)], 0..26_u64)
         .prop_map(|(owner, index)| RemoteWord { owner: Owner(owner), index });
@@ -60,7 +60,7 @@ impl Model {
         words.filter(|words| !words.is_empty()).ok_or(SlotError::OutOfRange)
     }
 
-    /// The range for its owner, which must not be busy.
+    /// The words of a range, whose slot must not be busy.
     fn idle(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
         let busy = self.done.iter().any(|(_, _, slot)| *slot == Some(at.slot.0));
         match self.local(at) {
@@ -119,7 +119,7 @@ impl Model {
 
 proptest! {
     #[test]
-    fn the_engine_is_its_model(calls in proptest::collection::vec(call(), 1..200)) {
+    fn the_engine_equals_its_model(calls in proptest::collection::vec(call(), 1..200)) {
         let mut engine = Builder::new(WINDOW as u64)
             .slots(SLOTS, SLOT)
             .depth(DEPTH)
@@ -150,11 +150,11 @@ proptest! {
                 ),
                 Call::Poll(room) => {
                     let mut out = vec![Completion::default(); room];
-                    let ends = engine.poll(&mut out).unwrap();
-                    prop_assert_eq!(ends, room.min(model.done.len()));
-                    for end in &out[..ends] {
+                    let count = engine.poll(&mut out).unwrap();
+                    prop_assert_eq!(count, room.min(model.done.len()));
+                    for completion in &out[..count] {
                         let (token, old, _) = model.done.pop_front().unwrap();
-                        prop_assert_eq!(*end, Completion { token, result: Ok(old) });
+                        prop_assert_eq!(*completion, Completion { token, result: Ok(old) });
                     }
                 }
                 Call::Stage(at, value) => {

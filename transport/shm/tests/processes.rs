@@ -1,4 +1,4 @@
-//! Owners that are processes of their own: killed, crowded, and watched for system calls.
+//! Owners in separate processes: killed, on few cores, and checked for system calls.
 
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use core::time::Duration;
@@ -18,7 +18,7 @@ use probeline_transport::{
 };
 
 const WINDOW_WORDS: u64 = 64;
-/// The first words of a window are the tests' own, random operations use the others.
+/// The number of words at the start of a window that random operations do not use.
 const RESERVED_WORDS: u64 = 16;
 
 fn main() {
@@ -50,12 +50,12 @@ fn word(owner: u32, index: u64) -> RemoteWord {
     RemoteWord { owner: Owner(owner), index }
 }
 
-/// A word of the tests' own, by load and store, which also works on a dead engine.
+/// A reserved word, for loads and stores, which also work on a dead engine.
 fn direct(engine: &Engine, owner: u32, index: u64) -> &AtomicU64 {
     &engine.direct(Segment { start: word(owner, index), words: 1 }).unwrap()[0]
 }
 
-/// Nanoseconds of the machine's clock, the same for all processes.
+/// The machine's monotonic clock in nanoseconds, the same for all processes.
 fn now_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes one timespec.
@@ -63,7 +63,7 @@ fn now_ns() -> u64 {
     u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).unwrap()
 }
 
-/// What rank 0 says, told to everybody.
+/// Sends the values of rank 0 to all ranks.
 fn broadcast(job: &mut Job, values: [u64; 4]) -> [u64; 4] {
     let mine: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
     let mut all = vec![0; mine.len() * job.owners() as usize];
@@ -72,7 +72,7 @@ fn broadcast(job: &mut Job, values: [u64; 4]) -> [u64; 4] {
     [0, 1, 2, 3].map(|i| u64::from_ne_bytes(words[i]))
 }
 
-/// A xorshift generator; the seed is printed by the tests that use it.
+/// A xorshift generator; the tests print its seed.
 struct Dice(u64);
 
 impl Dice {
@@ -84,7 +84,7 @@ impl Dice {
     }
 }
 
-/// One owner's stream of random operations, and the account of their ends.
+/// One owner's stream of random operations, and the record of their completions.
 struct Stream {
     engine: Engine,
     dice: Dice,
@@ -97,7 +97,7 @@ impl Stream {
         Self { engine, dice: Dice(seed | 1), accepted: 0, open: HashSet::new() }
     }
 
-    /// Posts a random operation and polls for a random number of ends.
+    /// Posts a random operation and polls for a random number of completions.
     fn step(&mut self) -> Result<(), Fault> {
         let token = self.accepted;
         match self.post(Token(token)) {
@@ -110,10 +110,10 @@ impl Stream {
         }
         let mut out = [Completion::default(); 3];
         let room = usize::try_from(self.dice.below(4)).unwrap();
-        let ends = self.engine.poll(&mut out[..room])?;
-        for end in &out[..ends] {
-            end.result.unwrap();
-            assert!(self.open.remove(&end.token.0), "reported twice or never accepted");
+        let count = self.engine.poll(&mut out[..room])?;
+        for completion in &out[..count] {
+            completion.result.unwrap();
+            assert!(self.open.remove(&completion.token.0), "reported twice or never accepted");
         }
         Ok(())
     }
@@ -135,15 +135,16 @@ impl Stream {
     }
 }
 
-/// The word of owner 0 that says that an owner was killed. The next words hold how long each
-/// survivor polled until it noticed.
+/// The index of the word of owner 0 that is set when an owner is killed.
 const KILLED: u64 = 0;
-const NOTICED: u64 = 1;
-/// The contract's bound on noticing a lost owner, for an engine that keeps polling.
-const NOTICED_WITHIN: Duration = Duration::from_secs(1);
-/// The maximum time that one turn of a polling loop counts towards that bound. In a longer turn the
-/// machine has run other processes.
-const TURN_AT_MOST: Duration = Duration::from_millis(1);
+/// The index of the first word of owner 0 that holds the time, in microseconds, that a survivor
+/// polled until it reported the loss; one word for each rank.
+const DETECTION_TIMES: u64 = 1;
+/// The contract's bound on reporting a lost owner, for an engine that keeps polling.
+const MAX_DETECTION: Duration = Duration::from_secs(1);
+/// The maximum time that one turn of a polling loop counts towards that bound. During a longer turn
+/// the machine ran other processes.
+const MAX_TURN: Duration = Duration::from_millis(1);
 
 fn a_killed_owner_is_named_and_leaves_nothing() {
     let seed = now_ns();
@@ -152,8 +153,8 @@ fn a_killed_owner_is_named_and_leaves_nothing() {
     for round in 0..10 {
         let mut job = probeline_testing::start(KILL, 4);
         let (victim, seed) = (1 + dice.below(3), dice.below(u64::MAX));
-        // Half of the victims are killed from outside after some time, half by themselves after
-        // some operations.
+        // Half of the victims are killed by another process after some time. The other half kill
+        // themselves after some operations.
         let (after_us, after_operations) = match round % 2 {
             0 => (dice.below(60_000), u64::MAX),
             _ => (u64::MAX, 1 + dice.below(100_000)),
@@ -162,11 +163,11 @@ fn a_killed_owner_is_named_and_leaves_nothing() {
         worst_us = worst_us.max(kill_one(job, plan));
     }
     println!("seed {seed}: noticed after polling for at most {worst_us} us");
-    assert!(!mapped() && named().is_empty(), "{:?}", named());
+    assert!(!mapped() && names_left_behind().is_empty(), "{:?}", names_left_behind());
 }
 
 /// Runs until an owner is killed. Rank 0 returns the longest time that a survivor polled until it
-/// noticed, in microseconds.
+/// reported the loss, in microseconds.
 fn kill_one(mut job: Job, [victim, seed, after_us, after_operations]: [u64; 4]) -> u64 {
     let me = u64::from(job.me().0);
     let mut pids = [0_u8; 16];
@@ -192,7 +193,7 @@ fn kill_one(mut job: Job, [victim, seed, after_us, after_operations]: [u64; 4]) 
             }
             // SAFETY: a child of rank 0, which has not been waited for, or this process itself.
             assert_eq!(unsafe { libc::kill(victim_pid, libc::SIGKILL) }, 0);
-            // Not before the call: this rank may lose its CPU in between, while the victim lives.
+            // After the call, because this rank may lose its CPU before it while the victim lives.
             mark();
         }
         if let Err(fault) = stream.step() {
@@ -200,7 +201,7 @@ fn kill_one(mut job: Job, [victim, seed, after_us, after_operations]: [u64; 4]) 
         }
         let now = Instant::now();
         if direct(&stream.engine, 0, KILLED).load(SeqCst) != 0 {
-            polled += (now - turn).min(TURN_AT_MOST);
+            polled += (now - turn).min(MAX_TURN);
         }
         turn = now;
         assert!(now - start < probeline_testing::PATIENCE, "never noticed");
@@ -208,30 +209,30 @@ fn kill_one(mut job: Job, [victim, seed, after_us, after_operations]: [u64; 4]) 
     assert_eq!(fault, Fault::OwnerLost(Owner(u32::try_from(victim).unwrap())));
     assert_eq!((stream.open.len(), stream.engine.in_flight()), (0, 0), "not reported");
     assert_eq!(stream.engine.fetch_add(Token(0), word(0, 20), 1), Err(PostError::Closed));
-    assert!(polled < NOTICED_WITHIN, "noticed after polling for {polled:?}");
+    assert!(polled < MAX_DETECTION, "noticed after polling for {polled:?}");
     let polled_us = u64::try_from(polled.as_micros()).unwrap();
-    direct(&stream.engine, 0, NOTICED + me).store(polled_us, SeqCst);
+    direct(&stream.engine, 0, DETECTION_TIMES + me).store(polled_us, SeqCst);
 
-    let ends = probeline_testing::finish(job);
-    for (rank, end) in (1..).zip(&ends) {
+    let statuses = probeline_testing::finish(job);
+    for (rank, status) in (1..).zip(&statuses) {
         let expected = if rank == victim { Some(libc::SIGKILL) } else { None };
-        assert_eq!(end.signal(), expected, "rank {rank}: {end}");
-        assert!(rank == victim || end.success(), "rank {rank}: {end}");
+        assert_eq!(status.signal(), expected, "rank {rank}: {status}");
+        assert!(rank == victim || status.success(), "rank {rank}: {status}");
     }
     assert!(pids[1..].iter().all(|pid| fs::metadata(format!("/proc/{pid}")).is_err()));
-    (0..4).map(|rank| direct(&stream.engine, 0, NOTICED + rank).load(SeqCst)).max().unwrap()
+    (0..4).map(|rank| direct(&stream.engine, 0, DETECTION_TIMES + rank).load(SeqCst)).max().unwrap()
 }
 
-/// Whether this process still maps memory of ours.
+/// Whether this process still maps memory of an engine.
 fn mapped() -> bool {
     fs::read_to_string("/proc/self/maps").unwrap().contains("memfd:probeline")
 }
 
-/// Names of ours where named shared memory would be left behind.
-fn named() -> Vec<String> {
+/// The names in `/dev/shm` that an engine with named shared memory would leave behind.
+fn names_left_behind() -> Vec<String> {
     let names = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
     let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    // UCX's own, of processes that were killed while they used it, are not ours.
+    // UCX leaves such names itself if its processes are killed.
     let ours = |name: &String| !name.starts_with("ucx_") && name.contains("shm");
     names.filter(|name| name.contains("probeline") || ours(name)).collect()
 }
@@ -245,12 +246,12 @@ fn more_owners_than_cores_make_progress() {
     let start = Instant::now();
     let (mut held, mut mine) = (0, 0);
     while held < HANDOVERS {
-        // Whose turn it is not learns who holds the token, by a swap that fails.
+        // A rank out of turn posts a swap that fails, which returns the current count.
         let turn = if held % u64::from(OWNERS) == me { held } else { u64::MAX };
         engine.compare_and_swap(Token(turn), word(0, 0), turn, held + 1).unwrap();
-        let mut end = [Completion::default()];
-        while engine.poll(&mut end).unwrap() == 0 {}
-        let old = end[0].result.unwrap();
+        let mut completion = [Completion::default()];
+        while engine.poll(&mut completion).unwrap() == 0 {}
+        let old = completion[0].result.unwrap();
         mine += u64::from(old == turn);
         held = if old == turn { held + 1 } else { old };
         assert!(start.elapsed() < probeline_testing::PATIENCE, "the token stands at {held}");
@@ -260,45 +261,45 @@ fn more_owners_than_cores_make_progress() {
     }
     assert_eq!(mine, HANDOVERS / u64::from(OWNERS));
     job.barrier().unwrap();
-    let ends = probeline_testing::finish(job);
-    assert!(ends.iter().all(|end| end.success()), "{ends:?}");
+    let statuses = probeline_testing::finish(job);
+    assert!(statuses.iter().all(|status| status.success()), "{statuses:?}");
 }
 
-/// Rank 1 does everything the data path does, up to the loss of rank 2, where a system call would
-/// be its end; rank 2 then makes one, to show that it would be.
+/// Rank 1 exercises the whole data path, up to the loss of rank 2, under a filter that would kill
+/// it at its first system call. Rank 2 finally makes a system call, to prove that the filter works.
 fn the_data_path_makes_no_system_call() {
     const DONE: i32 = 42;
     let mut job = probeline_testing::start(FORBID, 3);
     let mut stream = Stream::new(open(&mut job), 0x5eed);
     job.barrier().unwrap();
     if job.me() == Owner(0) {
-        let ends = probeline_testing::finish(job);
-        assert_eq!(ends[0].code(), Some(DONE), "rank 1: {}", ends[0]);
-        assert_eq!(ends[1].signal(), Some(libc::SIGSYS), "rank 2: {}", ends[1]);
+        let statuses = probeline_testing::finish(job);
+        assert_eq!(statuses[0].code(), Some(DONE), "rank 1: {}", statuses[0]);
+        assert_eq!(statuses[1].signal(), Some(libc::SIGSYS), "rank 2: {}", statuses[1]);
         return;
     }
-    // So that counting them allocates nothing, which may be a system call.
+    // Reserves the memory now, because an allocation may be a system call.
     stream.open.reserve(64);
     forbid_system_calls();
     for _ in 0..100_000 {
         assert!(stream.step().is_ok());
     }
-    // Rank 2 goes on until rank 1 is through as well, and then makes its call.
-    let through = |stream: &Stream| direct(&stream.engine, 0, 1).load(SeqCst) == 1;
+    // Rank 2 continues until rank 1 is done too, and then makes its system call.
+    let rank_1_is_done = |stream: &Stream| direct(&stream.engine, 0, 1).load(SeqCst) == 1;
     if job.me() == Owner(1) {
         direct(&stream.engine, 0, 1).store(1, SeqCst);
     } else {
-        while !through(&stream) {
+        while !rank_1_is_done(&stream) {
             assert!(stream.step().is_ok());
         }
         let _ = process::id();
     }
     while stream.step().is_ok() {}
-    // SAFETY: ends the process by the one call that is left.
+    // SAFETY: ends the process by the one call that the filter allows.
     unsafe { libc::_exit(DONE) };
 }
 
-/// From here on this thread may end its process and do nothing else.
+/// Installs a filter under which this thread's only allowed system call ends the process.
 fn forbid_system_calls() {
     let statement = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter {
         code: u16::try_from(code).unwrap(),
@@ -343,11 +344,11 @@ fn leaving_is_noticed_like_dying() {
     assert!(probeline_testing::finish(job)[0].success());
 }
 
-/// A single owner. It searches for the file of its memory during the exchange, while the file is
-/// open.
-struct Looking(Option<PathBuf>);
+/// The exchange of a single owner. It searches for the file of the owner's memory during a call,
+/// while the file is open.
+struct FileSearch(Option<PathBuf>);
 
-impl Exchange for Looking {
+impl Exchange for FileSearch {
     fn me(&self) -> Owner {
         Alone.me()
     }
@@ -381,9 +382,9 @@ impl Exchange for Looking {
 }
 
 fn another_user_cannot_open_the_memory() {
-    let mut looking = Looking(None);
-    Builder::new(WINDOW_WORDS).slots(4, 16).depth(8).open(&mut looking).unwrap();
-    assert!(looking.0.is_some());
+    let mut search = FileSearch(None);
+    Builder::new(WINDOW_WORDS).slots(4, 16).depth(8).open(&mut search).unwrap();
+    assert!(search.0.is_some());
 }
 
 /// Checks that this process's user can open the file, and that another user cannot.
@@ -397,6 +398,6 @@ fn check_users(path: &Path) {
     assert!(own.status.success(), "{own:?}");
     let other = open(Command::new("/bin/sh").uid(NOBODY).gid(NOBODY));
     assert!(!other.status.success(), "{other:?}");
-    let said = String::from_utf8_lossy(&other.stderr);
-    assert!(said.contains("Permission denied"), "{said}");
+    let stderr = String::from_utf8_lossy(&other.stderr);
+    assert!(stderr.contains("Permission denied"), "{stderr}");
 }

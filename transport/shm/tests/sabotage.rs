@@ -1,4 +1,4 @@
-//! The conformance suite notices each broken rule of the contract, and passes with none broken.
+//! The conformance suite detects each broken rule of the contract, and passes if none is broken.
 
 use core::time::Duration;
 
@@ -31,7 +31,7 @@ fn run(case: &Case, rule: Rule) -> Vec<Result<Verdict, Failure>> {
 }
 
 #[test]
-fn every_broken_rule_is_noticed() {
+fn every_broken_rule_is_detected() {
     for &(rule, name) in Rule::ALL {
         let case = cases(OWNERS).find(|case| case.name == name).unwrap();
         assert!(run(case, rule).iter().any(Result::is_err), "{rule:?} passed {name}");

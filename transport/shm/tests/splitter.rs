@@ -47,7 +47,7 @@ const WORD: RemoteWord = RemoteWord { owner: Owner(0), index: 3 };
 #[test]
 fn a_plan_must_fit() {
     let mut engine = open(PART.plus(PART), &mut Alone);
-    // 12 words and the 4 to the next line, then 12 more.
+    // 12 words, padded by 4 to a line, then 12 more.
     assert_eq!(engine.geometry().window_words, 28);
     let mut storage = [Pending::EMPTY; 8];
     let error = |engine: &mut Engine, part: Sizes, storage: &mut [Pending]| {
@@ -70,7 +70,7 @@ fn a_plan_must_fit() {
 }
 
 #[test]
-fn channels_are_handed_out_once() {
+fn a_channel_is_opened_once() {
     let mut engine = open(PART.plus(PART), &mut Alone);
     let mut storage = [Pending::EMPTY; 8];
     let splitter = Splitter::new(&mut engine, [PART, PART], &mut storage).unwrap();
@@ -78,9 +78,9 @@ fn channels_are_handed_out_once() {
     assert!(splitter.channels().is_none());
 }
 
-/// A channel that is dropped with operations in flight takes nothing from the other.
+/// Dropping a channel with operations in flight takes no depth from the other channel.
 #[test]
-fn a_dropped_channel_leaves_the_other_its_depth() {
+fn a_dropped_channel_takes_no_depth_from_the_other() {
     let mut engine = open(PART.plus(PART), &mut Alone);
     let mut storage = [Pending::EMPTY; 8];
     let splitter = Splitter::new(&mut engine, [PART, PART], &mut storage).unwrap();
@@ -102,15 +102,18 @@ fn a_dropped_channel_leaves_the_other_its_depth() {
             polled += channel.poll(&mut done[polled..]).unwrap();
         }
         let expected = (0..4).map(|token| (Token(token), Ok(4 * round + token)));
-        assert!(done[..4].iter().map(|end| (end.token, end.result)).eq(expected), "{done:?}");
+        assert!(
+            done[..4].iter().map(|completion| (completion.token, completion.result)).eq(expected),
+            "{done:?}"
+        );
         assert_eq!((polled, channel.in_flight()), (4, 0));
     }
     // The operations of the dropped channel took effect.
     assert_eq!(engine.window()[3].load(Acquire), 4);
 }
 
-/// Prints what a channel adds to a post and a poll. The bound catches a change of complexity, not
-/// a slower machine.
+/// Prints the time that a channel adds to a post and a poll. The bound detects a change of
+/// complexity, not a slower machine.
 #[test]
 fn a_channel_costs_nanoseconds() {
     const OPERATIONS: u32 = 100_000;

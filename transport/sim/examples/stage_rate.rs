@@ -1,5 +1,5 @@
-//! How fast the stage simulates: blocking READs of 8 words a second of real time, with one owner
-//! active and the rest in a barrier, and with all active.
+//! Measures the simulation rate of the stage: blocking READs of 8 words in a second of real time,
+//! with one owner active and the others in a barrier, and with all owners active.
 //!
 //! `cargo run --release -p probeline-sim --features std --example stage_rate`
 
@@ -35,12 +35,12 @@ fn reads(engine: &mut Engine, ops: u64) -> Result<(), Failure> {
     let geometry = *engine.geometry();
     let peer = Owner((geometry.me.0 + 1) % geometry.owners);
     let into = Local { slot: Slot(0), start: 0, words: 8 };
-    let mut ends = [Completion::default(); 1];
+    let mut completions = [Completion::default(); 1];
     for op in 0..ops {
         let start = RemoteWord { owner: peer, index: 8 * (op % 16) };
         engine.read(Token(op), Segment { start, words: 8 }, into)?;
-        while engine.poll(&mut ends)? == 0 {}
-        ends[0].result?;
+        while engine.poll(&mut completions)? == 0 {}
+        completions[0].result?;
     }
     Ok(())
 }

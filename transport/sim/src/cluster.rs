@@ -1,4 +1,4 @@
-//! The simulated machines: made once, handed out an engine at a time, and watched from outside.
+//! The handle on the simulated machines: it opens engines and observes the whole cluster.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -11,23 +11,25 @@ use spin::{Mutex, MutexGuard};
 use crate::fabric::{Fabric, Windows};
 use crate::{Config, ConfigError, Counters, Engine, Moment, OpenError};
 
-/// Who runs next, where several callers share one cluster's virtual time.
+/// Decides which of several callers that share one cluster's virtual time runs next.
 ///
-/// An engine made with one calls it in every poll, holding no lock.
+/// An engine opened with a `Turn` calls it in every poll, and holds no lock meanwhile.
 pub trait Turn: Send + Sync {
-    /// Returns when nobody else would act before `until_ns`, which is when `owner` goes on.
+    /// Blocks until no other owner would act before `until_ns`, the time at which `owner`
+    /// continues.
     fn yield_until(&self, owner: Owner, until_ns: u64);
 }
 
-/// A handle on a simulated cluster; its clones are the same cluster.
+/// A handle on a simulated cluster; its clones share the same cluster.
 ///
-/// Used from one thread, or on the stage, everything that happens follows from the configuration
-/// and the calls made, and so does [`Cluster::trace_hash`].
+/// A run is deterministic if one thread makes all calls, or if it runs on the stage. The
+/// configuration and the calls then determine every event, and so [`Cluster::trace_hash`].
 #[derive(Clone)]
 pub struct Cluster {
     shared: Arc<Shared>,
 }
 
+/// The state that the handles and engines of a cluster share.
 pub(crate) struct Shared {
     config: Config,
     windows: Windows,
@@ -49,11 +51,11 @@ impl Shared {
 }
 
 impl Cluster {
-    /// Makes a cluster whose words are all 0, at time 0. All memory is allocated here, and each
-    /// engine's slots when it is handed out.
+    /// Creates a cluster at time 0 whose words are all 0. It allocates all memory except the slots
+    /// of an engine, which are allocated when the engine is opened.
     ///
     /// # Errors
-    /// The first value of `config` that is out of range.
+    /// Returns an error for the first value of `config` that is out of range.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.check()?;
         let window = |_| (0..config.window_words).map(|_| AtomicU64::new(0)).collect();
@@ -62,15 +64,16 @@ impl Cluster {
         Ok(Self { shared: Arc::new(Shared { config, windows, fabric }) })
     }
 
-    /// The engine of `owner`; each is handed out once. When it is dropped, the owner is lost.
+    /// Opens the engine of `owner`, once for each owner. Dropping the engine loses the owner.
     ///
     /// # Errors
-    /// There is no such owner, or its engine was handed out before.
+    /// Returns an error if there is no such owner or its engine was opened before.
     pub fn engine(&self, owner: Owner) -> Result<Engine, OpenError> {
         self.open(owner, None)
     }
 
-    /// As [`engine`](Self::engine); the engine lets `turn` decide, in every poll, when it goes on.
+    /// Opens an engine as [`engine`](Self::engine) does; `turn` decides in every poll when it
+    /// continues.
     ///
     /// # Errors
     /// As [`engine`](Self::engine).
@@ -83,61 +86,62 @@ impl Cluster {
         Engine::new(owner, Arc::clone(&self.shared), turn)
     }
 
-    /// What the cluster was made of.
+    /// The configuration that the cluster was created with.
     #[must_use]
     pub fn config(&self) -> &Config {
         self.shared.config()
     }
 
-    /// `owner` dies at its present time: its own engine is flushed and dead, and the others'
-    /// engines report it as lost after what they have in flight. Does nothing for an owner that
-    /// is unknown or lost already.
+    /// Kills `owner` at its present time: its own engine is flushed and dead, and the other engines
+    /// report it as lost after what they have in flight. Does nothing if the owner is unknown or
+    /// already lost.
     pub fn kill(&self, owner: Owner) {
         self.shared.fabric().lose(owner);
     }
 
-    /// Whose poll will report something first, and when that is: for drivers that poll several
-    /// engines in the order of virtual time. None where nothing is in flight.
+    /// Returns the owner whose poll reports something first, and the virtual time of that poll.
+    /// Returns `None` if nothing is in flight. Drivers that poll several engines use it to keep the
+    /// order of virtual time.
     #[must_use]
     pub fn next_delivery(&self) -> Option<(Owner, u64)> {
         self.shared.fabric().next_delivery()
     }
 
-    /// The latest virtual time that any engine has polled at, in nanoseconds: all effects until
-    /// then have happened.
+    /// The latest virtual time at which any engine has polled, in nanoseconds. All effects up to
+    /// that time have happened.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.shared.fabric().now_ns
     }
 
-    /// Brings every engine to `at_ns`, unless it is later already, as a barrier does: all effects
-    /// until then have happened.
+    /// Advances every engine to `at_ns`, unless it is later already, as a barrier does. All effects
+    /// up to that time have happened.
     pub fn meet(&self, at_ns: u64) {
         self.shared.fabric().meet(at_ns);
     }
 
-    /// Lets every effect happen that is still to come, late ones included, and says when the last
-    /// one did. Completions stay to be polled.
+    /// Applies every outstanding effect, late ones included, and returns the time of the last one
+    /// in nanoseconds. Completions remain to be polled.
     pub fn settle(&self) -> u64 {
         let mut fabric = self.shared.fabric();
         fabric.settle();
         fabric.now_ns
     }
 
-    /// What has happened so far.
+    /// The counts of all events so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.shared.fabric().counters
     }
 
-    /// A hash of everything that has happened: time, owner, operation, word and value of each
-    /// step. Two runs with the same hash did the same.
+    /// A hash of every event so far: its time, owner, operation, word and value. Two runs with the
+    /// same hash did the same.
     #[must_use]
     pub fn trace_hash(&self) -> u64 {
         self.shared.fabric().trace.hash()
     }
 
-    /// The last [`Config::trace_events`] steps, oldest first.
+    /// The last [`Config::trace_events`] events, oldest first.
     #[must_use]
     pub fn trace(&self) -> Vec<Moment> {
         self.shared.fabric().trace.moments()

@@ -1,4 +1,4 @@
-//! How a cluster is made, and why it cannot be made that way.
+//! The configuration of a cluster, and the errors of creating one.
 
 use core::error::Error;
 use core::fmt;
@@ -8,69 +8,68 @@ use probeline_transport::{AtomicScope, Caps, Geometry, MAX_OWNERS, Owner};
 use crate::faults::ALL_PPM;
 use crate::{Faults, Model};
 
-/// In which order an engine reports what is in flight.
+/// The order in which an engine reports its completions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// As completions fall due; of two at one instant, the one posted first.
+    /// In the order of time; of two at one instant, the one posted first.
     #[default]
     ByTime,
-    /// At random, whenever they fall due: a poll waits for the one that chance has put first.
-    /// Effects at one instant happen in random order too.
+    /// In random order, independent of time: a poll waits for the completion that was drawn first.
+    /// Effects at one instant also happen in random order.
     Shuffled,
 }
 
-/// Which windows [`Transport::direct`](probeline_transport::Transport::direct) reaches.
+/// The windows that [`Transport::direct`](probeline_transport::Transport::direct) gives access to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
-    /// None, not even the own one.
+    /// None, not even the owner's own window.
     None,
-    /// The own window.
+    /// The owner's own window.
     #[default]
     Own,
     /// All windows.
     All,
 }
 
-/// Sizes, seed and behaviour of a cluster.
+/// The sizes, seed and behaviour of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Owners, 1 to 4096.
+    /// The number of owners, 1 to 4096.
     pub owners: u32,
     /// Words in each owner's window, 1 to 2^32.
     pub window_words: u64,
     /// Slots of each engine, 1 to 65536.
     pub slots: u32,
-    /// Words in each slot, a multiple of 8, 8 to 65536; also the longest READ or WRITE.
+    /// Words in each slot, a multiple of 8 from 8 to 65536; also the longest READ or WRITE.
     pub slot_words: u32,
     /// Operations in flight on each engine, 1 to 65536.
     pub depth: u32,
-    /// What all chance comes from.
+    /// The seed of all randomness.
     pub seed: u64,
     /// The order of completions.
     pub order: Order,
-    /// What everything costs.
+    /// The costs of operations.
     pub model: Model,
-    /// What goes wrong.
+    /// The faults to inject.
     pub faults: Faults,
-    /// Each word of a READ is sampled at a random time of its own between the post and the
-    /// completion; else all at the instant of its effect, which is faster.
+    /// Whether each word of a READ is sampled at its own random time between the post and the
+    /// completion. Otherwise all words are sampled at one instant, which is faster.
     pub scatter_reads: bool,
-    /// What [`Caps::word_reads_whole`] says; words are torn only where it is false.
+    /// The value of [`Caps::word_reads_whole`]; words are torn only if it is false.
     pub word_reads_whole: bool,
-    /// What [`Caps::write_then_atomic`] says. Where it is true, an atomic waits for the effects of
-    /// the same engine's WRITEs to that owner.
+    /// The value of [`Caps::write_then_atomic`]. If it is true, an atomic takes effect after the
+    /// same engine's earlier WRITEs to that owner.
     pub write_then_atomic: bool,
-    /// What [`Caps::atomics`] says.
+    /// The value of [`Caps::atomics`].
     pub atomics: AtomicScope,
-    /// What `direct` reaches.
+    /// The windows that `direct` gives access to.
     pub direct_reach: Reach,
-    /// How many of the last events are kept for [`Cluster::trace`](crate::Cluster::trace), at
-    /// most 2^20.
+    /// The number of last events kept for [`Cluster::trace`](crate::Cluster::trace), at most 2^20.
     pub trace_events: u32,
 }
 
 impl Default for Config {
-    /// Two owners of 1024 words, 16 operations in flight, no time, no faults, seed 0.
+    /// Two owners of 1024 words, depth 16, no costs, no faults, seed 0.
     fn default() -> Self {
         Self {
             owners: 2,
@@ -92,32 +91,32 @@ impl Default for Config {
     }
 }
 
-/// What a NIC's 32-bit lengths and this machine's memory allow, generously.
-const MOST_WINDOW_WORDS: u64 = 1 << 32;
-/// Above every device's queue depth.
-const MOST_DEPTH: u64 = 1 << 16;
-/// Slots need not outnumber the deepest queue.
-const MOST_SLOTS: u64 = 1 << 16;
-/// Half a mebibyte, above any chunk.
-const MOST_SLOT_WORDS: u64 = 1 << 16;
+/// A generous bound: a NIC's lengths have 32 bits.
+const MAX_WINDOW_WORDS: u64 = 1 << 32;
+/// Above the queue depth of every device.
+const MAX_DEPTH: u64 = 1 << 16;
+/// The deepest queue needs no more slots than this.
+const MAX_SLOTS: u64 = 1 << 16;
+/// 512 KiB, above the size of any chunk.
+const MAX_SLOT_WORDS: u64 = 1 << 16;
 /// 40 MiB of trace.
-const MOST_TRACE_EVENTS: u64 = 1 << 20;
-/// All windows, slots and buffers of operations in flight together: 64 GiB. More is a typing
-/// error, to be reported as one.
-const MOST_TOTAL_WORDS: u64 = 1 << 33;
+const MAX_TRACE_EVENTS: u64 = 1 << 20;
+/// All windows, slots and buffers of operations in flight together: 64 GiB. A larger total is
+/// assumed to be a typing error.
+const MAX_TOTAL_WORDS: u64 = 1 << 33;
 
 impl Config {
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         within("owners", self.owners.into(), 1, MAX_OWNERS.into())?;
-        within("window_words", self.window_words, 1, MOST_WINDOW_WORDS)?;
-        within("slots", self.slots.into(), 1, MOST_SLOTS)?;
-        within("slot_words", self.slot_words.into(), 8, MOST_SLOT_WORDS)?;
-        within("depth", self.depth.into(), 1, MOST_DEPTH)?;
-        within("trace_events", self.trace_events.into(), 0, MOST_TRACE_EVENTS)?;
+        within("window_words", self.window_words, 1, MAX_WINDOW_WORDS)?;
+        within("slots", self.slots.into(), 1, MAX_SLOTS)?;
+        within("slot_words", self.slot_words.into(), 8, MAX_SLOT_WORDS)?;
+        within("depth", self.depth.into(), 1, MAX_DEPTH)?;
+        within("trace_events", self.trace_events.into(), 0, MAX_TRACE_EVENTS)?;
         if !self.slot_words.is_multiple_of(8) {
             return Err(ConfigError::SlotNotInLines { slot_words: self.slot_words });
         }
-        within("words in all", self.total_words(), 1, MOST_TOTAL_WORDS)?;
+        within("words in all", self.total_words(), 1, MAX_TOTAL_WORDS)?;
         within("owners_per_node", self.model.owners_per_node.into(), 1, u32::MAX.into())?;
         self.check_faults()
     }
@@ -135,14 +134,15 @@ impl Config {
         within("death.after_ops", after_ops, 1, u64::MAX)
     }
 
-    /// At most 2^12 times 2^35, so nothing overflows.
+    /// The words of all windows, slots and buffers; at most 2^12 times 2^35, so the sum cannot
+    /// overflow.
     fn total_words(&self) -> u64 {
         let slots = u64::from(self.slots) + u64::from(self.records()) * 2;
         u64::from(self.owners) * (self.window_words + slots * u64::from(self.slot_words))
     }
 
-    /// Operations of one engine that are kept at once: `depth` in flight and, where effects may
-    /// be late, as many that are not over although they were reported.
+    /// The number of records of one engine: `depth` in flight and, if effects may be late, as many
+    /// that were reported before their effect.
     pub(crate) fn records(&self) -> u32 {
         if self.faults.error_late_ppm > 0 { 2 * self.depth } else { self.depth }
     }
@@ -177,21 +177,21 @@ fn within(field: &'static str, value: u64, least: u64, most: u64) -> Result<(), 
     Err(ConfigError::OutOfRange { field, value, least, most })
 }
 
-/// Why no cluster can be made of a [`Config`].
+/// Why a cluster cannot be created from a [`Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigError {
     /// A value is too small or too large.
     OutOfRange {
-        /// Which.
+        /// The name of the field.
         field: &'static str,
-        /// What it is.
+        /// Its value.
         value: u64,
-        /// The least it may be.
+        /// The smallest valid value.
         least: u64,
-        /// The most it may be.
+        /// The largest valid value.
         most: u64,
     },
-    /// A slot is not a whole number of lines of 8 words.
+    /// The slot size is not a multiple of a line of 8 words.
     SlotNotInLines {
         /// Words in a slot.
         slot_words: u32,
@@ -213,14 +213,14 @@ impl fmt::Display for ConfigError {
 
 impl Error for ConfigError {}
 
-/// Why an engine cannot be had.
+/// Why an engine cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
     /// There is no such owner.
     UnknownOwner(Owner),
-    /// The owner's engine was handed out before: each is, once.
+    /// The owner's engine was opened before; it can be opened only once.
     Taken(Owner),
-    /// Memory for the slots is missing.
+    /// The memory for the slots cannot be allocated.
     OutOfMemory,
 }
 
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_is_refused_by_name() {
+    fn an_invalid_value_is_refused_by_its_field() {
         let good = Config::default();
         assert_eq!(good.check(), Ok(()));
         let faults = Faults::none();
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn every_swarm_is_valid() {
+    fn every_swarm_configuration_is_valid() {
         for seed in 0..1_000 {
             let config = Config { faults: Faults::swarm(seed), ..Config::default() };
             assert_eq!(config.check(), Ok(()), "seed {seed}");

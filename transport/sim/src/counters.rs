@@ -1,40 +1,40 @@
 //! Counters of operations, completions and faults.
 
-/// Counts since the cluster was made, over all owners.
+/// The counts since the cluster was created, over all owners.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Operations accepted.
     pub posted: u64,
     /// Completions polled.
     pub completed: u64,
-    /// Of these, READs by a NIC.
+    /// READs completed by a NIC.
     pub reads: u64,
-    /// WRITEs by a NIC.
+    /// WRITEs completed by a NIC.
     pub writes: u64,
-    /// Compare-and-swaps and fetch-and-adds by a NIC.
+    /// Compare-and-swaps and fetch-and-adds completed by a NIC.
     pub atomics: u64,
-    /// Words of all these.
+    /// The words of these READs, WRITEs and atomics.
     pub words: u64,
-    /// Operations that a NIC was given.
+    /// Operations posted to a NIC.
     pub sent: u64,
-    /// What their NIC had outstanding with each of these, itself included, all together; by `sent`,
-    /// the mean that one finds.
+    /// The sum, over the operations in `sent`, of the operations that their NIC had outstanding,
+    /// including the operation itself. Divided by `sent` it is the mean an operation finds.
     pub outstanding: u64,
-    /// Completions of what the CPU did itself.
+    /// Completions of the CPU's own loads and stores.
     pub by_cpu: u64,
-    /// Operations that completed in error although their effect had happened.
+    /// Operations that completed in error after taking effect.
     pub errors_done: u64,
     /// Operations that completed in error without effect.
     pub errors_undone: u64,
-    /// Operations that were to complete in error before their effect.
+    /// Operations chosen to complete in error before taking effect.
     pub errors_late: u64,
-    /// Effects that happened after their operation had completed in error or been flushed.
+    /// Effects that happened after their operation had completed in error or was flushed.
     pub late_effects: u64,
     /// READs executed twice.
     pub repeated_reads: u64,
-    /// Words landed as a mixture of two values.
+    /// Words that landed torn, as a mixture of two values.
     pub torn_words: u64,
-    /// Operations slowed down.
+    /// Operations slowed down by a fault.
     pub slow: u64,
     /// Operations flushed because their engine died.
     pub flushed: u64,

@@ -1,4 +1,4 @@
-//! One owner's transport.
+//! The simulated transport of one owner.
 
 use alloc::sync::Arc;
 use core::sync::atomic::AtomicU64;
@@ -13,16 +13,16 @@ use crate::cluster::{Shared, Turn};
 use crate::record::{Action, Post, run};
 use crate::{OpenError, Reach};
 
-/// What the landing words of a READ hold from its post to its completion, and after one in error:
-/// no canonical address, no small number, no text.
+/// The value of the landing words of a READ from its post to its completion, and after an error. It
+/// is not a canonical address, not a small number and not text.
 pub const POISON: u64 = 0xdead_beef_dead_beef;
 
-/// The engine of one owner, with a clock of its own.
+/// The engine of one owner, with its own virtual clock.
 ///
-/// A poll reports what is due at the engine's time. Where nothing is due and something is in
-/// flight, it advances the engine to its next completion first, after letting everything happen
-/// in the cluster that comes before; so a caller that polls until an operation ends never hangs.
-/// With nothing in flight it advances the engine by the model's `idle_poll_ns`.
+/// A poll reports the completions that are due at the engine's time. If none is due and something
+/// is in flight, the poll first advances the engine to its next completion, after all earlier
+/// events of the cluster; so a caller that polls until an operation completes never hangs. With
+/// nothing in flight, the poll advances the engine by the model's `idle_poll_ns`.
 ///
 /// An operation starts when it is posted; `kick` does nothing.
 pub struct Engine {
@@ -52,14 +52,14 @@ impl Engine {
         self.shared.fabric().clock_ns(self.geometry.me)
     }
 
-    /// When the next poll reports something, if nothing is posted before: what a driver orders
-    /// engines by that it polls from one thread.
+    /// The virtual time at which the next poll reports something, if nothing is posted before, in
+    /// nanoseconds. A driver that polls several engines from one thread orders them by it.
     #[must_use]
     pub fn next_poll_ns(&self) -> u64 {
         self.shared.fabric().poll_until_ns(self.geometry.me)
     }
 
-    /// The caller's CPU works for `ns` nanoseconds.
+    /// Advances the engine's clock by `ns` nanoseconds of work of the caller's CPU.
     pub fn spend(&mut self, ns: u64) {
         self.shared.fabric().spend(self.geometry.me, ns);
     }
@@ -193,8 +193,8 @@ impl Transport for Engine {
 }
 
 // SAFETY: slots and windows are allocations outside the engine, freed after it is dropped. `Slots`
-// makes references to the range that a call names alone; windows are boxed atomics that all engines
-// of the cluster share.
+// creates references only to the range that a call names; windows are boxed atomics that all
+// engines of the cluster share.
 #[allow(unsafe_code)]
 unsafe impl StableMemory for Engine {}
 
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use crate::{Cluster, Config, Model};
 
-    /// The contract hides a busy slot; what it holds is seen from in here only.
+    /// The contract hides busy slots, so only a unit test can observe what they hold.
     #[test]
     fn a_landing_range_is_poisoned_from_post_to_completion() {
         let cluster = Cluster::new(Config { model: Model::simple(1_000), ..Config::default() });

@@ -1,4 +1,4 @@
-//! What all owners share: their clocks, the operations in flight, and the events to come.
+//! The shared state of all owners: their clocks, the operations in flight and the event queue.
 
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
@@ -17,11 +17,11 @@ use crate::rng::streams;
 use crate::trace::{Trace, digest};
 use crate::{Config, Counters, Kind, Moment, OpenError, Order, Rng, What};
 
-/// Every owner's window.
+/// The windows of all owners.
 pub(crate) type Windows = Arc<[Box<[AtomicU64]>]>;
 
-/// A step of one operation: an effect, or a READ taking words. Each operation has at most one in
-/// the heap, so the heap never grows.
+/// One step of an operation: its effect, or a sampling step of a READ. Each operation has at most
+/// one event in the heap, so the heap never grows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Event {
     at_ns: u64,
@@ -30,29 +30,30 @@ pub(crate) struct Event {
     record: u32,
 }
 
-/// An operation in flight, in the order in which its engine reports it.
+/// An operation in flight, ordered as its engine reports it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Due {
-    /// When it is done, or a random number where completions are shuffled.
+    /// The completion time in nanoseconds, or a random number if completions are shuffled.
     key: u64,
     sequence: u64,
     record: u32,
 }
 
-/// One owner's engine, as the fabric sees it.
+/// The fabric's state for one owner's engine.
 pub(crate) struct Member {
     now_ns: u64,
     taken: bool,
     fault: Option<Fault>,
-    /// Killed, or its engine dropped.
+    /// The owner was killed, or its engine was dropped.
     gone: bool,
     posted: u64,
     in_flight: BinaryHeap<Reverse<Due>>,
     free: Vec<u32>,
-    /// Operations that are to be reported before their effect, or were.
+    /// The number of records with a late effect, completed or not, that has not happened yet.
     late: u32,
 }
 
+/// The shared state of all owners, behind the one lock of the cluster.
 pub(crate) struct Fabric {
     windows: Windows,
     members: Box<[Member]>,
@@ -66,7 +67,7 @@ pub(crate) struct Fabric {
     write_then_atomic: bool,
     depth: u32,
     sequence: u64,
-    /// The first owner lost, and when.
+    /// The first owner lost and the time of the loss.
     lost: Option<(Owner, u64)>,
     pub(crate) now_ns: u64,
     pub(crate) counters: Counters,
@@ -138,12 +139,12 @@ impl Fabric {
         }
     }
 
-    /// Whether no more posts are accepted.
+    /// Whether the engine of `me` refuses posts.
     pub(crate) fn is_closed(&self, me: Owner) -> bool {
         self.lost.is_some() || self.members[me.0 as usize].fault.is_some()
     }
 
-    /// Takes a post that was checked; `payload` is what a WRITE writes.
+    /// Accepts a checked post; `payload` holds the words of a WRITE.
     pub(crate) fn accept(
         &mut self,
         me: Owner,
@@ -152,7 +153,7 @@ impl Fabric {
     ) -> Result<(), PostError> {
         let kind = post.action.kind();
         let member = &mut self.members[me.0 as usize];
-        // There is one: depth is in flight at most, and depth late at most.
+        // A record is free: at most `depth` are in flight and at most `depth` are late.
         let Some(index) = member.free.pop() else { return Err(PostError::Full) };
         member.posted += 1;
         let to = post.remote.start;
@@ -185,7 +186,7 @@ impl Fabric {
         Ok(())
     }
 
-    /// The place of the last WRITE of `me` to `owner` in the order of events, if an operation of
+    /// The position of the last WRITE of `me` to `owner` in the order of events, if an operation of
     /// this kind has to follow it.
     fn last_write(&self, me: Owner, kind: Kind, owner: Owner) -> (u64, u64) {
         if !self.write_then_atomic || !matches!(kind, Kind::CompareAndSwap | Kind::FetchAdd) {
@@ -200,7 +201,7 @@ impl Fabric {
         writes.map(|write| write.due).max().unwrap_or_default()
     }
 
-    /// Throws the dice and counts what they say.
+    /// Draws the fate of an operation and counts its faults.
     fn throw(&mut self, me: Owner, kind: Kind) -> Fate {
         let mut fate = self.dice.throw(kind);
         let member = &mut self.members[me.0 as usize];
@@ -252,7 +253,8 @@ impl Fabric {
         self.push(due, index);
     }
 
-    /// Of two events in one place, the one pushed first happens first.
+    /// Adds an event to the heap. Events with the same position happen in the order of their
+    /// pushes.
     fn push(&mut self, (at_ns, tie): (u64, u64), record: u32) {
         let sequence = self.next_sequence();
         self.events.push(Reverse(Event { at_ns, tie, sequence, record }));
@@ -279,7 +281,7 @@ impl Fabric {
         self.sequence
     }
 
-    /// The time a poll advances its engine to: now, or when the completion it waits for is due.
+    /// The time to which a poll advances its engine: now, or the time of the next completion.
     pub(crate) fn poll_until_ns(&self, me: Owner) -> u64 {
         let member = &self.members[me.0 as usize];
         match member.in_flight.peek() {
@@ -288,7 +290,7 @@ impl Fabric {
         }
     }
 
-    /// The engine that is to report something first, and when.
+    /// The engine that reports a completion first, and the time of that completion.
     pub(crate) fn next_delivery(&self) -> Option<(Owner, u64)> {
         let owners = (0..).map(Owner).zip(&self.members);
         owners
@@ -297,7 +299,7 @@ impl Fabric {
             .min_by_key(|&(owner, at_ns)| (at_ns, owner))
     }
 
-    /// Lets everything happen that happens by `until_ns`, in the order of time.
+    /// Executes all events up to `until_ns`, in the order of time.
     pub(crate) fn run_until(&mut self, until_ns: u64) {
         while let Some(&Reverse(event)) = self.events.peek()
             && event.at_ns <= until_ns
@@ -308,7 +310,7 @@ impl Fabric {
         self.now_ns = self.now_ns.max(until_ns);
     }
 
-    /// Lets everything happen that was started.
+    /// Executes all events.
     pub(crate) fn settle(&mut self) {
         while let Some(Reverse(event)) = self.events.pop() {
             self.now_ns = self.now_ns.max(event.at_ns);
@@ -354,7 +356,7 @@ impl Fabric {
         member.free.push(index);
     }
 
-    /// Reports to `me`, whose clock is advanced to `at_ns`, what is done by then.
+    /// Reports to `me` the completions due at `at_ns`, after advancing its clock to that time.
     pub(crate) fn deliver(
         &mut self,
         me: Owner,
@@ -364,7 +366,7 @@ impl Fabric {
     ) -> usize {
         self.member(me).now_ns = at_ns;
         let mut polled = 0;
-        // Completions that cost: not of what the CPU has done itself.
+        // Completions that cost CPU time: those of the NIC, not those of the CPU's own accesses.
         let mut over_nic = 0_u64;
         for into in out {
             let Some(&Reverse(due)) = self.member(me).in_flight.peek() else { break };
@@ -382,7 +384,7 @@ impl Fabric {
         polled
     }
 
-    /// Counts a completion by its kind; true if it came over a NIC.
+    /// Counts a completion by its kind; returns whether it came from a NIC.
     fn count_kind(&mut self, record: u32) -> bool {
         let record = &self.records[record as usize];
         let Post { action, remote, .. } = record.post;
@@ -399,7 +401,7 @@ impl Fabric {
         true
     }
 
-    /// Ends one operation for its caller, and lands what a READ has brought.
+    /// Creates the completion of one operation; the words of a READ land.
     fn report(&mut self, index: u32, at_ns: u64, slots: &mut Slots<CpuMemory>) -> Completion {
         let record = &mut self.records[index as usize];
         let Post { token, action, remote, local } = record.post;
@@ -425,7 +427,7 @@ impl Fabric {
         Completion { token, result }
     }
 
-    /// Why `me` is dead, once everything it had accepted was reported.
+    /// Why `me` is dead, once everything it accepted has been reported.
     pub(crate) fn fault(&mut self, me: Owner) -> Option<Fault> {
         let lost = self.lost;
         let member = self.member(me);
@@ -449,7 +451,7 @@ impl Fabric {
         }
     }
 
-    /// Ends the engine of `me`: what is not done by now is flushed.
+    /// Kills the engine of `me`: what is not done by now is flushed.
     fn end(&mut self, me: Owner, fault: Fault) {
         let member = &mut self.members[me.0 as usize];
         member.fault.get_or_insert(fault);
@@ -468,7 +470,8 @@ impl Fabric {
         self.note(now_ns, me, What::Ended, RemoteWord { owner: me, index: 0 }, 0);
     }
 
-    /// The owner dies: its engine, if it still has one, and every other learn of it.
+    /// Loses the owner: its own engine, if still open, dies, and every other engine reports the
+    /// loss.
     pub(crate) fn lose(&mut self, owner: Owner) {
         let Some(member) = self.members.get_mut(owner.0 as usize) else { return };
         if core::mem::replace(&mut member.gone, true) {
@@ -480,7 +483,7 @@ impl Fabric {
         self.counters.lost_owners += 1;
     }
 
-    /// The owner's engine is dropped: nobody is there to report to any more.
+    /// Closes the engine that the owner drops; nothing is reported to it any more.
     pub(crate) fn close(&mut self, owner: Owner) {
         self.lose(owner);
         while let Some(Reverse(due)) = self.member(owner).in_flight.pop() {

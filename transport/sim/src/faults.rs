@@ -1,58 +1,58 @@
-//! What may go wrong, how often, and the dice that decide it for each operation.
+//! The faults to inject, their probabilities, and the draws that decide them for each operation.
 
 use probeline_transport::Owner;
 
 use crate::{Kind, Rng};
 
-/// What goes wrong by chance. Every `_ppm` is a probability for each operation, in parts per
-/// million; each fault that happens is counted in [`Counters`](crate::Counters).
+/// The faults that happen at random. Every `_ppm` is a probability for each operation, in parts per
+/// million; [`Counters`](crate::Counters) counts each fault that happens.
 ///
-/// All three errors carry the same status, so that a caller cannot tell them apart. A READ that
-/// fails leaves its landing range poisoned. Owners are lost not by chance but when an engine is
-/// dropped, or by [`Cluster::kill`](crate::Cluster::kill).
+/// All three kinds of error carry the same status, so that a caller cannot distinguish them. A READ
+/// that fails leaves its landing range poisoned. Owners are not lost at random but when an engine
+/// is dropped, or by [`Cluster::kill`](crate::Cluster::kill).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
     /// The operation takes effect and completes in error.
     pub error_done_ppm: u32,
     /// The operation completes in error and never takes effect.
     pub error_undone_ppm: u32,
-    /// The operation completes in error and takes effect later. Where `depth` effects of one
-    /// engine are late already, and for a READ, it is an error without effect.
+    /// The operation completes in error and takes effect later. For a READ, and if `depth` effects
+    /// of the engine are late already, it is an error without effect.
     pub error_late_ppm: u32,
     /// The longest time between such a completion and its effect, in nanoseconds.
     pub late_ns: u64,
     /// A READ is executed again, up to a roundtrip later, and the later words land.
     pub repeated_read_ppm: u32,
-    /// A READ's words may be torn: each is sampled twice, and where it changed in between, some
-    /// bytes of either sample land. Only where
-    /// [`Config::word_reads_whole`](crate::Config::word_reads_whole) is false.
+    /// The words of a READ may be torn: each word is sampled twice, and if it changed in between, a
+    /// mixture of bytes of both samples lands. Requires
+    /// [`Config::word_reads_whole`](crate::Config::word_reads_whole) to be false.
     pub torn_read_ppm: u32,
     /// The roundtrip takes `slow_factor` times as long.
     pub slow_ppm: u32,
-    /// How many times as long, at least 1.
+    /// The factor of slow roundtrips, at least 1.
     pub slow_factor: u32,
-    /// An engine that dies.
+    /// The engine that dies, if any.
     pub death: Option<Death>,
 }
 
-/// The end of one engine: what is in flight is flushed, half of it without effect, and then the
-/// engine reports [`DEATH_STATUS`].
+/// The death of one engine: its operations in flight are flushed, half of them without effect, and
+/// then the engine reports [`DEATH_STATUS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Death {
-    /// Whose engine, modulo the number of owners.
+    /// The owner of the engine, modulo the number of owners.
     pub owner: Owner,
-    /// The operation that is the last one to be accepted, counted from 1.
+    /// The number of operations that the engine accepts before it dies.
     pub after_ops: u64,
 }
 
 /// The status in the [`Fault::Device`](probeline_transport::Fault::Device) of an engine that died.
 pub const DEATH_STATUS: u32 = 0xdead;
 
-/// One million parts are all operations.
+/// The probability of 1, in parts per million.
 pub(crate) const ALL_PPM: u32 = 1_000_000;
 
 impl Faults {
-    /// Nothing goes wrong.
+    /// No faults.
     #[must_use]
     pub const fn none() -> Self {
         Self {
@@ -68,9 +68,9 @@ impl Faults {
         }
     }
 
-    /// A random choice of faults with random weights, the same for the same seed: leaving some
-    /// out altogether lets the others be met in states that they would hide (Groce et al.,
-    /// "Swarm testing", ISSTA 2012).
+    /// A random choice of faults with random weights, the same for the same seed. It leaves some
+    /// faults out altogether, because a fault can hide the states in which others matter (Groce et
+    /// al., "Swarm testing", ISSTA 2012).
     #[must_use]
     pub fn swarm(seed: u64) -> Self {
         let mut rng = Rng::new(seed, crate::rng::streams::SWARM);
@@ -97,13 +97,13 @@ impl Default for Faults {
     }
 }
 
-/// Zero every other time, else from 0.02 to 16 in a hundred, small ones as likely as large ones.
+/// Draws 0 for half of the draws, else 160 000 ppm halved 0 to 9 times at random.
 fn weight(rng: &mut Rng) -> u32 {
     let exponent = rng.below(20);
     if exponent >= 10 { 0 } else { 160_000 >> exponent }
 }
 
-/// How one operation will end.
+/// How one operation completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Fine,
@@ -112,17 +112,17 @@ pub(crate) enum End {
     ErrorLate,
 }
 
-/// What the dice say about one operation.
+/// The faults drawn for one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fate {
     pub(crate) end: End,
-    /// How many times the roundtrip takes as long.
+    /// The factor by which the roundtrip is multiplied.
     pub(crate) factor: u32,
     pub(crate) repeated: bool,
     pub(crate) torn: bool,
 }
 
-/// The dice.
+/// The random generator of faults.
 pub(crate) struct Dice {
     faults: Faults,
     rng: Rng,
@@ -168,22 +168,22 @@ impl Dice {
         }
     }
 
-    /// How long after its completion a late effect comes, in nanoseconds, at least 1.
+    /// Draws the time from a completion to its late effect, in nanoseconds, at least 1.
     pub(crate) fn late_by_ns(&mut self) -> u64 {
         1 + self.rng.below(self.faults.late_ns)
     }
 
-    /// Up to a roundtrip more, for the second execution of a READ.
+    /// Draws the delay of the second execution of a READ, at most a roundtrip, in nanoseconds.
     pub(crate) fn repeated_after_ns(&mut self, roundtrip_ns: u64) -> u64 {
         self.rng.up_to(roundtrip_ns)
     }
 
-    /// Whether a flushed operation loses its effect.
+    /// Draws whether a flushed operation loses its effect.
     pub(crate) fn flushed_undone(&mut self) -> bool {
         self.rng.chance(ALL_PPM / 2)
     }
 
-    /// `old` with some of its bytes, never all and never none, replaced by those of `new`.
+    /// Returns `old` with some of its bytes, at least one but not all, replaced by those of `new`.
     pub(crate) fn tear(&mut self, old: u64, new: u64) -> u64 {
         let which = 1 + self.rng.below(254);
         let mask = (0..8).filter(|byte| which >> byte & 1 == 1).fold(0, |m, b| m | 0xff << (8 * b));
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tear_takes_whole_bytes_of_both() {
+    fn a_torn_word_has_whole_bytes_of_both_values() {
         let mut dice = Dice::new(Faults::none(), true, Rng::new(1, 1));
         for _ in 0..1_000 {
             let torn = dice.tear(0, u64::MAX).to_le_bytes();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_come_in_their_shares() {
+    fn errors_have_their_probabilities() {
         let faults = Faults {
             error_done_ppm: 100_000,
             error_undone_ppm: 200_000,

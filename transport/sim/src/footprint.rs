@@ -1,4 +1,4 @@
-//! What a cluster takes of memory.
+//! The memory footprint of a cluster.
 
 use core::mem::size_of;
 
@@ -8,11 +8,11 @@ use crate::record::Record;
 use crate::{Config, Moment};
 
 const WORD_BYTES: u64 = probeline_transport::WORD_BYTES as u64;
-/// What an allocator keeps beside each buffer, and rounds it up by.
+/// Bytes that an allocator adds to each buffer for its header and rounding.
 const ALLOCATION_BYTES: u64 = 16;
 
 impl Config {
-    /// Bytes that a cluster of these sizes and all its engines take, within a tenth.
+    /// Bytes that a cluster of this configuration and all its engines occupy, within 10 %.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let words_free = if self.model.atomic_word_ns == 0 { 0 } else { WORD_GROUPS as u64 };
@@ -25,13 +25,13 @@ impl Config {
         owner.saturating_mul(self.owners.into()).saturating_add(trace)
     }
 
-    /// The words, and 16 bytes for each slot that say what uses it.
+    /// Bytes of one owner's slots: their words, and 16 bytes of state for each slot.
     fn slots_bytes(&self) -> u64 {
         u64::from(self.slots) * (u64::from(self.slot_words) * WORD_BYTES + 2 * WORD_BYTES)
     }
 
-    /// An operation with its words, its places in two queues and in the list of those that are
-    /// free.
+    /// Bytes of one operation in flight: its record, its words, its entries in two queues and in
+    /// the list of free records.
     fn record_bytes(&self) -> u64 {
         let buffers = 1 + u64::from(self.tears());
         let words = u64::from(self.slot_words);

@@ -1,17 +1,19 @@
-//! A cluster in one process: any number of owners, virtual time, and everything that may happen.
+//! A simulated cluster in one process, with virtual time and seeded faults.
 //!
-//! A [`Cluster`] hands out one [`Engine`] for each owner. Time is virtual: the [`Model`] says what an
-//! operation costs, and the [`Faults`] what goes wrong. All chance comes from one seed, so the same
-//! [`Config`] and the same calls repeat a run step by step; [`Cluster::trace_hash`] shows it. Engines are polled in turn from one thread, in the order that
-//! [`Cluster::next_delivery`] gives or any other; blocking code runs unmodified on the stage,
-//! the module `stage` behind the feature `std`.
+//! A [`Cluster`] hands out one [`Engine`] for each owner. Time is virtual: the [`Model`] gives the
+//! cost of each operation, the [`Faults`] give what goes wrong. All randomness comes from one seed,
+//! so the same [`Config`] and the same calls repeat a run step by step; [`Cluster::trace_hash`]
+//! proves it. One thread polls the engines in turn, in the order of [`Cluster::next_delivery`] or
+//! in any other order. Blocking code runs unmodified in the module `stage`, behind the feature
+//! `std`.
 //!
-//! What is simulated is what the contract allows, not what one device does: words of one READ
-//! are taken at different times, completions come in any order, words are torn where whole ones
-//! are not promised, READs are executed twice, an operation fails although it took effect, and
-//! an engine or an owner is lost. Landing slots are poisoned until the completion.
+//! The simulation covers everything that the contract of `Transport` allows, not the behaviour of
+//! one device. It samples the words of one READ at different times, completes operations in any
+//! order, and tears words where the contract does not promise whole ones. It executes READs twice,
+//! fails operations that took effect, and loses engines and owners. A landing range holds
+//! [`POISON`] until its READ completes.
 //!
-//! No call allocates after opening; every call takes the cluster's one lock, for a moment.
+//! No call allocates after opening. Every call briefly takes the one lock of the cluster.
 //!
 //! ```
 //! use probeline_sim::{Cluster, Config, Model};
@@ -20,9 +22,9 @@
 //! let cluster = Cluster::new(Config { model: Model::simple(2_000), ..Config::default() })?;
 //! let mut engine = cluster.engine(Owner(0))?;
 //! engine.fetch_add(Token(7), RemoteWord { owner: Owner(1), index: 3 }, 5)?;
-//! let mut ends = [Completion::default(); 8];
-//! assert_eq!(engine.poll(&mut ends)?, 1);
-//! assert_eq!(ends[0], Completion { token: Token(7), result: Ok(0) });
+//! let mut completions = [Completion::default(); 8];
+//! assert_eq!(engine.poll(&mut completions)?, 1);
+//! assert_eq!(completions[0], Completion { token: Token(7), result: Ok(0) });
 //! assert_eq!(engine.now_ns(), 2_000);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -1,10 +1,10 @@
-//! What an operation costs: the parameters. The network keeps the queues behind them.
+//! The cost model: the parameters of an operation's time. `network` keeps the queues behind them.
 
 use probeline_transport::Owner;
 
 use crate::Kind;
 
-/// A cost that grows with the words moved.
+/// A cost that grows with the number of words moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Nanoseconds for an operation of any length.
@@ -13,8 +13,8 @@ pub struct Cost {
     pub word_ps: u64,
 }
 
-/// The times from the moment an operation starts until its completion can be polled, where it
-/// waits for nothing.
+/// Roundtrip times: from the start of an operation until its completion can be polled, without
+/// any queueing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Roundtrips {
     /// A READ.
@@ -25,25 +25,25 @@ pub struct Roundtrips {
     pub atomic_ns: u64,
 }
 
-/// What longer READs take besides, where a runtime has another protocol for them.
+/// The additional time of long READs, for a runtime that uses another protocol for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LongReads {
-    /// Those of more words than this.
+    /// The most words that a READ has without additional time.
     pub beyond_words: u32,
-    /// In nanoseconds.
+    /// The additional time of a longer READ, in nanoseconds.
     pub more_ns: u64,
 }
 
-/// What the words at the end of a CPU's own READ take, which it has fetched ahead of need.
+/// The cost of the words at the end of a CPU's own READ, which the hardware prefetches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prefetched {
-    /// Those beyond so many; 0 is none.
+    /// The number of words at the start that are not prefetched; 0 disables prefetching.
     pub beyond_words: u32,
-    /// Picoseconds for each, in place of what the others take.
+    /// Picoseconds for each prefetched word, instead of [`Cost::word_ps`].
     pub word_ps: u64,
 }
 
-/// How many operations one side of a NIC takes a second; 0 is no limit.
+/// The number of operations that one side of a NIC takes in a second; 0 is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
     /// READs and WRITEs together.
@@ -52,143 +52,146 @@ pub struct Rates {
     pub atomics_per_s: u64,
 }
 
-/// What is added to a roundtrip by chance, shared out at random over its two ways.
+/// Random time added to a roundtrip, split at random between its two ways.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jitter {
     /// Nothing.
     #[default]
     None,
-    /// 0 to `most_ns`, all equally likely.
+    /// A uniform draw from 0 to `most_ns`.
     Uniform {
-        /// The most that is added.
+        /// The maximum, in nanoseconds.
         most_ns: u64,
     },
-    /// An exponential tail, cut at 64 means.
+    /// An exponential draw, capped at 64 times its mean.
     Exponential {
-        /// The mean of what is added.
+        /// The mean, in nanoseconds.
         mean_ns: u64,
     },
 }
 
-/// How a rate falls beyond so many of something.
+/// The decrease of a rate with a count, such as the operations outstanding.
 ///
-/// Up to `knee` of them it is whole; beyond it each turn takes longer, in proportion to the excess,
-/// and twice as long at `knee + halved_by`. A `halved_by` of 0 says that it never falls.
+/// The rate is full up to a count of `knee`. Beyond it each turn takes longer in proportion to the
+/// excess, and twice as long at `knee + halved_by`. A `halved_by` of 0 keeps the full rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fall {
-    /// The most that keep the whole rate.
+    /// The highest count with the full rate.
     pub knee: u32,
-    /// How many more halve it.
+    /// The excess over `knee` that halves the rate.
     pub halved_by: u32,
 }
 
-/// The one NIC that all ranks of a node share. All zero is no limit.
+/// The one NIC that all ranks of a node share. All zero is unlimited.
 ///
-/// It adds waiting to an operation, never service: what an operation takes where nobody else is
-/// there is its roundtrip.
+/// It adds queueing time to an operation, never service time: an operation alone takes exactly its
+/// roundtrip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nic {
-    /// What it takes from the ranks of its node.
+    /// The rates at which it takes operations from the ranks of its node.
     pub initiator: Rates,
-    /// What it takes from all nodes.
+    /// The rates at which it takes operations from all nodes.
     pub target: Rates,
-    /// Bytes that its link carries a second, each way; 0 is no limit.
+    /// Bytes that its link carries in a second in each direction; 0 is unlimited.
     pub bytes_per_s: u64,
-    /// Bytes that a request or a response has besides its words.
+    /// Bytes of a request or a response besides its words.
     pub header_bytes: u32,
-    /// How `initiator` falls with the operations of the node's ranks in flight.
+    /// The decrease of `initiator` with the operations in flight of the node's ranks.
     pub outstanding: Fall,
-    /// How `initiator` and `target` fall with the queue pairs of the node's ranks, one for each
-    /// rank and each owner on another node.
+    /// The decrease of `initiator` and `target` with the queue pairs of the node's ranks, one for
+    /// each rank and each owner on another node.
     pub connections: Fall,
 }
 
-/// Which nodes are further from each other than others.
+/// The switches of the network, which make some nodes further from each other than others.
 ///
-/// Nodes that one switch holds stand at one; more stand evenly at all of them.
+/// If all nodes fit on one switch they share it; otherwise they are spread evenly over all
+/// switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
-    /// Nodes that one switch holds; 0 is any number.
+    /// The number of nodes that fit on one switch; 0 is unlimited.
     pub nodes_each: u32,
-    /// Switches.
+    /// The number of switches.
     pub count: u32,
-    /// What a roundtrip between nodes of two switches takes longer, in nanoseconds.
+    /// The additional time of a roundtrip between nodes of two switches, in nanoseconds.
     pub further_ns: u64,
 }
 
-/// Which ranks of a node share more than its NIC: a socket's clock, caches and memory.
+/// The sockets of a node, whose ranks share a clock, caches and memory besides the NIC.
 ///
 /// Ranks fill one socket after the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sockets {
-    /// Ranks that one socket holds; 0 is any number.
+    /// The number of ranks on one socket; 0 is unlimited.
     pub ranks_each: u32,
-    /// For each further rank on the initiator's with something in flight, in nanoseconds.
+    /// The additional time for each further rank on the initiator's socket that has something in
+    /// flight, in nanoseconds.
     pub neighbour_ns: u64,
 }
 
-/// What everything costs. All zero is [`Model::instant`].
+/// The costs of all operations. All zero is [`Model::instant`].
 ///
-/// An operation starts `post_ns` after the call that posts it, waits for its turn at the
-/// initiator's NIC, takes half its roundtrip to the owner, waits for its turn at the owner's NIC
-/// and, an atomic, for its word; there it has its effect, and the other half of the roundtrip
-/// later its completion can be polled. Turns are given in the order of posting.
+/// An operation starts `post_ns` after the call that posts it. It waits for its turn at the
+/// initiator's NIC, takes half its roundtrip to the owner, and waits for its turn at the owner's
+/// NIC; an atomic also waits for its word. There it takes effect. Its completion can be polled the
+/// other half of the roundtrip later. Turns follow the order of posting.
 ///
-/// Two kinds of turns are waited for. Those of `initiator` and `target` are each rank's own, as of a
-/// process's own software or queue pair; those of [`nic`](Self::nic) are shared by the ranks of
-/// a node.
+/// There are two kinds of turns. Those of `initiator` and `target` belong to one rank, as the turns
+/// of its software or its queue pair do. Those of [`nic`](Self::nic) are shared by the ranks of a
+/// node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
     /// CPU time of each post, in nanoseconds.
     pub post_ns: u64,
     /// CPU time of each completion polled, in nanoseconds.
     pub completion_ns: u64,
-    /// CPU time of a poll with nothing in flight, in nanoseconds. At least 1 is charged, so that
-    /// a loop of such polls reaches whatever it waits for.
+    /// CPU time of a poll with nothing in flight, in nanoseconds. At least 1 ns is charged, so that
+    /// a loop of such polls advances the time.
     pub idle_poll_ns: u64,
-    /// From the last owner's arrival at a barrier or all-gather until all leave, in nanoseconds.
+    /// Nanoseconds from the last owner's arrival at a barrier or all-gather until all owners leave.
     pub barrier_ns: u64,
-    /// Owners on one node, at least 1: owners 0 to n-1 on the first, and so on.
+    /// Owners on one node, at least 1: owners 0 to n-1 are on the first node, and so on.
     pub owners_per_node: u32,
-    /// Roundtrips between owners of one node, an owner's to itself included.
+    /// Roundtrips between owners of one node, including an owner's operations on itself.
     pub local: Roundtrips,
-    /// Whether those are the CPU's own loads and stores, which it does one after the other and
-    /// which take no turns at a NIC, no posts and completions, and no jitter. Posts and completions
-    /// of the NIC's operations are the same CPU's, and yet are not taken from the same time: a rank
-    /// that mixes the two does both at once here, which no CPU does.
+    /// Whether the CPU executes local operations itself, as loads and stores, one after the other.
+    /// Local operations then take no turns at a NIC, cost no post and completion time, and have no
+    /// jitter. Posts and completions of NIC operations use the same CPU, but the model does not add
+    /// the two times: a rank that mixes both does them at once, which no real CPU does.
     pub local_by_cpu: bool,
-    /// The CPU's own READs of many words; a NIC's have none of it.
+    /// The prefetching of the CPU's own long READs; READs of a NIC are not prefetched.
     pub local_prefetched: Prefetched,
     /// Roundtrips between nodes.
     pub remote: Roundtrips,
-    /// What they take besides where much is READ.
+    /// The additional time of long READs between nodes.
     pub remote_long: LongReads,
-    /// What chance adds to every roundtrip.
+    /// The random time added to every roundtrip.
     pub jitter: Jitter,
-    /// What a roundtrip to another node takes longer for each further rank of the initiator's
+    /// The additional time of a roundtrip to another node for each further rank of the initiator's
     /// node that has something in flight, in nanoseconds.
     pub neighbour_ns: u64,
-    /// What it takes longer besides for each of them on the initiator's socket.
+    /// The further additional time for each such rank on the initiator's socket.
     pub sockets: Sockets,
-    /// Nodes that are further from each other.
+    /// The switches between the nodes.
     pub switches: Switches,
-    /// What an operation on another node takes longer where its owner has nothing in flight, in
-    /// nanoseconds: where owners' CPUs serve requests, one that waits for nothing looks for them
-    /// less often.
+    /// The additional time of an operation on another node whose owner has nothing in flight, in
+    /// nanoseconds. It models owners whose CPUs serve requests: an idle owner checks for them less
+    /// often.
     pub idle_owner_ns: u64,
-    /// What each owner's end takes from that owner.
+    /// The rates of each owner's initiator side, which takes that owner's operations.
     pub initiator: Rates,
-    /// What each owner's end takes from all owners together, itself included.
+    /// The rates of each owner's target side, which takes the operations of all owners, itself
+    /// included.
     pub target: Rates,
-    /// What the owners of a node share.
+    /// The NIC that the owners of a node share.
     pub nic: Nic,
-    /// How long an atomic keeps its word from the next one, in nanoseconds. Words 512 apart, or a
-    /// multiple of that, keep each other waiting too.
+    /// The time for which an atomic blocks its word for the next atomic, in nanoseconds. Words
+    /// whose indices differ by a multiple of 512 also block each other.
     pub atomic_word_ns: u64,
 }
 
 impl Model {
-    /// Everything takes no time.
+    /// A model in which nothing takes time.
     #[must_use]
     pub const fn instant() -> Self {
         let free = Cost { base_ns: 0, word_ps: 0 };
@@ -217,8 +220,8 @@ impl Model {
         }
     }
 
-    /// Every operation and barrier between owners takes `remote_roundtrip_ns`, an owner's
-    /// operations on its own window a tenth of that, and nothing else takes time.
+    /// A model in which every operation and barrier between owners takes `remote_roundtrip_ns`, an
+    /// owner's operation on its own window takes a tenth of that, and nothing else takes time.
     #[must_use]
     pub const fn simple(remote_roundtrip_ns: u64) -> Self {
         Self {
@@ -230,8 +233,8 @@ impl Model {
         }
     }
 
-    /// One operation's roundtrip where it waits for nothing, in nanoseconds, without jitter,
-    /// between nodes of one switch, with an owner that is not idle and neighbours that are.
+    /// The roundtrip of one operation in nanoseconds, without queueing and jitter, between nodes of
+    /// one switch, with a busy owner and idle neighbours.
     #[must_use]
     pub fn roundtrip_ns(&self, kind: Kind, words: u32, from: Owner, to: Owner) -> u64 {
         let local = self.is_local(from, to);
@@ -252,13 +255,13 @@ impl Model {
         trip_ns.saturating_add(long_ns)
     }
 
-    /// Whether both are on one node.
+    /// Whether both owners are on one node.
     #[must_use]
     pub fn is_local(&self, from: Owner, to: Owner) -> bool {
         self.node(from) == self.node(to)
     }
 
-    /// Whether the CPU reaches `to`'s words itself.
+    /// Whether `from`'s CPU accesses the words of `to` itself.
     pub(crate) fn is_by_cpu(&self, from: Owner, to: Owner) -> bool {
         self.local_by_cpu && self.is_local(from, to)
     }
@@ -267,7 +270,7 @@ impl Model {
         owner.0 / self.owners_per_node.max(1)
     }
 
-    /// Whether both, of one node, are on one socket.
+    /// Whether two owners of one node are on one socket.
     pub(crate) fn share_socket(&self, one: u32, other: u32) -> bool {
         let socket = |owner: u32| match self.sockets.ranks_each {
             0 => 0,
@@ -293,7 +296,7 @@ impl Nic {
 }
 
 impl Fall {
-    /// A turn of `turn_ps` where there are `count`.
+    /// The duration of a turn of `turn_ps`, in picoseconds, at this count.
     pub(crate) fn stretch(&self, turn_ps: u64, count: u64) -> u64 {
         let excess = count.saturating_sub(self.knee.into());
         if self.halved_by == 0 || excess == 0 {
@@ -353,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_has_the_end_of_a_long_read_sooner() {
+    fn prefetched_words_of_a_long_read_cost_less() {
         let read = Cost { base_ns: 50, word_ps: 2_000 };
         let local = Roundtrips { read, ..Model::simple(1_000).local };
         let local_prefetched = Prefetched { beyond_words: 32, word_ps: 500 };
@@ -368,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_whole_up_to_the_knee_and_then_falls() {
+    fn a_rate_falls_beyond_the_knee() {
         let fall = Fall { knee: 1_000, halved_by: 2_000 };
         let turns = [0, 1_000, 1_500, 3_000, 5_000].map(|count| fall.stretch(8_000, count));
         assert_eq!(turns, [8_000, 8_000, 10_000, 16_000, 24_000]);

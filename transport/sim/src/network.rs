@@ -1,4 +1,4 @@
-//! The model at work: who has to wait until when, and the dice for the jitter.
+//! The network: applies the cost model, keeps its queues, and draws the jitter.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -10,14 +10,14 @@ use crate::station::Station;
 use crate::turns::{PS_PER_S, Turns, turn_ps};
 use crate::{Kind, Model, Rng};
 
-/// When one operation has its effect and when its completion can be polled.
+/// The times at which one operation takes effect and at which its completion can be polled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Times {
     pub(crate) effect_ns: u64,
     pub(crate) done_ns: u64,
 }
 
-/// An operation that starts.
+/// An operation to be scheduled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
     pub(crate) kind: Kind,
@@ -25,42 +25,43 @@ pub(crate) struct Start {
     pub(crate) from: Owner,
     pub(crate) to: RemoteWord,
     pub(crate) now_ns: u64,
-    /// How many times what the model says its roundtrip takes.
+    /// The factor by which the roundtrip of the model is multiplied.
     pub(crate) factor: u32,
     /// Whether the owner of `to` has nothing in flight.
     pub(crate) owner_idle: bool,
 }
 
+/// The cost model with the state of its queues.
 pub(crate) struct Network {
     model: Model,
-    ends: Box<[End]>,
+    queues: Box<[OwnerQueues]>,
     nics: Box<[SharedNic]>,
-    /// What each owner has in flight.
+    /// The number of operations in flight of each owner.
     in_flight: Box<[u32]>,
     rng: Rng,
-    /// Queue pairs of one node's ranks.
+    /// The number of queue pairs of one node's ranks.
     connections: u64,
     nodes: u64,
 }
 
-/// What each owner has of its own.
-struct End {
+/// The queues that belong to one owner.
+struct OwnerQueues {
     initiator: Turns,
     target: Turns,
-    /// When the owner's CPU does the next operation itself.
+    /// The time at which the owner's CPU can execute its next own operation.
     cpu_free_ns: u64,
-    /// When each group of this owner's words takes the next atomic, in nanoseconds.
+    /// The time at which each group of this owner's words takes the next atomic, in nanoseconds.
     words_free_ns: Box<[u64]>,
 }
 
-/// What the owners of a node share.
+/// The NIC that the owners of a node share.
 #[derive(Default)]
 struct SharedNic {
     initiator: Sides,
     target: Sides,
     inward: Station,
     outward: Station,
-    /// Operations of the node's ranks in flight that go by it.
+    /// The number of operations in flight of the node's ranks that use this NIC.
     outstanding: u64,
 }
 
@@ -70,16 +71,16 @@ struct Sides {
     atomics: Station,
 }
 
-/// An owner's words so far apart wait for one another's atomics; a power of two far above the
-/// operations in flight on one window, and 4 KiB an owner.
+/// Words of one owner whose indices are equal modulo this number block each other's atomics. It is
+/// a power of two far above the operations in flight on one window, and costs 4 KiB for each owner.
 pub const WORD_GROUPS: usize = 512;
-/// An atomic sends two words and brings one back.
+/// An atomic sends two words and receives one.
 const WORD_BYTES: u64 = probeline_transport::WORD_BYTES as u64;
 
 impl Network {
     pub(crate) fn new(model: Model, owners: u32, rng: Rng) -> Self {
         let groups = if model.atomic_word_ns == 0 { 0 } else { WORD_GROUPS };
-        let end = || End {
+        let queue = || OwnerQueues {
             initiator: Turns::default(),
             target: Turns::default(),
             cpu_free_ns: 0,
@@ -89,7 +90,7 @@ impl Network {
         let nodes = owners.div_ceil(ranks);
         Self {
             model,
-            ends: (0..owners).map(|_| end()).collect(),
+            queues: (0..owners).map(|_| queue()).collect(),
             nics: (0..nodes).map(|_| SharedNic::default()).collect(),
             in_flight: vec![0; owners as usize].into_boxed_slice(),
             rng,
@@ -102,7 +103,7 @@ impl Network {
         &self.model
     }
 
-    /// Gives an operation its turns.
+    /// Schedules an operation: gives it its turns and returns its times.
     pub(crate) fn schedule(&mut self, start: Start) -> Times {
         let Start { kind, words, from, to, now_ns, .. } = start;
         let by_cpu = self.model.is_by_cpu(from, to.owner);
@@ -118,9 +119,9 @@ impl Network {
         } else {
             (self.model.initiator, self.model.target)
         };
-        let end = &mut self.ends[from.0 as usize];
-        let mut sent_ns = if by_cpu { now_ns.max(end.cpu_free_ns) } else { now_ns };
-        sent_ns = end.initiator.take(kind, &initiator, sent_ns);
+        let queue = &mut self.queues[from.0 as usize];
+        let mut sent_ns = if by_cpu { now_ns.max(queue.cpu_free_ns) } else { now_ns };
+        sent_ns = queue.initiator.take(kind, &initiator, sent_ns);
         if !by_cpu {
             sent_ns = self.send(from, kind, out_bytes, sent_ns);
         }
@@ -128,24 +129,24 @@ impl Network {
         if !by_cpu {
             arrived_ns = self.arrive(to.owner, kind, out_bytes, arrived_ns);
         }
-        let end = &mut self.ends[to.owner.0 as usize];
-        let served_ns = end.target.take(kind, &target, arrived_ns);
+        let queue = &mut self.queues[to.owner.0 as usize];
+        let served_ns = queue.target.take(kind, &target, arrived_ns);
         let effect_ns = match kind {
             Kind::Read | Kind::Write => served_ns,
             Kind::CompareAndSwap | Kind::FetchAdd => {
-                end.take_word(to.index, self.model.atomic_word_ns, served_ns)
+                queue.take_word(to.index, self.model.atomic_word_ns, served_ns)
             }
         };
         let answered_ns =
             if by_cpu { effect_ns } else { self.answer(from, to.owner, back_bytes, effect_ns) };
         let done_ns = answered_ns.saturating_add(both_ns - out_ns);
         if by_cpu {
-            self.ends[from.0 as usize].cpu_free_ns = done_ns;
+            self.queues[from.0 as usize].cpu_free_ns = done_ns;
         }
         Times { effect_ns, done_ns }
     }
 
-    /// An operation that was scheduled is over, and in flight no longer.
+    /// Removes a completed operation from the counts in flight.
     pub(crate) fn release(&mut self, from: Owner, to: Owner) {
         let in_flight = &mut self.in_flight[from.0 as usize];
         *in_flight = in_flight.saturating_sub(1);
@@ -155,7 +156,7 @@ impl Network {
         }
     }
 
-    /// What the NIC of the owner's node has in flight.
+    /// The number of operations that the NIC of the owner's node has in flight.
     pub(crate) fn outstanding(&self, owner: Owner) -> u64 {
         self.nics[self.model.node(owner) as usize].outstanding
     }
@@ -178,7 +179,7 @@ impl Network {
         trip_ns.saturating_mul(factor.into())
     }
 
-    /// What the busy ones of the initiator's node add.
+    /// The time that the busy neighbours on the initiator's node add, in nanoseconds.
     fn neighbours_ns(&self, from: Owner) -> u64 {
         let (of_node_ns, of_socket_ns) = (self.model.neighbour_ns, self.model.sockets.neighbour_ns);
         if of_node_ns == 0 && of_socket_ns == 0 {
@@ -196,7 +197,7 @@ impl Network {
         })
     }
 
-    /// At which switch the owner's node stands.
+    /// The index of the switch of the owner's node.
     fn switch(&self, owner: Owner) -> u64 {
         let Switches { nodes_each, count, .. } = self.model.switches;
         if nodes_each == 0 || self.nodes <= nodes_each.into() {
@@ -205,7 +206,7 @@ impl Network {
         u64::from(self.model.node(owner)) * u64::from(count) / self.nodes
     }
 
-    /// On the wire, there and back.
+    /// The bytes on the wire of the request and of the response.
     fn bytes(&self, kind: Kind, words: u32) -> (u64, u64) {
         let header = u64::from(self.model.nic.header_bytes);
         let data = u64::from(words) * WORD_BYTES;
@@ -216,7 +217,7 @@ impl Network {
         }
     }
 
-    /// Out through the initiator's NIC.
+    /// Sends a request out through the initiator's NIC; returns the time it leaves, in nanoseconds.
     fn send(&mut self, from: Owner, kind: Kind, bytes: u64, now_ns: u64) -> u64 {
         let (limits, connections) = (self.model.nic, self.connections);
         let nic = self.nic(from);
@@ -228,7 +229,7 @@ impl Network {
         nic.outward.take(wire_ps(limits.bytes_per_s, bytes), turn_ns)
     }
 
-    /// In through the target's NIC.
+    /// Receives a request at the target's NIC; returns the time it is taken, in nanoseconds.
     fn arrive(&mut self, to: Owner, kind: Kind, bytes: u64, now_ns: u64) -> u64 {
         let (limits, connections) = (self.model.nic, self.connections);
         let nic = self.nic(to);
@@ -237,7 +238,7 @@ impl Network {
         nic.target.of(kind).take(turn_ps, arrived_ns)
     }
 
-    /// Back over both links.
+    /// Sends the response back over both links; returns the time it arrives, in nanoseconds.
     fn answer(&mut self, from: Owner, to: Owner, bytes: u64, now_ns: u64) -> u64 {
         let wire_ps = wire_ps(self.model.nic.bytes_per_s, bytes);
         let sent_ns = self.nic(to).outward.take(wire_ps, now_ns);
@@ -266,7 +267,7 @@ impl Sides {
     }
 }
 
-impl End {
+impl OwnerQueues {
     fn take_word(&mut self, index: u64, word_ns: u64, now_ns: u64) -> u64 {
         let group = usize::try_from(index % WORD_GROUPS as u64).unwrap_or(0);
         let Some(free_ns) = self.words_free_ns.get_mut(group) else { return now_ns };
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_roundtrip_is_base_and_words_and_its_effect_is_half_way() {
+    fn the_effect_is_half_a_roundtrip_after_the_start() {
         let mut model = Model::instant();
         model.remote.read = Cost { base_ns: 2_000, word_ps: 1_500 };
         let mut network = network(model);
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_spaces_operations_whatever_it_is() {
+    fn every_rate_spaces_operations() {
         let rates = Rates { copies_per_s: 75_000_000, atomics_per_s: 0 };
         for model in [
             Model { initiator: rates, ..Model::simple(1_000) },
@@ -333,7 +334,7 @@ mod tests {
         ] {
             let mut network = network(model);
             let last = (0..76).map(|_| read(&mut network, 0).done_ns).last();
-            // 75 spaces of 13334 ps each.
+            // 75 intervals of 13334 ps each.
             assert_eq!(last, Some(1_000 + 1_001));
             assert_eq!(add(&mut network, 0).done_ns, 1_000, "atomics have a queue of their own");
             assert_eq!(read(&mut network, 9_000).done_ns, 10_000, "an idle NIC keeps nobody");
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cpu_does_takes_no_turn_at_a_nic() {
+    fn cpu_accesses_take_no_turn_at_a_nic() {
         let rates = Rates { copies_per_s: 1_000_000, atomics_per_s: 1_000_000 };
         let model = Model { initiator: rates, target: rates, ..Model::simple(1_000) };
         for (local_by_cpu, last_ns) in [(true, 1_000), (false, 9_100)] {
@@ -362,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn times_at_the_end_of_time_saturate() {
+    fn times_saturate() {
         let rates = Rates { copies_per_s: 1, atomics_per_s: 1 };
         let mut network = network(Model {
             initiator: rates,
@@ -374,7 +375,7 @@ mod tests {
         assert_eq!(add(&mut network, 0).done_ns, u64::MAX);
     }
 
-    /// When the last of `count` READs is done, each from an owner of node 0 to one of node 1.
+    /// The time at which the last of `count` READs from owners of node 0 to one of node 1 is done.
     fn last_of(count: u32, network: &mut Network, words: u32) -> u64 {
         let one = |i: u32| Start {
             words,
@@ -392,7 +393,7 @@ mod tests {
         for nic in [
             Nic { initiator: rates, ..Nic::default() },
             Nic { target: rates, ..Nic::default() },
-            // 64 bytes and 36 of a header in 100 ns.
+            // 64 bytes of data and 36 bytes of header take 100 ns.
             Nic { bytes_per_s: 1_000_000_000, header_bytes: 36, ..Nic::default() },
         ] {
             let mut network = network(Model { nic, ..model });
@@ -401,12 +402,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_flight_beyond_the_knee_slows_the_nic() {
+    fn operations_beyond_the_knee_slow_the_nic() {
         let rates = Rates { copies_per_s: 10_000_000, atomics_per_s: 0 };
         let outstanding = Fall { knee: 10, halved_by: 1 };
         let nic = Nic { initiator: rates, outstanding, ..Nic::default() };
         let mut network = network(Model { owners_per_node: 2, nic, ..Model::simple(1_000) });
-        // Turns of 100 ns for ten, then of 200 and 300 ns; the thirteenth waits for all of them.
+        // Ten turns of 100 ns, then one of 200 ns and one of 300 ns; the thirteenth READ waits for
+        // all.
         assert_eq!(last_of(13, &mut network, 8), 1_000 + 10 * 100 + 200 + 300);
         (0..13).for_each(|i| network.release(Owner(i % 2), Owner(2)));
         let to = RemoteWord { owner: Owner(2), index: 0 };
@@ -417,7 +419,7 @@ mod tests {
     #[test]
     fn connections_beyond_the_knee_slow_both_sides() {
         let rates = Rates { copies_per_s: 10_000_000, atomics_per_s: 0 };
-        // Two nodes of two: four connections of each.
+        // Two nodes with two ranks each: each node has four connections.
         for (knee, turn_ns) in [(4, 100), (3, 200)] {
             let connections = Fall { knee, halved_by: 1 };
             for nic in [
@@ -431,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_one_switch_does_not_hold_stand_evenly_at_all() {
+    fn nodes_are_spread_evenly_over_the_switches() {
         let further = |nodes_each| {
             let switches = Switches { nodes_each, count: 2, further_ns: 50 };
             let mut network = network(Model { switches, ..Model::simple(1_000) });
@@ -445,7 +447,7 @@ mod tests {
         assert_eq!(further(4), [1_000, 1_000, 1_000, 100]);
     }
 
-    /// Ranks fill one socket of two after the other.
+    /// Ranks fill one socket after the other.
     #[test]
     fn busy_ranks_of_the_node_lengthen_roundtrips_to_others() {
         let sockets = Sockets { ranks_each: 2, neighbour_ns: 7 };

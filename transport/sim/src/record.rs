@@ -1,4 +1,4 @@
-//! An accepted operation, kept until it was reported and its effect is over.
+//! An accepted operation, kept until it is reported and its effect is over.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -36,7 +36,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What an operation does when its time comes.
+/// The operation and its operands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
     Read,
@@ -62,36 +62,37 @@ pub(crate) struct Post {
     pub(crate) token: Token,
     pub(crate) action: Action,
     pub(crate) remote: Segment,
-    /// Nothing, for an atomic.
+    /// The default value for an atomic.
     pub(crate) local: Local,
 }
 
+/// An accepted operation: its post, its planned events and its words.
 pub(crate) struct Record {
     pub(crate) owner: Owner,
     pub(crate) post: Post,
     pub(crate) done_ns: u64,
-    /// The place of its first event in the order of events.
+    /// The position of its first event in the order of events.
     pub(crate) due: (u64, u64),
-    /// Where it completes in error.
+    /// The error of its completion, if it completes in error.
     pub(crate) error: Option<OpError>,
-    /// An atomic's old value.
+    /// The old value of the word, for an atomic.
     pub(crate) value: u64,
-    /// Not polled yet.
+    /// Its completion has not been polled yet.
     pub(crate) unreported: bool,
     /// Its next event is in the heap.
     pub(crate) scheduled: bool,
-    /// That event is to do nothing.
+    /// Its next event has no effect.
     pub(crate) cancelled: bool,
-    /// That event comes after the completion, on purpose.
+    /// Its next event is scheduled after the completion, as a fault.
     pub(crate) late: bool,
-    /// Events to come in which a READ takes words.
+    /// The number of sampling events of a READ that are still to come.
     pub(crate) samples_left: u32,
     torn: bool,
-    /// Words to write, or words read so far.
+    /// The words to write, or the words read so far.
     words: Box<[u64]>,
-    /// The later sample of each word, where words may be torn.
+    /// The later sample of each word, if words may be torn.
     later: Box<[u64]>,
-    /// The words of a scattered READ, in the order in which they are sampled, last first.
+    /// The word indices of a scattered READ in sampling order, last first.
     order: Box<[u32]>,
 }
 
@@ -139,12 +140,13 @@ impl Record {
         self.words[..payload.len()].copy_from_slice(payload);
     }
 
-    /// How many events take the words: one for each word and sweep where READs are scattered.
+    /// Sets the number of sampling events: one for each sweep, or one for each word and sweep if
+    /// READs are scattered.
     pub(crate) fn plan_samples(&mut self, repeated: bool, torn: bool) {
         let sweeps = 1 + u32::from(repeated) + u32::from(torn);
         self.torn = torn;
         self.samples_left = if self.order.is_empty() { sweeps } else { sweeps * self.len() };
-        // Indices of this READ's words alone; what the last READ left is of another length.
+        // The previous READ in this record may have had another length.
         for (place, index) in (0..self.len()).zip(self.order.iter_mut()) {
             *index = place;
         }
@@ -154,15 +156,15 @@ impl Record {
         self.post.remote.words
     }
 
-    /// When the next sample is taken, `from_ns` at the earliest: the samples left share what is
-    /// left of the time at random.
+    /// Draws the time of the next sample, `from_ns` at the earliest. The remaining samples share
+    /// the remaining time at random.
     pub(crate) fn next_sample_ns(&self, from_ns: u64, rng: &mut Rng) -> u64 {
         let left_ns = self.done_ns.saturating_sub(from_ns);
         let share_ns = left_ns.saturating_mul(2) / (u64::from(self.samples_left) + 1);
         from_ns + rng.up_to(share_ns).min(left_ns)
     }
 
-    /// Takes one word, or all, from `window`; says the first one taken and their digest.
+    /// Samples one word, or all, from `window`; returns the first sampled word and a digest.
     pub(crate) fn sample(&mut self, window: &[AtomicU64], rng: &mut Rng) -> (RemoteWord, u64) {
         self.samples_left -= 1;
         let start = self.post.remote.start;
@@ -183,7 +185,7 @@ impl Record {
         (RemoteWord { index: start.index + u64::from(index), ..start }, word)
     }
 
-    /// A word not yet sampled in this sweep: one step of a Fisher-Yates shuffle.
+    /// Draws a word not yet sampled in this sweep: one step of a Fisher-Yates shuffle.
     fn draw_word(&mut self, rng: &mut Rng) -> u32 {
         let unsampled = self.samples_left % self.len();
         let drawn = u32::try_from(rng.up_to(unsampled.into())).unwrap_or(0);
@@ -191,7 +193,7 @@ impl Record {
         self.order[unsampled as usize]
     }
 
-    /// Has its effect on `window`, which is not a READ's, and says the first word's old value.
+    /// Applies a WRITE or an atomic to `window` and returns the old value of the first word.
     pub(crate) fn apply(&mut self, window: &[AtomicU64]) -> u64 {
         let target = run(window, self.post.remote);
         debug_assert_eq!(target.len(), self.post.remote.words as usize, "a post is checked");
@@ -216,7 +218,7 @@ impl Record {
         old
     }
 
-    /// Tears the words that changed between their two samples; says how many did.
+    /// Tears the words that changed between their two samples and returns their number.
     pub(crate) fn tear(&mut self, dice: &mut Dice) -> u64 {
         if !self.torn {
             return 0;
@@ -232,12 +234,12 @@ impl Record {
         torn
     }
 
-    /// The words a READ has brought.
+    /// The words that a READ has sampled.
     pub(crate) fn words(&self) -> &[u64] {
         &self.words[..self.len() as usize]
     }
 
-    /// What its completion carries.
+    /// The result that the completion carries.
     pub(crate) fn result(&self) -> Result<u64, OpError> {
         match (self.error, self.post.action.kind()) {
             (Some(error), _) => Err(error),
@@ -247,7 +249,7 @@ impl Record {
     }
 }
 
-/// The words of `at` in its owner's window; empty where they leave it.
+/// The words of `at` in its owner's window; empty if the range exceeds the window.
 pub(crate) fn run(window: &[AtomicU64], at: Segment) -> &[AtomicU64] {
     let start = usize::try_from(at.start.index).unwrap_or(usize::MAX);
     window.get(start..start.saturating_add(at.words as usize)).unwrap_or(&[])
@@ -273,7 +275,7 @@ mod tests {
 
     /// Every sweep of a scattered READ takes each word once, between post and completion.
     #[test]
-    fn a_sweep_takes_every_word_once() {
+    fn a_sweep_samples_every_word_once() {
         let config = Config { scatter_reads: true, slot_words: 16, ..Config::default() };
         let window: Vec<AtomicU64> = (0..32).map(AtomicU64::new).collect();
         let mut rng = Rng::new(1, 1);

@@ -1,49 +1,49 @@
-//! The one source of chance: a small generator, so that a seed means the same everywhere.
+//! The only source of randomness: a small generator that draws the same on every platform.
 
-/// SplitMix64, as published by Steele, Lea and Flood, "Fast splittable pseudorandom number
-/// generators", OOPSLA 2014. Drivers may use it too, to be replayed from the same seed.
+/// A SplitMix64 generator (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
+/// OOPSLA 2014). Drivers may use it too, so that the same seed replays them.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: u64,
 }
 
-/// An exponential draw ends at this many means; it would be longer once in 10^27 draws.
+/// An exponential draw is capped at this multiple of the mean; 1 in 10^27 draws is longer.
 const TAIL_MEANS: u64 = 64;
 
 impl Rng {
-    /// The generator for `seed`; different `stream`s of one seed are unrelated.
+    /// Creates the generator for `seed`; different `stream`s of one seed are unrelated.
     #[must_use]
     pub fn new(seed: u64, stream: u64) -> Self {
         Self { state: mix(seed ^ mix(stream)) }
     }
 
-    /// 64 random bits.
+    /// Draws 64 random bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.state)
     }
 
-    /// A number below `bound`, or 0 where that is 0. Its bias is at most `bound` / 2^64.
+    /// Draws a number below `bound`, or 0 if `bound` is 0. Its bias is at most `bound` / 2^64.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         scale(bound, self.bits())
     }
 
-    /// A number from 0 to `most`, both possible.
+    /// Draws a number from 0 to `most`, inclusive.
     #[inline]
     pub fn up_to(&mut self, most: u64) -> u64 {
         if most == 0 { 0 } else { self.below(most.saturating_add(1)) }
     }
 
-    /// True `ppm` times in a million.
+    /// Draws true with a probability of `ppm` in a million.
     #[inline]
     pub fn chance(&mut self, ppm: u32) -> bool {
         ppm > 0 && self.below(1_000_000) < u64::from(ppm)
     }
 
-    /// A draw from the exponential distribution of this mean, by von Neumann's comparisons alone
-    /// ("Various techniques used in connection with random digits", 1951): no logarithm needed.
+    /// Draws from the exponential distribution with this mean, by von Neumann's comparisons
+    /// ("Various techniques used in connection with random digits", 1951), which need no logarithm.
     pub fn exponential(&mut self, mean: u64) -> u64 {
         for means in 0..TAIL_MEANS {
             let fraction = self.bits();
@@ -54,8 +54,8 @@ impl Rng {
         mean.saturating_mul(TAIL_MEANS)
     }
 
-    /// How many draws, `first` included, fall before one does not. The run falls strictly, so it
-    /// ends; 20 falls in a row happen once in 10^18.
+    /// Counts the strictly decreasing draws, `first` included. A strictly decreasing run is finite;
+    /// 20 decreases in a row happen once in 10^18.
     fn falls(&mut self, first: u64) -> u32 {
         let (mut last, mut falls) = (first, 1);
         loop {
@@ -69,13 +69,13 @@ impl Rng {
     }
 }
 
-/// `whole` times `fraction` / 2^64.
+/// Returns `whole` times `fraction` / 2^64.
 #[inline]
 fn scale(whole: u64, fraction: u64) -> u64 {
     ((u128::from(whole) * u128::from(fraction)) >> 64) as u64
 }
 
-/// SplitMix64's finaliser: every input bit reaches every output bit.
+/// The finaliser of SplitMix64: every input bit affects every output bit.
 #[inline]
 pub(crate) fn mix(bits: u64) -> u64 {
     let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -83,8 +83,8 @@ pub(crate) fn mix(bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// The streams of a cluster's seed. Each use of chance has its own, so that an additional draw in
-/// one does not change the draws of another.
+/// The random streams of a cluster's seed. Each use has its own stream, so that an additional draw
+/// in one does not change the draws of another.
 pub(crate) mod streams {
     pub(crate) const NETWORK: u64 = 1;
     pub(crate) const FAULTS: u64 = 2;
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn draws_stay_in_range_and_reach_both_ends() {
+    fn draws_include_both_bounds_and_nothing_beyond() {
         let mut rng = Rng::new(1, 1);
         let draws: alloc::vec::Vec<u64> = (0..1_000).map(|_| rng.up_to(3)).collect();
         assert!((0..=3).all(|value| draws.contains(&value)));
@@ -114,7 +114,7 @@ mod tests {
         assert!((0..1_000).all(|_| rng.chance(1_000_000) && !rng.chance(0)));
     }
 
-    /// A share of e^-k exceeds k means.
+    /// A share of e^-k of the draws exceeds k times the mean.
     #[test]
     fn exponential_has_its_mean_and_tail() {
         let mut rng = Rng::new(3, 1);

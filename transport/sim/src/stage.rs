@@ -1,9 +1,10 @@
-//! Blocking bodies on simulated owners: a thread for each, of which one runs at a time.
+//! Runs blocking code on simulated owners: one thread for each owner, of which one runs at a time.
 //!
-//! Who runs is decided by virtual time alone: in every poll, and while it waits for the others,
-//! an owner's thread hands over to the owner whose time is earliest (of two at one time, to the
-//! one that has waited longer). So threads change nothing: the same cluster and bodies do the
-//! same, step by step. A body must not wait for another in any way that the stage does not see.
+//! Virtual time alone decides which thread runs. In every poll, and while it waits for the others,
+//! an owner's thread hands over to the owner with the earliest time (of two with the same time, to
+//! the one that has waited longer). So threads add no randomness: the same cluster and bodies
+//! repeat a run step by step. A body must not wait for another body in a way that the stage does
+//! not see.
 
 mod call;
 mod exchange;
@@ -24,16 +25,16 @@ use crate::{Cluster, Engine, OpenError, Turn};
 
 pub use exchange::StageExchange;
 
-/// Runs `body` once for each owner of `cluster`, with its engine and its exchange, and gives
-/// what they returned, in the order of owners.
+/// Runs `body` once for each owner of `cluster`, with its engine and its exchange, and returns the
+/// results in the order of owners.
 ///
-/// A body that returns early drops its engine: the others' barriers and polls then say that its
-/// owner is lost. A body that panics does the same, and the panic goes on here once all bodies
-/// have ended.
+/// A body that returns early drops its engine: the others' barriers and polls then report that its
+/// owner is lost. A body that panics does the same, and `run` resumes the panic after all bodies
+/// have returned.
 ///
 /// # Errors
-/// An engine was taken before, or a thread cannot be started. No body has run then, but engines
-/// were handed out: make a new cluster.
+/// Returns an error if an engine was opened before or a thread cannot be started. No body has run
+/// then, but engines were opened: create a new cluster.
 pub fn run<R, F>(cluster: &Cluster, body: F) -> Result<Vec<R>, StageError>
 where
     R: Send,
@@ -48,10 +49,11 @@ where
     thread::scope(|scope| {
         let mut threads = Vec::new();
         for (owner, engine) in engines {
-            let seat = Seat { stage: Arc::clone(stage), owner };
+            let registration = Registration { stage: Arc::clone(stage), owner };
             let act = move || {
-                let exchange = StageExchange::new(Arc::clone(&seat.stage), seat.owner);
-                seat.stage.wait_for_turn(seat.owner).then(|| body(engine, exchange))
+                let exchange =
+                    StageExchange::new(Arc::clone(&registration.stage), registration.owner);
+                registration.stage.wait_for_turn(registration.owner).then(|| body(engine, exchange))
             };
             match thread::Builder::new().spawn_scoped(scope, act) {
                 Ok(thread) => threads.push(thread),
@@ -62,18 +64,19 @@ where
             }
         }
         stage.begin();
-        let ends: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
-        let results = ends.into_iter().map(|end| end.unwrap_or_else(|panic| resume_unwind(panic)));
+        let joined: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        let results =
+            joined.into_iter().map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)));
         Ok(results.flatten().collect())
     })
 }
 
-/// Why nothing was run.
+/// Why [`run`] did not run any body.
 #[derive(Debug)]
 pub enum StageError {
-    /// An engine cannot be had.
+    /// An engine cannot be opened.
     Open(OpenError),
-    /// The operating system gave no thread.
+    /// The operating system cannot start a thread.
     Thread(io::Error),
 }
 
@@ -94,44 +97,47 @@ impl From<OpenError> for StageError {
     }
 }
 
-/// Who is where, and whose turn it is.
+/// The scheduler of the bodies: their states, and which one runs.
 struct Stage {
     cluster: Cluster,
-    /// The earliest time of those who do not run: before it, the one who runs need not ask.
+    /// The earliest time of the waiting owners; the running owner need not hand over before it.
     horizon_ns: AtomicU64,
     cast: Mutex<Cast>,
-    /// One for each owner, so that a hand-over wakes one thread.
+    /// One condition variable for each owner, so that a hand-over wakes one thread.
     turns: Vec<Condvar>,
 }
 
+/// The scheduling state of all owners.
 struct Cast {
     actors: Vec<Actor>,
-    /// Whose turn it is; nobody's before the first and after the last.
+    /// The owner that runs; none before the first body and after the last.
     running: Option<usize>,
-    /// No body is to run.
+    /// No body may run.
     cancelled: bool,
-    /// Turns given so far.
+    /// The number of turns given so far.
     given: u64,
-    /// What an all-gather has gathered.
+    /// The result of the last all-gather.
     gathered: Vec<u8>,
-    /// Why there can be no more collective calls.
+    /// The error of all further collective calls, after one has failed.
     broken: Option<ExchangeError>,
 }
 
+/// The scheduling state of one owner.
 struct Actor {
-    /// When it can go on.
+    /// The time at which it can continue.
     at_ns: u64,
     /// The number of its last turn.
     last_turn: u64,
     place: Place,
-    /// How its last collective call ended. Kept for each: before a slow one has taken it, a quick
-    /// one may have left for good.
+    /// The result of its last collective call. Each owner keeps its own, because a faster owner may
+    /// have left the stage before this one takes the result.
     outcome: Result<(), ExchangeError>,
 }
 
+/// What an owner does, as far as scheduling is concerned.
 enum Place {
     Ready,
-    /// In a collective call, which not everybody has made yet.
+    /// In a collective call that not all owners have made yet.
     Called(Call),
     Ended,
 }
@@ -161,7 +167,7 @@ impl Stage {
         }
     }
 
-    /// No lock is held while a body runs, so a panic leaves nothing half done.
+    /// Locks the cast. Bodies hold no lock while they run, so a panic leaves no partial state.
     fn cast(&self) -> MutexGuard<'_, Cast> {
         self.cast.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -175,7 +181,7 @@ impl Stage {
         self.turns.iter().for_each(Condvar::notify_one);
     }
 
-    /// Whether the body is to run at all; if so, it is its turn.
+    /// Waits for the first turn of `owner`; returns whether its body may run.
     fn wait_for_turn(&self, owner: Owner) -> bool {
         !self.wait(self.cast(), owner).cancelled
     }
@@ -188,7 +194,7 @@ impl Stage {
         cast
     }
 
-    /// Gives the turn to the earliest of those who can go on, if any.
+    /// Gives the turn to the earliest owner that is ready, if there is one.
     fn hand_over(&self, cast: &mut Cast) {
         let before = cast.running;
         cast.running = cast.earliest(None);
@@ -202,7 +208,7 @@ impl Stage {
         }
     }
 
-    /// The body of `owner` is over: those who wait for it wait in vain.
+    /// Marks the body of `owner` as returned: collective calls of the other owners now fail.
     fn leave(&self, owner: Owner) {
         let mut cast = self.cast();
         let me = owner.0 as usize;
@@ -217,13 +223,13 @@ impl Stage {
 
 impl Turn for Stage {
     fn yield_until(&self, owner: Owner, until_ns: u64) {
-        // Set by the hand-over that gave this thread its turn; nobody else has run since.
+        // The hand-over that started this thread set the horizon; no other thread has run since.
         if until_ns < self.horizon_ns.load(Relaxed) {
             return;
         }
         let me = owner.0 as usize;
         let mut cast = self.cast();
-        // An engine that outlived its body is polled from outside, where nobody takes turns.
+        // An engine that outlived its body is polled outside the stage, without turns.
         if cast.running != Some(me) {
             return;
         }
@@ -242,7 +248,7 @@ impl Cast {
             .map(|(i, _)| i)
     }
 
-    /// Everybody in a collective call leaves it with `outcome`, at `at_ns` or later.
+    /// Completes the collective calls of all owners with `outcome`, at `at_ns` or later.
     fn end_calls(&mut self, outcome: Result<(), ExchangeError>, at_ns: u64) {
         if let (None, Err(error)) = (self.broken, outcome) {
             self.broken = Some(error);
@@ -257,13 +263,13 @@ impl Cast {
     }
 }
 
-/// An owner's place on the stage, left when its body ends, by a panic too.
-struct Seat {
+/// An owner's registration on the stage, removed when its body returns or panics.
+struct Registration {
     stage: Arc<Stage>,
     owner: Owner,
 }
 
-impl Drop for Seat {
+impl Drop for Registration {
     fn drop(&mut self) {
         self.stage.leave(self.owner);
     }

@@ -1,14 +1,14 @@
-//! A place that serves one after the other, and is told of arrivals only roughly in their order.
+//! A first-come, first-served queue whose arrivals are only roughly in the order of time.
 
-/// What a part of a shared NIC has still to do.
+/// The backlog of one part of a shared NIC.
 ///
-/// Operations of several ranks arrive in another order than they were posted in. One that arrives
-/// earlier than the last known finds the same work before it, and not the gap that the last one
-/// has left; so the work is what counts, and a rate holds over any time that is longer than
-/// arrivals are out of order.
+/// Operations of several ranks arrive in another order than they were posted in. An operation that
+/// arrives earlier than the latest known arrival finds the same backlog, without the gap before
+/// that arrival. The station therefore counts work instead of times, and a rate holds over any
+/// period longer than the disorder of arrivals.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Station {
-    /// The latest arrival, and the work there was just after it.
+    /// The latest arrival, and the backlog just after it.
     at_ns: u64,
     work_ps: u64,
 }
@@ -16,7 +16,7 @@ pub(crate) struct Station {
 const PS_PER_NS: u64 = 1_000;
 
 impl Station {
-    /// When service starts that takes `service_ps`, of what arrives at `now_ns`.
+    /// The time at which service of `service_ps` picoseconds starts for an arrival at `now_ns`.
     #[inline]
     pub(crate) fn take(&mut self, service_ps: u64, now_ns: u64) -> u64 {
         if service_ps == 0 {
@@ -36,14 +36,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_waits_for_work_and_an_idle_station_keeps_nobody() {
+    fn service_waits_only_for_a_backlog() {
         let mut station = Station::default();
         let starts = [0, 0, 5, 100].map(|at_ns| station.take(10_500, at_ns));
         assert_eq!(starts, [0, 11, 21, 100]);
     }
 
     #[test]
-    fn one_that_comes_from_earlier_does_not_wait_until_later() {
+    fn an_earlier_arrival_waits_for_the_backlog_only() {
         let mut station = Station::default();
         assert_eq!(station.take(10_000, 1_000), 1_000);
         assert_eq!(station.take(10_000, 200), 210);
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn times_at_the_end_of_time_saturate() {
+    fn times_saturate() {
         let mut station = Station::default();
         station.take(u64::MAX, 0);
         assert_eq!(station.take(u64::MAX, u64::MAX), u64::MAX);

@@ -1,4 +1,4 @@
-//! What happened, folded into one number, and the last of it in full.
+//! The trace of a run: a hash of all events, and the last events in full.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -8,16 +8,17 @@ use probeline_transport::{Owner, RemoteWord};
 use crate::Kind;
 use crate::rng::mix;
 
-/// What kind of thing happened.
+/// The kind of a traced event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// An operation was accepted; the value is its token.
     Posted(Kind),
-    /// A READ took words; the value is the word, or a hash of them if several.
+    /// A READ sampled words; the value is the word, or a hash of several words.
     Sampled,
-    /// A WRITE or an atomic had its effect; the value is the word's old value.
+    /// A WRITE or an atomic took effect; the value is the old value of the word.
     Applied(Kind),
-    /// A completion was polled; the value is an atomic's old value, or a hash of what landed.
+    /// A completion was polled; the value is the old value for an atomic, a hash of the words that
+    /// landed for a READ.
     Completed(Kind),
     /// A completion in error was polled.
     Failed(Kind),
@@ -25,18 +26,18 @@ pub enum What {
     Ended,
 }
 
-/// One thing that happened.
+/// One traced event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// When, in virtual nanoseconds.
+    /// The time, in virtual nanoseconds.
     pub at_ns: u64,
-    /// Whose engine it concerns.
+    /// The owner of the engine that the event concerns.
     pub owner: Owner,
-    /// What.
+    /// The kind of the event.
     pub what: What,
-    /// The operation's first word, or the word sampled.
+    /// The first word of the operation, or the sampled word.
     pub word: RemoteWord,
-    /// See [`What`].
+    /// The value that the variant of [`What`] describes.
     pub value: u64,
 }
 
@@ -56,7 +57,7 @@ impl fmt::Display for Moment {
     }
 }
 
-/// The running hash and the ring of the last moments.
+/// The running hash and the ring of the last events.
 pub(crate) struct Trace {
     hash: u64,
     last: Vec<Moment>,
@@ -89,14 +90,14 @@ impl Trace {
         mix(self.hash)
     }
 
-    /// The moments kept, oldest first.
+    /// The retained events, oldest first.
     pub(crate) fn moments(&self) -> Vec<Moment> {
         let (newer, older) = self.last.split_at(self.oldest);
         [older, newer].concat()
     }
 }
 
-/// A hash of some words in their order.
+/// Returns a hash of `words` that depends on their order; one word is its own hash.
 #[inline]
 pub(crate) fn digest(words: &[u64]) -> u64 {
     match words {
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ring_keeps_the_last_in_order() {
+    fn the_ring_keeps_the_last_events_in_order() {
         for (capacity, kept) in [(0, 0..0), (3, 7..10), (20, 0..10)] {
             let mut trace = Trace::new(capacity);
             (0..10).for_each(|at| trace.add(moment(at)));
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_reads_as_a_line() {
+    fn an_event_prints_as_one_line() {
         let line = moment(12).to_string();
         assert_eq!(line, "          12 ns  owner 0  posts      READ   owner 1 word 5  0x7");
     }

@@ -27,7 +27,7 @@ impl Turns {
         };
         let start_ps = now_ns.saturating_mul(PS_PER_NS).max(*free_ps);
         *free_ps = start_ps.saturating_add(turn_ps);
-        // Picoseconds end after 213 days, nanoseconds do not.
+        // Picoseconds saturate after 213 days, nanoseconds do not.
         start_ps.div_ceil(PS_PER_NS).max(now_ns)
     }
 }

@@ -1,5 +1,5 @@
-//! Every case of the suite, on every kind of cluster that must pass it, and no allocation on the
-//! data path under any fault, which the suite cannot cause.
+//! Runs the conformance suite on every kind of cluster that must pass it, and checks that the data
+//! path allocates nothing under any fault, which the suite cannot cause.
 
 mod common;
 
@@ -15,7 +15,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const AFTER_WRITE: &str = "an_atomic_follows_the_write_before_it";
 
-/// Runs one case on a fresh cluster.
+/// Runs one case on a new cluster.
 fn verdicts(case: &Case, owners: u32, config: Config) -> Vec<Result<Verdict, Failure>> {
     let sizes = case.sizes;
     let config = Config {
@@ -100,9 +100,9 @@ fn torn_words_and_device_scope() {
     suite(config, &["words_are_whole_under_a_writer", "atomic_with_the_cpu", AFTER_WRITE]);
 }
 
-/// An atomic overtakes the WRITE before it, unless the capability is on.
+/// An atomic overtakes the WRITE before it, unless the capability is set.
 #[test]
-fn an_atomic_follows_a_write_where_it_is_promised() {
+fn an_atomic_follows_a_write_if_the_capability_is_set() {
     let overtakes = |seed, order, write_then_atomic| {
         let config =
             Config { seed, order, model: jittered(), write_then_atomic, ..Config::default() };
@@ -111,8 +111,8 @@ fn an_atomic_follows_a_write_where_it_is_promised() {
         engine.staged(local(0, 0, 8)).unwrap().fill(1);
         engine.write(Token(1), local(0, 0, 8), segment(1, 0, 8)).unwrap();
         engine.fetch_add(Token(2), word(1, 7), 0).unwrap();
-        let ends = [(); 2].map(|()| common::next(engine).unwrap());
-        let atomic = ends.iter().find(|end| end.token == Token(2)).unwrap();
+        let completions = [(); 2].map(|()| common::next(engine).unwrap());
+        let atomic = completions.iter().find(|completion| completion.token == Token(2)).unwrap();
         atomic.result == Ok(0)
     };
     for order in [Order::ByTime, Order::Shuffled] {
@@ -121,7 +121,7 @@ fn an_atomic_follows_a_write_where_it_is_promised() {
     }
 }
 
-/// Random operations from all engines, most of the time at full depth.
+/// Posts random operations from all engines, mostly at full depth.
 #[test]
 fn nothing_is_allocated_under_faults() {
     for seed in seeds(40) {
@@ -139,7 +139,7 @@ fn nothing_is_allocated_under_faults() {
         });
         let mut engines = engines(&cluster);
         let mut rng = Rng::new(seed, 104);
-        let mut ends = [Completion::default(); 4];
+        let mut completions = [Completion::default(); 4];
         let before = allocations();
         for _ in 0..3_000 {
             let engine = &mut engines[pick(&mut rng, 3) as usize];
@@ -150,7 +150,7 @@ fn nothing_is_allocated_under_faults() {
                 _ => engine.fetch_add(token, word(owner, 1), 1),
             };
             if rng.chance(400_000) {
-                let _some_or_dead = engine.poll(&mut ends);
+                let _some_or_dead = engine.poll(&mut completions);
             }
         }
         assert_eq!(allocations() - before, 0);

@@ -1,4 +1,4 @@
-//! The same seed does the same, step by step; another seed does not.
+//! The same seed repeats a run step by step; another seed gives another run.
 
 mod common;
 
@@ -8,7 +8,7 @@ use probeline_transport::{Completion, Exchange, Fault, Owner, Token, Transport};
 
 const OWNERS: u32 = 4;
 
-/// Everything that can be seen of a run.
+/// Everything observable of a run.
 #[derive(Debug, PartialEq)]
 struct Run<R> {
     trace_hash: u64,
@@ -17,7 +17,7 @@ struct Run<R> {
     results: R,
 }
 
-fn seen<R>(cluster: &Cluster, results: R) -> Run<R> {
+fn observed<R>(cluster: &Cluster, results: R) -> Run<R> {
     let (trace_hash, now_ns) = (cluster.trace_hash(), cluster.now_ns());
     Run { trace_hash, now_ns, counters: cluster.counters(), results }
 }
@@ -51,11 +51,11 @@ fn post(engine: &mut Engine, rng: &mut Rng) {
     };
 }
 
-/// Polls once and keeps what came.
-fn poll(engine: &mut Engine, ends: &mut Vec<Completion>) -> Result<(), Fault> {
+/// Polls once and appends the completions.
+fn poll(engine: &mut Engine, completions: &mut Vec<Completion>) -> Result<(), Fault> {
     let mut out = [Completion::default(); 4];
     let polled = engine.poll(&mut out)?;
-    ends.extend_from_slice(&out[..polled]);
+    completions.extend_from_slice(&out[..polled]);
     Ok(())
 }
 
@@ -63,43 +63,43 @@ fn driven(config: Config) -> Run<Vec<Completion>> {
     let cluster = cluster(config);
     let mut engines = engines(&cluster);
     let mut rng = Rng::new(7, 102);
-    let mut ends = Vec::new();
+    let mut completions = Vec::new();
     for _ in 0..2_000 {
         let at = pick(&mut rng, OWNERS) as usize;
         post(&mut engines[at], &mut rng);
         if rng.chance(400_000) {
-            poll(&mut engines[at], &mut ends).unwrap();
+            poll(&mut engines[at], &mut completions).unwrap();
         }
     }
     while let Some((owner, _)) = cluster.next_delivery() {
-        poll(&mut engines[owner.0 as usize], &mut ends).unwrap();
+        poll(&mut engines[owner.0 as usize], &mut completions).unwrap();
     }
     cluster.settle();
-    seen(&cluster, ends)
+    observed(&cluster, completions)
 }
 
 fn staged(config: Config) -> Run<Vec<Vec<Completion>>> {
     let cluster = cluster(config);
     let results = stage::run(&cluster, |mut engine, mut exchange| {
         let mut rng = Rng::new(exchange.me().0.into(), 103);
-        let mut ends = Vec::new();
+        let mut completions = Vec::new();
         for _ in 0..4 {
             for _ in 0..100 {
                 (0..rng.below(6)).for_each(|_| post(&mut engine, &mut rng));
                 engine.spend(rng.below(300));
-                poll(&mut engine, &mut ends).unwrap();
+                poll(&mut engine, &mut completions).unwrap();
             }
             while engine.in_flight() > 0 {
-                poll(&mut engine, &mut ends).unwrap();
+                poll(&mut engine, &mut completions).unwrap();
             }
             exchange.barrier().unwrap();
             let mut clocks = [0; 8 * OWNERS as usize];
             exchange.all_gather(&engine.now_ns().to_le_bytes(), &mut clocks).unwrap();
             assert!(clocks.chunks(8).all(|clock| clock == &clocks[..8]), "all left together");
         }
-        ends
+        completions
     });
-    seen(&cluster, results.unwrap())
+    observed(&cluster, results.unwrap())
 }
 
 fn check<R: PartialEq + core::fmt::Debug>(run: impl Fn(Config) -> Run<R>) {
@@ -120,16 +120,16 @@ fn check<R: PartialEq + core::fmt::Debug>(run: impl Fn(Config) -> Run<R>) {
 }
 
 #[test]
-fn engines_driven_in_turn() {
+fn a_run_of_polled_engines_repeats() {
     check(driven);
 }
 
 #[test]
-fn four_bodies_on_a_stage() {
+fn a_run_of_bodies_on_a_stage_repeats() {
     check(staged);
 }
 
-/// One draw more or less shows: the seed of the configuration, all else equal.
+/// Only the seed of the configuration differs; one draw more or less is visible.
 #[test]
 fn the_seed_alone_changes_the_run() {
     let faults = Faults::swarm(1);
@@ -140,7 +140,7 @@ fn the_seed_alone_changes_the_run() {
 }
 
 #[test]
-fn the_recorder_keeps_the_last_steps() {
+fn the_trace_keeps_the_last_events() {
     let cluster = cluster(Config { trace_events: 3, ..Config::default() });
     let mut engine = cluster.engine(Owner(0)).unwrap();
     common::add(&mut engine, word(1, 4), 1).unwrap();

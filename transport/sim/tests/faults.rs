@@ -1,4 +1,4 @@
-//! Each fault happens, is counted, and does what it says.
+//! Each fault happens, is counted, and has the documented effect.
 
 mod common;
 
@@ -52,7 +52,7 @@ fn an_effect_after_the_error() {
         with(Faults { error_late_ppm: ALWAYS, late_ns: 50_000, ..Faults::none() });
     assert_eq!(write(&mut engine, &[7], word(1, 4)), FAILED);
     assert_eq!(load(&peer, 4), 0, "the effect is still to come");
-    // The staging slot is the caller's again; what it holds now must not be written.
+    // The staging slot belongs to the caller again, so its new content must not be written.
     engine.staged(local(0, 0, 1)).unwrap().fill(9);
     let completed_ns = engine.now_ns();
     let landed_ns = cluster.settle();
@@ -62,7 +62,7 @@ fn an_effect_after_the_error() {
     assert_eq!((counters.errors_late, counters.late_effects), (1, 1));
 }
 
-/// However many effects are late, a post is refused at depth and not before.
+/// A post is refused at full depth and not before, however many effects are late.
 #[test]
 fn late_effects_leave_room_for_posts() {
     let faults = Faults { error_late_ppm: ALWAYS, late_ns: 1 << 40, ..Faults::none() };
@@ -80,7 +80,7 @@ fn late_effects_leave_room_for_posts() {
     cluster.settle();
     assert_eq!(load(&peer, 0), counters.errors_late);
     assert_eq!(cluster.counters().late_effects, counters.errors_late);
-    // None is late any more, so the next one can be.
+    // No effect is late any more, so the next one can be.
     assert_eq!(add(&mut engine, word(1, 0), 1), FAILED);
     assert_eq!(cluster.counters().errors_late, counters.errors_late + 1);
 }
@@ -99,17 +99,17 @@ fn a_failed_read_leaves_poison() {
     }
 }
 
-/// Brings both engines to the later one's time, and `peer` to `ahead_ns` after that.
+/// Advances both engines to the later one's time, and `peer` by another `ahead_ns`.
 fn meet(engine: &mut Engine, peer: &mut Engine, ahead_ns: u64) {
     let now_ns = engine.now_ns().max(peer.now_ns());
     engine.spend(now_ns - engine.now_ns());
     peer.spend(now_ns - peer.now_ns() + ahead_ns);
 }
 
-/// The READ takes its words at 500 ns and completes at 1000; the peer adds at 800. Only a READ
-/// that is executed again can see that.
+/// The READ samples its words at 500 ns and completes at 1000 ns; the peer adds at 800 ns. Only a
+/// READ that is executed again can see the addition.
 #[test]
-fn a_repeated_read_brings_later_words() {
+fn a_repeated_read_returns_later_words() {
     let seen = |repeated_read_ppm| {
         let (cluster, [mut engine, mut peer]) =
             with(Faults { repeated_read_ppm, ..Faults::none() });
@@ -130,8 +130,8 @@ fn a_repeated_read_brings_later_words() {
     assert!((20..180).contains(&later), "{later} of 200");
 }
 
-/// Reads eight words again and again while their owner changes them once during each READ; says
-/// how many landed neither old nor new, and how many the cluster says it has torn.
+/// Reads eight words repeatedly while their owner changes them once during each READ. Returns how
+/// many landed neither old nor new, and how many the cluster counts as torn.
 fn torn(word_reads_whole: bool, scatter_reads: bool) -> (u64, u64) {
     const OLD: u64 = 0x1122_3344_5566_7788;
     const NEW: u64 = 0x99aa_bbcc_ddee_ff01;
@@ -179,7 +179,7 @@ fn words_that_do_not_change_are_not_torn() {
 }
 
 #[test]
-fn a_slow_operation_takes_the_factor() {
+fn a_slow_operation_takes_the_factor_times_as_long() {
     let (cluster, [mut engine, _peer]) =
         with(Faults { slow_ppm: ALWAYS, slow_factor: 40, ..Faults::none() });
     assert_eq!(add(&mut engine, word(1, 0), 1), Ok(0));
@@ -187,7 +187,7 @@ fn a_slow_operation_takes_the_factor() {
 }
 
 #[test]
-fn a_dying_engine_flushes_and_then_says_why() {
+fn a_dying_engine_flushes_and_then_reports_its_fault() {
     let fault = Fault::Device { code: DEATH_STATUS };
     let (mut sums, mut late) = (Vec::new(), 0);
     for seed in seeds(40) {
@@ -200,12 +200,15 @@ fn a_dying_engine_flushes_and_then_says_why() {
             engine.fetch_add(Token(token), word(1, 0), 1).unwrap();
         }
         assert_eq!(engine.read(Token(9), segment(1, 0, 1), local(0, 0, 1)), Err(PostError::Closed));
-        let mut ends = [Completion::default(); 16];
-        assert_eq!(engine.poll(&mut ends), Ok(8));
-        let tokens: Vec<u64> = ends[..8].iter().map(|end| end.token.0).collect();
+        let mut completions = [Completion::default(); 16];
+        assert_eq!(engine.poll(&mut completions), Ok(8));
+        let tokens: Vec<u64> =
+            completions[..8].iter().map(|completion| completion.token.0).collect();
         assert_eq!(tokens, (0..8).collect::<Vec<u64>>());
-        assert!(ends[..8].iter().all(|end| end.result == Err(OpError::Flushed)));
-        assert_eq!([engine.poll(&mut ends), engine.poll(&mut [])], [Err(fault), Err(fault)]);
+        assert!(
+            completions[..8].iter().all(|completion| completion.result == Err(OpError::Flushed))
+        );
+        assert_eq!([engine.poll(&mut completions), engine.poll(&mut [])], [Err(fault), Err(fault)]);
         assert_eq!(engine.fetch_add(Token(1), word(1, 0), 1), Err(PostError::Closed));
         let counters = cluster.counters();
         assert_eq!((counters.flushed, counters.deaths, counters.lost_owners), (8, 1, 0));
@@ -227,7 +230,7 @@ fn a_dropped_engine_is_a_lost_owner() {
     engine.read(Token(2), segment(1, 0, 8), local(0, 0, 8)).unwrap();
     drop(peer);
     assert_eq!(engine.fetch_add(Token(3), word(0, 0), 1), Err(PostError::Closed));
-    // What was in flight ends first.
+    // What was in flight completes first.
     assert_eq!(next(&mut engine).unwrap(), Completion { token: Token(1), result: Ok(0) });
     assert_eq!(next(&mut engine).unwrap(), Completion { token: Token(2), result: Ok(0) });
     for _ in 0..2 {
@@ -237,7 +240,7 @@ fn a_dropped_engine_is_a_lost_owner() {
 }
 
 #[test]
-fn the_first_owner_lost_is_the_one_that_is_named() {
+fn the_first_lost_owner_is_reported() {
     let cluster = cluster(Config { owners: 4, ..Config::default() });
     let mut engines = engines(&cluster);
     drop(engines.remove(2));
@@ -248,7 +251,7 @@ fn the_first_owner_lost_is_the_one_that_is_named() {
 }
 
 #[test]
-fn a_killed_owner_is_dead_itself() {
+fn the_engine_of_a_killed_owner_is_dead() {
     let (cluster, [mut engine, mut peer]) = with(Faults::none());
     peer.fetch_add(Token(1), word(0, 0), 1).unwrap();
     peer.spend(1_000);
@@ -256,7 +259,7 @@ fn a_killed_owner_is_dead_itself() {
     cluster.kill(Owner(1));
     cluster.kill(Owner(1));
     cluster.kill(Owner(7));
-    // The first one was done by then and not polled.
+    // The first operation was done by then but not polled.
     assert_eq!(next(&mut peer).unwrap(), Completion { token: Token(1), result: Ok(0) });
     let flushed = Completion { token: Token(2), result: Err(OpError::Flushed) };
     assert_eq!(next(&mut peer), Ok(flushed));
@@ -266,9 +269,9 @@ fn a_killed_owner_is_dead_itself() {
     assert_eq!((cluster.counters().lost_owners, cluster.counters().flushed), (1, 1));
 }
 
-/// An engine dropped with a full queue leaves effects that may or may not happen, and no more.
+/// After an engine is dropped with a full queue, any of its effects may happen, and no others.
 #[test]
-fn what_a_dropped_engine_had_in_flight_may_take_effect() {
+fn operations_of_a_dropped_engine_may_take_effect() {
     let (cluster, [mut engine, peer]) = with(Faults::none());
     (0..16).for_each(|token| engine.fetch_add(Token(token), word(1, 0), 1).unwrap());
     drop(engine);

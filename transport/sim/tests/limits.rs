@@ -1,5 +1,5 @@
-//! What nodes share, for any model: no limit is passed, a tighter one never makes anything faster,
-//! and nothing is lost or done twice.
+//! The shared limits of nodes, for random models: no limit is exceeded, a tighter limit makes
+//! nothing faster, and no operation is lost or executed twice.
 
 mod common;
 
@@ -11,10 +11,10 @@ use probeline_transport::{Completion, Token, Transport};
 
 const DEPTH: u32 = 32;
 const WORDS: u32 = 64;
-/// Operations of each owner: so many that the first ones, which find nobody, are few.
+/// Operations of each owner, so many that those posted before the queues fill hardly count.
 const OPS: u32 = 400;
 
-/// Any network: 2 to 4 nodes of 1 to 4 owners, and any limits.
+/// Draws a network of 2 to 4 nodes with 1 to 4 owners each, and all limits.
 fn network(rng: &mut Rng) -> (u32, Model) {
     let owners_per_node = 1 + pick(rng, 4);
     let nodes = 2 + pick(rng, 3);
@@ -51,7 +51,7 @@ fn network(rng: &mut Rng) -> (u32, Model) {
     (nodes * owners_per_node, model)
 }
 
-/// Posts one operation of any kind to any owner, with a slot of its own, which its token names.
+/// Posts one random operation to a random owner; its token is the number of its slot.
 fn post(engine: &mut Engine, slot: u32, owners: u32, rng: &mut Rng) {
     let to = pick(rng, owners);
     let at = rng.below(u64::from(WORDS) - 16);
@@ -67,8 +67,8 @@ fn post(engine: &mut Engine, slot: u32, owners: u32, rng: &mut Rng) {
     posted.unwrap();
 }
 
-/// Everybody keeps as much in flight as may be, whoever is due first going on; when the last one
-/// was done, and what has happened.
+/// Keeps every engine at full depth and polls them in the order of virtual time. Returns the time
+/// of the last completion in nanoseconds, and the counters.
 fn flood(owners: u32, model: Model, seed: u64) -> (u64, Counters) {
     let config = Config {
         owners,
@@ -82,12 +82,12 @@ fn flood(owners: u32, model: Model, seed: u64) -> (u64, Counters) {
     };
     let cluster = cluster(config);
     let mut engines = engines(&cluster);
-    // Of each, so that it does the same whoever is due first.
+    // One generator for each owner, so that its operations do not depend on the polling order.
     let mut rngs: Vec<Rng> =
         (0..owners).map(|owner| Rng::new(seed, 99 + u64::from(owner))).collect();
     let mut left = vec![OPS; engines.len()];
     let mut free: Vec<Vec<u32>> = vec![(0..DEPTH).collect(); engines.len()];
-    let mut ends = [Completion::default(); 8];
+    let mut completions = [Completion::default(); 8];
     let mut completed = 0;
     loop {
         let all = engines.iter_mut().zip(&mut left).zip(&mut free).zip(&mut rngs);
@@ -103,9 +103,11 @@ fn flood(owners: u32, model: Model, seed: u64) -> (u64, Counters) {
         let engine = &mut engines[owner.0 as usize];
         assert_eq!(engine.next_poll_ns(), due_ns);
         let before_ns = engine.now_ns();
-        let count = engine.poll(&mut ends).unwrap();
+        let count = engine.poll(&mut completions).unwrap();
         completed += count as u64;
-        let slots = ends[..count].iter().map(|end| u32::try_from(end.token.0).unwrap());
+        let slots = completions[..count]
+            .iter()
+            .map(|completion| u32::try_from(completion.token.0).unwrap());
         free[owner.0 as usize].extend(slots);
         assert!(engine.now_ns() >= before_ns.max(due_ns), "a clock goes back");
     }
@@ -119,13 +121,13 @@ fn flood(owners: u32, model: Model, seed: u64) -> (u64, Counters) {
     (end_ns, counters)
 }
 
-/// As long as `count` take that come at most `per_s` a second.
-fn least_ns(count: u64, per_s: u64) -> u64 {
+/// The least time of `count` operations at a rate of `per_s`, in nanoseconds.
+fn min_ns(count: u64, per_s: u64) -> u64 {
     count.saturating_mul(1_000_000_000) / per_s.max(1)
 }
 
 #[test]
-fn no_rate_is_passed() {
+fn no_rate_is_exceeded() {
     for seed in seeds(60) {
         let _replay = Replay(seed);
         let (owners, model) = network(&mut Rng::new(seed, 1));
@@ -139,8 +141,8 @@ fn no_rate_is_passed() {
             ("atomics answered", counters.atomics, nic.target.atomics_per_s),
             ("bytes of READs", counters.words * 8, nic.bytes_per_s),
         ] {
-            let least_ns = least_ns(count / nodes, per_s);
-            assert!(end_ns >= least_ns, "{what}: {count} in {end_ns} ns, {least_ns} at least");
+            let min_ns = min_ns(count / nodes, per_s);
+            assert!(end_ns >= min_ns, "{what}: {count} in {end_ns} ns, {min_ns} at least");
         }
     }
 }
@@ -171,7 +173,8 @@ fn a_tighter_limit_makes_nothing_faster() {
             let mut tighter = model;
             tighten(&mut tighter);
             let (after_ns, _) = flood(owners, tighter, seed);
-            // Who meets whom is another matter of chance then, which a sum over seeds has less of.
+            // The limit also changes which operations queue behind each other, by chance. The sum
+            // over seeds averages this out.
             assert!(after_ns * 10 >= before_ns * 9, "{what}: {before_ns} ns, then {after_ns} ns");
             sum[0] += before_ns;
             sum[1] += after_ns;
@@ -182,7 +185,7 @@ fn a_tighter_limit_makes_nothing_faster() {
     }
 }
 
-/// A rank that shares its NIC with nobody has the times of one whose NIC has no limits that bind.
+/// A node whose NIC has very wide limits has the times of a node without limits.
 #[test]
 fn a_limit_that_does_not_bind_changes_nothing() {
     for seed in seeds(20) {
@@ -193,7 +196,7 @@ fn a_limit_that_does_not_bind_changes_nothing() {
         let never = Fall { knee: u32::MAX, halved_by: 1 };
         let nic = Nic { initiator: most, target: most, outstanding: never, ..Nic::default() };
         let wide = Model { nic, ..model };
-        // A turn takes a picosecond at least, which rounds to a nanosecond of waiting.
+        // A turn takes at least a picosecond, which rounds to a nanosecond of waiting.
         let (none_ns, none) = flood(owners, none, seed);
         let (wide_ns, wide) = flood(owners, wide, seed);
         assert!(wide_ns.abs_diff(none_ns) * 100 <= none_ns, "{none_ns} ns and {wide_ns} ns");

@@ -1,5 +1,5 @@
-//! The model of the paper's cluster by what was measured there: the paper's algorithm (Fig. 1)
-//! takes as long here.
+//! Checks the model of the paper's cluster against the authors' measurements: the paper's
+//! algorithm (Fig. 1) has the same latencies in simulation.
 
 mod common;
 
@@ -10,17 +10,18 @@ use probeline_sim::{Cluster, Config, Engine, Model, Rng};
 use probeline_transport::{Completion, Segment, Token, Transport};
 
 const CHUNK_BUCKETS: [u32; 5] = [8, 16, 32, 64, 128];
-/// Two parts, so many that a load factor's 0.02 are thousands of inserts.
+/// Buckets of one part: a load factor step of 0.02 is thousands of inserts.
 const PART: u64 = 1 << 20;
 const BUCKETS: u64 = 2 * PART;
-/// M: with it one insert in a hundred is full at 0.92 and C = 8, as in the authors' files.
-const MOST_CHUNKS: u64 = 64;
-/// One insert in so many of a measured step is one of the engine's; the others only fill.
+/// M. With it, 1 % of the inserts are `Full` at load factor 0.92 and C = 8, as in the authors'
+/// files.
+const MAX_CHUNKS: u64 = 64;
+/// The engine executes 1 in this many inserts of a measured step; the others only fill the table.
 const SAMPLED: u64 = 4;
 
 const CLAIM: Token = Token(u64::MAX);
 
-/// The paper's find-or-put of new data, blocking, and a clock.
+/// The paper's find-or-put of new data, blocking, with a clock.
 struct Paper {
     engines: Vec<Engine>,
     cluster: Cluster,
@@ -47,7 +48,7 @@ impl Paper {
         Self { engines, cluster, chunk, random, held: 0, landed: vec![], claimed: None }
     }
 
-    /// Fills up to a load factor, given in hundredths, without taking time.
+    /// Fills the table to a load factor, given in percent, without advancing the clock.
     fn fill(&mut self, percent: u64) {
         while self.held < BUCKETS * percent / 100 {
             self.put();
@@ -68,7 +69,8 @@ impl Paper {
         &self.engines[owner].window()[usize::try_from(at % PART).unwrap()]
     }
 
-    /// The mean nanoseconds and chunks waited for of inserts up to a load factor.
+    /// Inserts up to a load factor, given in percent. Returns the means of the latency, in
+    /// nanoseconds, and of the chunks waited for.
     fn measure(&mut self, percent: u64) -> (f64, f64) {
         let (mut ns, mut chunks, mut inserts) = (0, 0, 0_u32);
         while self.held < BUCKETS * percent / 100 {
@@ -76,13 +78,13 @@ impl Paper {
                 self.put();
             }
             let start_ns = self.engines[0].now_ns();
-            // Half of them into each part, which chance alone would take many more for.
+            // Inserts alternate between the parts, because random ones would need far more samples.
             let part = u64::from(inserts % 2) * PART;
             let home = part + self.random.below(PART);
             chunks += self.insert(home);
             ns += self.engines[0].now_ns() - start_ns;
             inserts += 1;
-            // The READ ahead of need; the next insert is as far from it as from any.
+            // Wait for the READ posted ahead, so that it does not delay the next insert.
             while self.engines[0].in_flight() > 0 {
                 self.poll();
             }
@@ -90,13 +92,13 @@ impl Paper {
         (ns as f64 / f64::from(inserts), chunks as f64 / f64::from(inserts))
     }
 
-    /// Fig. 1 of the paper; the chunks waited for.
+    /// Executes Fig. 1 of the paper; returns the number of chunks waited for.
     fn insert(&mut self, home: u64) -> u64 {
-        self.landed = vec![0; 1 + usize::try_from(MOST_CHUNKS).unwrap()];
-        self.query(home, 0);
-        for nth in 0..MOST_CHUNKS {
-            if nth + 1 < MOST_CHUNKS {
-                self.query(home, nth + 1);
+        self.landed = vec![0; 1 + usize::try_from(MAX_CHUNKS).unwrap()];
+        self.read_chunk(home, 0);
+        for nth in 0..MAX_CHUNKS {
+            if nth + 1 < MAX_CHUNKS {
+                self.read_chunk(home, nth + 1);
             }
             while self.landed[usize::try_from(nth).unwrap()] < self.chunk {
                 self.poll();
@@ -110,10 +112,10 @@ impl Paper {
                 return nth + 1;
             }
         }
-        MOST_CHUNKS
+        MAX_CHUNKS
     }
 
-    fn query(&mut self, home: u64, nth: u64) {
+    fn read_chunk(&mut self, home: u64, nth: u64) {
         let start = (home + nth * u64::from(self.chunk)) % BUCKETS;
         let (owner, index) = (u32::try_from(start / PART).unwrap(), start % PART);
         let first = u32::try_from((PART - index).min(self.chunk.into())).unwrap();
@@ -142,21 +144,22 @@ impl Paper {
     }
 
     fn poll(&mut self) {
-        let mut ends = [Completion::default(); 4];
-        let count = self.engines[0].poll(&mut ends).unwrap();
-        for end in &ends[..count] {
-            let value = end.result.unwrap();
-            if end.token == CLAIM {
+        let mut completions = [Completion::default(); 4];
+        let count = self.engines[0].poll(&mut completions).unwrap();
+        for completion in &completions[..count] {
+            let value = completion.result.unwrap();
+            if completion.token == CLAIM {
                 self.claimed = Some(value);
             } else {
-                let nth = usize::try_from(end.token.0 >> 32).unwrap();
-                self.landed[nth] += u32::try_from(end.token.0 & 0xffff_ffff).unwrap();
+                let nth = usize::try_from(completion.token.0 >> 32).unwrap();
+                self.landed[nth] += u32::try_from(completion.token.0 & 0xffff_ffff).unwrap();
             }
         }
     }
 }
 
-/// Measures with each C at each load factor, in hundredths, and compares with nanoseconds.
+/// Measures each C at each load factor, in percent, and compares the means with `expected`
+/// nanoseconds.
 fn compare<const N: usize>(owners_per_node: u32, expected: [(u64, [f64; 5]); N], within: f64) {
     let mut deviations = Vec::new();
     for (column, chunk) in CHUNK_BUCKETS.into_iter().enumerate() {
@@ -180,9 +183,9 @@ fn compare<const N: usize>(owners_per_node: u32, expected: [(u64, [f64; 5]); N],
     assert!(worst < within, "{worst:.4}");
 }
 
-/// Table 1.
+/// Table 1 of the paper.
 #[test]
-fn two_machines_take_as_long_as_the_papers() {
+fn latencies_of_two_machines_are_those_of_table_1() {
     let table_1 = [
         (50, [3_690.0, 3_710.0, 3_990.0, 4_170.0, 4_500.0]),
         (60, [3_740.0, 3_720.0, 4_000.0, 4_180.0, 4_500.0]),
@@ -195,13 +198,13 @@ fn two_machines_take_as_long_as_the_papers() {
 
 /// The authors' result files.
 #[test]
-fn at_the_papers_limit_they_do_too() {
+fn latencies_at_load_factor_092_are_the_authors() {
     compare(1, [(92, [9_754.7, 6_813.0, 5_577.7, 4_854.7, 4_812.7])], 0.05);
 }
 
 /// The authors' result files.
 #[test]
-fn one_machine_takes_as_long_as_theirs() {
+fn latencies_of_one_machine_are_the_authors() {
     let on_one_machine = [
         (10, [277.3, 310.7, 356.7, 423.3, 537.0]),
         (50, [286.7, 314.3, 356.7, 427.7, 542.7]),

@@ -1,4 +1,4 @@
-//! Which orders are met: of completions, of effects, and of the words of one READ.
+//! The possible orders of completions, of effects, and of the samples of one READ.
 
 mod common;
 
@@ -8,7 +8,8 @@ use common::{cluster, engines, local, next, segment, word};
 use probeline_sim::{Config, Jitter, Model, Order};
 use probeline_transport::{Owner, Token, Transport};
 
-/// The orders in which four operations posted together complete, and in which they take effect.
+/// The orders in which four operations posted together complete, and those in which they take
+/// effect.
 fn orders(config: Config) -> (HashSet<Vec<u64>>, HashSet<Vec<u64>>) {
     let (mut completed, mut applied) = (HashSet::new(), HashSet::new());
     for seed in 0..1_000 {
@@ -17,30 +18,30 @@ fn orders(config: Config) -> (HashSet<Vec<u64>>, HashSet<Vec<u64>>) {
         for token in 0..4 {
             engine.fetch_add(Token(token), word(1, 0), 1).unwrap();
         }
-        let ends: Vec<_> = (0..4).map(|_| next(&mut engine).unwrap()).collect();
-        completed.insert(ends.iter().map(|end| end.token.0).collect());
-        let mut by_effect = ends;
-        by_effect.sort_by_key(|end| end.result.unwrap());
-        applied.insert(by_effect.iter().map(|end| end.token.0).collect());
+        let completions: Vec<_> = (0..4).map(|_| next(&mut engine).unwrap()).collect();
+        completed.insert(completions.iter().map(|completion| completion.token.0).collect());
+        let mut by_effect = completions;
+        by_effect.sort_by_key(|completion| completion.result.unwrap());
+        applied.insert(by_effect.iter().map(|completion| completion.token.0).collect());
     }
     (completed, applied)
 }
 
 #[test]
-fn shuffled_meets_every_order_of_completions_and_effects() {
+fn shuffling_gives_every_order_of_completions_and_effects() {
     let (completed, applied) = orders(Config { order: Order::Shuffled, ..Config::default() });
     assert_eq!((completed.len(), applied.len()), (24, 24));
 }
 
 #[test]
-fn jitter_meets_every_order_of_completions_and_effects() {
+fn jitter_gives_every_order_of_completions_and_effects() {
     let model = Model { jitter: Jitter::Uniform { most_ns: 9_000 }, ..Model::simple(1_000) };
     let (completed, applied) = orders(Config { model, ..Config::default() });
     assert_eq!((completed.len(), applied.len()), (24, 24));
 }
 
 #[test]
-fn without_chance_the_order_is_that_of_posting() {
+fn without_randomness_the_order_is_that_of_posting() {
     for model in [Model::instant(), Model::simple(1_000)] {
         let (completed, applied) = orders(Config { model, ..Config::default() });
         let posting = HashSet::from([vec![0, 1, 2, 3]]);
@@ -48,9 +49,10 @@ fn without_chance_the_order_is_that_of_posting() {
     }
 }
 
-/// What a READ of two words sees of a WRITE of both: without scattering both or neither.
-fn sights(config: Config) -> HashSet<Vec<u64>> {
-    let mut sights = HashSet::new();
+/// The values that a READ of two words can return during a WRITE of both. Without scattering it
+/// returns both old or both new.
+fn observed_words(config: Config) -> HashSet<Vec<u64>> {
+    let mut observed_words = HashSet::new();
     for seed in 0..300 {
         let cluster = cluster(Config { seed, model: Model::simple(1_000), ..config });
         let mut engines = engines(&cluster);
@@ -61,22 +63,22 @@ fn sights(config: Config) -> HashSet<Vec<u64>> {
         writer.write(Token(0), local(0, 0, 2), segment(1, 0, 2)).unwrap();
         next(writer).unwrap().result.unwrap();
         next(reader).unwrap().result.unwrap();
-        sights.insert(reader.landed(local(0, 0, 2)).unwrap().to_vec());
+        observed_words.insert(reader.landed(local(0, 0, 2)).unwrap().to_vec());
     }
-    sights
+    observed_words
 }
 
 #[test]
-fn the_words_of_a_scattered_read_are_taken_apart() {
-    let seen = sights(Config { scatter_reads: true, ..Config::default() });
+fn words_of_a_scattered_read_are_sampled_separately() {
+    let seen = observed_words(Config { scatter_reads: true, ..Config::default() });
     assert_eq!(seen.len(), 4, "{seen:?}");
 }
 
 #[test]
-fn the_words_of_a_read_that_is_not_scattered_are_taken_together() {
+fn words_of_an_unscattered_read_are_sampled_together() {
     let whole = [vec![0, 0], vec![1, 1]];
     let shuffled = Config { order: Order::Shuffled, ..Config::default() };
     for config in [Config::default(), shuffled] {
-        assert_eq!(sights(config), HashSet::from(whole.clone()));
+        assert_eq!(observed_words(config), HashSet::from(whole.clone()));
     }
 }

@@ -1,5 +1,5 @@
-//! Random operations: one engine against a plain array, and whole clusters against the rules of
-//! the contract that hold under every fault.
+//! Random operations: checks one engine against a plain array, and whole clusters against the rules
+//! of the contract that hold under every fault.
 
 mod common;
 
@@ -37,7 +37,7 @@ fn random_config(seed: u64, rng: &mut Rng) -> Config {
     }
 }
 
-/// What the completion of an operation must bring.
+/// The result that an operation must complete with, and the words that must land.
 struct Expected {
     result: u64,
     landed: Option<(Local, Vec<u64>)>,
@@ -45,7 +45,7 @@ struct Expected {
 
 type Windows = Vec<Vec<u64>>;
 
-/// A random range that touches no word of `used`, which it joins.
+/// Draws a range disjoint from `used`, and adds it to `used`.
 fn fresh_range(rng: &mut Rng, used: &mut HashSet<(u32, u64)>) -> Option<Segment> {
     let owner = pick(rng, OWNERS);
     let words = 1 + pick(rng, SLOT_WORDS);
@@ -58,7 +58,7 @@ fn fresh_range(rng: &mut Rng, used: &mut HashSet<(u32, u64)>) -> Option<Segment>
     Some(segment(owner, start, words))
 }
 
-/// Posts a random operation on `range`, does the same to `model`, and says what must come of it.
+/// Posts a random operation on `range`, applies it to `model`, and returns the expected result.
 fn post_any(
     engine: &mut Engine,
     slot: u32,
@@ -99,9 +99,9 @@ fn post_any(
     Expected { result: old, landed: None }
 }
 
-/// Batches of operations on words of their own, so that any order gives the same.
+/// All operations of a batch use different words, so any order gives the same result.
 #[test]
-fn one_engine_does_what_an_array_does() {
+fn one_engine_equals_an_array() {
     for seed in seeds(150) {
         let _replay = Replay(seed);
         let mut rng = Rng::new(seed, 100);
@@ -124,9 +124,9 @@ fn one_engine_does_what_an_array_does() {
                 expected.push(post_any(engine, slot, range, &mut rng, &mut model));
             }
             for _ in 0..expected.len() {
-                let end = next(engine).unwrap();
-                let posted = usize::try_from(end.token.0).unwrap();
-                assert_eq!(end.result, Ok(expected[posted].result));
+                let completion = next(engine).unwrap();
+                let posted = usize::try_from(completion.token.0).unwrap();
+                assert_eq!(completion.result, Ok(expected[posted].result));
             }
             for (at, words) in expected.into_iter().filter_map(|e| e.landed) {
                 assert_eq!(engine.landed(at), Ok(&words[..]));
@@ -139,9 +139,9 @@ fn one_engine_does_what_an_array_does() {
     }
 }
 
-/// What one engine of a swarm was told.
+/// The posts of one engine of a swarm, and what the engine reported.
 #[derive(Default)]
-struct Told {
+struct Reported {
     posted: u64,
     open: HashSet<u64>,
     olds: Vec<u64>,
@@ -151,32 +151,33 @@ struct Told {
 
 /// All engines add 1 to one word and read it, under any faults, while an owner may be lost.
 #[test]
-fn every_operation_ends_once_whatever_goes_wrong() {
+fn every_operation_completes_once_under_faults() {
     for seed in seeds(200) {
         let _replay = Replay(seed);
         let mut rng = Rng::new(seed, 101);
         let config = random_config(seed, &mut rng);
         let cluster = cluster(Config { faults: Faults::swarm(seed), ..config });
         let mut engines = engines(&cluster);
-        let mut told: Vec<Told> = engines.iter().map(|_| Told::default()).collect();
+        let mut reported: Vec<Reported> = engines.iter().map(|_| Reported::default()).collect();
         let kill_at = rng.below(6_000);
         for step in 0..4_000 {
             if step == kill_at {
                 cluster.kill(Owner(1));
             }
             let who = pick(&mut rng, OWNERS) as usize;
-            turn(&mut engines[who], &mut told[who], &mut rng);
+            turn(&mut engines[who], &mut reported[who], &mut rng);
         }
-        for (engine, told) in engines.iter_mut().zip(&mut told) {
+        for (engine, reported) in engines.iter_mut().zip(&mut reported) {
             while engine.in_flight() > 0 {
-                poll(engine, told);
+                poll(engine, reported);
             }
-            assert!(told.open.is_empty(), "accepted and not reported: {:?}", told.open);
+            assert!(reported.open.is_empty(), "accepted and not reported: {:?}", reported.open);
         }
         cluster.settle();
         let sum = engines[0].window()[0].load(Acquire);
-        let mut olds: Vec<u64> = told.iter().flat_map(|told| told.olds.clone()).collect();
-        let unknown: u64 = told.iter().map(|told| told.unknown).sum();
+        let mut olds: Vec<u64> =
+            reported.iter().flat_map(|reported| reported.olds.clone()).collect();
+        let unknown: u64 = reported.iter().map(|reported| reported.unknown).sum();
         let known = olds.len() as u64;
         assert!((known..=known + unknown).contains(&sum), "{sum}: {known} and {unknown} unknown");
         olds.sort_unstable();
@@ -185,12 +186,12 @@ fn every_operation_ends_once_whatever_goes_wrong() {
     }
 }
 
-fn turn(engine: &mut Engine, told: &mut Told, rng: &mut Rng) {
+fn turn(engine: &mut Engine, reported: &mut Reported, rng: &mut Rng) {
     if rng.chance(400_000) {
-        poll(engine, told);
+        poll(engine, reported);
         return;
     }
-    let token = told.posted;
+    let token = reported.posted;
     let full = engine.in_flight() == DEPTH;
     let read = rng.chance(300_000);
     let result = if read {
@@ -200,9 +201,9 @@ fn turn(engine: &mut Engine, told: &mut Told, rng: &mut Rng) {
     };
     match result {
         Ok(()) => {
-            assert!(!full && told.fault.is_none());
-            told.posted += 1;
-            told.open.insert(token << 1 | u64::from(!read));
+            assert!(!full && reported.fault.is_none());
+            reported.posted += 1;
+            reported.open.insert(token << 1 | u64::from(!read));
         }
         Err(PostError::Full) => assert!(full),
         Err(PostError::Closed) => {}
@@ -210,20 +211,23 @@ fn turn(engine: &mut Engine, told: &mut Told, rng: &mut Rng) {
     }
 }
 
-fn poll(engine: &mut Engine, told: &mut Told) {
-    let mut ends = [Completion::default(); 3];
+fn poll(engine: &mut Engine, reported: &mut Reported) {
+    let mut completions = [Completion::default(); 3];
     let before = engine.in_flight();
-    match engine.poll(&mut ends) {
+    match engine.poll(&mut completions) {
         Ok(count) => {
-            assert!(told.fault.is_none(), "alive after {:?}", told.fault);
+            assert!(reported.fault.is_none(), "alive after {:?}", reported.fault);
             assert_eq!(engine.in_flight(), before - u32::try_from(count).unwrap());
-            for end in &ends[..count] {
-                assert!(told.open.remove(&end.token.0), "{end:?} is not in flight");
-                match end.result {
-                    Ok(old) if end.token.0 & 1 == 1 => told.olds.push(old),
+            for completion in &completions[..count] {
+                assert!(
+                    reported.open.remove(&completion.token.0),
+                    "{completion:?} is not in flight"
+                );
+                match completion.result {
+                    Ok(old) if completion.token.0 & 1 == 1 => reported.olds.push(old),
                     Ok(zero) => assert_eq!(zero, 0),
                     Err(OpError::RetryExceeded | OpError::Flushed) => {
-                        told.unknown += end.token.0 & 1;
+                        reported.unknown += completion.token.0 & 1;
                     }
                     Err(other) => panic!("{other}"),
                 }
@@ -231,7 +235,7 @@ fn poll(engine: &mut Engine, told: &mut Told) {
         }
         Err(fault) => {
             assert_eq!(before, 0, "{fault} before everything was reported");
-            assert_eq!(*told.fault.get_or_insert(fault), fault);
+            assert_eq!(*reported.fault.get_or_insert(fault), fault);
         }
     }
 }

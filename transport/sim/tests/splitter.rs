@@ -41,7 +41,7 @@ fn a_channel_of_a_channel_passes_the_suite_beside_busy_channels() {
     }
 }
 
-/// The words of owner 0 after owner 1 wrote them, and whether owner 0 posted a READ.
+/// Returns the words of owner 0 after owner 1 wrote them, and whether owner 0 posted a READ.
 fn read_live(atomics: AtomicScope, direct_reach: Reach) -> (Vec<u64>, bool) {
     let config = Config { atomics, direct_reach, model: Model::simple(1_000), ..Config::default() };
     let mut engines = engines(&cluster(config));
@@ -64,7 +64,7 @@ fn read_live(atomics: AtomicScope, direct_reach: Reach) -> (Vec<u64>, bool) {
 }
 
 #[test]
-fn the_own_window_is_read_by_loads_only_where_they_are_coherent() {
+fn the_own_window_is_loaded_only_if_loads_are_coherent() {
     let words = vec![5, 6, 7];
     assert_eq!(read_live(AtomicScope::Cpu, Reach::Own), (words.clone(), false));
     assert_eq!(read_live(AtomicScope::Cpu, Reach::None), (words.clone(), true));

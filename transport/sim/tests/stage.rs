@@ -1,4 +1,4 @@
-//! Blocking bodies: who runs when, what barriers cost, and how bodies end.
+//! Blocking bodies: the order in which they run, the cost of barriers, and how bodies return.
 
 mod common;
 
@@ -77,7 +77,7 @@ fn drained(engine: &mut probeline_sim::Engine) -> &mut probeline_sim::Engine {
 }
 
 #[test]
-fn all_leave_a_barrier_at_the_latest_ones_time() {
+fn owners_leave_a_barrier_at_the_time_of_the_last_arrival() {
     let model = Model { barrier_ns: 300, ..Model::simple(1_000) };
     let left = stage::run(&cluster(Config { model, ..of(3) }), |mut engine, mut exchange| {
         engine.spend(u64::from(exchange.me().0) * 5_000);
@@ -90,7 +90,7 @@ fn all_leave_a_barrier_at_the_latest_ones_time() {
 }
 
 #[test]
-fn an_all_gather_gives_everybody_everything() {
+fn an_all_gather_gives_every_owner_all_parts() {
     let found = stage::run(&cluster(of(3)), |_engine, mut exchange| {
         let mut rounds = Vec::new();
         for round in 0..3 {
@@ -106,7 +106,7 @@ fn an_all_gather_gives_everybody_everything() {
 }
 
 #[test]
-fn an_all_to_all_gives_each_its_parts() {
+fn an_all_to_all_gives_every_owner_its_parts() {
     let found = stage::run(&cluster(of(3)), |_engine, mut exchange| {
         let me = u8::try_from(exchange.me().0).unwrap();
         let mut theirs = [0; 6];
@@ -133,7 +133,7 @@ fn contributions_of_different_lengths_are_an_error_for_all() {
 }
 
 #[test]
-fn calls_that_never_meet_are_an_error_for_all() {
+fn different_calls_are_an_error_for_all() {
     let found = stage::run(&cluster(of(3)), |_engine, mut exchange| {
         if exchange.me().0 == 2 { exchange.all_gather(&[], &mut []) } else { exchange.barrier() }
     });
@@ -141,8 +141,8 @@ fn calls_that_never_meet_are_an_error_for_all() {
     assert_eq!(found.unwrap(), [Err(error); 3]);
 }
 
-/// The one that returns is lost for those in a barrier and for those that poll, and not for one
-/// that has left the same barrier and does nothing more.
+/// A body that returns is lost to owners in a barrier and to owners that poll. It is not lost to an
+/// owner that has left the same barrier and makes no more calls.
 #[test]
 fn a_body_that_returns_is_lost() {
     let found = stage::run(&cluster(of(4)), |mut engine, mut exchange| {
@@ -159,7 +159,7 @@ fn a_body_that_returns_is_lost() {
 }
 
 #[test]
-fn parting_after_a_barrier_disturbs_nobody() {
+fn returning_after_a_barrier_loses_no_owner() {
     for owners in [1, 2, 7] {
         let found = stage::run(&cluster(of(owners)), |mut engine, mut exchange| {
             add(&mut engine, word(0, 0), 1).unwrap();
@@ -170,7 +170,7 @@ fn parting_after_a_barrier_disturbs_nobody() {
 }
 
 #[test]
-fn a_panic_goes_on_after_the_others_were_released() {
+fn a_panic_resumes_after_the_other_bodies_returned() {
     let outcomes = Mutex::new(Vec::new());
     let panic = catch_unwind(AssertUnwindSafe(|| {
         stage::run(&cluster(of(3)), |mut engine, mut exchange| {
@@ -191,10 +191,10 @@ fn a_panic_goes_on_after_the_others_were_released() {
     assert!(outcomes.iter().all(|o| o.as_ref().is_err_and(|e| e.contains("owner 1"))));
 }
 
-/// Nobody keeps the turn for ever at one instant, whether it waits with READs, with idle polls,
-/// or by looking at its own window between them.
+/// No owner keeps the turn forever at one instant, whether it waits by READs, by idle polls, or by
+/// loading from its own window between them.
 #[test]
-fn who_waits_in_a_loop_lets_the_others_on() {
+fn a_waiting_loop_lets_other_owners_run() {
     for model in [Model::instant(), Model::simple(1_000)] {
         let found = stage::run(&cluster(Config { model, ..of(3) }), |mut engine, mut exchange| {
             match exchange.me().0 {
@@ -217,7 +217,7 @@ fn who_waits_in_a_loop_lets_the_others_on() {
 }
 
 #[test]
-fn an_engine_that_was_taken_stops_the_play() {
+fn no_body_runs_if_an_engine_was_opened_before() {
     let cluster = cluster(of(2));
     let taken = cluster.engine(Owner(1)).unwrap();
     let found = stage::run(&cluster, |_, _| ());
@@ -226,9 +226,9 @@ fn an_engine_that_was_taken_stops_the_play() {
     assert_eq!(cluster.engine(Owner(2)).err(), Some(OpenError::UnknownOwner(Owner(2))));
 }
 
-/// What outlives its body is dead, and says so instead of waiting for a turn.
+/// An engine that outlives its body is dead, and reports that instead of waiting for a turn.
 #[test]
-fn what_outlives_its_body_does_not_hang() {
+fn an_engine_that_outlives_its_body_does_not_hang() {
     let kept = stage::run(&cluster(of(2)), |engine, exchange| (engine, exchange)).unwrap();
     for (mut engine, mut exchange) in kept {
         let me = exchange.me();

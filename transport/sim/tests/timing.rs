@@ -1,4 +1,4 @@
-//! Virtual time: what one operation takes, what rates and words allow, and whose clock is whose.
+//! Virtual time: the duration of one operation, the limits of rates and words, and the clocks.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn took(engine: &mut Engine, call: impl FnOnce(&mut Engine)) -> u64 {
 }
 
 #[test]
-fn a_blocking_call_takes_what_the_model_says() {
+fn a_blocking_call_takes_the_modelled_time() {
     for scatter_reads in [false, true] {
         let cluster = cluster(Config { scatter_reads, ..config(MODEL) });
         let mut engine = cluster.engine(Owner(0)).unwrap();
@@ -62,18 +62,18 @@ fn operations_in_flight_overlap() {
         engine.fetch_add(Token(token), word(1, token), 1).unwrap();
     }
     assert_eq!(cluster.next_delivery(), Some((Owner(0), 30 + 2_600)));
-    let mut ends = [Completion::default(); 8];
-    // Each was posted 30 ns after the one before, and a completion costs 45 ns to poll.
-    assert_eq!(engine.poll(&mut ends), Ok(1));
+    let mut completions = [Completion::default(); 8];
+    // Each operation was posted 30 ns after the previous one; polling a completion costs 45 ns.
+    assert_eq!(engine.poll(&mut completions), Ok(1));
     assert_eq!(engine.now_ns(), 30 + 2_600 + 45);
-    assert_eq!(engine.poll(&mut ends), Ok(1));
+    assert_eq!(engine.poll(&mut completions), Ok(1));
     assert_eq!(engine.now_ns(), 30 + 2_600 + 2 * 45);
-    assert_eq!(engine.poll(&mut ends), Ok(2));
+    assert_eq!(engine.poll(&mut completions), Ok(2));
     assert_eq!(engine.now_ns(), 30 + 2_600 + 4 * 45);
 }
 
 #[test]
-fn a_poll_reports_all_that_is_due_and_fits() {
+fn a_poll_reports_all_due_completions_that_fit() {
     let cluster = cluster(config(Model { post_ns: 0, ..MODEL }));
     let mut engine = cluster.engine(Owner(0)).unwrap();
     for token in 0..5 {
@@ -86,7 +86,7 @@ fn a_poll_reports_all_that_is_due_and_fits() {
 }
 
 #[test]
-fn clocks_are_each_engines_own() {
+fn each_engine_has_its_own_clock() {
     let cluster = cluster(config(MODEL));
     let [mut first, mut second] = <[Engine; 2]>::try_from(engines(&cluster)).ok().unwrap();
     first.spend(10_000);
@@ -102,23 +102,23 @@ fn clocks_are_each_engines_own() {
     assert_eq!(cluster.next_delivery(), None);
 }
 
-/// Where nothing costs time, a loop of idle polls still gets to whatever is to come.
+/// Even if nothing costs time, a loop of idle polls arrives at later events.
 #[test]
-fn time_never_stands_still() {
+fn idle_polls_advance_time() {
     let cluster = cluster(config(Model::instant()));
     let mut engine = cluster.engine(Owner(0)).unwrap();
     (0..5).for_each(|_| assert_eq!(engine.poll(&mut [Completion::default()]), Ok(0)));
     assert_eq!(engine.now_ns(), 5);
 }
 
-/// Posts `ops` operations as fast as the depth allows, each from the engine that is due first,
-/// and says when the last one was done.
+/// Posts `ops` operations as fast as the depth allows, each from the engine that is due first.
+/// Returns the time of the last completion, in nanoseconds.
 fn flood(config: Config, ops: u64, post: impl Fn(&mut Engine, u64)) -> u64 {
     let cluster = cluster(config);
     let mut engines = engines(&cluster);
-    let (mut posted, mut ended) = (0, 0);
-    let mut ends = [Completion::default(); 16];
-    while ended < ops {
+    let (mut posted, mut completed) = (0, 0);
+    let mut completions = [Completion::default(); 16];
+    while completed < ops {
         for engine in &mut engines {
             while posted < ops && engine.in_flight() < config.depth {
                 post(engine, posted);
@@ -126,7 +126,7 @@ fn flood(config: Config, ops: u64, post: impl Fn(&mut Engine, u64)) -> u64 {
             }
         }
         let (owner, _) = cluster.next_delivery().unwrap();
-        ended += engines[owner.0 as usize].poll(&mut ends).unwrap() as u64;
+        completed += engines[owner.0 as usize].poll(&mut completions).unwrap() as u64;
     }
     engines.iter().map(Engine::now_ns).max().unwrap()
 }
@@ -137,7 +137,7 @@ fn reads_peer(engine: &mut Engine, _op: u64) {
 }
 
 #[test]
-fn rates_hold_and_are_reached() {
+fn rates_are_attained_and_not_exceeded() {
     const OPS: u64 = 5_000;
     let simple = Model::simple(1_000);
     let rates = |copies_per_s, atomics_per_s| Rates { copies_per_s, atomics_per_s };
@@ -153,13 +153,13 @@ fn rates_hold_and_are_reached() {
             flood(config(Model { target: rates(10_000_000, 0), ..simple }), OPS, reads_peer),
         ),
         (5_000_000, flood(config(Model { target: rates(0, 5_000_000), ..simple }), OPS, adds)),
-        // 64 words free again after 12.8 us each.
+        // Each of 64 words is free again after 12.8 us.
         (5_000_000, flood(config(Model { atomic_word_ns: 12_800, ..simple }), OPS, adds)),
     ];
     for (per_s, took_ns) in found {
         let least_ns = OPS * 1_000_000_000 / per_s;
         let share = took_ns * 100 / least_ns;
-        // The first ones of each queue do not wait; the last one's roundtrip is not hidden.
+        // The first operations of each queue do not wait, and the last roundtrip is not hidden.
         assert!((99..104).contains(&share), "{OPS} at {per_s}/s took {took_ns} ns");
     }
 }

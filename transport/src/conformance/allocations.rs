@@ -1,4 +1,4 @@
-//! A global allocator that counts, for tests that the data path allocates nothing.
+//! A global allocator that counts allocations, for tests that the data path allocates nothing.
 #![allow(unsafe_code)]
 
 use core::alloc::{GlobalAlloc, Layout};

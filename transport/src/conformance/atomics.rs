@@ -1,5 +1,5 @@
-//! Compare-and-swap and fetch-and-add: what they return, what they leave, and with whom they
-//! are atomic.
+//! Cases of compare-and-swap and fetch-and-add: their results, their effects, and the other
+//! accesses with which they are atomic.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
@@ -8,10 +8,10 @@ use super::rig::{Failure, Rig, local, same, segment, word};
 use crate::{AtomicScope, Sizes, Token};
 
 const SIZES: Sizes = Sizes { window_words: 64, slots: 2, slot_words: 8, depth: 16 };
-/// Differs from its own bytes reversed and has no byte twice, so that order and width show.
+/// All bytes differ, so that an error of byte order or of width is visible.
 const ODD: u64 = 0x0123_4567_89ab_cdef;
 const ROUNDS: u64 = 400;
-/// Additional turns of each owner; two, so that each owner has a turn after all others.
+/// The extra turns of each owner; two, so that each owner has a turn after all others.
 const LAPS: u64 = 2;
 
 pub(super) const CASES: &[Case] = &[
@@ -59,7 +59,7 @@ fn cas_bits(rig: &mut Rig<'_>) -> Result<(), Failure> {
     })
 }
 
-/// All owners walk one word through 1, 2, 3, ...; each step is won exactly once.
+/// All owners advance one word through 1, 2, 3, ...; exactly one owner wins each step.
 fn cas_chain(rig: &mut Rig<'_>) -> Result<(), Failure> {
     let at = word(0, 16);
     let mut won = 0;
@@ -144,7 +144,7 @@ fn neighbours(rig: &mut Rig<'_>) -> Result<(), Failure> {
 }
 
 /// The owners add in turns while the others wait. An add whose load was executed too early, before
-/// another owner's turn, undoes that owner's add, however the machine schedules them.
+/// another owner's turn, undoes that owner's add under any scheduling of the owners.
 fn in_turns(
     rig: &mut Rig<'_>,
     mut add: impl FnMut(&mut Rig<'_>) -> Result<(), Failure>,
@@ -169,14 +169,14 @@ fn after_write(rig: &mut Rig<'_>) -> Result<(), Failure> {
             rig.transport.fetch_add(Token(2), word(target, 15), 0)?;
             rig.transport.fetch_add(Token(3), count, 1)?;
             for _ in 0..3 {
-                let end = rig.next()?;
-                let old = end.result?;
-                let expected = match end.token {
+                let completion = rig.next()?;
+                let old = completion.result?;
+                let expected = match completion.token {
                     Token(1) => 0,
                     Token(2) => sent,
                     _ => sent - 1,
                 };
-                same(format_args!("old value by token {}", end.token.0), old, expected)?;
+                same(format_args!("old value by token {}", completion.token.0), old, expected)?;
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::{
     Transport, forward_transport,
 };
 
-/// The part of a busy channel.
+/// The sizes of a busy channel.
 const BUSY: Sizes = Sizes { window_words: 11, slots: 1, slot_words: 8, depth: 3 };
 
 impl Case {
@@ -72,7 +72,7 @@ struct BusyChannel<T> {
     posted: u64,
     /// The tokens in flight.
     open: Vec<Token>,
-    /// The first completion that was none of its own.
+    /// The first completion whose token the channel did not post.
     wrong: Option<Completion>,
 }
 

@@ -1,4 +1,4 @@
-//! READ and WRITE: what they move, and who sees it when.
+//! Cases of READ and WRITE: the words they copy, and when other owners see them.
 
 use core::sync::atomic::Ordering::{Acquire, Release};
 use core::time::Duration;
@@ -9,7 +9,7 @@ use super::rig::{Failure, Rig, local, same, segment, word};
 use crate::{LINE_BYTES, LINE_WORDS, Segment, Sizes, Token};
 
 const SIZES: Sizes = Sizes { window_words: 96, slots: 4, slot_words: 64, depth: 16 };
-/// One word, a line and a bit, and the longest a slot takes.
+/// One word, two words, a line, more than a line, and a whole slot.
 const LENGTHS: [u32; 5] = [1, 2, 8, 13, 64];
 
 pub(super) const CASES: &[Case] = &[
@@ -72,7 +72,7 @@ fn read_offsets(rig: &mut Rig<'_>) -> Result<(), Failure> {
     for owner in 0..rig.owners() {
         for words in LENGTHS {
             for index in 0..=SIZES.window_words - u64::from(words) {
-                // The landing offset varies with the window's, where the slot has room for it.
+                // The landing offset varies with the window offset, if the slot has room.
                 let start = u32::try_from(index).unwrap_or(0) % (65 - words);
                 let found = rig.read(segment(owner, index, words), local(1, start, words))?;
                 let expected: Vec<u64> =
@@ -100,7 +100,7 @@ fn write_offsets(rig: &mut Rig<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes a run between zeros and reads it back with its neighbours.
+/// Writes a range between zeros and reads it back with its neighbours.
 fn write_one(rig: &mut Rig<'_>, owner: u32, index: u64, words: u32) -> Result<(), Failure> {
     let values: Vec<u64> = (0..u64::from(words)).map(|i| pattern(words, index + i)).collect();
     rig.write(&values, word(owner, index))?;
@@ -120,8 +120,8 @@ fn straddle(rig: &mut Rig<'_>) -> Result<(), Failure> {
     let last = SIZES.window_words - 3;
     rig.transport.read(Token(7), segment(rig.me(), last, 3), local(2, 8, 3))?;
     rig.transport.read(Token(8), segment(next, 0, 5), local(2, 11, 5))?;
-    let ends = [rig.next()?, rig.next()?].map(|end| end.token.0);
-    same("both tokens", ends.contains(&7) && ends.contains(&8), true)?;
+    let tokens = [rig.next()?, rig.next()?].map(|completion| completion.token.0);
+    same("both tokens", tokens.contains(&7) && tokens.contains(&8), true)?;
     let mine = (last..SIZES.window_words).map(|i| pattern(rig.me(), i));
     let expected: Vec<u64> = mine.chain((0..5).map(|i| pattern(next, i))).collect();
     same("the chunk", rig.transport.landed(local(2, 8, 8))?.to_vec(), expected)?;
@@ -154,7 +154,7 @@ fn cross(rig: &mut Rig<'_>) -> Result<(), Failure> {
     let mut seen = vec![0; ROUNDS];
     for (round, seen) in (1..).zip(&mut seen).take_while(|_| me < 2) {
         rig.faa(word(0, 64), 1)?;
-        // Both write at the same time, as closely as can be arranged.
+        // Both write as nearly at the same time as possible.
         let limit = rig.limit();
         while rig.read_word(word(0, 64))? < 2 * round {
             limit.check(format_args!("the other owner did not start round {round}"))?;
@@ -208,13 +208,13 @@ fn direct(rig: &mut Rig<'_>) -> Result<(), Failure> {
 fn whole_words(rig: &mut Rig<'_>) -> Result<(), Failure> {
     const VALUES: [u64; 2] = [0x1122_3344_5566_7788, !0x1122_3344_5566_7788];
     /// Bounds on the rounds and on the time, for slow and for fast transports.
-    const LEAST_ROUNDS: usize = 100;
-    const MOST_ROUNDS: usize = 20_000;
+    const MIN_ROUNDS: usize = 100;
+    const MAX_ROUNDS: usize = 20_000;
     const LOOK: Duration = Duration::from_millis(500);
     rig.alone(0, |rig| rig.write(&[VALUES[0]], word(0, 3)))?;
     let start = Instant::now();
     let mut round = 0;
-    while round < LEAST_ROUNDS || round < MOST_ROUNDS && start.elapsed() < LOOK {
+    while round < MIN_ROUNDS || round < MAX_ROUNDS && start.elapsed() < LOOK {
         if rig.me() == 0 {
             rig.write(&[VALUES[(round + 1) % 2]], word(0, 3))?;
         } else {

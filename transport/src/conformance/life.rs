@@ -1,4 +1,4 @@
-//! The life of an engine: idle owners, no allocation after opening, leaving and losing a peer.
+//! Cases of an engine's life: idle owners, no allocation after opening, leaving, losing a peer.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -20,14 +20,14 @@ pub(super) const CASES: &[Case] = &[
     Case::new("a_lost_owner_is_named", SIZES, lost_owner).min_owners(2),
 ];
 
-/// The maximum time that an engine under traffic polls until it reports a lost owner.
+/// The maximum time after which an engine under traffic reports a lost owner.
 const LOST_WITHIN: Duration = Duration::from_secs(1);
 /// The maximum time that one turn of a polling loop counts towards that bound. A turn takes
-/// microseconds; in a longer one the machine has run other processes, and the engine was not
+/// microseconds; during a longer turn the machine ran other processes and the engine was not
 /// polled.
-const TURN_AT_MOST: Duration = Duration::from_millis(1);
+const MAX_TURN: Duration = Duration::from_millis(1);
 
-/// Owner 0 waits in the barrier, outside the transport, while the others use its window.
+/// Owner 0 waits in the barrier, outside the transport, while the others access its window.
 fn idle_owner(rig: &mut Rig<'_>) -> Result<(), Failure> {
     if rig.me() != 0 {
         for _ in 0..200 {
@@ -71,7 +71,7 @@ fn mixed_rounds(rig: &mut Rig<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns with a full queue; the engine that is dropped then must neither hang nor harm.
+/// Returns with a full queue; the engine is dropped then, and must neither hang nor do harm.
 fn close_busy(rig: &mut Rig<'_>) -> Result<(), Failure> {
     let peer = rig.peer();
     for token in 0..rig.transport.caps().depth {
@@ -81,8 +81,8 @@ fn close_busy(rig: &mut Rig<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The last owner leaves; the others keep working and must learn who it was, in time, after
-/// everything they had posted was reported.
+/// The last owner leaves. The others keep posting and must report its loss in time, after all
+/// completions of what they had posted.
 fn lost_owner(rig: &mut Rig<'_>) -> Result<(), Failure> {
     rig.exchange.barrier()?;
     let lost = rig.last();
@@ -100,11 +100,11 @@ fn lost_owner(rig: &mut Rig<'_>) -> Result<(), Failure> {
         }
         let mut out = [Completion::default(); 2];
         match rig.transport.poll(&mut out) {
-            Ok(ends) => open -= u32::try_from(ends).unwrap_or(u32::MAX),
+            Ok(count) => open -= u32::try_from(count).unwrap_or(u32::MAX),
             Err(fault) => break fault,
         }
         let now = Instant::now();
-        polled += (now - turn).min(TURN_AT_MOST);
+        polled += (now - turn).min(MAX_TURN);
         turn = now;
         limit.check("the loss was not reported")?;
     };

@@ -1,4 +1,4 @@
-//! The suite that every transport passes: named cases, each run by all owners at once.
+//! The conformance suite of [`Transport`](crate::Transport): cases that all owners run together.
 //!
 //! A backend's test opens a fresh engine for each case and owner, on threads ([`on_threads`]) or in
 //! processes, and calls [`Case::run`] on all of them. [`Report`] collects the verdicts. A case is

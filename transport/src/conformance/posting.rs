@@ -1,4 +1,4 @@
-//! Posting and polling: what is refused, what depth means, and that each operation ends once.
+//! Cases of posting and polling: refusals, depth, and one completion for each operation.
 
 use super::Case;
 use super::rig::{Failure, Rig, local, same, segment, word};
@@ -33,9 +33,9 @@ fn depth(rig: &mut Rig<'_>) -> Result<(), Failure> {
             }
             let mut seen = vec![false; depth as usize];
             for left in (0..depth).rev() {
-                let end = rig.next()?;
-                end.result?;
-                let index = usize::try_from(end.token.0).unwrap_or(usize::MAX);
+                let completion = rig.next()?;
+                completion.result?;
+                let index = usize::try_from(completion.token.0).unwrap_or(usize::MAX);
                 let fresh = seen.get_mut(index).is_some_and(|s| !core::mem::replace(s, true));
                 same(format_args!("token {index} is one of ours, once"), fresh, true)?;
                 same("in flight", rig.transport.in_flight(), left)?;
@@ -57,7 +57,7 @@ fn post_kind(rig: &mut Rig<'_>, kind: u32, token: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ranges that no engine of this geometry may accept, with the reason.
+/// Ranges that no engine of this geometry may accept, each with the expected error.
 fn bad_copies(rig: &Rig<'_>) -> Vec<(Segment, Local, PostError)> {
     use PostError::{OutOfRange, UnknownOwner};
     let geometry = rig.transport.geometry();
@@ -151,8 +151,8 @@ fn tokens(rig: &mut Rig<'_>) -> Result<(), Failure> {
         let peer = rig.peer();
         for token in [0, 1, u64::MAX, 1 << 63, 0xdead_beef] {
             rig.transport.fetch_add(Token(token), word(peer, 21), 1)?;
-            let end = rig.next()?;
-            same("token", end.token.0, token)?;
+            let completion = rig.next()?;
+            same("token", completion.token.0, token)?;
         }
         rig.transport.read(Token(5), segment(peer, 0, 1), local(0, 0, 1))?;
         rig.transport.fetch_add(Token(5), word(peer, 21), 1)?;
@@ -180,7 +180,7 @@ fn small_buffers(rig: &mut Rig<'_>) -> Result<(), Failure> {
     })
 }
 
-/// `kick` is an optimisation: polling alone must bring every end; so must a kick and a poll.
+/// `kick` is an optimisation: polling alone completes every operation, and so does kick with poll.
 fn no_kick(rig: &mut Rig<'_>) -> Result<(), Failure> {
     rig.alone(0, |rig| {
         let peer = rig.peer();
@@ -217,18 +217,19 @@ fn busy_slot(rig: &mut Rig<'_>) -> Result<(), Failure> {
     })
 }
 
-/// A seeded mix at full depth on words nobody else uses; the sums and ends must come out.
+/// A seeded mix at full depth on words that no other owner uses. Checks the sums and the number of
+/// completions.
 fn random_mix(rig: &mut Rig<'_>) -> Result<(), Failure> {
     let peer = rig.peer();
     let counter = word(peer, 48);
     let depth = u64::from(rig.transport.caps().depth);
-    let (mut posted, mut ended, mut added) = (0_u64, 0_u64, 0_u64);
+    let (mut posted, mut completed, mut added) = (0_u64, 0_u64, 0_u64);
     let mut open = std::collections::HashSet::new();
     let mut state = 0x2545_f491_4f6c_dd1d_u64 ^ u64::from(rig.me());
-    while posted < 2_000 || ended < posted {
+    while posted < 2_000 || completed < posted {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let dice = state >> 33;
-        let room = posted < 2_000 && posted - ended < depth;
+        let room = posted < 2_000 && posted - completed < depth;
         if room && !dice.is_multiple_of(3) {
             let addend = dice % 7;
             match dice % 4 {
@@ -241,11 +242,15 @@ fn random_mix(rig: &mut Rig<'_>) -> Result<(), Failure> {
             }
             open.insert(posted);
             posted += 1;
-        } else if posted > ended {
-            let end = rig.next()?;
-            end.result?;
-            same(format_args!("end of {}", end.token.0), open.remove(&end.token.0), true)?;
-            ended += 1;
+        } else if posted > completed {
+            let completion = rig.next()?;
+            completion.result?;
+            same(
+                format_args!("end of {}", completion.token.0),
+                open.remove(&completion.token.0),
+                true,
+            )?;
+            completed += 1;
         }
     }
     same("the sum", rig.read_word(counter)?, added)?;

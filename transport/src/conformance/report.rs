@@ -1,15 +1,15 @@
-//! The verdicts of all cases, compared with the skips that a backend declares.
+//! The verdicts of all cases, and their comparison with the skips that a backend declares.
 
 use core::fmt;
 
 use super::{Case, Failure, Verdict, all_cases, cases};
 use crate::{Exchange, ExchangeError, Owner};
 
-/// Collects the verdicts of a job's owners on all cases that the job can run, and prints them.
+/// Collects and prints the verdicts of a job's owners on all cases that the job can run.
 #[derive(Debug)]
 pub struct Report {
     owners: u32,
-    /// Another process prints.
+    /// Whether another process prints instead.
     quiet: bool,
     passed: Vec<&'static str>,
     failed: Vec<(&'static str, String)>,
@@ -46,10 +46,10 @@ impl Report {
         }
     }
 
-    /// Gathers the verdicts of processes that each call this with their own, and adds them.
+    /// Gathers the verdicts of processes, each of which passes its own, and adds them.
     ///
-    /// Owner 0 prints the verdicts. Each process prints its own failure; the reports of the others
-    /// say only that it failed.
+    /// Owner 0 prints the verdicts. Each process prints its own failure; the reports of the other
+    /// processes state only that it failed.
     ///
     /// # Errors
     /// The exchange's error.

@@ -1,4 +1,4 @@
-//! One owner's engine and exchange in a case, and the bounded waits on them.
+//! One owner's engine and exchange in a case, with bounded waits on both.
 
 use core::fmt;
 use core::time::Duration;
@@ -10,7 +10,7 @@ use crate::{
     Segment, Slot, SlotError, Token, Transport,
 };
 
-/// The check that did not hold.
+/// A description of the check that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(pub String);
 
@@ -42,7 +42,7 @@ pub struct Rig<'a> {
 }
 
 impl<'a> Rig<'a> {
-    /// A rig whose waits on the engine take a minute at most, enough for a busy machine.
+    /// Creates a rig whose waits on the engine take at most 60 s, enough for a busy machine.
     pub fn new(transport: &'a mut dyn Transport, exchange: &'a mut dyn Exchange) -> Self {
         Self { transport, exchange, patience: Duration::from_secs(60) }
     }
@@ -54,7 +54,7 @@ impl<'a> Rig<'a> {
         Self { patience, ..self }
     }
 
-    /// Checks that engine and exchange are of one job, which has the owners and sizes for `case`.
+    /// Checks that engine and exchange belong to one job, with the owners and sizes for `case`.
     pub(super) fn fits(&self, case: &Case) -> Result<(), Failure> {
         let (geometry, sizes) = (self.transport.geometry(), case.sizes);
         same("owners of the engine", geometry.owners, self.owners())?;
@@ -84,12 +84,12 @@ impl<'a> Rig<'a> {
         self.exchange.owners()
     }
 
-    /// The next owner; this one in a job of one.
+    /// The next owner, or this one in a job of one owner.
     pub(super) fn peer(&self) -> u32 {
         (self.me() + 1) % self.owners()
     }
 
-    /// The last owner; this one in a job of one.
+    /// The last owner, or this one in a job of one owner.
     pub(super) fn last(&self) -> u32 {
         self.owners() - 1
     }
@@ -108,7 +108,7 @@ impl<'a> Rig<'a> {
         Ok(())
     }
 
-    /// Polls until one operation ends.
+    /// Polls until one operation completes.
     pub(super) fn next(&mut self) -> Result<Completion, Failure> {
         let mut one = [Completion::default()];
         let limit = self.limit();
@@ -122,12 +122,12 @@ impl<'a> Rig<'a> {
         }
     }
 
-    /// Polls until the one operation in flight ends; it must bear `token`.
+    /// Polls until the only operation in flight completes; its token must be `token`.
     pub(super) fn finish(&mut self, token: u64) -> Result<u64, Failure> {
-        let end = self.next()?;
-        same("token", end.token.0, token)?;
+        let completion = self.next()?;
+        same("token", completion.token.0, token)?;
         same("operations in flight", self.transport.in_flight(), 0)?;
-        Ok(end.result?)
+        Ok(completion.result?)
     }
 
     pub(super) fn read(&mut self, from: Segment, into: Local) -> Result<Vec<u64>, Failure> {
@@ -170,7 +170,7 @@ impl Limit {
         Self { patience: self.patience + more, ..self }
     }
 
-    /// Fails with `what` once the time is over.
+    /// Fails with `what` once the limit has passed.
     pub(super) fn check(&self, what: impl fmt::Display) -> Result<(), Failure> {
         if self.start.elapsed() < self.patience {
             return Ok(());

@@ -1,4 +1,4 @@
-//! A wrapper that breaks one rule of the contract, to prove that the suite notices.
+//! A wrapper that breaks one rule of the contract, to prove that the suite detects it.
 
 use core::sync::atomic::Ordering::{Acquire, Release};
 use std::collections::VecDeque;
@@ -11,13 +11,13 @@ use crate::{
 /// A rule of the contract that the wrapper breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// None: the control, which must pass everything.
+    /// No rule: the control, which must pass every case.
     Nothing,
-    /// CAS stores what it should compare with, and compares with what it should store.
+    /// CAS exchanges its expected and its desired value.
     SwapExpectedAndDesired,
-    /// A failed CAS claims that it found what it expected.
+    /// A failed CAS returns the expected value as the old one.
     CasReportsExpected,
-    /// FAA gives the sum instead of the old value.
+    /// FAA returns the sum instead of the old value.
     FaaReportsSum,
     /// FAA adds twice.
     FaaAddsTwice,
@@ -27,40 +27,40 @@ pub enum Rule {
     AtomicOvertakesWrite,
     /// WRITE completes without writing.
     WriteIsLost,
-    /// READ leaves out its last word.
+    /// READ omits its last word.
     ReadStopsShort,
-    /// READ completes before its words are there.
+    /// READ completes before its words have landed.
     ReadCompletesEarly,
-    /// A word arrives half old, half new.
+    /// A word lands torn: half old, half new.
     TearWord,
-    /// Some completions never come.
+    /// Some completions are never reported.
     LoseCompletion,
-    /// Some completions come twice.
+    /// Some completions are reported twice.
     DeliverTwice,
-    /// Only half of the token comes back.
+    /// A completion carries only half of the token.
     CutToken,
-    /// A poll into an empty buffer eats a completion.
+    /// A poll into an empty buffer drops a completion.
     EmptyPollEats,
-    /// Full is answered one operation early.
+    /// A post returns `Full` one operation early.
     FullTooEarly,
-    /// A refused post completes all the same.
+    /// A refused post completes nevertheless.
     RefusalCompletes,
-    /// An owner that does not exist is taken for another.
+    /// An owner that does not exist is mapped to one that does.
     OwnerWraps,
-    /// A slot with an operation in flight is shown.
+    /// `landed` returns a slot with an operation in flight.
     ShowBusySlot,
-    /// Nothing ends until the caller kicks.
+    /// Nothing completes until the caller kicks.
     NeedKick,
     /// A poll allocates.
     AllocateInPoll,
-    /// The fault of a lost owner is kept silent.
+    /// The fault of a lost owner is not reported.
     HideFault,
-    /// The fault is given before all operations were.
+    /// The fault is reported before all completions.
     FaultBeforeEnds,
 }
 
 impl Rule {
-    /// Each rule that can be broken, with a case that must then fail.
+    /// Each rule, with a case that must fail if the rule is broken.
     pub const ALL: &[(Rule, &str)] = &[
         (Rule::SwapExpectedAndDesired, "cas_swaps_on_match"),
         (Rule::CasReportsExpected, "cas_chain_has_one_winner"),
@@ -90,7 +90,7 @@ impl Rule {
     ];
 }
 
-/// What an operation was, so that its completion can be falsified.
+/// The operation behind a token, needed to falsify its completion.
 #[derive(Clone, Copy)]
 enum Posted {
     Read { into: Local },
@@ -99,25 +99,26 @@ enum Posted {
     FetchAdd { addend: u64 },
 }
 
-/// An engine that breaks one [`Rule`] of the contract. Landing slots are copies, so that what a
-/// READ brought can be falsified too.
+/// An engine that breaks one [`Rule`] of the contract. Landing slots are copies, so that the words
+/// of a READ can be falsified too.
 pub struct Sabotage<T> {
     inner: T,
     rule: Rule,
     posted: Vec<(Token, Posted)>,
-    /// READs completed, whose words are not copied yet because their slot is still busy.
+    /// The landing ranges of completed READs whose slot is still busy, so their words are not
+    /// copied.
     landing: Vec<Local>,
     slots: Vec<u64>,
     first_word: usize,
     slot_words: usize,
-    /// Completions of the wrapper's own making.
+    /// Completions that the wrapper has added.
     extra: VecDeque<Completion>,
     held: Option<Completion>,
-    /// A WRITE that is posted after the next atomic.
+    /// The WRITE to be posted after the next atomic.
     delayed: Option<(Token, Local, Segment)>,
-    /// The word of the last FAA, and its value afterwards.
+    /// The word of the last FAA, and its value after that FAA.
     loaded: Option<(RemoteWord, u64)>,
-    ends: u64,
+    completed: u64,
     kicked: bool,
 }
 
@@ -127,7 +128,7 @@ impl<T: Transport> Sabotage<T> {
         let geometry = *inner.geometry();
         let depth = inner.caps().depth as usize;
         let slot_words = geometry.slot_words as usize;
-        // A line more, so that the slots can begin on one.
+        // One line more, so that the slots can be aligned to a line.
         let slots = vec![0_u64; slot_words * geometry.slots as usize + 8];
         Self {
             rule,
@@ -140,7 +141,7 @@ impl<T: Transport> Sabotage<T> {
             held: None,
             delayed: None,
             loaded: None,
-            ends: 0,
+            completed: 0,
             kicked: true,
             inner,
         }
@@ -155,7 +156,7 @@ impl<T: Transport> Sabotage<T> {
         start..start + at.words as usize
     }
 
-    /// Whether the post is to be refused although the engine has room.
+    /// Whether to refuse the post although the engine has room.
     fn full_early(&self) -> bool {
         self.broken(Rule::FullTooEarly) && self.inner.in_flight() + 1 == self.inner.caps().depth
     }
@@ -177,39 +178,41 @@ impl<T: Transport> Sabotage<T> {
         outcome
     }
 
-    fn falsify(&mut self, mut end: Completion) -> Option<Completion> {
-        self.ends += 1;
-        let known = self.posted.iter().position(|(token, _)| *token == end.token);
+    fn falsify(&mut self, mut completion: Completion) -> Option<Completion> {
+        self.completed += 1;
+        let known = self.posted.iter().position(|(token, _)| *token == completion.token);
         let what = known.map(|at| self.posted.remove(at).1);
         if let Some(Posted::Read { into }) = what {
             self.landing.push(into);
         }
         match (self.rule, what) {
             (Rule::CasReportsExpected, Some(Posted::CompareAndSwap { expected })) => {
-                end.result = Ok(expected);
+                completion.result = Ok(expected);
             }
             (Rule::FaaReportsSum, Some(Posted::FetchAdd { addend })) => {
-                end.result = end.result.map(|old| old.wrapping_add(addend));
+                completion.result = completion.result.map(|old| old.wrapping_add(addend));
             }
-            (Rule::CutToken, _) => end.token.0 &= 0xffff_ffff,
-            (Rule::LoseCompletion, _) if self.ends.is_multiple_of(7) => return None,
-            (Rule::DeliverTwice, _) if self.ends.is_multiple_of(5) => self.extra.push_back(end),
-            // The newest end is held back until another comes, so that a fault finds one untold.
-            (Rule::FaultBeforeEnds, _) => return self.held.replace(end),
+            (Rule::CutToken, _) => completion.token.0 &= 0xffff_ffff,
+            (Rule::LoseCompletion, _) if self.completed.is_multiple_of(7) => return None,
+            (Rule::DeliverTwice, _) if self.completed.is_multiple_of(5) => {
+                self.extra.push_back(completion);
+            }
+            // Holds the newest completion back until the next, so that a fault comes before it.
+            (Rule::FaultBeforeEnds, _) => return self.held.replace(completion),
             _ => {}
         }
-        Some(end)
+        Some(completion)
     }
 
-    /// Whether the engine gave one more end.
+    /// Polls the engine once; returns whether it reported a completion.
     fn take_one(&mut self, one: &mut [Completion; 1]) -> Result<bool, Fault> {
         match self.inner.poll(one) {
             Err(_) if self.broken(Rule::HideFault) => Ok(false),
-            ends => Ok(ends? == 1),
+            completed => Ok(completed? == 1),
         }
     }
 
-    /// Copies what landed to the wrapper's slots, as the rule has it.
+    /// Copies the landed words to the wrapper's slots, falsified if the rule requires it.
     fn land(&mut self) {
         let mut next = 0;
         while let Some(&at) = self.landing.get(next) {
@@ -322,16 +325,16 @@ impl<T: Transport> Transport for Sabotage<T> {
         let mut one = [Completion::default()];
         let mut count = 0;
         while count < out.len() {
-            let end = match self.extra.pop_front() {
-                Some(end) => Some(end),
+            let completion = match self.extra.pop_front() {
+                Some(completion) => Some(completion),
                 None => match self.take_one(&mut one) {
                     Ok(true) => self.falsify(one[0]),
                     Err(fault) if count == 0 => return Err(fault),
                     Ok(false) | Err(_) => break,
                 },
             };
-            if let Some(end) = end {
-                out[count] = end;
+            if let Some(completion) = completion {
+                out[count] = completion;
                 count += 1;
             }
         }

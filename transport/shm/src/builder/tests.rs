@@ -14,7 +14,7 @@ fn small() -> Builder {
     Builder::new(64).slots(2, 8).depth(4)
 }
 
-/// Opens one engine by each builder, in a thread each.
+/// Opens one engine with each builder, each in its own thread.
 fn open_all(builders: &[Builder]) -> Vec<Result<(), OpenError>> {
     let members = probeline_exchange::threads(u32::try_from(builders.len()).unwrap());
     thread::scope(|scope| {
@@ -32,48 +32,48 @@ fn open_all(builders: &[Builder]) -> Vec<Result<(), OpenError>> {
     })
 }
 
-/// More memory than any machine has; its number of bytes still fits.
+/// A window larger than any machine's memory, whose size in bytes still fits 64 bits.
 fn too_large() -> Builder {
     Builder::new(1 << 50)
 }
 
 #[test]
-fn sizes_that_differ_are_named_on_both_sides() {
-    let ends = open_all(&[small(), small(), Builder::new(72).slots(2, 8)]);
+fn sizes_that_differ_are_reported_on_both_sides() {
+    let results = open_all(&[small(), small(), Builder::new(72).slots(2, 8)]);
     let what = "words in the window";
     let differs = |owner, mine: &str, theirs: &str| {
         let (owner, mine, theirs) = (Owner(owner), mine.to_owned(), theirs.to_owned());
         Err(SetupError::Differs { owner, what, mine, theirs }.into())
     };
-    assert_eq!(ends, [differs(2, "64", "72"), differs(2, "64", "72"), differs(0, "72", "64")]);
-    let text = ends[0].as_ref().unwrap_err().to_string();
+    assert_eq!(results, [differs(2, "64", "72"), differs(2, "64", "72"), differs(0, "72", "64")]);
+    let text = results[0].as_ref().unwrap_err().to_string();
     assert!(text.contains("owner 2 was opened with 72 words in the window, this one with 64"));
 
-    let ends = open_all(&[small(), small().slots(9, 16)]);
+    let results = open_all(&[small(), small().slots(9, 16)]);
     let of_slots = |error: &OpenError| match error {
         OpenError::Setup(SetupError::Differs { what, .. }) => *what == "words in a slot",
         _ => false,
     };
-    assert!(ends.iter().all(|end| end.as_ref().is_err_and(of_slots)), "{ends:?}");
+    assert!(results.iter().all(|result| result.as_ref().is_err_and(of_slots)), "{results:?}");
 }
 
 #[test]
 fn depth_slots_and_memory_may_differ() {
     let never = MemoryPolicy { node: None, huge: HugePages::Never };
-    let ends = open_all(&[small(), small().depth(9).slots(7, 8).memory(never)]);
-    assert_eq!(ends, [Ok(()), Ok(())]);
+    let results = open_all(&[small(), small().depth(9).slots(7, 8).memory(never)]);
+    assert_eq!(results, [Ok(()), Ok(())]);
 }
 
 #[test]
-fn when_one_owner_fails_the_others_hear_of_it_at_once() {
-    let ends = open_all(&[small(), too_large(), small()]);
-    assert!(matches!(ends[1], Err(OpenError::Memory(_))), "{ends:?}");
-    assert_eq!(ends[0], Err(SetupError::PeerFailed(Owner(1)).into()));
-    assert_eq!(ends[2], ends[0]);
+fn the_failure_of_one_owner_is_reported_to_all_at_once() {
+    let results = open_all(&[small(), too_large(), small()]);
+    assert!(matches!(results[1], Err(OpenError::Memory(_))), "{results:?}");
+    assert_eq!(results[0], Err(SetupError::PeerFailed(Owner(1)).into()));
+    assert_eq!(results[2], results[0]);
 }
 
 #[test]
-fn impossible_sizes_are_refused() {
+fn invalid_sizes_are_refused() {
     let refused = |builder: Builder| builder.open(&mut Alone).unwrap_err();
     for builder in [
         Builder::new(0),
@@ -95,7 +95,7 @@ fn impossible_sizes_are_refused() {
     assert!(matches!(error, OpenError::Memory(MappingError::Call { .. })), "{error}");
 }
 
-/// The filter refuses the call like a container.
+/// A system-call filter refuses the call as a container does.
 #[test]
 fn the_engine_reports_a_refused_policy() {
     let open = |node| {
@@ -110,7 +110,7 @@ fn the_engine_reports_a_refused_policy() {
     }
 }
 
-/// Shows or changes what was gathered in a call of [`Alone`].
+/// Observes or changes the bytes gathered in a call of [`Alone`].
 struct Meddling<F>(F, u32);
 
 impl<F: FnMut(u32, &mut [u8])> Exchange for Meddling<F> {
@@ -144,13 +144,13 @@ fn too_many_owners_are_refused_before_any_call() {
     assert_eq!(error, SetupError::TooManyOwners { found: MAX_OWNERS + 1 }.into());
 }
 
-/// The connection info of the first owner, behind the version.
+/// The connection info of the first owner, which follows the version.
 fn first_info(all: &[u8]) -> ConnectionInfo {
     let words: Vec<_> = all.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
     ConnectionInfo::from_words(*words[1..].first_chunk().unwrap())
 }
 
-/// The error of mapping a peer's window after `change` of its connection info.
+/// Maps a peer's window after `change` of its connection info; returns the error.
 fn map_changed(change: impl Fn(&mut ConnectionInfo)) -> OpenError {
     let own = small().create().unwrap();
     let mut theirs = own.info;
@@ -159,10 +159,10 @@ fn map_changed(change: impl Fn(&mut ConnectionInfo)) -> OpenError {
 }
 
 #[test]
-fn what_is_not_the_peers_memory_is_not_taken_for_it() {
+fn memory_of_another_file_is_refused() {
     let wrong = OpenError::WrongMemory { owner: Owner(1), pid: u64::from(std::process::id()) };
     assert_eq!(map_changed(|info| info.nonce ^= 1), wrong);
-    // Standard input or whatever is there, but no sealed memfd.
+    // Some open file, such as standard input, but no sealed memfd.
     assert_eq!(map_changed(|info| info.window_words += 1 << 20), wrong);
     let null = fs::File::open("/dev/null").unwrap();
     assert_eq!(map_changed(|info| info.fd = null.as_raw_fd().unsigned_abs().into()), wrong);
@@ -175,7 +175,7 @@ fn what_is_not_the_peers_memory_is_not_taken_for_it() {
 }
 
 #[test]
-fn the_memory_is_reached_by_its_record_and_its_file_closed_after_opening() {
+fn peers_map_the_memory_by_its_record_and_its_file_is_closed() {
     let mut file = (String::new(), 0);
     let inode = |path: &str| fs::metadata(path).map_or(0, |file| file.ino());
     let look = |call, all: &mut [u8]| {

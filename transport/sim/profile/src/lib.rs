@@ -3,10 +3,10 @@
 //! A [`Profile`] is read from and written as TOML. A quantity without a source is absent, and a
 //! model that requires it is refused with [`MissingQuantity`]; no value is a guess.
 //!
-//! `das5-fdr`, the paper's cluster, is fitted to the figures of [`paper`] by the example `fit` of `probeline-simulate`,
-//! which documents the fit of each constant; `probeline simulate --paper` prints the deviation of
-//! each figure, fitted or not. `soft-roce` and `shm` were measured by `probeline tune
-//! --profile-out`, the former between virtual machines.
+//! `das5-fdr`, the paper's cluster, is fitted to the figures of [`paper`] by the example `fit` of
+//! `probeline-simulate`, which documents the fit of each constant; `probeline simulate --paper`
+//! prints the deviation of each figure, fitted or not. `soft-roce` and `shm` were measured by
+//! `probeline tune --profile-out`, the former between virtual machines.
 //!
 //! ```
 //! use probeline_profile::{Profile, Shape};

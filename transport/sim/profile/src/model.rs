@@ -18,11 +18,11 @@ pub struct Shape {
     pub ranks_per_machine: u32,
 }
 
-/// Required for a cluster of one machine. Of each group one quantity suffices.
+/// The quantities required for a cluster of one machine. One quantity of each group suffices.
 const ONE_MACHINE: &[&[&str]] =
     &[&["local.read_base_ns"], &["local.read_word_ps"], &["local.atomic_ns"]];
-/// Required between machines: the cost of an operation, and a limit of each kind, without which
-/// the rate would grow with the depth without bound.
+/// The quantities required between machines: the cost of an operation, and one limit of each kind,
+/// without which the rate would grow with the depth without bound.
 const BETWEEN_MACHINES: &[&[&str]] = &[
     &["remote.read_base_ns"],
     &["remote.read_word_ps"],
@@ -31,8 +31,8 @@ const BETWEEN_MACHINES: &[&[&str]] = &[
     &["nic.atomics_per_s", "rank.atomics_per_s"],
     &["nic.bytes_per_s"],
 ];
-/// Each of these requires the other: words beyond the limit would have no cost, or their cost no
-/// limit to begin at.
+/// Each of these two quantities requires the other: one is where prefetching starts, the other
+/// what a prefetched word costs.
 const PREFETCHED: [&[&str]; 2] =
     [&["local.prefetched_beyond_words"], &["local.prefetched_word_ps"]];
 
@@ -143,7 +143,7 @@ impl Profile {
     }
 }
 
-/// Short beside any roundtrip, so that an idle rank polls often.
+/// Short compared with any roundtrip, so that an idle rank polls often.
 const IDLE_POLL_NS: u64 = 50;
 
 /// A profile lacks required quantities.

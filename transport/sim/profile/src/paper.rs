@@ -12,9 +12,9 @@ pub const SOURCE: &str = "W. Oortwijn, T. van Dijk, J. van de Pol, A Distributed
 /// Means over the inserts at load factors from `load_percent - 2` to `load_percent`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Latency {
-    /// C.
+    /// C, the buckets of a chunk.
     pub chunk_buckets: u32,
-    /// The load factor in hundredths.
+    /// The load factor in percent.
     pub load_percent: u32,
     /// Latency of an insert on one machine, in nanoseconds.
     pub local_ns: f64,
@@ -50,7 +50,7 @@ pub const WORKLOADS: [Workload; 3] =
     [Workload::Mixed, Workload::ReadIntensive, Workload::WriteIntensive];
 
 impl Workload {
-    /// Inserts in a hundred operations (section 4.2).
+    /// Inserts in percent of the operations (section 4.2).
     #[must_use]
     pub const fn inserts_percent(self) -> u32 {
         match self {
@@ -117,7 +117,7 @@ fn rows<T>(text: &'static str, row: fn(&[&str]) -> Option<T>) -> Vec<T> {
 
 fn latency(cells: &[&str]) -> Option<Latency> {
     let load_factor: f64 = cell(cells, 1)?;
-    // Hundredths from 2 to 92.
+    // Percents from 2 to 92.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let load_percent = (load_factor * 100.0).round() as u32;
     Some(Latency {
@@ -150,7 +150,7 @@ mod tests {
 
     /// Every line is read, and the figures of the paper's Table 1 are among them.
     #[test]
-    fn the_figures_are_the_papers() {
+    fn figures_equal_those_of_the_paper() {
         let latencies = latencies();
         assert_eq!(latencies.len(), 5 * 46);
         let at = |c, percent| {

@@ -8,7 +8,7 @@ use core::fmt;
 pub struct Quantity {
     /// The table of the file, a dot, and the key in it, which ends with the unit.
     pub name: &'static str,
-    /// What it measures.
+    /// The description of the quantity.
     pub about: &'static str,
 }
 

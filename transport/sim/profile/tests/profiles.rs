@@ -1,4 +1,4 @@
-//! Profiles: the built-in ones, wrong texts, and missing quantities.
+//! Profiles: the built-in ones, invalid texts, and missing quantities.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use probeline_profile::{Given, Kind, MissingQuantity, Profile, QUANTITIES, Shape
 const TWO: Shape = Shape { machines: 2, ranks_per_machine: 1 };
 
 #[test]
-fn built_in_profiles_give_every_number_a_source_and_come_back_as_written() {
+fn built_in_profiles_have_sources_and_round_trip() {
     let names: Vec<_> = Profile::built_in_names().collect();
     assert_eq!(names, ["das5-fdr", "connectx6-200g", "soft-roce", "shm"]);
     for name in names {
@@ -20,8 +20,9 @@ fn built_in_profiles_give_every_number_a_source_and_come_back_as_written() {
             assert!(given.kind != Kind::Assumed);
             assert_eq!(given.kind == Kind::Measured, here, "{}", quantity.name);
             // The command, the date and the machine.
-            let said = ["probeline tune", " 202", "Linux "].map(|part| given.source.contains(part));
-            assert_eq!(said, [here; 3], "{}", given.source);
+            let named =
+                ["probeline tune", " 202", "Linux "].map(|part| given.source.contains(part));
+            assert_eq!(named, [here; 3], "{}", given.source);
         }
         assert_eq!(Profile::parse(&profile.to_toml()), Ok(profile));
     }
@@ -29,7 +30,7 @@ fn built_in_profiles_give_every_number_a_source_and_come_back_as_written() {
 }
 
 #[test]
-fn das5_has_atomics_by_cpu_in_the_papers_program_only() {
+fn das5_has_atomics_by_cpu_only_in_the_papers_program() {
     let das5 = Profile::built_in("das5-fdr").unwrap();
     let shape = Shape { machines: 48, ranks_per_machine: 16 };
     let (nic, paper) = (das5.model(shape).unwrap(), das5.paper_model(shape).unwrap());
@@ -39,13 +40,13 @@ fn das5_has_atomics_by_cpu_in_the_papers_program_only() {
     assert_eq!(probeline_sim::Model { nic: nic.nic, ..paper }, nic, "and nothing else differs");
 }
 
-/// A measured profile becomes a model of the network it was measured on, and of no other.
+/// A measured profile gives a model of the network it was measured on, and of no other.
 #[test]
-fn measured_profiles_become_models() {
+fn measured_profiles_convert_to_models() {
     let soft_roce = Profile::built_in("soft-roce").unwrap();
     let model = soft_roce.model(TWO).unwrap();
     assert_eq!(model.local, model.remote, "its own part is over the device, too");
-    // One emulated CPU does a few thousand operations a second, each in a part of a millisecond.
+    // One emulated CPU executes a few thousand operations a second, each within a millisecond.
     assert!((100_000..2_000_000).contains(&model.remote.read.base_ns), "{model:?}");
     assert!((500..100_000).contains(&model.nic.target.atomics_per_s), "{model:?}");
 
@@ -58,7 +59,7 @@ fn measured_profiles_become_models() {
     }
 }
 
-/// No source states these quantities of that NIC; with a value for each, it becomes a model.
+/// No source states these quantities of that NIC; a profile with assumed values gives a model.
 #[test]
 fn a_missing_quantity_is_named_and_can_be_assumed() {
     let mut connectx6 = Profile::built_in("connectx6-200g").unwrap();
@@ -69,11 +70,11 @@ fn a_missing_quantity_is_named_and_can_be_assumed() {
         missing,
         MissingQuantity { profile: "connectx6-200g".into(), missing: groups.into() }
     );
-    let told = missing.to_string();
+    let message = missing.to_string();
     for part in
         ["connectx6-200g", "remote.atomic_ns (a compare-and-swap's roundtrip)", "Measure them"]
     {
-        assert!(told.contains(part), "{told}");
+        assert!(message.contains(part), "{message}");
     }
     let one = connectx6.model(Shape { machines: 1, ranks_per_machine: 2 }).unwrap_err();
     assert!(one.to_string().contains("local.read_base_ns"), "{one}");
@@ -113,7 +114,7 @@ fn prefetch_quantities_require_each_other() {
 }
 
 #[test]
-fn a_wrong_text_is_refused_with_its_line() {
+fn an_invalid_text_is_refused_with_its_line() {
     let head = "name = \"a\"\nabout = \"b\"\n";
     let value = |text: &str| format!("{head}[remote]\natomic_ns = {text}\n");
     for (text, line, what) in [
@@ -163,12 +164,15 @@ fn a_missing_file_is_named() {
 fn values_out_of_range_are_refused() {
     let check = |name, value| probeline_profile::Quantity::named(name).unwrap().check(value);
     for name in ["nic.reads_per_s", "rank.atomics_per_s", "nic.bytes_per_s"] {
-        let told = check(name, 0).unwrap_err().to_string();
-        assert!(told.starts_with(name) && told.ends_with("if there is no such limit"), "{told}");
+        let message = check(name, 0).unwrap_err().to_string();
+        assert!(
+            message.starts_with(name) && message.ends_with("if there is no such limit"),
+            "{message}"
+        );
     }
     for name in ["remote.atomic_ns", "local.read_base_ns"] {
-        let told = check(name, 0).unwrap_err().to_string();
-        assert!(told.contains("0: give a whole number from 1 to"), "{told}");
+        let message = check(name, 0).unwrap_err().to_string();
+        assert!(message.contains("0: give a whole number from 1 to"), "{message}");
     }
     for name in ["remote.read_word_ps", "cpu.post_ns", "word.atomic_ns"] {
         assert_eq!(check(name, 0), Ok(()));
@@ -183,7 +187,7 @@ fn given(value: u64, source: &str) -> Given {
 
 proptest! {
     #[test]
-    fn any_profile_comes_back_as_written(
+    fn any_profile_round_trips(
         name in "\\PC{1,20}",
         about in "[^\u{0}]{1,40}",
         values in prop::collection::vec((0..QUANTITIES.len(), 0_u64..=1 << 48, "[^\u{0}]{1,30}"), 0..20),
@@ -198,7 +202,7 @@ proptest! {
 
     /// Parsing never panics, and an error's line is a line of the text.
     #[test]
-    fn any_text_is_read_or_refused(text in "(name|about|nic|remote|[\\[\\]={}\"\\n. 0-9a-z_]){0,60}") {
+    fn any_text_is_parsed_or_refused(text in "(name|about|nic|remote|[\\[\\]={}\"\\n. 0-9a-z_]){0,60}") {
         if let Err(error) = Profile::parse(&text) {
             prop_assert!((1..=1 + text.matches('\n').count()).contains(&error.line));
         }

@@ -1,19 +1,19 @@
-//! One owner's part in a collective call, and what comes of all parts together.
+//! The arguments of collective calls, and how they combine into a result.
 
 use std::vec::Vec;
 
 use probeline_transport::{ExchangeError, Owner};
 
-/// What one owner has called, and with what.
+/// The kind and the arguments of one owner's collective call.
 pub(super) struct Call {
     pub(super) kind: Kind,
-    /// The contribution; empty in a barrier.
+    /// The contribution; empty for a barrier.
     pub(super) mine: Vec<u8>,
     /// The length of the result buffer, in bytes.
     pub(super) room: usize,
 }
 
-/// The collective calls.
+/// The kinds of collective calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Barrier,
@@ -21,14 +21,14 @@ pub(super) enum Kind {
     AllToAll,
 }
 
-/// The contributions of all owners to a call, in the order of owners.
+/// Concatenates the contributions of all owners to a call, in the order of owners.
 pub(super) fn gather(calls: &[&Call]) -> Result<Vec<u8>, ExchangeError> {
     let Some(first) = calls.first() else { return Ok(Vec::new()) };
     let each = first.mine.len();
     let mut gathered = Vec::new();
     for (owner, call) in (0..).map(Owner).zip(calls) {
         if call.kind != first.kind {
-            // The owners wait for different calls, and neither call will ever complete.
+            // The owners wait in different calls, so neither call can complete.
             return Err(ExchangeError::TimedOut { after_s: 0, missing: Some(owner) });
         }
         same_length(owner, call.mine.len(), each)?;

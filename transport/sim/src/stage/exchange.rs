@@ -1,4 +1,4 @@
-//! The collective calls of bodies on a stage.
+//! The collective operations of bodies on a stage.
 
 use std::sync::Arc;
 use std::vec::Vec;
@@ -8,12 +8,12 @@ use probeline_transport::{Exchange, ExchangeError, Owner};
 use super::call::{Call, Kind, gather};
 use super::{Cast, Place, Stage};
 
-/// One owner's exchange on a stage.
+/// The exchange of one owner on a stage.
 ///
 /// All owners leave a call at the time of the last one's arrival plus the model's `barrier_ns`. A
-/// call ends with [`ExchangeError::OwnerLost`] once a body has ended, and with
-/// [`ExchangeError::TimedOut`] if not all owners make the same call. Each error is returned to all
-/// owners, and all later calls fail too.
+/// call fails with [`ExchangeError::OwnerLost`] once a body has returned, and with
+/// [`ExchangeError::TimedOut`] if not all owners make the same call. All owners receive the error,
+/// and all later calls fail too.
 pub struct StageExchange {
     stage: Arc<Stage>,
     me: Owner,
@@ -24,7 +24,7 @@ impl StageExchange {
         Self { stage, me }
     }
 
-    /// Calls, waits for the others, and lets `take` have what was gathered.
+    /// Makes a call, waits for the other owners, and passes the gathered bytes to `take`.
     fn call(&self, call: Call, take: impl FnOnce(&[u8])) -> Result<(), ExchangeError> {
         let stage = &self.stage;
         let me = self.me.0 as usize;
@@ -75,7 +75,7 @@ impl Exchange for StageExchange {
 }
 
 impl Stage {
-    /// Lets everybody go on together, once the last one has called.
+    /// Completes the call for all owners once the last one has made it.
     fn meet_if_all_called(&self, cast: &mut Cast) {
         let latest_ns = cast.actors.iter().map(|actor| actor.at_ns).max().unwrap_or(0);
         let calls: Vec<&Call> = cast.actors.iter().filter_map(|actor| actor.place.call()).collect();

@@ -1,5 +1,5 @@
-//! What the tests share: seeds that can be replayed, addresses, and blocking calls.
-// Each test binary uses a part of it.
+//! Helpers of the tests: seeds that can be replayed, addresses, and blocking calls.
+// Each test binary uses only some of them.
 #![allow(dead_code)]
 
 use probeline_sim::{Cluster, Config, Engine, Rng};
@@ -15,7 +15,7 @@ pub(crate) fn seeds(count: u64) -> Vec<u64> {
     }
 }
 
-/// Says, when its test fails, which seed it was and how to see it again.
+/// Prints, if its test fails, the seed and how to replay it.
 pub(crate) struct Replay(pub(crate) u64);
 
 impl Drop for Replay {
@@ -52,7 +52,7 @@ pub(crate) fn local(slot: u32, start: u32, words: u32) -> Local {
     Local { slot: Slot(slot), start, words }
 }
 
-/// Polls one completion; none within a million polls fails.
+/// Polls one completion; fails after a million empty polls.
 pub(crate) fn next(engine: &mut Engine) -> Result<Completion, Fault> {
     let mut one = [Completion::default()];
     for _ in 0..1_000_000 {
