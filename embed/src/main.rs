@@ -1,10 +1,10 @@
-//! The table embedded without std: no allocator, a transport and a panic handler of its own.
+//! The table embedded without std and without an allocator, with its own transport and panic
+//! handler.
 //!
-//! Fills a table through the blocking call, the poll form and batches, queries it, also by futures,
-//! and exits with 0 if every answer was right. That this links is the proof that `table` and
-//! `transport` need
-//! neither std nor alloc; with the feature `prove-no-panic` it links only if the optimiser has
-//! found that nothing in it can panic.
+//! The program fills a table through blocking calls, `submit` and batches, then queries it, also
+//! with futures. It exits with 0 if every result is correct. That it links proves that `table` and
+//! `transport` need neither std nor alloc. With the feature `prove-no-panic` it links only if the
+//! optimizer has proved that no code in it can panic.
 #![no_std]
 #![no_main]
 
@@ -23,7 +23,7 @@ use probeline_table::{
 };
 use probeline_transport::Alone;
 
-// The C library gives the program its start and `abort`; nothing of Rust's std is linked.
+// The C library provides the program's start and `abort`; Rust's std is not linked.
 #[link(name = "c")]
 unsafe extern "C" {
     #[cfg(not(feature = "prove-no-panic"))]
@@ -38,22 +38,23 @@ fn panic(_: &PanicInfo<'_>) -> ! {
     abort()
 }
 
-/// Names a symbol that does not exist, so that a panic left in the program fails the link.
+/// Calls a symbol that does not exist, so that a panic left in the program fails the link.
 #[cfg(feature = "prove-no-panic")]
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
     probeline_can_panic()
 }
 
-// SAFETY: never called, as nothing unwinds with panic = "abort"; the prebuilt libcore names it.
+// SAFETY: the prebuilt libcore refers to this symbol, and the program defines it only once. It is
+// never called, because no panic unwinds with panic = "abort".
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}
 
 const BUCKETS: u64 = 4096;
-/// Fills 90 % of the table, so that probing passes chunks and wraps round.
+/// Number of keys: 90 % of the buckets, so that probing crosses chunks and wraps around.
 const DATA: u64 = BUCKETS * 9 / 10;
 
-// SAFETY: the only `main` in the program, with the signature that C calls it by.
+// SAFETY: this is the only `main` in the program, with the signature that the C runtime calls.
 #[unsafe(no_mangle)]
 extern "C" fn main(_: c_int, _: *const *const u8) -> c_int {
     match run() {
@@ -62,7 +63,7 @@ extern "C" fn main(_: c_int, _: *const *const u8) -> c_int {
     }
 }
 
-/// The paper's algorithm, and everything beyond it.
+/// Runs the paper's algorithm, then each extension of it.
 fn run() -> Option<()> {
     let chunks = Config { chunk_buckets: 8, max_chunks: 512, ..Config::paper(BUCKETS) };
     fill_and_query(chunks)?;
@@ -90,7 +91,7 @@ fn fill_and_query(config: Config) -> Option<()> {
     }
     let (found, inserted) = submit_all(&mut table)?;
     expect((found, inserted) == (DATA / 4, DATA / 2 - DATA / 4))?;
-    batch_all(&mut table)?;
+    insert_batches(&mut table)?;
     for data in 0..DATA {
         expect(table.find(data) == Ok(true))?;
     }
@@ -107,47 +108,47 @@ fn fill_and_query(config: Config) -> Option<()> {
     shared.table().clear(&mut Alone).ok()
 }
 
-/// Puts the second half through batches.
-fn batch_all(table: &mut Embedded<'_>) -> Option<()> {
+/// Inserts the second half of the keys in batches.
+fn insert_batches(table: &mut Embedded<'_>) -> Option<()> {
     const BATCH: u64 = 64;
     let mut next = DATA / 2;
     while next < DATA {
         let size = BATCH.min(DATA - next);
-        let (mut data, mut ends) = ([0; BATCH as usize], [Ok(Outcome::Full); BATCH as usize]);
+        let (mut data, mut results) = ([0; BATCH as usize], [Ok(Outcome::Full); BATCH as usize]);
         for (place, data) in (next..).zip(&mut data) {
             *data = place;
         }
-        let (data, ends) = (data.get(..size as usize)?, ends.get_mut(..size as usize)?);
-        table.find_or_put_batch(data, ends).ok()?;
-        expect(ends.iter().all(|end| *end == Ok(Outcome::Inserted)))?;
+        let (data, results) = (data.get(..size as usize)?, results.get_mut(..size as usize)?);
+        table.find_or_put_batch(data, results).ok()?;
+        expect(results.iter().all(|result| *result == Ok(Outcome::Inserted)))?;
         next += size;
     }
     Some(())
 }
 
-/// Polls a future until it ends, which the transport bounds.
+/// Polls a future until it returns, which the transport bounds.
 fn block_on(future: impl Future<Output = Result<Outcome, OperationError>>) -> Option<Outcome> {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
     loop {
-        if let Poll::Ready(end) = future.as_mut().poll(&mut context) {
-            return end.ok();
+        if let Poll::Ready(result) = future.as_mut().poll(&mut context) {
+            return result.ok();
         }
     }
 }
 
 type Embedded<'s> = Table<Memory, &'s mut [Operation], &'s mut [CacheEntry]>;
 
-/// Puts the first half through the poll form, and counts what was found and what inserted.
+/// Submits the first half of the keys, and counts the keys found and inserted.
 fn submit_all(table: &mut Embedded<'_>) -> Option<(u64, u64)> {
     let (mut next, mut found, mut inserted) = (0, 0, 0);
     while found + inserted < DATA / 2 {
         while next < DATA / 2 && table.submit(Tag(next), next, Intent::FindOrPut).is_ok() {
             next += 1;
         }
-        let mut finished = [Finished::default(); 4];
-        for end in table.poll_into(&mut finished).ok()? {
-            match end.result.ok()? {
+        let mut out = [Finished::default(); 4];
+        for finished in table.poll_into(&mut out).ok()? {
+            match finished.result.ok()? {
                 Outcome::Found => found += 1,
                 Outcome::Inserted => inserted += 1,
                 Outcome::Full | Outcome::Absent => return None,

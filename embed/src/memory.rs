@@ -1,4 +1,4 @@
-//! A transport of the embedder's own: one owner whose window is an array.
+//! The embedder's own transport: one owner whose window is an array.
 //!
 //! `transport/tests/loopback.rs` runs the conformance suite on it.
 
@@ -15,20 +15,20 @@ const SLOTS: usize = 16;
 const SLOT_WORDS: usize = 64;
 const DEPTH: usize = 16;
 
-/// A slot, aligned to a cache line as the contract wants it.
+/// A slot, aligned to a cache line as the contract requires.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct SlotWords([u64; SLOT_WORDS]);
 
-/// Executes an operation at its post and reports it at the next poll.
+/// A transport that executes an operation when it is posted and reports it at the next poll.
 pub(crate) struct Memory {
     caps: Caps,
     geometry: Geometry,
     window: [AtomicU64; WINDOW_WORDS],
     slots: [SlotWords; SLOTS],
-    /// The completions not reported yet, in the order of their posts, each with the slot that its
-    /// operation uses.
-    ends: [(Completion, Option<Slot>); DEPTH],
+    /// The completions not yet reported, in the order of their posts, each with the slot of its
+    /// operation.
+    completions: [(Completion, Option<Slot>); DEPTH],
     first: usize,
     count: usize,
 }
@@ -54,7 +54,7 @@ impl Memory {
             },
             window: [const { AtomicU64::new(0) }; WINDOW_WORDS],
             slots: [SlotWords([0; SLOT_WORDS]); SLOTS],
-            ends: [(Completion { token: Token(0), result: Ok(0) }, None); DEPTH],
+            completions: [(Completion { token: Token(0), result: Ok(0) }, None); DEPTH],
             first: 0,
             count: 0,
         }
@@ -68,8 +68,8 @@ impl Memory {
         if self.count < DEPTH { Ok(()) } else { Err(PostError::Full) }
     }
 
-    fn end(&mut self, token: Token, old: u64, slot: Option<Slot>) {
-        if let Some(place) = self.ends.get_mut((self.first + self.count) % DEPTH) {
+    fn complete(&mut self, token: Token, old: u64, slot: Option<Slot>) {
+        if let Some(place) = self.completions.get_mut((self.first + self.count) % DEPTH) {
             *place = (Completion { token, result: Ok(old) }, slot);
             self.count += 1;
         }
@@ -79,7 +79,7 @@ impl Memory {
         if !self.geometry.contains_local(at) {
             return Err(SlotError::OutOfRange);
         }
-        let mut unreported = self.ends.iter().cycle().skip(self.first).take(self.count);
+        let mut unreported = self.completions.iter().cycle().skip(self.first).take(self.count);
         if unreported.any(|(_, slot)| *slot == Some(at.slot)) {
             return Err(SlotError::Busy);
         }
@@ -87,7 +87,7 @@ impl Memory {
     }
 }
 
-/// The words of `at`; none unless it lies in the window.
+/// Returns the words of `at`; an empty slice unless `at` lies in the window.
 fn words_of(window: &[AtomicU64], at: Segment) -> &[AtomicU64] {
     let start = usize::try_from(at.start.index).unwrap_or(usize::MAX);
     let words = at.words as usize;
@@ -115,7 +115,7 @@ impl Transport for Memory {
         for (word, bucket) in landing.into_iter().flatten().zip(words_of(&self.window, from)) {
             *word = bucket.load(Acquire);
         }
-        self.end(token, 0, Some(into.slot));
+        self.complete(token, 0, Some(into.slot));
         Ok(())
     }
 
@@ -127,7 +127,7 @@ impl Transport for Memory {
         for (word, bucket) in staged.into_iter().flatten().zip(words_of(&self.window, to)) {
             bucket.store(*word, Release);
         }
-        self.end(token, 0, Some(from.slot));
+        self.complete(token, 0, Some(from.slot));
         Ok(())
     }
 
@@ -142,7 +142,7 @@ impl Transport for Memory {
         self.geometry.check_word(at)?;
         if let [word] = words_of(&self.window, Segment { start: at, words: 1 }) {
             let (Ok(old) | Err(old)) = word.compare_exchange(expected, desired, AcqRel, Acquire);
-            self.end(token, old, None);
+            self.complete(token, old, None);
         }
         Ok(())
     }
@@ -152,7 +152,7 @@ impl Transport for Memory {
         self.geometry.check_word(at)?;
         if let [word] = words_of(&self.window, Segment { start: at, words: 1 }) {
             let old = word.fetch_add(addend, AcqRel);
-            self.end(token, old, None);
+            self.complete(token, old, None);
         }
         Ok(())
     }
@@ -162,8 +162,8 @@ impl Transport for Memory {
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
         let mut reported = 0;
         for place in out.iter_mut().take(self.count) {
-            if let Some((end, _)) = self.ends.get(self.first % DEPTH) {
-                *place = *end;
+            if let Some((completion, _)) = self.completions.get(self.first % DEPTH) {
+                *place = *completion;
             }
             self.first = (self.first + 1) % DEPTH;
             reported += 1;

@@ -2,23 +2,24 @@
 //!
 //! A weighted sum of tokens that no transition changes (a P-invariant) bounds every place in it:
 //! with weights y >= 0 and initial marking m0, place p never holds more than (y . m0) / y(p).
-//! The invariants come from Farkas' elimination (Colom and Silva, "Convex geometry and
-//! semiflows in P/T nets", 1991), which may grow exponentially and is therefore bounded; a place
+//!
+//! The invariants come from Farkas' elimination (Colom and Silva, "Convex geometry and semiflows in
+//! P/T nets", 1991). The elimination may grow exponentially and is therefore limited; a place
 //! without a bound only costs bits.
 
 use crate::Net;
 
-/// Places, and transitions, of the largest net that is analysed: a dense matrix of 4 MiB. Nets whose
-/// markings fit 63 bits are far smaller.
+/// Maximum number of places, and of transitions, of a net that is analysed: a dense matrix of 4
+/// MiB. Nets whose markings fit 63 bits are far smaller.
 const MAX_SIDE: usize = 512;
 
-/// Rows kept at a time: 16 MiB for the largest matrix.
+/// Maximum number of rows: 16 MiB for the largest matrix.
 const MAX_ROWS: usize = 2_048;
 
-/// Cells of the matrix visited before the elimination stops: less than 0.1 s.
+/// Maximum number of matrix cells visited by the elimination: less than 0.1 s.
 const MAX_WORK: usize = 1 << 26;
 
-/// An upper bound on each place's tokens, where one is known.
+/// Returns an upper bound on each place's tokens, if one is known.
 pub(crate) fn upper_bounds(net: &Net) -> Vec<Option<u64>> {
     let mut bounds = bounds_without_gains(net);
     if net.places().len() > MAX_SIDE || net.transitions().len() > MAX_SIDE {
@@ -35,14 +36,15 @@ pub(crate) fn upper_bounds(net: &Net) -> Vec<Option<u64>> {
     bounds
 }
 
-/// The invariant's sum, the same in all reachable markings; `None` beyond a `u128`.
+/// Returns the invariant's sum, which is the same in all reachable markings; `None` beyond a
+/// `u128`.
 fn weighted_sum(invariant: &[u64], net: &Net) -> Option<u128> {
     invariant.iter().zip(net.places()).try_fold(0_u128, |sum, (&weight, place)| {
         sum.checked_add(u128::from(weight) * u128::from(place.initial))
     })
 }
 
-/// The bounds of places that no transition adds to: their initial tokens.
+/// Returns the bounds of the places that no transition adds to: their initial tokens.
 fn bounds_without_gains(net: &Net) -> Vec<Option<u64>> {
     let mut bounds: Vec<_> = net.places().iter().map(|place| Some(place.initial)).collect();
     for transition in net.transitions() {
@@ -55,8 +57,9 @@ fn bounds_without_gains(net: &Net) -> Vec<Option<u64>> {
     bounds
 }
 
-/// Farkas' elimination. A row holds the weight of each place in a sum of tokens, after the change
-/// that each transition makes to this sum. Rows are combined until the changes are 0.
+/// The state of Farkas' elimination. A row consists of the change that each transition makes to a
+/// weighted sum of tokens, followed by the weight of each place in this sum. Rows are combined
+/// until all changes are 0.
 struct Elimination {
     transitions: usize,
     rows: Vec<Vec<i64>>,
@@ -78,7 +81,7 @@ impl Elimination {
         Self { transitions, rows, work: 0 }
     }
 
-    /// The weights by place of the invariants found.
+    /// Returns the invariants found, as weights by place.
     fn invariants(mut self) -> Vec<Vec<u64>> {
         while let Some(column) = self.cheapest_column() {
             if !self.eliminate(column) {
@@ -95,7 +98,8 @@ impl Elimination {
         weights.collect()
     }
 
-    /// The transition whose elimination makes the fewest new rows; `None` after the last one.
+    /// Returns the transition whose elimination makes the fewest new rows; `None` after the last
+    /// one.
     fn cheapest_column(&mut self) -> Option<usize> {
         self.work += self.rows.len() * self.transitions;
         let mut signs = vec![(0_usize, 0_usize); self.transitions];
@@ -123,7 +127,7 @@ impl Elimination {
                     return false;
                 }
                 let Some(sum) = combine(gain, loss, column) else { continue };
-                // A row that uses all places of another one gives no better bound.
+                // A row that uses all places of another row gives no better bound.
                 if !kept.iter().any(|row| self.covers(&sum, row)) {
                     kept.push(sum);
                 }
@@ -133,15 +137,15 @@ impl Elimination {
         true
     }
 
-    /// Whether `row` uses every place that `smaller` uses.
+    /// Returns whether `row` uses every place that `smaller` uses.
     fn covers(&self, row: &[i64], smaller: &[i64]) -> bool {
         let mut weights = row[self.transitions..].iter().zip(&smaller[self.transitions..]);
         weights.all(|(&weight, &needed)| needed == 0 || weight != 0)
     }
 }
 
-/// The smallest positive combination of the two rows that is 0 at `column`; `None` if it leaves an
-/// `i64`.
+/// Returns the smallest positive combination of the two rows that is 0 at `column`; `None` if it
+/// leaves an `i64`.
 fn combine(gain: &[i64], loss: &[i64], column: usize) -> Option<Vec<i64>> {
     let (gained, lost) = (gain[column].unsigned_abs(), loss[column].unsigned_abs());
     let common = gcd(gained, lost);
@@ -161,7 +165,7 @@ fn combine(gain: &[i64], loss: &[i64], column: usize) -> Option<Vec<i64>> {
     Some(sums)
 }
 
-/// The greatest common divisor; 0 if both numbers are 0.
+/// Returns the greatest common divisor; 0 if both numbers are 0.
 fn gcd(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
@@ -186,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_count() {
+    fn weights_scale_the_bounds() {
         // a -> 2b, 3b -> c: 6a + 3b + 9c stays at 42.
         let net = net(&[7, 0, 0], &[(&[(0, 1)], &[(1, 2)]), (&[(1, 3)], &[(2, 1)])]);
         assert_eq!(upper_bounds(&net), [Some(7), Some(14), Some(4)]);
@@ -222,7 +226,7 @@ mod tests {
         assert_eq!(upper_bounds(&narrow), [None, None, Some(9)]);
     }
 
-    /// The invariant's sum is 16 times 2^124 and a little, which is just past a u128.
+    /// The invariant's sum is 16 times 2^124 plus 3, which just exceeds a u128.
     #[test]
     fn sums_beyond_all_integers_give_no_bound() {
         let mut initial = vec![MAX_TOKENS; 17];
@@ -234,7 +238,8 @@ mod tests {
         assert_eq!(bounds[1..], [None; 16]);
     }
 
-    /// Stages of two places each: every choice of one place a stage is an invariant, 2^30 of them.
+    /// Each of 30 stages has two places. Every choice of one place per stage is an invariant: 2^30
+    /// of them.
     #[test]
     fn stops_at_too_many_invariants() {
         let stages = 30;
@@ -259,7 +264,7 @@ mod tests {
         assert_eq!((bounds[0], bounds[1], bounds[MAX_SIDE]), (Some(2), None, Some(2)));
     }
 
-    /// The result of `combine` in exact arithmetic; `None` if it does not fit an `i64`.
+    /// Computes `combine` in exact arithmetic; `None` if the result does not fit an `i64`.
     fn exact(gain: &[i64], loss: &[i64], column: usize) -> Option<Vec<i64>> {
         let gcd = |a: i128, b: i128| {
             let (mut a, mut b) = (a.abs(), b.abs());
@@ -296,7 +301,7 @@ mod tests {
         assert_eq!(combine(&[1, least], &[-1, 0], 0), None);
     }
 
-    /// Numbers of every magnitude, and the extremes of i64.
+    /// Generates numbers of every magnitude, and the extremes of i64.
     fn numbers() -> impl Strategy<Value = i64> {
         let ends = vec![i64::MIN, i64::MIN + 1, i64::MIN / 2, i64::MAX, i64::MAX / 2 + 1];
         prop_oneof![-9_i64..10, any::<i64>(), prop::sample::select(ends)]

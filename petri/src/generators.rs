@@ -1,7 +1,7 @@
-//! The built-in models: three families of nets that state-space tools are usually measured with.
+//! The built-in models: three families of nets that are standard benchmarks of state-space tools.
 //!
-//! Their structure, and so their numbers of states and arcs, are those of the Model Checking
-//! Contest's nets of the same names (<https://mcc.lip6.fr>).
+//! Their structure, and therefore their numbers of states and arcs, equal those of the Model
+//! Checking Contest's nets of the same names (<https://mcc.lip6.fr>).
 
 use core::error::Error;
 use core::fmt;
@@ -11,10 +11,10 @@ use crate::{Arc, Net, NetError, Place, Transition};
 /// A family of nets with one parameter, N.
 struct Family {
     name: &'static str,
-    /// What N counts.
+    /// The quantity that N counts.
     parameter: &'static str,
     min: u64,
-    /// Keeps a typing error from building a net that no machine explores.
+    /// The largest N. It prevents a typing error from building a net that is too large to explore.
     max: u64,
     build: fn(&mut Builder, u64),
 }
@@ -31,7 +31,7 @@ const FAMILIES: [Family; 3] = [
     },
 ];
 
-/// Builds the net that a name such as `kanban:5` stands for.
+/// Builds the net of a name such as `kanban:5`.
 pub(crate) fn build(name: &str) -> Result<Net, BuiltInError> {
     let (family_name, size) = name.split_once(':').unwrap_or((name, ""));
     let Some(family) = FAMILIES.iter().find(|family| family.name == family_name) else {
@@ -46,8 +46,9 @@ pub(crate) fn build(name: &str) -> Result<Net, BuiltInError> {
     Net::new(net.places, net.transitions).map_err(BuiltInError::Net)
 }
 
-/// Four cells that pass pallets on by tickets: cell 1 feeds 2 and 3 at once, which feed 4 at once
-/// (Ciardo and Tilgner, ICASE report 96-35, 1996). In a cell, work passes or is done again.
+/// Builds four cells that pass on pallets by tickets (Ciardo and Tilgner, ICASE report 96-35,
+/// 1996). Cell 1 feeds cells 2 and 3 in one step, which feed cell 4 in one step. In each cell, work
+/// passes or is repeated.
 fn kanban(net: &mut Builder, tickets: u64) {
     let cells = [1, 2, 3, 4].map(|cell| {
         let [ticket, work, rework, done] =
@@ -68,8 +69,9 @@ fn kanban(net: &mut Builder, tickets: u64) {
     net.transition("ship_4".into(), &[done[3]], &[ticket[3]]);
 }
 
-/// Three kinds of parts on three kinds of machines; finished parts 1 and 2 ship alone or pair up
-/// (Ciardo and Trivedi, Performance Evaluation 18, 1993).
+/// Builds a flexible manufacturing system: three kinds of parts on three kinds of machines.
+/// Finished parts 1 and 2 ship alone or in pairs (Ciardo and Trivedi, Performance Evaluation 18,
+/// 1993).
 fn fms(net: &mut Builder, parts: u64) {
     let machines = [3, 1, 2];
     let machines = [0, 1, 2].map(|at| net.place(format!("machine_{}", at + 1), machines[at]));
@@ -84,15 +86,15 @@ fn fms(net: &mut Builder, parts: u64) {
     net.transition("unload_pair".into(), &[made], &[shipped, machines[2]]);
     net.transition("renew_pair".into(), &[shipped], &[raw_1, raw_2]);
 
-    // Part 3 needs machine 2 free for the instant in which it is finished.
+    // Part 3 needs a free machine 2 in the step that finishes it.
     let [raw, made, shipped] = net.places(3, [("raw", parts), ("made", 0), ("shipped", 0)]);
     net.transition("load_3".into(), &[raw], &[made]);
     net.transition("unload_3".into(), &[made, machines[1]], &[shipped, machines[1]]);
     net.transition("renew_3".into(), &[shipped], &[raw]);
 }
 
-/// Adds a kind of part that is made on `machine`, then ships or waits for a mate. Returns its places
-/// of raw parts and of parts that wait for a mate.
+/// Adds a kind of part that is made on `machine`, then ships or waits for a mate. Returns its place
+/// of raw parts and its place of parts that wait for a mate.
 fn pairing_part(net: &mut Builder, kind: usize, parts: u64, machine: usize) -> (usize, usize) {
     let [raw, waits, on_machine, made, shipped, mate] = net.places(
         kind,
@@ -107,8 +109,8 @@ fn pairing_part(net: &mut Builder, kind: usize, parts: u64, machine: usize) -> (
     (raw, mate)
 }
 
-/// A round table: each philosopher takes the two forks beside her one at a time, either first,
-/// and puts both back at once (Dijkstra, EWD310, 1971).
+/// Builds the dining philosophers (Dijkstra, EWD310, 1971): each philosopher takes her two forks
+/// one at a time, in either order, and puts both back in one step.
 fn philosophers(net: &mut Builder, count: u64) {
     let forks: Vec<usize> = (1..=count).map(|n| net.place(format!("fork_{n}"), 1)).collect();
     let left_of = forks.iter().cycle().skip(forks.len() - 1);
@@ -123,7 +125,7 @@ fn philosophers(net: &mut Builder, count: u64) {
     }
 }
 
-/// Collects the parts of a net whose arcs all have weight 1.
+/// A builder of nets whose arcs all have weight 1.
 #[derive(Default)]
 struct Builder {
     places: Vec<Place>,
@@ -137,7 +139,7 @@ impl Builder {
         self.places.len() - 1
     }
 
-    /// Adds the places of one part of the net, `number`, which their identifiers end with.
+    /// Adds several places whose identifiers end with `number`, and returns their indices.
     fn places<const N: usize>(&mut self, number: usize, places: [(&str, u64); N]) -> [usize; N] {
         places.map(|(id, initial)| self.place(format!("{id}_{number}"), initial))
     }
@@ -149,7 +151,7 @@ impl Builder {
     }
 }
 
-/// Why a name is not that of a built-in model.
+/// The reason why a name is not that of a built-in model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BuiltInError {
     /// No family has this name.
@@ -215,13 +217,13 @@ mod tests {
     use crate::naive::explore;
     use crate::{FiringRule, Packing};
 
-    /// States and arcs, found with the naive rule on markings.
+    /// Counts states and arcs with the naive rule on markings.
     fn naive_counts(name: &str) -> (usize, u64) {
         let (markings, arcs) = explore(&build(name).unwrap(), usize::MAX);
         (markings.len(), arcs)
     }
 
-    /// States and arcs, found with the compiled rule on packed states.
+    /// Counts states and arcs with the compiled rule on packed states.
     fn packed_counts(name: &str) -> (usize, u64) {
         let net = build(name).unwrap();
         let packing = Packing::new(&net).unwrap();
@@ -241,27 +243,28 @@ mod tests {
         (visited.len(), arcs)
     }
 
-    /// The contest's published counts.
+    /// The counts are those published by the contest.
     #[test]
     fn counts_are_the_published_ones() {
         assert_eq!(packed_counts("philosophers:5"), (243, 945));
         assert_eq!(packed_counts("fms:2"), (3_444, 16_311));
     }
 
-    /// The states are published. The arcs were counted once with the naive rule, too slow for a test.
+    /// The contest publishes the number of states. The arcs were counted once with the naive rule,
+    /// which is too slow for a test.
     #[test]
-    fn ten_philosophers_reach_three_states_each() {
+    fn ten_philosophers_have_3_to_the_10_states() {
         assert_eq!(packed_counts("philosophers:10"), (59_049, 459_270));
     }
 
-    /// Counted with the naive rule; the contest publishes the larger one below.
+    /// The counts come from the naive rule; the contest publishes the larger instance below.
     #[test]
     fn a_small_kanban_counts_the_same_by_both_rules() {
         assert_eq!(naive_counts("kanban:2"), (4_600, 28_120));
         assert_eq!(packed_counts("kanban:2"), (4_600, 28_120));
     }
 
-    /// The contest's published counts: 3 s in a release build.
+    /// The counts are those published by the contest. Takes 3 s in a release build.
     #[test]
     fn kanban_counts_are_the_published_ones() {
         assert_eq!(packed_counts("kanban:5"), (2_546_432, 24_460_016));

@@ -1,8 +1,8 @@
 //! Place/transition nets for programs that enumerate state spaces.
 //!
-//! [`Net`] reads PNML files and builds standard models. [`Packing`] lays a marking out in 63 bits of
-//! a word. [`FiringRule`] computes the successors of packed markings. All three are functions of the
-//! model alone: processes that load the same model agree on every state.
+//! [`Net`] reads PNML files and builds standard models. [`Packing`] packs a marking into 63 bits of
+//! a word. [`FiringRule`] computes the successors of packed markings. All three are functions of
+//! the model alone: processes that load the same model agree on every state.
 //!
 //! This breadth-first search counts the states and arcs of a net:
 //! ```
@@ -28,8 +28,9 @@
 //! assert_eq!((states.len(), arcs), (243, 945));
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
-//! [`Packing::new`] sees only a part of a large state space. If a place outgrows its field later,
-//! [`Overflow`] says so; [`Packing::grown`] gives a layout that holds it, and the search restarts.
+//! [`Packing::new`] samples only a part of a large state space. If a place outgrows its field
+//! later, firing returns [`Overflow`]; [`Packing::grown`] gives a wider layout, and the search
+//! restarts.
 
 mod bounds;
 mod generators;

@@ -9,8 +9,8 @@ use std::path::Path;
 use crate::generators::{self, BuiltInError, BuiltInModels};
 use crate::{Net, PnmlError};
 
-/// The longest file that is read. The largest place/transition nets of the Model Checking Contest
-/// are shorter, and the parsed tree takes several times the memory.
+/// The maximum length of a file, in bytes. The largest place/transition nets of the Model Checking
+/// Contest are shorter, and the parsed tree takes several times the memory.
 pub const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// Loads the net that `model` names. `NAME:NUMBER` is a built-in model unless a file has that name.
@@ -39,18 +39,18 @@ fn read(path: &Path, name: &str) -> Result<String, LoadError> {
     })
 }
 
-/// The file's bytes; `None` if they are more than [`MAX_FILE_BYTES`].
+/// Returns the file's bytes; `None` if the file is longer than [`MAX_FILE_BYTES`].
 fn read_bounded(file: &File) -> io::Result<Option<Vec<u8>>> {
     if file.metadata()?.len() > MAX_FILE_BYTES {
         return Ok(None);
     }
-    // Bounded again, because a pipe has no length.
+    // Limited again, because a pipe has no length.
     let mut bytes = Vec::new();
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= MAX_FILE_BYTES).then_some(bytes))
 }
 
-/// Why a model cannot be loaded.
+/// The reason why a model cannot be loaded.
 #[derive(Debug)]
 pub enum LoadError {
     /// The name is not that of a built-in model.
@@ -76,14 +76,14 @@ pub enum LoadError {
     NotUtf8 {
         /// Its path.
         path: String,
-        /// The line of the first other byte, counted from 1.
+        /// The line of the first byte that is not UTF-8, counted from 1.
         line: usize,
     },
     /// The file does not describe a place/transition net.
     Pnml {
         /// Its path.
         path: String,
-        /// What is wrong, and in which line.
+        /// The error and its line.
         error: PnmlError,
     },
 }
@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// A file of one test, deleted when dropped.
+    /// A temporary file of one test, deleted when dropped.
     struct Scratch(PathBuf);
 
     impl Scratch {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn says_why_a_file_cannot_be_read() {
+    fn a_directory_is_a_read_error() {
         let directory = std::env::temp_dir().display().to_string();
         assert!(matches!(load(&directory), Err(LoadError::Read { .. })));
     }

@@ -1,4 +1,5 @@
-//! Nets for tests, and the firing rule and search on plain markings as a reference.
+//! Nets for tests, and a reference implementation of the firing rule and of the search on plain
+//! markings.
 
 use std::collections::HashSet;
 
@@ -7,10 +8,10 @@ use proptest::prelude::*;
 
 use crate::{Arc, Net, Place, STATE_BITS, Transition};
 
-/// Inputs and outputs of a transition: places and weights.
+/// Inputs and outputs of a transition, as pairs of place and weight.
 pub(crate) type Ends<'a> = (&'a [(usize, u64)], &'a [(usize, u64)]);
 
-/// A net of places `p0..` and transitions `t0..`.
+/// Builds a net of places `p0..` and transitions `t0..`.
 pub(crate) fn net(initial: &[u64], transitions: &[Ends<'_>]) -> Net {
     let arcs =
         |ends: &[(usize, u64)]| ends.iter().map(|&(place, weight)| Arc { place, weight }).collect();
@@ -24,7 +25,7 @@ pub(crate) fn net(initial: &[u64], transitions: &[Ends<'_>]) -> Net {
     Net::new(places.collect(), transitions.collect()).unwrap()
 }
 
-/// Nets of up to 6 places and transitions, bounded and unbounded ones, some with large counts.
+/// Generates nets of up to 6 places and transitions, bounded and unbounded, some with large counts.
 pub(crate) fn nets() -> impl Strategy<Value = Net> {
     (1_usize..=6).prop_flat_map(|places| {
         let count = prop_oneof![8 => 0_u64..4, 1 => 4_u64..300, 1 => 0_u64..=1 << 40];
@@ -39,7 +40,7 @@ pub(crate) fn nets() -> impl Strategy<Value = Net> {
     })
 }
 
-/// Up to 7 field widths that fit a state: narrow ones, wide ones, some of 0 bits.
+/// Generates up to 7 field widths that fit a state: narrow ones, wide ones, some of 0 bits.
 pub(crate) fn widths() -> impl Strategy<Value = Vec<u32>> {
     let bits = prop_oneof![3 => 0_u32..=4, 2 => 0_u32..=20, 1 => 0..=STATE_BITS];
     vec(bits, 1..8).prop_map(|mut widths| {
@@ -52,7 +53,7 @@ pub(crate) fn widths() -> impl Strategy<Value = Vec<u32>> {
     })
 }
 
-/// The successors of a marking with the numbers of the transitions that lead to them.
+/// Returns the successors of a marking with the numbers of the transitions that lead to them.
 pub(crate) fn successors(net: &Net, marking: &[u64]) -> Vec<(u32, Vec<u64>)> {
     let enabled = (0..).zip(net.transitions()).filter(|(_, each)| each.is_enabled(marking));
     let fired = enabled.map(|(number, transition)| {
@@ -63,8 +64,8 @@ pub(crate) fn successors(net: &Net, marking: &[u64]) -> Vec<(u32, Vec<u64>)> {
     fired.collect()
 }
 
-/// The first markings found by breadth-first search, at most `limit`, and the number of arcs that leave
-/// them.
+/// Returns the first markings found by breadth-first search, at most `limit`, and the number of
+/// arcs that leave them.
 pub(crate) fn explore(net: &Net, limit: usize) -> (Vec<Vec<u64>>, u64) {
     let mut visited = HashSet::from([net.initial()]);
     let mut queue = vec![net.initial()];

@@ -1,4 +1,4 @@
-//! A place/transition net: places hold tokens, transitions move them.
+//! A place/transition net: its places hold tokens, its transitions move them.
 
 use core::error::Error;
 use core::fmt;
@@ -7,7 +7,7 @@ use crate::load::{self, LoadError};
 use crate::pnml::{self, PnmlError};
 
 /// The largest initial marking of a place and the largest weight of an arc. One firing on a count
-/// that fits a packed state then stays within a `u64`.
+/// that fits a packed state therefore stays within a `u64`.
 pub const MAX_TOKENS: u64 = 1 << 62;
 
 /// A valid place/transition net with its initial marking.
@@ -17,7 +17,7 @@ pub struct Net {
     transitions: Vec<Transition>,
 }
 
-/// A place: holds tokens.
+/// A place, which holds tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The identifier in the model.
@@ -28,8 +28,8 @@ pub struct Place {
     pub initial: u64,
 }
 
-/// A transition: takes tokens from its input places and puts tokens into its output places, in one
-/// step.
+/// A transition, which takes tokens from its input places and puts tokens into its output places in
+/// one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transition {
     /// The identifier in the model.
@@ -70,11 +70,11 @@ impl Net {
         Ok(Self { places, transitions })
     }
 
-    /// Builds the built-in model that `model` names (`kanban:5`), or else reads the PNML file of
-    /// this path.
+    /// Builds the built-in model of a name such as `kanban:5`, or else reads the PNML file at this
+    /// path.
     ///
-    /// The built-in models are `kanban:N`, `fms:N` and `philosophers:N`, with the state spaces of
-    /// the Model Checking Contest's nets of these names (<https://mcc.lip6.fr>).
+    /// The built-in models are `kanban:N`, `fms:N` and `philosophers:N`. They have the state spaces
+    /// of the Model Checking Contest's nets of these names (<https://mcc.lip6.fr>).
     ///
     /// # Errors
     /// [`LoadError`] with the path and, for a PNML file, the line.
@@ -82,30 +82,33 @@ impl Net {
         load::load(model)
     }
 
-    /// Reads a place/transition net from the text of a PNML file (ISO/IEC 15909-2, grammar of 2009).
+    /// Reads a place/transition net from the text of a PNML file (ISO/IEC 15909-2, grammar of
+    /// 2009).
     ///
     /// Layout, names of nodes and tool-specific parts are ignored. Any other unknown element is an
     /// error, because it may change the behaviour of the net.
     ///
     /// # Errors
-    /// [`PnmlError`] with the line and what is wrong there.
+    /// [`PnmlError`] with the line of the error.
     pub fn from_pnml(text: &str) -> Result<Self, PnmlError> {
         pnml::parse(text)
     }
 
-    /// The places, in the order of markings and of [`Arc::place`].
+    /// Returns the places, in the order of markings and of [`Arc::place`].
     pub fn places(&self) -> &[Place] {
         &self.places
     }
 
-    /// The transitions, in the order of their numbers.
+    /// Returns the transitions, in the order of their numbers.
     pub fn transitions(&self) -> &[Transition] {
         &self.transitions
     }
 
-    /// Everything that the state space depends on, as numbers: the initial marking and all arcs, in
-    /// order, each list after its length. Processes compare a hash of these numbers to find out
-    /// whether they have the same net. Identifiers and names are not part of them.
+    /// Encodes everything that the state space depends on as numbers: the initial marking and all
+    /// arcs, in order, each list after its length.
+    ///
+    /// Processes compare a hash of these numbers to check that they have the same net. Identifiers
+    /// and names are not included.
     pub fn encoding(&self) -> Vec<u64> {
         let mut numbers = vec![self.places.len() as u64];
         numbers.extend(self.initial());
@@ -119,7 +122,7 @@ impl Net {
         numbers
     }
 
-    /// The initial marking: the tokens of each place.
+    /// Returns the initial marking: the tokens of each place.
     pub fn initial(&self) -> Vec<u64> {
         self.places.iter().map(|place| place.initial).collect()
     }
@@ -142,7 +145,7 @@ impl Transition {
         Ok(())
     }
 
-    /// Whether each input place holds the tokens that this transition takes from it.
+    /// Returns whether each input place holds the tokens that this transition takes from it.
     ///
     /// # Panics
     /// If `marking` has fewer places than the net.
@@ -150,11 +153,11 @@ impl Transition {
         self.inputs.iter().all(|arc| marking[arc.place] >= arc.weight)
     }
 
-    /// Moves the tokens in a marking that enables this transition. A count that leaves a `u64`
-    /// stays at its largest value, which no packed state can hold.
+    /// Fires this transition in a marking that enables it. A count that exceeds a `u64` saturates,
+    /// and no packed state can hold it.
     ///
     /// # Panics
-    /// If `marking` has fewer places than the net; in debug builds, if it does not enable the
+    /// If `marking` has fewer places than the net; in debug builds, also if it does not enable the
     /// transition.
     pub fn fire(&self, marking: &mut [u64]) {
         for arc in &self.inputs {
@@ -165,8 +168,8 @@ impl Transition {
         }
     }
 
-    /// The change that a firing makes to each place that it touches, by place. A place that gets
-    /// back the tokens that it gave has a change of 0.
+    /// Returns the change that a firing makes to each place that it touches, ordered by place. A
+    /// place that gets back the tokens that it gave has a change of 0.
     pub(crate) fn effect(&self) -> Vec<(usize, i64)> {
         // Weights are at most 2^62, so neither the casts nor the differences overflow.
         let gains = self.outputs.iter().map(|arc| (arc.place, arc.weight.cast_signed()));
@@ -182,7 +185,8 @@ impl Transition {
     }
 }
 
-/// Merges arcs of the same place into one, whose weight is above [`MAX_TOKENS`] if their sum is.
+/// Merges arcs of the same place into one. If the sum of their weights exceeds [`MAX_TOKENS`], so
+/// does the weight of the merged arc.
 fn merge(arcs: &mut Vec<Arc>) {
     arcs.sort_unstable_by_key(|arc| arc.place);
     arcs.dedup_by(|later, first| {
@@ -203,7 +207,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why places and transitions are not a net.
+/// The reason why places and transitions do not form a net.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetError {
     /// There is no place, so there is no state.
@@ -215,7 +219,7 @@ pub enum NetError {
         /// The place's identifier.
         place: String,
     },
-    /// The arcs between a place and this transition have weight 0, or more than [`MAX_TOKENS`].
+    /// The arcs between a place and this transition have weight 0 or more than [`MAX_TOKENS`].
     Weight {
         /// The transition's identifier.
         transition: String,
@@ -305,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_gives_before_it_gets() {
+    fn inputs_are_taken_before_outputs_are_added() {
         let net = net(&[1, 0], &[(&[(0, 2)], &[(0, 2), (1, 1)]), (&[(0, 1)], &[(0, 1), (1, 1)])]);
         let mut marking = net.initial();
         assert!(!net.transitions()[0].is_enabled(&marking));
@@ -324,7 +328,7 @@ mod tests {
         assert_eq!(base, of(&[3, 0, 0], 1, 1));
         let others = [of(&[3, 0, 1], 1, 1), of(&[3, 0, 0], 4, 1), of(&[3, 0, 0], 1, 2)];
         assert!(others.iter().all(|other| *other != base), "{others:?}");
-        // A reversed arc, and another order.
+        // A reversed arc, and another order of places.
         let (one, other) = (net(&[1, 0], &[(&[(0, 1)], &[])]), net(&[1, 0], &[(&[], &[(0, 1)])]));
         assert_ne!(one.encoding(), other.encoding());
         assert_ne!(net(&[1, 0], &[]).encoding(), net(&[0, 1], &[]).encoding());
@@ -336,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_both_names_where_they_differ() {
+    fn shows_both_names_if_they_differ() {
         let place = Place { id: "p1".into(), name: "Fork".into(), initial: 0 };
         assert_eq!(place.to_string(), "Fork (p1)");
         assert_eq!(Place { name: "p1".into(), ..place }.to_string(), "p1");

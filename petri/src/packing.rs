@@ -1,7 +1,7 @@
-//! The layout of a marking in a word: a bit field for each place.
+//! The layout of a marking in a word: one bit field for each place.
 //!
 //! The widths come from a sample of the state space and from proven bounds. If the sample was too
-//! small, firing overflows a field later, and [`Packing::grown`] gives a wider layout.
+//! small, firing a transition overflows a field later, and [`Packing::grown`] gives a wider layout.
 
 use core::cmp::Reverse;
 use core::error::Error;
@@ -14,25 +14,25 @@ use crate::{Net, Overflow};
 /// Bits of a packed state; the top bit of the word stays 0.
 pub const STATE_BITS: u32 = 63;
 
-/// Places that an error lists.
+/// Maximum number of places that an error lists.
 const MAX_LISTED: usize = 8;
 
 /// The bits of a packed state that hold one place's tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Field {
-    /// The lowest bit: below [`STATE_BITS`], or at most that if the field has no bits.
+    /// Index of the lowest bit: below [`STATE_BITS`], or at most that if the field has no bits.
     pub(crate) shift: u32,
     /// The width; 0 for a place that never held a token.
     pub(crate) bits: u32,
 }
 
 impl Field {
-    /// The largest token count that fits.
+    /// Returns the largest token count that fits.
     pub(crate) fn max(self) -> u64 {
         u64::MAX.checked_shr(u64::BITS - self.bits).unwrap_or(0)
     }
 
-    /// The field's tokens in `state`.
+    /// Returns the field's tokens in `state`.
     pub(crate) fn tokens(self, state: u64) -> u64 {
         (state >> self.shift) & self.max()
     }
@@ -40,14 +40,14 @@ impl Field {
 
 /// The layout of a net's markings in packed states.
 ///
-/// All processes that pack the same net, and grow the layout by the same overflows, have the same
-/// layout; equal markings have equal states.
+/// Processes that pack the same net, and grow the layout by the same overflows, have the same
+/// layout. Equal markings have equal states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packing {
     fields: Vec<Field>,
     /// The largest token count seen in each place.
     seen: Vec<u64>,
-    /// An upper bound on each place's tokens, where one is known.
+    /// An upper bound on each place's tokens, if one is known.
     bounds: Vec<Option<u64>>,
 }
 
@@ -69,12 +69,14 @@ impl Packing {
         Self::fit(net, seen.max, bounds)
     }
 
-    /// The layout that also holds the marking that overflowed this one. After at most
-    /// [`STATE_BITS`] overflows, each of the layout grown by the one before, a layout holds all
-    /// reachable markings or none does, because each overflow shows that a place needs one more bit.
+    /// Returns a layout that also holds the marking that overflowed this one.
+    ///
+    /// Each overflow shows that a place needs one more bit. After at most [`STATE_BITS`] calls,
+    /// each with an overflow of the previous result, the layout therefore holds all reachable
+    /// markings, or the call fails.
     ///
     /// # Errors
-    /// [`PackingError`] if the markings seen by now need more than [`STATE_BITS`].
+    /// [`PackingError`] if the markings seen so far need more than [`STATE_BITS`].
     pub fn grown(&self, net: &Net, overflow: Overflow) -> Result<Self, PackingError> {
         let mut seen = self.seen.clone();
         if let Some(seen) = seen.get_mut(overflow.place) {
@@ -83,7 +85,7 @@ impl Packing {
         Self::fit(net, seen, self.bounds.clone())
     }
 
-    /// Gives each place the bits that it was seen to need, then deals out those that are left.
+    /// Gives each place the bits that the markings seen need, then distributes the remaining bits.
     fn fit(net: &Net, seen: Vec<u64>, bounds: Vec<Option<u64>>) -> Result<Self, PackingError> {
         let mut widths: Vec<u32> = seen.iter().map(|&tokens| bits_of(tokens)).collect();
         let needed: u64 = widths.iter().copied().map(u64::from).sum();
@@ -98,7 +100,7 @@ impl Packing {
         Ok(Self { fields: lay_out(&widths), seen, bounds })
     }
 
-    /// A layout of exactly these widths, at most [`STATE_BITS`] together.
+    /// Creates a layout of exactly these widths, at most [`STATE_BITS`] together.
     #[cfg(test)]
     pub(crate) fn of_widths(widths: &[u32]) -> Self {
         let seen: Vec<u64> = widths.iter().map(|&bits| Field { shift: 0, bits }.max()).collect();
@@ -120,13 +122,13 @@ impl Packing {
         Ok(state)
     }
 
-    /// The marking of a packed state: the tokens of each place, in the net's order.
+    /// Returns the marking of a packed state: the tokens of each place, in the net's order.
     pub fn unpack(&self, state: u64) -> impl Iterator<Item = u64> {
         self.fields.iter().map(move |field| field.tokens(state))
     }
 
-    /// The layout, and everything that it grows by, as numbers. Processes compare a hash of these
-    /// numbers to find out whether they pack alike.
+    /// Returns the layout and its growth state as numbers. Processes compare a hash of these
+    /// numbers to check that they pack states in the same way.
     pub fn encoding(&self) -> Vec<u64> {
         let mut numbers = vec![self.fields.len() as u64];
         for ((field, &seen), bound) in self.fields.iter().zip(&self.seen).zip(&self.bounds) {
@@ -137,18 +139,18 @@ impl Packing {
         numbers
     }
 
-    /// Bits that the fields take up, at most [`STATE_BITS`].
+    /// Returns the number of bits that the fields use, at most [`STATE_BITS`].
     pub fn bits(&self) -> u32 {
         self.fields.iter().map(|field| field.bits).sum()
     }
 
-    /// The fields of the places.
+    /// Returns the fields of the places.
     pub(crate) fn fields(&self) -> &[Field] {
         &self.fields
     }
 }
 
-/// Fields of these widths side by side, from the lowest bit up.
+/// Lays out fields of these widths side by side, from the lowest bit up.
 fn lay_out(widths: &[u32]) -> Vec<Field> {
     let mut shift = 0;
     let fields = widths.iter().map(|&bits| {
@@ -159,13 +161,14 @@ fn lay_out(widths: &[u32]) -> Vec<Field> {
     fields.collect()
 }
 
-/// The width of a field that holds this count; 0 for no tokens.
+/// Returns the width of a field that holds this count; 0 for no tokens.
 fn bits_of(tokens: u64) -> u32 {
     u64::BITS - tokens.leading_zeros()
 }
 
-/// The place with the fullest field among those that may have to hold more tokens, then the one that
-/// gained most since the initial marking. `None` if every field holds its place's bound.
+/// Returns the place whose field is fullest among those that may have to hold more tokens. Of
+/// equally full fields it is the one with the largest gain since the initial marking. `None` if
+/// every field holds its place's bound.
 fn fullest(net: &Net, seen: &[u64], bounds: &[Option<u64>], widths: &[u32]) -> Option<usize> {
     let open = (0..widths.len())
         .filter(|&place| bounds[place].is_none_or(|bound| widths[place] < bits_of(bound)));
@@ -173,12 +176,12 @@ fn fullest(net: &Net, seen: &[u64], bounds: &[Option<u64>], widths: &[u32]) -> O
         // (seen + 1) / 2^width as a fixed-point number, at most 2^63.
         let fullness = (u128::from(seen[place]) + 1) << (STATE_BITS - widths[place]);
         let gain = seen[place].saturating_sub(net.places()[place].initial);
-        // The first place of those that are equal.
+        // Of equal places, the first one.
         (fullness, gain, Reverse(place))
     })
 }
 
-/// The markings of a net do not fit [`STATE_BITS`].
+/// The error of a net whose markings do not fit [`STATE_BITS`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackingError {
     /// Bits that the markings seen so far need.
@@ -190,7 +193,7 @@ pub struct PackingError {
 impl PackingError {
     fn new(net: &Net, needed_bits: u64, widths: &[u32]) -> Self {
         let mut widest: Vec<_> = net.places().iter().zip(widths.iter().copied()).collect();
-        // Stable: places of one width stay in the model's order.
+        // The sort is stable: places of equal width stay in the model's order.
         widest.sort_by_key(|&(_, bits)| Reverse(bits));
         let widest = widest.into_iter().take(MAX_LISTED);
         let widest = widest.map(|(place, bits)| (place.to_string(), bits)).collect();
@@ -224,7 +227,7 @@ mod tests {
     use crate::naive::{self, explore, net, nets};
     use crate::{FiringRule, MAX_TOKENS};
 
-    /// Shows little but the initial marking, so that fields have to grow.
+    /// A sample of only the initial marking, so that fields have to grow.
     const BLIND: Budget = Budget { states: 1, search_work: 0, walks: 0, steps: 0, walk_work: 0 };
 
     fn widths(packing: &Packing) -> Vec<u32> {
@@ -256,7 +259,7 @@ mod tests {
 
     #[test]
     fn spare_bits_go_to_places_that_may_gain_tokens() {
-        // p0 only shrinks, p1 and p2 grow without end, p3 is still empty.
+        // p0 only shrinks, p1 and p2 grow without bound, p3 is still empty.
         let net = net(
             &[100, 0, 1, 0],
             &[(&[(0, 1)], &[]), (&[], &[(1, 1)]), (&[], &[(2, 1)]), (&[(1, 1 << 30)], &[(3, 1)])],
@@ -327,7 +330,7 @@ mod tests {
         }
 
         #[test]
-        fn every_state_is_a_marking_of_its_own(widths in naive::widths(), word in any::<u64>()) {
+        fn states_and_markings_correspond_one_to_one(widths in naive::widths(), word in any::<u64>()) {
             let packing = Packing::of_widths(&widths);
             let used: u32 = widths.iter().sum();
             let state = word & (Field { shift: 0, bits: used }).max();
@@ -335,8 +338,8 @@ mod tests {
             prop_assert_eq!(packing.pack(&marking), Ok(state));
         }
 
-        /// A layout of the initial marking alone, grown on each overflow, holds all reachable markings
-        /// in the end, or fails because they need too many bits.
+        /// Starting from the initial marking alone and growing on each overflow gives a layout of
+        /// all reachable markings, or fails because they need too many bits.
         #[test]
         fn widths_grow_until_they_fit(net in nets()) {
             let (naive, _) = explore(&net, 200);
@@ -377,7 +380,7 @@ mod tests {
             prop_assert_eq!(used >> STATE_BITS, 0);
         }
 
-        /// The compiled rule finds every overflow, and layouts grown by its overflows suffice.
+        /// The compiled rule detects every overflow, and layouts grown by its overflows suffice.
         #[test]
         fn firing_grows_the_widths_too(net in nets()) {
             let mut packing = Packing::probed(&net, BLIND);
@@ -399,7 +402,7 @@ mod tests {
         }
     }
 
-    /// Explores 100 states breadth first, as the naive exploration does.
+    /// Explores 100 states breadth-first, in the same order as the naive exploration.
     fn first_overflow(net: &Net, packing: &Packing) -> Option<Overflow> {
         let rule = FiringRule::new(net, packing);
         let mut queue = vec![packing.pack(&net.initial()).unwrap()];

@@ -1,7 +1,7 @@
 //! Reads a place/transition net from PNML (ISO/IEC 15909-2, grammar of 2009).
 //!
-//! Layout, names of nodes and tool-specific parts do not change the state space and are skipped; any
-//! other unknown element is an error, because it may change the behaviour of the net.
+//! Layout, names of nodes and tool-specific parts do not change the state space and are skipped.
+//! Any other unknown element is an error, because it may change the behaviour of the net.
 
 mod error;
 
@@ -17,24 +17,24 @@ use crate::{Arc, MAX_TOKENS, Net, Place, Transition};
 const PNML: &str = "http://www.pnml.org/version-2009/grammar/pnml";
 const PT_NET: &str = "http://www.pnml.org/version-2009/grammar/ptnet";
 
-/// Net types whose tokens have colours: symmetric, high-level, and P/T nets written as high-level ones.
+/// Net types with coloured tokens: symmetric, high-level, and P/T nets written as high-level ones.
 const COLOURED_NETS: [&str; 3] = ["symmetricnet", "highlevelnet", "pt-hlpng"];
 
 /// Elements that only coloured nets contain.
 const COLOURED_LABELS: [&str; 6] =
     ["declaration", "hlinitialMarking", "hlinscription", "condition", "structure", "sort"];
 
-/// Elements without effect on the behaviour.
+/// Elements that do not affect the behaviour.
 const SKIPPED: [&str; 3] = ["name", "graphics", "toolspecific"];
 
-/// Tags and attributes of the longest text, and nodes of the parser's tree, which limits the tree to
-/// about 3 GB. Files of the Model Checking Contest have a tag or attribute in 16 bytes, so the longest
-/// file that is read has half as many.
+/// Maximum number of tags and attributes in a text, and of nodes in the parser's tree, which limits
+/// the tree to about 3 GB. Files of the Model Checking Contest have one tag or attribute per 16
+/// bytes, so the longest accepted file has half this number.
 pub(super) const MAX_ELEMENTS: u32 = 1 << 25;
 
 /// Builds the net that a PNML text describes.
 pub(crate) fn parse(text: &str) -> Result<Net, PnmlError> {
-    // Before parsing, because the parser reserves memory by the same count.
+    // Checked before parsing, because the parser reserves memory for this count.
     if text.bytes().filter(|&byte| byte == b'<' || byte == b'=').count() > MAX_ELEMENTS as usize {
         return Err(PnmlError { line: 1, fault: PnmlFault::TooManyElements });
     }
@@ -65,7 +65,7 @@ fn malformed(text: &str, error: roxmltree::Error) -> PnmlError {
             let line = line_of(text.find("<!DOCTYPE").unwrap_or(0));
             PnmlError { line, fault: PnmlFault::DocumentType }
         }
-        // These have no position; the missing part is missing at the end.
+        // These errors have no position; the missing part is missing at the end.
         roxmltree::Error::UnclosedRootNode | roxmltree::Error::UnexpectedEndOfStream => {
             let fault = PnmlFault::Malformed { reason: error.to_string() };
             PnmlError { line: line_of(text.len()), fault }
@@ -203,7 +203,7 @@ impl<'a, 'input> Reader<'a, 'input> {
     /// Follows every reference to its place or transition.
     fn resolve_references(&mut self) -> Result<(), PnmlError> {
         self.resolved = vec![None; self.references.len()];
-        // A walk ends at a reference of an earlier walk, so each reference is walked once.
+        // A walk stops at a reference of an earlier walk, so each reference is walked once.
         let mut walked_by = vec![None; self.references.len()];
         for first in 0..self.references.len() {
             let mut walk = Vec::new();
@@ -263,7 +263,7 @@ impl<'a, 'input> Reader<'a, 'input> {
         Ok(())
     }
 
-    /// The place or transition at one end of an arc.
+    /// Returns the place or transition at one end of an arc.
     fn end(&self, arc: Node<'a, 'input>, attribute: &'static str) -> Result<Object, PnmlError> {
         let id = self.attribute(arc, attribute)?;
         match self.find(arc, id)? {
@@ -272,8 +272,8 @@ impl<'a, 'input> Reader<'a, 'input> {
         }
     }
 
-    /// Rejects arcs that do more than move tokens. Tools write the kind as an attribute `type`, or as
-    /// an element with a value or a text.
+    /// Rejects arcs that do more than move tokens. Tools write the kind as an attribute `type`, or
+    /// as an element with a value or a text.
     fn check_kind(&self, arc: Node<'_, '_>, label: Option<Node<'_, '_>>) -> Result<(), PnmlError> {
         let of_label = label.map(|label| match label.attribute("value") {
             Some(value) => value.to_owned(),
@@ -290,7 +290,7 @@ impl<'a, 'input> Reader<'a, 'input> {
         }
     }
 
-    /// The place, transition or reference that `node` refers to by `id`.
+    /// Returns the place, transition or reference that `node` refers to by `id`.
     fn find(&self, node: Node<'_, '_>, id: &str) -> Result<Object, PnmlError> {
         match self.objects.get(id) {
             None | Some(Object::Other) => {
@@ -314,7 +314,8 @@ impl<'a, 'input> Reader<'a, 'input> {
         }
     }
 
-    /// Nets, pages and arcs need no identifier, because no element refers to them.
+    /// Registers a net, page or arc if it has an identifier. It needs none, because no element
+    /// refers to it.
     fn register_if_named(&mut self, node: Node<'a, 'input>) -> Result<(), PnmlError> {
         if node.has_attribute("id") {
             self.register(node, Object::Other)?;
@@ -333,7 +334,7 @@ impl<'a, 'input> Reader<'a, 'input> {
         })
     }
 
-    /// A node's labels of these names, at most one of each. Any other label is an error.
+    /// Returns a node's labels of these names, at most one of each. Any other label is an error.
     fn labels<const N: usize>(
         &self,
         node: Node<'a, 'input>,
@@ -354,7 +355,7 @@ impl<'a, 'input> Reader<'a, 'input> {
         Ok(found)
     }
 
-    /// The number in a marking or inscription; `default` if it has none.
+    /// Returns the number in a marking or inscription; `default` if it has none.
     fn count(&self, label: Option<Node<'a, 'input>>, default: u64) -> Result<u64, PnmlError> {
         let Some(label) = label else { return Ok(default) };
         let [Some(text)] = self.labels(label, ["text"])? else { return Ok(default) };
@@ -365,7 +366,8 @@ impl<'a, 'input> Reader<'a, 'input> {
         }
     }
 
-    /// The error of an unknown element; it names the kind of net if the element gives that away.
+    /// Returns the error of an unknown element. It names the kind of net or arc if the element
+    /// shows it.
     fn unknown(&self, node: Node<'_, '_>) -> PnmlError {
         let element = node.tag_name().name().to_owned();
         let parent = node.parent_element().map_or("", |parent| parent.tag_name().name());
@@ -392,7 +394,7 @@ fn child<'a, 'input>(node: Node<'a, 'input>, name: &str) -> Option<Node<'a, 'inp
     elements(node).find(|child| child.tag_name().name() == name)
 }
 
-/// The characters of an element, without the comments between them.
+/// Returns the characters of an element, without the comments between them.
 fn text_of(node: Node<'_, '_>) -> String {
     node.children().filter(Node::is_text).filter_map(|text| text.text()).collect()
 }

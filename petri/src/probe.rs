@@ -1,6 +1,7 @@
 //! A short sample of a net's state space: the largest token count seen in each place.
 //!
-//! Bounded by work and not by time, and seeded, so that all processes get the same result.
+//! The sample is limited by work, not by time, and seeded, so that all processes get the same
+//! result.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -10,26 +11,27 @@ use crate::Net;
 /// The size of the sample. Work is counted in arcs examined and tokens copied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
-    /// States kept by the breadth-first search.
+    /// Maximum number of states that the breadth-first search keeps.
     pub(crate) states: usize,
-    /// Work of the search; also bounds its memory, 8 bytes each.
+    /// Maximum work of the search. It also limits the memory of the search to 8 bytes per unit of
+    /// work.
     pub(crate) search_work: usize,
-    /// Random walks from the initial marking.
+    /// Number of random walks from the initial marking.
     pub(crate) walks: u32,
-    /// Steps of each walk.
+    /// Maximum number of steps of each walk.
     pub(crate) steps: u32,
-    /// Work of all walks.
+    /// Maximum work of all walks.
     pub(crate) walk_work: usize,
 }
 
 impl Default for Budget {
-    /// Together less than 0.3 s in a release build.
+    /// Returns a budget of less than 0.3 s in a release build.
     fn default() -> Self {
         Self { states: 20_000, search_work: 8 << 20, walks: 64, steps: 1_024, walk_work: 8 << 20 }
     }
 }
 
-/// What the sample shows.
+/// The result of the sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// The largest token count of each place.
@@ -38,7 +40,7 @@ pub(crate) struct Seen {
     pub(crate) complete: bool,
 }
 
-/// Visits the first states and, unless these are all, those along random walks.
+/// Searches breadth-first and, if that does not visit all states, also samples random walks.
 pub(crate) fn probe(net: &Net, budget: Budget) -> Seen {
     let mut seen = Seen { max: net.initial(), complete: false };
     seen.complete = search(net, budget, &mut seen.max);
@@ -48,7 +50,7 @@ pub(crate) fn probe(net: &Net, budget: Budget) -> Seen {
     seen
 }
 
-/// Searches breadth first, in the order of transitions. Returns whether it visited all states.
+/// Searches breadth-first, in the order of transitions. Returns whether it visited all states.
 fn search(net: &Net, budget: Budget, max: &mut [u64]) -> bool {
     let initial: Rc<[u64]> = net.initial().into();
     let mut visited = HashSet::from([Rc::clone(&initial)]);
@@ -86,7 +88,7 @@ fn search(net: &Net, budget: Budget, max: &mut [u64]) -> bool {
     complete
 }
 
-/// Walks at random to states far from the initial marking, which the search does not visit.
+/// Samples states along random walks, which get further from the initial marking than the search.
 fn walk(net: &Net, budget: Budget, max: &mut [u64]) {
     let mut random = SplitMix(0x9e37_79b9_7f4a_7c15);
     let mut enabled = Vec::with_capacity(net.transitions().len());
@@ -120,7 +122,8 @@ fn raise(max: &mut [u64], marking: &[u64]) {
     }
 }
 
-/// Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
+/// The SplitMix64 generator (Steele, Lea and Flood, "Fast splittable pseudorandom number
+/// generators", 2014).
 struct SplitMix(u64);
 
 impl SplitMix {
@@ -132,7 +135,7 @@ impl SplitMix {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`, which is at least 1; the bias does not matter here.
+    /// Returns a number below `end`, which is at least 1; the bias is negligible here.
     fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).unwrap_or(0)
     }
@@ -167,7 +170,7 @@ mod tests {
 
     #[test]
     fn walks_visit_states_that_the_search_does_not() {
-        // p1 fills by 200 firings of t0; the others keep a search near the initial marking.
+        // p1 is filled by 200 firings of t0; the others keep a search near the initial marking.
         let net = net(
             &[200, 0, 1, 0],
             &[

@@ -1,11 +1,11 @@
 //! The firing rule on packed states, for all places of a transition at once.
 //!
-//! Fields lie side by side in a word. Subtracting the tokens that a transition needs borrows out of a
-//! field's top bit if and only if that place has too few tokens; adding the tokens that it brings
-//! carries out of the top bit if and only if the field is too narrow. (This holds exactly for the
-//! lowest field that fails; its borrow or carry into the fields above cannot hide it.) A few Boolean
-//! operations on operands and result tell which bits borrow or carry (Warren, Hacker's Delight, 2nd
-//! edition, section 2-16).
+//! Fields lie side by side in a word. Subtracting the tokens that a transition needs borrows out of
+//! a field's top bit if and only if that place has too few tokens. Adding the tokens that the
+//! transition produces carries out of the top bit if and only if the field is too narrow. (This
+//! holds exactly for the lowest field that fails; its borrow or carry into the fields above cannot
+//! hide it.) A few Boolean operations on operands and result show which bits borrow or carry
+//! (Warren, Hacker's Delight, 2nd edition, section 2-16).
 
 use core::error::Error;
 use core::fmt;
@@ -20,10 +20,10 @@ const NO_FIELD: u64 = 1 << 63;
 #[derive(Clone, Debug)]
 pub struct FiringRule {
     rules: Vec<Rule>,
-    /// For each rule the places that it adds to; only an overflow needs them.
+    /// The places that each rule adds to; only an overflow needs them.
     gains: Vec<Box<[Gain]>>,
-    /// Adds to every place the largest gain of any transition: if this rule does not overflow, none
-    /// does.
+    /// A rule that adds to every place the largest gain of any transition. If it does not overflow
+    /// in a state, no rule does.
     ceiling: Rule,
 }
 
@@ -38,13 +38,13 @@ struct Rule {
     gains: u64,
     /// The top bits of these fields.
     gain_tops: u64,
-    /// The difference that firing makes to a state: gains less losses, modulo 2^64.
+    /// The difference between a state and its successor: gains minus losses, modulo 2^64.
     change: u64,
     /// The transition's number in the net.
     transition: u32,
 }
 
-/// A place that has more tokens after a transition.
+/// A place that a transition adds tokens to.
 #[derive(Clone, Copy, Debug)]
 struct Gain {
     place: usize,
@@ -53,11 +53,11 @@ struct Gain {
 }
 
 impl FiringRule {
-    /// Compiles the transitions of `net` for states of `packing`, which must be the net's.
+    /// Compiles the transitions of `net` for states of `packing`, which must belong to the net.
     pub fn new(net: &Net, packing: &Packing) -> Self {
         let mut compiled = Self { rules: Vec::new(), gains: Vec::new(), ceiling: Rule::default() };
         for (number, transition) in (0..).zip(net.transitions()) {
-            // No state of this packing has the tokens for the others.
+            // No state of this packing has enough tokens for the skipped transitions.
             let Some(rule) = Rule::with_needs(transition, packing.fields(), number) else {
                 continue;
             };
@@ -95,17 +95,16 @@ impl FiringRule {
         rule
     }
 
-    /// An upper bound on the number of successors of a state.
+    /// Returns an upper bound on the number of successors of a state.
     pub fn max_successors(&self) -> usize {
         self.rules.len()
     }
 
-    /// Writes the successors of `state` to the front of `buffer` and returns their number. The
-    /// buffer has at least [`max_successors`](Self::max_successors) words, all of which may be
-    /// overwritten.
+    /// Writes the successors of `state` to the front of `buffer` and returns their number.
     ///
-    /// Faster than [`successors`](Self::successors), because it does not branch on which transitions
-    /// are enabled, which no branch predictor learns.
+    /// The buffer has at least [`max_successors`](Self::max_successors) words, all of which may be
+    /// overwritten. This is faster than [`successors`](Self::successors), because it does not
+    /// branch on which transitions are enabled, which a branch predictor cannot learn.
     ///
     /// # Errors
     /// [`Overflow`] if a successor does not fit the packing.
@@ -116,7 +115,7 @@ impl FiringRule {
         }
         let mut enabled = 0;
         for rule in &self.rules {
-            // Always written, and kept if the transition is enabled.
+            // Always written; `enabled` advances only if the transition is enabled.
             if let Some(next) = buffer.get_mut(enabled) {
                 *next = state.wrapping_add(rule.change);
             }
@@ -135,9 +134,11 @@ impl FiringRule {
         Ok(enabled as usize)
     }
 
-    /// Calls `emit` with the number of each transition that `state` enables and with the state that
-    /// it leads to, in the order of the net. Returns the number of calls, which is the number of arcs
-    /// that leave the state; two transitions may lead to the same state.
+    /// Calls `emit` for each transition that `state` enables, in the order of the net, with the
+    /// transition's number and the successor.
+    ///
+    /// Returns the number of calls, which is the number of arcs that leave the state. Two
+    /// transitions may lead to the same state.
     ///
     /// # Errors
     /// [`Overflow`] if a successor does not fit the packing; others may have been emitted before.
@@ -163,7 +164,7 @@ impl FiringRule {
     fn overflow(&self, state: u64, index: usize) -> Overflow {
         let mut found = Overflow::default();
         for gain in &self.gains[index] {
-            // Below 2^63 and at most 2^62, so the sum stays within a u64.
+            // The terms are below 2^63 and at most 2^62, so the sum fits a u64.
             let tokens = gain.field.tokens(state) + gain.tokens;
             if tokens > gain.field.max() {
                 found = Overflow { place: gain.place, tokens };
@@ -174,7 +175,7 @@ impl FiringRule {
 }
 
 impl Rule {
-    /// A rule with the needs of a transition; `None` if a field is too narrow to meet them.
+    /// Creates a rule with the needs of a transition; `None` if a field is too narrow for them.
     fn with_needs(transition: &Transition, fields: &[Field], number: u32) -> Option<Self> {
         let mut rule = Self { transition: number, ..Self::default() };
         for arc in &transition.inputs {
@@ -190,7 +191,7 @@ impl Rule {
 
     fn gain(&mut self, field: Field, tokens: u64) {
         if tokens > field.max() {
-            // Too much even for an empty field: carries in every state.
+            // Too many tokens even for an empty field: this gain carries in every state.
             self.gains |= NO_FIELD;
             self.gain_tops |= NO_FIELD;
             return;
@@ -207,7 +208,8 @@ impl Rule {
         borrows & self.need_tops == 0
     }
 
-    /// Whether a place has too many tokens for its field in `next`, which is `state` plus `change`.
+    /// Returns whether a place has too many tokens for its field in `next`, which is `state` plus
+    /// `change`.
     #[inline]
     fn overflows(&self, state: u64, next: u64) -> bool {
         // Gains and losses are in different fields, and losses borrow from no other field, so the
@@ -217,12 +219,12 @@ impl Rule {
     }
 }
 
-/// The top bit of a field of at least one bit.
+/// Returns the top bit of a field of at least one bit.
 fn top(field: Field) -> u64 {
     1 << (field.shift + field.bits - 1)
 }
 
-/// A marking does not fit a packing: a place holds more tokens than its field.
+/// A marking that does not fit a packing: a place holds more tokens than its field can.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overflow {
     /// Index of the place in [`Net::places`].
@@ -252,7 +254,7 @@ mod tests {
     use crate::MAX_TOKENS;
     use crate::naive::{self, Ends, net};
 
-    /// The successors by both methods, which agree.
+    /// Returns the successors, and checks that both methods agree.
     fn fire(net: &Net, packing: &Packing, state: u64) -> Result<Vec<(u32, u64)>, Overflow> {
         let rule = FiringRule::new(net, packing);
         let mut fired = Vec::new();
@@ -316,7 +318,8 @@ mod tests {
         assert_eq!(fire(&net, &packing, MAX_TOKENS), Err(overflow));
     }
 
-    /// Field widths, and a net of as many places with weights that fit them and some that do not.
+    /// Generates field widths and a net of the same number of places, with weights that fit the
+    /// fields and some that do not.
     fn packed_nets() -> impl Strategy<Value = (Vec<u32>, Net)> {
         naive::widths().prop_flat_map(|widths| {
             let places = widths.len();
@@ -335,8 +338,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-        /// Same transitions, same order, same markings; and an overflow if and only if the naive rule
-        /// exceeds a field, with that place and count.
+        /// Both rules give the same transitions, order and markings. The packed rule overflows if
+        /// and only if the naive rule exceeds a field, and then reports that place and count.
         #[test]
         fn packed_and_naive_rule_agree(
             (widths, net) in packed_nets(),

@@ -1,4 +1,4 @@
-//! The driver: starts operations, routes completions to them, and hands out their results.
+//! The driver: starts operations, routes completions to them, and delivers their results.
 
 use core::hash::{Hash, Hasher};
 
@@ -9,28 +9,31 @@ use crate::machine::{Completed, Machine, Run, Step, Stop};
 use crate::operation::{Finished, List, NONE, Operation, State, Tag, Waiter};
 use crate::port::{Port, TokenFields};
 
-/// Completions taken from the transport in one poll: as many as a cache-friendly array holds; the
-/// others come with the next.
+/// Completions taken from the transport in one poll. The array stays in cache; further completions
+/// follow with the next poll.
 const POLL_BATCH: usize = 16;
 
-/// Operations `M` in flight over the engine `T`, in the storage `S`, with a context `X` in common.
+/// Runs operations of machine `M` over the engine `T`, in the storage `S`, with a shared context
+/// `X`.
 ///
-/// It uses the engine's slots from 0 on, [`Machine::SLOTS`] for each operation. Every call that
-/// waits ends because every one-sided operation that a transport accepts does.
+/// It uses the engine's slots from 0 on, [`Machine::SLOTS`] for each operation. Every blocking call
+/// returns, because every one-sided operation that a transport accepts completes.
 ///
-/// Clone and hash it to explore what it does: the hash covers all that decides that.
+/// A model checker clones and hashes it to explore its behaviour: the hash covers everything that
+/// determines it.
 #[derive(Clone, Debug)]
 pub struct Pipeline<T, S, X, M: Machine> {
     transport: T,
     shared: X,
     operations: S,
-    /// Operations that the storage had at first.
+    /// Operations that the storage held at first.
     capacity: u32,
     lists: Lists,
     fault: Option<Fault>,
-    /// A call or a batch has returned before its operations ended, since the storage was too short.
+    /// A call or a batch returned before its operations completed, because the storage was too
+    /// short.
     has_orphans: bool,
-    /// Polls of the transport so far.
+    /// Number of polls of the transport; wraps.
     rounds: u32,
     completions: [Completion; POLL_BATCH],
     machine: core::marker::PhantomData<M>,
@@ -38,41 +41,41 @@ pub struct Pipeline<T, S, X, M: Machine> {
 
 #[derive(Clone, Debug, Hash)]
 struct Lists {
-    /// The first of the free operations, used last.
+    /// Free operations, the one used last first.
     free: List,
-    /// Operations that found the transport full, in the order in which they did.
+    /// Operations that found the transport full, oldest first.
     waiting: List,
-    /// Operations that go on in the next round.
+    /// Operations that continue in the next round.
     yielded: List,
-    /// Submitted operations that have ended and were not polled for.
+    /// Submitted operations that are done and whose results were not reported.
     ended: List,
     /// Operations that a completion or a list can still change.
     active: u32,
-    /// Operations that have started and whose result was not taken.
+    /// Operations that have started and whose results were not taken.
     in_flight: u32,
 }
 
-/// What a batch works with while it looks for the next operation to start.
+/// The parts of the pipeline that a batch uses to find the next operation to start.
 #[derive(Debug)]
 pub struct Batch<'b, T, X, M: Machine> {
     /// The transport.
     pub transport: &'b T,
-    /// What the operations have in common.
+    /// The context that all operations share.
     pub shared: &'b mut X,
-    /// The results, for operations that end without being started.
+    /// The results, for operations that complete without being started.
     pub results: &'b mut [Result<M::Outcome, M::Error>],
-    /// The transport is dead: every operation that is started ends in error.
+    /// Whether the transport is dead: every operation that is started then fails.
     pub is_dead: bool,
 }
 
-/// What a batch does next.
+/// The next action of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pull {
-    /// Start the operation that was written; its result goes to this place.
+    /// Start the operation that was written, and store its result at this index.
     Start(usize),
-    /// Poll the transport, then ask again.
+    /// Poll the transport, then pull again.
     Poll,
-    /// Nothing more to start.
+    /// No operation is left to start.
     End,
 }
 
@@ -85,7 +88,8 @@ where
     S: AsMut<[Operation<M>]>,
     M: Run<X>,
 {
-    /// A pipeline with nothing in flight. Operations left in the storage are forgotten.
+    /// Creates a pipeline without operations in flight. Operations left in the storage are
+    /// discarded.
     ///
     /// # Errors
     /// [`OperationsError`]: no storage, or more than the engine has slots for.
@@ -144,12 +148,11 @@ where
         Ok(index)
     }
 
-    /// Polls the transport once and moves the results of submitted operations into `out`. Never
-    /// blocks.
+    /// Polls the transport once and moves the results of submitted operations into `out`. Returns
+    /// the filled part of `out`. Never blocks.
     ///
     /// # Errors
-    /// [`Error::Fault`] when the transport is dead, only after every result was reported;
-    /// [`Error::Storage`].
+    /// [`Error::Fault`] if the transport is dead and every result was reported; [`Error::Storage`].
     #[inline]
     pub fn poll_into<'o>(
         &mut self,
@@ -167,14 +170,14 @@ where
         }
     }
 
-    /// Runs one operation to its end.
+    /// Runs one operation and blocks until it completes.
     ///
     /// # Errors
-    /// [`Error::Busy`] where only polls can free storage; why the operation ended without an
-    /// outcome.
+    /// [`Error::Busy`] if all storage holds unreported results; otherwise the error of the
+    /// operation.
     #[inline]
     pub fn call(&mut self, machine: M) -> ResultOf<M> {
-        // Free storage, once a READ that is no longer needed has landed if that takes some.
+        // Wait for free storage, which may need a READ of a completed operation to land.
         while self.lists.free.is_empty() && self.lists.active > 0 {
             self.progress(&mut Keep)?;
         }
@@ -195,11 +198,12 @@ where
         }
     }
 
-    /// Runs the operations that `pull` writes to the storage it is given, as many at once as there is storage for, and leaves
-    /// each result at its place of `results`. `pull` may also write results itself.
+    /// Runs the operations that `pull` writes to the storage that it receives, as many at once as
+    /// the storage allows. Stores each result at its index of `results`; `pull` may also store
+    /// results itself.
     ///
-    /// Operations submitted before go on meanwhile. Where their results hold all storage, an
-    /// operation of the batch ends [`Error::Busy`].
+    /// Operations submitted before continue. If their results hold all storage, operations of the
+    /// batch fail with [`Error::Busy`].
     ///
     /// # Errors
     /// [`Error::Storage`], which leaves operations without a result.
@@ -230,7 +234,7 @@ where
                     if driver.lists.active > 0 {
                         break true;
                     }
-                    // Only the caller's polls can free storage.
+                    // Only polls by the caller can free storage.
                     let Driver { transport, shared, .. } = driver;
                     let mut refused = M::IDLE;
                     let mut batch = Batch { transport, shared, results, is_dead };
@@ -270,19 +274,17 @@ where
         }
     }
 
-    /// Polls the transport once, for callers that run nothing.
-    ///
-    /// # Errors
-    /// [`Error::Storage`].
+    /// Polls the transport once, for callers that wait for no operation.
     #[inline]
     pub fn make_progress(&mut self) -> Result<(), M::Error> {
         self.progress(&mut Keep)
     }
 
-    /// Polls until nothing is in flight. Results of submitted operations stay to be polled for.
+    /// Polls until no operation is in flight. Results of submitted operations remain to be
+    /// reported.
     ///
     /// # Errors
-    /// [`Error::Fault`] when the transport is dead; [`Error::Storage`].
+    /// [`Error::Fault`] if the transport is dead; [`Error::Storage`].
     pub fn quiesce(&mut self) -> Result<(), M::Error> {
         while self.lists.active > 0 {
             self.progress(&mut Keep)?;
@@ -290,7 +292,7 @@ where
         self.fault.map_or(Ok(()), |fault| Err(Error::Fault(fault).into()))
     }
 
-    /// One poll of the transport, and what follows from it.
+    /// Polls the transport once and handles the completions.
     #[inline]
     fn progress(&mut self, sink: &mut impl Sink<M>) -> Result<(), M::Error> {
         self.rounds = self.rounds.wrapping_add(1);
@@ -311,7 +313,7 @@ where
         Ok(())
     }
 
-    /// The pipeline's parts, once the storage was seen to have its length.
+    /// Returns the pipeline's parts after checking the length of the storage.
     #[inline]
     #[allow(clippy::type_complexity)]
     fn driver(
@@ -334,7 +336,8 @@ where
         Ok((driver, completions, fault))
     }
 
-    /// The result of an operation that was started for a call or a future, whose storage is released then.
+    /// Takes the result of an operation that was started for a call or a future, and releases its
+    /// storage.
     #[inline]
     pub(crate) fn take(&mut self, index: u32) -> Result<Option<ResultOf<M>>, M::Error> {
         let (mut driver, ..) = self.driver()?;
@@ -348,8 +351,8 @@ where
         }
     }
 
-    /// Starts an operation for a future: its index, or why there is none; `None` where storage
-    /// comes free by itself.
+    /// Starts an operation for a future and returns its index or an error. Returns `None` if no
+    /// storage is free now but an active operation will free some.
     pub(crate) fn start_for_future(&mut self, machine: M) -> Option<Result<u32, M::Error>> {
         let stuck = self.lists.active == 0;
         if self.lists.free.is_empty() && !stuck {
@@ -358,7 +361,7 @@ where
         Some(self.start(machine, Waiter::Future))
     }
 
-    /// The future of an operation was dropped before its end.
+    /// Abandons an operation whose future was dropped before it completed.
     pub(crate) fn abandon(&mut self, index: u32) {
         if !matches!(self.take(index), Ok(Some(_)))
             && let Some(operation) = self.operations.as_mut().get_mut(index as usize)
@@ -367,19 +370,19 @@ where
         }
     }
 
-    /// Polls of the transport so far; wraps.
+    /// Returns the number of polls of the transport so far; wraps.
     pub(crate) fn rounds(&self) -> u32 {
         self.rounds
     }
 
-    /// Operations that have started and whose result was not taken.
+    /// Returns the number of operations that have started and whose result was not taken.
     #[inline]
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.lists.in_flight
     }
 
-    /// Why the transport is dead.
+    /// Returns the fault of the transport, if it is dead.
     #[inline]
     #[must_use]
     pub fn fault(&self) -> Option<Fault> {
@@ -388,49 +391,49 @@ where
 }
 
 impl<T, S, X, M: Machine> Pipeline<T, S, X, M> {
-    /// The transport, to look at.
+    /// Returns the transport, for reading.
     #[inline]
     #[must_use]
     pub fn transport(&self) -> &T {
         &self.transport
     }
 
-    /// The transport, for posts of the caller's own while nothing is in flight here
-    /// ([`quiesce`](Self::quiesce)). They must have completed before the pipeline goes on.
+    /// Returns the transport, for posts of the caller while no operation is in flight here
+    /// ([`quiesce`](Self::quiesce)). They must have completed before the pipeline is used again.
     #[inline]
     #[must_use]
     pub fn transport_mut(&mut self) -> &mut T {
         &mut self.transport
     }
 
-    /// Gives the transport back. What is in flight is forgotten.
+    /// Returns the transport. Operations in flight are discarded.
     #[must_use]
     pub fn into_transport(self) -> T {
         self.transport
     }
 
-    /// What the operations have in common.
+    /// Returns the shared context.
     #[inline]
     #[must_use]
     pub fn shared(&self) -> &X {
         &self.shared
     }
 
-    /// What the operations have in common, to change.
+    /// Returns the shared context, for changes.
     #[inline]
     #[must_use]
     pub fn shared_mut(&mut self) -> &mut X {
         &mut self.shared
     }
 
-    /// The transport and what the operations have in common.
+    /// Returns the transport and the shared context.
     #[inline]
     #[must_use]
     pub fn parts(&mut self) -> (&T, &mut X) {
         (&self.transport, &mut self.shared)
     }
 
-    /// The same pipeline with another context.
+    /// Replaces the shared context.
     #[must_use]
     pub fn map_shared<Y>(self, map: impl FnOnce(X) -> Y) -> Pipeline<T, S, Y, M> {
         Pipeline {
@@ -458,7 +461,7 @@ impl<T: Hash, S: Hash, X: Hash, M: Machine> Hash for Pipeline<T, S, X, M> {
     }
 }
 
-/// A pipeline's parts while it runs.
+/// The mutable parts of a pipeline while it runs.
 struct Driver<'p, T, X, M: Machine> {
     transport: &'p mut T,
     shared: &'p mut X,
@@ -466,7 +469,7 @@ struct Driver<'p, T, X, M: Machine> {
     lists: &'p mut Lists,
 }
 
-/// Whether a machine was stopped by a full transport.
+/// Whether the transport had room for the posts of a machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Room {
     Enough,
@@ -474,7 +477,7 @@ enum Room {
 }
 
 impl<T: Transport, X, M: Run<X>> Driver<'_, T, X, M> {
-    /// Starts the operation whose machine was written to this storage, which is in no list.
+    /// Starts the operation whose machine was written to storage `index`, which is in no list.
     #[inline(always)]
     fn start(&mut self, index: u32, waiter: Waiter, sink: &mut impl Sink<M>) {
         let Some(operation) = self.operations.get_mut(index as usize) else { return };
@@ -483,13 +486,14 @@ impl<T: Transport, X, M: Run<X>> Driver<'_, T, X, M> {
         operation.generation = operation.generation.wrapping_add(1);
         self.lists.active += 1;
         self.lists.in_flight += 1;
-        // Behind those that wait for room: a steady stream of new operations would starve them.
+        // Queue behind the operations that wait for room: a steady stream of new operations would
+        // starve them.
         if !self.lists.waiting.is_empty() || self.step(index, None, sink) == Room::Lacking {
             self.wait(index);
         }
     }
 
-    /// Lets a running operation go on: with a completion of its own, or without.
+    /// Advances a running operation, with a completion of its own or without.
     #[inline(always)]
     fn step(&mut self, index: u32, completed: Option<Completed>, sink: &mut impl Sink<M>) -> Room {
         let depth = self.transport.caps().depth;
@@ -503,7 +507,7 @@ impl<T: Transport, X, M: Run<X>> Driver<'_, T, X, M> {
             transport: &mut *self.transport,
             token: fields.pack().0,
             first_slot: index * M::SLOTS,
-            // One that stands in the queue for room posts when its turn comes.
+            // An operation in a queue posts only when its turn comes.
             room: if operation.queued { 0 } else { room },
             posted: 0,
         };
@@ -522,7 +526,7 @@ impl<T: Transport, X, M: Run<X>> Driver<'_, T, X, M> {
                 }
             }
             Err(Stop::NoRoom) => return Room::Lacking,
-            // The next poll says why the transport is dead, and ends the operation.
+            // The next poll returns the fault and fails the operation.
             Err(Stop::Failed(Error::Post(PostError::Closed))) => {}
             Err(Stop::Failed(error)) => self.fail(index, error, sink),
         }
@@ -543,7 +547,7 @@ impl<T: Transport, X, M: Run<X>> Driver<'_, T, X, M> {
     #[inline]
     fn on_completion(&mut self, completion: &Completion, sink: &mut impl Sink<M>) {
         let TokenFields { index, generation, part } = TokenFields::unpack(completion.token);
-        // Of an earlier user of the transport.
+        // The completion may belong to an earlier user of the transport.
         let Some(operation) = self.operations.get_mut(index as usize) else { return };
         if operation.generation != generation || operation.in_flight == 0 {
             return;
@@ -565,7 +569,7 @@ impl<T: Transport, X, M: Run<X>> Driver<'_, T, X, M> {
         }
     }
 
-    /// Lets operations post that found the transport full, in order, while there is room.
+    /// Advances the operations that found the transport full, in order, while there is room.
     #[inline]
     fn serve_waiting(&mut self, sink: &mut impl Sink<M>) {
         while !self.lists.waiting.is_empty() {
@@ -582,7 +586,7 @@ impl<T: Transport, X, M: Run<X>> Driver<'_, T, X, M> {
         }
     }
 
-    /// Each operation that yielded before this round goes on.
+    /// Advances each operation that yielded before this round.
     #[inline]
     fn serve_yielded(&mut self, sink: &mut impl Sink<M>) {
         let last = self.lists.yielded.last();
@@ -596,7 +600,7 @@ impl<T: Transport, X, M: Run<X>> Driver<'_, T, X, M> {
         }
     }
 
-    /// An operation leaves the list that it was queued in.
+    /// Handles an operation that was removed from its list.
     #[inline]
     fn dequeue(&mut self, index: u32, sink: &mut impl Sink<M>) -> Room {
         let Some(operation) = self.operations.get_mut(index as usize) else {
@@ -617,12 +621,13 @@ impl<T: Transport, X, M: Run<X>> Driver<'_, T, X, M> {
         self.end(index, Err(error.into()), sink);
     }
 
-    /// An operation has its result, though one-sided operations of it may be in flight.
+    /// Stores and delivers the result of an operation. One-sided operations of it may still be in
+    /// flight.
     #[inline]
     fn end(&mut self, index: u32, result: ResultOf<M>, sink: &mut impl Sink<M>) {
         let Some(operation) = self.operations.get_mut(index as usize) else { return };
         operation.state = State::Done(result);
-        // Its place in the list is told apart first.
+        // A queued operation is handled when its list is served.
         if operation.queued {
             return;
         }
@@ -637,7 +642,7 @@ impl<T: Transport, X, M: Run<X>> Driver<'_, T, X, M> {
         }
     }
 
-    /// Hands out the results that are there already.
+    /// Delivers the results that are already available.
     #[inline]
     fn report(&mut self, sink: &mut impl Sink<M>) {
         while sink.has_room()
@@ -653,7 +658,7 @@ impl<T: Transport, X, M: Run<X>> Driver<'_, T, X, M> {
         }
     }
 
-    /// The result of an operation was taken.
+    /// Releases the storage of an operation whose result was taken.
     #[inline]
     fn release(&mut self, index: u32) {
         let Some(operation) = self.operations.get_mut(index as usize) else { return };
@@ -666,7 +671,7 @@ impl<T: Transport, X, M: Run<X>> Driver<'_, T, X, M> {
         }
     }
 
-    /// No call and no batch is under way: the results of what they have left are not wanted.
+    /// Discards the results of operations that an interrupted call or batch left behind.
     #[cold]
     fn abandon_orphans(&mut self) {
         for index in 0..u32::try_from(self.operations.len()).unwrap_or(NONE) {
@@ -681,7 +686,7 @@ impl<T: Transport, X, M: Run<X>> Driver<'_, T, X, M> {
         }
     }
 
-    /// The last one-sided operation of an operation that has ended is in.
+    /// Handles the last completion of an operation that is already done.
     #[inline]
     fn settle(&mut self, index: u32) {
         self.lists.active -= 1;
@@ -693,7 +698,7 @@ impl<T: Transport, X, M: Run<X>> Driver<'_, T, X, M> {
         }
     }
 
-    /// The transport is dead and has reported everything: nothing more can end by itself.
+    /// Fails all running operations: the transport is dead and has reported every completion.
     #[cold]
     fn on_fault(&mut self, fault: Fault, sink: &mut impl Sink<M>) {
         self.lists.waiting = List::EMPTY;
@@ -712,7 +717,7 @@ impl<T: Transport, X, M: Run<X>> Driver<'_, T, X, M> {
     }
 }
 
-/// Who takes results at once; the others are kept in their operations.
+/// The receiver of results that are delivered at once. Other results stay in their operations.
 trait Sink<M: Machine> {
     fn take(&mut self, waiter: Waiter, result: ResultOf<M>) -> bool;
 
@@ -755,7 +760,7 @@ impl<M: Machine> Sink<M> for Polled<'_, M::Outcome, M::Error> {
 /// The results of a batch.
 struct BatchResults<'b, M: Machine> {
     results: &'b mut [ResultOf<M>],
-    /// Operations that have none yet.
+    /// Operations without a result so far.
     running: &'b mut usize,
 }
 

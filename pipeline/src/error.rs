@@ -1,12 +1,12 @@
-//! Why the pipeline refuses an operation or ends it without an outcome.
+//! Errors of the pipeline and of its operations.
 
 use core::error;
 use core::fmt;
 
 use probeline_transport::{Fault, OpError, PostError, SlotError};
 
-/// Why an operation was refused or ended without an outcome. Unless it was refused, its effect is
-/// unknown.
+/// The reason why an operation was refused or completed without an outcome. Unless it was refused,
+/// it may or may not have taken effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -20,8 +20,8 @@ pub enum Error {
     Slot(SlotError),
     /// The transport is dead.
     Fault(Fault),
-    /// The storage for operations has become shorter than when the pipeline was made. Operations
-    /// in flight go on when it has its length again.
+    /// The storage for operations has become shorter than when the pipeline was created. Operations
+    /// in flight continue when it has its length again.
     Storage {
         /// Operations that it stores now.
         found: u32,
@@ -79,12 +79,12 @@ impl From<Fault> for Error {
     }
 }
 
-/// The number of operations does not fit: none, or more than the engine has slots for.
+/// The number of operations is invalid: none, or more than the engine has slots for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperationsError {
     /// Operations that the storage has.
     pub found: usize,
-    /// The most that the engine's slots and the tokens allow.
+    /// The largest number that the engine's slots and the tokens allow.
     pub most: u32,
 }
 

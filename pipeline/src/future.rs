@@ -1,4 +1,5 @@
-//! Operations as futures, for runtimes that poll futures. There is no executor and no thread here.
+//! Operations as futures, for runtimes that poll futures. This module has no executor and no
+//! thread.
 
 use core::cell::RefCell;
 use core::future::Future;
@@ -11,39 +12,40 @@ use crate::driver::Pipeline;
 use crate::machine::{Machine, Run};
 use crate::operation::Operation;
 
-/// A structure whose operations run in a pipeline.
+/// A data structure whose operations run in a pipeline.
 pub trait Host {
     /// The engine.
     type Transport: Transport;
     /// The storage of its operations.
     type Storage: AsMut<[Operation<Self::Machine>]>;
-    /// What its operations have in common.
+    /// The context that its operations share.
     type Shared;
-    /// Its operations.
+    /// The machine of its operations.
     type Machine: Run<Self::Shared>;
 
-    /// The pipeline that its operations run in.
+    /// Returns the pipeline of its operations.
     #[allow(clippy::type_complexity)]
     fn pipeline(
         &mut self,
     ) -> &mut Pipeline<Self::Transport, Self::Storage, Self::Shared, Self::Machine>;
 }
 
-/// One operation of a structure that tasks of one thread share.
+/// The future of one operation of a structure that the tasks of one thread share.
 ///
 /// **Who polls the transport.** The first poll of a future only submits its operation, so that the
-/// operations of all tasks are in flight together; it waits for storage if there is none. Any later
-/// poll moves *all* operations on if none has done so since this future was last polled. So the
-/// transport is polled once in each round in which the executor polls its tasks, by whichever
-/// future comes first, and a single task polls it each time.
+/// operations of all tasks are in flight together. If no storage is free, the future waits for it.
+/// Each later poll of the future polls the transport and advances *all* operations, unless another
+/// future has done so since this future was last polled. The transport is therefore polled once per
+/// round in which the executor polls its tasks. A single task polls it each time.
 ///
-/// **When wakers are called.** A device that is polled wakes no one. A future that stays pending
-/// wakes its task before it returns, so an executor that polls only woken tasks polls every
-/// pending operation once a round, and never sleeps while there is one. No waker is kept.
+/// **When wakers are called.** A polled device wakes no task. A pending future therefore wakes its
+/// own task before it returns. An executor that polls only woken tasks polls every pending
+/// operation once per round, and does not sleep while an operation is pending. The future stores no
+/// waker.
 ///
-/// **Dropped before its end**, the operation goes on by itself and may take effect; its storage
-/// comes free. A future that is leaked keeps its storage. After its end a future is pending for
-/// ever and wakes nothing.
+/// **If the future is dropped early**, the operation continues and may take effect; its storage is
+/// then freed. A leaked future keeps its storage. After it has returned its result, a future is
+/// pending forever and wakes no task.
 #[must_use = "the operation starts with the first poll"]
 pub struct OperationFuture<'h, H: Host> {
     host: &'h RefCell<H>,
@@ -51,12 +53,12 @@ pub struct OperationFuture<'h, H: Host> {
 }
 
 enum Stage<M: Machine> {
-    /// Not submitted; last polled in this round, if it was.
+    /// Not submitted; the round of its last poll, if any.
     New {
         machine: M,
         round: Option<u32>,
     },
-    /// In the storage of this index; last polled in this round.
+    /// Started in the storage of this index; the round of its last poll.
     Started {
         index: u32,
         round: u32,
@@ -68,7 +70,8 @@ enum Stage<M: Machine> {
 impl<H: Host> Unpin for OperationFuture<'_, H> {}
 
 impl<'h, H: Host> OperationFuture<'h, H> {
-    /// A future that runs `machine` in the pipeline of `host`; or ends at once with this error.
+    /// Creates a future that runs `machine` in the pipeline of `host`, or that fails with the given
+    /// error at its first poll.
     pub fn new(
         host: &'h RefCell<H>,
         machine: Result<H::Machine, <H::Machine as Machine>::Error>,
@@ -91,7 +94,7 @@ impl<H: Host> Future for OperationFuture<'_, H> {
         let host = self.host;
         let polled = match host.try_borrow_mut() {
             Ok(mut host) => self.stage.poll(host.pipeline()),
-            // Borrowed by another poll only, in which nothing of a caller's runs.
+            // Only another poll borrows the host, and a poll runs no code of the caller.
             Err(_) => Poll::Pending,
         };
         if polled.is_pending() {

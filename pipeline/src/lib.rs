@@ -2,14 +2,14 @@
 //! storage that the caller supplies, without an allocator.
 //!
 //! An operation is a [`Machine`]: a small value that posts READs, WRITEs and atomics on a [`Port`]
-//! and is told of each completion. It holds no transport, so the same machine runs over every
-//! transport and under an exhaustive check. What all operations of a structure share (layout,
-//! cache, counters) is a context `X`, which [`Run`] hands to each call.
+//! and receives each completion. It holds no transport, so the same machine runs over every
+//! transport and under an exhaustive check. The state that all operations of a structure share
+//! (layout, cache, counters) is a context `X`, which [`Run`] passes to each call.
 //!
-//! [`Pipeline`] does the rest: storage and tokens (operation, generation, part), operations that
-//! found the transport full, tags and [`poll_into`](Pipeline::poll_into), blocking
-//! [`call`](Pipeline::call)s, [`run_batch`](Pipeline::run_batch), and futures
-//! ([`OperationFuture`]).
+//! [`Pipeline`] manages storage and tokens (operation, generation, part), and queues operations
+//! that found the transport full. Callers run operations with tags and
+//! [`poll_into`](Pipeline::poll_into), with blocking [`call`](Pipeline::call)s, with
+//! [`run_batch`](Pipeline::run_batch), or as futures ([`OperationFuture`]).
 //!
 //! [`Transport`]: probeline_transport::Transport
 //!

@@ -1,40 +1,44 @@
-//! What an operation is: a state machine that posts one-sided operations and is told of their
-//! completions.
+//! The interface of an operation: a state machine that posts one-sided operations and receives
+//! their completions.
 
 use probeline_transport::{PostError, SlotError, Transport};
 
 use crate::error::Error;
 use crate::port::Port;
 
-/// One operation of a data structure: its state, kept in an [`Operation`](crate::Operation).
+/// The state of one operation of a data structure, kept in an [`Operation`](crate::Operation).
 pub trait Machine: Copy {
-    /// How an operation ends. The default fills arrays that [`Pipeline::poll_into`] writes to.
+    /// The outcome of an operation. The default value fills the arrays that [`Pipeline::poll_into`]
+    /// writes to.
     ///
     /// [`Pipeline::poll_into`]: crate::Pipeline::poll_into
     type Outcome: Copy + Default;
-    /// Why an operation ends without an outcome.
+    /// The error of an operation without an outcome.
     type Error: Copy + From<Error>;
-    /// A value for storage that is free.
+    /// The value of free storage.
     const IDLE: Self;
-    /// Slots of the engine that each operation lands and stages words in ([`Port::slot`]).
+    /// Number of engine slots for the landing and staging words of each operation ([`Port::slot`]).
     const SLOTS: u32;
 }
 
-/// How a [`Machine`] runs, beside a context `X` that all operations of a structure share.
+/// Runs a [`Machine`] with a context `X` that all operations of a structure share.
 pub trait Run<X>: Machine {
-    /// Does what can be done now: posts what is due, or ends. Called to start the operation, and
-    /// again after [`Stop::NoRoom`] and [`Step::Yield`]; it must then go on where it stopped.
+    /// Advances the operation as far as possible: posts the one-sided operations that are due, or
+    /// returns the outcome.
+    ///
+    /// The pipeline calls it to start the operation, and again after [`Stop::NoRoom`] and
+    /// [`Step::Yield`]. It must then continue from the point at which it stopped.
     ///
     /// # Errors
-    /// [`Stop`]: the transport is full, or the operation ends in error.
+    /// [`Stop`]: the transport is full, or the operation fails.
     fn advance(
         &mut self,
         shared: &mut X,
         port: &mut Port<'_, impl Transport>,
     ) -> Next<Self::Outcome>;
 
-    /// One of its one-sided operations has completed. One that fails is not handed to the machine:
-    /// it ends the operation with [`Error::Failed`].
+    /// Handles the completion of one of its one-sided operations. The machine receives successful
+    /// completions only: a failed one completes the operation with [`Error::Failed`].
     ///
     /// # Errors
     /// As for [`advance`](Self::advance), which is called next after [`Stop::NoRoom`].
@@ -45,31 +49,31 @@ pub trait Run<X>: Machine {
         port: &mut Port<'_, impl Transport>,
     ) -> Next<Self::Outcome>;
 
-    /// An operation has ended in error, for structures that count them.
+    /// Counts an operation that failed, for structures that count them.
     fn on_error(_shared: &mut X) {}
 }
 
-/// What a machine answers.
+/// The result of a call of a machine.
 pub type Next<O> = Result<Step<O>, Stop>;
 
-/// What comes next for an operation.
+/// The next step of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<O> {
-    /// A completion of what it has posted.
+    /// Wait for a completion of its posts.
     Wait,
-    /// [`Run::advance`] in the next round: it has asked the CPU for a cache line, for example.
+    /// Call [`Run::advance`] in the next round, for example after a prefetch.
     Yield,
-    /// Nothing: this is its outcome. One-sided operations of it may still be in flight; their
-    /// completions are dropped, and its storage is free when the last of them is in.
+    /// The operation is done with this outcome. One-sided operations of it may still be in flight:
+    /// their completions are dropped, and its storage is free after the last of them.
     Done(O),
 }
 
-/// Why a machine cannot go on.
+/// The reason why a machine stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The transport has no room for what is due: call [`Run::advance`] when it has.
+    /// The transport has no room for the posts that are due: call [`Run::advance`] when it has.
     NoRoom,
-    /// The operation ends in error.
+    /// The operation fails.
     Failed(Error),
 }
 
@@ -94,8 +98,8 @@ impl From<SlotError> for Stop {
 /// The completion of one of a machine's one-sided operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completed {
-    /// The part it was posted as.
+    /// The part that the machine chose for the post.
     pub part: u8,
-    /// An atomic's old word; 0 for READ and WRITE.
+    /// The old word of an atomic; 0 for READ and WRITE.
     pub word: u64,
 }

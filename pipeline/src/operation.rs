@@ -7,21 +7,21 @@ use probeline_transport::Geometry;
 use crate::machine::Machine;
 use crate::port::MAX_OPERATIONS;
 
-/// A caller's name for an operation that it submits; the operation's result comes with it.
+/// A caller's identifier for a submitted operation, returned with its result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub u64);
 
-/// The result of an operation that was submitted.
+/// The result of a submitted operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished<O, E> {
-    /// The tag it was submitted under.
+    /// The tag of the operation.
     pub tag: Tag,
-    /// Its outcome, or why it has none.
+    /// The outcome or the error.
     pub result: Result<O, E>,
 }
 
 impl<O: Default, E> Default for Finished<O, E> {
-    /// A value to fill the array that is handed to `poll_into`.
+    /// Returns a value that initializes the array for `poll_into`.
     fn default() -> Self {
         Self { tag: Tag(0), result: Ok(O::default()) }
     }
@@ -29,36 +29,37 @@ impl<O: Default, E> Default for Finished<O, E> {
 
 /// Storage for one operation in flight; the caller of a pipeline provides an array of them.
 ///
-/// Its hash covers what decides how the operation goes on, for model checkers. What free storage
-/// still holds is left out, and so are generations: a transport's hash must tell the posts of an
-/// operation in flight from those of earlier ones in the same storage.
+/// For model checkers, its hash covers the state that determines how the operation continues. The
+/// hash ignores the content of free storage. It also ignores generations: the hash of a transport
+/// must distinguish the posts of an operation in flight from those of earlier operations in the
+/// same storage.
 #[derive(Clone, Debug)]
 pub struct Operation<M: Machine> {
     pub(crate) machine: M,
     pub(crate) state: State<M::Outcome, M::Error>,
     pub(crate) waiter: Waiter,
-    /// Counts the operations that used this storage, so that a late completion is recognised.
+    /// Number of operations that used this storage, which identifies late completions.
     pub(crate) generation: u32,
-    /// The next one in its list.
+    /// The next operation of its list.
     next: u32,
     /// One-sided operations in flight.
     pub(crate) in_flight: u16,
-    /// It is in the list of those that need room, or of those that have yielded.
+    /// Whether it is in the list of operations that wait for room or that have yielded.
     pub(crate) queued: bool,
 }
 
-/// Where the result of an operation goes.
+/// The receiver of an operation's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Waiter {
-    /// To the blocking call under way, which asks for it by the operation's index.
+    /// The blocking call in progress, which fetches the result by the operation's index.
     Call,
-    /// To a future, which asks for it in the same way.
+    /// A future, which fetches the result by the operation's index.
     Future,
-    /// To the next poll.
+    /// The next `poll_into`, which reports the result under this tag.
     Tag(Tag),
-    /// To this place of the results of the batch under way.
+    /// The batch in progress, which stores the result at this index.
     Batch(usize),
-    /// Nowhere: its future was dropped.
+    /// No receiver: the future was dropped.
     Abandoned,
 }
 
@@ -66,14 +67,14 @@ pub(crate) enum Waiter {
 pub(crate) enum State<O, E> {
     Free,
     Running,
-    /// It has ended, and its result was not taken yet.
+    /// The operation is done; its result was not taken yet.
     Done(Result<O, E>),
-    /// Its result was taken, but one-sided operations of it are in flight.
+    /// The result was taken; one-sided operations are still in flight.
     Draining,
 }
 
 impl<M: Machine> Operation<M> {
-    /// Storage that is free.
+    /// Free storage.
     pub const EMPTY: Self = Self {
         machine: M::IDLE,
         state: State::Free,
@@ -84,7 +85,7 @@ impl<M: Machine> Operation<M> {
         queued: false,
     };
 
-    /// The most operations that the slots of an engine allow.
+    /// Returns the largest number of operations that the slots of an engine allow.
     #[must_use]
     pub fn most(geometry: &Geometry) -> u32 {
         geometry.slots.checked_div(M::SLOTS).map_or(MAX_OPERATIONS, |most| most.min(MAX_OPERATIONS))
@@ -113,7 +114,7 @@ where
 
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// A list of operations, linked through their storage. An operation is in one list at most.
+/// A list of operations, linked through their storage. An operation is in at most one list.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct List {
     head: u32,
@@ -163,7 +164,7 @@ impl List {
         self.head == NONE
     }
 
-    /// The one pushed back last.
+    /// Returns the operation at the back.
     #[inline]
     pub(crate) fn last(&self) -> u32 {
         self.tail

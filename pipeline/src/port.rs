@@ -1,4 +1,4 @@
-//! How a machine posts: on its own slots, under tokens that name it.
+//! The interface through which a machine posts: its own slots, and tokens that identify it.
 
 use core::sync::atomic::AtomicU64;
 
@@ -10,9 +10,9 @@ use crate::machine::Stop;
 
 /// The transport as one operation sees it.
 ///
-/// Posts carry a part of the machine's choice, which comes back in
-/// [`Completed`](crate::Completed). Each post answers [`Stop::NoRoom`] where the transport is full;
-/// [`reserve`](Self::reserve) asks for several posts at once.
+/// Each post carries a part number that the machine chooses and that
+/// [`Completed`](crate::Completed) returns. A post returns [`Stop::NoRoom`] if the transport is
+/// full; [`reserve`](Self::reserve) checks for room for several posts.
 #[derive(Debug)]
 pub struct Port<'p, T> {
     pub(crate) transport: &'p mut T,
@@ -25,10 +25,10 @@ pub struct Port<'p, T> {
 }
 
 impl<T: Transport> Port<'_, T> {
-    /// Asks for room for so many posts, of which none is made if there is less.
+    /// Checks that the transport has room for `posts` posts. It posts nothing.
     ///
     /// # Errors
-    /// [`Stop::NoRoom`]; [`PostError::Full`] where the transport never has as much.
+    /// [`Stop::NoRoom`]; [`PostError::Full`] if `posts` exceeds the transport's depth.
     #[inline]
     pub fn reserve(&self, posts: u32) -> Result<(), Stop> {
         if self.room < posts { Err(self.lack(posts)) } else { Ok(()) }
@@ -39,7 +39,7 @@ impl<T: Transport> Port<'_, T> {
         if posts > self.transport.caps().depth { PostError::Full.into() } else { Stop::NoRoom }
     }
 
-    /// The `nth` of the operation's own slots, of [`Machine::SLOTS`](crate::Machine::SLOTS).
+    /// Returns the `nth` of the operation's [`Machine::SLOTS`](crate::Machine::SLOTS) slots.
     #[inline]
     #[must_use]
     pub fn slot(&self, nth: u32) -> Slot {
@@ -49,7 +49,7 @@ impl<T: Transport> Port<'_, T> {
     /// Posts a READ of `from` into `into`, a range of one of the operation's slots.
     ///
     /// # Errors
-    /// [`Stop`]: no room, or the reason for which the transport refuses it.
+    /// [`Stop`]: no room, or the error with which the transport refuses the post.
     #[inline]
     pub fn read(&mut self, part: u8, from: Segment, into: Local) -> Result<(), Stop> {
         self.reserve(1)?;
@@ -100,16 +100,16 @@ impl<T: Transport> Port<'_, T> {
         Ok(())
     }
 
-    /// What READs have brought into a range of one of the operation's slots.
+    /// Returns the words that READs have written to a range of one of the operation's slots.
     ///
     /// # Errors
-    /// [`SlotError`] while a READ or WRITE on the slot is in flight, or out of range.
+    /// [`SlotError`] while a READ or WRITE on the slot is in flight, or if `at` is out of range.
     #[inline]
     pub fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
         self.transport.landed(at)
     }
 
-    /// A range of one of the operation's slots, to fill before a [`write`](Self::write).
+    /// Returns a range of one of the operation's slots, to fill before a [`write`](Self::write).
     ///
     /// # Errors
     /// As for [`landed`](Self::landed).
@@ -118,21 +118,21 @@ impl<T: Transport> Port<'_, T> {
         self.transport.staged(at)
     }
 
-    /// The words of `at` where the CPU reaches them; see [`Transport::direct`].
+    /// Returns the words of `at` if the CPU can address them; see [`Transport::direct`].
     #[inline]
     #[must_use]
     pub fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
         self.transport.direct(at)
     }
 
-    /// What the engine can do.
+    /// Returns the capabilities of the engine.
     #[inline]
     #[must_use]
     pub fn caps(&self) -> &Caps {
         self.transport.caps()
     }
 
-    /// The transport, to look at.
+    /// Returns the transport, for reading.
     #[inline]
     #[must_use]
     pub fn transport(&self) -> &T {
@@ -151,7 +151,7 @@ impl<T: Transport> Port<'_, T> {
     }
 }
 
-/// What a token packs: 32 bits of generation, 24 of the operation's index, 8 of the part.
+/// The fields of a token: 32 bits of generation, 24 of the operation's index, 8 of the part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TokenFields {
     pub(crate) index: u32,
@@ -159,7 +159,7 @@ pub(crate) struct TokenFields {
     pub(crate) part: u8,
 }
 
-/// Operations that a token tells apart.
+/// Number of operations that a token can distinguish.
 pub(crate) const MAX_OPERATIONS: u32 = 1 << 24;
 
 impl TokenFields {
@@ -184,7 +184,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tokens_come_back(index in 0..MAX_OPERATIONS, generation: u32, part: u8) {
+        fn tokens_unpack_to_their_fields(index in 0..MAX_OPERATIONS, generation: u32, part: u8) {
             let fields = TokenFields { index, generation, part };
             prop_assert_eq!(TokenFields::unpack(fields.pack()), fields);
         }

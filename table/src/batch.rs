@@ -1,6 +1,7 @@
-//! Many operations by one call. The CPU looks at the lines it reaches itself, several at a time so
-//! that their cache misses overlap; the pipeline runs the other operations, so that their
-//! roundtrips do.
+//! Batches: many operations in one call.
+//!
+//! The CPU looks at the lines that it can address, several at a time so that their cache misses
+//! overlap. The pipeline runs the other operations, so that their roundtrips overlap.
 
 use core::mem::replace;
 use core::sync::atomic::AtomicU64;
@@ -22,25 +23,26 @@ use crate::walk::Walk;
 type Results = [Result<Outcome, OperationError>];
 type Pulling<'b, T, C> = probeline_pipeline::Batch<'b, T, Context<C>, FindOrPut>;
 
-/// Lines requested ahead of the one looked at: more than a core fetches at once
-/// (`firmware-notes/prefetch-depth.md`), so that each has arrived when its turn comes.
+/// Lines prefetched ahead of the one looked at. This is more than the cache misses that a core has
+/// outstanding (`firmware-notes/prefetch-depth.md`), so that each line has arrived when it is
+/// looked at.
 const AHEAD: usize = 32;
-/// Data in a block, between two polls of the transport, which notice lost owners. No line is
-/// ahead at its end, which costs less than a hundredth of it.
+/// Keys in a block. The transport is polled after each block, because only a poll detects lost
+/// owners. No line is prefetched at the end of a block, which costs less than 1 % of it.
 const BLOCK: usize = 4096;
-/// Operations for the pipeline that end a block early: as many as are worth a doorbell.
+/// Operations left to the pipeline that end a block early: enough to amortize a doorbell.
 const REMOTE: usize = 64;
 
-/// A batch under way.
+/// A batch in progress.
 pub(crate) struct Batch<'b> {
     data: &'b [u64],
     intent: Intent,
-    /// The first datum not started.
+    /// The first key not started.
     next: usize,
-    /// Places of data whose lines the CPU does not reach, for the pipeline.
+    /// Indices of the keys whose lines the CPU cannot address, left to the pipeline.
     remote: [usize; REMOTE + AHEAD],
     remote_count: usize,
-    /// The transport is to be polled before the next block.
+    /// Whether to poll the transport before the next block.
     poll: bool,
 }
 
@@ -49,7 +51,7 @@ impl<'b> Batch<'b> {
         Self { data, intent, next: 0, remote: [0; REMOTE + AHEAD], remote_count: 0, poll: false }
     }
 
-    /// The next operation for the pipeline.
+    /// Writes the next operation for the pipeline to `into`.
     #[inline]
     pub(crate) fn pull<T: Transport, C: AsMut<[CacheEntry]>>(
         &mut self,
@@ -80,7 +82,7 @@ impl<'b> Batch<'b> {
         }
     }
 
-    /// The next datum, whether the CPU reaches its line or not.
+    /// Writes the operation of the next key, whether or not the CPU can address its line.
     #[inline]
     fn pull_any<T, C: AsMut<[CacheEntry]>>(
         &mut self,
@@ -98,7 +100,7 @@ impl<'b> Batch<'b> {
         Pull::End
     }
 
-    /// The bucket of the datum at `place`; one that no bucket holds has ended.
+    /// Returns the bucket of the key at `place`, or stores the error of a key beyond 63 bits.
     #[inline(always)]
     fn bucket(&self, place: usize, results: &mut Results) -> Option<Bucket> {
         match Bucket::new(*self.data.get(place)?) {
@@ -110,9 +112,9 @@ impl<'b> Batch<'b> {
         }
     }
 
-    /// Runs the next block of data as far as the CPU reaches.
+    /// Runs the next block of keys, as far as the CPU can address their lines.
     fn run_block<T: Transport, C: AsMut<[CacheEntry]>>(&mut self, at: &mut Pulling<'_, T, C>) {
-        // What does not change within a block is known to the loop that runs it.
+        // Constants of a block are generic parameters of the loop that runs it.
         match (at.shared.layout.probing(), self.intent) {
             (Probing::Linear, Intent::Find) => self.run_ring::<true, true, T, C>(at),
             (Probing::Linear, Intent::FindOrPut) => self.run_ring::<true, false, T, C>(at),
@@ -121,8 +123,8 @@ impl<'b> Batch<'b> {
         }
     }
 
-    /// Looks at one line after another of those requested. Each place of the ring holds an
-    /// operation until it ends; then the next datum takes the place.
+    /// Looks at the prefetched lines in order. Each place of the ring holds one operation until it
+    /// completes; the next key then takes the place.
     fn run_ring<const LINEAR: bool, const FIND: bool, T: Transport, C: AsMut<[CacheEntry]>>(
         &mut self,
         at: &mut Pulling<'_, T, C>,
@@ -141,7 +143,7 @@ impl<'b> Batch<'b> {
                 let first = ring.firsts[nth];
                 let ended = if first < LINE_BUCKETS {
                     let buckets = if LINEAR { LINE_BUCKETS - first } else { LINE_BUCKETS };
-                    // A whole line is within any probe limit.
+                    // No probe limit is less than a line.
                     look(line, bucket, intent, first, 0..buckets).map(|(_, outcome)| outcome)
                 } else {
                     None
@@ -219,7 +221,7 @@ impl<'b> Batch<'b> {
         at.shared.stats.count_home(Outcome::Absent, absent);
     }
 
-    /// Leaves the datum at `place` to the pipeline. There is room for a full ring.
+    /// Leaves the key at `place` to the pipeline. `remote` has room for a full ring.
     #[cold]
     fn leave(&mut self, place: usize) {
         match self.remote.get_mut(self.remote_count) {
@@ -240,14 +242,15 @@ fn put(results: &mut Results, place: usize, result: Result<Outcome, OperationErr
     }
 }
 
-/// Operations whose lines were requested. An array for each part: as one value an operation would
-/// pass through memory, stored in halves and loaded whole, for which a core waits until all stores
-/// before are done.
+/// Operations whose lines were prefetched, as one array per field. Storing an operation as one
+/// value would go through memory: halves are stored and the whole is loaded, which stalls a core
+/// until all earlier stores are done.
 struct Ring<'t> {
     places: [usize; AHEAD],
     buckets: [Bucket; AHEAD],
     lines: [Option<&'t Line>; AHEAD],
-    /// The home bucket's place in its line; `LINE_BUCKETS` where `walks` says what comes next.
+    /// The home bucket's offset in its line; `LINE_BUCKETS` if the operation continues from
+    /// `walks`.
     firsts: [u32; AHEAD],
     walks: [Walk; AHEAD],
 }
@@ -262,14 +265,15 @@ impl Ring<'_> {
     };
 }
 
-/// Owners whose parts are looked up once a block instead of once a line: those of most machines.
+/// Owners whose parts are looked up once per block instead of once per line: enough for the ranks
+/// of most machines.
 const PARTS: usize = 8;
 
-/// The words of the owners' parts.
+/// The words of the owners' parts, as far as the CPU can address them.
 struct Parts<'t, T> {
     transport: &'t T,
     layout: crate::layout::Layout,
-    /// Of the first owners, where the CPU reaches a part as one.
+    /// One slice for each of the first owners; empty if the CPU cannot address the part as a whole.
     words: [&'t [AtomicU64]; PARTS],
 }
 
@@ -286,12 +290,12 @@ impl<'t, T: Transport> Parts<'t, T> {
         Self { transport, layout, words: parts }
     }
 
-    /// The line of the bucket at `at`, requested from memory; `None` where the CPU does not reach
+    /// Returns the line of the bucket at `at` and prefetches it; `None` if the CPU cannot address
     /// it.
     #[inline(always)]
     fn line(&self, at: Position) -> Option<&'t Line> {
         let start = at.index & !u64::from(LINE_BUCKETS - 1);
-        // A part is memory of this process, hence within a usize.
+        // A part is mapped into this process, so its indices fit a usize.
         #[allow(clippy::cast_possible_truncation)]
         let part = self.words.get(at.owner as usize).and_then(|part| part.get(start as usize..));
         let Some(line) = part.and_then(<[_]>::first_chunk) else {

@@ -1,52 +1,52 @@
-//! A bucket: one 64-bit word, empty or occupied by 63 bits of data, written once.
+//! A bucket: one 64-bit word that is empty or holds a 63-bit key, and is written once.
 //!
-//! Paper section 3.1: the top bit says occupied, the rest is the data. Data is stored mixed by a
-//! bijection on 63 bits, so that the stored word is its own hash, and so that structured data is
-//! not full of zero bytes, on which telling a torn word from a whole one depends.
+//! Paper section 3.1: the top bit marks an occupied bucket, the other bits are the data. The key is
+//! stored after mixing by a bijection on 63 bits. The stored word is therefore its own hash, and
+//! the words of structured keys have few zero bytes, which make torn words ambiguous.
 
 use crate::error::DataOutOfRange;
 
-/// Bits of data in a bucket.
+/// Bits of a key.
 pub const DATA_BITS: u32 = 63;
-/// The largest data a bucket holds.
+/// The largest key.
 pub const MAX_DATA: u64 = (1 << DATA_BITS) - 1;
 
 const OCCUPIED: u64 = 1 << DATA_BITS;
-/// So that data 0 does not mix to 0.
+/// Added before mixing, so that key 0 does not mix to 0.
 const OFFSET: u64 = 0x2545_f491_4f6c_dd1d;
-/// Odd, hence invertible modulo 2^63; the multipliers of MurmurHash3's 64-bit finaliser.
+/// Multipliers of MurmurHash3's 64-bit finalizer. They are odd, hence invertible modulo 2^63.
 const FACTOR_1: u64 = 0xff51_afd7_ed55_8ccd;
 const FACTOR_2: u64 = 0xc4ce_b9fe_1a85_ec53;
 const INVERSE_1: u64 = inverse(FACTOR_1);
 const INVERSE_2: u64 = inverse(FACTOR_2);
-/// At least half of 63, so that a second fold undoes the first.
+/// Shift of the xor folds: at least half of 63, so that a second fold undoes the first.
 const FOLD: u32 = 32;
 
-/// The word of an occupied bucket.
+/// An occupied bucket, as its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bucket(u64);
 
-/// What a word that a READ brought says about a wanted bucket.
+/// What a word read from a bucket shows about the wanted key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sight {
-    /// Nothing certain is here yet: only a claim can tell.
+    /// The bucket looked empty. The word may be stale, so only a claim decides.
     Empty,
-    /// The wanted data.
+    /// The bucket holds the wanted key.
     Wanted,
-    /// Other data, for ever.
+    /// The bucket holds another key, permanently.
     Other,
-    /// A torn word that could be either: only an atomic can tell.
+    /// The word may be torn and may be either key. Only an atomic decides.
     Unclear,
 }
 
 impl Bucket {
-    /// Some bucket, where one is needed before there is any.
+    /// An arbitrary bucket that initializes storage.
     pub(crate) const ANY: Self = Self(OCCUPIED);
 
-    /// The bucket that holds `data`.
+    /// Returns the bucket that holds the key `data`.
     ///
     /// # Errors
-    /// [`DataOutOfRange`] beyond [`MAX_DATA`].
+    /// [`DataOutOfRange`] if `data` exceeds [`MAX_DATA`].
     #[inline]
     pub fn new(data: u64) -> Result<Self, DataOutOfRange> {
         if data > MAX_DATA {
@@ -55,35 +55,36 @@ impl Bucket {
         Ok(Self(OCCUPIED | mix(data)))
     }
 
-    /// The occupied bucket that a word of the table is, or `None` where it is empty.
+    /// Returns the occupied bucket of a word of the table, or `None` if it is empty.
     #[inline]
     #[must_use]
     pub fn from_word(word: u64) -> Option<Self> {
         (word & OCCUPIED != 0).then_some(Self(word))
     }
 
-    /// The word as it stands in the table.
+    /// Returns the word stored in the table.
     #[inline]
     #[must_use]
     pub fn word(self) -> u64 {
         self.0
     }
 
-    /// 63 bits, uniform for any data: where the bucket's home is.
+    /// Returns the hash that determines the bucket's home: 63 bits, distributed uniformly for any
+    /// keys.
     #[inline]
     #[must_use]
     pub fn hash(self) -> u64 {
         self.0 & MAX_DATA
     }
 
-    /// The data it was made of.
+    /// Returns the key.
     #[inline]
     #[must_use]
     pub fn data(self) -> u64 {
         unmix(self.hash())
     }
 
-    /// What `seen` says, when words arrive whole.
+    /// Compares with a word `seen` that cannot be torn.
     #[inline]
     pub(crate) fn sight(self, seen: u64) -> Sight {
         if seen == self.0 {
@@ -95,10 +96,12 @@ impl Bucket {
         }
     }
 
-    /// What `seen` says, when a READ may mix the bytes of 0 with those of a bucket's one value.
+    /// Compares with a word `seen` by a READ that may mix the bytes of 0 with those of the bucket's
+    /// only value.
     ///
-    /// Each byte seen is then 0 or the true one. A byte that is neither 0 nor ours proves other
-    /// data; a word equal to ours proves ours only if none of our bytes is 0.
+    /// Each byte seen is then 0 or the byte of the occupant. A byte that is neither 0 nor the
+    /// wanted one proves another key. A word equal to the wanted one proves a match only if no
+    /// wanted byte is 0.
     #[inline]
     pub(crate) fn sight_torn(self, seen: u64) -> Sight {
         if seen & OCCUPIED == 0 {
@@ -133,8 +136,8 @@ const fn unmix(mixed: u64) -> u64 {
     x.wrapping_sub(OFFSET) & MAX_DATA
 }
 
-/// The inverse of an odd number modulo 2^64 (and so modulo 2^63), by Newton's iteration: each
-/// step doubles the correct low bits, of which an odd number is its own inverse in three.
+/// Computes the inverse of an odd number modulo 2^64 (and so modulo 2^63) by Newton's iteration.
+/// Each step doubles the number of correct low bits. An odd number is its own inverse modulo 2^3.
 const fn inverse(odd: u64) -> u64 {
     let mut x = odd;
     let mut correct_bits = 3;
@@ -152,7 +155,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn data_comes_back(data in 0..=MAX_DATA) {
+        fn a_bucket_returns_its_key(data in 0..=MAX_DATA) {
             let bucket = Bucket::new(data).unwrap();
             prop_assert_eq!(bucket.data(), data);
             prop_assert_eq!(Bucket::from_word(bucket.word()), Some(bucket));
@@ -162,15 +165,16 @@ mod tests {
         fn every_data_bit_moves_about_half_of_the_hash(data in 0..=MAX_DATA, bit in 0..DATA_BITS) {
             let hash = |data| Bucket::new(data).unwrap().hash();
             let flipped = (hash(data) ^ hash(data ^ 1 << bit)).count_ones();
-            // 31.5 expected, 4 the standard deviation; six of them on each side.
+            // Expected 31.5 bits, standard deviation 4; the test allows six of them on each side.
             prop_assert!((8..=55).contains(&flipped), "{} bits", flipped);
         }
 
         #[test]
-        fn a_tear_is_never_taken_for_what_it_is_not(
+        fn a_torn_word_is_never_misread(
             value: u64, wanted: Option<u64>, zeros: u8, kept: u8,
         ) {
-            // Half of the wanted words are the value with some bytes 0: what a tear can look like.
+            // Half of the wanted words are the value with some bytes set to 0, as a torn READ may
+            // show it.
             let value = Bucket(value | OCCUPIED);
             let wanted = Bucket(wanted.unwrap_or(tear(value.word(), zeros | 0x80)) | OCCUPIED);
             let seen = tear(value.word(), kept);
@@ -201,7 +205,7 @@ mod tests {
         for data in 0..256 * 1024 {
             counts[usize::try_from(Bucket::new(data).unwrap().hash() >> 55).unwrap()] += 1;
         }
-        // Chi-squared with 255 degrees of freedom: 255 expected, 22.6 the standard deviation.
+        // Chi-squared with 255 degrees of freedom: expected 255, standard deviation 22.6.
         let chi: f64 = counts.iter().map(|&c| (f64::from(c) - 1024.0).powi(2) / 1024.0).sum();
         assert!((130.0..400.0).contains(&chi), "chi-squared {chi}");
     }

@@ -1,9 +1,8 @@
-//! Occupied buckets that were seen, kept in storage of the caller's: a cache that needs no
-//! coherence protocol, because a bucket never changes once it is occupied.
+//! A cache of occupied buckets, in storage provided by the caller. It needs no coherence protocol,
+//! because a bucket never changes once it is occupied.
 //!
-//! It answers finds without a roundtrip, and takes an operation past the buckets that it knows to
-//! hold other data. The one time that buckets change, between the barriers of `clear` and
-//! `retain`, it is dropped.
+//! It answers finds without a roundtrip and lets an operation skip buckets known to hold other
+//! keys. `clear` and `retain`, which do change buckets, drop its content.
 
 use core::sync::atomic::Ordering::Acquire;
 
@@ -14,35 +13,35 @@ use crate::layout::{Layout, Position};
 use crate::line::Line;
 use crate::walk::Walk;
 
-/// Buckets that one operation looks up at most: where more are in its way, a chunk READ is near
-/// anyway.
+/// Maximum number of cache lookups for one operation. An operation with more occupied buckets in
+/// its way soon needs a chunk READ anyway.
 const MOST_LOOKUPS: u32 = 64;
 
-/// Storage for one bucket in the cache, 16 bytes; the caller of a table provides an array of them.
+/// Storage for one bucket in the cache, 16 bytes. The caller of a table provides an array of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CacheEntry {
-    /// Which bucket of the table.
+    /// The number of the bucket in the table.
     at: u64,
-    /// Its word; 0 where the entry is free.
+    /// The bucket's word; 0 if the entry is free.
     word: u64,
 }
 
 impl CacheEntry {
-    /// An entry that is free.
+    /// A free entry.
     pub const EMPTY: Self = Self { at: 0, word: 0 };
 }
 
-/// Directly mapped by the place in the table: buckets that are neighbours there are neighbours
-/// here.
+/// A direct-mapped cache, indexed by bucket number: neighbouring buckets have neighbouring entries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cache<C> {
     entries: C,
-    /// One less than the entries in use, a power of two; none if there is no storage.
+    /// The number of entries in use, a power of two, minus 1; `None` without storage.
     mask: Option<u64>,
 }
 
 impl<C: AsMut<[CacheEntry]>> Cache<C> {
-    /// An empty cache in the first entries of `entries`, as many as are a power of two.
+    /// Creates an empty cache in the first entries of `entries`. It uses the largest power of two
+    /// that fits.
     pub(crate) fn new(mut entries: C) -> Self {
         let mask = entries.as_mut().len().checked_ilog2().map(|bits| (1 << bits) - 1);
         let mut cache = Self { entries, mask };
@@ -50,7 +49,7 @@ impl<C: AsMut<[CacheEntry]>> Cache<C> {
         cache
     }
 
-    /// Drops everything: buckets have changed, or may.
+    /// Drops all entries, because buckets have changed or may change.
     pub(crate) fn forget(&mut self) {
         self.entries.as_mut().fill(CacheEntry::EMPTY);
     }
@@ -60,19 +59,19 @@ impl<C: AsMut<[CacheEntry]>> Cache<C> {
         self.mask.is_some()
     }
 
-    /// The occupied bucket at `at` was seen.
+    /// Stores the occupied bucket seen at `at`.
     #[inline]
     pub(crate) fn learn(&mut self, at: Position, word: Bucket, layout: &Layout) {
         let Some(mask) = self.mask else { return };
         let at = layout.number(at);
-        // The storage has more entries than the mask counts, so the index fits.
+        // The mask is less than the number of entries, which is a usize.
         #[allow(clippy::cast_possible_truncation)]
         if let Some(entry) = self.entries.as_mut().get_mut((at & mask) as usize) {
             *entry = CacheEntry { at, word: word.word() };
         }
     }
 
-    /// Lets `walk` look at `line`, and learns what that shows.
+    /// Lets `walk` look at `line`, and stores the occupied buckets that it shows.
     #[inline]
     pub(crate) fn look(&mut self, walk: &mut Walk, line: &Line, layout: &Layout) -> Look {
         if !self.is_on() {
@@ -84,7 +83,7 @@ impl<C: AsMut<[CacheEntry]>> Cache<C> {
         look
     }
 
-    /// The walk at `before` has looked at `line`, which came to `look`.
+    /// Stores the occupied buckets that `walk` passed in `line`, from `before` to `after`.
     pub(crate) fn learn_line(
         &mut self,
         before: Walk,
@@ -109,13 +108,14 @@ impl<C: AsMut<[CacheEntry]>> Cache<C> {
         }
     }
 
-    /// Takes `walk` past the buckets known to hold other data; true if it comes to its own.
+    /// Advances `walk` past the buckets known to hold other keys. Returns true at the wanted
+    /// bucket.
     #[inline]
     pub(crate) fn follow(&mut self, walk: &mut Walk, layout: &Layout) -> bool {
         let Some(mask) = self.mask else { return false };
         for _ in 0..MOST_LOOKUPS {
             let at = layout.number(walk.position(layout));
-            // As above.
+            // The mask is less than the number of entries.
             #[allow(clippy::cast_possible_truncation)]
             let Some(entry) = self.entries.as_mut().get((at & mask) as usize) else { return false };
             if entry.at != at || entry.word == 0 {
@@ -124,7 +124,8 @@ impl<C: AsMut<[CacheEntry]>> Cache<C> {
             if entry.word == walk.bucket.word() {
                 return true;
             }
-            // The last bucket in reach is looked at again, so that one end is told in one place.
+            // At the last bucket within the probe limit, leave the walk in place: the look at the
+            // table decides how the operation completes.
             let here = *walk;
             if !walk.pass(layout) {
                 *walk = here;

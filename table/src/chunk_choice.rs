@@ -1,45 +1,48 @@
-//! C and read-ahead, chosen from what operations have lately needed and what READs cost (the
-//! paper's future work, section 5).
+//! Adaptive choice of C and of read-ahead from the buckets that recent operations looked at and
+//! from the cost of a READ (the paper's future work, section 5).
 
 use crate::policy::ReadAhead;
 use crate::probe::LINE_BUCKETS;
 
-/// Lines that are told apart. At a load factor of 0.92 one insert in a hundred needs more, and no
-/// C brings so many.
+/// Number of histogram bins, one for each number of lines that an operation needed. At a load
+/// factor of 0.92 one insert in a hundred needs more lines, and no C covers that many.
 const LINES: u32 = 64;
-/// The weight of one operation: what is forgotten of it is a whole number down to 1/256 of it.
+/// Weight of one operation. Decay subtracts whole numbers, so a weight is exact to 1/256 of an
+/// operation.
 const ONE: u32 = 256;
-/// Operations from one choice to the next: few enough to follow a small table that fills, and
-/// many enough that choosing takes no share of their time.
+/// Operations between two choices: few enough to follow a small table that fills up, and enough to
+/// make the cost of choosing negligible.
 const INTERVAL: u32 = 256;
-/// The first choices come earlier: the table may have been filled by others.
+/// First interval, in operations. It is shorter because other owners may already have filled the
+/// table.
 const FIRST_INTERVAL: u32 = 16;
-/// Each choice forgets a sixteenth, so that some 4096 operations count: a fifth of the inserts
-/// that raise the load factor of 2^20 buckets by 0.02.
+/// Each choice decays all weights by 1/16, so that about 4096 operations count. That is a fifth of
+/// the inserts that raise the load factor of 2^20 buckets by 0.02.
 const FORGET: u32 = 16;
-/// Operations that are taken to have needed what is expected, before the first.
+/// Weight of the initial expectation, in operations.
 const PRIOR: u32 = 8;
 
-/// What a READ takes, by the buckets that it brings.
+/// The duration of a READ as a linear function of the buckets that it transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadCost {
-    /// Picoseconds for a READ of any length.
+    /// Fixed part of the duration, in picoseconds.
     pub base_ps: u64,
-    /// Picoseconds more for each bucket.
+    /// Additional time for each bucket, in picoseconds.
     pub bucket_ps: u64,
 }
 
-/// What counts as measured, a minute and 512 KiB at most, and how often: no sum of products then
-/// reaches 2^110.
+/// Limits of the measurements: one minute, 512 KiB and 1024 pairs at most, so that no sum of
+/// products overflows (each stays below 2^110).
 const MOST_NS: u64 = 60_000_000_000;
 const MOST_BUCKETS: u32 = 1 << 16;
 const MOST_MEASUREMENTS: usize = 1 << 10;
 const PS_PER_NS: i128 = 1_000;
 
 impl ReadCost {
-    /// The line that fits measured READs best, by least squares: pairs of buckets and nanoseconds.
-    /// A longer READ counts as no shorter, and none as less than nothing. `None` without two
-    /// lengths.
+    /// Fits the cost to measured READs, given as pairs of buckets and nanoseconds, by least
+    /// squares.
+    ///
+    /// The slope and the base are never negative. Returns `None` unless two lengths were measured.
     #[must_use]
     pub fn from_measurements(measured: &[(u32, u64)]) -> Option<Self> {
         let [mut n, mut x, mut y, mut xx, mut xy] = [0_i128; 5];
@@ -57,7 +60,7 @@ impl ReadCost {
             return None;
         }
         let slope = (n * xy - x * y).max(0);
-        // The line through the origin where the best one begins below it.
+        // If the best line has a negative base, fit the line through the origin instead.
         let base = y * spread - slope * x;
         let (base, bucket) =
             if base < 0 { (0, xy / xx) } else { (base / (n * spread), slope / spread) };
@@ -70,30 +73,30 @@ impl ReadCost {
     }
 }
 
-/// Chooses C and from which chunk on to read ahead.
+/// Chooses C and the first chunk at which to read ahead.
 ///
-/// It keeps how many cache lines operations have needed, the latest counting most, and chooses
-/// the C with which they would have waited least.
+/// It keeps a histogram of the cache lines that operations needed, weighted towards recent ones,
+/// and chooses the C with which they would have waited least.
 #[derive(Clone, Debug)]
 pub(crate) struct Chooser {
     cost: ReadCost,
     ahead: ReadAhead,
     least_lines: u32,
     most_lines: u32,
-    /// The weight of operations that needed one line, two, and so on.
+    /// Weight of the operations that needed one line, two lines, and so on.
     needed: [u32; LINES as usize],
     tail: Tail,
-    /// Operations until the next choice, and what they were when it was set.
+    /// Operations until the next choice, and the interval that this count started from.
     left: u32,
     interval: u32,
     choice: Choice,
 }
 
-/// Operations that needed more than `LINES`.
+/// The operations that needed more than `LINES` lines.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tail {
     weight: u32,
-    /// Each weight times its lines.
+    /// Sum of weight times lines.
     lines: u64,
 }
 
@@ -103,18 +106,18 @@ struct Choice {
     ahead_from: u32,
 }
 
-/// The weight of operations that needed more lines than the index says.
+/// At index i, the weight of the operations that needed more than i lines.
 type Survivors = [u32; LINES as usize + 1];
 
 impl Chooser {
-    /// Chooses C from 8 to `most_buckets`, a multiple of 8, for READs of this cost. The table is
-    /// taken to be empty.
+    /// Creates a chooser of C, a multiple of 8 from 8 to `most_buckets`, for READs of this cost. It
+    /// assumes an empty table at first.
     pub(crate) fn new(cost: ReadCost, most_buckets: u32, ahead: ReadAhead) -> Self {
         let most_lines = (most_buckets / LINE_BUCKETS).clamp(1, LINES);
         Self::among(1, most_lines, cost, ahead)
     }
 
-    /// C is always `chunk_buckets`; only what is read ahead is chosen.
+    /// Creates a chooser that keeps C at `chunk_buckets` and chooses only read-ahead.
     pub(crate) fn fixed(chunk_buckets: u32, ahead: ReadAhead) -> Self {
         let lines = (chunk_buckets / LINE_BUCKETS).max(1);
         Self::among(lines, lines, ReadCost { base_ps: 1, bucket_ps: 0 }, ahead)
@@ -137,7 +140,7 @@ impl Chooser {
         chooser
     }
 
-    /// As if the operations so far had looked at so many buckets each.
+    /// Resets the histogram to operations that looked at `buckets` buckets each.
     pub(crate) fn expect(&mut self, buckets: u32) {
         let line = buckets.saturating_sub(1) / LINE_BUCKETS;
         self.needed = [0; LINES as usize];
@@ -160,20 +163,20 @@ impl Chooser {
         self.left = u32::MAX;
     }
 
-    /// C for the next operation.
+    /// Returns C for the next operation.
     #[inline]
     pub(crate) fn chunk_buckets(&self) -> u32 {
         self.choice.chunk_buckets
     }
 
-    /// From which chunk on, counted from 0, the next one is requested before it is scanned;
-    /// `u32::MAX` is never.
+    /// Returns the first chunk, counted from 0, at which the next chunk is requested before this
+    /// one is scanned; `u32::MAX` disables read-ahead.
     #[inline]
     pub(crate) fn ahead_from(&self) -> u32 {
         self.choice.ahead_from
     }
 
-    /// An operation has ended and had looked at so many buckets, at least one.
+    /// Records a completed operation that looked at `buckets_looked_at` buckets, at least one.
     #[inline]
     pub(crate) fn ended(&mut self, buckets_looked_at: u32) {
         let line = buckets_looked_at.saturating_sub(1) / LINE_BUCKETS;
@@ -193,7 +196,7 @@ impl Chooser {
     #[inline(never)]
     fn choose(&mut self) {
         self.choice = self.best();
-        // Rounded up, so that what is old goes altogether.
+        // Rounded up, so that every old weight decays to 0.
         for weight in self.needed.iter_mut().chain([&mut self.tail.weight]) {
             *weight -= weight.div_ceil(FORGET);
         }
@@ -209,7 +212,7 @@ impl Chooser {
         let mut least = u128::MAX;
         for lines in self.least_lines..=self.most_lines {
             let cost = self.cost.of(lines);
-            // No operation waits less than for one READ, and a longer one takes no less.
+            // Every operation waits for at least one READ, and a longer READ is never cheaper.
             if all * cost >= least {
                 break;
             }
@@ -233,14 +236,15 @@ impl Chooser {
         survivors
     }
 
-    /// How many half READs are waited for with chunks of so many lines, and from which chunk on
-    /// the next is read ahead. Of two READs in flight at once each is waited for half as long.
+    /// Returns the weighted number of half READs that operations wait for with chunks of `lines`
+    /// lines, and the first chunk at which to read ahead. Two READs in flight at once count half
+    /// each.
     fn waits(&self, survivors: &Survivors, lines: u32) -> (u64, u32) {
         let at = |line: u32| survivors.get(line as usize).copied().unwrap_or(0);
         let mut ahead_from = u32::MAX;
         let (mut halves, mut each) = (0, 2);
         let (mut chunk, mut line) = (0, 0);
-        // At most LINES + 1 chunks, lines being at least 1.
+        // At most LINES + 1 iterations, because `lines` is at least 1.
         while line <= LINES {
             halves += each * u64::from(at(line));
             if ahead_from == u32::MAX && self.reads_ahead(at(line), at(line + lines)) {
@@ -252,7 +256,8 @@ impl Chooser {
         (halves + each * self.tail.chunks(line, lines), ahead_from)
     }
 
-    /// Whether to read ahead where so much weight needed a chunk and so much of it the next.
+    /// Returns whether to read ahead at a chunk that operations of weight `present` needed, if
+    /// those of weight `next` needed the chunk after it.
     fn reads_ahead(&self, present: u32, next: u32) -> bool {
         match self.ahead {
             ReadAhead::Always => true,
@@ -263,7 +268,8 @@ impl Chooser {
 }
 
 impl Tail {
-    /// Chunks needed from a line on, as if ends were spread evenly over a chunk.
+    /// Returns the weighted number of chunks needed from line `line` on, assuming that operations
+    /// end at places spread evenly over a chunk.
     fn chunks(&self, line: u32, lines: u32) -> u64 {
         let (weight, line, lines) = (u64::from(self.weight), u64::from(line), u64::from(lines));
         let further = self.lines.saturating_sub(weight * line);

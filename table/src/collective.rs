@@ -1,15 +1,17 @@
-//! What all owners do together between barriers: agree, count, clear, and collect garbage.
+//! Collective calls of the table: agree on its parameters, count, clear, and collect garbage.
 //!
-//! Each of these calls is made by every owner, in the same order, with nothing else in flight.
-//! Between its barriers owners load and store their own buckets with the CPU, and read and write
-//! others' words through the transport. The only atomics are the transport's own claims of empty
-//! buckets. A CPU may store 0 into an occupied bucket during such a claim. The claim then fails or
-//! succeeds, but no store is lost in any atomic scope, because a failed claim does not write. The
-//! contract requires that (`AtomicScope::Device`): a device that wrote the old value back would
-//! undo the store and leave a datum in two buckets.
+//! Every owner makes each of these calls, in the same order, with no other operation in flight.
+//! Between the barriers of a call, owners load and store their own buckets with the CPU and access
+//! remote words through the transport. The only atomics are the transport's claims of empty
+//! buckets.
 //!
-//! An owner whose own part fails still makes all barriers of the call, so that nobody is left one
-//! behind, and shows the others that it failed.
+//! A CPU may store 0 into an occupied bucket while a claim of that bucket is in flight. The claim
+//! then fails or succeeds. In either case the store is not lost, in any atomic scope, because a
+//! failed claim does not write. The contract requires this (`AtomicScope::Device`): a device that
+//! wrote the old value back would undo the store and leave a key in two buckets.
+//!
+//! An owner whose own part fails still makes all barriers of the call, so that owners stay in step.
+//! It publishes the failure to the others in its header.
 
 mod rounds;
 
@@ -29,10 +31,11 @@ use crate::layout::Position;
 use crate::probe::Probing;
 use crate::table::{Operation, Table};
 
-/// "probelin", and the version of this layout.
+/// "probelin" in ASCII, which marks a table's header.
 const MAGIC: u64 = 0x7072_6f62_656c_696e;
+/// Version of this layout of the header and the buckets.
 const VERSION: u64 = 2;
-/// Header words that all owners must have alike, with their names.
+/// Names of the header words that must be equal on all owners.
 const AGREED: [&str; 7] = [
     "format",
     "version",
@@ -42,21 +45,24 @@ const AGREED: [&str; 7] = [
     "first word",
     "probe order (0 linear, 1 lines, 2 jump)",
 ];
-/// The header word in which an owner shows the others a number.
-const SHOWN: u64 = 7;
-/// What it shows where it has none: more than any count of buckets.
+/// Index of the header word in which an owner publishes a number to the others.
+const PUBLISHED: u64 = 7;
+/// Value of that word when the owner's part failed: greater than any number of buckets.
 const FAILED: u64 = u64::MAX;
-/// Tries of a READ that says whether all go on: who did not know would leave the others waiting.
-/// A transport that fails eight in a row is about to say that it is dead.
+/// Attempts of a READ whose result decides whether all owners go on. An owner without the result
+/// would leave the others waiting at the next barrier. A transport that fails eight READs in a row
+/// is about to report a fault.
 const TRIES: u32 = 8;
 
 impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
-    /// Opens the table together with all other owners and checks that all have the same.
+    /// Opens the table together with all other owners and checks that their parameters are equal.
     ///
-    /// An owner that cannot open it keeps nobody waiting: the others find that it differs.
+    /// An owner that cannot open it does not block the others: they report that its parameters
+    /// differ.
     ///
     /// # Errors
-    /// [`OpenError`]: the configuration here, a failed exchange, or an owner that differs.
+    /// [`OpenError`]: an invalid configuration, a failed exchange, or an owner whose parameters
+    /// differ.
     pub fn open(
         transport: T,
         config: Config,
@@ -65,8 +71,8 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
     ) -> Result<Self, OpenError> {
         let count = operations.as_mut().len();
         if let Err(error) = config.check(transport.caps(), transport.geometry(), count) {
-            // Takes part in both barriers of `agree`, with a header of zeros: what stands there
-            // may be that of an earlier table.
+            // Makes both barriers of `agree` with a header of zeros, because the window may still
+            // contain the header of an earlier table.
             let first = usize::try_from(config.first_word).unwrap_or(usize::MAX);
             for word in transport.window().iter().skip(first).take(AGREED.len()) {
                 word.store(0, Release);
@@ -89,7 +95,7 @@ where
     /// Checks that all owners opened the same table.
     ///
     /// # Errors
-    /// [`CollectiveError::Differs`] names the first owner that has another.
+    /// [`CollectiveError::Differs`] names the first owner whose parameters differ.
     pub fn agree(
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
@@ -97,7 +103,7 @@ where
         let quiet = self.quiesce();
         exchange.barrier()?;
         let compared = quiet.map_err(Into::into).and_then(|()| self.compare());
-        // After a difference too: an owner that left would fail the READs of the others.
+        // Also after a difference: an owner that left would make the READs of the others fail.
         let parted = exchange.barrier();
         compared?;
         Ok(parted?)
@@ -121,7 +127,7 @@ where
         Ok(())
     }
 
-    /// How many data are in the whole table.
+    /// Returns the number of keys in the whole table.
     ///
     /// # Errors
     /// [`CollectiveError`].
@@ -132,7 +138,7 @@ where
         self.sum(mine, exchange)
     }
 
-    /// The share of buckets that are occupied in the whole table, 0 to 1.
+    /// Returns the load factor: the fraction of occupied buckets in the whole table, 0 to 1.
     ///
     /// # Errors
     /// [`CollectiveError`].
@@ -147,11 +153,11 @@ where
         Ok(load_factor)
     }
 
-    /// Empties the whole table.
+    /// Removes all keys from the whole table.
     ///
-    /// A claim that ended in error may still take effect, and a bucket that is emptied takes it:
-    /// after an operation of unknown outcome, call this or [`retain`](Self::retain) only once the
-    /// transport's device has dropped what it had in flight.
+    /// A claim that completed in error may still take effect later, and would then occupy a bucket
+    /// that this call emptied. After an operation of unknown outcome, call this or
+    /// [`retain`](Self::retain) only when the device has dropped everything that it had in flight.
     ///
     /// # Errors
     /// [`CollectiveError`], after which the content is undefined.
@@ -170,18 +176,20 @@ where
         Ok(quiet.and(emptied)?)
     }
 
-    /// Keeps only the data for which `keep` says so, and returns how many were removed from the
-    /// whole table: the stop-the-world garbage collection that the paper leaves out (section 1).
+    /// Removes every key for which `keep` returns false, and returns the number of keys removed
+    /// from the whole table. This is the stop-the-world garbage collection that the paper leaves
+    /// out (section 1).
     ///
-    /// `keep` must give the same answer on every owner, and may be asked more than once. In place,
-    /// without memory, each owner for itself: of linear probing it judges the clusters that begin
-    /// in its part, wherever they end, and a part without an empty bucket is left to the owner
-    /// before it, which reads it word by word. For claims that ended in error see
-    /// [`clear`](Self::clear).
+    /// `keep` must return the same result on every owner, and may be called more than once for a
+    /// key. The collection runs in place and needs no memory. With linear probing each owner sweeps
+    /// the clusters that begin in its part, including the buckets of the next part that such a
+    /// cluster covers. A part without an empty bucket is swept by the owner before it, which reads
+    /// it word by word. [`clear`](Self::clear) describes what to do about claims that completed in
+    /// error.
     ///
     /// # Errors
-    /// [`CollectiveError`], after which the content is undefined; on every owner if the part of
-    /// one failed.
+    /// [`CollectiveError`], after which the content is undefined. If the part of one owner fails,
+    /// the call fails on every owner.
     pub fn retain(
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
@@ -200,7 +208,7 @@ where
         Ok(removed)
     }
 
-    /// Where probing is linear, each owner by itself.
+    /// Collects garbage with linear probing: each owner sweeps its own clusters independently.
     fn retain_by_clusters(
         &mut self,
         quiet: Result<(), OperationError>,
@@ -221,11 +229,12 @@ where
         self.sum(removed, exchange)
     }
 
-    /// Goes through the clusters that begin in this owner's part, from the empty bucket `from`
-    /// on, and puts each datum that stays at the first empty bucket from its home.
+    /// Sweeps the clusters that begin in this owner's part, starting at the empty bucket `from`,
+    /// and moves each kept key to the first empty bucket of its probe order.
     ///
-    /// That is right where it stands or before, since a datum's home is in its own cluster. The
-    /// owner of the next part leaves the front of it, up to its first empty bucket, to this one.
+    /// That bucket is at or before the key's present one, because a key's home is in its own
+    /// cluster. The owner of the next part skips the front of its part, up to the first empty
+    /// bucket: this owner sweeps it.
     fn sweep(
         &mut self,
         from: Position,
@@ -234,7 +243,7 @@ where
         let mut removed = 0;
         let mut hole = false;
         let mut at = from;
-        // Once round the ring at most.
+        // At most one pass around the ring.
         for _ in 1..self.layout().buckets() {
             at = self.layout().advance(at, 1);
             let word = self.load(at)?;
@@ -256,7 +265,7 @@ where
         Ok(removed)
     }
 
-    /// As `sweep`, where no bucket of the table is empty: the first one removed makes the start.
+    /// As `sweep`, for a table without an empty bucket: the sweep starts at the first key removed.
     fn sweep_full(&mut self, keep: &mut impl FnMut(u64) -> bool) -> Result<u64, OperationError> {
         let mut at = Position::default();
         for _ in 0..self.layout().buckets() {
@@ -270,11 +279,11 @@ where
         Ok(0)
     }
 
-    /// The whole ring is one cluster, begun behind `from`, which has just been emptied.
+    /// Sweeps the whole ring as one cluster that begins behind `from`, which has just been emptied.
     ///
-    /// Probe orders may lead over `from`, so a datum put right early on can have a hole opened
-    /// in front of it later. Turns are repeated until nothing moves; each move brings a datum
-    /// nearer to its home, so they end.
+    /// Probe orders may cross `from`. A hole may therefore open in front of a key after the sweep
+    /// has passed that key. The sweep is repeated until no key moves. It terminates because each
+    /// move brings a key nearer to its home.
     fn sweep_ring(
         &mut self,
         from: Position,
@@ -300,10 +309,11 @@ where
         Ok(removed)
     }
 
-    /// Moves the bucket at `from` to the first empty one from its home; false if it is there.
+    /// Moves the bucket at `from` to the first empty bucket of its probe order. Returns false if it
+    /// is already there.
     fn move_home(&mut self, from: Position, bucket: Bucket) -> Result<bool, OperationError> {
         let mut to = self.layout().home(bucket);
-        // Ends at `from` at the latest.
+        // Stops at `from` at the latest.
         while to != from && self.load(to)? != 0 {
             to = self.layout().advance(to, 1);
         }
@@ -315,7 +325,8 @@ where
         Ok(true)
     }
 
-    /// Everybody's `mine`, added up; an error if anybody has one. All owners make both barriers.
+    /// Returns the sum of `mine` over all owners, or an error if the part of any owner failed. All
+    /// owners make both barriers.
     fn sum<E: Into<CollectiveError>>(
         &mut self,
         mine: Result<u64, E>,
@@ -324,16 +335,16 @@ where
         self.sum_trying(1, mine, exchange)
     }
 
-    /// As `sum`, with so many tries of each READ.
+    /// As `sum`, with up to `tries` attempts of each READ.
     fn sum_trying<E: Into<CollectiveError>>(
         &mut self,
         tries: u32,
         mine: Result<u64, E>,
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<u64, CollectiveError> {
-        let shown = self.show(SHOWN, *mine.as_ref().unwrap_or(&FAILED));
+        let published = self.publish(PUBLISHED, *mine.as_ref().unwrap_or(&FAILED));
         exchange.barrier()?;
-        let mine = mine.map_err(Into::into).and_then(|_| Ok(shown?));
+        let mine = mine.map_err(Into::into).and_then(|_| Ok(published?));
         let sum = mine.and_then(|()| self.add_up(tries));
         exchange.barrier()?;
         sum
@@ -342,13 +353,13 @@ where
     fn add_up(&mut self, tries: u32) -> Result<u64, CollectiveError> {
         let mut sum: u64 = 0;
         for owner in 0..self.layout().owners() {
-            let shown = self.header(owner, SHOWN);
-            let mut read = self.read_word(shown);
+            let published = self.header(owner, PUBLISHED);
+            let mut read = self.read_word(published);
             for _ in 1..tries {
                 if !matches!(read, Err(OperationError::Failed(_))) {
                     break;
                 }
-                read = self.read_word(shown);
+                read = self.read_word(published);
             }
             match read? {
                 FAILED => return Err(CollectiveError::PartFailed { owner: Owner(owner) }),
@@ -372,21 +383,21 @@ where
     }
 
     pub(crate) fn write_header(&self) -> Result<(), OperationError> {
-        (0..).zip(self.agreed()).try_for_each(|(at, value)| self.show(at, value))
+        (0..).zip(self.agreed()).try_for_each(|(at, value)| self.publish(at, value))
     }
 
     fn header(&self, owner: u32, at: u64) -> RemoteWord {
         RemoteWord { owner: Owner(owner), index: self.config().first_word + at }
     }
 
-    fn show(&self, at: u64, value: u64) -> Result<(), OperationError> {
+    fn publish(&self, at: u64, value: u64) -> Result<(), OperationError> {
         let index = usize::try_from(self.config().first_word + at).ok();
         let word = index.and_then(|index| self.transport().window().get(index));
         word.ok_or(OperationError::Window)?.store(value, Release);
         Ok(())
     }
 
-    /// All of this owner's buckets.
+    /// Returns this owner's buckets.
     fn part(&self) -> Result<&[AtomicU64], OperationError> {
         let window = self.transport().window();
         let first = usize::try_from(self.layout().first_word()).ok();
@@ -395,15 +406,15 @@ where
         part.ok_or(OperationError::Window)
     }
 
-    /// This owner's buckets, for functions that return no error: [`Table::new`] has checked the
-    /// window, and its length is fixed.
+    /// Returns this owner's buckets to functions that return no error: [`Table::new`] has checked
+    /// the length of the window, which is fixed.
     pub(crate) fn buckets(&self) -> &[AtomicU64] {
         let part = self.part();
         debug_assert!(part.is_ok(), "the window has become shorter");
         part.unwrap_or_default()
     }
 
-    /// The number of this owner's occupied buckets.
+    /// Returns the number of this owner's occupied buckets.
     fn occupied(&self) -> Result<u64, OperationError> {
         let occupied = |bucket: &&AtomicU64| Bucket::from_word(bucket.load(Acquire)).is_some();
         Ok(self.part()?.iter().filter(occupied).count() as u64)
@@ -422,7 +433,7 @@ where
         self.pipeline.quiesce()
     }
 
-    /// A bucket of this owner; `None` for a bucket of another owner, which is read and written
+    /// Returns the bucket at `at` if this owner holds it. Buckets of other owners are accessed
     /// through the transport.
     fn own(&self, at: Position) -> Option<&AtomicU64> {
         if at.owner != self.me() {
@@ -466,8 +477,9 @@ where
         self.finish(posted).map(drop)
     }
 
-    /// Polls until the one operation in flight has ended, which the transport bounds, and gives the
-    /// word that an atomic found. Where the post found the transport dead, the poll says why.
+    /// Polls until the one posted operation has completed, and returns the word that an atomic
+    /// found. The transport bounds the wait. If the post found the transport closed, the poll
+    /// returns the fault.
     fn finish(&mut self, posted: Result<(), PostError>) -> Result<u64, OperationError> {
         match posted {
             Ok(()) | Err(PostError::Closed) => {}
@@ -480,6 +492,6 @@ where
     }
 }
 
-/// Slot 0 belongs to an operation of the pipeline, which is at rest.
+/// Slot 0 belongs to an operation of the pipeline, which is idle during a collective call.
 const LANDING: Local = Local { slot: Slot(0), start: 0, words: 1 };
 const TOKEN: Token = Token(0);

@@ -1,4 +1,4 @@
-//! The parameters of a table, and which of them a transport can serve.
+//! The parameters of a table and their validation against a transport.
 
 use probeline_transport::{Caps, Geometry, Sizes};
 
@@ -8,47 +8,51 @@ use crate::policy::{ChunkChoice, FirstClaim, ReadAhead};
 use crate::probe::{LINE_BUCKETS, Probing};
 use crate::table::Operation;
 
-/// The largest M: with it even C = 8 probes half a million buckets, far beyond any table that
-/// still answers in reasonable time.
+/// The largest M. Even with C = 8 it allows probing half a million buckets, far more than a table
+/// with reasonable response times needs.
 const MOST_CHUNKS: u32 = 1 << 16;
 
 /// C in the paper's measurements (section 4.2).
 const PAPER_CHUNK: u32 = 32;
-/// One-sided operations that one operation usually has in flight at most: a claim, the chunk that
-/// it scans and the one read ahead. A chunk that straddles two owners takes one more.
+/// Maximum one-sided operations that one table operation usually has in flight: a claim, the chunk
+/// that it scans and the chunk read ahead. A chunk that straddles two owners needs one more.
 const POSTS_PER_OPERATION: u32 = 3;
 
-/// The parameters of a table. All owners give the same sizes, reach (C times M) and probe order;
-/// the rest may differ between them.
+/// The parameters of a table.
+///
+/// All owners give the same sizes, probe limit (C times M) and probe order. The other parameters
+/// may differ between owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The table's first word in each window, a multiple of 8. Its header is there, one cache
-    /// line; the buckets follow.
+    /// The table's first word in each window, a multiple of 8. The header is there and takes one
+    /// cache line; the buckets follow it.
     pub first_word: u64,
     /// Buckets in each owner's part, a multiple of 8.
     pub buckets_per_owner: u64,
-    /// C, the buckets that one chunk READ brings: a multiple of 8, at most a part. The most that
-    /// one brings where C is adaptive.
+    /// C, the buckets that one chunk READ transfers: a multiple of 8, at most one part. With
+    /// adaptive C this is the maximum.
     pub chunk_buckets: u32,
-    /// M, the chunks of `chunk_buckets` that an operation looks at before it answers full, at
-    /// least 1.
+    /// M, the maximum number of chunks of `chunk_buckets` that an operation looks at, at least 1. A
+    /// find-or-put that finds no empty bucket in them completes as full.
     pub max_chunks: u32,
-    /// In which order buckets are looked at.
+    /// The order in which an operation looks at buckets.
     pub probing: Probing,
-    /// Whether C is always `chunk_buckets`, or chosen for each operation.
+    /// Whether C is always `chunk_buckets` or adaptive.
     pub chunk_choice: ChunkChoice,
-    /// When the next chunk is requested before the present one is scanned.
+    /// When to request the next chunk before the present one is scanned.
     pub read_ahead: ReadAhead,
-    /// Whether the home bucket is claimed along with the first READ.
+    /// Whether a find-or-put claims the home bucket along with the first READ.
     pub first_claim: FirstClaim,
-    /// Whether the CPU itself loads the words it reaches, and claims buckets there where the
+    /// Whether the CPU itself loads the words that it can address, and claims buckets there if the
     /// transport's atomics are atomic with the CPU's.
     pub direct: bool,
 }
 
 impl Config {
-    /// A table at the window's start with the paper's C = 32, M = 32 (section 4.2) and probe order,
-    /// and everything that hides latency and needs no measuring.
+    /// Returns the configuration of a table at the start of the window, with C = 32, M = 32 and the
+    /// probe order of the paper (section 4.2).
+    ///
+    /// Every latency optimization that needs no measurement is on.
     #[must_use]
     pub const fn new(buckets_per_owner: u64) -> Self {
         Self {
@@ -59,8 +63,11 @@ impl Config {
         }
     }
 
-    /// The paper's own algorithm (Fig. 1), by which everything else is measured: each chunk by
-    /// READ, the next one always ahead, claims only of buckets seen empty.
+    /// Returns the configuration of the paper's algorithm (Fig. 1), the baseline for all
+    /// comparisons.
+    ///
+    /// It reads every chunk with READs, always reads the next chunk ahead, and claims only buckets
+    /// that it has seen empty.
     #[must_use]
     pub const fn paper(buckets_per_owner: u64) -> Self {
         Self {
@@ -76,26 +83,28 @@ impl Config {
         }
     }
 
-    /// Words of each window that the table takes up, header included.
+    /// Returns the words of each window that the table uses, including its header.
     #[must_use]
     pub const fn words(&self) -> u64 {
         HEADER_WORDS.saturating_add(self.buckets_per_owner)
     }
 
-    /// A table for `total_keys` keys on `owners` owners, with the defaults of [`new`](Self::new):
-    /// buckets for a load factor of 3/4 when all keys are in, of which inserts still find room.
+    /// Returns a configuration for `total_keys` keys on `owners` owners, with the defaults of
+    /// [`new`](Self::new).
+    ///
+    /// The load factor is 3/4 with all keys inserted; inserts still find an empty bucket then.
     #[must_use]
     pub const fn for_keys(total_keys: u64, owners: u32) -> Self {
         let owners = if owners == 0 { 1 } else { owners as u64 };
         let buckets = total_keys.saturating_add(total_keys.div_ceil(3)).div_ceil(owners);
-        // A part holds a chunk of the default C at least.
+        // A part has at least one chunk of the default C.
         let buckets = if buckets < PAPER_CHUNK as u64 { PAPER_CHUNK as u64 } else { buckets };
         let lines = buckets.div_ceil(LINE_BUCKETS as u64);
         Self::new(lines.saturating_mul(LINE_BUCKETS as u64))
     }
 
-    /// The sizes of an engine for this table with so many operations in flight. A builder of an
-    /// engine takes them: `Builder::sizes(config.sizes(operations))`.
+    /// Returns the engine sizes for this table with `operations` operations in flight. A builder of
+    /// an engine accepts them: `Builder::sizes(config.sizes(operations))`.
     #[must_use]
     pub const fn sizes(&self, operations: u32) -> Sizes {
         Sizes {
@@ -106,13 +115,14 @@ impl Config {
         }
     }
 
-    /// Slots of the transport that `operations` in flight need, each of at least C words.
+    /// Returns the transport slots, each of at least C words, for `operations` operations in
+    /// flight.
     #[must_use]
     pub const fn slots(operations: u32) -> u32 {
         operations.saturating_mul(2)
     }
 
-    /// Checks everything against what the transport can serve.
+    /// Checks all parameters against the limits of the transport.
     pub(crate) fn check(
         &self,
         caps: &Caps,
@@ -157,7 +167,7 @@ impl Config {
         Ok(())
     }
 
-    /// The buckets that an operation looks at: C times M, or the whole table if that is fewer.
+    /// Returns the probe limit in buckets: C times M, or the whole table if that is smaller.
     pub(crate) fn probe_limit(&self, owners: u32) -> u64 {
         let buckets = self.buckets_per_owner.saturating_mul(u64::from(owners));
         (u64::from(self.chunk_buckets) * u64::from(self.max_chunks)).min(buckets)
@@ -181,7 +191,7 @@ mod tests {
     const GEOMETRY: Geometry =
         Geometry { me: Owner(0), owners: 1, window_words: 1 << 40, slots: 2, slot_words: 1 << 31 };
 
-    /// Limits that no transport at hand has.
+    /// Covers limits that no transport of this repository has.
     #[test]
     fn limits_of_large_and_odd_transports() {
         let config = Config { chunk_buckets: 24, ..Config::new(1 << 36) };
@@ -215,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_looked_at_twice() {
+    fn the_probe_limit_is_at_most_the_table() {
         let config = Config { chunk_buckets: 16, max_chunks: 5, ..Config::new(24) };
         assert_eq!([1, 2, 3, 4].map(|owners| config.probe_limit(owners)), [24, 48, 72, 80]);
         assert_eq!(Config::new(u64::MAX / 8 * 8).probe_limit(u32::MAX), 32 * 32);
     }
 
     #[test]
-    fn jumps_go_line_by_line() {
+    fn jump_needs_a_chunk_of_one_line() {
         let geometry = Geometry { slots: 2, ..GEOMETRY };
         let config =
             |chunk_buckets| Config { chunk_buckets, probing: Probing::Jump, ..Config::new(64) };

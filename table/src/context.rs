@@ -1,4 +1,4 @@
-//! What all operations of one table have in common.
+//! The state that all operations of a table share.
 
 use probeline_transport::Transport;
 
@@ -16,7 +16,7 @@ use crate::walk::Walk;
 #[derive(Clone, Debug)]
 pub struct Context<C> {
     pub(crate) layout: Layout,
-    /// Buckets that an operation looks at before it gives up.
+    /// The probe limit, in buckets.
     pub(crate) probe_limit: u64,
     pub(crate) direct: Direct,
     /// `Caps::word_reads_whole`.
@@ -24,12 +24,12 @@ pub struct Context<C> {
     pub(crate) cache: Cache<C>,
     pub(crate) policy: Policy,
     pub(crate) stats: Stats,
-    /// A mutant of the model check: the cache learns torn words.
+    /// Enables a mutant of the model check: the cache stores torn words.
     #[cfg(test)]
     pub(crate) learns_torn_words: bool,
 }
 
-/// For the model check, in which the policy is fixed: what operations do depends on the cache.
+/// For the model check. The policy is fixed there, so only the cache determines what operations do.
 #[cfg(test)]
 impl<C: core::hash::Hash> core::hash::Hash for Context<C> {
     fn hash<H: core::hash::Hasher>(&self, hasher: &mut H) {
@@ -77,7 +77,8 @@ impl<C: AsMut<[CacheEntry]>> Context<C> {
         Walk::new(bucket, intent, self.probe_limit, &self.layout)
     }
 
-    /// Takes `walk` past the buckets that the cache knows; true if the cache has the wanted one.
+    /// Advances `walk` past the buckets that the cache knows. Returns true if the cache has the
+    /// wanted one.
     #[inline]
     pub(crate) fn follow_cache(&mut self, walk: &mut Walk) -> bool {
         let found = self.cache.is_on() && self.cache.follow(walk, &self.layout);
@@ -87,7 +88,7 @@ impl<C: AsMut<[CacheEntry]>> Context<C> {
         found
     }
 
-    /// Lets `walk` look at `line`; what that shows goes to the cache and the counters.
+    /// Lets `walk` look at `line`, and updates the cache and the counters.
     #[inline]
     pub(crate) fn look(&mut self, walk: &mut Walk, line: &Line) -> Look {
         let look = self.cache.look(walk, line, &self.layout);
@@ -97,7 +98,8 @@ impl<C: AsMut<[CacheEntry]>> Context<C> {
         look
     }
 
-    /// Whether a scan shows the cache all buckets that it passes, or only the one it ends at.
+    /// Returns whether the cache learns all buckets that a scan passes, or only the one at which it
+    /// stops.
     #[inline]
     pub(crate) fn learns_all(&self) -> bool {
         #[cfg(test)]
@@ -107,7 +109,7 @@ impl<C: AsMut<[CacheEntry]>> Context<C> {
         self.words_whole
     }
 
-    /// Buckets change: what was learnt of them is void.
+    /// Drops what was learnt of the buckets, because they change.
     pub(crate) fn forget(&mut self, config: &Config) {
         self.cache.forget();
         self.policy = Policy::new(config);

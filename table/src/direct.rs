@@ -1,8 +1,8 @@
-//! The direct path: the CPU looks at lines of the table in place, eight buckets at once, and
-//! claims empty buckets by its own compare-and-swap.
+//! The direct path: the CPU looks at lines of the table in place, eight buckets at once, and claims
+//! empty buckets with its own compare-and-swap.
 //!
-//! The paper too uses memory operations within a machine (section 1). The CPU's compare-and-swap
-//! is used only where the transport's atomics are atomic with it (`AtomicScope::Cpu`).
+//! The paper also uses memory operations within a machine (section 1). The CPU's compare-and-swap
+//! is used only if the transport's atomics are atomic with it (`AtomicScope::Cpu`).
 
 use core::ops::Range;
 use core::sync::atomic::Ordering::SeqCst;
@@ -15,19 +15,21 @@ use crate::layout::{Layout, Position};
 use crate::line::{Line, prefetch, see};
 use crate::probe::LINE_BUCKETS;
 
-/// What the CPU does itself with words that it reaches.
+/// What the CPU itself does with words that it can address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direct {
+    /// The CPU accesses no bucket of the table.
     Off,
-    /// Loads in place of a find-or-put's READs. Not of a find's: a device may have claimed the
-    /// bucket that the CPU still sees empty until the next barrier; a find-or-put's claim tells.
+    /// CPU loads replace the READs of a find-or-put, but not those of a find. The CPU may see a
+    /// bucket empty, until the next barrier, that a device has claimed. The claim of a find-or-put
+    /// detects that; a find has no claim.
     Loads,
-    /// Loads and compare-and-swaps.
+    /// CPU loads replace READs, and CPU compare-and-swaps replace claims.
     Claims,
 }
 
 impl Direct {
-    /// What the engine allows, if `config.direct` asks for it.
+    /// Returns what the engine allows, if `wanted`.
     pub(crate) fn allowed(wanted: bool, caps: &Caps) -> Self {
         match (wanted, caps.atomics) {
             (false, _) => Self::Off,
@@ -36,7 +38,7 @@ impl Direct {
         }
     }
 
-    /// Whether the CPU executes an operation's READs, where it reaches the words.
+    /// Returns whether the CPU executes an operation's READs of words that it can address.
     #[inline]
     pub(crate) fn copies(self, intent: Intent) -> bool {
         match self {
@@ -47,22 +49,22 @@ impl Direct {
     }
 }
 
-/// What a look at one line decides.
+/// The result of looking at one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// The operation ends.
+    /// The operation is done.
     Done(Outcome),
-    /// The line holds other data; the operation goes on to the next.
+    /// The line holds other keys; the operation continues at the next line.
     Passed,
 }
 
-/// Whether the CPU reaches any owner's words.
+/// Returns whether the CPU can address any owner's words.
 pub(crate) fn reaches_any(transport: &impl Transport, layout: &Layout) -> bool {
     let first = |owner| Position { owner, index: 0 };
     (0..layout.owners()).any(|owner| line_at(transport, layout, first(owner)).is_some())
 }
 
-/// The line of the bucket at `at`, requested from memory; `None` where the CPU does not reach it.
+/// Returns the line of the bucket at `at` and prefetches it; `None` if the CPU cannot address it.
 #[inline]
 pub(crate) fn line_at<'t>(
     transport: &'t impl Transport,
@@ -76,9 +78,10 @@ pub(crate) fn line_at<'t>(
     words.first_chunk()
 }
 
-/// Looks at the `places` of `line`, counted from bucket `first` on and round; claims the first
-/// empty bucket if the intent says so. The place that decides, and how; `None` if all hold other
-/// data.
+/// Looks at the `places` of `line`, counted from bucket `first` on and wrapping around. Claims the
+/// first empty bucket if the intent is find-or-put.
+///
+/// Returns the deciding place and the outcome, or `None` if all places hold other keys.
 #[inline]
 pub(crate) fn look(
     line: &Line,
@@ -87,10 +90,10 @@ pub(crate) fn look(
     first: u32,
     mut places: Range<u32>,
 ) -> Option<(u32, Outcome)> {
-    // Each turn that does not end passes a place more.
+    // Each iteration that does not return passes at least one more place.
     loop {
         let seen = see(line, bucket);
-        // In the order in which they are looked at; those that come round again are beyond the end.
+        // Bits in probe order; the places that wrap around are beyond `places.end`.
         let ends = (seen.wanted | !seen.occupied).rotate_right(first);
         let nth = (u32::from(ends) & u32::MAX << places.start).trailing_zeros();
         if nth >= places.end {

@@ -1,4 +1,4 @@
-//! Why data, a configuration, an operation or a collective call was refused or failed.
+//! Errors of keys, configurations, operations and collective calls.
 
 use core::error::Error;
 use core::fmt;
@@ -8,16 +8,16 @@ use probeline_transport::{ExchangeError, Fault, OpError, Owner, PostError, SlotE
 
 use crate::bucket::MAX_DATA;
 
-/// Data that a bucket does not hold.
+/// A key that does not fit in the 63 bits of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataOutOfRange {
-    /// Low and high half: as one word it would make an operation's end half as large again, and
-    /// batches write one for each datum.
+    /// Low and high half. A single u64 would make an operation's result half as large again, and a
+    /// batch writes one result for each key.
     halves: [u32; 2],
 }
 
 impl DataOutOfRange {
-    /// An error that names `data`.
+    /// Creates the error for `data`.
     #[must_use]
     pub const fn new(data: u64) -> Self {
         // Each half is 32 bits.
@@ -26,7 +26,7 @@ impl DataOutOfRange {
         Self { halves }
     }
 
-    /// The data.
+    /// Returns the key.
     #[must_use]
     pub fn data(&self) -> u64 {
         let [low, high] = self.halves.map(u64::from);
@@ -42,18 +42,18 @@ impl fmt::Display for DataOutOfRange {
 
 impl Error for DataOutOfRange {}
 
-/// An invalid configuration, with the allowed range. Nothing was changed.
+/// An invalid configuration, with the allowed range. The call changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// C is no multiple of 8, or does not fit a part, a slot or one READ.
+    /// C is not a multiple of 8, or exceeds a part, a slot or the largest READ.
     ChunkBuckets {
         /// C as given.
         found: u32,
         /// The largest C here.
         most: u32,
     },
-    /// C is not the 8 buckets of a line, by which `Probing::Jump` goes.
+    /// `Probing::Jump` needs a C of 8, the buckets of one line.
     JumpChunk {
         /// C as given.
         found: u32,
@@ -70,28 +70,28 @@ pub enum ConfigError {
         /// The word as given.
         found: u64,
     },
-    /// The transport's window is shorter than its geometry says: a defect of the transport.
+    /// The transport's window is shorter than its geometry states: a defect of the transport.
     Window {
         /// Words of the window.
         found: u64,
-        /// Words of the window by the geometry.
+        /// Words of the window according to the geometry.
         expected: u64,
     },
     /// The table does not fit the windows.
     Buckets {
         /// Buckets in each part, as given.
         found: u64,
-        /// The most that fit behind the first word and the header.
+        /// The largest number that fits behind the first word and the header.
         most: u64,
     },
     /// No storage for operations, or more than the transport has slots for (two each).
     Operations {
         /// Operations given.
         found: usize,
-        /// The most that the transport's slots allow.
+        /// The largest number that the transport's slots allow.
         most: u32,
     },
-    /// The transport cannot hold the two READs of a chunk that straddles two parts.
+    /// The transport's depth is too small for the two READs of a chunk that straddles two parts.
     Depth {
         /// The transport's depth.
         found: u32,
@@ -138,12 +138,12 @@ impl fmt::Display for ConfigError {
 
 impl Error for ConfigError {}
 
-/// Why an operation was not begun. Nothing was changed.
+/// The reason why an operation was not started. The call changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubmitError {
     /// All storage for operations is in use: poll, then submit again.
     Busy,
-    /// The data does not fit a bucket.
+    /// The key does not fit in a bucket.
     Data(DataOutOfRange),
     /// The storage for operations has become shorter than when the table was opened.
     Storage {
@@ -155,7 +155,7 @@ pub enum SubmitError {
 }
 
 impl SubmitError {
-    /// What the pipeline refuses an operation for.
+    /// Converts the error with which the pipeline refused an operation.
     pub(crate) fn from_operation(error: OperationError) -> Self {
         match error {
             OperationError::Refused(refused) => refused,
@@ -185,17 +185,17 @@ impl From<DataOutOfRange> for SubmitError {
     }
 }
 
-/// Why a batch has not run.
+/// The reason why a batch did not run to completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchError {
-    /// There is not one place for an outcome for each datum. Nothing was changed.
+    /// The number of outcomes differs from the number of keys. The call changed nothing.
     Lengths {
-        /// Data given.
+        /// Number of keys.
         data: usize,
-        /// Places for outcomes.
+        /// Number of outcomes.
         outcomes: usize,
     },
-    /// The batch has stopped; outcomes that were not stored are unknown.
+    /// The batch stopped; outcomes that were not stored are unknown.
     Operation(OperationError),
 }
 
@@ -220,12 +220,14 @@ impl Error for BatchError {
     }
 }
 
-/// Why an operation ended without an outcome. Unless it was refused, whether it took effect is
-/// unknown; repeating it is safe, and may then find what the first try inserted.
+/// The reason why an operation completed without an outcome.
+///
+/// Unless the operation was refused, it may or may not have taken effect. Repeating it is safe; the
+/// repetition may find what the first attempt inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OperationError {
-    /// Not begun.
+    /// The operation was not started.
     Refused(SubmitError),
     /// One of its one-sided operations failed.
     Failed(OpError),
@@ -304,7 +306,7 @@ impl From<SubmitError> for OperationError {
     }
 }
 
-/// Why a collective call ended without its result.
+/// The reason why a collective call returned no result.
 ///
 /// After an error in `clear` or `retain` the table's content is undefined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -314,20 +316,20 @@ pub enum CollectiveError {
     Exchange(ExchangeError),
     /// A one-sided operation of the call failed.
     Operation(OperationError),
-    /// This owner could not do its part of the call; it says why itself.
+    /// An owner failed in its part of the call; its own error gives the reason.
     PartFailed {
-        /// Which.
+        /// The owner that failed.
         owner: Owner,
     },
-    /// Another owner's table is not this one.
+    /// An owner opened the table with different parameters.
     Differs {
-        /// Whose.
+        /// The owner whose parameters differ.
         owner: Owner,
-        /// What differs.
+        /// The name of the parameter that differs.
         what: &'static str,
-        /// Here.
+        /// The value on this owner.
         mine: u64,
-        /// There.
+        /// The value on the other owner.
         theirs: u64,
     },
 }
@@ -373,12 +375,12 @@ impl From<OperationError> for CollectiveError {
     }
 }
 
-/// Why a table was not opened.
+/// The reason why a table was not opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
     /// The configuration is invalid on this engine.
     Config(ConfigError),
-    /// The owners did not agree.
+    /// The owners did not agree, or the collective call failed.
     Collective(CollectiveError),
 }
 
@@ -418,7 +420,7 @@ mod tests {
     use crate::find_or_put::Outcome;
 
     #[test]
-    fn an_end_is_two_words() {
+    fn a_result_is_two_words() {
         assert!(size_of::<Result<Outcome, OperationError>>() <= 16);
         assert_eq!(DataOutOfRange::new(u64::MAX - 1).data(), u64::MAX - 1);
     }

@@ -1,7 +1,8 @@
-//! Find and find-or-put as a state machine (paper Fig. 1): lines that the CPU reaches first, then
-//! chunks by READ and claims by compare-and-swap.
+//! Find and find-or-put as a state machine (paper Fig. 1).
 //!
-//! An operation has two landing slots, for the chunk that it scans and for the one read ahead.
+//! An operation first looks at the lines that the CPU can address. It then reads chunks with READs
+//! and claims buckets by compare-and-swap. It has two landing slots: one for the chunk that it
+//! scans and one for the chunk read ahead.
 
 use core::ops::Range;
 use core::sync::atomic::Ordering::SeqCst;
@@ -19,31 +20,32 @@ use crate::probe::{LINE_BUCKETS, Probe};
 use crate::stats::Cost;
 use crate::walk::Walk;
 
-/// How an operation ends.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// The data was there.
+    /// The table already contained the key.
     Found,
-    /// The data was not there and now is.
+    /// The table did not contain the key; it was inserted.
     Inserted,
-    /// The data was not there, and no bucket within the probe limit was empty. Nothing changed.
+    /// The table did not contain the key, and no bucket within the probe limit was empty. The table
+    /// is unchanged.
     Full,
-    /// The data was not there; only a find ends so.
+    /// The table did not contain the key. Only a find has this outcome.
     #[default]
     Absent,
 }
 
-/// What an operation does where the data is missing.
+/// What an operation does if the table does not contain the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Intent {
-    /// Nothing: it only finds.
+    /// Nothing: the operation only searches.
     Find,
-    /// It puts the data in the first empty bucket.
+    /// Inserts the key into the first empty bucket of its probe order.
     FindOrPut,
 }
 
 impl Intent {
-    /// The outcome where all buckets within the probe limit hold other data.
+    /// Returns the outcome if all buckets within the probe limit hold other keys.
     #[inline]
     pub(crate) fn outcome_at_limit(self) -> Outcome {
         match self {
@@ -53,53 +55,61 @@ impl Intent {
     }
 }
 
-/// One find or find-or-put. The parts of its posts: the chunk in landing slot 0 or 1, and these.
+/// One find or find-or-put.
+///
+/// The parts of its posts are 0 and 1 for the READs of the chunk in that landing slot, and `CLAIM`,
+/// `CONFIRM` and `FIRST_CLAIM` for its atomics.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(Hash))]
 pub struct FindOrPut {
-    /// The wanted bucket; where the chunk starts that was requested last.
+    /// The wanted bucket, and the start of the chunk requested last.
     walk: Walk,
     stage: Stage,
     first_claim: FirstClaimState,
-    /// C.
+    /// C of this operation.
     chunk_buckets: u32,
-    /// From which chunk on, counted from 0, the next one is requested before it is scanned.
+    /// The first chunk, counted from 0, at which the next one is requested before this one is
+    /// scanned.
     ahead_from: u32,
-    /// The chunk that is waited for or scanned, counted from 0, and where it starts.
+    /// The chunk that the operation waits for or scans, counted from 0, and its start.
     chunk: u32,
     start: Position,
-    /// Buckets of it that were looked at.
+    /// Buckets of that chunk already looked at.
     cursor: u32,
-    /// Chunks requested so far.
+    /// Number of chunks requested so far.
     requested: u32,
-    /// READs in flight into each landing slot.
+    /// Number of READs in flight into each landing slot.
     landing: [u8; 2],
-    /// The chunk in the slot was copied by the CPU and not scanned yet.
+    /// Whether the CPU copied the chunk in the slot and the operation has not scanned it yet.
     by_cpu: [bool; 2],
     cost: Cost,
 }
 
+/// The part of a claim of a bucket seen empty.
 const CLAIM: u8 = 2;
+/// The part of a fetch-and-add of 0 on a possibly torn word.
 const CONFIRM: u8 = 3;
+/// The part of a claim of the home bucket along with the first READ.
 const FIRST_CLAIM: u8 = 4;
 
-/// Words that the CPU copies at once in place of a READ: two lines, on the stack.
+/// Words that the CPU copies at once in place of a READ: two cache lines, on the stack.
 const PIECE_WORDS: u32 = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stage {
-    /// To ask the cache.
+    /// Looks up the cache next.
     Lookup,
-    /// To look at lines that the CPU reaches.
+    /// Looks next at lines that the CPU can address.
     Walk,
-    /// To claim the first bucket, along with the first READ.
+    /// Claims the home bucket next, along with the first READ.
     FirstClaim,
-    /// To request chunks and scan them.
+    /// Requests chunks and scans them.
     Scan,
-    /// To claim or confirm the bucket at the cursor.
+    /// Claims the bucket at the cursor next.
     Claim,
+    /// Confirms the bucket at the cursor next, with a fetch-and-add of 0.
     Confirm,
-    /// The claim or confirmation is in flight.
+    /// Waits for the result of a claim or confirmation in flight.
     Answer,
 }
 
@@ -108,20 +118,20 @@ enum Stage {
 enum FirstClaimState {
     None,
     InFlight,
-    /// Its bucket holds other data.
+    /// The bucket holds another key.
     Lost,
-    /// It has ended the operation.
+    /// Its result decided the outcome.
     Decided,
 }
 
-/// What a scan or an answer leads to.
+/// The decision after a scan or after the result of an atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decision {
-    /// The next chunk, once it has landed.
+    /// Scan the next chunk when it has landed.
     NextChunk,
-    /// The same chunk again: the cursor has moved.
+    /// Scan the same chunk again: the cursor has advanced.
     Rescan,
-    /// The answer of the first claim.
+    /// Wait for the result of the first claim.
     AwaitFirstClaim,
     Claim,
     Confirm,
@@ -142,7 +152,7 @@ impl<C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut {
         context: &mut Context<C>,
         port: &mut Port<'_, impl Transport>,
     ) -> Next<Outcome> {
-        // Each turn moves on through the at most M chunks.
+        // Each iteration advances through the at most M chunks.
         loop {
             match self.stage {
                 Stage::Scan => {
@@ -178,14 +188,14 @@ impl<C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut {
                     Some(line) => match context.look(&mut self.walk, line) {
                         Look::Done(outcome) => return Ok(Step::Done(outcome)),
                         Look::Passed => {
-                            // Requests the next line.
+                            // Prefetch the next line.
                             let _ = self.walk.line(port.transport(), &context.layout);
                             return Ok(Step::Yield);
                         }
                     },
                 },
                 Stage::FirstClaim => {
-                    // Room for the READ as well, which goes out with it.
+                    // Reserve room for the READ as well, which is posted with it.
                     port.reserve(2)?;
                     let at = self.at_cursor(&context.layout);
                     port.compare_and_swap(FIRST_CLAIM, at, 0, self.walk.bucket.word())?;
@@ -239,7 +249,7 @@ impl<C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut {
 }
 
 impl FindOrPut {
-    /// An operation at the home of `bucket`.
+    /// Creates an operation at the home of `bucket`.
     #[inline]
     pub(crate) fn new<C: AsMut<[CacheEntry]>>(
         bucket: Bucket,
@@ -249,7 +259,8 @@ impl FindOrPut {
         Self::at(context.walk(bucket, intent), Stage::Lookup)
     }
 
-    /// As `new`, in storage: field by field, since a copy would wait for all stores before it.
+    /// As `new`, in place. It writes field by field, because a copy would wait for all earlier
+    /// stores.
     #[inline(always)]
     pub(crate) fn reset<C: AsMut<[CacheEntry]>>(
         &mut self,
@@ -269,7 +280,8 @@ impl FindOrPut {
         self.cost.reset();
     }
 
-    /// One that has asked the cache, and has walked as far as the CPU reaches if the CPU may claim.
+    /// Creates an operation from a walk that has already looked up the cache and, if the CPU may
+    /// claim, all lines that the CPU can address.
     #[inline]
     pub(crate) fn from_walk<C: AsMut<[CacheEntry]>>(
         walk: Walk,
@@ -281,13 +293,14 @@ impl FindOrPut {
         operation
     }
 
-    /// One that starts at `walk`, whatever the home of its bucket is.
+    /// Creates an operation that starts at `walk`, even if that is not the home of its bucket.
     #[cfg(test)]
     pub(crate) fn starting_at(walk: Walk) -> Self {
         Self::at(walk, Stage::Lookup)
     }
 
-    /// A mutant that takes what the READ shows of the bucket that it claims along with it.
+    /// A mutant for the model check: it trusts what the first READ shows of the bucket that the
+    /// first claim is on.
     #[cfg(test)]
     pub(crate) fn believing_its_read<C>(mut self, context: &Context<C>) -> Self {
         (self.chunk_buckets, self.ahead_from) = context.policy.chunks();
@@ -312,13 +325,13 @@ impl FindOrPut {
         }
     }
 
-    /// Goes on by READs, from where the walk stands.
+    /// Continues with READs from the position of the walk.
     #[inline]
     fn search<C: AsMut<[CacheEntry]>>(&mut self, context: &Context<C>, transport: &impl Transport) {
         self.start = self.walk.probe.at;
         self.cursor = self.walk.passed;
         (self.chunk_buckets, self.ahead_from) = context.policy.chunks();
-        // What the CPU loads it sees at once: a claim beside that gains nothing.
+        // A CPU load returns at once, so a claim beside it saves nothing.
         let claims = self.walk.intent == Intent::FindOrPut
             && context.policy.claims_first()
             && (context.direct == Direct::Off
@@ -330,8 +343,8 @@ impl FindOrPut {
         };
     }
 
-    /// The chunk to request now, if any: the one waited for, and where that is due the next one
-    /// before the present one is scanned (Fig. 1, lines 3 and 5-6).
+    /// Returns the chunk to request now, if any: the chunk that the operation needs or, with
+    /// read-ahead, the one after it (Fig. 1, lines 3 and 5-6).
     #[inline]
     fn due(&self) -> Option<u32> {
         let ahead = self.chunk + 1 + u32::from(self.chunk >= self.ahead_from);
@@ -339,7 +352,8 @@ impl FindOrPut {
         due.then_some(self.requested)
     }
 
-    /// Requests a chunk: posts its READs, all or none, but for what the CPU reaches and copies.
+    /// Requests a chunk. It posts all of the chunk's READs or none, except for segments that the
+    /// CPU can address, which the CPU copies.
     #[inline]
     fn request<C: AsMut<[CacheEntry]>>(
         &mut self,
@@ -348,7 +362,7 @@ impl FindOrPut {
         port: &mut Port<'_, impl Transport>,
     ) -> Result<(), Stop> {
         let intent = self.walk.intent;
-        // Posts may find no room, so the walk goes on only when they are made.
+        // Posts may find no room, so the walk advances only after they succeed.
         let further = chunk.checked_sub(1).map(|before| {
             let mut probe = self.walk.probe;
             probe.pass(self.words(before), self.walk.bucket, &context.layout);
@@ -393,7 +407,7 @@ impl FindOrPut {
         Ok(())
     }
 
-    /// Scans the chunk waited for, which has landed.
+    /// Scans the present chunk, which has landed.
     #[inline]
     fn scan_landed<C: AsMut<[CacheEntry]>>(
         &mut self,
@@ -403,7 +417,7 @@ impl FindOrPut {
         let (chunk, cursor, start) = (self.chunk, self.cursor, self.start);
         let landed = Local { slot: port.slot(chunk & 1), start: 0, words: self.words(chunk) };
         let words = port.landed(landed)?;
-        // Once a chunk, however often it is scanned.
+        // Counted once per chunk, even if it is scanned again.
         if core::mem::take(&mut self.by_cpu[self.parity()]) {
             self.cost.copies_scanned += 1;
         }
@@ -421,8 +435,8 @@ impl FindOrPut {
         Ok(decision)
     }
 
-    /// Looks through a chunk's words from the cursor on (lines 8-18). Where words may be torn, no
-    /// decision rests on a word that a tear could have made.
+    /// Scans a chunk's words from the cursor on (lines 8-18). If words may be torn, no decision
+    /// rests on a word that a tear could have produced.
     #[inline]
     fn scan(&mut self, words: &[u64], whole: bool) -> Decision {
         while let Some(&word) = words.get(self.offset(self.cursor) as usize) {
@@ -445,8 +459,8 @@ impl FindOrPut {
         self.next_chunk()
     }
 
-    /// What the READ shows of the bucket that the first claim is on may be that claim's own work:
-    /// only its answer tells.
+    /// Returns whether the cursor is at the bucket of a first claim in flight. The READ may show
+    /// the effect of that claim, so only the claim's result decides.
     #[inline]
     fn awaits_first_claim(&self) -> bool {
         self.first_claim == FirstClaimState::InFlight
@@ -454,11 +468,11 @@ impl FindOrPut {
             && self.cursor == self.walk.passed
     }
 
-    /// The word that the first claim found. `None` where a READ has shown before that other data is
-    /// there, so that nothing changes: the claim cannot have done anything.
+    /// Handles the word that the first claim found. Returns `None` if a READ has already shown
+    /// another key in that bucket: the claim failed, and its result changes nothing.
     ///
-    /// Data lives in the first bucket of its probe order that was empty when it was inserted, so a
-    /// claim on the very first one either inserts, or returns who is there.
+    /// A key lives in the first bucket of its probe order that was empty when it was inserted. A
+    /// claim of the home bucket therefore inserts the key or returns the occupant.
     #[inline]
     fn on_first_claim(&mut self, old: u64) -> Option<Decision> {
         let awaited = self.awaits_first_claim();
@@ -472,7 +486,7 @@ impl FindOrPut {
         Some(if old == 0 { Decision::Done(Outcome::Inserted) } else { self.on_occupant(old) })
     }
 
-    /// The word that a claim found (lines 12-16).
+    /// Handles the word that a claim found (lines 12-16).
     #[inline]
     fn on_claim(&mut self, old: u64) -> Decision {
         if old == 0 {
@@ -482,7 +496,7 @@ impl FindOrPut {
         self.on_occupant(old)
     }
 
-    /// The word that a confirmation found.
+    /// Handles the word that a confirmation found.
     #[inline]
     fn on_confirm(&mut self, word: u64) -> Decision {
         if word == 0 { self.on_empty() } else { self.on_occupant(word) }
@@ -515,12 +529,12 @@ impl FindOrPut {
         }
         self.chunk += 1;
         self.cursor = 0;
-        // Where it was read ahead; `request` says otherwise.
+        // The start if this chunk was read ahead; otherwise `request` sets it.
         self.start = self.walk.probe.at;
         Decision::NextChunk
     }
 
-    /// Goes on as decided; the outcome where that is the end.
+    /// Sets the stage for a decision, and returns the outcome if the operation is done.
     #[inline]
     fn take(&mut self, decision: Decision) -> Option<Outcome> {
         self.stage = match decision {
@@ -532,7 +546,7 @@ impl FindOrPut {
         None
     }
 
-    /// Counts an operation that ends by READs and atomics.
+    /// Counts an operation that completes with READs and atomics.
     #[inline]
     fn end<C>(&mut self, outcome: Outcome, context: &mut Context<C>) -> Outcome {
         let buckets = self.buckets_before(self.chunk) + u64::from(self.cursor) + 1;
@@ -548,7 +562,7 @@ impl FindOrPut {
         outcome
     }
 
-    /// An atomic has shown who is in the bucket that it was on.
+    /// Stores in the cache the occupant that an atomic returned.
     fn learn_answer<C: AsMut<[CacheEntry]>>(
         &self,
         word: u64,
@@ -557,7 +571,7 @@ impl FindOrPut {
     ) {
         let is_mine = decision == Decision::Done(Outcome::Inserted);
         let bucket = if is_mine { Some(self.walk.bucket) } else { Bucket::from_word(word) };
-        // The cursor has passed a bucket of other data.
+        // After a `Rescan` the cursor is one past the bucket.
         let nth = self.cursor - u32::from(decision == Decision::Rescan);
         if let Some(bucket) = bucket {
             let at = context.layout.advance(self.start, u64::from(self.offset(nth)));
@@ -565,8 +579,8 @@ impl FindOrPut {
         }
     }
 
-    /// The buckets, as they are looked at, that a scan of `chunk` from `cursor` on has shown to be
-    /// occupied: where words may be torn, only the one that it ends at.
+    /// Returns which buckets, in probe order, a scan of `chunk` from `cursor` on has shown to be
+    /// occupied. If words may be torn, that is only the bucket at which the scan stopped.
     #[inline]
     fn shown(&self, chunk: u32, cursor: u32, decision: Decision, whole: bool) -> Range<u32> {
         let passed = if self.chunk == chunk { self.cursor } else { self.words(chunk) };
@@ -585,7 +599,7 @@ impl FindOrPut {
         usize::from(self.chunk & 1 == 1)
     }
 
-    /// Buckets of a chunk: C, or what is left of the probe limit.
+    /// Returns the number of buckets of a chunk: C, or the rest of the probe limit.
     #[inline]
     fn words(&self, chunk: u32) -> u32 {
         let left = self.walk.left.saturating_sub(self.buckets_before(chunk));
@@ -600,7 +614,7 @@ impl FindOrPut {
         u64::from(chunk) * u64::from(self.chunk_buckets)
     }
 
-    /// Where in the chunk the `nth` bucket is that is looked at.
+    /// Returns the offset in the chunk of the `nth` bucket of the probe order.
     #[inline]
     fn offset(&self, nth: u32) -> u32 {
         let rotation = self.walk.probe.rotation;
@@ -608,7 +622,7 @@ impl FindOrPut {
     }
 }
 
-/// Executes a READ by CPU loads. False if the CPU does not reach the words.
+/// Executes a READ with CPU loads. Returns false if the CPU cannot address the words.
 fn copy(port: &mut Port<'_, impl Transport>, from: Segment, into: Local) -> Result<bool, Stop> {
     let mut piece = [0; PIECE_WORDS as usize];
     let mut done = 0;

@@ -11,16 +11,17 @@ use crate::error::SubmitError;
 use crate::find_or_put::{FindOrPut, Intent};
 use crate::table::{Operation, Table};
 
-/// A table whose operations are futures, as many at once as it has storage for; the others wait
-/// for storage. For the tasks of one thread.
+/// A table whose operations are futures, for the tasks of one thread. As many run at once as the
+/// table has storage for; the others wait for storage.
 ///
-/// [`OperationFuture`] says who polls the transport and when wakers are called. A future ends
-/// [`SubmitError::Busy`] where results of [`Table::submit`] that were not polled for hold all
-/// storage.
+/// [`OperationFuture`] describes who polls the transport and when wakers are called. A future fails
+/// with [`SubmitError::Busy`] if unreported results of [`Table::submit`] hold all storage.
 ///
 /// ```
-/// # async fn example<T, S, C>(table: probeline_table::Shared<T, S, C>) -> Result<(), probeline_table::OperationError>
-/// # where T: probeline_transport::Transport, S: AsMut<[probeline_table::Operation]>, C: AsMut<[probeline_table::CacheEntry]> {
+/// # use probeline_table::{CacheEntry, Operation, OperationError, Shared};
+/// # use probeline_transport::Transport;
+/// # async fn example<T, S, C>(table: Shared<T, S, C>) -> Result<(), OperationError>
+/// # where T: Transport, S: AsMut<[Operation]>, C: AsMut<[CacheEntry]> {
 /// let first = table.find_or_put(1);
 /// let second = table.find_or_put(2);
 /// // A runtime would poll both together.
@@ -29,7 +30,7 @@ use crate::table::{Operation, Table};
 /// ```
 pub struct Shared<T, S, C = [CacheEntry; 0]>(RefCell<Table<T, S, C>>);
 
-/// A find or find-or-put to be polled.
+/// The future of a find or find-or-put.
 pub type TableFuture<'t, T, S, C> = OperationFuture<'t, Table<T, S, C>>;
 
 impl<T, S, C> Shared<T, S, C>
@@ -43,17 +44,18 @@ where
         Self(RefCell::new(table))
     }
 
-    /// The table again, once all futures are gone; what they left in flight is not lost.
+    /// Returns the table, when no future borrows it. Operations of dropped futures are still in
+    /// flight.
     pub fn into_table(self) -> Table<T, S, C> {
         self.0.into_inner()
     }
 
-    /// The table itself, where no future is being polled.
+    /// Returns the table, when no future borrows it.
     pub fn table(&mut self) -> &mut Table<T, S, C> {
         self.0.get_mut()
     }
 
-    /// As [`Table::find_or_put`]. Starts with the first poll.
+    /// As [`Table::find_or_put`]. The operation starts at the first poll.
     pub fn find_or_put(&self, data: u64) -> TableFuture<'_, T, S, C> {
         self.run(data, Intent::FindOrPut)
     }
@@ -68,7 +70,7 @@ where
         let operation = match (Bucket::new(data), self.0.try_borrow()) {
             (Ok(bucket), Ok(table)) => Ok(FindOrPut::new(bucket, intent, table.pipeline.shared())),
             (Err(refused), _) => Err(SubmitError::Data(refused).into()),
-            // Borrowed by a poll only, in which nothing of a caller's runs.
+            // Only a poll borrows the table, and a poll runs no code of the caller.
             (Ok(_), Err(_)) => Err(SubmitError::Busy.into()),
         };
         OperationFuture::new(&self.0, operation)

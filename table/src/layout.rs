@@ -1,41 +1,42 @@
-//! Where buckets are: the table is the owners' parts, one after the other, closed to a ring.
+//! The layout of the buckets: the parts of all owners, concatenated and closed to a ring.
 //!
-//! Paper section 3.1: n processes own k buckets each, T = b_0 .. b_(kn-1); a chunk that passes
-//! the end of a part is split (Fig. 1, split), here also between two owners.
+//! Paper section 3.1: n processes own k buckets each, T = b_0 .. b_(kn-1). A chunk that crosses the
+//! end of a part is split (Fig. 1, split). Here it is also split between two owners.
 
 use probeline_transport::{Owner, RemoteWord, Segment};
 
 use crate::bucket::{Bucket, DATA_BITS, MAX_DATA};
 use crate::probe::{LINE_BUCKETS, Probing};
 
-/// Words in front of the buckets of each part: one cache line.
+/// Words of the header that precedes the buckets of each part: one cache line.
 pub(crate) const HEADER_WORDS: u64 = 8;
 
-/// The ring of buckets. Copy it: four words.
+/// The ring of buckets. It is four words and cheap to copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     owners: u32,
     buckets_per_owner: u64,
-    /// The first bucket's word in each window.
+    /// The word of each window that holds the part's first bucket.
     first_word: u64,
     probing: Probing,
 }
 
-/// Odd: the low bits of the hash, which the home depends on least, decide the high bits of the
-/// product. The 64-bit multiplier of Knuth's multiplicative hashing, 2^64 by the golden ratio.
+/// The multiplier of the second hash, 2^64 divided by the golden ratio (Knuth's multiplicative
+/// hashing). Its high result bits depend mostly on the low bits of the hash, on which the home
+/// depends least.
 const SECOND_HASH: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A bucket's place: the owner and the bucket's index in that owner's part.
+/// The position of a bucket: its owner and its index in that owner's part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Position {
-    /// Who holds it.
+    /// The owner that holds the bucket.
     pub owner: u32,
-    /// Which of the owner's buckets.
+    /// The index of the bucket in the owner's part.
     pub index: u64,
 }
 
 impl Layout {
-    /// `owners` parts of `buckets_per_owner` buckets; both at least 1.
+    /// Creates the ring of `owners` parts of `buckets_per_owner` buckets; both are at least 1.
     pub(crate) fn new(
         owners: u32,
         buckets_per_owner: u64,
@@ -45,50 +46,50 @@ impl Layout {
         Self { owners, buckets_per_owner, first_word, probing }
     }
 
-    /// In which order an operation looks at buckets.
+    /// Returns the order in which an operation looks at buckets.
     #[inline]
     #[must_use]
     pub fn probing(&self) -> Probing {
         self.probing
     }
 
-    /// How many owners there are.
+    /// Returns the number of owners.
     #[must_use]
     pub fn owners(&self) -> u32 {
         self.owners
     }
 
-    /// Buckets in each owner's part.
+    /// Returns the number of buckets in each owner's part.
     #[must_use]
     pub fn buckets_per_owner(&self) -> u64 {
         self.buckets_per_owner
     }
 
-    /// Buckets in the whole table.
+    /// Returns the number of buckets in the whole table.
     #[must_use]
     pub fn buckets(&self) -> u64 {
         self.buckets_per_owner.saturating_mul(u64::from(self.owners))
     }
 
-    /// The word of each window that holds its first bucket.
+    /// Returns the word of each window that holds the part's first bucket.
     #[must_use]
     pub fn first_word(&self) -> u64 {
         self.first_word
     }
 
-    /// The first position in a bucket's probe order: the hash as a fraction of the ring. Two
-    /// multiplications instead of one and a division by the size of a part.
+    /// Returns the home of a bucket, the first position of its probe order: the hash as a fraction
+    /// of the ring. This takes two multiplications and no division by the size of a part.
     #[inline]
     #[must_use]
     pub fn home(&self, bucket: Bucket) -> Position {
         let (owner, rest) = scale(bucket.hash(), u64::from(self.owners));
         let (index, _) = scale(rest, self.buckets_per_owner);
-        // The whole part of a fraction of `owners` is less than `owners`, which is a u32.
+        // The integer part is less than `owners`, which is a u32.
         #[allow(clippy::cast_possible_truncation)]
         Position { owner: owner as u32, index }
     }
 
-    /// The position `buckets` further round the ring, at most one part further.
+    /// Returns the position `buckets` further around the ring, at most one part further.
     #[inline]
     #[must_use]
     pub fn advance(&self, from: Position, buckets: u64) -> Position {
@@ -100,7 +101,7 @@ impl Layout {
         Position { owner, index: index - self.buckets_per_owner }
     }
 
-    /// The position `by` further round the ring, of which it is a place.
+    /// Returns the position `by` further around the ring; `by` is itself a position of the ring.
     #[inline]
     pub(crate) fn plus(&self, from: Position, by: Position) -> Position {
         let next = self.advance(from, by.index);
@@ -112,8 +113,8 @@ impl Layout {
         Position { owner: owner as u32, index: next.index }
     }
 
-    /// A whole number of lines, at least one where there are more than one and less than all of
-    /// them: how far apart the lines are that a search for `bucket` jumps to.
+    /// Returns the distance between two lines in the jump order of `bucket`: a whole number of
+    /// lines, at least one and, if the table has several lines, less than all of them.
     pub(crate) fn stride(&self, bucket: Bucket) -> Position {
         let line = u64::from(LINE_BUCKETS);
         let lines_per_owner = self.buckets_per_owner / line;
@@ -123,35 +124,36 @@ impl Layout {
         let stride = stride + 1;
         let owner = stride.checked_div(lines_per_owner).unwrap_or(0);
         let index = (stride - owner * lines_per_owner) * line;
-        // Less than `owners` while there are two lines; a single one leads back at once.
+        // Less than `owners` if there are two lines or more. With one line, every jump returns to
+        // it.
         #[allow(clippy::cast_possible_truncation)]
         Position { owner: owner as u32, index }
     }
 
-    /// Which of the 8 buckets of its cache line a bucket is.
+    /// Returns the offset of a bucket in its cache line, 0 to 7.
     #[inline]
     pub(crate) fn offset_in_line(&self, at: Position) -> u32 {
-        // Below 8.
+        // At most 7, because of the mask.
         #[allow(clippy::cast_possible_truncation)]
         let offset = (at.index & u64::from(LINE_BUCKETS - 1)) as u32;
         offset
     }
 
-    /// The number of a bucket in the whole table.
+    /// Returns the number of a bucket in the whole table.
     #[inline]
     pub(crate) fn number(&self, at: Position) -> u64 {
         u64::from(at.owner) * self.buckets_per_owner + at.index
     }
 
-    /// The word that is a bucket.
+    /// Returns the address of a bucket.
     #[inline]
     #[must_use]
     pub fn word(&self, at: Position) -> RemoteWord {
         RemoteWord { owner: Owner(at.owner), index: self.first_word + at.index }
     }
 
-    /// The chunk of `buckets` (at most one part) that starts at `start`: one segment, or two
-    /// where it passes into the next part.
+    /// Returns the chunk of `buckets` buckets (at most one part) that starts at `start`: one
+    /// segment, or two if the chunk crosses into the next part.
     #[inline]
     #[must_use]
     pub fn chunk(&self, start: Position, buckets: u32) -> (Segment, Option<Segment>) {
@@ -170,11 +172,11 @@ impl Layout {
     }
 }
 
-/// `fraction` / 2^63 of `whole`: the whole part, and the fraction that is left.
+/// Returns the integer part of `whole` times `fraction` / 2^63, and the fraction that remains.
 #[inline]
 fn scale(fraction: u64, whole: u64) -> (u64, u64) {
     let product = u128::from(fraction) * u128::from(whole);
-    // fraction < 2^63, so the whole part is less than `whole`.
+    // `fraction` is below 2^63, so the integer part is less than `whole`.
     #[allow(clippy::cast_possible_truncation)]
     ((product >> DATA_BITS) as u64, product as u64 & MAX_DATA)
 }
@@ -218,14 +220,14 @@ mod tests {
         }
 
         #[test]
-        fn homes_are_uniform_over_owners(owners in 1_u32..9, seed: u64) {
+        fn homes_are_spread_evenly_over_owners(owners in 1_u32..9, seed: u64) {
             let layout = Layout::new(owners, 1000, 0, Probing::Linear);
             let mut counts = vec![0_u32; owners as usize];
             for i in 0..1000 * u64::from(owners) {
                 let bucket = Bucket::new(seed.wrapping_add(i) & MAX_DATA).unwrap();
                 counts[layout.home(bucket).owner as usize] += 1;
             }
-            // Binomial: the standard deviation is below 32, six of them allowed.
+            // Binomial: the standard deviation is below 32; the test allows six of them.
             prop_assert!(counts.iter().all(|c| (808..1192).contains(c)), "{:?}", counts);
         }
     }

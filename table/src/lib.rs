@@ -1,27 +1,25 @@
 //! A hash table spread over the memory of many processes and reached only with one-sided
-//! operations: READ, WRITE, compare-and-swap, fetch-and-add and polling for their ends.
+//! operations: READ, WRITE, compare-and-swap and fetch-and-add, with completions that are polled.
 //!
 //! [`Table::find_or_put`] is the operation of W. Oortwijn, T. van Dijk and J. van de Pol, *A
-//! Distributed Hash Table for Shared Memory* (PPAM 2015): linear probing over 64-bit buckets,
-//! read C at a time, the next chunk requested before the present one is scanned, and a
-//! compare-and-swap on the first bucket that looks empty. No owner's CPU takes part in another's
-//! operation.
+//! Distributed Hash Table for Shared Memory* (PPAM 2015): linear probing over 64-bit buckets, read
+//! C at a time, the next chunk requested before the present one is scanned, and a compare-and-swap
+//! on the first bucket that looks empty. No owner's CPU takes part in another's operation.
 //!
-//! What makes it right is one rule: a bucket goes from empty to occupied once, by
-//! compare-and-swap, and never changes again (but between the barriers of [`Table::clear`] and
-//! [`Table::retain`]). So a stale READ can only show an *empty* bucket that is occupied, never a
-//! wrong occupant; data lives in the first bucket of its probe order that was empty when it was
-//! inserted; and find-or-put is linearizable whatever order READs land in. Where a transport
-//! does not promise that a READ brings words whole ([`Caps::word_reads_whole`]), no decision
-//! rests on a word that a tear could have made.
+//! Its correctness rests on one rule: a bucket goes from empty to occupied once, by
+//! compare-and-swap, and never changes again, except between the barriers of [`Table::clear`] and
+//! [`Table::retain`]. A stale READ can therefore show an occupied bucket as *empty*, but never a
+//! wrong occupant. A key lives in the first bucket of its probe order that was empty when it was
+//! inserted. Find-or-put is linearizable in whatever order READs land. If a transport does not
+//! guarantee that a READ returns whole words ([`Caps::word_reads_whole`]), no decision rests on a
+//! word that a tear could have produced.
 //!
-//! What goes beyond the paper rests on the same rule, and each is a switch in [`Config`]: many
-//! operations by one call ([`Table::find_or_put_batch`]), claims along with the first READ, a cache
-//! that needs no coherence ([`Table::with_cache`]), lines looked at in place where the CPU reaches
-//! them, C and read-ahead by what operations need, and other probe orders. [`Config::paper`] has
-//! none of them.
+//! The extensions of the paper rely on the same rule. [`Config`] switches on claims along with the
+//! first READ, direct CPU access to lines that the CPU can address, adaptive C and read-ahead, and
+//! other probe orders; [`Config::paper`] has none of these. [`Table::find_or_put_batch`] runs many
+//! operations in one call, and [`Table::with_cache`] adds a cache that needs no coherence protocol.
 //!
-//! Several tables, or other structures, share one engine by a
+//! Several tables, or other structures, can share one engine through a
 //! [`Splitter`](probeline_transport::Splitter):
 //!
 //! ```
@@ -44,13 +42,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The crate needs neither std nor an allocator: storage comes from the caller, and
-//! [`Table::submit`] with [`Table::poll_into`] fits into a poll loop of the caller's own, as the futures
-//! of [`Shared`] fit into a runtime's.
+//! The crate needs neither std nor an allocator: storage comes from the caller. [`Table::submit`]
+//! and [`Table::poll_into`] fit into a poll loop of the caller; the futures of [`Shared`] fit into
+//! an async runtime.
 //!
 //! [`Caps::word_reads_whole`]: probeline_transport::Caps::word_reads_whole
 #![cfg_attr(not(test), no_std)]
-// One exception, in `line`.
+// `line` is the only exception.
 #![deny(unsafe_code)]
 
 mod batch;

@@ -1,5 +1,5 @@
-//! A cache line of buckets: asking for it early, and comparing all of it at once. The two things
-//! of the direct path that are not safe Rust.
+//! A cache line of buckets: prefetch it, and compare all of its buckets at once. This module has
+//! all the unsafe code of the crate.
 #![allow(unsafe_code)]
 
 use core::sync::atomic::AtomicU64;
@@ -9,30 +9,32 @@ use crate::bucket::Bucket;
 /// The 8 buckets of a cache line.
 pub(crate) type Line = [AtomicU64; 8];
 
-/// What 8 buckets hold, a bit each, the first in the lowest.
+/// The result of comparing the 8 buckets of a line, one bit each, the first bucket in the lowest
+/// bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// The bucket that was asked for; one bit at most.
+    /// Set for the wanted bucket; at most one bit.
     pub(crate) wanted: u8,
-    /// Any bucket.
+    /// Set for every occupied bucket.
     pub(crate) occupied: u8,
 }
 
-/// Asks the CPU for the line of `words`, if it has any, to read or change it soon.
+/// Prefetches the cache line of `words`, if `words` is not empty.
 #[inline]
 pub(crate) fn prefetch(words: &[AtomicU64]) {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch never faults and changes nothing; it is part of the baseline SSE.
+        // SAFETY: a prefetch never faults and changes no memory, whatever its address. The
+        // instruction is part of SSE, which the x86-64 baseline includes.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(words.as_ptr().cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = words;
 }
 
-/// Loads and compares the 8 buckets of a line: a branch for all of them, where one for each would
-/// be guessed wrong about once an operation.
+/// Loads and compares the 8 buckets of a line. It takes one branch for all of them; a branch for
+/// each would be mispredicted about once an operation.
 #[inline]
 pub(crate) fn see(line: &Line, wanted: Bucket) -> Seen {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -64,7 +66,7 @@ mod x86 {
     use super::{Line, Seen};
     use crate::bucket::Bucket;
 
-    /// The low and the high halves of four 64-bit words.
+    /// Shuffle masks that select the low and the high halves of four 64-bit words.
     const LOW: i32 = 0b10_00_10_00;
     const HIGH: i32 = 0b11_01_11_01;
 
@@ -77,18 +79,19 @@ mod x86 {
         let second = both(equal(ef, wanted), equal(gh, wanted));
         Seen {
             wanted: signs(first, second),
-            // The top bit, which is the sign of the high half, says occupied.
+            // The top bit of a word is its occupied bit, and the sign of its high half.
             occupied: signs(halves::<HIGH>(ab, cd), halves::<HIGH>(ef, gh)),
         }
     }
 
-    /// Two words side by side.
+    /// Loads two words into one register.
     #[inline]
     fn pair(low: &AtomicU64, high: &AtomicU64) -> __m128i {
         let pair;
-        // SAFETY: each instruction loads the 8 bytes that one reference keeps readable, aligned as
-        // an atomic is, and the CPU loads such 8 bytes whole (Intel SDM volume 3, 10.1.1). Others
-        // may change them meanwhile; the compiler sees no access that could race.
+        // SAFETY: `low` and `high` are references, so the 8 bytes that each instruction loads are
+        // readable and aligned as an atomic is. The CPU loads 8 aligned bytes atomically (Intel SDM
+        // volume 3, 10.1.1), so a concurrent store cannot tear them. The compiler sees no access
+        // that could race.
         unsafe {
             asm!(
                 "movq {pair}, [{low}]",
@@ -104,42 +107,42 @@ mod x86 {
 
     #[inline]
     fn splat(word: u64) -> __m128i {
-        // SAFETY: SSE2 is part of the baseline, here and below.
+        // SAFETY: SSE2 is part of the x86-64 baseline; the same holds for the functions below.
         unsafe { _mm_set1_epi64x(word.cast_signed()) }
     }
 
     #[inline]
     fn equal(words: __m128i, wanted: __m128i) -> __m128i {
-        // SAFETY: as above.
+        // SAFETY: SSE2 is part of the x86-64 baseline.
         unsafe { _mm_cmpeq_epi32(words, wanted) }
     }
 
-    /// One half of each of four words.
+    /// Selects one half of each of four words.
     #[inline]
     fn halves<const WHICH: i32>(first: __m128i, second: __m128i) -> __m128i {
-        // SAFETY: as above.
+        // SAFETY: SSE2 is part of the x86-64 baseline.
         unsafe {
             let halves = _mm_shuffle_ps::<WHICH>(_mm_castsi128_ps(first), _mm_castsi128_ps(second));
             _mm_castps_si128(halves)
         }
     }
 
-    /// Where both halves of a word are set.
+    /// Combines two half-word comparisons: a word is equal if both of its halves are.
     #[inline]
     fn both(first: __m128i, second: __m128i) -> __m128i {
-        // SAFETY: as above.
+        // SAFETY: SSE2 is part of the x86-64 baseline.
         unsafe { _mm_and_si128(halves::<LOW>(first, second), halves::<HIGH>(first, second)) }
     }
 
-    /// The signs of eight halves.
+    /// Packs the sign bits of eight half words into a byte.
     #[inline]
     fn signs(first: __m128i, second: __m128i) -> u8 {
-        // SAFETY: as above.
+        // SAFETY: SSE2 is part of the x86-64 baseline.
         let signs = unsafe {
             let packed = _mm_packs_epi32(first, second);
             _mm_movemask_epi8(_mm_packs_epi16(packed, packed))
         };
-        // The other half is the same once more.
+        // The high 8 bits repeat the low 8 bits.
         #[allow(clippy::cast_possible_truncation)]
         let signs = signs as u8;
         signs
@@ -152,9 +155,10 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Words that differ from the wanted one in one half, in its top bit, or not at all.
+        /// Compares with words that differ from the wanted one in one half, in the top bit, or not
+        /// at all.
         #[test]
-        fn all_at_once_is_one_by_one(
+        fn see_equals_see_each(
             wanted: u64, kinds: [u8; 8], others: [u64; 8],
         ) {
             let wanted = Bucket::from_word(wanted | 1 << 63).unwrap();

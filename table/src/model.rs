@@ -1,15 +1,16 @@
-//! find-or-put, model-checked: the real operations in the real pipeline, under every order of
-//! completions, stale, torn and repeated READs, and claims that fail and take effect late.
+//! Model check of find-or-put: the real operations in the real pipeline, with every order of
+//! completions, with stale, torn and repeated READs, and with claims that fail and take effect
+//! late.
 //!
-//! A READ's word may show any value that it had between post and completion; since a bucket
-//! changes once, from 0 to its value, that is the word at the post, the word at the completion,
-//! or where words tear any mix of the bytes of both. Sampling times need no events of their own
-//! then, and a READ that the network executes twice is covered, after a claim that was posted
-//! along with it too. Visited states are kept, and the number of executions is the number of paths
-//! through them.
+//! A READ may return any value that a word had between post and completion. A bucket changes once,
+//! from 0 to its value. A word read is therefore the word at the post, the word at the completion
+//! or, if words may tear, any mix of the bytes of both. The time at which a READ samples a word
+//! therefore needs no event of its own. This also covers a READ that the network executes twice,
+//! even after a claim posted along with it. The checker stores visited states; the number of
+//! executions is the number of paths through them.
 //!
 //! Batches are calls that poll until they are done; [`batches`] replays them from choices.
-// Indices of a few buckets, clients and keys, and the halves of a product.
+// The casts are of indices of a few buckets, clients and keys, and of the halves of a product.
 #![allow(clippy::cast_possible_truncation)]
 
 mod batches;
@@ -40,12 +41,12 @@ use wire::{Action, Posted, Wire};
 const MOST_CLIENTS: usize = 3;
 const MOST_BUCKETS: usize = 16;
 
-/// Three buckets of which each can look like the others when torn.
+/// Three keys whose words can look like each other when torn.
 const KEYS: [u64; 3] = [0x8000_0000_0000_0001, 0x8000_0000_0000_0101, 0x8000_0000_0000_0100];
-/// What stands in a bucket from the start, where a scenario says so: like none of the keys.
+/// The word of the buckets that a scenario fills at the start; it resembles none of the keys.
 const FILLER: u64 = 0xffff_ffff_ffff_ffff;
 
-/// The words of all parts, one after the other.
+/// The words of all parts, concatenated.
 type Memory = [u64; MOST_BUCKETS];
 
 #[derive(Clone, Copy)]
@@ -62,58 +63,58 @@ const fn find(key: usize) -> Request {
     Request { intent: Intent::Find, key }
 }
 
-/// A part that breaks a rule, to see that the check finds it out.
+/// A rule violation that the check must detect.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mutant {
     None,
-    /// The operation is not told that words may tear.
+    /// The operation assumes that words are whole, but they may tear.
     TrustsTornWords,
-    /// It takes what the READ shows of the bucket that it claims along with it.
+    /// The operation trusts what the first READ shows of the bucket that its first claim is on.
     BelievesRead,
-    /// The cache takes words as they landed, torn or not.
+    /// The cache stores words as they landed, even torn ones.
     LearnsTornWords,
-    /// The cache is kept when the table is cleared.
+    /// The cache is not dropped when the table is cleared.
     KeepsCache,
-    /// A claim's completion says that it succeeded, whatever it found.
+    /// The completion of a claim always reports success.
     MisreportsClaims,
 }
 
-/// What a check runs.
+/// The configuration of one check.
 #[derive(Clone, Copy)]
 struct Scenario {
-    /// Parts of the ring.
+    /// Number of owners, and parts of the ring.
     owners: u32,
-    /// Buckets of all parts.
+    /// Number of buckets of all parts.
     buckets: usize,
     chunk: usize,
     max_chunks: u32,
     probing: Probing,
-    /// The buckets that are filled from the start.
+    /// The buckets that are occupied at the start.
     filled: &'static [usize],
     /// The first bucket in each key's probe order.
     homes: [usize; KEYS.len()],
     scripts: &'static [&'static [Request]],
-    /// Which clients claim along with the first READ.
+    /// The clients that claim along with the first READ.
     claim_first: [bool; MOST_CLIENTS],
-    /// Which clients' CPUs reach the part of owner 0, and what they may do there.
+    /// What each client's CPU may do with the part of owner 0.
     direct: [Direct; MOST_CLIENTS],
-    /// From which chunk on the next is read ahead.
+    /// The first chunk at which the next one is read ahead.
     ahead_from: u32,
-    /// Operations that each client has storage for.
+    /// Number of operations that each client has storage for.
     storage: usize,
-    /// Entries of each client's cache.
+    /// Number of entries of each client's cache.
     cache_entries: usize,
-    /// The table is cleared when all scripts have ended, and they run again.
+    /// Whether the table is cleared after all scripts have run, and the scripts run again.
     clears: bool,
     words_tear: bool,
-    /// Claims that end in error, in the whole execution.
+    /// Number of claims that fail in the whole execution.
     failures: u8,
     mutant: Mutant,
 }
 
 type Driven = Pipeline<Wire, Storage, Context<Entries>, FindOrPut>;
 
-/// The first `.1` of the operations.
+/// Storage for the first `.1` operations.
 #[derive(Clone, Hash)]
 struct Storage([Operation; 2], usize);
 
@@ -135,9 +136,9 @@ impl AsMut<[CacheEntry]> for Entries {
 #[derive(Clone, Hash)]
 struct World {
     memory: Memory,
-    /// Shared between worlds until they change.
+    /// Clients, shared between worlds until they change.
     clients: [Option<Rc<Client>>; MOST_CLIENTS],
-    /// Claims that are not waited for and may still take effect, in order.
+    /// Claims reported as failed that may still take effect, in order.
     late: Vec<(usize, u64)>,
     failures: u8,
     inserted: [u8; KEYS.len()],
@@ -146,10 +147,10 @@ struct World {
 
 #[derive(Clone)]
 struct Client {
-    /// Of all that follows.
+    /// Hash of the other fields.
     fingerprint: u128,
     driven: Driven,
-    /// Requests ended so far.
+    /// Number of requests completed so far.
     done: u8,
     running: bool,
     /// Whether the key was in the table when the request started.
@@ -166,8 +167,8 @@ type Verdict = Result<(), String>;
 
 struct Checker<'a> {
     scenario: &'a Scenario,
-    /// Executions from each visited world on, by a 128-bit hash: among ten million worlds two
-    /// share one with a probability below 10^-24.
+    /// Number of executions from each visited world on, keyed by a 128-bit hash. Among ten million
+    /// worlds, the probability that two share a hash is below 10^-24.
     paths: HashMap<u128, f64>,
 }
 
@@ -176,7 +177,7 @@ impl Scenario {
         Layout::new(self.owners, self.buckets as u64 / u64::from(self.owners), 0, self.probing)
     }
 
-    /// The driver of one client.
+    /// Creates the pipeline of one client.
     fn drive(&self, who: usize) -> Driven {
         let part = self.buckets / self.owners as usize;
         let trusts = !self.words_tear || self.mutant == Mutant::TrustsTornWords;
@@ -194,7 +195,7 @@ impl Scenario {
         Pipeline::new(wire, context, storage).expect("sizes that fit")
     }
 
-    /// Where an operation on a key starts.
+    /// Creates the walk of an operation on a key, at the key's home.
     fn walk(&self, intent: Intent, key: usize) -> Walk {
         let (home, part) = (self.homes[key] as u64, self.buckets as u64 / u64::from(self.owners));
         let mut probe = Probe::NOWHERE;
@@ -218,7 +219,7 @@ impl Scenario {
         memory
     }
 
-    /// The buckets in the probe order that begins at `home`.
+    /// Returns the buckets of the probe order that begins at `home`.
     fn order(&self, home: usize) -> impl Iterator<Item = usize> + use<> {
         let (buckets, linear) = (self.buckets, self.probing == Probing::Linear);
         (0..buckets).map(move |nth| {
@@ -226,7 +227,7 @@ impl Scenario {
         })
     }
 
-    /// Each key is in one bucket at most, and no bucket in front of it is empty.
+    /// Checks that each key is in at most one bucket, and that no bucket before it is empty.
     fn check_memory(&self, memory: &Memory) -> Verdict {
         for (key, word) in KEYS.iter().enumerate() {
             let places: Vec<usize> = (0..MOST_BUCKETS).filter(|&at| memory[at] == *word).collect();
@@ -244,8 +245,8 @@ impl Scenario {
         Ok(())
     }
 
-    /// Everything that a READ of these buckets may bring now, `occupied` being those that were when
-    /// it was posted.
+    /// Returns every result of a READ of these buckets that is possible now; `occupied` has a bit
+    /// for each bucket that was occupied at the post.
     fn brought(
         &self,
         memory: &Memory,
@@ -267,7 +268,7 @@ impl Scenario {
         brought
     }
 
-    /// The words that may land of a bucket.
+    /// Returns the words that a READ may return for a bucket.
     fn values(&self, was_occupied: bool, now: u64) -> Vec<u64> {
         if was_occupied || now == 0 {
             return vec![now];
@@ -275,8 +276,8 @@ impl Scenario {
         if !self.words_tear {
             return vec![0, now];
         }
-        // Every subset of the bytes of `now` that are not 0. Those without the top one are all
-        // empty to an operation, so one stands for them.
+        // Every subset of the nonzero bytes of `now`. Without the top byte every subset is empty to
+        // an operation, so 0 stands for all of them.
         let bytes = (0..8).map(|byte| now & 0xff << (8 * byte)).filter(|byte| *byte != 0);
         let (top, low): (Vec<u64>, Vec<u64>) = bytes.partition(|byte| byte >> 56 != 0);
         let mut values = vec![top[0]];
@@ -288,7 +289,7 @@ impl Scenario {
     }
 }
 
-/// Two hashes at once, each folding a product of 128 bits as wyhash does.
+/// Two hashes, each folding a 128-bit product as wyhash does.
 struct Fingerprint([u64; 2]);
 
 impl Hasher for Fingerprint {
@@ -315,7 +316,7 @@ impl Hasher for Fingerprint {
     }
 }
 
-/// Odd, and without a pattern: the fractions of the square roots of 2 and of 3.
+/// Odd constants without structure: the fractional parts of the square roots of 2 and 3.
 const FACTORS: [u64; 2] = [0x6a09_e667_f3bc_c909, 0xbb67_ae85_84ca_a73b];
 
 fn fold(value: u64, factor: u64) -> u64 {
@@ -331,7 +332,7 @@ fn fingerprint(world: &impl Hash) -> u128 {
 }
 
 impl<'a> Checker<'a> {
-    /// States and executions of a scenario.
+    /// Returns the number of states and executions of a scenario.
     fn check(scenario: &'a Scenario) -> Result<(usize, f64), String> {
         let client = |who| {
             (who < scenario.scripts.len()).then(|| {
@@ -353,7 +354,7 @@ impl<'a> Checker<'a> {
         Ok((checker.paths.len(), executions))
     }
 
-    /// The number of executions from here on; 1 where nothing can happen any more.
+    /// Returns the number of executions from this world on; 1 if nothing more can happen.
     fn explore(&mut self, world: &World) -> Result<f64, String> {
         let fingerprint = fingerprint(world);
         if let Some(&paths) = self.paths.get(&fingerprint) {
@@ -384,7 +385,7 @@ impl<'a> Checker<'a> {
         Ok(paths)
     }
 
-    /// What all do together between two barriers.
+    /// Clears the table, as all clients do between two barriers.
     fn clear(&self, world: &World) -> World {
         let mut after = world.clone();
         after.memory = self.scenario.empty_table();
@@ -410,7 +411,7 @@ impl<'a> Checker<'a> {
                 next.push(after);
             }
         }
-        // A walk along lines that the CPU reaches, which waits for nothing.
+        // A walk along lines that the CPU can address waits for no completion.
         if client.running && client.driven.transport().posted().next().is_none() {
             let mut after = world.clone();
             self.poll(&mut after, who)?;
@@ -459,7 +460,7 @@ impl<'a> Checker<'a> {
                 let all = if wanted {
                     self.scenario.brought(&world.memory, buckets, occupied)
                 } else {
-                    // No one looks at it.
+                    // The operation is done, so no code reads these words.
                     vec![vec![0; from.words as usize]]
                 };
                 for words in all {
@@ -538,7 +539,7 @@ impl<'a> Checker<'a> {
         self.scenario.scripts[who][usize::from(client.done)]
     }
 
-    /// Starts a client's next request; false while its storage drains.
+    /// Starts a client's next request. Returns false while its storage drains.
     fn start(&self, world: &mut World, who: usize) -> Result<bool, String> {
         let memory = world.memory;
         let client = world.client(who);
@@ -561,7 +562,7 @@ impl<'a> Checker<'a> {
         Ok(true)
     }
 
-    /// Lets a client's pipeline take what its transport has for it.
+    /// Polls a client's pipeline, which handles the completion that its transport has.
     fn poll(&self, world: &mut World, who: usize) -> Verdict {
         let memory = world.memory;
         let client = world.client(who);
@@ -580,7 +581,7 @@ impl<'a> Checker<'a> {
                 self.check_outcome(world, who, outcome)?;
                 world.client(who).done += 1;
             }
-            // The client tries the same request again.
+            // The client repeats the request.
             Err(OperationError::Failed(_)) => {}
             Err(error) => return Err(format!("client {who}: {error}")),
         }
@@ -593,9 +594,9 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// What an operation has left in flight completes at once: nothing but the next request of the
-    /// same client could tell, and that starts whenever the checker says. A claim takes effect
-    /// later all the same.
+    /// Completes at once everything that an operation has left in flight. Only the next request of
+    /// the same client could observe it, and the checker chooses when that request starts. A claim
+    /// may still take effect later.
     fn drain(&self, world: &mut World, who: usize) -> Verdict {
         let client = world.client(who);
         let posted: Vec<_> = client.driven.transport().posted().collect();
@@ -618,11 +619,11 @@ impl<'a> Checker<'a> {
         let key = self.request(client, who).key;
         let is_there = world.memory.contains(&KEYS[key]);
         let right = match outcome {
-            // Present when it ends: linearizes there.
+            // The key is present at the completion: the linearization point.
             Outcome::Found => is_there,
-            // Absent when it began: linearizes there.
+            // The key is absent at the start: the linearization point.
             Outcome::Full | Outcome::Absent => !client.present,
-            // Its own claim put it there since it began.
+            // Its own claim inserted the key after the start.
             Outcome::Inserted => is_there && !client.present,
         };
         if !right {
@@ -652,7 +653,7 @@ impl<'a> Checker<'a> {
             if count > 0 && !is_there {
                 return Err(format!("key {key} was inserted and is lost"));
             }
-            // Who failed may have inserted it.
+            // A failed operation may have inserted it.
             if is_there && count == 0 && world.failures == self.scenario.failures {
                 return Err(format!("key {key} is there, and no client was told"));
             }
@@ -675,7 +676,7 @@ impl World {
         self.late.sort_unstable();
     }
 
-    /// A client has changed.
+    /// Updates the hash of a client after a change.
     fn seal(&mut self, who: usize) {
         let client = self.client(who);
         let state = (&client.driven, client.done, client.running, client.present);

@@ -1,66 +1,70 @@
-//! What an operation does beyond the paper's algorithm, decided from what the last ones met.
+//! The choices that an operation makes beyond the paper's algorithm, based on recent operations.
 
 use crate::chunk_choice::{Chooser, ReadCost};
 use crate::config::Config;
 use crate::find_or_put::{Intent, Outcome};
 
-/// How C is chosen.
+/// The choice of C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkChoice {
     /// Always `Config::chunk_buckets`.
     Fixed,
-    /// For each operation, `Config::chunk_buckets` and 512 at most: what costs least, READs costing
-    /// this, for as many buckets as operations have lately looked at. The paper's future work
-    /// (section 5).
+    /// Chosen for each operation, up to `Config::chunk_buckets` and at most 512: the C of least
+    /// cost for the buckets that recent operations looked at, given the cost of a READ. The paper's
+    /// future work (section 5).
     Adaptive(ReadCost),
 }
 
-/// When the next chunk is requested before the present one is scanned.
+/// The condition for requesting the next chunk before the present one is scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadAhead {
-    /// Always: the paper's (Fig. 1, lines 5-6).
+    /// Always, as in the paper (Fig. 1, lines 5-6).
     Always,
-    /// Once an operation has gone so far that most of those that came there went on.
+    /// Once an operation is at a chunk after which at least half of recent operations continued.
     Likely,
     /// Never.
     Never,
 }
 
-/// Whether a find-or-put claims its home bucket along with its first READ: an insert then takes
-/// one roundtrip instead of two if its home is empty, and any other operation one atomic more.
-/// Without effect where the CPU itself looks at the home first.
+/// Whether a find-or-put claims its home bucket along with its first READ.
+///
+/// If the home is empty, an insert then takes one roundtrip instead of two. Every other operation
+/// costs one atomic more. The setting has no effect if the CPU itself looks at the home first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstClaim {
-    /// Never: the paper's.
+    /// Never, as in the paper.
     Off,
     /// Always.
     On,
-    /// Where the share of inserts among the last operations and that of empty home buckets say
-    /// that at least one claim in four succeeds. A success saves a whole roundtrip; a failure
-    /// costs an atomic beside a READ that is waited for anyway. What an atomic costs is not known
-    /// here: where a device does many fewer of them than READs, as NICs may, `Off` does more
-    /// operations a second. `probeline tune` measures which.
+    /// If at least one claim in four is expected to succeed, from the fraction of inserts among
+    /// recent operations and the fraction of empty home buckets.
+    ///
+    /// A success saves a whole roundtrip. A failure costs an atomic beside a READ that the
+    /// operation waits for anyway. The table does not know the cost of an atomic: on a device with
+    /// a much lower rate of atomics than of READs, as NICs may have, `Off` gives the higher
+    /// throughput. `probeline tune` measures which is better.
     Auto,
 }
 
-/// What is decided anew for each operation.
+/// The state from which each operation's choices are made.
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
     first_claim: FirstClaim,
     chooser: Chooser,
     inserts: Share,
-    /// Occupied home buckets among data that was not there: the load factor.
+    /// Fraction of occupied home buckets among keys that were absent: the load factor.
     occupied: Share,
 }
 
-/// A moving average of yes and no over some 64 of them, in parts of 2^16.
+/// A moving average of a yes/no event over about 64 samples, as a fraction of 2^16.
 #[derive(Clone, Copy, Debug)]
 struct Share(u32);
 
 const ONE: u32 = 1 << 16;
-/// Of 64, to follow a workload that turns from inserts to finds within as many of them.
+/// Binary logarithm of the averaging window: 64 samples, to follow a workload that changes from
+/// inserts to finds within 64 operations.
 const WEIGHT: u32 = 6;
-/// Of the product of two shares.
+/// A quarter, as the product of two shares of 2^16.
 const ONE_IN_FOUR: u64 = 1 << 30;
 
 impl Share {
@@ -72,7 +76,7 @@ impl Share {
 }
 
 impl Policy {
-    /// Nothing is known of the table yet; it is taken to be empty.
+    /// Creates the policy of a table that is assumed to be empty.
     pub(crate) fn new(config: &Config) -> Self {
         let chooser = match config.chunk_choice {
             ChunkChoice::Fixed => Chooser::fixed(config.chunk_buckets, config.read_ahead),
@@ -83,14 +87,14 @@ impl Policy {
         Self { first_claim: config.first_claim, chooser, inserts: Share(ONE), occupied: Share(0) }
     }
 
-    /// The load factor is known, 0 to 1.
+    /// Sets the load factor, 0 to 1.
     pub(crate) fn set_load_factor(&mut self, load_factor: f64) {
-        // A conversion that saturates, of a share that is no more than 1.
+        // The conversion saturates, and the load factor is at most 1.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let parts = (load_factor * f64::from(ONE)) as u32;
         self.occupied = Share(parts.min(ONE));
-        // Of linear probing, what an insert looks at on average (Knuth, TAOCP volume 3, section
-        // 6.4, theorem K).
+        // Average number of buckets that an insert looks at with linear probing (Knuth, TAOCP
+        // volume 3, section 6.4, theorem K).
         let left = (1.0 - load_factor).max(1e-3);
         let buckets = f64::midpoint(1.0, 1.0 / (left * left));
         // Positive, and at most 500000.
@@ -98,20 +102,20 @@ impl Policy {
         self.chooser.expect(buckets as u32);
     }
 
-    /// Chunks as the model check wants them, for ever.
+    /// Fixes C and read-ahead permanently, for the model check.
     #[cfg(test)]
     pub(crate) fn force(&mut self, chunk_buckets: u32, ahead_from: u32) {
         self.chooser.force(chunk_buckets, ahead_from);
     }
 
-    /// C for the next operation, and from which chunk on, counted from 0, it reads ahead;
-    /// `u32::MAX` is never.
+    /// Returns C for the next operation, and the first chunk, counted from 0, at which it reads
+    /// ahead; `u32::MAX` disables read-ahead.
     #[inline]
     pub(crate) fn chunks(&self) -> (u32, u32) {
         (self.chooser.chunk_buckets(), self.chooser.ahead_from())
     }
 
-    /// Whether a find-or-put claims its first bucket along with the first READ.
+    /// Returns whether a find-or-put claims its home bucket along with the first READ.
     #[inline]
     pub(crate) fn claims_first(&self) -> bool {
         match self.first_claim {
@@ -124,7 +128,8 @@ impl Policy {
         }
     }
 
-    /// An operation has looked at so many buckets; `is_at_home`: at no bucket but its home.
+    /// Records a completed operation that looked at `buckets` buckets; `is_at_home` if it looked
+    /// only at its home bucket.
     #[inline]
     pub(crate) fn ended(
         &mut self,
@@ -148,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_follows_what_it_counts() {
+    fn a_share_converges_to_the_counted_fraction() {
         let mut share = Share(ONE);
         for i in 0..10_000 {
             share.count(i % 4 == 0);

@@ -1,4 +1,4 @@
-//! Probe orders: in which order an operation looks at the buckets of the ring.
+//! Probe orders: the order in which an operation looks at the buckets of the ring.
 
 use probeline_transport::LINE_WORDS;
 
@@ -8,23 +8,26 @@ use crate::layout::{Layout, Position};
 /// Buckets in a cache line.
 pub(crate) const LINE_BUCKETS: u32 = LINE_WORDS;
 
-/// In which order buckets are looked at. All owners have the same; the table's header says which.
+/// The order in which an operation looks at buckets. All owners use the same, which the table's
+/// header records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Probing {
-    /// From the home bucket on, one after the other: the paper's (section 3.1).
+    /// Linear probing from the home bucket, as in the paper (section 3.1).
     Linear,
-    /// The cache line that the home bucket is in, walked round from the home bucket on, then the
-    /// next lines in the same manner. A chunk starts on a line and touches one fewer for it; of
-    /// C = 8 buckets it never straddles owners.
+    /// The cache line of the home bucket first, starting at the home bucket and wrapping around
+    /// within the line; then the following lines in the same manner.
+    ///
+    /// A chunk starts at a line boundary, so it covers one line less than an unaligned one. A chunk
+    /// of C = 8 buckets never straddles owners.
     Lines,
-    /// As `Lines`, but each further line is a second hash away from the one before, so that full
-    /// lines do not form clusters ("walking the line": Laarman, van de Pol and Weber, FMCAD 2010).
-    /// Needs C = 8, a line a chunk.
+    /// As `Lines`, but each next line is at a distance given by a second hash, so that full lines
+    /// do not form clusters ("walking the line": Laarman, van de Pol and Weber, FMCAD 2010). Needs
+    /// C = 8, one line per chunk.
     Jump,
 }
 
 impl Probing {
-    /// How the header of a table names it.
+    /// Returns the number of the probe order in a table's header.
     pub(crate) fn number(self) -> u64 {
         match self {
             Self::Linear => 0,
@@ -34,16 +37,17 @@ impl Probing {
     }
 }
 
-/// One operation's way through the ring: where the buckets start that it looks at next.
+/// The position of one operation in its probe order: the start of the buckets that it looks at
+/// next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Probe {
-    /// The next bucket, or the line it is in where lines are walked round.
+    /// The next bucket or, for `Lines` and `Jump`, the start of its line.
     pub(crate) at: Position,
-    /// Of each line the bucket that is looked at first; 0 where lines are not walked round.
+    /// Offset of the bucket looked at first in each line; 0 with linear probing.
     pub(crate) rotation: u32,
-    /// From one line to the next, of a jump; not known yet while it is 0.
+    /// Distance from one line to the next in a jump order; 0 until it is computed.
     stride: Position,
-    /// Where jumps by `stride` lead back to.
+    /// The line at which the present orbit of jumps by `stride` began.
     orbit: Position,
 }
 
@@ -55,7 +59,7 @@ impl Probe {
         orbit: Position { owner: 0, index: 0 },
     };
 
-    /// The way that begins at the home of `bucket`.
+    /// Returns the start of the probe order of `bucket`, at its home.
     #[inline]
     pub(crate) fn of(bucket: Bucket, layout: &Layout) -> Self {
         let home = layout.home(bucket);
@@ -70,7 +74,7 @@ impl Probe {
         Self { at, rotation, stride: Position::default(), orbit: at }
     }
 
-    /// As `of`, field by field.
+    /// As `of`, in place: it writes field by field.
     #[inline(always)]
     pub(crate) fn reset(&mut self, bucket: Bucket, layout: &Layout) {
         let Position { owner, index } = layout.home(bucket);
@@ -88,8 +92,7 @@ impl Probe {
         self.orbit.index = index - offset;
     }
 
-    /// Goes on past the next `buckets`: whole lines where lines are walked round, one line where
-    /// it jumps.
+    /// Advances past the next `buckets` buckets: whole lines for `Lines`, one line for `Jump`.
     #[inline]
     pub(crate) fn pass(&mut self, buckets: u32, bucket: Bucket, layout: &Layout) {
         if layout.probing() == Probing::Jump {
@@ -98,8 +101,9 @@ impl Probe {
         self.at = layout.advance(self.at, u64::from(buckets));
     }
 
-    /// Every line of the ring comes once: where a stride that has a factor in common with the
-    /// number of lines leads back, the way goes on one line further.
+    /// Jumps to the next line. The order visits every line of the ring once: if the stride has a
+    /// common factor with the number of lines and returns to the start of the orbit, the next orbit
+    /// starts one line further.
     fn jump(&mut self, bucket: Bucket, layout: &Layout) {
         if self.stride == Position::default() {
             self.stride = layout.stride(bucket);
@@ -111,7 +115,7 @@ impl Probe {
         }
     }
 
-    /// The offset in memory of the `nth` bucket looked at from here on.
+    /// Returns the memory offset of the `nth` bucket looked at from this position on.
     #[inline]
     pub(crate) fn offset(rotation: u32, nth: u32) -> u32 {
         let line = LINE_BUCKETS - 1;
@@ -128,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_bucket_comes_once(
+        fn a_probe_order_visits_every_bucket_once(
             owners in 1_u32..6, lines in 1_u64..20, data in 0..=MAX_DATA, way in 0..3,
         ) {
             let probing = [Probing::Linear, Probing::Lines, Probing::Jump][way as usize];
@@ -152,9 +156,9 @@ mod tests {
         }
     }
 
-    /// As many lines as there are, and strides with and without a factor in common.
+    /// Among 120 lines there are strides with and without a common factor.
     #[test]
-    fn jumps_part_what_shares_a_line() {
+    fn keys_of_one_home_line_jump_to_different_lines() {
         let layout = Layout::new(3, 40 * 8, 8, Probing::Jump);
         let mut seconds = BTreeSet::new();
         for data in 0..40_000 {
@@ -165,7 +169,8 @@ mod tests {
                 seconds.insert((probe.at.owner, probe.at.index));
             }
         }
-        // Some 330 data share the line; of 119 others nearly all are seconds of one of them.
+        // About 330 keys share the line; nearly all of the 119 other lines are the second line of
+        // one.
         assert!(seconds.len() > 100, "{}", seconds.len());
     }
 }

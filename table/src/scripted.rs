@@ -1,4 +1,5 @@
-//! Operations in the pipeline, over a transport on which they complete when the test says so.
+//! Tests of operations in the pipeline, over a transport on which they complete when the test
+//! decides.
 
 mod claims;
 mod script;
@@ -22,7 +23,7 @@ fn bucket(data: u64) -> Bucket {
     Bucket::new(data).unwrap()
 }
 
-/// The `nth` datum whose home is this bucket of owner 0.
+/// Returns the `nth` key whose home is this bucket of owner 0.
 fn at_home(pipeline: &Scripted, home: u64, nth: usize) -> u64 {
     let is_there = |data: &u64| {
         let position = pipeline.shared().layout.home(bucket(*data));
@@ -51,7 +52,8 @@ fn poll(pipeline: &mut Scripted) -> Vec<(u64, Result<Outcome, OperationError>)> 
     ended.iter().map(|end| (end.tag.0, end.result)).collect()
 }
 
-/// Nothing is in flight and nothing was kept back. A pipeline that waits for something hangs here.
+/// Asserts that the pipeline and its transport are idle. A pipeline that waits for a completion
+/// that never comes hangs here.
 fn assert_idle(pipeline: &mut Scripted) {
     pipeline.quiesce().unwrap();
     assert_eq!((pipeline.in_flight(), pipeline.transport().in_flight()), (0, 0));
@@ -63,7 +65,7 @@ const FAULT: Fault = Fault::OwnerLost(Owner(1));
 const DEAD: OperationError = OperationError::Fault(FAULT);
 
 #[test]
-fn a_read_ahead_that_nobody_needs_delays_its_storage_only() {
+fn an_unneeded_read_ahead_delays_only_its_storage() {
     let mut pipeline = pipeline(1, 16, 2, 1, 8);
     put(&mut pipeline, 7, 1).unwrap();
     assert_eq!(pipeline.transport_mut().posted.len(), 2, "the chunk and the one ahead");
@@ -106,7 +108,7 @@ fn a_blocking_call_refuses_where_only_the_caller_can_free_storage() {
     assert_eq!(call(&mut pipeline, 2, Intent::Find), Ok(Outcome::Absent));
 }
 
-/// The one read ahead brings an older view, of before the chunk in front of it was filled.
+/// The chunk read ahead shows an older state, from before the first chunk was filled.
 #[test]
 fn a_stale_read_ahead_only_costs_a_claim() {
     let mut pipeline = pipeline(1, 16, 2, 2, 8);
@@ -127,7 +129,7 @@ fn a_stale_read_ahead_only_costs_a_claim() {
 }
 
 #[test]
-fn who_waits_for_room_is_not_overtaken_for_ever() {
+fn operations_that_wait_for_room_are_not_starved() {
     let mut pipeline = pipeline(1, 8, 1, 3, 2);
     pipeline.transport_mut().windows[0][0].store(bucket(1).word(), SeqCst);
     for tag in 0..3 {
@@ -138,7 +140,7 @@ fn who_waits_for_room_is_not_overtaken_for_ever() {
     for tag in 3..20 {
         pipeline.transport_mut().end(0);
         tags.extend(poll(&mut pipeline).iter().map(|(tag, _)| *tag));
-        // There may be no storage yet.
+        // Storage may not be free yet.
         let _ = put(&mut pipeline, tag, 1);
     }
     assert!(tags.contains(&2), "{tags:?}");
@@ -165,7 +167,7 @@ fn an_operation_that_fails_while_it_waits_for_room_is_reported_once() {
 }
 
 #[test]
-fn a_failed_read_ahead_ends_an_operation_whose_claim_is_in_flight() {
+fn a_failed_read_ahead_fails_an_operation_whose_claim_is_in_flight() {
     let mut pipeline = pipeline(1, 16, 2, 1, 8);
     put(&mut pipeline, 7, 1).unwrap();
     pipeline.transport_mut().end(0);
@@ -180,9 +182,9 @@ fn a_failed_read_ahead_ends_an_operation_whose_claim_is_in_flight() {
     assert_eq!(call(&mut pipeline, 1, Intent::FindOrPut), found, "but it took effect");
 }
 
-/// The second half of a chunk that straddles two owners is refused: the first is in flight.
+/// The second READ of a chunk that straddles two owners is refused while the first is in flight.
 #[test]
-fn half_a_chunk_refused_ends_the_operation() {
+fn a_refused_half_chunk_fails_the_operation() {
     let mut pipeline = pipeline(2, 16, 1, 1, 8);
     let data = at_home(&pipeline, 12, 0);
     pipeline.transport_mut().refuse = Some((1, PostError::OutOfRange));
@@ -198,7 +200,7 @@ fn half_a_chunk_refused_ends_the_operation() {
 }
 
 #[test]
-fn half_a_chunk_posted_to_a_dying_transport_ends_by_the_fault() {
+fn a_half_chunk_posted_to_a_dying_transport_fails() {
     let mut pipeline = pipeline(2, 16, 1, 1, 8);
     let data = at_home(&pipeline, 12, 0);
     pipeline.transport_mut().refuse = Some((1, PostError::Closed));
@@ -209,26 +211,29 @@ fn half_a_chunk_posted_to_a_dying_transport_ends_by_the_fault() {
 }
 
 #[test]
-fn ends_of_an_earlier_generation_are_dropped() {
+fn completions_of_an_earlier_generation_are_dropped() {
     let mut pipeline = pipeline(1, 8, 1, 1, 8);
     put(&mut pipeline, 7, 1).unwrap();
     let (token, action) = pipeline.transport_mut().posted[0];
-    // The generation is in the upper half, the operation above the lowest 8 bits.
+    // The generation is in the upper 32 bits, the operation's index above the lowest 8 bits.
     let earlier = Token(token.0.wrapping_sub(1 << 32));
     let stray = Completion { token: earlier, result: Err(OpError::RetryExceeded) };
     pipeline.transport_mut().ended.push_back((stray, action));
-    let nobody = Token(token.0 | 9 << 8);
-    pipeline.transport_mut().ended.push_back((Completion { token: nobody, result: Ok(0) }, action));
+    let stray_index = Token(token.0 | 9 << 8);
+    pipeline
+        .transport_mut()
+        .ended
+        .push_back((Completion { token: stray_index, result: Ok(0) }, action));
     assert_eq!(poll(&mut pipeline), []);
     pipeline.transport_mut().runs = true;
     assert_eq!(poll(&mut pipeline), []);
     assert_eq!(poll(&mut pipeline), [(7, INSERTED)]);
 }
 
-/// One operation of each kind when the transport dies: ended and not reported, reported with a
-/// READ in flight, in flight, and waiting for room.
+/// When the transport dies, one operation is done and not reported, one is reported with a READ in
+/// flight, one is in flight, and one waits for room.
 #[test]
-fn every_end_is_reported_before_the_fault() {
+fn every_result_is_reported_before_the_fault() {
     let mut pipeline = pipeline(1, 16, 2, 5, 4);
     put(&mut pipeline, 1, 1).unwrap();
     pipeline.transport_mut().end(0);
@@ -245,14 +250,14 @@ fn every_end_is_reported_before_the_fault() {
     assert_eq!(put(&mut pipeline, 6, 6), Err(SubmitError::Busy));
 
     pipeline.transport_mut().die(FAULT);
-    let mut ends = Vec::new();
+    let mut results = Vec::new();
     let mut out = [Finished::default()];
     while let Ok(ended) = pipeline.poll_into(&mut out) {
-        ends.extend(ended.iter().map(|end| (end.tag.0, end.result.is_ok())));
-        assert!(ends.len() <= 4, "{ends:?}");
+        results.extend(ended.iter().map(|end| (end.tag.0, end.result.is_ok())));
+        assert!(results.len() <= 4, "{results:?}");
     }
-    ends.sort_unstable();
-    assert_eq!(ends, [(2, true), (3, false), (4, false), (5, false)]);
+    results.sort_unstable();
+    assert_eq!(results, [(2, true), (3, false), (4, false), (5, false)]);
     assert_eq!(pipeline.poll_into(&mut out), Err(DEAD));
     assert_eq!((pipeline.in_flight(), pipeline.quiesce()), (0, Err(DEAD)));
 
@@ -271,10 +276,10 @@ fn every_end_is_reported_before_the_fault() {
 }
 
 proptest! {
-    /// However long an end is kept back while others come, failures among them: each operation is
-    /// reported once, and storage comes back.
+    /// In any order of completions, with failures among them, each operation is reported once and
+    /// its storage is freed.
     #[test]
-    fn any_order_of_ends_does(
+    fn every_order_of_completions_works(
         operations in 1_u32..6,
         depth in 2_u32..7,
         chunks in 1_u32..4,
@@ -314,7 +319,7 @@ proptest! {
                 check(&mut pipeline, &mut running)?;
             }
         }
-        // Far more polls than there can be posts left.
+        // Far more polls than posts can be left.
         for _ in 0..10_000 {
             pipeline.transport_mut().runs = true;
             check(&mut pipeline, &mut running)?;

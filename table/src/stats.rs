@@ -1,52 +1,52 @@
-//! What operations cost, counted by outcome.
+//! Counters of the cost of operations, by outcome.
 
 use crate::find_or_put::Outcome;
 
-/// Sums over the operations that ended with one outcome.
+/// Sums over the operations with one outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct OutcomeStats {
-    /// Operations.
+    /// Number of operations.
     pub operations: u64,
-    /// Chunk reads waited for.
+    /// Chunk reads that operations waited for.
     pub effective_roundtrips: u64,
-    /// Chunk reads posted, those ahead of need included. A chunk that straddles two owners
-    /// counts once.
+    /// Chunk reads posted, including those read ahead. A chunk that straddles two owners counts
+    /// once.
     pub outgoing_roundtrips: u64,
-    /// Compare-and-swaps posted on buckets that looked empty; those of the CPU are not counted.
+    /// Compare-and-swaps posted on buckets that looked empty. Those of the CPU are not included.
     pub claims: u64,
-    /// Those of them that found the bucket taken.
+    /// The part of `claims` that found the bucket occupied.
     pub claims_lost: u64,
-    /// Fetch-and-adds of 0 to tell what a torn word is.
+    /// Fetch-and-adds of 0 that resolve a possibly torn word.
     pub confirms: u64,
-    /// Compare-and-swaps posted along with the first READ, which are not among `claims`.
+    /// Compare-and-swaps posted along with the first READ; `claims` does not include them.
     pub first_claims: u64,
-    /// Those of them that ended their operation.
+    /// The part of `first_claims` that decided the outcome of their operation.
     pub first_claims_decided: u64,
     /// Cache lines that the CPU looked at, or copied in place of a READ.
     pub lines: u64,
-    /// Operations that the cache answered, without looking at the table.
+    /// Operations that the cache answered without an access to the table.
     pub cache_hits: u64,
 }
 
-/// What a table's operations have cost since it was opened or its counters were reset.
+/// The cost of a table's operations since it was opened or its counters were reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Stats {
-    /// Operations that ended found.
+    /// Operations with the outcome `Found`.
     pub found: OutcomeStats,
-    /// Operations that ended inserted.
+    /// Operations with the outcome `Inserted`.
     pub inserted: OutcomeStats,
-    /// Operations that ended full.
+    /// Operations with the outcome `Full`.
     pub full: OutcomeStats,
-    /// Finds that ended absent.
+    /// Finds with the outcome `Absent`.
     pub absent: OutcomeStats,
-    /// Operations that ended in error.
+    /// Operations that completed in error.
     pub failed: u64,
 }
 
 impl Stats {
-    /// The sums over all outcomes.
+    /// Returns the sums over all outcomes.
     #[must_use]
     pub fn total(&self) -> OutcomeStats {
         [self.found, self.inserted, self.full, self.absent]
@@ -54,7 +54,7 @@ impl Stats {
             .fold(OutcomeStats::default(), |sum, part| sum.plus(part))
     }
 
-    /// The share of operations that the cache answered, 0 to 1; 0 where there were none.
+    /// Returns the fraction of operations that the cache answered, 0 to 1; 0 without operations.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn cache_hit_rate(&self) -> f64 {
@@ -72,21 +72,21 @@ impl Stats {
         }
     }
 
-    /// An operation that the cache answered.
+    /// Counts an operation that the cache answered.
     #[inline]
     pub(crate) fn count_cached(&mut self) {
         self.found.operations += 1;
         self.found.cache_hits += 1;
     }
 
-    /// Operations that ended so at the first line that the CPU looked at.
+    /// Counts operations with this outcome that the first line decided, in place.
     pub(crate) fn count_home(&mut self, outcome: Outcome, operations: u64) {
         let stats = self.of(outcome);
         stats.operations += operations;
         stats.lines += operations;
     }
 
-    /// An operation for which the CPU looked at `lines` itself, to its end.
+    /// Counts an operation that looked at `lines` lines, all by the CPU.
     #[inline]
     pub(crate) fn count_direct(&mut self, outcome: Outcome, lines: u32) {
         let stats = self.of(outcome);
@@ -94,7 +94,7 @@ impl Stats {
         stats.lines += u64::from(lines);
     }
 
-    /// An operation that ended by READs and atomics.
+    /// Counts an operation that completed with READs and atomics.
     #[inline]
     pub(crate) fn count(&mut self, outcome: Outcome, cost: &Cost) {
         let stats = self.of(outcome);
@@ -122,13 +122,13 @@ impl core::iter::Sum for Stats {
     }
 }
 
-/// What one operation by READs and atomics has cost.
+/// The cost of one operation with READs and atomics.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
-    /// Chunks waited for, and requested.
+    /// Chunks waited for, and chunks requested.
     pub(crate) effective: u32,
     pub(crate) outgoing: u32,
-    /// Chunks that the CPU copied in place of READs, and those of them that were scanned.
+    /// Chunks that the CPU copied in place of READs, and the scanned ones among them.
     pub(crate) chunks_copied: u32,
     pub(crate) copies_scanned: u32,
     pub(crate) lines: u32,
@@ -139,7 +139,8 @@ pub(crate) struct Cost {
     pub(crate) first_claims_decided: u32,
 }
 
-/// Costs decide nothing: operations that differ in them alone are one to the model check.
+/// Costs do not influence behaviour: the model check treats operations that differ only in cost as
+/// equal.
 #[cfg(test)]
 impl core::hash::Hash for Cost {
     fn hash<H: core::hash::Hasher>(&self, _: &mut H) {}
@@ -171,7 +172,7 @@ impl Cost {
 }
 
 impl OutcomeStats {
-    /// The sums of both.
+    /// Returns the sum of two sets of counters.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! The table: blocking calls, batches, and the poll form with many operations in flight.
+//! The table, with blocking calls, batches, and submitted operations that the caller polls.
 
 use core::sync::atomic::Ordering::Acquire;
 
@@ -16,20 +16,20 @@ use crate::find_or_put::{FindOrPut, Intent, Outcome};
 use crate::layout::{HEADER_WORDS, Layout};
 use crate::stats::Stats;
 
-/// Storage for one operation in flight; the caller of a table provides an array of them, as
+/// Storage for one operation in flight; the caller of a table provides an array of them, such as
 /// `[Operation::EMPTY; 8]`.
 pub type Operation = probeline_pipeline::Operation<FindOrPut>;
-/// The result of an operation that was submitted.
+/// The result of a submitted operation.
 pub type Finished = probeline_pipeline::Finished<Outcome, OperationError>;
 
-/// Blocking calls that need no transport between two polls of it, which notice lost owners: a
-/// poll then costs each of them well under a nanosecond.
+/// Maximum blocking calls without transport operations between two polls of the transport. Only a
+/// poll detects lost owners. At this interval a poll costs each call well under a nanosecond.
 const CALLS_PER_POLL: u32 = 64;
 
-/// A set of 63-bit numbers spread over the windows of all owners, on an engine `T`, with room
-/// for as many operations in flight as `S` stores (an array, a slice, a `Vec`).
+/// A set of 63-bit keys in the windows of all owners, over an engine `T`, with storage `S` (an
+/// array, a slice, a `Vec`) for operations in flight.
 ///
-/// Every owner opens one with the same sizes, probe limit and probe order. The table owns its
+/// Every owner opens it with the same sizes, probe limit and probe order. The table owns its
 /// engine; [`transport_mut`](Self::transport_mut) lends it for words outside the table.
 pub struct Table<T, S, C = [CacheEntry; 0]> {
     pub(crate) pipeline: Pipeline<T, S, Context<C>, FindOrPut>,
@@ -39,11 +39,11 @@ pub struct Table<T, S, C = [CacheEntry; 0]> {
 }
 
 impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
-    /// A table over `transport`, without asking the other owners; [`open`](Self::open) is this
-    /// and the check that all of them have the same.
+    /// Creates a table over `transport` without checking the parameters of the other owners;
+    /// [`open`](Self::open) includes that check.
     ///
-    /// Uses two slots for each operation, from slot 0 on, and the window's words that
-    /// [`Config::words`] says. Buckets must be 0 at first, as in a fresh window.
+    /// The table uses two slots for each operation, from slot 0 on, and [`Config::words`] words of
+    /// the window. All buckets must be 0 at first, as in a fresh window.
     ///
     /// # Errors
     /// [`ConfigError`] with the allowed range.
@@ -65,8 +65,8 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
     }
 }
 
-/// The error for a window that is shorter than the geometry says: counting, clearing and collecting
-/// garbage would skip the missing words.
+/// Returns the error for a window that is shorter than its geometry states. Counting, clearing and
+/// collecting garbage would skip the missing words.
 fn short_window(transport: &impl Transport) -> ConfigError {
     let (found, expected) = (transport.window().len() as u64, transport.geometry().window_words);
     ConfigError::Window { found, expected }
@@ -78,18 +78,18 @@ where
     S: AsMut<[Operation]>,
     C: AsMut<[CacheEntry]>,
 {
-    /// The same table with a cache of occupied buckets that this owner has seen, in the first
-    /// entries of `entries`, as many as are a power of two.
+    /// Adds a cache of occupied buckets that this owner has seen, stored in the first entries of
+    /// `entries`. It uses the largest power of two that fits.
     ///
-    /// It answers finds without a roundtrip, and takes an operation past buckets that are known
-    /// to hold other data. It needs no coherence protocol, as an occupied bucket never changes;
-    /// [`clear`](Self::clear) and [`retain`](Self::retain) drop it.
+    /// The cache answers finds without a roundtrip and lets an operation skip buckets known to hold
+    /// other keys. It needs no coherence protocol, because an occupied bucket never changes.
+    /// [`clear`](Self::clear) and [`retain`](Self::retain) drop its content.
     pub fn with_cache<D: AsMut<[CacheEntry]>>(self, entries: D) -> Table<T, S, D> {
         let pipeline = self.pipeline.map_shared(|context| context.with_cache(entries));
         Table { pipeline, config: self.config, unpolled: self.unpolled }
     }
 
-    /// Tells the policy the share of occupied buckets among some of this owner's.
+    /// Estimates the load factor from a sample of this owner's buckets and passes it to the policy.
     pub(crate) fn sample_load_factor(&mut self) {
         const BUCKETS: usize = 256;
         let buckets = self.buckets();
@@ -107,8 +107,10 @@ where
         self.pipeline.shared_mut()
     }
 
-    /// Finds `data`, or puts it in the first bucket of its probe order that is empty (paper
-    /// Fig. 1). Waits for the end; the transport bounds the wait.
+    /// Finds the key `data`, or inserts it into the first empty bucket of its probe order (paper
+    /// Fig. 1).
+    ///
+    /// Blocks until the operation completes; the transport bounds the wait.
     ///
     /// # Errors
     /// [`OperationError`]: refused, or of unknown outcome.
@@ -117,7 +119,8 @@ where
         self.call(data, Intent::FindOrPut)
     }
 
-    /// Whether `data` is in the table. Waits for the end; the transport bounds the wait.
+    /// Returns whether the table contains the key `data`. Blocks until the operation completes; the
+    /// transport bounds the wait.
     ///
     /// # Errors
     /// As for [`find_or_put`](Self::find_or_put).
@@ -142,7 +145,7 @@ where
                 return Err(fault.into());
             }
             let (transport, context) = self.pipeline.parts();
-            // Each turn passes a line of those within the probe limit.
+            // Each iteration passes one line within the probe limit.
             while let Some(line) = walk.line(transport, &context.layout) {
                 if let Look::Done(outcome) = context.look(&mut walk, line) {
                     return Ok(outcome);
@@ -164,18 +167,20 @@ where
         self.pipeline.make_progress()
     }
 
-    /// [`find_or_put`](Self::find_or_put) of each of `data`; each end is left at the same place
-    /// of `outcomes`. As many are in flight as the storage and the transport's depth allow, in
-    /// any order, with a doorbell for all that could be posted at once. What the CPU does itself
-    /// is interleaved, so that cache misses overlap.
+    /// Runs [`find_or_put`](Self::find_or_put) for each key of `data` and stores each result at the
+    /// same index of `outcomes`.
     ///
-    /// Data that is in the batch twice is inserted once. Operations submitted before go on
-    /// meanwhile, and are reported by [`poll_into`](Self::poll_into); where their ends take up all storage,
-    /// data that needs some ends [`SubmitError::Busy`]. Waits for the end; the transport bounds
-    /// the wait.
+    /// As many operations are in flight as the storage and the transport's depth allow, in any
+    /// order, with one doorbell for all operations that can be posted at once. The CPU interleaves
+    /// the operations that it executes itself, so that their cache misses overlap.
+    ///
+    /// A key that occurs twice in the batch is inserted once. Operations submitted before continue,
+    /// and [`poll_into`](Self::poll_into) reports them. If their results take up all storage, keys
+    /// that need storage get [`SubmitError::Busy`]. Blocks until all operations complete; the
+    /// transport bounds the wait.
     ///
     /// # Errors
-    /// [`BatchError`] where the lengths differ. What becomes of each datum is in its outcome.
+    /// [`BatchError`] if the lengths differ. The result of each key is in `outcomes`.
     pub fn find_or_put_batch(
         &mut self,
         data: &[u64],
@@ -215,15 +220,16 @@ where
     /// Starts an operation whose result [`poll_into`](Self::poll_into) reports under `tag`.
     ///
     /// # Errors
-    /// [`SubmitError::Busy`] while all storage is in use; data beyond 63 bits.
+    /// [`SubmitError::Busy`] while all storage is in use; [`SubmitError::Data`] if `data` exceeds
+    /// 63 bits.
     #[inline]
     pub fn submit(&mut self, tag: Tag, data: u64, intent: Intent) -> Result<(), SubmitError> {
         let operation = FindOrPut::new(Bucket::new(data)?, intent, self.pipeline.shared());
         self.pipeline.submit(tag, operation).map_err(SubmitError::from_operation)
     }
 
-    /// Moves all operations on and the results of submitted ones into `out`; gives the part of it
-    /// that was filled. Never blocks.
+    /// Polls the transport, advances all operations and moves the results of submitted ones into
+    /// `out`. Returns the filled part of `out`. Never blocks.
     ///
     /// ```
     /// # use probeline_table::{Finished, OperationError, Table, Operation};
@@ -237,7 +243,7 @@ where
     /// ```
     ///
     /// # Errors
-    /// [`OperationError::Fault`] when the transport is dead, only after every result was reported.
+    /// [`OperationError::Fault`] if the transport is dead and every result was reported.
     #[inline]
     pub fn poll_into<'o>(
         &mut self,
@@ -246,39 +252,39 @@ where
         self.pipeline.poll_into(out)
     }
 
-    /// Operations that were submitted and not reported yet.
+    /// Returns the number of operations submitted and not yet reported.
     #[inline]
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.pipeline.in_flight()
     }
 
-    /// The engine, to look at.
+    /// Returns the engine, for reading.
     #[inline]
     #[must_use]
     pub fn transport(&self) -> &T {
         self.pipeline.transport()
     }
 
-    /// The engine, once nothing of the table's is in flight: for words outside the table. What is
-    /// posted on it must have completed before the table is used again.
+    /// Waits until no operation of the table is in flight and returns the engine, for words outside
+    /// the table. Everything posted on it must have completed before the table is used again.
     ///
     /// # Errors
-    /// [`OperationError::Fault`] when the transport is dead.
+    /// [`OperationError::Fault`] if the transport is dead.
     pub fn transport_mut(&mut self) -> Result<&mut T, OperationError> {
         self.pipeline.quiesce()?;
         Ok(self.pipeline.transport_mut())
     }
 
-    /// Gives the engine back, dead or alive, once nothing of the table's is in flight. Results
-    /// that were not reported are lost.
+    /// Waits until no operation of the table is in flight and returns the engine, even a dead one.
+    /// Unreported results are lost.
     pub fn into_transport(mut self) -> T {
-        // A dead engine says so itself.
+        // A dead engine reports its fault to its next user.
         self.pipeline.quiesce().ok();
         self.pipeline.into_transport()
     }
 
-    /// What operations have cost so far.
+    /// Returns the counters of the cost of operations.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.pipeline.shared().stats
@@ -289,20 +295,20 @@ where
         self.context_mut().stats = Stats::default();
     }
 
-    /// The parameters it was opened with.
+    /// Returns the parameters of the table.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Where its buckets are.
+    /// Returns the layout of the table's buckets.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.pipeline.shared().layout
     }
 
-    /// The data in this owner's part. Exact between barriers; while others insert, each datum
-    /// that was there before the call is seen.
+    /// Returns the keys in this owner's part. The result is exact between barriers. While other
+    /// owners insert, it contains every key that was there before the call.
     pub fn local(&self) -> impl Iterator<Item = u64> + '_ {
         let words = self.buckets().iter().map(|bucket| bucket.load(Acquire));
         words.filter_map(Bucket::from_word).map(Bucket::data)

@@ -1,4 +1,4 @@
-//! Where an operation stands in its probe order, bucket by bucket and line by line.
+//! The progress of an operation along its probe order, by bucket and by line.
 
 use probeline_transport::Transport;
 
@@ -9,15 +9,15 @@ use crate::layout::{Layout, Position};
 use crate::line::Line;
 use crate::probe::{LINE_BUCKETS, Probe, Probing};
 
-/// An operation that has passed some buckets, which hold other data for ever.
+/// The progress of an operation. All buckets passed so far hold other keys permanently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Walk {
     pub(crate) bucket: Bucket,
     pub(crate) intent: Intent,
     pub(crate) probe: Probe,
-    /// Buckets passed since `probe`, less than a line.
+    /// Buckets passed since `probe`, fewer than a line.
     pub(crate) passed: u32,
-    /// Buckets left to look at, those passed since `probe` included; at least 1.
+    /// Buckets left within the probe limit, including those passed since `probe`; at least 1.
     pub(crate) left: u64,
     /// Cache lines that the CPU has looked at.
     pub(crate) lines: u32,
@@ -33,13 +33,13 @@ impl Walk {
         lines: 0,
     };
 
-    /// At the home of `bucket`, to look at up to `limit` buckets.
+    /// Starts at the home of `bucket`, to look at up to `limit` buckets.
     #[inline]
     pub(crate) fn new(bucket: Bucket, intent: Intent, limit: u64, layout: &Layout) -> Self {
         Self { bucket, intent, probe: Probe::of(bucket, layout), passed: 0, left: limit, lines: 0 }
     }
 
-    /// As `new`, field by field.
+    /// As `new`, in place: it writes field by field.
     #[inline(always)]
     pub(crate) fn reset(&mut self, bucket: Bucket, intent: Intent, limit: u64, layout: &Layout) {
         self.bucket = bucket;
@@ -50,7 +50,7 @@ impl Walk {
         self.lines = 0;
     }
 
-    /// The bucket to look at next.
+    /// Returns the position of the next bucket.
     #[inline]
     pub(crate) fn position(&self, layout: &Layout) -> Position {
         let offset = match layout.probing() {
@@ -61,7 +61,7 @@ impl Walk {
         Position { owner, index: index + u64::from(offset) }
     }
 
-    /// The line to look at next, requested from memory; `None` where the CPU does not reach it.
+    /// Returns the next line and prefetches it; `None` if the CPU cannot address it.
     #[inline]
     pub(crate) fn line<'t>(
         &self,
@@ -71,7 +71,8 @@ impl Walk {
         line_at(transport, layout, self.probe.at)
     }
 
-    /// The buckets of the present line that are looked at: all, or those from the home bucket on.
+    /// Returns the number of buckets to look at in the present line: all 8 or, with linear probing,
+    /// those from the probe position on.
     #[inline]
     pub(crate) fn buckets_in_line(&self, layout: &Layout) -> u32 {
         match layout.probing() {
@@ -80,7 +81,8 @@ impl Walk {
         }
     }
 
-    /// Looks at `line`, the present one: ends at it, or goes on to the next.
+    /// Looks at `line`, the present one. The operation completes there, or the walk advances to the
+    /// next line.
     #[inline]
     pub(crate) fn look(&mut self, line: &Line, layout: &Layout) -> Look {
         self.lines += 1;
@@ -101,7 +103,7 @@ impl Walk {
         Look::Passed
     }
 
-    /// Passes the next bucket. False where it was the last to look at.
+    /// Advances past the next bucket. Returns false if it was the last within the probe limit.
     #[inline]
     pub(crate) fn pass(&mut self, layout: &Layout) -> bool {
         let linear = layout.probing() == Probing::Linear;
@@ -116,8 +118,9 @@ impl Walk {
         true
     }
 
-    /// Goes on to the next line, all of this one having been seen to hold other data. The last one
-    /// within the limit is looked at again, so that one place decides how an operation ends.
+    /// Advances to the next line, after the whole present line was seen to hold other keys. At the
+    /// last line within the probe limit the walk stays, so that `look` alone decides how an
+    /// operation completes.
     #[inline]
     pub(crate) fn pass_seen_line(&mut self, layout: &Layout) {
         let buckets = self.buckets_in_line(layout);
@@ -141,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bucket_by_bucket_is_line_by_line(
+        fn passing_buckets_follows_the_order_of_lines(
             data in 0..1_u64 << 63, way in 0..3, lines in 1_u64..9,
         ) {
             let probing = [Probing::Linear, Probing::Lines, Probing::Jump][way as usize];

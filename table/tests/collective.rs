@@ -1,4 +1,4 @@
-//! The calls that all owners make together, over shared memory and on the simulator's stage.
+//! Tests of the collective calls, over shared memory and on the simulator's stage.
 
 mod common;
 
@@ -19,12 +19,12 @@ use proptest::prelude::*;
 
 const CONFIG: Config =
     Config { first_word: 8, chunk_buckets: 16, max_chunks: 64, ..Config::paper(64) };
-/// No owner waits for an owner that has failed or left. This is half the time that an exchange
-/// waits for a missing owner, and far more than a call takes on a busy machine.
-const ENDS_WITHIN: Duration = Duration::from_secs(30);
+/// Upper limit of the time that a call with a failed or lost owner takes. It is half the time that
+/// an exchange waits for a missing owner, and far more than a call takes on a busy machine.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 const BOTH: [Over; 2] = [Over::Shm, Over::Sim { seed: 1 }];
 
-/// What an owner's `open` gave; the engine is gone.
+/// Opens and drops a table on one owner, and returns the result.
 fn open<T: Transport>(
     engine: T,
     config: Config,
@@ -32,13 +32,14 @@ fn open<T: Transport>(
     mut exchange: impl Exchange,
 ) -> Result<(), OpenError> {
     let table = Table::open(engine, config, storage(operations), &mut exchange)?;
-    // Nobody leaves while others still read.
+    // No owner may leave while others still read its header.
     exchange.barrier().unwrap();
     drop(table);
     Ok(())
 }
 
-/// What `open` gave each of three owners, of which `odd` has another configuration.
+/// Opens a table on three owners, of which `odd` has another configuration, and returns their
+/// results.
 fn open_with(over: Over, odd: u32, theirs: Config, operations: u32) -> Vec<Result<(), OpenError>> {
     let sizes = Sizes { window_words: 128, ..Sizes::of(3, &CONFIG) };
     let config = |me| if me == Owner(odd) { (theirs, operations) } else { (CONFIG, 4) };
@@ -61,35 +62,35 @@ fn open_with(over: Over, odd: u32, theirs: Config, operations: u32) -> Vec<Resul
 fn the_same_table_is_opened_by_all() {
     for over in BOTH {
         assert_eq!(open_with(over, 1, CONFIG, 4), [Ok(()); 3]);
-        // How far operations look is what matters, not in how many steps, nor how many at once.
+        // The probe limit must agree; C, M and the number of operations may differ.
         let steps = Config { chunk_buckets: 32, max_chunks: 32, ..CONFIG };
         assert_eq!(open_with(over, 1, steps, 1), [Ok(()); 3]);
-        let means = Config {
+        let options = Config {
             chunk_choice: ChunkChoice::Adaptive(ReadCost { base_ps: 1, bucket_ps: 1 }),
             read_ahead: ReadAhead::Never,
             first_claim: FirstClaim::On,
             direct: true,
             ..steps
         };
-        assert_eq!(open_with(over, 1, means, 1), [Ok(()); 3]);
+        assert_eq!(open_with(over, 1, options, 1), [Ok(()); 3]);
     }
 }
 
 #[test]
-fn an_owner_with_another_table_is_named_to_everybody() {
+fn all_owners_name_the_owner_that_differs() {
     for (what, theirs) in [
         ("buckets per owner", Config { buckets_per_owner: 56, ..CONFIG }),
         ("probe limit (C times M)", Config { chunk_buckets: 8, ..CONFIG }),
         ("probe limit (C times M)", Config { max_chunks: 63, ..CONFIG }),
         ("probe order (0 linear, 1 lines, 2 jump)", probed(CONFIG, Probing::Lines)),
         ("probe order (0 linear, 1 lines, 2 jump)", probed(CONFIG, Probing::Jump)),
-        // It shows its header elsewhere.
+        // Its header is at another word.
         ("format", Config { first_word: 16, ..CONFIG }),
     ] {
         for (over, odd) in BOTH.into_iter().flat_map(|over| [0, 1, 2].map(|odd| (over, odd))) {
             let begin = Instant::now();
-            let ends = open_with(over, odd, theirs, 4);
-            for (me, end) in (0..).zip(&ends) {
+            let results = open_with(over, odd, theirs, 4);
+            for (me, end) in (0..).zip(&results) {
                 let different = if me != odd { odd } else { u32::from(odd == 0) };
                 assert!(
                     matches!(end, Err(OpenError::Collective(CollectiveError::Differs {
@@ -98,21 +99,21 @@ fn an_owner_with_another_table_is_named_to_everybody() {
                     "{over:?}, {odd} has another {what}, owner {me}: {end:?}"
                 );
             }
-            assert!(begin.elapsed() < ENDS_WITHIN, "an owner waited for a lost owner");
+            assert!(begin.elapsed() < TIME_LIMIT, "an owner waited for a lost owner");
         }
     }
 }
 
 #[test]
-fn an_owner_whose_table_is_impossible_keeps_nobody_waiting() {
+fn an_owner_with_an_invalid_table_does_not_block_the_others() {
     let odd_chunk = Config { chunk_buckets: 12, ..CONFIG };
     let chunk = ConfigError::ChunkBuckets { found: 12, most: 64 };
     let storage = ConfigError::Operations { found: 0, most: 4 };
     for (theirs, operations, error) in [(odd_chunk, 4, chunk), (CONFIG, 0, storage)] {
         for (over, odd) in BOTH.into_iter().flat_map(|over| [0, 1, 2].map(|odd| (over, odd))) {
             let begin = Instant::now();
-            let ends = open_with(over, odd, theirs, operations);
-            for (me, end) in (0..).zip(&ends) {
+            let results = open_with(over, odd, theirs, operations);
+            for (me, end) in (0..).zip(&results) {
                 let right = match end {
                     Err(OpenError::Config(found)) => me == odd && *found == error,
                     Err(OpenError::Collective(CollectiveError::Differs { owner, .. })) => {
@@ -122,16 +123,16 @@ fn an_owner_whose_table_is_impossible_keeps_nobody_waiting() {
                 };
                 assert!(right, "{over:?}, owner {me} of those with {odd} odd: {end:?}");
             }
-            assert!(begin.elapsed() < ENDS_WITHIN, "an owner waited for a lost owner");
+            assert!(begin.elapsed() < TIME_LIMIT, "an owner waited for a lost owner");
         }
     }
 }
 
 #[test]
-fn an_owner_that_left_ends_the_call_for_the_others() {
+fn a_call_fails_if_an_owner_has_left() {
     for over in BOTH {
         let begin = Instant::now();
-        let ends = over.run(Sizes::of(3, &CONFIG), |engine, exchange| {
+        let results = over.run(Sizes::of(3, &CONFIG), |engine, exchange| {
             let mut table = Table::open(engine, CONFIG, storage(2), exchange).unwrap();
             table.find_or_put(u64::from(exchange.me().0)).unwrap();
             assert_eq!(table.len(exchange), Ok(3));
@@ -140,15 +141,15 @@ fn an_owner_that_left_ends_the_call_for_the_others() {
             }
             Some(table.retain(exchange, |_| true))
         });
-        assert!(matches!(ends[..], [Some(Err(_)), Some(Err(_)), None]), "{ends:?}");
-        assert!(begin.elapsed() < ENDS_WITHIN, "an owner waited for a lost owner");
+        assert!(matches!(results[..], [Some(Err(_)), Some(Err(_)), None]), "{results:?}");
+        assert!(begin.elapsed() < TIME_LIMIT, "an owner waited for a lost owner");
     }
 }
 
-/// Operations that are in flight when a call begins end before it does anything, and are reported
+/// Operations in flight at the start of a call complete before its first effect, and are reported
 /// after it.
 #[test]
-fn what_was_in_flight_takes_part_and_is_still_reported() {
+fn operations_in_flight_take_effect_and_are_reported() {
     let calls: [(Call, u64); 3] = [
         (|table, exchange| assert_eq!(table.len(exchange), Ok(12)), 12),
         (|table, exchange| table.clear(exchange).unwrap(), 0),
@@ -175,9 +176,9 @@ fn what_was_in_flight_takes_part_and_is_still_reported() {
 
 type Call = fn(&mut AnyTable<'_>, &mut dyn Exchange);
 
-/// A second table on an engine must not be told of the first one's operations.
+/// A second table on an engine must not receive completions of the first one.
 #[test]
-fn an_engine_is_given_back_at_rest() {
+fn an_engine_is_returned_idle() {
     for over in BOTH {
         over.run(Sizes::of(2, &CONFIG), |engine, exchange| {
             let config = Config { chunk_buckets: 8, ..CONFIG };
@@ -203,7 +204,7 @@ fn table_setups(owners: u32) -> impl Strategy<Value = Vec<Setup>> {
         let sizes = Config {
             first_word: 8 * first,
             chunk_buckets: 8 * chunk.min(u32::try_from(part).unwrap()),
-            // As far as the ring is long.
+            // The probe limit covers the whole ring.
             max_chunks: 64,
             ..Config::paper(8 * part)
         };
@@ -211,7 +212,7 @@ fn table_setups(owners: u32) -> impl Strategy<Value = Vec<Setup>> {
     })
 }
 
-/// This owner's table, together with all others.
+/// Opens this owner's table together with all others.
 fn open_as<'e>(
     setups: &[Setup],
     engine: &'e mut dyn Transport,
@@ -226,17 +227,17 @@ fn over() -> impl Strategy<Value = Over> {
     prop_oneof![Just(Over::Shm), any::<u64>().prop_map(|seed| Over::Sim { seed })]
 }
 
-/// Where the data of a table have their homes.
+/// The placement of the homes of a table's keys.
 #[derive(Clone, Copy, Debug)]
 enum Homes {
     Anywhere,
-    /// At most so many buckets before the border of two owners, the end of the ring among them.
+    /// At most this number of buckets before the border between two owners or the end of the ring.
     BeforeBorders(usize),
-    /// All with one owner: its part is full before another's is touched.
+    /// All in the part of one owner, which fills up first.
     With(Owner),
 }
 
-/// So many different data, the same for all owners.
+/// Returns `count` different keys, the same on all owners.
 fn data(layout: &Layout, homes: Homes, count: usize, seed: u64) -> Vec<u64> {
     let part = usize::try_from(layout.buckets_per_owner()).unwrap();
     let (mut rng, mut all) = (Rng::new(seed, 1), BTreeSet::new());
@@ -255,13 +256,13 @@ fn data(layout: &Layout, homes: Homes, count: usize, seed: u64) -> Vec<u64> {
     all.into_iter().collect()
 }
 
-/// A load factor as a number of buckets.
+/// Converts a load factor to a number of buckets.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn share_of(buckets: u64, load: f64) -> usize {
     (buckets as f64 * load) as usize
 }
 
-/// What one owner gives back: its part at several moments.
+/// The part of one owner at several moments.
 struct Moments {
     layout: Layout,
     parts: Vec<Vec<u64>>,
@@ -269,14 +270,15 @@ struct Moments {
 }
 
 impl Moments {
-    /// The whole table's content at the `nth` moment; each datum where it must be.
+    /// Returns the whole table's content at the `nth` moment, and checks that each key is in the
+    /// right place.
     fn content(all: &[Self], nth: usize) -> Result<BTreeSet<u64>, String> {
         let ring: Vec<u64> = all.iter().flat_map(|owner| owner.parts[nth].clone()).collect();
         content(&all[0].layout, &ring)
     }
 }
 
-/// Puts this owner's share of `data`; how many of it were not there.
+/// Inserts this owner's share of `data`. Returns the number of keys inserted.
 fn put(table: &mut AnyTable<'_>, data: &[u64]) -> u64 {
     let put = |&data: &u64| match table.find_or_put(data).unwrap() {
         Outcome::Inserted => 1,
@@ -286,14 +288,14 @@ fn put(table: &mut AnyTable<'_>, data: &[u64]) -> u64 {
     data.iter().map(put).sum()
 }
 
-/// Finds everything, so that a cache is full of it.
+/// Finds all keys, so that a cache contains them.
 fn see_all(table: &mut AnyTable<'_>, data: &[u64]) {
     for &data in data {
         assert_eq!(table.find(data), Ok(true));
     }
 }
 
-/// The sizes of engines for these tables, and the buckets of all.
+/// Returns the sizes of the engines for these tables, and the number of buckets of all owners.
 fn sizes_of(setups: &[Setup]) -> (Sizes, u64) {
     let (owners, config) = (u32::try_from(setups.len()).unwrap(), setups[0].config);
     (Sizes::of(owners, &config), config.buckets_per_owner * u64::from(owners))
@@ -338,8 +340,8 @@ proptest! {
         });
     }
 
-    /// Rounds of garbage collection on tables of any load and with clusters across all borders:
-    /// what is kept stays, where it can be found; what is not is gone; and the table works on.
+    /// Collects garbage in rounds, at any load and with clusters across all borders. Kept keys can
+    /// be found, removed keys cannot, and the table still works.
     #[test]
     fn retain_keeps_the_set_and_its_order(
         setups in (1_u32..4).prop_flat_map(table_setups),
@@ -380,7 +382,7 @@ proptest! {
                 }
                 exchange.barrier().unwrap();
             }
-            // Everybody puts everything: each datum that is missing is inserted by one of them.
+            // All owners insert all keys: exactly one of them inserts each missing key.
             inserted += put(&mut table, &all);
             exchange.barrier().unwrap();
             parts.push(own_words(&table));

@@ -1,5 +1,5 @@
-//! Collective calls while one-sided operations fail: an owner that fails keeps step with the
-//! others, so that a later count is right or an error, and a lost owner is named.
+//! Tests of collective calls with failing one-sided operations: an owner that fails keeps step with
+//! the others. A later count is then correct or an error, and a lost owner is named.
 
 use core::cell::Cell;
 use core::sync::atomic::AtomicU64;
@@ -32,7 +32,8 @@ fn storage() -> [Operation; 4] {
     [const { Operation::EMPTY }; 4]
 }
 
-/// Repeats what failed, which was not done; `None` once the transport is dead.
+/// Inserts a key, repeating failed operations, which had no effect. Returns `None` when the
+/// transport is dead.
 fn insert(table: &mut Table<probeline_sim::Engine, [Operation; 4]>, data: u64) -> Option<()> {
     loop {
         match table.find_or_put(data) {
@@ -58,7 +59,7 @@ fn a_count_is_right_or_an_error() {
                     Ok(len) => Some(len),
                     Err(CollectiveError::Operation(OperationError::Failed(_)))
                     | Err(CollectiveError::PartFailed { .. }) => None,
-                    // Another owner could not even open its table.
+                    // Another owner failed to open its table.
                     Err(_) => return None,
                 });
             }
@@ -79,7 +80,7 @@ fn a_count_is_right_or_an_error() {
 }
 
 #[test]
-fn retain_that_failed_on_one_owner_is_an_error_on_all() {
+fn retain_fails_on_all_owners_if_it_fails_on_one() {
     for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
         let mut failed = 0;
         for seed in 0..100 {
@@ -89,40 +90,42 @@ fn retain_that_failed_on_one_owner_is_an_error_on_all() {
     }
 }
 
-/// How many owners failed.
+/// Returns the number of owners that failed.
 fn retains(seed: u64, config: Config) -> usize {
     let faults = Faults { error_undone_ppm: 4_000, ..Faults::none() };
-    let ends = stage::run(&cluster(seed, faults), |engine, mut exchange| {
+    let results = stage::run(&cluster(seed, faults), |engine, mut exchange| {
         let mut table = Table::open(engine, config, storage(), &mut exchange).ok()?;
         let me = u64::from(exchange.me().0);
-        // Enough data for clusters that extend into the next owner's part.
+        // Enough keys for clusters that extend into the next owner's part.
         for data in 0..48 {
             insert(&mut table, 3 * data + me)?;
         }
         exchange.barrier().ok()?;
         let removed = table.retain(&mut exchange, |data| data % 2 == 0);
-        // In step all the same: this meets the same call of the others, no barrier of theirs.
+        // The owners are still in step: this matches the same call of the others, not one of their
+        // barriers.
         let mut all = [9; 3];
         let told = exchange.all_gather(&[exchange.me().0.to_le_bytes()[0]], &mut all);
         assert!(told.is_err() || all == [0, 1, 2], "seed {seed}, {all:?}");
         Some((removed, told.is_ok()))
     })
     .unwrap();
-    let ends: Vec<_> = ends.into_iter().flatten().collect();
-    // An owner may fail at the very last READ, when all parts are done; then it alone errs.
-    for removed in ends.iter().filter_map(|(end, _)| end.as_ref().ok()) {
+    let results: Vec<_> = results.into_iter().flatten().collect();
+    // An owner may fail at its very last READ, after all parts are done; then it alone returns an
+    // error.
+    for removed in results.iter().filter_map(|(end, _)| end.as_ref().ok()) {
         assert_eq!(*removed, 72, "seed {seed}");
     }
-    if ends.iter().any(|(end, _)| matches!(end, Err(CollectiveError::PartFailed { .. }))) {
-        assert!(ends.iter().all(|(end, _)| end.is_err()), "seed {seed}: {ends:?}");
+    if results.iter().any(|(end, _)| matches!(end, Err(CollectiveError::PartFailed { .. }))) {
+        assert!(results.iter().all(|(end, _)| end.is_err()), "seed {seed}: {results:?}");
     }
-    if ends.len() == 3 {
+    if results.len() == 3 {
         assert!(
-            ends.iter().all(|(_, told)| *told),
-            "{config:?}, seed {seed}: out of step: {ends:?}"
+            results.iter().all(|(_, told)| *told),
+            "{config:?}, seed {seed}: out of step: {results:?}"
         );
     }
-    ends.iter().filter(|(end, _)| end.is_err()).count()
+    results.iter().filter(|(end, _)| end.is_err()).count()
 }
 
 #[test]
@@ -145,10 +148,10 @@ fn a_lost_owner_is_named_by_the_call() {
     assert_eq!(named, [true; 3]);
 }
 
-/// An owner whose second table is impossible must not be taken for one that has the first still.
+/// An owner whose second table is invalid must not appear to have the first one still.
 #[test]
-fn an_earlier_tables_header_is_not_taken_for_this_ones() {
-    let ends = stage::run(&cluster(1, Faults::none()), |engine, mut exchange| {
+fn the_header_of_an_earlier_table_does_not_count() {
+    let results = stage::run(&cluster(1, Faults::none()), |engine, mut exchange| {
         let table = Table::open(engine, CONFIG, storage(), &mut exchange).unwrap();
         let bad = Config { chunk_buckets: 12, ..CONFIG };
         let config = if exchange.me() == Owner(1) { bad } else { CONFIG };
@@ -158,7 +161,7 @@ fn an_earlier_tables_header_is_not_taken_for_this_ones() {
         refused
     })
     .unwrap();
-    assert_eq!(ends, [true; 3]);
+    assert_eq!(results, [true; 3]);
 }
 
 /// An engine that refuses access to an idle slot once, which is a defect.
@@ -168,7 +171,7 @@ struct Refusing<T> {
     refuse: Option<Call>,
     answered: Cell<u32>,
     refused: Cell<bool>,
-    /// Words by which the window is too short.
+    /// Number of words by which the window is too short.
     hidden_words: usize,
 }
 
@@ -227,8 +230,7 @@ impl<T: Transport> Transport for Refusing<T> {
 
 const REFUSED: OperationError = OperationError::Slot(SlotError::Busy);
 
-/// A word that could not be read must not count as 0: that would be an empty bucket, and data would
-/// be lost.
+/// A word that could not be read must not count as 0, which is an empty bucket: keys would be lost.
 #[test]
 fn a_refused_slot_in_a_collective_call_is_an_error() {
     for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
@@ -236,7 +238,7 @@ fn a_refused_slot_in_a_collective_call_is_an_error() {
         for call in [Call::Landed as fn(u32) -> Call, Call::Staged] {
             // Refuses each call of the collective operations in turn.
             let tried = (0..).take_while(|&nth| refuses(config, call(nth))).count();
-            // Only linear probing writes other owners' words by WRITE.
+            // Only linear probing stores to other owners' words with WRITE.
             let least = match (call(0), probing) {
                 (Call::Landed(_), _) => 5,
                 (Call::Staged(_), Probing::Linear) => 1,
@@ -250,11 +252,11 @@ fn a_refused_slot_in_a_collective_call_is_an_error() {
 /// Lets owner 1 collect garbage and count while one of its calls is refused. Returns whether a call
 /// was refused.
 fn refuses(config: Config, refuse: Call) -> bool {
-    let ends = stage::run(&cluster(1, Faults::none()), |engine, mut exchange| {
+    let results = stage::run(&cluster(1, Faults::none()), |engine, mut exchange| {
         let engine = Refusing::new(engine);
         let mut table = Table::open(engine, config, storage(), &mut exchange).unwrap();
         let me = u64::from(exchange.me().0);
-        // Enough data for clusters that extend into the next owner's part.
+        // Enough keys for clusters that extend into the next owner's part.
         for data in 0..48 {
             assert_eq!(table.find_or_put(3 * data + me), Ok(Outcome::Inserted));
         }
@@ -265,8 +267,8 @@ fn refuses(config: Config, refuse: Call) -> bool {
         (removed, left, table.transport().refused.get())
     })
     .unwrap();
-    for (owner, (removed, left, refused)) in ends.iter().enumerate() {
-        let what = format!("{config:?}, {refuse:?}, owner {owner}: {ends:?}");
+    for (owner, (removed, left, refused)) in results.iter().enumerate() {
+        let what = format!("{config:?}, {refuse:?}, owner {owner}: {results:?}");
         if *refused {
             assert_eq!(*left, Err(CollectiveError::Operation(REFUSED)), "{what}");
         }
@@ -275,12 +277,12 @@ fn refuses(config: Config, refuse: Call) -> bool {
         assert!(removed.is_err() || *removed == Ok(72), "{what}");
         assert!(left.is_err() || *left == Ok(72), "{what}");
     }
-    ends[1].2
+    results[1].2
 }
 
-/// The same for single operations: `landed` after a READ, `staged` where the CPU copies a chunk.
+/// The same for single operations: `landed` after a READ, `staged` when the CPU copies a chunk.
 #[test]
-fn a_refused_slot_ends_the_operation_with_an_error() {
+fn a_refused_slot_fails_the_operation() {
     for (call, direct) in [(Call::Landed(0), false), (Call::Staged(0), true)] {
         let sim = probeline_sim::Config {
             window_words: CONFIG.words(),

@@ -1,4 +1,5 @@
-//! What a configuration may be, at its limits, and what refusals say and leave alone.
+//! Tests of the limits of a configuration, of the messages of refusals, and that a refusal changes
+//! nothing.
 
 mod common;
 
@@ -12,7 +13,7 @@ use probeline_table::{
 };
 use probeline_transport::{Owner, Transport};
 
-/// Windows of 19 lines and 3 words, 7 slots of 48 words.
+/// Windows of 19 lines and 3 words, and 7 slots of 48 words.
 const SIM: probeline_sim::Config = probeline_sim::Config {
     owners: 2,
     window_words: 155,
@@ -44,7 +45,8 @@ fn new(
     Table::new(engine, config, storage(operations))
 }
 
-/// Checks that `allowed` opens, and that each of `refused` says `error` and all of `words`.
+/// Checks that `allowed` opens, and that each of `refused` fails with `error` and a message with
+/// all of `words`.
 fn limits<V: Copy>(
     make: impl Fn(V) -> Result<SimTable, ConfigError>,
     allowed: &[V],
@@ -178,7 +180,7 @@ fn data_beyond_63_bits_changes_nothing() {
 }
 
 #[test]
-fn a_busy_table_goes_on_with_what_it_has() {
+fn a_busy_table_completes_its_operations() {
     let mut table = new(SIM, CONFIG, 3).unwrap();
     for tag in 0..3 {
         table.submit(Tag(tag), tag, Intent::FindOrPut).unwrap();

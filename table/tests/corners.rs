@@ -1,5 +1,6 @@
-//! Corners that random runs seldom come to: walks that all stick at once, storage full of ends that
-//! nobody asked for, collective calls over what is in flight, words of nobody, extreme numbers.
+//! Tests of cases that random runs seldom cover: batches in which all operations leave the CPU's
+//! part at once, storage full of unreported results, collective calls over operations in flight,
+//! words that no operation wrote, and extreme numbers.
 
 mod common;
 
@@ -30,11 +31,11 @@ use probeline_transport::{
 
 type Plain<T> = Table<T, Vec<Operation>>;
 
-/// What no operation ends with here.
+/// A result that no operation in these tests has.
 const UNTOUCHED: End = Err(OperationError::Post(PostError::OutOfRange));
 const BUSY: End = Err(OperationError::Refused(SubmitError::Busy));
 const PROBINGS: [Probing; 3] = [Probing::Linear, Probing::Lines, Probing::Jump];
-/// Far above what any of these runs needs.
+/// Far more polls than any of these runs needs.
 const MOST_POLLS: usize = 100_000;
 
 fn sim_config(owners: u32, config: &Config, operations: u32) -> probeline_sim::Config {
@@ -48,14 +49,14 @@ fn sim_config(owners: u32, config: &Config, operations: u32) -> probeline_sim::C
     }
 }
 
-/// The tables of all owners, without a cache.
+/// Opens the tables of all owners, without a cache.
 fn tables(sim: probeline_sim::Config, config: Config, operations: u32) -> Vec<Plain<Engine>> {
     let cluster = Cluster::new(sim).unwrap();
     let engines = (0..sim.owners).map(|owner| cluster.engine(Owner(owner)).unwrap());
     engines.map(|engine| Table::new(engine, config, storage(operations)).unwrap()).collect()
 }
 
-/// Data from `from` on whose homes are in these buckets of `owner`.
+/// Returns keys from `from` on whose homes are in these buckets of `owner`.
 fn at_home(
     layout: &Layout,
     owner: u32,
@@ -77,27 +78,27 @@ fn in_time<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     receiver.recv_timeout(Duration::from_secs(120)).expect("an end within two minutes")
 }
 
-/// Polls until so many have ended, a bounded number of times.
+/// Polls until `count` operations have completed, a bounded number of times.
 fn poll_ends<T: Transport>(table: &mut Plain<T>, count: usize) -> Vec<Finished> {
-    let mut ends = Vec::new();
+    let mut results = Vec::new();
     for _ in 0..MOST_POLLS {
         let mut out = [Finished::default(); 4];
-        ends.extend_from_slice(table.poll_into(&mut out).unwrap());
-        if ends.len() >= count {
+        results.extend_from_slice(table.poll_into(&mut out).unwrap());
+        if results.len() >= count {
             break;
         }
     }
-    ends
+    results
 }
 
-/// Above what fills a part.
+/// Above the keys that fill a part.
 const BATCH: u64 = 100_000;
 const SMALL: Config = Config { chunk_buckets: 8, max_chunks: 16, ..Config::new(64) };
 
-/// Owner 0's part is full, so that of its data none ends where the CPU reaches: `far` walk all of
-/// it, then `near` its last line, and all of them leave it together. With `room` the other part is
-/// empty, else it is full as well.
-fn stuck_together(far: usize, near: usize, room: bool, operations: u32) {
+/// Runs a batch on a full part of owner 0, so that no new key with its home there can be inserted
+/// by the CPU alone. `far` keys probe the whole part, then `near` keys its last line, and all of
+/// them leave the part together. With `room` the other part is empty, otherwise it is full as well.
+fn batch_on_a_full_part(far: usize, near: usize, room: bool, operations: u32) {
     let sim =
         probeline_sim::Config { atomics: AtomicScope::Cpu, ..sim_config(2, &SMALL, operations) };
     let mut both =
@@ -105,7 +106,7 @@ fn stuck_together(far: usize, near: usize, room: bool, operations: u32) {
     let layout = *both[0].layout();
     let table = &mut both[0];
     let mut set = BTreeSet::new();
-    // From the first line on they fill this part, and then the next.
+    // From the first line on, these keys fill this part and then the next.
     for data in at_home(&layout, 0, 0..8, 0).take(if room { 64 } else { 128 }) {
         assert_eq!(table.find_or_put(data), Ok(Outcome::Inserted));
         set.insert(data);
@@ -117,16 +118,16 @@ fn stuck_together(far: usize, near: usize, room: bool, operations: u32) {
     data.extend(set.iter().copied().take(20));
     data.extend(at_home(&layout, 0, 8..56, BATCH).take(120));
 
-    let mut ends = vec![UNTOUCHED; data.len()];
-    table.find_or_put_batch(&data, &mut ends).unwrap();
-    let with = |outcome| ends.iter().filter(|&&end| end == Ok(outcome)).count();
+    let mut results = vec![UNTOUCHED; data.len()];
+    table.find_or_put_batch(&data, &mut results).unwrap();
+    let with = |outcome| results.iter().filter(|&&end| end == Ok(outcome)).count();
     let counts = [Outcome::Found, Outcome::Inserted, Outcome::Full].map(with);
     let fit = 128 - set.len();
-    assert_eq!(counts, [20, fit, data.len() - 20 - fit], "{far} far, {near} near: {ends:?}");
-    for (&data, &end) in data.iter().zip(&ends) {
+    assert_eq!(counts, [20, fit, data.len() - 20 - fit], "{far} far, {near} near: {results:?}");
+    for (&data, &end) in data.iter().zip(&results) {
         assert_eq!(set.contains(&data), end == Ok(Outcome::Found));
     }
-    let inserted = data.iter().zip(&ends).filter(|&(_, &end)| end == Ok(Outcome::Inserted));
+    let inserted = data.iter().zip(&results).filter(|&(_, &end)| end == Ok(Outcome::Inserted));
     set.extend(inserted.map(|(&data, _)| data));
 
     let mut found = vec![UNTOUCHED; data.len()];
@@ -140,26 +141,26 @@ fn stuck_together(far: usize, near: usize, room: bool, operations: u32) {
 }
 
 #[test]
-fn no_end_is_lost_where_all_walks_stick() {
+fn no_result_is_lost_when_all_walks_leave_the_part() {
     for operations in [1, 5, 64] {
         for far in [0, 8, 16, 24] {
             for near in [0, 16, 32, 48] {
-                stuck_together(far, near, true, operations);
-                stuck_together(far, near, false, operations);
+                batch_on_a_full_part(far, near, true, operations);
+                batch_on_a_full_part(far, near, false, operations);
             }
         }
     }
 }
 
-/// An engine that counts its posts, and how often the doorbell is rung for some.
-struct Bells<T> {
+/// An engine that counts its posts and the doorbells for them.
+struct DoorbellCounter<T> {
     inner: T,
     posts: u32,
     unrung: u32,
     rings: u32,
 }
 
-impl<T> Bells<T> {
+impl<T> DoorbellCounter<T> {
     fn new(inner: T) -> Self {
         Self { inner, posts: 0, unrung: 0, rings: 0 }
     }
@@ -176,7 +177,7 @@ impl<T> Bells<T> {
     }
 }
 
-impl<T: Transport> Transport for Bells<T> {
+impl<T: Transport> Transport for DoorbellCounter<T> {
     forward_transport!(inner: caps, geometry, in_flight, landed, staged, window, direct);
 
     fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
@@ -216,7 +217,8 @@ impl<T: Transport> Transport for Bells<T> {
     }
 }
 
-/// There is storage and room for all of the batch at once, whatever of it the CPU does itself.
+/// Storage and depth suffice for the whole batch at once, regardless of what the CPU executes
+/// itself.
 #[test]
 fn a_batch_that_fits_rings_once_or_twice() {
     const CONFIG: Config = Config { max_chunks: 16, ..Config::new(1 << 16) };
@@ -232,14 +234,14 @@ fn a_batch_that_fits_rings_once_or_twice() {
             ..sim_config(2, &CONFIG, 64)
         };
         let cluster = Cluster::new(sim).unwrap();
-        let engine = Bells::new(cluster.engine(Owner(0)).unwrap());
+        let engine = DoorbellCounter::new(cluster.engine(Owner(0)).unwrap());
         let mut table = Table::new(engine, CONFIG, storage(64)).unwrap();
         let data: [u64; 64] = core::array::from_fn(|data| data as u64);
-        let mut ends = [UNTOUCHED; 64];
-        table.find_batch(&data, &mut ends).unwrap();
-        assert_eq!(ends, [Ok(Outcome::Absent); 64]);
+        let mut results = [UNTOUCHED; 64];
+        table.find_batch(&data, &mut results).unwrap();
+        assert_eq!(results, [Ok(Outcome::Absent); 64]);
 
-        let Bells { posts, rings, .. } = *table.transport();
+        let DoorbellCounter { posts, rings, .. } = *table.transport();
         let home = |data: &&u64| table.layout().home(Bucket::new(**data).unwrap());
         let afar = data.iter().filter(|data| home(data).owner == 1).count();
         assert!(afar > 20 && posts as usize >= afar, "{posts} posts for {afar}");
@@ -250,7 +252,7 @@ fn a_batch_that_fits_rings_once_or_twice() {
     }
 }
 
-/// The READs of `agree` take no completion, and no slot, from operations in flight.
+/// The READs of `agree` use no completion and no slot of operations in flight.
 #[test]
 fn owners_agree_over_operations_in_flight() {
     const CONFIG: Config = Config { chunk_buckets: 16, direct: false, ..Config::new(64) };
@@ -262,21 +264,21 @@ fn owners_agree_over_operations_in_flight() {
                 table.submit(Tag(tag), first + tag, Intent::FindOrPut).unwrap();
             }
             let agreed = table.agree(exchange);
-            let ends = poll_ends(&mut table, 4);
-            // Nobody leaves while others still read.
+            let results = poll_ends(&mut table, 4);
+            // No owner may leave while others still read its header.
             exchange.barrier().unwrap();
-            (agreed, ends)
+            (agreed, results)
         });
-        for (agreed, mut ends) in owners {
+        for (agreed, mut results) in owners {
             assert!(agreed.is_ok(), "{over:?}: {agreed:?}");
-            ends.sort_by_key(|end| end.tag);
+            results.sort_by_key(|end| end.tag);
             let inserted = |tag| Finished { tag: Tag(tag), result: Ok(Outcome::Inserted) };
-            assert_eq!(ends, [0, 1, 2, 3].map(inserted), "{over:?}");
+            assert_eq!(results, [0, 1, 2, 3].map(inserted), "{over:?}");
         }
     }
 }
 
-/// A table whose storage is full of operations under the tags 0 and 1.
+/// Returns a table whose storage is full of operations under the tags 0 and 1.
 fn full_storage() -> Plain<Engine> {
     const CONFIG: Config = Config { direct: false, ..Config::new(1_024) };
     let mut table = tables(sim_config(1, &CONFIG, 2), CONFIG, 2).remove(0);
@@ -286,8 +288,8 @@ fn full_storage() -> Plain<Engine> {
     table
 }
 
-/// The end of a future that is polled a bounded number of times.
-fn end_of(mut future: impl Future<Output = End> + Unpin) -> End {
+/// Returns the result of a future, polled a bounded number of times.
+fn result_of(mut future: impl Future<Output = End> + Unpin) -> End {
     for _ in 0..MOST_POLLS {
         let mut context = Context::from_waker(Waker::noop());
         if let Poll::Ready(end) = Pin::new(&mut future).poll(&mut context) {
@@ -298,35 +300,35 @@ fn end_of(mut future: impl Future<Output = End> + Unpin) -> End {
 }
 
 #[test]
-fn a_future_is_refused_where_only_polls_make_room() {
+fn a_future_is_refused_if_only_polls_can_free_storage() {
     for ended in [false, true] {
         let mut table = full_storage();
         if ended {
             table.transport_mut().unwrap();
         }
         let mut shared = Shared::new(table);
-        assert_eq!(end_of(shared.find_or_put(9)), BUSY);
-        assert_eq!(end_of(shared.find(0)), BUSY);
+        assert_eq!(result_of(shared.find_or_put(9)), BUSY);
+        assert_eq!(result_of(shared.find(0)), BUSY);
         assert_eq!(poll_ends(shared.table(), 2).len(), 2);
-        assert_eq!(end_of(shared.find_or_put(9)), Ok(Outcome::Inserted));
+        assert_eq!(result_of(shared.find_or_put(9)), Ok(Outcome::Inserted));
     }
 }
 
 #[test]
-fn a_batch_is_refused_where_only_polls_make_room() {
+fn a_batch_is_refused_if_only_polls_can_free_storage() {
     for ended in [false, true] {
         in_time(move || {
             let mut table = full_storage();
             if ended {
                 table.transport_mut().unwrap();
             }
-            let mut ends = [UNTOUCHED; 3];
-            table.find_or_put_batch(&[7, 8, 9], &mut ends).unwrap();
-            assert_eq!(ends, [BUSY; 3]);
+            let mut results = [UNTOUCHED; 3];
+            table.find_or_put_batch(&[7, 8, 9], &mut results).unwrap();
+            assert_eq!(results, [BUSY; 3]);
             assert_eq!(table.find_or_put(7), BUSY);
             assert_eq!(poll_ends(&mut table, 2).len(), 2);
-            table.find_or_put_batch(&[7, 8, 9], &mut ends).unwrap();
-            assert_eq!(ends, [Ok(Outcome::Inserted); 3]);
+            table.find_or_put_batch(&[7, 8, 9], &mut results).unwrap();
+            assert_eq!(results, [Ok(Outcome::Inserted); 3]);
         });
     }
 }
@@ -348,13 +350,13 @@ fn extreme_measurements_overflow_nothing() {
     }
     let spread: Vec<_> = (0..1 << 17).map(|i: u32| (i.wrapping_mul(65_535), u64::MAX)).collect();
     assert!(ReadCost::from_measurements(&spread).is_some());
-    // A length without limit, and as many as there may be, bring no other line.
+    // Neither an unlimited length nor the maximum number of measurements changes the fit.
     let flat = [(8, 1_000), (u32::MAX, 1_000)].repeat(1 << 15);
     let base = ReadCost { base_ps: 1_000_000, bucket_ps: 0 };
     assert_eq!(ReadCost::from_measurements(&flat), Some(base));
 }
 
-/// The end of one operation, by each form of call.
+/// Runs one operation with one form of call.
 type Call = fn(&mut Plain<Engine>, u64, Intent) -> End;
 
 const CALLS: [Call; 3] = [
@@ -378,8 +380,8 @@ const CALLS: [Call; 3] = [
     },
 ];
 
-/// The ends of two find-or-puts and a find, where these places of the probe order hold a 1 and
-/// those before them other data.
+/// Returns the results of two find-or-puts and a find. `strays` are the places of the probe order
+/// that hold a stray word of 1; the places before them hold other keys.
 fn past_strays(config: Config, strays: Range<usize>, call: Call) -> [End; 3] {
     const DATA: u64 = 5;
     let sim = probeline_sim::Config { direct_reach: Reach::All, ..sim_config(1, &config, 2) };
@@ -394,28 +396,29 @@ fn past_strays(config: Config, strays: Range<usize>, call: Call) -> [End; 3] {
         .map(|intent| call(&mut table, DATA, intent))
 }
 
-/// A word of nobody, neither empty nor data, is no reason to look at it for ever.
+/// A stray word is neither empty nor an occupied bucket. An operation must not retry it forever.
 #[test]
-fn a_stray_word_is_passed_alike_by_cpu_and_device() {
+fn cpu_and_device_pass_a_stray_word_alike() {
     for probing in PROBINGS {
         for strays in [0..1, 3..4, 7..9, 0..8, 0..64] {
-            let ends = |direct, call| {
+            let results = |direct, call| {
                 let config = Config { chunk_buckets: 16, max_chunks: 2, ..Config::new(64) };
                 let config = Config { direct, ..probed(config, probing) };
                 let strays = strays.clone();
                 in_time(move || past_strays(config, strays, call))
             };
-            let by_device = ends(false, CALLS[0]);
+            let by_device = results(false, CALLS[0]);
             assert!(by_device.iter().all(Result::is_ok), "{by_device:?}");
             for call in CALLS {
-                assert_eq!(ends(false, call), by_device, "{probing:?}, {strays:?}");
-                assert_eq!(ends(true, call), by_device, "{probing:?}, {strays:?} by the CPU");
+                assert_eq!(results(false, call), by_device, "{probing:?}, {strays:?}");
+                assert_eq!(results(true, call), by_device, "{probing:?}, {strays:?} by the CPU");
             }
         }
     }
 }
 
-/// A table whose device's atomics are its own, so that the CPU copies chunks and claims nothing.
+/// Returns a table on a device whose atomics are not atomic with the CPU's, so that the CPU copies
+/// chunks but claims no bucket.
 fn copying(reach: Reach, config: Config) -> Plain<Declared<Engine>> {
     let sim = probeline_sim::Config {
         direct_reach: reach,
@@ -436,7 +439,7 @@ const COPIES: Config = Config {
 };
 
 #[test]
-fn a_chunk_that_the_cpu_copies_is_lines_and_no_roundtrip() {
+fn a_chunk_copied_by_the_cpu_counts_lines_and_no_roundtrip() {
     for probing in PROBINGS {
         let config = Config { chunk_buckets: 8, ..probed(COPIES, probing) };
         let mut table = copying(Reach::All, config);
@@ -449,8 +452,8 @@ fn a_chunk_that_the_cpu_copies_is_lines_and_no_roundtrip() {
         assert_eq!(table.stats().inserted.claims, 1);
 
         let data: Vec<u64> = (0..500).collect();
-        let mut ends = vec![UNTOUCHED; data.len()];
-        table.find_or_put_batch(&data, &mut ends).unwrap();
+        let mut results = vec![UNTOUCHED; data.len()];
+        table.find_or_put_batch(&data, &mut results).unwrap();
         let total = table.stats().total();
         assert_eq!(total.operations, 502);
         assert_eq!([total.outgoing_roundtrips, total.effective_roundtrips], [0, 0], "{probing:?}");
@@ -460,15 +463,15 @@ fn a_chunk_that_the_cpu_copies_is_lines_and_no_roundtrip() {
     }
 }
 
-/// Where chunks lie in both parts, roundtrips are the READs that were posted, and no more: one for
-/// a chunk that the CPU copies a part of.
+/// If chunks straddle both parts, roundtrips are exactly the READs posted: one for a chunk of which
+/// the CPU copies a part.
 #[test]
 fn only_posted_reads_are_roundtrips() {
     for probing in PROBINGS {
         let mut table = copying(Reach::Own, probed(COPIES, probing));
         let data: Vec<u64> = (0..480).collect();
-        let mut ends = vec![UNTOUCHED; data.len()];
-        table.find_or_put_batch(&data, &mut ends).unwrap();
+        let mut results = vec![UNTOUCHED; data.len()];
+        table.find_or_put_batch(&data, &mut results).unwrap();
         for data in 0..100 {
             table.find_or_put(data).unwrap();
         }

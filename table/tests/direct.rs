@@ -1,5 +1,5 @@
-//! The direct path over memory that the CPU reaches: it claims buckets itself if and only if the
-//! transport's atomics are atomic with the CPU's.
+//! Tests of the direct path over memory that the CPU can address: the CPU claims buckets itself if
+//! and only if the transport's atomics are atomic with the CPU's.
 
 mod common;
 
@@ -13,24 +13,24 @@ use probeline_table::{
 };
 use probeline_transport::{AtomicScope, Exchange, Transport};
 
-/// Too small for the data, and with a reach that ends in it.
+/// A table that is too small for the keys, with a probe limit smaller than the table.
 const CONFIG: Config =
     Config { chunk_buckets: 8, max_chunks: 6, first_claim: FirstClaim::On, ..Config::new(256) };
 const KEYS: u64 = 600;
 const OWNERS: u32 = 2;
 
-/// Puts all data, in every form of call, in an order of this owner's own.
+/// Inserts all keys with every form of call, in a random order for each owner.
 fn put_all<T: Transport>(table: &mut CachedTable<T>, seed: u64) {
     let mut rng = Rng::new(seed, 500);
-    let mut ends = [Ok(Outcome::Absent); 40];
+    let mut results = [Ok(Outcome::Absent); 40];
     for _ in 0..KEYS / 10 {
         let data: [u64; 40] = core::array::from_fn(|_| key(rng.below(KEYS)));
-        table.find_or_put_batch(&data, &mut ends).unwrap();
-        assert!(ends.iter().all(Result::is_ok), "{ends:?}");
+        table.find_or_put_batch(&data, &mut results).unwrap();
+        assert!(results.iter().all(Result::is_ok), "{results:?}");
         table.find_or_put(key(rng.below(KEYS))).unwrap();
         table.find(key(rng.below(KEYS))).unwrap();
         let mut submit = |tag| table.submit(Tag(tag), key(rng.below(KEYS)), Intent::FindOrPut);
-        // READs ahead may still be to land, so that there is less storage.
+        // READs ahead may still be in flight and hold storage.
         let mut running = (0..4).filter(|&tag| submit(tag).is_ok()).count();
         while running > 0 {
             let mut out = [Finished::default(); 4];
@@ -41,7 +41,7 @@ fn put_all<T: Transport>(table: &mut CachedTable<T>, seed: u64) {
     }
 }
 
-/// What each of the owners posted and counted, and the data that are in the table.
+/// Returns the posts and counters of each owner, and the number of keys in the table.
 fn run(scope: AtomicScope, config: Config, cache_entries: usize) -> (Vec<(Posts, Stats)>, u64) {
     let sizes = Sizes::of(OWNERS, &config);
     let owners = on_shm(sizes, |engine, mut exchange| {
@@ -71,16 +71,16 @@ fn each(check: impl Fn(Config, usize)) {
 }
 
 /// The CPU's compare-and-swap would not be atomic with the device's: each insert goes through the
-/// device, whatever the CPU reaches.
+/// device, even to words that the CPU can address.
 #[test]
-fn claims_go_through_a_device_whose_atomics_are_its_own() {
+fn claims_go_through_a_device_with_its_own_atomics() {
     each(|config, cache_entries| {
         let (owners, len) = run(AtomicScope::Device, config, cache_entries);
         let mut inserted = 0;
         for (posts, stats) in owners {
             let total = stats.total();
             assert_eq!(posts.compare_and_swaps, stats.inserted.operations + total.claims_lost);
-            // Only a find may not rely on what the CPU loads.
+            // Only finds may not rely on CPU loads.
             let finds = stats.absent.outgoing_roundtrips + stats.found.outgoing_roundtrips;
             assert_eq!(total.outgoing_roundtrips, finds);
             assert!(posts.reads >= finds && posts.fetch_adds == 0, "{posts:?} {stats:?}");
@@ -93,7 +93,7 @@ fn claims_go_through_a_device_whose_atomics_are_its_own() {
 }
 
 #[test]
-fn claims_are_the_cpus_where_the_scope_says_so() {
+fn the_cpu_claims_if_the_scope_allows_it() {
     each(|config, cache_entries| {
         let (owners, len) = run(AtomicScope::Cpu, config, cache_entries);
         for (posts, stats) in &owners {
@@ -108,9 +108,9 @@ fn claims_are_the_cpus_where_the_scope_says_so() {
     });
 }
 
-/// Switched off, nothing is loaded or claimed by the CPU, whatever it reaches.
+/// With `direct` off, the CPU loads and claims no bucket, even one that it can address.
 #[test]
-fn without_it_everything_is_posted() {
+fn without_direct_everything_is_posted() {
     each(|config, cache_entries| {
         let config = Config { direct: false, ..config };
         let (owners, len) = run(AtomicScope::Cpu, config, cache_entries);
@@ -125,18 +125,18 @@ fn without_it_everything_is_posted() {
     });
 }
 
-/// Nothing of a batch is touched where its lengths differ, nor what no bucket holds.
+/// A batch with different lengths changes nothing, and neither does a key beyond 63 bits.
 #[test]
-fn a_batch_is_all_there_or_refused() {
+fn a_batch_of_wrong_length_is_refused() {
     on_shm(Sizes::of(1, &CONFIG), |engine, mut exchange| {
         let mut table = Table::open(engine, CONFIG, storage(4), &mut exchange).unwrap();
-        let mut ends = [Ok(Outcome::Full); 2];
-        let refused = table.find_or_put_batch(&[1, 2, 3], &mut ends).unwrap_err().to_string();
+        let mut results = [Ok(Outcome::Full); 2];
+        let refused = table.find_or_put_batch(&[1, 2, 3], &mut results).unwrap_err().to_string();
         assert!(refused.contains('3') && refused.contains('2'), "{refused}");
-        assert_eq!((ends, table.local().count()), ([Ok(Outcome::Full); 2], 0));
+        assert_eq!((results, table.local().count()), ([Ok(Outcome::Full); 2], 0));
         table.find_or_put_batch(&[], &mut []).unwrap();
-        table.find_or_put_batch(&[u64::MAX, 7], &mut ends).unwrap();
-        assert!(matches!(ends, [Err(OperationError::Refused(_)), Ok(Outcome::Inserted)]));
+        table.find_or_put_batch(&[u64::MAX, 7], &mut results).unwrap();
+        assert!(matches!(results, [Err(OperationError::Refused(_)), Ok(Outcome::Inserted)]));
         assert_eq!(table.local().collect::<Vec<_>>(), [7]);
     });
 }

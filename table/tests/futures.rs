@@ -1,5 +1,5 @@
-//! Operations as futures, polled by a loop that polls all of them: against a set, more than there
-//! is storage for, and dropped in the middle.
+//! Tests of operations as futures, polled by a loop over all of them: against a set, with more
+//! futures than storage, and with futures dropped before they return.
 
 mod common;
 
@@ -19,7 +19,7 @@ use probeline_transport::{AtomicScope, Owner};
 
 const OPERATIONS: u32 = 5;
 const OWNERS: u32 = 2;
-/// Futures at once of each owner: four times the storage.
+/// Concurrent futures of each owner: four times the storage.
 const FUTURES: usize = 20;
 const STEPS: u64 = 6_000;
 const SIZES: Config = Config { chunk_buckets: 16, max_chunks: 3, ..Config::paper(120) };
@@ -62,10 +62,10 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Polls a random one again and again, and drops some before their ends. What a dropped one was
-/// to insert may be there or not.
+/// Polls futures in random order and drops some before they return. The key of a dropped insert may
+/// be in the table or not.
 #[test]
-fn many_at_once_are_a_set() {
+fn concurrent_futures_agree_with_a_set() {
     for seed in 0..60 {
         let _replay = common::Replay(seed);
         let tables = shared(seed);
@@ -105,7 +105,7 @@ fn many_at_once_are_a_set() {
     }
 }
 
-/// Polls all that is left, a bounded number of times.
+/// Polls all remaining futures, a bounded number of times.
 fn finish(account: &mut Account, running: Vec<Vec<Running<'_>>>) {
     let mut running: Vec<Running<'_>> = running.into_iter().flatten().collect();
     for _ in 0..100_000 {
@@ -120,7 +120,7 @@ fn finish(account: &mut Account, running: Vec<Vec<Running<'_>>>) {
     assert_eq!(running.len(), 0, "never ready");
 }
 
-/// Nothing is lost of the storage, and the content is what was said.
+/// Checks that all storage is free again and that the content agrees with the results.
 fn check(tables: Vec<Shared<Engine, Storage, Cache>>, account: &Account) {
     let mut tables: Vec<CachedTable<Engine>> = tables.into_iter().map(Shared::into_table).collect();
     for table in &mut tables {
@@ -147,9 +147,9 @@ fn a_future_that_was_not_polled_does_nothing() {
     assert!(matches!(refused, Poll::Ready(Err(OperationError::Refused(SubmitError::Data(_))))));
 }
 
-/// `.await` in a task, with a waker that is called each time that it is pending.
+/// Awaits futures in a task, with a waker that is called at each pending poll.
 #[test]
-fn tasks_await_them() {
+fn tasks_await_futures() {
     use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
     use std::sync::Arc;
     use std::task::Wake;
@@ -164,33 +164,33 @@ fn tasks_await_them() {
 
     let tables = shared(3);
     let task = async {
-        let mut ends = Vec::new();
+        let mut results = Vec::new();
         for data in [5, 6, 5] {
-            ends.push(tables[0].find_or_put(data).await);
+            results.push(tables[0].find_or_put(data).await);
         }
-        ends.push(tables[0].find(7).await);
-        ends
+        results.push(tables[0].find(7).await);
+        results
     };
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));
     let mut task = Box::pin(task);
     for polls in 0..10_000 {
         assert!(woken.0.load(SeqCst) >= polls, "pending, and nobody was woken");
-        if let Poll::Ready(ends) = task.as_mut().poll(&mut Context::from_waker(&waker)) {
+        if let Poll::Ready(results) = task.as_mut().poll(&mut Context::from_waker(&waker)) {
             let [inserted, found] = [Ok(Outcome::Inserted), Ok(Outcome::Found)];
-            let right = ends
+            let right = results
                 .iter()
                 .zip([inserted, inserted, found, Ok(Outcome::Absent)])
                 .all(|(end, right)| *end == right || matches!(end, Err(OperationError::Failed(_))));
-            assert!(right, "{ends:?}");
+            assert!(right, "{results:?}");
             return;
         }
     }
     panic!("never ready");
 }
 
-/// Runs 64 inserts in so many tasks, which an executor polls in turn: the simulated time, and how
-/// often it polled all of them.
+/// Runs 64 inserts in `tasks` tasks, which an executor polls in turn. Returns the simulated time
+/// and the number of rounds of polls.
 fn run_in_tasks(tasks: usize) -> (u64, u32) {
     const INSERTS: usize = 64;
     const CONFIG: Config = Config { direct: false, ..Config::new(1_024) };

@@ -1,5 +1,5 @@
-//! After opening, nothing allocates: blocking calls, batches, the poll form, futures, and the
-//! collective calls, with the paper's algorithm alone and with all that goes beyond it.
+//! Tests that no call allocates after opening: blocking calls, batches, `submit` and `poll_into`,
+//! futures, and the collective calls, with the paper's algorithm alone and with all extensions.
 
 mod common;
 
@@ -21,7 +21,8 @@ use probeline_transport::conformance::{CountingAllocator, allocations};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Allocations of this thread in a call, which may not be moved out of it.
+/// Counts the allocations of this thread in a call; `black_box` keeps the compiler from moving them
+/// out of it.
 fn allocations_in(call: impl FnOnce()) -> u64 {
     let before = allocations();
     black_box(call)();
@@ -37,7 +38,7 @@ const MEANS: Config = Config {
     first_claim: FirstClaim::On,
     ..CONFIG
 };
-/// More than there are buckets, so that some find no room.
+/// More keys than buckets, so that some find the table full.
 const KEYS: u64 = 2_500;
 
 type ShmTable = Table<probeline_shm::Engine, Vec<Operation>, Vec<CacheEntry>>;
@@ -50,12 +51,12 @@ fn blocking(table: &mut ShmTable) {
 }
 
 fn batches(table: &mut ShmTable) {
-    let mut ends = [Ok(Outcome::Absent); 100];
+    let mut results = [Ok(Outcome::Absent); 100];
     for first in (0..KEYS).step_by(50) {
         let data: [u64; 100] = core::array::from_fn(|i| first + i as u64);
-        table.find_or_put_batch(&data, &mut ends).unwrap();
-        table.find_batch(&data, &mut ends).unwrap();
-        assert!(ends.iter().all(Result::is_ok));
+        table.find_or_put_batch(&data, &mut results).unwrap();
+        table.find_batch(&data, &mut results).unwrap();
+        assert!(results.iter().all(Result::is_ok));
     }
 }
 
@@ -72,7 +73,7 @@ fn poll_form(table: &mut ShmTable) {
     }
 }
 
-/// Twice as many as there is storage for, one of which is dropped.
+/// Runs twice as many futures as there is storage for, one of which is dropped.
 fn futures(table: &Shared<probeline_shm::Engine, Vec<Operation>, Vec<CacheEntry>>) {
     let mut context = Context::from_waker(Waker::noop());
     let mut futures: [_; 16] = core::array::from_fn(|i| Some(table.find_or_put(i as u64)));
@@ -97,7 +98,7 @@ fn collective(table: &mut ShmTable, exchange: &mut dyn Exchange) {
 }
 
 fn nothing_allocates_with(config: Config, cache_entries: usize) {
-    // Fewer than all operations can post, so that they queue.
+    // The depth is less than all operations can post, so that they queue.
     let sizes = Sizes { operations: OPERATIONS, depth: 5, ..Sizes::of(2, &config) };
     let counts = on_shm(sizes, |engine, mut exchange| {
         let table = Table::open(engine, config, storage(OPERATIONS), &mut exchange).unwrap();

@@ -1,4 +1,5 @@
-//! Tables against a set: random sizes and loads, random operations, several owners at once.
+//! Tests of tables against a set: random sizes and loads, random operations, several owners at
+//! once.
 
 mod common;
 
@@ -15,7 +16,7 @@ use probeline_table::{Config, Finished, Intent, OperationError, Outcome, SubmitE
 use probeline_transport::{AtomicScope, Exchange, Transport};
 use proptest::prelude::*;
 
-/// A table of random sizes, as a rule too small for what is put into it.
+/// Generates configurations of random sizes, usually too small for the keys.
 fn config() -> impl Strategy<Value = Config> {
     let part = prop_oneof![4 => 1_u64..9, 2 => 9_u64..40, 1 => 40_u64..400];
     let chunk = 1_u32..9;
@@ -65,7 +66,7 @@ fn plan() -> impl Strategy<Value = Plan> {
         .prop_flat_map(|(owners, table)| (sim_config(owners, &table), Just(table)))
         .prop_flat_map(|(sim, table)| {
             let buckets = table.buckets_per_owner * u64::from(sim.owners);
-            // From a tenth of the buckets to twice as many.
+            // From a tenth of the buckets to twice their number.
             let keys = prop_oneof![buckets / 10 + 1..buckets + 2, buckets * 3 / 4..buckets * 2];
             let operations = prop_oneof![1 => Just(1), 3 => 1..=MOST_OPERATIONS];
             let shares = (0_u32..600_000, prop_oneof![Just(0), 0_u32..300_000]);
@@ -94,8 +95,8 @@ fn plan() -> impl Strategy<Value = Plan> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..Default::default() })]
 
-    /// Poll form and blocking calls mixed: each datum is inserted once among all owners, nothing
-    /// is found that was not put, and everything submitted ends once.
+    /// `submit` and blocking calls mixed: each key is inserted once among all owners, only inserted
+    /// keys are found, and every submitted operation completes once.
     #[test]
     fn many_owners_many_operations(plan in plan()) {
         let mut drive = Drive::new(plan, |engine| engine);
@@ -103,8 +104,8 @@ proptest! {
         prop_assert_eq!(drive.run(), Ok(()));
     }
 
-    /// One operation at a time: each outcome is what a set says, and full exactly where every
-    /// bucket within reach is taken.
+    /// One operation at a time: each outcome equals that of a set, and an operation is full exactly
+    /// if every bucket within the probe limit is occupied.
     #[test]
     fn one_after_the_other(plan in plan()) {
         let (sim, keys, submits) = (plan.sim, plan.keys, plan.submits);
@@ -125,12 +126,12 @@ proptest! {
                 (false, false) => Outcome::Full,
             };
             if rng.chance(300_000) {
-                // Whichever of the two comes first.
-                let mut ends = [Ok(Outcome::Absent); 2];
-                drive.tables[owner].find_or_put_batch(&[data; 2], &mut ends).unwrap();
+                // Either of the two may execute first.
+                let mut results = [Ok(Outcome::Absent); 2];
+                drive.tables[owner].find_or_put_batch(&[data; 2], &mut results).unwrap();
                 let other = if has_room { Outcome::Found } else { expected };
-                prop_assert!(ends.contains(&Ok(expected)) && ends.contains(&Ok(other)), "{:?}", ends);
-                prop_assert!(expected != other || ends[0] == ends[1], "{:?}", ends);
+                prop_assert!(results.contains(&Ok(expected)) && results.contains(&Ok(other)), "{:?}", results);
+                prop_assert!(expected != other || results[0] == results[1], "{:?}", results);
             } else {
                 prop_assert_eq!(drive.tables[owner].find_or_put(data), Ok(expected));
             }
@@ -146,7 +147,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 50, failure_persistence: None, ..Default::default() })]
 
-    /// Blocking calls on a thread for each owner, some of the poll form among them.
+    /// Blocking calls on one thread for each owner, mixed with some submitted operations.
     #[test]
     fn blocking_bodies(plan in plan()) {
         let cluster = Cluster::new(plan.sim).unwrap();
@@ -167,8 +168,8 @@ proptest! {
     }
 }
 
-/// One owner's share of the operations. The account is never locked during a call, where others
-/// have their turns.
+/// Runs one owner's share of the operations. The account is never locked during a call, in which
+/// other owners run.
 fn body(plan: &Plan, table: &mut CachedTable<Engine>, account: &Mutex<Account>) {
     let account = || account.lock().unwrap();
     let owners = u64::from(plan.sim.owners);

@@ -6,12 +6,12 @@ use core::fmt;
 use super::{MAX_ELEMENTS, PNML, PT_NET};
 use crate::{MAX_TOKENS, NetError};
 
-/// Why a text does not describe a place/transition net.
+/// The reason why a text does not describe a place/transition net.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PnmlError {
     /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The error in that line.
     pub fault: PnmlFault,
 }
 
@@ -27,7 +27,7 @@ pub enum PnmlFault {
     DocumentType,
     /// The text has too many tags and attributes.
     TooManyElements,
-    /// The root is another element, or `pnml` of another grammar.
+    /// The root element is not `pnml`, or is `pnml` of another grammar.
     NotPnml {
         /// The root's name.
         root: String,
@@ -38,7 +38,7 @@ pub enum PnmlFault {
     SeveralNets,
     /// The net is coloured.
     Coloured {
-        /// The type or element that shows it.
+        /// The type or element that shows that the net is coloured.
         sign: String,
     },
     /// The type of the net is unknown.
@@ -70,14 +70,14 @@ pub enum PnmlFault {
         /// The identifier.
         id: String,
     },
-    /// A marking or weight is not a number, or too large.
+    /// A marking or weight is not a number, or is too large.
     Count {
         /// Its text.
         text: String,
     },
     /// An arc has weight 0.
     NoWeight,
-    /// An arc does more than move tokens.
+    /// An arc of a kind that does more than move tokens.
     ArcKind {
         /// The kind of arc.
         kind: String,
@@ -89,9 +89,9 @@ pub enum PnmlFault {
     },
     /// An arc joins two places or two transitions.
     SameKind,
-    /// A reference leads back to itself.
+    /// A chain of references returns to itself.
     Cycle,
-    /// A reference of places leads to a transition, or the other way round.
+    /// A `referencePlace` leads to a transition, or a `referenceTransition` to a place.
     WrongReference,
     /// The parts are not a valid net.
     Net(NetError),

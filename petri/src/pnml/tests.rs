@@ -1,4 +1,4 @@
-//! Texts that are read, and texts that are rejected with the line of the error.
+//! Tests of texts that are accepted, and of texts that are rejected with the line of the error.
 
 mod reading;
 mod rejecting;
@@ -29,7 +29,7 @@ fn read(body: &str) -> Net {
     parse(&page(body)).unwrap()
 }
 
-/// The line and the fault of a page.
+/// Returns the line and the fault of a page.
 fn fault(body: &str) -> (usize, PnmlFault) {
     fault_of_text(&page(body))
 }
@@ -43,7 +43,7 @@ fn arc(place: usize, weight: u64) -> Arc {
     Arc { place, weight }
 }
 
-/// Writes a net, its places on a page of their own behind references, its arcs cut in two.
+/// Writes a net as PNML: each place on its own page behind a reference, each arc split in two.
 fn write(net: &Net) -> String {
     let mut body = String::new();
     for (number, place) in net.places().iter().enumerate() {
@@ -79,9 +79,9 @@ proptest! {
         prop_assert_eq!(parse(&write(&net)), Ok(net));
     }
 
-    /// Nothing a damaged file holds ends in anything but a net or an error with a line of it.
+    /// A damaged file gives a net, or an error with one of its lines.
     #[test]
-    fn damaged_files_are_read_or_refused(
+    fn damaged_files_are_accepted_or_rejected(
         net in nets(),
         at in any::<prop::sample::Index>(),
         length in 0_usize..40,
@@ -99,7 +99,7 @@ proptest! {
 }
 
 #[test]
-fn the_writer_above_writes_what_it_says() {
+fn the_writer_splits_arcs() {
     let text = write(&net(&[1], &[(&[(0, 3)], &[])]));
     assert_eq!(text.matches("<arc ").count(), 2);
 }

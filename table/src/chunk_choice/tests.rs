@@ -1,19 +1,19 @@
 use super::*;
 use proptest::prelude::*;
 
-/// READs of the paper's cluster, as the simulator's model has them: latency over size, and by how
-/// much two in flight follow each other.
+/// READs on the paper's cluster as the simulator models them: latency as a function of size, and
+/// the picoseconds by which one of two READs in flight follows the other.
 const PAPER: (ReadCost, u64) = (ReadCost { base_ps: 3_310_000, bucket_ps: 11_930 }, 1_311_000);
-/// Where a bucket costs next to nothing, and where 30 cost as much as a READ of none.
+/// A link on which a bucket costs almost nothing, and one on which 30 buckets cost as much as the
+/// base of a READ.
 const WIDE: (ReadCost, u64) = (ReadCost { base_ps: 2_000_000, bucket_ps: 640 }, 10_000);
 const NARROW: (ReadCost, u64) = (ReadCost { base_ps: 600_000, bucket_ps: 20_000 }, 0);
 
-/// The largest C in these tests, and M.
+/// The largest C and the probe limit in these tests, in buckets.
 const MOST_BUCKETS: u32 = 128;
-const REACH: u32 = 1 << 12;
+const PROBE_LIMIT: u32 = 1 << 12;
 
-/// Picoseconds until an operation has the last chunk that it needs, each READ asked for and
-/// landing at its time.
+/// Simulates the READs of one operation and returns the picoseconds until its last chunk lands.
 fn waited_ps(buckets: u32, chunk: u32, ahead_from: u32, (cost, apart_ps): (ReadCost, u64)) -> u64 {
     let read_ps = cost.base_ps + cost.bucket_ps * u64::from(chunk);
     let (mut now_ps, mut free_ps) = (0, 0);
@@ -34,7 +34,7 @@ fn waited_ps(buckets: u32, chunk: u32, ahead_from: u32, (cost, apart_ps): (ReadC
 }
 
 #[test]
-fn the_second_of_two_reads_is_nearly_for_free() {
+fn a_second_read_in_flight_costs_almost_nothing() {
     let free = (ReadCost { base_ps: 900, bucket_ps: 1 }, 10);
     let times = |ahead_from| [100, 101, 201, 301].map(|x| waited_ps(x, 100, ahead_from, free));
     assert_eq!(times(u32::MAX), [1_000, 2_000, 3_000, 4_000]);
@@ -42,9 +42,9 @@ fn the_second_of_two_reads_is_nearly_for_free() {
     assert_eq!(times(1), [1_000, 2_000, 2_010, 3_000]);
 }
 
-/// A table of 2^20 buckets filled from empty to 0.92: over every 0.02, the wait with the C chosen
-/// anew all the time by that with the best fixed C. The worst, at which load factor in percent,
-/// and the C chosen last.
+/// Fills a table of 2^20 buckets from empty to a load factor of 0.92. For every step of 0.02 it
+/// divides the wait with adaptive C by the wait with the best fixed C. Returns the worst ratio, its
+/// load factor in percent, and the last C chosen.
 fn worst_ratio(read: (ReadCost, u64), ahead: ReadAhead) -> (f64, u32, u32) {
     const BUCKETS: usize = 1 << 20;
     let mut occupied = vec![false; BUCKETS];
@@ -56,12 +56,12 @@ fn worst_ratio(read: (ReadCost, u64), ahead: ReadAhead) -> (f64, u32, u32) {
         let mut adaptive_ps = 0;
         let mut fixed_ps = vec![0; fixed.len()];
         while held < BUCKETS * step as usize / 50 {
-            // A permutation of 2^64 (splitmix64), so that all data are new.
+            // A permutation of 2^64 (splitmix64), so that all keys are new.
             hash = hash.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let mixed = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             let mut at = (mixed >> 44) as usize;
             let mut buckets = 1;
-            while occupied[at] && buckets < REACH {
+            while occupied[at] && buckets < PROBE_LIMIT {
                 at = (at + 1) % BUCKETS;
                 buckets += 1;
             }
@@ -88,7 +88,7 @@ fn worst_ratio(read: (ReadCost, u64), ahead: ReadAhead) -> (f64, u32, u32) {
 }
 
 #[test]
-fn no_fixed_c_is_better_by_more_than_a_fiftieth_at_any_load_factor() {
+fn adaptive_c_waits_at_most_2_percent_longer_than_the_best_fixed_c() {
     for (name, read) in [("paper", PAPER), ("wide", WIDE), ("narrow", NARROW)] {
         for ahead in [ReadAhead::Always, ReadAhead::Likely, ReadAhead::Never] {
             let (ratio, percent, last) = worst_ratio(read, ahead);
@@ -102,7 +102,7 @@ fn no_fixed_c_is_better_by_more_than_a_fiftieth_at_any_load_factor() {
     }
 }
 
-/// What `Chooser::best` computes, operation by operation.
+/// Computes `Chooser::best` operation by operation.
 fn brute(needed: &[u32], chooser: &Chooser) -> Choice {
     let mut best = (u128::MAX, chooser.choice);
     for lines in chooser.least_lines..=chooser.most_lines {
@@ -129,7 +129,7 @@ fn brute(needed: &[u32], chooser: &Chooser) -> Choice {
 
 proptest! {
     #[test]
-    fn chooses_what_brute_force_does(
+    fn best_equals_brute_force(
         needed in prop::collection::vec(1..=LINES * LINE_BUCKETS, 1..250),
         base_ps in 0..10_000_u64, bucket_ps in 0..1_000_u64,
         most in 1..=200_u32, likely in 0..3,
@@ -143,7 +143,7 @@ proptest! {
     }
 
     #[test]
-    fn a_tail_counts_nearly_as_what_it_is(
+    fn the_tail_estimate_is_within_10_percent(
         further in prop::collection::vec(LINES * 8 + 1..4_000, 200..300), lines in 1..=64_u32,
     ) {
         let mut chooser = Chooser::new(PAPER.0, 512, ReadAhead::Never);
@@ -157,7 +157,7 @@ proptest! {
     }
 
     #[test]
-    fn a_line_through_measurements_is_found(
+    fn measurements_on_a_line_are_fitted_exactly(
         base_ns in 0..100_000_u64, bucket_ns in 0..1_000_u64,
         sizes in prop::collection::btree_set(1..=MOST_BUCKETS, 2..20),
     ) {
@@ -169,11 +169,12 @@ proptest! {
 }
 
 #[test]
-fn measurements_without_a_line_make_the_nearest_sense() {
+fn odd_measurements_give_the_nearest_nonnegative_line() {
     let of = ReadCost::from_measurements;
     assert_eq!(of(&[]), None);
     assert_eq!(of(&[(8, 100), (8, 200)]), None);
-    // Longer is faster: no slope, the mean. Steeper than from the origin: through it.
+    // Longer READs are faster: the slope is 0 and the base is the mean. The best line has a
+    // negative base: it goes through the origin instead.
     assert_eq!(of(&[(8, 200), (16, 100)]), Some(ReadCost { base_ps: 150_000, bucket_ps: 0 }));
     assert_eq!(of(&[(10, 0), (20, 100)]), Some(ReadCost { base_ps: 0, bucket_ps: 4_000 }));
     // Noise around 1000 + 2 x.
@@ -185,7 +186,7 @@ fn measurements_without_a_line_make_the_nearest_sense() {
 }
 
 #[test]
-fn an_empty_table_takes_a_line_and_forgetting_leads_back_to_it() {
+fn an_empty_table_starts_with_one_line_and_expect_resets_to_it() {
     let mut chooser = Chooser::new(PAPER.0, 128, ReadAhead::Likely);
     let first = (chooser.chunk_buckets(), chooser.ahead_from());
     assert_eq!(first, (8, u32::MAX));
@@ -198,7 +199,7 @@ fn an_empty_table_takes_a_line_and_forgetting_leads_back_to_it() {
 }
 
 #[test]
-fn extreme_costs_and_counts_choose_something() {
+fn extreme_costs_and_counts_choose_a_valid_c() {
     let dear = ReadCost { base_ps: u64::MAX, bucket_ps: u64::MAX };
     let free = ReadCost { base_ps: 0, bucket_ps: 0 };
     for cost in [dear, free] {

@@ -1,5 +1,5 @@
-//! Collecting garbage where probe orders make no clusters: by rounds in which every owner moves
-//! what it holds, until nothing moves anywhere.
+//! Garbage collection for the probe orders without clusters (`Lines` and `Jump`): every owner moves
+//! the keys of its part, in rounds, until a round moves no key on any owner.
 
 use core::sync::atomic::Ordering::{Acquire, Release};
 
@@ -20,12 +20,12 @@ where
     S: AsMut<[Operation]>,
     C: AsMut<[CacheEntry]>,
 {
-    /// Where probe orders make no clusters: every owner removes what goes from its part, then moves
-    /// what stays there to the first empty bucket from its home, whoever has that, in rounds until
-    /// nothing moves anywhere.
+    /// Removes the keys that `keep` rejects, then settles the rest in rounds until no key moves.
     ///
-    /// A move brings a datum nearer to its home, so the rounds end; and in a round without a move
-    /// no bucket became empty behind the back of one that was looked at before.
+    /// In a round every owner moves each key of its part to the first empty bucket of the key's
+    /// probe order, whichever owner holds that bucket. Each move brings a key nearer to its home,
+    /// so the rounds terminate. In a round without a move no bucket became empty, so every key that
+    /// the round checked is still in the right place.
     pub(super) fn retain_by_rounds(
         &mut self,
         quiet: Result<(), OperationError>,
@@ -42,7 +42,8 @@ where
         }
     }
 
-    /// Empties the buckets of this owner's part whose data `keep` rejects. Returns their number.
+    /// Empties the buckets of this owner's part whose keys `keep` rejects, and returns their
+    /// number.
     fn remove(&self, keep: &mut impl FnMut(u64) -> bool) -> Result<u64, OperationError> {
         let mut removed = 0;
         for bucket in self.part()? {
@@ -55,7 +56,8 @@ where
         Ok(removed)
     }
 
-    /// Moves what is in this owner's part and has an empty bucket before it in its probe order.
+    /// Moves each key of this owner's part that has an empty bucket before it in its probe order.
+    /// Returns the number of moves.
     fn settle(&mut self) -> Result<u64, OperationError> {
         let (owner, mut moved) = (self.me(), 0);
         for index in 0..self.layout().buckets_per_owner() {
@@ -69,11 +71,12 @@ where
         Ok(moved)
     }
 
-    /// Claims the first empty bucket in front of `from`; false if there is none.
+    /// Claims the first empty bucket before `from` in the probe order. Returns false if there is
+    /// none.
     fn settle_bucket(&mut self, from: Position, bucket: Bucket) -> Result<bool, OperationError> {
         let layout = *self.layout();
         let mut walk = Walk::new(bucket, Intent::Find, layout.buckets(), &layout);
-        // Once through the table at most.
+        // At most one pass over the table.
         loop {
             let at = walk.position(&layout);
             if at == from {
@@ -88,7 +91,7 @@ where
         }
     }
 
-    /// Claims a bucket as any operation does, since others claim at the same time.
+    /// Claims a bucket by compare-and-swap, because other owners claim at the same time.
     fn claim(&mut self, at: RemoteWord, bucket: Bucket) -> Result<bool, OperationError> {
         let posted = self.pipeline.transport_mut().compare_and_swap(TOKEN, at, 0, bucket.word());
         Ok(self.finish(posted)? == 0)

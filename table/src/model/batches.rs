@@ -1,5 +1,6 @@
-//! Batches: a call that polls until it is done, replayed with every sequence of choices that its
-//! transport can make: what completes next, what a READ brings, and when a rival inserts.
+//! Model check of batches: a call that polls until it is done, replayed with every sequence of
+//! choices of its transport. The choices are the next completion, the result of a READ, and the
+//! moment at which a rival inserts.
 
 use core::cell::RefCell;
 use std::rc::Rc;
@@ -10,13 +11,14 @@ use crate::direct::Direct;
 use crate::find_or_put::{FindOrPut, Intent, Outcome};
 use probeline_pipeline::Pull;
 
-/// The choices of one execution: as in the one before, but for the last that has another option.
+/// The choices of one execution: those of the previous one, except that the last choice with a
+/// further option takes that option.
 #[derive(Default)]
 pub(super) struct Choices {
-    /// What was chosen, and of how many.
+    /// The option chosen, and the number of options.
     taken: Vec<(usize, usize)>,
     next: usize,
-    /// Keys that a rival is still to insert.
+    /// Keys that a rival has not inserted yet.
     rivals: Vec<usize>,
     scenario: Option<Scenario>,
 }
@@ -30,7 +32,7 @@ impl Choices {
         self.taken[self.next - 1].0
     }
 
-    /// Goes on to the next execution; false after the last.
+    /// Advances to the next execution. Returns false after the last.
     fn advance(&mut self) -> bool {
         self.next = 0;
         while let Some((choice, options)) = self.taken.pop() {
@@ -42,7 +44,7 @@ impl Choices {
         false
     }
 
-    /// Lets something complete on `wire`, after as many inserts of the rival as it likes.
+    /// Completes one posted operation of `wire`, after any number of inserts by the rival.
     pub(super) fn step(&mut self, wire: &mut Wire) {
         let Some(scenario) = self.scenario else { return };
         loop {
@@ -83,7 +85,7 @@ impl Choices {
     }
 }
 
-/// Another client's find-or-put, all at once.
+/// Executes another client's find-or-put in one step.
 fn insert(scenario: &Scenario, wire: &mut Wire, key: usize) {
     let mut memory = wire.memory();
     let limit = scenario.chunk * scenario.max_chunks as usize;
@@ -98,7 +100,7 @@ fn insert(scenario: &Scenario, wire: &mut Wire, key: usize) {
     }
 }
 
-/// Runs a batch of find-or-puts in every execution; their number.
+/// Runs a batch of find-or-puts in every execution. Returns the number of executions.
 fn check(scenario: Scenario, keys: &[usize], rivals: &[usize]) -> Result<u64, String> {
     let choices = Rc::new(RefCell::new(Choices { scenario: Some(scenario), ..Choices::default() }));
     let mut executions = 0;
@@ -142,7 +144,7 @@ fn run(
         let inserted = outcomes.iter().filter(|end| **end == Ok(Outcome::Inserted)).count();
         let found = outcomes.iter().filter(|end| **end == Ok(Outcome::Found)).count();
         let is_there = memory.contains(word);
-        // What no rival has inserted, one of the batch has.
+        // A key that no rival has inserted must have been inserted by the batch.
         let is_mine = !rivals.contains(&key) || waiting.contains(&key);
         if inserted + found < outcomes.len() && is_there {
             return Err(format!("key {key} ended {outcomes:?}, but is there"));
@@ -157,7 +159,7 @@ fn run(
     Ok(())
 }
 
-/// Four buckets in two parts of a ring; all keys start at the first.
+/// Four buckets in two parts of a ring; all keys have their home in the first.
 const RING: Scenario = Scenario {
     owners: 2,
     buckets: 4,
@@ -182,7 +184,7 @@ fn batches() {
             is_right("a ring", ring, &[0, 1], &[]);
             is_right("a ring", ring, &[0, 0], &[]);
         }
-        // One chunk at a time, which leaves fewer orders.
+        // One chunk at a time, which limits the number of orders.
         let calm = Scenario { homes, ahead_from: u32::MAX, ..RING };
         is_right("a ring", calm, &[0, 1, 0], &[]);
         is_right("a ring", calm, &[0, 1], &[1]);
@@ -192,9 +194,9 @@ fn batches() {
     }
 }
 
-/// Two lines, of which the CPU reaches the first and finds it full.
+/// Two lines, of which the CPU can address only the first, which the batch or the rival fills.
 #[test]
-fn batches_that_leave_what_the_cpu_reaches() {
+fn batches_that_leave_the_directly_addressable_part() {
     let lines = Scenario {
         buckets: 16,
         chunk: 8,
@@ -211,7 +213,7 @@ fn batches_that_leave_what_the_cpu_reaches() {
 }
 
 #[test]
-fn a_batch_over_a_wire_that_lies_is_found_out() {
+fn a_batch_over_a_wire_that_misreports_claims_is_detected() {
     let lying = Scenario { mutant: Mutant::MisreportsClaims, ..RING };
     let violation = check(lying, &[0, 1], &[]).unwrap_err();
     println!("as it must be: {violation}");

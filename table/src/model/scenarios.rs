@@ -1,4 +1,4 @@
-//! What is checked: requests, shapes of the table, and what is switched on.
+//! The scenarios of the model check: requests, shapes of the table, and options.
 
 use super::{Checker, KEYS, Mutant, Request, Scenario, find, put};
 use crate::direct::Direct;
@@ -9,7 +9,7 @@ type Scripts = &'static [&'static [Request]];
 type Shape = (usize, usize, u32);
 
 const SHAPES: &[Shape] = &[(2, 2, 1), (3, 1, 3), (3, 2, 2), (4, 2, 2)];
-/// For three clients, whose worlds are many more.
+/// Shapes for three clients, which have many more worlds.
 const SMALL_SHAPES: &[Shape] = &[(2, 2, 1), (2, 1, 2), (3, 1, 3)];
 
 const THREE_KEYS: (Scripts, &[Shape]) = (&[&[put(0)], &[put(1)], &[put(2)]], SMALL_SHAPES);
@@ -44,8 +44,9 @@ pub(super) const PAPER: Scenario = Scenario {
     mutant: Mutant::None,
 };
 
-/// States and executions over several shapes and all placements of two homes; the ring is
-/// symmetric, so the first key's home is bucket 0. The third key shares it: clusters of three.
+/// Returns states and executions over several shapes and all placements of two homes. The ring is
+/// symmetric, so the first key's home is bucket 0. The third key shares it, which gives clusters of
+/// three.
 fn check(
     (scripts, shapes): (Scripts, &[Shape]),
     switched: Scenario,
@@ -98,7 +99,7 @@ fn whole_words_and_a_failing_claim() {
     check_all(Scenario { failures: 1, ..PAPER });
 }
 
-/// By all clients, and by one among others that do not.
+/// First claims by all clients, and by one client only.
 const WHO: [[bool; 3]; 2] = [[true; 3], [true, false, false]];
 
 #[test]
@@ -110,7 +111,7 @@ fn first_claims() {
     }
 }
 
-/// Three keys of three clients would be millions of worlds more.
+/// Without the scenario of three keys and three clients, which has millions of worlds more.
 #[test]
 fn failing_first_claims_with_a_late_effect() {
     for claim_first in WHO {
@@ -126,18 +127,19 @@ fn failing_first_claims_with_a_late_effect() {
     }
 }
 
-/// Requests that come again to what was seen before.
+/// Requests that repeat keys seen before.
 const AGAIN: (Scripts, &[Shape]) =
     (&[&[put(0), put(1), find(2)], &[put(2), put(0)]], &[(3, 1, 3), (3, 3, 1)]);
 
-/// A torn word of another's key on the way to one's own, and then the key that it looks like.
+/// A key whose probe order passes a torn word of another key, and then the key that this word
+/// resembles.
 const LIKE: (Scripts, &[Shape]) = (&[&[put(2), find(0)], &[put(1)]], SHAPES);
 
 #[test]
 fn caches() {
     for (claim_first, words_tear) in [([false; 3], true), ([true; 3], false), ([true; 3], true)] {
         let cached = Scenario { claim_first, words_tear, clears: !words_tear, ..PAPER };
-        // One entry for all buckets, and more than there are.
+        // One entry for all buckets, and more entries than buckets.
         for cache_entries in [1, 4] {
             let switched = Scenario { cache_entries, ..cached };
             report("again", switched, check(AGAIN, switched));
@@ -149,9 +151,9 @@ fn caches() {
     }
 }
 
-/// One line that is walked round, and of which a cache knows a part before the first READ.
+/// One line, probed with wrap-around; the cache knows a part of it before the first READ.
 #[test]
-fn lines_walked_round() {
+fn lines_probed_with_wrap_around() {
     const LINE: Scenario = Scenario {
         buckets: 8,
         chunk: 8,
@@ -173,8 +175,8 @@ fn lines_walked_round() {
     }
 }
 
-/// Chunks that straddle two owners, and two operations' storage: a request starts while READs of the
-/// one before are in flight.
+/// Chunks that straddle two owners, and storage for two operations: a request starts while READs of
+/// the previous one are in flight.
 #[test]
 fn two_owners_and_storage_for_two() {
     let two = Scenario { owners: 2, ..PAPER };
@@ -194,8 +196,8 @@ fn two_owners_and_storage_for_two() {
     }
 }
 
-/// One client's CPU reaches a line that others claim buckets of by posts; then goes on to a line
-/// that it does not reach.
+/// One client's CPU can address a line of which others claim buckets with posts. It then continues
+/// to a line that it cannot address.
 #[test]
 fn the_direct_path_beside_posts() {
     const LINES: Scenario = Scenario {
@@ -232,8 +234,8 @@ fn the_direct_path_beside_posts() {
     }
 }
 
-/// The check can fail.
-fn is_found_out(scripts: (Scripts, &[Shape]), mutant: Scenario) {
+/// Checks that the mutant fails the check and that the scenario passes without it.
+fn is_detected(scripts: (Scripts, &[Shape]), mutant: Scenario) {
     let violation = check(scripts, mutant).unwrap_err();
     println!("as it must be: {violation}");
     let right = Scenario { mutant: Mutant::None, ..mutant };
@@ -243,28 +245,28 @@ fn is_found_out(scripts: (Scripts, &[Shape]), mutant: Scenario) {
 #[test]
 fn without_protection_torn_words_are_found_out() {
     let mutant = Mutant::TrustsTornWords;
-    is_found_out(THREE_KEYS, Scenario { mutant, words_tear: true, ..PAPER });
+    is_detected(THREE_KEYS, Scenario { mutant, words_tear: true, ..PAPER });
 }
 
 #[test]
-fn claims_that_are_misreported_are_found_out() {
-    is_found_out(CROSSED, Scenario { mutant: Mutant::MisreportsClaims, ..PAPER });
+fn misreported_claims_are_detected() {
+    is_detected(CROSSED, Scenario { mutant: Mutant::MisreportsClaims, ..PAPER });
 }
 
 #[test]
-fn a_read_that_is_believed_beside_its_claim_is_found_out() {
+fn trusting_a_read_beside_its_claim_is_detected() {
     let mutant = Mutant::BelievesRead;
-    is_found_out(CROSSED, Scenario { mutant, claim_first: [true; 3], ..PAPER });
+    is_detected(CROSSED, Scenario { mutant, claim_first: [true; 3], ..PAPER });
 }
 
 #[test]
-fn a_cache_of_torn_words_is_found_out() {
+fn a_cache_of_torn_words_is_detected() {
     let mutant = Mutant::LearnsTornWords;
-    is_found_out(LIKE, Scenario { mutant, words_tear: true, cache_entries: 4, ..PAPER });
+    is_detected(LIKE, Scenario { mutant, words_tear: true, cache_entries: 4, ..PAPER });
 }
 
 #[test]
-fn a_cache_kept_across_a_clear_is_found_out() {
+fn a_cache_kept_across_a_clear_is_detected() {
     let mutant = Mutant::KeepsCache;
-    is_found_out(CROSSED, Scenario { mutant, clears: true, cache_entries: 4, ..PAPER });
+    is_detected(CROSSED, Scenario { mutant, clears: true, cache_entries: 4, ..PAPER });
 }

@@ -1,4 +1,4 @@
-//! The transport of one client: what it posts takes effect and completes when the checker says so.
+//! The transport of one client: a post takes effect and completes when the checker decides.
 
 use core::cell::RefCell;
 use std::rc::Rc;
@@ -30,7 +30,7 @@ pub(super) struct Posted {
 
 #[derive(Clone, Copy, Debug, Hash)]
 pub(super) enum Action {
-    /// With the buckets, a bit each, that were occupied at the post.
+    /// A READ; `occupied` has a bit for each bucket that was occupied at the post.
     Read {
         from: Segment,
         into: Local,
@@ -43,27 +43,27 @@ pub(super) enum Action {
     FetchAdd {
         at: usize,
     },
-    /// An atomic that has taken effect, and the old word.
+    /// An atomic that has taken effect, with the old word.
     Answer {
         old: u64,
     },
 }
 
-/// Owners' parts of the ring lie one after another in the memory.
+/// The transport. The owners' parts of the ring are concatenated in `memory`.
 pub(super) struct Wire {
     caps: Caps,
     geometry: Geometry,
-    /// Owner 0's part, or all, is reached by the CPU; the rest only by posts.
+    /// Number of owners, from owner 0 on, whose parts the CPU can address.
     reaches: u32,
-    /// What the CPU sees: the checker brings it and takes it away.
+    /// The memory that the CPU sees; the checker sets it before a step and reads it back after.
     memory: [AtomicU64; MOST_BUCKETS],
     slots: [[u64; MOST_CHUNK]; MOST_SLOTS],
-    /// Words of each slot that READs have brought, a bit each.
+    /// Words of each slot that READs have written, one bit each.
     landed: [u8; MOST_SLOTS],
     posted: [Option<Posted>; MOST_POSTED],
     completed: Option<Completion>,
     pub(super) request: u8,
-    /// Chooses what completes in each poll, where no checker does between them.
+    /// Chooses the completion of each poll, if no checker does so between polls.
     pub(super) choices: Option<Rc<RefCell<Choices>>>,
 }
 
@@ -111,12 +111,12 @@ impl Wire {
         self.posted.iter().enumerate().filter_map(|(nth, posted)| Some((nth, (*posted)?)))
     }
 
-    /// Where a word of some part is in the memory.
+    /// Returns the index of a word in `memory`.
     pub(super) fn index(&self, at: RemoteWord) -> usize {
         at.owner.0 as usize * self.geometry.window_words as usize + at.index as usize
     }
 
-    /// The READ posted as `nth` completes and brings these words.
+    /// Completes the READ posted as `nth` with these words.
     pub(super) fn bring(&mut self, nth: usize, words: &[u64]) {
         let Some(Posted { action: Action::Read { into, .. }, .. }) = self.posted[nth] else {
             panic!("no READ is posted as {nth}")
@@ -129,7 +129,7 @@ impl Wire {
         self.complete(nth, Ok(0));
     }
 
-    /// The atomic posted as `nth` has found this word.
+    /// Records that the atomic posted as `nth` has found this word.
     pub(super) fn set_answer(&mut self, nth: usize, old: u64) {
         if let Some(posted) = &mut self.posted[nth] {
             posted.action = Action::Answer { old };
@@ -141,7 +141,7 @@ impl Wire {
         self.completed = token.map(|token| Completion { token, result });
     }
 
-    /// Forgets what idle slots hold, so that worlds do not differ in it. A scan of such a slot is
+    /// Clears idle slots, so that worlds do not differ in their content. A scan of such a slot is
     /// an error.
     pub(super) fn clear_idle_slots(&mut self) {
         for slot in 0..MOST_SLOTS {
@@ -175,11 +175,11 @@ impl Clone for Wire {
     }
 }
 
-/// The memory is the world's.
+/// Leaves out the memory, which is part of the world.
 impl Hash for Wire {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         for (nth, Posted { token, action, request }) in self.posted() {
-            // Generations are told apart by the request.
+            // The request distinguishes generations.
             (nth, token.0 as u32, action, request == self.request).hash(hasher);
         }
         for (slot, landed) in self.slots.iter().zip(self.landed).filter(|(_, landed)| *landed > 0) {

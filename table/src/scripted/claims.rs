@@ -1,4 +1,4 @@
-//! The home bucket claimed along with the first READ.
+//! Tests of claims of the home bucket along with the first READ.
 
 use core::sync::atomic::Ordering::SeqCst;
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::config::Config;
 use crate::policy::{FirstClaim, Policy};
 
-/// The same, with the home bucket claimed along with the first READ.
+/// Makes the operations of `pipeline` claim the home bucket along with the first READ.
 pub(super) fn claiming(mut pipeline: Scripted) -> Scripted {
     let config = Config { first_claim: FirstClaim::On, chunk_buckets: C, ..Config::paper(16) };
     pipeline.shared_mut().policy = Policy::new(&config);
@@ -30,7 +30,7 @@ fn an_insert_takes_one_roundtrip() {
     put(&mut pipeline, 8, 1).unwrap();
 }
 
-/// The chunk lands after the claim took effect, or is read again then, and shows it.
+/// The READ executes after the claim took effect, or executes twice, and shows the claimed bucket.
 #[test]
 fn a_first_claim_is_not_found_by_its_own_read() {
     let mut pipeline = claiming(pipeline(1, 16, 1, 1, 8));
@@ -59,7 +59,7 @@ fn an_operation_that_has_failed_is_not_revived_by_its_first_claim() {
 }
 
 #[test]
-fn what_a_first_claim_has_inserted_stays_so_when_the_read_fails() {
+fn an_insert_by_the_first_claim_stands_when_the_read_fails() {
     let mut pipeline = claiming(pipeline(1, 16, 2, 1, 2));
     put(&mut pipeline, 7, 1).unwrap();
     pipeline.transport_mut().end(0);

@@ -1,4 +1,4 @@
-//! A transport that does what a test says, when it says so, and a pipeline over it.
+//! A transport that is controlled by the test, and a pipeline over it.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
@@ -26,7 +26,8 @@ pub(super) enum Action {
     FetchAdd { at: RemoteWord, addend: u64 },
 }
 
-/// Operations take effect and end only when the test says so, in the order it says.
+/// A transport on which posts take effect and complete only when the test decides, in the order
+/// that it decides.
 pub(super) struct Script {
     caps: Caps,
     geometry: Geometry,
@@ -34,17 +35,17 @@ pub(super) struct Script {
     slots: Vec<Vec<u64>>,
     pub(super) posted: Vec<(Token, Action)>,
     pub(super) ended: VecDeque<(Completion, Action)>,
-    /// How many more posts are accepted, and how the next one is refused.
+    /// The number of further posts to accept, and the error that refuses the next one.
     pub(super) refuse: Option<(u32, PostError)>,
     fault: Option<Fault>,
-    /// A poll that has nothing to report ends the last post, so that blocking calls end.
+    /// Whether a poll without completions completes the last post, so that blocking calls return.
     pub(super) runs: bool,
-    /// Called by each poll.
+    /// A function that each poll calls.
     pub(super) on_poll: Option<Box<dyn Fn()>>,
 }
 
 impl Script {
-    /// Lets the `nth` post in flight take effect and end.
+    /// Lets the `nth` post in flight take effect and complete.
     pub(super) fn end(&mut self, nth: usize) {
         let (token, action) = self.posted.remove(nth);
         let word = |at: RemoteWord| &self.windows[at.owner.0 as usize][index(at.index)];
@@ -189,7 +190,8 @@ impl Transport for Script {
 
 pub(super) type Scripted = Pipeline<Script, Vec<Operation>, Context<[CacheEntry; 0]>, FindOrPut>;
 
-/// `owners` parts of `part` buckets without a header, read at most `chunks` chunks of 8 far.
+/// Creates a pipeline on `owners` parts of `part` buckets without headers, with a probe limit of
+/// `chunks` chunks of 8 buckets.
 pub(super) fn pipeline(
     owners: u32,
     part: u64,
@@ -201,7 +203,7 @@ pub(super) fn pipeline(
     Pipeline::new(script, context, vec![Operation::EMPTY; operations as usize]).unwrap()
 }
 
-/// What such a pipeline is made of.
+/// Creates the transport and the context of such a pipeline.
 pub(super) fn parts(
     owners: u32,
     part: u64,

@@ -1,4 +1,4 @@
-//! Storage whose length changes: an error reaches the caller, and no operation is lost.
+//! Tests of storage whose length changes: the caller gets an error, and no operation is lost.
 
 use core::cell::Cell;
 
@@ -10,7 +10,7 @@ use crate::table::Operation;
 use probeline_pipeline::Pipeline;
 use std::rc::Rc;
 
-/// Shows as many of its operations as the test says.
+/// Storage that shows only as many operations as the test sets.
 struct Shrinking(Vec<Operation>, Rc<Cell<usize>>);
 
 impl AsMut<[Operation]> for Shrinking {
@@ -55,8 +55,8 @@ fn storage_that_shrinks_for_a_while_loses_nothing() {
     assert_eq!(inserted, BTreeSet::from([0, 1]));
 }
 
-/// A call that could not see its operation's end leaves no storage behind, and its result is not
-/// taken for that of a later one.
+/// A call that could not fetch its operation's result does not leak storage, and a later call does
+/// not receive that result.
 #[test]
 fn a_call_that_lost_its_storage_frees_it_later() {
     let shown = Rc::new(Cell::new(1));

@@ -1,4 +1,4 @@
-//! What results say about the set, and whether all of it can be true.
+//! Checks the results of a run against a set: whether all of them can be correct together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,32 +6,32 @@ use probeline_table::{Intent, OperationError, Outcome};
 
 use super::Wrong;
 
-/// How an operation ended.
+/// The result of an operation.
 pub(crate) type End = Result<Outcome, OperationError>;
 
-/// What is known of one datum.
+/// The knowledge about one key.
 #[derive(Default)]
 struct Known {
-    /// Somebody has begun to put it.
+    /// A find-or-put of it has started.
     tried: bool,
-    /// It was found or inserted, and stays.
+    /// It was found or inserted, and therefore stays.
     present: bool,
-    /// There was no room for it, and never will be.
+    /// The table was full for it, and stays so.
     full: bool,
-    /// Times that it was reported inserted.
+    /// Number of times that it was reported inserted.
     inserted: u32,
-    /// A put of it ended in error: it may be there all the same, with nobody told so.
+    /// A find-or-put of it failed: the key may be in the table although no result reported it.
     unknown: bool,
 }
 
 struct Running {
     data: u64,
     intent: Intent,
-    /// Known to be there when the operation began.
+    /// Whether the key was known to be present when the operation started.
     was_present: bool,
 }
 
-/// Every operation of a run, in the order in which they began and ended.
+/// All operations of a run, in the order in which they started and completed.
 #[derive(Default)]
 pub(crate) struct Account {
     known: BTreeMap<u64, Known>,
@@ -39,7 +39,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// An operation begins, under a tag of its own.
+    /// Records the start of an operation, under a unique tag.
     pub(crate) fn begin(&mut self, tag: u64, data: u64, intent: Intent) {
         let known = self.known.entry(data).or_default();
         known.tried |= intent == Intent::FindOrPut;
@@ -47,12 +47,12 @@ impl Account {
         assert!(self.running.insert(tag, running).is_none(), "the test used tag {tag} twice");
     }
 
-    /// It was refused after all.
+    /// Records that an operation was refused.
     pub(crate) fn refused(&mut self, tag: u64) {
         self.running.remove(&tag);
     }
 
-    /// It has ended. Gives what it was.
+    /// Records the result of an operation. Returns its key and intent.
     pub(crate) fn end(&mut self, tag: u64, end: End) -> Result<(u64, Intent), Wrong> {
         let Some(Running { data, intent, was_present }) = self.running.remove(&tag) else {
             return Err(format!("tag {tag} ended {end:?}, but is not running"));
@@ -80,12 +80,12 @@ impl Account {
         Ok((data, intent))
     }
 
-    /// The set that the data known to be there are.
+    /// Returns the set of keys known to be present.
     pub(crate) fn present(&self) -> BTreeSet<u64> {
         self.known.iter().filter(|(_, known)| known.present).map(|(&data, _)| data).collect()
     }
 
-    /// Compares what all operations said with what the table holds at the end.
+    /// Compares the results of all operations with the content of the table.
     pub(crate) fn check(&self, content: &BTreeSet<u64>) -> Result<(), Wrong> {
         if let Some(tag) = self.running.keys().next() {
             return Err(format!("tag {tag} never ended, one of {}", self.running.len()));

@@ -1,4 +1,4 @@
-//! An engine that says of itself what the test wants, and counts what is posted on it.
+//! An engine with capabilities declared by the test, which counts its posts.
 
 use probeline_transport::{
     Caps, Local, PostError, RemoteWord, Segment, Token, Transport, forward_transport,

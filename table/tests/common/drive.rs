@@ -1,4 +1,4 @@
-//! The tables of several simulated owners, driven in one thread in an order that a seed gives.
+//! Drives the tables of several simulated owners in one thread, in an order that a seed determines.
 
 use probeline_sim::{Cluster, Engine, Rng};
 use probeline_table::{
@@ -11,29 +11,29 @@ use super::account::{Account, End};
 use super::means::Setup;
 use super::{CachedTable, Wrong, cache, content, key, own_words, probe_order, storage};
 
-/// What is driven, and with what.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) sim: probeline_sim::Config,
-    /// How each owner opens the table.
+    /// Each owner's configuration of the table.
     pub(crate) setups: Vec<Setup>,
-    /// Operations in flight for each owner.
+    /// Number of operations in flight for each owner.
     pub(crate) operations: u32,
-    /// Different data.
+    /// Number of different keys.
     pub(crate) keys: u64,
-    /// Every how many of [`key`] are used: with 4 all have words full of zero bytes.
+    /// Step between the numbers of [`key`] used: with 4 all words are full of zero bytes.
     pub(crate) key_step: u64,
-    /// Operations in all; those that end in error are repeated and not counted again.
+    /// Number of operations; repetitions of failed ones do not count.
     pub(crate) submits: u64,
-    /// How many of a million only find.
+    /// Finds per million operations.
     pub(crate) finds_ppm: u32,
-    /// How many of a million are blocking calls.
+    /// Blocking calls per million operations.
     pub(crate) blocking_ppm: u32,
-    /// How many of a million of the others begin a batch.
+    /// Batches per million of the other operations.
     pub(crate) batch_ppm: u32,
-    /// The most ends that a poll has room for.
+    /// Maximum number of results that one poll has room for.
     pub(crate) poll_room: u32,
-    /// An owner that is killed after so many steps.
+    /// The owner to kill, and the step at which it is killed.
     pub(crate) kill: Option<(u64, Owner)>,
 }
 
@@ -48,15 +48,15 @@ pub(crate) struct Drive<T> {
     members: Vec<Member>,
 }
 
-/// What the test knows of one owner.
+/// The test's record of one owner.
 #[derive(Clone, Debug, Default)]
 struct Member {
-    /// Submitted and not ended.
+    /// Operations submitted and not reported.
     running: u32,
-    /// To be repeated.
+    /// Operations to repeat.
     again: Vec<(u64, Intent)>,
     fault: Option<Fault>,
-    /// Ends by outcome, and in error.
+    /// Number of results by outcome, and of failed operations.
     found: u64,
     inserted: u64,
     full: u64,
@@ -64,12 +64,12 @@ struct Member {
     failed: u64,
 }
 
-/// Steps for each operation before a run counts as stuck: ten times what the worst of 1,500 seeds
-/// took, where a third of the one-sided operations ended in error.
-const PATIENCE: u64 = 20_000;
-/// What a batch finds in the places of its ends: nothing here ends so.
+/// Steps for each operation before a run counts as stuck: ten times the maximum over 1,500 seeds,
+/// in which a third of the one-sided operations failed.
+const MAX_STEPS_PER_OPERATION: u64 = 20_000;
+/// The initial value of a batch's results, which no operation here has.
 const UNTOUCHED: End = Err(OperationError::Post(PostError::OutOfRange));
-/// The stream of the seed that the driver draws from, none of the simulator's.
+/// The stream of the seed that the driver draws from; the simulator does not use it.
 const STREAM: u64 = 100;
 
 impl<T: Transport> Drive<T> {
@@ -93,17 +93,17 @@ impl<T: Transport> Drive<T> {
         }
     }
 
-    /// Lets all owners check, one after the other, that all have the same table.
+    /// Runs `agree` for all owners, one after the other.
     pub(crate) fn agree(&mut self) {
         let owners = self.plan.sim.owners;
         for (me, table) in (0..).map(Owner).zip(&mut self.tables) {
-            table.agree(&mut Together { me, owners }).unwrap();
+            table.agree(&mut NoWait { me, owners }).unwrap();
         }
     }
 
-    /// Drives until everything has ended, and compares what was said with what is there.
+    /// Drives until all operations have completed, and compares their results with the memory.
     pub(crate) fn run(&mut self) -> Result<(), Wrong> {
-        let most = (self.plan.submits + 100) * PATIENCE;
+        let most = (self.plan.submits + 100) * MAX_STEPS_PER_OPERATION;
         let mut step = 0;
         while !self.is_over() {
             if step == most {
@@ -127,7 +127,8 @@ impl<T: Transport> Drive<T> {
         if let Some((_, owner)) = self.plan.kill.filter(|(at, _)| *at == step) {
             self.cluster.kill(owner);
         }
-        // The one whose turn it is in virtual time, so that operations overlap, or anyone.
+        // Either the owner of the next event in virtual time, so that operations overlap, or a
+        // random one.
         let anyone = self.rng.below(self.members.len() as u64);
         let next = self.cluster.next_delivery().filter(|_| self.rng.chance(600_000));
         let owner = next.map_or(anyone, |(owner, _)| owner.0.into());
@@ -150,7 +151,7 @@ impl<T: Transport> Drive<T> {
         }
     }
 
-    /// What is to be done next by this owner.
+    /// Returns the next operation of this owner.
     fn work(&mut self, owner: usize) -> Option<(u64, Intent)> {
         if let Some(again) = self.members[owner].again.pop() {
             return Some(again);
@@ -158,7 +159,8 @@ impl<T: Transport> Drive<T> {
         self.left = self.left.checked_sub(1)?;
         let find = self.rng.chance(self.plan.finds_ppm);
         let intent = if find { Intent::Find } else { Intent::FindOrPut };
-        // Half of them race for the same few data, new to the table for a moment.
+        // Half of the operations race for the same few keys, which are new to the table for a
+        // moment.
         let keys = self.plan.keys;
         let fresh = (self.plan.submits - self.left) * keys / self.plan.submits;
         let number = match self.rng.chance(500_000) {
@@ -168,7 +170,7 @@ impl<T: Transport> Drive<T> {
         Some((key(number * self.plan.key_step), intent))
     }
 
-    /// A tag that says whose it is.
+    /// Returns a unique tag that identifies its owner.
     fn tag(&mut self, owner: usize) -> u64 {
         self.next_tag += 1;
         self.next_tag * self.members.len() as u64 + owner as u64
@@ -196,7 +198,8 @@ impl<T: Transport> Drive<T> {
         self.called(owner, tag, (data, intent), end, submitted)
     }
 
-    /// A call that waited has ended so, while so many submitted operations were not reported.
+    /// Records the result of a blocking call; `submitted` operations were not reported at its
+    /// start.
     fn called(
         &mut self,
         owner: usize,
@@ -217,8 +220,8 @@ impl<T: Transport> Drive<T> {
         self.end(owner, tag, end)
     }
 
-    /// A batch of random length, most of them longer than the storage, with data in it twice and
-    /// data that no bucket holds.
+    /// Runs a batch of random length, usually longer than the storage, with repeated keys and with
+    /// keys beyond 63 bits.
     fn batch(&mut self, owner: usize, first: u64, intent: Intent) -> Result<(), Wrong> {
         let most = if self.rng.chance(200_000) { 200 } else { 12 };
         let (mut data, mut copies) = (vec![first], vec![false]);
@@ -240,15 +243,15 @@ impl<T: Transport> Drive<T> {
                 self.account.begin(tags[tags.len() - 1], data, intent);
             }
         }
-        let mut ends = vec![UNTOUCHED; data.len()];
+        let mut results = vec![UNTOUCHED; data.len()];
         let table = &mut self.tables[owner];
         let called = match intent {
-            Intent::FindOrPut => table.find_or_put_batch(&data, &mut ends),
-            Intent::Find => table.find_batch(&data, &mut ends),
+            Intent::FindOrPut => table.find_or_put_batch(&data, &mut results),
+            Intent::Find => table.find_batch(&data, &mut results),
         };
         called.map_err(|error| error.to_string())?;
         let submitted = self.members[owner].running;
-        for (((&data, tag), end), is_copy) in data.iter().zip(tags).zip(ends).zip(copies) {
+        for (((&data, tag), end), is_copy) in data.iter().zip(tags).zip(results).zip(copies) {
             let again = self.members[owner].again.len();
             match (Bucket::new(data), end) {
                 (_, UNTOUCHED) => return Err(format!("no end of {data} in a batch")),
@@ -259,7 +262,7 @@ impl<T: Transport> Drive<T> {
                     }
                 }
             }
-            // Copies of what fails would become more and more.
+            // Repeating copies of failed operations would increase their number without limit.
             if is_copy {
                 self.members[owner].again.truncate(again);
             }
@@ -299,7 +302,7 @@ impl<T: Transport> Drive<T> {
         Ok(())
     }
 
-    /// This owner's engine is dead; then so is the owner, and the others learn of it.
+    /// Handles the fault of an engine: its owner is dead, and the others detect it.
     fn die(&mut self, owner: usize, fault: Fault) -> Result<(), Wrong> {
         let member = &mut self.members[owner];
         member.fault = Some(fault);
@@ -310,7 +313,7 @@ impl<T: Transport> Drive<T> {
         }
     }
 
-    /// Whether memory bears out what an operation says, at the moment when it does.
+    /// Checks a result against the memory at the moment of its report.
     fn check_memory(&self, data: u64, end: End) -> Result<(), Wrong> {
         let (is_there, has_room) = self.look(data);
         let right = match end {
@@ -321,7 +324,8 @@ impl<T: Transport> Drive<T> {
         if right { Ok(()) } else { Err(format!("{data} ended {end:?}; there: {is_there}")) }
     }
 
-    /// Whether the chunks of `data` hold it, and whether they have room for it in front.
+    /// Returns whether the chunks of `data` hold it, and whether they have an empty bucket before
+    /// it.
     pub(crate) fn look(&self, data: u64) -> (bool, bool) {
         let layout = *self.tables[0].layout();
         let config = self.plan.setups[0].config;
@@ -373,25 +377,26 @@ impl<T: Transport> Drive<T> {
         if right { Ok(()) } else { Err(format!("owner {owner}: {stats:?}, {setup:?}, {member:?}")) }
     }
 
-    /// What operations have cost, over all owners and outcomes.
+    /// Returns the cost of operations, summed over all owners and outcomes.
     pub(crate) fn costs(&self) -> OutcomeStats {
         let all = self.tables.iter().map(|table| table.stats().total());
         all.fold(OutcomeStats::default(), |sum, part| sum.plus(&part))
     }
 
-    /// Operations that have ended, those in error included.
+    /// Returns the number of completed operations, including failed ones.
     pub(crate) fn ended(&self) -> u64 {
         let sum = |m: &Member| m.found + m.inserted + m.full + m.absent + m.failed;
         self.members.iter().map(sum).sum()
     }
 
-    /// The faults, by owner.
+    /// Returns the faults, by owner.
     pub(crate) fn faults(&self) -> Vec<Option<Fault>> {
         self.members.iter().map(|member| member.fault).collect()
     }
 }
 
-/// Whether these can be the costs of the paper's algorithm with so many chunks at most.
+/// Returns whether these costs are possible for the paper's algorithm with at most `max_chunks`
+/// chunks.
 fn is_right_of_paper(stats: &Stats, max_chunks: u32) -> bool {
     let parts = [stats.found, stats.inserted, stats.full, stats.absent];
     let beyond = |part: &OutcomeStats| {
@@ -409,12 +414,12 @@ fn is_right_of_paper(stats: &Stats, max_chunks: u32) -> bool {
         && stats.absent.claims == 0
 }
 
-/// Whether these can be the costs with what this owner has switched on.
+/// Returns whether these costs are possible with this owner's configuration.
 fn is_right(stats: &Stats, setup: &Setup, reaches: bool) -> bool {
     let Setup { config, cache_entries } = *setup;
     let Stats { found, inserted, full, absent, .. } = *stats;
     let parts = [found, inserted, full, absent];
-    // An adaptive C may be no more than 8, and linear walks leave off between two chunks.
+    // An adaptive C may be as small as 8, and linear walks may stop between two chunks.
     let most_chunks = u64::from(config.chunk_buckets) * u64::from(config.max_chunks) / 8 + 1;
     let costs = parts.iter().all(|part| {
         let without_read = part.first_claims_decided + part.cache_hits + part.lines;
@@ -444,7 +449,7 @@ fn is_right(stats: &Stats, setup: &Setup, reaches: bool) -> bool {
     costs && claims && switched_off && always_on && jumps
 }
 
-/// A blocking call.
+/// Makes a blocking call.
 pub(crate) fn block<T: Transport>(table: &mut CachedTable<T>, data: u64, intent: Intent) -> End {
     let outcome = |found| if found { Outcome::Found } else { Outcome::Absent };
     match intent {
@@ -453,13 +458,13 @@ pub(crate) fn block<T: Transport>(table: &mut CachedTable<T>, data: u64, intent:
     }
 }
 
-/// An exchange that waits for nobody, for calls that one thread makes in turn for all.
-struct Together {
+/// An exchange whose barriers do not wait, for calls that one thread makes in turn for all owners.
+struct NoWait {
     me: Owner,
     owners: u32,
 }
 
-impl Exchange for Together {
+impl Exchange for NoWait {
     fn me(&self) -> Owner {
         self.me
     }

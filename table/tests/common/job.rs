@@ -1,4 +1,4 @@
-//! Owners as threads, over shared memory or on the simulator's stage.
+//! Runs owners as threads, over shared memory or on the simulator's stage.
 
 use std::thread;
 
@@ -9,22 +9,22 @@ use probeline_transport::{Exchange, Transport};
 
 use super::CachedTable;
 
-/// A table over whichever transport it is.
+/// A table over any transport.
 pub(crate) type AnyTable<'a> = CachedTable<&'a mut dyn Transport>;
 
-/// What an owner's thread does with its engine and its exchange.
+/// The function that an owner's thread runs with its engine and its exchange.
 pub(crate) trait Body<R>: Fn(&mut dyn Transport, &mut dyn Exchange) -> R + Sync {}
 
 impl<R, F: Fn(&mut dyn Transport, &mut dyn Exchange) -> R + Sync> Body<R> for F {}
 
-/// Which transport the owners have.
+/// The transport of the owners.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Over {
     Shm,
     Sim { seed: u64 },
 }
 
-/// How many owners, and how large their engines are.
+/// The number of owners, and the sizes of their engines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) owners: u32,
@@ -34,12 +34,12 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// For tables of this configuration.
+    /// Returns the sizes for tables of this configuration.
     pub(crate) fn of(owners: u32, config: &Config) -> Self {
         Self { owners, window_words: config.first_word + config.words(), operations: 4, depth: 6 }
     }
 
-    /// The longest chunk that fits a slot.
+    /// Words of a slot, which limit the chunks.
     pub(crate) const SLOT_WORDS: u32 = 64;
 
     pub(crate) fn sim(&self, seed: u64) -> probeline_sim::Config {
@@ -61,7 +61,7 @@ impl Sizes {
 }
 
 impl Over {
-    /// Runs `body` for every owner, and gives what they returned in the order of owners.
+    /// Runs `body` for every owner, and returns the results in the order of owners.
     pub(crate) fn run<R: Send>(self, sizes: Sizes, body: impl Body<R>) -> Vec<R> {
         match self {
             Self::Shm => on_shm(sizes, |mut engine, mut exchange| body(&mut engine, &mut exchange)),
@@ -74,7 +74,7 @@ impl Over {
     }
 }
 
-/// As [`Over::run`] on shared memory, with an engine that the body may drop.
+/// As [`Over::run`] on shared memory, with an owned engine that the body may drop.
 pub(crate) fn on_shm<R: Send>(
     sizes: Sizes,
     body: impl Fn(probeline_shm::Engine, Thread) -> R + Sync,

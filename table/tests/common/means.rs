@@ -1,20 +1,21 @@
-//! The means that go beyond the paper's algorithm, drawn at random: each alone, with others, all,
+//! Random choices among the extensions of the paper's algorithm: each alone, in combination, all,
 //! or none.
 
 use probeline_sim::Rng;
 use probeline_table::{ChunkChoice, Config, FirstClaim, Probing, ReadAhead, ReadCost};
 
-/// The stream of a seed that means are drawn from.
+/// The stream of a seed that the choices are drawn from.
 const STREAM: u64 = 400;
-/// Costs of a READ among which no C, the smallest, one between and the largest are best, and the
-/// largest there can be.
+/// Costs of a READ with which the best C is any, the smallest, one in between or the largest, and
+/// the maximum cost.
 const COSTS: [(u64, u64); 6] =
     [(0, 0), (0, 1_000), (1_000_000, 0), (2_000_000, 2_000), (100_000, 50_000), (MOST, MOST)];
 const MOST: u64 = u64::MAX;
-/// Entries of a cache: none, no power of two, less and more than a small table has buckets.
+/// Numbers of cache entries: none, not a power of two, fewer and more than the buckets of a small
+/// table.
 const CACHE_ENTRIES: [usize; 5] = [0, 1, 7, 64, 1_024];
 
-/// How one owner opens the table.
+/// One owner's configuration of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Setup {
     pub(crate) config: Config,
@@ -22,7 +23,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// The paper's algorithm and no more, with the sizes of `config`.
+    /// Returns the paper's algorithm alone, with the sizes of `config`.
     pub(crate) fn paper(config: Config) -> Self {
         let Config { first_word, buckets_per_owner, chunk_buckets, max_chunks, .. } = config;
         let paper = Config::paper(buckets_per_owner);
@@ -52,7 +53,7 @@ fn pick<V: Copy>(rng: &mut Rng, values: &[V]) -> V {
     values[usize::try_from(rng.below(values.len() as u64)).unwrap()]
 }
 
-/// The same sizes and reach in this probe order.
+/// Returns the same sizes and probe limit in this probe order.
 pub(crate) fn probed(config: Config, probing: Probing) -> Config {
     let Config { chunk_buckets, max_chunks, .. } = config;
     match probing {
@@ -66,8 +67,9 @@ pub(crate) fn probed(config: Config, probing: Probing) -> Config {
     }
 }
 
-/// A setup for each owner: a third of the times the paper's for all, else the same at random for
-/// all, or each its own, the paper's perhaps among them. Sizes and probe order are alike.
+/// Returns a setup for each owner. A third of the seeds give the paper's algorithm to all owners,
+/// the others one random setup for all or a random setup for each. Sizes and probe order are always
+/// equal.
 pub(crate) fn setups(seed: u64, owners: u32, sizes: Config) -> Vec<Setup> {
     let mut rng = Rng::new(seed, STREAM);
     let owners = owners as usize;

@@ -1,5 +1,5 @@
-//! What the tests share: seeds that can be replayed, tables seen from outside, and jobs.
-// Each test binary uses a part of it.
+//! Shared test code: seeds that can be replayed, inspection of tables, and jobs.
+// Each test binary uses only a part of this module.
 #![allow(dead_code)]
 
 pub(crate) mod account;
@@ -14,23 +14,23 @@ use std::collections::BTreeSet;
 use probeline_table::{Bucket, CacheEntry, Layout, MAX_DATA, Operation, Probing, Table};
 use probeline_transport::Transport;
 
-/// Why a run is wrong, for the message of the test that fails.
+/// The error of a run, for the message of a failed test.
 pub(crate) type Wrong = String;
 
-/// A table with a cache, which may be without entries.
+/// A table with a cache, which may have no entries.
 pub(crate) type CachedTable<T> = Table<T, Vec<Operation>, Vec<CacheEntry>>;
 
-/// Storage for `operations` in flight.
+/// Returns storage for `operations` operations in flight.
 pub(crate) fn storage(operations: u32) -> Vec<Operation> {
     vec![Operation::EMPTY; operations as usize]
 }
 
-/// Storage for a cache of so many entries.
+/// Returns storage for a cache of `entries` entries.
 pub(crate) fn cache(entries: usize) -> Vec<CacheEntry> {
     vec![CacheEntry::EMPTY; entries]
 }
 
-/// The seeds to try: 0 to `count`, or the one in `PROBELINE_SEED`.
+/// Returns the seeds to try: 0 to `count`, or the one in `PROBELINE_SEED`.
 pub(crate) fn seeds(count: u64) -> Vec<u64> {
     match std::env::var("PROBELINE_SEED") {
         Ok(seed) => vec![seed.parse().expect("PROBELINE_SEED is a number")],
@@ -38,7 +38,7 @@ pub(crate) fn seeds(count: u64) -> Vec<u64> {
     }
 }
 
-/// Says, when its test fails, which seed it was and how to see it again.
+/// Prints the seed and the command that repeats it if its test fails.
 pub(crate) struct Replay(pub(crate) u64);
 
 impl Drop for Replay {
@@ -50,7 +50,7 @@ impl Drop for Replay {
     }
 }
 
-/// The words of this owner's buckets.
+/// Returns the words of this owner's buckets.
 pub(crate) fn own_words<T, S, C>(table: &Table<T, S, C>) -> Vec<u64>
 where
     T: Transport,
@@ -64,13 +64,13 @@ where
     words.iter().map(|word| word.load(Acquire)).collect()
 }
 
-/// Where in the ring, counted from owner 0's first bucket, the probe order of `data` begins.
+/// Returns the home of `data` as an index in the ring, counted from owner 0's first bucket.
 pub(crate) fn home(layout: &Layout, data: u64) -> usize {
     let at = layout.home(Bucket::new(data).unwrap());
     usize::try_from(u64::from(at.owner) * layout.buckets_per_owner() + at.index).unwrap()
 }
 
-/// The ring's buckets, counted from owner 0's first, in the probe order of `data`.
+/// Returns the probe order of `data` as indices in the ring, counted from owner 0's first bucket.
 pub(crate) fn probe_order(layout: &Layout, data: u64) -> impl Iterator<Item = usize> + use<> {
     let (home, buckets) = (home(layout, data), usize::try_from(layout.buckets()).unwrap());
     let (probing, lines, rotation) = (layout.probing(), buckets / 8, home % 8);
@@ -82,7 +82,7 @@ pub(crate) fn probe_order(layout: &Layout, data: u64) -> impl Iterator<Item = us
         }
         if nth > 0 && nth.is_multiple_of(8) {
             line = (line + stride) % lines;
-            // Where strides lead back, on to the next line.
+            // If the strides return to the first line, continue one line further.
             if line == first {
                 line = (line + 1) % lines;
                 first = line;
@@ -92,17 +92,18 @@ pub(crate) fn probe_order(layout: &Layout, data: u64) -> impl Iterator<Item = us
     })
 }
 
-/// From 1 to one less than all lines: the second hash as a fraction of 2^63 of them.
+/// Returns the stride in lines, from 1 to one less than all lines: the second hash as a fraction of
+/// 2^63.
 fn stride(data: u64, lines: usize) -> usize {
     let first = u128::from(Bucket::new(data).unwrap().hash());
     let second = (first * 0x9e37_79b9_7f4a_7c15) & u128::from(MAX_DATA);
     1 + usize::try_from((second * lines.saturating_sub(1) as u128) >> 63).unwrap()
 }
 
-/// The set that the ring's words hold.
+/// Returns the set of keys in the ring's words.
 ///
 /// # Errors
-/// A datum that is there twice, or behind an empty bucket of its probe order (paper section 3.1).
+/// A key that is in two buckets, or behind an empty bucket of its probe order (paper section 3.1).
 pub(crate) fn content(layout: &Layout, ring: &[u64]) -> Result<BTreeSet<u64>, Wrong> {
     let mut set = BTreeSet::new();
     for (at, bucket) in ring
@@ -122,8 +123,9 @@ pub(crate) fn content(layout: &Layout, ring: &[u64]) -> Result<BTreeSet<u64>, Wr
     Ok(set)
 }
 
-/// Data of which every fourth has a word full of zero bytes, where a tear is hardest to tell, and
-/// shares its home with others that a tear makes of it. Different for each `number` below 65536.
+/// Returns a different key for each `number` below 65536. Every fourth key has a word full of zero
+/// bytes, in which a tear is hardest to detect. It shares its home with other keys that a tear
+/// turns it into.
 pub(crate) fn key(number: u64) -> u64 {
     if !number.is_multiple_of(4) {
         return number;

@@ -1,7 +1,7 @@
-//! Long runs against a set: on the simulator where everything goes wrong, and between processes.
+//! Long runs against a set: on the simulator with all kinds of faults, and between processes.
 //!
 //! `PROBELINE_SEED` replays one simulated run. The run between processes takes
-//! `PROBELINE_SOAK_SECONDS`, 60 unless told otherwise.
+//! `PROBELINE_SOAK_SECONDS`, 60 by default.
 
 #[path = "../common/mod.rs"]
 mod common;

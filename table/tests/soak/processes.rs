@@ -1,7 +1,7 @@
-//! Four processes on shared memory, all of which want the same data, as long as one likes.
+//! Four processes on shared memory that use the same keys, for a configurable time.
 //!
-//! Copies of this test program run the same test; each notes for itself what it saw of every
-//! datum, and after each round all compare.
+//! Copies of this test program run the same test. Each process records what it saw of every key,
+//! and all processes compare their records after each round.
 
 use core::time::Duration;
 use std::collections::HashMap;
@@ -21,28 +21,30 @@ use crate::common::{CachedTable, cache, content, key, storage};
 
 const TEST: &str = "processes::slow_soak_between_processes";
 const RANKS: u32 = 4;
-/// Longer than any call here waits on a busy machine, so that a hanging test fails with its name.
+/// Limit of a collective call: longer than any call here takes on a busy machine, so that a hanging
+/// test fails with its name.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Short, so that data are new, and raced for, again and again.
+/// Duration of a round: short, so that keys are new, and contended, again and again.
 const ROUND: Duration = Duration::from_millis(80);
 const OPERATIONS: u32 = 16;
-/// With a reach of 128 buckets some data find no room when the table is nearly full.
+/// The table. With a probe limit of 128 buckets some keys find no empty bucket when it is nearly
+/// full.
 const TABLE: Config = Config { chunk_buckets: 32, max_chunks: 4, ..Config::paper(1_024) };
-/// Up to a quarter more data than buckets.
+/// Maximum number of keys: a quarter more than the buckets.
 const MOST_KEYS: usize = 5_120;
 
-/// Rounds after which the table is opened anew, with other means; as many as from one clear to
-/// the next, so that it is empty.
+/// Number of rounds between two clears. After a clear the table is empty and is opened again with
+/// another configuration.
 const ROUNDS: u64 = 3;
 
 type ShmTable = CachedTable<probeline_shm::Engine>;
 
-/// What a rank saw of a datum in one round, one bit each.
+/// Flags for what a rank saw of a key in one round.
 const SEEN: u8 = 1;
 const INSERTED: u8 = 2;
 const FULL: u8 = 4;
 const TRIED: u8 = 8;
-/// It is in this rank's part.
+/// The key is in this rank's part.
 const HERE: u8 = 16;
 
 #[test]
@@ -79,7 +81,7 @@ fn slow_soak_between_processes() {
     job.barrier().unwrap();
     drop(table);
     if job.me() != Owner(0) {
-        // Without a word: rank 0 speaks for all.
+        // Exits without output: rank 0 reports for all.
         drop(job);
         process::exit(0);
     }
@@ -95,16 +97,16 @@ fn open(engine: probeline_shm::Engine, setup: Setup, job: &mut Job) -> ShmTable 
 struct Rank {
     job: Job,
     table: ShmTable,
-    /// Sums over all tables so far.
+    /// Counters summed over all tables so far.
     lost: u64,
     lines: u64,
     cache_hits: u64,
     rng: Rng,
-    /// Which datum is which.
+    /// The number of each key.
     numbers: HashMap<u64, usize>,
-    /// By datum, what this rank saw in this round.
+    /// The flags of each key in this round.
     flags: Vec<u8>,
-    /// The data that were in the table before this round.
+    /// Whether each key was in the table before this round.
     before: Vec<bool>,
     operations: u64,
 }
@@ -112,7 +114,7 @@ struct Rank {
 impl Rank {
     fn soak(mut self, duration: Duration) -> Self {
         let begin = Instant::now();
-        // The same in all ranks.
+        // The same stream in all ranks.
         let mut plan = Rng::new(0, 301);
         let (mut rounds, mut removed, mut full) = (0_u64, 0, 0);
         loop {
@@ -127,15 +129,15 @@ impl Rank {
             } else {
                 removed += self.retain(rounds);
             }
-            if self.everybody(u64::from(begin.elapsed() < duration)).contains(&0) {
+            if self.gather(u64::from(begin.elapsed() < duration)).contains(&0) {
                 break;
             }
         }
-        let operations: u64 = self.everybody(self.operations).iter().sum();
+        let operations: u64 = self.gather(self.operations).iter().sum();
         self.count();
-        let lost: u64 = self.everybody(self.lost).iter().sum();
-        let direct: u64 = self.everybody(self.lines).iter().sum();
-        let cached: u64 = self.everybody(self.cache_hits).iter().sum();
+        let lost: u64 = self.gather(self.lost).iter().sum();
+        let direct: u64 = self.gather(self.lines).iter().sum();
+        let cached: u64 = self.gather(self.cache_hits).iter().sum();
         if self.job.me() == Owner(0) {
             println!(
                 "{RANKS} ranks, {:.1} s: {operations} operations in {rounds} rounds, {lost} \
@@ -149,18 +151,18 @@ impl Rank {
         self
     }
 
-    /// Opens the table, which is empty, with other means on the same engine.
+    /// Opens the empty table again, with another configuration on the same engine.
     fn reopen(mut self, setups: &[Setup]) -> Self {
         self.count();
         let Self { table, mut job, .. } = self;
         let setup = setups[job.me().0 as usize];
-        // Nobody writes a new header while another still looks at the old table.
+        // No rank may write a new header while another still reads the old table.
         job.barrier().unwrap();
         let table = open(table.into_transport(), setup, &mut job);
         Self { table, job, ..self }
     }
 
-    /// Adds up what the table counted.
+    /// Adds the table's counters to the sums.
     fn count(&mut self) {
         let total = self.table.stats().total();
         self.lost += total.claims_lost;
@@ -169,7 +171,7 @@ impl Rank {
         self.table.reset_stats();
     }
 
-    /// Random operations on the first `keys` data, new ones tried by all ranks at once.
+    /// Runs random operations on the first `keys` keys; all ranks try new keys at the same time.
     fn round(&mut self, keys: usize) {
         let begin = Instant::now();
         let mut running = 0;
@@ -178,9 +180,10 @@ impl Rank {
             let share = begin.elapsed().as_secs_f64() / ROUND.as_secs_f64();
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             let fresh = (share * keys as f64) as u64;
-            // Now and then what it has read is old by the time it claims: others run in between.
+            // Sometimes wait between READ and claim, so that other ranks claim in between.
             let wait = self.rng.chance(400_000);
-            // Looking at the clock takes longer than an operation does.
+            // Reading the clock takes longer than an operation, so it is read once per batch of
+            // operations.
             for _ in 0..2 * OPERATIONS {
                 let near = fresh + self.rng.below(8);
                 let any = self.rng.below(keys as u64);
@@ -204,7 +207,7 @@ impl Rank {
         }
     }
 
-    /// Begins an operation, or does it in a blocking call; whether it is in flight now.
+    /// Submits an operation, or runs it as a blocking call. Returns whether it is in flight.
     fn begin(&mut self, number: usize, intent: Intent, blocks: bool) -> bool {
         self.flags[number] |= if intent == Intent::FindOrPut { TRIED } else { 0 };
         let is_known = self.before[number] || self.flags[number] & SEEN > 0;
@@ -223,18 +226,18 @@ impl Rank {
         false
     }
 
-    /// The data from one on, twice, in a batch.
+    /// Runs a batch of the keys from `number` on, each of them twice.
     fn batch(&mut self, number: usize, intent: Intent) {
         let last = (number + 20).min(MOST_KEYS);
         let numbers: Vec<usize> = (number..last).chain(number..last).collect();
         let data: Vec<u64> = numbers.iter().map(|&number| key(number as u64)).collect();
-        let mut ends = vec![Ok(Outcome::Full); data.len()];
+        let mut results = vec![Ok(Outcome::Full); data.len()];
         let called = match intent {
-            Intent::FindOrPut => self.table.find_or_put_batch(&data, &mut ends),
-            Intent::Find => self.table.find_batch(&data, &mut ends),
+            Intent::FindOrPut => self.table.find_or_put_batch(&data, &mut results),
+            Intent::Find => self.table.find_batch(&data, &mut results),
         };
         called.unwrap();
-        for (number, end) in numbers.into_iter().zip(ends) {
+        for (number, end) in numbers.into_iter().zip(results) {
             self.flags[number] |= if intent == Intent::FindOrPut { TRIED } else { 0 };
             match end {
                 Err(OperationError::Refused(SubmitError::Busy)) => {}
@@ -271,8 +274,8 @@ impl Rank {
         };
     }
 
-    /// Compares what all ranks saw with what the table holds; how many data are there, and how
-    /// many found no room.
+    /// Compares the records of all ranks with the content of the table. Returns the number of keys
+    /// in the table and the number of keys that found no empty bucket.
     fn compare(&mut self) -> (u64, u64) {
         let len = self.table.len(&mut self.job).unwrap();
         for data in self.table.local() {
@@ -303,7 +306,7 @@ impl Rank {
         (there, without_room)
     }
 
-    /// Each datum lies in its probe order with no empty bucket before it; rank 0 looks.
+    /// Checks on rank 0 that no key lies behind an empty bucket of its probe order.
     fn check_order(&mut self, len: u64) {
         if self.job.me() == Owner(0) {
             let mut ring = Vec::new();
@@ -326,7 +329,7 @@ impl Rank {
         there
     }
 
-    /// Removes about a third.
+    /// Removes about a third of the keys.
     fn retain(&mut self, round: u64) -> u64 {
         let keep = |data: u64| Rng::new(data, round).below(3) > 0;
         let removed = self.table.retain(&mut self.job, keep).unwrap();
@@ -343,8 +346,8 @@ impl Rank {
         removed
     }
 
-    /// Everybody's number, by rank.
-    fn everybody(&mut self, mine: u64) -> Vec<u64> {
+    /// Gathers a number of each rank, by rank.
+    fn gather(&mut self, mine: u64) -> Vec<u64> {
         let mut all = vec![0; 8 * RANKS as usize];
         self.job.all_gather(&mine.to_ne_bytes(), &mut all).unwrap();
         all.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect()

@@ -1,4 +1,5 @@
-//! Owners whose operations fail, come late, twice and torn, and who die.
+//! Simulated owners with operations that fail, take effect late, and execute twice, with torn
+//! READs, and with owners that die.
 
 use probeline_sim::{Engine, Faults, Jitter, Model, Order, Reach, Rng};
 use probeline_table::{Config, OutcomeStats};
@@ -9,12 +10,13 @@ use crate::common::drive::{Drive, Plan};
 use crate::common::means::setups;
 use crate::common::{Replay, Wrong, seeds};
 
-/// A run of random sizes with `faults`; one datum for every two buckets up to three for two.
+/// Returns a plan of random sizes with `faults`; the number of keys is between a half and three
+/// halves of the number of buckets.
 fn plan(seed: u64, mut faults: Faults) -> Plan {
     let key_step = if seed.is_multiple_of(4) { 4 } else { 1 };
     if key_step > 1 {
-        // Among words full of zero bytes an operation takes dozens of confirmations; where one in
-        // six fails, none ever ends well.
+        // With words full of zero bytes, an operation takes dozens of confirmations. If one in six
+        // failed, no operation would succeed.
         faults.error_done_ppm /= 16;
         faults.error_undone_ppm /= 16;
         faults.error_late_ppm /= 16;
@@ -68,7 +70,7 @@ fn plan(seed: u64, mut faults: Faults) -> Plan {
 }
 
 #[test]
-fn a_hundred_seeds_of_everything_going_wrong() {
+fn a_hundred_seeds_with_all_faults() {
     let mut sums = probeline_sim::Counters::default();
     let (mut operations, mut costs) = (0, OutcomeStats::default());
     for seed in seeds(100) {
@@ -121,23 +123,23 @@ fn a_hundred_seeds_of_everything_going_wrong() {
     }
 }
 
-/// Killed from outside, or dead by itself: every owner hears how each of its operations ended,
-/// and then why its engine is dead.
+/// A dead owner, killed or failed by itself: every owner gets the result of each of its operations,
+/// and then the fault of its engine.
 #[test]
-fn a_lost_owner_is_the_end_of_all_and_nothing_is_kept_silent() {
+fn after_a_lost_owner_every_result_and_fault_is_reported() {
     for seed in seeds(40) {
         let _replay = Replay(seed);
         let mut faults = Faults { death: None, ..Faults::swarm(seed) };
         let by_itself = seed % 2 == 0;
         let victim = Owner(u32::try_from(seed % 3).unwrap());
-        // Early in a run, which is some hundred operations long at least.
+        // Early in a run, which has at least some hundred operations.
         let after = 20 + seed % 40;
         if by_itself {
             faults.death = Some(probeline_sim::Death { owner: victim, after_ops: after });
         }
         let mut plan = plan(seed, faults);
         if by_itself {
-            // It counts what is posted, which caches and the CPU's own loads save.
+            // The death counts posts, which caches and direct CPU loads avoid.
             plan.sim.direct_reach = Reach::None;
             plan.setups.iter_mut().for_each(|setup| setup.cache_entries = 0);
         }
@@ -155,12 +157,12 @@ fn a_lost_owner_is_the_end_of_all_and_nothing_is_kept_silent() {
     }
 }
 
-/// An engine that says of itself that words arrive whole.
-fn boaster(inner: Engine) -> Declared<Engine> {
+/// Declares that words are whole although they may tear.
+fn declares_whole_words(inner: Engine) -> Declared<Engine> {
     Declared::new(inner, |caps| caps.word_reads_whole = true)
 }
 
-/// The same words again and again by all owners at once, and every READ may be torn.
+/// Returns a plan in which all owners use the same few words, and every READ may be torn.
 fn torn(seed: u64) -> Plan {
     let plan = plan(seed, Faults { torn_read_ppm: 500_000, ..Faults::none() });
     let key_step = 1 + seed % 2 * 3;
@@ -171,10 +173,11 @@ fn is_right<T: Transport>(seed: u64, wrap: impl Fn(Engine) -> T) -> Result<(), W
     Drive::new(torn(seed), wrap).run()
 }
 
-/// The soak can fail: where nothing protects from torn words, it does.
+/// Checks that the soak can fail: without protection from torn words it does.
 #[test]
 fn without_protection_torn_words_are_found_out() {
-    let wrong: Vec<Wrong> = (0..40).filter_map(|seed| is_right(seed, boaster).err()).collect();
+    let wrong: Vec<Wrong> =
+        (0..40).filter_map(|seed| is_right(seed, declares_whole_words).err()).collect();
     println!("{} of 40 seeds, such as: {:?}", wrong.len(), wrong.first());
     assert!(wrong.len() > 4);
     for seed in seeds(40) {

@@ -1,7 +1,7 @@
 //! The configuration of a table for one network, as a small file.
 //!
-//! `probeline tune` measures and writes the file, commands that use a table take it with
-//! `--tuning FILE`, and a program loads it:
+//! `probeline tune` measures and writes the file. Commands that use a table accept it with
+//! `--tuning FILE`; a program loads it:
 //!
 //! ```
 //! use probeline_table::{CacheEntry, Config, Operation};
@@ -36,24 +36,25 @@ use serde::{Deserialize, Deserializer};
 /// Version of the file's format.
 pub const VERSION: u32 = 1;
 
-/// A table's configuration, and the workload it was chosen for.
+/// A table's configuration, and the workload for which it was chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuning {
-    /// Network, machine and workload of the measurement, one line.
+    /// Network, machine and workload of the measurement, on one line.
     pub origin: String,
-    /// C, the buckets of 8 bytes that one chunk READ brings.
+    /// C, the buckets of 8 bytes that one chunk READ transfers.
     pub chunk_buckets: u32,
     /// M, the chunks that an operation searches before it returns `Full`.
     pub max_chunks: u32,
-    /// When the next chunk is requested before the present one is scanned.
+    /// When to request the next chunk before the present one is scanned.
     pub read_ahead: ReadAhead,
-    /// Whether the home bucket is claimed along with the first READ.
+    /// Whether to claim the home bucket along with the first READ.
     pub first_claim: FirstClaim,
     /// Whether the CPU loads and claims the buckets that it can address.
     pub direct: bool,
-    /// Operations in flight of each rank; 1 is blocking calls.
+    /// Number of operations in flight of each rank; 1 selects blocking calls.
     pub in_flight: u32,
-    /// Entries of each rank's cache of occupied buckets, a power of two; 0 disables the cache.
+    /// Number of entries of each rank's cache of occupied buckets, a power of two; 0 disables the
+    /// cache.
     pub cache_entries: usize,
     /// The workload and its predicted performance, if known.
     pub expected: Option<Expected>,
@@ -66,7 +67,7 @@ pub struct Expected {
     /// Load factor, 0 to 1.
     #[serde(deserialize_with = "share")]
     pub load_factor: f64,
-    /// Share of operations that insert, 0 to 1; the others find.
+    /// Fraction of operations that insert, 0 to 1; the others find.
     #[serde(deserialize_with = "share")]
     pub insert_share: f64,
     /// Mean latency of an operation, in nanoseconds.
@@ -78,7 +79,7 @@ pub struct Expected {
 }
 
 impl Default for Tuning {
-    /// The library's defaults, measured on no network.
+    /// Returns the library's defaults, which come from no measurement.
     fn default() -> Self {
         let config = Config::new(0);
         Self {
@@ -107,10 +108,10 @@ impl Tuning {
     /// Parses the text of a file.
     ///
     /// # Errors
-    /// The text is not TOML, has another version, lacks a key, has an unknown key, or a value that
-    /// no table takes.
+    /// The text is not TOML, has another version, lacks a key, has an unknown key, or has a value
+    /// out of range.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        // Before all else: the keys of another version may differ.
+        // The version first: the keys of another version may differ.
         probeline_settings::parse::<Header>(text)?;
         let File { origin, table, rank, expected, .. } = probeline_settings::parse(text)?;
         Ok(Self {
@@ -126,7 +127,8 @@ impl Tuning {
         })
     }
 
-    /// A table of this many buckets in each owner's part, at the start of the window.
+    /// Returns the configuration of a table with `buckets_per_owner` buckets in each part, at the
+    /// start of the window.
     #[must_use]
     pub const fn config(&self, buckets_per_owner: u64) -> Config {
         Config {
@@ -139,14 +141,15 @@ impl Tuning {
         }
     }
 
-    /// Operations that the table needs storage for: those in flight; for blocking calls one more,
-    /// whose READ ahead may still be in flight when the call returns.
+    /// Returns the number of operations that the table needs storage for: those in flight. Blocking
+    /// calls need one more, because the READ ahead of one call may still be in flight when the next
+    /// begins.
     #[must_use]
     pub fn operations(&self) -> u32 {
         self.in_flight.max(2)
     }
 
-    /// `read_ahead` as the file and the option `--read-ahead` spell it.
+    /// Returns `read_ahead` as the file and the option `--read-ahead` spell it.
     #[must_use]
     pub const fn read_ahead_name(&self) -> &'static str {
         match self.read_ahead {
@@ -156,7 +159,7 @@ impl Tuning {
         }
     }
 
-    /// `first_claim` as the file and the option `--one-roundtrip` spell it.
+    /// Returns `first_claim` as the file and the option `--one-roundtrip` spell it.
     #[must_use]
     pub const fn one_roundtrip_name(&self) -> &'static str {
         match self.first_claim {
@@ -166,7 +169,7 @@ impl Tuning {
         }
     }
 
-    /// The text from which [`parse`](Self::parse) reads the same tuning.
+    /// Returns the text from which [`parse`](Self::parse) reads the same tuning.
     #[must_use]
     pub fn to_toml(&self) -> String {
         let Self { chunk_buckets, max_chunks, direct, in_flight, cache_entries, .. } = self;
@@ -239,7 +242,7 @@ struct File {
     expected: Option<Expected>,
 }
 
-// The upper limits are those of the command line.
+// The upper limits equal those of the command line.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TableKeys {
@@ -317,7 +320,7 @@ fn share<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     in_range(from, 0.0..=1.0)
 }
 
-/// A rate or a time: the limit is beyond any.
+/// Reads a rate or a time; the upper limit exceeds every realistic value.
 fn amount<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     in_range(from, 0.0..=1e15)
 }

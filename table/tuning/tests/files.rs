@@ -1,4 +1,5 @@
-//! Tunings as texts: a written tuning is read back, and a wrong text is refused with its line.
+//! Tests of tuning files: a written tuning is read back, and an invalid text is rejected with its
+//! line.
 
 use probeline_table::{FirstClaim, ReadAhead};
 use probeline_tuning::{Expected, Tuning};

@@ -1,4 +1,4 @@
-//! Texts that are read, and the nets that they describe.
+//! Tests of texts that are accepted, and the nets that they describe.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn arcs_between_two_nodes_add_up() {
 }
 
 #[test]
-fn labels_without_a_text_mean_the_default() {
+fn labels_without_a_text_have_the_default_value() {
     let net = read(
         r#"<place id="p"><initialMarking><graphics/></initialMarking></place>
            <transition id="t"/>
@@ -64,7 +64,7 @@ fn pages_may_be_nested_to_any_depth() {
 }
 
 #[test]
-fn references_stand_for_what_they_lead_to() {
+fn references_are_replaced_by_their_targets() {
     let net = read(
         r#"<referencePlace id="r2" ref="r1"/>
            <page id="inner">
@@ -82,7 +82,7 @@ fn references_stand_for_what_they_lead_to() {
 }
 
 #[test]
-fn a_long_chain_of_references_is_walked_once() {
+fn a_long_chain_of_references_is_followed_once() {
     let count = 20_000;
     let mut body = String::from(r#"<place id="r0"/>"#);
     for number in (1..=count).rev() {
@@ -93,7 +93,7 @@ fn a_long_chain_of_references_is_walked_once() {
 }
 
 #[test]
-fn layout_and_tools_are_passed_over() {
+fn layout_and_tool_specific_elements_are_ignored() {
     let tool = r#"<toolspecific tool="x" version="1">
         <place id="p"/><net/><arc xmlns="urn:other" source="?"/>text<capacity>1</capacity>
         </toolspecific>"#;
@@ -111,7 +111,7 @@ fn layout_and_tools_are_passed_over() {
 }
 
 #[test]
-fn comments_and_character_data_are_xml() {
+fn comments_and_cdata_are_accepted() {
     let net = read(
         r#"<!-- <place id="gone"/> --><?tool ignore?>
            <place id="p"><initialMarking><text>1<!-- 0 -->2</text></initialMarking></place>
@@ -122,7 +122,7 @@ fn comments_and_character_data_are_xml() {
 }
 
 #[test]
-fn entities_in_ids_are_their_characters() {
+fn character_entities_in_ids_are_decoded() {
     let net = read(
         r#"<place id="a&amp;b"/><place id="&lt;&#233;&gt;"/><transition id="t"/>
            <arc source="a&#38;b" target="t"/><arc source="t" target="&#60;é&#x3e;"/>"#,
@@ -133,7 +133,7 @@ fn entities_in_ids_are_their_characters() {
 }
 
 #[test]
-fn byte_order_marks_line_ends_and_prefixes_make_no_difference() {
+fn byte_order_marks_line_ends_and_prefixes_are_ignored() {
     let plain = page(NODES);
     let with_prefix = plain.replace("xmlns=", "xmlns:p=").replace('<', "<p:");
     let with_prefix = with_prefix.replace("<p:/", "</p:").replace("<p:?", "<?");
@@ -148,13 +148,13 @@ fn byte_order_marks_line_ends_and_prefixes_make_no_difference() {
 }
 
 #[test]
-fn nodes_may_stand_outside_of_pages() {
+fn nodes_outside_pages_are_accepted() {
     let text = format!("{}{NODES}</net></pnml>", HEAD.replace("<page id=\"page\">\n", ""));
     assert_eq!(parse(&text).unwrap().places().len(), 1);
 }
 
 #[test]
-fn an_arc_may_say_that_it_is_normal() {
+fn arcs_of_kind_normal_are_accepted() {
     for (attribute, label) in [
         (r#"type="normal""#, ""),
         ("", r#"<type value="normal"/>"#),

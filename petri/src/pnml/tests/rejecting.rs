@@ -1,4 +1,4 @@
-//! Texts that are rejected, with the line of the error.
+//! Tests of texts that are rejected, with the line of the error.
 
 use super::*;
 
@@ -68,7 +68,7 @@ fn coloured_nets() {
 }
 
 #[test]
-fn what_only_coloured_nets_contain() {
+fn elements_of_coloured_nets() {
     let text = "<text>x</text>";
     for body in [
         "\n<declaration/>".to_owned(),
@@ -84,14 +84,14 @@ fn what_only_coloured_nets_contain() {
 }
 
 #[test]
-fn net_types_that_are_not_known() {
+fn unknown_net_types() {
     let (line, fault) = fault_of_text(&page(NODES).replace("ptnet", "timednet"));
     assert!(matches!(fault, PnmlFault::NetType { .. }), "{fault}");
     assert_eq!(line, 3);
 }
 
 #[test]
-fn elements_that_may_change_what_the_net_does() {
+fn unknown_elements() {
     for (body, element, parent) in [
         ("\n<labels/>", "labels", "page"),
         ("<place id=\"p\">\n<capacity/></place>", "capacity", "place"),
@@ -123,7 +123,7 @@ fn missing_attributes() {
 }
 
 #[test]
-fn labels_that_stand_twice() {
+fn repeated_labels() {
     let marking = "<initialMarking><text>1</text></initialMarking>";
     let body = format!("<place id=\"p\">{marking}\n{marking}</place>");
     assert_eq!(fault(&body), (6, PnmlFault::Repeated { label: "initialMarking" }));
@@ -132,7 +132,7 @@ fn labels_that_stand_twice() {
 }
 
 #[test]
-fn ids_that_are_taken() {
+fn duplicate_ids() {
     for element in [
         "<place id=\"p\"/>",
         "<transition id=\"p\"/>",
@@ -148,7 +148,7 @@ fn ids_that_are_taken() {
 }
 
 #[test]
-fn counts_that_are_none() {
+fn invalid_counts() {
     let beyond = (MAX_TOKENS + 1).to_string();
     let long = "9".repeat(40);
     for text in ["-1", "1.5", "many", "", "1 2", "0x10", "1'dot", &beyond, &long] {
@@ -163,7 +163,7 @@ fn counts_that_are_none() {
 }
 
 #[test]
-fn weights_of_nothing_or_too_much() {
+fn zero_and_too_large_weights() {
     let arc = |weight: u64| {
         let inscription = format!("<inscription><text>{weight}</text></inscription>");
         format!("<arc source=\"p\" target=\"t\">{inscription}</arc>")
@@ -175,7 +175,7 @@ fn weights_of_nothing_or_too_much() {
 }
 
 #[test]
-fn arcs_that_do_more_than_move_tokens() {
+fn unsupported_arc_kinds() {
     let arc = |attribute: &str, label: &str| {
         format!("{NODES}\n<arc source=\"p\" target=\"t\" {attribute}>{label}</arc>")
     };
@@ -192,7 +192,7 @@ fn arcs_that_do_more_than_move_tokens() {
 }
 
 #[test]
-fn arcs_and_references_that_lead_nowhere() {
+fn dangling_arcs_and_references() {
     for element in [
         "<arc source=\"gone\" target=\"t\"/>",
         "<arc source=\"p\" target=\"gone\"/>",
@@ -201,7 +201,7 @@ fn arcs_and_references_that_lead_nowhere() {
         let body = format!("{NODES}\n{element}");
         assert_eq!(fault(&body), (7, PnmlFault::Dangling { id: "gone".into() }));
     }
-    // A page has an id, but nothing may lead there.
+    // A page has an id, but no arc or reference may refer to it.
     let body = format!("{NODES}\n<arc source=\"page\" target=\"t\"/>");
     assert_eq!(fault(&body), (7, PnmlFault::Dangling { id: "page".into() }));
 }
@@ -214,7 +214,7 @@ fn arcs_between_nodes_of_one_kind() {
 }
 
 #[test]
-fn references_that_go_round_or_astray() {
+fn cyclic_and_wrong_references() {
     let round = "\n<referencePlace id=\"a\" ref=\"b\"/>\n<referencePlace id=\"b\" ref=\"a\"/>";
     assert_eq!(fault(&format!("{round}{NODES}")), (6, PnmlFault::Cycle));
     let itself = "\n<referenceTransition id=\"a\" ref=\"a\"/>";
@@ -233,7 +233,7 @@ fn a_net_without_places() {
 }
 
 #[test]
-fn says_the_line_first() {
+fn messages_start_with_the_line() {
     let message = parse(&page("\n<place/>")).unwrap_err().to_string();
     assert_eq!(message, "6: this <place> needs an attribute 'id'");
 }
