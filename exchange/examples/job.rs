@@ -1,4 +1,5 @@
-//! One rank that joins its job however it was started, and then takes the steps of its arguments.
+//! One rank of a job, started in any of the supported ways, which takes the steps that its
+//! arguments name.
 //!
 //! ```text
 //! job --ranks 3 join gather barrier                                   starts ranks 1 and 2 itself
@@ -6,11 +7,18 @@
 //! job --rank 0 --size 2 --rendezvous 127.0.0.1:7000 join barrier      rank and size by hand
 //! mpirun -n 3 job join gather barrier                                 rendezvous from mpirun too
 //! ```
-//! A command with a rendezvous needs `PROBELINE_SECRET`. A step is `join`, `gather` (process ids),
-//! `give=BYTES` (an all-gather of that many bytes from each rank), `gives=N` (N all-gathers),
-//! `barrier`, `barriers=N`, `wait` (for ever), `sleep=MILLISECONDS`, `until=FILE` (exists), `threads`
-//! (print their number), `leave`, `kill` (this process) or `exit=STATUS`. `2:barrier` is a step of
-//! rank 2 only.
+//! A command with a rendezvous needs `PROBELINE_SECRET`. The steps are:
+//!
+//! - `join` and `leave`;
+//! - `barrier`, and `barriers=N` for N of them;
+//! - `gather`: an all-gather of process IDs;
+//! - `give=BYTES`: an all-gather of BYTES bytes from each rank; `gives=N`: N all-gathers of 8
+//!   bytes;
+//! - `wait` (forever), `sleep=MILLISECONDS`, and `until=FILE` (until the file exists);
+//! - `threads`: prints the number of threads of this process;
+//! - `kill` (this process) and `exit=STATUS`.
+//!
+//! Only rank 2 takes the step `2:barrier`.
 
 use core::error::Error;
 use core::time::Duration;
@@ -91,7 +99,7 @@ fn take(step: &str, options: &Options, job: &mut Option<Job>) -> Result<(), Box<
     Ok(())
 }
 
-/// Prints the number of threads, after those that are about to end have had a second for it.
+/// Prints the number of threads. Waits up to one second for other threads to exit.
 fn threads() {
     let count = || fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
     let mut threads = count();
@@ -105,7 +113,7 @@ fn threads() {
     println!("has {threads} thread{}", if threads == 1 { "" } else { "s" });
 }
 
-/// Gathers bytes that depend on their rank and position, and checks all of them.
+/// Gathers bytes that depend on rank and position, and checks the result.
 fn give(job: &mut Job, bytes: usize) -> Result<(), Box<dyn Error>> {
     let byte = |owner: u32, at: usize| (owner as usize * 31 + at * 7 + at / 256).to_le_bytes()[0];
     let of = |owner: u32| (0..bytes).map(move |at| byte(owner, at));
@@ -118,7 +126,7 @@ fn give(job: &mut Job, bytes: usize) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Gathers process ids, and prints how many differ.
+/// Gathers process IDs, and prints the number of different ones.
 fn gather(job: &mut Job) -> Result<(), Box<dyn Error>> {
     let mut all = vec![0; 4 * job.owners() as usize];
     job.all_gather(&process::id().to_le_bytes(), &mut all)?;

@@ -31,17 +31,18 @@ use crate::spec::{Difference, JobSpec};
 #[path = "tests/coordinator.rs"]
 pub(crate) mod tests;
 
-/// How often rank 0 checks the spawned processes, and whether descriptors are available again.
+/// The interval at which rank 0 checks the spawned processes, and whether descriptors are available
+/// again.
 const TICK: Duration = Duration::from_millis(20);
 
 /// The time limit for sending the last messages to refused connections, after the rendezvous.
 const DRAIN_REFUSED_LIMIT: Duration = Duration::from_millis(500);
 
-/// Admits ranks 1.. at `listener`. Returns their links in that order. `check` is called now and
-/// then; its error ends the rendezvous.
+/// Admits ranks 1.. at `listener`, and returns their links in that order. Calls `check` at least
+/// every [`TICK`]; its error ends the rendezvous.
 ///
 /// # Errors
-/// Why the job cannot start; every rank that has joined receives the reason.
+/// The reason why the job cannot start, which every rank that has joined receives.
 pub(crate) fn admit_ranks(
     listener: &TcpListener,
     spec: &JobSpec,
@@ -81,7 +82,7 @@ struct Coordinator<'a> {
     members: Vec<Option<Link>>,
     refusals: Refusals,
     seen: SeenKeys,
-    /// Why no connection can be accepted at present.
+    /// The reason why no connection can be accepted at present.
     shortage: Option<Shortage>,
 }
 
@@ -233,8 +234,8 @@ impl<'a> Coordinator<'a> {
         Ok(ready == [true])
     }
 
-    /// Evicts a connection to free a descriptor, and postpones accepting. Returns whether a descriptor
-    /// was freed.
+    /// Evicts a connection to free a descriptor, and postpones accepting. Returns whether a
+    /// descriptor was freed.
     fn make_room(&mut self, error: io::Error) -> Result<bool, JoinError> {
         self.shortage = Some(Shortage { error, again: Instant::now() + TICK });
         let place = self.find_place()?;

@@ -1,4 +1,4 @@
-//! Why a rank could not join its job, and what to do about it.
+//! Errors of joining a job, with advice.
 
 use core::error::Error;
 use core::fmt;
@@ -14,7 +14,7 @@ use crate::refusal::Refusals;
 use crate::secret::{SECRET_VARIABLE, SecretError};
 use crate::spec::Difference;
 
-/// Why a rank could not join its job.
+/// The reason why a rank could not join its job.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum JoinError {
@@ -62,7 +62,7 @@ pub enum JoinError {
         address: String,
         /// The time limit in seconds.
         after_s: u32,
-        /// Why the last attempt failed.
+        /// The error of the last attempt.
         last: String,
     },
     /// Another program listens at the rendezvous.
@@ -128,7 +128,7 @@ pub enum JoinError {
     },
     /// A system call failed.
     System {
-        /// What this rank was doing.
+        /// The action that failed.
         doing: &'static str,
         /// The cause.
         error: io::Error,

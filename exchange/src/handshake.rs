@@ -58,7 +58,7 @@ impl SeenKeys {
     }
 }
 
-/// Why a handshake failed.
+/// The reason why a handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandshakeError {
     /// The peer does not speak this protocol in any version.
@@ -114,7 +114,7 @@ fn check_preamble(incoming: &[u8]) -> Result<(), HandshakeError> {
 /// Rank 0: answers a first message. Returns `None` until it is complete.
 ///
 /// # Errors
-/// Why not; the answer, if there is one, is in the outgoing buffer.
+/// The reason why the handshake failed. The answer, if there is one, is in the outgoing buffer.
 pub(crate) fn respond(
     secret: &Secret,
     seen: &mut SeenKeys,

@@ -20,14 +20,14 @@ use crate::spawn::{Children, spawn, spawned_rendezvous};
 use crate::spec::JobSpec;
 use crate::tcp::Tcp;
 
-/// How the ranks of a job are started.
+/// The way in which the ranks of a job are started.
 #[derive(Clone, Debug)]
 pub enum Start {
     /// This process is rank 0 and starts the others on this machine, as copies of its program.
     ///
-    /// Each of them has to call [`join`] early. From then on it is killed when the *thread* of rank
-    /// 0 that called [`join`] ends, however that happens: call it from the main thread or one that
-    /// lives as long as the job.
+    /// Each of them has to call [`join`] early. From then on the kernel kills it when the *thread*
+    /// of rank 0 that called [`join`] exits for any reason. Call [`join`] from the main thread or
+    /// from one that lives as long as the job.
     Spawn {
         /// The number of ranks, this one included.
         ranks: u32,
@@ -36,8 +36,8 @@ pub enum Start {
     },
     /// mpirun, mpiexec or srun has started all ranks, and sets rank and size.
     Launched {
-        /// Where to meet. `None` for an address that the launcher's own server transmits; without
-        /// such a server that is an error which says what to give.
+        /// The rendezvous. `None` for an address that the launcher's own server transmits; without
+        /// such a server that is an error with advice.
         rendezvous: Option<Rendezvous>,
     },
     /// As `Launched`, with this server of the launcher.
@@ -48,7 +48,7 @@ pub enum Start {
         rank: u32,
         /// The number of ranks.
         size: u32,
-        /// Where to meet.
+        /// The rendezvous.
         rendezvous: Rendezvous,
     },
 }
@@ -63,15 +63,15 @@ pub enum Start {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How the ranks are started.
+    /// The way in which the ranks are started.
     pub start: Start,
     /// Text that all ranks must have in common, such as `chunk_buckets=32 max_chunks=64`: fields
     /// separated by spaces, at most [`MAX_PARAMETERS_BYTES`](crate::MAX_PARAMETERS_BYTES) in all.
     /// Default: empty.
     pub parameters: String,
-    /// The secret that all ranks have in common. Default: `None`, which means
-    /// [`Secret::from_env`], or with a launcher's server a secret that rank 0 creates. Ignored if
-    /// this process spawns the ranks; then it creates a secret.
+    /// The secret that all ranks have in common. Default: `None`, which selects
+    /// [`Secret::from_env`], or with a launcher's server a secret that rank 0 creates. If this
+    /// process spawns the ranks, it ignores this option and creates a secret.
     pub secret: Option<Secret>,
     /// Time limits.
     pub limits: Limits,
@@ -98,11 +98,11 @@ impl Options {
 
 /// Joins the job.
 ///
-/// A process that rank 0 spawned joins as its environment says, whatever [`Options::start`] is, so
-/// that one command line serves all ranks.
+/// In a process that rank 0 spawned, the environment overrides [`Options::start`], so that all
+/// ranks can have the same command line.
 ///
 /// # Errors
-/// Why this rank cannot take part, and what to do about it.
+/// The reason why this rank cannot take part, with advice.
 pub fn join(options: Options) -> Result<Job, JoinError> {
     let Options { start, parameters, secret, limits } = options;
     let meet = |rank, size, secret: Option<Secret>, rendezvous: &Rendezvous, parameters| {
@@ -156,16 +156,16 @@ const FINALIZE_LIMIT: Duration = Duration::from_secs(5);
 /// together [`MAX_ALL_TO_ALL_BYTES`](crate::MAX_ALL_TO_ALL_BYTES); longer ones fail with
 /// `EMSGSIZE`. Calls that differ between ranks fail with `LengthDiffers` or `EPROTO`.
 ///
-/// Dropping it leaves the job, and kills the processes it has started. A launcher by whose PMI
-/// server the ranks have met takes that for a failure and ends the others: call
-/// [`finish`](Self::finish) at the end.
+/// Dropping it leaves the job, and kills the processes that this one has started. If the ranks met
+/// through a PMI server, the launcher treats that as a failure and terminates the other ranks. Call
+/// [`finish`](Self::finish) instead when the work is done.
 #[derive(Debug)]
 pub struct Job {
     // Dropped first, so that the others see rank 0 leave before they are killed.
     tcp: Tcp,
     children: Option<Children>,
     launch: Option<Launch>,
-    /// To be finalized at the end.
+    /// The PMI client, which `finish` finalizes.
     pmi: Option<Pmi1>,
 }
 
@@ -180,7 +180,7 @@ impl Job {
     /// has started, and at most five seconds for the launcher.
     ///
     /// # Errors
-    /// The ranks started by this process that failed.
+    /// [`RanksFailed`] lists the ranks that this process started and that failed.
     pub fn finish(self, limit: Duration) -> Result<(), RanksFailed> {
         drop(self.tcp);
         if let Some(mut pmi) = self.pmi {

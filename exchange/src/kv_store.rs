@@ -1,4 +1,4 @@
-//! Key-value store of a launcher's server, in which ranks that have not met publish texts.
+//! The key-value store of a launcher's server, in which ranks publish texts before they have met.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ffi::CString;
@@ -20,15 +20,15 @@ pub(crate) trait KvStore: Sized {
     /// Waits for all ranks. Texts put before it can be read after it.
     fn fence(&mut self) -> Result<(), JoinError>;
 
-    /// The text of `rank`; `None` if it has ended instead of publishing one.
+    /// Returns the text of `rank`; `None` if the rank exited without publishing one.
     fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, JoinError>;
 
-    /// Ends the use of the store. Returns a client that has to be finalized when the job ends,
-    /// because this process may not fail after it.
+    /// Closes the store. Returns a client that has to be finalized when the job ends, because the
+    /// launcher ignores failures of this process after that.
     fn close(self) -> Result<Option<Pmi1>, JoinError>;
 }
 
-/// These calls have no time limit.
+/// The store of PMIx, whose calls have no time limit.
 impl KvStore for Pmix {
     fn put(&mut self, key: &str, text: &str) -> Result<(), JoinError> {
         Ok(Pmix::put(self, &pmix_key(key), text.as_bytes())?)
@@ -50,13 +50,13 @@ impl KvStore for Pmix {
     }
 }
 
-/// PMIx stores keys per rank.
+/// Returns the key for PMIx, which stores keys per rank.
 fn pmix_key(key: &str) -> CString {
     // The keys of this crate contain no NUL.
     CString::new(format!("probeline.{key}")).unwrap_or_default()
 }
 
-/// PMI-1, whose keys belong to the whole job.
+/// The store of PMI-1, whose keys belong to the whole job.
 pub(crate) struct Pmi1Store {
     client: Pmi1,
     rank: u32,
@@ -64,7 +64,7 @@ pub(crate) struct Pmi1Store {
 }
 
 impl Pmi1Store {
-    /// Connects `rank` to the launcher. All waiting ends at `until`.
+    /// Connects `rank` to the launcher. All calls fail at the instant `until` if they still wait.
     pub(crate) fn connect(rank: u32, until: Instant) -> Result<Self, JoinError> {
         Ok(Self { client: Pmi1::from_env(until)?, rank, until })
     }
@@ -93,12 +93,12 @@ impl KvStore for Pmi1Store {
 /// value that a launcher accepts, 900 bytes of PMI-1.
 const MAX_ADDRESSES: usize = 8;
 
-/// Where rank 0 listens, and the job's secret.
+/// The addresses at which rank 0 listens, and the job's secret.
 #[derive(Debug)]
 pub(crate) struct BusinessCard {
-    /// `None` if the ranks were given a secret.
+    /// The secret that rank 0 has created; `None` if the ranks were given a secret.
     pub(crate) secret: Option<Secret>,
-    /// Addresses of rank 0, at least one. Other machines may have some of them too.
+    /// The addresses of rank 0, at least one. Other machines may have some of them too.
     pub(crate) addresses: Vec<SocketAddr>,
 }
 
@@ -117,7 +117,7 @@ impl BusinessCard {
         Ok((listener, Self { secret, addresses }))
     }
 
-    /// A text that every launcher's server accepts.
+    /// Encodes the card as a text that every launcher's server accepts.
     pub(crate) fn to_text(&self) -> String {
         let secret = self.secret.iter().map(|secret| String::from_utf8_lossy(secret.bytes()));
         let secret = secret.collect();

@@ -8,13 +8,14 @@ use core::error::Error;
 use core::fmt;
 use std::env;
 
-/// The rank of a process that rank 0 of this crate's own job started.
+/// The environment variable with the rank of a process that rank 0 has spawned.
 pub(crate) const RANK_VARIABLE: &str = "PROBELINE_RANK";
-/// The number of ranks of that job.
+/// The environment variable with the number of ranks of that job.
 pub(crate) const RANKS_VARIABLE: &str = "PROBELINE_RANKS";
 
-/// Slurm numbers steps from 0. Steps from this number on were not started by `srun`, such as the
-/// shell of `salloc` and the batch script (`SLURM_INTERACTIVE_STEP` and above in slurm.h).
+/// The first number of Slurm's steps that `srun` did not start, such as the shell of `salloc` and
+/// the batch script (`SLURM_INTERACTIVE_STEP` and above in slurm.h). Slurm numbers other steps from
+/// 0.
 const SLURM_FIRST_RESERVED_STEP: u32 = 0xffff_fffa;
 
 /// The program that started this process.
@@ -59,15 +60,15 @@ impl fmt::Display for Launcher {
 
 /// The protocol by which a launcher's server lets ranks find each other.
 ///
-/// Rank 0 publishes a secret of 256 random bits, unless all ranks were given one, and where it
-/// listens: a free port of 127.0.0.1 if all ranks are on one machine, else of every address of its
-/// machine, which the others try in turn. All calls use TCP between the ranks; the server is not
-/// used afterwards. Ranks finalize PMIx before they connect, and PMI-1 in
-/// [`Job::finish`](crate::Job::finish).
+/// Rank 0 publishes the addresses at which it listens. Unless all ranks were given a secret, it
+/// also publishes a secret of 256 random bits. If all ranks are on one machine, it listens at a
+/// free port of 127.0.0.1. Otherwise it listens at all addresses of its machine, which the other
+/// ranks try in turn. Afterwards the ranks use TCP between themselves, and not the server. Ranks
+/// finalize PMIx before they connect, and PMI-1 in [`Job::finish`](crate::Job::finish).
 ///
-/// If a rank is killed or fails, the launcher ends the others (`srun` only with `-K`; `mpiexec`
-/// also if a rank ends without [`Job::finish`](crate::Job::finish)). A rank that waits for a lost
-/// rank in a collective call gets an error in any case.
+/// If a rank is killed or fails, the launcher terminates the other ranks. `srun` does so only with
+/// `-K`. `mpiexec` does so also if a rank exits without [`Job::finish`](crate::Job::finish). A rank
+/// that waits for a lost rank in a collective call gets an error in any case.
 ///
 /// Anyone who can read the launcher's own traffic between nodes can read the secret. To prevent
 /// that, give all ranks a secret in [`Options::secret`](crate::Options::secret).
@@ -120,9 +121,10 @@ pub struct Launch {
 impl Launch {
     /// Reads the environment; `None` if no launcher started this process.
     ///
-    /// The first launcher of this list whose variables are set wins, so that one started by another
-    /// wins over it: rank 0 of this job, Open MPI, PMI, PMIx, Slurm. Slurm's variables count only
-    /// in a step of `srun`, not in a shell of `salloc` or a batch script.
+    /// If the variables of several launchers are set, the first one in this list is used: rank 0 of
+    /// this job, Open MPI, PMI, PMIx, Slurm. So a launcher that another one started takes
+    /// precedence. Slurm's variables are used only in a step of `srun`, not in a shell of `salloc`
+    /// or a batch script.
     ///
     /// # Errors
     /// [`LaunchError`] if the variables are inconsistent.
@@ -147,13 +149,13 @@ impl Launch {
         variables.slurm()
     }
 
-    /// The place given by rank 0 of a job that spawns its ranks, whatever else is set.
+    /// The place given by rank 0 of a job that spawns its ranks, even if other variables are set.
     pub(crate) fn by_probeline() -> Result<Option<Self>, LaunchError> {
         let lookup = |name| env::var_os(name).map(|value| value.to_string_lossy().into());
         Variables(&lookup).probeline()
     }
 
-    /// The place given by a launcher that speaks PMI, whatever else is set.
+    /// The place given by a launcher that speaks PMI, even if other variables are set.
     pub(crate) fn by_pmi() -> Result<Option<Self>, LaunchError> {
         let lookup = |name| env::var_os(name).map(|value| value.to_string_lossy().into());
         Variables(&lookup).pmi()
@@ -243,7 +245,7 @@ impl Variables<'_> {
     }
 }
 
-/// Why the variables of a launcher are inconsistent.
+/// The reason why the variables of a launcher are inconsistent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LaunchError {
@@ -319,7 +321,7 @@ mod tests {
         SLURM_STEP_NUM_TASKS=6";
 
     #[test]
-    fn every_launcher_is_read() {
+    fn the_variables_of_every_launcher_are_read() {
         assert_eq!(launch(""), Ok(None));
         assert_eq!(launch(OPEN_MPI), found(Launcher::OpenMpi, [3, 4], [Some(1), Some(2)]));
         assert_eq!(launch(MPICH), found(Launcher::Pmi, [1, 2], [Some(1), Some(2)]));

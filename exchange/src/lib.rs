@@ -1,27 +1,27 @@
-//! Joins the ranks of a job, and makes their collective calls before and between phases of one-sided
-//! work.
+//! Joins the ranks of a job, and makes their collective calls before and between phases of
+//! one-sided work.
 //!
-//! [`join`] makes a [`Job`]: an [`Exchange`](probeline_transport::Exchange) of processes that this
-//! one starts, that mpirun or srun has started, or that were started by hand. They meet over TCP; a
-//! shared secret authenticates and encrypts all traffic. [`threads`] makes the same of threads of
-//! one process.
+//! [`join`] returns a [`Job`]: an [`Exchange`](probeline_transport::Exchange) of processes that
+//! this one starts, that mpirun or srun has started, or that were started by hand. They meet over
+//! TCP. A shared secret authenticates and encrypts all traffic. [`threads`] returns an exchange of
+//! threads of one process.
 //!
-//! Where the launcher runs a PMIx or PMI server ([`Server`]), rank 0 transmits its address and the
-//! secret by it, so that neither address, port nor secret has to be given.
+//! If the launcher runs a PMIx or PMI server ([`Server`]), rank 0 publishes its address and the
+//! secret there, so that the user specifies neither address, port nor secret.
 //!
 //! ```text
 //! mpirun -n 4 COMMAND                 Open MPI: PMIx
-//! mpiexec -n 4 COMMAND                MPICH and its kin: PMI-1
+//! mpiexec -n 4 COMMAND                MPICH and its derivatives: PMI-1
 //! srun -K --mpi=pmix -n 4 COMMAND     Slurm: PMIx
 //! srun -K --mpi=pmi2 -n 4 COMMAND     Slurm: PMI-1
 //! ```
-//! With `-K`, srun ends all ranks when one is killed or fails, as mpirun and mpiexec do; without it
-//! the ranks notice a lost rank in their next collective call. Both srun lines were tried with Slurm
-//! 22.05 and libpmix 4.2 of Debian 12: munged, slurmctld and one slurmd with `-N localhost` on the
-//! loopback interface of one machine, three ranks of `examples/job.rs`. They met, and after a rank
-//! was killed or failed no other was left.
+//! With `-K`, srun terminates all ranks when one is killed or fails, as mpirun and mpiexec do.
+//! Without it the ranks detect a lost rank in their next collective call. Both srun lines were
+//! tested with Slurm 22.05 and libpmix 4.2 of Debian 12, with three ranks of `examples/job.rs`:
+//! munged, slurmctld and one slurmd with the option `-N localhost` ran on the loopback interface of
+//! one machine. The ranks met, and after one was killed or failed, srun terminated all others.
 //!
-//! Nothing here is on the data path.
+//! This crate is not used on the data path.
 #![forbid(unsafe_code)]
 
 mod coordinator;

@@ -1,4 +1,5 @@
-//! Bounds of every job: ranks, bytes and times, and the checks of lengths that all exchanges share.
+//! The limits of a job on ranks, bytes and times, and the checks of lengths that all exchanges
+//! share.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -25,11 +26,11 @@ pub(crate) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
 /// Time limits of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Until all ranks have joined. Default: 60 s, for a launcher that is slow to start the last
-    /// node.
+    /// The time limit until all ranks have joined. Default: 60 s, for a launcher that is slow to
+    /// start the last node.
     pub rendezvous: Duration,
-    /// Within one collective call. Default: 600 s, for the slowest phase between two barriers. It
-    /// also bounds the wait for a machine that disappears in the middle of a message.
+    /// The time limit of a collective call. Default: 600 s, for the slowest phase between two
+    /// barriers. It also bounds the wait for a machine that disappears in the middle of a message.
     pub collective: Duration,
 }
 
@@ -44,19 +45,20 @@ pub(crate) fn max_contribution_bytes(ranks: u32) -> usize {
     MAX_RESULT_BYTES.min(MAX_ALL_TO_ALL_BYTES / ranks.max(1) as usize)
 }
 
-/// The instant at which `limit` has passed; a limit of more than ten years is cut to ten years,
-/// because it would overflow the clock.
+/// Returns the instant at which `limit` has passed. A limit of more than ten years is reduced to
+/// ten years, because it would overflow the clock.
 pub(crate) fn deadline(limit: Duration) -> Instant {
     const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
     Instant::now() + limit.min(TEN_YEARS)
 }
 
-/// A time limit as errors report it: whole seconds, rounded up so that a short one is not 0.
+/// Returns a time limit in whole seconds, as errors report it, rounded up so that a short one is
+/// not 0.
 pub(crate) fn whole_seconds(limit: Duration) -> u32 {
     u32::try_from(limit.as_millis().div_ceil(1000)).unwrap_or(u32::MAX)
 }
 
-/// A length as errors report it.
+/// Returns a length as errors report it.
 pub(crate) fn saturated(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }

@@ -29,10 +29,10 @@ const TAG_BYTES: usize = 16;
 /// The maximum length of a record.
 const SEALED_BYTES: usize = LENGTH_BYTES + RECORD_BYTES + TAG_BYTES;
 
-/// Kind and payload length.
+/// The length of a frame's header: kind and payload length.
 const HEADER_BYTES: usize = 1 + 4;
 
-/// The payload bound of the frames of a rendezvous: two integers and parameters.
+/// The maximum payload of the frames of a rendezvous: two integers and parameters.
 pub(crate) const MAX_JOIN_BYTES: usize = 8 + MAX_PARAMETERS_BYTES;
 
 /// The maximum number of unread bytes of a connection during the rendezvous: one frame of at most
@@ -42,7 +42,7 @@ pub(crate) const RENDEZVOUS_BYTES: usize = 2 * SEALED_BYTES;
 /// The capacity that an empty buffer keeps for the next frame.
 const KEPT_BYTES: usize = 1024;
 
-/// What a frame carries.
+/// The kind of a frame, which determines its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -99,7 +99,7 @@ pub(crate) struct Frame {
     pub(crate) payload: Vec<u8>,
 }
 
-/// The peer sent bytes that are no frame of this session. The bytes after them are not read.
+/// The peer sent bytes that are not a frame of this session. The bytes after them are not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadFrame;
 
@@ -207,6 +207,8 @@ impl Link {
         self.receive_within(self.max_payload)
     }
 
+    /// Takes the next frame; `None` until it is complete.
+    ///
     /// # Errors
     /// [`BadFrame`] as soon as the bytes cannot become a frame of at most `max_payload` bytes.
     fn receive_within(&mut self, max_payload: usize) -> Result<Option<Frame>, BadFrame> {

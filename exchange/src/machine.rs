@@ -1,4 +1,4 @@
-//! This machine as other machines see it: its name, its addresses and its identity.
+//! The name, the addresses and the identity of this machine.
 
 use core::net::IpAddr;
 use std::fs;
@@ -33,8 +33,8 @@ fn is_for_others(address: &IpAddr) -> bool {
     !address.is_loopback() && !link_local
 }
 
-/// Text that processes of one machine have in common, and those of different machines do not: its
-/// boot's number, or its name if a container hides that.
+/// Returns a text that is equal for all processes of a machine and differs between machines: the ID
+/// of its boot, or its name if a container hides the ID.
 ///
 /// # Errors
 /// If neither can be read.
@@ -52,9 +52,9 @@ fn machine_id_from(read: impl Fn(&str) -> io::Result<String>) -> io::Result<Stri
     })
 }
 
-/// Equal in processes that share a loopback interface: a digest of the machine's identity and name,
-/// and of the network namespace. Machines that were cloned while they ran differ in their names
-/// only.
+/// Returns a text that is equal in processes that share a loopback interface: a digest of the
+/// machine's identity and name, and of the network namespace. The name distinguishes machines that
+/// were cloned while they ran.
 ///
 /// # Errors
 /// If `/proc` cannot be read.

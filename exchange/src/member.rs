@@ -1,4 +1,4 @@
-//! The rendezvous of every rank but 0: finds rank 0, joins, and waits for the start.
+//! The rendezvous of all ranks except rank 0: finds rank 0, joins, and waits for the start.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -30,11 +30,11 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 const _: () = assert!(ANSWER_LIMIT.as_millis() >= 2 * DRAIN_LIMIT.as_millis());
 
-/// How much longer than rank 0 a member waits for the last rank. Rank 0 ends the rendezvous,
-/// because only it knows which ranks are missing.
+/// The additional time for which a member waits for the last rank, compared with rank 0. Rank 0
+/// ends the rendezvous, because only it knows which ranks are missing.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Why an attempt to join failed.
+/// The reason why an attempt to join failed.
 enum AttemptError {
     /// Rank 0 may not have started yet, or may be overloaded: try again.
     Retry(String),
@@ -44,10 +44,10 @@ enum AttemptError {
     Final(JoinError),
 }
 
-/// Joins rank 0 at one of `addresses`, which were given as `address`.
+/// Joins rank 0 at one of `addresses`, to which `address` resolves.
 ///
 /// # Errors
-/// Why the job cannot start.
+/// The reason why the job cannot start.
 pub(crate) fn join_rank_0(
     address: &str,
     addresses: &[SocketAddr],
@@ -70,8 +70,8 @@ pub(crate) fn join_rank_0(
     }
 }
 
-/// [`RETRY_PAUSE`] plus or minus a random half, so that ranks that failed together do not retry
-/// together.
+/// Returns [`RETRY_PAUSE`] plus or minus up to half of it at random, so that ranks that failed
+/// together do not retry together.
 fn random_pause() -> Duration {
     let mut byte = [0x80];
     // If there is no random number, the handshake reports that error.
@@ -149,7 +149,8 @@ fn handshake_error(error: HandshakeError, address: &str) -> AttemptError {
     })
 }
 
-/// Sends rank, size and parameters. Returns how long rank 0 waits for the other ranks, in seconds.
+/// Sends rank, size and parameters. Returns the time for which rank 0 waits for the other ranks, in
+/// seconds.
 fn request_admission(spec: &JobSpec, link: &mut Link, until: Instant) -> Result<u32, AttemptError> {
     let mut join = spec.rank.to_le_bytes().to_vec();
     join.extend(spec.size.to_le_bytes());

@@ -90,7 +90,7 @@ fn main() {
 /// Raises the soft limit of open files to `needed` if it is lower.
 ///
 /// # Errors
-/// Why this is not possible.
+/// The reason why the limit cannot be raised.
 fn allow_files(needed: usize) -> Result<(), String> {
     let needed = needed as u64;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);

@@ -1,5 +1,5 @@
-//! Connections to rank 0 that have not joined yet: how many it holds, and which one it evicts for a
-//! newer one.
+//! Connections to rank 0 that have not joined yet: the limit on their number, and the choice of the
+//! one to evict for a newer one.
 //!
 //! Strangers may connect any number of times. The number of pending connections is therefore
 //! limited, and strangers cannot lower the rate at which the listen queue is drained. A connection

@@ -1,10 +1,10 @@
-//! Why rank 0 refused connections, and how many.
+//! The reasons for which rank 0 refuses connections, and the number of refusals for each.
 
 use core::fmt;
 
 use crate::limits::HANDSHAKE_LIMIT;
 
-/// Why rank 0 refused a connection without ending the job.
+/// The reason for which rank 0 refused a connection without ending the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {

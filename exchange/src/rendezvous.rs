@@ -1,4 +1,5 @@
-//! Where the ranks of a job meet: rank 0 listens there, and the others connect to it.
+//! The address at which the ranks of a job meet: rank 0 listens there, and the others connect to
+//! it.
 
 use core::net::SocketAddr;
 use std::io;
@@ -11,10 +12,10 @@ use crate::member::join_rank_0;
 use crate::spec::JobSpec;
 use crate::tcp::Tcp;
 
-/// Where rank 0 listens and the other ranks connect to.
+/// The address at which rank 0 listens and to which the other ranks connect.
 ///
-/// Traffic is encrypted and authenticated by the secret in both directions (Noise NNpsk0): nobody
-/// without the secret can join, read or change it.
+/// The secret authenticates and encrypts the traffic in both directions (Noise NNpsk0). Without the
+/// secret, a process can neither join nor read or change the traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rendezvous {
     /// `HOST:PORT`, a name or an address of rank 0's machine.
@@ -46,8 +47,8 @@ impl Rendezvous {
     /// other parameters ends the job on both sides.
     ///
     /// # Errors
-    /// Why the job cannot start, within the time limit on rank 0. A rank that has joined waits as
-    /// long as rank 0 does, to receive the names of missing ranks.
+    /// The reason why the job cannot start, within the time limit on rank 0. A rank that has joined
+    /// waits as long as rank 0 does, to receive the numbers of the missing ranks.
     pub(crate) fn meet(&self, spec: &JobSpec) -> Result<Tcp, JoinError> {
         check(spec)?;
         let addresses = self.resolve()?;

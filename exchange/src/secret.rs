@@ -92,7 +92,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Why there is no usable secret.
+/// The reason why there is no usable secret.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SecretError {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_hides_it_and_random_ones_differ() {
+    fn debug_hides_the_secret_and_random_secrets_differ() {
         let (one, two) = (Secret::random().unwrap(), Secret::random().unwrap());
         assert_ne!(one.bytes(), two.bytes());
         assert_eq!(one.bytes().len(), 64);

@@ -1,4 +1,4 @@
-//! Ranks that find each other by the server of their launcher: no address, port or secret is given.
+//! The rendezvous through the server of a launcher, without an address, port or secret of the user.
 
 use core::net::SocketAddr;
 use std::net::TcpListener;
@@ -23,8 +23,8 @@ use crate::tcp::Tcp;
 /// Joins the job of the launcher whose server speaks this protocol.
 ///
 /// # Errors
-/// Why the job cannot start, within [`Limits::rendezvous`] on rank 0. A rank that did not use the
-/// server cannot be named; a rank that did and did not connect to rank 0 is.
+/// The reason why the job cannot start, within [`Limits::rendezvous`] on rank 0. The error names
+/// the missing ranks if they used the server but did not connect to rank 0.
 pub(crate) fn join_by(
     server: Server,
     parameters: String,
@@ -38,9 +38,8 @@ pub(crate) fn join_by(
     Ok((place.meet(parameters, secret, Limits { rendezvous, ..limits })?, pmi))
 }
 
-/// Calls [`look_up`] on a thread of its own, because a call of libpmix whose server has stopped
-/// never returns. The thread is left behind at the time limit; the process has then nothing more to
-/// do.
+/// Calls [`look_up`] on another thread, because a call of libpmix never returns if the server has
+/// stopped. At the time limit the thread keeps running, and joining fails.
 fn look_up_within(
     server: Server,
     secret: Option<Secret>,
@@ -79,11 +78,11 @@ fn look_up(server: Server, secret: Option<Secret>, until: Instant) -> Result<Pla
     }
 }
 
-/// The keys of what a rank publishes: its machine, and rank 0 its business card.
+/// The key under which a rank publishes its machine; rank 0 also publishes its business card.
 const MACHINE: &str = "machine";
 const BUSINESS_CARD: &str = "business-card";
 
-/// A rank's place in its job, and where to meet.
+/// A rank's place in its job, and the business card of rank 0.
 #[derive(Debug)]
 struct Place {
     rank: u32,
@@ -201,7 +200,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(10);
 
-    /// Each rank is on the machine of that name and has this secret. All ranks gather.
+    /// Runs a job with a machine and a secret for each rank. All ranks gather.
     fn meet<const N: usize>(
         machines: [&'static str; N],
         given: [Option<&'static str>; N],
@@ -236,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_of_two_machines_meet_at_an_address_that_both_reach() {
+    fn ranks_of_two_machines_meet_at_an_address_that_both_can_use() {
         assert!(!crate::machine::addresses().unwrap().is_empty(), "this machine has loopback only");
         for machines in [["a", "a", "b"], ["a", "b", "b"]] {
             for one_machine in meet(machines, [None; 3]) {
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_has_published_nothing_is_named() {
+    fn the_error_names_a_rank_that_has_published_nothing() {
         let mut stores = ThreadStore::of(2);
         let (first, mut second) = (stores.next().unwrap(), stores.next().unwrap());
         let rank_0 = thread::spawn(move || exchange_cards(first, "a", 0, 2, None));

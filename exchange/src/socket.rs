@@ -1,4 +1,4 @@
-//! A non-blocking TCP stream with a buffer each way, and waiting on many sockets at once.
+//! A non-blocking TCP stream with a buffer for each direction, and waiting on several sockets.
 
 use core::net::{IpAddr, Ipv6Addr};
 use core::time::Duration;
@@ -11,13 +11,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-/// TCP keep-alive reports a machine that disappears after about 25 s (idle time plus probes times
-/// interval), which is longer than a switch needs to reset a port.
+/// The idle time before the first TCP keep-alive probe. TCP reports a machine that disappears after
+/// about 25 s (idle time plus probes times interval), longer than a switch needs to reset a port.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_PROBES: u32 = 3;
 
-/// Bytes moved by one read.
+/// The number of bytes that one read requests.
 const READ_BYTES: usize = 16 * 1024;
 
 /// A stream whose reads and writes never block.
@@ -35,8 +35,10 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
+    /// Makes `stream` non-blocking and sets its options.
+    ///
     /// # Errors
-    /// If the connection is already dead, so that its options cannot be set.
+    /// The options cannot be set, for example because the connection is lost.
     pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;

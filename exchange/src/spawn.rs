@@ -1,7 +1,7 @@
 //! A job of processes on this machine that rank 0 starts.
 //!
-//! The other ranks get rank, rendezvous and secret in their environment, which the system shows to
-//! no other user, this process's output streams and no input.
+//! The other ranks get their rank, the rendezvous and the secret in their environment, which other
+//! users cannot read. They inherit this process's output streams and have no input.
 
 use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
@@ -26,23 +26,23 @@ use crate::secret::{SECRET_VARIABLE, Secret};
 use crate::spec::JobSpec;
 use crate::tcp::Tcp;
 
-/// Where rank 0 listens.
+/// The environment variable with the address at which rank 0 listens.
 const RENDEZVOUS_VARIABLE: &str = "PROBELINE_RENDEZVOUS";
-/// The process id of rank 0.
+/// The environment variable with the process ID of rank 0.
 const PARENT_VARIABLE: &str = "PROBELINE_PARENT";
 
-/// Between two checks whether processes have ended.
+/// The pause between two checks whether processes have exited.
 const CHECK_PAUSE: Duration = Duration::from_millis(5);
 
 /// The maximum time between the end of a process's connection and the end of the process.
 const EXIT_LIMIT: Duration = Duration::from_millis(200);
 
-/// Starts ranks 1 to `ranks - 1` as copies of this program with `arguments`, meets them at a free
-/// port of 127.0.0.1 and is rank 0.
+/// Starts ranks 1 to `ranks - 1` as copies of this program with `arguments`, and meets them as rank
+/// 0 at a free port of 127.0.0.1.
 ///
 /// # Errors
-/// Why the job cannot start; a process that ends before it has joined is noticed at once. No
-/// process is left behind.
+/// The reason why the job cannot start. A process that exits before it has joined is detected
+/// immediately. On an error all started processes are killed.
 pub(crate) fn spawn(
     ranks: u32,
     arguments: &[OsString],
@@ -151,6 +151,8 @@ impl Children {
         ended.filter(|(_, status)| !status.is_some_and(|status| status.success())).collect()
     }
 
+    /// Checks that no process has exited.
+    ///
     /// # Errors
     /// [`JoinError::ChildExited`] if one has.
     fn check(&mut self) -> Result<(), JoinError> {

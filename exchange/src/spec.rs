@@ -1,11 +1,12 @@
-//! What a rank brings to its job, and the comparison of the parameters of two ranks.
+//! The specification with which a rank joins its job, and the comparison of the parameters of two
+//! ranks.
 
 use core::fmt;
 
 use crate::limits::Limits;
 use crate::secret::Secret;
 
-/// What a rank brings to its job.
+/// The specification with which a rank joins its job.
 #[derive(Clone, Debug)]
 pub(crate) struct JobSpec {
     /// This rank, from 0.

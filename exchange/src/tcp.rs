@@ -2,10 +2,11 @@
 //! to all members.
 //!
 //! A call waits at most [`Limits::collective`](crate::Limits). Ranks other than 0 wait a second
-//! longer for rank 0 to name the missing rank. When a rank dies or leaves, rank 0 tells all others
-//! which one as soon as rank 0 is in a call itself or leaves, and every waiting call ends. When
-//! rank 0 dies, the others notice it themselves. A rank that leaves after the last call does not
-//! disturb ranks that are still in it. Calls sleep while they wait; there is no thread.
+//! longer for rank 0 to name the missing rank. When a rank dies or leaves, rank 0 reports its
+//! number to all others as soon as rank 0 is in a call itself or leaves, and every waiting call
+//! fails. When rank 0 dies, the others detect it themselves. A rank that leaves after the last call
+//! does not disturb ranks that are still in it. Calls sleep while they wait. There is no additional
+//! thread.
 
 use core::fmt;
 use core::sync::atomic::{Ordering, fence};
@@ -27,7 +28,7 @@ use crate::spec::JobSpec;
 /// The time limit for sending an abort, one small frame to each member.
 const ABORT_LIMIT: Duration = Duration::from_millis(200);
 
-/// How long a member whose limit has passed waits for rank 0 to name the missing rank.
+/// The time for which a member whose limit has passed waits for rank 0 to name the missing rank.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
 /// One rank of a job whose ranks are connected by TCP.
@@ -39,7 +40,7 @@ pub(crate) struct Tcp {
     limit: Duration,
     /// The link to rank 0; on rank 0, the links to all others in their order.
     pub(crate) links: Vec<Link>,
-    /// Why the job ended.
+    /// The error with which the job ended.
     ended: Option<ExchangeError>,
     /// The maximum size of the links' buffers while this rank waited, in bytes.
     #[cfg(test)]
@@ -201,7 +202,7 @@ impl Tcp {
         let Err(timeout @ ExchangeError::TimedOut { after_s, missing: None }) = received else {
             return received;
         };
-        // Rank 0 knows which rank is missing; if it does not answer, it is missing itself.
+        // Rank 0 knows which rank is missing. If it does not answer, rank 0 itself is missing.
         self.abort(timeout);
         match self.receive(result, all, deadline(ANSWER_LIMIT)) {
             Ok(()) | Err(ExchangeError::TimedOut { missing: None, .. }) => {
@@ -259,7 +260,7 @@ impl Tcp {
         wait_for(&self.links, until).map_err(system)
     }
 
-    /// Tells the others why the job ended.
+    /// Sends the error with which the job ended to the others.
     fn abort(&mut self, error: ExchangeError) {
         for link in &mut self.links {
             link.send(Kind::Abort, &encode_error(error));
@@ -334,8 +335,8 @@ impl Exchange for Tcp {
 }
 
 impl Drop for Tcp {
-    /// Rank 0 may leave because its transport reported a lost rank: tells the ranks that wait in a
-    /// call which rank was lost. After the last call no rank reads this.
+    /// Sends the number of a lost rank to the ranks that wait in a call: rank 0 may leave because
+    /// its transport reported that loss. After the last call no rank reads this.
     fn drop(&mut self) {
         if self.me != Owner(0) || self.ended.is_some() {
             return;
@@ -361,10 +362,10 @@ impl fmt::Debug for Tcp {
 /// An encoded `ExchangeError`: a code and three integers.
 const ERROR_BYTES: usize = 13;
 
-/// Stands for an unknown rank: no job has that many ranks.
+/// The encoding of an unknown rank, which is larger than the rank of any job.
 const NO_RANK: u32 = u32::MAX;
 
-/// An unknown error is encoded as a protocol error.
+/// Encodes an error; an unknown one becomes a protocol error.
 pub(crate) fn encode_error(error: ExchangeError) -> [u8; ERROR_BYTES] {
     let (code, fields) = match error {
         ExchangeError::OwnerLost(owner) => (1, [owner.0, 0, 0]),
@@ -382,7 +383,7 @@ pub(crate) fn encode_error(error: ExchangeError) -> [u8; ERROR_BYTES] {
     bytes
 }
 
-/// `None` if the bytes are not an encoded error.
+/// Decodes an error; `None` if the bytes are not an encoded error.
 fn decode_error(bytes: &[u8]) -> Option<ExchangeError> {
     let [code, fields @ ..] = *<&[u8; ERROR_BYTES]>::try_from(bytes).ok()?;
     let field = |index: usize| {

@@ -10,11 +10,12 @@ use rustix::io::Errno;
 
 use crate::limits::{check_equal_lengths, check_result, deadline, part_bytes, whole_seconds};
 
-/// The default time limit of a call: longer than a phase of any test, and short enough that a missing
-/// member causes an error and not a hang.
+/// The default time limit of a call: longer than a phase of any test, and short enough that a
+/// missing member causes an error and not a hang.
 pub const THREADS_LIMIT: Duration = Duration::from_secs(60);
 
-/// The call of a member; all members must make the same one. A barrier is an all-gather of nothing.
+/// The call of a member. All members must make the same call. A barrier is an all-gather of no
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     AllGather,
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panicking_member_is_a_lost_one() {
+    fn a_panicking_member_is_lost() {
         let mut members = threads(2);
         let last = members.pop().unwrap();
         let died = thread::spawn(move || {
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_bounded_and_names_who_is_missing() {
+    fn waiting_is_bounded_and_the_error_names_the_missing_member() {
         let mut members = threads_within(3, 2 * SECOND);
         let late = members.pop().unwrap();
         let error = ExchangeError::TimedOut { after_s: 2, missing: Some(Owner(2)) };
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_barrier_does_not_meet_an_all_gather() {
+    fn a_barrier_does_not_match_an_all_gather() {
         let results = run(threads(2), |mut member| match member.me() {
             Owner(0) => member.barrier(),
             _ => member.all_gather(&[1], &mut [0; 2]),

@@ -1,5 +1,5 @@
-//! Jobs of real processes: spawned, killed, left alone, and started by mpirun and mpiexec with an
-//! address to meet at.
+//! Jobs of processes: spawned by rank 0, started by hand, and started by mpirun and mpiexec with a
+//! rendezvous address. Tests cover killed processes and missing options.
 
 #[allow(dead_code, reason = "shared with the other tests")]
 mod common;
@@ -13,8 +13,8 @@ use std::time::Instant;
 
 use common::{MPICH, OPEN_MPI, SECOND, command, job, launched, port, run};
 
-/// Immediate actions take less, even on a busy machine; actions that wait for their limit take
-/// longer.
+/// The time limit of immediate actions, even on a busy machine. Actions that wait for their own
+/// limit take longer.
 const AT_ONCE: Duration = Duration::from_secs(40);
 
 fn spawned(arguments: &[&str]) -> Command {
@@ -23,7 +23,7 @@ fn spawned(arguments: &[&str]) -> Command {
     command
 }
 
-/// A rank of a job started by hand; ends with the test.
+/// A rank of a job that is started by hand. Dropping it kills the process.
 struct Rank {
     process: Child,
     lines: BufReader<ChildStdout>,
@@ -44,18 +44,18 @@ impl Rank {
         while !line.contains(text) {
             line.clear();
             if self.lines.read_line(&mut line).unwrap() == 0 {
-                let mut said = String::new();
-                self.process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-                panic!("ended before {text:?}: {said}");
+                let mut output = String::new();
+                self.process.stderr.take().unwrap().read_to_string(&mut output).unwrap();
+                panic!("ended before {text:?}: {output}");
             }
         }
         line
     }
 
     fn end(mut self) -> (Option<i32>, String) {
-        let mut said = String::new();
-        self.process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        (self.process.wait().unwrap().code(), said)
+        let mut output = String::new();
+        self.process.stderr.take().unwrap().read_to_string(&mut output).unwrap();
+        (self.process.wait().unwrap().code(), output)
     }
 }
 
@@ -66,7 +66,7 @@ impl Drop for Rank {
     }
 }
 
-/// Whether a process still runs; one that has ended and was not waited for does not.
+/// Whether a process is running. A zombie is not.
 fn runs(pid: &str) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = status.rsplit(')').next().unwrap().trim().chars().next();
@@ -82,7 +82,7 @@ fn wait_until(limit: Duration, done: impl Fn() -> bool) -> bool {
 }
 
 #[test]
-fn a_spawned_job_works_and_ends_well() {
+fn a_spawned_job_works_and_exits_with_success() {
     let (output, stdout, stderr) =
         run(&mut spawned(&["--ranks", "4", "join", "gather", "barrier"]));
     assert!(output.status.success(), "{stderr}");
@@ -93,14 +93,14 @@ fn a_spawned_job_works_and_ends_well() {
 }
 
 #[test]
-fn a_spawned_job_of_one_starts_nothing() {
+fn a_spawned_job_of_one_rank_starts_no_process() {
     let (output, stdout, stderr) = run(&mut spawned(&["--ranks", "1", "join", "gather"]));
     assert!(output.status.success(), "{stderr}");
     assert!(stdout.contains("rank 0 of 1 sees 1 processes"), "{stdout}");
 }
 
 #[test]
-fn the_exit_status_of_every_child_is_known() {
+fn the_exit_status_of_every_child_is_reported() {
     let (output, stdout, stderr) =
         run(&mut spawned(&["--ranks", "3", "join", "barrier", "1:exit=7", "2:kill"]));
     assert!(output.status.success(), "{stderr}");
@@ -111,7 +111,7 @@ fn the_exit_status_of_every_child_is_known() {
 }
 
 #[test]
-fn a_child_that_fails_to_start_is_noticed_at_once() {
+fn a_child_that_exits_before_it_joins_is_detected_immediately() {
     let start = Instant::now();
     let (output, _, stderr) = run(&mut spawned(&["--ranks", "3", "2:exit=3", "join"]));
     assert!(!output.status.success());
@@ -125,9 +125,9 @@ fn children_that_still_run_are_killed() {
     let mut parent = spawned(&["--ranks", "2", "join", "0:exit=5", "wait"]).spawn().unwrap();
     let mut lines = BufReader::new(parent.stdout.take().unwrap());
     assert_eq!(parent.wait().unwrap().code(), Some(5));
-    let mut said = String::new();
-    // The pipe ends when the last process that has it does.
-    lines.read_to_string(&mut said).unwrap();
+    let mut output = String::new();
+    // Reading returns when the last process with the pipe has exited.
+    lines.read_to_string(&mut output).unwrap();
     assert!(start.elapsed() < AT_ONCE);
 }
 
@@ -151,7 +151,7 @@ fn children_do_not_outlive_a_killed_parent() {
 }
 
 #[test]
-fn a_spawned_process_whose_parent_is_gone_does_not_start() {
+fn a_spawned_process_without_its_parent_does_not_join() {
     let (output, _, stderr) = run(spawned(&["join"])
         .env("PROBELINE_RANK", "1")
         .env("PROBELINE_RANKS", "2")
@@ -161,7 +161,7 @@ fn a_spawned_process_whose_parent_is_gone_does_not_start() {
     assert!(stderr.contains("the process that started this one has ended"), "{stderr}");
 }
 
-/// All others wait in a call, and rank `who` is killed.
+/// Kills rank `who` while all other ranks wait in a call.
 fn killed(who: usize, call: &str) {
     let port = port();
     let steps = ["join", "barrier", call];
@@ -179,23 +179,23 @@ fn killed(who: usize, call: &str) {
     dying.process.kill().unwrap();
     let death = Instant::now();
     for rank in waiting {
-        let (status, said) = rank.end();
+        let (status, output) = rank.end();
         assert_eq!(status, Some(1));
-        assert!(said.contains(&format!("{call}: owner {who} died or left")), "{said}");
-        assert!(death.elapsed() < AT_ONCE, "{:?}, {said}", death.elapsed());
+        assert!(output.contains(&format!("{call}: owner {who} died or left")), "{output}");
+        assert!(death.elapsed() < AT_ONCE, "{:?}, {output}", death.elapsed());
     }
 }
 
 #[test]
-fn a_killed_process_is_named_to_all_that_wait_for_it() {
+fn all_waiting_ranks_report_a_killed_process() {
     killed(2, "barrier");
     killed(1, "gather");
     killed(0, "barrier");
 }
 
-/// Rank 2 is inside the barrier when it dies; rank 1 never comes to it.
+/// Rank 2 is in the barrier when it is killed. Rank 1 does not call the barrier.
 #[test]
-fn a_process_killed_inside_a_call_is_named_at_once() {
+fn a_process_killed_inside_a_call_is_reported_immediately() {
     let port = port();
     let steps =
         |rank| if rank == 1 { ["join", "barrier", "wait"] } else { ["join", "barrier", "barrier"] };
@@ -206,15 +206,15 @@ fn a_process_killed_inside_a_call_is_named_at_once() {
     thread::sleep(SECOND / 5);
     ranks.pop().unwrap().process.kill().unwrap();
     let death = Instant::now();
-    let (status, said) = ranks.swap_remove(0).end();
+    let (status, output) = ranks.swap_remove(0).end();
     assert_eq!(status, Some(1));
-    assert!(said.contains("barrier: owner 2 died or left"), "{said}");
+    assert!(output.contains("barrier: owner 2 died or left"), "{output}");
     assert!(death.elapsed() < AT_ONCE, "{:?}", death.elapsed());
 }
 
-/// Strangers use all descriptors of rank 0; the ranks meet nevertheless.
+/// Connections of strangers use all descriptors of rank 0; the ranks meet nevertheless.
 #[test]
-fn a_lack_of_descriptors_does_not_end_the_job() {
+fn a_job_meets_although_descriptors_are_lacking() {
     let port = port();
     let address = format!("127.0.0.1:{port}");
     let job = job();
@@ -227,13 +227,13 @@ fn a_lack_of_descriptors_does_not_end_the_job() {
     let strangers: Vec<_> = (0..100).map(|_| connect(&address)).collect();
     let one = Rank::start(1, 2, port, &["join", "barrier"]);
     for rank in [zero, one] {
-        let (status, said) = rank.end();
-        assert_eq!(status, Some(0), "{said}");
+        let (status, output) = rank.end();
+        assert_eq!(status, Some(0), "{output}");
     }
     drop(strangers);
 }
 
-/// Connects to rank 0, which may not listen yet.
+/// Connects to rank 0, and tries again until it listens.
 fn connect(address: &str) -> TcpStream {
     let until = Instant::now() + AT_ONCE;
     loop {
@@ -246,7 +246,7 @@ fn connect(address: &str) -> TcpStream {
 }
 
 #[test]
-fn more_ranks_than_open_files_are_refused_before_any_starts() {
+fn more_ranks_than_open_files_are_refused_before_any_process_starts() {
     let mut limited = command("sh".as_ref());
     limited.args(["-c", r#"ulimit -n 40; exec "$0" --ranks 100 join"#, job().to_str().unwrap()]);
     let (output, stdout, stderr) = run(&mut limited);
@@ -256,7 +256,7 @@ fn more_ranks_than_open_files_are_refused_before_any_starts() {
 }
 
 #[test]
-fn a_rank_without_a_secret_says_how_to_give_one() {
+fn the_error_for_a_missing_secret_names_the_variable() {
     let (output, _, stderr) = run(spawned(&["--rank", "0", "--size", "2", "--rendezvous"])
         .args(["127.0.0.1:1", "join"])
         .env_remove("PROBELINE_SECRET"));
@@ -277,45 +277,45 @@ fn launcher_gives_every_rank_its_place(launcher: [&str; 2]) {
         let job = job();
         let job = job.to_str().unwrap();
         let command = [job, "--rendezvous", &address, "join", "gather", "barrier"];
-        let said = launched(launcher, ranks, &command).ranks;
-        assert!(said.iter().all(|said| said.ends_with("status 0\n")), "{said:?}");
+        let output = launched(launcher, ranks, &command).ranks;
+        assert!(output.iter().all(|output| output.ends_with("status 0\n")), "{output:?}");
         for rank in 0..ranks {
             let line = format!("rank {rank} of {ranks} sees {ranks} processes");
-            assert!(said.iter().any(|said| said.contains(&line)), "{said:?}");
+            assert!(output.iter().any(|output| output.contains(&line)), "{output:?}");
         }
     }
 }
 
-/// Ranks whose launcher keeps what it serves to itself.
+/// Checks the errors of ranks that cannot use the server of their launcher.
 fn launched_without_a_rendezvous_says_what_to_give(launcher: [&str; 2], example: &str) {
     let job = job();
     let hidden = ["env", "-u", "PMIX_NAMESPACE", "-u", "PMI_FD", job.to_str().unwrap(), "join"];
-    for said in launched(launcher, 2, &hidden).ranks {
-        assert!(said.contains("serves neither PMIx nor PMI"), "{said}");
-        assert!(said.contains("give all ranks --rendezvous HOST:PORT"), "{said}");
-        assert!(said.contains(example) && said.ends_with("status 1\n"), "{said}");
+    for output in launched(launcher, 2, &hidden).ranks {
+        assert!(output.contains("serves neither PMIx nor PMI"), "{output}");
+        assert!(output.contains("give all ranks --rendezvous HOST:PORT"), "{output}");
+        assert!(output.contains(example) && output.ends_with("status 1\n"), "{output}");
     }
-    for said in launched(launcher, 2, &[job.to_str().unwrap(), "--ranks", "2", "join"]).ranks {
-        assert!(said.contains("each was asked to start a job of its own"), "{said}");
+    for output in launched(launcher, 2, &[job.to_str().unwrap(), "--ranks", "2", "join"]).ranks {
+        assert!(output.contains("each was asked to start a job of its own"), "{output}");
     }
 }
 
 #[test]
-fn under_open_mpi_every_rank_has_its_place() {
+fn under_open_mpi_every_rank_joins() {
     launcher_gives_every_rank_its_place(OPEN_MPI);
 }
 
 #[test]
-fn under_open_mpi_the_missing_options_are_named() {
+fn under_open_mpi_the_error_names_the_missing_options() {
     launched_without_a_rendezvous_says_what_to_give(OPEN_MPI, "mpirun -x PROBELINE_SECRET");
 }
 
 #[test]
-fn under_mpich_every_rank_has_its_place() {
+fn under_mpich_every_rank_joins() {
     launcher_gives_every_rank_its_place(MPICH);
 }
 
 #[test]
-fn under_mpich_the_missing_options_are_named() {
+fn under_mpich_the_error_names_the_missing_options() {
     launched_without_a_rendezvous_says_what_to_give(MPICH, "mpiexec ... COMMAND");
 }

@@ -120,7 +120,7 @@ fn mask_of(cpus: &CpuSet) -> Vec<c_ulong> {
     mask
 }
 
-/// Why the affinity mask could not be read or changed.
+/// The reason why the affinity mask could not be read or changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AffinityError {
@@ -183,7 +183,7 @@ mod tests {
     use probeline_refuse::{refusing, refusing_below};
     use proptest::prelude::*;
 
-    /// Runs `test` in a thread of its own, so that what it pins ends with it.
+    /// Runs `test` in a new thread, so that its pinning does not outlive the test.
     fn in_thread<T: Send>(test: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| scope.spawn(test).join().unwrap())
     }
@@ -193,16 +193,16 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_runs_where_it_was_pinned_and_elsewhere_again_when_unpinned() {
+    fn a_pinned_thread_runs_on_its_cpu_and_an_unpinned_one_on_all() {
         in_thread(|| {
             let affinity = Affinity::take().unwrap();
             assert!(!affinity.allowed().is_empty());
             for cpu in affinity.allowed().iter() {
                 affinity.pin(cpu).unwrap();
-                // SAFETY: no arguments.
+                // SAFETY: sched_getcpu(3) takes no arguments.
                 let here = unsafe { libc::sched_getcpu() };
                 assert_eq!(u32::try_from(here), Ok(cpu.0));
-                // What was taken first is still all of it; what is taken now is not.
+                // A mask read after pinning has only this CPU.
                 assert_eq!(Affinity::take().unwrap().allowed(), &only(cpu));
             }
             affinity.unpin().unwrap();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_was_not_allowed_is_refused_before_the_kernel_is_asked() {
+    fn a_cpu_that_is_not_allowed_is_refused_without_a_system_call() {
         in_thread(|| {
             let affinity = Affinity::take().unwrap();
             for cpu in [CpuId(1023), CpuId(1024), CpuId(u32::MAX)] {
@@ -222,9 +222,9 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_is_gone_is_an_error_on_either_side_of_1024() {
+    fn a_missing_cpu_is_an_error_below_and_above_1024() {
         in_thread(|| {
-            // No machine has CPUs of these numbers and so few below them.
+            // The test machine has none of these CPUs.
             for cpu in [CpuId(1023), CpuId(1024), CpuId(65_535)] {
                 let affinity = Affinity { allowed: only(cpu) };
                 let refused = AffinityError::Pin { cpu, errno: libc::EINVAL };
@@ -256,18 +256,18 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_with_masks_too_long_for_us_is_not_asked_for_ever() {
+    fn reading_a_mask_of_unlimited_length_is_bounded() {
         let refused = refusing(libc::SYS_sched_getaffinity, libc::EINVAL, current_mask);
         assert_eq!(refused, Err(libc::EINVAL));
     }
 
     #[test]
-    fn pinning_that_did_not_happen_is_noticed() {
+    fn pinning_without_effect_is_detected() {
         let affinity = Affinity::take().unwrap();
         let cpu = affinity.allowed.first().unwrap();
         let result = refusing(libc::SYS_sched_setaffinity, 0, || affinity.pin(cpu));
         let now = affinity.allowed.clone();
-        // With one CPU there is nowhere else to be.
+        // With one CPU, the thread already runs on it.
         let noticed = Err(AffinityError::Elsewhere { cpu, now });
         assert_eq!(result, if affinity.allowed.len() == 1 { Ok(()) } else { noticed });
     }

@@ -92,8 +92,8 @@ impl Extend<CpuId> for CpuSet {
 impl FromStr for CpuSet {
     type Err = CpuListError;
 
-    /// Parses a cpulist of sysfs. Surrounding white space is ignored; an empty list is the empty set
-    /// (a node without CPUs).
+    /// Parses a cpulist of sysfs. Surrounding white space is ignored; an empty list is the empty
+    /// set (a node without CPUs).
     fn from_str(list: &str) -> Result<Self, CpuListError> {
         let mut cpus = Self::default();
         let list = list.trim();
@@ -113,7 +113,7 @@ impl FromStr for CpuSet {
 }
 
 fn cpu_number(digits: &str) -> Result<u32, CpuListError> {
-    // `parse` alone would accept a sign.
+    // `parse` alone would accept a plus sign.
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(CpuListError::NotANumber);
     }
@@ -142,7 +142,7 @@ impl fmt::Display for CpuSet {
     }
 }
 
-/// Why a text is not a CPU list.
+/// The reason why a text is not a CPU list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CpuListError {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_lists_are_read() {
+    fn kernel_lists_are_parsed() {
         let cases: [(&str, CpuSet); 6] = [
             ("", set([])),
             ("\n", set([])),
@@ -229,13 +229,15 @@ mod tests {
             prop_assert_eq!(cpus.to_string().parse(), Ok(cpus));
         }
 
-        /// Runs, not single numbers: the shape real machines have.
+        /// Generates ranges, not single numbers, like the lists of real machines.
         #[test]
-        fn runs_read_back(runs in prop::collection::vec((0..4000_u32, 1..80_u32), 0..12)) {
+        fn a_printed_list_is_parsed_as_the_same_set(
+            runs in prop::collection::vec((0..4000_u32, 1..80_u32), 0..12)
+        ) {
             let cpus = set(runs.into_iter().flat_map(|(start, len)| start..start + len));
             let list = cpus.to_string();
             prop_assert_eq!(list.parse(), Ok(cpus));
-            // The shortest list: no two of its ranges touch.
+            // The list is the shortest: no two of its ranges are adjacent.
             let ends: Vec<u32> = list.split([',', '-']).filter_map(|n| n.parse().ok()).collect();
             prop_assert!(ends.windows(2).all(|pair| pair[0] < pair[1]));
         }

@@ -1,4 +1,4 @@
-//! hwloc's view of the machine: the same topology, and caches and devices, which sysfs does not list.
+//! The machine as hwloc reports it: the topology, and also caches and devices.
 
 use core::error::Error;
 use core::fmt;
@@ -18,8 +18,8 @@ use crate::{Core, CpuId, CpuSet, Node, NodeId, Topology};
 /// A machine as hwloc describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survey {
-    /// The nodes and cores. hwloc omits nodes without memory and their CPUs, and does not report free
-    /// huge pages. It always reports a node, so [`Topology::reports_numa`] is true.
+    /// The nodes and cores. hwloc omits nodes without memory and their CPUs, and does not report
+    /// free huge pages. It always reports a node, so [`Topology::reports_numa`] is true.
     pub topology: Topology,
     /// The CPU caches, from the first level up.
     pub caches: Vec<Cache>,
@@ -244,7 +244,7 @@ impl<E: Error> From<HybridError<E>> for HwlocError {
     fn from(error: HybridError<E>) -> Self {
         match error {
             HybridError::Hwloc(error) => error.into(),
-            // An invalid argument; ours are constants.
+            // An invalid argument; all arguments are constants here.
             HybridError::Rust(_) => Self { call: "hwlocality", errno: Some(libc::EINVAL) },
         }
     }
@@ -271,7 +271,8 @@ mod tests {
         survey_of(&Hwloc::builder().from_synthetic(description).unwrap().build().unwrap()).unwrap()
     }
 
-    /// The part that both report: nodes with memory, without huge pages and a single distance.
+    /// Removes what only one of the two reports: nodes without memory, huge pages, and the distance
+    /// of a single node.
     fn common(mut topology: Topology) -> Topology {
         topology.nodes.retain(Node::has_memory);
         let alone = topology.nodes.len() == 1;
@@ -290,14 +291,14 @@ mod tests {
         let (hwloc, sysfs) = (survey().unwrap(), Topology::from_sysfs(sys).unwrap());
         assert_eq!(common(hwloc.topology), common(sysfs));
         for device in hwloc.devices.iter().filter(|device| device.kind == DeviceKind::Network) {
-            // A machine with one node knows the node of a card even if the card does not.
+            // On a machine with one node, hwloc reports that node also for a card without one.
             let node = device_node(sys, &device.name).unwrap();
             assert!(node.is_none() || node == device.node, "{device:?} {node:?}");
         }
     }
 
     #[test]
-    fn packages_nodes_and_threads_are_told_apart() {
+    fn packages_nodes_and_threads_are_distinguished() {
         let survey = synthetic("Package:2 [NUMANode(memory=1GB)] L3:2 Core:2 PU:2");
         let topology = &survey.topology;
         assert_eq!((topology.nodes().len(), topology.cores().len()), (2, 8));
@@ -311,8 +312,8 @@ mod tests {
     }
 
     #[test]
-    fn memory_beside_the_cpus_own_gets_none_of_them() {
-        // Numbered as firmware does it: the DRAM of all packages first, then what lies beside it.
+    fn nodes_of_hbm_get_no_cpus() {
+        // Firmware numbers the DRAM of all packages first, then the HBM.
         let hbm = "Package:2 [NUMANode(memory=4GB indexes=0,2,1,3)] [NUMANode(memory=1GB)] PU:2";
         let cxl = "[NUMANode(memory=4GB)] Package:2 [NUMANode(memory=1GB)] PU:2";
         for (description, expected) in

@@ -1,5 +1,5 @@
-//! Zeroed memory with the requested page size and NUMA node. All pages are provided when it is
-//! mapped, so that a lack of memory is an error then and not a signal later.
+//! Zeroed memory with the requested page size and NUMA node. The kernel provides all pages when the
+//! memory is mapped, so that a lack of memory is an error and not a later signal.
 
 mod error;
 mod pages;
@@ -79,7 +79,8 @@ impl Mapping {
     }
 
     /// Memory of at least `bytes` bytes that peers map by the descriptor: a memfd of mode 0600,
-    /// sealed against shrinking and growing. It has no name; the kernel frees it with its last user.
+    /// sealed against shrinking and growing. It has no name; the kernel frees it with its last
+    /// user.
     ///
     /// # Errors
     /// As for [`anonymous`](Self::anonymous).
@@ -101,7 +102,7 @@ impl Mapping {
     /// descriptor. It stays mapped after the peer has ended.
     ///
     /// # Errors
-    /// [`MappingError::Short`] and [`MappingError::NotSealed`] if access could end in SIGBUS;
+    /// [`MappingError::Short`] and [`MappingError::NotSealed`] if an access could raise SIGBUS;
     /// otherwise a failed call.
     pub fn from_fd(file: BorrowedFd<'_>, bytes: usize) -> Result<Self, MappingError> {
         let status = check("fstat", bytes, fstat(file))?;
@@ -199,7 +200,8 @@ impl Mapping {
     ) -> Result<Self, MappingError> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let hint = if align > page_size() { aligned_hint(length, align) } else { ptr::null_mut() };
-        // SAFETY: without MAP_FIXED the kernel chooses free addresses; no other mapping is replaced.
+        // SAFETY: without MAP_FIXED the kernel chooses free addresses; no other mapping is
+        // replaced.
         let start = unsafe {
             match file {
                 Some(file) => mmap(hint, length, access, MapFlags::SHARED, file, 0),
@@ -233,8 +235,8 @@ impl Mapping {
         let _ = unsafe { madvise(self.start.as_ptr().cast(), self.length, advice) };
     }
 
-    /// Provides every page now. If memory is short, madvise(2) returns `EFAULT` or `ENOMEM`, whereas
-    /// an access would raise SIGBUS.
+    /// Provides every page now. If memory is short, madvise(2) returns `EFAULT` or `ENOMEM`,
+    /// whereas an access would raise SIGBUS.
     fn populate(&self, file: Option<BorrowedFd<'_>>) -> Result<(), MappingError> {
         let start = self.start.as_ptr().cast::<c_void>();
         // SAFETY: the range is this mapping's own; populating changes no contents.
@@ -279,12 +281,12 @@ impl Drop for Mapping {
     }
 }
 
-/// How a mapping without hugetlb pages is laid out.
+/// The layout of a mapping without hugetlb pages.
 struct Plan {
     length: usize,
     align: usize,
     advice: Advice,
-    /// Why the pages may be base pages.
+    /// The reason why the pages may be base pages.
     reason: Option<NoHuge>,
 }
 
@@ -325,7 +327,7 @@ fn aligned_hint(length: usize, align: usize) -> *mut c_void {
 /// An empty memory file that only its owner may open.
 fn memfd(flags: MemfdFlags, bytes: usize) -> Result<OwnedFd, MappingError> {
     let flags = flags | MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // Hardened systems require MFD_NOEXEC_SEAL; Linux before 6.3 does not know it.
+    // Hardened systems require MFD_NOEXEC_SEAL; Linux before 6.3 refuses it.
     let file = memfd_create(c"probeline", flags | MemfdFlags::NOEXEC_SEAL)
         .or_else(|_| memfd_create(c"probeline", flags));
     let file = check("memfd_create", bytes, file)?;
@@ -333,7 +335,7 @@ fn memfd(flags: MemfdFlags, bytes: usize) -> Result<OwnedFd, MappingError> {
     Ok(file)
 }
 
-/// Gives `file` its final size, so that no access by a peer ends in SIGBUS.
+/// Sets the final size of `file`, so that no access by a peer raises SIGBUS.
 fn size_and_seal(file: &OwnedFd, length: usize) -> Result<(), MappingError> {
     check("ftruncate", length, ftruncate(file, length as u64))?;
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;

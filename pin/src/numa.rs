@@ -19,7 +19,8 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// The nodes of a mask: the maximum of any architecture (`CONFIG_NODES_SHIFT` is at most 10).
+/// The number of nodes of a mask: the maximum of any architecture (`CONFIG_NODES_SHIFT` is at most
+/// 10).
 const MAX_NODES: usize = 1024;
 const WORD_BITS: usize = c_ulong::BITS as usize;
 
@@ -33,9 +34,9 @@ const MPOL_F_ADDR: c_uint = 2;
 /// Makes `node` the preferred node of the pages of a range, and moves pages of other nodes there.
 /// `start` is page-aligned; the last page is bound as a whole.
 ///
-/// `MPOL_PREFERRED`, not `MPOL_BIND`: if the node is short of memory or huge pages, this costs
-/// latency. Under `MPOL_BIND` the first access raises SIGBUS or the OOM killer, long after the call
-/// that could have reported it. [`node_of`] reads the node of a page.
+/// The policy is `MPOL_PREFERRED`: if the node lacks memory or huge pages, the kernel uses another
+/// node, which costs latency. Under `MPOL_BIND` the first access would raise SIGBUS or invoke the
+/// OOM killer, long after this call. [`node_of`] reads the node of a page.
 ///
 /// # Errors
 /// The errno of mbind(2): `ENOSYS` and `EPERM` from a kernel without NUMA or a container's seccomp
@@ -48,8 +49,8 @@ pub(crate) fn bind_range(start: NonNull<u8>, bytes: usize, node: NodeId) -> Resu
         return Err(libc::EINVAL);
     };
     *word = 1 << (bit % WORD_BITS);
-    // SAFETY: the kernel reads MAX_NODES bits of `mask`, which outlives the call. It changes neither
-    // contents nor access rights of the range.
+    // SAFETY: the kernel reads MAX_NODES bits of `mask`, which outlives the call. It changes
+    // neither contents nor access rights of the range.
     let done = unsafe {
         libc::syscall(
             libc::SYS_mbind,
@@ -81,8 +82,8 @@ fn is_allowed(status: &str, node: NodeId) -> bool {
 
 /// The node of the page at `address`.
 ///
-/// The page must have been written: otherwise an anonymous page is the kernel's shared zero page. See
-/// get_mempolicy(2).
+/// The page must have been written: otherwise an anonymous page is the kernel's shared zero page.
+/// See get_mempolicy(2).
 ///
 /// # Errors
 /// [`NumaError::Unavailable`] from a kernel without NUMA or in a container,
@@ -129,7 +130,7 @@ impl fmt::Display for PolicyRefused {
     }
 }
 
-/// Why the node of a page is unknown.
+/// The reason why the node of a page is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NumaError {
@@ -186,7 +187,7 @@ mod tests {
     /// The largest base page of any architecture, so that eight of these are whole pages.
     const PAGE_BYTES: usize = 1 << 16;
 
-    /// Memory that starts on a page and has eight, all written.
+    /// Returns page-aligned memory of eight pages, all written.
     fn pages() -> (Vec<u8>, NonNull<u8>) {
         let mut memory = vec![1; 9 * PAGE_BYTES];
         let offset = memory.as_ptr().align_offset(PAGE_BYTES);
@@ -194,7 +195,7 @@ mod tests {
         (memory, start)
     }
 
-    /// A node with memory, and whether this kernel lets us bind to it.
+    /// Returns a node with memory, and whether the kernel permits binding to it.
     fn node_and_support() -> (NodeId, bool) {
         let topology = Topology::from_sysfs(Path::new("/sys")).unwrap();
         let node = topology.nodes().iter().find(|node| node.has_memory()).unwrap().id;
@@ -239,7 +240,7 @@ mod tests {
     fn wrong_nodes_and_addresses_are_errors() {
         let (node, supported) = node_and_support();
         let (_memory, start) = pages();
-        // The mask has no bit for this one, so the kernel is not asked.
+        // The mask has no bit for this node, so there is no system call.
         let beyond = NodeId(u32::try_from(MAX_NODES).unwrap());
         assert_eq!(bind_range(start, PAGE_BYTES, beyond), Err(libc::EINVAL));
         let absent = bind_range(start, PAGE_BYTES, NodeId(1023));

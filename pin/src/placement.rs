@@ -7,8 +7,8 @@ use crate::cpuset::{CpuId, CpuSet};
 use crate::numa::NodeId;
 use crate::topology::{Node, Topology};
 
-/// The maximum number of ranks of one machine, the kernel's default `pid_max`. The bound keeps a
-/// mistyped number from filling memory.
+/// The maximum number of ranks of one machine, the kernel's default `pid_max`. The bound prevents a
+/// mistyped number from exhausting memory.
 pub const MAX_RANKS: u32 = 1 << 15;
 
 /// The place of one rank.
@@ -60,33 +60,33 @@ pub fn place(
         Some(id) if topology.node(id).is_some() => topology.nodes_by_distance(id),
         Some(node) => return Err(PlacementError::UnknownNode { node }),
     };
-    let seats: Vec<Seats> =
-        order.iter().map(|node| Seats::of(topology, node.id, allowed)).collect();
-    let total: usize = seats.iter().map(|seats| seats.cpus.len()).sum();
+    let node_cpus: Vec<NodeCpus> =
+        order.iter().map(|node| NodeCpus::of(topology, node.id, allowed)).collect();
+    let total: usize = node_cpus.iter().map(|node_cpus| node_cpus.cpus.len()).sum();
     if total == 0 {
         return Err(PlacementError::NoCpu);
     }
-    let blocks = block_sizes(&seats, ranks as usize, total, near.is_none());
+    let blocks = block_sizes(&node_cpus, ranks as usize, total, near.is_none());
     let mut placements = Vec::with_capacity(ranks as usize);
-    for (seats, &block) in seats.iter().zip(&blocks) {
-        let memory = topology.memory_near(seats.node);
+    for (node_cpus, &block) in node_cpus.iter().zip(&blocks) {
+        let memory = topology.memory_near(node_cpus.node);
         placements.extend((0..block).map(|rank| {
-            let (cpu, node) = (seats.cpus[rank % seats.cpus.len()].cpu, seats.node);
-            Placement { cpu, node, memory, sharing: seats.sharing(rank, block) }
+            let (cpu, node) = (node_cpus.cpus[rank % node_cpus.cpus.len()].cpu, node_cpus.node);
+            Placement { cpu, node, memory, sharing: node_cpus.sharing(rank, block) }
         }));
     }
     Ok(placements)
 }
 
-/// The allowed CPUs of one node in the order in which ranks get them: the first thread of each core,
-/// then the second of each, and so on; after the last, the first again.
-struct Seats {
+/// The allowed CPUs of one node in the order in which ranks get them: the first thread of each
+/// core, then the second of each, and so on. After the last CPU the order starts again.
+struct NodeCpus {
     node: NodeId,
-    cpus: Vec<Seat>,
+    cpus: Vec<NodeCpu>,
 }
 
 #[derive(Clone, Copy)]
-struct Seat {
+struct NodeCpu {
     /// The index of the CPU among the allowed CPUs of its core.
     thread: usize,
     /// The index of the core in the topology.
@@ -94,49 +94,51 @@ struct Seat {
     cpu: CpuId,
 }
 
-impl Seats {
+impl NodeCpus {
     fn of(topology: &Topology, node: NodeId, allowed: &CpuSet) -> Self {
         let mut cpus = Vec::new();
         for (core, threads) in topology.cores().iter().enumerate() {
             if threads.node == node {
                 let threads = threads.cpus.intersection(allowed);
-                cpus.extend(threads.iter().enumerate().map(|(thread, cpu)| Seat {
+                cpus.extend(threads.iter().enumerate().map(|(thread, cpu)| NodeCpu {
                     thread,
                     core,
                     cpu,
                 }));
             }
         }
-        cpus.sort_by_key(|seat| (seat.thread, seat.cpu));
+        cpus.sort_by_key(|one| (one.thread, one.cpu));
         Self { node, cpus }
     }
 
     /// The number of cores with a thread of this index.
     fn threads(&self, thread: usize) -> usize {
-        self.cpus.iter().filter(|seat| seat.thread == thread).count()
+        self.cpus.iter().filter(|one| one.thread == thread).count()
     }
 
-    /// What the rank of index `rank` shares, if this node has `block` ranks.
+    /// Whether the rank of index `rank` shares its core, if this node has `block` ranks.
     fn sharing(&self, rank: usize, block: usize) -> Sharing {
-        let seats = self.cpus.len();
-        if rank >= seats || rank + seats < block {
+        let cpus = self.cpus.len();
+        if rank >= cpus || rank + cpus < block {
             return Sharing::Cpu;
         }
         let core = self.cpus[rank].core;
-        let ranks_on_core = self.cpus.iter().take(block).filter(|seat| seat.core == core).count();
+        let ranks_on_core = self.cpus.iter().take(block).filter(|one| one.core == core).count();
         if ranks_on_core > 1 { Sharing::Core } else { Sharing::Alone }
     }
 }
 
 /// The number of ranks of each node.
-fn block_sizes(seats: &[Seats], ranks: usize, total: usize, even: bool) -> Vec<usize> {
+fn block_sizes(node_cpus: &[NodeCpus], ranks: usize, total: usize, even: bool) -> Vec<usize> {
     let rounds = ranks / total;
     let mut left = ranks % total;
-    let mut blocks: Vec<usize> = seats.iter().map(|seats| rounds * seats.cpus.len()).collect();
+    let mut blocks: Vec<usize> =
+        node_cpus.iter().map(|node_cpus| rounds * node_cpus.cpus.len()).collect();
     // Each pass fills the next thread of every core; all passes together have `total` CPUs.
     let mut thread = 0;
     while left > 0 {
-        let room: Vec<usize> = seats.iter().map(|seats| seats.threads(thread)).collect();
+        let room: Vec<usize> =
+            node_cpus.iter().map(|node_cpus| node_cpus.threads(thread)).collect();
         let shares = if even { spread(left, &room) } else { fill(left, &room) };
         for (block, share) in blocks.iter_mut().zip(shares) {
             *block += share;
@@ -173,7 +175,7 @@ fn fill(ranks: usize, room: &[usize]) -> Vec<usize> {
     room.iter().map(&mut take).collect()
 }
 
-/// Why ranks cannot be placed.
+/// The reason why ranks cannot be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlacementError {
@@ -217,8 +219,8 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// Nodes with that many cores each, all of them of `threads` threads, numbered as x86 kernels
-    /// do: the first threads of all cores, then the second ones.
+    /// Returns a machine with these numbers of cores on its nodes, each with `threads` hardware
+    /// threads. CPUs are numbered as on x86: the first threads of all cores, then the second ones.
     fn machine(cores_per_node: &[u32], threads: u32) -> Topology {
         let total: u32 = cores_per_node.iter().sum();
         let (mut nodes, mut cores, mut first) = (Vec::new(), Vec::new(), 0);
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn near_fills_its_node_then_the_others_then_siblings() {
+    fn near_fills_its_node_then_other_nodes_then_sibling_threads() {
         use Sharing::{Alone, Core};
         let machine = machine(&[2, 2], 2);
         let expected = [(2, 1, Alone), (3, 1, Alone), (0, 0, Alone)];
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_beyond_the_cpus_wrap_round_and_say_so() {
+    fn ranks_beyond_the_number_of_cpus_share_cpus_and_report_it() {
         use Sharing::{Core, Cpu};
         let machine = machine(&[1, 1], 2);
         let expected = [(0, 0, Cpu), (2, 0, Core), (0, 0, Cpu), (1, 1, Core), (3, 1, Core)];
@@ -290,7 +292,7 @@ mod tests {
     }
 
     prop_compose! {
-        /// A machine and a mask that leaves at least one of its CPUs.
+        /// Generates a machine and a mask with at least one of its CPUs.
         fn masked_machine()(
             cores in prop::collection::vec(0..9_u32, 1..6),
             threads in 1..5_u32,
@@ -328,7 +330,7 @@ mod tests {
                 *on_core.entry(core_of(p.cpu)).or_insert(0_usize) += 1;
             }
 
-            // The reported sharing is right.
+            // The reported sharing is correct.
             for p in &placements {
                 let sharing = match (on_cpu[&p.cpu], on_core[&core_of(p.cpu)]) {
                     (1, 1) => Sharing::Alone,
@@ -338,7 +340,7 @@ mod tests {
                 prop_assert_eq!(p.sharing, sharing);
             }
 
-            // No sharing while a core or CPU is free.
+            // No core or CPU is shared while another one is free.
             let cores: BTreeSet<usize> = allowed.iter().map(core_of).collect();
             let ranks = ranks as usize;
             let on_cpu_max = on_cpu.values().max().copied().unwrap_or(0);
@@ -356,7 +358,7 @@ mod tests {
         }
     }
 
-    /// While every rank has a core of its own: even blocks, or the nearest nodes full.
+    /// Checks, if every rank has its own core, that blocks are even or the nearest nodes are full.
     fn check_blocks(
         topology: &Topology,
         cores: &BTreeSet<usize>,

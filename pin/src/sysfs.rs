@@ -1,5 +1,6 @@
-//! Reads a machine's topology, and the node of a device, from sysfs (kernel documentation: `ABI/stable/sysfs-devices-node`,
-//! `ABI/stable/sysfs-devices-system-cpu`, `admin-guide/cputopology`).
+//! Reads the topology of a machine and the node of a device from sysfs. Kernel documentation:
+//! `ABI/stable/sysfs-devices-node`, `ABI/stable/sysfs-devices-system-cpu`,
+//! `admin-guide/cputopology`.
 
 use core::error::Error;
 use core::fmt;
@@ -18,8 +19,8 @@ impl Topology {
     /// Reads the sysfs tree at `root` (`/sys`).
     ///
     /// If the kernel reports no nodes, an assumed node 0 holds all CPUs,
-    /// [`reports_numa`](Self::reports_numa) is false, and memory is bound to no node. What a kernel
-    /// or a container hides is `None` or empty.
+    /// [`reports_numa`](Self::reports_numa) is false, and memory is bound to no node. Values that a
+    /// kernel or a container hides are `None` or empty.
     ///
     /// # Errors
     /// [`TopologyError`]: a file is unreadable or malformed.
@@ -80,11 +81,11 @@ fn assumed_node(root: &Path) -> Result<Node, TopologyError> {
     })
 }
 
-/// Kernels before 4.15 list CPUs that are offline with their node.
+/// Removes offline CPUs, which kernels before 4.15 list with their node.
 fn online(system: &Path, cpus: CpuSet) -> Result<CpuSet, TopologyError> {
     let mut offline = CpuSet::default();
     for cpu in cpus.iter() {
-        // Missing where a CPU cannot be taken offline.
+        // The file is missing if the CPU cannot be taken offline.
         if number(&cpu_dir(system, cpu).join("online"))? == Some(0) {
             offline.insert(cpu);
         }
@@ -139,8 +140,8 @@ fn huge_pages(dir: &Path) -> Result<Vec<HugePagePool>, TopologyError> {
     Ok(pools)
 }
 
-/// Adds the cores of `node`. Each CPU belongs to exactly one, although virtual machines list siblings
-/// that overlap or are on another node.
+/// Adds the cores of `node`. Each CPU belongs to exactly one, although virtual machines list
+/// siblings that overlap or are on another node.
 fn read_cores(system: &Path, node: &Node, cores: &mut Vec<Core>) -> Result<(), TopologyError> {
     let mut taken = CpuSet::default();
     for cpu in node.cpus.iter() {
@@ -150,7 +151,7 @@ fn read_cores(system: &Path, node: &Node, cores: &mut Vec<Core>) -> Result<(), T
         let dir = cpu_dir(system, cpu).join("topology");
         let siblings = match cpus(&dir.join("core_cpus_list"))? {
             Some(siblings) => siblings,
-            // The name of the file before Linux 5.3.
+            // Before Linux 5.3 the file has this name.
             None => cpus(&dir.join("thread_siblings_list"))?.unwrap_or_default(),
         };
         let mut threads = siblings.intersection(&node.cpus).difference(&taken);
@@ -239,7 +240,7 @@ fn found<T>(path: &Path, result: io::Result<T>) -> Result<Option<T>, TopologyErr
         Err(error) => match error.raw_os_error() {
             Some(libc::ENOENT | libc::ENOTDIR) => Ok(None),
             Some(errno) => Err(TopologyError::Read { path: path.into(), errno }),
-            // Only text that is not UTF-8 has no errno.
+            // The only error without errno is text that is not UTF-8.
             None => Err(TopologyError::malformed(path, "text")),
         },
     }
@@ -255,7 +256,7 @@ fn found<T>(path: &Path, result: io::Result<T>) -> Result<Option<T>, TopologyErr
 /// [`TopologyError`]: the device does not exist, or a file is unreadable or malformed.
 pub fn device_node(root: &Path, name: &str) -> Result<Option<NodeId>, TopologyError> {
     let no_such_device = || TopologyError::NoSuchDevice { name: name.into() };
-    // Such a name would leave the directory of devices.
+    // A path with such a name would lie outside the directory of devices.
     if name.contains('/') || ["", ".", ".."].contains(&name) {
         return Err(no_such_device());
     }
@@ -291,7 +292,7 @@ fn bus_node(class_entry: &Path) -> Result<Option<i64>, TopologyError> {
     }
 }
 
-/// Why sysfs does not give the topology of a machine or the node of a device.
+/// The reason why the topology of a machine or the node of a device cannot be read from sysfs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TopologyError {

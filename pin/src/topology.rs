@@ -130,8 +130,8 @@ impl Topology {
         self.nodes.iter().find(|node| node.cpus.contains(cpu)).map(|node| node.id)
     }
 
-    /// The nodes by distance from `from`, itself first; by number where distances are equal or
-    /// unknown.
+    /// The nodes by distance from `from`, itself first. Nodes at equal or unknown distances are in
+    /// order of their numbers.
     #[must_use]
     pub fn nodes_by_distance(&self, from: NodeId) -> Vec<&Node> {
         let origin = self.node(from);

@@ -4,7 +4,7 @@
 
 static MPI_Win window;
 
-/* Opens a window of so many words at every rank; collective. An MPI code. */
+/* Opens a window of `words` words at every rank; collective. Returns an MPI code. */
 int loop_open(int words)
 {
     MPI_Comm comm;

@@ -3,16 +3,17 @@
 //! ```text
 //! latency [--at-most RATIO] [TRANSPORTS ...]       such as: latency posix,sysv,cma,self tcp
 //! ```
-//! The three take turns, one operation at a time. A row of the table shows the median of the rounds'
-//! medians, and the medians of the rounds' ratios. Each counts from the end of one operation to the end
-//! of the next, by the time stamp counter, into a ring of the size that ucx_perftest has. The transport's
-//! time includes its checks, tokens, slots and the watch over its peers, that of ucx_perftest its own
-//! accounts, and that of the bare loop nothing else. The other rank polls all the time, on another CPU
-//! if there are two. In the last column it is idle, and a thread sleeps until peers need it.
+//! The three take turns, one operation at a time. A row of the table shows the median of the
+//! rounds' medians, and the medians of the rounds' ratios. Each counts from the end of one
+//! operation to the end of the next, by the time stamp counter, into a ring of the size that
+//! ucx_perftest has. The transport's time includes its checks, tokens, slots and the watch over its
+//! peers, that of ucx_perftest its own accounts, and that of the bare loop nothing else. The other
+//! rank polls all the time, on another CPU if there are two. In the last column it is idle, and a
+//! thread sleeps until peers need it.
 //!
-//! ucx_perftest's responder progresses as often as the client has operations to do, which takes little
-//! time. Then it polls the word that the client's atomics change or, after READs, sleeps for a
-//! millisecond between two tests. The figure is taken from the time in which it serves: see
+//! ucx_perftest's responder progresses as often as the client has operations to do, which takes
+//! little time. Then it polls the word that the client's atomics change or, after READs, sleeps for
+//! a millisecond between two tests. The figure is taken from the time in which it serves: see
 //! [`perftest_arguments`]. It prints whole nanoseconds.
 //!
 //! Needs `ucx_perftest` (Debian: ucx-utils) and x86-64.
@@ -37,26 +38,27 @@ use probeline_transport::{
 use probeline_ucx_shim::ucx::{Atomics, Builder, Engine, Progress};
 use shared::{MAX_WORDS, Operation, Result, median};
 
-/// Odd, for a median.
+/// The number of rounds, odd for a median.
 const ROUNDS: usize = 7;
 const WARM_UP: u32 = 200;
 /// The number of operations that count, the last ones, as in ucx_perftest.
 const KEPT: usize = 2048;
 /// The maximum number of operations of a round.
 const OPERATIONS: usize = 300_000;
-/// Longer than any round takes.
+/// The time limit for joining and for leaving the job, longer than either takes.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The longest start of ucx_perftest.
+/// The time limit for the start of ucx_perftest.
 const LISTENING: Duration = Duration::from_secs(10);
-/// The longest round: without CPUs for both ranks, an operation over tcp takes milliseconds.
+/// The maximum time of a measurement: without CPUs for both ranks, an operation over tcp takes
+/// milliseconds.
 const TIME_LIMIT: Duration = Duration::from_millis(100);
 /// The word of rank 1 that is measured.
 const AT: RemoteWord = RemoteWord { owner: Owner(1), index: 16 };
 /// The word of rank 1 that rank 0 changes when it has finished.
 const FINISHED: RemoteWord = RemoteWord { owner: Owner(1), index: 0 };
 
-/// The test of ucx_perftest, its size, its operations, and the percentile that shows the latency while
-/// the responder serves.
+/// The test of ucx_perftest, its size, its operations, and the percentile that shows the latency
+/// while the responder serves.
 fn perftest_arguments(operation: Operation, over_tcp: bool) -> [String; 4] {
     let bytes = |words: u32| (words as usize * WORD_BYTES).to_string();
     let (test, size) = match operation {
@@ -181,7 +183,8 @@ fn report(over: &str, operation: Operation, rounds: [Vec<f64>; 4]) -> f64 {
     ratio(if no_measure { loops } else { theirs })
 }
 
-/// The transport's median in microseconds, by a loop for each kind of operation, as ucx_perftest has.
+/// The transport's median in microseconds, by a loop for each kind of operation, as ucx_perftest
+/// has.
 fn latency(operation: Operation, engine: &mut Engine) -> Result<f64> {
     match operation {
         Operation::Read(words) => {
@@ -246,7 +249,7 @@ fn measure(mut once: impl FnMut() -> Result<()>) -> Result<f64> {
     Ok(kept[kept.len() / 2] as f64 * us_a_tick)
 }
 
-/// Polls until the posted operation has ended.
+/// Polls until the posted operation has completed.
 #[inline(always)]
 fn end(engine: &mut Engine) -> Result<()> {
     let mut end = [Completion::default()];
@@ -281,7 +284,8 @@ fn poll_until_finished(engine: &mut Engine) -> Result<()> {
 
 /// The latency that ucx_perftest prints, in microseconds.
 fn perftest(operation: Operation, tls: &str, [first, second]: [CpuId; 2]) -> Result<f64> {
-    // Below the ephemeral ports, and different for each process, because ports stay in use for a while.
+    // Below the ephemeral ports, and different for each process, because ports stay in use for a
+    // while.
     let port = 20_000 + process::id() % 10_000;
     let [test, size, operations, percentile] = perftest_arguments(operation, tls == "tcp");
     let command = |cpu: CpuId| {
@@ -319,7 +323,7 @@ fn await_listener(port: u32) -> Result<()> {
     Ok(())
 }
 
-/// A process that is ended when this is dropped.
+/// A process that is killed when this is dropped.
 struct Server(Child);
 
 impl Drop for Server {

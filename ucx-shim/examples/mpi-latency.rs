@@ -2,9 +2,9 @@
 //!
 //! usage, under mpirun with 2 ranks: mpi-latency LOOP_LIBRARY [AT_MOST]
 //!
-//! `check-latency` builds the library from `bench/rma_loop.c`. Both run in one process and take turns;
-//! each operation is a row of a table. The owner polls, as a rank does that computes. Fails if the
-//! transport takes more than `AT_MOST` of the loop's time, 1.25 by default.
+//! `check-latency` builds the library from `bench/rma_loop.c`. Both run in one process and take
+//! turns; each operation is a row of a table. The owner polls, as a rank does that computes. Fails
+//! if the transport takes more than `AT_MOST` of the loop's time, 1.25 by default.
 
 mod shared;
 
@@ -24,13 +24,14 @@ use shared::{MAX_WORDS, Operation, Result, buffer_like, median};
 /// The default of `AT_MOST`, which holds on a machine with other work too. The aim is 1.15; some
 /// components take 20 ns for a READ, of which 3 ns are 15%.
 const DEFAULT_AT_MOST: f64 = 1.25;
-/// Odd, for a median.
+/// The number of turns, odd for a median.
 const TURNS: usize = 501;
-/// The shortest turn: long compared to reading the clock, short compared to a time slice.
+/// The minimum duration of a turn: long compared to reading the clock, short compared to a time
+/// slice.
 const TURN: Duration = Duration::from_micros(200);
 /// The word that rank 0 adds 1 to when it has measured an operation.
 const STOP: RemoteWord = RemoteWord { owner: Owner(1), index: 800 };
-/// The longest wait for the other rank.
+/// The maximum time to wait for the other rank.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn main() -> Result<()> {
@@ -106,7 +107,7 @@ fn time(work: impl FnOnce() -> Result<()>) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
-/// Does `rounds` operations by the transport, one at a time.
+/// Executes `rounds` operations over the transport, one at a time.
 fn run(engine: &mut Engine, operation: Operation, rounds: i32) -> Result<()> {
     let at = RemoteWord { owner: Owner(1), index: 0 };
     match operation {
@@ -123,7 +124,7 @@ fn run(engine: &mut Engine, operation: Operation, rounds: i32) -> Result<()> {
     }
 }
 
-/// Posts one operation and polls until it has ended. Inlined into the loop, as in C.
+/// Posts one operation and polls until it has completed. Inlined into the loop, as in C.
 #[inline(always)]
 fn finish(
     engine: &mut Engine,
@@ -141,7 +142,7 @@ type Read = unsafe extern "C" fn(c_int, c_int, c_int, *mut u64) -> c_int;
 type Atomic = unsafe extern "C" fn(c_int, c_int, *mut u64) -> c_int;
 type Close = unsafe extern "C" fn() -> c_int;
 
-/// `bench/rma_loop.c`, loaded.
+/// The loop of `bench/rma_loop.c`, loaded from its shared library.
 struct Loop {
     read: Read,
     cas: Atomic,
@@ -152,8 +153,8 @@ struct Loop {
 }
 
 impl Loop {
-    /// Loads the library and opens its window; both ranks call it. READs land in a buffer like `slot`
-    /// of the engine.
+    /// Loads the library and opens its window; both ranks call it. READs land in a buffer like
+    /// `slot` of the engine.
     fn load(path: &str, slot: &[u64]) -> Result<Self> {
         let path = CString::new(path)?;
         // SAFETY: a C string; the library runs no code when it is loaded.
@@ -183,8 +184,8 @@ impl Loop {
 
     fn run(&mut self, operation: Operation, rounds: c_int) -> Result<()> {
         let words = self.words.as_mut_ptr();
-        // SAFETY: the window is open, and the buffer has room for all words; the calls do not use it
-        // after they return.
+        // SAFETY: the window is open, and the buffer has room for all words; the calls do not use
+        // it after they return.
         check(unsafe {
             match operation {
                 Operation::Read(count) => (self.read)(rounds, 1, count.cast_signed(), words),

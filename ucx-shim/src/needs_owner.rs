@@ -1,15 +1,15 @@
-//! Which operations need an owner's CPU, as opening measures it.
+//! The operations that need an owner's CPU, as opening measures them.
 
 use probeline_engine::SetupError;
 use probeline_engine::setup::gather;
 use probeline_transport::Exchange;
 
-/// Which operations on an owner's words need that owner's CPU.
+/// The operations on an owner's words that need that owner's CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NeedsOwner {
-    /// READs and WRITEs do.
+    /// Whether READs and WRITEs need the owner's CPU.
     pub reads: bool,
-    /// Atomics do.
+    /// Whether atomics need the owner's CPU.
     pub atomics: bool,
 }
 
@@ -20,12 +20,12 @@ impl NeedsOwner {
         self.reads || self.atomics
     }
 
-    /// Adds what another measurement has found.
+    /// Combines two measurements: an operation needs the owner if either has found that.
     pub(crate) fn or(self, other: Self) -> Self {
         Self { reads: self.reads || other.reads, atomics: self.atomics || other.atomics }
     }
 
-    /// What any owner has found.
+    /// Combines the measurements of all owners.
     pub(crate) fn of_all<E>(self, exchange: &mut E) -> Result<Self, SetupError>
     where
         E: Exchange + ?Sized,

@@ -1,16 +1,18 @@
-//! UCP as a transport.
+//! UCP, the one-sided interface of UCX, as a transport.
 //!
-//! READ is `ucp_get_nbx`, WRITE `ucp_put_nbx` and a flush, the atomics `ucp_atomic_op_nbx`, on windows
-//! that UCX allocates, so that it can share them between processes. libucp is loaded at run time. How
-//! UCX performs an operation depends on the transports that it may use, which [`Engine::info`] lists:
+//! A READ is `ucp_get_nbx`, a WRITE is `ucp_put_nbx` and a flush, and an atomic is
+//! `ucp_atomic_op_nbx`. UCX allocates the windows, so that it can share them between processes.
+//! libucp is loaded at run time. The transports that UCX may use, which [`Engine::info`] lists,
+//! determine how it executes an operation:
 //!
-//! - over shared memory (`posix`, `sysv`) the CPU that posts does everything while it posts;
+//! - over shared memory (`posix`, `sysv`) the CPU that posts executes it while it posts;
 //! - over `tcp` the owner's CPU answers READs, WRITEs and atomics when it progresses;
-//! - over InfiniBand and RoCE the device does READs and WRITEs. It does atomics only in
-//!   [`Atomics::Device`] mode and only if it has all of UCP's atomics, otherwise the owner's CPU does.
+//! - over InfiniBand and RoCE the device executes READs and WRITEs. It executes atomics only in
+//!   [`Atomics::Device`] mode and only if it has all of UCP's atomics; otherwise the owner's CPU
+//!   does.
 //!
-//! Opening measures which operations need the owner's CPU. [`Progress`] selects the thread that then
-//! progresses them.
+//! Opening measures which operations need the owner's CPU. [`Progress`] selects the thread that
+//! then progresses them.
 //!
 //! ```no_run
 //! use probeline_transport::{Alone, Completion, Owner, RemoteWord, Token, Transport};
@@ -28,11 +30,11 @@
 //!
 //! # Losing an owner
 //! An owner that leaves notifies the others by a WRITE, which they see at their next poll. A thread
-//! detects the end of an owner's process on this machine. For an owner on another machine UCX's
+//! detects the exit of an owner's process on this machine. For an owner on another machine UCX's
 //! error handling reports the loss (`UCX_KEEPALIVE_INTERVAL`, `UCX_RC_TIMEOUT` and others); it does
-//! not exist over shared memory. UCX ends the operations in flight, or the engine does after half a
-//! second. Over `tcp` UCX (1.13) may abort a process that has unanswered requests of the lost owner
-//! (`firmware-notes/lost-owners-over-ucx.md`).
+//! not exist over shared memory. UCX completes the operations in flight, or the engine does after
+//! half a second. Over `tcp` UCX (1.13) may abort a process that has unanswered requests of the
+//! lost owner (`firmware-notes/lost-owners-over-ucx.md`).
 
 mod builder;
 mod connection_info;

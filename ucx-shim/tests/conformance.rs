@@ -1,5 +1,5 @@
-//! The conformance suite over UCX, between 2, 3 and 4 processes of this machine, over shared memory and
-//! tcp.
+//! The conformance suite over UCX, between 2, 3 and 4 processes of this machine, over shared memory
+//! and tcp.
 
 use probeline_testing::Plan;
 use probeline_transport::Exchange;
@@ -18,11 +18,11 @@ struct Setting {
     skips: &'static [&'static str],
 }
 
-/// UCX orders no atomic after a put without a flush.
+/// The skipped case: UCX does not order an atomic after a put without a flush.
 const AFTER_WRITE: &str = "an_atomic_follows_the_write_before_it";
 
-/// The CPU that posts does everything, by loads, stores and its own atomic instructions. The memcpy of
-/// this C library never tears a word, but no standard promises that.
+/// Shared memory: the CPU that posts executes all operations, with loads, stores and its own atomic
+/// instructions. The memcpy of this C library never tears a word, but no standard promises that.
 const SHARED: Setting = Setting {
     tls: "posix,sysv,cma,self",
     atomics: Atomics::Cpu,
@@ -31,10 +31,10 @@ const SHARED: Setting = Setting {
     skips: &[AFTER_WRITE],
 };
 
-/// The same without a thread, which is not needed because no operation needs the owner's CPU.
+/// Shared memory without a progress thread, because no operation needs the owner's CPU.
 const SHARED_ALONE: Setting = Setting { progress: Progress::Caller, ..SHARED };
 
-/// Atomics of a device: without one, the owner's CPU does them.
+/// Shared memory in the mode of device atomics: without a device, the owner's CPU executes them.
 const SHARED_DEVICE: Setting = Setting {
     atomics: Atomics::Device,
     whole: false,
@@ -42,7 +42,7 @@ const SHARED_DEVICE: Setting = Setting {
     ..SHARED
 };
 
-/// The owner's CPU does everything, in the engine's progress thread.
+/// tcp: the owner's CPU executes all operations, in the engine's progress thread.
 const TCP: Setting = Setting {
     tls: "tcp",
     whole: false,

@@ -1,4 +1,5 @@
-//! find-or-put over UCX: processes insert the same keys at the same time; each key is inserted once.
+//! find-or-put over UCX: processes insert the same keys at the same time; each key is inserted
+//! once.
 
 use probeline_exchange::Job;
 use probeline_table::{Config, Operation, Outcome, Table};
@@ -19,14 +20,14 @@ fn main() {
 
 fn put_by_all(test: &str, tls: &str, atomics: Atomics) {
     let mut job = probeline_testing::start(test, OWNERS);
-    // More than half full at the end.
+    // The load factor exceeds one half after the last insert.
     let config = Config::new(4096);
     let builder = Builder::new(config.words()).slots(Config::slots(16), 64).depth(32);
     let engine = builder.tls(Some(tls)).atomics(atomics).open(&mut job).unwrap();
     let storage = vec![Operation::EMPTY; 16].into_boxed_slice();
     let mut table = Table::open(engine, config, storage, &mut job).unwrap();
     job.barrier().unwrap();
-    // In opposite orders, so that the processes meet in the middle.
+    // The processes insert in opposite orders, so that they insert the same keys at the same time.
     let mut data: Vec<u64> = (0..DATA).map(|datum| datum * 0x9e37_79b9).collect();
     if job.me() != Owner(0) {
         data.reverse();

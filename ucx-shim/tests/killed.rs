@@ -1,5 +1,5 @@
-//! An owner is killed while all owners have operations in flight: each operation ends once, and the
-//! survivors name the lost owner.
+//! An owner is killed while all owners have operations in flight. Each operation completes once,
+//! and the other owners report the lost owner.
 
 use std::collections::HashSet;
 use std::env;
@@ -23,13 +23,13 @@ const DEPTH: u32 = 8;
 const ROUNDS: u32 = 5;
 /// The victim is killed within this time after all owners have started to work.
 const KILLED_WITHIN_NS: u64 = 100_000_000;
-/// What UCX prints when it ends a process that has unanswered requests of a lost owner over tcp
-/// (`firmware-notes/lost-owners-over-ucx.md`).
+/// The texts that UCX prints when it aborts a process that has unanswered requests of a lost owner
+/// over tcp (`firmware-notes/lost-owners-over-ucx.md`).
 const ENDED_BY_UCX: [&str; 2] = ["ucp_request.inl:", "Fatal: unexpected error: Endpoint timeout"];
-/// The maximum number of runs over tcp. UCX ends a process in up to one of four, hence in all of them
-/// in one of 65,000 tests.
+/// The maximum number of runs over tcp. UCX aborts a process in up to one of four runs, hence in
+/// all eight runs in one of 65,000 tests.
 const TRIES: u32 = 8;
-/// Set in the processes of one run.
+/// The environment variable that is set in the processes of a run.
 const TRY: &str = "KILLED_TRY";
 
 fn main() {
@@ -40,8 +40,8 @@ fn main() {
     ]);
 }
 
-/// Runs the test in other processes, again if UCX itself has ended one of them. Each run is bounded:
-/// its phases wait for [`probeline_testing::PATIENCE`] at most.
+/// Runs the test in other processes, again if UCX itself has ended one of them. Each run is
+/// bounded: its phases wait for [`probeline_testing::PATIENCE`] at most.
 fn over_tcp() {
     if env::var_os(TRY).is_some() {
         kill_in_rounds("tcp", "tcp", Progress::Thread);
@@ -87,7 +87,8 @@ fn kill_in_rounds(test: &str, tls: &str, progress: Progress) {
     println!("{test}: seed {seed}, rank 0 reported the loss after at most {worst_ms} ms");
 }
 
-/// Operates until owner `victim` is killed, at the time `kill_at`; milliseconds from then on.
+/// Posts operations until owner `victim` is killed, at the time `kill_at`. Returns the milliseconds
+/// from then on until the loss is reported.
 fn kill_one(mut job: Job, mut stream: Stream, victim: u64, kill_at: u64) -> u64 {
     let me = job.me();
     let mut pids = [0_u8; 4 * OWNERS as usize];
@@ -127,7 +128,7 @@ fn kill_one(mut job: Job, mut stream: Stream, victim: u64, kill_at: u64) -> u64 
     took_ns / 1_000_000
 }
 
-/// Random operations of one owner, and the tokens of those that have not ended.
+/// Random operations of one owner, and the tokens of those that have not completed.
 struct Stream {
     engine: Engine,
     dice: Dice,

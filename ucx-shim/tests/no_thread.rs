@@ -1,5 +1,5 @@
-//! An owner cannot start its progress thread: its error says so, the others report that owner, and all
-//! processes continue, although engines were dropped while they connected.
+//! An owner cannot start its progress thread: its error states that, the others report that owner,
+//! and all processes continue, although engines were dropped while they connected.
 
 use std::env;
 
@@ -28,7 +28,7 @@ fn refused(test: &str, tls: &str) {
         unsafe { env::set_var("RUST_MIN_STACK", STACK_BYTES.to_string()) };
     }
     let builder = Builder::new(64).slots(1, 8).depth(1).tls(Some(tls));
-    // Twice: the leaked objects of the first engine do no harm.
+    // Opens twice, because the leaked objects of the first engine must not affect the second one.
     for _ in 0..2 {
         let error = builder.clone().progress(Progress::Thread).open(&mut job).unwrap_err();
         if job.me() == WITHOUT {

@@ -1,5 +1,5 @@
-//! The conformance suite detects broken rules over UCX too: with one rule of the contract broken, the
-//! case that checks the rule fails; with none broken, all cases pass.
+//! The conformance suite detects broken rules over UCX too: with one rule of the contract broken,
+//! the case that checks the rule fails; with none broken, all cases pass.
 
 use core::time::Duration;
 
@@ -39,7 +39,7 @@ fn run(case: &Case, rule: Rule) -> Vec<Result<Verdict, Failure>> {
 }
 
 #[test]
-fn every_broken_rule_is_noticed() {
+fn every_broken_rule_is_detected() {
     for &(rule, name) in Rule::ALL.iter().filter(|(_, name)| *name != SKIPPED) {
         let case = cases(OWNERS).find(|case| case.name == name).unwrap();
         let noticed = (0..TRIES).any(|_| run(case, rule).iter().any(Result::is_err));

@@ -13,7 +13,7 @@ use std::time::Instant;
 use probeline_transport::{Completion, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
 use probeline_ucx_shim::ucx::{Builder, Engine};
 
-/// Longer than the thread takes on a busy machine.
+/// The time limit of the thread, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// More than the number of completions after which a poll progresses the worker.
 const ROUNDS: u64 = 1000;
@@ -72,7 +72,7 @@ fn posting_and_polling_make_no_system_call() {
     assert!(returned, "a system call on the data path");
 }
 
-/// Posts all operations on both windows and polls until they have ended.
+/// Posts all operations on both windows and polls until they have completed.
 fn use_data_path(engine: &mut Engine, round: u64) {
     let mut ended = [Completion::default(); 4];
     for owner in [0, 1].map(Owner) {
@@ -94,7 +94,7 @@ fn use_data_path(engine: &mut Engine, round: u64) {
 }
 
 #[test]
-fn a_system_call_is_noticed() {
+fn a_system_call_is_detected() {
     let polls = || -> Box<dyn FnOnce()> {
         Box::new(|| {
             // SAFETY: poll(2) of no descriptors.

@@ -69,15 +69,15 @@ impl CompletionQueue {
     #[inline]
     pub fn poll(&mut self, out: &mut [WorkCompletion]) -> Result<usize, VerbFailed> {
         let room = c_int::try_from(out.len()).unwrap_or(c_int::MAX);
-        // SAFETY: the queue is alive, `&mut` makes this the only poll, and `out` has room for `room`
-        // values of `ibv_wc`, which a WorkCompletion is.
+        // SAFETY: the queue is alive, `&mut` makes this the only poll, and `out` has room for
+        // `room` values of `ibv_wc`, which a WorkCompletion is.
         let found =
             unsafe { sys::ibv_poll_cq(self.0.queue.as_ptr(), room, out.as_mut_ptr().cast()) };
         usize::try_from(found).map_err(|_| poll_failed())
     }
 }
 
-/// A provider returns a value of its own, not an errno.
+/// The error of a failed poll. A provider returns its own value, not an errno.
 #[cold]
 fn poll_failed() -> VerbFailed {
     VerbFailed { verb: "ibv_poll_cq", errno: libc::EIO }
@@ -91,7 +91,8 @@ impl Created {
 
 impl Drop for Created {
     fn drop(&mut self) {
-        // SAFETY: the queue pairs that used it held it, and are destroyed.
+        // SAFETY: queue pairs hold the completion queue that they use, so all of them are
+        // destroyed.
         if unsafe { (self.context.verbs().ibv_destroy_cq)(self.queue.as_ptr()) } != 0 {
             // The queue is leaked, and so is its device.
             core::mem::forget(self.context.clone());

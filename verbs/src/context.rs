@@ -27,14 +27,15 @@ unsafe impl Send for Open {}
 // SAFETY: as above.
 unsafe impl Sync for Open {}
 
-/// The operations with which a device's atomics are atomic (`enum ibv_atomic_cap`).
+/// The scope of a device's atomics (`enum ibv_atomic_cap`): the accesses with which they are
+/// atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomicCapability {
     /// The device has no atomics.
     None,
-    /// Other atomics of this device.
+    /// Atomic with other atomics of this device.
     Device,
-    /// Also those of the CPU and of other devices.
+    /// Atomic also with those of the CPU and of other devices.
     Global,
 }
 
@@ -42,21 +43,21 @@ pub enum AtomicCapability {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceLimits {
-    /// Queue pairs.
+    /// The maximum number of queue pairs.
     pub queue_pairs: u32,
-    /// Work requests outstanding on a queue pair.
+    /// The maximum number of work requests outstanding on a queue pair.
     pub work_requests: u32,
-    /// Entries of a completion queue.
+    /// The maximum number of entries of a completion queue.
     pub completions: u32,
-    /// READs and atomics of the peer that a queue pair carries out at once.
+    /// The maximum number of the peer's READs and atomics that a queue pair executes concurrently.
     pub responder_rd_atomic: u8,
-    /// READs and atomics that a queue pair has outstanding at once.
+    /// The maximum number of READs and atomics that a queue pair has outstanding.
     pub initiator_rd_atomic: u8,
-    /// Bytes in a memory region.
+    /// The maximum size of a memory region in bytes.
     pub region_bytes: u64,
     /// The scope of its atomics.
     pub atomics: AtomicCapability,
-    /// Ports, counted from 1.
+    /// The number of ports, which are counted from 1.
     pub ports: u8,
 }
 
@@ -75,7 +76,8 @@ pub struct DeviceIdentity {
 }
 
 /// The 8-byte atomics that the device performs by PCI Express atomics, so that they are atomic with
-/// the CPU's (ibv_query_device_ex(3)). All are false if the library or the provider does not know.
+/// the CPU's (ibv_query_device_ex(3)). All are false if the library or the provider cannot report
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PciAtomics {
     /// Compare-and-swap.
@@ -121,7 +123,7 @@ impl Context {
     pub fn identity(&self) -> Result<DeviceIdentity, VerbFailed> {
         let attr = self.attributes()?;
         let firmware = attr.fw_ver.map(|byte| byte.to_ne_bytes()[0]);
-        // Without a NUL it is not a string.
+        // Bytes without NUL are not a C string.
         let firmware = CStr::from_bytes_until_nul(&firmware).unwrap_or_default();
         Ok(DeviceIdentity {
             firmware: firmware.to_string_lossy().trim().into(),

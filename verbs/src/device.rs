@@ -9,7 +9,7 @@ use probeline_verbs_sys::{self as sys, Verbs};
 
 use crate::{Context, Library, VerbFailed};
 
-/// The devices at the time of its creation (ibv_get_device_list(3)).
+/// A list of the devices that existed when it was created (ibv_get_device_list(3)).
 pub struct DeviceList {
     verbs: Verbs,
     /// An array of `len` devices, or `None` if the kernel has no RDMA support.

@@ -14,13 +14,13 @@ pub struct VerbFailed {
 }
 
 impl VerbFailed {
-    /// For a verb that returns a pointer, or -1, and leaves the reason in errno.
+    /// The error of a verb that returns a pointer or -1 and sets errno.
     pub(crate) fn last(verb: &'static str) -> Self {
         // SAFETY: the C library gives every thread an errno of its own, always readable.
         Self { verb, errno: unsafe { *libc::__errno_location() } }
     }
 
-    /// For a verb that returns 0 or the errno itself.
+    /// The result of a verb that returns 0 or an errno.
     pub(crate) fn check(verb: &'static str, returned: c_int) -> Result<(), Self> {
         match returned {
             0 => Ok(()),
@@ -28,8 +28,8 @@ impl VerbFailed {
         }
     }
 
-    /// For a verb that returned another value than 0: an errno, with some providers a negated one,
-    /// or -1 with the reason in errno.
+    /// The error of a verb that returned a value other than 0: an errno, with some providers a
+    /// negated errno, or -1 with errno set.
     pub(crate) fn of(verb: &'static str, returned: c_int) -> Self {
         match returned {
             -1 => Self::last(verb),

@@ -37,7 +37,7 @@ pub enum GidKind {
     Unknown(u32),
 }
 
-/// Why a port has no GID that can be used.
+/// The reason why a port has no GID that can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GidError {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn why_there_is_none_is_said() {
+    fn the_error_names_the_reason() {
         use GidKind::{Infiniband, RoceV1, RoceV2};
         assert_eq!(chosen(&[]), Err(GidError::Empty));
         assert_eq!(

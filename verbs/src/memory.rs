@@ -64,11 +64,11 @@ bitflags! {
         /// Results of own READs and atomics land in it. [`REMOTE_WRITE`](Self::REMOTE_WRITE) and
         /// [`REMOTE_ATOMIC`](Self::REMOTE_ATOMIC) need it too.
         const LOCAL_WRITE = sys::IBV_ACCESS_LOCAL_WRITE;
-        /// Peers WRITE to it.
+        /// Peers may WRITE to it.
         const REMOTE_WRITE = sys::IBV_ACCESS_REMOTE_WRITE;
-        /// Peers READ it.
+        /// Peers may READ it.
         const REMOTE_READ = sys::IBV_ACCESS_REMOTE_READ;
-        /// Peers perform atomics on it.
+        /// Peers may perform atomics on it.
         const REMOTE_ATOMIC = sys::IBV_ACCESS_REMOTE_ATOMIC;
         /// The device may reorder its writes to it. Ignored by devices that cannot.
         const RELAXED_ORDERING = sys::IBV_ACCESS_RELAXED_ORDERING;
@@ -84,7 +84,7 @@ impl Access {
         .union(Self::REMOTE_READ)
         .union(Self::REMOTE_ATOMIC);
 
-    /// Only the bits that are named above.
+    /// Returns the bits for the library, without unknown ones.
     pub(crate) const fn code(self) -> u32 {
         Self::from_bits_truncate(self.bits()).bits()
     }
@@ -193,8 +193,8 @@ impl<M: Memory> fmt::Debug for MemoryRegion<M> {
     }
 }
 
-/// A range of words of a region of this process. It does not keep the region alive: a request with a
-/// range of a deregistered region fails.
+/// A range of words of a region of this process. It does not keep the region alive: a request with
+/// a range of a deregistered region fails.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalRange {
     pub(crate) address: u64,
@@ -233,7 +233,7 @@ impl RemoteRegion {
         bytes
     }
 
-    /// Decodes what [`to_bytes`](Self::to_bytes) has encoded.
+    /// Decodes a region that [`to_bytes`](Self::to_bytes) has encoded.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         let [a0, a1, a2, a3, a4, a5, a6, a7, rest @ ..] = *bytes;
@@ -245,8 +245,8 @@ impl RemoteRegion {
         }
     }
 
-    /// The address of word `start`; `None` if the `words` words from there on are not all within the
-    /// region.
+    /// The address of word `start`; `None` if the `words` words from there on are not all within
+    /// the region.
     #[inline]
     #[must_use]
     pub fn at(&self, start: u64, words: u32) -> Option<RemoteAddress> {

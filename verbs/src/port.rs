@@ -15,9 +15,9 @@ pub struct Port {
     pub state: PortState,
     /// The largest payload of a packet.
     pub mtu: Mtu,
-    /// The largest one that the device supports.
+    /// The largest payload of a packet that the device supports.
     pub max_mtu: Mtu,
-    /// Lanes of the link, if the code is known.
+    /// The number of lanes of the link, if the code is known.
     pub lanes: Option<u8>,
     /// The nominal rate of a lane in tenths of a Gbit/s (250 for EDR), if the code is known.
     pub lane_rate: Option<u16>,
@@ -25,11 +25,11 @@ pub struct Port {
     pub link_layer: LinkLayer,
     /// The local identifier in an InfiniBand subnet; 0 on Ethernet.
     pub lid: u16,
-    /// Entries of the GID table.
+    /// The number of entries of the GID table.
     pub gids: u32,
-    /// Bytes in the longest message.
+    /// The maximum size of a message in bytes.
     pub message_bytes: u32,
-    /// Packets need a global route header, as on some virtual InfiniBand ports.
+    /// Whether packets need a global route header, as on some virtual InfiniBand ports.
     pub global_only: bool,
 }
 
@@ -122,7 +122,7 @@ impl PortState {
     }
 }
 
-/// Lanes by their code (InfiniBand specification, PortInfo.LinkWidthActive).
+/// Returns the number of lanes of a code (InfiniBand specification, PortInfo.LinkWidthActive).
 fn lanes(code: u8) -> Option<u8> {
     match code {
         1 => Some(1),
@@ -134,8 +134,8 @@ fn lanes(code: u8) -> Option<u8> {
     }
 }
 
-/// Tenths of a Gbit/s by their code (PortInfo.LinkSpeedActive): SDR, DDR, QDR, FDR10, FDR, EDR,
-/// HDR, NDR.
+/// Returns the lane rate of a code in tenths of a Gbit/s (PortInfo.LinkSpeedActive): SDR, DDR, QDR,
+/// FDR10, FDR, EDR, HDR, NDR.
 fn lane_rate(code: u8) -> Option<u16> {
     match code {
         1 => Some(25),
@@ -189,7 +189,7 @@ impl Port {
             lane_rate: lane_rate(attr.active_speed),
             link_layer: match u32::from(attr.link_layer) {
                 sys::IBV_LINK_LAYER_ETHERNET => LinkLayer::Ethernet,
-                // Drivers older than the field leave 0; their devices are InfiniBand.
+                // Drivers older than this field leave it 0; their devices are InfiniBand.
                 _ => LinkLayer::Infiniband,
             },
             lid: attr.lid,
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn an_mtu_keeps_its_code_and_says_its_size() {
+    fn an_mtu_keeps_its_code_and_displays_its_size() {
         for (code, text) in (1..=5).zip(["256 B", "512 B", "1024 B", "2048 B", "4096 B"]) {
             assert_eq!(u32::from(Mtu::of(code).code()), code);
             assert_eq!(Mtu::of(code).to_string(), text);

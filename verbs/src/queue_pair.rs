@@ -31,8 +31,8 @@ pub struct ReadyToReceive(());
 #[derive(Debug)]
 pub struct ReadyToSend(());
 
-/// A reliable connected queue pair in state `S` (InfiniBand specification, 10.3.1). A transition takes
-/// it and returns it in the next state; if it fails, the queue pair is destroyed.
+/// A reliable connected queue pair in state `S` (InfiniBand specification, 10.3.1). A transition
+/// takes it and returns it in the next state; if it fails, the queue pair is destroyed.
 ///
 /// Requests can be posted only in the state [`ReadyToSend`]:
 ///
@@ -106,7 +106,7 @@ pub struct Path {
     pub rd_atomic: u8,
     /// The first local packet sequence number, 24 bits.
     pub psn: u32,
-    /// How long a request is retried.
+    /// The timeout and the number of retries of a request.
     pub retry: Retry,
 }
 
@@ -129,7 +129,7 @@ impl Path {
     }
 }
 
-/// Why requests were not posted.
+/// The reason why requests were not posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PostFailed {
     /// The number of requests before the refused one, which are posted. Those after it are not.
@@ -306,8 +306,8 @@ impl QueuePair<Init> {
 }
 
 impl QueuePair<ReadyToReceive> {
-    /// RTR to RTS: the queue pair takes work requests from now on. The peer must be in RTR before the
-    /// first one is posted.
+    /// RTR to RTS: the queue pair takes work requests from now on. The peer must be in RTR before
+    /// the first one is posted.
     ///
     /// # Errors
     /// [`VerbFailed`].
@@ -333,7 +333,7 @@ impl QueuePair<ReadyToSend> {
     /// Posts one request with one doorbell.
     ///
     /// # Errors
-    /// [`PostFailed`]: the request was not posted, unless that is in doubt.
+    /// [`PostFailed`] states whether the request was certainly not posted.
     #[inline]
     pub fn post(&mut self, request: &WorkRequest) -> Result<(), PostFailed> {
         // The library does not read the fields that a request leaves uninitialised.
@@ -354,8 +354,8 @@ impl QueuePair<ReadyToSend> {
     /// Posts all requests of `list`, in their order and with one doorbell, and empties the list.
     ///
     /// # Errors
-    /// [`PostFailed`]: the requests from the refused one on were not posted and stay in the list. If
-    /// that is in doubt, all stay in it.
+    /// [`PostFailed`]: the requests from the refused one on were not posted and stay in the list.
+    /// If it is unknown which requests were posted, all stay in the list.
     #[inline]
     pub fn post_list(&mut self, list: &mut WorkRequestList) -> Result<(), PostFailed> {
         let Some(first) = list.first() else { return Ok(()) };

@@ -4,8 +4,8 @@ use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 
-/// How long a queue pair waits for an acknowledgement, and how often it retries. No value makes it
-/// wait forever.
+/// The time for which a queue pair waits for an acknowledgement, and the number of its retries. No
+/// value makes it wait forever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     timeout: u8,
@@ -48,8 +48,8 @@ impl Retry {
         self.count
     }
 
-    /// The time after which a request without an answer fails, if the device keeps to the timer. The
-    /// specification allows it up to four times as long.
+    /// The time after which a request without an answer fails, if the device keeps to the timer.
+    /// The specification allows it up to four times as long.
     #[must_use]
     pub const fn bound(&self) -> Duration {
         Duration::from_nanos((4096_u64 << self.timeout) * (self.count as u64 + 1))
@@ -57,7 +57,8 @@ impl Retry {
 }
 
 impl Default for Retry {
-    /// 268 ms, seven times: 1.9 s. With less, requests to healthy peers fail on busy virtual machines.
+    /// 268 ms, seven times: 1.9 s. With less, requests to healthy peers fail on busy virtual
+    /// machines.
     fn default() -> Self {
         Self { timeout: 16, count: 6 }
     }
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_never_ends_is_refused() {
+    fn values_that_retry_forever_are_refused() {
         assert_eq!(Retry::new(0, 3), Err(RetryError::Timeout(0)));
         assert_eq!(Retry::new(32, 3), Err(RetryError::Timeout(32)));
         assert_eq!(Retry::new(14, 7), Err(RetryError::Count(7)));

@@ -7,8 +7,8 @@ use probeline_verbs_sys as sys;
 
 macro_rules! statuses {
     ($($(#[doc = $doc:literal])* $name:ident = $code:ident, $text:literal;)*) => {
-        /// Why a work request failed (InfiniBand specification, 10.10.3; ibv_poll_cq(3)). Its queue
-        /// pair enters the error state, which flushes later requests.
+        /// The reason why a work request failed (InfiniBand specification, 10.10.3;
+        /// ibv_poll_cq(3)). Its queue pair enters the error state, which flushes later requests.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Status {
@@ -64,7 +64,7 @@ statuses! {
     LocalLength = IBV_WC_LOC_LEN_ERR, "the message does not fit the local buffer";
     /// The queue pair cannot carry out the request.
     LocalQueuePair = IBV_WC_LOC_QP_OP_ERR, "the queue pair cannot carry out the request";
-    /// As above, of an end-to-end context.
+    /// The end-to-end context cannot carry out the request.
     LocalEndToEnd = IBV_WC_LOC_EEC_OP_ERR, "the end-to-end context could not do the request";
     /// The local range is not registered for this access.
     LocalProtection = IBV_WC_LOC_PROT_ERR, "the local range is not registered for this access";

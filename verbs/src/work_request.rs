@@ -49,9 +49,9 @@ impl WorkRequest {
         Self::new(id, Verb::Write(from), to)
     }
 
-    /// A WRITE of `words`, which the request contains, so that they need no registered memory. `None`
-    /// for no words or more than [`INLINE_WORDS`]. The [`Capacity`](crate::Capacity) of the queue
-    /// pair must allow as many.
+    /// A WRITE of `words`, which the request contains, so that they need no registered memory.
+    /// `None` for no words or more than [`INLINE_WORDS`]. The [`Capacity`](crate::Capacity) of the
+    /// queue pair must allow as many.
     #[inline]
     #[must_use]
     pub fn write_inline(id: u64, words: &[u64], to: RemoteAddress) -> Option<Self> {
@@ -87,8 +87,8 @@ impl WorkRequest {
         Self { id, verb, remote, signalled: true, fenced: false }
     }
 
-    /// Generates no completion: that of a later, signalled request of the queue pair shows that this
-    /// one has completed. Before the queue pair is full a request must be signalled.
+    /// Generates no completion: that of a later, signalled request of the queue pair shows that
+    /// this one has completed. Before the queue pair is full a request must be signalled.
     #[inline]
     #[must_use]
     pub fn unsignalled(self) -> Self {
@@ -155,9 +155,9 @@ impl Prepared {
     /// As for `link`.
     #[inline]
     pub(crate) unsafe fn fill(this: *mut Self, request: &WorkRequest) {
-        // SAFETY: `this` is valid by the caller's contract. Fields are accessed through raw pointers,
-        // so that a pointer to one field stays valid when another one is written. Union fields are
-        // plain numbers.
+        // SAFETY: `this` is valid by the caller's contract. Fields are accessed through raw
+        // pointers, so that a pointer to one field stays valid when another one is written. Union
+        // fields are plain numbers.
         unsafe {
             let wr = &raw mut (*this).wr;
             (*wr).wr_id = request.id;
@@ -236,8 +236,9 @@ impl WorkRequestList {
         let mut requests: Vec<_> = (0..capacity).map(|_| Prepared::empty()).collect();
         let base = requests.as_mut_ptr();
         for place in 0..capacity {
-            // SAFETY: a request of the buffer, which neither moves nor grows. The last one is linked
-            // to the end of the buffer; `first` sets that link to null before a post.
+            // SAFETY: `place` is the index of a request in the buffer, which neither moves nor
+            // grows. The last request is linked to the end of the buffer; `first` sets that link to
+            // null before a post.
             unsafe { Prepared::link(base.add(place), base.add(place + 1)) };
         }
         Self { room: capacity, requests, len: 0, posted: 0 }

@@ -1,4 +1,4 @@
-//! The suite every transport passes, over threads with devices that stand in for real ones.
+//! The conformance suite of transports, over stand-in devices; each owner is a thread.
 
 #[allow(dead_code, reason = "shared with the other tests")]
 mod stand_in;
@@ -16,9 +16,10 @@ use stand_in::{Fabric, Machine, Setup};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Of a device whose atomics are atomic with the CPU's and whose reads are whole, nothing.
+/// The cases that are skipped on a device whose atomics are atomic with the CPU's and whose word
+/// reads are whole.
 const SKIPS: &[&str] = &[];
-/// Of one that promises neither.
+/// The cases that are skipped on a device that promises neither.
 const LEAST_SKIPS: &[&str] = &["words_are_whole_under_a_writer", "atomic_with_the_cpu"];
 
 fn open(
@@ -51,7 +52,7 @@ fn run(
     case.run(&mut Rig::new(&mut engine, exchange))
 }
 
-/// All cases, each on a fabric of its own, whose machines have what `setup` gives them.
+/// Runs all cases, each on a new fabric with a machine for each owner, which `setup` configures.
 fn suite(fabric: impl Fn() -> Fabric, setup: impl Fn(Owner) -> Setup, whole: bool, skips: &[&str]) {
     for owners in 1..=3 {
         let mut report = Report::new(owners);
@@ -71,12 +72,12 @@ fn suite(fabric: impl Fn() -> Fabric, setup: impl Fn(Owner) -> Setup, whole: boo
 }
 
 #[test]
-fn on_ethernet_as_posted() {
+fn on_ethernet_with_requests_executed_when_posted() {
     suite(Fabric::new, |_| Setup::with(|device| device.atomics = IBV_ATOMIC_GLOB), true, SKIPS);
 }
 
 #[test]
-fn on_ethernet_late_and_out_of_order() {
+fn on_ethernet_with_requests_executed_late_and_out_of_order() {
     suite(|| Fabric::lazy(7), |_| Setup::default(), false, LEAST_SKIPS);
 }
 
@@ -86,7 +87,7 @@ fn on_infiniband() {
 }
 
 #[test]
-fn on_devices_that_differ() {
+fn on_different_devices() {
     let setup = |owner: Owner| {
         Setup::with(|device| {
             device.mtu += owner.0;

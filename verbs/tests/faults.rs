@@ -1,4 +1,4 @@
-//! Failures while data flows: every accepted operation is reported once, then the fault.
+//! Failures on the data path: the engine reports every accepted operation once, and then the fault.
 
 #[allow(dead_code, reason = "shared with the other tests")]
 mod job;
@@ -23,11 +23,11 @@ use stand_in::{Fabric, Machine, Setup};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Far longer than any wait here takes on a busy machine.
+/// The time after which a test fails, far longer than any wait here on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Polls after which a notification must be seen: far fewer than until a keepalive.
+/// The maximum number of polls until a shutdown is noticed, far fewer than until a keepalive.
 const SOON: u32 = 100;
-/// Polls after which all operations must have completed: far more than any schedule here needs.
+/// The maximum number of polls until all operations complete, far more than any schedule needs.
 const POLLS: u32 = 100_000;
 
 fn word(owner: u32, index: u64) -> RemoteWord {
@@ -42,24 +42,24 @@ fn slot(slot: u32, words: u32) -> Local {
     Local { slot: Slot(slot), start: 0, words }
 }
 
-/// Polls until the fault; the completions before it.
+/// Polls until the fault. Returns the completions before it, and the fault.
 fn until_fault(engine: &mut Engine) -> (Vec<Completion>, Fault) {
     fault_within(POLLS, engine)
 }
 
 fn fault_within(polls: u32, engine: &mut Engine) -> (Vec<Completion>, Fault) {
-    let mut ends = Vec::new();
+    let mut completions = Vec::new();
     let mut out = [Completion::default(); 5];
     for _ in 0..polls {
         match engine.poll(&mut out) {
-            Ok(found) => ends.extend_from_slice(&out[..found]),
-            Err(fault) => return (ends, fault),
+            Ok(found) => completions.extend_from_slice(&out[..found]),
+            Err(fault) => return (completions, fault),
         }
     }
     panic!("no fault, {} in flight", engine.in_flight());
 }
 
-/// Two engines. When both are open, `change` breaks the machine of the first.
+/// Opens two engines, and then sets faults of the first one's machine.
 fn broken(change: impl FnOnce(&mut stand_in::Faults)) -> (Fabric, Vec<Machine>, Vec<Engine>) {
     let fabric = Fabric::new();
     let machines = job::machines(&fabric, 2);
@@ -68,7 +68,7 @@ fn broken(change: impl FnOnce(&mut stand_in::Faults)) -> (Fabric, Vec<Machine>, 
     (fabric, machines, engines)
 }
 
-/// Fills the depth with additions to a word of owner 1.
+/// Posts as many additions to a word of owner 1 as the depth allows.
 fn add_everything(engine: &mut Engine) {
     for token in 0..DEPTH {
         engine.fetch_add(Token(token.into()), word(1, 0), 1).unwrap();
@@ -79,30 +79,34 @@ fn sum_at(engine: &Engine) -> u64 {
     engine.window()[0].load(Relaxed)
 }
 
-/// Adds 1 to a word of owner 1 until a post is refused; the number of accepted posts.
+/// Adds 1 to a word of owner 1 until a post is refused. Returns the number of accepted posts.
 fn add_until_refused(engine: &mut Engine) -> u32 {
     let mut add = |token: u32| engine.fetch_add(Token(token.into()), word(1, 0), 1).is_ok();
     (0..).take_while(|token| add(*token)).count().try_into().unwrap()
 }
 
 #[test]
-fn a_refusal_at_any_request_reports_all_and_posts_no_more() {
+fn after_a_refused_request_all_are_reported_and_none_is_posted() {
     for right in 0..DEPTH {
         let (fabric, _, mut engines) = broken(|faults| faults.post = Some((right, libc::ENOMEM)));
-        // The doorbell rings when the 33rd is to be collected.
+        // The engine rings the doorbell for 32 requests before it accepts the 33rd.
         let accepted = if right < 32 { 33 } else { DEPTH };
         assert_eq!(add_until_refused(&mut engines[0]), accepted);
-        let (mut ends, fault) = until_fault(&mut engines[0]);
+        let (mut completions, fault) = until_fault(&mut engines[0]);
         let error = OpError::NotPosted { errno: libc::ENOMEM };
         assert_eq!(fault, Fault::Operation { owner: Owner(1), error });
-        ends.sort_by_key(|end| end.token);
+        completions.sort_by_key(|completion| completion.token);
         let expected: Vec<_> = (0..accepted)
             .map(|place| match place {
                 done if done < right => Ok(u64::from(done)),
                 _ => Err(error),
             })
             .collect();
-        assert_eq!(ends.iter().map(|end| end.result).collect::<Vec<_>>(), expected, "{right}");
+        assert_eq!(
+            completions.iter().map(|completion| completion.result).collect::<Vec<_>>(),
+            expected,
+            "{right}"
+        );
         assert_eq!(sum_at(&engines[1]), right.into());
         assert_eq!(engines[0].in_flight(), 0);
         drop(engines);
@@ -111,17 +115,17 @@ fn a_refusal_at_any_request_reports_all_and_posts_no_more() {
 }
 
 #[test]
-fn a_refused_operation_gives_its_slot_back() {
+fn a_refused_operation_releases_its_slot() {
     let (_, _, mut engines) = broken(|faults| faults.post = Some((0, libc::ENOMEM)));
     engines[0].read(Token(1), segment(1, 0, 4), slot(2, 4)).unwrap();
     assert_eq!(engines[0].landed(slot(2, 1)), Err(SlotError::Busy));
-    let (ends, _) = until_fault(&mut engines[0]);
-    assert_eq!(ends.len(), 1);
+    let (completions, _) = until_fault(&mut engines[0]);
+    assert_eq!(completions.len(), 1);
     assert_eq!(engines[0].landed(slot(2, 1)), Ok(&[0][..]));
 }
 
 #[test]
-fn statuses_have_their_names_and_unknown_ones_their_codes() {
+fn statuses_become_errors_and_unknown_ones_keep_their_codes() {
     for (status, error) in [
         (IBV_WC_REM_ACCESS_ERR, OpError::RemoteAccess),
         (IBV_WC_LOC_PROT_ERR, OpError::Device { code: IBV_WC_LOC_PROT_ERR }),
@@ -131,17 +135,17 @@ fn statuses_have_their_names_and_unknown_ones_their_codes() {
     ] {
         let (fabric, _, mut engines) = broken(|faults| faults.status = Some((3, status)));
         add_everything(&mut engines[0]);
-        let (ends, fault) = until_fault(&mut engines[0]);
+        let (completions, fault) = until_fault(&mut engines[0]);
         assert_eq!(fault, Fault::Operation { owner: Owner(1), error });
-        for (place, end) in ends.iter().enumerate() {
+        for (place, completion) in completions.iter().enumerate() {
             let result = match place {
                 0..3 => Ok(place as u64),
                 3 => Err(error),
                 _ => Err(OpError::Flushed),
             };
-            assert_eq!((end.token.0, end.result), (place as u64, result));
+            assert_eq!((completion.token.0, completion.result), (place as u64, result));
         }
-        assert_eq!(ends.len(), DEPTH as usize);
+        assert_eq!(completions.len(), DEPTH as usize);
         let closed = engines[0].fetch_add(Token(0), word(0, 0), 1);
         assert_eq!(closed, Err(PostError::Closed));
         drop(engines);
@@ -150,19 +154,19 @@ fn statuses_have_their_names_and_unknown_ones_their_codes() {
 }
 
 #[test]
-fn a_queue_that_breaks_reports_all_and_keeps_its_slots() {
+fn after_a_poll_fails_all_are_reported_and_slots_stay_busy() {
     let (fabric, machines, mut engines) = broken(|_| ());
     for place in 0..4 {
         engines[0].read(Token(place.into()), segment(1, 0, 4), slot(place, 4)).unwrap();
     }
     engines[0].kick();
     machines[0].break_it(|faults| faults.poll = Some(-2));
-    let (ends, fault) = until_fault(&mut engines[0]);
+    let (completions, fault) = until_fault(&mut engines[0]);
     assert_eq!(fault, Fault::System { errno: libc::EIO });
-    assert_eq!(ends.len(), 4);
-    assert!(ends.iter().all(|end| end.result == Err(OpError::Flushed)));
+    assert_eq!(completions.len(), 4);
+    assert!(completions.iter().all(|completion| completion.result == Err(OpError::Flushed)));
     for place in 0..4 {
-        // The device may write there at any time.
+        // The device may still write to the slot.
         assert_eq!(engines[0].landed(slot(place, 4)), Err(SlotError::Busy));
         assert_eq!(engines[0].staged(slot(place, 4)).err(), Some(SlotError::Busy));
     }
@@ -172,36 +176,36 @@ fn a_queue_that_breaks_reports_all_and_keeps_its_slots() {
     fabric.judge_empty();
 }
 
-/// The other reports of such a device may be wrong too, so none of them completes an operation.
+/// Other completions of such a device may be wrong too, so the engine ignores them.
 #[test]
 fn a_completion_reported_twice_is_a_fault() {
     let (fabric, machines, mut engines) = broken(|_| ());
     engines[0].fetch_add(Token(1), word(1, 0), 1).unwrap();
     engines[0].read(Token(2), segment(1, 0, 4), slot(0, 4)).unwrap();
     machines[0].break_it(|faults| faults.twice = true);
-    let (ends, fault) = until_fault(&mut engines[0]);
+    let (completions, fault) = until_fault(&mut engines[0]);
     assert_eq!(fault, Fault::System { errno: libc::EBADMSG });
-    let tokens: Vec<_> = ends.iter().map(|end| end.token.0).collect();
+    let tokens: Vec<_> = completions.iter().map(|completion| completion.token.0).collect();
     assert_eq!((tokens, engines[0].in_flight()), (vec![1, 2], 0), "each is reported once");
     drop(engines);
     fabric.judge();
 }
 
-/// It is unknown which request was refused: any may be carried out, and land, at any time.
+/// It is unknown which requests were refused, so each may still execute and write to its slot.
 #[test]
-fn a_doorbell_that_fails_reports_all_and_keeps_its_slots() {
+fn after_a_doorbell_fails_all_are_reported_and_slots_stay_busy() {
     let (fabric, machines, mut engines) = broken(|_| ());
     machines[0].break_it(|faults| faults.doorbell = Some(libc::EIO));
     for place in 0..4 {
         engines[0].read(Token(place.into()), segment(1, 0, 4), slot(place, 4)).unwrap();
     }
-    let (ends, fault) = until_fault(&mut engines[0]);
+    let (completions, fault) = until_fault(&mut engines[0]);
     let error = OpError::NotPosted { errno: libc::EIO };
     assert_eq!(fault, Fault::Operation { owner: Owner(1), error });
-    let mut tokens: Vec<_> = ends.iter().map(|end| end.token.0).collect();
+    let mut tokens: Vec<_> = completions.iter().map(|completion| completion.token.0).collect();
     tokens.sort_unstable();
     assert_eq!(tokens, [0, 1, 2, 3]);
-    assert!(ends.iter().all(|end| end.result == Err(OpError::Flushed)));
+    assert!(completions.iter().all(|completion| completion.result == Err(OpError::Flushed)));
     for place in 0..4 {
         assert_eq!(engines[0].landed(slot(place, 4)), Err(SlotError::Busy));
     }
@@ -209,7 +213,7 @@ fn a_doorbell_that_fails_reports_all_and_keeps_its_slots() {
     fabric.judge_empty();
 }
 
-/// Takes 5 seconds, the time that a device gets beyond its timers.
+/// This test takes 5 seconds, the time for which the engine waits beyond the retries of a request.
 #[test]
 fn a_silent_device_is_a_fault() {
     for busy in [true, false] {
@@ -223,38 +227,41 @@ fn a_silent_device_is_a_fault() {
             engine.read(Token(1), segment(0, 0, 4), slot(0, 4)).unwrap();
         }
         let begin = Instant::now();
-        let mut ends = Vec::new();
+        let mut completions = Vec::new();
         let fault = loop {
             let mut out = [Completion::default(); 5];
             assert!(begin.elapsed() < PATIENCE, "it waits for ever");
             match engine.poll(&mut out) {
-                Ok(found) => ends.extend_from_slice(&out[..found]),
+                Ok(found) => completions.extend_from_slice(&out[..found]),
                 Err(fault) => break fault,
             }
         };
         assert_eq!(fault, Fault::System { errno: libc::ETIMEDOUT });
-        assert_eq!(ends.len(), usize::from(busy));
+        assert_eq!(completions.len(), usize::from(busy));
         assert_eq!(engine.in_flight(), 0);
     }
 }
 
 #[test]
-fn an_owner_that_shuts_down_is_named_on_all_others() {
+fn all_other_owners_report_an_owner_that_shuts_down() {
     let fabric = Fabric::new();
     let mut engines = job::engines(&job::machines(&fabric, 4));
     engines[1].fetch_add(Token(1), word(3, 0), 1).unwrap();
     drop(engines.remove(2));
     for engine in &mut engines {
-        let (ends, fault) = fault_within(SOON, engine);
+        let (completions, fault) = fault_within(SOON, engine);
         assert_eq!(fault, Fault::OwnerLost(Owner(2)));
-        assert!(ends.iter().all(|end| end.result == Ok(0)), "others still answer: {ends:?}");
+        assert!(
+            completions.iter().all(|completion| completion.result == Ok(0)),
+            "others still answer: {completions:?}"
+        );
     }
     drop(engines);
     fabric.judge_empty();
 }
 
 #[test]
-fn an_owner_that_shuts_down_after_a_loss_names_the_lost_owner() {
+fn an_owner_that_shuts_down_after_a_loss_reports_the_lost_owner() {
     let fabric = Fabric::new();
     let machines = job::machines(&fabric, 3);
     let mut engines = job::engines(&machines);
@@ -268,18 +275,19 @@ fn an_owner_that_shuts_down_after_a_loss_names_the_lost_owner() {
 }
 
 #[test]
-fn an_owner_that_was_killed_is_lost() {
+fn a_killed_owner_is_lost() {
     let fabric = Fabric::new();
     let machines = job::machines(&fabric, 3);
     let mut engines = job::engines(&machines);
     machines[1].break_it(|faults| faults.cut_off = true);
     engines[0].read(Token(7), segment(1, 0, 1), slot(0, 1)).unwrap();
     engines[0].read(Token(8), segment(1, 0, 1), slot(1, 1)).unwrap();
-    let (ends, fault) = until_fault(&mut engines[0]);
+    let (completions, fault) = until_fault(&mut engines[0]);
     assert_eq!(fault, Fault::OwnerLost(Owner(1)));
-    let ends: Vec<_> = ends.iter().map(|end| (end.token.0, end.result)).collect();
-    assert_eq!(ends, [(7, Err(OpError::RetryExceeded)), (8, Err(OpError::Flushed))]);
-    // The one with nothing under way there asks after each owner, in turn.
+    let completions: Vec<_> =
+        completions.iter().map(|completion| (completion.token.0, completion.result)).collect();
+    assert_eq!(completions, [(7, Err(OpError::RetryExceeded)), (8, Err(OpError::Flushed))]);
+    // Owner 2 has no operations in flight to owner 1, and sends keepalives to all owners in turn.
     let begin = Instant::now();
     let fault = loop {
         assert!(begin.elapsed() < PATIENCE, "it does not ask");
@@ -293,7 +301,7 @@ fn an_owner_that_was_killed_is_lost() {
 }
 
 #[test]
-fn failing_allocates_nothing() {
+fn a_fault_allocates_nothing() {
     let (_, machines, mut engines) = broken(|faults| faults.status = Some((40, 99)));
     let mut out = [Completion::default(); 5];
     let before = allocations();
@@ -302,16 +310,16 @@ fn failing_allocates_nothing() {
     let before = allocations();
     add_everything(&mut engines[0]);
     machines[0].break_it(|faults| faults.post = Some((45, libc::ENOMEM)));
-    let mut ended = 0;
+    let mut completed = 0;
     while let Ok(found) = engines[0].poll(&mut out) {
-        ended += found;
+        completed += found;
     }
     assert_eq!(allocations(), before);
-    assert_eq!(ended, DEPTH as usize);
+    assert_eq!(completed, DEPTH as usize);
 }
 
 #[test]
-fn the_depth_is_the_devices_too() {
+fn the_device_accepts_as_many_requests_as_the_depth() {
     let fabric = Fabric::new();
     let mut engines = job::engines(&job::machines(&fabric, 2));
     for _ in 0..100 {
@@ -346,24 +354,25 @@ fn trouble() -> impl Strategy<Value = Trouble> {
     ]
 }
 
-/// One step of a schedule: the operation, its owner and slot, and the number of completions to poll.
+/// One step of a schedule: the operation, its owner and slot, and the maximum number of completions
+/// to poll.
 type Step = (u8, u32, u32, usize);
 
-/// The word of owner `owner` at `index`, which is never written.
+/// The value of the word of `owner` at `index`, which no operation writes.
 fn pattern(owner: u32, index: u64) -> u64 {
     (u64::from(owner) << 32) | (index + 1)
 }
 
-/// The state of the operations of a schedule.
+/// The operations of a schedule that have not been reported.
 #[derive(Default)]
-struct Book {
-    /// By token: the slot it holds, and the owner whose words are to land there.
+struct Outstanding {
+    /// By token: the slot that the operation holds and, for a READ, the owner that it reads from.
     open: Vec<Option<(Option<u32>, Option<u32>)>>,
     reported: usize,
 }
 
-impl Book {
-    fn enter(&mut self, slot: Option<u32>, owner: Option<u32>) {
+impl Outstanding {
+    fn add(&mut self, slot: Option<u32>, owner: Option<u32>) {
         self.open.push(Some((slot, owner)));
     }
 
@@ -371,15 +380,15 @@ impl Book {
         self.open.iter().flatten().any(|(held, _)| *held == Some(slot))
     }
 
-    fn strike(&mut self, end: &Completion) {
-        let entry = self.open.get_mut(usize::try_from(end.token.0).unwrap());
+    fn complete(&mut self, completion: &Completion) {
+        let entry = self.open.get_mut(usize::try_from(completion.token.0).unwrap());
         entry.and_then(Option::take).expect("accepted, and reported once");
         self.reported += 1;
     }
 }
 
-fn post(engine: &mut Engine, book: &mut Book, (kind, owner, place, _): Step) {
-    let token = Token(book.open.len() as u64);
+fn post(engine: &mut Engine, outstanding: &mut Outstanding, (kind, owner, place, _): Step) {
+    let token = Token(outstanding.open.len() as u64);
     let posted = match kind {
         0 => engine.read(token, segment(owner, 0, SLOT_WORDS), slot(place, SLOT_WORDS)),
         1 => engine.write(token, slot(place, 4), segment(owner, 32, 4)),
@@ -387,19 +396,20 @@ fn post(engine: &mut Engine, book: &mut Book, (kind, owner, place, _): Step) {
         _ => engine.fetch_add(token, word(owner, 41), 1),
     };
     match posted {
-        Ok(()) => book.enter((kind < 2).then_some(place), (kind == 0).then_some(owner)),
+        Ok(()) => outstanding.add((kind < 2).then_some(place), (kind == 0).then_some(owner)),
         Err(PostError::Full) => assert_eq!(engine.in_flight(), DEPTH),
         Err(PostError::Closed) => {}
         Err(refused) => panic!("{refused}"),
     }
 }
 
-/// Checks that slots are shown if and only if no operation holds them.
-fn look(engine: &Engine, book: &Book, silent: bool) {
+/// Checks that a slot can be read if no operation holds it, and only then. If the device is silent,
+/// a slot may stay busy.
+fn check_slots(engine: &Engine, outstanding: &Outstanding, silent: bool) {
     for place in 0..SLOTS {
         match engine.landed(slot(place, SLOT_WORDS)) {
-            Ok(_) => assert!(!book.holds(place)),
-            Err(error) => assert!(error == SlotError::Busy && (silent || book.holds(place))),
+            Ok(_) => assert!(!outstanding.holds(place)),
+            Err(error) => assert!(error == SlotError::Busy && (silent || outstanding.holds(place))),
         }
     }
 }
@@ -427,9 +437,9 @@ fn schedule(seed: u64, trouble: Trouble, steps: &[Step]) {
         }
         _ => {}
     }
-    let mut book = Book::default();
+    let mut outstanding = Outstanding::default();
     let mut out = [Completion::default(); 8];
-    let mut end = None;
+    let mut fault = None;
     let closing = core::iter::repeat_n((9, 0, 0, 8), POLLS as usize);
     for (turn, step) in (0..).zip(steps.iter().copied().chain(closing)) {
         match trouble {
@@ -438,19 +448,19 @@ fn schedule(seed: u64, trouble: Trouble, steps: &[Step]) {
             _ => {}
         }
         if step.0 < 9 {
-            post(&mut engines[0], &mut book, step);
+            post(&mut engines[0], &mut outstanding, step);
         } else if engines[0].in_flight() == 0 {
             break;
         }
         let silent = matches!(trouble, Trouble::Poll(_));
-        look(&engines[0], &book, silent);
+        check_slots(&engines[0], &outstanding, silent);
         match engines[0].poll(&mut out[..step.3]) {
             Ok(found) => {
-                for ended in &out[..found] {
-                    let entry = book.open[usize::try_from(ended.token.0).unwrap()];
-                    book.strike(ended);
-                    if let (Ok(_), Some((Some(held), Some(owner)))) = (ended.result, entry) {
-                        // Others may have used the slot since it landed.
+                for completion in &out[..found] {
+                    let entry = outstanding.open[usize::try_from(completion.token.0).unwrap()];
+                    outstanding.complete(completion);
+                    if let (Ok(_), Some((Some(held), Some(owner)))) = (completion.result, entry) {
+                        // Other operations may have used the slot since the READ completed.
                         let alone = steps.iter().filter(|step| step.0 < 2 && step.2 == held);
                         if alone.count() == 1 {
                             check_landed(&engines[0], held, owner);
@@ -458,19 +468,19 @@ fn schedule(seed: u64, trouble: Trouble, steps: &[Step]) {
                     }
                 }
             }
-            Err(fault) => {
-                end = Some(fault);
+            Err(reported) => {
+                fault = Some(reported);
                 break;
             }
         }
     }
     assert_eq!(engines[0].in_flight(), 0);
-    assert_eq!(book.reported, book.open.len(), "accepted, and reported");
-    if end.is_some() {
-        assert_eq!(engines[0].poll(&mut out).err(), end, "and nothing more");
+    assert_eq!(outstanding.reported, outstanding.open.len(), "accepted, and reported");
+    if fault.is_some() {
+        assert_eq!(engines[0].poll(&mut out).err(), fault, "and nothing more");
     }
     if matches!(trouble, Trouble::None) {
-        assert_eq!(end, None);
+        assert_eq!(fault, None);
     }
     drop(engines);
     fabric.judge_empty();
@@ -489,7 +499,7 @@ proptest! {
     }
 
     #[test]
-    fn what_lands_is_what_was_there(
+    fn a_read_returns_the_words_of_the_owner(
         seed: u64,
         trouble in trouble(),
         steps in prop::collection::vec((2..4_u8, 0..3_u32, 0..SLOTS, 0..4_usize), 0..100),

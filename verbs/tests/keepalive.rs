@@ -1,4 +1,4 @@
-//! The owners to which an engine sends keepalives.
+//! Tests that an engine sends keepalives to idle owners, and to no others.
 
 #[allow(dead_code, reason = "shared with the other tests")]
 mod job;
@@ -15,14 +15,14 @@ use stand_in::Fabric;
 
 /// The work request ID of keepalives.
 const KEEPALIVE_WR_ID: u64 = 1 << 32;
-/// Far longer than many keepalives take, which are due every few milliseconds here.
+/// The time for which a test polls: idle owners would get a keepalive every few milliseconds.
 const LONG: Duration = Duration::from_millis(100);
 /// The number of polls after which an engine reads the clock.
 const POLLS_PER_CLOCK: u32 = 256;
 /// The maximum time for an idle engine to send a keepalive to every owner.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The queue pairs with keepalives since the last call.
+/// Returns the queue pairs to which keepalives were posted since the last call.
 fn kept_alive(fabric: &Fabric) -> BTreeSet<u32> {
     let seen = fabric.seen();
     seen.iter().filter(|seen| seen.id == KEEPALIVE_WR_ID).map(|seen| seen.queue_pair).collect()
@@ -34,13 +34,13 @@ fn read(engine: &mut Engine, owner: u32) {
     engine.read(Token(0), Segment { start, words: 1 }, into).unwrap();
 }
 
-/// Polls `polls` times; the number of completions.
+/// Polls `polls` times, and returns the number of completions.
 fn poll(engine: &mut Engine, polls: u32) -> usize {
     let mut out = [Completion::default(); 4];
     (0..polls).map(|_| engine.poll(&mut out).unwrap()).sum()
 }
 
-/// Reads from each of these owners once in the polls between two readings of the clock.
+/// Reads from each of `owners` once, within the polls between two readings of the clock.
 fn read_from(engine: &mut Engine, owners: &[u32]) {
     for &owner in owners {
         read(engine, owner);

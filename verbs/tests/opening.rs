@@ -1,5 +1,5 @@
-//! Failures to open an engine: each error says what to do, ends the opening of all owners, and leaves
-//! no objects behind.
+//! Failures to open an engine. Each error message states what to do, the opening fails for all
+//! owners, and all objects are destroyed.
 
 #[allow(dead_code, reason = "shared with the other tests")]
 mod job;
@@ -15,26 +15,26 @@ use probeline_verbs::{Builder, GidError, LoadError, OpenError, SetupError};
 use probeline_verbs_sys::{IBV_ATOMIC_NONE, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2};
 use stand_in::{Fabric, Machine, Setup};
 
-/// No owner waits for an owner that has failed. This is half the time that an exchange waits for a
-/// missing owner, and far more than opening takes on a busy machine.
-const ENDS_WITHIN: Duration = Duration::from_secs(30);
+/// The maximum time until opening fails for all owners. It is half the time for which an exchange
+/// waits for a missing owner, and far longer than opening takes on a busy machine.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Opens three engines, the last one with `setup` and with a builder that `change` has changed. Checks
-/// the errors of the others and returns that of the last one.
+/// Opens three engines, the last one on a machine with `setup` and with the builder that `change`
+/// returns. Checks the errors of the others and returns the error of the last one.
 fn refusal(setup: Setup, change: impl Fn(&Machine, Builder) -> Builder + Sync) -> OpenError {
     let fabric = Fabric::new();
     let mut machines = job::machines(&fabric, 2);
     machines.push(fabric.machine(setup));
     let start = Instant::now();
-    let ends = job::run(&machines, |machine, member| {
+    let results = job::run(&machines, |machine, member| {
         let builder = job::builder(machine);
         let last = member.me() == Owner(2);
         let builder = if last { change(machine, builder) } else { builder };
         job::open(&builder, member).map(drop)
     });
-    assert!(start.elapsed() < ENDS_WITHIN);
+    assert!(start.elapsed() < OPEN_TIMEOUT);
     fabric.judge_empty();
-    let mut errors = ends.into_iter().map(Result::unwrap_err);
+    let mut errors = results.into_iter().map(Result::unwrap_err);
     for error in errors.by_ref().take(2) {
         let failed = matches!(error, OpenError::Setup(SetupError::PeerFailed(Owner(2))));
         assert!(failed, "{error:?}");
@@ -52,15 +52,15 @@ fn of_builder(change: impl Fn(Builder) -> Builder + Sync) -> OpenError {
 }
 
 #[track_caller]
-fn says(error: &OpenError, text: &str) {
-    let said = error.to_string();
-    assert!(said.contains(text), "{said:?} lacks {text:?}");
+fn assert_message(error: &OpenError, text: &str) {
+    let message = error.to_string();
+    assert!(message.contains(text), "{message:?} lacks {text:?}");
 }
 
 #[test]
-fn more_owners_than_can_be_connected() {
+fn too_many_owners() {
     let error = Builder::new(64).open_in(&mut TooManyOwners, |_, _| unreachable!()).unwrap_err();
-    says(&error, "4097 ranks, at most 4096 can be connected: start fewer ranks");
+    assert_message(&error, "4097 ranks, at most 4096 can be connected: start fewer ranks");
 
     let fabric = Fabric::new();
     let machine = [fabric.machine(Setup::with(|device| device.queue_pairs = 100))];
@@ -68,8 +68,8 @@ fn more_owners_than_can_be_connected() {
         let builder = job::builder(machine);
         builder.probe_for(99).unwrap();
         let error = builder.probe_for(100).unwrap_err();
-        says(&error, "101 queue pairs are needed, but the device has 100 at most");
-        says(&builder.probe_for(MAX_OWNERS + 1).unwrap_err(), "start fewer ranks");
+        assert_message(&error, "101 queue pairs are needed, but the device has 100 at most");
+        assert_message(&builder.probe_for(MAX_OWNERS + 1).unwrap_err(), "start fewer ranks");
     });
 }
 
@@ -77,33 +77,33 @@ fn more_owners_than_can_be_connected() {
 fn no_device() {
     let none = of_setup(Setup { devices: Vec::new(), no_list: None });
     assert!(matches!(none, OpenError::NoDevice));
-    says(&none, "modprobe rdma_rxe");
+    assert_message(&none, "modprobe rdma_rxe");
     let no_rdma = Setup { no_list: Some(libc::ENOSYS), ..Setup::default() };
     assert!(matches!(of_setup(no_rdma), OpenError::NoDevice));
     let forbidden = of_setup(Setup { no_list: Some(libc::EPERM), ..Setup::default() });
     assert!(matches!(forbidden, OpenError::Verb(failed) if failed.errno == libc::EPERM));
-    says(&forbidden, "permissions");
+    assert_message(&forbidden, "permissions");
 }
 
 #[test]
-fn another_device() {
+fn no_such_device() {
     let error = of_builder(|builder| builder.device(Some("mlx5_7")));
     assert!(matches!(error, OpenError::NoSuchDevice { .. }));
-    says(&error, "no RDMA device mlx5_7: choose among stand0");
+    assert_message(&error, "no RDMA device mlx5_7: choose among stand0");
     let error = of_builder(|builder| builder.port(Some(9)));
     assert!(matches!(error, OpenError::NoActivePort { .. }));
-    says(&error, "no active port among stand0/9");
+    assert_message(&error, "no active port among stand0/9");
 }
 
 #[test]
 fn a_port_that_is_down() {
     let error = of_setup(Setup::with(|device| device.active = false));
     assert!(matches!(error, OpenError::NoActivePort { .. }));
-    says(&error, "stand0/1: check the cable");
+    assert_message(&error, "stand0/1: check the cable");
 }
 
 #[test]
-fn the_first_active_port_is_taken() {
+fn the_first_active_port_is_chosen() {
     let mut setup = Setup::with(|device| (device.name, device.active) = ("down0", false));
     setup.devices.extend(Setup::with(|device| device.name = "up0").devices);
     setup.devices.extend(Setup::with(|device| device.name = "up1").devices);
@@ -129,12 +129,12 @@ fn no_address() {
         (gids(&[(local, IBV_GID_TYPE_ROCE_V1)]), GidError::NoRoceV2, "by its index"),
         (gids(&[(local, IBV_GID_TYPE_ROCE_V2)]), GidError::OnlyLinkLocal, "by its index"),
         (of_builder(|b| b.gid_index(Some(30))), GidError::NoSuchIndex(30), "no entry 30"),
-        // A queue pair's index is one byte: entry 256 is not entry 0.
+        // The GID index of a queue pair is one byte: entry 256 must not become entry 0.
         (gids(&far), GidError::OnlyLinkLocal, "an IP address"),
     ] {
         assert!(matches!(error, OpenError::Gid { source, .. } if source == why), "{error:?}");
-        says(&error, "stand0, port 1: ");
-        says(&error, text);
+        assert_message(&error, "stand0, port 1: ");
+        assert_message(&error, text);
     }
 }
 
@@ -142,7 +142,7 @@ fn no_address() {
 fn no_atomics() {
     let error = of_setup(Setup::with(|device| device.atomics = IBV_ATOMIC_NONE));
     assert!(matches!(error, OpenError::NoAtomics { .. }));
-    says(&error, "choose another device");
+    assert_message(&error, "choose another device");
 }
 
 #[test]
@@ -159,15 +159,15 @@ fn impossible_sizes() {
     for (change, text) in sizes {
         let error = of_builder(change);
         assert!(matches!(error, OpenError::Setup(_)), "{error:?}");
-        says(&error, text);
+        assert_message(&error, text);
     }
     let error =
         refusal(Setup::default(), |machine, _| Builder::new(0).libibverbs(machine.libibverbs()));
-    says(&error, "a window needs at least 1 word");
+    assert_message(&error, "a window needs at least 1 word");
 }
 
 #[test]
-fn more_than_the_device_has() {
+fn sizes_beyond_the_device_limits() {
     let beyond: [(Setup, &str); 5] = [
         (Setup::with(|d| d.queue_pairs = 3), "4 queue pairs are needed"),
         (Setup::with(|d| d.work_requests = 48), "work requests on a queue pair"),
@@ -178,47 +178,53 @@ fn more_than_the_device_has() {
     for (setup, text) in beyond {
         let error = of_setup(setup);
         assert!(matches!(error, OpenError::Beyond { .. }), "{error:?}");
-        says(&error, text);
-        says(&error, "at most");
+        assert_message(&error, text);
+        assert_message(&error, "at most");
     }
 }
 
 #[test]
-fn owners_that_differ_name_each_other() {
+fn owners_with_different_options_report_each_other() {
     let other = |change: fn(&Machine, Builder) -> Builder, setup: Setup| {
         let fabric = Fabric::new();
         let machines = [fabric.machine(Setup::default()), fabric.machine(setup)];
-        let ends = job::run(&machines, |machine, member| {
+        let results = job::run(&machines, |machine, member| {
             let builder = job::builder(machine);
             let other = member.me() == Owner(1);
             let builder = if other { change(machine, builder) } else { builder };
             job::open(&builder, member).map(drop).unwrap_err()
         });
         fabric.judge_empty();
-        ends
+        results
     };
     let slots = other(|_, builder| builder.slots(4, 24), Setup::default());
-    says(&slots[0], "owner 1 was opened with 24 words in a slot, this one with 16: start every");
-    says(&slots[1], "owner 0 was opened with 16 words in a slot, this one with 24: start every");
+    assert_message(
+        &slots[0],
+        "owner 1 was opened with 24 words in a slot, this one with 16: start every",
+    );
+    assert_message(
+        &slots[1],
+        "owner 0 was opened with 16 words in a slot, this one with 24: start every",
+    );
     let windows =
         other(|machine, _| Builder::new(8).libibverbs(machine.libibverbs()), Setup::default());
-    says(&windows[0], "owner 1 was opened with 8 words in a window, this one with 64");
+    assert_message(&windows[0], "owner 1 was opened with 8 words in a window, this one with 64");
     let links = other(|_, builder| builder, Setup::with(|device| device.ethernet = false));
     assert!(matches!(links[0], OpenError::LinkLayers { owner: Owner(1), .. }));
     assert!(matches!(links[1], OpenError::LinkLayers { owner: Owner(0), .. }));
-    says(&links[1], "choose devices on one network");
+    assert_message(&links[1], "choose devices on one network");
 }
 
 #[test]
-fn a_member_that_leaves_ends_the_opening_of_the_others() {
+fn opening_fails_if_a_member_leaves() {
     let fabric = Fabric::new();
-    let ends = job::run(&job::machines(&fabric, 3), |machine, member| {
+    let results = job::run(&job::machines(&fabric, 3), |machine, member| {
         if member.me() == Owner(1) {
             return None;
         }
         job::open(&job::builder(machine), member).map(drop).err()
     });
-    for error in [&ends[0], &ends[2]] {
+    for error in [&results[0], &results[2]] {
         let lost = ExchangeError::OwnerLost(Owner(1));
         let expected = SetupError::Exchange(lost);
         let ended = matches!(error, Some(OpenError::Setup(why)) if *why == expected);
@@ -230,7 +236,7 @@ fn a_member_that_leaves_ends_the_opening_of_the_others() {
 #[test]
 fn missing_and_short_memory() {
     let fabric = Fabric::new();
-    let ends = job::run(&job::machines(&fabric, 2), |machine, member| {
+    let results = job::run(&job::machines(&fabric, 2), |machine, member| {
         let (builder, last) = (job::builder(machine), member.me() == Owner(1));
         let short = builder
             .open_in(member, |_, words| Ok(Box::new(job::zeroes(words - usize::from(last)))));
@@ -242,14 +248,14 @@ fn missing_and_short_memory() {
     });
     let failed =
         |error: &OpenError| matches!(error, OpenError::Setup(SetupError::PeerFailed(Owner(1))));
-    assert!(ends[0].iter().all(failed));
-    says(&ends[1][0], "shorter than requested");
-    says(&ends[1][1], "no memory today");
+    assert!(results[0].iter().all(failed));
+    assert_message(&results[1][0], "shorter than requested");
+    assert_message(&results[1][1], "no memory today");
     fabric.judge_empty();
 }
 
 #[test]
-fn a_call_that_fails_at_any_moment_leaves_nothing_behind() {
+fn after_any_call_fails_all_objects_are_destroyed() {
     let calls = [
         ("ibv_open_device", libc::EACCES, 1, "/dev/infiniband"),
         ("ibv_query_device", libc::EIO, 1, "EIO"),
@@ -257,9 +263,10 @@ fn a_call_that_fails_at_any_moment_leaves_nothing_behind() {
         ("ibv_alloc_pd", libc::ENOMEM, 1, "ulimit -l"),
         ("ibv_create_cq", libc::ENOMEM, 1, "ulimit -l"),
         ("ibv_reg_mr", libc::ENOMEM, 2, "ulimit -l"),
-        // Three owners and the mirror; the first is tried again without inline data.
+        // One call for each of three owners and one for the loopback. If the first call fails, the
+        // engine tries again without inline data.
         ("ibv_create_qp", libc::ENOMEM, 4, "ulimit -l"),
-        // To INIT each, to RTR each, to RTS all but the mirror.
+        // Four calls to INIT, four to RTR, and three to RTS: the loopback stays in RTR.
         ("ibv_modify_qp", libc::ETIMEDOUT, 11, "address reachable?"),
     ];
     for (name, errno, times, text) in calls {
@@ -271,9 +278,9 @@ fn a_call_that_fails_at_any_moment_leaves_nothing_behind() {
             let OpenError::Verb(failed) = error else { panic!("{name} {right}: {error:?}") };
             assert_eq!(failed.errno, errno, "{name}, {right}");
             assert!(failed.verb.starts_with(name), "{failed}");
-            says(&OpenError::Verb(failed), text);
+            assert_message(&OpenError::Verb(failed), text);
         }
-        // One more is not needed.
+        // The engine does not make one more of these calls.
         let fabric = Fabric::new();
         let machines = job::machines(&fabric, 3);
         machines[2].break_it(|faults| faults.call = Some((name, times, errno)));
@@ -283,11 +290,14 @@ fn a_call_that_fails_at_any_moment_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_missing_library_says_what_to_install() {
-    says(&OpenError::Library(LoadError::Library(probeline_verbs::LIBIBVERBS)), "ibverbs-providers");
+fn the_error_for_a_missing_library_names_the_package_to_install() {
+    assert_message(
+        &OpenError::Library(LoadError::Library(probeline_verbs::LIBIBVERBS)),
+        "ibverbs-providers",
+    );
 }
 
-/// The stand-in's devices are not in this machine's `/sys`, like a device that a container hides.
+/// As in a container that hides devices, the stand-in devices are missing in this machine's `/sys`.
 #[cfg(feature = "pin")]
 #[test]
 fn an_engine_opens_and_reports_a_refused_memory_policy() {

@@ -19,14 +19,14 @@ fn a_device_has_an_identity() {
     let identity = context.identity().unwrap();
     assert_eq!(identity.firmware, "20.31.1014");
     assert_eq!((identity.vendor, identity.part, identity.revision), (0x2c9, 4123, 0));
-    // A provider with only the plain attributes reports none.
+    // A provider with only the plain attributes reports no PCI atomics.
     assert_eq!(context.pci_atomics().unwrap(), PciAtomics::default());
     drop(context);
     fabric.judge_empty();
 }
 
 #[test]
-fn firmware_that_is_not_a_string_is_empty() {
+fn a_firmware_version_without_nul_is_empty() {
     let endless: &'static str = "x".repeat(64).leak();
     let (_fabric, context) = context(Setup::with(|device| device.firmware = endless));
     assert_eq!(context.identity().unwrap().firmware, "");

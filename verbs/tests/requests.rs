@@ -1,4 +1,5 @@
-//! Work requests reach the library as they were made, and do what the specification says.
+//! Work requests are posted with the fields that they were created with, and have the effects that
+//! the specification defines.
 
 #[allow(dead_code, reason = "shared with the other tests")]
 mod stand_in;
@@ -62,7 +63,7 @@ fn two(inline_words: u32, access: Access, pair_access: Access) -> Two {
     Two { fabric, machine, pair, completions, local, remote, answers, answered }
 }
 
-fn whole() -> Two {
+fn with_all_access() -> Two {
     two(8, Access::WINDOW, Access::WINDOW)
 }
 
@@ -76,20 +77,20 @@ impl Two {
         WorkRequest::read(id, region.at(16, count).unwrap(), into)
     }
 
-    /// The next completion.
-    fn end(&mut self) -> Option<(u64, Result<(), Status>)> {
-        let mut ends = [WorkCompletion::default()];
-        // More often than a request to nobody is tried.
-        let found = (0..200).any(|_| self.completions.poll(&mut ends).unwrap() == 1);
-        let [end] = ends;
-        assert!(!found || end.queue_pair() == self.pair.number());
-        found.then(|| (end.id(), end.result()))
+    /// Polls for the next completion; `None` if there is none.
+    fn next_completion(&mut self) -> Option<(u64, Result<(), Status>)> {
+        let mut out = [WorkCompletion::default()];
+        // More polls than a request without a responder needs to fail.
+        let found = (0..200).any(|_| self.completions.poll(&mut out).unwrap() == 1);
+        let [completion] = out;
+        assert!(!found || completion.queue_pair() == self.pair.number());
+        found.then(|| (completion.id(), completion.result()))
     }
 
-    /// How one request ends that is posted now.
+    /// Posts `request` and returns its result.
     fn outcome(&mut self, request: WorkRequest) -> Result<(), Status> {
         self.pair.post(&request).unwrap();
-        self.end().unwrap().1
+        self.next_completion().unwrap().1
     }
 
     fn address(region: &MemoryRegion<Vec<AtomicU64>>, word: usize) -> u64 {
@@ -103,8 +104,8 @@ fn parts(seen: &Seen) -> (u64, u32, u32, (u64, u64)) {
 }
 
 #[test]
-fn each_kind_has_its_fields() {
-    let mut two = whole();
+fn each_operation_has_its_fields() {
+    let mut two = with_all_access();
     two.fabric.watch();
     let at = two.remote.remote().at(3, 1).unwrap();
     let one = two.local.local(2, 1).unwrap();
@@ -145,8 +146,8 @@ fn each_kind_has_its_fields() {
     }
     assert_eq!(seen[4].local.1, 24);
     assert!(seen.iter().zip(1..).all(|(seen, call)| seen.call == call), "a doorbell each");
-    let ends: Vec<_> = core::iter::from_fn(|| two.end()).collect();
-    assert_eq!(ends, [1, 2, 3, 4].map(|id| (id, Ok(()))));
+    let out: Vec<_> = core::iter::from_fn(|| two.next_completion()).collect();
+    assert_eq!(out, [1, 2, 3, 4].map(|id| (id, Ok(()))));
     let now = |words: &[AtomicU64], place: usize| words[place].load(Relaxed);
     assert_eq!(now(two.remote.words(), 3), 16);
     assert_eq!(now(two.local.words(), 2), 7, "the sum's old value");
@@ -155,8 +156,8 @@ fn each_kind_has_its_fields() {
 }
 
 #[test]
-fn a_list_is_one_doorbell_in_its_order() {
-    let mut two = whole();
+fn a_list_is_posted_in_order_with_one_doorbell() {
+    let mut two = with_all_access();
     two.fabric.watch();
     let mut list = WorkRequestList::new(4);
     for _ in 0..3 {
@@ -169,20 +170,20 @@ fn a_list_is_one_doorbell_in_its_order() {
         let seen = two.fabric.seen();
         assert!(seen.iter().all(|other| other.call == seen[0].call));
         assert_eq!(seen.iter().map(|seen| seen.id).collect::<Vec<_>>(), [0, 1, 2, 3]);
-        (0..4).for_each(|id| assert_eq!(two.end(), Some((id, Ok(())))));
+        (0..4).for_each(|id| assert_eq!(two.next_completion(), Some((id, Ok(())))));
     }
     two.pair.post_list(&mut list).unwrap();
     assert_eq!(two.fabric.seen(), [], "an empty list rings no doorbell");
-    // A shorter one after longer ones ends where it ends.
+    // A list that is shorter than the previous one posts none of the previous requests.
     list.push(&two.read(7)).unwrap();
     two.pair.post_list(&mut list).unwrap();
     assert_eq!(two.fabric.seen().len(), 1);
 }
 
 #[test]
-fn a_list_refused_half_way_keeps_the_rest() {
+fn a_partly_refused_list_keeps_the_other_requests() {
     for right in 0..4_u32 {
-        let mut two = whole();
+        let mut two = with_all_access();
         two.fabric.watch();
         let mut list = WorkRequestList::new(6);
         (0..4).for_each(|id| list.push(&two.read(id)).unwrap());
@@ -193,7 +194,7 @@ fn a_list_refused_half_way_keeps_the_rest() {
         assert!(list.ids().eq(u64::from(right)..4));
         assert_eq!(list.len(), 4 - right as usize);
         two.machine.break_it(|faults| faults.post = None);
-        // With some of them posted it takes none until the rest is.
+        // After a partial post the list accepts no requests until the others are posted.
         assert_eq!(list.push(&two.read(4)).is_ok(), right == 0);
         let len = list.len();
         two.pair.post_list(&mut list).unwrap();
@@ -206,25 +207,25 @@ fn a_list_refused_half_way_keeps_the_rest() {
 
 #[test]
 fn a_full_send_queue_refuses_until_a_completion_is_polled() {
-    let mut two = whole();
+    let mut two = with_all_access();
     for id in 0..u64::from(REQUESTS) - 1 {
         two.pair.post(&two.read(id).unsignalled()).unwrap();
     }
     two.pair.post(&two.read(77)).unwrap();
     let refused = two.pair.post(&two.read(78)).unwrap_err();
     assert_eq!((refused.posted, refused.errno), (0, libc::ENOMEM));
-    assert_eq!(two.end(), Some((77, Ok(()))));
-    assert_eq!(two.end(), None, "the others were silent");
+    assert_eq!(two.next_completion(), Some((77, Ok(()))));
+    assert_eq!(two.next_completion(), None, "the others were silent");
     two.pair.post(&two.read(79)).unwrap();
 }
 
 #[test]
 fn inline_words_need_capacity_in_the_queue_pair() {
-    let two = whole();
+    let two = with_all_access();
     let to = two.remote.remote().at(0, 8).unwrap();
     assert!(WorkRequest::write_inline(1, &[], to).is_none());
     assert!(WorkRequest::write_inline(1, &[0; 9], to).is_none());
-    let mut two = super_short();
+    let mut two = with_two_inline_words();
     let to = two.remote.remote().at(0, 8).unwrap();
     let refused = two.pair.post(&WorkRequest::write_inline(1, &[0; 3], to).unwrap()).unwrap_err();
     assert_eq!(refused.errno, libc::EINVAL);
@@ -232,8 +233,8 @@ fn inline_words_need_capacity_in_the_queue_pair() {
     assert_eq!(two.remote.words()[1].load(Relaxed), 8);
 }
 
-/// With room for two inline words.
-fn super_short() -> Two {
+/// Two queue pairs whose requests carry at most two inline words.
+fn with_two_inline_words() -> Two {
     two(2, Access::WINDOW, Access::WINDOW)
 }
 
@@ -266,12 +267,12 @@ fn operations_without_access_rights_fail() {
             assert_eq!(two.outcome(two.read(1)), Ok(()));
             assert_eq!(two.outcome(request(&two)), Err(Status::RemoteAccess));
             assert_eq!(two.remote.words()[0].load(Relaxed), 100);
-            // Both ends have failed.
+            // Both queue pairs are in the error state.
             assert_eq!(two.outcome(two.read(2)), Err(Status::Flushed));
             two.answers.post(&two.read(3)).unwrap();
-            let mut ends = [WorkCompletion::default()];
-            assert_eq!(two.answered.poll(&mut ends), Ok(1));
-            assert_eq!(ends[0].result(), Err(Status::Flushed));
+            let mut out = [WorkCompletion::default()];
+            assert_eq!(two.answered.poll(&mut out), Ok(1));
+            assert_eq!(out[0].result(), Err(Status::Flushed));
         }
     }
 }
@@ -283,7 +284,7 @@ fn wrong_keys_and_ranges_fail() {
         |region: RemoteRegion| region.with_key(0),
         |region: RemoteRegion| region.with_words(1 << 20),
     ] {
-        let mut two = whole();
+        let mut two = with_all_access();
         let region = wrong(two.remote.remote());
         let count = if region.key() == two.remote.remote().key() { WORDS } else { 4 };
         let into = two.local.local(0, count).unwrap();
@@ -295,51 +296,52 @@ fn wrong_keys_and_ranges_fail() {
 
 #[test]
 fn a_deregistered_region_of_a_peer_is_not_accessed() {
-    let Two { fabric, mut pair, mut completions, local, remote, answers, .. } = whole();
+    let Two { fabric, mut pair, mut completions, local, remote, answers, .. } = with_all_access();
     let into = local.local(0, 1).unwrap();
     let from = remote.remote().at(0, 1).unwrap();
     drop(remote);
-    let mut ends = [WorkCompletion::default()];
+    let mut out = [WorkCompletion::default()];
     pair.post(&WorkRequest::read(1, from, into)).unwrap();
-    assert_eq!(completions.poll(&mut ends), Ok(1));
-    assert_eq!(ends[0].result(), Err(Status::RemoteAccess));
+    assert_eq!(completions.poll(&mut out), Ok(1));
+    assert_eq!(out[0].result(), Err(Status::RemoteAccess));
     drop((local, answers, pair, completions));
     fabric.judge_empty();
 }
 
 #[test]
-fn nothing_lands_in_a_deregistered_region() {
-    let Two { fabric, mut pair, mut completions, local, remote, answers, answered, .. } = whole();
+fn a_read_into_a_deregistered_region_fails() {
+    let Two { fabric, mut pair, mut completions, local, remote, answers, answered, .. } =
+        with_all_access();
     let request =
         WorkRequest::read(1, remote.remote().at(0, 1).unwrap(), local.local(0, 1).unwrap());
     drop(local);
-    let mut ends = [WorkCompletion::default()];
+    let mut out = [WorkCompletion::default()];
     pair.post(&request).unwrap();
-    assert_eq!(completions.poll(&mut ends), Ok(1));
-    assert_eq!(ends[0].result(), Err(Status::LocalProtection));
+    assert_eq!(completions.poll(&mut out), Ok(1));
+    assert_eq!(out[0].result(), Err(Status::LocalProtection));
     drop((remote, answers, answered, pair, completions));
     fabric.judge_empty();
 }
 
 #[test]
 fn a_request_to_a_destroyed_queue_pair_fails() {
-    let Two { mut pair, mut completions, local, remote, answers, .. } = whole();
+    let Two { mut pair, mut completions, local, remote, answers, .. } = with_all_access();
     drop(answers);
     let (from, into) = (remote.remote().at(0, 1).unwrap(), local.local(0, 1).unwrap());
     pair.post(&WorkRequest::read(1, from, into)).unwrap();
     pair.post(&WorkRequest::read(2, from, into)).unwrap();
-    let mut ends = [WorkCompletion::default(); 4];
-    assert_eq!(completions.poll(&mut ends), Ok(0));
-    let polls = (0..1000).find(|_| completions.poll(&mut ends).unwrap() == 2);
+    let mut out = [WorkCompletion::default(); 4];
+    assert_eq!(completions.poll(&mut out), Ok(0));
+    let polls = (0..1000).find(|_| completions.poll(&mut out).unwrap() == 2);
     assert!(polls.is_some());
-    assert_eq!(ends[0].result(), Err(Status::RetryExceeded));
-    assert_eq!(ends[1].result(), Err(Status::Flushed));
-    assert_ne!(ends[0].vendor_error(), 0);
+    assert_eq!(out[0].result(), Err(Status::RetryExceeded));
+    assert_eq!(out[1].result(), Err(Status::Flushed));
+    assert_ne!(out[0].vendor_error(), 0);
 }
 
 #[test]
 fn a_queue_pair_in_the_error_state_flushes() {
-    let mut two = whole();
+    let mut two = with_all_access();
     two.pair.fail().unwrap();
     assert_eq!(two.outcome(two.read(1)), Err(Status::Flushed));
     two.fabric.judge();
@@ -347,9 +349,9 @@ fn a_queue_pair_in_the_error_state_flushes() {
 
 #[test]
 fn posting_and_polling_allocate_nothing() {
-    let mut two = whole();
+    let mut two = with_all_access();
     let mut list = WorkRequestList::new(4);
-    let mut ends = [WorkCompletion::default(); 8];
+    let mut out = [WorkCompletion::default(); 8];
     let before = allocations();
     drop(core::hint::black_box(vec![0_u8; 64]));
     assert!(allocations() > before, "the counter counts");
@@ -360,10 +362,10 @@ fn posting_and_polling_allocate_nothing() {
             list.push(&two.read(id)).unwrap();
         }
         two.pair.post_list(&mut list).unwrap();
-        assert_eq!(two.completions.poll(&mut ends), Ok(5));
-        assert_eq!(ends[0].result(), Ok(()));
+        assert_eq!(two.completions.poll(&mut out), Ok(5));
+        assert_eq!(out[0].result(), Ok(()));
     }
-    // Refusals and failures neither.
+    // Refused posts and failed polls do not allocate either.
     two.machine.break_it(|faults| faults.post = Some((2, libc::ENOMEM)));
     for id in 0..4 {
         list.push(&two.read(id)).unwrap();
@@ -372,6 +374,6 @@ fn posting_and_polling_allocate_nothing() {
     list.clear();
     assert_eq!(two.pair.post(&two.read(1)).unwrap_err().errno, libc::ENOMEM);
     two.machine.break_it(|faults| faults.poll = Some(-2));
-    assert!(two.completions.poll(&mut ends).is_err());
+    assert!(two.completions.poll(&mut out).is_err());
     assert_eq!(allocations(), before);
 }

@@ -1,4 +1,4 @@
-//! Devices whose atomics do not do what they say are refused when an engine is opened.
+//! Opening an engine fails on devices whose atomics do not work.
 
 #[allow(dead_code, reason = "shared with the other tests")]
 mod job;
@@ -10,19 +10,20 @@ use probeline_verbs::{OpenError, Retry, SelfTestFailed, SetupError, Status};
 use probeline_verbs_sys::IBV_WC_REM_ACCESS_ERR;
 use stand_in::{Atomics, Fabric, Faults};
 
-/// The failure of the self-test on a broken device. The other owner is told that this one failed.
+/// Opens engines on two machines, of which owner 1's has faults. Returns owner 1's failure of the
+/// self-test, and checks that owner 0 reports that owner 1 failed.
 fn verdict(broken: impl Fn(&mut Faults)) -> SelfTestFailed {
     let fabric = Fabric::new();
     let machines = job::machines(&fabric, 2);
     machines[1].break_it(broken);
     let retry = Retry::new(1, 0).unwrap();
-    let mut ends = job::run(&machines, |machine, member| {
+    let mut results = job::run(&machines, |machine, member| {
         job::open(&job::builder(machine).retry(retry), member).map(drop).unwrap_err()
     });
     fabric.judge_empty();
-    let own = ends.pop();
+    let own = results.pop();
     let failed = SetupError::PeerFailed(Owner(1));
-    assert!(matches!(ends.pop(), Some(OpenError::Setup(error)) if error == failed));
+    assert!(matches!(results.pop(), Some(OpenError::Setup(error)) if error == failed));
     match own {
         Some(OpenError::SelfTest { device, source }) if device == "stand0" => source,
         other => panic!("{other:?}"),
@@ -30,35 +31,35 @@ fn verdict(broken: impl Fn(&mut Faults)) -> SelfTestFailed {
 }
 
 #[test]
-fn the_other_byte_order() {
+fn a_wrong_byte_order_is_detected() {
     let failed = verdict(|faults| faults.atomics = Atomics::Swapped);
     assert_eq!(failed, SelfTestFailed::ByteOrder { operation: "fetch-and-add" });
     assert!(failed.to_string().contains("big-endian order"));
 }
 
 #[test]
-fn no_effect() {
+fn an_atomic_without_effect_is_detected() {
     let failed = verdict(|faults| faults.atomics = Atomics::Idle);
     assert_eq!(failed, SelfTestFailed::NoEffect { operation: "fetch-and-add" });
 }
 
 #[test]
-fn a_wrong_sum() {
+fn a_wrong_sum_is_detected() {
     let failed = verdict(|faults| faults.atomics = Atomics::Wrong);
     assert!(matches!(failed, SelfTestFailed::Wrong { operation: "fetch-and-add", .. }));
     assert!(failed.to_string().contains("0x0123456789abcdf1 instead of 0x0123456789abcdf0"));
 }
 
 #[test]
-fn a_failed_swap_that_writes_the_old_value_back() {
+fn a_failed_swap_that_writes_the_old_value_back_is_detected() {
     let failed = verdict(|faults| faults.atomics = Atomics::WriteBack);
     assert!(matches!(failed, SelfTestFailed::StoreUndone { stored: 2, found: 1 }), "{failed:?}");
     assert!(failed.to_string().contains("wrote the old value back: 0x1 where"));
 }
 
 #[test]
-fn a_request_that_fails_is_refused_or_never_ends() {
-    // Four requests, and those during stores: each of them may be the failing one.
+fn failed_and_refused_requests_and_missing_completions_are_errors() {
+    // The test posts four requests, and 16 more during stores. Each of them fails once.
     for right in 0..20 {
         let failed = verdict(|faults| faults.status = Some((right, IBV_WC_REM_ACCESS_ERR)));
         assert_eq!(failed, SelfTestFailed::Status(Status::RemoteAccess));

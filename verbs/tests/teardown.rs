@@ -1,5 +1,5 @@
-//! Everything is destroyed once, in an order that the kernel takes; what cannot be destroyed stays
-//! with all that it uses.
+//! Every object is destroyed once, in an order that the kernel accepts. An object that cannot be
+//! destroyed is leaked together with the objects that it uses.
 
 #[allow(dead_code, reason = "shared with the other tests")]
 mod job;
@@ -20,7 +20,7 @@ struct Counted {
     freed: Arc<AtomicU64>,
 }
 
-// SAFETY: the vector is never grown, so its words stay in place, and they are atomics.
+// SAFETY: the vector never grows, so its words, which are atomics, stay in place.
 unsafe impl Memory for Counted {
     fn words(&self) -> &[AtomicU64] {
         &self.words
@@ -33,7 +33,7 @@ impl Drop for Counted {
     }
 }
 
-/// A machine with an engine, and the number of drops of its window.
+/// Returns a machine, an engine on it, and the number of drops of its window.
 fn alone(fabric: &Fabric) -> (stand_in::Machine, Engine, Arc<AtomicU64>) {
     let machine = fabric.machine(Setup::default());
     let freed = Arc::new(AtomicU64::new(0));
@@ -52,11 +52,11 @@ fn post_some(engine: &mut Engine) {
 }
 
 #[test]
-fn an_engine_destroys_its_objects_idle_or_not() {
+fn an_engine_destroys_its_objects_with_and_without_operations_in_flight() {
     for busy in [false, true] {
         let fabric = Fabric::lazy(3);
         let (_, mut engine, freed) = alone(&fabric);
-        // Context, domain, completion queue, slots, window, queue pair and mirror.
+        // Context, domain, completion queue, slots, window, queue pair and loopback.
         assert_eq!(fabric.created(), 7);
         assert_eq!(fabric.alive(), [1, 1, 2, 1, 2]);
         if busy {
@@ -70,7 +70,7 @@ fn an_engine_destroys_its_objects_idle_or_not() {
 }
 
 #[test]
-fn a_region_that_stays_registered_stays_mapped() {
+fn a_region_that_cannot_be_deregistered_stays_mapped() {
     let fabric = Fabric::lazy(4);
     let (machine, mut engine, freed) = alone(&fabric);
     post_some(&mut engine);
@@ -78,25 +78,25 @@ fn a_region_that_stays_registered_stays_mapped() {
     machine.break_it(|faults| faults.call = Some(("ibv_dereg_mr", 0, libc::EBUSY)));
     drop(engine);
     assert_eq!(freed.load(Relaxed), 0, "the device may reach it still");
-    // Both regions, and what they are in.
+    // Both regions, their domain and its context are leaked.
     assert_eq!(fabric.alive(), [1, 1, 2, 0, 0]);
     fabric.judge();
 }
 
 #[test]
-fn a_deregistered_region_is_freed_when_another_stays() {
+fn a_deregistered_region_is_freed_although_another_one_cannot_be() {
     let fabric = Fabric::new();
     let (machine, engine, freed) = alone(&fabric);
     machine.break_it(|faults| faults.call = Some(("ibv_dereg_mr", 1, libc::EBUSY)));
     drop(engine);
-    // The slots went first, the window could not.
+    // The slots were deregistered first; the window could not be.
     assert_eq!(freed.load(Relaxed), 0);
     assert_eq!(fabric.alive(), [1, 1, 1, 0, 0]);
     fabric.judge();
 }
 
 #[test]
-fn a_queue_pair_that_stays_keeps_its_domain_and_completion_queue() {
+fn a_queue_pair_that_cannot_be_destroyed_keeps_its_domain_and_completion_queue() {
     for right in 0..2 {
         let fabric = Fabric::lazy(5);
         let (machine, mut engine, freed) = alone(&fabric);
@@ -110,7 +110,7 @@ fn a_queue_pair_that_stays_keeps_its_domain_and_completion_queue() {
 }
 
 #[test]
-fn a_domain_or_completion_queue_that_stays_harms_nothing() {
+fn the_window_is_freed_although_a_domain_or_completion_queue_is_leaked() {
     for (call, alive) in [("ibv_dealloc_pd", [1, 1, 0, 0, 0]), ("ibv_destroy_cq", [1, 0, 0, 1, 0])]
     {
         let fabric = Fabric::new();
@@ -124,7 +124,7 @@ fn a_domain_or_completion_queue_that_stays_harms_nothing() {
 }
 
 #[test]
-fn parts_dropped_in_any_order_are_destroyed_in_the_right_one() {
+fn objects_dropped_in_any_order_are_destroyed_in_the_required_order() {
     let fabric = Fabric::new();
     let machine = fabric.machine(Setup::default());
     let list = DeviceList::new(machine.libibverbs()).unwrap();
@@ -144,7 +144,7 @@ fn parts_dropped_in_any_order_are_destroyed_in_the_right_one() {
 }
 
 #[test]
-fn a_region_that_cannot_be_registered_gives_its_memory_back() {
+fn memory_that_cannot_be_registered_is_freed() {
     let fabric = Fabric::new();
     let machine = fabric.machine(Setup::default());
     let list = DeviceList::new(machine.libibverbs()).unwrap();

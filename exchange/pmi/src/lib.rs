@@ -1,13 +1,13 @@
-//! Clients of the process management interfaces of launchers: a key-value store of the processes of a
-//! job, and a fence, by which ranks find each other.
+//! Clients of the process management interfaces of launchers. They provide a key-value store for
+//! the processes of a job, and a fence, with which the ranks find each other.
 //!
-//! - [`Pmix`]: Open MPI's `mpirun` and `srun --mpi=pmix`, by libpmix, which is loaded at run time, so
-//!   that the same program runs on a machine without it.
-//! - [`Pmi1`]: `mpiexec` of MPICH and its derivatives and `srun --mpi=pmi2`, by lines of text over an
-//!   inherited socket.
+//! - [`Pmix`] connects to Open MPI's `mpirun` and to `srun --mpi=pmix`. It uses libpmix, which is
+//!   loaded at run time, so that the same program runs on a machine without it.
+//! - [`Pmi1`] connects to `mpiexec` of MPICH and its derivatives and to `srun --mpi=pmi2`. It sends
+//!   lines of text over an inherited socket.
 //!
-//! Values cannot be removed: they stay with the launcher until the job ends. Nothing here is on a
-//! data path.
+//! Values cannot be removed: the launcher keeps them until the job ends. This crate is not used on
+//! a data path.
 
 mod bindings;
 mod library;

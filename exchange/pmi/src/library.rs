@@ -1,4 +1,4 @@
-//! libpmix, looked up at run time.
+//! The calls of libpmix, which are looked up at run time.
 
 use core::ffi::c_char;
 
@@ -6,7 +6,7 @@ use probeline_dylib::SharedLibrary;
 
 use crate::bindings::{pmix_info_t, pmix_proc_t, pmix_scope_t, pmix_status_t, pmix_value_t};
 
-/// libpmix, which has a thread of its own. PMIx 3, 4 and 5 all have this file name.
+/// The shared library libpmix, which starts a thread. PMIx 3, 4 and 5 have the same file name.
 const LIBPMIX: SharedLibrary = SharedLibrary {
     file: c"libpmix.so.2",
     if_missing: "install libpmix2 (Debian, Ubuntu) or pmix (Fedora, RHEL) on every node, or add \
@@ -15,17 +15,18 @@ const LIBPMIX: SharedLibrary = SharedLibrary {
 };
 
 probeline_dylib::calls! {
-    /// The calls of libpmix made here; the PMIx standard says what they promise.
-    // SAFETY: the standard keeps these signatures since version 3, as does this file name.
+    /// The calls of libpmix that this crate uses; the PMIx standard specifies them.
+    // SAFETY: these are the signatures of the PMIx standard, which are unchanged since version 3,
+    // as is the file name of the library.
     pub(crate) struct Calls = unsafe LIBPMIX;
 
-    /// Connects to the launcher's server and gives this process's name. Counts its calls.
+    /// Connects to the launcher's server and returns this process's name. Calls are counted.
     fn PMIx_Init(
         proc: *mut pmix_proc_t, info: *mut pmix_info_t, infos: usize
     ) -> pmix_status_t;
-    /// Ends the use of the server; the last one of several calls disconnects.
+    /// Finalizes the client. After several calls of `PMIx_Init`, the last finalize disconnects.
     fn PMIx_Finalize(info: *const pmix_info_t, infos: usize) -> pmix_status_t;
-    /// Keeps a copy of a value here until the next commit.
+    /// Stores a copy of a value in this process until the next commit.
     fn PMIx_Put(
         scope: pmix_scope_t, key: *const c_char, value: *mut pmix_value_t
     ) -> pmix_status_t;
@@ -43,6 +44,6 @@ probeline_dylib::calls! {
         infos: usize,
         value: *mut *mut pmix_value_t,
     ) -> pmix_status_t;
-    /// The text of a status, static.
+    /// Returns the static description of a status.
     fn PMIx_Error_string(status: pmix_status_t) -> *const c_char;
 }

@@ -1,7 +1,7 @@
-//! A client of PMI-1: put, barrier, get, in lines of text over an inherited socket.
+//! A client of PMI-1: put, barrier and get, as lines of text over an inherited socket.
 //!
-//! Source: simple_pmi.c of MPICH, and the answers of its launcher. A line is `cmd=NAME` followed by
-//! `key=value` words; every request has one answer.
+//! A line is `cmd=NAME` followed by `key=value` words. Every request has one answer. Source:
+//! simple_pmi.c of MPICH, and the answers of MPICH's launcher.
 
 use core::error::Error;
 use core::fmt;
@@ -15,10 +15,10 @@ use std::time::Instant;
 /// The environment variable with the descriptor of the socket to the launcher.
 pub const DESCRIPTOR_VARIABLE: &str = "PMI_FD";
 
-/// The maximum length of an answer; values of launchers have a few kilobytes at most.
+/// The maximum length of an answer. The values of launchers have at most a few kilobytes.
 const MAX_LINE_BYTES: usize = 64 * 1024;
 
-/// Bytes moved by one read.
+/// The number of bytes that one read requests.
 const READ_BYTES: usize = 4096;
 
 /// The maximum length of a request with its newline: PMIU_MAXLINE of simple_pmi.c. Slurm reads a
@@ -30,10 +30,10 @@ const MAX_KEY_BYTES: usize = 63;
 
 /// The connection of this process to a launcher that speaks PMI-1.
 ///
-/// A call waits until the given instant. After an error the connection is unusable. No other code of
-/// the process, such as an MPI library, may use the same socket. Dropping the connection does not
-/// finalize it; a launcher takes a process that ends without [`finalize`](Self::finalize) for a
-/// failed one.
+/// A call waits at most until the instant `until`. After an error the connection is unusable. No
+/// other code of the process, such as an MPI library, may use the same socket. Dropping the
+/// connection does not finalize it. A launcher treats a process that exits without
+/// [`finalize`](Self::finalize) as failed.
 #[derive(Debug)]
 pub struct Pmi1 {
     stream: UnixStream,
@@ -46,10 +46,10 @@ pub struct Pmi1 {
 }
 
 impl Pmi1 {
-    /// Connects to the launcher by the socket that the environment names.
+    /// Connects to the launcher through the socket that the environment names.
     ///
     /// # Errors
-    /// [`Pmi1Error::Unset`] and [`Pmi1Error::NotOpen`] without such a launcher.
+    /// [`Pmi1Error::Unset`] or [`Pmi1Error::NotOpen`] if no such launcher started this process.
     pub fn from_env(until: Instant) -> Result<Self, Pmi1Error> {
         let value = env::var(DESCRIPTOR_VARIABLE).map_err(|_| Pmi1Error::Unset)?;
         let not_open = |error: io::Error| Pmi1Error::NotOpen { value: value.clone(), error };
@@ -61,7 +61,7 @@ impl Pmi1 {
     /// Connects to the launcher at the other end of `stream`.
     ///
     /// # Errors
-    /// [`Pmi1Error`]: it is no launcher, or did not answer in time.
+    /// [`Pmi1Error`]: the peer is not a launcher, or did not answer in time.
     pub fn new(stream: UnixStream, until: Instant) -> Result<Self, Pmi1Error> {
         stream.set_nonblocking(false)?;
         let space = String::new();
@@ -77,9 +77,10 @@ impl Pmi1 {
         Ok(client)
     }
 
-    /// Puts a value, which all processes can get after the next barrier. Put a key once: some
-    /// launchers refuse to put it again, and others keep its first value. Key, of at most 63 bytes,
-    /// and value are printable, without space and `=`.
+    /// Puts a value, which all processes can get after the next barrier.
+    ///
+    /// Put each key only once: some launchers refuse a second value, and others keep the first one.
+    /// The key has at most 63 bytes. Key and value are printable, without spaces and `=`.
     ///
     /// # Errors
     /// [`Pmi1Error::TooLong`], [`Pmi1Error::Refused`], or an error of the connection.
@@ -96,7 +97,7 @@ impl Pmi1 {
         format!("cmd=put kvsname={} key={key} value={value}\n", self.space)
     }
 
-    /// Waits until all processes of the job have called it.
+    /// Waits until all processes of the job have called `barrier`.
     ///
     /// # Errors
     /// An error of the connection.
@@ -104,7 +105,7 @@ impl Pmi1 {
         self.ask("cmd=barrier_in\n", "barrier_out", until).map(drop)
     }
 
-    /// The value that was put with `key` before the last barrier; `None` without one.
+    /// Returns the value that was put with `key` before the last barrier; `None` if there is none.
     ///
     /// # Errors
     /// An error of the connection.
@@ -117,7 +118,7 @@ impl Pmi1 {
         }
     }
 
-    /// Ends the use of the launcher's store.
+    /// Finalizes the client. After that the launcher accepts that this process exits with status 0.
     ///
     /// # Errors
     /// An error of the connection.
@@ -141,7 +142,7 @@ impl Pmi1 {
 
     fn send(&mut self, mut bytes: &[u8], until: Instant) -> Result<(), Pmi1Error> {
         while !bytes.is_empty() {
-            self.stream.set_write_timeout(Some(left(until)?))?;
+            self.stream.set_write_timeout(Some(time_left(until)?))?;
             match self.stream.write(bytes) {
                 Ok(sent) => bytes = &bytes[sent..],
                 Err(error) => retried(error)?,
@@ -150,7 +151,7 @@ impl Pmi1 {
         Ok(())
     }
 
-    /// The next line, without its newline.
+    /// Reads the next line, and returns it without its newline.
     fn line(&mut self, until: Instant) -> Result<String, Pmi1Error> {
         let mut bytes = [0; READ_BYTES];
         loop {
@@ -161,7 +162,7 @@ impl Pmi1 {
             if self.unread.len() > MAX_LINE_BYTES {
                 return Err(Pmi1Error::Garbage { line: "a line without newline".to_owned() });
             }
-            self.stream.set_read_timeout(Some(left(until)?))?;
+            self.stream.set_read_timeout(Some(time_left(until)?))?;
             match self.stream.read(&mut bytes) {
                 Ok(0) => return Err(Pmi1Error::Closed),
                 Ok(read) => self.unread.extend_from_slice(&bytes[..read]),
@@ -171,13 +172,14 @@ impl Pmi1 {
     }
 }
 
-/// The time until then, at least one tick: a timeout of 0 would be an error.
-fn left(until: Instant) -> Result<Duration, Pmi1Error> {
+/// Returns the time until `until`, which is not 0: the socket refuses a timeout of 0.
+fn time_left(until: Instant) -> Result<Duration, Pmi1Error> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(Pmi1Error::TimedOut) } else { Ok(left) }
 }
 
-/// Ok for an interrupted call, which is repeated, and a timeout, which [`left`] reports.
+/// Returns `Ok` for errors after which the call is repeated: an interrupted call, and a timeout,
+/// which [`time_left`] reports.
 fn retried(error: io::Error) -> Result<(), Pmi1Error> {
     match error.kind() {
         ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut => Ok(()),
@@ -185,14 +187,14 @@ fn retried(error: io::Error) -> Result<(), Pmi1Error> {
     }
 }
 
-/// A copy of an inherited descriptor, which stays open itself.
+/// Duplicates an inherited descriptor, which stays open.
 fn copy_of(number: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: fcntl(2) accepts any number, and returns EBADF for one that is no descriptor.
+    // SAFETY: fcntl(2) accepts any number, and returns EBADF if it is not an open descriptor.
     let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
     if copy < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just created it, so this is its only owner.
+    // SAFETY: the kernel has just created the descriptor, and no other code owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
@@ -200,7 +202,7 @@ fn copy_of(number: RawFd) -> io::Result<OwnedFd> {
 struct Answer(String);
 
 impl Answer {
-    /// The value of `key`.
+    /// Returns the value of `key`.
     fn word(&self, key: &str) -> Result<String, Pmi1Error> {
         let mut words = self.0.split_whitespace().filter_map(|word| word.split_once('='));
         let found = words.find(|(name, _)| *name == key).map(|(_, value)| value.to_owned());
@@ -213,7 +215,7 @@ impl Answer {
     }
 }
 
-/// Why a call of PMI-1 failed.
+/// The reason why a call of PMI-1 failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Pmi1Error {
@@ -300,7 +302,7 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
-    /// The limit of everything that does not wait for a timeout, even on a busy machine.
+    /// The time limit of actions that do not wait for a timeout, even on a busy machine.
     const LIMIT: Duration = Duration::from_secs(60);
     const GREETING: [&str; 3] = [
         "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
@@ -308,12 +310,12 @@ mod tests {
         "cmd=my_kvsname kvsname=kvs_7",
     ];
 
-    /// A launcher that gives these answers, one a request, and then keeps silent until the other
-    /// end is closed; what it was asked.
+    /// Starts a launcher that answers one request with each of `answers`, and later requests not at
+    /// all. When the client closes the connection, the thread returns the requests.
     fn launcher(answers: &[&str]) -> (UnixStream, thread::JoinHandle<Vec<String>>) {
         let (here, there) = UnixStream::pair().unwrap();
         let answers: Vec<_> = answers.iter().map(|answer| format!("{answer}\n")).collect();
-        let talk = thread::spawn(move || {
+        let server = thread::spawn(move || {
             let mut answers = answers.into_iter();
             let asked = BufReader::new(&there).lines().map(Result::unwrap);
             let answer = |_: &String| {
@@ -323,17 +325,17 @@ mod tests {
             };
             asked.inspect(answer).collect()
         });
-        (here, talk)
+        (here, server)
     }
 
     fn greeted(answers: &[&str]) -> (Pmi1, thread::JoinHandle<Vec<String>>) {
-        let (stream, talk) = launcher(&[&GREETING, answers].concat());
-        (Pmi1::new(stream, Instant::now() + LIMIT).unwrap(), talk)
+        let (stream, server) = launcher(&[&GREETING, answers].concat());
+        (Pmi1::new(stream, Instant::now() + LIMIT).unwrap(), server)
     }
 
     #[test]
-    fn requests_are_those_of_the_protocol() {
-        let (mut client, talk) = greeted(&[
+    fn requests_conform_to_the_protocol() {
+        let (mut client, server) = greeted(&[
             "cmd=put_result rc=0 msg=success",
             "cmd=barrier_out",
             "cmd=get_result rc=0 msg=success value=0a0b",
@@ -342,15 +344,15 @@ mod tests {
         ]);
         let until = Instant::now() + LIMIT;
         let most = 1024 - 1 - "cmd=put kvsname=kvs_7 key= value=\n".len() - 63;
-        let end = client.put("a", &"0".repeat(most + 1), until);
-        assert!(matches!(end, Err(Pmi1Error::TooLong { max_bytes, .. }) if max_bytes == most));
+        let result = client.put("a", &"0".repeat(most + 1), until);
+        assert!(matches!(result, Err(Pmi1Error::TooLong { max_bytes, .. }) if max_bytes == most));
         client.put("a", "0a0b", until).unwrap();
         client.barrier(until).unwrap();
         assert_eq!(client.get("a", until).unwrap().as_deref(), Some("0a0b"));
         assert_eq!(client.get("b", until).unwrap(), None);
         client.finalize(until).unwrap();
         drop(client);
-        let asked = talk.join().unwrap();
+        let asked = server.join().unwrap();
         assert_eq!(
             asked,
             [
@@ -368,10 +370,10 @@ mod tests {
 
     #[test]
     fn waiting_for_a_silent_launcher_is_bounded() {
-        let (mut client, _talk) = greeted(&[]);
+        let (mut client, _server) = greeted(&[]);
         let start = Instant::now();
-        let end = client.barrier(start + SECOND / 5);
-        assert!(matches!(end, Err(Pmi1Error::TimedOut)), "{end:?}");
+        let result = client.barrier(start + SECOND / 5);
+        assert!(matches!(result, Err(Pmi1Error::TimedOut)), "{result:?}");
         assert!((SECOND / 5..LIMIT).contains(&start.elapsed()), "{:?}", start.elapsed());
     }
 
@@ -387,25 +389,25 @@ mod tests {
         let until = Instant::now() + LIMIT;
         let mut client = Pmi1::new(here, until).unwrap();
         let _launcher = greet.join().unwrap();
-        // More than a socket buffers.
-        let end = client.send(&vec![b'0'; 4 << 20], Instant::now() + SECOND / 5);
-        assert!(matches!(end, Err(Pmi1Error::TimedOut)), "{end:?}");
+        // More bytes than the socket buffers hold.
+        let result = client.send(&vec![b'0'; 4 << 20], Instant::now() + SECOND / 5);
+        assert!(matches!(result, Err(Pmi1Error::TimedOut)), "{result:?}");
         assert!(Instant::now() < until);
     }
 
-    /// The service ends before a request, and during one.
+    /// The launcher closes the connection before a request, and during one.
     #[test]
-    fn a_launcher_that_ends_is_noticed_at_once() {
+    fn a_launcher_that_exits_is_detected_immediately() {
         let (here, there) = UnixStream::pair().unwrap();
         drop(there);
-        let end = Pmi1::new(here, Instant::now() + LIMIT);
+        let result = Pmi1::new(here, Instant::now() + LIMIT);
         let broken = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
-        assert!(matches!(&end, Err(Pmi1Error::Io(error)) if broken(error)), "{end:?}");
+        assert!(matches!(&result, Err(Pmi1Error::Io(error)) if broken(error)), "{result:?}");
 
         let (here, there) = UnixStream::pair().unwrap();
         let ends = thread::spawn(move || BufReader::new(there).lines().next());
-        let end = Pmi1::new(here, Instant::now() + LIMIT);
-        assert!(matches!(end, Err(Pmi1Error::Closed)), "{end:?}");
+        let result = Pmi1::new(here, Instant::now() + LIMIT);
+        assert!(matches!(result, Err(Pmi1Error::Closed)), "{result:?}");
         assert!(ends.join().unwrap().is_some());
     }
 
@@ -413,17 +415,17 @@ mod tests {
     fn another_protocol_is_an_error() {
         let long = "x".repeat(2 * MAX_LINE_BYTES);
         for answer in ["HTTP/1.0 400 Bad Request", "cmd=maxes rc=0", "", &long] {
-            let (stream, _talk) = launcher(&[answer]);
-            let end = Pmi1::new(stream, Instant::now() + LIMIT);
-            assert!(matches!(end, Err(Pmi1Error::Garbage { .. })), "{answer:.20}: {end:?}");
+            let (stream, _server) = launcher(&[answer]);
+            let result = Pmi1::new(stream, Instant::now() + LIMIT);
+            assert!(matches!(result, Err(Pmi1Error::Garbage { .. })), "{answer:.20}: {result:?}");
         }
-        let (stream, _talk) = launcher(&["cmd=response_to_init pmi_version=2 rc=-1"]);
-        let end = Pmi1::new(stream, Instant::now() + LIMIT);
-        assert!(matches!(end, Err(Pmi1Error::Refused { .. })), "{end:?}");
+        let (stream, _server) = launcher(&["cmd=response_to_init pmi_version=2 rc=-1"]);
+        let result = Pmi1::new(stream, Instant::now() + LIMIT);
+        assert!(matches!(result, Err(Pmi1Error::Refused { .. })), "{result:?}");
     }
 
     #[test]
-    fn a_number_that_is_not_open_is_an_error() {
+    fn a_closed_descriptor_is_an_error() {
         assert_eq!(copy_of(-1).unwrap_err().raw_os_error(), Some(libc::EBADF));
         assert_eq!(copy_of(RawFd::MAX).unwrap_err().raw_os_error(), Some(libc::EBADF));
     }

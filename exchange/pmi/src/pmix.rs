@@ -1,4 +1,4 @@
-//! A client of PMIx by libpmix: put, fence, get.
+//! A client of PMIx that uses libpmix: put, fence and get.
 
 use core::error::Error;
 use core::ffi::{CStr, c_char, c_void};
@@ -19,10 +19,10 @@ pub const NAMESPACE_VARIABLE: &str = "PMIX_NAMESPACE";
 
 /// The connection of this process to the PMIx server of its launcher.
 ///
-/// Calls have no time limit: if the server has stopped, they never return. To bound them, make them
-/// on a thread that may be left behind. Dropping the connection does not finalize it; a launcher
-/// takes a process that ends without [`finalize`](Self::finalize) for a failed one, whatever its
-/// status.
+/// Calls have no time limit: if the server has stopped, they never return. To bound the wait, make
+/// them on a thread that the process does not join. Dropping the connection does not finalize it. A
+/// launcher treats a process that exits without [`finalize`](Self::finalize) as failed, regardless
+/// of its exit status.
 pub struct Pmix {
     calls: Calls,
     me: pmix_proc_t,
@@ -32,11 +32,12 @@ impl Pmix {
     /// Connects to the server of the launcher that started this process.
     ///
     /// # Errors
-    /// [`PmixError::Load`] without libpmix, [`PmixError::NoServer`] without such a launcher.
+    /// [`PmixError::Load`] if libpmix cannot be loaded, [`PmixError::NoServer`] if no such launcher
+    /// started this process.
     pub fn init() -> Result<Self, PmixError> {
         let calls = Calls::load().map_err(PmixError::Load)?;
         let mut me = pmix_proc_t { nspace: [0; NSPACE_BYTES], rank: 0 };
-        // SAFETY: `me` can be written; no directives.
+        // SAFETY: `me` can be written, and no directives are passed.
         let status = unsafe { (calls.PMIx_Init)(&raw mut me, ptr::null_mut(), 0) };
         if status == PMIX_ERR_UNREACH {
             return Err(PmixError::NoServer);
@@ -62,8 +63,8 @@ impl Pmix {
         value.number().ok_or(PmixError::Type { key: "pmix.job.size" })
     }
 
-    /// Puts a value, which all processes can get after the next [`fence`](Self::fence). Put a key
-    /// once: some servers keep its first value.
+    /// Puts a value, which all processes can get after the next [`fence`](Self::fence). Put each
+    /// key only once: some servers keep the first value.
     ///
     /// # Errors
     /// [`PmixError::Status`].
@@ -79,37 +80,39 @@ impl Pmix {
         self.check("PMIx_Put", status)
     }
 
-    /// Waits until all processes of the job have called it. Values put before it can be got after
-    /// it. PMIx 4 counts a process that has died as one that has called it.
+    /// Waits until all processes of the job have called `fence`. Values that were put before the
+    /// fence can be read after it. PMIx 4 does not wait for a process that has died.
     ///
     /// # Errors
-    /// [`PmixError::Status`], for example if the server has ended.
+    /// [`PmixError::Status`], for example if the server has exited.
     pub fn fence(&self) -> Result<(), PmixError> {
-        // SAFETY: takes no arguments.
+        // SAFETY: PMIx_Commit takes no arguments.
         let status = unsafe { (self.calls.PMIx_Commit)() };
         self.check("PMIx_Commit", status)?;
-        let directive = yes(PMIX_COLLECT_DATA);
-        // SAFETY: no processes are given, which means all; one directive.
+        let directive = true_directive(PMIX_COLLECT_DATA);
+        // SAFETY: a null array selects all processes, and `directive` lives until the call returns.
         let status = unsafe { (self.calls.PMIx_Fence)(ptr::null(), 0, &raw const directive, 1) };
         self.check("PMIx_Fence", status)
     }
 
-    /// The value that `rank` has put before the last fence; `None` without one.
+    /// Returns the value that `rank` put before the last fence; `None` if there is none.
     ///
     /// # Errors
     /// [`PmixError::Status`], or [`PmixError::Type`] for a value of another type.
     pub fn get(&self, rank: u32, key: &CStr) -> Result<Option<Vec<u8>>, PmixError> {
-        let Some(value) = self.value(rank, key, &[yes(PMIX_IMMEDIATE)])? else { return Ok(None) };
+        let Some(value) = self.value(rank, key, &[true_directive(PMIX_IMMEDIATE)])? else {
+            return Ok(None);
+        };
         let bytes = value.bytes().ok_or(PmixError::Type { key: "of another" })?;
         Ok(Some(bytes.to_vec()))
     }
 
-    /// Ends the use of the server.
+    /// Finalizes the client. After that the launcher accepts that this process exits with status 0.
     ///
     /// # Errors
-    /// [`PmixError::Status`]; the process may end nevertheless.
+    /// [`PmixError::Status`]; the process may exit nevertheless.
     pub fn finalize(&self) -> Result<(), PmixError> {
-        // SAFETY: no directives. Later calls return errors.
+        // SAFETY: no directives are passed. Later calls return errors.
         let status = unsafe { (self.calls.PMIx_Finalize)(ptr::null(), 0) };
         self.check("PMIx_Finalize", status)
     }
@@ -138,22 +141,22 @@ impl Pmix {
         if status == PMIX_SUCCESS {
             return Ok(());
         }
-        // SAFETY: takes any number and returns a static string.
+        // SAFETY: PMIx_Error_string accepts any number and returns a static string.
         let words = unsafe { CStr::from_ptr((self.calls.PMIx_Error_string)(status)) };
         let words = words.to_str().unwrap_or("");
         Err(PmixError::Status { call, status, words })
     }
 }
 
-/// The union with all bytes initialized.
+/// Returns the union with all bytes initialized.
 fn data(bo: pmix_byte_object_t) -> pmix_value_data {
     let mut data = pmix_value_data { largest: [ptr::null_mut(); 3] };
     data.bo = bo;
     data
 }
 
-/// A directive with the value true.
-fn yes(key: &CStr) -> pmix_info_t {
+/// Returns a directive with the value true.
+fn true_directive(key: &CStr) -> pmix_info_t {
     let mut info = pmix_info_t {
         key: [0; KEY_BYTES],
         flags: 0,
@@ -173,7 +176,7 @@ fn yes(key: &CStr) -> pmix_info_t {
 struct Value(ptr::NonNull<pmix_value_t>);
 
 impl Value {
-    /// Its data, if they have this type.
+    /// Returns the data, if they have the type `expected`.
     fn data(&self, expected: pmix_data_type_t) -> Option<pmix_value_data> {
         // SAFETY: libpmix allocated and initialized the value, and this is its only owner.
         let pmix_value_t { type_, data } = unsafe { *self.0.as_ptr() };
@@ -181,12 +184,12 @@ impl Value {
     }
 
     fn number(&self) -> Option<u32> {
-        // SAFETY: the type says that this member is the one in use.
+        // SAFETY: the type identifies this member as the one in use.
         self.data(PMIX_UINT32).map(|data| unsafe { data.uint32 })
     }
 
     fn bytes(&self) -> Option<&[u8]> {
-        // SAFETY: the type says that this member is the one in use.
+        // SAFETY: the type identifies this member as the one in use.
         let bo = self.data(PMIX_BYTE_OBJECT).map(|data| unsafe { data.bo })?;
         if bo.bytes.is_null() {
             return Some(&[]);
@@ -198,7 +201,7 @@ impl Value {
 
 impl Drop for Value {
     fn drop(&mut self) {
-        // SAFETY: the type says that this member is the one in use.
+        // SAFETY: the type identifies this member as the one in use.
         let inner = self.data(PMIX_BYTE_OBJECT).map(|data| unsafe { data.bo.bytes });
         // SAFETY: libpmix allocates both by malloc(3) for the caller. A number has no inner
         // allocation; those of other types are leaked.
@@ -209,7 +212,7 @@ impl Drop for Value {
     }
 }
 
-/// Why a call of PMIx failed.
+/// The reason why a call of PMIx failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PmixError {
@@ -260,7 +263,7 @@ impl Error for PmixError {}
 mod tests {
     use super::*;
 
-    /// The other calls are tested by jobs of processes.
+    /// The tests of `exchange` that start processes cover the other calls.
     #[test]
     fn without_a_launcher_there_is_no_server() {
         assert!(std::env::var_os(NAMESPACE_VARIABLE).is_none(), "run the tests without mpirun");

@@ -1,4 +1,4 @@
-//! Collective calls: results, deaths, limits and damaged streams.
+//! Collective calls: results, lost ranks, time limits and damaged streams.
 
 use std::sync::{Barrier, Mutex, mpsc};
 
@@ -12,7 +12,7 @@ use crate::link::flush_all;
 use crate::tcp::encode_error;
 use crate::{THREADS_LIMIT, threads};
 
-/// The ranks of a job, all in this process.
+/// Returns the ranks of a job, all in this process.
 fn ranks(size: u32, collective: Duration) -> Vec<Tcp> {
     let spec = |rank| {
         let mut spec = spec(rank, size);
@@ -75,7 +75,7 @@ fn all_ranks_refuse_an_all_to_all_above_the_limit() {
 }
 
 #[test]
-fn a_result_of_the_largest_size_arrives() {
+fn a_result_of_the_maximum_size_is_delivered() {
     let each = MAX_RESULT_BYTES / 4;
     run(ranks(4, LIMIT), |mut rank| {
         let mine = vec![u8::try_from(rank.me().0).unwrap(); each];
@@ -88,7 +88,7 @@ fn a_result_of_the_largest_size_arrives() {
 }
 
 #[test]
-fn a_larger_result_is_refused_by_all() {
+fn all_ranks_refuse_a_larger_result() {
     let each = MAX_RESULT_BYTES / 2 + 1;
     let results =
         run(ranks(2, LIMIT), |mut rank| rank.all_gather(&vec![0; each], &mut vec![0; 2 * each]));
@@ -97,7 +97,7 @@ fn a_larger_result_is_refused_by_all() {
 }
 
 #[test]
-fn a_barrier_waits_for_the_last() {
+fn a_barrier_waits_for_the_last_rank() {
     let times = run(ranks(3, LIMIT), |mut rank| {
         thread::sleep(Duration::from_millis(50) * rank.me().0);
         let arrived = Instant::now();
@@ -108,10 +108,10 @@ fn a_barrier_waits_for_the_last() {
     assert!(times.iter().all(|(_, left)| *left >= last));
 }
 
-/// A barrier is a small message in each direction. It must not wait for the acknowledgement of the
-/// previous message.
+/// A barrier is a small message in each direction, which must not wait for the acknowledgement of
+/// the previous message.
 #[test]
-fn small_messages_are_sent_at_once() {
+fn small_messages_are_sent_immediately() {
     for rank in ranks(3, LIMIT) {
         assert!(rank.links.iter().all(|link| link.socket.has_nodelay()));
     }
@@ -128,7 +128,7 @@ fn leaving_after_the_last_call_disturbs_no_rank_inside_it() {
     }
 }
 
-/// All wait, and then `who` goes.
+/// Drops rank `who` while all others wait in a call.
 fn end_of_call_without(who: u32, gather: bool) {
     let results = run(ranks(4, LIMIT), |mut rank| {
         rank.barrier().unwrap();
@@ -149,16 +149,16 @@ fn end_of_call_without(who: u32, gather: bool) {
 }
 
 #[test]
-fn any_rank_that_leaves_is_named_to_all_that_wait() {
+fn all_waiting_ranks_report_a_rank_that_leaves() {
     for who in 0..4 {
         end_of_call_without(who, false);
         end_of_call_without(who, true);
     }
 }
 
-/// Rank 1 has given its part and dies, while all the others wait for rank 2.
+/// Rank 1 dies after it has sent its contribution, while the others wait for rank 2.
 #[test]
-fn a_death_is_noticed_while_all_wait_for_another_rank() {
+fn a_lost_rank_is_detected_while_others_wait_for_another_one() {
     let others_have_ended = Barrier::new(3);
     let results = run(ranks(4, LIMIT), |mut rank| match rank.me().0 {
         1 => {
@@ -181,7 +181,7 @@ fn a_death_is_noticed_while_all_wait_for_another_rank() {
 
 /// Rank 0 leaves outside any call, as it does when its transport reports the loss.
 #[test]
-fn a_rank_0_that_leaves_for_a_loss_names_who_was_lost() {
+fn a_rank_0_that_leaves_after_a_loss_reports_the_lost_rank() {
     let (goes, gone) = mpsc::channel();
     let (goes, gone) = (Mutex::new(goes), Mutex::new(gone));
     let results = run(ranks(4, LIMIT), |mut rank| match rank.me() {
@@ -201,7 +201,7 @@ fn a_rank_0_that_leaves_for_a_loss_names_who_was_lost() {
 }
 
 #[test]
-fn waiting_is_bounded_and_all_hear_who_is_missing() {
+fn waiting_is_bounded_and_all_ranks_report_the_missing_one() {
     for who in [1, 2] {
         let (all_here, others_have_ended) = (Barrier::new(3), Barrier::new(3));
         let results = run(ranks(3, 2 * SECOND), |mut rank| {
@@ -220,16 +220,16 @@ fn waiting_is_bounded_and_all_hear_who_is_missing() {
 }
 
 #[test]
-fn a_rank_0_that_does_not_come_is_named_by_the_others_themselves() {
+fn the_other_ranks_report_a_missing_rank_0() {
     let mut members = ranks(3, SECOND / 5);
     let _late = members.remove(0);
     let error = ExchangeError::TimedOut { after_s: 1, missing: Some(Owner(0)) };
     assert_eq!(run(members, |mut rank| rank.barrier()), [Err(error); 2]);
 }
 
-/// Takes 4 s: rank 0 waits for that time.
+/// This test takes 4 s, the time for which rank 0 waits.
 #[test]
-fn a_member_that_takes_no_result_is_a_bounded_wait_too() {
+fn waiting_for_a_member_that_reads_no_result_is_bounded() {
     let each = MAX_RESULT_BYTES / 3;
     let others_have_ended = Barrier::new(3);
     let results = run(ranks(3, 4 * SECOND), |mut rank| {
@@ -297,7 +297,7 @@ fn a_job_of_one_waits_for_no_rank() {
 }
 
 #[test]
-fn an_abort_of_a_member_reaches_all() {
+fn all_ranks_receive_the_abort_of_a_member() {
     let error = ExchangeError::System { errno: 5 };
     let results = run(ranks(3, LIMIT), |mut rank| {
         if rank.me() == Owner(2) {
@@ -310,7 +310,8 @@ fn an_abort_of_a_member_reaches_all() {
     assert_eq!(results, [Err(error); 3]);
 }
 
-/// What is not a sealed frame ends the job, naming whose stream is damaged.
+/// Checks that bytes which are not an encrypted frame end the job, and that the ranks report the
+/// sender.
 fn end_with_noise(from: u32, noise: &[u8]) {
     let results = run(ranks(3, LIMIT), |mut rank| {
         if rank.me() == Owner(from) {

@@ -29,7 +29,7 @@ fn connect(listener: &TcpListener) -> TcpStream {
     TcpStream::connect(listener.local_addr().unwrap()).unwrap()
 }
 
-/// Connects, and lets the coordinator accept the connection.
+/// Connects, and makes the coordinator accept the connection.
 fn connect_pending(coordinator: &mut Coordinator<'_>) -> TcpStream {
     let far = connect(coordinator.listener);
     let pending = coordinator.pending.len();
@@ -70,7 +70,7 @@ fn a_member_whose_first_message_is_unread_is_not_evicted() {
 }
 
 #[test]
-fn a_closed_connection_is_a_free_place() {
+fn a_closed_connection_frees_its_place() {
     let (listener, spec) = (listener(), spec(2));
     let mut coordinator = Coordinator::new(&listener, &spec, deadline(LIMIT));
     let leaves = connect_pending(&mut coordinator);
@@ -95,7 +95,7 @@ fn at_the_limit<T>(action: impl FnOnce() -> T) -> T {
     result
 }
 
-/// accept(2) fails with EMFILE then, even on an empty queue.
+/// At the limit of open files, accept(2) fails with EMFILE even on an empty queue.
 pub(crate) fn at_the_limit_no_connection_is_evicted_for_an_empty_queue() {
     let (listener, spec) = (listener(), spec(2));
     let mut coordinator = Coordinator::new(&listener, &spec, deadline(LIMIT));
@@ -118,7 +118,7 @@ pub(crate) fn at_the_limit_a_connection_is_evicted_for_a_waiting_one() {
     assert!(matches!(coordinator.missing(), JoinError::Missing { .. }));
 }
 
-/// The waiting connection may have been lost, or may have been accepted by then.
+/// When rank 0 tries again, the waiting connection may be lost or already accepted.
 pub(crate) fn a_shortage_ends_when_no_connection_waits() {
     let (listener, spec) = (listener(), spec(2));
     let mut coordinator = Coordinator::new(&listener, &spec, deadline(LIMIT));

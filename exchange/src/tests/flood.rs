@@ -1,5 +1,5 @@
-//! More strangers than rank 0 has places for pending connections. Each connects again as soon as it is
-//! dropped.
+//! A rendezvous among more strangers than rank 0 has places for pending connections. Each stranger
+//! connects again as soon as it is dropped.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -13,12 +13,12 @@ use crate::handshake::tests::FIRST_BYTES;
 use crate::pending::{LISTEN_BACKLOG, MAX_PENDING};
 use crate::refusal::Refusal;
 
-/// Twice the 5 s that a job of 4 ranks has to meet among these strangers: a busy machine took 1.2 s,
-/// and rank 0 without evictions 60 s.
+/// Twice the 5 s that a job of 4 ranks has to meet among these strangers: a busy machine took 1.2
+/// s, and rank 0 without evictions 60 s.
 const MEET_LIMIT: Duration = Duration::from_secs(10);
 
 const STRANGERS: usize = 1000;
-/// Open files of a test: strangers and pending connections.
+/// The number of open files of a test: strangers and pending connections.
 pub(crate) const FILES: usize = STRANGERS + MAX_PENDING;
 
 /// Connections of one thread to an address. The thread reopens each connection that the other side
@@ -29,17 +29,17 @@ struct Flood {
 }
 
 impl Flood {
-    /// Starts `connections` strangers, each of which sends only `says`. Returns when all of them
+    /// Starts `connections` strangers, each of which sends only `message`. Returns when all of them
     /// have tried to connect, and the other side has dropped one.
-    fn start(address: SocketAddr, connections: usize, says: &[u8]) -> Self {
+    fn start(address: SocketAddr, connections: usize, message: &[u8]) -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        let (stop, says, (ready, started)) = (over.clone(), says.to_vec(), mpsc::channel());
+        let (stop, message, (ready, started)) = (over.clone(), message.to_vec(), mpsc::channel());
         let thread = thread::spawn(move || {
             let mut strangers: Vec<_> =
                 (0..connections).map(|_| Stranger::connect(address)).collect();
             let mut reopened = 0;
             while !stop.load(Ordering::Relaxed) {
-                reopened += turn(&mut strangers, address, &says);
+                reopened += reopen_dropped(&mut strangers, address, &message);
                 if reopened > 0 {
                     let _ = ready.send(());
                 }
@@ -59,55 +59,55 @@ impl Flood {
 
 struct Stranger {
     socket: OwnedFd,
-    has_said: bool,
+    has_sent: bool,
 }
 
 impl Stranger {
     fn connect(address: SocketAddr) -> Self {
         let (family, flags) = (AddressFamily::INET, SocketFlags::NONBLOCK);
         let socket = socket_with(family, SocketType::STREAM, flags, None).unwrap();
-        // Leaves no port behind in TIME_WAIT.
+        // Closing the socket leaves no port in TIME_WAIT.
         sockopt::set_socket_linger(&socket, Some(Duration::ZERO)).unwrap();
         match connect(&socket, &address) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(errno) => panic!("a stranger cannot connect: {errno}"),
         }
-        Self { socket, has_said: false }
+        Self { socket, has_sent: false }
     }
 }
 
 /// Waits for events, and reopens the connections that were dropped.
-fn turn(strangers: &mut [Stranger], address: SocketAddr, says: &[u8]) -> u64 {
+fn reopen_dropped(strangers: &mut [Stranger], address: SocketAddr, message: &[u8]) -> u64 {
     let asked = |stranger: &Stranger| {
-        if stranger.has_said { PollFlags::RDHUP } else { PollFlags::RDHUP | PollFlags::OUT }
+        if stranger.has_sent { PollFlags::RDHUP } else { PollFlags::RDHUP | PollFlags::OUT }
     };
     let mut fds: Vec<_> =
         strangers.iter().map(|stranger| PollFd::new(&stranger.socket, asked(stranger))).collect();
-    let briefly = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-    poll(&mut fds, Some(&briefly)).unwrap();
-    let news: Vec<_> = fds.iter().map(PollFd::revents).collect();
+    let timeout = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+    poll(&mut fds, Some(&timeout)).unwrap();
+    let events: Vec<_> = fds.iter().map(PollFd::revents).collect();
     let mut reopened = 0;
-    for (stranger, news) in strangers.iter_mut().zip(news) {
-        if news.intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR) {
+    for (stranger, events) in strangers.iter_mut().zip(events) {
+        if events.intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR) {
             *stranger = Stranger::connect(address);
             reopened += 1;
-        } else if news.contains(PollFlags::OUT) {
-            let _ = rustix::io::write(&stranger.socket, says);
-            stranger.has_said = true;
+        } else if events.contains(PollFlags::OUT) {
+            let _ = rustix::io::write(&stranger.socket, message);
+            stranger.has_sent = true;
         }
     }
     reopened
 }
 
-/// Checks that a job of four ranks meets among strangers that send `says` and are refused for
+/// Checks that a job of four ranks meets among strangers that send `message` and are refused for
 /// `reason`.
-fn meet_among_strangers(says: &[u8], reason: Refusal) {
+fn meet_among_strangers(message: &[u8], reason: Refusal) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     // The strangers may connect before rank 0 makes the listen queue longer.
     rustix::net::listen(&listener, LISTEN_BACKLOG.cast_signed()).unwrap();
     let address = listener.local_addr().unwrap();
     let rank_0 = thread::spawn(move || admit_and_count(&listener, &spec(0, 4), &mut || Ok(())));
-    let flood = Flood::start(address, STRANGERS, says);
+    let flood = Flood::start(address, STRANGERS, message);
     let start = Instant::now();
     let members = [1, 2, 3].map(|rank| start_member(address, spec(rank, 4)));
     let met = members.map(|joining| joining.join().unwrap());
@@ -139,12 +139,12 @@ pub(crate) fn ranks_join_among_strangers_with_a_whole_first_message() {
     meet_among_strangers(&forged_first_message(), Refusal::WrongSecret);
 }
 
-/// An observer of the network has one first message of a member.
+/// Strangers who observe the network send a copy of a member's first message.
 pub(crate) fn ranks_join_among_strangers_with_a_replayed_first_message() {
     meet_among_strangers(&first_message(&spec(1, 4)), Refusal::Replayed);
 }
 
-/// No connection is accepted before a stranger was evicted.
+/// Rank 0 evicts a stranger before it accepts another connection.
 #[test]
 fn the_oldest_stranger_is_evicted_when_all_places_are_taken() {
     let start = Instant::now();

@@ -1,19 +1,20 @@
-//! The largest job in one process: rank 0 in one thread, all other ranks in another.
+//! The largest job in one process: rank 0 in one thread, and all other ranks in another.
 
 use super::*;
 use crate::handshake::tests::sessions;
 use crate::limits::{MAX_ALL_TO_ALL_BYTES, MAX_RANKS};
 use crate::link::wait_for;
 
-/// Both ends of each connection are in this process.
+/// The number of open files: both sides of each connection are in this process.
 pub(crate) const FILES: usize = 2 * MAX_RANKS as usize;
 
-/// The minimum that a rank of `verbs` sends to all others: addresses, keys and sizes.
+/// The minimum number of bytes that a rank of `verbs` sends to all others: addresses, keys and
+/// sizes.
 const RECORD_BYTES: usize = 96;
-/// What a rank of `verbs` sends to each other rank: the number of a queue pair.
+/// The number of bytes that a rank of `verbs` sends to each other rank: the number of a queue pair.
 const NUMBER_BYTES: usize = 4;
 
-/// Rank 0, and the other ranks' links to it.
+/// Returns rank 0, and the other ranks' links to it.
 fn star(size: u32) -> (Tcp, Vec<Link>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -30,7 +31,7 @@ fn star(size: u32) -> (Tcp, Vec<Link>) {
     (Tcp::new(&spec, near), far)
 }
 
-/// The number that `from` sends to `to`.
+/// Returns the number that `from` sends to `to`.
 fn number(from: u32, to: u32) -> [u8; NUMBER_BYTES] {
     (from << 12 | to).to_le_bytes()
 }
@@ -109,9 +110,9 @@ pub(crate) fn the_largest_job_exchanges_its_connection_information() {
         start.elapsed(),
         rank_0.most_buffered
     );
-    // One copy of the result, and some hundred bytes of frames for each link.
+    // One copy of the result, and some hundred bytes of frames on each link.
     assert!(gathered <= all.len() + 8192 * MAX_RANKS as usize, "{gathered}");
-    // The parts themselves; and, at worst, receive buffers of twice that size, because vectors
-    // double.
+    // The parts, and receive buffers of at most twice that size, because vectors double their
+    // capacity.
     assert!(rank_0.most_buffered <= 3 * MAX_ALL_TO_ALL_BYTES, "{}", rank_0.most_buffered);
 }

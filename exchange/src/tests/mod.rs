@@ -1,4 +1,4 @@
-//! Tests over real sockets, and what they share.
+//! Tests over sockets, and the code that they share.
 
 #[allow(dead_code, unused_imports, reason = "open_files.rs runs some of these tests")]
 mod collective;
@@ -34,8 +34,8 @@ use crate::tcp::Tcp;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The limit of everything, even on a busy machine. Immediate actions take less than half of it;
-/// actions that wait for the limit take all of it.
+/// The time limit of every action, even on a busy machine. Immediate actions take less than half of
+/// it. Actions that wait for the limit take all of it.
 const LIMIT: Duration = Duration::from_secs(60);
 const AT_ONCE: Duration = Duration::from_secs(30);
 
@@ -84,7 +84,7 @@ fn join(address: SocketAddr, spec: JobSpec) -> Result<Tcp, JoinError> {
     start_member(address, spec).join().unwrap()
 }
 
-/// Lets rank 1 of two join, and checks that the job works.
+/// Joins as rank 1 of two, and checks that the job works.
 fn finish(address: SocketAddr, rank_0: Joining) {
     let mut member = join(address, spec(1, 2)).unwrap();
     let mut rank_0 = rank_0.join().unwrap().unwrap();
@@ -93,8 +93,8 @@ fn finish(address: SocketAddr, rank_0: Joining) {
     calls.join().unwrap().unwrap();
 }
 
-/// The connections that a job of two ranks refused. Rank 1 joins after `strangers` has returned;
-/// the value that `strangers` returns lives until the ranks have met.
+/// Returns the connections that a job of two ranks refused. Rank 1 joins after `strangers` returns.
+/// The value that `strangers` returns lives until the ranks have met.
 fn refused<T>(strangers: impl FnOnce(SocketAddr) -> T) -> Refusals {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -106,7 +106,7 @@ fn refused<T>(strangers: impl FnOnce(SocketAddr) -> T) -> Refusals {
     refusals
 }
 
-/// A port on which no process listens while the socket lives.
+/// Returns a port on which no process listens while the socket lives.
 fn closed_port() -> (OwnedFd, SocketAddr) {
     use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -115,7 +115,7 @@ fn closed_port() -> (OwnedFd, SocketAddr) {
     (socket, address.try_into().unwrap())
 }
 
-/// Rank 0's answer to these bytes, until it closes the connection.
+/// Sends `bytes` to rank 0, and returns its answer when it closes the connection.
 fn answer(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(bytes).unwrap();
@@ -124,12 +124,12 @@ fn answer(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// A first message with an invalid tag, as a stranger can create it.
+/// Returns a first message with an invalid tag, which a stranger can create.
 fn forged_first_message() -> Vec<u8> {
     [&b"probelin"[..], &VERSION.to_le_bytes(), &[9; 48]].concat()
 }
 
-/// The first message of a rank.
+/// Returns the first message of a rank.
 fn first_message(spec: &JobSpec) -> Vec<u8> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -138,7 +138,7 @@ fn first_message(spec: &JobSpec) -> Vec<u8> {
     socket.outgoing
 }
 
-/// A connection to rank 0 after the handshake.
+/// Connects to rank 0 and completes the handshake.
 fn handshaken(address: SocketAddr, spec: &JobSpec) -> (Socket, TransportState) {
     let mut socket = Socket::new(TcpStream::connect(address).unwrap()).unwrap();
     let mut initiator = Initiator::start(&spec.secret, &mut socket).unwrap();
@@ -149,7 +149,7 @@ fn handshaken(address: SocketAddr, spec: &JobSpec) -> (Socket, TransportState) {
     (socket, initiator.finish().unwrap())
 }
 
-/// The link of a rank that rank 0 has admitted.
+/// Returns the link of a rank that rank 0 has admitted.
 fn admitted(address: SocketAddr, spec: &JobSpec) -> Link {
     let (socket, session) = handshaken(address, spec);
     let mut link = Link::new(Owner(0), socket, session);
@@ -169,7 +169,7 @@ fn next_frame(link: &mut Link) -> Frame {
     }
 }
 
-/// Checks that an admitted rank receives the reason for which the job failed.
+/// Checks that an admitted rank receives the error with which the job failed.
 fn receives_failure(mut link: Link, error: &JoinError) {
     let Frame { kind, payload } = next_frame(&mut link);
     assert_eq!((kind, payload), (Kind::Failed, error.to_string().into_bytes()));

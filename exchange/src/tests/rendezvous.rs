@@ -1,4 +1,4 @@
-//! The rendezvous: ranks that fit and ranks that do not, slow, silent and broken connections.
+//! The rendezvous: accepted and refused ranks, and slow, silent and broken connections.
 
 use std::sync::mpsc;
 
@@ -37,7 +37,7 @@ fn ranks_meet_in_any_order_and_all_calls_work() {
 fn members_may_start_before_rank_0() {
     let (socket, address) = closed_port();
     let member = start_member(address, spec(1, 2));
-    // Makes the first attempt fail; the result is the same without this line.
+    // The first attempt to connect fails during this time.
     thread::sleep(Duration::from_millis(200));
     rustix::net::listen(&socket, 1).unwrap();
     admit_ranks(&socket.into(), &spec(0, 2), &mut || Ok(())).unwrap();
@@ -45,8 +45,8 @@ fn members_may_start_before_rank_0() {
 }
 
 #[test]
-fn rank_0_is_found_at_the_one_of_its_addresses_that_is_its_own() {
-    // At the others: no listener, and another program.
+fn rank_0_is_found_at_one_of_several_addresses() {
+    // At the other addresses there is no listener, or another program.
     let (_socket, closed) = closed_port();
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let elsewhere = [closed, other.local_addr().unwrap()];
@@ -77,7 +77,7 @@ fn a_listener_that_never_answers_is_skipped() {
 }
 
 #[test]
-fn a_rank_that_comes_twice_is_refused_and_the_first_stays() {
+fn a_second_process_with_the_same_rank_is_refused() {
     let (address, rank_0) = start_rank_0(spec(0, 3));
     let mut first = admitted(address, &spec(1, 3));
     let error = join(address, spec(1, 3)).unwrap_err();
@@ -101,7 +101,7 @@ fn a_rank_that_does_not_exist_is_refused() {
 }
 
 #[test]
-fn another_size_ends_the_job_on_all_sides_at_once() {
+fn different_sizes_end_the_job_on_all_ranks_immediately() {
     let start = Instant::now();
     let (address, rank_0) = start_rank_0(spec(0, 3));
     let good = admitted(address, &spec(2, 3));
@@ -114,7 +114,7 @@ fn another_size_ends_the_job_on_all_sides_at_once() {
 }
 
 #[test]
-fn other_parameters_end_the_job_on_all_sides_at_once() {
+fn different_parameters_end_the_job_on_all_ranks_immediately() {
     let start = Instant::now();
     let (address, rank_0) = start_rank_0(spec(0, 3));
     let good = admitted(address, &spec(2, 3));
@@ -130,9 +130,9 @@ fn other_parameters_end_the_job_on_all_sides_at_once() {
     assert!(start.elapsed() < AT_ONCE);
 }
 
-/// Takes 3 s, in which one rank comes and a stranger is refused.
+/// This test takes 3 s, in which one rank joins and a stranger is refused.
 #[test]
-fn missing_ranks_are_named_to_all() {
+fn all_ranks_report_the_missing_ranks() {
     let (address, rank_0) = start_rank_0(within(3 * SECOND, spec(0, 4)));
     assert_eq!(answer(address, b"GET / HTTP/1.1"), []);
     // This rank waits as long as rank 0 does.
@@ -148,7 +148,7 @@ fn missing_ranks_are_named_to_all() {
 }
 
 #[test]
-fn without_rank_0_a_member_says_what_it_saw() {
+fn the_error_for_a_missing_rank_0_contains_the_last_failure() {
     let (_socket, address) = closed_port();
     let error = join(address, within(SECOND / 5, spec(1, 2))).unwrap_err();
     assert!(matches!(error, JoinError::Unreachable { after_s: 1, .. }), "{error}");
@@ -161,7 +161,7 @@ fn without_rank_0_a_member_says_what_it_saw() {
 }
 
 #[test]
-fn a_member_that_goes_before_the_start_ends_the_rendezvous() {
+fn a_member_that_leaves_before_the_start_ends_the_rendezvous() {
     let start = Instant::now();
     let (address, rank_0) = start_rank_0(spec(0, 4));
     let stays = admitted(address, &spec(2, 4));
@@ -189,7 +189,7 @@ fn silent_connections_delay_no_rank() {
     assert!(start.elapsed() < 20 * HANDSHAKE_LIMIT / 2);
 }
 
-/// A listener in front of `address`, and the two streams of its first connection.
+/// Returns a listener in front of `address`, and the two streams of its first connection.
 pub(super) fn proxy(address: SocketAddr) -> (SocketAddr, mpsc::Receiver<(TcpStream, TcpStream)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let near = listener.local_addr().unwrap();
@@ -231,7 +231,7 @@ fn a_slow_peer_delays_no_rank_and_joins() {
     slowly.join().unwrap();
 }
 
-/// Every byte after which a member can be cut off, with one and the same rank 0.
+/// Cuts members off after each number of bytes; all of them connect to the same rank 0.
 #[test]
 fn a_member_cut_off_anywhere_disturbs_no_other() {
     let (address, rank_0) = start_rank_0(spec(0, 2));
@@ -253,15 +253,16 @@ fn a_member_cut_off_anywhere_disturbs_no_other() {
     finish(address, rank_0);
 }
 
-/// Bytes that rank 0 has sent after the admission, and after the start.
+/// The number of bytes that rank 0 has sent after the admission; the next constant is that after
+/// the start.
 const ADMITTED: usize = ANSWER_BYTES + 2 + 5 + 4 + 16;
 const STARTED: usize = ADMITTED + 2 + 5 + 16;
 
-/// Every byte after which rank 0 can be cut off. Until the admission the member tries again; after
-/// it the member knows that rank 0 has gone.
+/// Cuts rank 0 off after each number of bytes. Before the admission the member tries again. After
+/// the admission it reports that rank 0 has left.
 #[test]
-fn a_rank_0_cut_off_anywhere_is_tried_again_or_given_up() {
-    // In eight threads: each attempt is followed by a pause.
+fn after_rank_0_is_cut_off_a_member_tries_again_or_fails() {
+    // Eight threads, because a pause follows each attempt.
     thread::scope(|scope| {
         for first in 0..8 {
             scope.spawn(move || {
@@ -269,9 +270,9 @@ fn a_rank_0_cut_off_anywhere_is_tried_again_or_given_up() {
                     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
                     let address = listener.local_addr().unwrap();
                     let member = start_member(address, spec(1, 2));
-                    play_rank_0(&listener, cut);
+                    run_rank_0(&listener, cut);
                     if cut < ADMITTED {
-                        play_rank_0(&listener, STARTED);
+                        run_rank_0(&listener, STARTED);
                     }
                     match (member.join().unwrap(), cut) {
                         (Ok(_), 0..ADMITTED | STARTED) => {}
@@ -284,8 +285,8 @@ fn a_rank_0_cut_off_anywhere_is_tried_again_or_given_up() {
     });
 }
 
-/// Rank 0's side of a rendezvous of two, which ends after `cut` bytes.
-fn play_rank_0(listener: &TcpListener, cut: usize) {
+/// Runs rank 0's side of a rendezvous of two ranks, and closes the connection after `cut` bytes.
+fn run_rank_0(listener: &TcpListener, cut: usize) {
     let secret = spec(0, 2).secret;
     let mut socket = Socket::new(listener.accept().unwrap().0).unwrap();
     let session = loop {
@@ -310,7 +311,7 @@ fn play_rank_0(listener: &TcpListener, cut: usize) {
         link.socket.outgoing.truncate(cut - answer);
         pump_until(&mut link.socket, |socket| socket.outgoing.is_empty());
     }
-    // Closed in good order, whatever the member has sent meanwhile.
+    // Closes the connection without a reset, even if bytes of the member are unread.
     link.socket.shutdown_write();
     pump_until(&mut link.socket, |socket| socket.closed || cut == STARTED);
 }

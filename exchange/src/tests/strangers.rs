@@ -1,4 +1,4 @@
-//! Peers that do not belong to the job, whatever they send.
+//! Peers that do not belong to the job, and the bytes that they may send.
 
 use std::net::Shutdown;
 
@@ -57,7 +57,7 @@ fn a_rank_0_that_does_not_know_the_secret_is_not_joined() {
     let (mut stream, _) = listener.accept().unwrap();
     let mut shown = [0; FIRST_BYTES];
     stream.read_exact(&mut shown).unwrap();
-    // The member's own message, sent back, is not rank 0's.
+    // A member refuses its own message, sent back, as the answer of rank 0.
     stream.write_all(&[&b"probelin\x01\0\0\0\0"[..], &shown[12..]].concat()).unwrap();
     let error = member.join().unwrap().unwrap_err();
     assert!(matches!(error, JoinError::WrongSecret), "{error}");
@@ -108,7 +108,7 @@ fn a_record_length_out_of_bounds_is_refused() {
     assert_eq!(refusals.count(Refusal::Garbage), 1);
 }
 
-/// Random bytes after every prefix of a good beginning, all to one and the same hub.
+/// Strangers send random bytes after every prefix of a valid stream, all to the same rank 0.
 #[test]
 fn noise_disturbs_no_rank() {
     let (address, rank_0) = start_rank_0(spec(0, 2));
@@ -130,7 +130,7 @@ fn noise_disturbs_no_rank() {
 }
 
 #[test]
-fn a_flood_is_cut() {
+fn a_connection_that_sends_too_many_bytes_is_closed() {
     let refusals = refused(|address| {
         let flood = [forged_first_message(), vec![0; 32], vec![0; 100 * RENDEZVOUS_BYTES]].concat();
         let mut stream = TcpStream::connect(address).unwrap();
@@ -140,7 +140,7 @@ fn a_flood_is_cut() {
 }
 
 #[test]
-fn a_recorded_session_is_of_no_use() {
+fn a_replayed_session_is_refused() {
     let (address, rank_0) = start_rank_0(spec(0, 2));
     let (near, far) = proxy(address);
     let member = start_member(near, spec(1, 2));

@@ -1,6 +1,7 @@
-//! Runs tests in jobs of processes, each a copy of the test program that runs the same test.
+//! Runs tests in jobs of processes. Each process is a copy of the test program that runs the same
+//! test.
 //!
-//! A test program without the standard harness calls [`run`] from `main`; its tests call [`start`]
+//! A test program without the standard harness calls [`run`] from `main`. Its tests call [`start`]
 //! and [`finish`].
 
 use core::time::Duration;
@@ -12,11 +13,11 @@ use probeline_exchange::{Job, Limits, Options, Start, join};
 use probeline_transport::conformance::{Case, Failure, Report, Verdict, cases};
 use probeline_transport::{Exchange, ExchangeError, MAX_OWNERS, Owner};
 
-/// The longest wait for other processes. It exceeds any phase of a test on a busy machine, so that
-/// only a hanging test fails by it, and with its name.
+/// The maximum time to wait for other processes. Every phase of a test takes less on a busy
+/// machine, so only a test that hangs exceeds it.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A test, or why it cannot run.
+/// A test, or the reason why it cannot run.
 pub enum Plan {
     /// Run this test.
     Run(fn()),
@@ -24,9 +25,10 @@ pub enum Plan {
     Ignore(&'static str),
 }
 
-/// Runs in sequence the tests whose names contain the program's first argument (with `--exact`:
-/// equal it), or all tests without one, and exits. The last line counts them like the standard
-/// test harness.
+/// Runs tests in sequence, prints a summary like the standard test harness, and exits.
+///
+/// Runs the tests whose names contain the program's first argument, or equal it with `--exact`.
+/// Without an argument it runs all tests.
 pub fn run(tests: &[(&str, Plan)]) -> ! {
     let (flags, names): (Vec<_>, Vec<_>) = env::args().skip(1).partition(|a| a.starts_with('-'));
     let exact = flags.iter().any(|flag| flag == "--exact");
@@ -50,11 +52,11 @@ pub fn run(tests: &[(&str, Plan)]) -> ! {
     process::exit(failed);
 }
 
-/// Joins a job of `ranks` processes that run the test `test`. The process that cargo has started
-/// is rank 0. The others run the same program, which calls this from the same test.
+/// Joins a job of `ranks` processes that run the test `test`. The process that cargo started is
+/// rank 0. The other ranks run the same program, which calls `start` from the same test.
 ///
 /// # Panics
-/// If the job does not come together.
+/// If a rank does not join.
 #[must_use]
 pub fn start(test: &str, ranks: u32) -> Job {
     let arguments = Some(vec![test.into(), "--exact".into()]);
@@ -67,8 +69,8 @@ pub fn start(test: &str, ranks: u32) -> Job {
     .unwrap()
 }
 
-/// Leaves the job. On rank 0 it returns the exit statuses of the others, in order of ranks; the
-/// others' processes exit.
+/// Leaves the job. On rank 0 it returns the exit statuses of the other ranks, in order of ranks.
+/// The processes of the other ranks exit.
 ///
 /// # Panics
 /// If a process does not exit.
@@ -86,10 +88,10 @@ pub fn finish(job: Job) -> Vec<ExitStatus> {
     statuses
 }
 
-/// Leaves the job, whose processes must all succeed.
+/// Leaves the job, and checks on rank 0 that all other processes succeed.
 ///
 /// # Panics
-/// If one failed or did not exit.
+/// If a process fails or does not exit.
 pub fn succeed(job: Job) {
     let statuses = finish(job);
     assert!(statuses.iter().all(ExitStatus::success), "{statuses:?}");
@@ -116,7 +118,8 @@ pub fn conformance(
     report.judge(skips).unwrap();
 }
 
-/// An exchange with more owners than any engine supports, which must refuse it before any call.
+/// An exchange with more owners than an engine supports. An engine must refuse it before any
+/// collective call.
 pub struct TooManyOwners;
 
 impl Exchange for TooManyOwners {

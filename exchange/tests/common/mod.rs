@@ -1,4 +1,4 @@
-//! Shared by the tests of processes: the example that they run, and launchers that start it.
+//! Code that the tests with processes share: the example that they run, and its launchers.
 
 use core::sync::atomic::{AtomicU16, Ordering};
 use core::time::Duration;
@@ -12,7 +12,7 @@ use rustix::process::Pid;
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 const SECRET: &str = "the secret of these tests";
 
-/// The example `job`, which `cargo test` builds beside the tests.
+/// Returns the path of the example `job`, which `cargo test` builds with the tests.
 pub(crate) fn job() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let job = tests.ancestors().nth(2).unwrap().join("examples/job");
@@ -34,13 +34,14 @@ pub(crate) fn run(command: &mut Command) -> (Output, String, String) {
     (output, stdout, stderr)
 }
 
-/// A free port below those that the system hands out for outgoing connections.
+/// Returns a free port below those that the system assigns to outgoing connections.
 pub(crate) fn port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = u16::try_from(std::process::id() % 10_000).unwrap();
     loop {
         let port = 20_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
-        // Not tested by bind(2): a process that another test starts meanwhile would inherit the socket.
+        // Reads the list of sockets instead of calling bind(2): a process that another test starts
+        // meanwhile would inherit the socket.
         let in_use = std::fs::read_to_string("/proc/net/tcp").unwrap();
         if !in_use.contains(&format!(":{port:04X} ")) {
             return port;
@@ -48,15 +49,15 @@ pub(crate) fn port() -> u16 {
     }
 }
 
-/// The launchers, each with the Debian package it is from.
+/// The launcher of Open MPI, and its Debian package.
 pub(crate) const OPEN_MPI: [&str; 2] = ["mpirun.openmpi", "openmpi-bin"];
 pub(crate) const MPICH: [&str; 2] = ["mpiexec.hydra", "mpich"];
 
-/// Longer than any launch in these tests, even on a busy machine. Ranks that the launcher fails to end
-/// would wait for ever.
+/// The maximum time of a launch in these tests, even on a busy machine. Ranks that the launcher
+/// fails to terminate would wait forever.
 const LAUNCH_LIMIT: Duration = Duration::from_secs(120);
 
-/// A running launcher and its ranks; dropping it kills the launcher, which ends its ranks.
+/// A running launcher and its ranks. Dropping it kills the launcher, which terminates its ranks.
 pub(crate) struct Launching {
     pub(crate) launcher: Child,
     directory: PathBuf,
@@ -67,7 +68,7 @@ pub(crate) struct Launching {
 #[derive(Debug)]
 pub(crate) struct Launched {
     /// The output of each rank that started, in any order. The last line is its exit status, unless
-    /// the launcher ended it.
+    /// the launcher terminated it.
     pub(crate) ranks: Vec<String>,
     /// Whether the launcher succeeded.
     pub(crate) success: bool,
@@ -75,7 +76,7 @@ pub(crate) struct Launched {
     pub(crate) stderr: String,
 }
 
-/// Starts `ranks` ranks of a command by a launcher.
+/// Starts `ranks` ranks of a command with a launcher.
 pub(crate) fn launch(
     [launcher, package]: [&str; 2],
     ranks: u32,
@@ -87,7 +88,7 @@ pub(crate) fn launch(
     let path = found.unwrap_or_else(|| {
         panic!("no {launcher}: apt-get install --no-install-recommends {package}")
     });
-    // Two mpiruns that start at once disturb each other if they share a directory.
+    // mpirun processes that start at the same time need different directories.
     let directory = std::env::temp_dir().join(format!("probeline-{}", port()));
     std::fs::create_dir_all(&directory).unwrap();
     let mut command = command(&path);
@@ -104,14 +105,15 @@ pub(crate) fn launch(
 }
 
 impl Launching {
-    /// The output of each rank so far.
-    pub(crate) fn said(&self) -> Vec<String> {
+    /// Returns the present output of each rank.
+    pub(crate) fn outputs(&self) -> Vec<String> {
         let files = std::fs::read_dir(&self.directory).unwrap().map(|entry| entry.unwrap().path());
-        let said = files.filter(|path| path.extension().is_some_and(|end| end == "said"));
-        said.map(|path| std::fs::read_to_string(path).unwrap()).collect()
+        let paths = files.filter(|path| path.extension().is_some_and(|end| end == "said"));
+        paths.map(|path| std::fs::read_to_string(path).unwrap()).collect()
     }
 
-    /// The launcher, and for MPICH the helper process that starts and serves its ranks.
+    /// Returns the launcher's process and, for MPICH, the helper process that starts and serves its
+    /// ranks.
     pub(crate) fn servers(&self) -> Vec<Pid> {
         let launcher = Pid::from_child(&self.launcher);
         let children = format!("/proc/{0}/task/{0}/children", launcher.as_raw_pid());
@@ -123,16 +125,16 @@ impl Launching {
         [launcher].into_iter().chain(helpers.filter_map(Pid::from_raw)).collect()
     }
 
-    /// Waits until the launcher has ended.
+    /// Waits until the launcher exits.
     pub(crate) fn end(mut self) -> Launched {
         while self.launcher.try_wait().unwrap().is_none() {
-            assert!(self.begun.elapsed() < LAUNCH_LIMIT, "still running: {:?}", self.said());
+            assert!(self.begun.elapsed() < LAUNCH_LIMIT, "still running: {:?}", self.outputs());
             std::thread::sleep(Duration::from_millis(5));
         }
         let success = self.launcher.wait().unwrap().success();
         let mut stderr = String::new();
         self.launcher.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-        Launched { ranks: self.said(), success, stderr }
+        Launched { ranks: self.outputs(), success, stderr }
     }
 }
 
@@ -144,7 +146,7 @@ impl Drop for Launching {
     }
 }
 
-/// Starts `ranks` ranks of a command by a launcher, and waits for the end of all.
+/// Starts `ranks` ranks of a command with a launcher, and waits until all have exited.
 pub(crate) fn launched(launcher: [&str; 2], ranks: u32, rank_command: &[&str]) -> Launched {
     let ended = launch(launcher, ranks, rank_command).end();
     assert_eq!(ended.ranks.len(), ranks as usize, "{launcher:?} did not start all: {ended:?}");

@@ -71,7 +71,7 @@ pub fn number(name: &str) -> Option<c_long> {
     })
 }
 
-/// The errno of that name, if filters use it to refuse calls.
+/// The errno `name`, if seccomp filters use it to refuse calls.
 #[must_use]
 pub fn errno(name: &str) -> Option<i32> {
     match name {
@@ -81,10 +81,10 @@ pub fn errno(name: &str) -> Option<i32> {
     }
 }
 
-/// Offsets in `seccomp_data` (seccomp(2)); that of the argument is its lower half on a
-/// little-endian machine.
+/// The offset of the system call number in `seccomp_data` (seccomp(2)).
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
+/// The offset of the lower half of the second argument, on a little-endian machine.
 const SECOND_ARGUMENT: u32 = 24;
 
 /// `AUDIT_ARCH_*` of linux/audit.h: the ELF machine, 64 bits, little-endian.
@@ -103,7 +103,7 @@ fn refuse_all(numbers: &[c_long], errno: i32) -> Vec<libc::sock_filter> {
     program
 }
 
-/// Allows calls of other architectures, whose numbers differ.
+/// Instructions that allow calls of other architectures, whose numbers differ.
 fn of_this_architecture() -> [libc::sock_filter; 4] {
     [load(ARCHITECTURE), unless_equal(THIS_ARCHITECTURE, 1), skip(1), allow()]
 }

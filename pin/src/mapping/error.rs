@@ -1,4 +1,4 @@
-//! Why memory could not be mapped, and what to do about it.
+//! Errors of mapping memory, with advice.
 
 use core::error::Error;
 use core::fmt;
@@ -7,7 +7,7 @@ use super::NoHuge;
 use crate::errno::Errno;
 use crate::numa::NodeId;
 
-/// Why memory could not be mapped.
+/// The reason why memory could not be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MappingError {
@@ -38,7 +38,7 @@ pub enum MappingError {
         bytes: usize,
         /// The error of mapping hugetlb pages, or 0.
         hugetlb_errno: i32,
-        /// Why there are no transparent huge pages.
+        /// The reason why there are no transparent huge pages.
         reason: NoHuge,
     },
     /// A peer's file is shorter than expected.
@@ -53,7 +53,7 @@ pub enum MappingError {
 }
 
 impl MappingError {
-    /// Adds, if huge pages were required, why there are no hugetlb pages.
+    /// Adds the error of mapping hugetlb pages, if huge pages were required.
     pub(super) fn after(self, hugetlb: Self) -> Self {
         match (self, hugetlb) {
             (Self::NoHugePages { bytes, reason, .. }, Self::Call { errno, .. }) => {
@@ -92,7 +92,7 @@ impl fmt::Display for MappingError {
                 if hugetlb_errno != 0 {
                     write!(f, " (hugetlb: {})", Errno(hugetlb_errno))?;
                 }
-                // The count for the usual 2 MiB pages.
+                // The number of pages of the usual size, 2 MiB.
                 let pages = bytes.div_ceil(2 << 20);
                 write!(f, "; as root, add {pages} to `sysctl vm.nr_hugepages`")?;
                 f.write_str(match reason {

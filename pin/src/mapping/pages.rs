@@ -1,5 +1,5 @@
-//! The pages of a mapping as `/proc/self/smaps` reports them (proc_pid_smaps(5)), and why they are
-//! not huge.
+//! The pages of a mapping as `/proc/self/smaps` reports them (proc_pid_smaps(5)), and the reasons
+//! why they are not huge.
 
 use core::fmt;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ pub enum Pages {
     Base {
         /// The size of a page.
         page_bytes: usize,
-        /// Why they are not huge, if huge pages were requested.
+        /// The reason why the pages are not huge, if huge pages were requested.
         reason: Option<NoHuge>,
     },
     /// Transparent huge pages, at least for a part of the mapping.
@@ -36,7 +36,7 @@ pub enum Pages {
     },
 }
 
-/// Why a mapping has no huge pages.
+/// The reason why a mapping has no huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoHuge {
     /// They were not requested.
@@ -59,7 +59,7 @@ pub(super) const PRIVATE_THP: &str = "enabled";
 pub(super) const SHARED_THP: &str = "shmem_enabled";
 const THP: &str = "/sys/kernel/mm/transparent_hugepage";
 
-/// The size of a transparent huge page, or why there are none. See the kernel's
+/// Returns the size of a transparent huge page, or the reason why there are none. See the kernel's
 /// Documentation/admin-guide/mm/transhuge.rst.
 pub(super) fn transparent_bytes(setting: &str) -> Result<usize, NoHuge> {
     let read = |name: &str| fs::read_to_string(format!("{THP}/{name}")).ok();
@@ -74,7 +74,7 @@ pub(super) fn transparent_bytes(setting: &str) -> Result<usize, NoHuge> {
 }
 
 impl Pages {
-    /// What `area` says of a mapping of `mapped_bytes`.
+    /// Returns the pages of a mapping of `mapped_bytes` bytes that `area` describes.
     pub(super) fn seen(area: &Area, mapped_bytes: usize, reason: Option<NoHuge>) -> Self {
         if area.page_bytes > rustix::param::page_size() {
             return Self::HugeTlb { page_bytes: area.page_bytes };
@@ -154,14 +154,14 @@ fn parse(smaps: impl BufRead, address: usize) -> io::Result<Area> {
     area.filter(|area| area.page_bytes > 0).ok_or(io::ErrorKind::NotFound.into())
 }
 
-/// The addresses on the first line of an area: `7f0c00000000-7f0c00200000 rw-s ...`.
+/// Parses the addresses on the first line of an area: `7f0c00000000-7f0c00200000 rw-s ...`.
 fn range(line: &str) -> Option<core::ops::Range<usize>> {
     let (start, end) = line.split_ascii_whitespace().next()?.split_once('-')?;
     let hex = |text| usize::from_str_radix(text, 16).ok();
     Some(hex(start)?..hex(end)?)
 }
 
-/// A line like `KernelPageSize:        4 kB`.
+/// Reads a line like `KernelPageSize:        4 kB` into `area`.
 fn take_field(line: &str, area: &mut Area) {
     let Some((name, value)) = line.split_once(':') else { return };
     let Some(kib) = value.split_ascii_whitespace().next().and_then(|kib| kib.parse().ok()) else {

@@ -18,7 +18,7 @@ fn base() -> MemoryPolicy {
     policy(HugePages::Never)
 }
 
-/// Free pages of the hugetlb pool and their size, as meminfo tells.
+/// Returns the free pages of the hugetlb pool and their size in bytes (proc_meminfo(5)).
 fn hugetlb_pool() -> (usize, usize) {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap();
     let value = |name: &str| -> usize {
@@ -38,7 +38,7 @@ fn assert_usable(mapping: &Mapping, bytes: usize) {
 }
 
 #[test]
-fn private_memory_is_zero_and_of_the_size_asked_for() {
+fn private_memory_is_zero_and_has_the_requested_size() {
     for bytes in [8, 4096, 4104, 3 * MIB, 5 * MIB + 24] {
         for huge in [HugePages::Never, HugePages::Try] {
             assert_usable(&Mapping::anonymous(bytes, &policy(huge)).unwrap(), bytes);
@@ -47,7 +47,7 @@ fn private_memory_is_zero_and_of_the_size_asked_for() {
 }
 
 #[test]
-fn shared_memory_is_one_for_all_who_map_it() {
+fn all_mappings_of_shared_memory_have_the_same_words() {
     for bytes in [16, 4096, 3 * MIB + 8] {
         for huge in [HugePages::Never, HugePages::Try] {
             let (mine, file) = Mapping::shared(bytes, &policy(huge)).unwrap();
@@ -76,7 +76,7 @@ fn dropping_unmaps() {
 }
 
 #[test]
-fn shared_memory_is_the_owners_alone_and_keeps_its_size() {
+fn shared_memory_is_private_to_its_user_and_keeps_its_size() {
     let (mapping, file) = Mapping::shared(MIB, &base()).unwrap();
     let file = File::from(file);
     assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
@@ -91,7 +91,7 @@ fn shared_memory_is_the_owners_alone_and_keeps_its_size() {
 }
 
 #[test]
-fn a_file_that_could_end_in_sigbus_is_refused() {
+fn a_file_that_could_raise_sigbus_is_refused() {
     let (_mapping, file) = Mapping::shared(4096, &base()).unwrap();
     let short = Mapping::from_fd(file.as_fd(), 4097).unwrap_err();
     assert_eq!(short, MappingError::Short { needed_bytes: 4097, found_bytes: 4096 });
@@ -126,7 +126,7 @@ fn base_pages_are_base_pages() {
 }
 
 #[test]
-fn trying_says_why_there_are_no_huge_pages() {
+fn the_reason_for_base_pages_is_reported() {
     let small = Mapping::anonymous(4096, &policy(HugePages::Try)).unwrap().pages();
     match small {
         Pages::Base { reason: Some(reason), .. } => {
@@ -145,10 +145,10 @@ fn trying_says_why_there_are_no_huge_pages() {
     }
 }
 
-/// Takes the hugetlb path if enough pages are free and the transparent one if that is on; the
-/// outcome must be the one that the system's settings call for.
+/// Requires huge pages: hugetlb pages if enough are free, otherwise transparent ones if they are
+/// enabled. The result must match the system's settings.
 #[test]
-fn requiring_gives_huge_pages_for_everything_or_says_what_to_do() {
+fn required_huge_pages_fill_the_mapping_or_the_error_has_advice() {
     let bytes = 4 * MIB;
     for setting in [PRIVATE_THP, SHARED_THP] {
         let (free, page) = hugetlb_pool();
@@ -166,7 +166,7 @@ fn requiring_gives_huge_pages_for_everything_or_says_what_to_do() {
             }
             Ok(other) => panic!("required huge pages, got {other}"),
             Err(error) => {
-                // The other tests hold a few pages at the same time.
+                // Other tests use a few pages at the same time.
                 assert!(free < 32, "pages were free: {error}");
                 let text = error.to_string();
                 assert!(text.contains("sysctl vm.nr_hugepages"), "{text}");
@@ -182,14 +182,14 @@ fn requiring_gives_huge_pages_for_everything_or_says_what_to_do() {
 }
 
 #[test]
-fn more_hugetlb_pages_than_there_are_is_no_signal() {
+fn mapping_more_hugetlb_pages_than_exist_raises_no_signal() {
     let (free, page) = hugetlb_pool();
-    // At most 1 GiB, for transparent huge pages may step in.
+    // At most 1 GiB, because the mapping may use transparent huge pages instead.
     let bytes = ((free + 1) * page.max(2 * MIB)).min(1 << 30);
     assert_usable(&Mapping::anonymous(bytes, &policy(HugePages::Try)).unwrap(), bytes);
 }
 
-/// Private and shared memory with this policy.
+/// Maps private and shared memory with this policy.
 fn both(policy: &MemoryPolicy) -> [Result<Mapping, MappingError>; 2] {
     [Mapping::anonymous(MIB, policy), Mapping::shared(MIB, policy).map(|both| both.0)]
 }
@@ -284,8 +284,8 @@ fn pages_are_unknown_if_smaps_is_hidden() {
         assert_eq!(mapping.pages(), Pages::Unknown { errno: libc::EPERM });
         assert_usable(&mapping, MIB);
     }
-    // Required huge pages must be visible; for the hugetlb pool the page size is known from another
-    // source.
+    // Without smaps, required huge pages are known only for hugetlb pages: fstat(2) reports their
+    // size.
     for result in hidden(policy(HugePages::Require)) {
         let is_huge = |mapping: Mapping| matches!(mapping.pages(), Pages::HugeTlb { .. });
         match result {
@@ -308,7 +308,7 @@ fn only_shared_memory_needs_memfd_create() {
 }
 
 #[test]
-fn two_mappings_side_by_side_are_counted_apart() {
+fn the_pages_of_adjacent_mappings_are_counted_separately() {
     let huge = Mapping::anonymous(4 * MIB, &policy(HugePages::Try)).unwrap();
     let small = Mapping::anonymous(4 * MIB, &base()).unwrap();
     let again = Mapping::anonymous(4 * MIB, &policy(HugePages::Try)).unwrap();
@@ -321,7 +321,7 @@ fn two_mappings_side_by_side_are_counted_apart() {
 }
 
 #[test]
-fn errors_say_what_to_do() {
+fn errors_have_advice() {
     let text = |error: MappingError| error.to_string();
     let call = |errno| MappingError::Call { call: "mmap", bytes: 8, errno };
     assert!(text(call(libc::ENOMEM)).contains("request less"));

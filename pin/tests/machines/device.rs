@@ -1,4 +1,4 @@
-//! Network cards in trees with the links that sysfs has.
+//! The nodes of network devices, in directory trees with the links of sysfs.
 
 use probeline_pin::{NodeId, TopologyError, device_node};
 
@@ -10,7 +10,7 @@ fn node_of(tree: &str, name: &str) -> Result<Option<NodeId>, TopologyError> {
     device_node(Tree::of(tree).root(), name)
 }
 
-/// A class entry and its link to the device.
+/// Returns the lines for a class entry and its link to the device.
 fn class(class: &str, name: &str, device: &str) -> String {
     format!(
         "{device}/{class}/{name}/dev_id: 0x0
@@ -40,7 +40,7 @@ fn a_software_rdma_device_has_the_node_of_its_interface() {
 }
 
 #[test]
-fn a_virtio_card_has_the_node_of_the_pci_device_below() {
+fn a_virtio_card_has_the_node_of_its_pci_device() {
     let pci = format!("{ROOT}/0000:81:00.0");
     let tree = class("net", "eth0", &format!("{pci}/virtio1")) + &format!("{pci}/numa_node: 2");
     assert_eq!(node_of(&tree, "eth0"), Ok(Some(NodeId(2))));
@@ -70,7 +70,7 @@ fn other_names_are_refused() {
 }
 
 #[test]
-fn a_node_that_is_no_number_is_an_error() {
+fn a_node_that_is_not_a_number_is_an_error() {
     let card = format!("{ROOT}/0000:81:00.0");
     let tree = class("net", "eth2", &card) + &format!("{card}/numa_node: none");
     assert!(matches!(node_of(&tree, "eth2"), Err(TopologyError::Malformed { .. })));

@@ -1,4 +1,4 @@
-//! Topology and placement on machines other than this one: recorded ones, and odd ones.
+//! Topology and placement on recorded machines and on unusual ones.
 
 mod device;
 mod oddities;
@@ -26,14 +26,14 @@ fn node_numbers<'a>(nodes: impl IntoIterator<Item = &'a probeline_pin::Node>) ->
     nodes.into_iter().map(|node| node.id.0).collect()
 }
 
-/// The CPUs that the first `ranks` processes get, and their nodes.
+/// Places `ranks` ranks, and returns their CPUs and nodes.
 fn placed(topology: &Topology, ranks: u32, near: Option<u32>) -> Vec<(u32, u32)> {
     let all = topology.cpus();
     let placements = probeline_pin::place(topology, &all, ranks, near.map(NodeId)).unwrap();
     placements.iter().map(|p| (p.cpu.0, p.node.0)).collect()
 }
 
-/// The core that a CPU belongs to, as a list of its threads.
+/// Returns the core of a CPU, as a list of its hardware threads.
 fn core_of(topology: &Topology, cpu: u32) -> String {
     let cores = topology.cores().iter();
     let mut of_cpu = cores.filter(|core| core.cpus.contains(CpuId(cpu)));

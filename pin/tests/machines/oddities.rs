@@ -1,4 +1,4 @@
-//! Trees no recorded machine has: what kernels, containers and broken tables may show.
+//! Unusual sysfs trees, as some kernels, containers and broken firmware tables produce them.
 
 use probeline_pin::{HugePagePool, NodeId, Topology, TopologyError};
 
@@ -6,7 +6,7 @@ use crate::tree::Tree;
 use crate::{core_of, node_cpus, node_numbers, placed, topology};
 
 #[test]
-fn without_nodes_one_is_assumed() {
+fn one_node_is_assumed_if_the_kernel_reports_none() {
     let tree = Tree::of(
         "devices/system/cpu/online: 0-1
          devices/system/cpu/cpu{0-1}/topology/thread_siblings_list: 0-1
@@ -20,19 +20,19 @@ fn without_nodes_one_is_assumed() {
     assert_eq!(topology.nodes()[0].memory_bytes, None);
     let pool = HugePagePool { page_bytes: 2 << 20, total: 8, free: 5 };
     assert_eq!(topology.nodes()[0].huge_pages, [pool]);
-    // The assumed node is for placing CPUs, not for binding memory.
+    // The assumed node is used to place ranks, not to bind memory.
     assert_eq!(topology.memory_near(NodeId(0)), None);
     assert_eq!(memory_nodes(&topology), [None, None]);
 }
 
-/// The nodes that two ranks take memory from.
+/// Returns the memory nodes of two ranks.
 fn memory_nodes(topology: &Topology) -> Vec<Option<NodeId>> {
     let places = probeline_pin::place(topology, &topology.cpus(), 2, None).unwrap();
     places.iter().map(|place| place.memory).collect()
 }
 
 #[test]
-fn a_machine_of_cpus_has_cores_and_no_nodes() {
+fn a_topology_of_cpus_has_cores_and_no_nodes() {
     let topology = Topology::of_cpus(&"2-3,8".parse().unwrap());
     assert!(!topology.reports_numa());
     assert_eq!((topology.cores().len(), topology.cpus().to_string()), (3, "2-3,8".to_owned()));
@@ -41,7 +41,7 @@ fn a_machine_of_cpus_has_cores_and_no_nodes() {
 }
 
 #[test]
-fn a_node_directory_without_nodes_is_no_numa_either() {
+fn an_empty_node_directory_is_no_numa() {
     let tree = Tree::of(
         "devices/system/node/online: 0
          devices/system/cpu/online: 0",
@@ -50,7 +50,7 @@ fn a_node_directory_without_nodes_is_no_numa_either() {
 }
 
 #[test]
-fn nodes_are_listed_by_number_whatever_the_directory_says() {
+fn nodes_are_listed_by_number_in_any_order_of_the_directory() {
     let tree = Tree::of(
         "devices/system/node/node2/cpulist: 2
          devices/system/node/node10/cpulist: 1
@@ -94,7 +94,7 @@ fn old_kernels_list_offline_cpus_with_their_node() {
 }
 
 #[test]
-fn a_renumbered_online_file_is_not_believed() {
+fn a_renumbered_online_file_is_ignored() {
     let tree = Tree::of(
         "devices/system/cpu/online: 0-1
          devices/system/node/node0/cpulist: 0-3
@@ -104,7 +104,7 @@ fn a_renumbered_online_file_is_not_believed() {
 }
 
 #[test]
-fn cpu_numbers_may_pass_1024() {
+fn cpu_numbers_may_exceed_1024() {
     let tree = Tree::of(
         "devices/system/node/node0/cpulist: 0-895
          devices/system/node/node1/cpulist: 896-1791
@@ -114,7 +114,7 @@ fn cpu_numbers_may_pass_1024() {
     let topology = topology(&tree);
     assert_eq!(topology.cpus().len(), 1792);
     assert_eq!(core_of(&topology, 1001), "1000-1001");
-    // A sibling on another node is a firmware error; the CPU keeps its node.
+    // Siblings on different nodes are a firmware error; each CPU keeps its node.
     assert_eq!((core_of(&topology, 895), core_of(&topology, 1791)), ("895".into(), "1791".into()));
     let ranks: Vec<(u32, u32)> = placed(&topology, 1790, Some(1));
     assert_eq!((ranks[0], ranks[894], ranks[895]), ((896, 1), (1791, 1), (0, 0)));
@@ -136,7 +136,7 @@ fn overlapping_siblings_leave_each_cpu_in_one_core() {
 }
 
 #[test]
-fn memory_of_other_cpus_comes_before_memory_of_none() {
+fn memory_of_nodes_with_cpus_is_preferred() {
     let tree = Tree::of(
         "devices/system/node/node{0,2}/cpulist: 0
          devices/system/node/node1/cpulist:
@@ -177,7 +177,7 @@ fn errors_name_the_file() {
 }
 
 #[test]
-fn a_missing_or_unreadable_file_is_an_error_where_nothing_can_stand_for_it() {
+fn a_missing_or_unreadable_required_file_is_an_error() {
     let empty = Tree::of("devices/system/cpu/kernel_max: 7");
     let online = empty.root().join("devices/system/cpu/online");
     let missing = Err(TopologyError::Read { path: online, errno: libc::ENOENT });

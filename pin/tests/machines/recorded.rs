@@ -1,4 +1,4 @@
-//! Machines whose facts were recorded by their users; each fixture names its source.
+//! Real machines, as their users recorded them; each fixture names its source.
 
 use probeline_pin::{NodeId, Sharing, Topology, place};
 
@@ -29,7 +29,7 @@ fn package_of(topology: &Topology, cpu: u32) -> Option<u32> {
 }
 
 #[test]
-fn every_machine_gives_each_core_one_rank_before_any_is_shared() {
+fn on_every_machine_each_core_gets_a_rank_before_any_is_shared() {
     for name in ALL {
         let topology = recorded(name);
         let cores = topology.cores().len();
@@ -78,13 +78,13 @@ fn two_sockets_with_smt() {
     assert_eq!(placed(&topology, 4, None), [(0, 0), (1, 0), (18, 1), (19, 1)]);
     assert_eq!(placed(&topology, 3, Some(1)), [(18, 1), (19, 1), (20, 1)]);
 
-    // 37 ranks near node 1: its 18 cores twice is 36, but no core is shared while node 0 has any.
+    // No core of node 1 is shared while node 0 has free cores.
     let near = placed(&topology, 37, Some(1));
     assert_eq!(near.iter().filter(|(_, node)| *node == 1).count(), 19);
 }
 
 #[test]
-fn two_sockets_print_as_people_read_them() {
+fn two_sockets_are_displayed() {
     let printed = recorded("c5n-18xlarge").to_string();
     let expected = "2 nodes, 36 cores, 72 cpus\n\
         node 0: 18 cores, cpus 0-17,36-53, memory 92.3 GiB\n  \
@@ -108,12 +108,12 @@ fn four_nodes_a_socket() {
 }
 
 #[test]
-fn level_3_caches_are_told_apart() {
+fn level_3_caches_are_distinguished() {
     let topology = recorded("epyc-7451");
     let groups: Vec<String> = topology.l3_groups().iter().map(ToString::to_string).collect();
     assert_eq!(groups.len(), 16);
     assert_eq!(groups[..3], ["0-2,48-50", "3-5,51-53", "6-8,54-56"]);
-    // Neither was recorded.
+    // The fixture has neither memory nor distances.
     assert_eq!(topology.nodes()[0].memory_bytes, None);
     assert_eq!(topology.nodes()[0].distances, []);
     assert_eq!(topology.memory_near(NodeId(3)), Some(NodeId(3)));
@@ -137,7 +137,7 @@ fn cxl_memory_is_near_its_socket() {
     let topology = recorded("xeon-cxl");
     assert_eq!((topology.nodes().len(), topology.cores().len()), (4, 104));
     assert_eq!(node_numbers(topology.nodes_by_distance(NodeId(1))), [1, 3, 0, 2]);
-    // Asked for the expander's node, ranks go to the socket it hangs on.
+    // Ranks near the expander's node are placed on the socket to which it is attached.
     assert!(placed(&topology, 52, Some(3)).iter().all(|(_, node)| *node == 1));
     assert!(placed(&topology, 52, Some(2)).iter().all(|(_, node)| *node == 0));
 }
@@ -153,7 +153,7 @@ fn eight_sockets_fill_by_distance() {
 }
 
 #[test]
-fn node_numbers_may_have_holes_and_nodes_may_have_nothing() {
+fn node_numbers_may_have_gaps_and_nodes_may_be_empty() {
     let topology = recorded("power9-gpu-nodes");
     assert_eq!(node_numbers(topology.nodes()), [0, 8, 252, 253, 254, 255]);
     assert_eq!(topology.cores().len(), 32);
@@ -166,7 +166,7 @@ fn node_numbers_may_have_holes_and_nodes_may_have_nothing() {
 }
 
 #[test]
-fn a_node_without_memory_takes_its_neighbours() {
+fn ranks_on_a_node_without_memory_use_the_nearest_memory() {
     let topology = recorded("threadripper-3960x");
     let memory = |ranks| {
         let placements = place(&topology, &topology.cpus(), ranks, None).unwrap();
@@ -176,7 +176,7 @@ fn a_node_without_memory_takes_its_neighbours() {
 }
 
 #[test]
-fn cpus_that_are_offline_take_no_ranks() {
+fn offline_cpus_get_no_ranks() {
     let topology = recorded("xeon-4s-offline");
     assert!(!topology.reports_numa());
     assert_eq!(node_numbers(topology.nodes()), [0]);
@@ -192,7 +192,7 @@ fn cpus_that_are_offline_take_no_ranks() {
 }
 
 #[test]
-fn a_mask_decides_which_nodes_and_threads_count() {
+fn only_allowed_cpus_get_ranks() {
     let topology = recorded("opteron-4s-sparse");
     assert_eq!(node_numbers(topology.nodes()), [0, 1, 2, 33, 34, 45, 72, 73]);
     assert_eq!(topology.l3_groups().len(), 8);
@@ -204,7 +204,7 @@ fn a_mask_decides_which_nodes_and_threads_count() {
     let alone = Sharing::Alone;
     assert_eq!(seen, [(23, 33, alone), (36, 72, alone), (37, 72, alone), (38, 72, alone)]);
 
-    // Second threads only: they are the first of their core that may be used.
+    // If only second threads are allowed, each is the first allowed thread of its core.
     let topology = recorded("c5n-18xlarge");
     let placements = place(&topology, &cpus("40-41,58"), 3, None).unwrap();
     let seen: Vec<_> = placements.iter().map(|p| (p.cpu.0, p.sharing)).collect();

@@ -1,7 +1,7 @@
-//! A directory that looks like `/sys`, unpacked from a text and removed when dropped.
+//! A directory with the layout of `/sys`, created from a text and removed when dropped.
 //!
-//! One fact a line: `path: content` is a file, `path -> target` a link, `#` a comment. Braces with
-//! a cpu list, `cpu{0-3,8}/online`, stand for one file each.
+//! Each line is a file (`path: content`), a link (`path -> target`) or a comment (`#`). A path with
+//! a CPU list in braces, such as `cpu{0-3,8}/online`, creates one file for each CPU.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::fs;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Tree(PathBuf);
 
 impl Tree {
-    /// The machine recorded in `tests/fixtures/NAME.txt`.
+    /// Creates the tree of the machine recorded in `tests/fixtures/NAME.txt`.
     pub(crate) fn recorded(name: &str) -> Self {
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
         Self::of(&fs::read_to_string(fixtures.join(format!("{name}.txt"))).unwrap())
@@ -20,7 +20,7 @@ impl Tree {
     pub(crate) fn of(text: &str) -> Self {
         static TREES: AtomicU32 = AtomicU32::new(0);
         let nth = TREES.fetch_add(1, Ordering::Relaxed);
-        // In memory where that can be had: a machine is up to a thousand small files.
+        // In memory if possible: a machine has up to a thousand small files.
         let shm = Path::new("/dev/shm");
         let parent = if shm.is_dir() { shm.into() } else { std::env::temp_dir() };
         let root = parent.join(format!("pin-tree-{}-{nth}", std::process::id()));
@@ -42,7 +42,7 @@ impl Tree {
             symlink(target, self.with_parents(path)).unwrap();
             return;
         }
-        // A path may hold colons (PCI addresses), and content may be empty.
+        // A path may contain colons (PCI addresses), and content may be empty.
         let (path, content) = line.split_once(": ").unwrap_or((line.trim_end_matches(':'), ""));
         for path in expanded(path) {
             fs::write(self.with_parents(&path), format!("{content}\n")).unwrap();
@@ -62,8 +62,8 @@ impl Drop for Tree {
     }
 }
 
-/// The paths that a path with braces stands for. Reads the list by itself, not with the parser
-/// that is tested.
+/// Expands the braces of a path. Parses the list itself, because the tests also cover the parser of
+/// this crate.
 fn expanded(path: &str) -> Vec<String> {
     let Some((before, rest)) = path.split_once('{') else {
         return vec![path.into()];

@@ -1,5 +1,5 @@
-//! A loop of the bare calls of UCP, with one operation at a time and without tokens, slots, checks or
-//! lost owners.
+//! A loop of the bare calls of UCP, with one operation at a time and without tokens, slots, checks
+//! or lost owners.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -24,7 +24,8 @@ use probeline_ucx_sys::{
 use crate::shared::{Result, buffer_like};
 
 const BYTES: usize = 8192;
-/// Words of a request, which end at the pointer to it: more than any version of UCX needs.
+/// The number of words of a request, which end at the pointer to it: more than any version of UCX
+/// needs.
 const REQUEST_WORDS: usize = 256;
 /// The word of rank 1 that rank 0 changes when it has finished.
 const FINISHED: usize = 0;
@@ -96,7 +97,8 @@ impl Bare {
         let (their_own, rest) = theirs.split_first_chunk().ok_or("an empty message")?;
         let (address, key) = rest.split_at(MAX_BYTES);
         let (mut endpoint, mut unpacked) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: zero is valid for the parameters; a live worker, and the other rank's address and key.
+        // SAFETY: zero is valid for the parameters; a live worker, and the other rank's address and
+        // key.
         unsafe {
             let mut params: probeline_ucx_sys::ucp_ep_params_t = core::mem::zeroed();
             params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS.into();
@@ -119,7 +121,7 @@ impl Bare {
             | UCP_OP_ATTR_FIELD_USER_DATA
             | UCP_OP_ATTR_FIELD_DATATYPE
             | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-        // The pointer to a request points behind it; the last line is not used.
+        // The pointer to a request points to its end; the last cache line is not used.
         params.request = request.0[REQUEST_WORDS - 8..].as_mut_ptr().cast();
         params.cb.send = Some(ended);
         params.user_data = (&raw const *ended_at).cast_mut().cast();
@@ -140,7 +142,7 @@ impl Bare {
         })
     }
 
-    /// Does a READ of `words` words.
+    /// Executes a READ of `words` words.
     #[inline]
     pub(crate) fn read(&mut self, words: u32) -> Result<()> {
         self.params.datatype = ucp_dt_make_contig(1);
@@ -154,14 +156,14 @@ impl Bare {
         self.end(answer)
     }
 
-    /// Does a compare-and-swap of 0 by 0.
+    /// Executes a compare-and-swap of 0 by 0.
     #[inline]
     pub(crate) fn compare_and_swap(&mut self) -> Result<()> {
         self.words.0[1] = 0;
         self.atomic(UCP_ATOMIC_OP_CSWAP, 0, AT)
     }
 
-    /// Does a fetch-and-add of 0.
+    /// Executes a fetch-and-add of 0.
     #[inline]
     pub(crate) fn fetch_add(&mut self) -> Result<()> {
         self.atomic(UCP_ATOMIC_OP_ADD, 0, AT)

@@ -1,4 +1,4 @@
-//! What the latency programs share.
+//! Code that the latency programs share.
 
 use core::error::Error;
 
@@ -6,9 +6,9 @@ use probeline_transport::WORD_BYTES;
 
 pub(crate) type Result<T> = core::result::Result<T, Box<dyn Error>>;
 
-/// Words of the longest READ.
+/// The number of words of the longest READ.
 pub(crate) const MAX_WORDS: u32 = 512;
-/// Words of a page.
+/// The number of words of a page.
 const PAGE_WORDS: usize = 4096 / WORD_BYTES;
 
 /// A measured operation.
@@ -45,7 +45,8 @@ pub(crate) fn median(values: &mut [f64]) -> f64 {
 struct Pages([u64; PAGE_WORDS + MAX_WORDS as usize]);
 
 /// A buffer for a loop of bare calls, at the same offset in a page as `slot` of the engine, so that
-/// both copy to the same alignment. It lives until the process ends, as the library that writes to it.
+/// both copy to the same alignment. It lives until the process ends, as the library that writes to
+/// it.
 pub(crate) fn buffer_like(slot: &[u64]) -> &'static mut [u64] {
     let first = slot.as_ptr().addr() / WORD_BYTES % PAGE_WORDS;
     let pages = Box::leak(Box::new(Pages([0; PAGE_WORDS + MAX_WORDS as usize])));

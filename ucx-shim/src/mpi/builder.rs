@@ -16,10 +16,10 @@ use super::world::Name;
 
 /// The maximum depth. Every operation in flight has 4 words for an atomic.
 const MAX_DEPTH: u32 = 1 << 20;
-/// Changes with the connection info and with the control words.
+/// The version of the connection information and of the control words.
 const VERSION: u64 = 1;
-/// The single-copy mechanisms of btl vader over which osc rdma does atomics by messages and ends the
-/// process. Observed with the first two; the third provides copies only, too.
+/// The single-copy mechanisms of btl vader over which osc rdma executes atomics by messages and
+/// aborts the process. Observed with the first two; the third also provides only copies.
 const CRASHING: [&str; 3] = ["cma", "emulated", "knem"];
 /// The networks that osc rdma prefers (Open MPI's `osc_rdma_btls`).
 const PREFERRED: [&str; 3] = ["btl_openib", "btl_ugni", "btl_uct"];
@@ -68,17 +68,18 @@ impl Builder {
     }
 
     /// Sets Open MPI's "acc_single_intrinsic": whether osc ucx and osc rdma use the atomics of the
-    /// device or the CPU, instead of a lock that each atomic takes and releases over the network. With
-    /// `None`, the default, the library's parameters decide. Other libraries ignore it.
+    /// device or the CPU, instead of a lock that each atomic takes and releases over the network.
+    /// With `None`, the default, the library's parameters decide. Other libraries ignore it.
     #[must_use]
     pub fn acc_single_intrinsic(mut self, on: Option<bool>) -> Self {
         self.acc_single_intrinsic = on;
         self
     }
 
-    /// Opens this owner's engine. All `members` call it, in the thread that will use the engine. The
-    /// window is zero. The first opening sleeps for some times 10 ms to measure which operations need
-    /// an owner's CPU; for up to 620 ms for each doubling of the members if any does.
+    /// Opens this owner's engine. All `members` call it, in the thread that will use the engine.
+    /// The window is zero. To measure which operations need an owner's CPU, the first opening
+    /// sleeps for a few tens of milliseconds. If any operation needs it, the first opening sleeps
+    /// for up to 620 ms for each doubling of the number of members.
     ///
     /// # Errors
     /// [`OpenError`]: what this owner, or another one, is missing. If one fails, all do.
@@ -133,7 +134,7 @@ impl Builder {
     /// Compares the options of all owners, and frees the windows that none of them uses any more.
     fn agree(&self, members: &mut Members, able: bool) -> Result<(), OpenError> {
         let (group, runtime) = (members.group, members.runtime.clone());
-        // 2: the library decides.
+        // The value 2 encodes that the library decides.
         let single = self.acc_single_intrinsic.map_or(2, u64::from);
         let Sizes { window_words, slot_words, .. } = self.sizes;
         let mine = [window_words, slot_words.into(), single, runtime.in_use_from(group)];
@@ -161,8 +162,8 @@ impl Builder {
     }
 }
 
-/// Refuses components of Open MPI 4 that end the process: osc rdma over btl vader, which it uses on
-/// one machine, or over btl ofi, unless one of its preferred networks is loaded.
+/// Refuses components of Open MPI 4 that abort the process: osc rdma over btl vader, which it uses
+/// on one machine, or over btl ofi, unless one of its preferred networks is loaded.
 fn refuse_crash(info: &Info, one_machine: bool) -> Result<(), OpenError> {
     let is_rdma = info.component == Component::Osc("rdma".to_owned());
     if !is_rdma || PREFERRED.into_iter().any(is_loaded) {

@@ -1,4 +1,4 @@
-//! The engine: posts start operations, and polls end them by flushes.
+//! The engine: posts start operations, and polls complete them with flushes.
 
 use core::ffi::c_int;
 use core::fmt;
@@ -20,17 +20,17 @@ use super::window::{ControlWords, Window};
 use super::world::{Name, Runtime};
 
 /// While operations are in flight, only every such poll checks a peer and lets MPI progress peers'
-/// operations, which flushes need not do. Both cost as much as the rest of a poll, 60 ns at most, so
-/// that peers wait for a microsecond.
+/// operations, which flushes need not do. Both cost as much as the rest of a poll, 60 ns at most,
+/// so that peers wait for a microsecond.
 const POLLS_PER_PROGRESS: u32 = 16;
 
 /// An open engine of one owner.
 ///
-/// It belongs to the thread that started MPI. Dropping it ends the operations in flight and notifies
-/// the other owners, whose engines then end with [`Fault::OwnerLost`]: leave after a barrier. If peers'
-/// operations need an owner in MPI, dropping waits for the owners that it notifies. If a panic drops
-/// the engine, it waits for no owner: the memory of operations in flight is kept, and the job is
-/// ended.
+/// It belongs to the thread that started MPI. Dropping it completes the operations in flight and
+/// notifies the other owners, whose engines then fail with [`Fault::OwnerLost`]: leave after a
+/// barrier. If peers' operations need an owner in MPI, dropping waits for the owners that it
+/// notifies. If a panic drops the engine, it waits for no owner: the memory of operations in flight
+/// is kept, and the job is aborted.
 pub struct Engine {
     caps: Caps,
     geometry: Geometry,
@@ -78,7 +78,7 @@ impl Engine {
         }
     }
 
-    /// What this engine runs over.
+    /// Returns the library, the components and the options of this engine.
     #[must_use]
     pub fn info(&self) -> &Info {
         &self.info
@@ -148,7 +148,8 @@ impl Engine {
         }
     }
 
-    /// Ends the engine because MPI has failed in a call for `owner`. MPI may still access its memory.
+    /// Sets the engine's fault because MPI has failed in a call for `owner`. MPI may still access
+    /// the engine's memory.
     #[cold]
     fn fail(&mut self, owner: Owner, code: c_int) -> OpError {
         let error = OpError::Device { code: code.unsigned_abs() };
@@ -158,14 +159,14 @@ impl Engine {
         error
     }
 
-    /// Keeps the private memory until the process ends, and lets the job end by `MPI_Abort`.
+    /// Keeps the private memory until the process exits, and makes the job end by `MPI_Abort`.
     fn leak_memory(&mut self) {
         self.slots.leak();
         self.operands.leak();
         self.runtime.fail();
     }
 
-    /// Waits until all operations on `owner` have ended.
+    /// Waits until all operations on `owner` have completed.
     #[inline(always)]
     fn flush(&mut self, owner: Owner) -> Result<(), OpError> {
         let Some(window) = &self.window else { return Err(OpError::Flushed) };
@@ -197,7 +198,8 @@ impl Engine {
         lost_owner(self.window.as_ref()?.own_words().get(at)?, self.geometry.owners)
     }
 
-    /// Moves completions to `out`; if no operation has ended, waits for the owner of the first one.
+    /// Moves completions to `out`; if no operation has completed, waits for the owner of the first
+    /// one.
     #[inline(always)]
     fn report(&mut self, out: &mut [Completion]) -> usize {
         let mut reported = 0;
@@ -230,7 +232,8 @@ impl Engine {
         }
     }
 
-    /// Notifies all owners that have not left that this owner leaves, and because of which lost owner.
+    /// Notifies all owners that have not left that this owner leaves, and which owner was lost
+    /// first.
     fn notify_shutdown(&self) -> Result<(), c_int> {
         let because = match self.fault {
             Some(Fault::OwnerLost(owner)) => owner,
@@ -254,9 +257,9 @@ impl Engine {
     }
 }
 
-// SAFETY: slots and window are allocations of this process and of MPI outside the engine, freed after
-// it is dropped. MPI gets addresses; references are made to the words of `landed` and `staged`, and to
-// the window's atomics.
+// SAFETY: slots and window are allocations of this process and of MPI outside the engine, freed
+// after it is dropped. MPI gets addresses; references are made to the words of `landed` and
+// `staged`, and to the window's atomics.
 unsafe impl StableMemory for Engine {}
 
 impl Transport for Engine {
@@ -277,9 +280,9 @@ impl Transport for Engine {
     fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
         let RemoteWord { owner, index } = from.start;
         self.copy(token, from, into, Kind::Read(into.slot), |window, to| {
-            // SAFETY: a checked range of a slot, which stays busy until a flush of `owner` has ended
-            // the operation. The caller makes sure that no other operation in flight uses the range;
-            // if one does, MPI writes the words of either.
+            // SAFETY: a checked range of a slot, which stays busy until a flush of `owner` has
+            // ended the operation. The caller makes sure that no other operation in flight uses the
+            // range; if one does, MPI writes the words of either.
             unsafe { window.get(to, from.words, owner, index) }
         })
     }
@@ -319,7 +322,7 @@ impl Transport for Engine {
     #[inline]
     fn kick(&mut self) {}
 
-    /// Waits for one owner if operations are in flight and none has ended; see the
+    /// Waits for one owner if operations are in flight and none has completed; see the
     /// [module](super).
     // Inlined into the caller's loop: some components take a few dozen instructions.
     #[inline(always)]
@@ -362,9 +365,9 @@ impl Transport for Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         if thread::panicking() {
-            // The other owners are not notified but ended: MPI might wait for them to notify them or to
-            // end operations. MPI may write to the memory of operations in flight until the process
-            // ends.
+            // The other owners are not notified but ended: MPI might wait for them to notify them
+            // or to end operations. MPI may write to the memory of operations in flight until the
+            // process ends.
             self.leak_memory();
         } else {
             self.shut_down();

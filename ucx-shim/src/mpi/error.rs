@@ -29,8 +29,8 @@ impl MpiError {
         // The longest description is MPICH's, of 512 bytes.
         let mut text = [0; 1024];
         let mut length = 0;
-        // SAFETY: room for at least MPI_MAX_ERROR_STRING bytes. The call leaves the text empty for a
-        // code that MPI does not know.
+        // SAFETY: room for at least MPI_MAX_ERROR_STRING bytes. The call leaves the text empty for
+        // a code that MPI does not know.
         unsafe { ffi::MPI_Error_string(code, text.as_mut_ptr().cast(), &raw mut length) };
         let text = CStr::from_bytes_until_nul(&text).unwrap_or_default();
         Err(Self { call, code, text: text.to_string_lossy().into_owned() })
@@ -48,7 +48,7 @@ impl fmt::Display for MpiError {
 
 impl Error for MpiError {}
 
-/// Why MPI could not be started.
+/// The reason why MPI could not be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InitError {
@@ -78,7 +78,7 @@ impl From<MpiError> for InitError {
     }
 }
 
-/// Why an engine could not be opened. If one owner fails, all do.
+/// The reason why an engine could not be opened. If one owner fails, all do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -91,7 +91,7 @@ pub enum OpenError {
         /// The library's number for the model of the window.
         model: i32,
     },
-    /// The component that implements windows ends the process at the first compare-and-swap.
+    /// The component that implements windows aborts the process at the first compare-and-swap.
     AtomicsCrash {
         /// The transport under osc rdma.
         carrier: String,

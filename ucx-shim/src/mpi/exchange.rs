@@ -14,10 +14,11 @@ use crate::NeedsOwner;
 
 /// Processes of the job and their collective calls, for a transport over MPI or any other.
 ///
-/// A call waits no longer than the limit of [`World::init`](super::World::init). It first yields the
-/// CPU and then sleeps, so that there may be more ranks than cores, and it lets MPI progress peers'
-/// operations. After an error, such as a call that took too long, every call returns that error. If a
-/// rank dies, the launcher ends the others, which see no error; if it was killed, at once.
+/// A call waits no longer than the limit of [`World::init`](super::World::init). It first yields
+/// the CPU and then sleeps, so that there may be more ranks than cores, and it lets MPI progress
+/// peers' operations. After an error, such as a call that took too long, every call returns that
+/// error. If a rank dies, the launcher terminates the others, which get no error. If the rank was
+/// killed, the launcher does so immediately.
 #[derive(Debug)]
 pub struct Members {
     pub(super) runtime: Rc<Runtime>,
@@ -89,8 +90,8 @@ impl Members {
         Ok(size.unsigned_abs())
     }
 
-    /// Gathers the contributions of all members into `all` within the time limit: the whole `mine` of
-    /// each member, or only the part for this member.
+    /// Gathers the contributions of all members into `all` within the time limit: the whole `mine`
+    /// of each member, or only the part for this member.
     fn gather(
         &self,
         gathering: Gathering,
@@ -107,13 +108,13 @@ impl Members {
         if !fits || each * self.owners as usize != all.len() {
             return Err(ExchangeError::System { errno: libc::EINVAL });
         }
-        // Copies, because the buffers of a call that does not end must never be freed.
+        // Copies, because the buffers of a call that does not complete must never be freed.
         let sent: Box<[u8]> = mine.into();
         let received = vec![0_u8; all.len()].into_boxed_slice();
         let (sent, received) = (Box::into_raw(sent), Box::into_raw(received));
-        // SAFETY: both are freed below, only if the call has ended. `received` has room for `count`
-        // bytes of each member, and `sent` has `count` bytes, for each member if they are parts: this
-        // member checked both above, and every member checks its own.
+        // SAFETY: both are freed below, only if the call has completed. `received` has room for
+        // `count` bytes of each member, and `sent` has `count` bytes, for each member if they are
+        // parts: this member checked both above, and every member checks its own.
         let pending = unsafe {
             Pending::start(gathering.name(), |request| {
                 let (byte, comm) = (ffi::RSMPI_UINT8_T, self.comm);
@@ -130,7 +131,7 @@ impl Members {
             self.runtime.fail();
             return Err(self.runtime.timed_out());
         }
-        // SAFETY: both were boxes, and the call has ended.
+        // SAFETY: both were boxes, and the call has completed.
         let (_, received) = unsafe { (Box::from_raw(sent), Box::from_raw(received)) };
         all.copy_from_slice(&received);
         Ok(())

@@ -1,7 +1,7 @@
 //! The operations that are accepted and not yet reported, in the order of their posts.
 //!
-//! An operation has ended successfully if its owner was flushed after it was posted. The others end
-//! with an error after MPI has failed.
+//! An operation has completed successfully if its owner was flushed after it was posted. After MPI
+//! has failed, the other operations complete with an error.
 
 use probeline_engine::{Memory, Operation, Ring};
 use probeline_transport::{OpError, Owner};
@@ -11,7 +11,7 @@ use probeline_transport::{OpError, Owner};
 pub(super) struct First {
     pub(super) place: usize,
     pub(super) operation: Operation,
-    /// Its result, if it has ended.
+    /// Its result, if it has completed.
     pub(super) ended: Option<Result<(), OpError>>,
 }
 
@@ -75,7 +75,7 @@ impl InFlight {
         Some(First { place: self.operations.place(number), operation, ended })
     }
 
-    /// The result of an operation on `owner` that no flush has ended, if MPI has failed.
+    /// The result of an operation on `owner` that no flush has completed, if MPI has failed.
     #[inline]
     fn failure(&self, owner: Owner) -> Option<Result<(), OpError>> {
         let (failed, error) = self.failed?;
@@ -88,7 +88,7 @@ impl InFlight {
         self.operations.pop();
     }
 
-    /// Notes that a flush of `owner` has returned.
+    /// Records that a flush of `owner` has returned.
     #[inline]
     pub(super) fn end_all_of(&mut self, owner: Owner) {
         let posted = self.posted();
@@ -98,7 +98,7 @@ impl InFlight {
         }
     }
 
-    /// Notes that MPI has failed in a call for `owner`: no flush ends operations any more.
+    /// Records that MPI has failed in a call for `owner`: later flushes complete no operations.
     #[cold]
     pub(super) fn fail(&mut self, owner: Owner, error: OpError) {
         self.failed.get_or_insert((owner, error));
@@ -109,7 +109,7 @@ impl InFlight {
         self.failed.is_some()
     }
 
-    /// An owner with operations that a flush has yet to end; `None` after MPI has failed.
+    /// An owner with operations that no flush has completed; `None` after MPI has failed.
     pub(super) fn any_awaited(&self) -> Option<Owner> {
         if self.has_failed() {
             return None;
@@ -119,7 +119,8 @@ impl InFlight {
             .find_map(|(number, owner)| (!self.is_flushed(number, owner)).then_some(owner))
     }
 
-    /// Whether a flush has ended the operation on `owner` that was posted after `number` others.
+    /// Whether a flush has completed the operation on `owner` that was posted after `number`
+    /// others.
     #[inline]
     fn is_flushed(&self, number: u64, owner: Owner) -> bool {
         self.flushed.get(owner.0 as usize).is_some_and(|flushed| number < *flushed)
@@ -129,13 +130,13 @@ impl InFlight {
 /// The words of an atomic: its result and two operands.
 const ATOMIC_WORDS: usize = 4;
 
-/// The operands and results of atomics, by place. MPI accesses them from a post to the flush that ends
-/// it.
+/// The operands and results of atomics, by place. MPI accesses them from a post to the flush that
+/// completes it.
 #[derive(Debug)]
 pub(super) struct Operands(Memory);
 
 impl Operands {
-    /// Zeroed words for [`places`](Self::places) operations; `None` if memory is missing.
+    /// Zeroed words for [`places`](Self::places) operations; `None` if memory is lacking.
     pub(super) fn new(depth: u32) -> Option<Self> {
         Memory::new(ATOMIC_WORDS.checked_mul(Self::places(depth))?).map(Self)
     }
@@ -153,7 +154,7 @@ impl Operands {
         [first, first.wrapping_add(1), first.wrapping_add(2)]
     }
 
-    /// The result of the operation at `place`, which has ended.
+    /// The result of the operation at `place`, which has completed.
     #[inline]
     pub(super) fn result(&self, place: usize) -> u64 {
         let [result, ..] = self.at(place);
@@ -162,7 +163,7 @@ impl Operands {
         unsafe { result.read() }
     }
 
-    /// Keeps the memory until the process ends, because MPI may still write to it.
+    /// Keeps the memory until the process exits, because MPI may still write to it.
     pub(super) fn leak(&mut self) {
         self.0.leak();
     }
@@ -179,13 +180,14 @@ mod tests {
         in_flight.push(Operation { token: Token(token), owner: Owner(owner), kind: Kind::Atomic });
     }
 
-    /// The owner of the first operation, unless it has ended.
+    /// The owner of the first operation, unless that operation has completed.
     fn awaited(in_flight: &InFlight) -> Option<Owner> {
         let first = in_flight.first()?;
         first.ended.is_none().then_some(first.operation.owner)
     }
 
-    /// Removes the operations at the front that have ended; their tokens and results.
+    /// Removes the operations at the front that have completed, and returns their tokens and
+    /// results.
     fn take_ends(in_flight: &mut InFlight) -> Vec<(u64, Result<(), OpError>)> {
         let mut taken = Vec::new();
         while let Some(First { operation, ended: Some(ended), .. }) = in_flight.first() {
@@ -195,7 +197,7 @@ mod tests {
         taken
     }
 
-    /// The same for operations that have ended successfully.
+    /// As `take_ends`, for operations that have completed successfully; returns their tokens.
     fn take_all(in_flight: &mut InFlight) -> Vec<u64> {
         let ends = take_ends(in_flight);
         assert!(ends.iter().all(|(_, ended)| ended.is_ok()));
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_ends_earlier_operations_on_its_owner() {
+    fn a_flush_completes_earlier_operations_on_its_owner() {
         let mut in_flight = InFlight::new(4, 3);
         for (owner, token) in [(2, 1), (0, 2), (2, 3), (0, 4)] {
             assert!(!in_flight.is_full());
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn an_awaited_owner_is_found_behind_ended_operations() {
+    fn an_awaited_owner_is_found_after_completed_operations() {
         let mut in_flight = InFlight::new(4, 3);
         for owner in [1, 2, 1] {
             push(&mut in_flight, owner, 0);
@@ -272,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn operands_are_apart_and_zero() {
+    fn operands_are_disjoint_and_zero() {
         let operands = Operands::new(2).unwrap();
         assert_eq!([0, 1].map(|place| operands.result(place)), [0, 0]);
         assert!(operands.at(0)[2] < operands.at(1)[0]);

@@ -1,4 +1,4 @@
-//! What an engine runs over, for every result that is measured with it.
+//! The MPI library and the components of an engine, which belong to every result measured with it.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt;
@@ -24,13 +24,13 @@ pub struct Info {
     pub standard: (i32, i32),
     /// The component that implements the window.
     pub component: Component,
-    /// Open MPI's "acc_single_intrinsic": whether atomics on single words are those of the device or
-    /// the CPU, without a lock of the whole window.
+    /// Open MPI's "acc_single_intrinsic": whether atomics on single words are those of the device
+    /// or the CPU, without a lock of the whole window.
     pub acc_single_intrinsic: AccSingleIntrinsic,
-    /// How ranks of one machine copy from each other (Open MPI's
+    /// The mechanism with which ranks of one machine copy from each other (Open MPI's
     /// `btl_vader_single_copy_mechanism`), if there is such a choice.
     pub single_copy: Option<String>,
-    /// Which operations wait until an owner enters MPI, for any of the members.
+    /// The operations that wait until an owner enters MPI, on any of the members.
     pub needs_owner: NeedsOwner,
 }
 
@@ -41,7 +41,7 @@ pub enum Component {
     Osc(String),
     /// The device of MPICH, from its version text.
     Device(String),
-    /// Not known.
+    /// The component is unknown.
     Unknown,
 }
 
@@ -55,14 +55,14 @@ impl fmt::Display for Component {
     }
 }
 
-/// The value of Open MPI's "acc_single_intrinsic", and where it is from.
+/// The value of Open MPI's "acc_single_intrinsic", and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccSingleIntrinsic {
-    /// From the window's info.
+    /// The value in the window's info.
     Window(bool),
-    /// From the builder, for a component that has the choice.
+    /// The value that the builder requested, for a component that has the choice.
     Requested(bool),
-    /// From the component's parameter.
+    /// The value of the component's parameter.
     Parameter(bool),
     /// The component has no such choice.
     NoChoice,
@@ -97,7 +97,7 @@ impl fmt::Display for Info {
 }
 
 impl Info {
-    /// That of an open window, before the operations that need an owner's CPU are measured.
+    /// The info of an open window, before the operations that need an owner's CPU are measured.
     pub(super) fn of(window: &Window, requested: Option<bool>) -> Result<Self, MpiError> {
         let version = library_version();
         let component = match component_of_window(window.handle()) {
@@ -135,14 +135,14 @@ fn acc_single_intrinsic(
     }
 }
 
-/// The MPI library's description of itself, in several lines. May be called before MPI is started,
-/// and after it has ended.
+/// Returns the MPI library's description of itself, in several lines. May be called before MPI is
+/// initialized, and after it is finalized.
 #[must_use]
 pub fn library_version() -> String {
     let mut text = vec![0_u8; VERSION_BYTES + 1];
     let mut length: c_int = 0;
-    // SAFETY: a call that is allowed at any time (MPI 3.1, 8.1.1), with room for the longest text of
-    // either library.
+    // SAFETY: a call that is allowed at any time (MPI 3.1, 8.1.1), with room for the longest text
+    // of either library.
     let code = unsafe { ffi::MPI_Get_library_version(text.as_mut_ptr().cast(), &raw mut length) };
     let length = if code == 0 { usize::try_from(length).unwrap_or(0) } else { 0 };
     text.truncate(length);
@@ -159,7 +159,7 @@ fn name(version: &str) -> String {
     first.replace("Open MPI v", "Open MPI ")
 }
 
-/// The text behind `label` on its line.
+/// The text after `label` on its line.
 fn line(version: &str, label: &str) -> Option<String> {
     let rest = version.lines().find_map(|line| line.strip_prefix(label))?;
     Some(rest.trim().to_owned())
@@ -175,18 +175,18 @@ pub(super) fn is_loaded(name: &str) -> bool {
 /// The words of a window object that are searched: in Open MPI 4 and 5 the pointer to the module is
 /// among the first 64.
 const OBJECT_WORDS: usize = 128;
-/// The functions at the start of a module, from "attach" to "fetch and op". The function before them
-/// is null where memory is not shared.
+/// The functions at the start of a module, from "attach" to "fetch and op". The function before
+/// them is null where memory is not shared.
 const FUNCTIONS: usize = 8;
 
-/// The name of the one-sided component of Open MPI that implements `window`, such as `sm`; `None` if it
-/// is not known.
+/// The name of the one-sided component of Open MPI that implements `window`, such as `sm`; `None`
+/// if it is not known.
 ///
 /// The layout of a window object is not public. So each of its first words is taken as a pointer to
-/// the component's module, which begins with functions of one file `mca_osc_NAME.so` or, if components
-/// are linked into the library, of one prefix `ompi_osc_NAME_`. Everything is read through
-/// `/proc/self/mem`, where a wrong pointer is an error code. Without `/proc` or symbols the result is
-/// `None`.
+/// the component's module, which begins with functions of one file `mca_osc_NAME.so` or, if
+/// components are linked into the library, of one prefix `ompi_osc_NAME_`. Everything is read
+/// through `/proc/self/mem`, where a wrong pointer is an error code. Without `/proc` or symbols the
+/// result is `None`.
 fn component_of_window(window: ffi::MPI_Win) -> Option<String> {
     if !POINTER_HANDLES {
         return None;
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_library_names_itself_before_it_starts() {
+    fn the_library_reports_its_name_before_mpi_is_initialized() {
         let version = library_version();
         assert!(version.contains("MPI"), "{version}");
     }
@@ -269,7 +269,7 @@ mod tests {
         }
         let word = 0x1234_usize;
         assert_eq!(read(&memory, (&raw const word).addr()), Some([word]));
-        // A function of no component.
+        // getpid(2) is a function of no component.
         assert_eq!(component_of_function(libc::getpid as *const () as usize), None);
     }
 }

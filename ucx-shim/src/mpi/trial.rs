@@ -12,8 +12,8 @@ use super::window::{ControlWords, Window};
 use super::{MpiError, OpenError};
 use crate::NeedsOwner;
 
-/// How long owners sleep. The later, longer sleeps are for ranks that get no CPU in time because
-/// ranks outnumber cores; they are left out if no operation waited for a short one.
+/// The times for which owners sleep. The later, longer sleeps are for ranks that get no CPU in time
+/// because ranks outnumber cores. They are omitted if no operation waited for a short one.
 const SLEEPS: [Duration; 3] =
     [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
 
@@ -26,8 +26,9 @@ pub(super) struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Tries all pairs of members, which all call this, in two rounds for each bit of their numbers:
-    /// the numbers of any two members differ in a bit, so that one sleeps while the other is awake.
+    /// Tries all pairs of members, which all call this, in two rounds for each bit of their
+    /// numbers: the numbers of any two members differ in a bit, so that one sleeps while the other
+    /// is awake.
     pub(super) fn measure(&mut self) -> Result<NeedsOwner, OpenError> {
         self.connect()?;
         let mut needs_owner = NeedsOwner::default();

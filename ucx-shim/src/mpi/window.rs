@@ -122,7 +122,7 @@ impl Window {
         if model != UNIFIED {
             return Err(OpenError::NotUnified { model });
         }
-        // So that the data path takes no page fault.
+        // Touches every page, so that the data path takes no page fault.
         self.own_words().iter().for_each(|word| word.store(0, Relaxed));
         #[allow(clippy::cast_possible_wrap, reason = "a small flag")]
         let no_check = ffi::MPI_MODE_NOCHECK as c_int;
@@ -204,8 +204,8 @@ impl Window {
     /// Starts a compare-and-swap of the word `index` of `owner`; returns an MPI code.
     ///
     /// # Safety
-    /// Nothing else accesses the words `result`, `desired` and `expected` until a `flush` of `owner`
-    /// has returned.
+    /// Nothing else accesses the words `result`, `desired` and `expected` until a `flush` of
+    /// `owner` has returned.
     #[inline]
     pub(super) unsafe fn compare_and_swap(
         &self,
@@ -244,7 +244,7 @@ impl Window {
         }
     }
 
-    /// Waits until all operations on `owner` have ended, here and there; returns an MPI code.
+    /// Waits until all operations on `owner` have completed at both owners; returns an MPI code.
     #[inline]
     pub(super) fn flush(&self, owner: Owner) -> c_int {
         let (rank, _, _) = arguments(owner, 0, 0);
@@ -254,7 +254,8 @@ impl Window {
 
     /// Ends the epoch and frees the memory. All members call it.
     pub(super) fn free(mut self) -> Result<(), MpiError> {
-        // SAFETY: a window with an open epoch. `self` is taken, so that nothing refers to the words.
+        // SAFETY: a window with an open epoch. `self` is taken, so that nothing refers to the
+        // words.
         let codes = unsafe {
             [ffi::MPI_Win_unlock_all(self.handle), ffi::MPI_Win_free(&raw mut self.handle)]
         };
@@ -262,8 +263,8 @@ impl Window {
     }
 }
 
-/// The arguments in MPI's types. The engine checks owners and ranges: the number of ranks fits an int,
-/// and the words lie in memory.
+/// The arguments in MPI's types. The engine checks owners and ranges: the number of ranks fits an
+/// int, and the words lie in memory.
 #[inline]
 #[allow(clippy::cast_possible_wrap, clippy::cast_possible_truncation, reason = "checked ranges")]
 fn arguments(owner: Owner, words: u32, index: u64) -> (c_int, c_int, ffi::MPI_Aint) {

@@ -17,16 +17,17 @@ use super::request::Pending;
 use super::window::Window;
 use super::{MpiError, OpenError};
 
-/// A process can start MPI once.
+/// Whether this process has started MPI, which it can do once.
 static STARTED: AtomicBool = AtomicBool::new(false);
 
-/// MPI between its start and its end. MPI ends when this and all [`Members`] and engines made from it
-/// are dropped.
+/// MPI from its initialization to its finalization. MPI is finalized when this value and all
+/// [`Members`] and engines created from it are dropped.
 ///
-/// The end is collective: it waits for the other ranks, no longer than the limit of
-/// [`init`](Self::init). It ends the job by `MPI_Abort` if they do not arrive, if this thread panics,
-/// if a panic has dropped an engine, or if MPI has failed, because `MPI_Finalize` would wait for ever.
-/// If a process ends without dropping this, the launcher ends all others.
+/// Finalizing is collective: it waits for the other ranks, no longer than the limit of
+/// [`init`](Self::init). It ends the job by `MPI_Abort` if they do not arrive, if this thread
+/// panics, if a panic has dropped an engine, or if MPI has failed, because `MPI_Finalize` would
+/// wait forever. If a process exits without dropping this value, the launcher terminates all
+/// others.
 ///
 /// It belongs to the thread that created it:
 /// ```compile_fail,E0277
@@ -38,10 +39,10 @@ pub struct World(Rc<Runtime>);
 
 impl World {
     /// Starts MPI, for use by this thread alone (`MPI_THREAD_FUNNELED`), with errors returned.
-    /// `limit` is the longest wait for the slowest rank in a collective call.
+    /// `limit` is the maximum time to wait for the slowest rank in a collective call.
     ///
     /// # Errors
-    /// [`InitError`]: MPI was started before, or cannot start. Some libraries end the process
+    /// [`InitError`]: MPI was started before, or cannot start. Some libraries abort the process
     /// instead.
     pub fn init(limit: Duration) -> Result<Self, InitError> {
         let mut running = 0;
@@ -76,7 +77,7 @@ impl World {
         Members::new(self.0.clone(), duplicate(self.0.all_ranks)?)
     }
 
-    /// Ends all processes of the job at once, this one with exit status `code`.
+    /// Terminates all processes of the job immediately, this one with exit status `code`.
     pub fn abort(&self, code: i32) -> ! {
         abort(code)
     }
@@ -96,7 +97,7 @@ pub(super) struct Name {
 pub(super) struct Runtime {
     /// The longest wait in a collective call.
     pub(super) limit: Duration,
-    /// For the last barrier.
+    /// The communicator for the last barrier.
     all_ranks: ffi::MPI_Comm,
     /// The number of groups of members that were created.
     groups: Cell<u32>,
@@ -140,7 +141,8 @@ impl Runtime {
         self.failed.set(true);
     }
 
-    /// The lowest serial number of a window of `group` whose engine exists; `u64::MAX` if none does.
+    /// The lowest serial number of a window of `group` whose engine exists; `u64::MAX` if none
+    /// does.
     pub(super) fn in_use_from(&self, group: u32) -> u64 {
         let live = self.live.borrow();
         let serials = live.iter().filter(|name| name.group == group).map(|name| name.serial);
@@ -179,8 +181,8 @@ impl Runtime {
             return Err(MpiError { call: "MPI_Ibarrier", code: 0, text });
         }
         free(&mut self.retired.take())?;
-        // SAFETY: all ranks call this, by the barrier, and nothing uses MPI any more, because all its
-        // users hold this runtime.
+        // SAFETY: all ranks call this, by the barrier, and nothing uses MPI any more, because all
+        // its users hold this runtime.
         MpiError::check("MPI_Finalize", unsafe { ffi::MPI_Finalize() })
     }
 }
@@ -197,8 +199,8 @@ impl Drop for Runtime {
     }
 }
 
-/// Frees windows. Freeing is collective, so all ranks sort them in the same order: groups are created
-/// by collective calls, so that their numbers have the same order in all ranks.
+/// Frees windows. Freeing is collective, so all ranks sort them in the same order: groups are
+/// created by collective calls, so that their numbers have the same order in all ranks.
 fn free(windows: &mut Vec<(Name, Window)>) -> Result<(), MpiError> {
     windows.sort_by_key(|(name, _)| *name);
     windows.drain(..).try_for_each(|(_, window)| window.free())
@@ -210,8 +212,8 @@ fn abort(code: i32) -> ! {
     process::exit(code)
 }
 
-/// A communicator with the members of `comm`, whose calls return errors. It has no time limit of its
-/// own, so its callers wait in a barrier before.
+/// A communicator with the members of `comm`, whose calls return errors. It has no time limit of
+/// its own, so its callers wait in a barrier before.
 fn duplicate(comm: ffi::MPI_Comm) -> Result<ffi::MPI_Comm, MpiError> {
     let mut copy = comm;
     // SAFETY: a communicator, and a live pointer.

@@ -12,7 +12,7 @@ use super::{Engine, OpenError};
 /// The maximum depth.
 const MAX_DEPTH: u32 = 1 << 16;
 
-/// Which thread progresses peers' operations on an owner's window, where UCX needs the owner's CPU
+/// The thread that progresses peers' operations on an owner's window, if UCX needs the owner's CPU
 /// for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -20,8 +20,8 @@ pub enum Progress {
     /// own, so that the engine's worker takes no lock.
     Thread,
     /// The caller's thread, by polling, also while it waits for others in an [`Exchange`]: peers'
-    /// operations on its window make no progress while it does not poll. (If owners share a machine,
-    /// a thread still sleeps until one of their processes ends.)
+    /// operations on its window make no progress while it does not poll. (If owners share a
+    /// machine, a thread still sleeps until one of their processes ends.)
     Caller,
 }
 
@@ -161,8 +161,8 @@ impl Builder {
     /// Opens this owner's engine. Every member of `exchange` calls it, in the thread that will use
     /// the engine. The window is zero.
     ///
-    /// Waits for the other owners as long as the exchange does, at most 30 s for the first operations
-    /// on each window, and 200 ms to measure which operations need the owner's CPU.
+    /// Waits for the other owners as long as the exchange does, at most 30 s for the first
+    /// operations on each window, and 200 ms to measure which operations need the owner's CPU.
     ///
     /// # Errors
     /// [`OpenError`]: what this owner, or another one, is missing. If one fails, all do.
@@ -174,7 +174,7 @@ impl Builder {
     /// Checks that UCX is installed and accepts the options.
     ///
     /// # Errors
-    /// [`OpenError`]: what is missing on this machine.
+    /// [`OpenError`] names the resource that this machine lacks.
     pub fn probe(&self) -> Result<(), OpenError> {
         let ucp = Ucp::load().map_err(OpenError::Library)?;
         Context::open(ucp, &self.settings(), self.progress, 1).map(|_| ())

@@ -1,4 +1,4 @@
-//! What every owner tells the others before data flows.
+//! The connection information that the owners exchange when they open their engines.
 
 use probeline_engine::SetupError;
 use probeline_engine::setup::{agree, gather, gather_records};
@@ -6,14 +6,13 @@ use probeline_transport::{Exchange, Owner};
 
 use super::{Atomics, Progress};
 
-/// Changes with the record, with the collective calls, and with what owners do to each other's
-/// control words.
+/// The version of the record, of the collective calls of opening, and of the control words.
 const VERSION: u64 = 3;
 /// Words of a record.
 const WORDS: usize = 9;
-/// The bytes of its address and key that an owner sends in one call. Their length grows with the
-/// number of networks of its machine, and an exchange may limit the result of a call: for 4096
-/// owners these slices are 2 MiB.
+/// The number of bytes of its address and key that an owner sends in one call. Address and key grow
+/// with the number of networks of the machine, and an exchange may limit the result of a call. The
+/// slices of 4096 owners have 2 MiB.
 const SLICE_BYTES: usize = 512;
 
 /// The connection info of one owner.
@@ -35,8 +34,8 @@ pub(super) struct ConnectionInfo {
 }
 
 impl ConnectionInfo {
-    /// Gathers those of all owners. An owner that cannot open passes `None`, which ends the opening
-    /// of all owners.
+    /// Gathers the connection information of all owners. An owner that cannot open passes `None`,
+    /// and opening fails for all owners.
     pub(super) fn gather<E: Exchange + ?Sized>(
         mine: Option<&Self>,
         exchange: &mut E,

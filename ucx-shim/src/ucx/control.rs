@@ -1,5 +1,5 @@
-//! The control words in front of every window, and the engine's own operations on them: they connect,
-//! measure whether the owner's CPU is needed, and notify a shutdown.
+//! The control words before every window, and the engine's own operations on them. These operations
+//! connect owners, measure whether the owner's CPU is needed, and notify a shutdown.
 
 use core::time::Duration;
 use std::thread;
@@ -12,23 +12,26 @@ use probeline_ucx_sys::{
 
 use super::Engine;
 
-/// The word that every owner adds 1 to when engines are opened, and that measurements read.
+/// The control word to which every owner adds 1 when engines are opened, and which measurements
+/// read.
 pub(super) const SCRATCH: usize = 0;
-/// The owner that was lost first (see `lost_word`). An owner that shuts down writes it to all
-/// others: its own number, or the number of the owner because of which it shuts down.
+/// The control word that names the owner that was lost first (see `lost_word`). An owner that shuts
+/// down writes it to all others: its own number, or that of the lost owner because of which it
+/// shuts down.
 pub(super) const LOST: usize = 8;
-/// The window starts on a page of its own.
+/// The number of control words: a page, so that the window starts on another page.
 pub(super) const CONTROL_WORDS: usize = PAGE_WORDS;
 
 /// The maximum number of control operations in flight, whose requests follow the caller's in the
-/// pool. Measurements use two; if these never end, two others notify the shutdown.
+/// pool. Measurements use two. If these never complete, two others notify the shutdown.
 pub(super) const CONTROL_OPERATIONS: u32 = 4;
 
-/// How long opening waits for the first operations on each owner's window, which connect to it.
+/// The time for which opening waits for the first operations on each owner's window, which connect
+/// to it.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long an engine that shuts down tries to notify the others.
+/// The time for which an engine that shuts down tries to notify the others.
 pub(super) const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long UCX has to end the operations in flight after a fault or a shutdown.
+/// The time that UCX has to complete the operations in flight after a fault or a shutdown.
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The state of a control operation.
@@ -65,8 +68,8 @@ impl Engine {
         let peer = self.parts.peers.get(owner.0 as usize)?;
         let word = pool.scratch(index)?.as_ptr();
         let at = peer.control_word(SCRATCH);
-        // SAFETY of the calls below: `word` belongs to this operation, which was not in flight, until
-        // the operation has ended; the addresses are those of control words.
+        // SAFETY of the calls below: `word` belongs to this operation, which was not in flight,
+        // until the operation has ended; the addresses are those of control words.
         let posted = match operation {
             ControlOperation::Read => pool.copy(index, |params| {
                 // SAFETY: see above.
@@ -109,8 +112,9 @@ impl Engine {
         }
     }
 
-    /// Progresses until control operation `number` has ended; its status, or `None` after the
-    /// deadline. Drops completions of the caller, who has none in flight or will not poll again.
+    /// Progresses until control operation `number` has completed. Returns its status, or `None`
+    /// after the deadline. Drops completions of the caller, who has none in flight or will not poll
+    /// again.
     pub(super) fn await_control(
         &mut self,
         number: usize,
@@ -129,7 +133,7 @@ impl Engine {
         }
     }
 
-    /// Posts a control operation and waits for its end.
+    /// Posts a control operation and waits for its completion.
     pub(super) fn run_control(
         &mut self,
         owner: Owner,

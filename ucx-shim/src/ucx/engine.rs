@@ -1,4 +1,4 @@
-//! The engine: operations go to UCP when they are posted, and are reported when polled for.
+//! The engine: a post passes the operation to UCP, and a poll reports its completion.
 
 use core::cell::Cell;
 use core::fmt;
@@ -27,8 +27,9 @@ use super::watch::Watch;
 use super::window::{Registration, Window};
 use super::worker::{ProgressThread, Worker};
 
-/// If all operations end when they are posted, a poll progresses the worker and checks the peers only
-/// after this number of completions: both cost as much as the rest of a poll. A power of two.
+/// If all operations complete when they are posted, a poll progresses the worker and checks the
+/// peers only after this number of completions: both cost as much as the rest of a poll. A power of
+/// two.
 const REPORTS_PER_PROGRESS: u64 = 16;
 
 /// The objects of an engine. Dropped in this order: keys before the workers, and what workers and
@@ -54,7 +55,7 @@ pub(super) struct Parts {
     pub(super) watch: Watch,
 }
 
-/// An operation that has ended successfully.
+/// An operation that has completed successfully.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ended {
     token: Token,
@@ -69,10 +70,10 @@ struct Ended {
 /// send::<probeline_ucx_shim::ucx::Engine>();
 /// ```
 ///
-/// If it is dropped while peers still use their engines, theirs end with [`Fault::OwnerLost`].
-/// Dropping takes at most one second to notify them and half a second until the operations in flight
-/// have ended, and then closes UCX. Operations that have not ended by then stay open in UCX, with the
-/// memory that they use, until the process ends.
+/// If an engine is dropped while peers still use theirs, those fail with [`Fault::OwnerLost`].
+/// Dropping takes at most one second to notify the peers and half a second until the operations in
+/// flight have completed, and then closes UCX. Operations that have not completed by then stay open
+/// in UCX, with the memory that they use, until the process exits.
 pub struct Engine {
     pub(super) caps: Caps,
     pub(super) geometry: Geometry,
@@ -82,9 +83,9 @@ pub struct Engine {
     pub(super) parts: ManuallyDrop<Parts>,
     /// All endpoints are connected, so that UCX can close them.
     pub(super) connected: bool,
-    /// Operations that ended when they were posted.
+    /// Operations that completed when they were posted.
     ended: Ring<Ended>,
-    /// Operations that did not. Together at most the depth.
+    /// Operations that did not. Both together have at most the depth.
     in_flight: Ledger,
     /// The number of operations that can be accepted; 0 after a fault.
     room: u32,
@@ -93,7 +94,7 @@ pub struct Engine {
     pub(super) control: [ControlState; CONTROL_OPERATIONS as usize],
     /// Set only by [`fail`](Self::fail).
     pub(super) fault: Option<Fault>,
-    /// The time by which operations in flight must have ended after a fault.
+    /// The time by which operations in flight must have completed after a fault.
     pub(super) drained_by: Option<Deadline>,
 }
 
@@ -116,7 +117,7 @@ impl Engine {
         }
     }
 
-    /// What this engine runs over.
+    /// Returns the transports, devices and options of this engine.
     #[must_use]
     pub fn info(&self) -> &Info {
         &self.info
@@ -146,8 +147,8 @@ impl Engine {
         self.parts.peers.get(owner.0 as usize).ok_or(PostError::UnknownOwner)
     }
 
-    /// Takes what the pool returned for a posted operation: null if it has ended successfully, as
-    /// most do over shared memory.
+    /// Processes the result of a post: null if the operation has completed successfully, as most do
+    /// over shared memory.
     #[inline(always)]
     fn posted(&mut self, index: u32, result: ucs_status_ptr_t, operation: Operation) {
         self.room -= 1;
@@ -184,7 +185,8 @@ impl Engine {
         self.fail(Fault::Operation { owner: operation.owner, error: OpError::NoResult });
     }
 
-    /// Not inlined, so that the path of operations that end at once stays short.
+    /// Adds an operation that is in flight. Not inlined, so that the path of operations that
+    /// complete immediately stays short.
     #[inline(never)]
     fn enter_in_flight(&mut self, index: u32, result: ucs_status_ptr_t, operation: Operation) {
         if let Some(slot) = operation.kind.slot() {
@@ -207,8 +209,8 @@ impl Engine {
         let index = self.admit(|this| this.geometry.check_word(at))?;
         let peer = self.peer(at.owner)?;
         let result = self.parts.pool.atomic(index, operand, swap, |operand, params| {
-            // SAFETY: a checked word; the pool keeps operand and result until the operation has ended
-            // or the worker is destroyed.
+            // SAFETY: a checked word; the pool keeps operand and result until the operation has
+            // ended or the worker is destroyed.
             unsafe { peer.atomic(&self.ucp, (code, operand), peer.word(at.index), params) }
         });
         self.posted(index, result, Operation { token, owner: at.owner, kind: Kind::Atomic });
@@ -249,7 +251,7 @@ impl Engine {
         });
     }
 
-    /// Ends the engine with `fault`, unless it has ended already.
+    /// Sets the engine's fault, unless it already has one.
     #[cold]
     pub(super) fn fail(&mut self, fault: Fault) {
         self.fault.get_or_insert(fault);
@@ -264,7 +266,7 @@ impl Engine {
         self.check_peers();
     }
 
-    /// Reports operations that ended when they were posted.
+    /// Reports operations that completed when they were posted.
     #[inline(always)]
     fn report_ended(&mut self, out: &mut [Completion]) -> u32 {
         let mut reported = 0;
@@ -301,7 +303,7 @@ impl Engine {
         Ok(reported as usize)
     }
 
-    /// The completion of the next operation in flight that has ended.
+    /// Returns the completion of the next operation in flight that has completed.
     fn next_completion(&mut self) -> Option<Completion> {
         loop {
             let (index, status) = self.parts.pool.take()?;
@@ -312,7 +314,7 @@ impl Engine {
     }
 }
 
-/// The places behind the first `used` ones.
+/// Returns the part of `out` after the first `used` places.
 fn rest(out: &mut [Completion], used: u32) -> &mut [Completion] {
     out.get_mut(used as usize..).unwrap_or_default()
 }
@@ -328,15 +330,15 @@ fn fill(out: &mut [Completion], mut next: impl FnMut() -> Option<Completion>) ->
     filled
 }
 
-/// Orders a WRITE that UCX did by stores of this CPU before all later loads.
+/// Orders a WRITE that UCX executed as stores of this CPU before all later loads.
 #[inline]
 fn publish() {
     fence(SeqCst);
 }
 
 // SAFETY: slots and window are allocations and mappings outside the engine, freed after it is
-// dropped. UCX gets addresses; references are made to the words of `landed` and `staged`, and to the
-// window's atomics.
+// dropped. UCX gets addresses; references are made to the words of `landed` and `staged`, and to
+// the window's atomics.
 unsafe impl StableMemory for Engine {}
 
 impl Transport for Engine {
@@ -374,7 +376,8 @@ impl Transport for Engine {
         let RemoteWord { owner, index: word } = to.start;
         let peer = self.peer(owner)?;
         let staged = (self.parts.slots.address(from).cast_const(), to.words as usize);
-        // A put ends when its slot can be used again; the flush ends when the words have arrived.
+        // A put completes when its slot can be reused; the flush completes when the words have
+        // arrived.
         let result = self.parts.pool.copy_and_flush(
             index,
             // SAFETY: as in `read`.
@@ -408,7 +411,8 @@ impl Transport for Engine {
         self.parts.worker.progress();
     }
 
-    // Inlined into the caller's loop: an operation that ends at once takes a few dozen instructions.
+    // Inlined into the caller's loop: an operation that completes immediately takes a few dozen
+    // instructions.
     #[inline(always)]
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
         if self.must_progress || self.ended.is_empty() || out.is_empty() {
@@ -439,8 +443,8 @@ impl Transport for Engine {
         self.parts.window.words().get(CONTROL_WORDS..).unwrap_or_default()
     }
 
-    /// This owner's words only: where peers' words could be loaded too, operations on them go through
-    /// UCX all the same, because UCX is what is compared.
+    /// Returns this owner's words only. Even if peers' words could be loaded too, operations on
+    /// them use UCX, because this transport exists to compare UCX.
     #[inline]
     fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
         own_words(&self.geometry, self.window(), at)

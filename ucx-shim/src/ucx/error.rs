@@ -38,8 +38,8 @@ impl CallFailed {
     }
 
     pub(super) fn of(ucp: &Ucp, call: &'static str, status: ucs_status_t) -> Self {
-        // SAFETY: takes any status, also an unknown one, and returns a string that is never freed.
-        // (That of an unknown status is in a buffer, which a later call may overwrite.)
+        // SAFETY: the call accepts any status and returns a string that is never freed. The string
+        // of an unknown status is in a buffer, which a later call may overwrite.
         let description = unsafe { CStr::from_ptr((ucp.ucs_status_string)(status)) };
         Self { call, status, description }
     }
@@ -85,7 +85,7 @@ pub(super) fn op_error(status: ucs_status_t) -> OpError {
     }
 }
 
-/// Why an engine could not be opened. If one owner fails, all do.
+/// The reason why an engine could not be opened. If one owner fails, all do.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -122,21 +122,21 @@ pub enum OpenError {
         /// The failed call.
         source: CallFailed,
     },
-    /// The first operations on an owner's window did not end in time.
+    /// The first operations on an owner's window did not complete in time.
     TimedOut {
         /// The owner.
         owner: Owner,
-        /// The bound that passed, in seconds.
+        /// The time limit in seconds.
         after_s: u64,
     },
     /// The first operation on an owner's window failed.
     FirstFailed {
         /// The owner.
         owner: Owner,
-        /// How it failed.
+        /// The failure.
         source: CallFailed,
     },
-    /// The sum of what all owners added to a word of this owner is wrong.
+    /// The sum of the values that all owners added to a word of this owner is wrong.
     SelfTest {
         /// The number of owners, each of which added 1.
         expected: u64,

@@ -1,4 +1,4 @@
-//! What an engine runs over, for every result that is measured with it.
+//! The transports, devices and options of an engine, which belong to every result measured with it.
 
 use core::ffi::c_char;
 use core::fmt;
@@ -10,20 +10,21 @@ use probeline_ucx_sys::{Ucp, ucp_ep_h};
 use super::{Atomics, Progress};
 use crate::NeedsOwner;
 
-/// What an engine runs over, as UCX reports it and as opening has measured it.
+/// The transports, devices and options of an engine, as UCX reports them and as opening has
+/// measured them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
     /// UCX's version.
     pub version: String,
-    /// Transports and devices of the endpoints of all owners, as `transport/device`, with UCX's uses
-    /// of them where it prints any; sorted.
+    /// Transports and devices of the endpoints of all owners, as `transport/device`, with UCX's
+    /// uses of them where it prints any; sorted.
     pub transports: Vec<String>,
-    /// The atomics that UCX was told to use.
+    /// The atomics that the builder selected.
     pub atomics: Atomics,
-    /// Which thread progresses peers' operations.
+    /// The thread that progresses peers' operations.
     pub progress: Progress,
-    /// Which operations did not end while the owner of the words did not progress: owner 0 tried
-    /// them on all others when the engines were opened. `None` in a job of one owner.
+    /// The operations that did not complete while the owner of the words did not progress. Owner 0
+    /// tried them on all others when the engines were opened. `None` in a job of one owner.
     pub needs_owner: Option<NeedsOwner>,
     /// UCX's variables in the environment, as `NAME=VALUE`.
     pub environment: Vec<String>,
@@ -84,7 +85,7 @@ fn transport(line: &str) -> Option<String> {
     Some(format!("{resource} ({})", uses.join(" ")))
 }
 
-/// What UCX prints about an endpoint; empty if memory is missing.
+/// Returns the text that UCX prints about an endpoint; empty if memory is lacking.
 fn printed(ucp: &Ucp, endpoint: ucp_ep_h) -> String {
     let (mut text, mut bytes) = (ptr::null_mut::<c_char>(), 0_usize);
     // SAFETY: two live pointers, which are set when the stream is closed.

@@ -1,4 +1,4 @@
-//! Opening: every owner creates its own objects, tells the others about them, connects, tests the
+//! Opening: every owner creates its objects, exchanges connection information, connects, tests the
 //! connections, and measures which operations need an owner's CPU.
 
 use core::cell::Cell;
@@ -29,17 +29,17 @@ use super::worker::{ProgressThread, Worker};
 use super::{Builder, CallFailed, Engine, Info, OpenError, Progress};
 use crate::NeedsOwner;
 
-/// How long a temporary thread that progresses the worker sleeps if there is nothing to do.
+/// The time for which a temporary thread that progresses the worker sleeps when it is idle.
 const IDLE_SLEEP: Duration = Duration::from_micros(50);
-/// An operation that has not ended by then needs the owner's CPU: other operations take
+/// An operation that has not completed after this time needs the owner's CPU. Other operations take
 /// microseconds on any network, and milliseconds if the network is emulated.
 const NEEDS_OWNER_AFTER: Duration = Duration::from_millis(100);
-/// At least this number of polls, in case this process got no CPU for that time.
+/// The minimum number of polls before that decision, in case this process got no CPU.
 const MIN_POLLS: u32 = 1000;
 
 impl Builder {
-    /// An owner that fails still takes part in all collective calls, so that no owner waits for it in
-    /// vain.
+    /// Opens the engine together with the other owners. An owner that fails still takes part in all
+    /// collective calls, so that no owner waits for it in vain.
     pub(super) fn open_together<E>(&self, exchange: &mut E) -> Result<Engine, OpenError>
     where
         E: Exchange + ?Sized,
@@ -297,7 +297,7 @@ impl Engine {
         Ok(found)
     }
 
-    /// Whether an operation does not end while `owner` does not progress.
+    /// Whether an operation does not complete while `owner` does not progress.
     fn needs_owner(&mut self, owner: Owner, operation: ControlOperation) -> bool {
         let deadline = Deadline::after(NEEDS_OWNER_AFTER);
         let Some(number) = self.post_control(owner, operation) else { return true };

@@ -33,10 +33,11 @@ impl EndpointState {
     }
 }
 
-/// UCX's error handler. UCX ends the operations in flight on the endpoint by itself, and the
+/// UCX's error handler. UCX itself completes the operations in flight on the endpoint, and the
 /// endpoint is destroyed with its worker.
 unsafe extern "C" fn endpoint_failed(arg: *mut c_void, _endpoint: ucp_ep_h, _status: ucs_status_t) {
-    // SAFETY: the state that `create_endpoint` registered, which outlives the worker that calls this.
+    // SAFETY: the state that `create_endpoint` registered, which outlives the worker that calls
+    // this.
     let state = unsafe { &*arg.cast::<EndpointState>() };
     state.failed.set(true);
     state.any_failed.set(true);
@@ -118,7 +119,7 @@ impl Peer {
         unsafe { (ucp.ucp_get_nbx)(self.endpoint, into, bytes, from, key, params) }
     }
 
-    /// Posts a WRITE, which ends when its buffer can be used again.
+    /// Posts a WRITE, which completes when its buffer can be reused.
     ///
     /// # Safety
     /// As for [`get`](Self::get): `from` has `words` words until the operation has ended.
@@ -135,7 +136,7 @@ impl Peer {
         unsafe { (ucp.ucp_put_nbx)(self.endpoint, from, bytes, to, key, params) }
     }
 
-    /// Posts a flush, which ends when all earlier operations on the owner have taken effect.
+    /// Posts a flush, which completes when all earlier operations on the owner have taken effect.
     ///
     /// # Safety
     /// `params` are those of a request pool of the same worker.
@@ -152,8 +153,8 @@ impl Peer {
     /// Posts an atomic on the word at the address `at`.
     ///
     /// # Safety
-    /// As for [`get`](Self::get): `operand` and the reply buffer in `params` are words that stay until
-    /// the operation has ended.
+    /// As for [`get`](Self::get): `operand` and the reply buffer in `params` are words that stay
+    /// until the operation has ended.
     #[inline(always)]
     pub(super) unsafe fn atomic(
         &self,

@@ -19,7 +19,7 @@ use probeline_ucx_sys::{
     ucs_status_t,
 };
 
-/// The result of a call that was not made, because there is no such index.
+/// The result for an invalid index, for which no call was made.
 const NOT_MADE: ucs_status_ptr_t =
     core::ptr::without_provenance_mut((UCS_ERR_INVALID_PARAM as isize).cast_unsigned());
 /// The requests of one operation: a WRITE is a put and a flush.
@@ -31,15 +31,15 @@ const OPERAND: usize = 0;
 const RESULT: usize = 1;
 const SCRATCH: usize = 2;
 
-/// The indices of the operations that have ended and are not taken yet, in their order.
+/// The indices of the operations that have completed and have not been taken, in order.
 #[derive(Debug)]
 struct Ended {
     /// The length is a power of two and covers all operations, each of which is in it at most once.
     ring: Box<[Cell<u32>]>,
     pushed: Cell<u32>,
     taken: Cell<u32>,
-    /// The requests that UCP has and has not completed. The count wraps: a request may complete
-    /// before the call that made it has returned.
+    /// The number of requests that UCP has not completed. The count wraps: a request may complete
+    /// before the call that created it has returned.
     open_requests: Cell<u32>,
 }
 
@@ -82,12 +82,12 @@ impl Ended {
 #[derive(Debug)]
 struct RequestState {
     index: u32,
-    /// The requests that have not ended. It is 1 while the operation is not in flight, so that an
-    /// operation of one request that ends at once does not change it.
+    /// The number of requests that have not completed. It is 1 while the operation is not in
+    /// flight, so that an operation of one request that completes immediately does not change it.
     open: Cell<u8>,
     /// The first status that is an error.
     status: Cell<ucs_status_t>,
-    /// Receives the index when the last request has ended.
+    /// Receives the index when the last request has completed.
     ended: Rc<Ended>,
 }
 
@@ -112,7 +112,7 @@ impl RequestState {
     }
 }
 
-/// UCP's callback for a request that has ended.
+/// UCP's callback for a completed request.
 unsafe extern "C" fn request_ended(
     _request: *mut c_void,
     status: ucs_status_t,
@@ -180,8 +180,8 @@ impl RequestPool {
         Some(Self { params, states, ended, _requests: requests, words })
     }
 
-    /// Calls `call` for a READ. Its result is null if the operation has ended successfully; otherwise
-    /// the caller passes it to [`track`](Self::track).
+    /// Calls `call` for a READ. Its result is null if the operation has completed successfully;
+    /// otherwise the caller passes it to [`track`](Self::track).
     #[inline]
     pub(super) fn copy(
         &self,
@@ -212,8 +212,8 @@ impl RequestPool {
             state.open.set(1);
             return put;
         }
-        // Null would say that both have ended successfully, so the result that is left for the
-        // caller is not null. If both failed, the status is that of the put.
+        // Null would state that both have completed successfully, so the caller gets a result that
+        // is not null. If both failed, the status is that of the put.
         let (first, last) = if flush.is_null() { (flush, put) } else { (put, flush) };
         self.track(index, first);
         last
@@ -239,7 +239,7 @@ impl RequestPool {
         call(words.as_ptr().cast(), &raw const params.atomic)
     }
 
-    /// Takes the result of a call: an open request, or the status of one that has ended.
+    /// Processes the result of a call: an open request, or the status of a completed one.
     pub(super) fn track(&self, index: u32, result: ucs_status_ptr_t) {
         match self.states.get(index as usize) {
             Some(state) if UCS_PTR_IS_PTR(result) => state.ended.count_request(1),
@@ -253,7 +253,7 @@ impl RequestPool {
         self.ended.open_requests.get() == 0
     }
 
-    /// The next operation that has ended, and its status.
+    /// Takes the next completed operation, and its status.
     #[inline]
     pub(super) fn take(&self) -> Option<(u32, ucs_status_t)> {
         let index = self.ended.pop()?;
@@ -269,7 +269,7 @@ impl RequestPool {
     #[inline]
     pub(super) fn result(&self, index: u32) -> Option<u64> {
         let result = self.words.at(index as usize * OWN_WORDS + RESULT, 1)?;
-        // SAFETY: the operation has ended, so that UCP does not access its words.
+        // SAFETY: the operation has completed, so UCP does not access its words.
         Some(unsafe { result.read() })
     }
 }
@@ -305,8 +305,8 @@ mod tests {
     const PUT_FAILED: ucs_status_t = UCS_ERR_NO_MEMORY;
     const FLUSH_FAILED: ucs_status_t = UCS_ERR_NO_RESOURCE;
 
-    /// When open requests end: the put while the flush is called, or both later, in the order of the
-    /// calls or the other way round.
+    /// When open requests end: the put while the flush is called, or both later, in the order of
+    /// the calls or the other way round.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum EndOrder {
         PutInFlush,
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_ends_once_and_fails_if_a_request_does() {
+    fn a_write_completes_once_and_fails_if_a_request_fails() {
         let pool = RequestPool::new(1, 100).unwrap();
         for order in [EndOrder::PutInFlush, EndOrder::PutFirst, EndOrder::FlushFirst] {
             for put in Posted::all(PUT_FAILED) {
@@ -426,7 +426,7 @@ mod tests {
                     let ended = write(&pool, put, flush, order);
                     let expected = match (put, flush) {
                         (Posted::Null, Posted::Null) => None,
-                        // That of the request that ended first.
+                        // The status is that of the request that completed first.
                         _ if put.status() != UCS_OK && flush.status() != UCS_OK => {
                             assert!([PUT_FAILED, FLUSH_FAILED].contains(&ended.unwrap()), "{case}");
                             ended

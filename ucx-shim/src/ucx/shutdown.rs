@@ -11,10 +11,11 @@ use super::control::{ControlOperation, DRAIN_TIMEOUT, LOST, NOTIFY_TIMEOUT};
 use super::engine::Parts;
 use super::watch::Watch;
 
-/// A key must be destroyed after all operations that use it have ended, and before its endpoint, which
-/// is destroyed with its worker (ucp.h, `ucp_rkey_destroy`). If an operation does not end in time, all
-/// objects that it uses stay open until the process ends. So do those of an engine that is still
-/// connecting: UCX (1.13.1) would abort the process if its worker were destroyed then.
+/// A key must be destroyed after all operations that use it have completed, and before its
+/// endpoint, which is destroyed with its worker (ucp.h, `ucp_rkey_destroy`). If an operation does
+/// not complete in time, all objects that it uses stay open until the process exits. The objects of
+/// an engine that is still connecting stay open too: UCX (1.13.1) would abort the process if its
+/// worker were destroyed then.
 impl Drop for Engine {
     fn drop(&mut self) {
         if self.connected {
@@ -28,7 +29,7 @@ impl Drop for Engine {
 }
 
 impl Engine {
-    /// Notifies all owners that this owner leaves, and because of which lost owner.
+    /// Notifies all owners that this owner leaves, and which owner was lost first.
     fn notify_shutdown(&mut self) {
         let because = match self.fault {
             Some(Fault::OwnerLost(owner)) => owner,
@@ -46,7 +47,7 @@ impl Engine {
         }
     }
 
-    /// Progresses until all requests have ended, or until the time limit.
+    /// Progresses until all requests have completed, or until the time limit.
     fn drain(&mut self) {
         let deadline = Deadline::after(DRAIN_TIMEOUT);
         while !self.parts.pool.is_idle() && !deadline.has_passed() {
@@ -58,7 +59,7 @@ impl Engine {
 }
 
 impl Parts {
-    /// Ends the threads, and leaks the workers with everything that they use.
+    /// Stops the threads, and leaks the workers with everything that they use.
     pub(super) fn leak(mut self) {
         self.progress_thread = None;
         self.watch = Watch::nothing();
@@ -154,7 +155,7 @@ mod tests {
 
     /// Either all keys are destroyed or, if the other owner got no CPU in time, none.
     #[test]
-    fn operations_in_flight_end_before_keys_are_destroyed() {
+    fn operations_in_flight_complete_before_keys_are_destroyed() {
         let destroyed = (0..TRIES).map(|_| drop_busy(true)).find(|&destroyed| destroyed != 0);
         assert_eq!(destroyed, Some(2));
     }

@@ -1,4 +1,4 @@
-//! Detects lost owners: by the ends of their processes, failed endpoints, and their notifications.
+//! Detects lost owners: by the exit of their processes, failed endpoints, and their notifications.
 
 use core::hash::Hasher;
 use core::mem;
@@ -26,14 +26,14 @@ const STACK_BYTES: usize = 64 << 10;
 /// The time between two polls of each process alone, while poll(2) of all processes fails.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Detects the end of a process on this machine. UCX does not report it: shared-memory transports
+/// Detects the exit of a process on this machine. UCX does not report it: shared-memory transports
 /// would continue with the memory that a dead owner left.
 ///
-/// A thread sleeps in poll(2) until a process ends, so the data path only loads a word. poll(2)
+/// A thread sleeps in poll(2) until a process exits, so the data path only loads a word. poll(2)
 /// fails if the limit of open files was lowered below the number of processes, or without memory.
 /// The thread then polls the processes one at a time, every [`RETRY_INTERVAL`].
 ///
-/// Dropping this ends the thread. A process that was forked from the one that created this has no
+/// Dropping this stops the thread. A process that was forked from the one that created this has no
 /// such thread; dropping its copy does not affect the other process.
 #[derive(Debug)]
 pub(super) struct Watch {
@@ -42,12 +42,12 @@ pub(super) struct Watch {
     watcher: Option<Watcher>,
 }
 
-/// What the thread shares with the engine.
+/// The state that the thread shares with the engine.
 #[derive(Debug, Default)]
 struct Shared {
-    /// 0, or [`lost_word`] of the first owner whose process has ended.
+    /// 0, or [`lost_word`] of the first owner whose process has exited.
     ended: AtomicU64,
-    /// The thread must end.
+    /// Whether the thread must exit.
     leave: AtomicBool,
 }
 
@@ -87,7 +87,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// An owner whose process has ended.
+    /// Returns an owner whose process has exited.
     #[inline]
     pub(super) fn ended(&self) -> Option<Owner> {
         lost_owner(&self.shared.ended, u32::MAX)
@@ -102,16 +102,16 @@ impl Drop for Watch {
             return mem::forget(thread);
         }
         self.shared.leave.store(true, Release);
-        // It cannot fail: the counter of the eventfd is 0.
+        // The write cannot fail: the counter of the eventfd is 0.
         let _ = write(&wake, &1_u64.to_ne_bytes());
         thread.thread().unpark();
-        // The thread cannot panic; if it did, it would have ended too.
+        // The thread cannot panic; after a panic it would have exited too.
         let _ = thread.join();
     }
 }
 
-/// Returns when `wake` is readable, when the thread must end, or when the first of `owners` has
-/// ended; then stores that owner.
+/// Sleeps until `wake` is readable, so that the thread must exit, or until the first of `owners`
+/// has exited. In the second case stores that owner.
 fn sleep_until_one_ends(wake: &OwnedFd, owners: &[(Owner, OwnedFd)], shared: &Shared) {
     let processes = owners.iter().map(|(_, process)| process);
     let descriptors = [wake].into_iter().chain(processes);
@@ -154,8 +154,8 @@ fn open(owner: Owner, pid: u32) -> Result<OwnedFd, OpenError> {
     opened.map_err(|errno| OpenError::Watch { owner, pid, errno: errno.raw_os_error() })
 }
 
-/// A number that processes share if they run on one boot of one machine and in one PID namespace, so
-/// that they see each other's process IDs.
+/// A number that processes share if they run on one boot of one machine and in one PID namespace,
+/// so that they see each other's process IDs.
 pub(super) fn machine() -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(&fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default());
@@ -177,7 +177,7 @@ impl Engine {
         }
     }
 
-    /// The owner that an owner which leaves has named as lost first.
+    /// Returns the owner that a leaving owner has named as lost first.
     #[inline]
     pub(super) fn first_lost(&self) -> Option<Owner> {
         lost_owner(self.parts.window.words().get(LOST)?, self.geometry.owners)
@@ -212,10 +212,11 @@ mod tests {
 
     use super::*;
 
-    /// Far longer than the kernel needs to report the end, even on a busy machine.
+    /// The time limit of a test: far longer than the kernel needs to report an exit, even on a busy
+    /// machine.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// A process that ends only when it is killed.
+    /// A process that runs until it is killed.
     struct Victim(Child);
 
     impl Victim {
@@ -239,7 +240,7 @@ mod tests {
         }
     }
 
-    /// Returns when `done`; false if that takes too long.
+    /// Waits until `done`; returns false if that takes too long.
     fn wait_until(mut done: impl FnMut() -> bool) -> bool {
         let begin = Instant::now();
         while !done() {
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_process_is_reported() {
+    fn the_exit_of_a_process_is_reported() {
         let (lives, mut dies) = (Victim::start(), Victim::start());
         let processes = [(Owner(2), lives.0.id()), (Owner(3), dies.0.id())];
         let watch = Watch::of(processes.into_iter()).unwrap();
@@ -267,7 +268,7 @@ mod tests {
 
     /// Dropping returns although the process lives, because it wakes the thread.
     #[test]
-    fn a_watch_that_is_dropped_ends_its_thread() {
+    fn dropping_a_watch_stops_its_thread() {
         let mut lives = Victim::start();
         drop(lives.watch());
         assert!(lives.0.try_wait().unwrap().is_none());

@@ -64,7 +64,7 @@ impl Worker {
         Ok(fd)
     }
 
-    /// Progresses communication; returns whether anything happened.
+    /// Progresses communication. Returns whether it made progress.
     #[inline]
     pub(super) fn progress(&self) -> bool {
         // SAFETY: a live worker, which one thread at a time uses.
@@ -96,8 +96,8 @@ pub(super) struct LentWorker {
     handle: ucp_worker_h,
 }
 
-// SAFETY: workers are created in serialized mode, and by the contract of `lend` one thread at a time
-// uses them.
+// SAFETY: workers are created in serialized mode, and by the contract of `lend` one thread at a
+// time uses them.
 unsafe impl Send for LentWorker {}
 
 impl LentWorker {
@@ -107,7 +107,7 @@ impl LentWorker {
         unsafe { (self.ucp.ucp_worker_progress)(self.handle) != 0 }
     }
 
-    /// Arms the descriptor; false if there is something to progress first.
+    /// Arms the descriptor. Returns false if the worker must be progressed first.
     fn arm(&self) -> Result<bool, CallFailed> {
         // SAFETY: as in `progress`.
         match unsafe { (self.ucp.ucp_worker_arm)(self.handle) } {
@@ -118,11 +118,12 @@ impl LentWorker {
     }
 }
 
-/// The longest wait for events, in milliseconds: if an event is missed, peers' operations wait no
-/// longer than that.
+/// The maximum time to wait for events, in milliseconds. If an event is missed, peers' operations
+/// wait no longer than that.
 const WAIT_MS: c_int = 100;
 
-/// A thread that sleeps until a worker has events, and progresses it. Dropping this ends the thread.
+/// A thread that sleeps until a worker has events, and progresses it. Dropping this stops the
+/// thread.
 pub(super) struct ProgressThread {
     shared: Arc<Shared>,
     ucp: Ucp,
@@ -135,8 +136,8 @@ pub(super) struct ProgressThread {
 pub(super) struct Shared(Mutex<bool>);
 
 impl Shared {
-    /// Keeps the thread from using the worker until the guard is dropped. Returns within the time of
-    /// the thread's calls on the worker.
+    /// Keeps the thread from using the worker until the guard is dropped. Returns within the time
+    /// of the thread's calls on the worker.
     pub(super) fn pause(&self) -> MutexGuard<'_, bool> {
         // Nothing panics while the lock is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

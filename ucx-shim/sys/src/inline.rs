@@ -68,7 +68,7 @@ mod tests {
     use crate::bindings::{UCS_ERR_CANCELED, UCS_ERR_NO_MESSAGE, UCS_OK};
 
     #[test]
-    fn requests_and_statuses_are_told_apart() {
+    fn requests_and_statuses_are_distinguished() {
         let status = |status: isize| ptr::without_provenance_mut(status.cast_unsigned());
         for (pointer, is_err, is_ptr, found) in [
             (status(0), false, false, UCS_OK),

@@ -2,12 +2,13 @@
 //!
 //! - Types and constants are generated from UCX 1.13 on 64-bit x86, and committed. Layouts are
 //!   asserted at compile time; `tests/header.rs` compares them with the C compiler.
-//! - The calls are in a table, [`Ucp`], whose functions are looked up at run time: one program runs on
-//!   machines with and without libucp, and reports what to install.
+//! - The calls are in a table, [`Ucp`], which [`Ucp::load`] fills at run time. Without libucp the
+//!   same program runs, and the error names the package to install.
 //! - Inline functions and macros of C are functions here.
 //!
-//! Nothing here checks pointers, sizes or states, as in C. Structs of parameters have a mask of the
-//! fields that are set, so that a later 1.x library accepts these structs.
+//! These functions check nothing: as in C, the caller is responsible for pointers, sizes and
+//! states. Structs of parameters have a mask of the fields that are set, so that a later 1.x
+//! library accepts these structs.
 //!
 //! ```
 //! match probeline_ucx_sys::Ucp::load() {

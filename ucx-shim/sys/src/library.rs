@@ -8,8 +8,8 @@ use probeline_dylib::SharedLibrary;
 use crate::bindings::*;
 use crate::declarations;
 
-/// libucp, as [`Ucp::load`] loads it. It loads transports as libraries in turn, and patches the C
-/// library's calls that map memory, to learn of registered memory that is unmapped
+/// The shared library that [`Ucp::load`] loads. libucp loads its transports itself. It patches the
+/// C library's calls that map memory, to detect registered memory that is unmapped
 /// (`UCX_MEM_EVENTS`).
 pub const LIBUCP: SharedLibrary = SharedLibrary {
     file: c"libucp.so.0",
@@ -18,12 +18,12 @@ pub const LIBUCP: SharedLibrary = SharedLibrary {
 };
 
 probeline_dylib::calls! {
-    /// The exported calls of libucp that a user of RMA and atomics makes, and one of libucs, on
+    /// The exported calls of libucp that a user of RMA and atomics needs, and one of libucs, on
     /// which libucp depends.
     ///
-    /// `ucp/api/ucp.h` says at each name what the call promises and how it reports errors. A worker
-    /// and its objects are used by one thread at a time.
-    // SAFETY: the signatures are those of the header; UCX keeps them under this major version.
+    /// `ucp/api/ucp.h` documents the contract of each call and how it reports errors. One thread at
+    /// a time uses a worker and its objects.
+    // SAFETY: the signatures are those of the header; UCX keeps them within this major version.
     pub struct Ucp = unsafe LIBUCP, checked against declarations;
 
     /// Returns the version of the library, a static string.
@@ -70,11 +70,11 @@ probeline_dylib::calls! {
     ) -> ucs_status_t;
     /// Frees an address.
     fn ucp_worker_release_address(worker: ucp_worker_h, address: *mut ucp_address_t);
-    /// Progresses all communication of a worker and calls back; 0 if nothing happened.
+    /// Progresses all communication of a worker and calls back. Returns 0 if it made no progress.
     fn ucp_worker_progress(worker: ucp_worker_h) -> c_uint;
     /// Returns the descriptor that becomes readable when an armed worker has something to progress.
     fn ucp_worker_get_efd(worker: ucp_worker_h, fd: *mut c_int) -> ucs_status_t;
-    /// Arms the descriptor; `UCS_ERR_BUSY` if there is something to progress first.
+    /// Arms the descriptor. Returns `UCS_ERR_BUSY` if the worker must be progressed first.
     fn ucp_worker_arm(worker: ucp_worker_h) -> ucs_status_t;
     /// Makes the descriptor readable, from any thread.
     fn ucp_worker_signal(worker: ucp_worker_h) -> ucs_status_t;
@@ -86,7 +86,8 @@ probeline_dylib::calls! {
     ) -> ucs_status_t;
     /// Prints the transports of an endpoint.
     fn ucp_ep_print_info(ep: ucp_ep_h, stream: *mut FILE);
-    /// Ends when all earlier operations on an endpoint have taken effect at the peer.
+    /// Posts a flush, which completes when all earlier operations on the endpoint have taken effect
+    /// at the peer.
     fn ucp_ep_flush_nbx(ep: ucp_ep_h, param: *const ucp_request_param_t) -> ucs_status_ptr_t;
     /// Maps memory for remote access, and can allocate it.
     fn ucp_mem_map(
@@ -94,7 +95,7 @@ probeline_dylib::calls! {
         params: *const ucp_mem_map_params_t,
         memh_p: *mut ucp_mem_h,
     ) -> ucs_status_t;
-    /// Ends a mapping, and frees the memory that it has allocated.
+    /// Unmaps memory, and frees it if the mapping allocated it.
     fn ucp_mem_unmap(context: ucp_context_h, memh: ucp_mem_h) -> ucs_status_t;
     /// Queries the address and the length of a mapping.
     fn ucp_mem_query(memh: ucp_mem_h, attr: *mut ucp_mem_attr_t) -> ucs_status_t;
@@ -115,7 +116,7 @@ probeline_dylib::calls! {
     ) -> ucs_status_t;
     /// Frees an unpacked key.
     fn ucp_rkey_destroy(rkey: ucp_rkey_h);
-    /// Posts a WRITE, which ends when its buffer can be reused.
+    /// Posts a WRITE, which completes when its buffer can be reused.
     fn ucp_put_nbx(
         ep: ucp_ep_h,
         buffer: *const c_void,

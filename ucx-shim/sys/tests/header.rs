@@ -1,5 +1,5 @@
-//! The committed bindings against the C compiler and the installed `ucp/api/ucp.h`: constants,
-//! sizes, alignments and offsets.
+//! Compares the committed bindings with the C compiler and the installed `ucp/api/ucp.h`:
+//! constants, sizes, alignments and offsets.
 //!
 //! Needs the header (Debian: libucx-dev) and a C compiler, which `ci/install` installs.
 
@@ -49,7 +49,7 @@ fn expected() -> BTreeMap<String, i64> {
     let alignments = alignments.map(|(name, bytes)| (format!("_Alignof({})", in_c(name)), bytes));
     let offsets = assertions("Offset of field: ").filter(named).map(|(name, bytes)| {
         let (name, field) = name.split_once("::").unwrap();
-        // Where the name is a keyword of Rust, bindgen appends an underscore.
+        // bindgen appends an underscore to names that are keywords of Rust.
         (format!("offsetof({}, {})", in_c(name), field.trim_end_matches('_')), bytes)
     });
     constants.chain(sizes).chain(alignments).chain(offsets).collect()

@@ -65,7 +65,8 @@ pub(crate) fn carries_shared_memory(_: &World, members: &mut Members, _: &Settin
     members.barrier().unwrap();
 }
 
-/// Rank 1 is alive and does not call the barrier: rank 0 reports that within the limit and ends both.
+/// Rank 1 is alive and does not call the barrier. Rank 0 reports that within the limit and
+/// terminates both.
 pub(crate) fn misses(_: &World, members: &mut Members, _: &Setting) {
     if members.me() == Owner(1) {
         thread::sleep(3 * MISSING_LIMIT);
@@ -74,7 +75,7 @@ pub(crate) fn misses(_: &World, members: &mut Members, _: &Setting) {
     let start = Instant::now();
     let missed = members.barrier();
     println!("{missed:?} after {:.0?}", start.elapsed());
-    // Rank 0 ends the job now, and MPICH's launcher may end before it has passed this on.
+    // Rank 0 terminates the job now, and MPICH's launcher may exit before it forwards this output.
     thread::sleep(Duration::from_secs(1));
 }
 

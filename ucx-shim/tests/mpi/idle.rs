@@ -1,5 +1,6 @@
 //! Measures which operations need the owner's CPU. An owner stays out of MPI until another owner's
-//! operation has ended, or until a time limit; then it enters MPI so that the operation ends.
+//! operation has completed, or until a time limit. Then it enters MPI so that the operation
+//! completes.
 
 use core::time::Duration;
 use std::fs::{self, File};
@@ -14,9 +15,9 @@ use probeline_ucx_shim::mpi::{Builder, Engine, Members, World};
 use crate::settings::Setting;
 use crate::table::finish;
 
-/// The longest time that the owner stays out of MPI.
+/// The maximum time for which the owner stays out of MPI.
 const NAP: Duration = Duration::from_secs(1);
-/// How long an owner waits for the other one to arrive.
+/// The time for which an owner waits for the other one to arrive.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The number of attempts for an operation that should not wait: in an attempt in which its rank
 /// gets no CPU for the whole nap, the operation counts as one that waited.

@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use crate::settings::{Setting, is_open_mpi};
 
-/// The longest duration of a job. The limits within each job are shorter.
+/// The time limit of a job. The limits within each job are shorter.
 const LIMIT: Duration = Duration::from_secs(120);
-/// The time that a launcher has to end its ranks after a signal.
+/// The time that a launcher has to terminate its ranks after a signal.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Runs a job that must succeed, and prints its output.
@@ -28,7 +28,7 @@ pub(crate) fn ends(test: &str, setting: &Setting, expect: fn(&str, &Setting)) {
     expect(&output, setting);
 }
 
-/// Runs a job; its exit status and output.
+/// Runs a job, and returns its exit status and output.
 fn run(test: &str, setting: &Setting, ranks: u32) -> (ExitStatus, String) {
     let mut job = launcher(ranks)
         .args(setting.arguments)
@@ -72,7 +72,7 @@ fn read(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> {
     })
 }
 
-/// Waits for the end of a job; `None` if it had to be killed.
+/// Waits until a job exits; `None` if it had to be killed.
 fn wait(job: &mut Child) -> Option<ExitStatus> {
     let ended = |job: &mut Child, limit: Duration| {
         let start = Instant::now();

@@ -11,7 +11,7 @@ use probeline_ucx_shim::mpi::{Builder, InitError, Members, OpenError, World};
 use crate::LIMIT;
 use crate::settings::Setting;
 
-/// What a rank prints that was not ended.
+/// The text that a rank prints if it was not terminated.
 const OUTLIVED: &str = "this rank was not ended";
 
 /// The windows of dropped engines are freed.
@@ -58,7 +58,7 @@ pub(crate) fn second_world(_: &World, _: &mut Members, _: &Setting) {
     assert_eq!(World::init(LIMIT).err(), Some(InitError::Second));
 }
 
-/// Opening is refused if the first compare-and-swap would end the process.
+/// Opening is refused if the first compare-and-swap would abort the process.
 pub(crate) fn refused(world: &World, members: &mut Members, _: &Setting) {
     let refused = Builder::new(64).open(members).err();
     let Some(error @ OpenError::AtomicsCrash { .. }) = refused else { panic!("{refused:?}") };
@@ -91,7 +91,7 @@ pub(crate) fn panics(_: &World, members: &mut Members, setting: &Setting) {
     outlive_it();
 }
 
-/// The same while operations on rank 0, which is not in MPI, may be in flight.
+/// Rank 1 panics while operations on rank 0, which is not in MPI, may be in flight.
 pub(crate) fn panics_in_flight(_: &World, members: &mut Members, setting: &Setting) {
     let builder = Builder::new(64).depth(8).acc_single_intrinsic(setting.single);
     let mut engine = builder.open(members).unwrap();
@@ -105,13 +105,13 @@ pub(crate) fn panics_in_flight(_: &World, members: &mut Members, setting: &Setti
     panic!("{} operations are in flight", engine.in_flight());
 }
 
-/// Stays out of MPI for longer than the launcher may take to end the job.
+/// Stays out of MPI for longer than the launcher may take to terminate the job.
 fn outlive_it() {
     thread::sleep(3 * LIMIT);
     println!("{OUTLIVED}");
 }
 
-/// The launcher has ended the job, before any limit of a rank.
+/// Checks that the launcher terminated the job before any time limit of a rank.
 pub(crate) fn expect_end(said: &str, _: &Setting) {
     assert!(!said.contains("TimedOut") && !said.contains(OUTLIVED), "{said}");
 }

@@ -1,4 +1,4 @@
-//! MPI as a transport and as an exchange, with the MPI library that this was built for.
+//! Tests of MPI as a transport and as an exchange, with the MPI library for which they are built.
 //!
 //! This program starts itself under mpirun or mpiexec, once for each test and setting; as one of
 //! the ranks it then runs that test. `check-mpi` builds it for Open MPI and for MPICH.
@@ -23,9 +23,9 @@ use settings::{Setting, settings};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// The longest wait of a rank for the others.
+/// The maximum time for which a rank waits for the others.
 const LIMIT: Duration = Duration::from_secs(20);
-/// The same in the test of a rank that never arrives.
+/// The maximum time for which a rank waits in the test of a rank that never arrives.
 const MISSING_LIMIT: Duration = Duration::from_secs(8);
 
 /// The test, which all ranks run in a setting.

@@ -2,7 +2,7 @@
 
 use probeline_ucx_shim::mpi::library_version;
 
-/// Options of the launcher, and what is expected with them.
+/// Options of the launcher, and the results that are expected with them.
 #[derive(Debug)]
 pub(crate) struct Setting {
     pub(crate) name: &'static str,
@@ -12,7 +12,7 @@ pub(crate) struct Setting {
     pub(crate) component: &'static str,
     /// The builder's "acc_single_intrinsic".
     pub(crate) single: Option<bool>,
-    /// READs bring whole words: on one machine they are copied by words or more.
+    /// Whether READs return whole words: on one machine they are copied by words or more.
     pub(crate) whole: bool,
     /// The cases of the suite that are skipped.
     pub(crate) skips: &'static [&'static str],
@@ -20,9 +20,9 @@ pub(crate) struct Setting {
     pub(crate) refused: bool,
 }
 
-/// With atomics that are atomic only among themselves.
+/// The skipped cases if atomics are atomic only with each other.
 const SKIPS: &[&str] = &["atomic_with_the_cpu", "an_atomic_follows_the_write_before_it"];
-/// With operations that need the owner's CPU too.
+/// The skipped cases if operations also need the owner's CPU.
 const WAITING: &[&str] = &[
     "atomic_with_the_cpu",
     "an_atomic_follows_the_write_before_it",
@@ -128,8 +128,8 @@ pub(crate) fn settings() -> impl Iterator<Item = &'static Setting> {
     if is_open_mpi() { OPEN_MPI } else { MPICH }.iter()
 }
 
-/// The settings of a test of [`crate::ENDS`]: all that are refused for the test of refusals, one for
-/// the others.
+/// The settings of a test of [`crate::ENDS`]: all that are refused for the test of refusals, one
+/// for the others.
 pub(crate) fn of_ends(test: &str) -> impl Iterator<Item = &'static Setting> {
     let refused = test == "crash_is_refused";
     let most = if refused { usize::MAX } else { 1 };

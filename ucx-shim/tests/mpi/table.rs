@@ -82,7 +82,7 @@ pub(crate) fn atomics_mix(_: &World, members: &mut Members, setting: &Setting) {
     members.barrier().unwrap();
 }
 
-/// Polls until the operation in flight has ended.
+/// Polls until the operation in flight has completed.
 pub(crate) fn finish(engine: &mut Engine) -> u64 {
     let mut end = [Completion::default()];
     while engine.poll(&mut end).unwrap() == 0 {}

@@ -1,8 +1,8 @@
 /*
- * A device whose data path is as short as it can be, so that what is counted is the caller.
+ * A stand-in device with a minimal data path, so that most instructions are the caller's.
  *
- * Requests are carried out when they are posted, on the memory their addresses name, with no check
- * of anything. A READ brings its first word only. Completions are kept in the order of posting.
+ * It executes requests when they are posted, on the memory at their addresses, without checks.
+ * A READ copies only its first word. Completions are reported in the order of posting.
  */
 #include "device.h"
 
@@ -14,10 +14,10 @@
 #undef ibv_query_port
 #undef ibv_reg_mr
 
-/* More than any loop has outstanding; a power of two. */
-#define ENDS 1024
+/* The capacity of the completion queue: more than any loop has outstanding, and a power of two. */
+#define CQ_CAPACITY 1024
 
-static uint64_t ends[ENDS];
+static uint64_t completed[CQ_CAPACITY];
 static uint32_t posted, polled;
 
 static int device_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
@@ -34,7 +34,7 @@ static int device_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ib
 		else if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP && old == wr->wr.atomic.compare_add)
 			*remote = wr->wr.atomic.swap;
 		*local = old;
-		ends[posted++ % ENDS] = wr->wr_id;
+		completed[posted++ % CQ_CAPACITY] = wr->wr_id;
 	}
 	return 0;
 }
@@ -45,7 +45,7 @@ static int device_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 
 	(void)cq;
 	for (; found < num_entries && polled != posted; found++) {
-		wc[found].wr_id = ends[polled++ % ENDS];
+		wc[found].wr_id = completed[polled++ % CQ_CAPACITY];
 		wc[found].status = IBV_WC_SUCCESS;
 	}
 	return found;
@@ -93,8 +93,8 @@ int ibv_query_device(struct ibv_context *asked, struct ibv_device_attr *attr)
 	memset(attr, 0, sizeof(*attr));
 	attr->max_mr_size = UINT64_MAX;
 	attr->max_qp = 16;
-	attr->max_qp_wr = ENDS;
-	attr->max_cqe = ENDS;
+	attr->max_qp_wr = CQ_CAPACITY;
+	attr->max_cqe = CQ_CAPACITY;
 	attr->max_qp_rd_atom = 16;
 	attr->max_qp_init_rd_atom = 16;
 	attr->atomic_cap = IBV_ATOMIC_HCA;
@@ -235,6 +235,6 @@ void *device_symbol(const char *name)
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
 		if (!strcmp(calls[i].name, name))
 			return calls[i].call;
-	/* None of the others is called; whatever it is called as, it ends the program. */
+	/* The programs call no other function. abort() works with any signature. */
 	return (void *)abort;
 }

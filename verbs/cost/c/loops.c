@@ -1,6 +1,6 @@
 /*
- * The loops in C: `post N` posts and polls for READs one by one, `list N` in lists of BATCH.
- * Only the fields that a READ uses are filled, and nothing is filled twice without need.
+ * The loops in C: `post N` executes N READs one by one, `list N` in lists of BATCH.
+ * They fill only the fields that a READ uses.
  */
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ struct peer {
 	struct ibv_mr *local, *remote;
 };
 
-/* Words from `start` on, which must lie in the region. */
+/* Sets `address` to that of word `start`. Fails unless `words` words from there lie in the region. */
 static inline int address_of(const struct ibv_mr *mr, uint64_t start, uint32_t words, uint64_t *address)
 {
 	if (start + words > mr->length / 8)
@@ -29,7 +29,7 @@ static inline int address_of(const struct ibv_mr *mr, uint64_t start, uint32_t w
 	return 0;
 }
 
-/* The request `id`: a READ of WORDS words. */
+/* Fills the request `id`: a READ of WORDS words. */
 static inline int fill(const struct peer *peer, uint64_t id, struct ibv_send_wr *wr, struct ibv_sge *sge)
 {
 	if (address_of(peer->local, id % SLOTS * WORDS, WORDS, &sge->addr) ||
@@ -47,7 +47,7 @@ static inline int fill(const struct peer *peer, uint64_t id, struct ibv_send_wr 
 	return 0;
 }
 
-/* Posts one READ and waits for its end. */
+/* Posts one READ and waits for its completion. */
 __attribute__((noinline)) static uint64_t read_one(const struct peer *peer, uint64_t id,
 						   struct ibv_wc *wc)
 {
@@ -74,7 +74,7 @@ static uint64_t post_loop(const struct peer *peer, uint64_t count)
 	return sum;
 }
 
-/* Posts BATCH READs in one list, and waits for their ends. */
+/* Posts BATCH READs in one list, and waits for their completions. */
 __attribute__((noinline)) static uint64_t read_batch(const struct peer *peer, uint64_t first,
 						     struct ibv_send_wr *wr, struct ibv_sge *sge,
 						     struct ibv_wc *wc)
@@ -90,7 +90,7 @@ __attribute__((noinline)) static uint64_t read_batch(const struct peer *peer, ui
 	}
 	if (ibv_post_send(peer->qp, wr, &bad_wr))
 		abort();
-	for (int ended = 0; ended < BATCH;) {
+	for (int completed = 0; completed < BATCH;) {
 		int found = ibv_poll_cq(peer->cq, BATCH, wc);
 
 		if (found < 0)
@@ -100,7 +100,7 @@ __attribute__((noinline)) static uint64_t read_batch(const struct peer *peer, ui
 				abort();
 			sum += wc[i].wr_id;
 		}
-		ended += found;
+		completed += found;
 	}
 	return sum;
 }

@@ -1,5 +1,5 @@
-//! The loops of `c/loops.c` with the safe verbs: `post N` and `list N`; and `engine N`, the same
-//! READs through a whole engine.
+//! The loops of `c/loops.c` with the safe verbs: `post N` and `list N`. A third loop, `engine N`,
+//! executes the same READs through an [`Engine`].
 
 use core::ffi::{c_char, c_void};
 use core::hint::black_box;
@@ -22,13 +22,13 @@ const SLOTS: u64 = 64;
 const WORDS: u32 = 8;
 
 unsafe extern "C" {
-    /// From `c/device.c`.
+    /// Returns a call of the stand-in device, which `c/device.c` defines.
     fn device_symbol(name: *const c_char) -> *mut c_void;
 }
 
 type Words = Vec<AtomicU64>;
 
-/// What the loops use.
+/// The objects that the loops of the safe verbs use.
 struct Reader {
     pair: QueuePair<ReadyToSend>,
     completions: CompletionQueue,
@@ -38,7 +38,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// The request `id`: a READ of `WORDS` words.
+    /// Returns the request `id`: a READ of `WORDS` words.
     #[inline]
     fn request(&self, id: u64) -> Option<WorkRequest> {
         let into = self.local.local(id % SLOTS * u64::from(WORDS), WORDS)?;
@@ -47,7 +47,7 @@ impl Reader {
     }
 }
 
-/// Posts one READ and waits for its end.
+/// Posts one READ and waits for its completion.
 #[inline(never)]
 fn read_one(reader: &mut Reader, id: u64, end: &mut [WorkCompletion; 1]) -> u64 {
     let request = reader.request(id).unwrap();
@@ -63,7 +63,7 @@ fn post_loop(reader: &mut Reader, count: u64) -> u64 {
     (0..count).map(|id| read_one(reader, id, &mut end)).sum()
 }
 
-/// Posts `BATCH` READs in one list, and waits for their ends.
+/// Posts `BATCH` READs in one list, and waits for their completions.
 #[inline(never)]
 fn read_batch(
     reader: &mut Reader,
@@ -95,7 +95,7 @@ fn list_loop(reader: &mut Reader, count: u64) -> u64 {
     firsts.map(|first| read_batch(reader, first, &mut list, &mut ends)).sum()
 }
 
-/// Posts `BATCH` READs through the engine, and waits for their ends.
+/// Posts `BATCH` READs through the engine, and waits for their completions.
 #[inline(never)]
 fn engine_batch(engine: &mut Engine, first: u64, ends: &mut [Completion; BATCH]) -> u64 {
     for id in first..first + BATCH as u64 {
@@ -146,8 +146,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: verbs-cost post|list|engine COUNT".into());
     };
     let count = black_box(count.parse()?);
-    // SAFETY: the object's calls have the signatures of infiniband/verbs.h, and stay; those that
-    // are made here keep to their manual pages.
+    // SAFETY: the calls in `c/device.c` have the signatures of infiniband/verbs.h and stay linked.
+    // Those that this program uses behave as their manual pages specify.
     let library =
         unsafe { Library::from_verbs(Verbs::from_symbols(|name| device_symbol(name.as_ptr()))?) };
     let sum = match which.as_str() {

@@ -1,5 +1,5 @@
-//! The committed bindings against the C compiler and the installed `infiniband/verbs.h`: constants,
-//! sizes, alignments and offsets, those that no published crate has among them.
+//! Compares the committed bindings with the C compiler and the installed `infiniband/verbs.h`:
+//! constants, sizes, alignments and offsets, including those that no published crate has.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,12 +9,12 @@ use std::process::Command;
 
 use verbs_oracle::{LONGER, bindings};
 
-/// Named by bindgen, because C gives them no name.
+/// Whether bindgen invented this name because the type or field has no name in C.
 fn unnamed(name: &str) -> bool {
     name.contains("__bindgen_") || name.starts_with("__Bindgen")
 }
 
-/// Every expression of C that is asked for, with its value in the bindings.
+/// Returns the C expressions to evaluate, with their values in the bindings.
 fn questions() -> BTreeMap<String, i64> {
     let keywords: BTreeMap<&str, &str> = bindings::types().collect();
     let in_c = |name: &str| format!("{} {name}", keywords[name]);
@@ -29,7 +29,7 @@ fn questions() -> BTreeMap<String, i64> {
     }
     for (name, bytes) in bindings::offsets().filter(|(name, _)| !unnamed(name)) {
         let (name, field) = name.split_once("::").unwrap();
-        // Where the name is a keyword of Rust, bindgen appends an underscore.
+        // bindgen appends an underscore to names that are keywords of Rust.
         let field = field.trim_end_matches('_');
         questions.insert(format!("offsetof({}, {field})", in_c(name)), number(bytes));
     }
@@ -42,7 +42,7 @@ fn questions() -> BTreeMap<String, i64> {
     questions
 }
 
-/// What the C compiler says to each question.
+/// Evaluates the expressions with the C compiler.
 fn answers<'a>(questions: impl Iterator<Item = &'a String>) -> BTreeMap<String, i64> {
     let mut program = String::from(
         "#include <stddef.h>\n#include <stdio.h>\n#include <infiniband/verbs.h>\nint main(void) {\n",

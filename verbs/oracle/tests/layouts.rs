@@ -1,16 +1,17 @@
-//! Every type: size, alignment, and the offset of every field that both have.
+//! Compares the types of both crates: size, alignment, and the offset of every field that both
+//! have.
 
 use core::mem::offset_of;
 use std::collections::BTreeSet;
 
 use verbs_oracle::{LONGER, bindings};
 
-/// Compares the types named, which both crates have, and lists them.
+/// Defines `compare`, which compares the named types of both crates, and `COMPARED`, their list.
 macro_rules! layouts {
     ($($type:ident { $($field:ident),* $(,)? })*) => {
         const COMPARED: &[&str] = &[$(stringify!($type)),*];
 
-        /// What differs, in words, and how many offsets were compared.
+        /// Returns descriptions of the differences, and the number of compared offsets.
         fn compare() -> (Vec<String>, usize) {
             let (mut differences, mut offsets) = (Vec::new(), 0);
             $(
@@ -36,7 +37,7 @@ macro_rules! layouts {
     };
 }
 
-// No field: kept as a blob here.
+// Types without fields are opaque here.
 layouts! {
     ibv_gid { raw, global }
     ibv_gid__bindgen_ty_1 { subnet_prefix, interface_id }
@@ -188,14 +189,15 @@ fn no_type_is_left_out() {
     let compared: BTreeSet<&str> = COMPARED.iter().copied().collect();
     let left_out: Vec<&str> =
         bindings::types().map(|(name, _)| name).filter(|name| !compared.contains(name)).collect();
-    // ibv_wc is compared below, the others are in no published bindings: tests/header.rs has them.
+    // The test below compares ibv_wc. No published bindings have the others: tests/header.rs
+    // compares them.
     assert_eq!(left_out, ["ibv_wc", "verbs_context", "verbs_ex_private"]);
 }
 
-/// Their `ibv_wc` is written by hand and its first fields are private: what ours holds is read
-/// through their accessors.
+/// The `ibv_wc` of `ibverbs_sys` is written by hand, and its first fields are private. The test
+/// writes this project's `ibv_wc` and reads it through the accessors of `ibverbs_sys`.
 #[test]
-fn a_completion_written_here_reads_the_same_there() {
+fn a_completion_has_the_same_fields_in_both_crates() {
     assert_eq!(size_of::<probeline_verbs_sys::ibv_wc>(), size_of::<ibverbs_sys::ibv_wc>());
     assert_eq!(align_of::<probeline_verbs_sys::ibv_wc>(), align_of::<ibverbs_sys::ibv_wc>());
     let ours = probeline_verbs_sys::ibv_wc {
@@ -213,7 +215,7 @@ fn a_completion_written_here_reads_the_same_there() {
         sl: 0x81,
         dlid_path_bits: 0x91,
     };
-    // SAFETY: both are C structs of one size, of integers only.
+    // SAFETY: both are C structs of integers with equal sizes, checked above.
     let theirs: ibverbs_sys::ibv_wc = unsafe { core::mem::transmute(ours) };
     assert_eq!(theirs.wr_id(), ours.wr_id);
     assert_eq!(theirs.error(), Some((ours.status, ours.vendor_err)));

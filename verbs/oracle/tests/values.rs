@@ -1,15 +1,17 @@
-//! Every constant. The other crate has some plainly, some in a module an enum, some as flags.
+//! Compares the constants of both crates. `ibverbs_sys` defines some as plain constants, some in a
+//! module for each enum, and some as flags.
 
 use std::collections::BTreeSet;
 
 use verbs_oracle::bindings;
 
-/// Compares the constants named and lists them.
+/// Defines `compare`, which compares the named constants of both crates, and `COMPARED`, their
+/// list.
 macro_rules! values {
     ($($of:tt { $($name:ident),* $(,)? })*) => {
         const COMPARED: &[&str] = &[$($(stringify!($name)),*),*];
 
-        /// What differs, in words.
+        /// Returns descriptions of the differences.
         fn compare() -> Vec<String> {
             let mut differences = Vec::new();
             $($({
@@ -143,7 +145,7 @@ fn no_constant_is_left_out() {
     let compared: BTreeSet<&str> = COMPARED.iter().copied().collect();
     let left_out = bindings::values()
         .map(|(name, _)| name)
-        // In no published bindings: tests/header.rs has them.
+        // No published bindings have these: tests/header.rs compares them.
         .filter(|name| !name.starts_with("IB_UVERBS_") && !name.starts_with("IBV_SYSFS_"))
         .find(|name| !compared.contains(name));
     assert_eq!(left_out, None);

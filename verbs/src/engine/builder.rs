@@ -100,15 +100,15 @@ impl Builder {
         self
     }
 
-    /// Sets the index of the GID; `None` selects the first routable RoCE v2 one on Ethernet, and the
-    /// first one on InfiniBand.
+    /// Sets the index of the GID; `None` selects the first routable RoCE v2 one on Ethernet, and
+    /// the first one on InfiniBand.
     #[must_use]
     pub fn gid_index(mut self, index: Option<u8>) -> Self {
         self.gid_index = index;
         self
     }
 
-    /// Sets how long a request is retried. A lost owner is known after this time.
+    /// Sets how long a request is retried. A lost owner is detected after this time.
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
@@ -145,8 +145,8 @@ impl Builder {
     }
 
     /// States that a READ over these devices never brings a torn word, which no specification
-    /// promises: [`Caps::word_reads_whole`](probeline_transport::Caps::word_reads_whole). If this is
-    /// wrong, a table loses data.
+    /// promises: [`Caps::word_reads_whole`](probeline_transport::Caps::word_reads_whole). If this
+    /// is wrong, a table loses data.
     #[must_use]
     pub fn word_reads_whole(mut self, whole: bool) -> Self {
         self.word_reads_whole = whole;
@@ -163,8 +163,8 @@ impl Builder {
     }
 
     /// Opens this owner's engine, with the window in memory from `pin`. Every member of `exchange`
-    /// calls it. The window is zero. Waits for the other owners as long as the exchange does, and at
-    /// most 30 seconds for the self-test.
+    /// calls it. The window is zero. Waits for the other owners as long as the exchange does, and
+    /// at most 30 seconds for the self-test.
     ///
     /// # Errors
     /// [`OpenError`]: what this owner, or another one, is missing. If one fails, all do.
@@ -206,8 +206,8 @@ impl Builder {
     /// ```compile_fail,E0593
     /// # use core::sync::atomic::AtomicU64;
     /// # use probeline_transport::Alone;
-    /// // The caller could store to these slots while the engine shows them as `&[u64]`. static
-    /// KEPT: [AtomicU64; 1 << 16] = [const { AtomicU64::new(0) }; 1 << 16];
+    /// // The caller could store to these slots while the engine shows them as `&[u64]`.
+    /// static KEPT: [AtomicU64; 1 << 16] = [const { AtomicU64::new(0) }; 1 << 16];
     /// probeline_verbs::Builder::new(64).open_in(&mut Alone, |_, _part, _words| Ok(Box::new(&KEPT[..])));
     /// ```
     ///
@@ -243,7 +243,7 @@ impl Builder {
     /// Checks that there is a device on which an engine can be opened.
     ///
     /// # Errors
-    /// [`OpenError`]: what is missing on this machine.
+    /// [`OpenError`] names the resource that this machine lacks.
     pub fn probe(&self) -> Result<(), OpenError> {
         self.probe_for(1)
     }

@@ -18,7 +18,7 @@ use crate::{
 pub(super) const SCRATCH: u64 = 0;
 /// The control word that names the owner that was lost first.
 pub(super) const FIRST_LOST: u64 = 1;
-/// The control word in which owner 0 says that it shuts down; those of the others follow.
+/// The control word in which owner 0 announces its shutdown; those of the other owners follow.
 const FIRST_SHUTDOWN: u64 = 8;
 
 /// The number of control words in a job of `owners`.
@@ -26,7 +26,7 @@ pub(super) fn control_words(owners: u32) -> u64 {
     (FIRST_SHUTDOWN + u64::from(owners)).next_multiple_of(PAGE_WORDS as u64)
 }
 
-/// The control word in which `owner` says that it shuts down.
+/// The control word in which `owner` announces its shutdown.
 pub(super) fn shutdown_word(owner: Owner) -> u64 {
     FIRST_SHUTDOWN + u64::from(owner.0)
 }
@@ -37,8 +37,8 @@ pub(super) fn named_owner(words: &[AtomicU64], index: u64, owners: u32) -> Optio
     lost_owner(words.get(usize::try_from(index).ok()?)?, owners)
 }
 
-/// The maximum number of requests that one doorbell posts. With 32 the cost of a doorbell, tens of
-/// nanoseconds, is one or two for each request; more would delay the first one.
+/// The maximum number of requests that one doorbell posts. A doorbell costs tens of nanoseconds, so
+/// 32 requests pay one or two nanoseconds each. A longer list would delay its first request.
 pub(super) const BATCH: usize = 32;
 
 /// A queue pair that is connected to one owner.

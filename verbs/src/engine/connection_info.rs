@@ -1,4 +1,4 @@
-//! What every owner tells the others so that they can connect.
+//! The connection information that the owners exchange so that they can connect.
 
 use alloc::vec;
 use alloc::vec::Vec;

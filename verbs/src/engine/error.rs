@@ -11,7 +11,7 @@ use probeline_transport::Owner;
 use super::self_test::SelfTestFailed;
 use crate::{Gid, GidError, GidKind, LinkLayer, LoadError, VerbFailed};
 
-/// Why an engine could not be opened. If one owner fails, all do.
+/// The reason why an engine could not be opened. If one owner fails, all do.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -75,7 +75,8 @@ pub enum OpenError {
         /// This owner's value.
         mine: LinkLayer,
     },
-    /// The addresses of two owners are of different kinds or subnets, so that packets cannot be routed.
+    /// The addresses of two owners are of different kinds or subnets, so that packets cannot be
+    /// routed.
     Addresses {
         /// The other owner.
         owner: Owner,

@@ -11,8 +11,8 @@ use super::private::OwnWord;
 use super::{DEVICE_PATIENCE, Engine, KEEPALIVE_WR_ID};
 use crate::WorkRequest;
 
-/// The engine reads the clock once in this number of polls, so that the tens of nanoseconds which
-/// that takes cost a poll less than one.
+/// The engine reads the clock once in this number of polls. Reading it takes tens of nanoseconds,
+/// which adds less than one nanosecond to a poll.
 const POLLS_PER_CLOCK: u32 = 256;
 /// The minimum interval between two keepalives: 1,000 READs a second do not load a device.
 const MIN_INTERVAL: Duration = Duration::from_millis(1);
@@ -38,7 +38,7 @@ pub(super) struct Keepalive {
 }
 
 impl Keepalive {
-    /// `bound` is the time for which a request is retried.
+    /// Creates the schedule; `bound` is the time for which a request is retried.
     pub(super) fn new(geometry: Geometry, bound: Duration, now: Duration) -> Self {
         let max_interval = (bound / ROUNDS_PER_BOUND / geometry.owners.max(1)).max(MIN_INTERVAL);
         let next = now + MIN_INTERVAL;
@@ -74,7 +74,7 @@ impl Keepalive {
 
 impl Engine {
     /// Checks whether a peer has shut down, and from time to time whether the peers and the device
-    /// are alive. `drained` says that the completion queue was empty.
+    /// are alive. `drained` states that the completion queue was empty.
     #[inline]
     pub(super) fn watch(&mut self, drained: bool) {
         if self.fault.is_none()
@@ -143,8 +143,8 @@ impl Engine {
         }
     }
 
-    /// The deadline for a working device to complete a request that is posted now. The specification
-    /// allows it four times what the timer says.
+    /// Returns the deadline for a working device to complete a request that is posted now. The
+    /// specification allows a device four times the time of its timer.
     pub(super) fn device_deadline(&self) -> Deadline {
         Deadline::after(self.link.retry.bound().saturating_mul(4).saturating_add(DEVICE_PATIENCE))
     }
@@ -166,7 +166,7 @@ mod tests {
         Keepalive::new(geometry, BOUND, now)
     }
 
-    /// The number of keepalives between two times, if each takes `took`.
+    /// Returns the number of keepalives between two times, if each takes `took`.
     fn count(mut keepalive: Keepalive, took: Duration, from: Duration, until: Duration) -> u32 {
         let (mut now, mut count) = (from, 0);
         while now < until {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fast_device_gets_one_every_millisecond() {
+    fn a_fast_device_gets_a_keepalive_every_millisecond() {
         let keepalive = keepalive(2, us(7000));
         assert_eq!(keepalive.next, us(8000));
         let count = count(keepalive, us(3), us(7000), us(107_000));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn they_take_a_64th_of_the_time() {
+    fn keepalives_take_at_most_a_64th_of_the_time() {
         for took in [us(50), us(300), us(1500)] {
             let count = count(keepalive(2, us(0)), took, us(0), us(1_000_000));
             let share = f64::from(count) * took.as_secs_f64();

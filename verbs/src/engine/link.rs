@@ -1,12 +1,12 @@
-//! How an engine is connected.
+//! The connection parameters of an engine.
 
 use alloc::string::String;
 use core::fmt;
 
 use crate::{AtomicCapability, GidEntry, LinkLayer, Mtu, Retry};
 
-/// How this owner is connected: the options of its builder, and the values that the owners have
-/// negotiated.
+/// The connection parameters of this owner: the options of its builder, and the values that the
+/// owners have negotiated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// The name of the device.
@@ -27,9 +27,10 @@ pub struct Link {
     pub traffic_class: u8,
     /// The payload of a packet: the smallest MTU of all owners' ports.
     pub mtu: Mtu,
-    /// READs and atomics that a queue pair has outstanding at once: the smallest limit of all owners.
+    /// READs and atomics that a queue pair has outstanding at once: the smallest limit of all
+    /// owners.
     pub rd_atomic: u8,
-    /// How long a request is retried.
+    /// The timeout and the number of retries of a request.
     pub retry: Retry,
     /// The scope of the device's atomics.
     pub atomics: AtomicCapability,

@@ -1,8 +1,8 @@
 //! The transport over verbs: an engine with a queue pair to every owner, its own included.
 //!
 //! Atomics of a device may be atomic only with each other, so an owner's operations on its own
-//! window go through the device as all others do, over a queue pair that is connected to another one
-//! of the same engine.
+//! window go through the device as all others do, over a queue pair that is connected to another
+//! one of the same engine.
 //!
 //! # Threads
 //! An engine may be sent to another thread and is used by one thread at a time, which the compiler
@@ -67,7 +67,8 @@ use open::Parts;
 const OWN_REQUESTS: u32 = 3;
 /// The ID of a keepalive's work request, above the indices of operations.
 const KEEPALIVE_WR_ID: u64 = 1 << 32;
-/// The time that a device gets beyond its timers, because the machine may be busy.
+/// The time for which the engine waits for a device beyond its timers, because the machine may be
+/// busy.
 const DEVICE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// An open engine of one owner.
@@ -83,8 +84,9 @@ const DEVICE_PATIENCE: Duration = Duration::from_secs(5);
 /// }
 /// ```
 ///
-/// Dropping it while peers still use theirs ends theirs with [`Fault::OwnerLost`]. Dropping waits
-/// at most one second to notify them, and then for the kernel to destroy the device's objects.
+/// If an engine is dropped while peers still use theirs, those fail with [`Fault::OwnerLost`].
+/// Dropping waits at most one second to notify the peers, and then for the kernel to destroy the
+/// device's objects.
 pub struct Engine {
     caps: Caps,
     geometry: Geometry,
@@ -101,9 +103,9 @@ pub struct Engine {
     polled: [WorkCompletion; BATCH],
     keepalive: Keepalive,
     fault: Option<Fault>,
-    /// After a fault: when the device must have completed what is in flight.
+    /// After a fault: the deadline for the device to complete the operations in flight.
     drain_deadline: Option<Deadline>,
-    /// The device reports no completions any more.
+    /// Whether the device has stopped reporting completions.
     device_silent: bool,
     #[cfg(feature = "pin")]
     policy_refused: Option<probeline_pin::PolicyRefused>,
@@ -132,7 +134,7 @@ impl Engine {
         }
     }
 
-    /// How this owner is connected.
+    /// Returns the connection parameters of this owner.
     #[must_use]
     pub fn link(&self) -> &Link {
         &self.link
@@ -216,7 +218,7 @@ impl Engine {
             return self.broken("a request has no connection");
         };
         if connection.pending() == 0 {
-            // Each owner is in it at most once, so that the capacity suffices.
+            // Each owner is in `pending` at most once, so the capacity suffices.
             self.pending.push(owner.0);
         }
         if connection.push(request) {
@@ -237,7 +239,7 @@ impl Engine {
         };
         let not_posted = &mut self.not_posted;
         let rung = connection.ring_doorbell(|id| match u32::try_from(id) {
-            // At most one for each operation in the ledger, so that the capacity suffices.
+            // Each operation in the ledger is in it at most once, so the capacity suffices.
             Ok(index) => not_posted.push(index),
             Err(_) => debug_assert!(false, "only operations of the ledger are in lists: {id}"),
         });
@@ -253,7 +255,7 @@ impl Engine {
         self.post_error = OpError::NotPosted { errno };
         self.fail(owner, self.post_error);
         if failed.in_doubt {
-            // It may carry them out all the same and never report it.
+            // The device may execute these requests nevertheless, and never report them.
             self.give_up_device(Fault::System { errno });
         }
     }

@@ -1,4 +1,4 @@
-//! Opening an engine: what an owner creates before it knows its peers, and how it connects.
+//! Opening an engine: an owner creates its objects, then connects to its peers.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -25,7 +25,7 @@ use crate::{
 
 /// The maximum depth, whose completions fit the completion queue of every device.
 const MAX_DEPTH: u32 = 1 << 14;
-/// The words that a WRITE carries inline, if the device supports it.
+/// The maximum number of words that a WRITE carries inline, if the device supports it.
 #[allow(clippy::cast_possible_truncation)]
 const MAX_INLINE_WORDS: u32 = INLINE_WORDS as u32;
 /// The maximum time of the self-test, however long a queue pair retries.
@@ -44,7 +44,8 @@ impl Builder {
         self.check_limits(owners, &limits, &port)?;
 
         let domain = ProtectionDomain::new(&context)?;
-        // All requests of all queue pairs may be outstanding at once, those of a shutdown too.
+        // All requests of all queue pairs may be outstanding at once, including those of a
+        // shutdown.
         let completions = CompletionQueue::new(&context, self.sizes.depth + OWN_REQUESTS * owners)?;
         let words = Private::words(&self.sizes).ok_or(SetupError::NO_SLOT_MEMORY)?;
         let memory = allocate_private(&context, words)?;
@@ -201,7 +202,7 @@ impl Builder {
             },
             words_per_op: self.sizes.slot_words,
             word_reads_whole: self.word_reads_whole,
-            // Both go to the one queue pair of the owner.
+            // Both requests use the one queue pair to that owner, which keeps their order.
             write_then_atomic: true,
             needs_owner_progress: false,
             poll_may_wait: false,
@@ -235,7 +236,7 @@ fn register_window(
     Ok(MemoryRegion::register(domain, memory, Access::WINDOW)?)
 }
 
-/// What an owner has before it knows its peers.
+/// The objects of an owner that is not connected to its peers.
 pub(super) struct Own {
     geometry: Geometry,
     link: Link,
@@ -250,7 +251,8 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// What this owner sends to its peers: its side, and the numbers of its queue pairs by owner.
+    /// The information that this owner sends to its peers: its side of the connections, and the
+    /// numbers of its queue pairs by owner.
     pub(super) fn connection_info(&self) -> (&ConnectionInfo, &[u32]) {
         (&self.info, &self.numbers)
     }
@@ -295,7 +297,7 @@ impl Own {
         Ok(Connected { geometry: self.geometry, link: self.link, parts })
     }
 
-    /// Takes the least that any owner supports, for all paths.
+    /// Sets the parameters of all paths to the lowest values that any owner supports.
     fn negotiate(&mut self, all: &[ConnectionInfo]) {
         for theirs in all {
             self.link.mtu = self.link.mtu.min(theirs.mtu);

@@ -1,5 +1,5 @@
-//! Completions: those of the device, and those that the engine makes up when the device does not
-//! report any more.
+//! Completions: those of the device, and those that the engine creates itself after the device has
+//! stopped reporting.
 
 use probeline_engine::{Kind, monotonic_now};
 use probeline_transport::{Completion, Fault, OpError, Owner};

@@ -1,4 +1,5 @@
-//! The private memory of an engine: slots, and where the old values of atomics land.
+//! The private memory of an engine: its slots, and the words that receive the old values of
+//! atomics.
 //!
 //! The engine allocates it itself. [`Slots`] shows an idle slot as plain words, which is sound only
 //! while no other code can access them: see [`Allocation`].
@@ -28,11 +29,11 @@ fn words_before_slots(depth: u32) -> u64 {
 #[derive(Clone, Copy, Debug)]
 #[repr(u64)]
 pub(super) enum OwnWord {
-    /// Where the READ of a keepalive lands.
+    /// Receives the word that a keepalive reads.
     Keepalive = 0,
-    /// What a shutdown writes to the peers.
+    /// Holds the word that a shutdown writes to the peers.
     Shutdown = 1,
-    /// Where the operations of the self-test land.
+    /// Receives the results of the self-test.
     SelfTest = 2,
 }
 
@@ -133,7 +134,7 @@ impl Private {
         self.region().words().get(usize::try_from(self.base + word as u64).ok()?)
     }
 
-    /// Where the old value of operation `index` lands.
+    /// The word that receives the old value of operation `index`.
     #[inline]
     pub(super) fn result_range(&self, index: u32) -> Option<LocalRange> {
         self.region().local(self.base + OWN_WORDS + u64::from(index), 1)
@@ -144,8 +145,8 @@ impl Private {
     pub(super) fn result(&self, index: u32) -> Option<u64> {
         let at = usize::try_from(self.base + OWN_WORDS + u64::from(index)).ok()?;
         let word = NonNull::from(self.region().words().get(at)?).cast::<u64>();
-        // SAFETY: a word of the region, which only the device writes, and not any more: its
-        // operation has completed. Volatile, because nothing tells the compiler of the device's
+        // SAFETY: only the device writes this word of the region, and it has stopped: the operation
+        // has completed. The read is volatile, because the compiler does not know of the device's
         // writes.
         Some(unsafe { VolatilePtr::new_restricted(ReadOnly, word) }.read())
     }

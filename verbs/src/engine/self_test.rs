@@ -24,7 +24,7 @@ const LOADS_PER_STORE: u32 = 16;
 /// The first value that the CPU stores; no stored value is near [`OTHER`].
 const FIRST_STORED: u64 = 1;
 
-/// Why the self-test failed.
+/// The reason why the self-test failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SelfTestFailed {

@@ -1,5 +1,5 @@
-//! The end of an engine: after a fault it completes what is in flight, and when it is dropped it
-//! notifies its peers.
+//! The shutdown of an engine: after a fault it completes the operations in flight, and when it is
+//! dropped it notifies its peers.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
@@ -20,8 +20,8 @@ const SHUTDOWN_WR_ID: u64 = 1 << 33;
 const NOTIFY_TIME: Duration = Duration::from_secs(1);
 
 impl Engine {
-    /// After a fault: gives the device up if it has not completed what is in flight in time.
-    /// `drained` says that the completion queue was empty.
+    /// After a fault, stops polling the device if it has not completed the operations in flight in
+    /// time. `drained` states that the completion queue was empty.
     #[cold]
     pub(super) fn drain(&mut self, drained: bool) {
         match self.drain_deadline {
@@ -31,7 +31,7 @@ impl Engine {
         }
     }
 
-    /// Notifies all peers that this owner shuts down, and because of which lost owner.
+    /// Notifies all peers that this owner shuts down, and which owner was lost first.
     pub(super) fn notify_shutdown(&mut self) {
         let me = self.geometry.me;
         let because = match self.fault {
@@ -74,7 +74,8 @@ impl Engine {
             let Ok(found) = self.parts.completions.poll(&mut self.polled) else { return };
             for end in self.polled.iter().take(found) {
                 let id = end.id();
-                // The second WRITE completes after the first; after an error none completes.
+                // The second WRITE completes after the first. After an error no further one
+                // succeeds.
                 if id & SHUTDOWN_WR_ID != 0 && (id & 1 == 1 || end.result().is_err()) {
                     let owner = usize::try_from((id & !SHUTDOWN_WR_ID) >> 1).unwrap_or(usize::MAX);
                     if let Some(connection) = self.parts.connections.get_mut(owner) {

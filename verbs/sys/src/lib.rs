@@ -1,17 +1,17 @@
-//! Raw libibverbs, for RC queue pairs: what a C program gets from `infiniband/verbs.h`, under the
-//! same names, without linking the library.
+//! Raw bindings to libibverbs for RC queue pairs: the types, constants and calls of
+//! `infiniband/verbs.h` under the same names, without linking the library.
 //!
-//! - Types and constants are generated, from rdma-core 44 on 64-bit x86, and committed. Layouts are
-//!   asserted at compile time, so a target whose C types differ does not build; `verbs/oracle`
-//!   compares them with other people's bindings and with a C compiler.
-//! - The control calls are in a table, [`Verbs`], whose functions are looked up when the program
-//!   asks for them: a machine without libibverbs runs the same program and is told what to install.
-//! - What C has as inline functions and macros is here as functions. The data path goes straight
-//!   to the provider through pointers in the context or the queue pair, as in C: it costs no more
-//!   for the library being loaded late.
+//! - Types and constants are generated from rdma-core 44 on 64-bit x86 and committed. Compile-time
+//!   assertions check their layouts, so the crate does not build for a target whose C types differ.
+//!   `verbs/oracle` compares them with an independent crate's bindings and with a C compiler.
+//! - The control calls are in a table, [`Verbs`], which [`Verbs::load`] fills at run time. Without
+//!   libibverbs the same program runs, and the error names the package to install.
+//! - The inline functions and macros of C are functions here. As in C, the data path calls the
+//!   provider directly through pointers in the context or the queue pair. Loading the library at
+//!   run time therefore adds no cost to it.
 //!
-//! Nothing here checks anything: pointers, sizes and states are the caller's, as in C. A function
-//! that a provider leaves out is not a panic but `EOPNOTSUPP`, the library's own answer to that.
+//! These functions check nothing: as in C, the caller is responsible for pointers, sizes and
+//! states. If a provider lacks a function, the call returns `EOPNOTSUPP`, as the library does.
 //!
 //! ```
 //! use core::ptr;
@@ -25,7 +25,7 @@
 //! // SAFETY: `count` is a live int.
 //! let list = unsafe { (verbs.ibv_get_device_list)(&raw mut count) };
 //! if list.is_null() {
-//!     // ENOSYS: this kernel has no RDMA support at all. Read it as no devices.
+//!     // ENOSYS: this kernel has no RDMA support, so there are no devices.
 //!     return println!("no list: {}", std::io::Error::last_os_error());
 //! }
 //! println!("{count} devices");

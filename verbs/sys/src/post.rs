@@ -4,14 +4,14 @@ use core::ffi::c_int;
 
 use crate::bindings::{ibv_qp, ibv_recv_wr, ibv_send_wr};
 
-/// Posts a list of send work requests: 0, or an errno with `*bad_wr` at the first request that was
-/// not posted (ibv_post_send(3)).
+/// Posts a list of send work requests (ibv_post_send(3)). Returns 0, or an errno with `*bad_wr`
+/// pointing to the first request that was not posted.
 ///
 /// # Safety
-/// `qp` is live and not used by another thread at the same time. `wr` is the head of a list, ended
-/// by null, of requests whose scatter/gather lists are as long as they say; memory they name stays
-/// registered until they complete, or until this returns where `IBV_SEND_INLINE` is set. `bad_wr`
-/// can be written.
+/// `qp` is live, and no other thread uses it at the same time. `wr` is the head of a
+/// null-terminated list. The scatter/gather list of each request has `num_sge` entries, whose
+/// memory stays registered until the request completes. With `IBV_SEND_INLINE` the memory needs to
+/// be readable only until this call returns. `bad_wr` can be written.
 #[inline]
 pub unsafe fn ibv_post_send(
     qp: *mut ibv_qp,
@@ -24,15 +24,16 @@ pub unsafe fn ibv_post_send(
         unsafe { *bad_wr = wr };
         return libc::EOPNOTSUPP;
     };
-    // SAFETY: the provider's function, with what the contract says of its arguments.
+    // SAFETY: the caller upholds the contract for these arguments, which is that of the provider's
+    // function.
     unsafe { post_send(qp, wr, bad_wr) }
 }
 
-/// Posts a list of receive work requests: 0, or an errno with `*bad_wr` at the first request that
-/// was not posted (ibv_post_recv(3)).
+/// Posts a list of receive work requests (ibv_post_recv(3)). Returns 0, or an errno with `*bad_wr`
+/// pointing to the first request that was not posted.
 ///
 /// # Safety
-/// As for [`ibv_post_send`]; nothing is inline, memory stays registered until completion.
+/// As for [`ibv_post_send`], but no request is inline: memory stays registered until completion.
 #[inline]
 pub unsafe fn ibv_post_recv(
     qp: *mut ibv_qp,
@@ -45,6 +46,7 @@ pub unsafe fn ibv_post_recv(
         unsafe { *bad_wr = wr };
         return libc::EOPNOTSUPP;
     };
-    // SAFETY: the provider's function, with what the contract says of its arguments.
+    // SAFETY: the caller upholds the contract for these arguments, which is that of the provider's
+    // function.
     unsafe { post_recv(qp, wr, bad_wr) }
 }

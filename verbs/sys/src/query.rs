@@ -1,4 +1,4 @@
-//! Queries whose C form is inline.
+//! Queries that are inline functions in C.
 
 use core::ffi::c_int;
 
@@ -9,12 +9,13 @@ use crate::bindings::{
 use crate::context::extended_op;
 use crate::library::Verbs;
 
-/// In `ibv_port_attr.flags`: packets need a global route, so an address must be given by GID.
+/// The bit of `ibv_port_attr.flags` that states that packets need a global route header, so that an
+/// address handle must contain a GID.
 pub const IBV_QPF_GRH_REQUIRED: ib_uverbs_query_port_flags = IB_UVERBS_QPF_GRH_REQUIRED;
 
-/// The attributes of a port, counted from 1: 0 or an errno (ibv_query_port(3)).
+/// Queries the attributes of a port, counted from 1 (ibv_query_port(3)). Returns 0 or an errno.
 ///
-/// From a library that has only the older, shorter attributes, the rest (`port_cap_flags2`) is 0.
+/// If the library has only the older, shorter attributes, `port_cap_flags2` is 0.
 ///
 /// # Safety
 /// `context` is open; `port_attr` can be written.
@@ -30,16 +31,16 @@ pub unsafe fn ibv_query_port(
         // SAFETY: the library writes no more than the size it is given.
         return unsafe { query_port(context, port_num, port_attr, size_of::<ibv_port_attr>()) };
     }
-    // SAFETY: `port_attr` can be written, and all zeros are a value of its integers. The older
-    // attributes are a prefix of it, and all that the exported call writes.
+    // SAFETY: `port_attr` can be written, and zero is valid for its integers. The exported call
+    // writes only the older attributes, which are a prefix of it.
     unsafe {
         port_attr.write_bytes(0, 1);
         (verbs.ibv_query_port)(context, port_num, port_attr.cast())
     }
 }
 
-/// An entry of a port's GID table with its type and network device: 0 or an errno, `ENODATA` where
-/// the entry is empty (ibv_query_gid_ex(3)). `flags` is 0.
+/// Queries an entry of a port's GID table with its type and network device (ibv_query_gid_ex(3)).
+/// Returns 0 or an errno, `ENODATA` if the entry is empty. `flags` must be 0.
 ///
 /// # Safety
 /// `context` is open; `entry` can be written.
@@ -57,8 +58,8 @@ pub unsafe fn ibv_query_gid_ex(
     unsafe { (verbs._ibv_query_gid_ex)(context, port_num, gid_index, entry, flags, entry_bytes) }
 }
 
-/// What a device can do, with the extended attributes: 0 or an errno (ibv_query_device_ex(3)).
-/// Where the library or the provider has only the plain ones, all others are 0.
+/// Queries the extended attributes of a device (ibv_query_device_ex(3)). Returns 0 or an errno. If
+/// the library or the provider has only the plain attributes, the others are 0.
 ///
 /// # Safety
 /// `context` is open; `input` is null or can be read; `attr` can be written.
@@ -82,8 +83,8 @@ pub unsafe fn ibv_query_device_ex(
             return error;
         }
     }
-    // SAFETY: `attr` can be written, and all zeros are a value of it: integers, and enums that are
-    // integers here.
+    // SAFETY: `attr` can be written, and zero is valid for its fields, all of which are integers
+    // here.
     unsafe {
         attr.write_bytes(0, 1);
         (verbs.ibv_query_device)(context, &raw mut (*attr).orig_attr)

@@ -1,4 +1,5 @@
-//! The inline verbs of the control path choose between provider and library as those of C do.
+//! The inline verbs of the control path choose between provider and library as their C originals
+//! do.
 
 #[allow(dead_code, reason = "shared with the other tests")]
 mod stand_in;
@@ -10,7 +11,7 @@ use std::io;
 use probeline_verbs_sys::*;
 use stand_in::{Call, StandIn, answer, calls, verbs, zeroed};
 
-/// Port attributes full of ones, so that what was zeroed shows.
+/// Port attributes with all bits set, so that zeroed fields are detected.
 fn port_attr() -> ibv_port_attr {
     let mut attr: ibv_port_attr = zeroed();
     attr.port_cap_flags2 = u16::MAX;
@@ -19,7 +20,7 @@ fn port_attr() -> ibv_port_attr {
 }
 
 #[test]
-fn a_port_is_queried_at_the_provider_of_an_extended_context() {
+fn a_port_query_calls_the_provider_of_an_extended_context() {
     let mut stand_in = StandIn::new();
     stand_in.extended().query_port = Some(stand_in::provider_query_port);
     answer(libc::EIO);
@@ -34,12 +35,12 @@ fn a_port_is_queried_at_the_provider_of_an_extended_context() {
 }
 
 #[test]
-fn a_port_is_queried_at_the_library_where_the_provider_cannot_be_asked() {
+fn a_port_query_calls_the_library_if_the_provider_has_no_such_operation() {
     let no_extension = |extended: &mut verbs_context| {
         extended.context.abi_compat = ptr::null_mut();
         extended.query_port = Some(stand_in::provider_query_port);
     };
-    // The field is the first, so a struct one byte short of all is too old for it.
+    // The field is the first, so a struct one byte shorter does not contain it.
     let older = |extended: &mut verbs_context| {
         extended.sz -= 1;
         extended.query_port = Some(stand_in::provider_query_port);
@@ -60,7 +61,7 @@ fn a_port_is_queried_at_the_library_where_the_provider_cannot_be_asked() {
 }
 
 #[test]
-fn the_extended_context_is_found_from_its_last_field_and_only_under_its_mark() {
+fn the_extended_context_is_found_from_its_last_field_if_abi_compat_marks_it() {
     let mut stand_in = StandIn::new();
     // SAFETY: the context is live.
     assert_eq!(unsafe { verbs_get_ctx(stand_in.context()) }, stand_in.extended_pointer());
@@ -72,7 +73,7 @@ fn the_extended_context_is_found_from_its_last_field_and_only_under_its_mark() {
 }
 
 #[test]
-fn an_operation_is_there_from_the_size_that_includes_it() {
+fn an_operation_exists_if_the_struct_size_includes_it() {
     let mut stand_in = StandIn::new();
     stand_in.extended().create_qp_ex = Some(stand_in::provider_create_qp);
     let reach = size_of::<verbs_context>() - offset_of!(verbs_context, create_qp_ex);
@@ -86,19 +87,19 @@ fn an_operation_is_there_from_the_size_that_includes_it() {
 }
 
 #[test]
-fn memory_with_optional_access_is_registered_by_the_call_that_may_drop_it() {
+fn memory_with_optional_access_is_registered_with_reg_mr_iova2() {
     let pd = ptr::without_provenance_mut(0x10);
     let addr = ptr::without_provenance_mut(0x2000);
     let plain = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     let register = |access| {
-        // SAFETY: the stand-in touches neither.
+        // SAFETY: the stand-in accesses neither the domain nor the memory.
         let mr = unsafe { ibv_reg_mr(&verbs(), pd, addr, 96, access) };
         assert!(mr.is_null());
         calls()
     };
     let access = plain.cast_signed();
     assert_eq!(register(plain), [Call::RegMr { pd: 0x10, addr: 0x2000, length: 96, access }]);
-    // Every bit that is optional: 20 to 29 (IB_UVERBS_ACCESS_OPTIONAL_FIRST and _LAST).
+    // The optional bits are 20 to 29 (IB_UVERBS_ACCESS_OPTIONAL_FIRST and _LAST).
     assert_eq!(IBV_ACCESS_RELAXED_ORDERING, 1 << 20);
     for bit in 0..32 {
         let access = plain | 1 << bit;
@@ -110,7 +111,7 @@ fn memory_with_optional_access_is_registered_by_the_call_that_may_drop_it() {
 }
 
 #[test]
-fn a_device_is_queried_at_the_provider_and_else_at_the_library() {
+fn a_device_query_calls_the_provider_or_else_the_library() {
     let mut stand_in = StandIn::new();
     stand_in.extended().query_device_ex = Some(stand_in::provider_query_device);
     let context = stand_in.context();
@@ -141,7 +142,7 @@ fn a_device_query_with_an_unknown_input_is_refused() {
     let stand_in = StandIn::new();
     let input = ibv_query_device_ex_input { comp_mask: 1 };
     let mut attr: ibv_device_attr_ex = zeroed();
-    // SAFETY: everything passed is live.
+    // SAFETY: all pointers passed are to live objects.
     let error = unsafe {
         ibv_query_device_ex(&verbs(), stand_in.context(), &raw const input, &raw mut attr)
     };
@@ -150,7 +151,7 @@ fn a_device_query_with_an_unknown_input_is_refused() {
 }
 
 #[test]
-fn a_gid_is_queried_with_the_size_of_its_entry() {
+fn a_gid_query_passes_the_size_of_an_entry() {
     let stand_in = StandIn::new();
     let (context, mut entry) = (stand_in.context(), zeroed());
     answer(libc::ENODATA);
@@ -163,7 +164,7 @@ fn a_gid_is_queried_with_the_size_of_its_entry() {
 }
 
 #[test]
-fn a_queue_pair_is_made_by_the_library_unless_it_needs_more() {
+fn a_queue_pair_is_created_by_the_library_unless_it_has_extended_attributes() {
     let mut stand_in = StandIn::new();
     stand_in.extended().create_qp_ex = Some(stand_in::provider_create_qp);
     let context = stand_in.context();

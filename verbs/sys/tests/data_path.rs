@@ -1,4 +1,5 @@
-//! The inline verbs of the data path reach the provider's functions, arguments and results intact.
+//! The inline verbs of the data path pass arguments and results unchanged to and from the
+//! provider's functions.
 
 #[allow(dead_code, reason = "shared with the other tests")]
 mod stand_in;
@@ -10,7 +11,7 @@ use probeline_verbs_sys::*;
 use stand_in::{Call, StandIn, answer, calls, zeroed};
 
 #[test]
-fn a_post_reaches_the_provider_and_its_error_comes_back() {
+fn a_post_calls_the_provider_and_returns_its_error() {
     let mut stand_in = StandIn::new();
     stand_in.extended().context.ops.post_send = Some(stand_in::post_send);
     stand_in.extended().context.ops.post_recv = Some(stand_in::post_recv);
@@ -35,7 +36,7 @@ fn a_post_reaches_the_provider_and_its_error_comes_back() {
 }
 
 #[test]
-fn a_poll_reaches_the_provider_and_its_count_comes_back() {
+fn a_poll_calls_the_provider_and_returns_its_count() {
     let mut stand_in = StandIn::new();
     stand_in.extended().context.ops.poll_cq = Some(stand_in::poll_cq);
     stand_in.extended().context.ops.req_notify_cq = Some(stand_in::req_notify_cq);
@@ -58,12 +59,12 @@ fn a_poll_reaches_the_provider_and_its_count_comes_back() {
 }
 
 #[test]
-fn a_provider_without_the_functions_is_an_error_and_names_the_first_request() {
+fn a_missing_provider_function_is_an_error_and_bad_wr_is_the_first_request() {
     let stand_in = StandIn::new();
     let (mut send, mut recv) = (zeroed::<ibv_send_wr>(), zeroed::<ibv_recv_wr>());
     let mut wc: ibv_wc = zeroed();
     let (mut bad_send, mut bad_recv) = (ptr::null_mut(), ptr::null_mut());
-    // SAFETY: everything passed is live.
+    // SAFETY: all pointers passed are to live objects.
     unsafe {
         let (qp, cq) = (stand_in.qp(), stand_in.cq());
         assert_eq!(ibv_post_send(qp, &raw mut send, &raw mut bad_send), libc::EOPNOTSUPP);
@@ -76,7 +77,7 @@ fn a_provider_without_the_functions_is_an_error_and_names_the_first_request() {
     assert_eq!(calls(), []);
 }
 
-/// Every call of a batch once, with arguments that all differ.
+/// Makes every call of a batch once, each argument with a different value, and returns the results.
 fn batch(qp: *mut ibv_qp_ex) -> Vec<c_int> {
     let data = ptr::without_provenance_mut(0x90);
     // SAFETY: the queue pair is live; the stand-in reads nothing.
@@ -96,7 +97,7 @@ fn batch(qp: *mut ibv_qp_ex) -> Vec<c_int> {
 }
 
 #[test]
-fn each_call_of_a_batch_reaches_its_own_function() {
+fn each_call_of_a_batch_calls_its_own_function() {
     let mut stand_in = StandIn::new();
     let qp = stand_in.qp_ex();
     qp.wr_start = Some(stand_in::wr_start);
@@ -127,7 +128,7 @@ fn each_call_of_a_batch_reaches_its_own_function() {
 }
 
 #[test]
-fn a_queue_pair_without_an_operation_says_so() {
+fn a_queue_pair_without_an_operation_returns_eopnotsupp() {
     let stand_in = StandIn::new();
     assert_eq!(batch(stand_in.qp_ex_pointer()), [libc::EOPNOTSUPP; 9]);
     assert_eq!(calls(), []);

@@ -1,5 +1,5 @@
-//! Tests loading, on machines with and without the library. Tests that cannot run on this machine
-//! are counted as ignored, which needs a custom harness.
+//! Tests of loading libibverbs, on machines with and without it. A custom harness reports tests
+//! that cannot run on this machine as ignored.
 
 #[allow(dead_code, reason = "shared with the other tests")]
 mod stand_in;
@@ -12,7 +12,7 @@ use std::{env, io, process};
 
 use probeline_verbs_sys::*;
 
-/// Why a test cannot run here; `None` if it can.
+/// The reason why a test cannot run on this machine; `None` if it can.
 type Obstacle = Option<&'static str>;
 
 fn main() {
@@ -51,7 +51,7 @@ fn installed() -> bool {
     !library.is_null()
 }
 
-/// The list of devices, which the caller frees, and its length.
+/// Returns the list of devices, which the caller frees, and its length.
 fn devices(verbs: &Verbs) -> io::Result<(*mut *mut ibv_device, usize)> {
     let mut count = -1;
     // SAFETY: `count` can be written.
@@ -84,7 +84,7 @@ fn the_library_loads_and_answers() {
     assert_eq!(event, c"local work queue catastrophic error");
 }
 
-/// There may be no device: this tests the list.
+/// Tests the list and the names in it; the list may be empty.
 fn the_devices_have_names() {
     let verbs = Verbs::load().unwrap();
     let (list, count) = devices(&verbs).unwrap();

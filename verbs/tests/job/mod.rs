@@ -1,4 +1,4 @@
-//! Owners of one job, each a thread with a machine of its own.
+//! A job whose owners are threads, each with its own machine.
 
 use core::sync::atomic::AtomicU64;
 use std::thread;
@@ -9,21 +9,21 @@ use probeline_verbs::{Builder, Engine, OpenError};
 
 use crate::stand_in::{Fabric, Machine, Setup};
 
-/// Words of a window.
+/// The number of words of a window.
 pub(crate) const WINDOW_WORDS: u64 = 64;
-/// Slots, and words in each.
+/// The number of slots.
 pub(crate) const SLOTS: u32 = 4;
 pub(crate) const SLOT_WORDS: u32 = 16;
-/// Operations in flight.
+/// The maximum number of operations in flight.
 pub(crate) const DEPTH: u32 = 48;
 
-/// The sizes above, over the machine's devices.
+/// Returns a builder with the sizes above, for the machine's devices.
 pub(crate) fn builder(machine: &Machine) -> Builder {
     let builder = Builder::new(WINDOW_WORDS).libibverbs(machine.libibverbs());
     builder.slots(SLOTS, SLOT_WORDS).depth(DEPTH)
 }
 
-/// Opens with a window of zeroes.
+/// Opens an engine whose window is zero.
 pub(crate) fn open(builder: &Builder, exchange: &mut impl Exchange) -> Result<Engine, OpenError> {
     builder.open_in(exchange, |_, words| Ok(Box::new(zeroes(words))))
 }
@@ -32,7 +32,7 @@ pub(crate) fn zeroes(words: usize) -> Vec<AtomicU64> {
     (0..words).map(|_| AtomicU64::new(0)).collect()
 }
 
-/// Lets as many owners as there are machines do `body`; what each has returned.
+/// Runs `body` on one thread for each machine, and returns the results.
 pub(crate) fn run<R: Send>(
     machines: &[Machine],
     body: impl Fn(&Machine, &mut Thread) -> R + Sync,
@@ -49,12 +49,12 @@ pub(crate) fn run<R: Send>(
     })
 }
 
-/// So many machines with one device each.
+/// Adds `owners` machines with one device each.
 pub(crate) fn machines(fabric: &Fabric, owners: usize) -> Vec<Machine> {
     (0..owners).map(|_| fabric.machine(Setup::default())).collect()
 }
 
-/// The engines of all machines, to be used by this thread.
+/// Opens an engine on each machine. The calling thread uses all of them.
 pub(crate) fn engines(machines: &[Machine]) -> Vec<Engine> {
     run(machines, |machine, member| open(&builder(machine), member).unwrap())
 }

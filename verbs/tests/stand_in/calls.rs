@@ -1,4 +1,4 @@
-//! The library's control calls.
+//! The control calls of the stand-in library.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
@@ -6,12 +6,12 @@ use core::ptr;
 use probeline_verbs_sys::*;
 
 use super::data_path::{poll_cq, post_send};
-use super::fabric::{Completions, Domain, Region};
+use super::fabric::{CompletionQueue, Domain, Region};
 use super::objects::{Context, Listed, boxed, zeroed};
 use super::pair::Pair;
 use super::{HERE, Machine};
 
-/// The address of a call. Those that a transport has no use for end the process.
+/// Returns the address of a call. Calls that a transport does not use abort the process.
 pub(super) fn symbol(name: &CStr) -> *mut c_void {
     match name.to_bytes() {
         b"ibv_get_device_list" => get_device_list as *mut c_void,
@@ -51,16 +51,18 @@ fn null<T>(errno: c_int) -> *mut T {
 }
 
 impl Machine {
-    /// The errno with which the call `name` is to fail now.
+    /// Returns the errno with which this call of `name` must fail; `None` if it succeeds.
     fn broken(&self, name: &str) -> Option<c_int> {
         self.fabric.state().faults(self.me).call(name)
     }
 }
 
+/// Returns the stand-in's object for a context. Objects of the stand-in are never freed.
+///
 /// # Safety
-/// The context is one of ours, as for all calls below; objects are never freed.
+/// The stand-in created the context. This also holds for the objects passed to the calls below.
 pub(super) unsafe fn context<'a>(context: *mut ibv_context) -> &'a Context {
-    // SAFETY: the caller's promise.
+    // SAFETY: the stand-in created the context, by the contract.
     unsafe { Context::of(context) }
 }
 
@@ -72,7 +74,7 @@ extern "C" fn get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
     }
     let listed = setup.devices.iter().zip(0..).map(|(d, place)| Listed::list(&here, place, d.name));
     let list: Vec<_> = listed.chain([ptr::null_mut()]).collect();
-    // SAFETY: the caller's place for a number.
+    // SAFETY: the caller passes a pointer that can be written.
     unsafe { *count = c_int::try_from(setup.devices.len()).unwrap() };
     Box::leak(list.into_boxed_slice()).as_mut_ptr()
 }
@@ -80,18 +82,18 @@ extern "C" fn get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
 extern "C" fn free_device_list(_list: *mut *mut ibv_device) {}
 
 extern "C" fn get_device_name(device: *mut ibv_device) -> *const c_char {
-    // SAFETY: one of ours, never freed.
+    // SAFETY: the stand-in created the object and never frees it.
     unsafe { (&raw const (*device).name).cast() }
 }
 
 extern "C" fn get_device_guid(device: *mut ibv_device) -> __be64 {
-    // SAFETY: one of ours, never freed.
+    // SAFETY: the stand-in created the object and never frees it.
     let listed = unsafe { Listed::of(device) };
     (0x5254_0000_0000_0000 | listed.device as u64).to_be()
 }
 
 extern "C" fn open_device(device: *mut ibv_device) -> *mut ibv_context {
-    // SAFETY: one of ours, never freed.
+    // SAFETY: the stand-in created the object and never frees it.
     let listed = unsafe { Listed::of(device) };
     if let Some(errno) = listed.machine.broken("ibv_open_device") {
         return null(errno);
@@ -104,12 +106,12 @@ extern "C" fn open_device(device: *mut ibv_device) -> *mut ibv_context {
 }
 
 extern "C" fn close_device(closed: *mut ibv_context) -> c_int {
-    // SAFETY: one of ours.
+    // SAFETY: the stand-in created the context and never frees it.
     let closed = unsafe { context(closed) };
     let mut state = closed.machine.fabric.state();
     match state.contexts.get(&closed.handle) {
         None => state.violation("a context closed twice".into()),
-        // The library does not refuse, and then uses what it has freed.
+        // libibverbs does not refuse the call, and uses freed memory afterwards.
         Some(1..) => state.violation("a context closed before what was made on it".into()),
         Some(0) => {
             state.contexts.remove(&closed.handle);
@@ -119,7 +121,7 @@ extern "C" fn close_device(closed: *mut ibv_context) -> c_int {
 }
 
 extern "C" fn query_device(asked: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
-    // SAFETY: one of ours.
+    // SAFETY: the stand-in created the context and never frees it.
     let asked = unsafe { context(asked) };
     if let Some(errno) = asked.machine.broken("ibv_query_device") {
         return errno;
@@ -143,7 +145,7 @@ extern "C" fn query_device(asked: *mut ibv_context, attr: *mut ibv_device_attr) 
         phys_port_cnt: 1,
         ..zeroed()
     };
-    // SAFETY: the caller's place for it.
+    // SAFETY: the caller passes a pointer that can be written.
     unsafe { *attr = filled };
     0
 }
@@ -153,7 +155,7 @@ extern "C" fn query_port(
     port: u8,
     attr: *mut _compat_ibv_port_attr,
 ) -> c_int {
-    // SAFETY: one of ours.
+    // SAFETY: the stand-in created the context and never frees it.
     let asked = unsafe { context(asked) };
     if port != 1 {
         return libc::EINVAL;
@@ -176,7 +178,7 @@ extern "C" fn query_port(
         link_layer: u8::try_from(link_layer).unwrap(),
         ..zeroed()
     };
-    // SAFETY: the caller gives a whole ibv_port_attr, and reads its older part at least.
+    // SAFETY: the caller passes a whole ibv_port_attr that can be written.
     unsafe { *attr.cast::<ibv_port_attr>() = filled };
     0
 }
@@ -189,19 +191,19 @@ extern "C" fn query_gid(
     _flags: u32,
     _bytes: usize,
 ) -> c_int {
-    // SAFETY: one of ours.
+    // SAFETY: the stand-in created the context and never frees it.
     let asked = unsafe { context(asked) };
     let device = asked.machine.fabric.state().device(asked.machine.me, asked.device).clone();
     let Some((raw, gid_type)) = device.gid(index as usize) else { return libc::ENODATA };
     let gid = ibv_gid { raw };
     let filled = ibv_gid_entry { gid, gid_index: index, port_num: port, gid_type, ndev_ifindex: 0 };
-    // SAFETY: the caller's place for it.
+    // SAFETY: the caller passes a pointer that can be written.
     unsafe { *entry = filled };
     0
 }
 
 extern "C" fn alloc_pd(of: *mut ibv_context) -> *mut ibv_pd {
-    // SAFETY: one of ours.
+    // SAFETY: the stand-in created the context and never frees it.
     let at = unsafe { context(of) };
     if let Some(errno) = at.machine.broken("ibv_alloc_pd") {
         return null(errno);
@@ -214,7 +216,7 @@ extern "C" fn alloc_pd(of: *mut ibv_context) -> *mut ibv_pd {
 }
 
 extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
-    // SAFETY: one of ours, never freed.
+    // SAFETY: the stand-in created the object and never frees it.
     let (at, handle) = unsafe { (context((*pd).context), (*pd).handle) };
     if let Some(errno) = at.machine.broken("ibv_dealloc_pd") {
         return errno;
@@ -240,7 +242,7 @@ extern "C" fn reg_mr(
     length: usize,
     access: c_int,
 ) -> *mut ibv_mr {
-    // SAFETY: one of ours, never freed.
+    // SAFETY: the stand-in created the object and never frees it.
     let (of, domain) = unsafe { ((*pd).context, (*pd).handle) };
     // SAFETY: as above.
     let at = unsafe { context(of) };
@@ -250,7 +252,7 @@ extern "C" fn reg_mr(
     let (access, remote) =
         (access.cast_unsigned(), IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
     if access & remote != 0 && access & IBV_ACCESS_LOCAL_WRITE == 0 {
-        // ibv_reg_mr(3): what peers write needs local write too.
+        // ibv_reg_mr(3): remote write and remote atomic access require local write access.
         return null(libc::EINVAL);
     }
     let mut state = at.machine.fabric.state();
@@ -265,7 +267,7 @@ extern "C" fn reg_mr(
 }
 
 extern "C" fn dereg_mr(mr: *mut ibv_mr) -> c_int {
-    // SAFETY: one of ours, never freed.
+    // SAFETY: the stand-in created the object and never frees it.
     let (at, key) = unsafe { (context((*mr).context), (*mr).handle) };
     if let Some(errno) = at.machine.broken("ibv_dereg_mr") {
         return errno;
@@ -287,7 +289,7 @@ extern "C" fn create_cq(
     _channel: *mut ibv_comp_channel,
     _comp_vector: c_int,
 ) -> *mut ibv_cq {
-    // SAFETY: one of ours.
+    // SAFETY: the stand-in created the context and never frees it.
     let at = unsafe { context(of) };
     if let Some(errno) = at.machine.broken("ibv_create_cq") {
         return null(errno);
@@ -298,12 +300,12 @@ extern "C" fn create_cq(
     }
     let handle = state.handle();
     let capacity = cqe as usize;
-    let queue = Completions {
+    let queue = CompletionQueue {
         context: at.handle,
         machine: at.machine.me,
         pairs: Vec::new(),
         capacity,
-        ends: std::collections::VecDeque::with_capacity(capacity),
+        entries: std::collections::VecDeque::with_capacity(capacity),
         overrun: false,
     };
     state.completions.insert(handle, queue);
@@ -312,7 +314,7 @@ extern "C" fn create_cq(
 }
 
 extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
-    // SAFETY: one of ours, never freed.
+    // SAFETY: the stand-in created the object and never frees it.
     let (at, handle) = unsafe { (context((*cq).context), (*cq).handle) };
     if let Some(errno) = at.machine.broken("ibv_destroy_cq") {
         return errno;
@@ -334,7 +336,8 @@ extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
 }
 
 extern "C" fn create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
-    // SAFETY: ours, never freed; the attributes are the caller's.
+    // SAFETY: the stand-in created the object and never frees it; the caller passes filled
+    // attributes.
     let (of, domain, attr) = unsafe { ((*pd).context, (*pd).handle, *attr) };
     // SAFETY: as above.
     let (at, completions) = unsafe { (context(of), (*attr.send_cq).handle) };
@@ -379,7 +382,8 @@ extern "C" fn create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ib
 }
 
 extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
-    // SAFETY: ours, never freed; the attributes are the caller's.
+    // SAFETY: the stand-in created the object and never frees it; the caller passes filled
+    // attributes.
     let (at, number, attr) = unsafe { (context((*qp).context), (*qp).qp_num, &*attr) };
     if let Some(errno) = at.machine.broken("ibv_modify_qp") {
         return errno;
@@ -396,7 +400,7 @@ extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) ->
 }
 
 extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
-    // SAFETY: one of ours, never freed.
+    // SAFETY: the stand-in created the object and never frees it.
     let (at, number) = unsafe { (context((*qp).context), (*qp).qp_num) };
     if let Some(errno) = at.machine.broken("ibv_destroy_qp") {
         return errno;
@@ -410,7 +414,7 @@ extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     }
     if let Some(queue) = state.completions.get_mut(&pair.completions) {
         queue.pairs.retain(|other| *other != number);
-        queue.ends.retain(|end| end.pair != number);
+        queue.entries.retain(|completion| completion.pair != number);
     }
     0
 }

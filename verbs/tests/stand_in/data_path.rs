@@ -1,4 +1,4 @@
-//! The provider's functions: posting and polling.
+//! The provider's functions for posting and polling.
 
 use core::ffi::c_int;
 use core::ptr;
@@ -14,7 +14,7 @@ pub(super) extern "C" fn post_send(
     mut wr: *mut ibv_send_wr,
     bad_wr: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: one of ours, never freed.
+    // SAFETY: the stand-in created the object and never frees it.
     let (at, number) = unsafe { (context((*qp).context), (*qp).qp_num) };
     let mut state = at.machine.fabric.state();
     let (call, inline_bytes) = match state.pairs.get_mut(&number) {
@@ -25,10 +25,10 @@ pub(super) extern "C" fn post_send(
         None => (0, 0),
     };
     while !wr.is_null() {
-        // SAFETY: a chain of requests that the caller has filled, each with its range.
+        // SAFETY: the caller passes a null-terminated list of filled requests with their ranges.
         let posted = unsafe { request(&*wr, number, call, inline_bytes) };
         if let Err(errno) = posted.and_then(|request| state.post(number, request)) {
-            // SAFETY: the caller's place for it.
+            // SAFETY: the caller passes a pointer that can be written.
             unsafe { *bad_wr = wr };
             return errno;
         }
@@ -41,8 +41,10 @@ pub(super) extern "C" fn post_send(
     doorbell.unwrap_or(0)
 }
 
+/// Copies a work request and its inline data.
+///
 /// # Safety
-/// `wr` is filled for its opcode, and what it carries inline can be read.
+/// `wr` is filled for its opcode, and its inline data can be read.
 unsafe fn request(
     wr: &ibv_send_wr,
     queue_pair: u32,
@@ -52,9 +54,9 @@ unsafe fn request(
     if wr.num_sge != 1 {
         return Err(libc::EINVAL);
     }
-    // SAFETY: one entry, as was found just now.
+    // SAFETY: the scatter/gather list has one entry, by the check above.
     let sge = unsafe { *wr.sg_list };
-    // SAFETY: the opcode tells which part of the union was filled.
+    // SAFETY: the opcode determines the field of the union that the caller has filled.
     let (remote, operands) = unsafe {
         match wr.opcode {
             IBV_WR_RDMA_READ | IBV_WR_RDMA_WRITE => {
@@ -79,7 +81,7 @@ unsafe fn request(
         let mut words = [0; INLINE_WORDS];
         let from: *const u64 = ptr::with_exposed_provenance(usize::try_from(sge.addr).unwrap());
         for (index, word) in words.iter_mut().take(sge.length as usize / 8).enumerate() {
-            // SAFETY: inline data is as long as it says, by the caller's promise.
+            // SAFETY: `sge.length` bytes of inline data can be read, by the contract.
             *word = unsafe { *from.add(index) };
         }
         carried = Some(words);
@@ -98,7 +100,7 @@ unsafe fn request(
 }
 
 pub(super) extern "C" fn poll_cq(cq: *mut ibv_cq, room: c_int, wc: *mut ibv_wc) -> c_int {
-    // SAFETY: one of ours, never freed.
+    // SAFETY: the stand-in created the object and never frees it.
     let (at, handle) = unsafe { (context((*cq).context), (*cq).handle) };
     let mut state = at.machine.fabric.state();
     if let Some(returned) = state.faults(at.machine.me).poll {
@@ -111,14 +113,15 @@ pub(super) extern "C" fn poll_cq(cq: *mut ibv_cq, room: c_int, wc: *mut ibv_wc) 
     }
     let mut found = 0;
     while found < room {
-        let Some(end) = state.take_end(handle) else { break };
-        // SAFETY: the caller has room for as many. Of a failed one only these fields are filled.
+        let Some(completion) = state.take_completion(handle) else { break };
+        // SAFETY: the caller passes room for `room` completions. A completion with an error has
+        // only these fields.
         unsafe {
             let wc = wc.add(found as usize);
-            (*wc).wr_id = end.id;
-            (*wc).status = end.status;
-            (*wc).qp_num = end.pair;
-            (*wc).vendor_err = if end.status == IBV_WC_SUCCESS { 0 } else { 0x81 };
+            (*wc).wr_id = completion.id;
+            (*wc).status = completion.status;
+            (*wc).qp_num = completion.pair;
+            (*wc).vendor_err = if completion.status == IBV_WC_SUCCESS { 0 } else { 0x81 };
         }
         found += 1;
     }

@@ -1,4 +1,4 @@
-//! Everything that there is, and how requests are carried out.
+//! The state of a fabric, and the execution of requests.
 
 use core::ptr;
 use core::sync::atomic::AtomicU64;
@@ -10,7 +10,7 @@ use probeline_verbs_sys::*;
 use super::pair::{INLINE_WORDS, Pair, Request};
 use super::{Atomics, Device, Faults, Seen, Setup, TRIES};
 
-/// Of whom a domain is, and what is in it.
+/// A protection domain: its context, and the number of objects in it.
 pub(super) struct Domain {
     pub(super) context: u32,
     pub(super) users: u32,
@@ -23,18 +23,18 @@ pub(super) struct Region {
     pub(super) access: u32,
 }
 
-pub(super) struct Completions {
+pub(super) struct CompletionQueue {
     pub(super) context: u32,
     pub(super) machine: usize,
     pub(super) pairs: Vec<u32>,
     pub(super) capacity: usize,
-    pub(super) ends: VecDeque<End>,
+    pub(super) entries: VecDeque<Completion>,
     pub(super) overrun: bool,
 }
 
-/// A completion that waits, and the places of the send queue that it frees.
+/// A completion that has not been polled, and the number of send queue entries that it frees.
 #[derive(Clone, Copy)]
-pub(super) struct End {
+pub(super) struct Completion {
     pub(super) id: u64,
     pub(super) status: ibv_wc_status,
     pub(super) pair: u32,
@@ -49,14 +49,15 @@ pub(super) struct State {
     pub(super) contexts: BTreeMap<u32, u32>,
     pub(super) domains: BTreeMap<u32, Domain>,
     pub(super) regions: BTreeMap<u32, Region>,
-    pub(super) completions: BTreeMap<u32, Completions>,
+    pub(super) completions: BTreeMap<u32, CompletionQueue>,
     pub(super) pairs: BTreeMap<u32, Pair>,
     pub(super) created: u32,
     pub(super) violations: Vec<String>,
     pub(super) seen: Option<Vec<Seen>>,
     /// Words that the device of a machine writes back before its next completion.
     written_back: Vec<(usize, *const AtomicU64, u64)>,
-    /// What decides about requests that are carried out late.
+    /// The state of the random numbers that decide when requests execute; `None` if they execute
+    /// when posted.
     random: Option<u64>,
 }
 
@@ -82,10 +83,10 @@ impl State {
         [self.contexts.len(), self.domains.len(), regions, queues, self.pairs.len()]
     }
 
-    /// A number that no object has had.
+    /// Returns a number that no object has had.
     pub(super) fn handle(&mut self) -> u32 {
         self.created += 1;
-        // No index is a key or a number by accident.
+        // Large numbers, so that no index is a valid key or handle by accident.
         0x1000 + self.created
     }
 
@@ -108,7 +109,7 @@ impl State {
         Some(*state >> 33)
     }
 
-    /// Takes a request into the send queue of `number`.
+    /// Adds a request to the send queue of queue pair `number`.
     pub(super) fn post(&mut self, number: u32, request: Request) -> Result<(), i32> {
         let Some(pair) = self.pairs.get(&number) else {
             return Err(self.violation(format!("post to queue pair {number}, which is gone")));
@@ -137,7 +138,7 @@ impl State {
         Ok(())
     }
 
-    /// Lets the queue pairs of a completion queue work before it is polled.
+    /// Executes requests of a completion queue's queue pairs before a poll.
     pub(super) fn work(&mut self, queue: u32) {
         let count = self.completions.get(&queue).map_or(0, |queue| queue.pairs.len());
         for turn in 0..count {
@@ -152,7 +153,7 @@ impl State {
         }
     }
 
-    /// Carries out what a queue pair holds; a lazy one, some of it.
+    /// Executes the waiting requests of a queue pair; on a lazy fabric, a random number of them.
     fn advance(&mut self, number: u32, polled: bool) {
         loop {
             if self.random().is_some_and(|dice| dice.is_multiple_of(3)) {
@@ -169,7 +170,7 @@ impl State {
                 },
                 false => self.carry_out(number, &request),
             };
-            self.end(number, &request, done);
+            self.complete(number, &request, done);
         }
     }
 
@@ -186,8 +187,8 @@ impl State {
         pair.tries < TRIES
     }
 
-    /// The oldest request of a queue pair has ended.
-    fn end(&mut self, number: u32, request: &Request, done: Result<(), ibv_wc_status>) {
+    /// Completes the oldest request of a queue pair.
+    fn complete(&mut self, number: u32, request: &Request, done: Result<(), ibv_wc_status>) {
         let Some(pair) = self.pairs.get_mut(&number) else { return };
         pair.waiting.pop_front();
         pair.tries = 0;
@@ -200,34 +201,34 @@ impl State {
         }
         let places = core::mem::take(&mut pair.silent);
         let status = done.err().unwrap_or(IBV_WC_SUCCESS);
-        let end = End { id: request.seen.id, status, pair: number, places };
+        let completion = Completion { id: request.seen.id, status, pair: number, places };
         let queue = pair.completions;
         let Some(queue) = self.completions.get_mut(&queue) else { return };
-        if queue.ends.len() == queue.capacity {
+        if queue.entries.len() == queue.capacity {
             queue.overrun = true;
             self.violations.push(format!("completion queue of pair {number} overrun"));
             return;
         }
-        queue.ends.push_back(end);
+        queue.entries.push_back(completion);
     }
 
-    /// Hands the oldest completion out.
-    pub(super) fn take_end(&mut self, queue: u32) -> Option<End> {
+    /// Removes the oldest completion of a completion queue and returns it.
+    pub(super) fn take_completion(&mut self, queue: u32) -> Option<Completion> {
         let queue = self.completions.get_mut(&queue)?;
         let machine = &mut self.machines[queue.machine].1;
-        if machine.twice && !queue.ends.is_empty() {
+        if machine.twice && !queue.entries.is_empty() {
             machine.twice = false;
-            return queue.ends.front().copied();
+            return queue.entries.front().copied();
         }
-        let end = queue.ends.pop_front()?;
+        let completion = queue.entries.pop_front()?;
         let of_this = |(machine, ..): &mut (usize, _, _)| *machine == queue.machine;
         for (_, at, old) in self.written_back.extract_if(.., of_this) {
             put(at, old);
         }
-        if let Some(pair) = self.pairs.get_mut(&end.pair) {
-            pair.outstanding -= end.places;
+        if let Some(pair) = self.pairs.get_mut(&completion.pair) {
+            pair.outstanding -= completion.places;
         }
-        Some(end)
+        Some(completion)
     }
 
     fn carry_out(&mut self, number: u32, request: &Request) -> Result<(), ibv_wc_status> {
@@ -263,7 +264,8 @@ impl State {
             return Err(IBV_WC_REM_INV_REQ_ERR);
         }
         let Some(remote) = remote else {
-            // A responder that refuses an access fails too (InfiniBand specification, 9.9.3).
+            // The queue pair of a responder that refuses an access enters the error state too
+            // (InfiniBand specification, 9.9.3).
             if let Some(pair) = self.pairs.get_mut(&answers) {
                 pair.state = IBV_QPS_ERR;
             }
@@ -286,7 +288,8 @@ impl State {
         Ok(())
     }
 
-    /// Where a request's remote range is, if the pair `answers` opens it for `right`.
+    /// Returns the remote range of a request; `None` if queue pair `answers` or the region does not
+    /// permit the access `right`.
     fn remote(&self, answers: u32, seen: &Seen, right: u32) -> Option<*const AtomicU64> {
         let pair = self.pairs.get(&answers)?;
         if pair.attr.qp_access_flags & right == 0 {
@@ -296,7 +299,7 @@ impl State {
         self.range(key, Some(pair.domain), address, seen.local.1.into(), right)
     }
 
-    /// The words of a registered range, which the lock keeps registered while they are used.
+    /// Returns the words of a registered range. They stay registered while the lock is held.
     fn range(
         &self,
         key: u32,
@@ -317,8 +320,8 @@ impl State {
 }
 
 fn word(base: *const AtomicU64, index: usize) -> &'static AtomicU64 {
-    // SAFETY: `range` gave the base of a registered range, and callers stay within it. Registered
-    // memory is atomics that stay mapped until it is deregistered, which takes the lock.
+    // SAFETY: `range` returned `base`, and callers stay within its range. Registered words are
+    // atomics that stay mapped until they are deregistered, which takes the lock.
     unsafe { &*base.add(index) }
 }
 
@@ -339,7 +342,7 @@ fn write_carried(request: &Request, to: *const AtomicU64, words: usize) {
     }
 }
 
-/// Does an atomic on a word; the old value.
+/// Executes an atomic on a word, and returns the old value.
 fn atomic_of(kind: Atomics, at: *const AtomicU64, seen: &Seen) -> u64 {
     let word = word(at, 0);
     let (first, second) = seen.operands;

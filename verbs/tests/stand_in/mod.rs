@@ -1,8 +1,9 @@
-//! RDMA devices behind libibverbs' function table, as the specification and the kernel have them.
+//! Stand-in RDMA devices behind libibverbs' function table, which behave as the specification and
+//! the kernel define.
 //!
 //! A [`Fabric`] connects the [`Machine`]s of one test, each used by one thread. Its devices check
-//! what real ones check: keys, ranges, rights, states, limits and the order of destruction. They
-//! record violations of the interface, for which [`Fabric::judge`] fails.
+//! keys, ranges, access rights, states, limits and the order of destruction, as real ones do. They
+//! record violations of the interface, which make [`Fabric::judge`] fail.
 
 mod calls;
 mod data_path;
@@ -21,14 +22,14 @@ use probeline_verbs_sys::Verbs;
 #[allow(unused_imports, reason = "not every test names them all")]
 pub(crate) use setup::{Atomics, Device, Faults, Gid, Setup};
 
-/// Polls after which a request without a responder fails.
+/// The number of polls after which a request without a responder fails.
 const TRIES: u32 = 50;
 
 /// The network of the machines of a test.
 #[derive(Clone)]
 pub(crate) struct Fabric(Arc<Mutex<State>>);
 
-/// One machine of a fabric, with devices of its own.
+/// One machine of a fabric, with its own devices.
 #[derive(Clone)]
 pub(crate) struct Machine {
     fabric: Fabric,
@@ -36,18 +37,18 @@ pub(crate) struct Machine {
 }
 
 thread_local! {
-    /// The machine whose devices this thread lists.
+    /// The machine whose devices the library lists in this thread.
     static HERE: RefCell<Option<Machine>> = const { RefCell::new(None) };
 }
 
 impl Fabric {
-    /// A fabric that carries requests out as soon as they are posted.
+    /// A fabric that executes requests when they are posted.
     pub(crate) fn new() -> Self {
         Self(Arc::new(Mutex::new(State::new(None))))
     }
 
-    /// A fabric that carries requests out in polls, in an order and number that `seed` decides. The
-    /// requests of one queue pair stay in their order.
+    /// A fabric that executes requests during polls, in an order and number that `seed` determines.
+    /// The requests of one queue pair stay in order.
     pub(crate) fn lazy(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(State::new(Some(seed)))))
     }
@@ -63,24 +64,24 @@ impl Fabric {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Objects that were created and not destroyed: contexts, domains, regions, completion queues
-    /// and queue pairs.
+    /// The numbers of objects that exist: contexts, domains, regions, completion queues and queue
+    /// pairs.
     pub(crate) fn alive(&self) -> [usize; 5] {
         self.state().alive()
     }
 
-    /// Objects that were created.
+    /// The number of objects that were created.
     pub(crate) fn created(&self) -> u32 {
         self.state().created
     }
 
-    /// Fails if the interface was violated.
+    /// Panics if the interface was violated.
     pub(crate) fn judge(&self) {
         let state = self.state();
         assert!(state.violations.is_empty(), "{:#?}", state.violations);
     }
 
-    /// Fails as [`judge`](Self::judge), or if any object is alive.
+    /// Panics if the interface was violated or an object exists.
     pub(crate) fn judge_empty(&self) {
         self.judge();
         assert_eq!(self.alive(), [0; 5], "contexts, domains, regions, completion queues, pairs");
@@ -98,11 +99,11 @@ impl Fabric {
 }
 
 impl Machine {
-    /// The library. It lists the devices of this machine to this thread from now on.
+    /// Returns the library, which lists the devices of this machine in this thread from now on.
     pub(crate) fn libibverbs(&self) -> Library {
         HERE.set(Some(self.clone()));
-        // SAFETY: `symbol` gives functions with the signatures of their names, and they keep to
-        // their manual pages.
+        // SAFETY: `symbol` returns functions that have the signatures of their names and behave as
+        // their manual pages specify.
         unsafe { Library::from_verbs(Verbs::from_symbols(calls::symbol).unwrap()) }
     }
 

@@ -1,5 +1,5 @@
-//! What the library hands out. Objects are never freed, so that a use after destruction is found
-//! and noted instead of being undefined.
+//! The objects that the library returns. They are never freed, so that a use after destruction is
+//! recorded instead of being undefined behaviour.
 
 use core::mem::MaybeUninit;
 
@@ -7,12 +7,12 @@ use probeline_verbs_sys::*;
 
 use super::Machine;
 
-/// A context, with the machine it is of.
+/// A context, with its machine.
 #[repr(C)]
 pub(super) struct Context {
     base: ibv_context,
     pub(super) machine: Machine,
-    /// Which of the machine's devices.
+    /// The index of the device in the machine.
     pub(super) device: usize,
     pub(super) handle: u32,
 }
@@ -25,7 +25,7 @@ pub(super) struct Listed {
     pub(super) device: usize,
 }
 
-/// All zeros. A value of every type that this is used for.
+/// Returns a value of all zero bytes, which is valid for every type that this is used for.
 pub(super) fn zeroed<T>() -> T {
     // SAFETY: used for C structs of integers, pointers and optional functions only.
     unsafe { MaybeUninit::zeroed().assume_init() }
@@ -45,9 +45,10 @@ impl Listed {
     }
 
     /// # Safety
-    /// From [`list`](Self::list).
+    /// [`list`](Self::list) returned `device`.
     pub(super) unsafe fn of<'a>(device: *mut ibv_device) -> &'a Self {
-        // SAFETY: the caller's promise; the base is the first field, and nothing is freed.
+        // SAFETY: `open` or `list` created it with this type and never frees it; the base is the
+        // first field.
         unsafe { &*device.cast() }
     }
 }
@@ -60,9 +61,10 @@ impl Context {
     }
 
     /// # Safety
-    /// From [`open`](Self::open).
+    /// [`open`](Self::open) returned `context`.
     pub(super) unsafe fn of<'a>(context: *mut ibv_context) -> &'a Self {
-        // SAFETY: the caller's promise; the base is the first field, and nothing is freed.
+        // SAFETY: `open` or `list` created it with this type and never frees it; the base is the
+        // first field.
         unsafe { &*context.cast() }
     }
 }

@@ -1,17 +1,17 @@
-//! Queue pairs: their states, and the requests they hold.
+//! Queue pairs: their states and their requests.
 
 use std::collections::VecDeque;
 
 use probeline_verbs_sys::*;
 
-/// Words that an inline request may carry.
+/// The maximum number of words of an inline request.
 pub(super) const INLINE_WORDS: usize = 32;
 
-/// A request as it was posted.
+/// The fields of a posted request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) queue_pair: u32,
-    /// Which call of ibv_post_send brought it, counted by the queue pair.
+    /// The number of the queue pair's ibv_post_send call that posted the request.
     pub(crate) call: u64,
     pub(crate) id: u64,
     pub(crate) opcode: ibv_wr_opcode,
@@ -19,15 +19,15 @@ pub(crate) struct Seen {
     /// Address, bytes, key.
     pub(crate) local: (u64, u32, u32),
     pub(crate) remote: (u64, u32),
-    /// What an atomic compares with or adds, and what it swaps in.
+    /// The compare or add value of an atomic, and the swap value.
     pub(crate) operands: (u64, u64),
 }
 
-/// A request that waits.
+/// A posted request that has not been executed.
 #[derive(Clone, Copy)]
 pub(super) struct Request {
     pub(super) seen: Seen,
-    /// What it carries, where it is inline.
+    /// Its inline data, if it has any.
     pub(super) carried: Option<[u64; INLINE_WORDS]>,
 }
 
@@ -42,19 +42,20 @@ pub(super) struct Pair {
     pub(super) capacity: u32,
     pub(super) inline_bytes: u32,
     pub(super) calls: u64,
-    /// Posted and not yet carried out, oldest first.
+    /// The requests that have not been executed, oldest first.
     pub(super) waiting: VecDeque<Request>,
-    /// Places of its send queue in use: until a completion is polled for, of it or of a later one.
+    /// The number of send queue entries in use. Polling a completion frees the entries of its
+    /// request and of all earlier ones.
     pub(super) outstanding: u32,
-    /// Places of requests that completed in silence since the last that did not.
+    /// The number of requests that completed without a completion since the last one with one.
     pub(super) silent: u32,
-    /// Polls since its oldest request has reached nobody.
+    /// The number of polls for which its oldest request has had no responder.
     pub(super) tries: u32,
-    /// What its transitions have set.
+    /// The attributes that its transitions have set.
     pub(super) attr: ibv_qp_attr,
 }
 
-/// The attributes that a transition must name, and those that it may.
+/// Returns the required and the optional attributes of a transition; `None` if it is not allowed.
 fn masks(from: ibv_qp_state, to: ibv_qp_state) -> Option<(u32, u32)> {
     let masks = match (from, to) {
         (_, IBV_QPS_ERR) => (0, 0),
@@ -86,7 +87,7 @@ fn masks(from: ibv_qp_state, to: ibv_qp_state) -> Option<(u32, u32)> {
 }
 
 impl Pair {
-    /// Checks a transition as the kernel does (`ib_modify_qp_is_ok`), and makes it.
+    /// Checks a transition as the kernel does (`ib_modify_qp_is_ok`), and performs it.
     pub(super) fn modify(
         &mut self,
         device: &super::Device,
@@ -151,7 +152,7 @@ impl Pair {
         }
     }
 
-    /// Whether it and `peer` were connected to each other, and `peer` answers.
+    /// Whether the queue pair and `peer` are connected to each other, and `peer` responds.
     pub(super) fn reaches(&self, peer: &Self, device: &super::Device) -> bool {
         let route = &self.attr.ah_attr;
         let index = usize::from(peer.attr.ah_attr.grh.sgid_index);

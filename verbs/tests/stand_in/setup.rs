@@ -1,4 +1,4 @@
-//! What a machine has, and what goes wrong on it.
+//! The devices of a machine, and its faults.
 
 use core::net::Ipv6Addr;
 
@@ -8,11 +8,11 @@ use probeline_verbs_sys::*;
 #[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) devices: Vec<Device>,
-    /// Instead of a list: its errno.
+    /// The errno with which listing the devices fails.
     pub(crate) no_list: Option<i32>,
 }
 
-/// A device with one port.
+/// The attributes of a device with one port.
 #[derive(Clone)]
 pub(crate) struct Device {
     pub(crate) name: &'static str,
@@ -21,7 +21,7 @@ pub(crate) struct Device {
     pub(crate) firmware: &'static str,
     pub(crate) vendor: u32,
     pub(crate) part: u32,
-    /// Codes of the link's width and speed.
+    /// The codes of the link's width and speed.
     pub(crate) link: (u8, u8),
     pub(crate) mtu: ibv_mtu,
     pub(crate) gids: Vec<Gid>,
@@ -31,43 +31,44 @@ pub(crate) struct Device {
     pub(crate) work_requests: i32,
     pub(crate) completions: i32,
     pub(crate) region_bytes: u64,
-    /// READs and atomics at once, of either side.
+    /// The maximum number of READs and atomics outstanding, as initiator and as responder.
     pub(crate) reads: i32,
     pub(crate) inline_bytes: u32,
 }
 
-/// An entry of a GID table: address and type.
+/// An entry of a GID table: its address and type.
 pub(crate) type Gid = (&'static str, u32);
 
-/// How atomics go wrong.
+/// The behaviour of atomics.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Atomics {
     Right,
-    /// In big-endian order.
+    /// Values are in big-endian order.
     Swapped,
-    /// They complete, and nothing changes.
+    /// Atomics complete without changing the word.
     Idle,
     /// Fetch-and-add adds one too much.
     Wrong,
-    /// A compare-and-swap that fails writes the old value back, just before it completes.
+    /// A compare-and-swap that fails writes the old value back before it completes.
     WriteBack,
 }
 
-/// What goes wrong on a machine. Counts are of what is still done right.
+/// The faults of a machine. A count is the number of calls or requests that succeed before the
+/// fault.
 pub(crate) struct Faults {
-    /// The call of this name fails with this errno, from one on.
+    /// The call of this name fails with this errno after the count.
     pub(crate) call: Option<(&'static str, u32, i32)>,
-    /// A request is refused with this errno when it is posted, from one on.
+    /// Requests are refused with this errno when they are posted, after the count.
     pub(crate) post: Option<(u32, i32)>,
-    /// All requests are taken, and then the doorbell fails with this errno, which names none.
+    /// The device takes all requests, and ibv_post_send fails with this errno and a null `bad_wr`.
     pub(crate) doorbell: Option<i32>,
-    /// One request ends with this status.
+    /// One request completes with this status after the count.
     pub(crate) status: Option<(u32, ibv_wc_status)>,
-    /// What polls return instead of looking: a failure, or 0 for a queue that tells nothing.
+    /// The value that polls return: a failure, or 0 for a device that reports no completions.
     pub(crate) poll: Option<i32>,
-    /// The next completion is handed out twice.
+    /// The next completion is reported twice.
     pub(crate) twice: bool,
-    /// Its queue pairs answer nobody, as those of a process that was killed.
+    /// Its queue pairs do not respond, like those of a killed process.
     pub(crate) cut_off: bool,
     pub(crate) atomics: Atomics,
 }
@@ -95,7 +96,7 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// One device, changed.
+    /// A machine with one default device that `change` has modified.
     pub(crate) fn with(change: impl FnOnce(&mut Device)) -> Self {
         let mut device = Device::default();
         change(&mut device);
@@ -139,7 +140,7 @@ impl Device {
 }
 
 impl Faults {
-    /// The errno with which the call `name` is to fail now.
+    /// Returns the errno with which this call of `name` must fail.
     pub(super) fn call(&mut self, name: &str) -> Option<i32> {
         let (broken, right, errno) = self.call.as_mut()?;
         if *broken != name {
@@ -152,7 +153,7 @@ impl Faults {
         Some(*errno)
     }
 
-    /// The errno with which a request is to be refused now.
+    /// Returns the errno with which this request must be refused.
     pub(super) fn post(&mut self) -> Option<i32> {
         let (right, errno) = self.post.as_mut()?;
         if *right > 0 {
@@ -162,7 +163,7 @@ impl Faults {
         Some(*errno)
     }
 
-    /// The status with which a request is to end now.
+    /// Returns the status with which this request must complete.
     pub(super) fn status(&mut self) -> Option<ibv_wc_status> {
         let (right, status) = self.status.as_mut()?;
         if *right > 0 {

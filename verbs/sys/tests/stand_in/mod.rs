@@ -1,4 +1,4 @@
-//! A provider and a library that only note how they were called.
+//! A provider and a library that only record their calls.
 
 use core::cell::RefCell;
 use core::ffi::{CStr, c_int, c_uint, c_void};
@@ -7,7 +7,7 @@ use core::ptr;
 
 use probeline_verbs_sys::*;
 
-/// A call that was made, by the function it reached; pointers as addresses.
+/// A recorded call: the function and its arguments, pointers as addresses.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Call {
     PostSend { qp: usize, wr: usize },
@@ -28,16 +28,16 @@ pub(crate) enum Call {
 
 thread_local! {
     static CALLS: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
-    /// What the provider's fallible functions return.
+    /// The value that the provider's fallible functions return.
     static ANSWER: RefCell<c_int> = const { RefCell::new(0) };
 }
 
-/// The calls of this thread since the last time.
+/// Returns the calls that this thread has made since the last call of this function.
 pub(crate) fn calls() -> Vec<Call> {
     CALLS.take()
 }
 
-/// Has the provider return `answer` from now on, in this thread.
+/// Makes the provider return `answer` from now on, in this thread.
 pub(crate) fn answer(answer: c_int) {
     ANSWER.set(answer);
 }
@@ -54,7 +54,7 @@ pub(crate) struct StandIn {
     cq: *mut ibv_cq,
 }
 
-/// All zeros: null, no function, no bits. A value of every type that this is used for.
+/// Returns a value of all zero bytes, which is valid for every type that this is used for.
 pub(crate) fn zeroed<T>() -> T {
     // SAFETY: used for C structs of integers, pointers and optional functions only.
     unsafe { MaybeUninit::zeroed().assume_init() }
@@ -65,11 +65,11 @@ fn boxed<T>() -> *mut T {
 }
 
 impl StandIn {
-    /// A context whose every function is missing, marked as extended.
+    /// Creates a context that is marked as extended and has no functions.
     pub(crate) fn new() -> Self {
         let stand_in = Self { extended: boxed(), qp: boxed(), cq: boxed() };
         let context = stand_in.context();
-        // SAFETY: all three were just made and are ours.
+        // SAFETY: all three objects were created above, and no other code has pointers to them.
         unsafe {
             (*stand_in.extended).sz = size_of::<verbs_context>();
             (*context).abi_compat = ptr::without_provenance_mut(usize::MAX);
@@ -80,17 +80,17 @@ impl StandIn {
     }
 
     pub(crate) fn extended(&mut self) -> &mut verbs_context {
-        // SAFETY: made in `new`, and borrowed as `self` is.
+        // SAFETY: created in `new`, live until drop, and borrowed as long as `self`.
         unsafe { &mut *self.extended }
     }
 
     pub(crate) fn qp_ex(&mut self) -> &mut ibv_qp_ex {
-        // SAFETY: made in `new`, and borrowed as `self` is.
+        // SAFETY: created in `new`, live until drop, and borrowed as long as `self`.
         unsafe { &mut *self.qp }
     }
 
     pub(crate) fn context(&self) -> *mut ibv_context {
-        // SAFETY: made in `new`.
+        // SAFETY: created in `new`, and live until drop.
         unsafe { &raw mut (*self.extended).context }
     }
 
@@ -113,7 +113,7 @@ impl StandIn {
 
 impl Drop for StandIn {
     fn drop(&mut self) {
-        // SAFETY: each came from a box, in `new`, and is freed once.
+        // SAFETY: `new` created each with `Box::into_raw`, and only this call frees it.
         unsafe {
             drop(Box::from_raw(self.extended));
             drop(Box::from_raw(self.qp));
@@ -122,14 +122,15 @@ impl Drop for StandIn {
     }
 }
 
-/// The table over a library that notes the calls it gets. `ibv_*` without a stand-in abort.
+/// Returns the function table of a library that records its calls. Functions without a stand-in
+/// abort.
 pub(crate) fn verbs() -> Verbs {
-    // SAFETY: the named ones have their fields' signatures; `unexpected` takes no arguments and
-    // never returns, so whatever it is called as, it aborts.
+    // SAFETY: the stand-ins have the signatures of their fields. `unexpected` reads no arguments
+    // and does not return, so it aborts whatever signature it is called with.
     unsafe { Verbs::from_symbols(symbol) }.unwrap()
 }
 
-/// The address of a stand-in.
+/// Returns the address of the stand-in for `name`.
 pub(crate) fn symbol(name: &CStr) -> *mut c_void {
     match name.to_bytes() {
         b"ibv_query_port" => library_query_port as *mut c_void,
@@ -200,7 +201,7 @@ pub(crate) extern "C" fn provider_query_device(
     note(Call::ProviderQueryDevice { context: context.addr(), input: input.addr(), bytes })
 }
 
-/// Succeeds, whatever the answer is.
+/// Succeeds regardless of [`answer`].
 extern "C" fn library_query_device(
     context: *mut ibv_context,
     device_attr: *mut ibv_device_attr,
