@@ -24,13 +24,13 @@ use probeline_results::{gather, gather_values};
 
 /// Long names of the options that may differ between ranks.
 const MAY_DIFFER: &[&str] = &[
-    // `Agreement::of_job` compares the resolved values instead.
+    // `Agreement::of_job` compares the resolved values instead of the options.
     "ranks",
     "transport",
     "table-size",
     // The options in the file are compared, not its name.
     "tuning",
-    // How a rank finds the others.
+    // How a rank finds the other ranks.
     "rank",
     "rendezvous",
     "exchange",
@@ -38,7 +38,7 @@ const MAY_DIFFER: &[&str] = &[
     "port",
     "allow-remote",
     "secret-file",
-    // How long a rank waits for the others.
+    // How long a rank waits for the other ranks.
     "meet-timeout",
     "collective-timeout",
     // Where rank 0 writes, and how much it prints.
@@ -78,7 +78,7 @@ pub(crate) struct Agreement {
 }
 
 impl Agreement {
-    /// The agreement of a job in which each rank reads or computes `inputs` itself.
+    /// Creates the agreement of a job in which each rank reads or computes `inputs` itself.
     pub(crate) fn of_job(args: &JobArgs, inputs: Vec<Input>) -> Self {
         let compared = args.options.text(|name| !MAY_DIFFER.contains(&name));
         let mut fields = vec![field(BUILD, build().as_bytes()), compared];
@@ -92,7 +92,7 @@ impl Agreement {
         Self { inputs, text: fields.join(" ") }
     }
 
-    /// Fields `name=value`, separated by spaces: the format of
+    /// Returns fields `name=value`, separated by spaces: the format of
     /// [`Options::parameters`](probeline::exchange::Options::parameters).
     pub(crate) fn text(&self) -> &str {
         &self.text
@@ -150,7 +150,8 @@ impl Agreement {
     }
 }
 
-/// The build. Ranks of different builds may count differently, or use different memory layouts.
+/// Returns the build. Ranks of different builds may count differently, or use different memory
+/// layouts.
 fn build() -> String {
     let version = env!("CARGO_PKG_VERSION");
     match COMMIT.filter(|commit| !commit.is_empty()) {
@@ -169,7 +170,8 @@ mod tests {
     use crate::Cli;
     use crate::options::tests::{parsed, words};
 
-    /// The text that ranks with this command line compare; `None` if the command line is invalid.
+    /// Returns the text that ranks with this command line compare, or `None` if the command line is
+    /// invalid.
     fn compared(line: &[&str]) -> Option<String> {
         Some(parsed(line)?.text(|name| !MAY_DIFFER.contains(&name)))
     }
@@ -178,19 +180,20 @@ mod tests {
     const CONTEXTS: [&[&str]; 4] =
         [&[], &["--sim-profile=shm"], &["--rendezvous=127.0.0.1:7000"], &["--two-nodes=n1"]];
 
-    /// Command lines that differ only in this option.
+    /// Returns command lines that differ only in this option.
     fn lines(base: &[&str], option: &Arg) -> Vec<Vec<String>> {
         let needs_model = base[0] == "explore" && option.get_long().is_some();
         let base = [base, if needs_model { &["fms:2"] } else { &[] }].concat();
         let base: Vec<String> = base.iter().map(|&word| word.to_owned()).collect();
         let words = words(option);
         let lines = words.iter().map(|word| [&base[..], core::slice::from_ref(word)].concat());
-        // A switch is there or not.
+        // A switch has no value: the option is present or absent.
         let without = (words.len() == 1).then(|| base.clone());
         without.into_iter().chain(lines).collect()
     }
 
-    /// Command lines that differ only in this option, each with the text that ranks compare.
+    /// Returns command lines that differ only in this option, each with the text that ranks
+    /// compare.
     fn with_other_values(command: &str, option: &Arg) -> Vec<(Vec<String>, String)> {
         for context in CONTEXTS {
             let lines = lines(&[&[command], context].concat(), option);
@@ -207,7 +210,7 @@ mod tests {
         panic!("{command}: no two values of {} are known here: add to VALUES", option.get_id());
     }
 
-    /// Commands whose ranks are processes.
+    /// Returns the commands whose ranks are processes.
     fn commands_of_jobs() -> Vec<Command> {
         let has_ranks = |command: &Command| {
             command.get_arguments().any(|option| option.get_long() == Some("rendezvous"))
@@ -248,7 +251,7 @@ mod tests {
         assert!(compared > 100 && free > 100, "{compared} compared, {free} free");
     }
 
-    /// A command without this place would compare no options.
+    /// A command without this place for its options would compare none of them.
     #[test]
     fn every_command_with_ranks_has_a_place_for_its_options() {
         for command in commands_of_jobs() {
@@ -281,7 +284,8 @@ mod tests {
         Agreement { text: format!("{text} net={}", inputs[0].digest), inputs }
     }
 
-    /// The error text of each rank, compared over an exchange that does not compare itself.
+    /// Returns the error text of each rank, for an exchange that does not compare parameters
+    /// itself.
     fn errors_of(ranks: Vec<Agreement>) -> Vec<String> {
         let exchanges = probeline::exchange::threads(u32::try_from(ranks.len()).unwrap());
         thread::scope(|scope| {

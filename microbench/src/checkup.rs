@@ -1,4 +1,4 @@
-//! Findings of the doctor on the machines of a job, for its results.
+//! Gathers the doctor's findings on the machines of a job for its report.
 
 mod device;
 
@@ -16,31 +16,32 @@ use crate::failure::{Failure, Result};
 use crate::place;
 use probeline_results::gather;
 
-/// Maximum bytes of findings of all ranks together, which each rank receives: a quarter of what the
-/// exchange carries at once. More than 2048 ranks use the minimum of [`MACHINE_BYTES`] each.
+/// Maximum bytes of the findings of all ranks together, which each rank receives: a quarter of what
+/// one collective call carries. With more than 2048 ranks, each still uses the minimum of
+/// [`MACHINE_BYTES`].
 const MOST_BYTES: usize = 1 << 20;
-/// Bytes of one machine: at most some dozens of findings; with many ranks at least its name and one
-/// finding.
+/// Bytes of the findings of one machine. The maximum has room for dozens of findings, the minimum
+/// for the host name and one finding.
 const MACHINE_BYTES: core::ops::RangeInclusive<usize> = 512..=16 << 10;
 
-/// A rank may examine its device for a quarter of the limit of a collective call, so that a device
-/// that hangs does not lose the results; at least for the time that a healthy device needs, and at
-/// most for half of the limit.
+/// The examination of a device may take a quarter of the limit of a collective call, so that a
+/// device that hangs does not lose the results. It may take at least the time that a healthy device
+/// needs, and at most half of the limit.
 const LIMIT_PART: u32 = 4;
 const MIN_PATIENCE: Duration = Duration::from_secs(2);
 const MAX_LIMIT_PART: u32 = 2;
 
-/// Note on a machine that cannot be identified.
+/// A note on a machine that cannot be identified.
 const NAMELESS: &str = "this rank counts as one on a machine of its own";
 
-/// Findings by machine, this one first.
+/// Findings by machine, starting with this one.
 #[derive(Debug, Default)]
 pub(crate) struct Checkup {
     here: Vec<Finding>,
     /// The ranks of the job on this machine.
     ranks: Vec<u32>,
     elsewhere: Vec<OfMachine<Box<RawValue>>>,
-    /// Why the findings of other machines are missing.
+    /// The reason why the findings of other machines are missing.
     lost: Option<String>,
 }
 
@@ -74,13 +75,13 @@ impl Checkup {
         self.lost = self.lost.take().or(job.lost);
     }
 
-    /// The number of machines.
+    /// Returns the number of machines.
     pub(crate) fn machines(&self) -> usize {
         1 + self.elsewhere.len()
     }
 
-    /// Whether a rank was lost after the work, so that the others must not wait for all ranks
-    /// again.
+    /// Returns whether a rank was lost after the work. The other ranks must then not wait for all
+    /// ranks again.
     pub(crate) fn lost_a_rank(&self) -> bool {
         self.lost.is_some()
     }
@@ -101,15 +102,15 @@ impl Serialize for Checkup {
 /// The machines of a job, and the findings on this rank's machine before the transport is opened.
 #[derive(Debug)]
 pub(crate) struct Machines {
-    /// A number for the machine of each rank, if it can be identified.
+    /// The machine number of each rank, if the machine can be identified.
     of_ranks: Vec<Option<u64>>,
     found: Vec<Finding>,
-    /// How long the examination of a device may take.
+    /// The maximum time of the examination of a device.
     patience: Duration,
 }
 
 impl Machines {
-    /// Gathers which ranks share a machine; the first rank of each machine examines it. All ranks
+    /// Gathers which ranks share a machine. The first rank of each machine examines it. All ranks
     /// call this. `limit` is that of collective calls.
     pub(crate) fn look(exchange: &mut dyn Exchange, limit: Duration) -> Result<Self> {
         Self::of(place::machine(), exchange, limit, || Doctor::new("/").machine())
@@ -126,21 +127,21 @@ impl Machines {
         let of_ranks = of_ranks.map(|[named, machine]| (named != 0).then_some(machine)).collect();
         let mut machines = Self { of_ranks, found: Vec::new(), patience: patience(limit) };
         // Rank 0 examined its machine before the job.
-        if exchange.me().0 != 0 && machines.tells(exchange) {
+        if exchange.me().0 != 0 && machines.examines(exchange) {
             machines.found = found();
         }
         machines.found.extend(machine.err().map(|why| missing(format!("{why}; {NAMELESS}"))));
         Ok(machines)
     }
 
-    /// Whether this rank is the first on its machine, which examines it.
-    fn tells(&self, exchange: &dyn Exchange) -> bool {
+    /// Returns whether this rank examines its machine: whether it is the first rank there.
+    fn examines(&self, exchange: &dyn Exchange) -> bool {
         let me = exchange.me().0;
         self.ranks().iter().any(|ranks| ranks.first() == Some(&me))
     }
 
-    /// The ranks of each machine, in the order of their first ones. A rank whose machine cannot be
-    /// identified counts as one on a machine of its own.
+    /// Returns the ranks of each machine, ordered by their first rank. A rank whose machine cannot
+    /// be identified counts as one on a separate machine.
     fn ranks(&self) -> Vec<Vec<u32>> {
         let mut all: Vec<(Option<u64>, Vec<u32>)> = Vec::new();
         for (rank, machine) in (0..).zip(&self.of_ranks) {
@@ -152,8 +153,8 @@ impl Machines {
         all.into_iter().map(|(_, ranks)| ranks).collect()
     }
 
-    /// Gathers the findings on rank 0 when the work is done, those on the `device` of this rank
-    /// included. All ranks call this.
+    /// Gathers the findings on rank 0 after the work, including those on the `device` of this rank.
+    /// All ranks call this.
     ///
     /// If a rank is lost here, rank 0 keeps the findings on its own machine and notes that the
     /// others are missing; the other ranks fail.
@@ -163,34 +164,38 @@ impl Machines {
         exchange: &mut dyn Exchange,
     ) -> Result<Checkup> {
         let patience = self.patience;
-        self.tell_of(|| device.map(|device| device.look(patience)).unwrap_or_default(), exchange)
+        self.gather_findings(
+            || device.map(|device| device.look(patience)).unwrap_or_default(),
+            exchange,
+        )
     }
 
-    fn tell_of(
+    fn gather_findings(
         mut self,
         device: impl FnOnce() -> Vec<Finding>,
         exchange: &mut dyn Exchange,
     ) -> Result<Checkup> {
         // Other ranks may still measure.
         let met = exchange.barrier();
-        if self.tells(exchange) {
+        if self.examines(exchange) {
             self.found.extend(device());
         }
-        let told = met.map_err(Failure::from).and_then(|()| self.gathered(exchange));
+        let texts = met.map_err(Failure::from).and_then(|()| self.gathered(exchange));
         let leads = exchange.me().0 == 0;
-        match told {
+        match texts {
             Err(failure) if !leads => Err(failure),
-            told => Ok(self.put_together(told)),
+            texts => Ok(self.put_together(texts)),
         }
     }
 
-    /// The findings of all machines, given the text of each rank or why there is none.
-    fn put_together(self, told: Result<Vec<Vec<u8>>>) -> Checkup {
+    /// Combines the findings of all machines from the text of each rank, or notes why it is
+    /// missing.
+    fn put_together(self, texts: Result<Vec<Vec<u8>>>) -> Checkup {
         let mut ranks = self.ranks().into_iter();
         let here = ranks.next().unwrap_or_default();
         let mut checkup = Checkup { here: self.found, ranks: here, ..Checkup::default() };
-        match told {
-            Ok(told) => checkup.elsewhere = ranks.map(|ranks| of_machine(ranks, &told)).collect(),
+        match texts {
+            Ok(texts) => checkup.elsewhere = ranks.map(|ranks| of_machine(ranks, &texts)).collect(),
             Err(failure) => {
                 let why = format!("a rank was lost after the work: {failure}");
                 checkup.elsewhere =
@@ -202,7 +207,7 @@ impl Machines {
         checkup
     }
 
-    /// The text of each rank; spaces for ranks that did not examine a machine.
+    /// Gathers the text of each rank: spaces for ranks that did not examine a machine.
     fn gathered(&self, exchange: &mut dyn Exchange) -> Result<Vec<Vec<u8>>> {
         if self.ranks().len() < 2 {
             return Ok(Vec::new());
@@ -210,7 +215,7 @@ impl Machines {
         let me = exchange.me().0;
         let each = MOST_BYTES / exchange.owners().max(1) as usize;
         let most = each.clamp(*MACHINE_BYTES.start(), *MACHINE_BYTES.end());
-        let mut text = match me != 0 && self.tells(exchange) {
+        let mut text = match me != 0 && self.examines(exchange) {
             true => fitting(host_name(), self.found.clone(), most).into_bytes(),
             false => Vec::new(),
         };
@@ -224,10 +229,10 @@ impl Machines {
     }
 }
 
-/// The findings on the machine of these ranks, from the text of the first of them.
-fn of_machine(ranks: Vec<u32>, told: &[Vec<u8>]) -> OfMachine<Box<RawValue>> {
+/// Returns the findings on the machine of these ranks, from the text of the first of them.
+fn of_machine(ranks: Vec<u32>, texts: &[Vec<u8>]) -> OfMachine<Box<RawValue>> {
     let first = ranks.first().copied().unwrap_or_default();
-    let text = told.get(first as usize).map_or(&[][..], Vec::as_slice);
+    let text = texts.get(first as usize).map_or(&[][..], Vec::as_slice);
     let machine = serde_json::from_slice(text).unwrap_or_else(|_| {
         let unread = format!(
             "cannot read the findings of rank {first}: use one version of this program everywhere"
@@ -237,20 +242,20 @@ fn of_machine(ranks: Vec<u32>, told: &[Vec<u8>]) -> OfMachine<Box<RawValue>> {
     OfMachine { ranks, ..machine }
 }
 
-/// The entry of a machine whose findings are missing.
+/// Creates the entry of a machine whose findings are missing.
 fn missing_machine(ranks: Vec<u32>, why: String) -> OfMachine<Box<RawValue>> {
     let finding = serde_json::value::to_raw_value(&missing(why));
     OfMachine { host: None, ranks, findings: finding.into_iter().collect() }
 }
 
-/// How long the examination of a device may take if collective calls wait for `limit`.
+/// Returns the maximum time of the examination of a device if collective calls wait for `limit`.
 fn patience(limit: Duration) -> Duration {
     let wanted = (limit / LIMIT_PART).max(MIN_PATIENCE);
     wanted.min(limit / MAX_LIMIT_PART).min(probeline_doctor::ANSWER)
 }
 
-/// A machine's findings as JSON of at most `most` bytes: leaves out fine ones first and broken ones
-/// last.
+/// Formats a machine's findings as JSON of at most `most` bytes. Omits findings without a problem
+/// first and broken ones last.
 fn fitting(host: Option<String>, mut findings: Vec<Finding>, most: usize) -> String {
     let weight = |finding: &Finding| match finding.verdict {
         Verdict::Broken => 0,
@@ -271,7 +276,7 @@ fn fitting(host: Option<String>, mut findings: Vec<Finding>, most: usize) -> Str
     }
 }
 
-/// A finding that says that others are missing.
+/// Creates a finding that states that others are missing.
 fn missing(seen: String) -> Finding {
     Finding {
         check: "findings",
@@ -299,9 +304,9 @@ mod tests {
         Finding { verdict, ..missing(seen.to_owned()) }
     }
 
-    /// What rank 0 has in the end where ranks are on these machines; each rank says who it is of
-    /// its machine and of its device.
-    fn told(machines: &[u64]) -> Value {
+    /// Returns the findings on rank 0 for ranks on these machines. Each rank reports findings that
+    /// name its rank.
+    fn reported(machines: &[u64]) -> Value {
         let checkups: Vec<Checkup> = thread::scope(|scope| {
             let ranks = probeline::exchange::threads(u32::try_from(machines.len()).unwrap());
             let ranks = ranks.into_iter().zip(machines).map(|(mut exchange, machine)| {
@@ -310,7 +315,7 @@ mod tests {
                     let say = |what| vec![finding(Verdict::Fine, &format!("{what} of rank {me}"))];
                     let say_memory = || say("memory");
                     let machines = Machines::of(Ok(*machine), &mut exchange, LIMIT, say_memory);
-                    machines.unwrap().tell_of(|| say("device"), &mut exchange).unwrap()
+                    machines.unwrap().gather_findings(|| say("device"), &mut exchange).unwrap()
                 })
             });
             let ranks: Vec<_> = ranks.collect();
@@ -327,28 +332,32 @@ mod tests {
     }
 
     #[test]
-    fn each_machine_is_told_of_once_by_its_first_rank() {
-        let told = told(&[7, 9, 7, 9, 5]);
-        let [first, second, third] = &told.as_array().unwrap()[..] else { panic!("{told}") };
+    fn the_first_rank_of_each_machine_reports_it() {
+        let reported = reported(&[7, 9, 7, 9, 5]);
+        let [first, second, third] = &reported.as_array().unwrap()[..] else {
+            panic!("{reported}")
+        };
         let ranks = [first, second, third].map(|machine| machine["ranks"].to_string());
         assert_eq!(ranks, ["[0,2]", "[1,3]", "[4]"]);
         assert_eq!(seen(first), ["before the run", "device of rank 0"]);
         assert_eq!(seen(second), ["memory of rank 1", "device of rank 1"]);
         assert_eq!(seen(third), ["memory of rank 4", "device of rank 4"]);
         let host = host_name();
-        assert!(told.as_array().unwrap().iter().all(|of| of["host"].as_str() == host.as_deref()));
+        assert!(
+            reported.as_array().unwrap().iter().all(|of| of["host"].as_str() == host.as_deref())
+        );
     }
 
     #[test]
-    fn ranks_of_one_machine_tell_of_one() {
-        let told = told(&[7, 7]);
-        let [machine] = &told.as_array().unwrap()[..] else { panic!("{told}") };
+    fn ranks_of_one_machine_report_one_machine() {
+        let reported = reported(&[7, 7]);
+        let [machine] = &reported.as_array().unwrap()[..] else { panic!("{reported}") };
         assert_eq!(machine["ranks"].to_string(), "[0,1]");
         assert_eq!(seen(machine), ["before the run", "device of rank 0"]);
     }
 
     #[test]
-    fn what_is_fine_gives_way_and_what_is_broken_stays() {
+    fn fine_findings_are_omitted_before_broken_ones() {
         let long = "x".repeat(100);
         let mut findings = vec![finding(Verdict::Broken, "broken")];
         findings.extend((0..9).map(|_| finding(Verdict::Fine, &long)));
@@ -368,9 +377,9 @@ mod tests {
         assert!(left_out > 2 && seen.last() == Some(&&*more), "{seen:?}");
     }
 
-    /// Rank 1 is lost when the work is done.
+    /// Rank 1 is lost after the work.
     #[test]
-    fn who_is_lost_in_the_end_takes_no_result_along() {
+    fn a_rank_lost_after_the_work_loses_no_result() {
         let ends: Vec<Result<Checkup>> = thread::scope(|scope| {
             let ranks = probeline::exchange::threads(4).into_iter().map(|mut exchange| {
                 scope.spawn(move || {
@@ -380,7 +389,8 @@ mod tests {
                     if me == 1 {
                         return Err(Failure::new("lost"));
                     }
-                    machines.tell_of(|| vec![finding(Verdict::Fine, "device")], &mut exchange)
+                    machines
+                        .gather_findings(|| vec![finding(Verdict::Fine, "device")], &mut exchange)
                 })
             });
             let ranks: Vec<_> = ranks.collect();
@@ -388,8 +398,8 @@ mod tests {
         });
         let [Ok(first), Err(_), Err(_), Err(_)] = &ends[..] else { panic!("{ends:?}") };
         assert!(first.lost_a_rank());
-        let told = serde_json::to_value(first).unwrap();
-        let [here, there] = &told.as_array().unwrap()[..] else { panic!("{told}") };
+        let reported = serde_json::to_value(first).unwrap();
+        let [here, there] = &reported.as_array().unwrap()[..] else { panic!("{reported}") };
         assert_eq!(
             (here["ranks"].to_string(), there["ranks"].to_string()),
             ("[0,1,2]".into(), "[3]".into())
@@ -401,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_without_names_are_not_one() {
+    fn unidentified_machines_are_distinct() {
         let checkups: Vec<Checkup> = thread::scope(|scope| {
             let ranks = probeline::exchange::threads(3).into_iter().map(|mut exchange| {
                 scope.spawn(move || {
@@ -410,27 +420,27 @@ mod tests {
                         _ => Err(Failure::new("no name")),
                     };
                     let machines = Machines::of(machine, &mut exchange, LIMIT, Vec::new).unwrap();
-                    machines.tell_of(Vec::new, &mut exchange).unwrap()
+                    machines.gather_findings(Vec::new, &mut exchange).unwrap()
                 })
             });
             let ranks: Vec<_> = ranks.collect();
             ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
         });
-        let told = serde_json::to_value(checkups.into_iter().next().unwrap()).unwrap();
-        let said: Vec<_> = told.as_array().unwrap().iter().map(seen).collect();
+        let reported = serde_json::to_value(checkups.into_iter().next().unwrap()).unwrap();
+        let said: Vec<_> = reported.as_array().unwrap().iter().map(seen).collect();
         let nameless = format!("no name; {NAMELESS}");
         assert_eq!(said, [vec![&*nameless], vec![], vec![&*nameless]]);
     }
 
     #[test]
-    fn a_device_gets_two_seconds_where_the_others_wait_for_four() {
+    fn a_device_gets_two_seconds_if_the_others_wait_for_four() {
         let given = [1, 4, 8, 60, 3600].map(|limit| patience(Duration::from_secs(limit)));
         assert_eq!(given.map(|given| given.as_millis()), [500, 2_000, 2_000, 15_000, 20_000]);
     }
 
-    /// The other rank waits for less than the device hangs.
+    /// The limit of the other rank is shorter than the time for which the device hangs.
     #[test]
-    fn a_device_that_hangs_in_the_end_loses_no_result() {
+    fn a_device_that_hangs_after_the_work_loses_no_result() {
         let limit = Duration::from_secs(8);
         let checkups: Vec<Checkup> = thread::scope(|scope| {
             let ranks =
@@ -445,22 +455,22 @@ mod tests {
                             Vec::new()
                         };
                         let hangs = move || within(patience, "mlx5_0".to_owned(), look);
-                        machines.tell_of(hangs, &mut exchange).unwrap()
+                        machines.gather_findings(hangs, &mut exchange).unwrap()
                     })
                 });
             let ranks: Vec<_> = ranks.collect();
             ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
         });
-        let told = serde_json::to_value(checkups.into_iter().next().unwrap()).unwrap();
-        for machine in told.as_array().unwrap() {
-            assert_eq!(seen(machine), ["no answer within 2.0 s after the run"], "{told}");
+        let reported = serde_json::to_value(checkups.into_iter().next().unwrap()).unwrap();
+        for machine in reported.as_array().unwrap() {
+            assert_eq!(seen(machine), ["no answer within 2.0 s after the run"], "{reported}");
             assert_eq!(machine["findings"][0]["subject"], "mlx5_0");
         }
-        assert_eq!(told.as_array().unwrap().len(), 2);
+        assert_eq!(reported.as_array().unwrap().len(), 2);
     }
 
     #[test]
-    fn what_cannot_be_read_is_said() {
+    fn unreadable_findings_are_reported() {
         let machine = of_machine(vec![3], &[Vec::new(), vec![b' '; 9]]);
         let machine = serde_json::to_value(&machine).unwrap();
         assert_eq!(

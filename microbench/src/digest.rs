@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 pub(crate) struct Digester(Sha256);
 
 impl Digester {
-    /// `what` separates lists of different kinds.
+    /// Starts a digest. `what` separates lists of different kinds.
     pub(crate) fn new(what: &str) -> Self {
         let mut digester = Self::default();
         digester.bytes(what.as_bytes());
@@ -40,21 +40,21 @@ const DIGEST_BYTES: usize = 16;
 pub(crate) struct Digest([u8; DIGEST_BYTES]);
 
 impl Digest {
-    /// The digest of one text.
+    /// Returns the digest of one text.
     pub(crate) fn of(text: &str) -> Self {
         let mut digester = Digester::default();
         digester.bytes(text.as_bytes());
         digester.finish()
     }
 
-    /// The digest of a list of numbers. `what` separates lists of different kinds.
+    /// Returns the digest of a list of numbers. `what` separates lists of different kinds.
     pub(crate) fn of_numbers(what: &str, numbers: impl IntoIterator<Item = u64>) -> Self {
         let mut digester = Digester::new(what);
         numbers.into_iter().for_each(|number| digester.number(number));
         digester.finish()
     }
 
-    /// The digest as two numbers.
+    /// Returns the digest as two numbers.
     #[cfg(any(test, feature = "mpi"))]
     pub(crate) fn words(self) -> [u64; 2] {
         let bits = u128::from_le_bytes(self.0);

@@ -1,4 +1,4 @@
-//! Engines of all transports, opened as the options say.
+//! Opens engines of all transports according to the options.
 
 use probeline::pin::{MemoryPolicy, PolicyRefused};
 use probeline::transport::Exchange;
@@ -16,7 +16,7 @@ pub(crate) struct Shape {
     pub(crate) depth: u32,
 }
 
-/// An engine of shared memory, and a line about it.
+/// Opens an engine of shared memory, and returns a line about it.
 pub(crate) fn open_shm(
     shape: Shape,
     memory: MemoryPolicy,
@@ -32,14 +32,14 @@ pub(crate) fn open_shm(
     Ok((engine, line))
 }
 
-/// An engine of libibverbs, and a line about it.
+/// Opens an engine of libibverbs, and returns a line about it.
 pub(crate) fn open_verbs(
     args: &VerbsArgs,
     shape: Shape,
     memory: MemoryPolicy,
     exchange: &mut impl Exchange,
 ) -> Result<(probeline::verbs::Engine, String)> {
-    // The device accesses the windows, the CPU hardly does.
+    // The device accesses the windows; the CPU hardly does.
     let memory = MemoryPolicy { node: None, ..memory };
     let engine = verbs_builder(args, shape)?.memory(memory).open(exchange)?;
     let unbound = unbound(engine.policy_refused(), exchange)?;
@@ -54,7 +54,7 @@ fn unbound(refused: Option<PolicyRefused>, exchange: &mut impl Exchange) -> Resu
     Ok(if any { ", without a NUMA policy" } else { "" })
 }
 
-/// An engine of UCX over the transports `tls` of UCX, and a line about it.
+/// Opens an engine of UCX over its transports `tls`, and returns a line about it.
 pub(crate) fn open_ucx(
     args: &UcxArgs,
     tls: Option<&str>,
@@ -73,7 +73,7 @@ pub(crate) fn open_ucx(
     Ok((engine, line))
 }
 
-/// The builder of an engine of libibverbs, without a policy for its memory.
+/// Returns a builder of an engine of libibverbs without a memory policy.
 pub(crate) fn verbs_builder(args: &VerbsArgs, shape: Shape) -> Result<probeline::verbs::Builder> {
     Ok(probeline::verbs::Builder::new(shape.window_words)
         .slots(shape.slots, shape.slot_words)
@@ -88,7 +88,8 @@ pub(crate) fn verbs_builder(args: &VerbsArgs, shape: Shape) -> Result<probeline:
 }
 
 #[cfg(feature = "mpi")]
-/// An engine of MPI, with "acc_single_intrinsic" if that is given, and a line about it.
+/// Opens an engine of MPI, with "acc_single_intrinsic" if that is given, and returns a line about
+/// it.
 #[cfg(feature = "mpi")]
 pub(crate) fn open_mpi(
     single: Option<bool>,

@@ -1,6 +1,6 @@
 //! The exit statuses of the command.
 
-/// The command failed; an error message says why.
+/// The command failed; an error message states why.
 pub(crate) const FAILED: u8 = 1;
 
 /// The command line is invalid, and nothing was done. clap exits with the same status.

@@ -1,4 +1,4 @@
-//! An error that ends the command: what failed and why, in one line.
+//! An error that stops the command. It states in one line what failed and why.
 
 use core::error::Error;
 use core::fmt;
@@ -8,13 +8,13 @@ use probeline::transport::ExchangeError;
 
 use crate::{exit, terminal};
 
-/// What ends the command, with its causes; the next step is in the text of each.
+/// An error that stops the command, with its causes. The text of each contains the advice.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
     /// The exit status of the process.
     status: u8,
-    /// Whether every rank ends with the same failure.
+    /// Whether every rank fails with the same error.
     everywhere: bool,
     /// Whether the exchange reports that a rank is lost.
     loss: bool,
@@ -28,17 +28,17 @@ impl Failure {
         Self { message, status: exit::FAILED, everywhere: false, loss: false }
     }
 
-    /// A failure for an invalid command line, before anything is done.
+    /// Creates a failure for an invalid command line, before anything is done.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { status: exit::USAGE, ..Self::new(message) }
     }
 
-    /// Adds when the advice given does not help.
+    /// Adds what to check if the advice does not help.
     pub(crate) fn or(self, condition: &str) -> Self {
         Self { message: format!("{}, {condition}", self.message), ..self }
     }
 
-    /// Marks a failure that every rank ends with, so that one of them prints it.
+    /// Marks a failure that every rank has, so that only one of them prints it.
     pub(crate) fn everywhere(self) -> Self {
         Self { everywhere: true, ..self }
     }
@@ -47,17 +47,17 @@ impl Failure {
         self.everywhere
     }
 
-    /// The exit status of the process: one of the constants of [`exit`].
+    /// Returns the exit status of the process: one of the constants of [`exit`].
     pub(crate) fn status(&self) -> u8 {
         self.status
     }
 
-    /// Whether the exchange reports that a rank is lost.
+    /// Returns whether the exchange reports that a rank is lost.
     pub(crate) fn is_loss(&self) -> bool {
         self.loss
     }
 
-    /// Prints why this rank ends, unless rank 0, which started it, prints the same.
+    /// Prints the failure of this rank, unless rank 0, which started this rank, prints the same.
     pub(crate) fn show(&self) {
         let launch = Launch::from_env().ok().flatten();
         let spawned = launch.is_some_and(|launch| launch.launcher == Launcher::Probeline);

@@ -19,15 +19,15 @@ use crate::failure::{Failure, Result};
 /// process and then to its process group.
 const SAME_REQUEST: Duration = Duration::from_millis(200);
 
-/// How long after the first signal the work may still go on, where ranks cannot agree to stop: the
-/// signal takes its default action then.
+/// The maximum time that work may continue after the first signal if ranks cannot agree to stop.
+/// The signal then takes its default action.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 
 /// The number of the first signal received, or one of the two states below.
 static RECEIVED: AtomicI32 = AtomicI32::new(NONE);
-/// No signal was received yet.
+/// No signal has been received yet.
 const NONE: i32 = 0;
-/// No signal was received, and the next one takes its default action.
+/// No signal has been received, and the next one takes its default action.
 const DEFAULT_ACTION: i32 = -1;
 
 /// The work has stopped at the first signal.
@@ -38,11 +38,11 @@ static STOPPED: AtomicBool = AtomicBool::new(false);
 pub(crate) struct Interrupt(i32);
 
 impl Interrupt {
-    /// Starts to watch: the first signal is recorded, and a second one ends the process
+    /// Starts to watch for signals. The first signal is recorded, and a second one ends the process
     /// immediately. All ranks call this.
     ///
-    /// Rank 0 starts last: as long as a signal to all ranks ends one of them, it ends rank 0 too,
-    /// which would otherwise report a lost rank.
+    /// Rank 0 starts last: while a signal to all ranks still ends some of them, it must end rank 0
+    /// too, which would otherwise report a lost rank.
     pub(crate) fn watch(exchange: &mut dyn Exchange) -> Result<()> {
         let is_first = exchange.me() == Owner(0);
         if !is_first {
@@ -55,8 +55,8 @@ impl Interrupt {
         Ok(())
     }
 
-    /// Stops to watch: the next signal takes its default action. If a signal was recorded, the next
-    /// one does so already. All ranks call this; rank 0 stops first, for the reason of
+    /// Stops watching: the next signal takes its default action. If a signal was recorded, the next
+    /// one already does so. All ranks call this; rank 0 stops first, for the reason given at
     /// [`watch`](Self::watch).
     pub(crate) fn stop_watching(exchange: &mut dyn Exchange) -> Result<()> {
         let stop = || record(DEFAULT_ACTION);
@@ -71,23 +71,23 @@ impl Interrupt {
         Ok(())
     }
 
-    /// Says that the work has stopped at the first signal. Its results may take any time to be
-    /// read, as in a pager, so [`STOP_LIMIT`] no longer applies.
+    /// Records that the work has stopped at the first signal. Reading its results may take any
+    /// time, as in a pager, so [`STOP_LIMIT`] no longer applies.
     pub(crate) fn has_stopped_work() {
         STOPPED.store(true, Ordering::Relaxed);
     }
 
-    /// The first signal since [`watch`](Self::watch).
+    /// Returns the first signal since [`watch`](Self::watch).
     pub(crate) fn received() -> Option<Self> {
         u64::try_from(RECEIVED.load(Ordering::Relaxed)).ok().and_then(Self::from_number)
     }
 
-    /// The number of a signal, or 0 for none; ranks exchange it.
+    /// Returns the number of a signal, or 0 for none. Ranks exchange it.
     pub(crate) fn number(interrupt: Option<Self>) -> u64 {
         interrupt.map_or(0, |interrupt| interrupt.0.unsigned_abs().into())
     }
 
-    /// The inverse of [`number`](Self::number).
+    /// Converts a number of [`number`](Self::number) back.
     pub(crate) fn from_number(number: u64) -> Option<Self> {
         let number = i32::try_from(number).ok()?;
         [SIGINT, SIGTERM].contains(&number).then_some(Self(number))
@@ -97,7 +97,8 @@ impl Interrupt {
         if self.0 == SIGINT { "SIGINT" } else { "SIGTERM" }
     }
 
-    /// The status that a shell reports for a process that the signal ended: 128 + its number.
+    /// Returns the status that a shell reports for a process that the signal ended: 128 + its
+    /// number.
     pub(crate) fn exit_code(self) -> ExitCode {
         u8::try_from(128 + self.0).map_or(ExitCode::FAILURE, ExitCode::from)
     }
@@ -110,7 +111,7 @@ fn start_once() -> Result<()> {
     started.clone().map_err(|error| Failure::new(format!("cannot watch for signals: {error}")))
 }
 
-/// Ends the process by `signal` after [`STOP_LIMIT`], if the work still goes on.
+/// Ends the process by `signal` after [`STOP_LIMIT`] unless the work has stopped.
 fn end_later(signal: i32) {
     let end = move || {
         thread::sleep(STOP_LIMIT);
@@ -150,14 +151,14 @@ fn start() -> std::io::Result<()> {
     thread::Builder::new().name("signals".to_owned()).spawn(watch).map(drop)
 }
 
-/// Replaces `NONE` by this; returns what was recorded before.
+/// Replaces `NONE` by `new`. Returns the previous value.
 fn record(new: i32) -> i32 {
     let before = RECEIVED.compare_exchange(NONE, new, Ordering::Relaxed, Ordering::Relaxed);
     before.unwrap_or_else(|before| before)
 }
 
-/// Whether a process with this text in `/proc/PID/status` ignores the signal; false if the text
-/// does not say so.
+/// Returns whether a process with this text in `/proc/PID/status` ignores the signal; false if the
+/// text has no such field.
 fn ignores(status: &str, signal: i32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
@@ -171,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    /// A rank that remembers what the process did with signals when it reached the last barrier.
+    /// A rank that records the state of signals at its last barrier.
     struct Rank {
         me: Owner,
         at_barrier: Option<(bool, i32)>,

@@ -18,16 +18,16 @@ use crate::progress::waiting;
 use crate::terminal;
 use crate::timed::Timed;
 
-/// The longest wait for children to end after the last barrier, when nothing is left to do.
+/// The longest wait for child processes to exit after the last barrier, when no work is left.
 const CHILDREN_LEAVE: Duration = Duration::from_secs(10);
 
-/// Seconds until all ranks have met, for a launcher that is slow to start the last one; and for a
-/// person who is to start the second of two nodes.
+/// Seconds until all ranks have met: by default, for a launcher that starts ranks slowly; and with
+/// `--two-nodes`, for a person who starts the second node.
 const MEET_S: u64 = 60;
 const FOR_A_PERSON_S: u64 = 600;
 
-/// Polls per owner after which the engine of shared memory has checked that all owners live: twice
-/// the polls it needs. The engine of libibverbs learns of a loss in the next poll.
+/// Polls per owner after which the engine of shared memory has detected a lost owner: twice as many
+/// as it needs. The engine of libibverbs detects a loss in the next poll.
 const POLLS_TO_ASK: u32 = 128;
 
 /// The work of all ranks of a job.
@@ -35,26 +35,27 @@ pub(crate) trait Scenario: Sync {
     /// The result, which rank 0 has.
     type Output: Send;
 
-    /// The engines it needs.
+    /// Returns the sizes of the engines that it needs.
     fn shape(&self) -> Shape;
 
-    /// The inputs that each rank reads or computes itself and that must be the same on all ranks.
+    /// Returns the inputs that each rank reads or computes itself and that must be the same on all
+    /// ranks.
     fn inputs(&self) -> Vec<Input>;
 
-    /// The longest time that one rank measures while the others wait in a collective call; the
-    /// limit of collective calls is extended by it.
+    /// Returns the longest time that one rank measures while the others wait in a collective call.
+    /// It extends the limit of collective calls.
     fn longest_alone(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// The work of one rank.
+    /// Does the work of one rank.
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output>;
 }
 
 /// The result of a job, on rank 0.
 pub(crate) struct Ended<O> {
     pub(crate) output: O,
-    /// How the transport was set up, in words.
+    /// Lines about how the transport was set up.
     pub(crate) transport: Vec<String>,
     /// Findings of the doctor on the other machines, and on the RDMA device of this one.
     pub(crate) doctor: Checkup,
@@ -77,10 +78,10 @@ pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<En
     }
 }
 
-/// Runs a scenario on the ranks of MPI's launcher.
+/// Runs a scenario on ranks that an MPI launcher has started.
 #[cfg(feature = "mpi")]
 fn run_mpi<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
-    // Before anything pins, MPI's own threads too.
+    // Read before any thread is pinned, including MPI's own.
     let affinity = Affinity::take();
     let (world, mut members) =
         crate::mpi_job::join(args, scenario.inputs(), scenario.longest_alone())?;
@@ -90,7 +91,8 @@ fn run_mpi<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::
     let (mut engine, line) = engines::open_mpi(None, scenario.shape(), &mut members)?;
     transport.push(line);
     let output = scenario.run(&mut engine, &mut members).unwrap_or_else(|failure| {
-        // The other ranks may wait for this one in a collective call, until its limit.
+        // Printed first: the other ranks may wait for this one in a collective call, until its
+        // limit.
         failure.show();
         world.abort(1)
     });
@@ -103,7 +105,7 @@ fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S
     let device = args.verbs.device.as_deref();
     let builder = engines::verbs_builder(&args.verbs, scenario.shape())?;
     if args.meeting.rendezvous.is_none() && args.meeting.server().is_none() && !is_launched()? {
-        // Fails before ranks are started. Ranks that meet over TCP may be on several machines, and
+        // Fails before ranks are started. Ranks that meet over TCP may be on several machines. They
         // fail together when they open their engines.
         builder.probe_for(args.ranks)?;
     }
@@ -113,14 +115,14 @@ fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S
     run_on_machines(args, scenario, near, open, |engine| Some(Device::named(&engine.link().device)))
 }
 
-/// The device of an engine that uses no RDMA device.
+/// Returns `None`, for an engine that uses no RDMA device.
 fn no_device<E>(_: &E) -> Option<Device> {
     None
 }
 
-/// Runs a scenario on ranks that are processes, placed close to `near` if that is known, each with
-/// the engine that `open` returns with a line about it. At the end the doctor examines the `device`
-/// of the engine.
+/// Runs a scenario on ranks that are processes, pinned close to `near` if that is known. `open`
+/// opens the engine of a rank and returns it with a line about it. After the work the doctor
+/// examines the `device` of the engine.
 fn run_on_machines<S: Scenario, E: Timed>(
     args: &JobArgs,
     scenario: &S,
@@ -128,7 +130,7 @@ fn run_on_machines<S: Scenario, E: Timed>(
     open: impl FnOnce(Shape, MemoryPolicy, &mut Job) -> Result<(E, String)>,
     device: impl FnOnce(&E) -> Option<Device>,
 ) -> Result<Option<Ended<S::Output>>> {
-    // Before anything pins: afterwards the mask is that of the pinned thread.
+    // Read before any thread is pinned: afterwards the mask is that of the pinned thread.
     let affinity = Affinity::take();
     let (mut job, last_line) = join(args, scenario.inputs(), scenario.longest_alone())?;
     let me = job.me();
@@ -167,8 +169,8 @@ pub(crate) fn leave_behind(job: Job) {
     }
 }
 
-/// Names the rank that was lost first. Ranks that end because of that loss look lost to the others,
-/// in the exchange; the engine knows which was the first.
+/// Names the rank that was lost first. Ranks that exit because of that loss look lost to the
+/// exchange too; only the engine records which one was first.
 fn name_first_lost<E: Transport>(failure: Failure, engine: &mut E) -> Failure {
     if !failure.is_loss() {
         return failure;
@@ -178,8 +180,9 @@ fn name_first_lost<E: Transport>(failure: Failure, engine: &mut E) -> Failure {
     fault.map_or(failure, Failure::from)
 }
 
-/// Joins the job, whose ranks have the same options and `inputs`, and returns what to print at the
-/// end. One rank measures for at most `longest_alone` while the others wait in a collective call.
+/// Joins the job, whose ranks have the same options and `inputs`, and returns a line to print at
+/// the end. One rank measures for at most `longest_alone` while the others wait in a collective
+/// call.
 pub(crate) fn join(
     args: &JobArgs,
     inputs: Vec<Input>,
@@ -202,8 +205,8 @@ pub(crate) fn join(
             waiting("waiting for all ranks", args.reports(), || probeline::exchange::join(options));
         return Ok((job.map_err(|error| agreement.explain(error, Failure::from))?, None));
     };
-    // On standard error, because standard output has the report. Ignores an error: it may be
-    // closed.
+    // On standard error, because standard output has the report. Ignores an error: standard error
+    // may be closed.
     let _ = write!(terminal::stderr(), "{}", node.said);
     let options = Options { start: node.start, parameters, secret: node.secret, limits };
     let job = waiting(&node.waits_for, true, || probeline::exchange::join(options));
@@ -212,7 +215,7 @@ pub(crate) fn join(
     Ok((job, node.last_line))
 }
 
-/// How ranks are started, other than one on each of two nodes.
+/// Returns how ranks are started, without `--two-nodes`.
 fn start(args: &JobArgs) -> Result<Start> {
     let meeting = &args.meeting;
     let rendezvous = meeting
@@ -238,7 +241,7 @@ fn start(args: &JobArgs) -> Result<Start> {
     })
 }
 
-/// Whether a launcher has started this process as one of several.
+/// Returns whether a launcher has started this process as one of several.
 pub(crate) fn is_launched() -> Result<bool> {
     Ok(probeline::exchange::Launch::from_env()?.is_some_and(|launch| launch.size > 1))
 }

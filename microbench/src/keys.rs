@@ -1,4 +1,4 @@
-//! Keys: the data that operations look for, made before the clock runs.
+//! Draws keys before the clock starts.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -8,20 +8,20 @@ use probeline::table::MAX_DATA;
 
 use crate::failure::{Failure, Result};
 
-/// How often the most wanted keys are wanted, as YCSB has it.
+/// The exponent of the Zipf distribution, as in YCSB.
 pub(crate) const ZIPF_EXPONENT: f64 = 0.99;
 
-/// Where a rank's keys come from.
+/// The distribution of a rank's keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Keys {
-    /// All equally often, from 0 to less than this.
+    /// Uniform from 0 to less than this number.
     Uniform(u64),
-    /// Zipf-distributed over this many.
+    /// Zipf-distributed over this number of keys.
     Zipf(u64),
 }
 
 impl Keys {
-    /// `count` keys for one rank, the same for the same seed and rank.
+    /// Draws `count` keys for one rank. The same seed and rank give the same keys.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub(crate) fn draw(self, count: usize, seed: u64, rank: u32) -> Result<Vec<u64>> {
         let mut rng = SmallRng::seed_from_u64(seed ^ u64::from(rank) << 32);
@@ -37,10 +37,11 @@ impl Keys {
     }
 }
 
-/// The data that is inserted as the nth: all different, others with another seed.
+/// Returns the key that is inserted as the `n`th. All are different, also from those of other
+/// seeds.
 #[inline]
 pub(crate) fn nth(seed: u64, n: u64) -> u64 {
-    // A run of 2^40 for each seed, round the 63 bits that a bucket holds.
+    // A seed has 2^40 consecutive keys, modulo the 63 bits that a bucket holds.
     (seed << 40).wrapping_add(n) & MAX_DATA
 }
 
@@ -49,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_keep_their_range_and_seed() {
+    fn keys_are_in_range_and_depend_on_the_seed() {
         for keys in [Keys::Uniform(1000), Keys::Zipf(1000)] {
             let drawn = keys.draw(20_000, 7, 1).unwrap();
             assert!(drawn.iter().all(|&key| key < 1000));
@@ -60,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn zipf_wants_its_first_key_most() {
+    fn the_first_zipf_key_is_the_most_frequent() {
         let drawn = Keys::Zipf(1000).draw(100_000, 1, 0).unwrap();
         let share = |key| drawn.iter().filter(|&&k| k == key).count();
         // 1 / H(1000, 0.99) is 13 %.

@@ -1,21 +1,22 @@
-//! Latencies of one kind of operation: the mean of whole batches, and the distribution.
+//! Measures the latency of one kind of operation: the mean over whole batches, and the
+//! distribution.
 
 use hdrhistogram::Histogram;
 
 use crate::failure::Result;
 
-/// Operations between two readings of the clock for the mean, at most.
+/// Maximum operations between two readings of the clock for the mean.
 const BATCH: usize = 256;
-/// A batch grows while it takes less than this share of the time limit, so that the limit is
-/// passed by little.
+/// A batch grows while it takes less than this share (1/16) of the time limit, so that the time
+/// exceeds the limit by little.
 const BATCH_SHARE: u64 = 16;
-/// The longest latency kept: an hour. What is longer is counted as that.
+/// The longest latency of the histogram: an hour. Longer ones are recorded as this.
 const LONGEST_NS: u64 = 3_600_000_000_000;
-/// The share of the fastest, and of the slowest, that a trimmed mean leaves out.
+/// The share of the fastest and of the slowest operations that a trimmed mean omits.
 const TRIMMED: f64 = 0.1;
 
-/// Measures in two kinds of batches that take turns: whole ones for the mean, and ones in which
-/// each operation is timed by itself for the distribution.
+/// Measures two kinds of batches in turn: whole ones for the mean, and batches of individually
+/// timed operations for the distribution.
 pub(crate) struct Recorder {
     histogram: Histogram<u64>,
     batch_ns: u64,
@@ -25,7 +26,7 @@ pub(crate) struct Recorder {
     cut: bool,
 }
 
-/// What was measured, in nanoseconds.
+/// The mean and the percentiles of a measurement, in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Latency {
     pub(crate) operations: u64,
@@ -36,14 +37,14 @@ pub(crate) struct Latency {
     pub(crate) p99_ns: u64,
     pub(crate) p99_9_ns: u64,
     pub(crate) max_ns: u64,
-    /// Values, exact to 3 digits, and how many operations took that long: those timed by
-    /// themselves.
+    /// Latencies in nanoseconds, with 3 significant digits, and the number of operations of each;
+    /// individually timed operations only.
     pub(crate) histogram: Vec<[u64; 2]>,
-    /// The time limit came before the last operation.
+    /// Whether the time limit expired before the last operation.
     pub(crate) cut: bool,
 }
 
-/// The clock's own cost: the median of many readings, in nanoseconds.
+/// Returns the cost of reading the clock: the median of many readings, in nanoseconds.
 pub(crate) fn clock_cost_ns(now: impl Fn() -> u64) -> u64 {
     let mut costs: Vec<u64> = (0..1001)
         .map(|_| {
@@ -56,23 +57,24 @@ pub(crate) fn clock_cost_ns(now: impl Fn() -> u64) -> u64 {
 }
 
 impl Recorder {
-    /// `clock_ns` is taken off each operation that is timed by itself, and off each batch.
+    /// Creates a recorder. It subtracts `clock_ns` from each individually timed operation and from
+    /// each batch.
     pub(crate) fn new(clock_ns: u64) -> Result<Self> {
         let mut histogram = Histogram::new_with_max(LONGEST_NS, 3)?;
-        // So that nothing grows while it measures.
+        // A fixed size, so that the histogram does not allocate during a measurement.
         histogram.auto(false);
         let (batch_ns, batch_operations, longest_ns) = (0, 0, 0);
         Ok(Self { histogram, batch_ns, batch_operations, longest_ns, clock_ns, cut: false })
     }
 
-    /// Forgets everything.
+    /// Discards all measurements.
     pub(crate) fn reset(&mut self) {
         self.histogram.reset();
         (self.batch_ns, self.batch_operations, self.longest_ns) = (0, 0, 0);
         self.cut = false;
     }
 
-    /// Takes in what another one has measured.
+    /// Adds the measurements of another recorder.
     pub(crate) fn add(&mut self, other: &Self) -> Result<()> {
         self.histogram.add(&other.histogram)?;
         self.batch_ns += other.batch_ns;
@@ -82,8 +84,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Runs one operation for each of `items`, half of them or a batch more for the mean, and
-    /// stops early once `limit_ns` have passed. `context` is what operation and clock share.
+    /// Runs one operation for each of `items`. Half of them, or one batch more, are for the mean.
+    /// Stops early once `limit_ns` have passed. Operation and clock share `context`.
     pub(crate) fn run<I, X>(
         &mut self,
         mut items: impl ExactSizeIterator<Item = I>,
@@ -99,7 +101,7 @@ impl Recorder {
                 self.cut = true;
                 break;
             }
-            // Of few operations half go to the mean as well.
+            // If there are few operations, half of them are for the mean.
             let whole = batch.min(items.len().div_ceil(2));
             let start = now(context);
             for item in items.by_ref().take(whole) {
@@ -122,8 +124,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Runs one operation for each of `items`, each timed by itself, until `limit_ns` have passed:
-    /// for operations of which one may outlast the limit.
+    /// Runs one operation for each of `items` and times each individually until `limit_ns` have
+    /// passed: for operations of which a single one may exceed the limit.
     pub(crate) fn run_singly<I, X>(
         &mut self,
         items: impl Iterator<Item = I>,
@@ -147,8 +149,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// The mean of the operations timed by themselves, without the fastest and the slowest tenth:
-    /// what a busy machine does to a few of them does not show. `None` without any.
+    /// Returns the mean of individually timed operations without the fastest and the slowest tenth,
+    /// so that interruptions of a few operations do not count. `None` if there are none.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn trimmed_mean_ns(&self) -> Option<f64> {
         let all = self.histogram.len() as f64;
@@ -163,7 +165,8 @@ impl Recorder {
         (all > 0.0).then(|| sum / (last - first))
     }
 
-    /// Of whole batches, if there were any.
+    /// Returns the mean over whole batches, or if there are none over individually timed
+    /// operations.
     #[allow(clippy::cast_precision_loss)]
     fn mean_ns(&self) -> f64 {
         match self.batch_operations {
@@ -199,7 +202,7 @@ mod tests {
     const UNLIMITED: u64 = u64::MAX;
 
     #[test]
-    fn mean_and_distribution_are_of_what_was_run() {
+    fn mean_and_distribution_are_those_of_the_operations() {
         let mut clock = 0_u64;
         let mut recorder = Recorder::new(0).unwrap();
         let mut count = 0_u64;
@@ -215,7 +218,7 @@ mod tests {
         assert!((latency.mean_ns - 149.0).abs() < 5.0, "{}", latency.mean_ns);
         assert_eq!(latency.p90_ns, 100);
         assert!(latency.p99_9_ns >= 4_990 && !latency.cut, "{}", latency.p99_9_ns);
-        // The slow ones are fewer than are left out.
+        // The slow operations are fewer than the mean omits.
         let trimmed = recorder.trimmed_mean_ns().unwrap();
         assert!((trimmed - 100.0).abs() < 0.1, "{trimmed}");
 
@@ -227,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn few_operations_have_a_distribution_too() {
+    fn few_operations_have_a_distribution() {
         for operations in [2, 3, 100, BATCH + 1] {
             let (mut clock, mut recorder) = (0, Recorder::new(0).unwrap());
             let tick = |clock: &mut u64, _| {
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_operations_end_soon_after_the_limit() {
+    fn slow_operations_stop_soon_after_the_limit() {
         for (each_ns, limit_ns) in [(500_000, 50_000_000), (20_000, 1_000_000), (100, 10)] {
             let (mut clock, mut recorder) = (0, Recorder::new(0).unwrap());
             let tick = |clock: &mut u64, _| {

@@ -1,4 +1,4 @@
-//! The facts of this machine that a latency depends on, as far as they can be read.
+//! The facts about this machine that determine latencies, as far as they can be read.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde::Serialize;
 pub(crate) struct Machine {
     cpu: Option<String>,
     cpus_online: Option<String>,
-    /// Of the first CPU.
+    /// The last-level cache of the first CPU.
     last_level_cache_kib: Option<u64>,
     memory_mib: Option<u64>,
     kernel: Option<String>,
@@ -46,7 +46,7 @@ impl Machine {
         }
     }
 
-    /// The CPU, the number of CPUs and the kernel in a few words.
+    /// States the CPU, the number of CPUs and the kernel briefly.
     pub(crate) fn short(&self) -> String {
         let or = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "unknown".to_owned());
         let virtual_machine = if self.virtual_machine { " of a virtual machine" } else { "" };
@@ -58,7 +58,7 @@ impl Machine {
         )
     }
 
-    /// The facts in a few lines.
+    /// States the facts in a few lines.
     pub(crate) fn lines(&self) -> Vec<String> {
         let or = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "unknown".to_owned());
         let virtual_machine = if self.virtual_machine { " (a virtual machine)" } else { "" };
@@ -87,8 +87,8 @@ impl Machine {
     }
 }
 
-/// Bytes that memory for a table can take: what is available, and free huge pages, which do not
-/// count as that.
+/// Returns the bytes that a table can use: available memory and free huge pages, which the kernel
+/// does not count as available.
 pub(crate) fn memory_available() -> Option<u64> {
     let topology = Topology::from_sysfs("/sys".as_ref()).ok();
     let nodes = topology.iter().flat_map(Topology::nodes);
@@ -97,7 +97,7 @@ pub(crate) fn memory_available() -> Option<u64> {
     Some(heap_available()? + huge)
 }
 
-/// Bytes that anything else can take.
+/// Returns the bytes that other allocations can use.
 pub(crate) fn heap_available() -> Option<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
     Some(kib(&meminfo, "MemAvailable")? * 1024)
@@ -107,8 +107,8 @@ fn line(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// Level and size of the caches in a folder of sysfs (Documentation/ABI/testing/
-/// sysfs-devices-system-cpu of the kernel).
+/// Returns level and size of the caches in a folder of sysfs (kernel documentation:
+/// Documentation/ABI/testing/sysfs-devices-system-cpu).
 fn caches(folder: &str) -> Vec<(String, String)> {
     let Ok(folder) = fs::read_dir(folder) else { return Vec::new() };
     let of = |index: &Path, name: &str| fs::read_to_string(index.join(name)).ok();
@@ -116,7 +116,7 @@ fn caches(folder: &str) -> Vec<(String, String)> {
     folder.flatten().filter_map(|index| cache(&index.path())).collect()
 }
 
-/// The size of the last of these.
+/// Returns the size in KiB of the cache with the highest level.
 fn last_level_kib(caches: &[(String, String)]) -> Option<u64> {
     let numbers = caches.iter().filter_map(|(level, size)| {
         let level: u32 = level.trim().parse().ok()?;
@@ -125,7 +125,7 @@ fn last_level_kib(caches: &[(String, String)]) -> Option<u64> {
     numbers.max().map(|(_, kib)| kib)
 }
 
-/// The bracketed word of a sysfs choice such as `always [madvise] never`.
+/// Returns the bracketed word of a sysfs choice such as `always [madvise] never`.
 fn chosen(path: &str) -> Option<String> {
     let choice = line(path)?;
     let (_, rest) = choice.split_once('[')?;
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_cache_is_the_one_of_the_highest_level() {
+    fn the_last_level_cache_has_the_highest_level() {
         let mut found = [("1\n", "48K\n"), ("3\n", "491520K\n"), ("2\n", "2048K\n")]
             .map(|(level, size)| (level.to_owned(), size.to_owned()));
         assert_eq!(last_level_kib(&found), Some(491_520));

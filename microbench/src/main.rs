@@ -1,4 +1,4 @@
-//! `probeline`: measures the table and its transports, and does real work with it.
+//! `probeline`: measures the table and its transports, and explores Petri nets with the table.
 #![forbid(unsafe_code)]
 
 mod agreement;
@@ -88,7 +88,7 @@ enum Command {
     Completions(completions::CompletionsArgs),
 }
 
-/// An option that ranks have and this command refuses, which its help does not offer.
+/// Hides an option that ranks have and this command refuses.
 fn without_a_table(option: clap::Arg) -> clap::Arg {
     option.hide(true)
 }
@@ -104,7 +104,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The command with its options, those that a tuning gives among them.
+/// Returns the command with its options, including those that a tuning sets.
 fn command() -> Result<Command> {
     let arguments: Vec<_> = std::env::args_os().collect();
     let mut definition = Cli::command();
@@ -135,7 +135,7 @@ fn parse(definition: &mut clap::Command, arguments: &[OsString]) -> ArgMatches {
     matches.unwrap_or_else(|error| end_by_clap(error))
 }
 
-/// Prints an error of the command line, the help or the version, and ends the process.
+/// Prints an error of the command line, the help or the version, and exits.
 fn end_by_clap(error: clap::Error) -> ! {
     let status = error.exit_code();
     terminal::print_clap(error);
@@ -143,7 +143,7 @@ fn end_by_clap(error: clap::Error) -> ! {
 }
 
 impl Command {
-    /// The options of all ranks, if the command runs in several processes.
+    /// Returns the options of all ranks, if the command runs in several processes.
     fn job(&mut self) -> Option<&mut JobArgs> {
         match self {
             Self::BenchLatency(args) => Some(&mut args.job),
@@ -161,7 +161,7 @@ impl Command {
         }
     }
 
-    /// Where a command that may have a tuning has it.
+    /// Returns the place for the tuning, if the command accepts one.
     fn tuned(&mut self) -> Option<&mut Option<Tuned>> {
         match self {
             Self::BenchLatency(args) => Some(&mut args.job.tuned),

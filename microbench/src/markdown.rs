@@ -1,7 +1,7 @@
 //! Escapes text for a line or a table cell of Markdown.
 
-/// The text as one line that cannot start HTML, a link, a picture or another cell. Backquotes still
-/// quote code.
+/// Returns the text as one line that cannot start HTML, a link, a picture or another cell.
+/// Backquotes still quote code.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for c in probeline_results::printable::line(text).chars() {

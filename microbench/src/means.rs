@@ -1,4 +1,4 @@
-//! Options that hide latency, and the table that they configure.
+//! Options of the optimizations that hide latency, and the table that they configure.
 
 use core::time::Duration;
 
@@ -18,13 +18,13 @@ use crate::timed::Timed;
 pub(crate) const MOST_IN_FLIGHT: i64 = 1 << 14;
 /// Maximum operations in one call; each outcome takes 24 bytes.
 pub(crate) const MOST_BATCH: i64 = 1 << 20;
-/// The fastest of 16 to 1024 on all workloads: by 64, 1.3 times over shm in 128 MiB and 1.1 times
-/// in 2 GiB, and 1.03 times on the model of the paper's cluster. Few are in flight at a batch's
-/// end.
+/// The fastest of 16 to 1024 on all workloads. Compared to 64, it is 1.3 times as fast over shm in
+/// 128 MiB, 1.1 times in 2 GiB, and 1.03 times in the model of the paper's cluster, because fewer
+/// batches end, where few operations are in flight.
 const DEFAULT_BATCH: u32 = 1024;
 /// Maximum entries of a cache: 16 GiB.
 pub(crate) const MOST_ENTRIES: u64 = 1 << 30;
-/// Time for each size of a READ whose cost is measured, and the maximum number of READs.
+/// The time, and the maximum number of READs, for the measurement of the cost of READs of one size.
 const COST_TIME: Duration = Duration::from_millis(5);
 const COST_READS: u64 = 200;
 
@@ -54,7 +54,7 @@ pub(crate) struct AlgorithmArgs {
     direct: Option<Switch>,
 }
 
-/// Batch calls.
+/// The options of batch calls.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Hiding latency")]
 pub(crate) struct BatchArgs {
@@ -67,18 +67,18 @@ pub(crate) struct BatchArgs {
 }
 
 impl BatchArgs {
-    /// Operations in one call.
+    /// Returns the operations in one call.
     pub(crate) fn size(&self) -> u32 {
         self.batch
     }
 
-    /// Places for the outcomes of a batch; none if calls are blocking.
+    /// Returns storage for the outcomes of a batch, or none if calls are blocking.
     pub(crate) fn outcomes(&self) -> Vec<BatchOutcome> {
         vec![Ok(Outcome::Absent); if self.batch > 1 { self.batch as usize } else { 0 }]
     }
 }
 
-/// The algorithm, the probe order and the cache of a table.
+/// The options of a table: its algorithm, probe order and cache.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Hiding latency")]
 pub(crate) struct TableArgs {
@@ -99,7 +99,7 @@ pub(crate) struct TableArgs {
     pub(crate) cache: usize,
 }
 
-/// A table with many operations in flight.
+/// The options of a table with many operations in flight.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Hiding latency")]
 pub(crate) struct MeansArgs {
@@ -168,7 +168,7 @@ fn entries(text: &str) -> core::result::Result<usize, String> {
 pub(crate) type MeansTable<T> = Table<T, Vec<Operation>, Vec<CacheEntry>>;
 
 impl AlgorithmArgs {
-    /// A table of these sizes; `simulated` where time is virtual.
+    /// Returns the configuration of a table of these sizes. `simulated` is whether time is virtual.
     pub(crate) fn config(&self, sizes: Config, simulated: bool) -> Config {
         let buckets = sizes.buckets_per_owner;
         let base = if self.paper { Config::paper(buckets) } else { Config::new(buckets) };
@@ -190,7 +190,7 @@ impl AlgorithmArgs {
 }
 
 impl TableArgs {
-    /// A table of these sizes; `simulated` where time is virtual.
+    /// Returns the configuration of a table of these sizes. `simulated` is whether time is virtual.
     pub(crate) fn config(&self, sizes: Config, simulated: bool) -> Config {
         let probing = match self.probing {
             ProbingName::Linear => Probing::Linear,
@@ -232,7 +232,7 @@ impl TableArgs {
         Ok(table.with_cache(self.empty_cache()))
     }
 
-    /// A table over the engine that [`open`](Self::open) opened with this configuration.
+    /// Opens a table over the engine that [`open`](Self::open) opened with this configuration.
     pub(crate) fn again<T: Timed>(
         &self,
         engine: T,
@@ -246,7 +246,7 @@ impl TableArgs {
         vec![CacheEntry::EMPTY; self.cache]
     }
 
-    /// The options in effect, by name.
+    /// Returns the options in effect, by name.
     pub(crate) fn parameters(&self, config: &Config) -> Vec<(&'static str, String)> {
         let mut all = of_algorithm(config);
         all.push(("probing", format!("{:?}", config.probing).to_lowercase()));
@@ -261,13 +261,13 @@ fn storage(operations: u32) -> Vec<Operation> {
 }
 
 impl MeansArgs {
-    /// A table of these sizes; `simulated` where time is virtual.
+    /// Returns the configuration of a table of these sizes. `simulated` is whether time is virtual.
     pub(crate) fn config(&self, sizes: Config, simulated: bool) -> Config {
         self.table.config(sizes, simulated)
     }
 
-    /// Engines for a table of this configuration, with `more_words` words behind it and
-    /// `more_slots` slots behind the table's.
+    /// Returns the shape of engines for a table of this configuration, with `more_words` words
+    /// after it and `more_slots` slots after the table's.
     pub(crate) fn shape(
         &self,
         config: &Config,
@@ -283,13 +283,13 @@ impl MeansArgs {
         }
     }
 
-    /// One-sided operations in flight at most: a READ and one ahead, each split in two, or a
-    /// claim, of each operation.
+    /// Returns the maximum one-sided operations in flight: for each operation a READ and a
+    /// read-ahead, each split in two, or a claim.
     pub(crate) fn depth(&self) -> u32 {
         4 * self.in_flight
     }
 
-    /// Whether `--paper` was given.
+    /// Returns whether `--paper` was given.
     pub(crate) fn is_paper(&self) -> bool {
         self.table.algorithm.paper
     }
@@ -309,7 +309,7 @@ impl MeansArgs {
         self.table.open(engine, config, self.in_flight, exchange)
     }
 
-    /// The options in effect, by name.
+    /// Returns the options in effect, by name.
     pub(crate) fn parameters(&self, config: &Config) -> Vec<(&'static str, String)> {
         let mut all = self.table.parameters(config);
         all.push(("in_flight", self.in_flight.to_string()));
@@ -317,7 +317,7 @@ impl MeansArgs {
     }
 }
 
-/// The algorithm in effect, by name.
+/// Returns the algorithm in effect, by name.
 pub(crate) fn of_algorithm(config: &Config) -> Vec<(&'static str, String)> {
     vec![
         ("read_ahead", format!("{:?}", config.read_ahead).to_lowercase()),
@@ -326,8 +326,8 @@ pub(crate) fn of_algorithm(config: &Config) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Runs find-or-put of each of `data`, in batches with the length of `outcomes`, or by blocking
-/// calls if that is empty. The first error ends it.
+/// Executes find-or-put of each key of `data` in batches of the length of `outcomes`, or by
+/// blocking calls if that is empty. Stops at the first error.
 pub(crate) fn find_or_put_all<T: Timed>(
     table: &mut MeansTable<T>,
     data: &[u64],
@@ -349,10 +349,10 @@ pub(crate) fn find_or_put_all<T: Timed>(
     Ok(())
 }
 
-/// The outcome of an operation, or why it has none.
+/// The outcome of an operation, or its error.
 pub(crate) type BatchOutcome = core::result::Result<Outcome, OperationError>;
 
-/// The cost of READs from the next rank by size, measured by all ranks at the same time.
+/// Measures the cost of READs from the next rank by size, on all ranks at the same time.
 fn read_cost<T: Timed>(engine: &mut T, most: u32, exchange: &mut dyn Exchange) -> Result<ReadCost> {
     let (me, owners) = (exchange.me().0, exchange.owners());
     let next = Owner(if me + 1 < owners { me + 1 } else { 0 });
@@ -364,7 +364,7 @@ fn read_cost<T: Timed>(engine: &mut T, most: u32, exchange: &mut dyn Exchange) -
         let mut meter = remote::Meter::new(engine, T::now_ns, plan, 0)?;
         for words in remote::WORDS.into_iter().filter(|words| (8..=most).contains(words)) {
             let rate = meter.rate(remote::Operation::Read { words }, 1)?;
-            // Positive, and far below 2^64.
+            // The value is positive and far below 2^64.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             measured.push((words, (1e9 / rate.per_second) as u64));
         }

@@ -1,4 +1,4 @@
-//! Joining a job whose ranks MPI's launcher has started and connects itself.
+//! Joins a job whose ranks an MPI launcher has started and MPI connects.
 
 use core::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::agreement::{Agreement, Input};
 use crate::cli::JobArgs;
 use crate::failure::{Failure, Result};
 
-/// Starts MPI among ranks that have the same options and `inputs`; one rank measures for
-/// `longest_alone` at most while the others wait in a collective call.
+/// Starts MPI among ranks that have the same options and `inputs`. One rank measures for at most
+/// `longest_alone` while the others wait in a collective call.
 pub(crate) fn join(
     args: &JobArgs,
     inputs: Vec<Input>,
@@ -20,13 +20,13 @@ pub(crate) fn join(
     let world = World::init(limit)?;
     let mut members = world.members()?;
     Agreement::of_job(args, inputs).compare(&mut members)?;
-    // After that, so that all ranks are refused or none.
+    // Checked after the comparison of options, so that either all ranks fail or none.
     same_ranks(args.ranks, members.owners(), &library_version())?;
     Ok((world, members))
 }
 
-/// Checks that MPI has as many ranks as the work is shared out to. Another library's launcher
-/// starts as many processes, each of which is alone to this one.
+/// Checks that MPI has as many ranks as the options. If the launcher belongs to another MPI
+/// library, each process is a job of one rank.
 fn same_ranks(ranks: u32, members: u32, version: &str) -> Result<()> {
     let first = version.split([',', '\n']).next().unwrap_or_default();
     let library = first.split_whitespace().collect::<Vec<_>>().join(" ");

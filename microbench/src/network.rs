@@ -1,4 +1,4 @@
-//! A network that is not at hand: its profile, by a name or from a file.
+//! Loads the profile of a network that is simulated, by name or from a file.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use probeline_profile::Profile;
 
 use crate::failure::{Failure, Result};
 
-/// The built-in profile of this name, or the one in the file of this name.
+/// Returns the built-in profile of this name, or the profile in the file of this name.
 pub(crate) fn profile(name: &str) -> Result<Profile> {
     if let Some(profile) = Profile::built_in(name) {
         return Ok(profile);

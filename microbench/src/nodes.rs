@@ -20,7 +20,7 @@ const SECRET_BYTES: usize = 16;
 /// Exists if the kernel has IPv6; a socket that listens at `[::]` then accepts IPv4 too.
 const IPV6: &str = "/proc/net/if_inet6";
 
-/// Options of the first node alone.
+/// Options that only the first node has.
 const OF_FIRST: [&str; 5] = ["two-nodes", "json", "csv", "markdown", "full"];
 
 /// Options whose values may differ on the second node.
@@ -39,8 +39,8 @@ pub(crate) struct Node {
     pub(crate) waits_for: String,
 }
 
-/// This node, or `None` without `--two-nodes`. It waits for `limit_s` seconds; `secret` is that of
-/// an option, if given.
+/// Creates the state of this node, or `None` without `--two-nodes`. The node waits for `limit_s`
+/// seconds. `secret` is that of an option, if given.
 pub(crate) fn node(
     args: &NodesArgs,
     options: &Options,
@@ -110,13 +110,13 @@ fn second(host: &str, port: u16, limit_s: u64, secret: Option<Secret>) -> Result
     })
 }
 
-/// Status text, which `--quiet` omits. The text of the first node is not status: it is needed to
-/// start the second node.
+/// Returns status text, which `--quiet` omits. The text of the first node is not status: a user
+/// needs it to start the second node.
 fn unless_quiet(text: String) -> Option<String> {
     (!terminal::is_quiet()).then_some(text)
 }
 
-/// The host as it is written before the colon of a port.
+/// Returns the host in the form that precedes the colon of a port.
 fn host_part(host: &str) -> Result<String> {
     let Some((name, port)) = host.rsplit_once(':') else { return Ok(host.to_owned()) };
     if host.contains('%') || host.parse::<Ipv6Addr>().is_ok() {
@@ -129,7 +129,7 @@ fn host_part(host: &str) -> Result<String> {
     )))
 }
 
-/// The failure of two nodes that did not meet, with advice.
+/// Returns the failure of two nodes that did not meet, with advice.
 pub(crate) fn not_met(error: JoinError, args: &NodesArgs) -> Failure {
     let port = args.port;
     match error {
@@ -176,30 +176,30 @@ fn random_digits() -> Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Whether the program was started by a path that is valid in one folder only.
+/// Returns whether the program was started by a path that is valid in one folder only.
 fn is_relative(program: &str) -> bool {
     program.contains('/') && !program.starts_with('/')
 }
 
-/// The command that starts the second node.
+/// Returns the command that starts the second node.
 fn second_command(program: &str, host: &str, options: &Options) -> String {
     let command = [program, options.command()].map(quoted).join(" ");
     format!("{command} --two-nodes {host}{}", for_second(options))
 }
 
-/// The same by the recipe of the justfile, where there is one.
+/// Returns the justfile recipe that starts the second node, if there is a justfile.
 fn second_recipe(host: &str, options: &Options) -> Option<String> {
     (options.command() == "bench-latency")
         .then(|| format!("just bench-latency {host}{}", for_second(options)))
 }
 
-/// The options of the first node that the second one needs, too.
+/// Returns the options of the first node that the second one needs as well.
 fn for_second(options: &Options) -> String {
     let argv = options.clone().only(|name| !OF_FIRST.contains(&name)).to_argv();
     argv.iter().map(|argument| format!(" {}", quoted(&argument.to_string_lossy()))).collect()
 }
 
-/// A line for each given option whose value may differ on the second node.
+/// Returns a line for each given option whose value may differ on the second node.
 fn options_of_machine(options: &Options) -> String {
     let given = OF_MACHINE.iter().filter(|name| options.is_given(name));
     let lines = given.map(|name| format!("(with the --{name} of that machine, if it differs)\n"));
@@ -207,7 +207,7 @@ fn options_of_machine(options: &Options) -> String {
     if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
-/// The word, quoted for a POSIX shell if necessary. Arguments of a process contain no NUL.
+/// Quotes the word for a POSIX shell if necessary. Arguments of a process contain no NUL.
 fn quoted(word: &str) -> Cow<'_, str> {
     shlex::try_quote(word).unwrap_or(Cow::Borrowed(word))
 }
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_gets_the_options_of_the_first_without_its_files() {
+    fn the_second_node_gets_the_options_without_the_files() {
         let line = "bench-latency --two-nodes --full --json a -C 8,16 --csv=b --ops 10 --port 7";
         let first = options(line);
         let expected =

@@ -1,5 +1,5 @@
-//! Notes about what the kernel or a container forbids and a command continues without. A note is a
-//! line on standard error, printed once for all ranks of a job.
+//! Prints notes about operations that the kernel or a container forbids and without which a command
+//! continues. A note is a line on standard error, printed once for all ranks of a job.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -13,18 +13,18 @@ use probeline_results::gather;
 /// The prefix of each note.
 const LABEL: &str = "note";
 
-/// What is missing. A process prints each note once.
+/// A facility that is missing. A process prints each note once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Missing {
     /// Memory is not bound to a NUMA node.
     Policy,
-    /// Ranks run where the kernel puts them.
+    /// Ranks run on the CPUs that the kernel chooses.
     Pinning,
     /// The machine's cores and nodes cannot be read.
     Topology,
 }
 
-/// Prints one note if any rank lacks this: the first such rank prints it. Returns whether any rank
+/// Prints one note if any rank lacks this. The first such rank prints it. Returns whether any rank
 /// lacks it. All ranks call this.
 pub(crate) fn say_once(
     missing: Missing,
@@ -40,7 +40,7 @@ pub(crate) fn say_once(
     Ok(first.is_some())
 }
 
-/// Prints what `rank` continues without, unless this process has printed it already.
+/// Prints what `rank` lacks, unless this process has printed it already.
 pub(crate) fn say(missing: Missing, rank: u32, why: impl fmt::Display) {
     static SAID: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
     let [policy, pinning, topology] = &SAID;
@@ -58,7 +58,7 @@ pub(crate) fn say(missing: Missing, rank: u32, why: impl fmt::Display) {
     let _ = writeln!(terminal::stderr(), "{LABEL}{rank}: {why}");
 }
 
-/// Whether a line on standard error is a note.
+/// Returns whether a line of standard error is a note.
 pub(crate) fn is_note(line: &str) -> bool {
     line.strip_prefix(LABEL).is_some_and(|rest| rest.starts_with([':', ',']))
 }

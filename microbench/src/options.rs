@@ -1,7 +1,7 @@
 //! The options of a command line, after it was parsed.
 //!
-//! They are what ranks compare when they meet ([`Options::text`]), and what other processes are
-//! started with ([`Options::to_argv`]).
+//! Ranks compare them when they meet ([`Options::text`]), and other processes are started with them
+//! ([`Options::to_argv`]).
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -25,7 +25,7 @@ pub(crate) struct Options {
 /// An option that has a value: from the command line, from a tuning, or by default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Given {
-    /// Without dashes; of a positional argument, what its value is.
+    /// The name without dashes, or the name of the value of a positional argument.
     name: String,
     heading: String,
     form: Form,
@@ -37,43 +37,45 @@ struct Given {
 enum Form {
     Positional,
     Switch,
-    /// One value, or several behind one name.
+    /// One argument, with one value or a list.
     Value,
-    /// A name before each value.
+    /// The name before each value.
     Repeated,
 }
 
 impl Options {
-    /// The options in `matches` of the command `definition`.
+    /// Returns the options in `matches` of the command `definition`.
     pub(crate) fn of(definition: &Command, matches: &ArgMatches) -> Self {
         let option = |option: &Arg| Given::of(option, matches);
         let command = definition.get_name().to_owned();
         Self { command, all: definition.get_arguments().filter_map(option).collect() }
     }
 
-    /// The name of the command.
+    /// Returns the name of the command.
     pub(crate) fn command(&self) -> &str {
         &self.command
     }
 
-    /// Whether the user gave the option `--name`.
+    /// Returns whether the user gave the option `--name`.
     pub(crate) fn is_given(&self, name: &str) -> bool {
         self.all.iter().any(|option| option.by_user && option.name == name)
     }
 
-    /// The first option below this heading of the help that the user gave, with its dashes.
+    /// Returns the first option, with its dashes, that the user gave and that the help lists under
+    /// `heading`.
     pub(crate) fn given_under(&self, heading: &str) -> Option<String> {
         let found = self.all.iter().find(|option| option.by_user && option.heading == heading)?;
         Some(format!("--{}", found.name))
     }
 
-    /// The options whose name `keeps` accepts.
+    /// Keeps the options whose name `keeps` accepts.
     pub(crate) fn only(mut self, keeps: impl Fn(&str) -> bool) -> Self {
         self.all.retain(|option| keeps(&option.name));
         self
     }
 
-    /// The arguments behind the command's name that give these options: those that the user gave.
+    /// Returns the arguments after the command's name that give these options: those that the user
+    /// gave.
     pub(crate) fn to_argv(&self) -> Vec<OsString> {
         let given = || self.all.iter().filter(|option| option.by_user);
         let options = given().filter(|option| option.form != Form::Positional);
@@ -87,12 +89,12 @@ impl Options {
         argv
     }
 
-    /// Fields `name=value`, separated by spaces: the command and every option whose name `keeps`
-    /// accepts, including defaults.
+    /// Returns fields `name=value`, separated by spaces: the command and every option whose name
+    /// `keeps` accepts, including defaults.
     pub(crate) fn text(&self, keeps: impl Fn(&str) -> bool) -> String {
         let mut fields = vec![field("command", self.command.as_bytes())];
-        // Switches first: they change the defaults of other options, so that ranks that differ in one
-        // name the switch.
+        // Switches come first: they change the defaults of other options, so an error about ranks
+        // that differ in a switch names the switch.
         let (switches, others): (Vec<&Given>, Vec<&Given>) =
             self.all.iter().partition(|option| option.form == Form::Switch);
         let kept = switches.into_iter().chain(others).filter(|option| keeps(&option.name));
@@ -151,7 +153,7 @@ impl Given {
     }
 }
 
-/// `name=value`, without white space.
+/// Formats `name=value` without white space.
 pub(crate) fn field(name: &str, value: &[u8]) -> String {
     let value = escaped(value);
     match value.len() {
@@ -199,7 +201,7 @@ pub(crate) mod tests {
         "rank.read_ns=9",
     ];
 
-    /// The values that an option may have, as words of a command line.
+    /// Returns arguments that give this option, each with a different value.
     pub(crate) fn words(option: &Arg) -> Vec<String> {
         if matches!(option.get_action(), ArgAction::SetTrue) {
             return vec![format!("--{}", option.get_long().unwrap())];
@@ -214,7 +216,7 @@ pub(crate) mod tests {
         values.iter().map(word).collect()
     }
 
-    /// The options of this command line without the program; `None` if it is invalid.
+    /// Parses this command line, which excludes the program, or returns `None` if it is invalid.
     pub(crate) fn parsed(line: &[impl AsRef<OsStr>]) -> Option<Options> {
         let mut definition = Cli::command();
         let line = [OsStr::new("probeline")].into_iter().chain(line.iter().map(AsRef::as_ref));
@@ -223,7 +225,7 @@ pub(crate) mod tests {
         Some(Options::of(definition.find_subcommand(name)?, matches))
     }
 
-    /// A valid command line: of some options the longest part that goes together.
+    /// Generates a valid command line of random options, without those that would make it invalid.
     fn options() -> impl Strategy<Value = Options> {
         let commands: Vec<Command> = Cli::command().get_subcommands().cloned().collect();
         let command = prop::sample::select(commands);

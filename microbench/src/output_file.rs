@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
 
-/// A file that is opened before a run, so that the run does not fail after it has measured. Its old
-/// content stays until there are results; a file that this creates is removed if there are none.
+/// A file that is opened before a run, so that the run does not fail after its measurements. Its
+/// old content remains until there are results. A file that this type has created is removed if
+/// there are none.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     path: PathBuf,
@@ -17,7 +18,7 @@ pub(crate) struct OutputFile {
 }
 
 impl OutputFile {
-    /// The file, opened if this rank `writes` the results. Other ranks may have the same path and
+    /// Opens the file if this rank `writes` the results. Other ranks may have the same path and
     /// must not remove it.
     pub(crate) fn of(path: &Path, writes: bool) -> Result<Self> {
         let mut file = Self { path: path.to_owned(), file: None, created: false };
@@ -40,7 +41,7 @@ impl OutputFile {
         Ok(self.file.insert(file.map_err(refused)?))
     }
 
-    /// Whether both paths name one regular file.
+    /// Returns whether both paths refer to one regular file.
     pub(crate) fn is(&self, other: &Self) -> bool {
         let place = |file: &Self| {
             let known = file.file.as_ref()?.metadata().ok()?;
@@ -53,7 +54,7 @@ impl OutputFile {
         &self.path
     }
 
-    /// The file, truncated; the caller flushes.
+    /// Truncates the file and returns a writer, which the caller flushes.
     fn emptied(&mut self) -> Result<BufWriter<&File>> {
         let file = match self.file {
             Some(ref file) => file,
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_without_results_goes_and_others_stay() {
+    fn a_new_file_without_results_is_removed_and_an_old_one_is_kept() {
         let path = |name| {
             let name = format!("probeline-output-{}-{name}", std::process::id());
             std::env::temp_dir().join(name)
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_file_is_cut() {
+    fn a_longer_file_is_truncated() {
         let path = std::env::temp_dir().join(format!("probeline-output-{}", std::process::id()));
         fs::write(&path, "a long text").unwrap();
         let mut file = OutputFile::of(&path, true).unwrap();

@@ -1,4 +1,4 @@
-//! Placement: the core of each rank, and the NUMA node of its memory.
+//! Places ranks: assigns the core of each rank and the NUMA node of its memory.
 
 use core::hash::Hasher;
 use std::hash::DefaultHasher;
@@ -14,15 +14,15 @@ use crate::failure::{Failure, Result};
 use crate::note::{self, Missing};
 use probeline_results::gather;
 
-/// Replaces the CPU of a rank that is not pinned.
+/// Stands for the CPU of a rank that is not pinned.
 const UNPINNED: u64 = u64::MAX;
 
 /// The affinity of this process when it started, or why it cannot be read.
 pub(crate) type Given = core::result::Result<Affinity, AffinityError>;
 
 /// Pins this rank on `near` or close to it, if that node is known, and returns the node for its
-/// memory. All ranks call this with the same [`PinName`]; `said` receives a text about their
-/// places. Ranks that cannot be pinned stay unpinned, unless pinning was requested.
+/// memory. All ranks call this with the same [`PinName`]. `said` receives a text about the places
+/// of all ranks. Ranks that cannot be pinned stay unpinned, unless pinning was requested.
 pub(crate) fn place(
     args: &PlaceArgs,
     near: Option<NodeId>,
@@ -59,13 +59,14 @@ pub(crate) fn place(
     Ok(MemoryPolicy { node, huge })
 }
 
-/// The CPUs that this process may use; empty if they cannot be read.
+/// Returns the CPUs that this process may use, or an empty set if they cannot be read.
 pub(crate) fn allowed(given: &Given) -> CpuSet {
     given.as_ref().map_or_else(|_| CpuSet::default(), |affinity| affinity.allowed().clone())
 }
 
-/// The cores and nodes of this machine. Some containers hide `/sys` or show other CPUs than
-/// `allowed`: then the topology is made of `allowed` alone, and the second value says why.
+/// Returns the cores and nodes of this machine. Some containers hide `/sys` or show CPUs other than
+/// `allowed`: then the topology consists of `allowed` alone, and the second value states the
+/// reason.
 pub(crate) fn topology(allowed: &CpuSet) -> (Topology, Option<String>) {
     let why = match Topology::from_sysfs("/sys".as_ref()) {
         Ok(topology) if allowed.is_empty() || !shared(&topology, allowed).is_empty() => {
@@ -84,7 +85,7 @@ fn shared(topology: &Topology, allowed: &CpuSet) -> CpuSet {
     topology.cpus().intersection(allowed)
 }
 
-/// `near`, if the topology has that node: a container may show the device and hide its node.
+/// Returns `near` if the topology has that node. A container may show the device and hide its node.
 pub(crate) fn known(near: Option<NodeId>, topology: &Topology) -> Option<NodeId> {
     near.filter(|node| topology.node(*node).is_some())
 }
@@ -106,19 +107,19 @@ fn pin_rank(
     Ok(*mine)
 }
 
-/// The note if pinning fails.
+/// Returns the note for a rank that cannot be pinned.
 pub(crate) fn unpinned(why: &Failure) -> String {
     format!("{why}; containers often forbid this. Continuing without pinning.")
 }
 
-/// The error if pinning fails although --pin was given.
+/// Returns the error for a rank that cannot be pinned although --pin was given.
 pub(crate) fn must_pin(why: &Failure) -> Failure {
     Failure::new(format!(
         "{why}: allow sched_setaffinity where ranks run, or leave out --pin cores"
     ))
 }
 
-/// Ends all ranks if a rank that must be pinned cannot be.
+/// Fails on all ranks if a rank that must be pinned cannot be.
 fn insist(failure: Option<&Failure>, exchange: &mut dyn Exchange) -> Result<()> {
     let all = gather(exchange, [u64::from(failure.is_some())])?;
     let first = (0..).zip(&all).find(|(_, [failed])| *failed != 0).map(|(rank, _)| rank);
@@ -132,8 +133,8 @@ fn insist(failure: Option<&Failure>, exchange: &mut dyn Exchange) -> Result<()> 
     }
 }
 
-/// The index of this rank among the ranks of its machine with the same CPUs, and their number.
-/// Ranks that a launcher gave the same CPUs divide them.
+/// Returns the index of this rank among the ranks of its machine with the same CPUs, and their
+/// number. Ranks that a launcher gave the same CPUs divide them.
 fn among_sharers(
     allowed: &CpuSet,
     machine: &str,
@@ -147,12 +148,13 @@ fn among_sharers(
     Ok((u32::try_from(before)?, u32::try_from(sharers.count())?))
 }
 
-/// A number for the machine of each rank, different for different machines. All ranks call this.
+/// Returns a number for the machine of each rank, different for different machines. All ranks call
+/// this.
 pub(crate) fn machines(exchange: &mut dyn Exchange) -> Result<Vec<u64>> {
     Ok(gather(exchange, [machine()?])?.into_iter().map(|[machine]| machine).collect())
 }
 
-/// The number of this machine, different from that of any other.
+/// Returns the number of this machine, different from that of any other.
 pub(crate) fn machine() -> Result<u64> {
     Ok(hash(&machine_id()?))
 }
@@ -200,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    /// The index and number of sharers of each rank, given its CPUs and machine.
+    /// Returns the index and the number of sharers of each rank, given its CPUs and machine.
     fn places(ranks: &[(&str, &str)]) -> Vec<(u32, u32)> {
         thread::scope(|scope| {
             let all = probeline::exchange::threads(u32::try_from(ranks.len()).unwrap())
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_share_out_the_cpus_they_have_in_common() {
+    fn ranks_divide_their_common_cpus() {
         let ranks = ["0-3", "4-7", "0-3", "0-7", "4-7", "0-3"].map(|cpus| (cpus, "a"));
         assert_eq!(places(&ranks), [(0, 3), (0, 2), (1, 3), (0, 1), (1, 2), (2, 3)]);
     }

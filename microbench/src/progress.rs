@@ -31,12 +31,12 @@ fn elapsed() -> Duration {
     BEGUN.get_or_init(Instant::now).elapsed()
 }
 
-/// Whether the line must be drawn before work with this expected time.
+/// Returns whether the line must be drawn before work with this expected time.
 fn is_due(elapsed: Duration, expected: Duration) -> bool {
     elapsed.saturating_add(expected) >= QUIET_FOR
 }
 
-/// Does `work`, which measures nothing. If `work` takes long, the line shows `doing` and the time
+/// Executes `work`, which measures nothing. If it takes long, the line shows `doing` and the time
 /// since its start. `shown` must be true on one rank only.
 pub(crate) fn waiting<R>(doing: &str, shown: bool, work: impl FnOnce() -> R) -> R {
     if !is_shown(shown) {
@@ -54,8 +54,8 @@ pub(crate) fn waiting<R>(doing: &str, shown: bool, work: impl FnOnce() -> R) -> 
     result
 }
 
-/// Does `work` while a thread draws: first when the command has printed nothing for [`QUIET_FOR`],
-/// then every [`REDRAW`].
+/// Executes `work` while a thread draws: first when the command has printed nothing for
+/// [`QUIET_FOR`], then every [`REDRAW`].
 pub(crate) fn redrawing<R>(mut draw: impl FnMut() + Send, work: impl FnOnce() -> R) -> R {
     let (done, ended) = channel::<()>();
     thread::scope(|scope| {
@@ -66,7 +66,7 @@ pub(crate) fn redrawing<R>(mut draw: impl FnMut() + Send, work: impl FnOnce() ->
                 wait = REDRAW;
             }
         };
-        // If no thread can be started, the work is done without drawing.
+        // If the thread cannot be started, `work` runs without drawing.
         let _ = thread::Builder::new().spawn_scoped(scope, redraw);
         let result = work();
         drop(done);
@@ -78,7 +78,7 @@ fn is_shown(asked: bool) -> bool {
     asked && terminal::draws_progress()
 }
 
-/// A bar of known length.
+/// A progress bar of known length.
 pub(crate) struct Progress {
     total: u64,
     bar: Option<ProgressBar>,
@@ -86,7 +86,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Of `total` steps; `shown` is for one rank only.
+    /// Creates a bar of `total` steps. `shown` must be true on one rank only.
     pub(crate) fn new(total: u64, shown: bool) -> Self {
         Self { total, bar: None, shown: is_shown(shown) }
     }

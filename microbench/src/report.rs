@@ -1,4 +1,4 @@
-//! The results of a command: a table for people, JSON and CSV for programs.
+//! Prints the results of a command as a table, and writes them as JSON, CSV and Markdown.
 
 use std::io;
 use std::path::Path;
@@ -25,8 +25,8 @@ const OMITTED: [&str; 3] = ["transport", "ranks", "buckets_per_rank"];
 /// The page that explains the output. Its sections have the names of the commands.
 const PAGE: &str = "docs/reading-the-output.md";
 
-/// The output of `git describe`, given to the build by a variable. Builds without it are
-/// reproducible.
+/// The output of `git describe`, which the build takes from an environment variable. Builds without
+/// it are reproducible.
 pub(crate) const COMMIT: Option<&str> = option_env!("PROBELINE_COMMIT");
 
 /// The results of a run.
@@ -46,17 +46,17 @@ pub(crate) struct Report<R: Row> {
     /// Findings of the doctor on each machine and its RDMA device.
     pub(crate) doctor: Checkup,
     pub(crate) transport: Vec<String>,
-    /// Of `compare`: the transports.
+    /// The transports that `compare` measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) columns: Vec<Value>,
-    /// Of `tune`: the prediction for every candidate, and the measurements of a sweep.
+    /// The predictions of `tune` for every candidate, and the measurements of a sweep.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) candidates: Vec<Value>,
-    /// Of `tune`: the time of READs by size and of compare-and-swaps.
+    /// The times of READs by size and of compare-and-swaps that `tune` measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) rates: Vec<Value>,
     pub(crate) rows: Vec<R>,
-    /// What the numbers mean.
+    /// Notes that explain the columns and the results.
     pub(crate) notes: Vec<Note>,
 }
 
@@ -101,7 +101,7 @@ impl<R: Row> Report<R> {
         self.tuned(job.tuned.as_ref());
     }
 
-    /// Adds the file of `--tuning`, and the options that were given all the same.
+    /// Adds the file of `--tuning`, and the options that override it.
     pub(crate) fn tuned(&mut self, tuned: Option<&Tuned>) {
         let Some(tuned) = tuned else { return };
         self.parameter("tuning", tuned.path.as_str());
@@ -113,7 +113,7 @@ impl<R: Row> Report<R> {
     /// Prints the results and writes the files.
     pub(crate) fn publish(&self, files: Files) -> Result<()> {
         let full = files.full;
-        // First, because the reader of the output may close it.
+        // Written before anything is printed, because the reader of the output may close it.
         files.write(self)?;
         terminal::unless_closed(self.print(full))
     }
@@ -140,7 +140,8 @@ impl<R: Row> Report<R> {
         Ok(())
     }
 
-    /// The notes on printed columns, the notes on no column, and where to read more.
+    /// Returns the notes on printed columns, the notes on no column, and a reference to the
+    /// documentation.
     fn notes_for(&self, head: &[String], full: bool) -> Vec<String> {
         let is_printed = |note: &&Note| {
             debug_assert!(note.columns().iter().all(|column| R::has_column(column)), "{note}");
@@ -151,7 +152,7 @@ impl<R: Row> Report<R> {
         self.notes.iter().filter(is_printed).map(Note::to_string).chain([more]).collect()
     }
 
-    /// Program and machine, transport, and parameters, in three short lines.
+    /// States program and machine, transport, and parameters in three short lines.
     fn facts(&self) -> Vec<String> {
         let program = format!("{}, {}", self.program(), self.machine.short());
         // The transport comes before the places of the ranks.
@@ -174,7 +175,7 @@ impl<R: Row> Report<R> {
         }
     }
 
-    /// All facts about the program, the machine, the transport and the parameters.
+    /// States all facts about the program, the machine, the transport and the parameters.
     fn about(&self) -> Vec<String> {
         [
             &[self.program()],
@@ -185,7 +186,7 @@ impl<R: Row> Report<R> {
         .concat()
     }
 
-    /// The full output as a page of Markdown.
+    /// Formats the full output as a page of Markdown.
     fn markdown(&self) -> String {
         let list = |lines: &[String]| -> String {
             lines.iter().map(|line| format!("- {}\n", markdown::escaped(line))).collect()
@@ -213,7 +214,7 @@ fn parameter((name, value): &(&str, Value)) -> String {
     }
 }
 
-/// A parameter for people: numbers of bytes as sizes.
+/// Formats a parameter for people: numbers of bytes as sizes.
 fn short(given: &(&'static str, Value)) -> String {
     match (given.0.strip_suffix("_bytes"), given.1.as_u64()) {
         (Some(name), Some(bytes)) => format!("{name} {}", Size(bytes)),
@@ -225,12 +226,12 @@ fn parameter_line<'p>(parameters: impl IntoIterator<Item = &'p (&'static str, Va
     parameters.into_iter().map(parameter).collect::<Vec<_>>().join(", ")
 }
 
-/// Lines with aligned columns: the first column to the left, the others to the right.
+/// Formats lines with aligned columns: the first column to the left, the others to the right.
 pub(crate) fn aligned(head: &[&str], lines: Vec<Vec<String>>) -> Vec<String> {
     table(NOTHING, head.iter().map(|&name| name.to_owned()).collect(), lines, plain)
 }
 
-/// A table. `escaped` is applied to each cell before the widths are computed.
+/// Formats a table. `escaped` is applied to each cell before the widths are computed.
 fn table(
     style: TableStyle,
     head: Vec<String>,
@@ -249,12 +250,12 @@ fn table(
     table.trim_fmt().lines().map(str::to_owned).collect()
 }
 
-/// The text as one line that is safe for a terminal.
+/// Returns the text as one line that is safe for a terminal.
 fn plain(text: &str) -> String {
     printable::line(text).into_owned()
 }
 
-/// The line without text in parentheses.
+/// Removes the text in parentheses.
 fn without_asides(line: &str) -> String {
     let mut depth = 0_u32;
     let mut text = String::with_capacity(line.len());
@@ -262,7 +263,7 @@ fn without_asides(line: &str) -> String {
         match letter {
             '(' => {
                 depth += 1;
-                // The space before it.
+                // Also removes the space before the parenthesis.
                 text.truncate(text.trim_end().len());
             }
             ')' => depth = depth.saturating_sub(1),
@@ -284,7 +285,7 @@ fn cut(line: &str) -> String {
     format!("{}{MARK}", whole.trim_end_matches([',', ';']))
 }
 
-/// At most `most` of `all`, evenly spread, with the first and the last.
+/// Returns at most `most` of `all`, evenly spread, including the first and the last.
 pub(crate) fn some_of<T: Copy>(all: &[T], most: usize) -> Vec<T> {
     if all.len() <= most {
         return all.to_vec();
@@ -307,7 +308,7 @@ impl Files {
         Self::of(args, true)
     }
 
-    /// Those of a job.
+    /// Opens the files of a job.
     pub(crate) fn of_job(args: &JobArgs) -> Result<Self> {
         Self::of(&args.output, args.reports())
     }
@@ -324,7 +325,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Refuses one file for two forms: only the last one's results would be left.
+    /// Refuses one path for two formats: the second would overwrite the first.
     fn check(&self) -> Result<()> {
         let files = [("--json", &self.json), ("--csv", &self.csv), ("--markdown", &self.markdown)];
         for (at, (one, file)) in files.iter().enumerate() {
@@ -396,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_are_without_what_is_in_parentheses() {
+    fn short_facts_omit_parentheses() {
         assert_eq!(
             without_asides("on 4 KiB pages (none (huge) is free), pinned"),
             "on 4 KiB pages, pinned"
@@ -405,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_facts_are_cut_after_a_fact() {
+    fn lists_of_facts_are_truncated_after_a_fact() {
         let short = "a ".repeat(WIDTH / 2);
         assert_eq!(cut(&short), short);
         let long = format!("{}é, and more", "é".repeat(WIDTH - 8));
@@ -415,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn some_are_spread_over_all() {
+    fn some_are_evenly_spread() {
         assert_eq!(some_of(&[1, 2, 3], 3), [1, 2, 3]);
         assert_eq!(some_of(&[1, 2, 3, 4, 5, 6, 7], 4), [1, 3, 5, 7]);
         assert_eq!(some_of(&[1, 2, 3], 1), [1]);

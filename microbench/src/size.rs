@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-/// Bytes.
+/// A number of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Size(pub(crate) u64);
 
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_read_and_show() {
+    fn sizes_are_parsed_and_formatted() {
         for (text, bytes) in [("4096", 4096), ("128MiB", 128 << 20), ("1GiB", 1 << 30), ("8B", 8)] {
             let size: Size = text.parse().unwrap();
             assert_eq!(size.0, bytes);

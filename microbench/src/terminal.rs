@@ -15,17 +15,17 @@ use crate::failure::Result;
 /// `--quiet` sets it once, before any thread starts.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Turns headers, notes and progress off or on.
+/// Turns headers, notes and progress off if `quiet`, otherwise on.
 pub(crate) fn set_quiet(quiet: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
 }
 
-/// Whether only answers and errors are printed.
+/// Returns whether only answers and errors are printed.
 pub(crate) fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// Whether progress may be drawn on standard error.
+/// Returns whether progress may be drawn on standard error.
 pub(crate) fn draws_progress() -> bool {
     !is_quiet() && io::stderr().is_terminal()
 }
@@ -68,8 +68,8 @@ pub(crate) fn print_clap(error: clap::Error) {
     let _ = without_controls(error).print();
 }
 
-/// Escapes the arguments that clap quotes in an error. The rest of the text is ours, coloured if
-/// the terminal supports it.
+/// Escapes the arguments that clap quotes in an error. The rest of the text comes from clap and
+/// this command, coloured if the terminal supports it.
 fn without_controls(mut error: clap::Error) -> clap::Error {
     let repeated: Vec<(ContextKind, ContextValue)> =
         error.context().map(|(kind, value)| (kind, value.clone())).collect();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn written_text_keeps_its_lines_and_loses_its_controls() {
+    fn written_text_keeps_newlines_and_escapes_controls() {
         let mut printer = Printer(Vec::new());
         write!(printer, "one\n\ttwo {EVIL}\n").unwrap();
         printer.line("three\nfour").unwrap();
@@ -135,7 +135,7 @@ mod tests {
         let option = format!("--{EVIL}");
         let mut shown = check(&[EVIL]) + check(&[&option]) + check(&["doctor", EVIL]);
         shown += check(&["doctor", &option]) + check(&["doctor", &format!("--device=a{option}=1")]);
-        // A command with arguments of its own: clap suggests to give the text as such an argument.
+        // A command with positional arguments: clap suggests passing the text as such an argument.
         shown += check(&["explore", &option]);
         assert!(shown >= 5, "{shown}");
         // Options for paths and names accept any text; the others reject it.
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_without_controls_stays_as_it_is() {
+    fn an_error_without_controls_is_unchanged() {
         let refused = || {
             let command = Command::new("a").arg(Arg::new("b").long("better"));
             command.try_get_matches_from(["a", "--bettor"]).unwrap_err()

@@ -1,14 +1,14 @@
-//! Time as a transport knows it: the machine's monotonic clock, or the simulator's virtual one.
+//! The clock of a transport: the machine's monotonic clock, or the simulator's virtual time.
 
 use probeline::transport::Transport;
 use rustix::time::{ClockId, clock_gettime};
 
 /// A transport with a clock.
 pub(crate) trait Timed: Transport {
-    /// Whether the clocks of all ranks count from the same moment.
+    /// Whether the clocks of all ranks have the same origin.
     const ONE_CLOCK: bool;
 
-    /// Nanoseconds since some moment.
+    /// Returns nanoseconds since an arbitrary origin.
     fn now_ns(&self) -> u64;
 }
 
@@ -37,7 +37,7 @@ impl Timed for probeline::shm::Engine {
     }
 }
 
-/// Its ranks may be on several machines.
+/// The clocks of ranks differ, because they may be on several machines.
 impl Timed for probeline::verbs::Engine {
     const ONE_CLOCK: bool = false;
 
@@ -47,7 +47,7 @@ impl Timed for probeline::verbs::Engine {
     }
 }
 
-/// Its ranks may be on several machines.
+/// The clocks of ranks differ, because they may be on several machines.
 impl Timed for probeline::ucx::Engine {
     const ONE_CLOCK: bool = false;
 
@@ -57,7 +57,7 @@ impl Timed for probeline::ucx::Engine {
     }
 }
 
-/// Its ranks may be on several machines.
+/// The clocks of ranks differ, because they may be on several machines.
 #[cfg(feature = "mpi")]
 impl Timed for probeline::mpi::Engine {
     const ONE_CLOCK: bool = false;
@@ -68,10 +68,11 @@ impl Timed for probeline::mpi::Engine {
     }
 }
 
-/// Nanoseconds of the machine's monotonic clock, which all its processes share (clock_gettime(2)).
+/// Returns the machine's monotonic clock in nanoseconds, which all its processes share
+/// (clock_gettime(2)).
 #[inline]
 fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
-    // Counted from boot, neither is negative.
+    // The clock counts from boot, so neither field is negative.
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }

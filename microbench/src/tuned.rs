@@ -1,4 +1,4 @@
-//! `--tuning FILE`: its values are the defaults of the options that were not given.
+//! `--tuning FILE`: a file whose values are the defaults of options that are not given.
 
 use std::path::PathBuf;
 
@@ -8,18 +8,19 @@ use probeline::tuning::Tuning;
 
 use crate::failure::{Failure, Result};
 
-/// The file that defaults are from.
+/// The tuning file from which defaults are taken.
 #[derive(Clone, Debug)]
 pub(crate) struct Tuned {
     pub(crate) path: String,
-    /// The options that were given all the same, by their names in the report, separated by commas.
+    /// The options that the command line overrides, by their names in the report, separated by
+    /// commas.
     pub(crate) given: String,
-    /// Whether the CPU accessed the whole table itself when the file was made, so that no
-    /// measurement chose how READs are done.
+    /// Whether the CPU accessed the whole table itself when the file was created, so that no
+    /// measurement determined the values for READs.
     pub(crate) direct: bool,
 }
 
-/// Commands with a table that a tuning describes.
+/// Commands that use a tuning.
 const COMMANDS: [&str; 6] =
     ["bench-latency", "bench-throughput", "roundtrips", "compare", "explore", "simulate"];
 
@@ -37,18 +38,17 @@ const OPTIONS: [Tunable; 10] = [
     ("in_flight", |tuning| Some(tuning.operations().to_string())),
     // A simulated rank whose calls are blocking has one operation in flight.
     ("simulated_in_flight", |tuning| Some(tuning.in_flight.to_string())),
-    // Calls are blocking if one operation is in flight; otherwise the usual default holds.
+    // One operation in flight selects blocking calls; otherwise the usual default applies.
     ("batch", |tuning| (tuning.in_flight == 1).then(|| "1".to_owned())),
 ];
 
-/// Gives the options of `definition` the defaults of the tuning that `matches` name, if they name
-/// one.
+/// Sets the defaults of the options of `definition` from the tuning that `matches` name, if any.
 pub(crate) fn with_defaults(
     definition: Command,
     matches: &ArgMatches,
 ) -> Result<Option<(Command, Tuned)>> {
     let Some((name, matches)) = matches.subcommand() else { return Ok(None) };
-    // An error is that of a command without the option.
+    // An error here comes from a command without the option.
     let Ok(Some(path)) = matches.try_get_one::<PathBuf>("tuning") else { return Ok(None) };
     if !COMMANDS.contains(&name) {
         return Err(Failure::usage(format!(

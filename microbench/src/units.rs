@@ -1,7 +1,7 @@
 //! Formats numbers for people: times and rates with three significant digits and a fitting unit,
 //! counts with a comma between groups of three digits.
 
-/// A time with its unit: ns, us, ms or s.
+/// Formats a time with its unit: ns, us, ms or s.
 pub(crate) fn time(ns: f64) -> String {
     match ns {
         ns if ns < 999.5 => format!("{} ns", significant(ns)),
@@ -11,12 +11,12 @@ pub(crate) fn time(ns: f64) -> String {
     }
 }
 
-/// A rate with its unit: /s, k/s or M/s.
+/// Formats a rate with its unit: /s, k/s or M/s.
 pub(crate) fn rate(per_s: f64) -> String {
     rate_of("", per_s)
 }
 
-/// A rate of named things: `2.12 M states/s`.
+/// Formats a rate of named things: `2.12 M states/s`.
 pub(crate) fn rate_of(what: &str, per_s: f64) -> String {
     let (value, prefix) = match per_s {
         rate if rate < 999.5 => (rate, ""),
@@ -27,13 +27,13 @@ pub(crate) fn rate_of(what: &str, per_s: f64) -> String {
     format!("{} {}/s", significant(value), unit.join(" "))
 }
 
-/// `1 rank`, `2,546,432 states`.
+/// Formats a count with its noun: `1 rank`, `2,546,432 states`.
 pub(crate) fn counted(number: u64, what: &str) -> String {
     let s = if number == 1 { "" } else { "s" };
     format!("{} {what}{s}", thousands(number))
 }
 
-/// The number with a comma between groups of three digits.
+/// Formats a number with a comma between groups of three digits.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -46,7 +46,7 @@ pub(crate) fn thousands(number: u64) -> String {
     text
 }
 
-/// Three significant digits.
+/// Formats three significant digits.
 pub(crate) fn significant(value: f64) -> String {
     match value {
         value if value >= 99.95 => format!("{value:.0}"),

@@ -1,4 +1,4 @@
-//! Every command for a moment on both transports, and what it writes.
+//! Runs every command briefly on both transports, and checks its output.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::{run, trace};
 #[test]
 fn bench_throughput_reports_all_workloads() {
     let workloads = ["mixed", "read-intensive", "write-intensive", "uniform", "zipf"];
-    // The shares of finds that the workloads are made for, and how far off they may be.
+    // The expected shares of finds of the workloads, and their tolerances.
     let shares = [(0.50, 0.03), (0.80, 0.03), (0.19, 0.03), (0.0, 0.001), (0.68, 0.05)];
     let options = ["--ops", "5000", "--table-size", "1MiB", "--repeat", "3", "--ranks", "3"];
     let list = workloads.join(",");
@@ -27,7 +27,7 @@ fn bench_throughput_reports_all_workloads() {
 }
 
 #[test]
-fn a_cache_answers_some_of_what_comes_again() {
+fn a_cache_answers_repeated_keys() {
     let options = ["--workload", "zipf", "--ops", "5000", "--table-size", "1MiB", "--repeat", "1"];
     for row in command("bench-throughput", &[&options[..], &["--cache", "1024"]].concat(), 1) {
         let (hits, found) = (number(&row, "cache_hit_share"), number(&row, "found_share"));

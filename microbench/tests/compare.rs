@@ -1,4 +1,4 @@
-//! The comparison: its report, and columns that fail, hang or are absent.
+//! Tests of the comparison: its report, and columns that fail, hang or are absent.
 
 mod common;
 
@@ -43,7 +43,7 @@ fn rows<'a>(report: &'a Value, name: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn columns_stand_side_by_side() {
+fn columns_are_side_by_side() {
     let scratch = Scratch::new();
     let files = ["json", "csv", "md"].map(|name| scratch.path(name));
     let printed = run(&[
@@ -72,11 +72,12 @@ fn columns_stand_side_by_side() {
         for row in rows {
             assert!(row["median"].as_f64().unwrap() > 0.0, "{row}");
             assert_eq!(row["samples"].as_array().unwrap().len(), 2, "{row}");
-            // Virtual time is compared with nothing.
+            // Virtual time is not compared with real time.
             assert_eq!(row["times_fastest"].is_null(), name == "sim", "{row}");
         }
     }
-    // In virtual time every roundtrip is the model's; the first half of the rows are primitives.
+    // In virtual time every roundtrip takes the model's time. The first half of the rows are
+    // primitives.
     let simulated = rows(&report, "sim");
     for row in simulated.iter().filter(|row| row["unit"] == "ns") {
         assert_eq!(row["median"], 2_000.0, "{row}");
@@ -85,7 +86,7 @@ fn columns_stand_side_by_side() {
         let of_row = |row: &&Value| row["samples"][0]["inserted_share"].as_f64();
         rows(&report, name).iter().filter_map(of_row).collect()
     };
-    // The same keys: what one column inserts the others do, except where ranks race for them.
+    // The keys are the same, so the columns insert the same keys, except where ranks race for them.
     let (shm, posted) = (shares("shm"), shares("shm-posted"));
     assert_eq!((shm.len(), &shm), (6, &posted));
     assert_eq!(shm, shares("sim"));
@@ -127,7 +128,7 @@ fn a_column_that_fails_does_so_alone() {
 }
 
 #[test]
-fn a_column_that_is_absent_and_was_not_requested_is_no_failure() {
+fn an_absent_column_that_was_not_requested_is_no_failure() {
     let scratch = Scratch::new();
     let file = scratch.path("json");
     let options = ["compare", "--quick", "--table-size", "1MiB", "--json", &file];
@@ -141,7 +142,7 @@ fn a_column_that_is_absent_and_was_not_requested_is_no_failure() {
         assert!(line.contains(&format!(" {name}")), "{printed}");
     }
     assert_eq!(column(&report, "shm")["state"], "measured");
-    // Asked for by name only.
+    // Only measured if requested by name.
     assert!(rows(&report, "sim").is_empty());
 }
 
@@ -161,7 +162,7 @@ fn a_missing_build_is_an_error() {
     let scratch = Scratch::new();
     let launcher = scratch.file("mpiexec.mpich", "");
     let folder = launcher.trim_end_matches("/mpiexec.mpich");
-    // Beside the command itself `just compare` may have made a build.
+    // `just compare` may have made a build in the folder next to the command itself.
     fs::create_dir(scratch.path("bin")).unwrap();
     let alone = scratch.path("bin/probeline");
     fs::copy(env!("CARGO_BIN_EXE_probeline"), &alone).unwrap();
@@ -177,7 +178,8 @@ fn a_missing_build_is_an_error() {
     assert!(told.contains(build), "{told}");
 }
 
-/// Runs `shm` and `sim`, and calls `harm` with the process of rank 1 of the first while it measures.
+/// Runs `shm` and `sim`, and calls `harm` with the process of rank 1 of the first while it
+/// measures.
 fn harmed(harm: impl FnOnce(u32)) -> (Ended, Value) {
     let scratch = Scratch::new();
     let file = scratch.path("json");
@@ -196,7 +198,8 @@ fn harmed(harm: impl FnOnce(u32)) -> (Ended, Value) {
     (ended, report)
 }
 
-/// Whether rank 0 of a column has responded twice: it is ready, and has measured the first step.
+/// Returns whether rank 0 of a column has responded twice: it is ready, and has measured the first
+/// step.
 fn has_measured(rank_0: u32) -> bool {
     let io = fs::read_to_string(format!("/proc/{rank_0}/io")).unwrap_or_default();
     let writes = io.lines().find_map(|line| line.strip_prefix("syscw: ")?.parse::<u32>().ok());
@@ -220,7 +223,7 @@ fn a_rank_that_hangs_fails_its_column_within_the_bound() {
 }
 
 #[test]
-fn a_column_that_does_not_respond_is_ended() {
+fn a_column_that_does_not_respond_is_killed() {
     let (ended, _) = harmed(|rank_1| stop(rank_0(rank_1)));
     assert!(ended.stderr.contains("no answer within 15s: it hangs"), "{ended:?}");
 }
@@ -234,7 +237,7 @@ fn a_rank_that_dies_fails_its_column() {
 }
 
 #[test]
-fn a_launcher_that_starts_nothing_is_ended() {
+fn a_launcher_that_starts_nothing_is_killed() {
     let scratch = Scratch::new();
     let launcher = scratch.file("mpiexec.mpich", "#!/bin/sh\nexec /bin/sleep 100\n");
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -249,7 +252,7 @@ fn a_launcher_that_starts_nothing_is_ended() {
 }
 
 #[test]
-fn help_lists_what_it_takes() {
+fn help_lists_all_options() {
     let help = run(&["compare", "-h"]).printed();
     assert!(!help.contains("--transport") && !help.contains("--ucx-tls"), "{help}");
     assert!(help.contains("--ucx-device") && help.contains("[default: 64MiB, or 1MiB"), "{help}");

@@ -11,7 +11,7 @@ const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 /// Options that start a shell without the configuration of the user or the system.
 const PLAIN: [&[&str]; 3] = [&["--norc", "--noprofile"], &["-f"], &["--no-config"]];
 
-/// The files with the script of each shell, and a file whose name can be completed.
+/// Returns the files with the script of each shell, and a file whose name can be completed.
 fn scripts() -> (Scratch, [String; 3]) {
     let scratch = Scratch::new();
     let files = SHELLS.map(|shell| {
@@ -22,7 +22,8 @@ fn scripts() -> (Scratch, [String; 3]) {
     (scratch, files)
 }
 
-/// The output of a shell that executes these commands; checks that its standard error is empty.
+/// Returns the output of a shell that executes these commands; checks that its standard error is
+/// empty.
 #[track_caller]
 fn printed(shell: &str, options: &[&str], commands: &str) -> String {
     let at = SHELLS.iter().position(|name| *name == shell).unwrap();
@@ -38,7 +39,7 @@ fn printed(shell: &str, options: &[&str], commands: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The completions of bash for the last of these words.
+/// Returns the completions of bash for the last of these words.
 #[track_caller]
 fn bash_offers(script: &str, words: &[&str]) -> Vec<String> {
     let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
@@ -54,14 +55,14 @@ fn bash_offers(script: &str, words: &[&str]) -> Vec<String> {
     printed("bash", &[], &commands).split_whitespace().map(str::to_owned).collect()
 }
 
-/// The completions of fish for this line, without descriptions.
+/// Returns the completions of fish for this line, without descriptions.
 #[track_caller]
 fn fish_offers(script: &str, line: &str) -> Vec<String> {
     let offers = printed("fish", &[], &format!("source '{script}'; complete -C '{line}'"));
     offers.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect()
 }
 
-/// The first words of the lines of a help text: its commands or its options.
+/// Returns the first words of the lines of a help text: its commands or its options.
 fn listed(help: &str, starts: impl Fn(&str) -> bool) -> Vec<String> {
     let words = help.lines().filter_map(|line| {
         let mut words = line.strip_prefix("  ")?.split([' ', ',']).filter(|word| !word.is_empty());

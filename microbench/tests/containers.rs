@@ -1,5 +1,5 @@
-//! System calls that containers commonly refuse and that no result needs: the commands continue
-//! without them, print one note, and produce the same results.
+//! Tests that commands continue without system calls that containers commonly refuse: they print
+//! one note and produce the same results.
 
 mod common;
 
@@ -46,7 +46,7 @@ fn continues_without(arguments: &[&str], check: impl Fn(&[HashMap<String, String
     }
 }
 
-/// Whether the kernel reports NUMA nodes, to which memory can be bound.
+/// Returns whether the kernel reports NUMA nodes, to which memory can be bound.
 fn has_nodes() -> bool {
     Topology::from_sysfs("/sys".as_ref()).is_ok_and(|topology| topology.reports_numa())
 }
@@ -112,7 +112,7 @@ fn limits_continue_without_refused_calls() {
     }
 }
 
-/// A requested pinning that is refused is an error that says what to do.
+/// The error states what to do.
 #[test]
 fn requested_pinning_that_is_refused_is_an_error() {
     let arguments = ["explore", "philosophers:5", "--table-size", "1MiB", "--pin", "cores"];
@@ -136,7 +136,7 @@ fn requested_pinning_that_is_refused_is_an_error() {
     assert_eq!((none.code, none.stderr.as_str()), (Some(0), ""));
 }
 
-/// Private memory is mapped although populating it and huge pages are refused; shared memory needs
+/// Private memory is mapped even if populating it and huge pages are refused. Shared memory needs
 /// memfd_create.
 #[test]
 fn memory_is_obtained_where_advice_is_refused() {

@@ -1,5 +1,5 @@
-//! `doctor` on this machine, whatever it is: its lines, its JSON, how it ends; and that the
-//! commands of the notes are commands.
+//! Tests of `doctor` on the machine that runs them: its lines, its JSON and its exit status. Also
+//! checks that the commands in the notes exist.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn notes() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../firmware-notes")
 }
 
-/// The verdict and the rest of each finding; what to do is indented on a line of its own.
+/// Returns the verdict and the rest of each finding. The action is on an indented line after it.
 fn findings(printed: &str) -> Vec<(&'static str, String)> {
     let (_, lines) = printed.split_once("\n\n").unwrap();
     let joined = lines.replace("\n    ", " ");
@@ -29,7 +29,8 @@ fn findings(printed: &str) -> Vec<(&'static str, String)> {
     joined.lines().map(|line| verdict(line).unwrap_or_else(|| panic!("{line}"))).collect()
 }
 
-/// Runs it; it ends with 3 if something is broken, and else with 0. What it printed.
+/// Runs `doctor`, checks that it exits with 3 if something is broken and otherwise with 0, and
+/// returns its output.
 #[track_caller]
 fn doctor(arguments: &[&str]) -> String {
     let Ended { code, stdout, .. } = run(&[&["doctor"], arguments].concat());
@@ -39,7 +40,7 @@ fn doctor(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn each_finding_is_a_line_and_they_are_counted() {
+fn findings_are_lines_and_are_counted() {
     let printed = doctor(&[]);
     let all = findings(&printed);
     let checks = ["cores", "load", "governor", "clock", "numa-balancing", "memory", "huge-pages"];
@@ -58,7 +59,7 @@ fn each_finding_is_a_line_and_they_are_counted() {
 }
 
 #[test]
-fn notes_are_named_by_paths_that_lead_to_them() {
+fn notes_are_named_by_valid_paths() {
     let printed = doctor(&[]);
     let paths: Vec<&str> = printed.lines().filter_map(note_of).collect();
     assert!(paths.len() > 5, "{printed}");
@@ -77,7 +78,7 @@ fn note_of(line: &str) -> Option<&str> {
 }
 
 #[test]
-fn programs_get_the_same_as_people() {
+fn json_has_the_same_findings() {
     let scratch = Scratch::new();
     let path = scratch.path("doctor.json");
     let printed = doctor(&["--json", &path]);
@@ -111,13 +112,13 @@ fn programs_get_the_same_as_people() {
 }
 
 #[test]
-fn its_help_says_how_it_ends() {
+fn the_help_lists_exit_statuses() {
     let help = run(&["doctor", "--help"]).printed();
     assert!(help.contains("status 0 if nothing is broken, with 3 if something is"), "{help}");
 }
 
 #[test]
-fn a_device_that_is_not_there_is_told() {
+fn a_missing_device_is_reported() {
     let ended = run(&["doctor", "--device", "nosuch0"]);
     assert_eq!(ended.code, Some(1));
     let said = ended.failed_in_one_line();
@@ -156,14 +157,14 @@ fn quiet_output_omits_fine_findings() {
     assert!(printed.lines().any(|line| line.starts_with("fine")), "{printed}");
 }
 
-/// The commands of `probeline` in the notes, with their options.
+/// Returns the commands of `probeline` in the notes, with their options.
 fn commands() -> Vec<(String, Vec<String>)> {
     let mut commands = Vec::new();
     for entry in fs::read_dir(notes()).unwrap() {
         let text = fs::read_to_string(entry.unwrap().path()).unwrap();
         for span in text.split('`').skip(1).step_by(2) {
             let words: Vec<&str> = span.split_whitespace().collect();
-            // Behind what sets it up: numactl, a variable, a subshell.
+            // After numactl, a variable or a subshell that sets it up.
             let Some(at) = words.iter().position(|word| *word == "probeline") else { continue };
             let words: Vec<String> = words[at + 1..].iter().map(|&word| word.to_owned()).collect();
             commands.push((span.to_owned(), words));
@@ -172,10 +173,10 @@ fn commands() -> Vec<(String, Vec<String>)> {
     commands
 }
 
-/// With `--help` behind it the whole command is parsed, the values of its options too, and nothing
-/// is done.
+/// With `--help` at its end, the whole command is parsed, including the values of its options, and
+/// nothing is executed.
 #[test]
-fn the_commands_of_the_notes_are_commands() {
+fn the_commands_in_the_notes_are_valid() {
     let commands = commands();
     assert!(commands.len() > 20, "{commands:?}");
     for (span, words) in &commands {

@@ -1,4 +1,4 @@
-//! `explore`: the published sizes of state spaces, nets from files, and what cannot be explored.
+//! Tests of `explore`: the published sizes of state spaces, nets from files, and unsupported nets.
 
 mod common;
 
@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use common::{AT_ONCE, Scratch, rows, run, trace};
 
-/// States, arcs and deadlocks of a net, and what was printed.
+/// Returns the states, arcs and deadlocks of a net, and the output.
 #[track_caller]
 fn explore(model: &str, options: &[&str]) -> ([u64; 3], String) {
     let (rows, printed) = rows(&[&["explore", model], options].concat());
@@ -62,13 +62,14 @@ fn counts_do_not_depend_on_the_number_of_rounds_per_level() {
 }
 
 #[test]
-fn more_ranks_than_cores_explore_too() {
+fn more_ranks_than_cores_can_explore() {
     let (counts, printed) = explore("fms:2", &["--ranks", "6"]);
     assert_eq!(counts, [3_444, 16_311, 0], "{printed}");
     assert!(printed.contains("shm, 6 ranks"), "{printed}");
 }
 
-/// Batches of one and of some, cut anywhere; states remembered, forgotten at once, and not at all.
+/// Batches of one and of several, split at any place; states that are remembered, forgotten at
+/// once, and not remembered.
 const WAYS: [&[&str]; 12] = [
     &["--batch", "1", "--known-states", "0"],
     &["--batch", "1"],
@@ -85,7 +86,7 @@ const WAYS: [&[&str]; 12] = [
 ];
 
 #[test]
-fn counts_do_not_depend_on_the_way_of_successors_to_the_table() {
+fn counts_do_not_depend_on_batches_and_known_states() {
     let transports = [&["--ranks", "1"][..], &["--ranks", "3"], &["--transport", "sim"]];
     for (model, size) in &SMALL[..2] {
         for way in WAYS {
@@ -99,21 +100,21 @@ fn counts_do_not_depend_on_the_way_of_successors_to_the_table() {
 }
 
 #[test]
-fn what_is_known_does_not_go_through_the_table_again() {
+fn known_states_are_not_put_again() {
     let puts = |known| {
         let options = ["--ranks", "1", "--table-size", "1MiB", "--known-states", known];
         let (rows, _) = rows(&[&["explore", "fms:2"], &options[..]].concat());
         rows[0]["find_or_puts_per_state"].parse::<f64>().unwrap()
     };
     let (arcs, states) = (16_311.0, 3_444.0);
-    // Each arc but none twice, and the initial state.
+    // Each arc and the initial state are put once.
     assert_eq!(puts("0"), (arcs + 1.0) / states);
     assert!((1.0..1.5).contains(&puts("65536")), "{}", puts("65536"));
     assert!(puts("16") < puts("0") && puts("16") > puts("65536"));
 }
 
-/// Known states are counted apart from what the cache answers, and both from what is looked up:
-/// whether there are hits of each.
+/// Returns whether there are hits of the known states and hits of the cache. Both are counted
+/// separately, and neither is looked up in the table.
 #[track_caller]
 fn hits(transport: &str, known: &str, cache: &str) -> [bool; 2] {
     let size = ["--transport", transport, "--ranks", "2", "--table-size", "1MiB"];
@@ -123,7 +124,7 @@ fn hits(transport: &str, known: &str, cache: &str) -> [bool; 2] {
     let (arcs, states) = (number("arcs"), number("states"));
     let known = number("known_share") * arcs;
     let puts = number("find_or_puts_per_state") * states;
-    // The initial state has no arc that leads to it.
+    // No arc leads to the initial state.
     assert!((arcs + 1.0 - known - puts).abs() < 1e-6, "{rows:?}");
     let hits = number("cache_hit_share") * puts;
     assert!(hits <= puts - states + 1e-6, "what is new is in no cache: {rows:?}");
@@ -131,7 +132,7 @@ fn hits(transport: &str, known: &str, cache: &str) -> [bool; 2] {
 }
 
 #[test]
-fn hits_are_counted_where_they_are() {
+fn hits_of_known_states_and_cache_are_counted_separately() {
     for transport in ["shm", "sim"] {
         assert_eq!(hits(transport, "0", "0"), [false, false]);
         assert_eq!(hits(transport, "65536", "0"), [true, false]);
@@ -141,7 +142,7 @@ fn hits_are_counted_where_they_are() {
 }
 
 #[test]
-fn ways_that_cannot_be_are_refused() {
+fn invalid_batches_and_known_states_are_refused() {
     let refusals = [
         (["--batch", "0"], "1..=1048576"),
         (["--known-states", "3"], "a power of two"),
@@ -172,8 +173,8 @@ fn the_simulator_finds_the_same_and_leaves_the_same_trace_for_the_same_seed() {
     assert_eq!(traces.len(), 4, "the trace does not show what was done: {traces:?}");
 }
 
-/// A token of `raw` gives two of `part`; three of these give one of `whole`. On two pages, of
-/// which the second refers to `part` on the first.
+/// A token of `raw` becomes two of `part`; three of these become one of `whole`. There are two
+/// pages; the second refers to `part` on the first.
 const TWO_PAGES: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <pnml xmlns="http://www.pnml.org/version-2009/grammar/pnml">
   <net id="works" type="http://www.pnml.org/version-2009/grammar/ptnet">
@@ -195,7 +196,7 @@ const TWO_PAGES: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 </pnml>
 "#;
 
-/// The state space of [`TWO_PAGES`], by its two rules alone.
+/// Returns the state space of [`TWO_PAGES`], computed from its two rules.
 fn size_of_two_pages() -> [u64; 3] {
     let (mut seen, mut open) = (HashSet::from([(70, 0, 0)]), vec![(70, 0, 0)]);
     let (mut arcs, mut deadlocks) = (0, 0);
@@ -223,9 +224,11 @@ fn a_net_from_a_file_is_explored() {
     }
 }
 
-/// Bits of an entry are left over for one place only, while 1,024 tokens in `whole` need one more
-/// than was seen of them: neither a search of 20,000 states nor a walk of 1,024 steps comes there.
-/// `never` stays empty, and keeps invariants from telling how many tokens its places may hold.
+/// Returns a net that outgrows its packing after the search has started.
+///
+/// An entry has bits left for one place only, but 1,024 tokens in `whole` need one bit more than
+/// expected: neither a search of 20,000 states nor a walk of 1,024 steps reaches them. `never`
+/// stays empty, so that invariants do not bound the tokens of its places.
 fn too_long_to_foresee() -> String {
     let open: Vec<String> = (0..29).map(|number| format!("open_{number}")).collect();
     let place = |id: &str, tokens: u32| {
@@ -256,7 +259,7 @@ fn too_long_to_foresee() -> String {
 }
 
 #[test]
-fn a_place_that_outgrows_its_field_gets_a_wider_one_and_counts_begin_again() {
+fn a_place_that_overflows_its_field_gets_a_wider_one_and_the_search_restarts() {
     let scratch = Scratch::new();
     let file = scratch.file("long.pnml", &too_long_to_foresee());
     let size = [1501 * 61, 1500 * 61 + 1501 * 60, 1];
@@ -267,7 +270,7 @@ fn a_place_that_outgrows_its_field_gets_a_wider_one_and_counts_begin_again() {
     }
 }
 
-/// The line that the command says, with as many ranks, and at once.
+/// Checks that the error is the same line with any number of ranks, and appears at once.
 #[track_caller]
 fn refused(model: &str, expected: &[&str]) {
     for ranks in ["1", "2"] {
@@ -305,7 +308,7 @@ fn malformed_files_are_refused_with_their_line() {
 }
 
 #[test]
-fn what_is_no_model_is_refused_with_those_there_are() {
+fn unknown_models_are_refused_with_a_list() {
     let scratch = Scratch::new();
     let names = ["kanban:N", "fms:N", "philosophers:N"];
     let missing = scratch.path("missing.pnml");
@@ -318,17 +321,17 @@ fn what_is_no_model_is_refused_with_those_there_are() {
 }
 
 #[test]
-fn a_net_whose_states_do_not_fit_an_entry_is_refused_with_what_they_need() {
+fn a_net_with_too_many_bits_is_refused_with_the_number() {
     refused("philosophers:13", &["needs at least 65 bits", "63 fit", "smaller instance"]);
     refused("kanban:1000000000", &["needs at least", "63 fit", "ticket_1 (30)"]);
 }
 
 #[test]
-fn a_full_table_says_which_size_to_ask_for_until_one_is_large_enough() {
+fn a_full_table_advises_a_size_until_one_is_large_enough() {
     let shm = [&["--ranks", "1"][..], &["--ranks", "2"], &["--ranks", "3"], &["--batch", "1"]];
     for options in shm.into_iter().chain([&["--transport", "sim"][..]]) {
         let mut size = "4KiB".to_owned();
-        // From 512 buckets to 65,536 in steps of two, for 59,049 states.
+        // From 512 buckets to 65,536, doubled each time, for 59,049 states.
         for _ in 0..8 {
             let arguments = ["explore", "philosophers:10", "--table-size", &size];
             let ended = run(&[&arguments[..], options].concat());

@@ -1,4 +1,5 @@
-//! Explorations that SIGINT or SIGTERM stops: their results so far, and their progress line.
+//! Tests of explorations that SIGINT or SIGTERM stops: their results so far, and their progress
+//! line.
 
 mod common;
 
@@ -37,7 +38,7 @@ fn place(id: &str, tokens: u32) -> String {
     format!(r#"<place id="{id}"><initialMarking><text>{tokens}</text></initialMarking></place>"#)
 }
 
-/// A transition that moves a token from `from` to `to`, and adds tokens to `counter`.
+/// Returns a transition that moves a token from `from` to `to`, and adds tokens to `counter`.
 fn transition(id: &str, from: &str, to: &str, counter: Option<(&str, u32)>) -> String {
     let arc = |from: &str, to: &str, weight: u32| {
         let text = format!("<inscription><text>{weight}</text></inscription>");
@@ -47,7 +48,7 @@ fn transition(id: &str, from: &str, to: &str, counter: Option<(&str, u32)>) -> S
     format!(r#"<transition id="{id}"/>{}{}{counted}"#, arc(from, id, 1), arc(id, to, 1))
 }
 
-/// A net with one state in each of 2^30 levels.
+/// Returns a net with one state in each of 2^30 levels.
 fn narrow() -> String {
     net(&[place("a", 1 << 30), place("b", 0), transition("t", "a", "b", None)])
 }
@@ -57,7 +58,7 @@ fn narrow() -> String {
 const WIDTH: u64 = 1_000;
 const ARCS: u64 = 5_000;
 
-/// A net with a level of a million states, each with 5,000 arcs: minutes of work.
+/// Returns a net with a level of a million states, each with 5,000 arcs: minutes of work.
 fn wide() -> String {
     let ids = ["start", "middle", "last", "end", "x", "y"];
     let mut parts: Vec<String> =
@@ -230,7 +231,8 @@ fn a_signal_to_the_group_stops_a_search_that_has_just_begun() {
     }
 }
 
-/// As a background job of a shell script, which is not to be stopped by a Ctrl-C for the foreground.
+/// As a background job of a shell script, which is not to be stopped by a Ctrl-C for the
+/// foreground.
 #[test]
 fn an_ignored_signal_stays_ignored() {
     let mut job = Exploring::start(&narrow(), &["--ranks", "2"], |command| {
@@ -265,7 +267,7 @@ fn the_first_signal_after_the_search_ends_at_once() {
     assert_eq!(ended.signal, Some(Signal::INT.as_raw()), "{ended:?}");
 }
 
-/// A pipe to which nothing more can be written.
+/// Returns a pipe to which nothing more can be written.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = pipe().unwrap();
     ioctl_fionbio(&writer, true).unwrap();

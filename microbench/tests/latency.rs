@@ -1,4 +1,4 @@
-//! `bench-latency`: distributions, floors and prices that virtual time makes exact.
+//! Tests of `bench-latency`: distributions, floors and times, which are exact in virtual time.
 
 mod common;
 
@@ -11,14 +11,14 @@ use serde_json::Value;
 /// Ten READs, ten WRITEs, a CAS and two FAAs.
 const RAW_ROWS: usize = 23;
 
-/// All Cs and load factors, with few operations.
+/// All values of C and load factors, with few operations.
 const SMALL: [&str; 7] =
     ["bench-latency", "--ops", "500", "--rounds", "1", "--table-size", "256KiB"];
 /// The latencies in the authors' result files.
 const PUBLISHED: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../transport/sim/profile/data/oortwijn2015-latency.csv");
 
-/// The blocks of the output: summary, facts, table and notes.
+/// Returns the blocks of the output: summary, facts, table and notes.
 #[track_caller]
 fn blocks(printed: &str) -> [Vec<&str>; 4] {
     let blocks: Vec<Vec<&str>> =
@@ -69,7 +69,7 @@ fn same(printed: f64, value: f64) {
     assert!((printed - value).abs() <= 0.005_1 * value, "{printed} {value}");
 }
 
-/// The row that a line of the summary quotes, and the words after its name.
+/// Returns the row that a line of the summary quotes, and the words after its name.
 fn row_of<'r, 'w>(report: &'r Reported, line: &'w str) -> (&'r Value, Vec<&'w str>) {
     let words: Vec<&str> = line.split_whitespace().collect();
     let rows = report.json["rows"].as_array().unwrap();
@@ -173,7 +173,7 @@ fn full_prints_everything() {
 fn bench_latency_reports() {
     let options = ["--ops", "1000", "--table-size", "256KiB", "-C", "8,64", "--paper"];
     let options = [&options[..], &["--load-factors", "0.1,0.5,0.9"]].concat();
-    // Two floors for each C; inserted and found for each C and load factor.
+    // Two floors for each C; inserts and finds for each C and load factor.
     let rows = command("bench-latency", &options, RAW_ROWS + 2 * 2 + 2 * 2 * 3);
     for row in &rows {
         assert!(number(row, "operations") > 0.0, "{row}");
@@ -195,8 +195,8 @@ fn bench_latency_reports() {
     }
 }
 
-/// Pairs of a latency and a count, rising; about half of the operations, from the least to the
-/// true maximum.
+/// Checks a histogram: pairs of a latency and a count, in ascending order, of about half of the
+/// operations, from the minimum to the maximum.
 #[track_caller]
 fn check_histogram(row: &Value) {
     let pairs = row["histogram"].as_array().unwrap();
@@ -209,9 +209,9 @@ fn check_histogram(row: &Value) {
     assert_eq!(number(pairs.last().unwrap(), 0), row["max_ns"].as_u64().unwrap());
 }
 
-/// In virtual time every operation has its price, so a distribution that was not filled shows.
+/// In virtual time every operation has a fixed time, so an empty distribution would show.
 #[test]
-fn bench_latency_of_few_operations_is_of_all_of_them() {
+fn bench_latency_of_few_operations_has_a_distribution() {
     let options = ["--transport", "sim", "--sim-roundtrip-ns", "3000", "--ops", "10", "-C", "8"];
     let options = [&options[..], &["--table-size", "64KiB", "--load-factors", "0.5"]].concat();
     let report = reported(&[&["bench-latency"], &options[..]].concat());
@@ -227,8 +227,8 @@ fn bench_latency_of_few_operations_is_of_all_of_them() {
     assert!(!report.printed.contains("cut short"), "{}", report.printed);
 }
 
-/// In virtual time nothing but roundtrips costs anything, so that a find-or-put of the paper that
-/// takes one chunk costs its floor, whichever owners it goes to.
+/// In virtual time only roundtrips take time. A find-or-put of the paper's algorithm that needs one
+/// chunk takes the time of its floor, for any owners.
 #[test]
 fn in_virtual_time_one_chunk_costs_its_floor() {
     for (ranks, seed) in [("1", "1"), ("2", "1"), ("3", "7")] {
@@ -239,16 +239,16 @@ fn in_virtual_time_one_chunk_costs_its_floor() {
         let beside: Vec<_> = rows.iter().filter(|row| !row["times_floor"].is_null()).collect();
         assert_eq!(beside.len(), 4);
         for row in beside {
-            // A chunk that straddles two owners is two READs, the floor is one.
+            // A chunk of two owners needs two READs; the floor has one.
             let times = number(row, "times_floor");
             assert!((times - 1.0).abs() < 0.01, "{ranks} ranks: {row}");
         }
     }
 }
 
-/// The price list is the model's: on the paper's cluster a claim costs more than a READ.
+/// The times are those of the model: on the paper's cluster a claim takes longer than a READ.
 #[test]
-fn bench_latency_of_the_papers_cluster_has_its_prices() {
+fn bench_latency_of_the_papers_cluster_has_its_times() {
     let options = ["--transport", "sim", "--sim-model", "oortwijn2015", "--ops", "10", "-C", "8"];
     let options = [&options[..], &["--table-size", "64KiB", "--load-factors", "0.5"]].concat();
     let report = reported(&[&["bench-latency"], &options[..]].concat());
@@ -261,9 +261,9 @@ fn bench_latency_of_the_papers_cluster_has_its_prices() {
     assert!(report.printed.contains("DAS-5"), "{}", report.printed);
 }
 
-/// A roundtrip takes 5 ms of virtual time, so that a second is over after 200.
+/// A roundtrip takes 5 ms of virtual time, so a second allows 200.
 #[test]
-fn measurements_end_with_their_time() {
+fn measurements_stop_after_their_time() {
     let options = ["--transport", "sim", "--sim-roundtrip-ns", "5000000", "-C", "8"];
     let more = ["--table-size", "512KiB", "--load-factors", "0.1,0.7"];
     let limit = ["--seconds-per-measurement", "1", "--rounds", "5"];
@@ -275,7 +275,8 @@ fn measurements_end_with_their_time() {
         assert!((200.0..=260.0).contains(&operations), "{row}");
     }
     for row in rows.iter().filter(|row| !row["load_factor"].is_null()) {
-        // To this rank's own part a roundtrip takes a tenth; an insert takes two or three.
+        // A roundtrip to the rank's own window takes a tenth; an insert needs two or three
+        // roundtrips.
         assert!((90.0..=460.0).contains(&number(row, "operations")), "{row}");
     }
     let said = &report.printed;
@@ -283,9 +284,9 @@ fn measurements_end_with_their_time() {
     assert!(said.contains(&all) && said.contains("--seconds-per-measurement"), "{said}");
 }
 
-/// With each of them, the report says so, and what it is for shows.
+/// The report names each optimization, and its effect is visible.
 #[test]
-fn means_of_the_table_are_measured_and_named() {
+fn optimizations_are_measured_and_named() {
     let ways: [(&[&str], &str, &str); 4] = [
         (&["-C", "16", "--probing", "lines"], "probing", "lines"),
         (&["-C", "8", "--probing", "jump", "--direct", "off"], "probing", "jump"),
@@ -305,7 +306,7 @@ fn means_of_the_table_are_measured_and_named() {
                 let found = row["operation"] == "found";
                 let cached = number(row, "cache_hit_share");
                 assert_eq!(cached > 0.1, found && parameter == "cache_entries", "{row}");
-                // In virtual time a hit takes none.
+                // In virtual time a hit takes no time.
                 if cached > 0.1 && transport == "sim" {
                     assert!(number(row, "times_floor") < 1.0, "{row}");
                 }
@@ -314,10 +315,10 @@ fn means_of_the_table_are_measured_and_named() {
     }
 }
 
-/// An adaptive C reads a line where that is enough, which is what it stands beside, and more where
+/// An adaptive C reads one line if that is sufficient, and then equals the floor; it reads more if
 /// the table is full.
 #[test]
-fn an_adaptive_chunk_stands_beside_a_line() {
+fn an_adaptive_chunk_is_compared_with_a_line() {
     let options = ["bench-latency", "--transport", "sim", "--ops", "10", "-C", "128", "--paper"];
     let table = ["--table-size", "512KiB", "--load-factors", "0.1,0.9", "--adaptive-chunks"];
     let model = ["--sim-model", "oortwijn2015"];

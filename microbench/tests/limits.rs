@@ -1,5 +1,5 @@
-//! Limits: in virtual time what the simulator was told, of memory what was asked for and given; and
-//! `bench-throughput` beside them.
+//! Tests of `limits`: in virtual time the rates of the model, and of memory the requested
+//! measurements and the pages in use. Also tests `bench-throughput` with its limit.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use common::{rows, run, trace};
 
-/// The quickest run with a transport.
+/// Options of the shortest run with a transport.
 const MOMENT: [&str; 6] = ["--rounds", "1", "--seconds-per-measurement", "0.001", "--size", "1MiB"];
 
 fn number(row: &HashMap<String, String>, column: &str) -> f64 {
@@ -23,7 +23,7 @@ fn in_virtual_time_a_roundtrip_is_the_one_given() {
     assert_eq!(of_sim.len(), (10 + 4) * 7);
     for row in of_sim {
         let expected = 3000.0 / number(row, "in_flight");
-        // The last of a thousand operations are not as many as could be in flight.
+        // The last operations of a thousand are fewer than could be in flight.
         let tolerance = if row["in_flight"] == "1" { 0.001 } else { 0.04 * expected };
         assert!((number(row, "mean_ns") - expected).abs() <= tolerance, "{row:?}");
     }
@@ -41,9 +41,9 @@ fn others_wait_for_one_measurement_at_a_time() {
     ended.printed();
 }
 
-/// Each measurement is longer than what a rank waits for beside it.
+/// Each measurement takes longer than the timeout of a collective call.
 #[test]
-fn others_wait_as_long_as_a_measurement_was_asked_to_take() {
+fn others_wait_as_long_as_the_requested_measurement() {
     let options = ["limits", "--transport", "shm", "--collective-timeout", "2", "--rounds", "1"];
     let more = ["--seconds-per-measurement", "2.5", "--in-flight", "1"];
     let small = ["--table-size", "128B", "--size", "1MiB", "--cores", "one", "--pages", "4k"];
@@ -52,7 +52,7 @@ fn others_wait_as_long_as_a_measurement_was_asked_to_take() {
     ended.printed();
 }
 
-/// READ, WRITE, CAS and FAA of rank 0 take longer together than what the other waits for.
+/// READ, WRITE, CAS and FAA of rank 0 together take longer than the timeout of a collective call.
 #[test]
 fn the_other_rank_waits_for_all_that_bench_latency_measures_alone() {
     let options = ["bench-latency", "--transport", "shm", "--collective-timeout", "1"];
@@ -63,9 +63,9 @@ fn the_other_rank_waits_for_all_that_bench_latency_measures_alone() {
     ended.printed();
 }
 
-/// Where nothing else is asked for, windows are large, and not the simulator's.
+/// By default windows are large, except in the simulator.
 #[test]
-fn windows_are_as_large_as_asked_for() {
+fn windows_have_the_requested_size() {
     let part = |options: &[&str]| {
         let options = [&["limits"], options, &MOMENT, &["--cores", "one", "--pages", "4k"]];
         let (_, said) = rows(&[&options.concat()[..], &["--in-flight", "1"]].concat());
@@ -74,14 +74,14 @@ fn windows_are_as_large_as_asked_for() {
     };
     assert_eq!(part(&["--transport", "shm", "--table-size", "64MiB"]), "32MiB");
     assert_eq!(part(&["--transport", "sim"]), "16MiB");
-    // Or what a quarter of the memory available leaves for it.
+    // Or less, if a quarter of the available memory is less.
     let size = part(&["--transport", "shm"]);
     let mib: f64 = size.strip_suffix("MiB").map_or(0.0, |mib| mib.parse().unwrap());
     assert!((32.0..=256.0).contains(&mib), "{size}");
 }
 
 #[test]
-fn the_simulator_gives_the_same_again() {
+fn the_simulator_is_deterministic() {
     let trace = |seed| {
         let options = ["limits", "--transport", "sim", "--cores", "one", "--pages", "4k"];
         let (_, said) = rows(&[&options[..], &MOMENT, &["--seed", seed, "--full"]].concat());
@@ -92,9 +92,9 @@ fn the_simulator_gives_the_same_again() {
 }
 
 #[test]
-fn huge_pages_that_are_not_given_are_not_claimed() {
+fn missing_huge_pages_are_reported() {
     let options = ["limits", "--transport", "sim", "--cores", "one"];
-    // Less than one huge page.
+    // The memory is smaller than a huge page.
     let (rows, said) = rows(&[&options[..], &MOMENT, &["--full"]].concat());
     let of_memory: Vec<_> = rows.iter().filter(|row| row["of"] != "sim").collect();
     assert_eq!(of_memory.len(), 2 * 6);
@@ -102,7 +102,7 @@ fn huge_pages_that_are_not_given_are_not_claimed() {
     assert!(said.contains("huge pages were asked for and not given: "), "{said}");
 }
 
-/// All cores are one where there is one.
+/// On a machine with one core, all cores and one core are the same.
 #[test]
 fn all_cores_are_measured_at_once() {
     let options = ["limits", "--transport", "sim", "--cores", "all", "--pages", "4k"];
@@ -115,15 +115,15 @@ fn all_cores_are_measured_at_once() {
     }
 }
 
-/// New data at one at a time takes a READ and a CAS one after the other, and the limit has as many
-/// of them at once as the engine takes.
+/// With one operation at a time, an insert takes a READ and then a CAS. The limit has as many of
+/// them in flight as the engine permits.
 #[test]
-fn throughput_stands_beside_the_limit_of_its_transport() {
+fn throughput_is_compared_with_the_limit_of_its_transport() {
     let options = ["bench-throughput", "--transport", "sim", "--ranks", "1", "--ops", "2000"];
     let more = ["--workload", "uniform", "--repeat", "1", "--sim-roundtrip-ns", "20000"];
     let paper = ["--paper", "--in-flight", "4"];
     let (rows, said) = rows(&[&options[..], &more, &paper].concat());
-    // To its own part an owner takes a tenth of the roundtrip.
+    // A roundtrip to the rank's own window takes a tenth.
     let one_at_a_time = 1e9 / (2.0 * 2000.0);
     let times = number(&rows[0], "limit_ops_per_s") / one_at_a_time;
     assert!((1.0..=16.0).contains(&times), "{times}");

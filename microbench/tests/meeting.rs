@@ -1,5 +1,5 @@
-//! Jobs whose ranks are started by hand, by mpirun, mpiexec and as srun does, and ranks that are
-//! killed.
+//! Tests of jobs whose ranks are started by hand, by mpirun, by mpiexec and as by srun, and of
+//! ranks that are killed.
 
 mod common;
 
@@ -20,10 +20,10 @@ use probeline::tuning::Tuning;
 
 const SECRET: &str = "the secret of these tests";
 
-/// `fms:2` as the contest publishes it.
+/// The published counts of `fms:2`.
 const FMS_2: &str = "3444  16311";
 
-/// A rank of a job of `ranks`, started by hand.
+/// Returns the command of a rank of a job of `ranks` that is started by hand.
 fn by_hand(command: &[&str], address: &str, rank: u32, ranks: u32) -> Command {
     let (rank, ranks) = (rank.to_string(), ranks.to_string());
     let mut started = probeline(command);
@@ -36,13 +36,13 @@ fn address() -> String {
     format!("127.0.0.1:{}", port())
 }
 
-/// Starts all, and waits for the end of all.
+/// Starts all commands, and waits until all have exited.
 fn together(commands: impl IntoIterator<Item = Command>) -> Vec<Ended> {
     let running: Vec<_> = commands.into_iter().map(|mut rank| Running::start(&mut rank)).collect();
     running.into_iter().map(Running::end).collect()
 }
 
-/// Rank 0 prints the published counts, and nobody anything else.
+/// Checks that rank 0 prints the published counts, and the other ranks nothing.
 #[track_caller]
 fn all_explored(ranks: Vec<Ended>) {
     let mut printed = ranks.into_iter().map(Ended::printed);
@@ -54,7 +54,7 @@ fn all_explored(ranks: Vec<Ended>) {
 #[test]
 fn ranks_started_by_hand_explore_together() {
     let address = address();
-    // The first to come waits for rank 0.
+    // The first ranks wait for rank 0.
     let ranks = [2, 1, 0].map(|rank| by_hand(&["explore", "fms:2"], &address, rank, 3));
     let mut ended = together(ranks);
     ended.reverse();
@@ -62,7 +62,7 @@ fn ranks_started_by_hand_explore_together() {
 }
 
 #[test]
-fn the_secret_may_be_in_a_file_that_nobody_else_reads() {
+fn the_secret_may_be_in_a_private_file() {
     use std::os::unix::fs::PermissionsExt;
     let (address, scratch) = (address(), Scratch::new());
     let file = scratch.file("secret", SECRET);
@@ -78,7 +78,7 @@ fn the_secret_may_be_in_a_file_that_nobody_else_reads() {
 }
 
 #[test]
-fn a_rank_with_another_secret_is_kept_out() {
+fn a_rank_with_another_secret_is_rejected() {
     // The stranger connects within this time, even on a busy machine.
     let (address, command) = (address(), ["explore", "fms:2", "--meet-timeout", "15"]);
     let mut stranger = by_hand(&command, &address, 1, 2);
@@ -94,7 +94,7 @@ fn a_rank_with_another_secret_is_kept_out() {
 }
 
 #[test]
-fn without_a_secret_it_says_how_to_give_one() {
+fn without_a_secret_the_error_explains_how_to_give_one() {
     let mut rank = by_hand(&["explore", "fms:2"], &address(), 0, 2);
     rank.env_remove("PROBELINE_SECRET");
     let said = together([rank]).remove(0).failed_in_one_line();
@@ -102,7 +102,7 @@ fn without_a_secret_it_says_how_to_give_one() {
 }
 
 #[test]
-fn ranks_with_different_parameters_are_told_which_differ() {
+fn ranks_with_different_parameters_get_the_first_difference() {
     let base = ["explore", "fms:2", "--table-size", "2MiB"];
     let other = |at: usize, with: &'static str| {
         let mut other = base;
@@ -146,7 +146,7 @@ fn by_hand_in(ranks: &[(&[&str], Option<&Scratch>)]) -> Vec<Ended> {
     together((0..).zip(ranks).map(start))
 }
 
-/// The errors of two ranks that refused to meet.
+/// Returns the errors of two ranks that refused to meet.
 #[track_caller]
 fn of_two(ended: Vec<Ended>) -> [String; 2] {
     let [first, second] = ended.try_into().unwrap();
@@ -154,7 +154,7 @@ fn of_two(ended: Vec<Ended>) -> [String; 2] {
     [first.failed_in_one_line(), second.failed_in_one_line()]
 }
 
-/// A folder with the file `m.pnml`: a net with an arc of this weight.
+/// Creates a folder with the file `m.pnml`: a net with an arc of this weight.
 fn with_net(weight: u32) -> Scratch {
     let folder = Scratch::new();
     folder.file("m.pnml", &two_steps(weight));
@@ -232,7 +232,7 @@ fn only_one_process_reads_a_profile() {
 }
 
 #[test]
-fn ranks_told_of_different_numbers_say_so() {
+fn ranks_with_different_numbers_of_ranks_are_refused() {
     let address = address();
     let ranks =
         [(0, 2), (1, 3)].map(|(rank, ranks)| by_hand(&["roundtrips"], &address, rank, ranks));
@@ -243,7 +243,7 @@ fn ranks_told_of_different_numbers_say_so() {
 }
 
 #[test]
-fn a_rank_that_never_comes_is_named() {
+fn a_rank_that_never_connects_is_named() {
     // Rank 2 connects within this time, even on a busy machine.
     let (address, command) = (address(), ["explore", "fms:2", "--meet-timeout", "15"]);
     for ended in together([0, 2].map(|rank| by_hand(&command, &address, rank, 3))) {
@@ -257,13 +257,13 @@ fn a_rank_that_never_comes_is_named() {
 }
 
 #[test]
-fn an_address_that_others_reach_has_to_be_allowed() {
+fn an_address_open_to_other_machines_must_be_allowed() {
     let said = together([by_hand(&["roundtrips"], "0.0.0.0:7000", 0, 2)]).remove(0);
     let said = said.failed_in_one_line();
     assert!(said.contains("--allow-remote"), "{said}");
 }
 
-/// What mpirun and mpiexec are called, and the Debian package of each.
+/// The names of mpirun and mpiexec, and their Debian packages.
 const OPEN_MPI: [&str; 2] = ["mpirun.openmpi", "openmpi-bin"];
 const MPICH: [&str; 2] = ["mpiexec.hydra", "mpich"];
 
@@ -276,8 +276,8 @@ fn program([name, package]: [&str; 2]) -> PathBuf {
         .unwrap_or_else(|| panic!("no {name}: apt-get install --no-install-recommends {package}"))
 }
 
-/// Where ranks end at once, the `mpiexec` of MPICH 4.0 may die of SIGPIPE with all that they said:
-/// so it did 3 times in 600.
+/// If ranks exit at once, `mpiexec` of MPICH 4.0 may die of SIGPIPE and lose their output: 3 times
+/// in 600 runs.
 const TRIES: usize = 5;
 
 fn launched(launcher: [&str; 2], ranks: &str, arguments: &[&str]) -> Ended {
@@ -301,7 +301,7 @@ fn tried(launcher: [&str; 2], arguments: &[String]) -> Ended {
 
 fn tried_once(launcher: [&str; 2], arguments: &[String]) -> Ended {
     let mut command = Command::new(program(launcher));
-    // Two mpiruns that start at once get in each other's way in one directory.
+    // Two mpiruns that start at the same time in one directory conflict.
     let scratch = Scratch::new();
     command.env("TMPDIR", scratch.path("")).env("PROBELINE_SECRET", SECRET);
     if launcher == OPEN_MPI {
@@ -311,7 +311,7 @@ fn tried_once(launcher: [&str; 2], arguments: &[String]) -> Ended {
     Running::start(command.args(arguments)).end()
 }
 
-/// mpirun gives each rank a core of its own before the command sees any; mpiexec leaves it all.
+/// mpirun binds each rank to a core before the command starts; mpiexec does not.
 fn a_launcher_starts_ranks_that_explore_on_cores_of_their_own(launcher: [&str; 2]) {
     let address = address();
     let report = launched(launcher, "2", &["explore", "fms:2", "--rendezvous", &address]).printed();
@@ -320,8 +320,8 @@ fn a_launcher_starts_ranks_that_explore_on_cores_of_their_own(launcher: [&str; 2
     assert!(cores < 2 || !report.contains("some share"), "{report}");
 }
 
-/// With no address and no secret; `exchange` is what the launcher serves, the other what it does
-/// not.
+/// Without an address and a secret. `exchange` is the service of the launcher, `other` one that it
+/// does not have.
 fn a_launcher_says_where_to_meet(launcher: [&str; 2], exchange: &str, other: &str) {
     for (ranks, lead) in [("2", "shm, 2 ranks"), ("3", "shm, 3 ranks")] {
         let report = launched(launcher, ranks, &["explore", "fms:2"]).printed();
@@ -352,7 +352,7 @@ fn a_launcher_says_where_to_meet(launcher: [&str; 2], exchange: &str, other: &st
     assert!(ended.stderr.contains("the simulator has all ranks in one process"), "{ended:?}");
 }
 
-/// Two ranks in two folders, which meet through the launcher's service.
+/// Two ranks in two folders meet through the launcher's service.
 fn ranks_of_a_launcher_with_different_nets_are_refused(launcher: [&str; 2], folder_option: &str) {
     let folders = [with_net(1), with_net(4)];
     let (probeline, here, there) =
@@ -367,7 +367,7 @@ fn ranks_of_a_launcher_with_different_nets_are_refused(launcher: [&str; 2], fold
     let arguments = [rank(&here), vec![":".to_owned()], rank(&there)].concat();
     let ended = tried(launcher, &arguments);
     assert_ne!(ended.code, Some(0), "{ended:?}");
-    // Which rank ends first decides whether mpiexec writes of its own there.
+    // The order in which ranks exit determines whether mpiexec adds output of its own.
     assert!(!ended.stdout.contains(" states, "), "no rank explores: {ended:?}");
     assert!(ended.stderr.lines().any(|line| line.ends_with(NETS_DIFFER)), "{ended:?}");
 }
@@ -402,7 +402,8 @@ fn mpich_without_a_rendezvous() {
     a_launcher_says_where_to_meet(MPICH, "pmi", "pmix");
 }
 
-/// Without Slurm: processes with the variables that srun gives the tasks of a step.
+/// Starts a process with the variables that srun sets for the tasks of a step; Slurm itself is not
+/// needed.
 fn as_srun_does(rank: &str, arguments: &[&str]) -> Command {
     let mut command = probeline(arguments);
     command.env("PROBELINE_SECRET", SECRET).envs([
@@ -423,29 +424,29 @@ fn tasks_of_a_slurm_step_explore_together() {
     let arguments = ["explore", "fms:2", "--rendezvous", &address];
     all_explored(together(["0", "1"].map(|rank| as_srun_does(rank, &arguments))));
 
-    // Without an address each task says what to give, and which it is.
+    // Without an address, the error of each task names what to give, and the task.
     for rank in ["0", "1"] {
         let said = together([as_srun_does(rank, &["explore", "fms:2"])]).remove(0).failed();
         assert!(said.starts_with(&format!("probeline, rank {rank}: srun started this")), "{said}");
         assert!(said.contains("--rendezvous HOST:PORT"), "{said}");
     }
-    // A number of ranks that is not the launcher's is no slip of theirs.
+    // A number of ranks other than the launcher's is an error.
     let arguments = [&arguments[..], &["--ranks", "3"]].concat();
     let said = together([as_srun_does("0", &arguments)]).remove(0).failed();
     assert!(said.contains("leave out --ranks"), "{said}");
 }
 
-/// Minutes of it, at four points in turn: finding, clearing, drawing keys, waiting for the others.
+/// Runs for minutes, alternating between finding, clearing, drawing keys and waiting for others.
 const LONG: [&str; 7] =
     ["bench-throughput", "--repeat", "999", "--ops", "100000", "--table-size", "8MiB"];
 
-/// Whether a process has the memory of all `ranks` mapped, so that it is past the meeting.
+/// Returns whether a process has mapped the memory of all `ranks`, so that the meeting is over.
 fn reaches(pid: u32, ranks: usize) -> bool {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     maps.lines().filter(|line| line.contains("memfd:probeline")).count() >= ranks
 }
 
-/// Names of ours where shared memory that has names would be left behind.
+/// Returns the names of this project's named shared memory, which a job could leave behind.
 fn named_memory() -> Vec<String> {
     let names = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
     let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -454,8 +455,8 @@ fn named_memory() -> Vec<String> {
 
 #[test]
 fn a_killed_rank_is_named_by_all_others() {
-    // Ranks 0 and 2 share a core of two, so that rank 1 mostly waits for both when rank 2 is killed:
-    // it then sees rank 0 leave as well.
+    // On two cores, ranks 0 and 2 share one, so that rank 1 mostly waits for both when rank 2 is
+    // killed. It then sees rank 0 exit as well.
     for (victim, after_ms) in [(1, 300), (0, 317), (2, 250), (2, 331), (2, 410)] {
         let address = address();
         let ranks = (0..3).map(|rank| Running::start(&mut by_hand(&LONG, &address, rank, 3)));
@@ -470,8 +471,8 @@ fn a_killed_rank_is_named_by_all_others() {
             assert!(said.contains(&format!("owner {victim} died or left")), "{said}");
         }
         let took = killed.elapsed();
-        // The ranks notice the loss by their connections, long before the limit of a collective
-        // call, 600 s.
+        // The ranks detect the loss by their connections, long before the 600 s limit of a
+        // collective call.
         println!("started by hand, rank {victim} killed: the others had ended after {took:?}");
         assert_eq!(victim_rank.end().code, None);
         assert_eq!(named_memory(), [""; 0]);
@@ -479,7 +480,7 @@ fn a_killed_rank_is_named_by_all_others() {
 }
 
 #[test]
-fn a_spawned_job_ends_with_any_rank_that_is_killed() {
+fn a_spawned_job_exits_if_any_rank_is_killed() {
     for (victim, after_ms) in [(0, 305), (1, 300), (2, 318)] {
         let job = Running::start(&mut probeline(&[&LONG[..], &["--ranks", "3"]].concat()));
         let pid = |rank| if rank == 0 { Some(job.pid()) } else { job.pid_of_rank(rank) };
@@ -493,7 +494,7 @@ fn a_spawned_job_ends_with_any_rank_that_is_killed() {
         let took = killed.elapsed();
         println!("spawned, rank {victim} killed: everything was gone after {took:?}");
         assert_eq!(named_memory(), [""; 0]);
-        // The others of a killed rank 0 end with it, and may say why.
+        // If rank 0 is killed, the other ranks are killed with it, and may print an error first.
         assert_eq!(ended.code, if victim == 0 { None } else { Some(1) }, "{ended:?}");
         let lines: Vec<&str> = ended.stderr.lines().collect();
         assert!(
@@ -507,8 +508,8 @@ fn a_spawned_job_ends_with_any_rank_that_is_killed() {
 }
 
 #[test]
-fn a_rank_that_cannot_take_part_ends_the_job_of_all() {
-    // Rank 1 of a spawned job is told by its environment; here its rank 0 is not there.
+fn a_rank_that_cannot_take_part_stops_the_job() {
+    // The environment identifies rank 1 of a spawned job; here its rank 0 does not exist.
     let mut orphan = probeline(&["explore", "fms:2"]);
     orphan.envs([("PROBELINE_RANK", "1"), ("PROBELINE_RANKS", "2"), ("PROBELINE_PARENT", "1")]);
     orphan.env("PROBELINE_RENDEZVOUS", "127.0.0.1:1").env("PROBELINE_SECRET", SECRET);

@@ -11,11 +11,11 @@ use common::terminal::Terminal;
 use common::{Running, Scratch, probeline, read_rows, run};
 use serde_json::Value;
 
-/// Takes minutes; the tests end it once they have seen enough.
+/// A command that takes minutes; the tests kill it when they need no more output.
 const LONG: [&str; 7] =
     ["bench-throughput", "--repeat", "999", "--ops", "100000", "--table-size", "8MiB"];
 
-/// The complete output of a command on a terminal.
+/// Returns the complete output of a command on a terminal.
 fn seen(command: Command) -> String {
     let (running, pieces) = Terminal::new().start_command(command);
     running.end();
@@ -23,8 +23,8 @@ fn seen(command: Command) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// Whether the text has escape sequences that set colours or other attributes (SGR, ECMA-48,
-/// 8.3.117).
+/// Returns whether the text has escape sequences that set colours or other attributes (SGR,
+/// ECMA-48, 8.3.117).
 fn is_coloured(text: &str) -> bool {
     text.split("\u{1b}[").skip(1).any(|rest| {
         rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')
@@ -116,7 +116,7 @@ fn a_closed_pipe_is_no_error() {
 }
 
 #[test]
-fn results_that_cannot_be_written_are_known_before_the_run() {
+fn unwritable_results_are_reported_before_the_run() {
     let scratch = Scratch::new();
     let nowhere = scratch.path("no/such/directory/results");
     let directory = scratch.path("");
@@ -137,7 +137,7 @@ fn results_that_cannot_be_written_are_known_before_the_run() {
 }
 
 #[test]
-fn results_of_two_kinds_do_not_go_to_one_file() {
+fn two_formats_cannot_share_a_file() {
     let scratch = Scratch::new();
     let (file, link) = (scratch.path("results"), scratch.path("link"));
     let of = |csv: &str| run(&[&LONG[..], &["--json", &file, "--csv", csv]].concat());
@@ -151,7 +151,7 @@ fn results_of_two_kinds_do_not_go_to_one_file() {
 }
 
 #[test]
-fn results_replace_those_of_before_only_where_there_are_any() {
+fn old_results_are_replaced_only_by_new_ones() {
     let scratch = Scratch::new();
     let before = "x".repeat(100_000);
     let [json, csv] = ["report.json", "rows.csv"].map(|name| scratch.file(name, &before));

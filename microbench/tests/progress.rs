@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use common::terminal::Terminal;
 use common::{LIMIT, Running, Scratch, notes_and_others, port, probeline};
 
-/// Commands that run longer than this test, each with a text of its progress line.
+/// Returns commands that run longer than this test, each with a text of its progress line.
 fn long(scratch: &Scratch) -> Vec<(Vec<String>, &'static str)> {
     let address = format!("127.0.0.1:{}", port());
     let out = scratch.path("tuning.toml");

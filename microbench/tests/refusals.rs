@@ -1,4 +1,4 @@
-//! What the command line says of itself, and what it refuses.
+//! Tests of the help of the command line, and of the errors for invalid options.
 
 mod common;
 
@@ -17,9 +17,9 @@ fn help_lists_options_under_their_headings() {
     }
 }
 
-/// What is refused for want of a table is not offered.
+/// The help does not offer an option that the command refuses because it has no table.
 #[test]
-fn help_offers_a_tuning_where_there_is_a_table() {
+fn help_offers_a_tuning_if_there_is_a_table() {
     for (command, offers) in
         [("limits", false), ("tune", false), ("simulate", true), ("bench-latency", true)]
     {
@@ -28,7 +28,7 @@ fn help_offers_a_tuning_where_there_is_a_table() {
     }
 }
 
-/// What each command refuses, and what it says is allowed.
+/// Invalid command lines, and the permitted values that the error names.
 const REFUSED: [(&str, &str); 86] = [
     ("explore fms:2 -C 12", "C is a multiple of 8 from 8 to 65536"),
     ("explore fms:2 -C 0", "C is a multiple of 8 from 8 to 65536"),
@@ -125,7 +125,7 @@ const REFUSED: [(&str, &str); 86] = [
 ];
 
 #[test]
-fn what_makes_no_sense_is_refused_at_once_with_what_would() {
+fn invalid_command_lines_are_refused_with_permitted_values() {
     for (line, expected) in REFUSED {
         let arguments: Vec<&str> = line.split(' ').collect();
         let ended = run(&arguments);
@@ -165,10 +165,10 @@ fn exit_statuses_are_those_in_the_help() {
     assert!((ended.signal, ended.code) == (Some(2), None) || ended.code == Some(130), "{ended:?}");
 }
 
-/// MPI brings its ranks together itself, and has those that its launcher has started.
+/// MPI connects its ranks itself, and has those that its launcher has started.
 #[cfg(feature = "mpi")]
 #[test]
-fn what_mpi_does_not_follow_is_refused() {
+fn options_that_mpi_ignores_are_refused() {
     let throughput = ["bench-throughput", "--ops", "20", "--table-size", "1MiB"];
     let without_effect: [&[&str]; 5] = [
         &["--exchange", "spawn"],
@@ -181,7 +181,7 @@ fn what_mpi_does_not_follow_is_refused() {
         let said = run(&[&throughput, &["--transport", "mpi"][..], options].concat()).failed();
         assert!(said.contains(&format!("{} has no effect over MPI", options[0])), "{said}");
     }
-    // Without a launcher it has this process alone.
+    // Without a launcher MPI has this process only.
     for (options, ranks) in [(&["--ranks", "4"][..], 4), (&[], 2)] {
         let said = run(&[&throughput, &["--transport", "mpi"][..], options].concat()).failed();
         assert!(said.contains(&format!("has started 1 rank, not {ranks}: start it")), "{said}");

@@ -1,4 +1,4 @@
-//! `report`: a page of runs that are made here, for a moment, and looked at in a browser.
+//! Tests of `report` in a browser, with runs that the test makes.
 
 #[path = "../report/tests/browser/mod.rs"]
 mod browser;
@@ -10,7 +10,7 @@ use browser::{Browser, artifacts};
 use common::{Scratch, run};
 use serde_json::Value;
 
-/// Short runs of every command that has plots, a file each.
+/// Writes short runs of every command that has plots, one file each.
 fn runs(scratch: &Scratch) -> Vec<String> {
     let latency = ["bench-latency", "--table-size", "2MiB", "--rounds", "2", "--ops", "2000"];
     let latency = [&latency[..], &["--seconds-per-measurement", "0.005"]].concat();
@@ -115,7 +115,7 @@ fn a_page_of_real_runs() {
     }
 }
 
-/// Behind the plot stand the numbers of the file.
+/// Checks that the table of the plot has the numbers of the file.
 fn check_numbers(browser: &mut Browser, file: &str) {
     let json: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
     let loads = browser.value(
@@ -142,7 +142,7 @@ fn check_numbers(browser: &mut Browser, file: &str) {
 }
 
 #[test]
-fn a_page_goes_to_the_standard_output_if_asked() {
+fn a_page_can_go_to_the_standard_output() {
     let scratch = Scratch::new();
     let good = scratch.path("good.json");
     run(&["topology", "--json", &good]).printed();
@@ -156,7 +156,7 @@ fn a_page_goes_to_the_standard_output_if_asked() {
 }
 
 #[test]
-fn what_cannot_be_reported_is_said_in_one_line() {
+fn unusable_files_are_reported_in_one_line() {
     let scratch = Scratch::new();
     let page = scratch.path("page.html");
     let wrong = scratch.file("wrong.json", "not JSON");

@@ -1,4 +1,4 @@
-//! `roundtrips` against the figures of the paper's authors.
+//! Compares `roundtrips` with the figures of the paper's authors.
 
 mod common;
 
@@ -13,7 +13,7 @@ fn number(row: &HashMap<String, String>, column: &str) -> f64 {
     row[column].parse().unwrap()
 }
 
-/// Pairs of a published point and the one measured: C, load factor, published, measured.
+/// Returns pairs of a published and a measured point: C, load factor, published, measured.
 fn pairs(published: &Rows, measured: &Rows, column: &str) -> Vec<[f64; 4]> {
     let find = |c: f64, alpha: f64| {
         let same = |row: &&_| {
@@ -28,7 +28,7 @@ fn pairs(published: &Rows, measured: &Rows, column: &str) -> Vec<[f64; 4]> {
     published.iter().filter_map(pair).collect()
 }
 
-/// The largest deviation in per cent, after printing it.
+/// Prints and returns the largest deviation in per cent.
 fn largest_deviation(pairs: &[[f64; 4]], column: &str) -> f64 {
     let per_cent =
         |[_, _, published, measured]: [f64; 4]| 100.0 * (measured / published - 1.0).abs();
@@ -43,10 +43,10 @@ fn largest_deviation(pairs: &[[f64; 4]], column: &str) -> f64 {
     per_cent(worst)
 }
 
-/// The table is 64 times smaller than theirs, which costs statistics and nothing else; M is what
-/// their program must have had, as their files fit no other.
+/// The table is 64 times smaller than the authors', which only increases the noise. M is that of
+/// their program, since their files are consistent with no other.
 #[test]
-fn all_points_of_the_paper_come_out_on_shared_memory() {
+fn all_points_of_the_paper_are_reproduced_on_shared_memory() {
     let published = read_rows(PUBLISHED);
     assert_eq!(published.len(), 230);
     let (measured, _) = rows(&[
@@ -66,14 +66,15 @@ fn all_points_of_the_paper_come_out_on_shared_memory() {
     for column in ["outgoing_roundtrips", "effective_roundtrips"] {
         let pairs = pairs(&published, &measured, column);
         assert_eq!(pairs.len(), 230);
-        // Of one roundtrip, the least there is, these are 0.02.
+        // The minimum is one roundtrip, of which this is 0.02.
         assert!(largest_deviation(&pairs, column) <= 2.0);
     }
 }
 
-/// A small table, so that few inserts are averaged, and no load where single ones weigh much.
+/// The table is small, so few inserts are averaged; load factors where single inserts matter are
+/// omitted.
 #[test]
-fn the_simulator_comes_near_the_paper() {
+fn the_simulator_is_close_to_the_paper() {
     let mut published = read_rows(PUBLISHED);
     published.retain(|row| number(row, "load_factor") <= 0.7);
     let (measured, _) =

@@ -1,4 +1,5 @@
-//! `simulate` as a person runs it: rows beside the paper's figures, what limits, what is missing.
+//! Tests of `simulate` from the command line: rows with the paper's figures, limits, and missing
+//! quantities.
 
 mod common;
 
@@ -16,7 +17,7 @@ fn rows(arguments: &[&str]) -> (Vec<Value>, String) {
 }
 
 #[test]
-fn latencies_are_beside_the_papers() {
+fn latencies_are_compared_with_the_papers() {
     latencies_of(["--machines", "2", "--ranks-per-machine", "1"], "mean latency, two machines");
     latencies_of(["--machines", "1", "--ranks-per-machine", "2"], "mean latency, one machine");
 }
@@ -35,9 +36,9 @@ fn latencies_of(cluster: [&str; 4], said: &str) {
     assert!(printed.contains("remote.read_base_ns = "), "each number with its source: {printed}");
 }
 
-/// How near the model is to the paper's figures is said where they are figures of the same.
+/// The deviation from the paper's figures is printed only for the paper's cluster and parameters.
 #[test]
-fn how_near_the_model_is_is_said_of_the_papers_cluster_alone() {
+fn deviations_are_stated_for_the_papers_cluster_only() {
     let two = ["--machines", "2", "--ranks-per-machine", "1", "--workload", "mixed"];
     let few = ["--ops", "50", "-C", "32", "--load-factors", "0.5"];
     for (more, said) in [
@@ -65,14 +66,14 @@ fn throughputs_are_by_machines_ranks_and_workload() {
         assert!(cut > whole, "{row}");
         let operations = number(row, "machines") * number(row, "ranks_per_machine") * 100.0;
         assert_eq!(number(row, "operations"), operations);
-        // The paper has no figures of three ranks a machine.
+        // The paper has no figures of three ranks on a machine.
         let ranks = number(row, "ranks_per_machine");
         assert_eq!(row["paper_ops_per_s"].is_null(), ranks == 3.0, "{row}");
     }
 }
 
 #[test]
-fn beyond_the_paper_it_says_by_how_much_and_what_limits() {
+fn beyond_the_paper_ratio_and_limit_are_stated() {
     let options = ["--experiment", "throughput", "--machines", "4", "--workload", "mixed"];
     let more = ["--beyond-paper", "--ops", "100"];
     let (rows, printed) = rows(&[&options[..], &more].concat());
@@ -84,9 +85,9 @@ fn beyond_the_paper_it_says_by_how_much_and_what_limits() {
     assert!(printed.contains("  NIC atomics rate 9") && number(&rows[0], "limit_used") >= 0.9);
 }
 
-/// Operations choose their C, and a most that none of them comes to changes nothing.
+/// Operations choose their C, and a larger maximum that no operation chooses changes nothing.
 #[test]
-fn latencies_that_are_the_same_with_several_c_are_printed_once() {
+fn latencies_equal_for_several_c_are_printed_once() {
     let shape = ["--experiment", "latency", "--machines", "2", "--ranks-per-machine", "1"];
     let of = |chunks: &str, more: &[&str]| {
         let some = ["-C", chunks, "--load-factors", "0.9"];
@@ -96,7 +97,7 @@ fn latencies_that_are_the_same_with_several_c_are_printed_once() {
         let lines: Vec<_> = lines.map(|line| line.to_owned()).collect();
         (rows, lines, printed)
     };
-    // The paper has none with these.
+    // The paper has no figures for these values of C.
     let (rows, lines, printed) = of("512,256,8", &["--beyond-paper"]);
     assert_eq!(rows[0]["mean_latency_ns"], rows[1]["mean_latency_ns"]);
     assert_eq!(lines.len(), 2, "{printed}");
@@ -108,16 +109,17 @@ fn latencies_that_are_the_same_with_several_c_are_printed_once() {
         "the paper's algorithm has the C that it was given"
     );
 
-    // Beside another figure of the paper the same is another comparison.
+    // Rows with the same latencies and different figures of the paper are separate.
     let (rows, lines, printed) = of("128,64,32", &["--beyond-paper"]);
     assert_eq!(rows[0]["mean_latency_ns"], rows[1]["mean_latency_ns"]);
     assert_ne!(rows[0]["by_paper"], rows[1]["by_paper"]);
     assert_eq!(lines.len(), 3, "{printed}");
 }
 
-/// With 32 x 128 outstanding a NIC of this profile does a good third of its READs, and no more.
+/// With 32 x 128 operations outstanding, a NIC of this profile executes about a third of its
+/// maximum READs.
 #[test]
-fn beyond_a_knee_what_is_left_of_the_rate_is_the_limit() {
+fn beyond_a_knee_the_remaining_rate_is_the_limit() {
     let given = ["--set", "remote.atomic_ns=2500", "--set", "nic.atomics_per_s=50000000"];
     let shape = ["--machines", "2", "--ranks-per-machine", "32", "--workload", "read-intensive"];
     let many = ["--in-flight", "128", "--beyond-paper", "--one-roundtrip", "off", "--cache", "0"];
@@ -130,9 +132,9 @@ fn beyond_a_knee_what_is_left_of_the_rate_is_the_limit() {
     assert!(cells.contains(&true), "{printed}");
 }
 
-/// Roundtrips are no limit: none is met, and the share is that of the limit that is nearest.
+/// Roundtrips are no limit. No limit is met, and the utilization is that of the nearest one.
 #[test]
-fn where_roundtrips_are_waited_for_nothing_is_at_its_limit() {
+fn waiting_for_roundtrips_meets_no_limit() {
     let options = ["--experiment", "throughput", "--machines", "4", "--workload", "mixed"];
     let few = ["--ranks-per-machine", "1", "--ops", "100"];
     let (rows, printed) =
@@ -145,9 +147,9 @@ fn where_roundtrips_are_waited_for_nothing_is_at_its_limit() {
     assert!(printed.contains(&line) && printed.contains(&cell), "{line}: {printed}");
 }
 
-/// On one machine the CPU reaches all words: nothing of what the profile limits is used.
+/// On one machine the CPU accesses all words, and the profile limits nothing that is used.
 #[test]
-fn where_the_cpu_does_all_there_is_no_limit() {
+fn cpu_access_alone_has_no_limit() {
     let one = ["--profile", "shm", "--machines", "1", "--ranks-per-machine", "2", "--ops", "50"];
     let mixed = ["--experiment", "throughput", "--workload", "mixed"];
     let (rows, printed) = rows(&[&one[..], &mixed, &["--full"]].concat());
@@ -159,7 +161,7 @@ fn where_the_cpu_does_all_there_is_no_limit() {
 }
 
 #[test]
-fn a_file_is_a_profile_and_what_it_lacks_is_named() {
+fn a_profile_file_is_read_and_missing_quantities_are_named() {
     let scratch = Scratch::new();
     let path = scratch.path("own.toml");
     let given =
@@ -187,13 +189,13 @@ fn a_file_is_a_profile_and_what_it_lacks_is_named() {
     assert!(refused.contains("line 10"), "{refused}");
 }
 
-/// Nobody waits for a pipe's other end or for a device's.
+/// Opening a FIFO or a device does not block.
 #[test]
-fn what_is_no_file_is_no_profile_and_no_tuning() {
+fn profiles_and_tunings_must_be_regular_files() {
     let scratch = Scratch::new();
     let (pipe, long) = (scratch.path("pipe"), scratch.path("long"));
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    // Of zeros, which take no room.
+    // A sparse file, which needs no space.
     std::fs::File::create(&long).unwrap().set_len(1 << 30).unwrap();
     for option in ["--profile", "--tuning"] {
         for (path, why) in [
@@ -208,9 +210,9 @@ fn what_is_no_file_is_no_profile_and_no_tuning() {
     }
 }
 
-/// What was measured by tune is simulated where it was measured: on two machines, and on one.
+/// A profile that tune has measured is simulated on the same machines: on two, and on one.
 #[test]
-fn measured_profiles_are_networks_like_others() {
+fn measured_profiles_can_be_simulated() {
     let few = ["--ops", "50", "-C", "8,64", "--load-factors", "0.5"];
     let two = ["--profile", "soft-roce", "--machines", "2", "--ranks-per-machine", "1"];
     let (over_soft_roce, printed) = rows(&[&two[..], &few, &["--full"]].concat());
@@ -224,7 +226,7 @@ fn measured_profiles_are_networks_like_others() {
         let profile =
             probeline_profile::Profile::load(format!("{PROFILES}/{name}.toml").as_ref()).unwrap();
         let value = |what: &str| profile.value(&format!("{at}.{what}")).unwrap() as f64;
-        // At least a READ of 8 words; at most two READs of 64 words and a claim, and the time that
+        // At least a READ of 8 words; at most two READs of 64 words, a claim, and the time that
         // ranks wait for each other.
         let read_ns = |words: f64| value("read_base_ns") + words * value("read_word_ps") / 1e3;
         let most_ns = 1.05 * (2.0 * read_ns(64.0) + value("atomic_ns"));
@@ -236,9 +238,9 @@ fn measured_profiles_are_networks_like_others() {
     }
 }
 
-/// C is two options: of the one that is given for latencies throughputs keep the file's.
+/// C is two options: throughputs use the file's C if only that of latencies is given.
 #[test]
-fn a_c_given_for_latencies_leaves_throughputs_the_files() {
+fn a_c_of_latencies_does_not_change_that_of_throughputs() {
     let scratch = Scratch::new();
     let file = scratch.file("tuning.toml", &of_reads().to_toml());
     let shape = ["--machines", "2", "--ranks-per-machine", "1", "--workload", "mixed"];
@@ -250,7 +252,7 @@ fn a_c_given_for_latencies_leaves_throughputs_the_files() {
     let [latency, throughput] = &report["rows"].as_array().unwrap()[..] else { panic!("{report}") };
     assert_eq!((&latency["experiment"], &latency["full"]), (&"latency".into(), &0.into()));
     assert_eq!(number(latency, "chunk_buckets"), 16.0);
-    // Some READs are split where a part ends.
+    // READs are split at the end of a window.
     assert_eq!(throughput["chunk_buckets"], 64);
     assert!((60.0..64.0).contains(&number(throughput, "mean_chunk_buckets")), "{throughput}");
     assert!(latency["mean_chunk_buckets"].is_null(), "{latency}");
@@ -259,9 +261,9 @@ fn a_c_given_for_latencies_leaves_throughputs_the_files() {
     assert_eq!(paper.json["parameters"]["throughput_chunk_buckets"], 32);
 }
 
-/// Where M chunks have no room, a latency says of how many, and a throughput has no result.
+/// If M chunks have no room, a latency row counts the failed inserts, and a throughput fails.
 #[test]
-fn chunks_that_do_not_reach_are_told() {
+fn full_probe_sequences_are_reported() {
     let shape = ["--machines", "2", "--ranks-per-machine", "1", "-M", "1"];
     let latency = ["--experiment", "latency", "-C", "16", "--load-factors", "0.9"];
     let (rows, printed) = rows(&[&latency[..], &shape].concat());
@@ -273,10 +275,10 @@ fn chunks_that_do_not_reach_are_told() {
     assert!(refused.contains("-M"), "{refused}");
 }
 
-/// What tune may write at most is simulated, or refused with the file's name where memory has no
-/// room for it.
+/// The largest tuning that tune may write is simulated, or refused with the file's name if memory
+/// does not suffice.
 #[test]
-fn a_tunings_most_operations_are_simulated_or_told_too_many() {
+fn the_largest_tuning_is_simulated_or_refused() {
     let scratch = Scratch::new();
     let tuning = probeline::tuning::Tuning { in_flight: 1 << 14, cache_entries: 0, ..of_reads() };
     let many = scratch.file("many.toml", &tuning.to_toml());
@@ -296,7 +298,7 @@ fn a_tunings_most_operations_are_simulated_or_told_too_many() {
 }
 
 #[test]
-fn a_tuning_that_no_read_has_chosen_is_told() {
+fn a_tuning_not_chosen_by_reads_is_noted() {
     let scratch = Scratch::new();
     for direct in [true, false] {
         let tuning = probeline::tuning::Tuning { direct, ..of_reads() };
@@ -309,9 +311,9 @@ fn a_tuning_that_no_read_has_chosen_is_told() {
     }
 }
 
-/// On one machine of a CPU's profile one at a time is what the file's ranks can be simulated with.
+/// On one machine, a profile with CPU access only is simulated with one operation at a time.
 #[test]
-fn a_tuning_on_one_machine_is_simulated_one_at_a_time() {
+fn a_tuning_on_one_machine_has_one_operation_in_flight() {
     let scratch = Scratch::new();
     let file = scratch.file("tuning.toml", &of_reads().to_toml());
     let one = ["simulate", "--profile", "shm", "--machines", "1", "--ranks-per-machine", "2"];
@@ -321,7 +323,7 @@ fn a_tuning_on_one_machine_is_simulated_one_at_a_time() {
     run(&[&one[..], &few, &["--in-flight", "1"]].concat()).printed();
 }
 
-/// A tuning whose C and M READs have chosen.
+/// Returns a tuning whose C and M were chosen from measurements of READs.
 fn of_reads() -> probeline::tuning::Tuning {
     probeline::tuning::Tuning {
         chunk_buckets: 64,
@@ -332,7 +334,7 @@ fn of_reads() -> probeline::tuning::Tuning {
 }
 
 #[test]
-fn what_cannot_be_simulated_is_refused() {
+fn invalid_simulations_are_refused() {
     for (arguments, what) in [
         ("--profile das6", "give das5-fdr, connectx6-200g, soft-roce, shm or a file"),
         ("--profile shm", "remote.read_base_ns (fixed cost of a READ's roundtrip"),

@@ -193,7 +193,7 @@ fn only_one_file_writes_to_the_terminal() {
                 folders.push(path);
                 continue;
             }
-            // `Report::print` is not a stream's.
+            // `Report::print` does not write to a stream directly.
             let text = fs::read_to_string(&path).unwrap().replace("self.print()", "");
             let found = writers.iter().find(|writer| text.contains(**writer));
             files += 1;

@@ -1,4 +1,4 @@
-//! `probeline tune` and `--tuning`, from the command line.
+//! Tests of `probeline tune` and `--tuning` from the command line.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::reported::{number as number_of, reported};
 use common::{Scratch, read_rows, run};
 use serde_json::Value;
 
-/// A table of a megabyte, in virtual time.
+/// Options of a table of 4 MiB in virtual time.
 const SIM: [&str; 5] = ["tune", "--transport", "sim", "--table-size", "4MiB"];
 
 fn number(row: &std::collections::HashMap<String, String>, column: &str) -> f64 {
@@ -16,7 +16,7 @@ fn number(row: &std::collections::HashMap<String, String>, column: &str) -> f64 
 }
 
 #[test]
-fn expects_what_it_then_measures_in_virtual_time() {
+fn predictions_match_measurements_in_virtual_time() {
     let scratch = Scratch::new();
     let (out, csv) = (scratch.path("tuning.toml"), scratch.path("rows.csv"));
     for (goal, load_factor) in [("throughput", "0.5"), ("latency", "0.9")] {
@@ -33,7 +33,8 @@ fn expects_what_it_then_measures_in_virtual_time() {
     }
 }
 
-/// A network whose NICs take so many atomics a second, and 40 million READs.
+/// Writes the profile of a network whose NICs execute `atomics_per_s` atomics and 40 million READs
+/// per second.
 fn network(scratch: &Scratch, atomics_per_s: u64) -> String {
     let given = |name: &str, value: u64| {
         format!("{name} = {{ value = {value}, kind = \"assumed\", source = \"a test\" }}\n")
@@ -50,10 +51,10 @@ fn network(scratch: &Scratch, atomics_per_s: u64) -> String {
     scratch.file("nic.toml", &text)
 }
 
-/// A claim along with each first READ is an atomic more: it pays where NICs take as many atomics as
-/// READs, and not where atomics are what all wait for.
+/// A claim along with each first READ is an additional atomic. It pays if NICs execute as many
+/// atomics as READs, and not if atomics are the bottleneck.
 #[test]
-fn one_roundtrip_inserts_are_as_many_as_the_nics_atomics_stand() {
+fn one_roundtrip_inserts_depend_on_the_rate_of_atomics() {
     let scratch = Scratch::new();
     let (out, csv) = (scratch.path("tuning.toml"), scratch.path("rows.csv"));
     for (atomics_per_s, pays) in [(2_000_000, "off"), (40_000_000, "on")] {
@@ -80,8 +81,8 @@ fn one_roundtrip_inserts_are_as_many_as_the_nics_atomics_stand() {
     }
 }
 
-/// Each share asked for is the one measured, with fewer operations where the inserts of all of them
-/// would be too many for the table.
+/// The measured share of inserts is the requested one. If the inserts are too many for the table,
+/// there are fewer operations.
 #[test]
 fn a_small_table_has_fewer_operations_and_the_same_share_of_inserts() {
     let scratch = Scratch::new();
@@ -107,13 +108,14 @@ fn a_small_table_has_fewer_operations_and_the_same_share_of_inserts() {
             probeline::tuning::Tuning::load(out.as_ref()).unwrap().expected.unwrap().insert_share;
         assert_eq!(Ok(said), share.parse());
     }
-    // A find is a roundtrip and an insert is two: more inserts take longer.
+    // A find takes one roundtrip and an insert two, so more inserts take longer.
     assert!(paper_ns.is_sorted_by(|one, other| one * 1.05 < *other), "{paper_ns:?}");
 }
 
-/// What is too late is measured before it is said, and what is not is kept to.
+/// A latency above the bound is reported after it was measured, and candidates within the bound
+/// keep it.
 #[test]
-fn the_bound_on_the_latency_is_kept_to_as_measured() {
+fn the_latency_bound_applies_to_measurements() {
     let scratch = Scratch::new();
     let (out, json) = (scratch.path("tuning.toml"), scratch.path("rows.json"));
     let few = ["--rounds", "1", "--ops", "100", "--in-flight", "8", "--out", &out, "--json", &json];
@@ -131,7 +133,7 @@ fn the_bound_on_the_latency_is_kept_to_as_measured() {
 }
 
 #[test]
-fn virtual_time_repeats_itself() {
+fn virtual_time_is_reproducible() {
     let scratch = Scratch::new();
     let files = ["one.toml", "other.toml"].map(|name| scratch.path(name));
     let texts = files.map(|out| {
@@ -142,7 +144,7 @@ fn virtual_time_repeats_itself() {
 }
 
 #[test]
-fn a_sweep_over_shared_memory_says_how_far_it_is_from_the_best() {
+fn a_sweep_over_shared_memory_states_the_distance_from_the_best() {
     let scratch = Scratch::new();
     let (out, profile) = (scratch.path("tuning.toml"), scratch.path("shm.toml"));
     let few = ["tune", "--table-size", "8MiB", "--rounds", "1", "--ops", "200"];
@@ -163,9 +165,9 @@ fn a_sweep_over_shared_memory_says_how_far_it_is_from_the_best() {
         .printed();
 }
 
-/// The profile that tune measures of a network is that network.
+/// The profile that tune measures in a simulated network equals that network's.
 #[test]
-fn what_is_measured_of_a_network_is_its_profile() {
+fn the_measured_profile_is_that_of_the_network() {
     let scratch = Scratch::new();
     let (out, path) = (scratch.path("tuning.toml"), scratch.path("again.toml"));
     let nic = network(&scratch, 5_000_000);
@@ -212,7 +214,7 @@ fn tuning(scratch: &Scratch, in_flight: u32) -> String {
 }
 
 #[test]
-fn other_commands_run_with_what_the_file_says() {
+fn other_commands_use_the_tuning() {
     let scratch = Scratch::new();
     let file = tuning(&scratch, 5);
     let sim = ["--transport", "sim", "--table-size", "64KiB", "--tuning", &file];
@@ -242,9 +244,9 @@ fn other_commands_run_with_what_the_file_says() {
     assert_eq!((&latency["max_chunks"], &latency["read_ahead"]), (&77.into(), &"always".into()));
 }
 
-/// Not only what is said: what is counted is that of the file.
+/// The counted roundtrips are those of the file's table, not only the printed parameters.
 #[test]
-fn roundtrips_are_those_of_the_files_table() {
+fn roundtrips_use_the_tuned_table() {
     let scratch = Scratch::new();
     let csv = scratch.path("rows.csv");
     let roundtrips = ["roundtrips", "--transport", "sim", "--table-size", "64KiB", "--csv", &csv];
@@ -260,20 +262,21 @@ fn roundtrips_are_those_of_the_files_table() {
     let file = scratch.file("tuning.toml", &tuning.to_toml());
     let tuned = counted(&["--tuning", &file]);
     assert!(tuned.iter().all(|row| row["chunk_buckets"] == "16"), "one C, that of the file");
-    // Where nearly all is full two chunks have no room for many.
+    // In an almost full table, two chunks have no room for many keys.
     assert!(number(tuned.last().unwrap(), "full") > 0.0, "{:?}", tuned.last());
     assert_eq!(tuned, counted(&["-C", "16", "-M", "2"]), "to the last digit");
     let given = counted(&["--tuning", &file, "-C", "64"]);
     assert!(given.iter().all(|row| row["chunk_buckets"] == "64"));
 }
 
-/// The columns of a comparison are ranks of their own, which are given the file as well.
+/// The columns of a comparison are separate processes, which receive the file as well.
 #[test]
-fn what_is_compared_is_the_files_table() {
+fn compare_uses_the_tuned_table() {
     let scratch = Scratch::new();
     let json = scratch.path("rows.json");
     let compare = ["compare", "--quick", "--columns", "sim", "--table-size", "1MiB"];
-    // An insert: one roundtrip of 2 us where the claim goes along, else two.
+    // An insert takes one roundtrip of 2 us if the claim is posted along with the READ, otherwise
+    // two.
     for (first_claim, inserted_ns) in
         [(probeline::table::FirstClaim::On, 2_000.0), (probeline::table::FirstClaim::Off, 4_000.0)]
     {
@@ -295,12 +298,13 @@ fn what_is_compared_is_the_files_table() {
     }
 }
 
-/// What is simulated is the file's table, with as many in flight, and not only what is said.
+/// The simulated table has the file's parameters and its operations in flight, not only the printed
+/// ones.
 #[test]
-fn a_simulated_cluster_has_the_files_table() {
+fn a_simulated_cluster_uses_the_tuned_table() {
     let scratch = Scratch::new();
     let cluster = ["--machines", "2", "--ranks-per-machine", "2", "--workload", "mixed"];
-    // So many that they keep nobody from having more in flight.
+    // High enough not to limit operations in flight.
     let fast = ["--set", "rank.reads_per_s=100000000", "--set", "nic.atomics_per_s=100000000"];
     let simulated = |in_flight: u32, more: &[&str]| {
         let file = tuning(&scratch, in_flight);
@@ -323,7 +327,7 @@ fn a_simulated_cluster_has_the_files_table() {
     let of = |report: &Value, column: &str| number_of(&rows(report)[1], column);
     for row in rows(&eight) {
         assert_eq!(row["way"], "tuned", "{row}");
-        // Of a throughput the mean, some READs being split where a part ends.
+        // The mean of a throughput, in which READs are split at the end of a window.
         assert!((60.0..=64.0).contains(&number_of(&row, "chunk_buckets")), "{row}");
         // The next chunk is always read ahead.
         assert!(number_of(&row, "outgoing_roundtrips") > 1.9, "{row}");
@@ -363,7 +367,7 @@ fn one_operation_at_a_time_is_blocking_calls() {
 }
 
 #[test]
-fn what_has_no_meaning_is_refused() {
+fn meaningless_options_are_refused() {
     let scratch = Scratch::new();
     let file = tuning(&scratch, 5);
     let broken = scratch.file("broken.toml", "version = 1\nC = 3\n");

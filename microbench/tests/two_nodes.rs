@@ -1,5 +1,5 @@
-//! Two nodes, here two processes of one machine: the first prints a command, the second is started
-//! with it.
+//! Tests of two nodes, which are two processes on this machine: the first prints a command, with
+//! which the test starts the second.
 
 mod common;
 
@@ -12,7 +12,7 @@ use common::{
     AT_ONCE, Ended, Running, Scratch, notes_and_others, port, probeline, run, two_steps, wait_until,
 };
 
-/// A small run; over shared memory, as this machine need not have an RDMA device.
+/// A small run over shared memory, because this machine may have no RDMA device.
 const SMALL: [&str; 11] = [
     "bench-latency",
     "--transport",
@@ -29,7 +29,7 @@ const SMALL: [&str; 11] = [
 
 const VARIABLE: &str = "PROBELINE_SECRET=";
 
-/// The first node, which is to be told from by what it says while it runs.
+/// The first node, whose output is read while it runs.
 struct First {
     running: Running,
     scratch: Scratch,
@@ -49,7 +49,7 @@ impl First {
         fs::read_to_string(self.scratch.path(name)).unwrap()
     }
 
-    /// All that it says before it waits.
+    /// Returns all output before the node waits.
     fn says(&self) -> String {
         let told = wait_until(AT_ONCE, || self.read("said").contains("listens at TCP port"));
         assert!(told, "{}", self.read("said"));
@@ -66,7 +66,7 @@ impl First {
     }
 }
 
-/// A command line in what was said, without its variable, and the secret in it.
+/// Returns the secret and the words of a command line in the output, without the variable.
 fn printed_command(said: &str, start: &str) -> (Option<String>, Vec<String>) {
     let split = |line: &str| shlex::split(line).unwrap();
     let lines = said.lines().filter_map(|line| line.strip_prefix("  "));
@@ -78,7 +78,7 @@ fn printed_command(said: &str, start: &str) -> (Option<String>, Vec<String>) {
     commands.next().unwrap_or_else(|| panic!("no {start} in {said}"))
 }
 
-/// As printed, but with the address of this machine that surely leads back to it.
+/// Creates the printed command with an address that certainly belongs to this machine.
 fn second(words: &[String], secret: Option<&str>) -> Command {
     let words: Vec<&str> = words[1..].iter().map(String::as_str).collect();
     let host = words.iter().position(|&word| word == "--two-nodes").unwrap() + 1;
@@ -87,7 +87,7 @@ fn second(words: &[String], secret: Option<&str>) -> Command {
     command
 }
 
-/// What the first of two says of the second, with its secret, is all that the second needs.
+/// The output of the first node, with the secret, is sufficient to start the second.
 #[test]
 fn the_second_node_is_started_with_what_the_first_prints() {
     let (port, scratch) = (port().to_string(), Scratch::new());
@@ -123,7 +123,7 @@ fn the_second_node_is_started_with_what_the_first_prints() {
 }
 
 #[test]
-fn secrets_are_fresh_and_one_that_is_given_is_not_shown() {
+fn secrets_are_fresh_and_given_ones_are_not_shown() {
     let given = "a secret that both nodes know";
     let [one, two] = [port(), port()].map(|port| {
         let port = port.to_string();
@@ -147,9 +147,9 @@ fn secrets_are_fresh_and_one_that_is_given_is_not_shown() {
 }
 
 #[test]
-fn a_second_node_with_another_secret_is_kept_out() {
+fn a_second_node_with_another_secret_is_rejected() {
     let port = port().to_string();
-    // Both strangers connect within this time, even on a busy machine.
+    // Both processes with wrong secrets connect within this time, even on a busy machine.
     let own = ["--two-nodes", "--port", &port, "--meet-timeout", "20"];
     let first = First::start(&[&SMALL[..], &own].concat(), None);
     let said = first.says();
@@ -171,7 +171,7 @@ fn a_second_node_with_another_secret_is_kept_out() {
 }
 
 #[test]
-fn a_second_node_with_other_options_is_told_which() {
+fn a_second_node_with_other_options_gets_their_names() {
     for (option, value, field) in [
         ("--chunk-buckets", "64", "--chunk-buckets"),
         ("--table-size", "128KiB", "--table-size"),
@@ -194,7 +194,7 @@ fn a_second_node_with_other_options_is_told_which() {
 }
 
 #[test]
-fn who_waits_alone_ends_in_time() {
+fn a_node_that_waits_alone_times_out() {
     let port = port().to_string();
     let said = alone(&["--two-nodes"], &port);
     assert!(
@@ -207,7 +207,7 @@ fn who_waits_alone_ends_in_time() {
     assert!(said.ends_with(&format!("and that its TCP port {port} is open\n")), "{said}");
 }
 
-/// What a node that waits for a second in vain says.
+/// Returns the error of a node that waits in vain for a second.
 fn alone(node: &[&str], port: &str) -> String {
     let own = [node, &["--port", port, "--meet-timeout", "1"]].concat();
     let ended = First::start(&[&SMALL[..], &own].concat(), Some("the secret of these tests")).end();
@@ -218,7 +218,7 @@ fn alone(node: &[&str], port: &str) -> String {
 }
 
 #[test]
-fn a_wrong_host_or_port_is_told_with_what_to_give() {
+fn a_wrong_host_or_port_is_reported_with_advice() {
     let used = port().to_string();
     let said = alone(&["--two-nodes", "no such host"], &used);
     let advice = "give --two-nodes the first node's name or one of the addresses it prints";
@@ -232,9 +232,10 @@ fn a_wrong_host_or_port_is_told_with_what_to_give() {
     assert!(said.ends_with("give both nodes another --port\n"), "{said}");
 }
 
-/// A program that is started as the repository's own is not in the same folder everywhere.
+/// The program's path may be relative to the repository, which is in another folder on the other
+/// node.
 #[test]
-fn a_relative_program_is_said_to_be_in_the_repository() {
+fn a_relative_program_is_reported_as_in_the_repository() {
     let scratch = Scratch::new();
     symlink(env!("CARGO_BIN_EXE_probeline"), scratch.path("probeline")).unwrap();
     let (port, said) = (port().to_string(), scratch.path("said"));
@@ -292,9 +293,9 @@ fn missing_for_verbs() -> Option<&'static str> {
     }
 }
 
-/// No device of this name is on any machine: that is known before the other node is asked for.
+/// No machine has a device of this name, which is reported before the other node is needed.
 #[test]
-fn without_a_device_nobody_is_asked_to_start_the_other_node() {
+fn without_a_device_the_second_node_is_not_requested() {
     let missing = match missing_for_verbs() {
         Some(missing) if !missing.starts_with("no active port") => missing,
         _ => "no RDMA device nosuch0: choose among",

@@ -1,4 +1,4 @@
-//! What an insert is done with: the device's atomics; and how many operations it has at once.
+//! Checks the device's atomics, which inserts use, and its limits of outstanding operations.
 
 use probeline_verbs::{AtomicCapability, OpenError, SelfTestFailed};
 
@@ -6,7 +6,7 @@ use crate::facts::{Facts, Trial};
 use crate::root::Root;
 use crate::{Finding, Note, Subject};
 
-/// As many as most devices have, and as an engine asks for unless told otherwise.
+/// The value of most devices, which an engine requests by default.
 const USUAL_READS: u8 = 16;
 
 const ANOTHER: &str = "another device: probeline doctor --device ANOTHER";
@@ -68,7 +68,7 @@ fn trial(subject: &Subject, trial: &Trial) -> Finding {
             .means("nothing that the table does on it could be relied on")
             .mend(ANOTHER)
             .note(Note::DEVICES_WITHOUT_ATOMICS),
-        // A few pages were to be registered; a limit of 0 is told as EPERM.
+        // Opening registers only a few pages. The kernel reports a limit of 0 as EPERM.
         OpenError::Verb(failed) if [EPERM, ENOMEM].contains(&failed.errno) => finding
             .means("not even a few pages could be locked, as for the smallest engine")
             .mend("sudo prlimit --pid $$ --memlock=unlimited:unlimited")

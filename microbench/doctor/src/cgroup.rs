@@ -1,16 +1,16 @@
-//! What control groups leave to this process, of version 1 and of version 2 (cgroups(7)).
+//! Reads the limits of control groups on this process, versions 1 and 2 (cgroups(7)).
 
 use crate::root::Root;
 
-/// The groups of this process, a hierarchy a line.
+/// The groups of this process, one hierarchy per line.
 const OF_THIS_PROCESS: &str = "proc/self/cgroup";
 const MOUNTED: &str = "sys/fs/cgroup";
-/// Hierarchies and levels that are looked at: version 1 has a dozen controllers, and launchers nest
-/// a handful of groups.
+/// Maximum hierarchies and levels that are read. Version 1 has a dozen controllers, and launchers
+/// nest about five groups.
 const MOST_HIERARCHIES: usize = 32;
 const MOST_LEVELS: usize = 64;
 
-/// Time of CPUs that this process may take, in CPUs; `None` for all.
+/// Returns the CPU time that this process may use, in CPUs; `None` without a limit.
 pub(crate) fn cpus(root: &Root) -> Option<f64> {
     let unified = |dir: &str| {
         let text = root.text(&format!("{dir}/cpu.max")).ok()?;
@@ -24,15 +24,15 @@ pub(crate) fn cpus(root: &Root) -> Option<f64> {
     least(&dirs(root, None), unified, &dirs(root, Some("cpu")), old)
 }
 
-/// Of a quota, -1 for none, in each period.
+/// Returns quota / period, in CPUs; a quota of -1 is no limit.
 fn share(quota_us: f64, period_us: f64) -> Option<f64> {
     (quota_us > 0.0 && period_us > 0.0)
         .then(|| quota_us / period_us)
         .filter(|cpus| cpus.is_finite())
 }
 
-/// Memory that this process may have, in bytes; `None` where nothing limits it. Where there is no
-/// limit, version 1 has a number larger than any memory.
+/// Returns the memory that this process may use, in bytes; `None` without a limit. Version 1
+/// reports a number larger than any memory if there is no limit.
 pub(crate) fn memory(root: &Root) -> Option<u64> {
     let limit =
         |name: &'static str| move |dir: &str| root.number::<u64>(&format!("{dir}/{name}")).ok();
@@ -40,7 +40,7 @@ pub(crate) fn memory(root: &Root) -> Option<u64> {
     least(&unified, limit("memory.max"), &old, limit("memory.limit_in_bytes"))
 }
 
-/// The least limit of all groups that this process is in.
+/// Returns the smallest limit of all groups that contain this process.
 fn least<T: PartialOrd>(
     unified: &[String],
     of_unified: impl Fn(&str) -> Option<T>,
@@ -52,9 +52,9 @@ fn least<T: PartialOrd>(
     all.reduce(|least, limit| if limit < least { limit } else { least })
 }
 
-/// The folders of the groups of this process, from the top of each hierarchy down: of the one with
-/// this controller in version 1, or of version 2. Those of a container may lie above what is
-/// mounted in it, whose top is then its own group.
+/// Returns the folders of the groups of this process, from the root of each hierarchy down: the
+/// hierarchy with this controller in version 1, or that of version 2. A container may see only its
+/// own group, as the root of the mount; the path then names groups above it.
 fn dirs(root: &Root, controller: Option<&str>) -> Vec<String> {
     let text = root.text(OF_THIS_PROCESS).unwrap_or_default();
     let mut lines = text.lines().take(MOST_HIERARCHIES).filter_map(|line| {
@@ -67,15 +67,15 @@ fn dirs(root: &Root, controller: Option<&str>) -> Vec<String> {
     };
     let (controllers, path) = lines.find(|(its, _)| is_it(its)).unwrap_or_default();
     let mounts: &[String] = &match controller {
-        // `cpu` leads to `cpu,cpuacct` where the two are mounted together.
+        // `cpu` is a link to `cpu,cpuacct` where both controllers share a mount.
         Some(name) => vec![format!("{MOUNTED}/{name}"), format!("{MOUNTED}/{controllers}")],
         None => vec![MOUNTED.to_owned(), format!("{MOUNTED}/unified")],
     };
     mounts.iter().flat_map(|mount| below(mount, path)).collect()
 }
 
-/// `mount`, and every folder of `path` below it. A path that leads out of what is mounted is of a
-/// group that is not to be seen here, and a folder of its name below may be another group's.
+/// Returns `mount` and every folder along `path` below it. A path with `..` names a group outside
+/// the mount. A folder of that name below the mount would be another group.
 fn below(mount: &str, path: &str) -> Vec<String> {
     let mut dirs = vec![mount.to_owned()];
     if path.split('/').any(|name| name == "..") {
@@ -93,10 +93,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_followed_from_the_top() {
+    fn groups_are_followed_from_the_root() {
         assert_eq!(below("cpu", "/"), ["cpu"]);
         assert_eq!(below("cpu", "/jobs/7"), ["cpu", "cpu/jobs", "cpu/jobs/7"]);
-        // Of a group that is not below the one that is mounted.
+        // These paths are of groups outside the mount.
         for path in ["/..", "/../7", "/../../jobs/7", "/jobs/../7"] {
             assert_eq!(below("cpu", path), ["cpu"], "{path}");
         }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_of_a_quota_that_is_one() {
+    fn a_share_needs_a_valid_quota() {
         assert_eq!(share(150_000.0, 100_000.0), Some(1.5));
         for (quota, period) in [(-1.0, 1e5), (1e5, 0.0), (f64::NAN, 1e5), (f64::INFINITY, 1e5)] {
             assert_eq!(share(quota, period), None, "{quota} {period}");

@@ -1,4 +1,4 @@
-//! The cores that ranks run on, and the clock they measure with.
+//! Checks the cores that ranks run on and the clock that they measure with.
 
 use probeline_pin::CpuSet;
 
@@ -13,14 +13,14 @@ const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
 const QUICK_CLOCKS: [&str; 5] =
     ["tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page", "timebase"];
 
-/// Clocks that take a system call, or a device as well.
+/// Clocks that need a system call, and some of them a device access.
 const SLOW_CLOCKS: [&str; 6] = ["hpet", "acpi_pm", "xen", "pit", "jiffies", "refined-jiffies"];
 
 pub(crate) fn checks(root: &Root) -> Vec<Finding> {
     vec![cores(root), load(root), governor(root), clock(root), numa_balancing(root)]
 }
 
-/// The CPUs that this process may run on.
+/// Returns the CPUs that this process may run on.
 pub(crate) fn allowed(root: &Root) -> Result<CpuSet, Unseen> {
     let path = "proc/self/status";
     root.parsed(path, &root.field(path, "Cpus_allowed_list")?)
@@ -57,7 +57,7 @@ fn cores(root: &Root) -> Finding {
     finding.note(Note::CORES)
 }
 
-/// A number of CPUs, as it is said.
+/// Formats a number of CPUs.
 fn cpus_in_words(count: usize) -> String {
     format!("{count} CPU{}", if count == 1 { "" } else { "s" })
 }
@@ -66,7 +66,7 @@ fn as_f64(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// A share of CPUs in tenths, rounded down.
+/// Formats CPUs in tenths, rounded down.
 fn tenths(cpus: f64) -> String {
     match (cpus * 10.0).floor() / 10.0 {
         0.0 => "less than 0.1".to_owned(),
@@ -91,7 +91,7 @@ fn load(root: &Root) -> Finding {
         }
     };
     let seen = format!("{load:.1} in the last minute, on {}", cpus_in_words(cpus));
-    // Half a CPU less for every rank's own is what a quiet machine of any size has.
+    // A quiet machine of any size has a load below half of its CPUs.
     if load < 0.5 * as_f64(cpus) {
         return Finding::fine(CHECK, machine, seen).note(Note::CORES);
     }
@@ -101,10 +101,10 @@ fn load(root: &Root) -> Finding {
         .note(Note::CORES)
 }
 
-/// What scales the frequency of a CPU.
+/// The frequency scaling of a CPU.
 struct Scaling {
     governor: String,
-    /// What drivers that choose by themselves are told to prefer.
+    /// The energy preference of drivers that choose the frequency themselves.
     preference: Option<String>,
 }
 
@@ -176,7 +176,7 @@ fn clock(root: &Root) -> Finding {
         Some(better) => {
             finding.mend(format!("echo {better} | sudo tee /{CLOCK}/current_clocksource"))
         }
-        // The kernel has given the quick one up, or was told to.
+        // The kernel has rejected the fast clock, or a boot option has.
         None => finding.mend(
             "sudo dmesg | grep -i -e tsc -e clocksource, which says why there is no quicker one; \
              clocksource=tsc tsc=reliable on the kernel's command line where that was a mistake",

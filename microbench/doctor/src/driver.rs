@@ -1,4 +1,4 @@
-//! Which driver a device has, and what is odd about it.
+//! Identifies a device's driver and checks its known problems.
 
 use core::fmt;
 
@@ -10,7 +10,7 @@ use crate::{Finding, Note, Subject};
 
 const RXE_VENDOR: u32 = 0xff_ffff;
 const SIW_VENDOR: u32 = 0x62_6d74;
-/// Connect-IB, the first device of mlx5.
+/// The part number of Connect-IB, the first device of mlx5.
 const CONNECT_IB: u32 = 4113;
 const SOFTWARE_ATOMICS: &str =
     "probeline bench-latency --transport ucx, where the owner's CPU does them";
@@ -20,13 +20,13 @@ const SOFTWARE_ATOMICS: &str =
 pub(crate) enum Driver {
     SoftRoce,
     SoftIwarp,
-    /// By the name of its module.
+    /// The driver with this module name.
     Module(String),
     Unknown,
 }
 
 impl Driver {
-    /// By what sysfs shows, and by the vendor's number of devices made of software.
+    /// Identifies the driver from sysfs and from the vendor number that software devices have.
     pub(crate) fn of(root: &Root, device: &str, vendor: Option<u32>) -> Self {
         let class = format!("sys/class/infiniband/{device}");
         if let Some(module) = root.link(&format!("{class}/device/driver")) {
@@ -35,13 +35,14 @@ impl Driver {
         match vendor {
             Some(RXE_VENDOR) => Self::SoftRoce,
             Some(SIW_VENDOR) => Self::SoftIwarp,
-            // Before Linux 5.0 its vendor was 0. Nothing else has a network interface for a parent.
+            // Before Linux 5.0 the vendor number of Soft-RoCE was 0. No other device has a network
+            // interface as its parent.
             _ if root.text(&format!("{class}/parent")).is_ok() => Self::SoftRoce,
             _ => Self::Unknown,
         }
     }
 
-    /// Whether there is no hardware behind it.
+    /// Returns whether the device is software.
     pub(crate) fn is_software(&self) -> bool {
         matches!(self, Self::SoftRoce | Self::SoftIwarp)
     }
@@ -66,7 +67,7 @@ impl fmt::Display for Driver {
     }
 }
 
-/// The driver and its quirks.
+/// Checks the driver and its known problems.
 pub(crate) fn check(root: &Root, driver: &Driver, subject: &Subject, facts: &Facts) -> Finding {
     const CHECK: &str = "driver";
     let name = driver.to_string();
@@ -123,7 +124,8 @@ pub(crate) fn check(root: &Root, driver: &Driver, subject: &Subject, facts: &Fac
     }
 }
 
-/// Soft-RoCE copies with the CPU, so that how the CPU copies decides whether words come whole.
+/// Soft-RoCE copies with the CPU, so the CPU's copy instructions determine whether words are copied
+/// atomically.
 fn soft_roce(root: &Root, finding: Finding) -> Finding {
     let flags = root.field("proc/cpuinfo", "flags").unwrap_or_default();
     let tears = root.is_virtual() && flags.split(' ').any(|flag| flag == "erms");
@@ -137,15 +139,15 @@ fn soft_roce(root: &Root, finding: Finding) -> Finding {
         .note(Note::SOFT_ROCE)
 }
 
-/// A kind of NVIDIA's cards.
+/// A generation of NVIDIA's cards.
 pub(crate) struct Kind {
     /// The first part of its firmware's version.
     family: u32,
     pub(crate) name: &'static str,
-    /// The rest of the least version that DPDK supports, where it names one (guides for mlx5 and
-    /// mlx4).
+    /// The rest of the minimum firmware version that DPDK supports, if it names one (guides for
+    /// mlx5 and mlx4).
     least: [u32; 2],
-    /// What the fastest card of the kind carries over a port, in Gbit/s (NVIDIA's data sheets).
+    /// The maximum rate of a port of this generation, in Gbit/s (NVIDIA's data sheets).
     pub(crate) gbit_s: u32,
 }
 
@@ -154,7 +156,7 @@ impl Kind {
         Self { family, name, least, gbit_s }
     }
 
-    /// By the firmware's version, which functions of virtual machines tell too.
+    /// Identifies the generation by the firmware's version, which virtual functions report too.
     pub(crate) fn of(driver: &Driver, facts: &Facts) -> Option<&'static Self> {
         let known = driver.is_mlx5() || driver.is_mlx4();
         let [family, ..] = numbers(&facts.firmware).filter(|_| known)?;
@@ -177,7 +179,7 @@ const KINDS: [Kind; 12] = [
     Kind::new(40, "ConnectX-8", [0, 0], 800),
 ];
 
-/// The version of the firmware.
+/// Checks the version of the firmware.
 pub(crate) fn firmware(driver: &Driver, subject: &Subject, facts: &Facts) -> Finding {
     const CHECK: &str = "firmware";
     let version = &facts.firmware;
@@ -224,7 +226,7 @@ fn numbers(version: &str) -> Option<[u32; 3]> {
     parts.next().is_none().then_some(numbers)
 }
 
-/// What is set in the firmware, which the vendor's tools show to root.
+/// Reports that firmware settings are unknown, with the vendor's command that shows them to root.
 pub(crate) fn settings(bus: Option<&str>, subject: &Subject) -> Finding {
     let device = bus.unwrap_or("PCI_ADDRESS");
     let names = "PCI_WR_ORDERING PCI_ATOMIC_MODE MAX_ACC_OUT_READ CQE_COMPRESSION";

@@ -1,4 +1,4 @@
-//! Facts about the devices from libibverbs, as plain data.
+//! Facts about the devices, as libibverbs reports them.
 
 use core::time::Duration;
 
@@ -7,57 +7,57 @@ use probeline_verbs::{
     VerbFailed,
 };
 
-/// The devices of this machine, from libibverbs.
+/// The result of querying libibverbs for the devices of this machine.
 #[derive(Clone, Debug)]
 pub enum Survey {
-    /// It could not be loaded.
+    /// libibverbs could not be loaded.
     NoLibrary(LoadError),
-    /// It could not list devices.
+    /// libibverbs could not list devices.
     NoList(VerbFailed),
-    /// It did not answer within this time.
+    /// libibverbs did not answer within this time.
     Silent(Duration),
-    /// The devices, in its order; none where there is none.
+    /// The devices in libibverbs' order; empty if the machine has none.
     Devices(Vec<Surveyed>),
 }
 
-/// A device that was listed.
+/// A device that libibverbs listed.
 #[derive(Clone, Debug)]
 pub struct Surveyed {
     /// Its name, such as `mlx5_0`.
     pub name: String,
-    /// Its facts.
+    /// Its facts, or why there are none.
     pub facts: Result<Facts, Untold>,
 }
 
 /// Why there are no facts about a device.
 #[derive(Clone, Debug)]
 pub enum Untold {
-    /// It could not be opened or asked.
+    /// The device could not be opened or queried.
     Failed(VerbFailed),
-    /// It did not answer within this time, or one before it did not.
+    /// The device, or one before it, did not answer within this time.
     Silent(Duration),
 }
 
 /// Facts about a device.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Its firmware's version; empty where it has none.
+    /// The version of its firmware; empty if it has none.
     pub firmware: String,
-    /// The vendor's number.
+    /// The vendor number.
     pub vendor: u32,
-    /// The vendor's number of this kind of device.
+    /// The vendor's part number of this type of device.
     pub part: u32,
-    /// With whom its atomics are atomic.
+    /// The operations with respect to which its atomics are atomic.
     pub atomics: AtomicCapability,
-    /// READs and atomics of others that a queue pair works on at once.
+    /// Maximum READs and atomics outstanding at a queue pair as responder.
     pub responder_rd_atomic: u8,
-    /// READs and atomics that a queue pair has outstanding at once.
+    /// Maximum READs and atomics outstanding at a queue pair as initiator.
     pub initiator_rd_atomic: u8,
-    /// Those that it does by PCI Express.
+    /// The atomics that it executes as PCI Express atomics.
     pub pci_atomics: Result<PciAtomics, VerbFailed>,
     /// Its ports.
     pub ports: Vec<PortFacts>,
-    /// What came of trying its atomics.
+    /// The result of the test of its atomics.
     pub trial: Trial,
 }
 
@@ -66,23 +66,23 @@ pub struct Facts {
 pub struct PortFacts {
     /// Its state.
     pub port: Port,
-    /// The address that an engine would use.
+    /// The GID that an engine would use.
     pub gid: Result<GidEntry, GidError>,
 }
 
-/// What came of trying a device's atomics over a queue pair to itself.
+/// The result of testing a device's atomics over a queue pair connected to itself.
 #[derive(Clone, Debug)]
 pub enum Trial {
-    /// They do what they should.
+    /// The atomics work.
     Passed,
-    /// They do not, or no engine could be opened to try them.
+    /// The atomics do not work, or the engine for the test could not be opened.
     Failed(OpenError),
-    /// The atomics were not tried, and why.
+    /// The atomics were not tested, and why.
     NotTried(&'static str),
 }
 
 impl Facts {
-    /// Asks an open device for everything but the trial.
+    /// Queries an open device for everything except the test of its atomics.
     pub(crate) fn ask(context: &Context) -> Result<Self, VerbFailed> {
         let (identity, limits) = (context.identity()?, context.limits()?);
         let port = |number| {

@@ -1,4 +1,4 @@
-//! What was found out, and what to do about it.
+//! Findings: what was checked, the result, and the recommended action.
 
 use core::fmt;
 
@@ -6,55 +6,55 @@ use serde::{Serialize, Serializer};
 
 use crate::Note;
 
-/// One thing that was looked at.
+/// The result of one check of one subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at, the same for every subject.
+    /// The name of the check, the same for every subject.
     pub check: &'static str,
-    /// Of what.
+    /// The subject that was checked.
     pub subject: Subject,
-    /// What to think of it.
+    /// The assessment.
     pub verdict: Verdict,
-    /// What was seen, or why nothing was.
+    /// What was observed, or why it could not be observed.
     pub seen: String,
-    /// What it means for a one-sided table, where there is more to say.
+    /// The consequence for a one-sided table, if it needs to be explained.
     pub consequence: Option<String>,
-    /// What mends it, or shows what was not seen.
+    /// The command that fixes it, or that shows what this process could not observe.
     pub command: Option<String>,
-    /// Where more is said.
+    /// The note with more information.
     pub note: Option<Note>,
 }
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// The machine, as this process sees it.
     Machine,
     /// An RDMA device.
     Device(String),
-    /// A port of one, from 1 on.
+    /// A port of an RDMA device, counted from 1.
     Port(String, u8),
 }
 
-/// What to think of what was seen.
+/// The assessment of an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Verdict {
-    /// As it should be.
+    /// No problem.
     #[serde(rename = "fine")]
     Fine,
-    /// It works, and may be slow, or other than one thinks.
+    /// It works, but it may be slow or not as the user expects.
     #[serde(rename = "look at this")]
     LookAtThis,
-    /// A table cannot be opened like this, or would be wrong.
+    /// A table cannot be opened or would give wrong results.
     #[serde(rename = "broken")]
     Broken,
-    /// It could not be found out.
+    /// It could not be observed.
     #[serde(rename = "not seen")]
     NotSeen,
 }
 
 impl Verdict {
-    /// All of them.
+    /// All verdicts.
     pub const ALL: [Self; 4] = [Self::Fine, Self::LookAtThis, Self::Broken, Self::NotSeen];
 }
 
@@ -85,37 +85,37 @@ impl Finding {
         Self::new(Verdict::NotSeen, check, subject, why.to_string())
     }
 
-    /// What it means for a table.
+    /// Sets the consequence for a table.
     pub(crate) fn means(mut self, consequence: impl Into<String>) -> Self {
         self.consequence = Some(consequence.into());
         self
     }
 
-    /// What mends or shows it.
+    /// Sets the command that fixes or shows it.
     pub(crate) fn mend(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());
         self
     }
 
-    /// Completes a finding that is not fine.
+    /// Completes a finding unless its verdict is [`Verdict::Fine`].
     pub(crate) fn unless_fine(self, complete: impl FnOnce(Self) -> Self) -> Self {
         if self.verdict == Verdict::Fine { self } else { complete(self) }
     }
 
-    /// Where more is said.
+    /// Sets the note with more information.
     pub(crate) fn note(mut self, note: Note) -> Self {
         self.note = Some(note);
         self
     }
 
-    /// The finding in one line; `notes` stands in front of its note's name.
+    /// Formats the finding in one line. `notes` is prepended to the name of its note.
     #[must_use]
     pub fn line(&self, notes: &str) -> String {
         self.lines(notes).join(". ")
     }
 
-    /// The finding in one line, or in two where there is something to do; `notes` stands in front
-    /// of its note's name.
+    /// Formats the finding in one line, or in two if it has a command. `notes` is prepended to the
+    /// name of its note.
     #[must_use]
     pub fn lines(&self, notes: &str) -> Vec<String> {
         let Self { check, subject, verdict, seen, .. } = self;
@@ -128,13 +128,13 @@ impl Finding {
         if let (Some(note), Some(last)) = (self.note, lines.last_mut()) {
             *last += &format!(" ({}/{})", notes.trim_end_matches('/'), note.file());
         }
-        // A file or a library may say anything; a line stays a line.
+        // Files and libraries may return control characters, which must not break the line.
         let visible = |c: char| if c.is_control() { ' ' } else { c };
         lines.iter().map(|line| line.chars().map(visible).collect()).collect()
     }
 }
 
-/// How many findings of each verdict there are, in words.
+/// States the number of findings of each verdict.
 #[must_use]
 pub fn summary(findings: &[Finding]) -> String {
     let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_everything_in_one_line() {
+    fn a_finding_fits_in_one_line() {
         let port = Subject::Port("mlx5_0".to_owned(), 1);
         let finding = Finding::look("mtu", &port, "1024\nB").means("slow").mend("ip link");
         let finding = finding.note(Note::MTU);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_get_the_same() {
+    fn json_has_the_same_content() {
         let finding = Finding::broken("gid", &Subject::Device("a".to_owned()), "none");
         let json = serde_json::to_value(finding.note(Note::GIDS)).unwrap();
         let expected = serde_json::json!({

@@ -1,9 +1,9 @@
-//! Whether this machine and its RDMA devices are set up for a hash table that is reached with
-//! one-sided operations only: what is fine, what to look at, what is broken, and what mends it.
+//! Checks whether this machine and its RDMA devices are set up for a hash table that uses one-sided
+//! operations only. Each finding has a verdict and, if there is a problem, a command that fixes it.
 //!
-//! Facts come from `/proc`, `/sys` and `/dev` below a root that is given, and from libibverbs by
-//! [`survey`]. Nothing here needs root's rights: what root alone may read is told to be not seen,
-//! with the command that shows it. Every [`Finding`] that leads further names a [`Note`].
+//! Facts come from `/proc`, `/sys` and `/dev` below a given root, and from libibverbs by
+//! [`survey`]. No check needs root privileges: a finding reports what only root may read as not
+//! seen, with the command that shows it. A [`Finding`] that needs an explanation names a [`Note`].
 //!
 //! ```
 //! use probeline_doctor::{Doctor, Questions, survey};
@@ -18,8 +18,8 @@
 //! ```
 //!
 //! # Bounds
-//! Files are read up to 4 MiB each. libibverbs is asked in a thread of its own, and waited for
-//! [`ANSWER`] at most for its list and for each device; a device that hangs ends that.
+//! At most 4 MiB of each file are read. A separate thread queries libibverbs. The caller waits at
+//! most [`ANSWER`] for the list and for each device, and stops at a device that hangs.
 #![forbid(unsafe_code)]
 
 mod atomics;
@@ -48,35 +48,36 @@ use driver::{Driver, Kind};
 use port::Looked;
 use root::Root;
 
-/// Looks at a machine.
+/// Examines a machine.
 #[derive(Clone, Debug)]
 pub struct Doctor {
     root: Root,
 }
 
 impl Doctor {
-    /// Of the machine whose `/proc`, `/sys` and `/dev` are below `root`: `/`, but for tests.
+    /// Examines the machine whose `/proc`, `/sys` and `/dev` are below `root`: `/`, except in
+    /// tests.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: Root::new(root) }
     }
 
-    /// The RDMA devices that the kernel shows, whatever libibverbs says.
+    /// Returns the RDMA devices that the kernel shows, independent of libibverbs.
     #[must_use]
     pub fn devices(&self) -> Vec<String> {
         presence::devices_of_kernel(&self.root)
     }
 
-    /// What there is to say without asking libibverbs: files are read, and nothing else.
+    /// Returns the findings that need no query of libibverbs. Only reads files.
     #[must_use]
     pub fn machine(&self) -> Vec<Finding> {
         let mut all = cpu::checks(&self.root);
         all.extend(memory::checks(&self.root));
-        // Locked memory matters where there is a device to register it with.
+        // The limit of locked memory matters only if there is a device to register memory with.
         all.push(locked_memory::check(&self.root, !self.devices().is_empty()));
         all
     }
 
-    /// Everything: the machine, whether there are RDMA devices, and each of them.
+    /// Returns all findings: on the machine, on the presence of RDMA devices, and on each of them.
     #[must_use]
     pub fn examine(&self, survey: &Survey) -> Vec<Finding> {
         let devices: &[Surveyed] = match survey {
@@ -85,7 +86,7 @@ impl Doctor {
         };
         let mut all = self.machine();
         all.extend(presence::checks(&self.root, survey));
-        // A port that is down is broken only where no other could be used.
+        // A port that is down is broken only if no port is active.
         let active = devices.iter().any(has_active_port);
         for device in devices {
             all.extend(self.device(device, active));
@@ -93,7 +94,8 @@ impl Doctor {
         all
     }
 
-    /// One device and its ports; `active`: some device has an active port.
+    /// Returns the findings on one device and its ports. `active` is whether any device has an
+    /// active port.
     #[must_use]
     pub fn device(&self, surveyed: &Surveyed, active: bool) -> Vec<Finding> {
         let (root, name) = (&self.root, &*surveyed.name);
@@ -130,7 +132,7 @@ fn has_active_port(surveyed: &Surveyed) -> bool {
     surveyed.facts.as_ref().is_ok_and(|facts| facts.ports.iter().any(|port| port.port.active))
 }
 
-/// What the fastest active port carries, in Gbit/s.
+/// Returns the rate of the fastest active port, in Gbit/s.
 fn fastest(facts: &Facts) -> Option<f64> {
     let active = facts.ports.iter().filter(|port| port.port.active);
     active.filter_map(|port| port.port.gbit_s()).reduce(f64::max)

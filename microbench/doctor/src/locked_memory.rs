@@ -1,4 +1,4 @@
-//! How much memory this process may lock: what a device reaches stays in RAM.
+//! Checks how much memory this process may lock. Registered memory is locked in RAM.
 
 use crate::root::{Root, Unseen, size};
 use crate::{Finding, Note, Subject};
@@ -6,17 +6,17 @@ use crate::{Finding, Note, Subject};
 const CHECK: &str = "locked-memory";
 const LIMITS: &str = "proc/self/limits";
 
-/// The bit of CAP_IPC_LOCK, with which no limit applies (capabilities(7)).
+/// The bit of CAP_IPC_LOCK, which lifts the limit (capabilities(7)).
 const CAP_IPC_LOCK: u32 = 14;
 
-/// The default table over verbs, with what else is registered for it, takes more than this.
+/// The default table over verbs needs more than this, with everything else that is registered.
 const LEAST: u64 = 2 << 20;
 
 const LOCKS: &str = "a device's window and slots are locked in RAM; shared memory locks nothing";
 const MEND: &str = "sudo prlimit --pid $$ --memlock=unlimited:unlimited, in the shell that starts \
                     the ranks";
 
-/// `registers`: there is an RDMA device, with which memory would be registered.
+/// `registers` is whether there is an RDMA device to register memory with.
 pub(crate) fn check(root: &Root, registers: bool) -> Finding {
     let machine = &Subject::Machine;
     let limit = match limit(root) {
@@ -43,7 +43,7 @@ pub(crate) fn check(root: &Root, registers: bool) -> Finding {
     let finding = match memory {
         _ if bytes < LEAST => Finding::broken(CHECK, machine, words(limit))
             .means("registering even a small table's memory fails with ENOMEM"),
-        // Half of it is more than a table leaves room for beside the rest.
+        // A table rarely uses more than half of the memory.
         Some(memory) if bytes >= memory / 2 => {
             return Finding::fine(CHECK, machine, words(limit)).note(Note::LOCKED_MEMORY);
         }
@@ -53,13 +53,13 @@ pub(crate) fn check(root: &Root, registers: bool) -> Finding {
     finding.mend(MEND).note(Note::LOCKED_MEMORY)
 }
 
-/// Bytes that may be locked; `None` for no limit.
+/// Returns the bytes that may be locked; `None` without a limit.
 fn limit(root: &Root) -> Result<Option<u64>, Unseen> {
     let text = root.text(LIMITS)?;
     let line = text.lines().find_map(|line| line.strip_prefix("Max locked memory"));
     match line.and_then(|line| line.split_whitespace().next()) {
         Some("unlimited") => Ok(None),
-        // What is missing or no number is found out by the parser, whose error names the file.
+        // The parser rejects a missing or malformed number, with an error that names the file.
         word => root.parsed(LIMITS, word.unwrap_or_default()).map(Some),
     }
 }

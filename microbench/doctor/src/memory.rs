@@ -1,4 +1,4 @@
-//! Memory for a table: how much there is, and on which pages it lies.
+//! Checks the amount of memory for a table and the pages that back it.
 
 use crate::cgroup;
 use crate::root::{Root, Unseen, size};
@@ -9,7 +9,7 @@ const TRANSPARENT: &str = "sys/kernel/mm/transparent_hugepage";
 const ENOUGH_PAGES: u64 = 64;
 /// The default of container runtimes is 64 MiB; a few ranks of MPI or UCX take more.
 const LEAST_DEV_SHM: u64 = 1 << 30;
-/// The default table of most commands takes 128 MiB, and each rank something besides.
+/// The default table of most commands has 128 MiB, and each rank needs some more memory.
 const LEAST_AVAILABLE: u64 = 512 << 20;
 const SMALL_PAGES: &str = "with 4 KiB pages a device has more translations than fit its cache, and \
                            a miss of the CPU walks the page table too";
@@ -46,7 +46,7 @@ fn available(root: &Root) -> Finding {
         .mend("a smaller table by --table-size")
 }
 
-/// Free huge pages of 2 MiB in all pools.
+/// Returns the free huge pages of 2 MiB in all pools.
 fn free_pages(root: &Root) -> Result<u64, Unseen> {
     let path = "hugepages/hugepages-2048kB/free_hugepages";
     let of_node = |node: String| root.number::<u64>(&format!("{node}/{path}")).ok();
@@ -57,7 +57,7 @@ fn free_pages(root: &Root) -> Result<u64, Unseen> {
     Ok(pools.into_iter().fold(0, u64::saturating_add))
 }
 
-/// Of what a device registers, and of what one process alone has.
+/// Checks the pages of private memory and of memory that a device registers.
 fn huge_pages(root: &Root) -> Finding {
     let path = format!("{TRANSPARENT}/enabled");
     let finding = pages(root, "huge-pages", &path, &["always", "madvise"]);
@@ -66,7 +66,7 @@ fn huge_pages(root: &Root) -> Finding {
     })
 }
 
-/// Of windows that several processes share.
+/// Checks the pages of windows that several processes share.
 fn shared_huge_pages(root: &Root) -> Finding {
     let path = format!("{TRANSPARENT}/shmem_enabled");
     let given = ["always", "within_size", "advise", "force"];
@@ -76,7 +76,8 @@ fn shared_huge_pages(root: &Root) -> Finding {
     })
 }
 
-/// Whether memory gets huge pages, from a pool or because the choice in `path` is one of `given`.
+/// Checks whether memory gets huge pages, from a pool or because the setting in `path` is one of
+/// `given`.
 fn pages(root: &Root, check: &'static str, path: &str, given: &[&str]) -> Finding {
     let machine = &Subject::Machine;
     let (pool, transparent) = (free_pages(root), root.chosen(path));

@@ -1,13 +1,13 @@
-//! The notes that findings lead to.
+//! The notes that findings refer to.
 
 use core::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// The folder of the notes, from the top of the repository.
+/// The folder of the notes, relative to the root of the repository.
 pub const FOLDER: &str = "firmware-notes";
 
-/// A note of the folder `firmware-notes`, by its file.
+/// A note in the folder `firmware-notes`, identified by its file name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note(&'static str);
 
@@ -51,7 +51,7 @@ notes! {
 }
 
 impl Note {
-    /// The file's name.
+    /// Returns the file name.
     #[must_use]
     pub fn file(self) -> &'static str {
         self.0

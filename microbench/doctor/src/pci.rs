@@ -1,4 +1,5 @@
-//! Where a device is plugged in: its slot's link, its requests, its node, the IOMMU before it.
+//! Checks where a device is plugged in: the link of its slot, its PCI requests, its node, and the
+//! IOMMU.
 
 use crate::cpu;
 use crate::root::Root;
@@ -8,18 +9,18 @@ use probeline_pin::Topology;
 
 /// Bytes of configuration space that every user may read.
 const FOR_EVERYBODY: usize = 64;
-/// Capabilities that are followed at most: each takes 4 bytes of the 192 that there are.
+/// Maximum capabilities to follow: each takes at least 4 of the 192 bytes.
 const MOST_CAPABILITIES: u32 = 48;
-/// Of PCI Express (PCI code and ID assignment specification).
+/// The ID of the PCI Express capability (PCI code and ID assignment specification).
 const PCI_EXPRESS: u8 = 0x10;
-/// What a READ of a chunk of C = 64 asks the memory for.
+/// The memory read of a chunk READ with C = 64, in bytes.
 const LEAST_REQUEST: u32 = 512;
 
 /// A device's place on the bus.
 pub(crate) struct Slot<'a> {
     root: &'a Root,
     device: &'a str,
-    /// Its directory.
+    /// Its directory in sysfs.
     path: String,
     /// Its address on the bus, such as `0000:3b:00.0`.
     pub(crate) address: Option<String>,
@@ -36,7 +37,7 @@ impl<'a> Slot<'a> {
         Self { root, device, path, address }
     }
 
-    /// `gbit_s`: what its fastest active port carries.
+    /// Checks the slot. `gbit_s` is the rate of the fastest active port.
     pub(crate) fn checks(&self, gbit_s: Option<f64>) -> Vec<Finding> {
         let mut all = vec![self.link(gbit_s)];
         all.extend(self.requests());
@@ -86,15 +87,15 @@ impl<'a> Slot<'a> {
 
     fn lanes(&self, which: &str) -> Option<Link> {
         let speed = self.root.text(&format!("{}/{which}_link_speed", self.path)).ok()?;
-        // As `8.0 GT/s PCIe`; kernels before 5.8 leave PCIe out.
+        // The format is `8.0 GT/s PCIe`; kernels before 5.8 omit PCIe.
         let gigatransfers: f64 = speed.split(' ').next()?.parse().ok()?;
         let width = self.root.number(&format!("{}/{which}_link_width", self.path)).ok()?;
-        // 0 and 255 stand for a link that is not known.
+        // A width of 0 or 255 means that the link is unknown.
         let known = gigatransfers.is_finite() && gigatransfers > 0.0 && (1..=32).contains(&width);
         known.then_some(Link { gigatransfers, width })
     }
 
-    /// The largest read request, and relaxed ordering.
+    /// Checks the maximum read request size and relaxed ordering.
     fn requests(&self) -> [Finding; 2] {
         let (size, ordering) = ("read-request", "relaxed-ordering");
         let subject = self.subject();
@@ -131,7 +132,7 @@ impl<'a> Slot<'a> {
         [request.note(Note::READ_REQUEST_SIZE), order.note(Note::WRITE_ORDERING)]
     }
 
-    /// Whether the card may ask for relaxed ordering, against the CPU.
+    /// Checks whether the card may use relaxed ordering, given the CPU.
     fn order(&self, relaxed: bool) -> Finding {
         const CHECK: &str = "relaxed-ordering";
         let seen = if relaxed { "allowed on the bus" } else { "not allowed on the bus" };
@@ -150,7 +151,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// The device control register of the PCI Express capability.
+    /// Reads the device control register of the PCI Express capability.
     fn device_control(&self) -> Result<u16, String> {
         let path = format!("{}/config", self.path);
         let config = self.root.bytes(&path).map_err(|unseen| unseen.to_string())?;
@@ -194,7 +195,7 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// The NUMA node of a device, against the CPUs of this process.
+/// Checks the NUMA node of a device against the CPUs of this process.
 pub(crate) fn node(root: &Root, device: &str) -> Finding {
     const CHECK: &str = "numa-node";
     let subject = Subject::Device(device.to_owned());
@@ -228,7 +229,7 @@ struct Link {
 }
 
 impl Link {
-    /// What it carries, after its line code: 8 of 10 bits up to 5 GT/s, then 128 of 130.
+    /// Returns its data rate after line coding: 8 of 10 bits up to 5 GT/s, 128 of 130 above.
     fn gbit_s(self) -> f64 {
         let code = if self.gigatransfers > 5.0 { 128.0 / 130.0 } else { 0.8 };
         self.gigatransfers * f64::from(self.width) * code
@@ -259,7 +260,7 @@ fn device_control(config: &[u8]) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// A configuration space with a power capability and then PCI Express.
+    /// Creates a configuration space with a power capability followed by PCI Express.
     fn config(control: u16) -> Vec<u8> {
         let mut config = vec![0; 256];
         (config[0x06], config[0x34]) = (0x10, 0x40);
@@ -270,12 +271,12 @@ mod tests {
     }
 
     #[test]
-    fn the_register_is_found_behind_other_capabilities() {
+    fn the_register_is_found_after_other_capabilities() {
         assert_eq!(device_control(&config(0x5936)), Some(0x5936));
     }
 
     #[test]
-    fn lists_that_lead_nowhere_end() {
+    fn broken_capability_lists_have_no_register() {
         let mut circle = config(0);
         (circle[0x60], circle[0x61]) = (0x05, 0x40);
         assert_eq!(device_control(&circle), None);
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_carry_what_their_generation_does() {
+    fn slot_rates_are_those_of_their_generation() {
         let carries = |gigatransfers, width| Link { gigatransfers, width }.gbit_s().round();
         assert_eq!((carries(2.5, 4), carries(8.0, 8), carries(16.0, 16)), (8.0, 63.0, 252.0));
     }

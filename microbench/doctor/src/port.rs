@@ -1,4 +1,4 @@
-//! A port: its link, its rate, its MTU, its address, and what it has lost.
+//! Checks a port: its link, rate, MTU, GID and retransmissions.
 
 use probeline_verbs::{GidError, LinkLayer, Mtu, PortState};
 
@@ -7,7 +7,7 @@ use crate::facts::PortFacts;
 use crate::root::Root;
 use crate::{Finding, Note, Subject};
 
-/// The port that is looked at, and what is around it.
+/// The port to check, and its context.
 pub(crate) struct Looked<'a> {
     pub(crate) root: &'a Root,
     pub(crate) device: &'a str,
@@ -18,11 +18,11 @@ pub(crate) struct Looked<'a> {
     pub(crate) another: bool,
 }
 
-/// A link below this part of what the kind's fastest card carries is more likely to have come up
-/// wrong than to be of a slow card.
+/// A link below this fraction of the maximum rate of its generation has more likely come up wrong
+/// than belongs to a slow card.
 const UNLIKELY: f64 = 0.25;
 
-/// Counters of packets that were sent again, of mlx5 and of Soft-RoCE.
+/// Counters of retransmitted packets, of mlx5 and of Soft-RoCE.
 const SENT_AGAIN: [&str; 6] = [
     "local_ack_timeout_err",
     "packet_seq_err",
@@ -58,7 +58,7 @@ impl Looked<'_> {
         format!("sys/class/infiniband/{}/ports/{number}/{name}", self.device)
     }
 
-    /// The network interface of the port; a word in its place where it is not known.
+    /// Returns the network interface of the port, or a placeholder if it is unknown.
     fn interface(&self) -> String {
         let class = format!("sys/class/infiniband/{}", self.device);
         let of_gid = || self.root.text(&self.path("gid_attrs/ndevs/0")).ok();
@@ -139,7 +139,7 @@ impl Looked<'_> {
         finding.note(Note::LINK_STATE)
     }
 
-    /// What shows the rates that the card supports.
+    /// Returns the command that shows the rates that the card supports.
     fn show_rates(&self) -> String {
         match self.is_ethernet() {
             true => format!("ethtool {}", self.interface()),
@@ -155,7 +155,7 @@ impl Looked<'_> {
         }
         let buckets = (128_u32 << port.mtu.code()) / 8;
         let mend = match self.is_ethernet() {
-            // 4096 and the headers of RoCE v2 over IPv6.
+            // 4096 bytes and the headers of RoCE v2 over IPv6.
             true if port.max_mtu == Mtu::Bytes4096 => {
                 format!(
                     "sudo ip link set {} mtu 4200, on both nodes and the switch",
@@ -201,12 +201,12 @@ impl Looked<'_> {
         finding.note(Note::GIDS)
     }
 
-    /// Each machine of a network needs an address of its own.
+    /// Returns the command that adds an address, which must be unique in the network.
     fn add_address(&self) -> String {
         format!("sudo ip address add ADDRESS/PREFIX dev {}", self.interface())
     }
 
-    /// Packets that were sent again since the device came up.
+    /// Reports packets that were retransmitted since the device came up.
     fn lost(&self) -> Finding {
         const CHECK: &str = "sent-again";
         let subject = self.subject();

@@ -1,4 +1,4 @@
-//! Whether there is an RDMA device at all, and if not, what is missing.
+//! Checks whether there is an RDMA device, and if not, what is missing.
 
 use probeline_verbs::LoadError;
 
@@ -8,12 +8,12 @@ use crate::{Finding, Note, Subject};
 
 const CLASS: &str = "sys/class/infiniband";
 const PCI: &str = "sys/bus/pci/devices";
-/// What a table goes over where there is none.
+/// The alternative transports without a device.
 const OVER_SHM: &str = "--transport verbs has nothing to go over; shm goes between this machine's \
                         processes and needs none";
 const INSTALL: &str = "sudo apt-get install libibverbs1 ibverbs-providers";
 
-/// The kernel's RDMA devices.
+/// Returns the kernel's RDMA devices.
 pub(crate) fn devices_of_kernel(root: &Root) -> Vec<String> {
     root.names(CLASS)
 }
@@ -61,7 +61,7 @@ fn found(devices: &[Surveyed]) -> Finding {
     Finding::fine("device", &Subject::Machine, names.join(", "))
 }
 
-/// libibverbs has listed nothing.
+/// Returns the finding for an empty list of libibverbs.
 fn without_device(root: &Root, kernel: &[String]) -> Finding {
     const CHECK: &str = "device";
     let machine = &Subject::Machine;
@@ -96,7 +96,7 @@ fn without_device(root: &Root, kernel: &[String]) -> Finding {
     Finding::look(CHECK, machine, seen).means(OVER_SHM).mend(mend).note(Note::NO_DEVICE)
 }
 
-/// What makes libibverbs list a device that the kernel has.
+/// Returns the action that makes libibverbs list a device that the kernel has.
 fn unlisted(root: &Root) -> String {
     if root.names("sys/class/infiniband_verbs").is_empty() {
         return "sudo modprobe ib_uverbs".to_owned();
@@ -109,12 +109,13 @@ fn unlisted(root: &Root) -> String {
     format!("{INSTALL}, or the vendor's provider")
 }
 
-/// Whether the kernel can make RDMA devices of network interfaces.
+/// Whether the kernel has Soft-RoCE, which makes RDMA devices of network interfaces.
 enum SoftRoce {
     There,
-    /// All modules of the kernel are here, and it is none of them.
+    /// All modules of the kernel are visible, and Soft-RoCE is not among them.
     Missing,
-    /// Where they should be: a container has the kernel of its host and not the modules' files.
+    /// The folder where the modules should be: a container has its host's kernel without the module
+    /// files.
     NotSeen(String),
 }
 
@@ -135,7 +136,7 @@ impl SoftRoce {
     }
 }
 
-/// How verbs are tried on a machine with no card.
+/// Returns the commands that try verbs on a machine without a card.
 fn trial_without_card(root: &Root) -> String {
     let interface = root.names("sys/class/net").into_iter().find(|name| name != "lo");
     let soft_roce = format!(
@@ -154,11 +155,11 @@ fn trial_without_card(root: &Root) -> String {
     }
 }
 
-/// A card that RDMA could go over.
+/// A network card that supports RDMA.
 struct Card {
     address: String,
     driver: Option<String>,
-    /// The module that makes an RDMA device of it.
+    /// The kernel module that makes an RDMA device of it.
     module: &'static str,
 }
 
@@ -172,7 +173,7 @@ impl Card {
         // The class is base, sub and interface: 02 is a network, 0207 an InfiniBand controller.
         let (vendor, device, class) = (hex("vendor")?, hex("device")?, hex("class")?);
         let module = match (vendor, class >> 8) {
-            // ConnectX-3 and older are below Connect-IB's number.
+            // ConnectX-3 and older cards have numbers below that of Connect-IB.
             (0x15b3, 0x0200 | 0x0207 | 0x0280) if device < 0x1011 => "mlx4_ib",
             (0x15b3, 0x0200 | 0x0207 | 0x0280) => "mlx5_ib",
             (0x1d0f, _) if device & 0xfff0 == 0xefa0 => "efa",

@@ -1,4 +1,4 @@
-//! The file system that facts are read from: `/`, but for tests.
+//! The root of the file system that facts are read from: `/`, except in tests.
 
 use core::fmt;
 use core::str::FromStr;
@@ -6,17 +6,17 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a file that are read at most: `/proc/cpuinfo` of a thousand CPUs is 1.5 MiB.
+/// Maximum bytes of a file to read: `/proc/cpuinfo` of a thousand CPUs has 1.5 MiB.
 const MOST_BYTES: u64 = 4 << 20;
 
 /// Family and model of Intel's Emerald Rapids (Linux, intel-family.h).
 const EMERALD_RAPIDS: [&str; 2] = ["6", "207"];
 
-/// Where `/proc`, `/sys` and `/dev` are.
+/// The folder that contains `/proc`, `/sys` and `/dev`.
 #[derive(Clone, Debug)]
 pub(crate) struct Root(PathBuf);
 
-/// A file that was not seen.
+/// A file that could not be read, and why.
 #[derive(Clone, Debug)]
 pub(crate) struct Unseen {
     path: String,
@@ -44,21 +44,21 @@ impl Root {
         self.0.join(path)
     }
 
-    /// `/sys`.
+    /// Returns the path of `/sys`.
     pub(crate) fn sys(&self) -> PathBuf {
         self.path("sys")
     }
 
-    /// Whether there is something.
+    /// Returns whether the path exists.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.path(path).exists()
     }
 
-    /// What a file holds.
+    /// Returns the content of a file.
     pub(crate) fn bytes(&self, path: &str) -> Result<Vec<u8>, Unseen> {
         let whole = self.path(path);
         let unseen = |error| Unseen::new(path, error);
-        // Opening a pipe would wait for its other end.
+        // Opening a FIFO would block until it has a writer.
         if !fs::metadata(&whole).map_err(unseen)?.is_file() {
             return Err(Unseen::new(path, "it is no file"));
         }
@@ -68,7 +68,8 @@ impl Root {
         Ok(bytes)
     }
 
-    /// What a file of text holds, without blanks around it; something else than nothing.
+    /// Returns the content of a text file without surrounding white space. An empty file is an
+    /// error.
     pub(crate) fn text(&self, path: &str) -> Result<String, Unseen> {
         let text = String::from_utf8(self.bytes(path)?);
         let text = text.map_err(|_| Unseen::new(path, "it is no text"))?;
@@ -78,17 +79,17 @@ impl Root {
         }
     }
 
-    /// The number in a file.
+    /// Returns the number in a file.
     pub(crate) fn number<T: FromStr>(&self, path: &str) -> Result<T, Unseen> {
         self.parsed(path, &self.text(path)?)
     }
 
-    /// A number that the file `path` holds as `word`.
+    /// Parses `word` of the file `path` as a number.
     pub(crate) fn parsed<T: FromStr>(&self, path: &str, word: &str) -> Result<T, Unseen> {
         word.parse().map_err(|_| Unseen::new(path, "it holds no number where one should be"))
     }
 
-    /// What stands behind `name:` in the lines of a file.
+    /// Returns the text after `name:` in the lines of a file.
     pub(crate) fn field(&self, path: &str, name: &str) -> Result<String, Unseen> {
         let text = self.text(path)?;
         let line = text.lines().filter_map(|line| line.split_once(':'));
@@ -97,7 +98,7 @@ impl Root {
         found.map(|(_, value)| value.trim().to_owned()).ok_or_else(missing)
     }
 
-    /// The bracketed word of a choice such as `always [madvise] never`.
+    /// Returns the bracketed word of a choice such as `always [madvise] never`.
     pub(crate) fn chosen(&self, path: &str) -> Result<String, Unseen> {
         let text = self.text(path)?;
         let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
@@ -106,7 +107,7 @@ impl Root {
             .ok_or_else(|| Unseen::new(path, "nothing is chosen"))
     }
 
-    /// The names in a directory, sorted; none where there is none.
+    /// Returns the names in a directory, sorted; empty if it does not exist.
     pub(crate) fn names(&self, path: &str) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path(path)) else { return Vec::new() };
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -115,7 +116,7 @@ impl Root {
         names
     }
 
-    /// The folders of the NUMA nodes, none on a kernel without.
+    /// Returns the folders of the NUMA nodes; empty on a kernel without NUMA.
     pub(crate) fn nodes(&self) -> Vec<String> {
         let dir = "sys/devices/system/node";
         let number =
@@ -123,20 +124,20 @@ impl Root {
         self.names(dir).into_iter().filter(number).map(|name| format!("{dir}/{name}")).collect()
     }
 
-    /// The last part of what a link leads to.
+    /// Returns the last component of the target of a link.
     pub(crate) fn link(&self, path: &str) -> Option<String> {
         let target = fs::read_link(self.path(path)).ok()?;
         Some(Path::new(&target).file_name()?.to_str()?.to_owned())
     }
 
-    /// Whether this is a virtual machine, as far as the CPU says.
+    /// Returns whether this is a virtual machine, as far as the CPU reports it.
     pub(crate) fn is_virtual(&self) -> bool {
         let flags = self.field("proc/cpuinfo", "flags").unwrap_or_default();
         flags.split(' ').any(|flag| flag == "hypervisor")
     }
 
-    /// Whose processors these are, if they write for a device faster where it may reorder its
-    /// writes: those for which UCX asks for that by itself (its cpu.h).
+    /// Names these processors if they complete device writes faster with relaxed
+    /// ordering: those for which UCX enables it by default (its cpu.h).
     pub(crate) fn owing_to_order(&self) -> Option<&'static str> {
         let field = |name| self.field("proc/cpuinfo", name).unwrap_or_default();
         match &*field("vendor_id") {
@@ -148,7 +149,7 @@ impl Root {
         }
     }
 
-    /// A size of `/proc/meminfo`, in bytes.
+    /// Returns a size of `/proc/meminfo`, in bytes.
     pub(crate) fn memory(&self, name: &str) -> Result<u64, Unseen> {
         let path = "proc/meminfo";
         let size = self.field(path, name)?;
@@ -158,7 +159,7 @@ impl Root {
     }
 }
 
-/// A size as people write it: whole units, rounded down.
+/// Formats a size in whole units, rounded down.
 pub(crate) fn size(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let unit = units.into_iter().find(|(shift, _)| bytes >> shift > 0);

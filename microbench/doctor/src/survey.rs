@@ -1,4 +1,4 @@
-//! Asks libibverbs of the devices, with a bound on every answer.
+//! Queries libibverbs for the devices, with a timeout on each answer.
 
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
@@ -12,23 +12,23 @@ use probeline_verbs::{
 
 use crate::facts::{Facts, Survey, Surveyed, Trial, Untold};
 
-/// The longest wait for the list, and for each device: the driver of hardware that hangs gives its
-/// commands up after a minute, and a healthy device tells all within a second. The trial of one
-/// that takes requests and never ends them takes 7 of these seconds.
+/// The longest wait for the list, and for each device. A healthy device answers within a second.
+/// The test of a device that accepts requests and never completes them takes 7 s. The driver of
+/// hardware that hangs gives up its commands only after a minute.
 pub const ANSWER: Duration = Duration::from_secs(20);
 
-/// 67 ms, three times again: the peer is the device itself.
+/// 67 ms and three retries: the peer is the device itself.
 const RETRY: Option<Retry> = match Retry::new(14, 3) {
     Ok(retry) => Some(retry),
     Err(_) => None,
 };
 
-/// What is asked.
+/// What to query.
 #[derive(Clone, Debug, Default)]
 pub struct Questions {
-    /// Of this device only.
+    /// Query only this device.
     pub device: Option<String>,
-    /// Whether to try its atomics.
+    /// Whether to test its atomics.
     pub trial: bool,
 }
 
@@ -38,8 +38,8 @@ enum Answer {
     Told(Surveyed),
 }
 
-/// Asks the library that `load` gives, in a thread of its own: a device that hangs keeps that one,
-/// and not the caller, who waits for each answer as long as `patience` at most.
+/// Queries the library that `load` returns in a separate thread. A device that hangs blocks that
+/// thread and not the caller, who waits for each answer at most `patience`.
 pub fn survey<L>(load: L, questions: &Questions, patience: Duration) -> Survey
 where
     L: FnOnce() -> Result<Library, LoadError> + Send + 'static,
@@ -55,7 +55,7 @@ where
     collect(&answers, patience)
 }
 
-/// A survey that has ended early; devices are told one by one.
+/// Returns a survey that ended early; devices are sent one by one.
 fn ask<L>(load: L, questions: &Questions, send: &Sender<Answer>) -> Option<Survey>
 where
     L: FnOnce() -> Result<Library, LoadError>,
@@ -92,8 +92,8 @@ fn facts(
     Ok(facts)
 }
 
-/// Opens an engine with itself as its only peer, which does one of each operation on its own
-/// window and looks at what it left.
+/// Opens an engine with itself as its only peer, which executes each operation on its own window
+/// and checks the result.
 fn try_atomics(library: Library, context: &Context, facts: &Facts) -> Trial {
     if facts.atomics == AtomicCapability::None {
         return Trial::NotTried("the device says that it has none");
@@ -104,7 +104,7 @@ fn try_atomics(library: Library, context: &Context, facts: &Facts) -> Trial {
     let Some(port) = facts.ports.iter().find(|port| port.port.active) else {
         return Trial::NotTried("no port is active");
     };
-    // An address that other machines do not reach is good enough to reach oneself.
+    // An address that other machines cannot use is sufficient for a connection to oneself.
     let index = port.gid.is_err().then_some(0);
     let builder = Builder::new(8)
         .libibverbs(library)
@@ -125,24 +125,24 @@ fn collect(answers: &Receiver<Answer>, patience: Duration) -> Survey {
     let names = match answers.recv_timeout(patience) {
         Ok(Answer::Listed(names)) => names,
         Ok(Answer::Ended(survey)) => return survey,
-        // The list comes first, and a thread that dies has told nothing.
+        // The list is sent first. A thread that has terminated sends nothing more.
         Ok(Answer::Told(_)) | Err(_) => return Survey::Silent(patience),
     };
-    let mut told = Vec::with_capacity(names.len());
+    let mut received = Vec::with_capacity(names.len());
     let mut hangs = false;
     for name in names {
         let answer =
             if hangs { Err(RecvTimeoutError::Timeout) } else { answers.recv_timeout(patience) };
         match answer {
-            Ok(Answer::Told(surveyed)) => told.push(surveyed),
+            Ok(Answer::Told(surveyed)) => received.push(surveyed),
             _ => {
-                // Those behind it wait for it.
+                // The devices after it are not queried.
                 hangs = true;
-                told.push(Surveyed { name, facts: Err(Untold::Silent(patience)) });
+                received.push(Surveyed { name, facts: Err(Untold::Silent(patience)) });
             }
         }
     }
-    Survey::Devices(told)
+    Survey::Devices(received)
 }
 
 #[cfg(test)]
@@ -185,14 +185,14 @@ mod tests {
         let names = ["mlx5_0", "mlx5_1", "mlx5_2"].map(str::to_owned).to_vec();
         send.send(Answer::Listed(names)).unwrap();
         let failed = probeline_verbs::VerbFailed { verb: "ibv_open_device", errno: 13 };
-        let told = Surveyed { name: "mlx5_0".to_owned(), facts: Err(Untold::Failed(failed)) };
-        send.send(Answer::Told(told)).unwrap();
+        let received = Surveyed { name: "mlx5_0".to_owned(), facts: Err(Untold::Failed(failed)) };
+        send.send(Answer::Told(received)).unwrap();
         let survey = collect(&answers, MOMENT);
         assert_eq!(silent(&survey), [("mlx5_0", false), ("mlx5_1", true), ("mlx5_2", true)]);
     }
 
     #[test]
-    fn a_list_that_never_arrives_is_silence() {
+    fn a_list_that_never_arrives_is_silent() {
         let (_send, answers) = channel();
         assert!(matches!(collect(&answers, MOMENT), Survey::Silent(MOMENT)));
     }

@@ -1,6 +1,6 @@
-//! The notes in `firmware-notes`: all are in the index, every link leads somewhere, and every
-//! command that they name is one of this repository. Options of `probeline` itself are looked at
-//! where it is built (`microbench/tests/doctor.rs`).
+//! The notes in `firmware-notes`: all are in the index, every link resolves, and every command that
+//! they name exists in this repository. The test of `probeline` itself checks its options
+//! (`microbench/tests/doctor.rs`).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use probeline_doctor::Note;
 
-/// The parts of a note.
+/// The sections of a note.
 const PARTS: [&str; 5] = [
     "\n**Claim.**",
     "\n**What it means here.**",
@@ -26,7 +26,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The notes by name, and what they hold.
+/// Returns the notes by name, and their content.
 fn notes() -> Vec<(String, String)> {
     let entries = fs::read_dir(top().join(probeline_doctor::FOLDER)).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -41,20 +41,20 @@ fn index() -> String {
     read(&format!("{}/README.md", probeline_doctor::FOLDER))
 }
 
-/// What stands between backticks, in one line each.
+/// Returns the code between backticks, each in one line.
 fn code(text: &str) -> Vec<String> {
     let spans = text.split('`').skip(1).step_by(2);
     spans.map(|span| span.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
-/// Where the links of Markdown lead.
+/// Returns the targets of the Markdown links.
 fn links(text: &str) -> Vec<&str> {
     let behind = text.split("](").skip(1);
     behind.filter_map(|rest| rest.split_once(')')).map(|(link, _)| link).collect()
 }
 
 #[test]
-fn every_note_that_a_finding_can_name_is_there() {
+fn every_note_of_a_finding_exists() {
     let there: BTreeSet<String> = notes().into_iter().map(|(name, _)| name).collect();
     for note in Note::ALL {
         assert!(there.contains(note.file()), "{note}");
@@ -73,7 +73,7 @@ fn the_index_has_every_note_by_name_and_by_symptom() {
         .iter()
         .map(|(name, text)| {
             let title = text.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap();
-            // As in the middle of a sentence.
+            // In lower case, as in the middle of a sentence.
             let claim = title[..1].to_lowercase() + &title[1..];
             format!("| [{name}]({name}) | {claim} |")
         })
@@ -103,7 +103,7 @@ fn notes_have_their_parts() {
 }
 
 #[test]
-fn links_within_the_repository_lead_somewhere() {
+fn links_within_the_repository_resolve() {
     let folder = top().join(probeline_doctor::FOLDER);
     let texts = notes().into_iter().chain([("README.md".to_owned(), index())]);
     for (name, text) in texts {
@@ -118,7 +118,7 @@ fn links_within_the_repository_lead_somewhere() {
     }
 }
 
-/// The recipes of the justfile.
+/// Returns the recipes of the justfile.
 fn recipes() -> BTreeSet<String> {
     let justfile = read("justfile");
     let heads = justfile.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
@@ -126,7 +126,7 @@ fn recipes() -> BTreeSet<String> {
     heads.filter_map(|(head, _)| head.split(' ').next()).map(str::to_owned).collect()
 }
 
-/// Every case of the virtual machines, as the source names it.
+/// Returns every case of the virtual machines by its name in the source.
 fn cases() -> String {
     let folder = top().join("testbed/src/cases");
     let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -136,7 +136,7 @@ fn cases() -> String {
     names.map(|text| text.split('"').skip(1).step_by(2).collect::<Vec<_>>().join("\n")).collect()
 }
 
-/// The folder of a package of this workspace.
+/// Returns the folder of a package of this workspace.
 fn package(name: &str) -> PathBuf {
     let manifest = read("Cargo.toml");
     let (_, members) = manifest.split_once("members = [").unwrap();
@@ -148,14 +148,14 @@ fn package(name: &str) -> PathBuf {
     top().join(members.into_iter().find(is_it).unwrap_or_else(|| panic!("no package {name}")))
 }
 
-/// The word behind `option`.
+/// Returns the word after `option`.
 fn value<'a>(words: &[&'a str], option: &str) -> Option<&'a str> {
     let at = words.iter().position(|word| *word == option)?;
     words.get(at + 1).copied()
 }
 
 #[test]
-fn every_command_of_just_and_cargo_is_there() {
+fn every_command_of_just_and_cargo_exists() {
     let (recipes, cases, layers) = (recipes(), cases(), read("testbed/src/case.rs"));
     let mut seen = 0;
     for (name, text) in notes() {
@@ -168,7 +168,7 @@ fn every_command_of_just_and_cargo_is_there() {
                         assert!(cases.contains(only), "{name}: no case has {only} in its name");
                     }
                     if let Some(layer) = value(&words, "--layer") {
-                        // The variant of `Layer`, whose name the command line has in lower case.
+                        // The variant of `Layer`, whose name is in lower case on the command line.
                         let variant = format!("    {}{},", layer[..1].to_uppercase(), &layer[1..]);
                         assert!(layers.contains(&variant), "{name}: no layer {layer}");
                     }

@@ -1,6 +1,6 @@
-//! The limits of a machine, measured when they are needed: those of its memory by [`memory`], those of a
-//! transport by [`remote`]. A result divided by the limit of the same run shows how much of the machine it
-//! uses, on any machine and under any load.
+//! The limits of a machine, measured on demand: those of its memory by [`memory`], those
+//! of a transport by [`remote`]. A result divided by the limit of the same run shows how much of
+//! the machine it uses, on any machine and under any load.
 #![deny(unsafe_code)]
 
 mod lines;

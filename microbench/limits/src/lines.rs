@@ -6,7 +6,7 @@ use probeline_transport::{LINE_BYTES, LINE_WORDS};
 
 type Line = [AtomicU64; LINE_WORDS as usize];
 
-/// The whole lines of `words`, without parts of lines at its ends.
+/// Returns the whole lines of `words`, without partial lines at its ends.
 pub(crate) fn whole(words: &[AtomicU64]) -> &[Line] {
     let before = words.as_ptr().align_offset(LINE_BYTES);
     words.get(before..).unwrap_or_default().as_chunks().0
@@ -14,7 +14,7 @@ pub(crate) fn whole(words: &[AtomicU64]) -> &[Line] {
 
 /// The lines that operations access.
 pub(crate) trait Lines: Copy {
-    /// The first word of a line; if `random` is uniform, each line is equally likely.
+    /// Returns the first word of a line. If `random` is uniform, each line is equally likely.
     fn pick(&self, random: u64) -> &AtomicU64;
 }
 

@@ -1,7 +1,7 @@
 //! The fastest random accesses of one core to memory.
 //!
 //! Each operation accesses one random line of 64 bytes, as a lookup in a large hash table does. The
-//! table's own work comes on top.
+//! rates do not include the table's own work.
 
 mod variants;
 
@@ -17,15 +17,15 @@ use variants::{Schedule, dependent_reads, independent_reads, indexes};
 
 /// With fewer lines, operations would access lines that are still in flight.
 const MIN_LINES: usize = 1024;
-/// The least memory that can be measured.
+/// The minimum memory that can be measured, in bytes.
 pub const MIN_BYTES: usize = MIN_LINES * LINE_BYTES;
 
-/// Operations a second of the calling thread, each on a random line.
+/// The rates of one thread, in operations per second, each on a random line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Memory {
     /// Computing the address of an operation, and nothing else. All other rates include it.
     pub indexes: f64,
-    /// Reads whose address depends on the value of the read before: blocking lookups.
+    /// Reads whose address depends on the value of the previous read: blocking lookups.
     pub dependent_reads: f64,
     /// Independent reads, which the CPU overlaps by itself.
     pub independent_reads: f64,
@@ -77,7 +77,7 @@ impl fmt::Display for Ahead {
 /// Why memory cannot be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryError {
-    /// It has too few whole lines.
+    /// The memory has too few whole lines.
     TooSmall {
         /// Lines of the memory, or of the smallest of several parts.
         lines: usize,
@@ -95,8 +95,8 @@ impl fmt::Display for MemoryError {
 
 impl Error for MemoryError {}
 
-/// Measures the whole lines of `words`: five rates for `per_measurement` each and one for a tenth of it,
-/// or a few milliseconds longer if that is too short for a block of operations.
+/// Measures the whole lines of `words`: five rates for `per_measurement` each and one for a tenth
+/// of it, or a few milliseconds longer if that is too short for a block of operations.
 ///
 /// The words keep their values, even if others change them meanwhile: a compare-and-swap replaces a
 /// value by itself, which costs the same. Every page must have been written before, as those of a
@@ -119,7 +119,7 @@ pub fn measure_parts(
     parts: &[&[AtomicU64]],
     per_measurement: Duration,
 ) -> Result<Memory, MemoryError> {
-    // Without the choice of a part, which costs a little.
+    // Omits the choice of a part, which takes some time.
     if let [only] = parts {
         return measure(only, per_measurement);
     }
@@ -135,7 +135,7 @@ fn enough(lines: usize) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// Measures one rate after the other.
+/// Measures the rates one after the other.
 fn all<L: Lines>(lines: L, time: Duration) -> Memory {
     let mut schedule = Schedule::new();
     let indexes = schedule.best(vec![indexes(lines)], time / 10);

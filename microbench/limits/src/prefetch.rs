@@ -1,5 +1,5 @@
-//! Prefetches of cache lines. They change only the time of later accesses; on architectures other than
-//! x86-64 and AArch64 they do nothing.
+//! Prefetches of cache lines. They change only the time of later accesses; on architectures other
+//! than x86-64 and AArch64 they do nothing.
 
 use core::sync::atomic::AtomicU64;
 

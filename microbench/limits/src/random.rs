@@ -7,8 +7,8 @@ use std::hash::RandomState;
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 const MIX: u64 = 0xbb67_ae85_84ca_a73b;
 
-/// A sequence of numbers, each of which depends on the one before by an addition only, so that the CPU
-/// computes many at the same time.
+/// A sequence of numbers, each of which depends on the previous one by an addition only, so that
+/// the CPU computes many in parallel.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -17,12 +17,13 @@ impl Random {
         Self(seed)
     }
 
-    /// A sequence with a random seed: two cores with one sequence would fill each other's caches.
+    /// Creates a sequence with a random seed. Two cores with the same sequence would fill each
+    /// other's caches.
     pub(crate) fn with_random_seed() -> Self {
         Self::new(RandomState::new().build_hasher().finish())
     }
 
-    /// A number of 64 bits: the halves of a product, combined.
+    /// Returns a number of 64 bits: the halves of a product, combined.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation)]
     pub(crate) fn next(&mut self) -> u64 {

@@ -1,5 +1,5 @@
-//! The limits of a transport: READs, compare-and-swaps and fetch-and-adds of random words, by size and by
-//! operations in flight, without a table.
+//! The limits of a transport: READs, compare-and-swaps and fetch-and-adds of random words, by size
+//! and by operations in flight, without a table.
 
 use core::error::Error;
 use core::fmt;
@@ -22,17 +22,17 @@ const BLOCK: u64 = 32;
 /// Completions of one poll.
 const COMPLETIONS: usize = 64;
 
-/// What operations access, and for how long.
+/// The words that operations access, and the time of a measurement.
 #[derive(Clone, Debug)]
 pub struct Plan<'a> {
     /// The owners of the windows; each is equally likely.
     pub owners: &'a [Owner],
-    /// The words of each window. They must be 0, and stay 0: a compare-and-swap replaces 0 by 0, and a
-    /// fetch-and-add adds 0. With a single word all operations contend for it.
+    /// The words of each window. They must be 0, and stay 0: a compare-and-swap replaces 0 by 0,
+    /// and a fetch-and-add adds 0. With a single word all operations contend for it.
     pub words: Range<u64>,
     /// The time of each measurement, by the engine's clock.
     pub time: Duration,
-    /// The most operations of each measurement, for a clock that may stand still.
+    /// Maximum operations of each measurement, for a clock that may stand still.
     pub operations: u64,
 }
 
@@ -41,7 +41,7 @@ pub struct Plan<'a> {
 pub enum Operation {
     /// A READ.
     Read {
-        /// Its size, at least 1.
+        /// The size in words, at least 1.
         words: u32,
     },
     /// A compare-and-swap.
@@ -55,17 +55,18 @@ pub enum Operation {
 pub struct Rate {
     /// The kind of operation.
     pub operation: Operation,
-    /// Operations in flight. With one, the address of each depends on the result of the one before, so
-    /// that `1e9 / per_second` is a roundtrip in nanoseconds.
+    /// Operations in flight. At depth 1, the address of each operation depends on the result of the
+    /// previous one, so that `1e9 / per_second` is a roundtrip in nanoseconds.
     pub depth: u32,
     /// Operations measured.
     pub operations: u64,
-    /// Operations a second.
+    /// Operations per second.
     pub per_second: f64,
 }
 
-/// The kinds of operations and depths that can be measured: READs of those sizes in [`WORDS`] that fit
-/// one READ, a slot and `words`, and both atomics, each at depth 1, 2, 4 and so on up to the engine's.
+/// Returns the kinds of operations and depths that can be measured: READs of those sizes in
+/// [`WORDS`] that fit one READ, a slot and `words`, and both atomics, each at depth 1, 2, 4 and so
+/// on up to the engine's.
 #[must_use]
 pub fn kinds<T: Transport>(engine: &T, words: &Range<u64>) -> Vec<(Operation, u32)> {
     let (caps, geometry) = (engine.caps(), engine.geometry());
@@ -78,12 +79,12 @@ pub fn kinds<T: Transport>(engine: &T, words: &Range<u64>) -> Vec<(Operation, u3
     reads.chain([Operation::Swap, Operation::Add]).flat_map(at_depths).collect()
 }
 
-/// The largest depth: each READ needs a slot.
+/// Returns the maximum depth: each READ needs a slot.
 fn deepest<T: Transport>(engine: &T) -> u32 {
     engine.caps().depth.min(engine.geometry().slots)
 }
 
-/// 1, 2, 4 and so on, and the largest depth.
+/// Returns 1, 2, 4 and so on, and the maximum depth.
 fn depths(deepest: u32) -> impl Iterator<Item = u32> {
     let powers = (0..u32::BITS).map(|power| 1 << power);
     powers.take_while(move |&depth| depth < deepest).chain([deepest])
@@ -98,7 +99,8 @@ pub struct Meter<'a, T, N> {
 }
 
 impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
-    /// `now_ns` is the engine's clock in nanoseconds. The `seed` determines the words of the operations.
+    /// `now_ns` is the engine's clock in nanoseconds. The `seed` determines the words of the
+    /// operations.
     ///
     /// # Errors
     /// [`RemoteError::NoOwners`], [`RemoteError::Words`] and [`RemoteError::InFlight`].
@@ -121,24 +123,24 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
         }
     }
 
-    /// [`kinds`] of its engine and words.
+    /// Returns the [`kinds`] of its engine and words.
     #[must_use]
     pub fn kinds(&self) -> Vec<(Operation, u32)> {
         kinds(self.engine, &self.plan.words)
     }
 
-    /// The largest depth: each READ needs a slot.
+    /// Returns the maximum depth: each READ needs a slot.
     #[must_use]
     pub fn deepest(&self) -> u32 {
         deepest(self.engine)
     }
 
-    /// Keeps `depth` operations in flight until the plan's time or operations are over, then waits for the
-    /// last ones; every wait ends with a completion or the engine's fault.
+    /// Keeps `depth` operations in flight until the plan's time or operations are over, then waits
+    /// for the last ones; every wait ends with a completion or the engine's fault.
     ///
     /// # Errors
-    /// [`RemoteError`] if the depth is too large, or the engine refuses or fails an operation. Operations
-    /// may then be in flight.
+    /// [`RemoteError`] if the depth is too large, or the engine refuses or fails an operation.
+    /// Operations may then be in flight.
     pub fn rate(&mut self, operation: Operation, depth: u32) -> Result<Rate, RemoteError> {
         let deepest = self.deepest();
         if !(1..=deepest).contains(&depth) {
@@ -178,7 +180,8 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
         (self.now_ns)(self.engine)
     }
 
-    /// Posts an operation on a random word, whose address depends on `value` as far as the CPU knows.
+    /// Posts an operation on a random word, whose address depends on `value` as far as the CPU
+    /// knows.
     fn post(&mut self, operation: Operation, slot: u32, value: u64) -> Result<(), RemoteError> {
         let words = match operation {
             Operation::Read { words } => words,
@@ -202,7 +205,7 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
         Ok(())
     }
 
-    /// The result of an operation; of a READ its first word.
+    /// Returns the result of an operation; of a READ its first word.
     fn value(&self, operation: Operation, slot: u32, old: u64) -> Result<u64, RemoteError> {
         let Operation::Read { words } = operation else { return Ok(old) };
         let landed = self.engine.landed(Local { slot: Slot(slot), start: 0, words })?;
@@ -236,9 +239,9 @@ pub enum RemoteError {
     InFlight(u32),
     /// The depth is 0, or more than the engine's depth or slots.
     Depth {
-        /// The depth asked for.
+        /// The requested depth.
         depth: u32,
-        /// The largest depth.
+        /// The maximum depth.
         deepest: u32,
     },
     /// The engine refused an operation.

@@ -1,4 +1,4 @@
-//! Why no report could be made.
+//! The errors of a report.
 
 use core::error::Error as StdError;
 use core::fmt;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use probeline_results::SCHEMA;
 
-/// What is wrong with which file, and what to do about it.
+/// The file that causes the error, what is wrong with it, and what to do.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,62 +15,61 @@ pub enum Error {
     Read {
         /// The file.
         file: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It is a folder, a pipe or a device.
+    /// The path is a folder, a FIFO or a device.
     NotAFile {
-        /// Which one.
+        /// The path.
         file: PathBuf,
     },
     /// The file has more bytes than a run can have.
     TooLarge {
         /// The file.
         file: PathBuf,
-        /// How many a run has at most.
+        /// Maximum bytes of a run.
         most: u64,
     },
-    /// There is nothing in the file.
+    /// The file is empty.
     Empty {
         /// The file.
         file: PathBuf,
     },
-    /// What is in the file is not JSON.
+    /// The content of the file is not JSON.
     NotJson {
         /// The file.
         file: PathBuf,
-        /// Where it stops being JSON.
+        /// The position and kind of the syntax error.
         source: serde_json::Error,
     },
-    /// It is JSON, but no run of a command.
+    /// The JSON is not a run of a command.
     NotARun {
         /// The file.
         file: PathBuf,
-        /// What the JSON lacks, or has in another form.
+        /// The field that is missing or has another type.
         source: serde_json::Error,
     },
-    /// A build with another schema of the JSON made it.
+    /// The file was written by a build with another schema of the JSON.
     OtherSchema {
         /// The file.
         file: PathBuf,
-        /// Its schema.
+        /// The schema of the file.
         schema: u64,
     },
     /// The run has no rows, or no findings of the doctor.
     NoRows {
         /// The file.
         file: PathBuf,
-        /// Of which command.
+        /// The command of the run.
         command: String,
     },
-    /// No row of the run has what the rows of its command have.
+    /// No row of the run has a field that rows of its command have.
     NoField {
         /// The file.
         file: PathBuf,
-        /// Of which command.
+        /// The command of the run.
         command: String,
-        /// The name of what no row has: a number that is not too large for any measurement, or a
-        /// text.
+        /// The name of the field that no row has: a text, or a number below the maximum of a plot.
         field: &'static str,
     },
     /// No file was given.
@@ -79,14 +78,14 @@ pub enum Error {
     Write {
         /// The file or folder.
         file: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// A plot cannot be drawn.
     Draw {
-        /// Which one.
+        /// The name of the plot.
         plot: String,
-        /// What the library says.
+        /// The error of the plotting library.
         reason: String,
     },
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// The largest number that is shown: 10^30 ns are two thousand times the age of the universe.
-/// Results of arithmetic on such numbers are still finite.
+/// Arithmetic on such numbers stays finite.
 const MAX_NUMBER: f64 = 1e30;
 
 /// Names and values in the order of the file.
@@ -24,7 +24,7 @@ impl Fields {
         self.0.is_empty()
     }
 
-    /// A number that a plot can show.
+    /// Returns a number that a plot can show.
     pub(crate) fn number(&self, name: &str) -> Option<f64> {
         self.get(name)?.as_f64().filter(|number| number.abs() <= MAX_NUMBER)
     }
@@ -37,7 +37,7 @@ impl Fields {
         self.get(name)?.as_u64()
     }
 
-    /// C, if the row has one.
+    /// Returns C, if the row has one.
     pub(crate) fn chunk_buckets(&self) -> Option<u32> {
         u32::try_from(self.count("chunk_buckets")?).ok()
     }

@@ -1,4 +1,4 @@
-//! One sentence for each run: what it is, and what it found.
+//! Summarizes each run in one sentence.
 
 use crate::fields::Fields;
 use crate::number::{bytes, rate, significant, time};
@@ -6,7 +6,7 @@ use crate::origin::transport;
 use crate::run::Run;
 use crate::simulated;
 
-/// The sentence.
+/// Returns the sentence.
 pub(crate) fn headline(run: &Run) -> String {
     let finding = match run.command.as_str() {
         "bench-latency" => latency(run),
@@ -24,7 +24,7 @@ pub(crate) fn headline(run: &Run) -> String {
     format!("{what}: {finding}.")
 }
 
-/// What ran over what, with how many ranks and in which table.
+/// Describes the command, the transport, the ranks and the table.
 fn subject(run: &Run) -> String {
     let mut what = run.command.clone();
     if run.transport().is_some() {
@@ -39,7 +39,7 @@ fn subject(run: &Run) -> String {
     what
 }
 
-/// Of a command that this page knows nothing of.
+/// Summarizes a run of a command that this crate does not know.
 fn tally(run: &Run) -> String {
     match run.rows.len() {
         0 => "its numbers are below".to_owned(),
@@ -69,7 +69,7 @@ fn latency(run: &Run) -> Option<String> {
     ))
 }
 
-/// How far a row is from load factor 0.5 and C = 8, which a reader of the paper looks for first.
+/// Returns the distance of a row from load factor 0.5 and C = 8, which are the values in the paper.
 pub(crate) fn distance(row: &Fields) -> f64 {
     let load = row.number("load_factor").unwrap_or(0.0);
     let chunk_buckets = row.chunk_buckets().map_or(f64::INFINITY, f64::from);

@@ -1,8 +1,8 @@
-//! A report of runs: one page of plots that needs no network and nothing beside it, and the plots
-//! as SVG files.
+//! Reports of runs: one page of plots, which needs no network and no other file, and the plots as
+//! SVG files.
 //!
-//! It reads what the commands of `probeline` write with `--json`, of any number of runs, of any
-//! transports and machines. What the runs have not is left out, and the page says so.
+//! It reads the JSON that the commands of `probeline` write with `--json`, of any number of runs,
+//! transports and machines. It omits plots for which no run has data, and the page names them.
 #![forbid(unsafe_code)]
 
 mod chapter;
@@ -31,7 +31,7 @@ use slug::Slugs;
 /// The default title of a page.
 pub const TITLE: &str = "Probeline report";
 
-/// Runs, and what can be shown of them.
+/// Runs and their plots.
 pub struct Report {
     runs: Vec<Run>,
     chapters: Vec<Chapter>,
@@ -56,18 +56,18 @@ impl Report {
         Ok(Self { runs, chapters })
     }
 
-    /// The page.
+    /// Returns the page.
     pub fn html(&self, title: &str) -> Result<String, Error> {
         let page = page::page(title, &self.runs, &self.chapters, &self.dashes())?;
         Ok(probeline_results::printable::lines(&page).into_owned())
     }
 
-    /// Each plot as a picture of its own: its name without an ending, and the SVG.
+    /// Returns the name, without an extension, and the SVG of each plot.
     pub fn svgs(&self) -> Result<Vec<(String, String)>, Error> {
         let dashes = self.dashes();
         let svg = |plot: &Plot| {
             let svg = plot::standalone(plot, &dashes)?;
-            // XML has no way to write most control characters (XML 1.0, 2.2).
+            // XML cannot represent most control characters (XML 1.0, 2.2).
             Ok((plot.id.clone(), probeline_results::printable::lines(&svg).into_owned()))
         };
         self.plots().map(svg).collect()
@@ -77,12 +77,13 @@ impl Report {
         self.chapters.iter().flat_map(|chapter| &chapter.plots)
     }
 
-    /// A line looks the same in all plots, on the page and in files.
+    /// Assigns dashes so that a line looks the same in all plots, on the page and in files.
     fn dashes(&self) -> Dashes {
         Dashes::of(self.plots())
     }
 
-    /// Writes each plot into a file in `folder`, which is made if it is not there. Gives how many.
+    /// Writes each plot into a file in `folder`, which it creates if necessary. Returns their
+    /// number.
     pub fn write_svgs(&self, folder: &Path) -> Result<usize, Error> {
         let failed = |file: &Path| {
             let file = file.to_owned();
@@ -97,7 +98,7 @@ impl Report {
         Ok(svgs.len())
     }
 
-    /// The plots that no run has data for, in sentences.
+    /// Returns a sentence for each plot for which no run has data.
     pub fn left_out(&self) -> impl Iterator<Item = &str> {
         self.chapters.iter().flat_map(|chapter| &chapter.missing).map(String::as_str)
     }

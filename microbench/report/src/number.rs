@@ -1,6 +1,6 @@
-//! Numbers as a person reads them.
+//! Formats numbers for readers.
 
-/// Three significant digits, without an exponent.
+/// Formats three significant digits without an exponent.
 pub(crate) fn significant(value: f64) -> String {
     let size = value.abs();
     let decimals = match size {
@@ -15,7 +15,7 @@ pub(crate) fn significant(value: f64) -> String {
     grouped(&format!("{value:.decimals$}"))
 }
 
-/// A number of an axis or a parameter, with at most six digits.
+/// Formats a number of an axis or a parameter with at most six digits.
 pub(crate) fn plain(value: f64) -> String {
     if value.abs() >= 1e6 {
         return significant(value);
@@ -25,7 +25,7 @@ pub(crate) fn plain(value: f64) -> String {
     grouped(if text == "-0" { "0" } else { text })
 }
 
-/// Nanoseconds in a unit that fits.
+/// Formats nanoseconds in a fitting unit.
 pub(crate) fn time(ns: f64) -> String {
     match ns {
         ns if ns < 999.5 => format!("{} ns", significant(ns)),
@@ -35,7 +35,7 @@ pub(crate) fn time(ns: f64) -> String {
     }
 }
 
-/// Operations a second in a unit that fits.
+/// Formats operations per second in a fitting unit.
 pub(crate) fn rate(per_second: f64) -> String {
     match per_second {
         rate if rate >= 999.5e6 => format!("{} G/s", significant(rate / 1e9)),
@@ -45,14 +45,14 @@ pub(crate) fn rate(per_second: f64) -> String {
     }
 }
 
-/// Bytes in a unit that divides them.
+/// Formats bytes in the largest unit that divides them.
 pub(crate) fn bytes(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let fits = units.iter().find(|(shift, _)| bytes > 0 && bytes.is_multiple_of(1 << shift));
     fits.map_or_else(|| format!("{bytes} B"), |(shift, unit)| format!("{} {unit}", bytes >> shift))
 }
 
-/// Thin spaces between thousands, from 10,000 on.
+/// Puts thin spaces between groups of three digits, from 10,000 on.
 fn grouped(text: &str) -> String {
     let (sign, digits) = text.strip_prefix('-').map_or(("", text), |rest| ("-", rest));
     let (whole, fraction) = digits.split_once('.').map_or((digits, None), |(w, f)| (w, Some(f)));
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_digits_count() {
+    fn numbers_have_three_significant_digits() {
         for (value, text) in [
             (0.0, "0"),
             (0.001_234, "0.001234"),
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn units_fit() {
+    fn units_fit_the_value() {
         assert_eq!(time(183.2), "183 ns");
         assert_eq!(time(999.6), "1.00 \u{b5}s");
         assert_eq!(time(3_686.0), "3.69 \u{b5}s");

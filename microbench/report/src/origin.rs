@@ -1,11 +1,11 @@
-//! Names of runs: the parameters in which they differ.
+//! Names runs by the parameters in which they differ.
 
 use serde_json::Value;
 
 use crate::number::{bytes, plain};
 use crate::run::Run;
 
-/// Parameters that say how long or how often was measured, and not what.
+/// Parameters that determine how long or how often was measured, and not what.
 const EFFORT: [&str; 9] = [
     "transport",
     "profile",
@@ -17,17 +17,17 @@ const EFFORT: [&str; 9] = [
     "runs",
     "buckets_per_rank",
 ];
-/// Differences that fit into a name.
+/// Maximum differences that a name lists.
 const MOST: usize = 2;
 
-/// Names of some runs.
+/// The names of some runs.
 pub(crate) struct Origins {
     names: Vec<(usize, String)>,
 }
 
 impl Origins {
-    /// Each by its transport and what else it differs in, or by its number; `idle` are parameters
-    /// without effect on what is shown.
+    /// Names each run by its transport and its differing parameters, or by its number. `idle` are
+    /// parameters without effect on the plot.
     pub(crate) fn unique(runs: &[&Run], idle: &[&str]) -> Self {
         let mut origins =
             Self::named(runs, |run, name| !idle.contains(&name) && has_effect(run, name));
@@ -40,13 +40,13 @@ impl Origins {
         origins
     }
 
-    /// The same, but runs that differ in nothing else than `axes` and effort have one name: what is
-    /// summed up was given the same in all else, with an effect or without.
+    /// Names runs so that those that differ only in `axes` and effort share a name, because a plot
+    /// combines them. All other parameters must be equal, even those without effect.
     pub(crate) fn grouped(runs: &[&Run], axes: &[&str]) -> Self {
         Self::named(runs, |_, name| !axes.contains(&name))
     }
 
-    /// Each by its transport and those parameters of it that count.
+    /// Names each run by its transport and the parameters that `counts` accepts.
     fn named(runs: &[&Run], counts: impl Fn(&Run, &str) -> bool) -> Self {
         let name = |run: &&Run| (run.number, name(run, runs, |name| counts(run, name)));
         Self { names: runs.iter().map(name).collect() }
@@ -65,37 +65,39 @@ fn name(run: &Run, all: &[&Run], counts: impl Fn(&str) -> bool) -> String {
     let differs = |name: &str| {
         alike.iter().any(|other| other.parameters.get(name) != run.parameters.get(name))
     };
-    let told = |name: &str, value: &Value| {
-        // A parameter that is null here is named by the runs that have it.
+    let is_listed = |name: &str, value: &Value| {
+        // A run where the parameter is null has no value to name; the other runs name theirs.
         !EFFORT.contains(&name) && counts(name) && !value.is_null() && differs(name)
     };
-    let differing = run.parameters.iter().filter(|(name, value)| told(name, value));
+    let differing = run.parameters.iter().filter(|(name, value)| is_listed(name, value));
     let differing: Vec<String> = differing.map(|(name, value)| parameter(name, value)).collect();
     match differing.len() {
         0 => transport,
         n if n <= MOST => format!("{transport}, {}", differing.join(", ")),
-        // Too many to name.
+        // Too many differences to list.
         _ => format!("{transport}, run {}", run.number),
     }
 }
 
-/// Whether a parameter changes anything of its run, whatever is shown of that.
+/// Returns whether a parameter affects its run at all.
 fn has_effect(run: &Run, name: &str) -> bool {
-    // Over other transports a CPU reaches its own window only, and posts for all others.
+    // Over other transports a CPU accesses only its own window, and posts operations for all
+    // others.
     let reaches_all = run.parameters.text("transport") == Some("shm");
     let posts = !reaches_all || run.parameters.text("direct") != Some("true");
     match name {
-        // Follows from others.
+        // Follows from other parameters.
         "of_the_papers" => false,
-        // Of READs and claims, which a CPU that reaches everything itself does not post.
+        // These parameters affect READs and claims, which a CPU that accesses all buckets itself
+        // does not post.
         "read_ahead" | "one_roundtrip" | "adaptive_chunks" => posts,
-        // Calls that wait for each operation have one.
+        // Blocking calls have one operation in flight.
         "in_flight" => posts && run.parameters.count("batch") != Some(1),
         _ => true,
     }
 }
 
-/// What it ran over; of a simulated cluster, whether it did more than the paper's algorithm.
+/// Returns the transport and, for a simulated cluster beyond the paper's algorithm, the way.
 fn way(run: &Run) -> String {
     let transport = transport(run);
     match run.parameters.text("way") {
@@ -105,12 +107,12 @@ fn way(run: &Run) -> String {
     }
 }
 
-/// What it ran over, as the page says it everywhere.
+/// Returns the name of the transport, the same on the whole page.
 pub(crate) fn transport(run: &Run) -> String {
     run.transport().unwrap_or_else(|| run.command.clone())
 }
 
-/// A parameter in words.
+/// Describes a parameter.
 pub(crate) fn parameter(name: &str, value: &Value) -> String {
     match (name, value) {
         ("ranks", Value::Number(ranks)) => format!("{ranks} ranks"),
@@ -124,7 +126,7 @@ pub(crate) fn parameter(name: &str, value: &Value) -> String {
     }
 }
 
-/// A value as a cell of a table has it.
+/// Formats a value for the cell of a table.
 pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::Null => "\u{2013}".to_owned(),
@@ -148,7 +150,7 @@ mod tests {
     use crate::run::made_up;
 
     #[test]
-    fn a_simulated_cluster_is_called_by_how_it_does_operations() {
+    fn a_simulated_cluster_is_named_by_its_way() {
         let run = |number, way| {
             let parameters = json!({ "profile": "das5-fdr", "way": way });
             let rows = json!([{ "experiment": "latency" }]);
@@ -166,7 +168,7 @@ mod tests {
         assert_eq!(names, [paper.clone(), named("beyond the paper"), named("tuned")]);
     }
 
-    /// Names of runs of bench-throughput with these parameters.
+    /// Returns the names of runs of bench-throughput with these parameters.
     fn names(parameters: &[Value]) -> Vec<String> {
         let run = |(number, parameters): (usize, &Value)| {
             let rows = json!([{ "workload": "mixed" }]);
@@ -183,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_given_is_no_part_of_a_name() {
+    fn absent_parameters_are_not_in_names() {
         let of = |range: Value| json!({ "transport": "shm", "key_range": range });
         let names = names(&[of(Value::Null), of(json!(5000)), json!({ "transport": "shm" })]);
         assert_eq!(names, ["shm, run 1", "shm, key range 5000", "shm, run 3"]);
     }
 
     #[test]
-    fn what_has_no_effect_is_no_part_of_a_name() {
+    fn parameters_without_effect_are_not_in_names() {
         let of = |batch: u32, in_flight: &str, direct: &str, ahead: &str| {
             json!({
                 "transport": "shm", "batch": batch, "in_flight": in_flight, "direct": direct,
@@ -204,7 +206,7 @@ mod tests {
         assert_eq!(blocking, ["shm, batch 1", "shm, batch 8, in flight 16"]);
     }
     #[test]
-    fn a_cpu_that_reaches_its_own_window_posts_for_the_others() {
+    fn a_cpu_with_access_to_one_window_posts_for_the_others() {
         for transport in ["verbs", "ucx", "mpi"] {
             let of = |in_flight: &str, ahead: &str| {
                 json!({

@@ -1,4 +1,4 @@
-//! A run, read from the JSON that its command wrote.
+//! Reads a run from the JSON that its command wrote.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -12,48 +12,48 @@ use crate::error::Error;
 use crate::fields::Fields;
 use crate::shape;
 
-/// The maximum size of a file: all cells of Fig. 2 with their histograms are some MiB.
+/// The maximum size of a file: a run of all cells of Fig. 2 with their histograms has some MiB.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// The result of one command.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct Run {
-    /// The files that hold it: more than one if it was given several times.
+    /// The files that contain it: several if the run was given several times.
     #[serde(skip)]
     pub(crate) files: Vec<String>,
-    /// From 1 on, in the order in which they were given.
+    /// The number of the run, counted from 1 in the given order.
     #[serde(skip)]
     pub(crate) number: usize,
     pub(crate) schema: u64,
     pub(crate) command: String,
     pub(crate) version: Option<String>,
-    /// Of the source.
+    /// The commit of the source.
     pub(crate) commit: Option<String>,
-    /// The summary, lines with aligned columns.
+    /// The summary: lines with aligned columns.
     #[serde(default)]
     pub(crate) summary: Vec<String>,
     #[serde(default)]
     pub(crate) parameters: Fields,
     #[serde(default)]
     pub(crate) machine: Fields,
-    /// How the transport was set up, in words.
+    /// Lines about how the transport was set up.
     #[serde(default, rename = "transport")]
     pub(crate) transport_lines: Vec<String>,
     #[serde(default)]
     pub(crate) rows: Vec<Fields>,
     #[serde(default)]
     pub(crate) notes: Vec<String>,
-    /// Findings about each machine; `None` if the file has none.
+    /// Findings on each machine; `None` if the file has none.
     pub(crate) doctor: Option<Vec<Examined>>,
     /// All other fields.
     #[serde(flatten)]
     pub(crate) more: Fields,
 }
 
-/// What the doctor found on one machine.
+/// The doctor's findings on one machine.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub(crate) struct Examined {
-    /// The machine's name, where the file has it.
+    /// The host name, if the file has it.
     pub(crate) host: Option<String>,
     /// The ranks of the run on this machine.
     #[serde(default)]
@@ -62,7 +62,7 @@ pub(crate) struct Examined {
 }
 
 impl Run {
-    /// Reads a file.
+    /// Reads a run from a file.
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
         let file = path.to_owned();
         let bytes = content(path)?;
@@ -97,13 +97,13 @@ impl Run {
         }
     }
 
-    /// Whether it is the same run as another: the same numbers, whatever file they are in.
+    /// Returns whether both are the same run: whether all values are equal, in any file.
     pub(crate) fn is(&self, other: &Self) -> bool {
         let other = Self { files: self.files.clone(), number: self.number, ..other.clone() };
         *self == other
     }
 
-    /// What was measured: a transport, or a model of one.
+    /// Returns the transport that was measured, or the simulated one.
     pub(crate) fn transport(&self) -> Option<String> {
         if let Some(profile) = self.parameters.text("profile") {
             return Some(format!("model {profile}"));
@@ -115,17 +115,17 @@ impl Run {
         self.parameters.count("ranks")
     }
 
-    /// C: of the row, or of the whole run.
+    /// Returns C of the row, or of the whole run.
     pub(crate) fn chunk_buckets(&self, row: &Fields) -> Option<u32> {
         row.chunk_buckets().or_else(|| self.parameters.chunk_buckets())
     }
 }
 
-/// The bytes of a file.
+/// Reads the bytes of a file.
 fn content(path: &Path) -> Result<Vec<u8>, Error> {
     let file = path.to_owned();
     let failed = |source| Error::Read { file: file.clone(), source };
-    // Opening a pipe would wait for its other end, and a device may have no end.
+    // Opening a FIFO would block until it has a writer, and a device may have no end.
     if !fs::metadata(path).map_err(failed)?.is_file() {
         return Err(Error::NotAFile { file });
     }

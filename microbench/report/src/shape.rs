@@ -5,14 +5,14 @@ use crate::run::Run;
 
 use Field::{Number, Text};
 
-/// A field, and what is in it.
+/// A field and its type.
 #[derive(Clone, Copy)]
 enum Field {
     Text(&'static str),
     Number(&'static str),
 }
 
-/// By command; `doctor` has findings and no rows.
+/// The required fields by command; `doctor` has findings and no rows.
 const LEAST: [(&str, &[Field]); 10] = [
     ("bench-latency", &[Text("operation"), Number("mean_ns")]),
     ("bench-throughput", &[Text("workload"), Number("ranks"), Number("median_ops_per_s")]),
@@ -44,12 +44,13 @@ impl Field {
     }
 }
 
-/// Whether it is known what the command writes.
+/// Returns whether this crate knows the command.
 pub(crate) fn is_known(command: &str) -> bool {
     LEAST.iter().any(|(name, _)| *name == command)
 }
 
-/// A field that the rows of its command have, and no row of this run has as it should.
+/// Returns a field that rows of this command have, and that no row of this run has with the right
+/// type.
 pub(crate) fn lacking(run: &Run) -> Option<&'static str> {
     let (_, fields) = LEAST.iter().find(|(name, _)| *name == run.command)?;
     let nowhere = |field: &&Field| !run.rows.iter().any(|row| field.is_in(row));

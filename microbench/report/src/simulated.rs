@@ -1,4 +1,4 @@
-//! What a run of `simulate` found, in a sentence.
+//! Summarizes a run of `simulate` in a sentence.
 
 use serde_json::Value;
 
@@ -13,11 +13,11 @@ const NEAR: [(&str, &str, f64); 3] = [
     ("latencies", "by_paper", 0.05),
     ("roundtrips", "roundtrips_by_paper", 0.02),
 ];
-/// A figure by itself is in the sentence anyway.
+/// The minimum number of figures to count; the sentence contains a single figure anyway.
 const SEVERAL: usize = 2;
 
-/// The largest cluster with the mixed workload, else that of the first one; of latencies alone, the
-/// one that a reader of the paper looks for first.
+/// Describes the largest cluster with the mixed workload, or with the first one. Without
+/// throughputs, describes the latency at the paper's load factor and C.
 pub(crate) fn finding(run: &Run) -> Option<String> {
     let mut said = throughput(run).or_else(|| latency(run))?;
     if of_the_papers(run) {
@@ -33,7 +33,7 @@ fn throughput(run: &Run) -> Option<String> {
     };
     let first = || run.rows.iter().find_map(|row| row.text("workload"));
     let row = of("mixed").or_else(|| of(first()?))?;
-    // Only the paper's algorithm is compared as cut.
+    // Only results of the paper's algorithm are compared in truncated form.
     let cut = if is_papers(run) && row.number("truncated_ops_per_s").is_some() {
         " with times cut to microseconds as there"
     } else {
@@ -53,7 +53,7 @@ fn throughput(run: &Run) -> Option<String> {
     ))
 }
 
-/// How many operations a second a cluster does.
+/// States the throughput of a cluster.
 fn does(machines: u64, ranks: u64, ops_per_s: f64) -> String {
     let counted = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let each = if machines == 1 { "does" } else { "each do" };
@@ -86,8 +86,8 @@ fn times(row: &Fields) -> Option<String> {
     Some(format!(", {} times the paper's", significant(times)))
 }
 
-/// Whether it is what the paper's authors ran, on their cluster: of others, and of files that do
-/// not say so, the figures are no measure.
+/// Returns whether the run has the cluster and the parameters of the paper. Other runs, and files
+/// that do not state it, are not comparable to the paper's figures.
 fn of_the_papers(run: &Run) -> bool {
     run.parameters.get("of_the_papers") == Some(&Value::Bool(true))
 }
@@ -104,7 +104,7 @@ fn way(run: &Run) -> &str {
     }
 }
 
-/// How many of the paper's figures of a kind are met.
+/// Counts the paper's figures of a kind that the run matches.
 fn near(run: &Run, (kind, field, within): (&str, &str, f64)) -> Option<String> {
     let of_throughput = kind == "throughputs";
     let rows = run.rows.iter().filter(|row| row.text("workload").is_some() == of_throughput);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_algorithm_says_how_many_figures_are_met() {
+    fn the_papers_algorithm_counts_matching_figures() {
         let mut cut = throughput("mixed", 48, 86.1e6, 1.01);
         cut["truncated_ops_per_s"] = json!(116e6);
         let rows = [
@@ -186,7 +186,7 @@ mod tests {
         ] {
             assert!(said.contains(part), "{part}: {said}");
         }
-        // As of `--set`, or in a file that does not say so.
+        // With `--set`, or in a file that does not state it.
         for parameters in [
             json!({ "way": "beyond", "of_the_papers": false }),
             json!({ "way": "paper", "of_the_papers": false }),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn one_machine_and_one_rank_are_no_several() {
+    fn one_machine_and_one_rank_are_singular() {
         let mut row = throughput("mixed", 1, 86.1e6, 1.01);
         for (machines, ranks, said) in [
             (1, 1, "1 machine with 1 rank does 86.1 M/s"),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_by_themselves_are_told_as_those_of_a_benchmark() {
+    fn latencies_alone_are_described_as_in_a_benchmark() {
         let rows = [latency(32, 0.5, 1.0), latency(8, 0.9, 1.2), latency(8, 0.5, 1.01)];
         let said = finding(&run("beyond", &rows)).unwrap();
         assert_eq!(

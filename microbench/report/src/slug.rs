@@ -16,8 +16,8 @@ pub(crate) struct Slugs {
 }
 
 impl Slugs {
-    /// The slug of `name`: ASCII letters in lower case and digits; other characters become single
-    /// dashes. A duplicate gets a number, starting with 2.
+    /// Returns the slug of `name`: ASCII letters in lower case and digits; other characters become
+    /// single dashes. A duplicate gets a number, starting with 2.
     pub(crate) fn take(&mut self, name: &str) -> String {
         let slug = slug(name);
         if !self.taken.contains_key(&slug) {

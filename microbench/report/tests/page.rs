@@ -1,5 +1,5 @@
-//! The page in a browser: that it loads, shows what was measured where it belongs, can be filtered,
-//! and fits a phone and a desk, by day and by night.
+//! Tests of the page in a browser: it loads, shows measurements in the right places, has working
+//! filters, and fits phones and large screens in light and dark colours.
 
 mod browser;
 mod runs;
@@ -14,10 +14,10 @@ use runs::{CHUNKS, DEPTHS, LOADS, Scratch, all, mean_ns, tuned_ns};
 use serde_json::Value;
 
 const WINDOWS: [(u32, u32, &str); 2] = [(360, 800, "phone"), (1280, 900, "desktop")];
-/// Tenths of pixels that a point may be off: they are whole numbers.
+/// Maximum error of a point in tenths of pixels, because coordinates are whole numbers.
 const OFF: f64 = 1.0;
 
-/// The page of all made-up runs.
+/// Writes the page of all synthetic runs.
 fn page() -> PathBuf {
     static PAGE: OnceLock<PathBuf> = OnceLock::new();
     let make = || {
@@ -31,7 +31,7 @@ fn page() -> PathBuf {
     PAGE.get_or_init(make).clone()
 }
 
-/// A browser that shows it.
+/// Opens the page in a browser.
 fn shown() -> (Browser, PathBuf) {
     let (mut browser, page) = (Browser::start(), page());
     browser.window(1280, 900, false);
@@ -44,7 +44,7 @@ fn numbers(value: &Value) -> Vec<f64> {
 }
 
 #[test]
-fn it_loads_alone_and_without_complaint() {
+fn the_page_loads_without_errors_or_requests() {
     let (mut browser, page) = shown();
     assert_eq!(browser.complaints(), Vec::<String>::new());
     assert_eq!(browser.requests(), 1);
@@ -55,7 +55,7 @@ fn it_loads_alone_and_without_complaint() {
         !figure.querySelector('h3').textContent || !figure.querySelector('figcaption').textContent \
         || !figure.querySelector('.legend li') || !figure.querySelector('details td')).length";
     assert_eq!(browser.value(unlabelled), 0);
-    // A link leads somewhere in the page.
+    // Every link of the page has a target.
     let broken = "[...document.querySelectorAll('a[href^=\"#\"]')].filter((link) => \
         !document.getElementById(link.hash.slice(1))).length";
     assert_eq!(browser.value(broken), 0);
@@ -68,9 +68,9 @@ fn it_loads_alone_and_without_complaint() {
     }
 }
 
-/// Where a series is drawn is worked out from the labels of the axes, as a reader does.
+/// The expected position follows from the labels of the axes, as a reader derives it.
 #[test]
-fn points_are_where_the_axes_say() {
+fn points_match_the_axes() {
     let (mut browser, _) = shown();
     for (transport, times) in [("shm", 1.0), ("verbs", 30.0)] {
         for c in CHUNKS {
@@ -87,7 +87,7 @@ fn points_are_where_the_axes_say() {
             let y_ticks = ticks(&mut browser, "#latency-inserted", true);
             for (point, load) in points.chunks(2).zip(LOADS) {
                 let x = on_line(&x_ticks, load);
-                // The latencies are far apart, so that equal ratios are equally far apart.
+                // The latencies span a wide range, so the axis is logarithmic.
                 let y_ticks: Vec<[f64; 2]> =
                     y_ticks.iter().map(|[value, at]| [value.log10(), *at]).collect();
                 let y = on_line(&y_ticks, mean_ns(times, c, load).log10());
@@ -98,7 +98,7 @@ fn points_are_where_the_axes_say() {
     }
 }
 
-/// The numbers behind a plot: of each row its name and the values, with nothing where there is none.
+/// Returns the table of a plot: the name and the values of each row, empty where there is none.
 fn behind(browser: &mut Browser, figure: &str) -> (Vec<String>, Vec<Vec<String>>) {
     let texts = |of: &str| {
         format!(
@@ -116,10 +116,10 @@ fn plain(text: &str) -> f64 {
     text.replace('\u{202f}', "").parse().unwrap()
 }
 
-/// What was expected of each candidate, and what was measured: of a run without a sweep what is
-/// beside the recommendation, else everything.
+/// The page shows the prediction and the measurement of each candidate: all candidates of a sweep,
+/// otherwise the neighbours of the recommendation.
 #[test]
-fn a_recommendation_stands_among_what_was_expected_and_measured() {
+fn a_recommendation_is_shown_with_predictions_and_measurements() {
     let (mut browser, _) = shown();
     let numbers = browser.value(
         "[...document.querySelectorAll('figure')].map((e) => e.id).filter((id) => \
@@ -155,7 +155,7 @@ fn a_recommendation_stands_among_what_was_expected_and_measured() {
             assert_eq!(recommended.is_empty(), c != 32);
         }
     }
-    // All points lie beside the line on which both are the same, on one side.
+    // All points lie on one side of the line of equal prediction and measurement.
     let (_, lines) = behind(&mut browser, &format!("tune-{last}-met"));
     assert_eq!(lines.len(), 8);
     for line in lines {
@@ -168,7 +168,7 @@ fn a_recommendation_stands_among_what_was_expected_and_measured() {
     assert_eq!(markers[0], serde_json::json!(["swept", 24]), "{markers}");
 }
 
-/// The numbers along an axis, and where they stand.
+/// Returns the numbers along an axis, and their positions.
 fn ticks(browser: &mut Browser, figure: &str, up: bool) -> Vec<[f64; 2]> {
     let (anchor, at) = if up { ("end", "y") } else { ("middle", "x") };
     let found = browser.value(&format!(
@@ -188,7 +188,7 @@ fn ticks(browser: &mut Browser, figure: &str, up: bool) -> Vec<[f64; 2]> {
     ticks
 }
 
-/// Where a value is on the line through the first and the last tick.
+/// Returns the position of a value on the line through the first and the last tick.
 fn on_line(ticks: &[[f64; 2]], value: f64) -> f64 {
     let ([from, at], [to, end]) = (ticks[0], ticks[ticks.len() - 1]);
     at + (value - from) / (to - from) * (end - at)
@@ -211,7 +211,7 @@ fn everything_drawn_is_within_its_axes() {
          })",
     );
     assert_eq!(outside, Value::from(Vec::<Value>::new()));
-    // What is seen fills the area, and no text leaves its picture.
+    // Visible elements fill the area, and no text exceeds its picture.
     let filled = browser.value(
         "[...document.querySelectorAll('figure')].filter((figure) => {
            const svg = figure.querySelector('svg');
@@ -236,7 +236,7 @@ fn everything_drawn_is_within_its_axes() {
     }
 }
 
-/// Of all series with this transport or C: how many there are, and how many can be seen.
+/// Returns the number of series with this transport or C, and the number of visible ones.
 fn seen(browser: &mut Browser, selector: &str) -> (u64, u64) {
     let counts = browser.value(&format!(
         "(() => {{ const all = [...document.querySelectorAll('.series{selector}')]; \
@@ -248,7 +248,7 @@ fn seen(browser: &mut Browser, selector: &str) -> (u64, u64) {
 #[test]
 fn a_line_of_a_legend_is_the_same_in_all_plots() {
     let (mut browser, _) = shown();
-    // What a legend says of a kind of line alone has no colour.
+    // A legend entry for a dash pattern alone has no colour.
     let lines = browser.value(
         "[...document.querySelectorAll('.legend li')].map((line) => \
            [line.querySelector('svg'), line.textContent.trim()])\
@@ -275,7 +275,7 @@ fn series_are_chosen_by_transport_and_by_c() {
     assert!(of_shm > 10 && shown == 0, "{shown} of {of_shm}");
     let (others, shown) = seen(&mut browser, ":not([data-transport=shm])");
     assert_eq!((others, shown), (all - of_shm, others));
-    // Its column behind the plot, and its line of the legend, go with it.
+    // Its column of the table and its entry of the legend disappear as well.
     let hidden = "[...document.querySelectorAll('#latency-inserted .off')].map((e) => e.tagName)";
     let hidden = browser.value(hidden).to_string();
     for part in ["g", "TD", "TH", "LI"] {
@@ -289,7 +289,7 @@ fn series_are_chosen_by_transport_and_by_c() {
     assert!(rest > 5 && shown == rest, "{shown} of {rest}");
     let (without, shown) = seen(&mut browser, "[data-c=\"\"]:not([data-transport=shm])");
     assert!(without > 2 && shown == without, "{shown} of {without}");
-    // Where nothing is left, the page says so.
+    // If no series is left, the page states it.
     let empty = "document.querySelector('#exploration .empty').hidden";
     assert_eq!(browser.value(empty), false);
 
@@ -301,7 +301,7 @@ fn series_are_chosen_by_transport_and_by_c() {
 }
 
 #[test]
-fn it_fits_phone_and_desk_by_day_and_by_night() {
+fn the_page_fits_small_and_large_screens_in_light_and_dark() {
     let (mut browser, page) = shown();
     for (width, height, name) in WINDOWS {
         let mut pictures = Vec::new();
@@ -335,7 +335,7 @@ fn it_fits_phone_and_desk_by_day_and_by_night() {
 }
 
 #[test]
-fn it_is_a_plain_page_without_scripts() {
+fn the_page_works_without_scripts() {
     let (mut browser, page) = shown();
     browser.scripts(false);
     browser.load(&page);
@@ -351,7 +351,7 @@ fn it_is_a_plain_page_without_scripts() {
 }
 
 #[test]
-fn svg_files_are_pictures_of_their_own() {
+fn svg_files_are_self_contained() {
     let scratch = Scratch::new();
     let report = Report::read(&scratch.runs(&all())).unwrap();
     let folder = artifacts().join("svg");

@@ -1,4 +1,4 @@
-//! What files may hold, and what is said of those that hold something else.
+//! Tests of the files that the report accepts, and of the errors for others.
 
 mod runs;
 
@@ -25,7 +25,7 @@ fn read(files: &[PathBuf]) -> Result<Report, Error> {
     Report::read(files)
 }
 
-/// What is said of a file with this in it.
+/// Returns the error for a file with this content.
 #[track_caller]
 fn refused(content: &str) -> String {
     let scratch = Scratch::new();
@@ -38,7 +38,7 @@ fn refused(content: &str) -> String {
 }
 
 #[test]
-fn what_is_no_run_is_refused_with_its_name_and_what_to_do() {
+fn files_that_are_no_run_are_refused_with_advice() {
     let mut other = latency("shm", 1.0);
     other["schema"] = json!(SCHEMA + 1);
     let empty = run("bench-latency", "shm", json!({}), json!([]));
@@ -66,9 +66,9 @@ fn what_is_no_run_is_refused_with_its_name_and_what_to_do() {
     }
 }
 
-/// As a file has it whose numbers another program wrote, or that is of another command.
+/// For example, another program wrote the numbers, or the rows are those of another command.
 #[test]
-fn runs_without_what_their_rows_have_are_refused_by_its_name() {
+fn runs_without_a_required_field_are_refused_by_its_name() {
     let with = |field: &str, value: Value| {
         let mut odd = latency("shm", 1.0);
         for row in odd["rows"].as_array_mut().unwrap() {
@@ -98,7 +98,7 @@ fn runs_without_what_their_rows_have_are_refused_by_its_name() {
 }
 
 #[test]
-fn files_that_are_not_there_are_named() {
+fn missing_files_are_named() {
     let scratch = Scratch::new();
     let nowhere = scratch.path("nowhere.json");
     let said = read(core::slice::from_ref(&nowhere)).err().unwrap().to_string();
@@ -106,9 +106,9 @@ fn files_that_are_not_there_are_named() {
     assert!(matches!(read(&[]), Err(Error::NoRuns)));
 }
 
-/// Opening a pipe that nobody writes to, or reading a device to its end, would never return.
+/// Opening a FIFO without a writer, or reading a device to its end, would never return.
 #[test]
-fn only_files_are_read_and_no_more_of_them_than_a_run_has() {
+fn only_regular_files_of_limited_size_are_read() {
     let scratch = Scratch::new();
     let pipe = scratch.path("a-pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -144,12 +144,12 @@ fn a_run_that_is_given_twice_counts_once() {
     for file in files {
         assert!(page.contains(&file.display().to_string()), "{}", file.display());
     }
-    // Two runs that differ in nothing but their numbers are told apart.
+    // Two runs that differ only in their results have different names.
     assert!(page.contains("shm, run 1") && page.contains("shm, run 2"));
 }
 
 #[test]
-fn what_no_run_has_is_left_out_and_said() {
+fn plots_without_data_are_omitted_and_named() {
     let scratch = Scratch::new();
     let report = read(&scratch.runs(&[throughput("shm", 2, 1e6)])).unwrap();
     let names: Vec<String> = report.svgs().unwrap().into_iter().map(|(name, _)| name).collect();
@@ -186,7 +186,7 @@ fn fields_that_rows_lack_are_left_out() {
 }
 
 #[test]
-fn commands_that_are_not_known_are_shown_as_they_are() {
+fn unknown_commands_are_shown_unchanged() {
     let scratch = Scratch::new();
     let bench = json!({
         "schema": SCHEMA, "command": "bench-speed", "version": "9", "cpu": "A CPU", "seconds": 12.5,
@@ -209,7 +209,7 @@ fn commands_that_are_not_known_are_shown_as_they_are() {
 }
 
 #[test]
-fn a_simulated_cluster_says_which_limit_it_meets() {
+fn a_simulated_cluster_names_its_limit() {
     let scratch = Scratch::new();
     let said = |limit: Value| {
         let mut one = simulate();
@@ -266,7 +266,7 @@ fn the_summary_of_a_run_comes_first() {
 }
 
 #[test]
-fn what_a_file_says_is_never_taken_for_html() {
+fn text_from_files_is_never_html() {
     let scratch = Scratch::new();
     let evil = "</title><script>alert(1)</script><img src=x onerror='a' \"b\">&amp;";
     let mut one = latency(evil, 1.0);
@@ -286,7 +286,7 @@ fn what_a_file_says_is_never_taken_for_html() {
     }
 }
 
-/// A simulated run with a throughput for each of these workloads.
+/// Creates a simulated run with a throughput for each of these workloads.
 fn of_workloads(workloads: &[&str]) -> Value {
     let mut run = simulate();
     let row = run["rows"][0].clone();
@@ -299,7 +299,7 @@ fn of_workloads(workloads: &[&str]) -> Value {
     run
 }
 
-/// Every file below a folder.
+/// Returns every file below a folder.
 fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -347,7 +347,7 @@ fn names_of_workloads_cannot_move_plots_out_of_their_folder() {
         let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         assert!((1..=70).contains(&slug.len()) && slug.chars().all(allowed), "{name}");
     }
-    // Throughput and share of the limit for each workload.
+    // Each workload has a plot of the throughput and one of the share of the limit.
     assert_eq!(count, 2 * workloads.len(), "{written:?}");
     let all: Vec<String> = written.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
     for workload in workloads.map(probeline_results::printable::line) {
@@ -391,7 +391,7 @@ fn the_same_runs_give_the_same_page() {
     assert_eq!(page(), page());
 }
 
-/// Numbers as JSON may have them, and what is there instead of one.
+/// Generates numbers in all forms of JSON, and other values in place of a number.
 fn number() -> impl Strategy<Value = Value> {
     prop_oneof![
         any::<f64>().prop_map(|number| json!(number)),
@@ -404,7 +404,7 @@ fn number() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Fields that the page looks for, with anything in them.
+/// Generates the fields that the page uses, with arbitrary values.
 fn row() -> impl Strategy<Value = Value> {
     let names = [
         "chunk_buckets",
@@ -443,7 +443,7 @@ fn row() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A row that no command's run is refused with.
+/// Returns a row that satisfies every command.
 fn shown() -> Value {
     json!({
         "operation": "inserted", "workload": "mixed", "limit": "READ 8 B", "model": "kanban:2",
@@ -458,7 +458,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_numbers_are_too_odd_for_a_page(
+    fn any_number_can_be_on_a_page(
         rows in proptest::collection::vec(row(), 1..6),
         command in prop_oneof![
             Just("bench-latency"), Just("bench-throughput"), Just("roundtrips"), Just("explore"),
@@ -478,7 +478,7 @@ proptest! {
     }
 
     #[test]
-    fn no_file_makes_it_panic(content in "\\PC{0,200}") {
+    fn no_file_causes_a_panic(content in "\\PC{0,200}") {
         let scratch = Scratch::new();
         let file = scratch.path("any.json");
         fs::write(&file, content).unwrap();

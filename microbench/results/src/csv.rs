@@ -1,15 +1,15 @@
-//! Rows as CSV.
+//! Formats rows as CSV.
 
 use std::io;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The rows as CSV: a header with the names of the fields, then one line for each row. Fields that
-/// hold lists, which only JSON can show, are left out.
+/// Formats the rows as CSV: a header with the names of the fields, then one line for each row.
+/// Omits fields that are lists, which only JSON can represent.
 ///
 /// # Errors
-/// A row is no object.
+/// A row is not a JSON object.
 pub fn csv<R: Serialize>(rows: &[R]) -> io::Result<String> {
     let mut out = csv::Writer::from_writer(Vec::new());
     for (at, row) in rows.iter().enumerate() {

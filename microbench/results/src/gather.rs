@@ -1,4 +1,4 @@
-//! Values of all ranks, gathered over the exchange of a job.
+//! Gathers values of all ranks over the exchange of a job.
 
 use core::fmt;
 
@@ -6,12 +6,12 @@ use probeline_transport::{Exchange, ExchangeError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Why values were not gathered.
+/// The reason why values were not gathered.
 #[derive(Debug)]
 pub enum GatherError {
     /// The job cannot continue.
     Exchange(ExchangeError),
-    /// A value is no JSON, or that of a rank of another build.
+    /// A value cannot be converted to or from JSON, for example because a rank has another build.
     Value(serde_json::Error),
 }
 
@@ -48,7 +48,7 @@ impl From<serde_json::Error> for GatherError {
 /// Gathers `N` numbers of every rank, in the order of ranks, in one collective call.
 ///
 /// # Errors
-/// The exchange's.
+/// The errors of the exchange.
 pub fn gather<const N: usize>(
     exchange: &mut dyn Exchange,
     mine: [u64; N],
@@ -67,7 +67,7 @@ pub fn gather<const N: usize>(
 /// calls.
 ///
 /// # Errors
-/// The exchange's, and those of `T`'s serialisation.
+/// The errors of the exchange and of `T`'s serialisation.
 pub fn gather_values<T: Serialize + DeserializeOwned>(
     exchange: &mut dyn Exchange,
     mine: &T,

@@ -6,7 +6,7 @@
 //! show.
 #![forbid(unsafe_code)]
 
-// The path to this crate in what `row!` generates, here too.
+// Lets code that `row!` generates refer to this crate by name, here too.
 extern crate self as probeline_results;
 
 /// The version of the JSON that commands write and the report reads: `docs/json.md`.

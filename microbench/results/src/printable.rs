@@ -18,13 +18,14 @@ pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, is_unsafe, |c| c.escape_unicode())
 }
 
-/// As [`line()`], but keeps newlines and tabs, for text that the program itself has laid out.
+/// Escapes as [`line()`] does, but keeps newlines and tabs, for text that the program has laid out.
 #[must_use]
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_unsafe(c) && !matches!(c, '\n' | '\t'), |c| c.escape_unicode())
 }
 
-/// Escapes what serialised JSON leaves unescaped in strings, so that parsing restores the original.
+/// Escapes unsafe characters that serialised JSON contains in strings, so that parsing restores the
+/// original.
 #[must_use]
 pub fn json(text: &str) -> Cow<'_, str> {
     // Newlines and tabs occur only between values: JSON escapes them within strings.
@@ -38,8 +39,8 @@ pub fn json(text: &str) -> Cow<'_, str> {
     )
 }
 
-/// A control character (C0, DEL, C1), a line or paragraph separator, or a mark, embedding,
-/// override or isolate of the Unicode Bidirectional Algorithm (UAX #9, 2).
+/// Returns whether `c` is a control character (C0, DEL, C1), a line or paragraph separator, or a
+/// mark, embedding, override or isolate of the Unicode Bidirectional Algorithm (UAX #9, 2).
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}')
@@ -70,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    /// Every character that may move the cursor, start a sequence or reorder text.
+    /// Returns every character that may move the cursor, start a sequence or reorder text.
     fn dangerous() -> impl Iterator<Item = char> {
         let controls = ('\0'..='\x1f').chain('\x7f'..='\u{9f}');
         let separators = '\u{2028}'..='\u{2029}';

@@ -10,13 +10,13 @@ use serde_json::value::to_raw_value;
 pub struct Column<R> {
     head: &'static str,
     cell: fn(&R) -> String,
-    /// Whether the column of the short table matters for this row.
+    /// Whether the short table needs the column for this row.
     matters: fn(&R) -> bool,
     note: Option<&'static str>,
 }
 
 impl<R> Column<R> {
-    /// A column with this head, whose cells `cell` formats.
+    /// Creates a column with this head, whose cells `cell` formats.
     #[must_use]
     pub const fn new(head: &'static str, cell: fn(&R) -> String) -> Self {
         Self { head, cell, matters: |_| true, note: None }
@@ -34,7 +34,7 @@ impl<R> Column<R> {
         Self { matters, ..self }
     }
 
-    /// Says what the column means, if its head does not.
+    /// Sets a note that explains the column.
     #[must_use]
     pub const fn note(self, text: &'static str) -> Self {
         Self { note: Some(text), ..self }
@@ -43,7 +43,7 @@ impl<R> Column<R> {
 
 /// The columns of a row, which [`row!`](crate::row!) generates.
 pub trait Columns: Sized + 'static {
-    /// From left to right.
+    /// The columns from left to right.
     const COLUMNS: &'static [Column<Self>];
 }
 
@@ -52,40 +52,40 @@ pub type Layout = (Vec<String>, Vec<Vec<String>>);
 
 /// A row of results.
 pub trait Row: Columns + Serialize {
-    /// The full table: every row and every column.
+    /// Returns the full table: every row and every column.
     fn full(rows: &[Self]) -> Layout {
         Self::of_all_columns(rows)
     }
 
-    /// The table without `--full`: the rows and columns that a reader needs.
+    /// Returns the table without `--full`: the rows and columns that a reader needs.
     fn brief(rows: &[Self]) -> Layout {
         Self::of_columns_that_matter(rows)
     }
 
-    /// These rows, with all columns.
+    /// Lays out these rows with all columns.
     fn of_all_columns(rows: &[Self]) -> Layout {
         lay_out(rows, Self::COLUMNS.iter())
     }
 
-    /// These rows, with the columns that matter for one of them.
+    /// Lays out these rows with the columns that matter for one of them.
     fn of_columns_that_matter(rows: &[Self]) -> Layout {
         let matters = |column: &&Column<Self>| rows.iter().any(column.matters);
         lay_out(rows, Self::COLUMNS.iter().filter(matters))
     }
 
-    /// This row's cells of the full table.
+    /// Returns this row's cells of the full table.
     fn cells(&self) -> Vec<String> {
         Self::COLUMNS.iter().map(|column| (column.cell)(self)).collect()
     }
 
-    /// This row's cell below `head`; empty if there is no such column.
+    /// Returns this row's cell below `head`, or an empty text if there is no such column.
     fn cell(&self, head: &str) -> String {
         let column = Self::COLUMNS.iter().find(|column| column.head == head);
         debug_assert!(column.is_some(), "no column {head}");
         column.map(|column| (column.cell)(self)).unwrap_or_default()
     }
 
-    /// The notes of the columns.
+    /// Returns the notes on the columns.
     #[must_use]
     fn notes() -> Vec<Note> {
         let note = |column: &'static Column<Self>| {
@@ -94,7 +94,7 @@ pub trait Row: Columns + Serialize {
         Self::COLUMNS.iter().filter_map(note).collect()
     }
 
-    /// Whether the full table has a column with this head.
+    /// Returns whether the full table has a column with this head.
     #[must_use]
     fn has_column(head: &str) -> bool {
         Self::COLUMNS.iter().any(|column| column.head == head)
@@ -110,7 +110,7 @@ fn lay_out<'c, R: 'static>(
     (head, rows.iter().map(line).collect())
 }
 
-/// A note on the results. JSON and Markdown show its text behind the heads of its columns.
+/// A note on the results. JSON and Markdown show its text after the heads of its columns.
 #[derive(Clone, Debug)]
 pub struct Note {
     /// The note is printed if the table has one of these columns. If empty, it is always printed.
@@ -119,20 +119,20 @@ pub struct Note {
 }
 
 impl Note {
-    /// A note on these columns of the table.
+    /// Creates a note on these columns of the table.
     #[must_use]
     pub fn on(columns: &'static [&'static str], text: impl Into<String>) -> Self {
         Self { columns, text: text.into() }
     }
 
-    /// Whether the note is printed below a table with this head.
+    /// Returns whether the note is printed below a table with this head.
     #[must_use]
     pub fn is_on(&self, head: &[String]) -> bool {
         let has = |column: &&str| head.iter().any(|printed| printed == column);
         self.columns.is_empty() || self.columns.iter().any(has)
     }
 
-    /// The heads of the columns.
+    /// Returns the heads of the columns.
     #[must_use]
     pub fn columns(&self) -> &'static [&'static str] {
         self.columns
@@ -140,7 +140,7 @@ impl Note {
 }
 
 impl<T: Into<String>> From<T> for Note {
-    /// A note that is always printed.
+    /// Creates a note that is always printed.
     fn from(text: T) -> Self {
         Self::on(&[], text)
     }
@@ -164,48 +164,48 @@ impl Serialize for Note {
 /// Serialises a list in one line of an otherwise indented JSON, for `serialize_with`.
 ///
 /// # Errors
-/// Those of `T` and of the serialiser.
+/// The errors of `T` and of the serialiser.
 pub fn one_line<T: Serialize, S: Serializer>(list: &T, serializer: S) -> Result<S::Ok, S::Error> {
     to_raw_value(list).map_err(serde::ser::Error::custom)?.serialize(serializer)
 }
 
-/// Formats of cells.
+/// Functions that format cells.
 pub mod format {
     use core::fmt::Display;
 
-    /// A value as it is; nothing for `None`.
+    /// A value that is shown unchanged; empty for `None`.
     pub trait Text {
-        /// The cell.
+        /// Returns the cell.
         fn text(&self) -> String;
     }
 
-    /// A number, if there is one.
+    /// An optional number.
     pub trait Number {
-        /// The number.
+        /// Returns the number.
         fn number(&self) -> Option<f64>;
     }
 
-    /// The cell of a value as it is.
+    /// Formats a value unchanged.
     pub fn text(value: &impl Text) -> String {
         value.text()
     }
 
-    /// A number with this many digits behind the point.
+    /// Formats a number with this number of digits after the point.
     pub fn fixed<const DIGITS: usize>(value: &impl Number) -> String {
         value.number().map_or_else(String::new, |value| format!("{value:.DIGITS$}"))
     }
 
-    /// A share as percent.
+    /// Formats a share as percent.
     pub fn percent(share: &impl Number) -> String {
         share.number().map_or_else(String::new, |share| format!("{:.1}%", share * 100.0))
     }
 
-    /// A rate in millions a second.
+    /// Formats a rate in millions per second.
     pub fn millions(rate: &impl Number) -> String {
         rate.number().map_or_else(String::new, |rate| format!("{:.3}", rate / 1e6))
     }
 
-    /// A switch.
+    /// Formats a boolean as on or off.
     #[allow(clippy::trivially_copy_pass_by_ref)]
     pub fn on_off(value: &bool) -> String {
         if *value { "on" } else { "off" }.to_owned()
@@ -253,12 +253,13 @@ pub mod format {
     }
 }
 
-/// Declares a row of results: a struct that is serialised with `serde`, and its table's columns.
+/// Declares a row of results: a struct that is serialised with `serde`, and the columns of its
+/// table.
 ///
-/// A field is a field of the JSON and, unless it is a list, a column of the CSV. After `=>` follows
-/// its column of the table: in parentheses the head and a function of [`format`](mod@crate::format)
-/// for the field, or in braces the head and a function of the whole row; then calls of [`Column`]'s
-/// methods.
+/// A field is a field of the JSON and, unless it is a list, a column of the CSV. Its column of the
+/// table follows after `=>`: in parentheses the head and a function of
+/// [`format`](mod@crate::format) for the field, or in braces the head and a function of the whole
+/// row; then calls of [`Column`]'s methods.
 ///
 /// ```
 /// use probeline_results::format::{fixed, text};
@@ -308,7 +309,7 @@ macro_rules! row {
     };
 }
 
-/// A column as [`row!`] describes it.
+/// Creates a column from its description in [`row!`].
 #[doc(hidden)]
 #[macro_export]
 macro_rules! column {

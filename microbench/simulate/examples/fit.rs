@@ -47,7 +47,7 @@ const THROUGHPUT: [&str; 5] = [
 ];
 /// Quantities that add to a roundtrip to an idle owner.
 const IN_BASE: [&str; 2] = ["remote.idle_owner_ns", "remote.jitter_mean_ns"];
-/// Operations of a rank in the fit: results of different seeds are within 1 %.
+/// Operations of a rank in the fit. Results of different seeds are within 1 %.
 const OPERATIONS: u32 = 200;
 const POWER: f64 = 6.0;
 
@@ -82,12 +82,12 @@ fn print_all(profile: &Profile) -> Result<()> {
     Ok(())
 }
 
-/// ln(model / paper) at each C and load factor.
+/// Returns ln(model / paper) at each C and load factor.
 fn latencies(profile: &Profile, machines: u32) -> Result<Vec<f64>> {
     let shape = Shape { machines, ranks_per_machine: 2 / machines };
     let rows = each(&CHUNKS, |&chunk| {
         let mut plan = LatencyPlan::paper(profile, shape, chunk)?;
-        // Large enough that the roundtrips of different seeds are within 1 %.
+        // With this size the roundtrips of different seeds are within 1 %.
         plan.buckets_per_owner = 1 << 21;
         plan.one_in = 4;
         Ok::<_, Box<dyn Error + Send + Sync>>(latency(&plan, &|_| {})?)
@@ -104,7 +104,7 @@ fn latencies(profile: &Profile, machines: u32) -> Result<Vec<f64>> {
         .collect())
 }
 
-/// ln(model / paper) for each number of machines and ranks.
+/// Returns ln(model / paper) for each number of machines and ranks.
 fn throughputs(profile: &Profile) -> Result<Vec<f64>> {
     let mut figures = paper::throughputs();
     figures.retain(|figure| {
@@ -121,8 +121,8 @@ fn throughputs(profile: &Profile) -> Result<Vec<f64>> {
     })
 }
 
-/// One Gauss-Newton step, each residual weighted by its fourth power; halved up to three times
-/// until it reduces the loss.
+/// Takes one Gauss-Newton step with each residual weighted by its fourth power. Halves the step up
+/// to three times until it reduces the loss.
 fn improve(
     profile: &mut Profile,
     names: &[&str],
@@ -160,7 +160,7 @@ fn value(profile: &Profile, name: &str) -> f64 {
     profile.value(name).unwrap_or(0) as f64
 }
 
-/// Changes a quantity; if it is part of the roundtrips, subtracts the change from them.
+/// Changes a quantity. If it is part of the roundtrips, subtracts the change from them.
 fn change(profile: &mut Profile, name: &str, by: f64) -> Result<()> {
     let before = value(profile, name);
     put(profile, name, before + by)?;
@@ -180,14 +180,14 @@ fn put(profile: &mut Profile, name: &str, value: f64) -> Result<()> {
         kind: Kind::Fitted,
         source: "fit".to_owned(),
     });
-    // Positive, and far below 2^53.
+    // The value is positive and far below 2^53.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let value = value.max(0.0).round() as u64;
     Ok(profile.set(name, Given { value, kind, source })?)
 }
 
-/// Weighted least squares: the normal equations by Gauss-Jordan elimination. A larger diagonal
-/// keeps quantities without effect unchanged.
+/// Solves weighted least squares: the normal equations by Gauss-Jordan elimination. A larger
+/// diagonal keeps quantities without effect unchanged.
 fn solve(slopes: &[Vec<f64>], residuals: &[f64], weights: &[f64]) -> Vec<f64> {
     let n = slopes.len();
     let dot = |a: &[f64], b: &[f64]| -> f64 {

@@ -1,4 +1,4 @@
-//! The ranks' tables on one simulated cluster.
+//! The tables of all ranks on one simulated cluster.
 
 use core::sync::atomic::Ordering::Relaxed;
 use std::collections::VecDeque;
@@ -11,10 +11,10 @@ use probeline_transport::{Owner, Transport};
 use crate::keys::filled;
 use crate::{Error, Way};
 
-/// A rank.
+/// The table of a rank.
 pub(crate) type Rank = Table<Engine, Vec<Operation>, Vec<CacheEntry>>;
 
-/// Which cluster, and which table on it.
+/// The cluster and the table on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) model: Model,
@@ -22,10 +22,10 @@ pub(crate) struct Plan {
     pub(crate) way: Way,
     pub(crate) buckets_per_owner: u64,
     pub(crate) chunk_buckets: u32,
-    /// C times M.
+    /// The probe limit in buckets: C times M.
     pub(crate) reach: u32,
     pub(crate) seed: u64,
-    /// Ranks begin within this many nanoseconds.
+    /// Ranks start at random times within this many nanoseconds.
     pub(crate) spread_ns: u64,
 }
 
@@ -51,7 +51,7 @@ impl Plan {
         }
     }
 
-    /// Bytes that the cluster and all ranks take, within a tenth.
+    /// Returns the bytes of the cluster and all ranks, within a tenth.
     pub(crate) fn bytes(&self) -> u64 {
         let rank = size_of::<Rank>()
             + self.way.operations() as usize * size_of::<Operation>()
@@ -62,7 +62,7 @@ impl Plan {
     }
 }
 
-/// All ranks, and what their table was filled with.
+/// All ranks, and the keys that fill their table.
 pub(crate) struct Ranks {
     pub(crate) cluster: Cluster,
     pub(crate) ranks: Vec<Rank>,
@@ -89,12 +89,12 @@ impl Ranks {
         Ok(Self { cluster, ranks, layout, seed: plan.seed, filled: 0 })
     }
 
-    /// Data that the table was filled with.
+    /// Returns the number of keys that fill the table.
     pub(crate) fn filled(&self) -> u64 {
         self.filled
     }
 
-    /// Puts one datum in the first bucket of its probe order that is empty, without taking time.
+    /// Puts a key in the first empty bucket of its probe order, in no virtual time.
     pub(crate) fn put(&mut self, datum: u64) -> Result<(), Error> {
         let bucket = Bucket::new(datum).map_err(probeline_table::SubmitError::Data)?;
         let mut at = self.layout.home(bucket);
@@ -114,7 +114,7 @@ impl Ranks {
         Err(Error::Full { buckets: self.layout.buckets(), held: self.filled })
     }
 
-    /// Fills the table until it was filled with `count` data, without taking time.
+    /// Fills the table until it has `count` keys, in no virtual time.
     pub(crate) fn fill(&mut self, count: u64) -> Result<(), Error> {
         while self.filled < count {
             self.put(filled(self.seed, self.filled))?;

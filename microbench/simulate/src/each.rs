@@ -1,18 +1,18 @@
-//! Experiments in parallel.
+//! Runs experiments in parallel.
 
 use core::num::NonZero;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::panic::resume_unwind;
 use std::thread;
 
-/// Maximum experiments at the same time: each has a cluster in memory.
+/// Maximum experiments at the same time, because each has a cluster in memory.
 pub const MOST_AT_ONCE: usize = 2;
 
-/// Runs each of `all` and returns the results in their order. Each has its own cluster, so results
-/// do not depend on which run at the same time.
+/// Runs each of `all` and returns the results in their order. Each has a separate cluster, so
+/// results do not depend on which experiments run at the same time.
 ///
 /// # Errors
-/// The error of one that failed; those not started by then are not started.
+/// The error of an experiment that failed. Experiments that have not started by then do not start.
 pub fn each<I: Sync, O: Send, E: Send>(
     all: &[I],
     run: impl Fn(&I) -> Result<O, E> + Sync,
@@ -20,10 +20,10 @@ pub fn each<I: Sync, O: Send, E: Send>(
     each_at_once(all, MOST_AT_ONCE, run)
 }
 
-/// As [`each`], at most `most` at the same time.
+/// Runs each of `all` as [`each`] does, at most `most` at the same time.
 ///
 /// # Errors
-/// As [`each`].
+/// The errors of [`each`].
 pub fn each_at_once<I: Sync, O: Send, E: Send>(
     all: &[I],
     most: usize,

@@ -1,4 +1,4 @@
-//! Why a simulation failed.
+//! The errors of a simulation.
 
 use core::error;
 use core::fmt;
@@ -7,42 +7,42 @@ use probeline_sim::{ConfigError, OpenError};
 use probeline_table::{OperationError, Outcome, SubmitError};
 use probeline_transport::Fault;
 
-/// Why an experiment has no result.
+/// The reason why an experiment has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The cluster cannot be made.
+    /// The cluster cannot be created.
     Cluster(ConfigError),
-    /// An engine cannot be had.
+    /// An engine cannot be opened.
     Engine(OpenError),
-    /// The table cannot be made.
+    /// The table cannot be created.
     Table(probeline_table::ConfigError),
-    /// An operation was not begun.
+    /// An operation could not be submitted.
     Submit(SubmitError),
-    /// An operation failed, which none does here.
+    /// An operation failed; the simulator causes no such failure.
     Operation(OperationError),
-    /// The simulated transport is dead, which none is here.
+    /// The simulated transport is dead; the simulator does not cause this.
     Fault(Fault),
-    /// An operation ended otherwise than what the table holds lets it.
+    /// The outcome of an operation contradicts the contents of the table.
     Outcome {
-        /// What was found or put.
+        /// The key of the operation.
         datum: u64,
-        /// How it ended.
+        /// The outcome.
         outcome: Outcome,
     },
-    /// An operation of a throughput looked at as many chunks as it may and found no empty bucket.
+    /// An operation of a throughput probed M chunks and found no empty bucket.
     Reach {
         /// M.
         max_chunks: u32,
         /// C.
         chunk_buckets: u32,
-        /// How full the table was in the beginning, in hundredths.
+        /// The load factor of the table at the start, in percent.
         load_percent: u32,
     },
     /// The table is full.
     Full {
-        /// Buckets of the table.
+        /// The buckets of the table.
         buckets: u64,
-        /// Of them, occupied.
+        /// The number of these buckets that are occupied.
         held: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! How long an insert takes, by C and load factor: Table 1, left, and Fig. 2 of the paper.
+//! Simulates the latency of inserts by C and load factor: Table 1, left, and Fig. 2 of the paper.
 
 use probeline_profile::{Profile, Shape};
 use probeline_sim::Model;
@@ -8,31 +8,33 @@ use crate::cluster::{Plan, Rank, Ranks};
 use crate::keys::Keys;
 use crate::{Error, Progress, Way};
 
-/// What is measured: inserts by one rank, while the others wait for it at a barrier.
+/// The experiment: one rank inserts, while the others wait for it at a barrier.
 #[derive(Clone, Debug)]
 pub struct LatencyPlan {
-    /// What takes how long.
+    /// The times of operations.
     pub model: Model,
-    /// The machines; the paper has two of one rank.
+    /// The machines and their ranks; the paper has two machines of one rank.
     pub shape: Shape,
-    /// How it is done.
+    /// The algorithm of operations.
     pub way: Way,
     /// C.
     pub chunk_buckets: u32,
-    /// M: chunks that an operation looks at. The program of the paper's authors has 64.
+    /// M, the maximum chunks that an operation probes. The program of the paper's authors has 64.
     pub max_chunks: u32,
-    /// In hundredths, rising; the mean is over the inserts from 2 hundredths below each.
+    /// Load factors in percent, in ascending order. Each mean is over the inserts from 2 percentage
+    /// points below the load factor.
     pub load_percents: Vec<u32>,
     /// Buckets of each owner, a multiple of 8.
     pub buckets_per_owner: u64,
-    /// Of how many inserts one is done by the rank and measured; the others only fill the table.
+    /// The rank performs and measures one in this number of inserts; the others only fill the
+    /// table.
     pub one_in: u32,
-    /// Seed of the data and of the simulator.
+    /// The seed of the keys and of the simulator.
     pub seed: u64,
 }
 
 impl LatencyPlan {
-    /// The paper's experiment; there, on two machines of one rank.
+    /// Returns the paper's experiment, which has two machines of one rank.
     ///
     /// # Errors
     /// The profile lacks a quantity.
@@ -54,7 +56,7 @@ impl LatencyPlan {
         })
     }
 
-    /// Bytes that the cluster and its table take, within a tenth.
+    /// Returns the bytes of the cluster and its table, within a tenth.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.cluster().bytes()
@@ -79,29 +81,29 @@ impl LatencyPlan {
 pub struct LatencyRow {
     /// C.
     pub chunk_buckets: u32,
-    /// In hundredths.
+    /// The load factor in percent.
     pub load_percent: u32,
-    /// Inserts measured.
+    /// The number of measured inserts.
     pub operations: u64,
-    /// Of them, those that found no room.
+    /// The number of these that found no room.
     pub full: u64,
-    /// Virtual time.
+    /// The mean latency in nanoseconds of virtual time.
     pub mean_ns: f64,
-    /// Chunk READs posted.
+    /// The mean number of chunk READs posted.
     pub outgoing_roundtrips: f64,
-    /// Chunk READs waited for.
+    /// The mean number of chunk READs waited for.
     pub effective_roundtrips: f64,
 }
 
-/// The load factor's step from one measurement to the next, in hundredths (paper, section 4.1).
+/// The load factor's step between measurements, in percentage points (paper, section 4.1).
 const STEP: u32 = 2;
-/// The most parts that inserts go to in turn.
+/// The maximum owners to which inserts go in turn.
 const MOST_PARTS: u32 = 8;
 
-/// Runs the experiment, a row for each load factor.
+/// Runs the experiment. Returns a row for each load factor.
 ///
 /// # Errors
-/// [`Error`]; data that find no room in the table at all among them.
+/// [`Error`], for example if a key finds no room in the whole table.
 pub fn latency(plan: &LatencyPlan, progress: Progress<'_>) -> Result<Vec<LatencyRow>, Error> {
     let mut experiment = Experiment::open(plan)?;
     let mut rows = Vec::with_capacity(plan.load_percents.len());
@@ -116,10 +118,10 @@ struct Experiment<'p> {
     plan: &'p LatencyPlan,
     ranks: Ranks,
     keys: Keys,
-    /// Buckets that are occupied.
+    /// The number of occupied buckets.
     held: u64,
-    /// The owner of the next measured insert: each in turn, which needs fewer inserts than random
-    /// owners do.
+    /// The owner of the next measured insert. Taking owners in turn needs fewer inserts than random
+    /// owners for the same precision.
     turn: u32,
 }
 
@@ -183,8 +185,8 @@ impl<'p> Experiment<'p> {
         Ok(())
     }
 
-    /// A new datum whose home is in the part of the owner whose turn it is; with many owners any
-    /// datum, because the own part matters little.
+    /// Returns a new key whose home is in the window of the owner whose turn it is. With many
+    /// owners, returns any new key, because the share of the rank's own window is small.
     fn next_datum(&mut self) -> u64 {
         let owners = self.ranks.layout.owners().max(1);
         if owners > MOST_PARTS {

@@ -1,8 +1,8 @@
 //! The paper's experiments (W. Oortwijn, T. van Dijk and J. van de Pol, *A Distributed Hash Table
-//! for Shared Memory*, PPAM 2015, section 4) at the size of a cluster, in virtual time.
+//! for Shared Memory*, PPAM 2015, section 4) on clusters of any size, in virtual time.
 //!
-//! The table is the real one, over the simulator's transport: a rank is a table of its own, and one
-//! thread steps whichever rank is due first. So a cluster of a thousand ranks needs no thousand
+//! The table is the real one, over the simulator's transport. Each rank has a table, and one thread
+//! steps the rank that is due first. A cluster of a thousand ranks therefore needs no thousand
 //! threads, and the same seed gives the same figures.
 #![forbid(unsafe_code)]
 
@@ -22,5 +22,5 @@ pub use limit::{Limit, Load};
 pub use throughput::{ThroughputPlan, ThroughputRow, throughput};
 pub use way::{Optimizations, Way};
 
-/// Says how much of an experiment is done, from 0 to 1; called often.
+/// Receives the completed share of an experiment, from 0 to 1; called often.
 pub type Progress<'a> = &'a (dyn Fn(f64) + Sync);

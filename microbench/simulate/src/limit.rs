@@ -1,9 +1,9 @@
-//! What the cluster had to do, and which of its limits that came nearest to.
+//! Computes the load of the cluster and the limit with the highest utilization.
 
 use probeline_profile::Shape;
 use probeline_sim::{Cluster, Counters, Fall, Model, Nic, WORD_GROUPS};
 
-/// How far a cluster is.
+/// The counters of a cluster at one time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Snapshot {
     pub(crate) counters: Counters,
@@ -16,28 +16,28 @@ impl Snapshot {
     }
 }
 
-/// What was asked of each machine's NIC, or of each rank, a second.
+/// The load of each machine's NIC, or of each rank, per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
-    /// READs that a NIC sends, and as many that it answers.
+    /// READs that a NIC sends; it answers as many.
     pub reads_per_s: f64,
-    /// Atomics that it sends, and as many that it answers.
+    /// Atomics that a NIC sends; it answers as many.
     pub atomics_per_s: f64,
     /// Words of READs and atomics.
     pub words_per_s: f64,
-    /// Words that a READ brought.
+    /// The mean number of words that a READ transfers.
     pub words_per_read: f64,
-    /// What the NIC had outstanding with each operation that it was given, itself included; the
-    /// mean.
+    /// The mean number of operations outstanding at the NIC when it receives one, including that
+    /// one.
     pub outstanding: f64,
-    /// Queue pairs of the machine's ranks, one for each owner on another machine.
+    /// Queue pairs of the machine's ranks, one for each owner on another machine and rank.
     pub connections: f64,
-    /// Ranks of the machine.
+    /// The number of ranks of the machine.
     pub ranks: f64,
 }
 
 impl Load {
-    /// Of what has happened from one to the other.
+    /// Returns the load of the time between two snapshots.
     pub(crate) fn between(shape: Shape, from: &Snapshot, to: &Snapshot) -> Self {
         let ns = to.at_ns.saturating_sub(from.at_ns).max(1);
         let machine_s = ns as f64 * f64::from(shape.machines) / 1e9;
@@ -58,23 +58,23 @@ impl Load {
     }
 }
 
-/// A limit of the model, and how much of it is used.
+/// A limit of the model and its utilization.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
-    /// Its name.
+    /// The name of the limit.
     pub name: String,
-    /// 0 to 1.
+    /// The utilization, 0 to 1.
     pub used: f64,
 }
 
-/// A limit counts as met from this share on: ranks that arrive at random leave gaps.
+/// A limit counts as met from this utilization on: random arrivals leave gaps.
 const MET: f64 = 0.9;
-/// Bytes that an atomic sends, and that its answer has.
+/// Bytes that an atomic sends, and bytes of its response.
 const ATOMIC_BYTES: f64 = 16.0;
 const WORD_BYTES: f64 = probeline_transport::WORD_BYTES as f64;
 
 impl Limit {
-    /// Those that the model has.
+    /// Returns all limits that the model has.
     fn all(model: &Model, load: &Load) -> impl Iterator<Item = Self> {
         let operations = load.reads_per_s + load.atomics_per_s;
         let share = |rate: f64, limit: u64| (limit > 0).then(|| rate / limit as f64);
@@ -83,14 +83,14 @@ impl Limit {
         let of_nic = |rate: f64, limit: u64, beyond: &[&Beyond]| {
             share(rate * beyond.iter().map(|beyond| beyond.times).product::<f64>(), limit)
         };
-        // READs' data comes in over one direction while as much goes out over the other.
+        // Data of READs arrives in one direction of the link while as much leaves in the other.
         let header = f64::from(model.nic.header_bytes);
         let read_words = load.words_per_s - load.atomics_per_s;
         let bytes = 2.0 * header * operations
             + WORD_BYTES * read_words
             + (ATOMIC_BYTES + WORD_BYTES) * load.atomics_per_s;
         let cpu_ns = model.post_ns + model.completion_ns;
-        // Homes are spread evenly, and so are the words that they make wait.
+        // Homes are uniformly distributed, and so is the contention for words.
         let of_word = load.atomics_per_s / ranks / WORD_GROUPS as f64;
         let (sends, answers) = (model.nic.initiator, model.nic.target);
         let all = [
@@ -128,34 +128,35 @@ impl Limit {
                 (cpu_ns > 0).then(|| operations / ranks * cpu_ns as f64 / 1e9),
             ),
         ];
-        // Of what a time completes some was begun before it.
+        // Operations that complete in a period may have started before it, so the ratio may exceed
+        // 1.
         all.into_iter().filter_map(|(name, used)| Some(Self { name, used: used?.min(1.0) }))
     }
 
-    /// The one that is used most; none where nothing that was done has a limit in the model, as
-    /// where CPUs reach all words themselves.
+    /// Returns the limit with the highest utilization, or `None` if the model limits nothing in the
+    /// load, for example if CPUs access all words themselves.
     pub(crate) fn nearest(model: &Model, load: &Load) -> Option<Self> {
         let used = Self::all(model, load).filter(|limit| limit.used > 0.0);
         used.max_by(|a, b| a.used.total_cmp(&b.used))
     }
 
-    /// Whether it keeps the cluster from doing more, being used to 90 % or more.
+    /// Returns whether the limit bounds the throughput: whether its utilization is 90 % or more.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.used >= MET
     }
 }
 
-/// How many times as long a NIC's turns take beyond a knee.
+/// The factor by which a NIC's service time grows beyond a knee.
 struct Beyond {
     knee: u32,
-    /// Of what.
+    /// The resource: operations outstanding or queue pairs.
     what: &'static str,
     times: f64,
 }
 
 impl Beyond {
-    /// Of what is outstanding, and of queue pairs.
+    /// Returns the factors for operations outstanding and for queue pairs.
     fn both(nic: &Nic, load: &Load) -> (Self, Self) {
         let outstanding = Self::new(nic.outstanding, "outstanding", load.outstanding);
         (outstanding, Self::new(nic.connections, "connections", load.connections))
@@ -168,7 +169,7 @@ impl Beyond {
     }
 }
 
-/// The name of a rate, and of the knees that it is beyond.
+/// Returns the name of a rate, and of the knees that it is beyond.
 fn named(rate: &str, beyond: &[&Beyond]) -> String {
     let beyond = beyond.iter().filter(|beyond| beyond.times > 1.0);
     let knees: Vec<_> = beyond.map(|Beyond { knee, what, .. }| format!("{knee} {what}")).collect();
@@ -206,16 +207,17 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_limit_and_what_is_not_used_is_not_near_one() {
+    fn unlimited_and_unused_resources_have_no_nearest_limit() {
         assert_eq!(nearest(&Model::instant(), 1e9), None);
         let model = Model { post_ns: 10, ..Model::instant() };
         assert_eq!(nearest(&model, 0.0), None);
         assert_eq!(nearest(&model, 1.0), some("CPU of posts and completions", false));
     }
 
-    /// The fallen rate is what is used up: 111.2 million are 44.57 at 4096 outstanding.
+    /// The reduced rate is the one that is exhausted: 111.2 million/s become 44.57 at 4096
+    /// outstanding.
     #[test]
-    fn beyond_a_knee_the_rate_that_is_left_is_the_limit() {
+    fn beyond_a_knee_the_reduced_rate_is_the_limit() {
         let rates = Rates { copies_per_s: 111_200_000, atomics_per_s: 0 };
         let outstanding = Fall { knee: 1_000, halved_by: 2_072 };
         let connections = Fall { knee: 100, halved_by: 50 };
@@ -232,7 +234,7 @@ mod tests {
         assert_eq!(limit(44_595_000.0, 1_000.0, 100.0), named("NIC READ rate", 4_010.0));
         let beyond = "NIC READ rate beyond 1000 outstanding";
         assert_eq!(limit(44_595_000.0, 4_096.0, 100.0), named(beyond, 10_000.0));
-        // A target has its connections, and not what initiators have outstanding.
+        // The connections affect a target, the outstanding operations only an initiator.
         let beyond = "NIC READ rate beyond 1000 outstanding and 100 connections";
         assert_eq!(limit(22_297_500.0, 4_096.0, 150.0), named(beyond, 10_000.0));
         assert_eq!(
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn words_take_one_atomic_after_the_other() {
+    fn atomics_on_a_word_are_serialized() {
         let model = Model { atomic_word_ns: 1_000_000, ..Model::instant() };
         let used = |ranks| {
             let load = Load { atomics_per_s: 512_000.0, ranks, ..Load::default() };

@@ -1,4 +1,4 @@
-//! How many operations all ranks do a second: Table 1, right, and Fig. 3 of the paper.
+//! Simulates the throughput of all ranks: Table 1, right, and Fig. 3 of the paper.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,34 +13,34 @@ use crate::keys::Keys;
 use crate::limit::{Limit, Load, Snapshot};
 use crate::{Error, Progress, Way};
 
-/// What is measured: all ranks at once.
+/// The experiment: all ranks at once.
 #[derive(Clone, Debug)]
 pub struct ThroughputPlan {
-    /// What takes how long.
+    /// The times of operations.
     pub model: Model,
-    /// The machines.
+    /// The machines and their ranks.
     pub shape: Shape,
-    /// How it is done.
+    /// The algorithm of operations.
     pub way: Way,
-    /// Which operations.
+    /// The mix of operations.
     pub workload: Workload,
     /// C; the paper has 32.
     pub chunk_buckets: u32,
     /// M; the program of the paper's authors has 64.
     pub max_chunks: u32,
-    /// In hundredths: how full the table is when the ranks begin.
+    /// The load factor of the table when ranks start, in percent.
     pub load_percent: u32,
     /// Buckets of each owner, a multiple of 8.
     pub buckets_per_owner: u64,
-    /// Operations of each rank that count.
+    /// Measured operations of each rank.
     pub operations: u32,
-    /// Seed of the data and of the simulator.
+    /// The seed of the keys and of the simulator.
     pub seed: u64,
 }
 
 impl ThroughputPlan {
-    /// The paper's experiment: C = 32, on a table that is as good as empty. There, a rank puts
-    /// about 10^6 data in 2^27 buckets.
+    /// Returns the paper's experiment: C = 32, on an almost empty table. In the paper, a rank puts
+    /// about 10^6 keys in 2^27 buckets.
     ///
     /// # Errors
     /// The profile lacks a quantity.
@@ -63,19 +63,19 @@ impl ThroughputPlan {
         })
     }
 
-    /// Bytes that the cluster and its table take, within a tenth.
+    /// Returns the bytes of the cluster and its table, within a tenth.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.cluster().bytes()
     }
 
-    /// Operations of each rank that do not count, before those that do: what is in flight has ended
-    /// twice by then, so that what ends no longer comes in one burst.
+    /// Returns the warm-up operations of each rank. All operations in flight complete twice in that
+    /// time, so that completions no longer come in one burst.
     fn warm(&self) -> u32 {
         WARM.max(self.way.in_flight().saturating_mul(2))
     }
 
-    /// Operations that each rank begins until it has done what counts.
+    /// Returns the operations that each rank starts until its measured ones are complete.
     #[must_use]
     pub fn begun(&self) -> u64 {
         let in_flight = u64::from(self.way.in_flight());
@@ -96,49 +96,51 @@ impl ThroughputPlan {
     }
 }
 
-/// What all ranks have done.
+/// The result of all ranks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThroughputRow {
-    /// On which machines.
+    /// The machines and their ranks.
     pub shape: Shape,
-    /// Which operations.
+    /// The mix of operations.
     pub workload: Workload,
-    /// Operations that count, of all ranks.
+    /// The number of measured operations of all ranks.
     pub operations: u64,
-    /// The share of them that inserted, 0 to 1.
+    /// The share of these that inserted, 0 to 1.
     pub inserted: f64,
-    /// The sum over all ranks of what each did a second.
+    /// The sum of the throughputs of all ranks, in operations per second.
     pub ops_per_s: f64,
-    /// The same where each operation is cut to whole microseconds, as the paper's program does;
-    /// none where a rank has several in flight, whose times overlap, or where nothing took one.
+    /// The same with each operation truncated to whole microseconds, as in the program of the
+    /// paper's authors. `None` if a rank has several in flight, whose times overlap, or if no
+    /// operation takes 1 us.
     pub cut_ops_per_s: Option<f64>,
-    /// The mean of an operation from its begin to its end.
+    /// The mean time of an operation from start to completion, in nanoseconds.
     pub mean_ns: f64,
-    /// Chunk READs posted, each operation.
+    /// The mean number of chunk READs that an operation posts.
     pub outgoing_roundtrips: f64,
-    /// Chunk READs waited for, each operation.
+    /// The mean number of chunk READs that an operation waits for.
     pub effective_roundtrips: f64,
-    /// Buckets that a READ brought, the mean: of a chunk that two owners hold each part is one.
-    /// None where nothing was READ over a NIC, as where the CPU itself reaches everything.
+    /// The mean number of buckets that a READ transfers; a chunk that two owners hold needs one
+    /// READ of each. `None` if no READ used a NIC, for example if the CPU accesses all words
+    /// itself.
     pub mean_chunk_buckets: Option<f64>,
-    /// What each machine's NIC had to do, once no rank's operations were without count any more.
+    /// The load of each machine's NIC after all ranks have completed their warm-up.
     pub load: Load,
-    /// Which limit that came nearest to; none where the model has none for what was done.
+    /// The limit with the highest utilization; `None` if the model limits nothing in the load.
     pub limit: Option<Limit>,
 }
 
-/// The least operations of each rank that do not count, before those that do.
+/// Minimum warm-up operations of each rank.
 const WARM: u32 = 32;
-/// Twice a roundtrip: ranks that began as one would go on so for long.
+/// Twice a roundtrip: ranks that start simultaneously would stay synchronized for long.
 const SPREAD_NS: u64 = 8_000;
 const NS_PER_US: u64 = 1_000;
-/// From one call of `progress` to the next.
+/// Steps between two calls of `progress`.
 const STEPS_PER_CALL: u64 = 1 << 14;
 
 /// Runs the experiment.
 ///
 /// # Errors
-/// [`Error`].
+/// [`Error`], for example if an operation finds no room within M chunks.
 pub fn throughput(plan: &ThroughputPlan, progress: Progress<'_>) -> Result<ThroughputRow, Error> {
     let mut ranks = Ranks::open(&plan.cluster())?;
     ranks.fill(ranks.layout.buckets() * u64::from(plan.load_percent) / 100)?;
@@ -150,8 +152,9 @@ pub fn throughput(plan: &ThroughputPlan, progress: Progress<'_>) -> Result<Throu
     Ok(row(plan, &ranks, &workers, &warm))
 }
 
-/// Steps whichever rank is due first until each has done what counts. Those that are done go on
-/// meanwhile, so that no rank has the network for itself at the end. Returns when all were warm.
+/// Steps the rank that is due first until each has completed its measured operations. Ranks that
+/// have continue, so that the last ranks do not have the network for themselves. Returns the
+/// counters at the end of the warm-up.
 fn run(
     plan: &ThroughputPlan,
     ranks: &mut Ranks,
@@ -189,19 +192,19 @@ fn run(
     Ok(warm)
 }
 
-/// What one rank does.
+/// The operations of one rank.
 struct Worker {
     keys: Keys,
-    /// What was drawn when there was no storage for it.
+    /// A key that was drawn when no storage was free.
     drawn: Option<u64>,
     inserts_percent: u32,
     in_flight: u32,
     running: u32,
-    /// Operations that have ended.
+    /// The number of completed operations.
     ended: u32,
-    /// Operations that have to end before those that count.
+    /// The number of warm-up operations.
     warm: u32,
-    /// Operations that have to end.
+    /// The number of operations to complete.
     wanted: u32,
     start_ns: u64,
     stop_ns: u64,
@@ -241,7 +244,7 @@ impl Worker {
         self.ended >= self.wanted
     }
 
-    /// Begins as many operations as may be in flight, each with its time as its tag.
+    /// Starts as many operations as may be in flight, each with its start time as its tag.
     fn begin(&mut self, table: &mut Rank) -> Result<(), Error> {
         while self.running < self.in_flight {
             let drawn = self.drawn.take();
@@ -249,7 +252,7 @@ impl Worker {
             let now_ns = table.transport().now_ns();
             match table.submit(Tag(now_ns), datum, Intent::FindOrPut) {
                 Ok(()) => self.running += 1,
-                // READs ahead are still to land in all storage that is left.
+                // Read-aheads that have not completed occupy the remaining storage.
                 Err(SubmitError::Busy) => {
                     self.drawn = Some(datum);
                     return Ok(());
@@ -260,7 +263,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Polls once, and begins what there is room for; says how many have ended.
+    /// Polls once, and starts operations in free storage. Returns the number of completed ones.
     fn step(&mut self, plan: &ThroughputPlan, table: &mut Rank) -> Result<u64, Error> {
         let count = table.poll_into(&mut self.finished)?.len();
         let now_ns = table.transport().now_ns();
@@ -314,7 +317,7 @@ fn row(plan: &ThroughputPlan, ranks: &Ranks, workers: &[Worker], warm: &Snapshot
     let stats = totals.fold(OutcomeStats::default(), |sum, total| sum.plus(&total));
     let each = |sum: u64| sum as f64 / stats.operations.max(1) as f64;
     let end = Snapshot::of(&ranks.cluster);
-    // Where what counts is so little that all has ended at once, the beginning is all there is.
+    // With very few measured operations all complete at once; the load then counts from the start.
     let start = if warm.at_ns < end.at_ns { *warm } else { Snapshot::default() };
     let load = Load::between(plan.shape, &start, &end);
     ThroughputRow {

@@ -3,11 +3,11 @@
 use probeline_sim::Model;
 use probeline_table::{ChunkChoice, Config, FirstClaim, Probing, ReadAhead, ReadCost};
 
-/// Storage for blocking calls: one operation, and a few whose READs ahead may still complete.
+/// Storage for blocking calls: one operation, and some whose read-aheads may still complete.
 const BLOCKING: u32 = 4;
-/// With many operations in flight as many more may have READs ahead that still complete.
+/// Storage per operation in flight: as many again may have read-aheads that still complete.
 const BEHIND: u32 = 2;
-/// One-sided operations of each at most: the READs of two chunks, each split in two, and a claim.
+/// Maximum one-sided operations of each: the READs of two chunks, each split in two, and a claim.
 const DEPTH: u32 = 5;
 /// Maximum depth of an engine; operations that find it full are posted later.
 const MOST_DEPTH: u32 = 1 << 16;
@@ -29,19 +29,19 @@ pub enum Way {
 /// Optimizations beyond the paper's algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Optimizations {
-    /// Operations in flight; 1 is blocking calls.
+    /// Operations in flight; 1 selects blocking calls.
     pub in_flight: u32,
-    /// Buckets that a rank's cache has room for; 0 is none.
+    /// Entries of a rank's cache; 0 for no cache.
     pub cache_entries: u32,
-    /// When an operation claims its home bucket along with its first READ. It costs an atomic on a
-    /// find.
+    /// When an operation claims its home bucket along with its first READ. This costs an atomic on
+    /// each find.
     pub first_claim: FirstClaim,
     /// When the next chunk is requested before the present one is scanned.
     pub read_ahead: ReadAhead,
 }
 
 impl Way {
-    /// The name on the command line.
+    /// Returns the name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ impl Way {
         }
     }
 
-    /// Operations in flight.
+    /// Returns the operations in flight.
     #[must_use]
     pub fn in_flight(self) -> u32 {
         match self {
@@ -62,9 +62,9 @@ impl Way {
         }
     }
 
-    /// The way if all ranks of machines of this model work at once: [`FirstClaim::Auto`] becomes
-    /// off if atomics are the bottleneck, because each first claim costs an atomic and saves a
-    /// roundtrip that other operations hide.
+    /// Returns the way to use if all ranks of the cluster work at once: [`FirstClaim::Auto`]
+    /// becomes off if atomics are the bottleneck. Each first claim costs an atomic and saves a
+    /// roundtrip that other operations hide anyway.
     #[must_use]
     pub fn under_load(self, model: &Model) -> Self {
         match self {
@@ -78,7 +78,7 @@ impl Way {
         }
     }
 
-    /// Operations for which there is storage.
+    /// Returns the number of operations for which there is storage.
     pub(crate) fn operations(self) -> u32 {
         match self {
             Self::Paper => BLOCKING,
@@ -99,7 +99,7 @@ impl Way {
         }
     }
 
-    /// The table's parameters; `reach` is C times M.
+    /// Returns the configuration of the table. `reach` is the probe limit, C times M.
     pub(crate) fn config(self, buckets: u64, chunk: u32, reach: u32, model: &Model) -> Config {
         let max_chunks = (reach / chunk.max(1)).max(1);
         let paper = Config { chunk_buckets: chunk, max_chunks, ..Config::paper(buckets) };
@@ -121,8 +121,8 @@ impl Optimizations {
     }
 }
 
-/// Whether atomics limit a rank more than roundtrips and READs limit its inserts of a READ and a
-/// claim.
+/// Returns whether atomics limit a rank's inserts, of a READ and a claim each, more than roundtrips
+/// and READs do.
 fn are_atomics_few(model: &Model, optimizations: Optimizations) -> bool {
     let ranks = f64::from(model.owners_per_node.max(1));
     let rate = |per_s: u64| if per_s == 0 { f64::INFINITY } else { per_s as f64 };
@@ -134,7 +134,7 @@ fn are_atomics_few(model: &Model, optimizations: Optimizations) -> bool {
     atomics < inserts.min(reads)
 }
 
-/// What a READ from another machine costs.
+/// Returns the cost of a READ from another machine.
 fn read_cost(model: &Model) -> ReadCost {
     let read = model.remote.read;
     ReadCost { base_ps: read.base_ns.saturating_mul(PS_PER_NS).max(1), bucket_ps: read.word_ps }
@@ -146,9 +146,10 @@ mod tests {
 
     use super::*;
 
-    /// A machine of 16 ranks, each of which has 16 in flight of 4 us: 4 million inserts.
+    /// A machine of 16 ranks, each with 16 operations of 4 us in flight: 64 million inserts per
+    /// second.
     #[test]
-    fn claims_along_with_reads_are_spared_where_atomics_are_few() {
+    fn first_claims_are_off_if_atomics_are_the_bottleneck() {
         let way = |first_claim| {
             let read_ahead = ReadAhead::Likely;
             Way::Beyond(Optimizations { in_flight: 16, cache_entries: 0, first_claim, read_ahead })

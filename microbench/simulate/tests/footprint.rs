@@ -1,13 +1,13 @@
-//! What a cluster takes is what it says: a process of its own, whose memory is the cluster's.
+//! Checks the predicted memory of a cluster in a separate process, whose memory is the cluster's.
 
 use probeline_profile::paper::Workload;
 use probeline_profile::{Profile, Shape};
 use probeline_simulate::{Optimizations, ThroughputPlan, Way, throughput};
 use probeline_table::{FirstClaim, ReadAhead};
 
-/// With many in flight engines take more than the table.
+/// With many operations in flight, engines need more memory than the table.
 #[test]
-fn a_cluster_takes_what_it_says() {
+fn a_cluster_uses_the_predicted_memory() {
     let das5 = Profile::built_in("das5-fdr").unwrap();
     let shape = Shape { machines: 8, ranks_per_machine: 8 };
     let mut plan = ThroughputPlan::paper(&das5, shape, Workload::Mixed).unwrap();

@@ -1,5 +1,5 @@
-//! The paper's cluster against the paper's figures, a part of what `probeline simulate --paper`
-//! compares.
+//! Compares the simulation of the paper's cluster to the paper's figures: a subset of the
+//! comparison of `probeline simulate --paper`.
 
 use probeline_profile::paper::{self, Workload};
 use probeline_profile::{Profile, Shape};
@@ -22,13 +22,13 @@ fn latencies_of_two_machines_are_the_papers_within_a_twentieth() {
     latencies_are_the_papers(Shape { machines: 2, ranks_per_machine: 1 }, |at| at.remote_ns);
 }
 
-/// The authors' result files.
+/// The figures are from the authors' result files.
 #[test]
 fn latencies_of_one_machine_are_the_papers_within_a_twentieth() {
     latencies_are_the_papers(Shape { machines: 1, ranks_per_machine: 2 }, |at| at.local_ns);
 }
 
-/// Each C, and load factors up to the largest.
+/// Compares each C, at load factors up to the largest.
 fn latencies_are_the_papers(shape: Shape, theirs_ns: fn(&paper::Latency) -> f64) {
     let figures = paper::latencies();
     let rows = each(&[8, 16, 32, 64, 128], |&chunk| {
@@ -59,10 +59,10 @@ fn run(shape: Shape, workload: Workload, way: Way) -> ThroughputRow {
     throughput(&plan, &quiet).unwrap()
 }
 
-/// The one figure from which the model is further: 20 machines, 8 ranks each, +21 %.
+/// The figure with the largest deviation: 20 machines, 8 ranks each, +21 %.
 const FURTHER: (u32, u32, f64) = (20, 8, 1.21);
 
-/// Table 1, right, and three more numbers of machines: mixed, 1 to 16 ranks.
+/// Table 1, right, and three more numbers of machines; mixed workload, 1 to 16 ranks.
 #[test]
 fn throughputs_are_the_papers_within_fifteen_hundredths() {
     let figures = paper::throughputs();
@@ -88,7 +88,7 @@ fn throughputs_are_the_papers_within_fifteen_hundredths() {
     }
 }
 
-/// Nothing of these workloads was fitted: they follow from the mixed one.
+/// These workloads are not fitted: they follow from the mixed one.
 #[test]
 fn finds_are_faster_than_inserts_as_in_the_paper() {
     let shape = Shape { machines: 8, ranks_per_machine: 4 };
@@ -97,10 +97,10 @@ fn finds_are_faster_than_inserts_as_in_the_paper() {
     assert!(read > mixed * 1.1 && mixed > write * 1.1, "{read} {mixed} {write}");
 }
 
-/// What is said of a NIC is of the time that throughput is said of: ranks that begin one after the
-/// other, a third of such a short run, are in neither.
+/// The load of a NIC covers the same period as the throughput. Ranks start one after the other;
+/// that phase, a third of this short run, is in neither.
 #[test]
-fn a_nic_did_what_its_ranks_did_meanwhile() {
+fn nic_load_covers_the_same_period_as_throughput() {
     let shape = Shape { machines: 4, ranks_per_machine: 2 };
     let simple = Model::simple(200);
     let model = Model { owners_per_node: 2, local: simple.remote, ..simple };
@@ -112,9 +112,9 @@ fn a_nic_did_what_its_ranks_did_meanwhile() {
     assert!((0.95..1.05).contains(&ratio), "{ratio:.3}: {row:?}");
 }
 
-/// What is in flight ends at first as it was begun, in one burst, which is no throughput.
+/// The first operations in flight complete in one burst, as they started, which is not throughput.
 #[test]
-fn many_in_flight_do_no_more_than_their_nic_takes() {
+fn many_in_flight_do_not_exceed_the_nic_limit() {
     let shape = Shape { machines: 2, ranks_per_machine: 4 };
     let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::WriteIntensive).unwrap();
     let (first_claim, read_ahead) = (FirstClaim::Off, ReadAhead::Likely);
@@ -122,15 +122,15 @@ fn many_in_flight_do_no_more_than_their_nic_takes() {
     (plan.way, plan.model) = (Way::Beyond(means), das5().model(shape).unwrap());
     (plan.operations, plan.buckets_per_owner) = (256, 1 << 16);
     let row = throughput(&plan, &quiet).unwrap();
-    // The other half of the inserts are within a machine, by its CPUs.
+    // The other half of the inserts stay within a machine and use its CPUs.
     let most = 2.0 * 2.0 * plan.model.nic.target.atomics_per_s as f64 / row.inserted;
     assert!(row.ops_per_s < 1.2 * most, "{most}: {row:?}");
 }
 
-/// A claim along with every first READ is an atomic on each find as well: where atomics are what a
-/// NIC does slowest, half as many operations.
+/// A claim along with every first READ is an atomic on each find as well. If atomics are the
+/// slowest operation of a NIC, this halves the throughput.
 #[test]
-fn what_goes_beyond_the_paper_meets_the_rate_of_atomics() {
+fn optimizations_meet_the_rate_of_atomics() {
     let shape = Shape { machines: 8, ranks_per_machine: 16 };
     let beyond = |first_claim| {
         let read_ahead = ReadAhead::Likely;
@@ -163,9 +163,9 @@ fn the_same_seed_gives_the_same_figures_and_another_gives_others() {
     assert_ne!(of(7), of(8));
 }
 
-/// What has no room within M chunks is no mean of what has: it is said, and by which M.
+/// Operations that find no room within M chunks are an error that names M, and no part of a mean.
 #[test]
-fn chunks_that_do_not_reach_are_named() {
+fn a_full_probe_sequence_is_an_error() {
     let shape = Shape { machines: 2, ranks_per_machine: 2 };
     let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::WriteIntensive).unwrap();
     (plan.chunk_buckets, plan.max_chunks, plan.load_percent) = (8, 1, 90);

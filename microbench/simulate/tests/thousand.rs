@@ -1,11 +1,11 @@
-//! 1,024 owners in one process: a process of its own, so that the memory is what they take.
+//! Checks the memory of 1,024 owners in one process, which runs only this test.
 
 use probeline_profile::paper::Workload;
 use probeline_profile::{Profile, Shape};
 use probeline_simulate::{Optimizations, ThroughputPlan, Way, throughput};
 use probeline_table::{FirstClaim, ReadAhead};
 
-/// A share of the 8 GiB that a run of this size may take.
+/// A share of the 8 GiB that a run of this size may use.
 const MOST_KIB: u64 = 1 << 20;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Examination of the RDMA device of a job after its work.
+//! Examines the RDMA device of a job after its work.
 
 use core::time::Duration;
 use std::sync::mpsc::channel;
@@ -8,7 +8,7 @@ use probeline_doctor::{Doctor, Finding, Questions, Subject, Survey, Trial};
 
 use super::missing;
 
-/// A device on which engines were opened; each engine tests its atomics.
+/// A device on which engines were opened. Each engine tests the device's atomics.
 #[derive(Debug)]
 pub(crate) struct Device(String);
 
@@ -17,7 +17,7 @@ impl Device {
         Self(name.to_owned())
     }
 
-    /// The device of this machine that lines about an engine of libibverbs name.
+    /// Returns the device of this machine that lines about an engine of libibverbs name.
     pub(crate) fn in_lines(about: &[String]) -> Option<Self> {
         let words: Vec<&str> = about.iter().flat_map(|line| line.split([' ', ','])).collect();
         let known = Doctor::new("/").devices();
@@ -45,15 +45,16 @@ impl Device {
     }
 }
 
-/// The findings of `look` on the device `name` within `patience`. `look` runs in its own thread,
-/// because a driver that hangs blocks its callers.
+/// Returns the findings of `look` on the device `name`, or a finding that it took longer than
+/// `patience`. `look` runs in its own thread, because a driver that hangs blocks its callers.
 pub(super) fn within(
     patience: Duration,
     name: String,
     look: impl FnOnce() -> Vec<Finding> + Send + 'static,
 ) -> Vec<Finding> {
     let (send, found) = channel();
-    // Ignores errors: the receiver may be gone, and without a thread nothing is sent.
+    // Ignores errors: the receiver may have gone, and if the thread does not start, nothing is
+    // sent.
     let _ = thread::Builder::new().spawn(move || send.send(look()));
     found.recv_timeout(patience).unwrap_or_else(|_| vec![silent(name, patience)])
 }

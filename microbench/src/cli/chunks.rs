@@ -1,4 +1,4 @@
-//! C and M.
+//! Options of C, the buckets of a chunk, and M, the maximum number of chunks.
 
 use clap::builder::RangedI64ValueParser;
 use clap::{Args, value_parser};
@@ -24,7 +24,7 @@ pub(crate) struct ChunkListArgs {
     pub(crate) chunk_buckets: Vec<u32>,
 }
 
-/// The most buckets in a chunk: as many words as one READ of the simulator brings, 512 KiB.
+/// The maximum C: the words that one READ of the simulator transfers, 512 KiB.
 const MOST_CHUNK_BUCKETS: u32 = 1 << 16;
 
 /// Parses C within the table's bounds, so that an invalid one fails before anything starts.

@@ -26,7 +26,7 @@ pub(crate) struct JobArgs {
     #[arg(skip)]
     pub(crate) ranks: u32,
 
-    /// The number of ranks that are certainly on this machine.
+    /// The number of ranks that certainly run on this machine.
     #[arg(skip)]
     ranks_here: u32,
 
@@ -87,28 +87,29 @@ pub(crate) struct JobArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Headings of the options of one transport in the help.
+/// Help headings of options that apply to one transport.
 const OF_VERBS: &str = "RDMA (verbs)";
 const OF_UCX: &str = "UCX (ucx)";
 const OF_SIM: &str = "Simulator (sim)";
 const OF_MACHINES: &str = "Placement (shm, verbs)";
 
-/// Two are the least that show what a remote part costs.
+/// Two ranks are the fewest that show the cost of remote access.
 const DEFAULT_RANKS: u32 = 2;
 
 impl JobArgs {
-    /// Whether this is rank 0, which prints the results, as far as is known before ranks meet.
+    /// Returns whether this is rank 0, which prints the results, as far as the environment shows
+    /// before ranks meet.
     pub(crate) fn reports(&self) -> bool {
         if self.nodes.two_nodes.as_deref().is_some_and(|first| !first.is_empty()) {
             return false;
         }
-        // An invalid environment is an error when ranks meet.
+        // An invalid environment is reported when ranks meet.
         let launch = Launch::from_env().ok().flatten();
         self.meeting.rank.or(launch.map(|launch| launch.rank)).unwrap_or(0) == 0
     }
 
-    /// Resolves the transport, the number of ranks and the size of the table: `over_verbs` or
-    /// `table_size` by default. A chunk of each C must fit a rank's part.
+    /// Resolves the transport, the number of ranks and the size of the table, which is by default
+    /// `over_verbs` or `table_size`. A chunk of each C must fit a rank's window.
     pub(crate) fn settle(
         &mut self,
         table_size: Size,
@@ -129,7 +130,7 @@ impl JobArgs {
         self.check_table_size(launched, chunk_buckets)
     }
 
-    /// Resolves the number of ranks; returns the launcher's information if one started several.
+    /// Resolves the number of ranks. Returns the launcher's information if one started several.
     fn settle_ranks(&mut self) -> Result<Option<Launch>> {
         let two_nodes = self.nodes.two_nodes.is_some();
         self.meeting.check(two_nodes)?;
@@ -162,14 +163,14 @@ impl JobArgs {
         Ok(launched)
     }
 
-    /// Gives each rank a part of this size unless --table-size was given.
+    /// Sets the size of each rank's window unless `--table-size` was given.
     pub(crate) fn prefer_part(&mut self, part: Size) {
         if self.table_size_asked.is_none() {
             self.table_size = Size(part.0.saturating_mul(self.ranks.into()));
         }
     }
 
-    /// Resolves the same for `transports` side by side; over several machines if `apart`.
+    /// Resolves the same options for `transports` in one run, on several machines if `apart`.
     pub(crate) fn settle_columns(
         &mut self,
         transports: &[TransportName],
@@ -250,8 +251,8 @@ impl JobArgs {
         }
     }
 
-    /// The number of ranks that are certainly on this machine, whose memory holds their parts of
-    /// the table. Over verbs the others may be elsewhere, unless this command starts them.
+    /// Returns the number of ranks that certainly run on this machine, whose memory holds their
+    /// windows. Over verbs, ranks that this command does not start may run elsewhere.
     fn ranks_here(&self, launched: Option<Launch>) -> u32 {
         let meet = self.nodes.two_nodes.is_some() || self.meeting.rendezvous.is_some();
         let apart = !matches!(self.transport, TransportName::Shm | TransportName::Sim);
@@ -282,17 +283,17 @@ impl JobArgs {
         }
     }
 
-    /// The share of this machine's ranks of `bytes` of all ranks together.
+    /// Returns the share of `bytes`, the total of all ranks, that this machine's ranks have.
     pub(crate) fn bytes_here(&self, bytes: u64) -> u64 {
         bytes.div_ceil(u64::from(self.ranks.max(1))).saturating_mul(self.ranks_here.into())
     }
 
-    /// The table of this job, with the paper's own algorithm.
+    /// Returns the configuration of the table of this job, with the paper's algorithm.
     pub(crate) fn config(&self, chunk_buckets: u32, max_chunks: u32) -> Config {
         Config { chunk_buckets, max_chunks, ..Config::paper(self.buckets_per_owner()) }
     }
 
-    /// Buckets in each owner's part: the table's size over all owners, whole lines of 8.
+    /// Returns the buckets of each owner, whole lines of 8.
     pub(crate) fn buckets_per_owner(&self) -> u64 {
         self.table_size.0 / 8 / u64::from(self.ranks.max(1)) / 8 * 8
     }

@@ -1,4 +1,4 @@
-//! How ranks meet.
+//! Options of how ranks meet.
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ pub(crate) enum ExchangeName {
 }
 
 impl MeetingArgs {
-    /// The launcher's service that `--exchange` names.
+    /// Returns the launcher's service that `--exchange` names.
     pub(crate) fn server(&self) -> Option<Server> {
         match self.exchange? {
             ExchangeName::Pmix => Some(Server::Pmix),
@@ -66,7 +66,7 @@ impl MeetingArgs {
         }
     }
 
-    /// The limit of a collective call, without the time that the slowest rank measures.
+    /// Returns the limit of a collective call, excluding the time that the slowest rank measures.
     pub(crate) fn collective_limit(&self) -> Duration {
         Duration::from_secs(self.collective_timeout)
     }
@@ -87,7 +87,7 @@ impl MeetingArgs {
     }
 }
 
-/// Seconds to wait for other ranks: a day at most.
+/// Parses seconds to wait for other ranks, at most a day.
 fn wait_s() -> RangedU64ValueParser {
     value_parser!(u64).range(1..=86_400)
 }

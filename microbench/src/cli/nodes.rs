@@ -1,4 +1,4 @@
-//! A job of two nodes.
+//! Options of a job on two nodes.
 
 use clap::{Args, ValueHint, value_parser};
 

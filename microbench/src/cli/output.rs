@@ -1,4 +1,4 @@
-//! Files for results.
+//! Options of files for results.
 
 use std::path::PathBuf;
 

@@ -21,7 +21,7 @@ impl PlaceArgs {
         self.pin_asked.unwrap_or(PinName::Cores)
     }
 
-    /// Whether a rank that cannot be pinned is an error.
+    /// Returns whether a rank that cannot be pinned is an error.
     pub(crate) fn pin_is_asked(&self) -> bool {
         self.pin_asked == Some(PinName::Cores)
     }

@@ -40,7 +40,7 @@ enum SimModelName {
 }
 
 impl SimArgs {
-    /// The model for a job of this many ranks.
+    /// Returns the model for a job of this number of ranks.
     pub(crate) fn model(&self, ranks: u32) -> Result<probeline::sim::Model> {
         if let Some(name) = &self.profile {
             let ranks_per_machine = self.ranks_per_machine;
@@ -54,12 +54,12 @@ impl SimArgs {
         })
     }
 
-    /// The network by name or file, if it replaces the model.
+    /// Returns the name or file of the network, if it replaces the model.
     pub(crate) fn profile(&self) -> Option<&str> {
         self.profile.as_deref()
     }
 
-    /// Whether the cluster is the paper's, with one rank per machine.
+    /// Returns whether the model is the paper's cluster, with one rank per machine.
     pub(crate) fn is_papers_cluster(&self) -> bool {
         match &self.profile {
             Some(name) => name == "das5-fdr" && self.ranks_per_machine == 1,
@@ -67,12 +67,12 @@ impl SimArgs {
         }
     }
 
-    /// The machine of a rank in the network.
+    /// Returns the machine of a rank in the network.
     pub(crate) fn machine(&self, rank: u32) -> u64 {
         u64::from(rank / self.ranks_per_machine)
     }
 
-    /// The model in words.
+    /// Describes the model.
     pub(crate) fn about(&self) -> String {
         if let Some(name) = &self.profile {
             return format!("profile {name}, {} ranks a machine", self.ranks_per_machine);

@@ -1,4 +1,4 @@
-//! The transports.
+//! The transport option.
 
 use clap::ValueEnum;
 
@@ -19,7 +19,7 @@ pub(crate) enum TransportName {
 }
 
 impl TransportName {
-    /// Whether ranks are started and connected by MPI; never in a build without MPI.
+    /// Returns whether MPI starts and connects the ranks; always false in a build without MPI.
     pub(crate) fn is_mpi(self) -> bool {
         self.name() == "mpi"
     }

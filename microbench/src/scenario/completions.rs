@@ -1,4 +1,4 @@
-//! `completions`: shell completion scripts for this command.
+//! `completions`: prints shell completion scripts for this command.
 
 use clap::{Arg, Args, Command, ValueEnum};
 use clap_complete::{Shell, generate};
@@ -40,8 +40,8 @@ pub(crate) fn run(args: CompletionsArgs, definition: &Command) -> Result<()> {
     terminal::unless_closed(write!(terminal::stdout(), "{script}"))
 }
 
-/// The command without its hidden options, because clap_complete would offer them. The copies of
-/// options have only the attributes that scripts use.
+/// Returns the command without its hidden options, because clap_complete would offer them. The
+/// copied options have only the attributes that scripts use.
 fn offered(command: &Command) -> Command {
     let option = |arg: &Arg| {
         let conflicts = command.get_arg_conflicts_with(arg).into_iter();

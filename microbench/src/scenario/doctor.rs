@@ -1,4 +1,4 @@
-//! `doctor`: whether this machine and its RDMA devices are set up for a one-sided table.
+//! `doctor`: checks whether this machine and its RDMA devices are set up for a one-sided table.
 
 use std::io;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     }
     let mut findings = doctor.examine(&survey);
     findings.sort_by_key(|finding| urgency(finding.verdict));
-    // First, because the reader of the output may close it.
+    // Created before anything is printed, because the reader of the output may close it.
     let mut report = Report::<NoRow>::new("doctor");
     report.parameter("device", args.device.clone());
     report.summary = vec![probeline_doctor::summary(&findings)];
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     Ok(if broken { ExitCode::from(exit::BROKEN) } else { ExitCode::SUCCESS })
 }
 
-/// The counts, then each finding, with what to do on a line of its own.
+/// Prints the counts, then each finding, with the action on a separate line.
 fn print(findings: &[Finding], notes: &str) -> io::Result<()> {
     let mut out = terminal::stdout();
     let quiet = terminal::is_quiet();
@@ -86,7 +86,7 @@ fn print(findings: &[Finding], notes: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The sort key of findings: those that need action come first.
+/// Returns the sort key of findings: those that need action come first.
 fn urgency(verdict: Verdict) -> u8 {
     match verdict {
         Verdict::Broken => 0,
@@ -96,7 +96,7 @@ fn urgency(verdict: Verdict) -> u8 {
     }
 }
 
-/// A device that neither libibverbs nor the kernel has was misspelt.
+/// Fails if neither libibverbs nor the kernel has the device: its name is misspelt.
 fn known(doctor: &Doctor, survey: &Survey, device: &str) -> Result<()> {
     let listed = matches!(survey, Survey::Devices(devices) if !devices.is_empty());
     let found = doctor.devices();

@@ -1,5 +1,5 @@
-//! `bench-latency`: READ, WRITE, CAS and FAA by themselves, then find-or-put by load factor and C,
-//! each beside its floor.
+//! `bench-latency`: measures READ, WRITE, CAS and FAA without a table, then find-or-put by load
+//! factor and C, each with its floor (the same accesses without a table).
 
 mod filling;
 mod raw;
@@ -33,20 +33,22 @@ use crate::report::{Files, Report};
 use crate::size::Size;
 use crate::timed::Timed;
 
-/// Inserts go on in steps of this share of the table; measured is the last before a load factor,
-/// as in the paper (section 4.1).
+/// Inserts advance in steps of this share of the table. The last step before a load factor is
+/// measured, as in the paper (section 4.1).
 const STEP: f64 = 0.02;
-/// Measured operations in a step at most, so that a large table takes no longer.
+/// Maximum measured operations in a step, so that a large table takes no longer than a small one.
 const MEASURED: u64 = 200_000;
-/// Operations before a measurement that do not count: a tenth of it.
+/// Warm-up operations before a measurement, as a divisor: a tenth of it.
 const WARM_UP_SHARE: usize = 10;
-/// Inserts of a round at least: one for the mean and one timed by itself.
+/// Minimum inserts of a round: one for the mean and one timed individually.
 const FEWEST: u64 = 2;
-/// Inserts in flight where the time was too short to measure all.
+/// Inserts in flight while the table is filled with the keys for which the time limit was too
+/// short.
 pub(super) const FILLING: u32 = 32;
-/// As many in one call.
+/// Inserts in one call of the batch interface.
 const BATCH: usize = 1024;
-/// One-sided operations in flight at most, then: a READ and a claim of each, or a READ ahead.
+/// Maximum one-sided operations in flight while filling: a READ of each insert, and a claim or a
+/// read-ahead.
 pub(super) const FILLING_DEPTH: u32 = 2 * FILLING;
 
 #[derive(Args, Clone, Debug)]
@@ -82,7 +84,7 @@ pub(crate) struct LatencyArgs {
     #[command(flatten)]
     table: TableArgs,
 
-    // Last: its headings in the help hold for whatever comes after them.
+    // Last, because its headings in the help apply to all options after them.
     #[command(flatten)]
     pub(crate) job: JobArgs,
 }
@@ -98,7 +100,7 @@ pub(crate) fn run(mut args: LatencyArgs) -> Result<()> {
     args.job.settle(Size::mib(32), Size::mib(1), &args.chunks.chunk_buckets)?;
     args.check()?;
     let files = Files::of_job(&args.job)?;
-    // Before the run, which would show in the load.
+    // Created before the run, which would show in the reported load of the machine.
     let mut report = Report::new("bench-latency");
     let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };
     let (rows, clock_ns) = ended.output;
@@ -148,7 +150,8 @@ impl LatencyArgs {
         self.table.config(self.job.config(chunk_buckets, self.max_chunks), simulated)
     }
 
-    /// Each load factor, the data there are at it, and how many of the last inserts are measured.
+    /// Returns each load factor, the number of keys at it, and how many of the last inserts are
+    /// measured.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     fn steps(&self, buckets: u64) -> impl Iterator<Item = (f64, u64, u64)> {
         let step = ((buckets as f64 * STEP) as u64).min(MEASURED);
@@ -161,7 +164,7 @@ impl LatencyArgs {
         })
     }
 
-    /// The notes on the columns.
+    /// Returns the notes on the columns.
     fn notes(&self, clock_ns: u64, rows: &[LatencyRow], paper: Option<Paper>) -> Vec<Note> {
         let mut notes = vec![
             format!("p50, p99: operations timed one by one, minus {clock_ns} ns for the clock")
@@ -217,7 +220,7 @@ impl LatencyArgs {
     }
 }
 
-/// How long measurements take.
+/// The time and operation limits of measurements.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     clock_ns: u64,
@@ -225,10 +228,10 @@ struct Limits {
     round_ns: u64,
 }
 
-/// When a measurement ends.
+/// When a measurement stops.
 #[derive(Clone, Copy, Debug)]
 struct Bound {
-    /// Operations before it that do not count, for a tenth of the time at most.
+    /// Warm-up operations, which take at most a tenth of the time.
     warm_up: usize,
     limit_ns: u64,
 }
@@ -255,8 +258,8 @@ impl Scenario for LatencyArgs {
         Vec::new()
     }
 
-    /// READ, WRITE, CAS and FAA, one after the other: longer than the find-or-puts at a load factor
-    /// and their floors.
+    /// Returns the time of READ, WRITE, CAS and FAA, one after the other. It exceeds that of the
+    /// find-or-puts at one load factor and their floors.
     #[allow(clippy::cast_precision_loss)]
     fn longest_alone(&self) -> Duration {
         let warm_up = 1.0 / WARM_UP_SHARE as f64;
@@ -290,7 +293,7 @@ impl Scenario for LatencyArgs {
 }
 
 impl LatencyArgs {
-    /// Fills the table from one load factor to the next; rank 0 measures at each.
+    /// Fills the table from one load factor to the next. Rank 0 measures at each.
     fn fill<T: Timed>(
         &self,
         engine: &mut T,
@@ -322,12 +325,12 @@ impl LatencyArgs {
     }
 }
 
-/// The slot behind those of the table.
+/// Returns the slot after those of the table.
 fn free_slot() -> Slot {
     Slot(Config::slots(FILLING))
 }
 
-/// Measures one operation for each item, after the first few, which are warm-up.
+/// Applies one operation to each item and measures all but the first few, which are warm-up.
 fn measure<I, X>(
     recorder: &mut Recorder,
     mut items: impl ExactSizeIterator<Item = I>,
@@ -336,7 +339,7 @@ fn measure<I, X>(
     mut operation: impl FnMut(&mut X, I) -> Result<()>,
     now: impl Fn(&X) -> u64,
 ) -> Result<()> {
-    // Those that a warm-up cut short leaves over do not count either.
+    // Items that a shortened warm-up leaves over are not measured either.
     let measured = items.len().saturating_sub(bound.warm_up);
     let start = now(context);
     for item in items.by_ref().take(bound.warm_up) {
@@ -348,7 +351,7 @@ fn measure<I, X>(
     recorder.run(items.take(measured), bound.limit_ns, context, operation, now)
 }
 
-/// The one in the middle, or the mean of two.
+/// Returns the median, or `None` for no values.
 pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let upper = values.get(values.len() / 2)?;
@@ -361,7 +364,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_in_the_middle() {
+    fn the_median_is_the_middle_value() {
         assert_eq!(median(vec![]), None);
         assert_eq!(median(vec![3.0]), Some(3.0));
         assert_eq!(median(vec![9.0, 1.0, 2.0]), Some(2.0));

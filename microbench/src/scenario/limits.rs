@@ -1,5 +1,5 @@
-//! `limits`: what this machine can do at best, measured now. Its memory, by pages and cores; and a
-//! transport between two ranks, by size and by operations in flight.
+//! `limits`: measures the maximum rates of this machine now: of its memory, by pages and cores, and
+//! of a transport between two ranks, by size and operations in flight.
 
 mod beside;
 mod cores;
@@ -27,13 +27,14 @@ use crate::report::{Files, Report};
 use crate::size::Size;
 use crate::timed::Timed;
 
-/// Large enough to live in no cache.
+/// Larger than any cache.
 const SIZE: Size = Size::mib(2048);
-/// Of each rank's window, where memory allows: too large for a cache.
+/// The size of each rank's window if memory permits: larger than any cache.
 const WINDOW: Size = Size::mib(256);
-/// What windows take of the memory available at most, all ranks together: one part in this many.
+/// The maximum share of the available memory for all windows together, as a divisor.
 const WINDOWS_SHARE: u64 = 4;
-/// Operations of each measurement in the simulator, whose virtual time would take long.
+/// Operations of each measurement in the simulator, which would need long for a measurement by
+/// time.
 const SIMULATED: u64 = 1_000;
 
 #[derive(Args, Clone, Debug)]
@@ -70,7 +71,7 @@ pub(crate) struct LimitsArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=999))]
     rounds: u32,
 
-    // Last: its headings in the help hold for whatever comes after them.
+    // Last, because its headings in the help apply to all options after them.
     #[command(flatten)]
     pub(crate) job: JobArgs,
 }
@@ -102,14 +103,14 @@ fn seconds(text: &str) -> core::result::Result<f64, String> {
 pub(crate) fn run(mut args: LimitsArgs) -> Result<()> {
     args.job.settle(Size::mib(32), Size::mib(1), &[])?;
     args.settle_windows();
-    // Before the job pins this thread.
+    // Found before the job pins this thread.
     let cores = Cores::find()?;
     args.settle_size(&cores)?;
     let files = Files::of_job(&args.job)?;
-    // Before the run, which would show in the load.
+    // Created before the run, which would show in the reported load of the machine.
     let mut report = Report::new("limits");
     let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };
-    // After it, so that the other ranks wait for nothing.
+    // Measured after the transport, so that the other ranks need not wait.
     let (mut rows, given) = cores.rows(&args)?;
     rows.extend(row::of_transport(&args.job, &ended.output));
     report.transport = ended.transport;
@@ -127,8 +128,8 @@ pub(crate) fn run(mut args: LimitsArgs) -> Result<()> {
 }
 
 impl LimitsArgs {
-    /// In the simulator a large window would take as long as a small one, and over RDMA its pages
-    /// are locked, of which a user may have few.
+    /// Reduces the default window. In the simulator a large window takes as long as a small one,
+    /// and over RDMA the pages are locked, of which a user may have few.
     fn settle_windows(&mut self) {
         if self.job.transport != TransportName::Shm {
             return;
@@ -192,7 +193,7 @@ impl LimitsArgs {
 }
 
 impl Scenario for LimitsArgs {
-    /// Of each round.
+    /// The rows of each round.
     type Output = Vec<Vec<OfTransport>>;
 
     fn shape(&self) -> Shape {
@@ -214,17 +215,17 @@ impl Scenario for LimitsArgs {
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
         if exchange.me() != Owner(0) {
-            // The windows stay until all is measured.
+            // The windows must remain until rank 0 has measured everything.
             while goes_on(false, exchange)? {}
             return Ok(Vec::new());
         }
         let mut progress = Progress::new(self.rounds.into(), true);
         let mut rounds = Vec::new();
         for round in 0..self.rounds {
-            let tell = |doing: &str| progress.expecting(round.into(), doing, self.time());
-            // Other places each time: those of the round before may be in a cache.
+            let announce = |doing: &str| progress.expecting(round.into(), doing, self.time());
+            // Uses other words than the previous round, because those may be in a cache.
             let seed = self.job.seed ^ u64::from(round) << 32;
-            rounds.push(self.round(engine, seed, tell, exchange)?);
+            rounds.push(self.round(engine, seed, announce, exchange)?);
         }
         goes_on(false, exchange)?;
         Ok(rounds)
@@ -232,12 +233,12 @@ impl Scenario for LimitsArgs {
 }
 
 impl LimitsArgs {
-    /// Everything once: on random words, and the atomics on one word.
+    /// Measures each operation once: all of them on random words, and the atomics on one word too.
     fn round<T: Timed>(
         &self,
         engine: &mut T,
         seed: u64,
-        mut tell: impl FnMut(&str),
+        mut announce: impl FnMut(&str),
         exchange: &mut dyn Exchange,
     ) -> Result<Vec<OfTransport>> {
         let owners = [peer(self.job.ranks)];
@@ -254,7 +255,7 @@ impl LimitsArgs {
                 if one_word && matches!(operation, Operation::Read { .. }) {
                     continue;
                 }
-                tell(&format!("{}, {depth} in flight", row::name(operation, one_word)));
+                announce(&format!("{}, {depth} in flight", row::name(operation, one_word)));
                 all.push(OfTransport { rate: meter.rate(operation, depth)?, one_word });
                 goes_on(true, exchange)?;
             }
@@ -263,18 +264,18 @@ impl LimitsArgs {
     }
 }
 
-/// Whether rank 0 continues. All ranks meet after each measurement, so that the others never wait
-/// for more than one.
+/// Returns whether rank 0 continues. All ranks meet after each measurement, so that the others wait
+/// for at most one at a time.
 fn goes_on(mine: bool, exchange: &mut dyn Exchange) -> Result<bool> {
     Ok(gather(exchange, [u64::from(mine)])?.first().is_some_and(|[first]| *first != 0))
 }
 
-/// The owner whose window operations access.
+/// Returns the owner whose window operations access.
 fn peer(ranks: u32) -> Owner {
     Owner(1 % ranks.max(1))
 }
 
-/// Operations of one measurement of the transport at most.
+/// Returns the maximum operations of one measurement of the transport.
 fn operations(job: &JobArgs) -> u64 {
     match job.transport {
         TransportName::Sim => SIMULATED,

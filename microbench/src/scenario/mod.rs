@@ -1,4 +1,4 @@
-//! The subcommands: each has its options, its work, its rows and its output.
+//! The subcommands. Each module has the options, the work, the rows and the output of one.
 
 pub(crate) mod compare;
 pub(crate) mod completions;
@@ -23,20 +23,21 @@ use crate::means::MeansTable;
 use crate::size::Size;
 use crate::timed::Timed;
 
-/// Storage for blocking calls: one operation, and one whose READ ahead may still complete.
+/// Operations of blocking calls: one operation, and a previous one whose read-ahead may still
+/// complete.
 const OPERATIONS: u32 = 2;
-/// The READs of two chunks, each split in two, of two operations; a claim.
+/// READs of two chunks, each split in two, of two operations, and claims.
 const DEPTH: u32 = 16;
 
-/// Opens a table for blocking calls together with the other ranks. It has the type that all
-/// commands use, because each type of table takes seconds to compile for each transport.
+/// Opens a table for blocking calls together with the other ranks. All commands use the same table
+/// type, because each one takes seconds to compile for each transport.
 fn open<T: Timed>(engine: T, config: Config, exchange: &mut dyn Exchange) -> Result<MeansTable<T>> {
     let storage = vec![Operation::EMPTY; OPERATIONS as usize];
     Ok(Table::open(engine, config, storage, exchange)?.with_cache(Vec::new()))
 }
 
-/// Engines for blocking calls on a table, with `more` words behind it and `more_slots` slots
-/// behind the table's.
+/// Returns the shape of engines for blocking calls on a table, with `more` words after it and
+/// `more_slots` slots after the table's.
 fn shape(config: &Config, slot_words: u32, more: u64, more_slots: u32) -> Shape {
     Shape {
         window_words: config.words() + more,
@@ -46,7 +47,7 @@ fn shape(config: &Config, slot_words: u32, more: u64, more_slots: u32) -> Shape 
     }
 }
 
-/// The failure of a table that is too small for the data.
+/// Creates the failure of a table that is too small for its keys.
 fn full(config: &Config, owners: u32, held: u64) -> Failure {
     let buckets = config.buckets_per_owner * u64::from(owners);
     let size = Size((buckets * 16).next_power_of_two());
@@ -61,7 +62,8 @@ fn full(config: &Config, owners: u32, held: u64) -> Failure {
     ))
 }
 
-/// The failure of a table that is filled by a share, so that a larger one would be as full.
+/// Creates the failure of a table that is filled to a given load factor, so that a larger one would
+/// be as full.
 fn too_few_chunks(config: &Config, owners: u32, held: u64) -> Failure {
     Failure::new(format!(
         "{}. Start again with a larger --max-chunks than {}, or without C = {}",

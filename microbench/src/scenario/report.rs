@@ -1,4 +1,4 @@
-//! `report`: a page of plots, and SVG files, from the JSON that other commands wrote.
+//! `report`: plots the JSON that other commands wrote, as a page or as SVG files.
 
 use std::fs;
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ pub(crate) struct ReportArgs {
     title: String,
 }
 
-/// Where a page goes that is called this: what is said of it goes to the standard error then.
+/// The file name that selects the standard output. Status messages then go to the standard error.
 const STANDARD_OUTPUT: &str = "-";
 
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {

@@ -1,4 +1,4 @@
-//! `roundtrips`: how many chunk READs an insert takes, by load factor and C (paper Fig. 2).
+//! `roundtrips`: counts the chunk READs of an insert, by load factor and C (paper Fig. 2).
 
 use clap::Args;
 use probeline::table::{Config, Outcome};
@@ -23,7 +23,7 @@ const STEPS_PER_TABLE: u64 = 50;
 const LAST_STEP: u64 = 46;
 /// The maximum number of lines of the summary and of columns of the short table.
 const MOST_QUOTED: usize = 10;
-/// Steps from one line of the short table to the next: 0.1.
+/// Steps between two lines of the short table: a load factor of 0.1.
 const BRIEF_STEPS: usize = 5;
 
 #[derive(Args, Clone, Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct RoundtripsArgs {
     #[arg(short = 'M', long, default_value_t = 64, value_name = "M", value_parser = max_chunks())]
     max_chunks: u32,
 
-    // Last: its headings in the help hold for whatever comes after them.
+    // Last, because its headings in the help apply to all options after them.
     #[command(flatten)]
     pub(crate) job: JobArgs,
 }
@@ -60,7 +60,7 @@ row! {
 pub(crate) fn run(mut args: RoundtripsArgs) -> Result<()> {
     args.job.settle(Size::mib(32), Size::mib(1), &args.chunks.chunk_buckets)?;
     let files = Files::of_job(&args.job)?;
-    // Before the run, which would show in the load.
+    // Created before the run, which would show in the reported load of the machine.
     let mut report = Report::new("roundtrips");
     let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };
     report.transport = ended.transport;
@@ -81,7 +81,8 @@ pub(crate) fn run(mut args: RoundtripsArgs) -> Result<()> {
     report.publish(files)
 }
 
-/// READs that an insert waits for at load factors 0.5 and 0.9, as in Table 1 of the paper.
+/// States the READs that an insert waits for at load factors 0.5 and 0.9, as in Table 1 of the
+/// paper.
 fn summary(rows: &[RoundtripsRow]) -> Vec<String> {
     let at = |c: u32, load_factor: f64| {
         let mut of = rows.iter().filter(|row| row.chunk_buckets == c);
@@ -98,7 +99,7 @@ fn summary(rows: &[RoundtripsRow]) -> Vec<String> {
     [title].into_iter().chain(lines).collect()
 }
 
-/// Every C once, in the order of the rows.
+/// Returns every C once, in the order of the rows.
 fn chunk_buckets(rows: &[RoundtripsRow]) -> Vec<u32> {
     let mut all: Vec<u32> = rows.iter().map(|row| row.chunk_buckets).collect();
     all.dedup();
@@ -125,13 +126,14 @@ impl RoundtripsArgs {
             let chunk_buckets = table.config().chunk_buckets;
             let doing = format!("C {chunk_buckets}, load factor {load_factor}");
             table.reset_stats();
-            // READs are counted here and nothing is timed.
+            // This command counts READs and measures no times, so the progress thread does not
+            // disturb it.
             progress.during(done + step - 1, &doing, || {
                 while held < buckets * step / STEPS_PER_TABLE {
                     match table.find_or_put(nth(self.job.seed, data))? {
                         Outcome::Inserted => held += 1,
-                        // More operations found no room than there are buckets: no more keys will
-                        // fit.
+                        // More operations found no room than there are buckets, so hardly any
+                        // further key would fit.
                         Outcome::Full if table.stats().full.operations > buckets => {
                             let owners = table.layout().owners();
                             return Err(too_few_chunks(table.config(), owners, held));
@@ -161,7 +163,7 @@ impl RoundtripsArgs {
 }
 
 impl Row for RoundtripsRow {
-    /// Chunk READs waited for, by load factor and C.
+    /// Lays out the chunk READs that an insert waits for, by load factor and C.
     fn brief(rows: &[Self]) -> Layout {
         let all = chunk_buckets(rows);
         let chunks = some_of(&all, MOST_QUOTED);

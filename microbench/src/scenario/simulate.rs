@@ -143,7 +143,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = value_parser!(u64).range(0..1 << 20))]
     seed: u64,
 
-    // Last: its headings in the help hold for whatever comes after them.
+    // Last, because its headings in the help apply to all options after them.
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -257,12 +257,12 @@ fn all(runs: &[Run], at_once: usize, truncates: bool) -> Result<Vec<SimulateRow>
     };
     let simulate = || {
         each_at_once(&numbered, at_once, |&(at, run)| {
-            let tell = |share: f64| draw(at, share);
-            tell(0.0);
+            let advance = |share: f64| draw(at, share);
+            advance(0.0);
             match run {
-                Run::Latency(plan) => latency(plan, &tell)
+                Run::Latency(plan) => latency(plan, &advance)
                     .map(|rows| rows.iter().map(|row| SimulateRow::latency(plan, row)).collect()),
-                Run::Throughput(plan) => throughput(plan, &tell)
+                Run::Throughput(plan) => throughput(plan, &advance)
                     .map(|row| vec![SimulateRow::throughput(plan, &row, truncates)]),
             }
         })

@@ -1,4 +1,5 @@
-//! `bench-throughput`: all ranks at once, on the paper's workloads and two more (section 4.2).
+//! `bench-throughput`: measures find-or-puts of all ranks at once, on the paper's workloads and two
+//! more (section 4.2).
 
 use core::time::Duration;
 
@@ -23,8 +24,8 @@ use crate::size::Size;
 use crate::timed::Timed;
 use crate::units;
 
-/// Operations before each run that are not timed, one for this many: they warm up code, caches
-/// and the page tables of the private slots, on data that the run then finds as its first.
+/// One warm-up operation, which is not timed, per this number of operations of a run. The warm-up
+/// uses the first keys of the run.
 const WARM_UP_SHARE: usize = 100;
 
 #[derive(Args, Clone, Debug)]
@@ -57,7 +58,7 @@ pub(crate) struct ThroughputArgs {
     #[command(flatten)]
     means: MeansArgs,
 
-    // Last: its headings in the help hold for whatever comes after them.
+    // Last, because its headings in the help apply to all options after them.
     #[command(flatten)]
     pub(crate) job: JobArgs,
 }
@@ -77,7 +78,7 @@ pub(super) enum Workload {
 }
 
 row! {
-    /// A workload that all ranks ran at once.
+    /// The result of a workload that all ranks ran at once.
     pub(crate) struct ThroughputRow {
         workload: String => ("workload", text),
         ranks: u32 => ("ranks", text, full()),
@@ -116,7 +117,7 @@ row! {
 
 impl Row for ThroughputRow {}
 
-/// What one rank did in one run.
+/// The result of one rank in one run.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct RankRun {
     start_ns: u64,
@@ -124,17 +125,18 @@ struct RankRun {
     stats: Stats,
 }
 
-/// One run of all ranks.
+/// The result of one run of all ranks.
 struct Run {
     took_ns: u64,
-    /// The sum of all ranks' times.
+    /// The sum of the times of all ranks, in nanoseconds.
     rank_ns: u64,
     stats: Stats,
 }
 
 impl Run {
-    /// Ranks leave a barrier at different times: with `one_clock` a run takes from the first start
-    /// to the last end, otherwise as long as the slowest rank.
+    /// Combines the results of all ranks. Ranks leave a barrier at different times: with
+    /// `one_clock` a run takes from the first start to the last end, otherwise as long as the
+    /// slowest rank.
     fn of(ranks: &[RankRun], one_clock: bool) -> Self {
         let times = || ranks.iter().map(|rank| rank.end_ns - rank.start_ns);
         let start = ranks.iter().map(|rank| rank.start_ns).min().unwrap_or(0);
@@ -152,7 +154,7 @@ pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
     args.job.settle(Size::mib(128), Size::mib(128), &[args.chunks.chunk_buckets])?;
     args.check()?;
     let files = Files::of_job(&args.job)?;
-    // Before the run, which would show in the load.
+    // Created before the run, which would show in the reported load of the machine.
     let mut report = Report::new("bench-throughput");
     let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };
     report.transport = ended.transport;
@@ -175,8 +177,8 @@ pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
 }
 
 impl Workload {
-    /// The keys of a rank where all ranks together do `operations`. The shares are those of the
-    /// program that made the paper's figures.
+    /// Returns the keys of each rank if all ranks together perform `operations`. The shares are
+    /// those of the program that produced the paper's figures.
     pub(super) fn keys(self, operations: u64, given: Option<u64>) -> Keys {
         let range = |permille: u64| given.unwrap_or((operations * permille / 1000).max(1));
         match self {
@@ -199,7 +201,7 @@ impl ThroughputArgs {
         self.means.config(sizes, self.job.transport == TransportName::Sim)
     }
 
-    /// Whether the keys, which are drawn before the clock runs, fit beside the table.
+    /// Checks that the keys, which are drawn before the clock starts, fit in memory with the table.
     fn check(&self) -> Result<()> {
         self.means.check(&[self.chunks.chunk_buckets])?;
         let keys = u64::from(self.ops) * u64::from(self.job.ranks) * 8;
@@ -217,7 +219,7 @@ impl ThroughputArgs {
         }
     }
 
-    /// The title, then a line for each workload.
+    /// Returns the title and a line for each workload.
     fn summary(&self, rows: &[ThroughputRow]) -> Vec<String> {
         let title = format!(
             "bench-throughput: {}, {} ranks, {} find-or-puts of each",
@@ -268,8 +270,8 @@ impl ThroughputArgs {
         notes
     }
 
-    /// The expected time of a run: that of the run before, or for the first run the minimum by the
-    /// limit.
+    /// Returns the expected time of a run: that of the previous run, or for the first run the
+    /// minimum by the limit.
     fn expected(&self, before: Option<&Run>, limit: Option<&TableLimit>) -> Duration {
         let operations = f64::from(self.ops) * f64::from(self.job.ranks);
         let least = limit.map(|limit| operations / limit.per_second(1.0));
@@ -277,7 +279,8 @@ impl ThroughputArgs {
         Duration::try_from_secs_f64(before.or(least).unwrap_or(0.0)).unwrap_or(Duration::MAX)
     }
 
-    /// One run of all ranks: the sums of their counters and the time of the slowest.
+    /// Executes one run of all ranks. Returns the sums of their counters and the time of the
+    /// slowest.
     fn once<T: Timed>(
         table: &mut MeansTable<T>,
         keys: &[u64],

@@ -1,4 +1,4 @@
-//! `topology`: what this machine is made of, and which core and node each rank would get.
+//! `topology`: shows the nodes and cores of this machine, and the core and node of each rank.
 
 use clap::Args;
 use probeline::pin::{Affinity, Sharing, Topology};
@@ -29,12 +29,12 @@ pub(crate) struct TopologyArgs {
 const NOTHING_SHARED: &str = "no";
 
 row! {
-    /// Where a rank would run.
+    /// The core and memory node of a rank.
     struct PlaceRow {
         rank: u32 => ("rank", text),
         cpu: u32 => ("CPU", text, note("only CPUs that this process may use")),
         node: u32 => ("node", text),
-        /// `None` where the kernel reports no nodes.
+        /// `None` if the kernel reports no nodes.
         memory_node: Option<u32> => {"memory", PlaceRow::memory},
         sharing: String => (
             "shares",
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
     report.publish(files)
 }
 
-/// How many ranks have their own core, the machine, and the CPUs that this process may use.
+/// States how many ranks have their own core, the machine, and the CPUs that this process may use.
 fn summary(topology: &Topology, affinity: &Affinity, rows: &[PlaceRow]) -> Vec<String> {
     let alone = rows.iter().filter(|row| row.sharing == NOTHING_SHARED).count();
     let ranks = format!("topology: {} ranks, {alone} of them with a core of their own", rows.len());
@@ -104,7 +104,7 @@ fn summary(topology: &Topology, affinity: &Affinity, rows: &[PlaceRow]) -> Vec<S
     lines
 }
 
-/// The nodes and cores, and what this process may use of them, in words.
+/// Describes the nodes and cores, and which of them this process may use.
 fn found(topology: &Topology, affinity: &Affinity) -> Result<Vec<String>> {
     let mut lines: Vec<String> = topology.to_string().lines().map(str::to_owned).collect();
     let groups: Vec<String> = topology.l3_groups().iter().map(ToString::to_string).collect();
@@ -114,7 +114,7 @@ fn found(topology: &Topology, affinity: &Affinity) -> Result<Vec<String>> {
     Ok(lines)
 }
 
-/// Caches and devices, which hwloc knows.
+/// Describes caches and devices, as hwloc reports them.
 #[cfg(feature = "hwloc")]
 fn more() -> Result<Vec<String>> {
     let survey = probeline::pin::hwloc::survey()?;

@@ -1,5 +1,5 @@
-//! `tune`: which C, M and depth the transport at hand and a workload want, by a model of what is
-//! measured, and how far the model is off.
+//! `tune`: recommends C, M and depth for a transport and a workload, by a model that it calibrates
+//! with measurements, and verifies the model's predictions.
 
 mod bench;
 mod calibration;
@@ -40,14 +40,14 @@ use crate::report::{Files, Report};
 use crate::size::Size;
 use crate::timed::Timed;
 
-/// C to choose from: 64 B to 4 KiB.
+/// Candidates for C: 64 B to 4 KiB.
 const CHUNK_BUCKETS: [u32; 7] = [8, 16, 32, 64, 128, 256, 512];
-/// Maximum entries of a cache; fewer in the simulator, where filling a cache takes long, and for
-/// small tables, which get one entry for this many data.
+/// Maximum entries of a cache. In the simulator, which takes long to fill a cache, and for small
+/// tables there are fewer: one entry per this number of keys.
 const CACHE_ENTRIES: u32 = 1 << 14;
 const CACHE_ENTRIES_SIMULATED: u32 = 1 << 8;
 const DATA_EACH_ENTRY: f64 = 16.0;
-/// Operations in flight of a batch that the CPU executes itself, whatever `--in-flight` says.
+/// Operations in flight of a batch that the CPU executes itself, independent of `--in-flight`.
 const BATCHED_BY_CPU: u32 = 32;
 /// Rounds of a sweep over all candidates, and the number of candidates in the last rounds.
 const SWEEP_ROUNDS: u32 = 3;
@@ -109,7 +109,7 @@ pub(crate) struct TuneArgs {
     #[arg(long, value_name = "FILE")]
     profile_out: Option<PathBuf>,
 
-    // Last: its headings in the help hold for whatever comes after them.
+    // Last, because its headings in the help apply to all options after them.
     #[command(flatten)]
     pub(crate) job: JobArgs,
 }
@@ -147,18 +147,18 @@ fn within(text: &str, least: f64, most: f64) -> core::result::Result<f64, String
     }
 }
 
-/// The result, which rank 0 has.
+/// The result, which only rank 0 has.
 pub(crate) struct Tuned {
     model: Model,
     /// Short runs that calibrate the model.
     calibration: Vec<Timing>,
     recommended: Candidate,
-    /// Measurements before the choice.
+    /// Measurements of the candidates among which the choice is made.
     contenders: Vec<Timing>,
     rows: Vec<TuneRow>,
-    /// With --profile-out.
+    /// The network measured for `--profile-out`.
     network: Option<Network>,
-    /// Every candidate.
+    /// Every candidate with its predicted time.
     candidates: Vec<Value>,
     sweep: Option<Sweep>,
 }
@@ -166,12 +166,12 @@ pub(crate) struct Tuned {
 /// The result of a sweep.
 pub(crate) struct Sweep {
     candidates: usize,
-    /// Candidates measured again beside the recommendation.
+    /// The number of candidates that were measured again, next to the recommendation.
     again: usize,
     /// The share by which the recommendation takes longer than the best candidate.
     longer: f64,
-    /// Among candidates without a short run: how many met the prediction within a quarter, and how
-    /// many there are.
+    /// Among candidates without a short run: the number within the accepted range of measured /
+    /// predicted throughput, and the total.
     as_expected: (usize, usize),
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
     let open = |path| OutputFile::of(path, args.job.reports());
     let mut out = open(&args.out)?;
     let mut profile_out = args.profile_out.as_deref().map(open).transpose()?;
-    // Before the run, which would show in the load.
+    // Created before the run, which would show in the reported load of the machine.
     let mut report = Report::new("tune");
     let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };
     report.transport = ended.transport;
@@ -248,7 +248,7 @@ impl TuneArgs {
         self.check_profile()
     }
 
-    /// Checks that the simulated profile has what this number of machines needs.
+    /// Checks that the simulated profile has the quantities that this number of machines needs.
     fn check_profile(&self) -> Result<()> {
         let (sim, ranks) = (&self.job.sim, self.job.ranks);
         if self.job.transport != TransportName::Sim {
@@ -267,7 +267,7 @@ impl TuneArgs {
         self.direct_asked.map_or(shm, |switch| switch == Switch::On)
     }
 
-    /// Of each measurement of the transport.
+    /// Returns the duration of each measurement of the transport.
     fn time(&self) -> Duration {
         Duration::from_secs_f64(self.seconds_per_measurement)
     }
@@ -276,7 +276,8 @@ impl TuneArgs {
         self.job.buckets_per_owner() * u64::from(self.job.ranks)
     }
 
-    /// Of each rank in each run: as asked for, or as many as the table has room for the inserts of.
+    /// Returns the operations of each rank in each run: as requested, or as many as the table has
+    /// room for.
     fn operations(&self) -> u32 {
         let most = bench::most_operations(self.buckets(), self.job.ranks, self.insert_share);
         self.wanted_operations().min(most)
@@ -316,7 +317,7 @@ impl TuneArgs {
         }
     }
 
-    /// A power of two.
+    /// Returns the entries of the cache, a power of two.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
     fn cache_entries(&self) -> u32 {
         let simulated = self.job.transport == TransportName::Sim;
@@ -326,13 +327,13 @@ impl TuneArgs {
         1 << entries.ilog2()
     }
 
-    /// Whether the CPU itself may do batches: where what counts is not how soon each operation
-    /// ends, and as many in flight as a batch then has were not ruled out.
+    /// Returns whether candidates may include batches that the CPU executes itself: the goal is not
+    /// latency, and `--in-flight` permits the depth of a batch.
     fn batches_by_cpu(&self) -> bool {
         self.goal == GoalName::Throughput && self.in_flight >= BATCHED_BY_CPU
     }
 
-    /// The table while it is filled.
+    /// Returns the configuration of the table while it is filled.
     fn config(&self) -> Config {
         let least = CHUNK_BUCKETS[0];
         let max_chunks = self.space(false).max_chunks(least);
@@ -367,8 +368,8 @@ impl TuneArgs {
     }
 }
 
-/// Buckets of a part at least: a fiftieth of it has room for 327 inserts, the fewest operations
-/// that a run is cut to.
+/// The minimum buckets of an owner. 2 % of them have room for 327 inserts, the minimum to which a
+/// run is reduced.
 const LEAST_BUCKETS: u64 = 1 << 14;
 
 impl Scenario for TuneArgs {
@@ -387,14 +388,14 @@ impl Scenario for TuneArgs {
         Vec::new()
     }
 
-    /// Rank 0 measures a profile's READs and claims alone, one kind after the other.
+    /// Rank 0 measures READs and claims for a profile alone, one kind after the other.
     fn longest_alone(&self) -> Duration {
         self.profile_out.as_ref().map_or(Duration::ZERO, |_| self.time())
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Tuned> {
         let time = self.time();
-        // As many as an operation posts at once: a READ, and one ahead or a claim.
+        // An operation posts two requests at once: a READ, and a read-ahead or a claim.
         let deepest = 2 * self.in_flight;
         let rates = rates::measure(engine, &self.job, deepest, time, exchange)?;
         let network = match self.profile_out {
@@ -450,9 +451,9 @@ mod tests {
         tune: TuneArgs,
     }
 
-    /// A batch by the CPU itself has as many in flight whatever it is given.
+    /// A batch that the CPU executes has a fixed number in flight, whatever depth it is given.
     #[test]
-    fn depths_without_effect_are_not_chosen_from() {
+    fn depths_without_effect_are_no_candidates() {
         let depths = |direct, given: [&str; 4]| {
             let given = ["tune"].into_iter().chain(given);
             Command::try_parse_from(given).unwrap().tune.space(direct).depths
@@ -467,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn caches_are_smaller_than_what_they_are_of() {
+    fn caches_are_smaller_than_the_table() {
         let entries = |given: &[&str]| {
             let given = ["tune"].into_iter().chain(given.iter().copied());
             let mut tune = Command::try_parse_from(given).unwrap().tune;

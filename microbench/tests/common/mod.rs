@@ -1,7 +1,7 @@
-//! Runs the command without a shell, for no longer than it may take, and sees that no process of
-//! it is left.
+//! Runs the command without a shell and with a time limit, and checks that no process of it is
+//! left.
 
-// Each test file uses a part of it.
+// Each test file uses only a part of this module.
 #![allow(dead_code)]
 
 pub(crate) mod reported;
@@ -22,32 +22,32 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// Longer than anything here takes on a machine with other work: what is not done by then hangs.
+/// Longer than any command here takes on a busy machine. A command that takes longer hangs.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
-/// The limit for commands that are refused before anything starts: more than a busy machine needs,
-/// and less than the 60 s that ranks wait for each other.
+/// The limit for commands that fail before anything starts: more than a busy machine needs, and
+/// less than the 60 s that ranks wait for each other.
 pub(crate) const AT_ONCE: Duration = Duration::from_secs(30);
 
-/// How long processes that were killed may still be seen.
+/// The maximum time for which killed processes may still be visible.
 const VANISH: Duration = Duration::from_secs(60);
 
-/// The variable that marks all processes of a run, whatever started them.
+/// The variable that marks all processes of a run, including those of launchers.
 const MARK: &str = "PROBELINE_TEST_RUN";
 
-/// The command with these arguments.
+/// Creates the command with these arguments.
 pub(crate) fn probeline(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_probeline"));
     command.args(arguments).env_remove("PROBELINE_SECRET");
     command
 }
 
-/// Runs the command to its end.
+/// Runs the command until it exits.
 pub(crate) fn run(arguments: &[&str]) -> Ended {
     Running::start(&mut probeline(arguments)).end()
 }
 
-/// A command that runs; whatever is left of it ends with this.
+/// A running command. Dropping it kills all of its processes.
 pub(crate) struct Running {
     process: Child,
     mark: String,
@@ -60,7 +60,7 @@ impl Running {
         Self::start_with(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
     }
 
-    /// As `start`, with the output streams that the command has.
+    /// Starts the command as `start` does, with the output streams that it has.
     pub(crate) fn start_with(command: &mut Command) -> Self {
         do_not_ignore_sigint();
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -80,20 +80,20 @@ impl Running {
         self.process.id()
     }
 
-    /// The process of a rank that rank 0 has started.
+    /// Returns the process of a rank that rank 0 has started.
     pub(crate) fn pid_of_rank(&self, rank: u32) -> Option<u32> {
         let variable = format!("PROBELINE_RANK={rank}");
         marked(&self.mark).into_iter().find(|(_, env)| env.contains(&variable)).map(|(pid, _)| pid)
     }
 
-    /// A process of the run that was given these arguments, one after the other.
+    /// Returns a process of the run that has these consecutive arguments.
     pub(crate) fn pid_with(&self, arguments: &[&str]) -> Option<u32> {
         let wanted = format!("\0{}\0", arguments.join("\0"));
         let given = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cmdline"));
         self.left().into_iter().find(|pid| given(pid).is_ok_and(|given| given.contains(&wanted)))
     }
 
-    /// Waits for the end of the command, and for that of every process of it.
+    /// Waits until the command and all of its processes have exited.
     pub(crate) fn end(mut self) -> Ended {
         let status = loop {
             if let Some(status) = self.process.try_wait().unwrap() {
@@ -117,7 +117,7 @@ impl Running {
         self.process.try_wait().unwrap().is_none()
     }
 
-    /// Ends everything at once, and gives both outputs until then.
+    /// Kills all processes, and returns both outputs so far.
     pub(crate) fn kill(mut self) -> [String; 2] {
         assert!(self.is_running());
         for pid in self.left() {
@@ -136,25 +136,25 @@ impl Drop for Running {
         for pid in self.left() {
             kill(pid);
         }
-        // It may have been waited for.
+        // The process may have been waited for before.
         let _ = self.process.wait();
     }
 }
 
-/// How a command ended.
+/// The result of a command that has exited.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// `None` after a signal.
+    /// `None` if a signal ended the process.
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<i32>,
     pub(crate) stdout: String,
-    /// Without the notes.
+    /// Standard error without the notes.
     pub(crate) stderr: String,
-    /// The notes on standard error, one a line. They depend on what the machine allows: a container
-    /// commonly refuses a NUMA policy.
+    /// The notes on standard error, one per line. They depend on what the machine permits: a
+    /// container commonly refuses a NUMA policy.
     pub(crate) notes: String,
     pub(crate) took: Duration,
-    /// From the start until the last process of it was gone.
+    /// The time from the start until the last process had exited.
     pub(crate) everything_gone: Duration,
 }
 
@@ -163,14 +163,14 @@ impl Ended {
         [self.stdout, self.stderr]
     }
 
-    /// Checks that all went well, and gives what was printed.
+    /// Checks that the command succeeded, and returns its output.
     #[track_caller]
     pub(crate) fn printed(self) -> String {
         assert_eq!((self.code, self.stderr.as_str()), (Some(0), ""), "{}", self.stdout);
         self.stdout
     }
 
-    /// Checks that nothing was printed but why it failed, and gives that.
+    /// Checks that the command failed and printed only the error, and returns that.
     #[track_caller]
     pub(crate) fn failed(self) -> String {
         assert!(matches!(self.code, Some(1 | 2)), "{self:?}");
@@ -182,7 +182,7 @@ impl Ended {
         self.stderr
     }
 
-    /// As `failed`, of a failure that takes one line.
+    /// Checks as `failed` does, and that the error is one line.
     #[track_caller]
     pub(crate) fn failed_in_one_line(self) -> String {
         let said = self.failed();
@@ -194,25 +194,25 @@ impl Ended {
 
 fn text(mut from: impl Read) -> String {
     let mut bytes = Vec::new();
-    // The other end of a terminal closes with an error.
+    // Reading a terminal fails when its other end is closed.
     let _ = from.read_to_end(&mut bytes);
     String::from_utf8(bytes).unwrap()
 }
 
-/// The lines that are notes, and all others.
+/// Returns the lines that are notes, and all others.
 pub(crate) fn notes_and_others(output: &str) -> [String; 2] {
     let is_note = |line: &&str| line.starts_with("note: ") || line.starts_with("note, rank ");
     let (notes, others): (Vec<&str>, Vec<&str>) = output.split_inclusive('\n').partition(is_note);
     [notes.concat(), others.concat()]
 }
 
-/// The processes of a run, and their environment.
+/// Returns the processes of a run, and their environment.
 fn marked(mark: &str) -> Vec<(u32, Vec<String>)> {
     let variable = format!("{MARK}={mark}");
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Ok(pid) = entry.file_name().to_string_lossy().parse() else { continue };
-        // Not there for a process that has ended, nor for those of other users.
+        // Missing for a process that has exited, and unreadable for those of other users.
         let Ok(environ) = fs::read(entry.path().join("environ")) else { continue };
         let variables = environ.split(|&byte| byte == 0).map(String::from_utf8_lossy);
         let variables: Vec<String> = variables.map(|variable| variable.into_owned()).collect();
@@ -223,7 +223,7 @@ fn marked(mark: &str) -> Vec<(u32, Vec<String>)> {
     found
 }
 
-/// Ends a process at once; it may have ended already.
+/// Kills a process, which may have exited already.
 pub(crate) fn kill(pid: u32) {
     let _ = kill_process(raw(pid), Signal::KILL);
 }
@@ -246,7 +246,7 @@ fn do_not_ignore_sigint() {
     });
 }
 
-/// Whether a signal is in this mask of a process, a field of `/proc/PID/status`.
+/// Returns whether a signal is in this mask of a process, a field of `/proc/PID/status`.
 pub(crate) fn is_in_mask(field: &str, pid: &str, signal: Signal) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let mut fields = status.lines().filter_map(|line| line.split_once(':'));
@@ -255,12 +255,12 @@ pub(crate) fn is_in_mask(field: &str, pid: &str, signal: Signal) -> bool {
     mask >> (signal.as_raw() - 1) & 1 == 1
 }
 
-/// Stops a process where it is.
+/// Stops a process with SIGSTOP.
 pub(crate) fn stop(pid: u32) {
     signal(pid, Signal::STOP);
 }
 
-/// Sends a signal to a process that has not ended.
+/// Sends a signal to a process that has not exited.
 #[track_caller]
 pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(raw(pid), signal).unwrap();
@@ -287,8 +287,8 @@ pub(crate) fn wait_until(limit: Duration, done: impl Fn() -> bool) -> bool {
     true
 }
 
-/// A net of 20 tokens that move from `a` to `b` one by one, and from `b` to `c` in groups of
-/// `weight`: 231 states with a weight of 1, and 66 with a weight of 4.
+/// Returns a net of 20 tokens that move from `a` to `b` one by one, and from `b` to `c` in groups
+/// of `weight`: 231 states with a weight of 1, and 66 with a weight of 4.
 pub(crate) fn two_steps(weight: u32) -> String {
     format!(
         r#"<pnml xmlns="http://www.pnml.org/version-2009/grammar/pnml">
@@ -301,7 +301,7 @@ pub(crate) fn two_steps(weight: u32) -> String {
     )
 }
 
-/// A directory of a test's own, deleted when dropped.
+/// A temporary directory of a test, deleted when dropped.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -313,12 +313,12 @@ impl Scratch {
         Self(path)
     }
 
-    /// The path of a file in it.
+    /// Returns the path of a file in it.
     pub(crate) fn path(&self, name: &str) -> String {
         self.0.join(name).display().to_string()
     }
 
-    /// Writes a file and gives its path.
+    /// Writes a file and returns its path.
     pub(crate) fn file(&self, name: &str, content: &str) -> String {
         let path = self.path(name);
         fs::write(&path, content).unwrap();
@@ -332,10 +332,10 @@ impl Drop for Scratch {
     }
 }
 
-/// Rows by the names of their columns.
+/// Rows, each with its cells by column name.
 pub(crate) type Rows = Vec<HashMap<String, String>>;
 
-/// Runs the command and gives its results and what it printed.
+/// Runs the command, and returns its rows and its output.
 #[track_caller]
 pub(crate) fn rows(arguments: &[&str]) -> (Rows, String) {
     let scratch = Scratch::new();
@@ -344,21 +344,22 @@ pub(crate) fn rows(arguments: &[&str]) -> (Rows, String) {
     (read_rows(&csv), printed)
 }
 
-/// The rows of a CSV file with a head.
+/// Reads the rows of a CSV file with a header.
 pub(crate) fn read_rows(path: &str) -> Rows {
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_path(path).unwrap();
     reader.deserialize().map(Result::unwrap).collect()
 }
 
-/// A free port below those that the system hands out for outgoing connections.
+/// Returns a free port below those that the system uses for outgoing connections.
 pub(crate) fn port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = u16::try_from(process::id() % 10_000).unwrap();
     loop {
         let port = 20_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
-        // Not tried by binding it: a process that another test starts just then would hold it on.
+        // Binding the port to test it would not work: a process that another test starts at that
+        // moment would keep it open.
         let mut in_use = fs::read_to_string("/proc/net/tcp").unwrap();
-        // Not there if the kernel has no IPv6.
+        // The file does not exist if the kernel has no IPv6.
         in_use.push_str(&fs::read_to_string("/proc/net/tcp6").unwrap_or_default());
         if !in_use.contains(&format!(":{port:04X} ")) {
             return port;
@@ -366,7 +367,7 @@ pub(crate) fn port() -> u16 {
     }
 }
 
-/// The trace of a simulated run; the operations and their order determine it.
+/// Returns the trace of a simulated run, which the operations and their order determine.
 #[track_caller]
 pub(crate) fn trace(printed: &str) -> &str {
     let (_, rest) = printed.split_once("trace ").unwrap_or_else(|| panic!("{printed}"));

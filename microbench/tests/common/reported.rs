@@ -1,4 +1,4 @@
-//! A report in all its forms, and what those of all commands have in common.
+//! A report in all formats, and checks that apply to all commands.
 
 use std::collections::HashSet;
 use std::fs;
@@ -13,14 +13,14 @@ const DOCUMENTATION: &str = include_str!("../../../docs/json.md");
 /// Columns of a terminal.
 pub(crate) const COLUMNS: usize = 100;
 
-/// A report in all its forms.
+/// A report in all formats.
 pub(crate) struct Reported {
     pub(crate) json: Value,
     csv: Vec<Vec<String>>,
     pub(crate) printed: String,
 }
 
-/// Runs the command with a file for each form.
+/// Runs the command with a file for each format.
 #[track_caller]
 pub(crate) fn reported(arguments: &[&str]) -> Reported {
     let scratch = Scratch::new();
@@ -56,8 +56,8 @@ fn keys(object: &Value) -> HashSet<&str> {
     object.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
-/// Runs a command on both transports and checks all that does not depend on which it is. Gives
-/// the rows.
+/// Runs a command on both transports and checks everything that is independent of the transport.
+/// Returns the rows.
 #[track_caller]
 pub(crate) fn command(command: &str, options: &[&str], rows: usize) -> Vec<Value> {
     let transports = ["shm", "sim"].map(|transport| vec!["--transport", transport]);
@@ -73,8 +73,8 @@ pub(crate) fn command(command: &str, options: &[&str], rows: usize) -> Vec<Value
     all
 }
 
-/// The names in the section of the documentation with this title: those of a table's rows, and those
-/// of the paragraph that starts with `label`.
+/// Returns the names in the section of the documentation with this title: those in the rows of its
+/// table, and those of the paragraph that starts with `label`.
 fn documented(title: &str, label: &str) -> (Vec<&'static str>, Vec<&'static str>) {
     let section = DOCUMENTATION.split("\n## ").find_map(|section| {
         let (first, rest) = section.split_once('\n')?;
@@ -129,25 +129,25 @@ fn check_form(command: &str, report: &Reported) {
     assert!(printed.chars().all(|c| c == '\n' || !c.is_control()), "{printed:?}");
 }
 
-/// The same in CSV and JSON; numbers finite and not negative.
+/// Checks that CSV and JSON have the same value, and that numbers are finite and not negative.
 #[track_caller]
 fn check_cell(value: &Value, cell: &str, column: &str) {
     match value {
         Value::String(text) => assert_eq!(text, cell),
         Value::Bool(value) => assert_eq!(value.to_string(), cell),
-        // JSON has null for a number that is none as well.
+        // JSON also has null for an infinite or undefined number.
         Value::Null => assert!(cell.is_empty() && MAY_BE_EMPTY.contains(&column), "{column}"),
         number => {
             let number = number.as_f64().unwrap_or_else(|| panic!("{column}: {number}"));
             assert!(number.is_finite() && number >= 0.0, "{column}: {number}");
-            // The last bit may be lost on the way through JSON.
+            // The last bit may be lost in the conversion to JSON.
             let off = (cell.parse::<f64>().unwrap() - number).abs();
             assert!(off <= number * 1e-15, "{column}: {cell} {number}");
         }
     }
 }
 
-/// What READ, WRITE, CAS and FAA by themselves do not have; and limits of memory or of a transport.
+/// Columns that READ, WRITE, CAS and FAA without a table do not have, or that limits do not have.
 const MAY_BE_EMPTY: [&str; 11] = [
     "chunk_buckets",
     "load_factor",
@@ -162,13 +162,13 @@ const MAY_BE_EMPTY: [&str; 11] = [
     "limit_share",
 ];
 
-/// A number of a row.
+/// Returns a number of a row.
 #[track_caller]
 pub(crate) fn number(row: &Value, column: &str) -> f64 {
     row[column].as_f64().unwrap_or_else(|| panic!("{column} of {row}"))
 }
 
-/// Checks that the numbers of these columns do not fall.
+/// Checks that the numbers of these columns are in ascending order.
 #[track_caller]
 pub(crate) fn rise(row: &Value, columns: &[&str]) {
     let numbers: Vec<f64> = columns.iter().map(|column| number(row, column)).collect();

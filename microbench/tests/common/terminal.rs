@@ -38,12 +38,12 @@ impl Terminal {
         Self { its_end, pieces }
     }
 
-    /// Starts the command here; its end of the terminal closes when the command ends.
+    /// Starts the command on the terminal. Its end of the terminal closes when the command exits.
     pub(crate) fn start(self, arguments: &[&str]) -> (Running, Receiver<Vec<u8>>) {
         self.start_command(probeline(arguments))
     }
 
-    /// As `start`, for a prepared command.
+    /// Starts a prepared command as `start` does.
     pub(crate) fn start_command(self, mut command: Command) -> (Running, Receiver<Vec<u8>>) {
         command.stdout(self.its_end.try_clone().unwrap()).stderr(self.its_end);
         (Running::start_with(&mut command), self.pieces)

@@ -1,37 +1,37 @@
-//! What a table may be given.
+//! Configurations of a table, and the set to choose from.
 
 use probeline_table::{FirstClaim, ReadAhead};
 
-/// One way to set a table up.
+/// A configuration of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// C, the buckets of 8 bytes that one chunk READ brings.
+    /// C, the buckets of 8 bytes that one chunk READ transfers.
     pub chunk_buckets: u32,
-    /// M, the chunks that an operation looks at before it answers full.
+    /// M, the maximum chunks that an operation probes before it returns full.
     pub max_chunks: u32,
-    /// When the next chunk is requested before the present one is scanned.
+    /// When the next chunk is requested before the current one is scanned.
     pub read_ahead: ReadAhead,
     /// Whether the home bucket is claimed along with the first READ.
     pub first_claim: FirstClaim,
-    /// Operations in flight of each rank; 1 is blocking calls.
+    /// Operations in flight of each rank; 1 selects blocking calls.
     pub depth: u32,
-    /// Entries of each rank's cache; 0 is none.
+    /// Entries of each rank's cache; 0 for no cache.
     pub cache_entries: u32,
-    /// Whether the CPU itself loads and claims all buckets. C, M, read-ahead and the one-roundtrip
-    /// insert are then without effect.
+    /// Whether the CPU itself loads and claims all buckets. Then C, M, read-ahead and the
+    /// one-roundtrip insert have no effect.
     pub direct: bool,
 }
 
-/// The candidates to choose from; no list is empty.
+/// The values from which candidates are formed; no list is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// C.
+    /// The values of C.
     pub chunk_buckets: Vec<u32>,
-    /// Buckets that an operation may have to look at: C times M reaches so far.
+    /// The probe limit in buckets, which C times M must be at least.
     pub reach: u64,
-    /// Operations in flight.
+    /// The numbers of operations in flight.
     pub depths: Vec<u32>,
-    /// Entries of the cache that may pay.
+    /// The entries of a cache, for the candidates that have one.
     pub cache_entries: u32,
     /// Whether the CPU itself loads and claims all buckets.
     pub direct: bool,
@@ -39,11 +39,12 @@ pub struct Space {
 
 const AHEAD: [ReadAhead; 3] = [ReadAhead::Likely, ReadAhead::Never, ReadAhead::Always];
 const CLAIM: [FirstClaim; 2] = [FirstClaim::Off, FirstClaim::On];
-/// What stands in the file where it has no effect: the paper's C.
+/// The value in the file if C has no effect: the paper's.
 const ANY_CHUNK: u32 = 32;
 
 impl Space {
-    /// All of them, the plainest first: without a cache, few in flight, without claims ahead.
+    /// Returns all candidates, the simplest first: without a cache, few in flight, without early
+    /// claims.
     #[must_use]
     pub fn candidates(&self) -> Vec<Candidate> {
         let mut all = Vec::new();
@@ -86,14 +87,15 @@ impl Space {
         })
     }
 
-    /// M for this C.
+    /// Returns M for this C.
     #[must_use]
     pub fn max_chunks(&self, chunk_buckets: u32) -> u32 {
         let chunks = self.reach.div_ceil(u64::from(chunk_buckets.max(1)));
         u32::try_from(chunks).unwrap_or(1 << 16).clamp(1, 1 << 16)
     }
 
-    /// Those one step from `from` in one dimension, and what the step is.
+    /// Returns the candidates one step from `from` in one dimension, each with the name of the
+    /// step.
     #[must_use]
     pub fn neighbours(&self, from: &Candidate) -> Vec<(&'static str, Candidate)> {
         let mut all = Vec::new();
@@ -122,7 +124,7 @@ impl Space {
     }
 }
 
-/// What stands before and behind `from`.
+/// Returns the values before and after `from`.
 fn steps(of: &[u32], from: u32, names: [&'static str; 2]) -> Vec<(&'static str, u32)> {
     let at = of.iter().position(|&value| value == from);
     let before = at.and_then(|at| of.get(at.checked_sub(1)?));

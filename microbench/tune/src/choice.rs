@@ -1,4 +1,4 @@
-//! Which of some candidates is best, and which may be.
+//! Selects the best of some candidates, and those that may be the best.
 
 use std::collections::BTreeSet;
 
@@ -7,23 +7,23 @@ use crate::Candidate;
 /// What to optimize.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
-    /// The mean time of an operation from begin to end.
+    /// The mean time of an operation from start to completion.
     Latency,
     /// Operations per second, with a bound on the mean latency.
     Throughput {
-        /// No bound if infinite.
+        /// The maximum mean latency in nanoseconds; infinite for no bound.
         most_latency_ns: f64,
     },
 }
 
-/// A candidate, and the nanoseconds that a rank takes for each of its operations, expected or
-/// measured.
+/// A candidate, and the time in nanoseconds that a rank takes for each of its operations, predicted
+/// or measured.
 pub type Timing = (Candidate, f64);
 
-/// Differences below this share count as noise, and the plainer candidate is chosen.
+/// Differences below this share count as noise, and the simpler candidate is chosen.
 const TOLD_APART: f64 = 0.02;
 
-/// What candidates differ in, but for M, which follows from C.
+/// The dimensions of candidates. M is not one of them, because it follows from C.
 const DIMENSIONS: [fn(&Candidate) -> u32; 5] = [
     |candidate| candidate.chunk_buckets,
     |candidate| candidate.depth,
@@ -33,9 +33,11 @@ const DIMENSIONS: [fn(&Candidate) -> u32; 5] = [
 ];
 
 impl Goal {
-    /// The best of `all`: among those that are equal to the best within noise the plainest, which
-    /// comes first, and among equally plain ones the best; no C and no read-ahead is plainer than
-    /// another. `None` if the bound on the latency leaves none.
+    /// Returns the best of `all`, or `None` if all exceed the bound on the latency.
+    ///
+    /// Of the candidates that are within noise of the best one, this takes the simplest, which
+    /// comes first in `all`, and of equally simple ones the fastest. C and read-ahead do not count
+    /// for simplicity.
     #[must_use]
     pub fn best(self, all: &[Timing]) -> Option<Candidate> {
         let costs = all.iter().filter_map(|one| Some((one.0, self.cost(one)?)));
@@ -52,8 +54,8 @@ impl Goal {
         best.map(|(candidate, _)| *candidate)
     }
 
-    /// Those of `all`, in their order, that may be best where what is expected of them is off in
-    /// one dimension: for each value that they have in each, the best of those that have it.
+    /// Returns those of `all`, in their order, that may be the best if predictions are wrong in one
+    /// dimension: for each value of each dimension, the best candidate with that value.
     #[must_use]
     pub fn contenders(self, all: &[Timing]) -> Vec<Candidate> {
         let mut contenders = Vec::new();
@@ -68,7 +70,7 @@ impl Goal {
         candidates.filter(|candidate| contenders.contains(candidate)).collect()
     }
 
-    /// The cost to minimize; `None` beyond the bound.
+    /// Returns the cost to minimize, or `None` beyond the bound.
     fn cost(self, (candidate, ns): &Timing) -> Option<f64> {
         let latency_ns = ns * f64::from(candidate.depth.max(1));
         match self {

@@ -1,36 +1,37 @@
-//! Least squares: what a few runs say of a constant and two factors.
+//! Fits a constant and two factors to a few runs by least squares.
 
 /// The unknowns: a constant and two factors.
 pub(crate) const UNKNOWNS: usize = 3;
 
-/// What a factor may be within reason: a READ of what lies in the CPU's nearest cache by one of
-/// what lies in memory is the least.
+/// The accepted range of a factor. The minimum is the time of a READ from the nearest CPU cache /
+/// the time of one from memory.
 pub(crate) const LEAST_FACTOR: f64 = 0.05;
 pub(crate) const MOST_FACTOR: f64 = 4.0;
-/// The share by which chance has runs differ, and by how much a factor is off 1 as a rule: what the
-/// runs hardly say of a factor leaves it near 1.
+/// The standard deviations that weight the equations: the noise of a run as a share of its time,
+/// and the prior of a factor around 1. The prior keeps a factor near 1 if the runs hardly determine
+/// it.
 const CHANCE: f64 = 0.03;
 const OFF_ONE: f64 = 0.5;
 
-/// Rows of a system of equations, times their transpose.
+/// The normal equations: the matrix of the rows times their transpose, and the right-hand sides.
 #[derive(Clone, Debug)]
 pub(crate) struct Fit {
     squares: [[f64; UNKNOWNS]; UNKNOWNS],
     sides: [f64; UNKNOWNS],
-    /// What the constant may be: it takes back what is known of a run at most, but for chance.
+    /// The lower bound of the constant: it may cancel the known part of a run, within noise.
     least_constant: f64,
 }
 
-/// What fits best.
+/// The solution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Fitted {
     pub(crate) unknowns: [f64; UNKNOWNS],
-    /// The constant or a factor would be less or more than is within reason.
+    /// Whether the constant or a factor is at a bound of its accepted range.
     pub(crate) pinned: bool,
 }
 
 impl Fit {
-    /// Nothing measured yet.
+    /// Creates a fit without measurements.
     pub(crate) fn new() -> Self {
         let (squares, sides) = ([[0.0; UNKNOWNS]; UNKNOWNS], [0.0; UNKNOWNS]);
         let mut fit = Self { squares, sides, least_constant: f64::NEG_INFINITY };
@@ -40,9 +41,10 @@ impl Fit {
         fit
     }
 
-    /// A run of `ns`, of which `known` are known, took the constant and so much times each factor.
+    /// Adds a run of `ns` nanoseconds, of which `known` are known. The rest is the constant plus
+    /// the sum of `factors`, each multiplied by its unknown.
     pub(crate) fn run(&mut self, ns: f64, known: f64, factors: [f64; 2]) {
-        // Chance is a share of what a run takes.
+        // Noise is a share of the time of a run.
         let weight = 1.0 / ns.max(1e-3);
         let [first, second] = factors;
         self.add([weight, weight * first, weight * second], weight * (ns - known));
@@ -58,14 +60,14 @@ impl Fit {
         }
     }
 
-    /// What fits best within reason.
+    /// Solves for the unknowns within their accepted ranges.
     pub(crate) fn solve(&self) -> Fitted {
         let factor = (LEAST_FACTOR, MOST_FACTOR);
         let bounds = [(self.least_constant, f64::INFINITY), factor, factor];
         let is_odd = |at: usize, value: f64| !(bounds[at].0..=bounds[at].1).contains(&value);
         let mut fixed = [None; UNKNOWNS];
         let mut unknowns = self.solve_with(fixed);
-        // Each turn fixes one of the three.
+        // Each iteration fixes one of the three unknowns.
         while let Some(at) =
             (0..UNKNOWNS).find(|&at| fixed[at].is_none() && is_odd(at, unknowns[at]))
         {
@@ -75,7 +77,8 @@ impl Fit {
         Fitted { unknowns, pinned: fixed.iter().any(Option::is_some) }
     }
 
-    /// Gauss's elimination. The squares of rows have a positive diagonal, where there is one run.
+    /// Solves by Gaussian elimination. The diagonal of the normal equations is positive after one
+    /// run.
     fn solve_with(&self, fixed: [Option<f64>; UNKNOWNS]) -> [f64; UNKNOWNS] {
         let (mut rows, mut sides) = (self.squares, self.sides);
         for (at, value) in fixed.iter().enumerate() {
@@ -123,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_say_what_they_are_made_of() {
+    fn runs_determine_the_constant_and_the_factors() {
         let of = |factors: [f64; 2]| 40.0 + 150.0 + 0.9 * factors[0] + 0.3 * factors[1];
         let runs = [[200.0, 500.0], [230.0, 115.0], [380.0, 20.0]].map(|at| (at, of(at)));
         let Fitted { unknowns: [constant, first, second], pinned } = fitted(&runs);
@@ -132,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_they_do_not_say_is_one() {
+    fn undetermined_factors_are_one() {
         let same = [([200.0, 10.0], 340.0); 3];
         let Fitted { unknowns: [constant, first, second], pinned } = fitted(&same);
         assert!(near(constant, 90.0, 1.0) && near(first, 1.0, 0.01) && near(second, 1.0, 0.01));
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_beyond_reason_is_said_and_the_rest_fits_with_it() {
+    fn a_factor_out_of_range_is_pinned_and_the_others_are_fitted() {
         let of = |factors: [f64; 2]| 40.0 + 100.0 + 0.9 * factors[0] - 0.5 * factors[1];
         let runs = [[200.0, 500.0], [230.0, 115.0], [380.0, 20.0]].map(|at| (at, of(at)));
         let Fitted { unknowns: [_, first, second], pinned } = fitted(&runs);
@@ -150,9 +153,9 @@ mod tests {
         assert!((LEAST_FACTOR..=MOST_FACTOR).contains(&first), "{first}");
     }
 
-    /// Runs by turns with something else say that READs take more than all of a run.
+    /// Runs that alternate with other work suggest that READs take longer than the whole run.
     #[test]
-    fn a_constant_takes_back_what_is_known_and_no_more() {
+    fn a_negative_constant_cancels_at_most_the_known_part() {
         let of = |constant: f64, factors: [f64; 2]| {
             (factors, 40.0 + constant + 1.5 * factors[0] + 0.8 * factors[1])
         };

@@ -1,14 +1,16 @@
-//! How many buckets operations probe, by linear probing.
+//! Computes the number of buckets that operations probe by linear probing.
 
-/// Buckets of the table that is filled to count them, and its seed: the same counts each time.
+/// The number of buckets of the table that is filled for the counts, and its seed. The counts are
+/// reproducible.
 const BUCKETS: usize = 1 << 18;
 const SEED: u64 = 1;
 /// Counted inserts start this far below the load factor and end at it.
 const STEP: f64 = 0.02;
-/// The probability that any operation of a table's worth finds no room in its reach.
+/// The probability that at least one operation, of as many as the table has buckets, exceeds its
+/// probe limit.
 const FULL: f64 = 1e-6;
 
-/// Of all operations, the share that looks at one bucket, two, and so on.
+/// The distribution of the number of probed buckets, for finds and for inserts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lengths {
     found: Vec<f64>,
@@ -16,9 +18,9 @@ pub struct Lengths {
 }
 
 impl Lengths {
-    /// At a load factor, from 0 to 0.95: counted in a table of 2^18 buckets that is filled with
-    /// random data by linear probing, which is exact but for chance; the closed formulas have means
-    /// only (Knuth, TAOCP volume 3, section 6.4, theorem K).
+    /// Returns the distribution at a load factor from 0 to 0.95. It fills a table of 2^18 buckets
+    /// with random keys by linear probing and counts, which is exact except for noise. Closed
+    /// formulas exist for the means only (Knuth, TAOCP volume 3, section 6.4, theorem K).
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
     pub fn at(load_factor: f64) -> Self {
@@ -43,22 +45,23 @@ impl Lengths {
         Self { found: shares(found), inserted: shares(inserted) }
     }
 
-    /// The share of finds, or of inserts, that look at each number of buckets from 1 on.
+    /// Returns the share of finds, or of inserts, that probe each number of buckets from 1 on.
     pub(crate) fn of(&self, inserts: bool) -> impl Iterator<Item = (u32, f64)> {
         let shares = if inserts { &self.inserted } else { &self.found };
         (1..).zip(shares.iter().copied())
     }
 
-    /// The mean of the buckets that finds, or inserts, look at.
+    /// Returns the mean number of buckets that finds, or inserts, probe.
     #[must_use]
     pub fn mean(&self, inserts: bool) -> f64 {
         self.of(inserts).map(|(buckets, share)| f64::from(buckets) * share).sum()
     }
 }
 
-/// Buckets in a row that an operation of a table with so many buckets may have to look at: beyond
-/// them, occupied rows fall off as e^(-n (a - 1 - ln a)) at load factor a, and the chance that any
-/// of as many operations goes further is one in a million.
+/// Returns the probe limit for a table of this number of buckets: the consecutive buckets that an
+/// operation may have to probe. At load factor a, runs of n occupied buckets decrease as e^(-n (a -
+/// 1 - ln a)). The probability that any of `buckets` operations exceeds the limit is one in a
+/// million.
 #[must_use]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
 pub fn reach(buckets: u64, load_factor: f64) -> u64 {
@@ -94,9 +97,9 @@ fn next(state: &mut u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Knuth's means: of finds (1 + 1/(1 - a))/2, of inserts (1 + 1/(1 - a)^2)/2.
+    /// The means by Knuth: (1 + 1/(1 - a))/2 for finds, (1 + 1/(1 - a)^2)/2 for inserts.
     #[test]
-    fn means_are_knuths() {
+    fn means_match_knuths_formulas() {
         for (alpha, within) in [(0.1, 0.02), (0.5, 0.02), (0.7, 0.05), (0.9, 0.15)] {
             let lengths = Lengths::at(alpha);
             let found = f64::midpoint(1.0, 1.0 / (1.0 - alpha));
@@ -109,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_beyond_the_reach() {
+    fn no_operation_exceeds_the_probe_limit() {
         for alpha in [0.1, 0.5, 0.9] {
             let lengths = Lengths::at(alpha);
             let longest = lengths.of(true).chain(lengths.of(false)).map(|(n, _)| n).max();

@@ -1,11 +1,10 @@
-//! Which C, M, read-ahead and depth a table is best given on a network, whether the one-roundtrip
-//! insert and the cache pay, and what to expect: by a model of what was measured there.
+//! Recommends C, M, read-ahead and depth of a table on a network, and whether the one-roundtrip
+//! insert and the cache pay, by a model that measurements calibrate.
 //!
-//! [`Rates`] are what the transport takes for READs by size and for compare-and-swaps, by
-//! operations in flight; [`Lengths`] is how many buckets operations look at in a table of some load
-//! factor, counted in one that is filled for it; [`Overhead`] is what short runs of the
-//! table say beside the transport. [`Model::time_ns`] says how they add up, and [`Goal`] what is
-//! best.
+//! [`Rates`] are the times of READs by size and of compare-and-swaps, each by operations in flight.
+//! [`Lengths`] is the distribution of the number of probed buckets at a load factor. [`Overhead`]
+//! is the table's own time, from short runs. [`Model::time_ns`] combines them into the time of an
+//! operation, and [`Goal`] selects the best candidate.
 #![forbid(unsafe_code)]
 
 mod candidate;

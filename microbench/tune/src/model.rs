@@ -1,4 +1,4 @@
-//! What an operation takes, and which candidate takes least.
+//! The model of the time that an operation takes.
 
 use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
@@ -9,51 +9,51 @@ use crate::fit::{Fit, LEAST_FACTOR, MOST_FACTOR};
 use crate::rates::between;
 use crate::{Candidate, Lengths, Rates, Timing};
 
-/// What the table is used for.
+/// The use of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Workload {
-    /// Buckets occupied, 0 to 0.95.
+    /// The share of the buckets that are occupied, 0 to 0.95.
     pub load_factor: f64,
-    /// Operations that insert, 0 to 1; the others find data that is there, each as likely.
+    /// The share of operations that insert, 0 to 1. The others find keys of the table, each with
+    /// the same probability.
     pub insert_share: f64,
-    /// Data in the table.
+    /// The number of keys in the table.
     pub held: u64,
 }
 
 /// The table's own overhead, by operations in flight, from short runs.
 pub type Overhead = BTreeMap<u32, Own>;
 
-/// The overhead with one number of operations in flight. If the CPU accesses all buckets itself,
-/// only `call_ns` has an effect.
+/// The overhead at one number of operations in flight. If the CPU accesses all buckets itself, only
+/// `call_ns` and `cache_ns` apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Own {
-    /// Nanoseconds of an operation beside its READs and claims; less than nothing where the claim
-    /// finds in a cache what the READ has brought there, by what claims take at most.
+    /// Nanoseconds of an operation without its READs and claims. Negative if a claim hits a cache
+    /// line that its READ has loaded; then at most the time of the claims in magnitude.
     pub call_ns: f64,
-    /// What an operation's first READ takes, by what READs of random words take.
+    /// Time of an operation's first READ / time of a READ of random words.
     pub read_factor: f64,
-    /// The same of READs behind the first, which go on where the one before ends: a CPU has fetched
-    /// some of those words meanwhile, a network has not.
+    /// The same ratio for further READs, which continue where the previous one ends: a CPU has
+    /// prefetched some of those words, a network has not.
     pub next_factor: f64,
-    /// What a READ takes more where it goes along with the next chunk's, as a multiple.
+    /// Time of a READ that is posted together with that of the next chunk / its time alone.
     pub ahead_factor: f64,
-    /// The share of the shorter of the two that READs and claims take one after the other: 1 where
-    /// one CPU does both, 0 where a device does them side by side.
+    /// The serialized share of READs and claims, relative to the shorter of the two: 1 if one CPU
+    /// executes both, 0 if a device executes them in parallel.
     pub one_by_one: f64,
-    /// Nanoseconds more of an operation that claims along with its first READ.
+    /// Additional nanoseconds of an operation that claims along with its first READ.
     pub first_claim_ns: f64,
-    /// Nanoseconds more of an operation that a cache does not answer.
+    /// Additional nanoseconds of each operation if there is a cache.
     pub cache_ns: f64,
-    /// By C, what a plain run took by what all of this says of it: what the model has no name for.
-    /// Of another C it is on the line between the next ones.
+    /// Measured time of a plain run / its time by all other fields, by C: effects that the
+    /// model does not contain. Other values of C are interpolated.
     pub plain_factors: BTreeMap<u32, f64>,
-    /// Whether one of these would be less or more than is within reason, so that the runs do not
-    /// add up as the model has it.
+    /// Whether a field is at a bound of its accepted range, so that the runs contradict the model.
     pub pinned: bool,
 }
 
 impl Default for Own {
-    /// Nothing beside the transport.
+    /// No overhead beyond the transport.
     fn default() -> Self {
         Self {
             call_ns: 0.0,
@@ -78,45 +78,45 @@ impl Own {
     }
 }
 
-/// Steps in which the share of what goes one by one is looked for.
+/// The number of steps in the search for `one_by_one`.
 const SHARES: u32 = 10;
 
-/// What a plain run may take by what the model says of it, within reason.
+/// The accepted range of `plain_factors`.
 const PLAIN_FACTORS: RangeInclusive<f64> = 0.8..=1.25;
 
-/// The model: what was measured, and of what.
+/// The model: the measurements, and the workload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Model {
-    /// The transport.
+    /// The measured times of the transport.
     pub rates: Rates,
-    /// The table, filled so far.
+    /// The number of buckets that operations probe at the table's load factor.
     pub lengths: Lengths,
-    /// What it is used for.
+    /// The use of the table.
     pub workload: Workload,
-    /// What short runs say where it goes by READs and claims.
+    /// The overhead if the table uses READs and claims.
     pub by_reads: Overhead,
-    /// The same where the CPU reaches all buckets itself.
+    /// The overhead if the CPU accesses all buckets itself.
     pub direct: Overhead,
 }
 
-/// READs and claims of an operation, the mean.
+/// The mean READs and claims of an operation.
 #[derive(Clone, Copy, Debug, Default)]
 struct Demand {
-    /// READs waited for one after the other.
+    /// READs that the operation waits for, one after the other.
     reads_waited: Reads,
-    /// READs posted: without the next one, and with it.
+    /// READs posted alone, and READs posted with or as read-ahead.
     reads_alone: Reads,
     reads_paired: Reads,
-    /// Claims waited for, after READs; and all.
+    /// Claims that the operation waits for after READs, and all claims posted.
     swaps_waited: f64,
     swaps_posted: f64,
-    /// First READs that a claim goes along with and that end the operation.
+    /// First READs with a claim that complete the operation.
     both_waited: f64,
     /// Claims posted along with the first READ.
     swaps_first: f64,
 }
 
-/// READs of an operation: the first, and those that go on where the one before ends.
+/// READs of an operation: the first ones, and those that continue where the previous one ends.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reads {
     first: f64,
@@ -124,14 +124,14 @@ struct Reads {
 }
 
 impl Reads {
-    /// Adds READs of a share of operations, with the `first` one among them or not.
+    /// Adds the READs of a share of operations. `first` is whether the first READ is among them.
     fn add(&mut self, share: f64, reads: u32, first: bool) {
         let firsts = u32::from(first).min(reads);
         self.first += share * f64::from(firsts);
         self.next += share * f64::from(reads - firsts);
     }
 
-    /// In READs of random words.
+    /// Returns the equivalent number of READs of random words.
     fn random(self, own: &Own) -> f64 {
         self.first * own.read_factor + self.next * own.next_factor
     }
@@ -141,19 +141,23 @@ fn claims_first(candidate: &Candidate) -> bool {
     candidate.first_claim == FirstClaim::On
 }
 
-/// Whether it waits for all that it posts, one after the other.
+/// Returns whether the candidate waits for each request before it posts the next one.
 fn is_plain(candidate: &Candidate) -> bool {
     let ahead = candidate.read_ahead != ReadAhead::Never;
     !ahead && !claims_first(candidate) && candidate.cache_entries == 0
 }
 
 impl Model {
-    /// Nanoseconds that a rank takes for each operation: the longer one of two, and the table's own
-    /// work. One is the way from its begin to its end, a share of it with many in flight: each READ
-    /// or claim that is waited for, at the time that one takes with so many in flight. The other is
-    /// the work: each that is posted, at the time that one takes where as many are in flight as it
-    /// posts at once, READs and claims side by side as far as the transport does them so. No
-    /// operation takes less than its READs do at best.
+    /// Returns the nanoseconds that a rank takes for each operation: the table's own work plus the
+    /// longer of two times.
+    ///
+    /// - The latency of an operation, divided by the operations in flight: each READ or claim that
+    ///   it waits for, at the measured time for that depth.
+    /// - The work of an operation: each READ or claim that it posts, at the measured time for the
+    ///   number of requests that are then in flight. READs and claims overlap, except for the
+    ///   share `one_by_one` of the shorter of the two.
+    ///
+    /// An operation takes at least the minimum time of its READs.
     #[must_use]
     pub fn time_ns(&self, candidate: &Candidate) -> f64 {
         let own = self.own(candidate);
@@ -166,21 +170,21 @@ impl Model {
         missed * (1.0 - hits) + cache_ns
     }
 
-    /// What an operation takes that no cache answers.
+    /// Returns the time of an operation that the cache does not answer.
     fn by_reads_ns(&self, candidate: &Candidate, own: &Own) -> f64 {
         let first_claim_ns = if claims_first(candidate) { own.first_claim_ns } else { 0.0 };
         let ns = own.call_ns + self.transport_ns(candidate, own) + first_claim_ns;
         own.plain_factor(candidate) * ns.max(self.least_ns(candidate, own))
     }
 
-    /// The times of all of `candidates`.
+    /// Returns the times of all of `candidates`.
     #[must_use]
     pub fn times(&self, candidates: &[Candidate]) -> Vec<Timing> {
         candidates.iter().map(|candidate| (*candidate, self.time_ns(candidate))).collect()
     }
 
-    /// The same without what those of the short `runs` took that have the candidate's depth and C:
-    /// what it expects of the candidate is no repetition of a run.
+    /// Returns the model without the short `runs` that have the candidate's depth and C, so that
+    /// its prediction for the candidate is independent of them.
     #[must_use]
     pub fn without(&self, candidate: &Candidate, runs: &[Timing]) -> Self {
         let others = runs.iter().filter(|(run, _)| {
@@ -194,17 +198,20 @@ impl Model {
         model
     }
 
-    /// Of its depth, or of the nearest one below.
+    /// Returns the overhead at the candidate's depth, or at the nearest smaller one.
     fn own(&self, candidate: &Candidate) -> Own {
         let overhead = if candidate.direct { &self.direct } else { &self.by_reads };
         let own = overhead.range(..=candidate.depth).next_back();
         own.map(|(_, own)| own.clone()).unwrap_or_default()
     }
 
-    /// What short runs of `candidates` that took `ns` say of a depth, the first a plain one. Where
-    /// the CPU reaches all buckets: that, and one with a cache. Else further: plain ones with other
-    /// C, one with claims along with the first READ, and one with the next chunk always ahead, each
-    /// of these two with a C of a plain one.
+    /// Returns the overhead of a depth, given short runs of `candidates` that took `ns`
+    /// nanoseconds.
+    ///
+    /// The first run is a plain one. If the CPU accesses all buckets itself, the other one has a
+    /// cache. Otherwise there are also plain runs with other values of C, one with claims along
+    /// with the first READ, and one that always reads ahead; the C of the latter two must be that
+    /// of a plain run.
     #[must_use]
     pub fn calibrated(&self, candidates: &[Candidate], ns: &[f64]) -> Own {
         let runs: Vec<_> = candidates.iter().zip(ns.iter().copied()).collect();
@@ -224,14 +231,14 @@ impl Model {
             own.pinned |= own.ahead_factor.to_bits() != factor.to_bits();
         }
         if let Some((cached, ns)) = find(|run| run.cache_entries > 0) {
-            // A cache spares what it answers, and nothing else.
+            // A cache saves the whole time of the operations that it answers.
             own.cache_ns = (ns - plain_ns * (1.0 - self.cache_hits(cached))).max(0.0);
         }
         own
     }
 
-    /// The table's own work and what its READs take, by runs that wait for all that they post: the
-    /// larger C, the fewer READs go on behind the first, and the longer each is.
+    /// Returns the table's own work and the factors of READs, from plain runs. They differ in C:
+    /// the larger C is, the fewer and the longer are READs after the first.
     fn plainly<'c>(&self, runs: impl Iterator<Item = (&'c Candidate, f64)> + Clone) -> Own {
         let mut fit = Fit::new();
         for (run, ns) in runs.clone() {
@@ -253,9 +260,10 @@ impl Model {
         own
     }
 
-    /// The share of READs and claims one by one that fits a run with claims along with the first
-    /// READ best, all of it where none does; and by how much longer than so it took, which is
-    /// nothing where it took less: what it spares is in the model already.
+    /// Returns the serialized share of READs and claims that best fits a run with claims along with
+    /// the first READ, and the additional time of that run beyond the prediction. The share is 1 if
+    /// none fits, and the additional time is at least 0, because the model already contains the
+    /// saved time.
     fn claims_along(&self, claims: &Candidate, ns: f64, own: &Own) -> (f64, f64) {
         let shares = (0..=SHARES).rev().map(|share| f64::from(share) / f64::from(SHARES));
         let fits = shares.map(|one_by_one| {
@@ -269,8 +277,8 @@ impl Model {
         (one_by_one, longer.max(0.0))
     }
 
-    /// By what the work of a run with the next chunk always ahead is more; 1 where it is the way
-    /// that counts.
+    /// Returns the factor by which read-ahead lengthens the work of a run; 1 if latency determines
+    /// the time of the run.
     fn ahead_factor(&self, ahead: &Candidate, ns: f64, own: &Own) -> f64 {
         let demand = self.demand(ahead);
         let took = ns - own.call_ns;
@@ -286,15 +294,15 @@ impl Model {
         1.0 + (took - work) / of_reads
     }
 
-    /// What the transport takes where READs take such multiples of what was measured.
+    /// Returns the time of the transport, with the factors of READs applied.
     fn transport_ns(&self, candidate: &Candidate, own: &Own) -> f64 {
         let demand = self.demand(candidate);
         let way = self.way_ns(candidate, &demand, own);
         way.max(self.work_ns(candidate, &demand, own))
     }
 
-    /// READs alone, as fast as ever: those that short runs found faster than random ones are so
-    /// here, lest a run take longer by the model than it took.
+    /// Returns the minimum time of the READs. It uses factors below 1 from short runs, so that the
+    /// prediction for a run does not exceed its measurement.
     fn least_ns(&self, candidate: &Candidate, own: &Own) -> f64 {
         let demand = self.demand(candidate);
         let (read_factor, next_factor) = (own.read_factor.min(1.0), own.next_factor.min(1.0));
@@ -303,15 +311,15 @@ impl Model {
         reads * self.rates.read_least_ns(candidate.chunk_buckets)
     }
 
-    /// The mean time from begin to end: of so many in flight each takes as long as all together
-    /// (Little, 1961).
+    /// Returns the mean time from start to completion. By Little's law (1961) it is the time per
+    /// operation times the operations in flight.
     #[must_use]
     pub fn latency_ns(&self, candidate: &Candidate) -> f64 {
         self.time_ns(candidate) * f64::from(candidate.depth.max(1))
     }
 
-    /// The share of operations that the cache answers, finds all being as likely: of those that it
-    /// has room for, one entry in e is another's.
+    /// Returns the share of operations that the cache answers if all finds are equally likely. Of
+    /// the entries that have a key, one in e is overwritten by another.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn cache_hits(&self, candidate: &Candidate) -> f64 {
@@ -355,7 +363,7 @@ impl Model {
         if inserts { share } else { 1.0 - share }
     }
 
-    /// From which chunk on, counted from 0, the next one is requested ahead.
+    /// Returns the first chunk, counted from 0, at which the next one is read ahead.
     fn ahead_from(&self, candidate: &Candidate) -> u32 {
         match candidate.read_ahead {
             ReadAhead::Always => 0,
@@ -371,7 +379,7 @@ impl Model {
         }
     }
 
-    /// The share of operations that look at more buckets.
+    /// Returns the share of operations that probe more than `buckets`.
     fn beyond(&self, buckets: u32) -> f64 {
         let of = |inserts| {
             let further = self.lengths.of(inserts).filter(|(length, _)| *length > buckets);
@@ -381,11 +389,11 @@ impl Model {
     }
 }
 
-/// Chunks after which nothing is read ahead that was not before.
+/// The last chunk at which `Likely` may begin to read ahead.
 const MOST_LIKELY: u32 = 64;
 
 impl Demand {
-    /// Operations of this length, a share of all.
+    /// Adds a share of operations that probe this number of buckets.
     fn add(
         &mut self,
         candidate: &Candidate,
@@ -407,7 +415,7 @@ impl Demand {
         }
         let chunks = buckets.div_ceil(candidate.chunk_buckets);
         let alone = chunks.min(ahead_from);
-        // With one ahead two come together.
+        // With read-ahead, two READs complete together.
         let waited = alone + (chunks - alone).div_ceil(2);
         let ahead = u32::from(chunks > ahead_from && chunks < candidate.max_chunks);
         self.reads_waited.add(share, waited, true);

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-/// Nanoseconds per operation by operations in flight: the roundtrip with one, a share of it with
-/// more.
+/// Nanoseconds per operation by operations in flight: the roundtrip at depth 1, and the inverse of
+/// the rate at larger depths.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rates {
-    /// By words and by depth.
+    /// By words, then by depth.
     reads: BTreeMap<u32, BTreeMap<u32, f64>>,
     swaps: BTreeMap<u32, f64>,
 }
 
 impl Rates {
-    /// Nothing measured yet, by which everything takes no time.
+    /// Creates rates without measurements, by which every operation takes 0 ns.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -28,49 +28,49 @@ impl Rates {
         self.swaps.insert(depth, ns);
     }
 
-    /// The deepest that READs were measured at; 1 if none were.
+    /// Returns the maximum depth at which READs were measured; 1 if none were.
     #[must_use]
     pub fn deepest(&self) -> u32 {
         self.reads.values().flat_map(BTreeMap::keys).copied().max().unwrap_or(1)
     }
 
-    /// All READs that were measured: words, how many in flight, and nanoseconds of each.
+    /// Returns all measured READs: words, operations in flight, and nanoseconds of each.
     pub fn reads(&self) -> impl Iterator<Item = (u32, u32, f64)> {
         self.reads
             .iter()
             .flat_map(|(&words, depths)| depths.iter().map(move |(&depth, &ns)| (words, depth, ns)))
     }
 
-    /// All compare-and-swaps: how many in flight, and nanoseconds of each.
+    /// Returns all measured compare-and-swaps: operations in flight, and nanoseconds of each.
     pub fn swaps(&self) -> impl Iterator<Item = (u32, f64)> {
         self.swaps.iter().map(|(&depth, &ns)| (depth, ns))
     }
 
-    /// Sizes that were measured, in words.
+    /// Returns the measured sizes, in words.
     pub fn words(&self) -> impl Iterator<Item = u32> {
         self.reads.keys().copied()
     }
 
-    /// Nanoseconds of a READ of `words` words with `depth` in flight, interpolated between
-    /// measurements.
+    /// Returns the nanoseconds of a READ of `words` words with `depth` in flight, interpolated
+    /// between measurements.
     #[must_use]
     pub fn read_ns(&self, words: u32, depth: u32) -> f64 {
         self.of_words(words, |depths| between(depths, depth, |ns| *ns))
     }
 
-    /// The least nanoseconds of a READ of `words` words over all depths.
+    /// Returns the minimum nanoseconds of a READ of `words` words over all depths.
     #[must_use]
     pub fn read_least_ns(&self, words: u32) -> f64 {
         self.of_words(words, least)
     }
 
-    /// Nanoseconds of a compare-and-swap with `depth` in flight.
+    /// Returns the nanoseconds of a compare-and-swap with `depth` in flight.
     #[must_use]
     pub fn swap_ns(&self, depth: u32) -> f64 {
         between(&self.swaps, depth, |ns| *ns)
     }
 
-    /// What it takes at best.
+    /// Returns the minimum nanoseconds of a compare-and-swap over all depths.
     #[must_use]
     pub fn swap_least_ns(&self) -> f64 {
         least(&self.swaps)
@@ -85,8 +85,7 @@ fn least(depths: &BTreeMap<u32, f64>) -> f64 {
     depths.values().copied().reduce(f64::min).unwrap_or(0.0)
 }
 
-/// On the line between the keys on both sides; beyond the last and before the first what these
-/// have.
+/// Interpolates linearly between keys. Outside of the keys, returns the value of the nearest one.
 pub(crate) fn between<V>(values: &BTreeMap<u32, V>, at: u32, of: impl Fn(&V) -> f64) -> f64 {
     let below = values.range(..=at).next_back();
     let above = values.range(at..).next();

@@ -1,4 +1,4 @@
-//! What is chosen on made-up networks.
+//! Choices on synthetic networks.
 
 use probeline_table::{FirstClaim, ReadAhead};
 use probeline_tune::{Candidate, Goal, Lengths, Model, Rates, Space, Workload, reach};
@@ -6,7 +6,8 @@ use probeline_tune::{Candidate, Goal, Lengths, Model, Rates, Space, Workload, re
 const BUCKETS: u64 = 1 << 24;
 const ANY: Goal = Goal::Throughput { most_latency_ns: f64::INFINITY };
 
-/// READs of `base + words * word` nanoseconds and swaps of `swap`, of which `lanes` go at once.
+/// Returns the rates of a network: READs of `base + words * word` nanoseconds and swaps of `swap`
+/// nanoseconds, `lanes` of them in parallel.
 fn network(base: f64, word: f64, swap: f64, lanes: u32) -> Rates {
     let mut rates = Rates::new();
     for depth in [1, 2, 4, 8, 16, 32, 64] {
@@ -40,7 +41,7 @@ fn best(model: &Model, goal: Goal) -> Candidate {
 }
 
 #[test]
-fn where_size_costs_nothing_c_is_large() {
+fn c_is_large_if_size_costs_nothing() {
     let flat = model(network(2000.0, 0.0, 2000.0, 64), 0.9, 0.5);
     assert!(best(&flat, Goal::Latency).chunk_buckets >= 64);
     let steep = model(network(10.0, 50.0, 10.0, 64), 0.5, 0.5);
@@ -48,17 +49,17 @@ fn where_size_costs_nothing_c_is_large() {
 }
 
 #[test]
-fn dear_claims_do_not_go_along_with_finds() {
+fn expensive_claims_are_not_posted_with_finds() {
     let dear = model(network(1000.0, 1.0, 9000.0, 64), 0.5, 0.05);
     assert_eq!(best(&dear, ANY).first_claim, FirstClaim::Off);
     assert_eq!(best(&dear, Goal::Latency).first_claim, FirstClaim::Off);
-    // As dear as a READ, and most inserts find their home empty.
+    // Claims cost as much as a READ, and most inserts find their home bucket empty.
     let cheap = model(network(2000.0, 1.0, 2000.0, 64), 0.1, 1.0);
     assert_eq!(best(&cheap, Goal::Latency).first_claim, FirstClaim::On);
 }
 
 #[test]
-fn depth_goes_as_far_as_it_pays_and_may() {
+fn depth_grows_while_it_pays_within_the_bound() {
     let eight = model(network(2000.0, 1.0, 2000.0, 8), 0.5, 0.5);
     let chosen = best(&eight, ANY);
     assert!((4..=8).contains(&chosen.depth), "{chosen:?}");
@@ -71,13 +72,13 @@ fn depth_goes_as_far_as_it_pays_and_may() {
     assert_eq!(none.best(&deep.times(&space(0.5).candidates())), None);
 }
 
-/// A network's READs are all random ones.
+/// All READs of a network count as random ones.
 #[test]
-fn nothing_is_faster_than_its_reads_and_claims() {
+fn no_candidate_is_faster_than_its_reads_and_claims() {
     for (load_factor, insert_share) in [(0.1, 0.0), (0.5, 0.5), (0.9, 1.0)] {
         let plain = model(network(2000.0, 2.0, 2500.0, 16), load_factor, insert_share);
         let mut fast = plain.clone();
-        // As if the table were faster than what it rests on.
+        // The calibration suggests that the table is faster than the transport.
         fast.by_reads
             .insert(1, probeline_tune::Own { call_ns: -1e6, ..probeline_tune::Own::default() });
         for candidate in space(load_factor).candidates() {
@@ -90,10 +91,10 @@ fn nothing_is_faster_than_its_reads_and_claims() {
     }
 }
 
-/// A device does READs and claims side by side, a CPU one after the other: of runs that took as
-/// long as the one or the other, the model takes which it is, and expects that of other C.
+/// A device executes READs and claims in parallel, a CPU one after the other. The model determines
+/// which from runs that took as long as either, and applies it to other C.
 #[test]
-fn claims_take_time_of_their_own_where_they_do() {
+fn claims_are_serialized_if_runs_show_it() {
     for one_by_one in [0.0, 0.5, 1.0] {
         let mut made = model(network(2000.0, 2.0, 2000.0, 8), 0.5, 0.5);
         let truth = probeline_tune::Own { one_by_one, ..probeline_tune::Own::default() };
@@ -120,10 +121,11 @@ fn claims_take_time_of_their_own_where_they_do() {
     }
 }
 
-/// On a CPU, READs behind the first find what it has fetched ahead; on a network they take what any
-/// READ takes. Runs of three C say which it is, and what others take, those beyond them too.
+/// On a CPU, READs after the first hit prefetched words; on a network they take as long as any
+/// READ. Runs with three values of C show which applies, and predict other C, including larger
+/// ones.
 #[test]
-fn reads_behind_the_first_take_what_they_do() {
+fn later_reads_have_their_own_factor() {
     for (call_ns, next_factor) in [(150.0, 0.3), (0.0, 1.0), (60.0, 1.5)] {
         let mut made = model(network(150.0, 1.5, 180.0, 2), 0.9, 0.5);
         let of = |chunk_buckets| Candidate {
@@ -149,10 +151,9 @@ fn reads_behind_the_first_take_what_they_do() {
     }
 }
 
-/// A run with the next chunk ahead that took far longer than twice its READs is none that the model
-/// explains.
+/// The model cannot explain a run with read-ahead that took far longer than twice its READs.
 #[test]
-fn what_is_beyond_reason_is_said() {
+fn values_out_of_range_are_pinned() {
     let mut model = model(network(150.0, 1.5, 180.0, 1), 0.9, 0.5);
     let of = |chunk_buckets, read_ahead| Candidate {
         chunk_buckets,
@@ -172,17 +173,17 @@ fn what_is_beyond_reason_is_said() {
         let own = model.calibrated(&runs, &took);
         assert_eq!(own.pinned, pinned, "{times}: {own:?}");
     }
-    // READs that take more than the whole run.
+    // READs that take longer than the whole run.
     for chunk_buckets in [8, 16, 32, 64, 128] {
         model.rates.read(chunk_buckets, 1, 2e4);
     }
     assert!(model.calibrated(&plain, &took).pinned);
 }
 
-/// One of each value of C, of depth and so on: an expectation that is off by anything for one value
-/// leaves the best with another one among them.
+/// Contenders have each value of C, of depth and so on: if the prediction is wrong for one value,
+/// the best candidate with another value is still among them.
 #[test]
-fn contenders_have_each_value() {
+fn contenders_cover_each_value() {
     let model = model(network(2000.0, 1.0, 2000.0, 8), 0.5, 0.5);
     let space = space(0.5);
     let times = model.times(&space.candidates());
@@ -208,12 +209,12 @@ fn contenders_have_each_value() {
     assert!(none.contenders(&times).is_empty());
 }
 
-/// Where a CPU's caches have first READs take less than random ones too, no run by which the model
-/// was calibrated is expected to take other than it took, and none with another C far from it.
+/// If the caches of a CPU make first READs faster than random ones too, the model reproduces each
+/// run that calibrated it, and the prediction for other C is close.
 #[test]
-fn calibrated_runs_are_given_back() {
+fn the_model_reproduces_calibrated_runs() {
     for (read_factor, next_factor) in [(0.2, 0.3), (0.7, 0.5), (1.0, 1.0), (1.4, 0.9)] {
-        // Made of a transport that is as fast, and not of factors.
+        // The measurement comes from a faster transport, not from factors.
         let (base, word) = (150.0 * read_factor, 1.5 * read_factor);
         let mut made = model(network(base, word, 180.0, 2), 0.9, 0.5);
         let next_factor = next_factor / read_factor;
@@ -243,10 +244,10 @@ fn calibrated_runs_are_given_back() {
     }
 }
 
-/// Other work beside a calibrating run makes it take longer: whatever that does to the model, no
-/// plain run with another C is expected to take other than it took, and no candidate takes nothing.
+/// Other work on the machine makes one calibrating run longer. The model still reproduces plain
+/// runs with other C, and predicts no time of 0.
 #[test]
-fn a_run_that_was_disturbed_misleads_about_its_own_c() {
+fn a_disturbed_run_affects_only_its_own_c() {
     let made = model(network(150.0, 1.5, 180.0, 2), 0.9, 0.5);
     let plain = |candidate: &Candidate| {
         let ahead = candidate.read_ahead != ReadAhead::Never;
@@ -271,9 +272,9 @@ fn a_run_that_was_disturbed_misleads_about_its_own_c() {
     }
 }
 
-/// What is expected without a C's own run is what the others say of it.
+/// Without a run of its own, the prediction for a C comes from the runs of the others.
 #[test]
-fn a_c_that_was_not_run_is_between_the_others() {
+fn a_c_without_a_run_is_interpolated() {
     let mut made = model(network(150.0, 1.5, 180.0, 2), 0.9, 0.5);
     made.by_reads
         .insert(1, probeline_tune::Own { next_factor: 0.5, ..probeline_tune::Own::default() });
@@ -294,7 +295,7 @@ fn a_c_that_was_not_run_is_between_the_others() {
 }
 
 #[test]
-fn a_cache_pays_where_it_answers_and_costs_nothing() {
+fn a_cache_pays_if_it_hits_at_no_cost() {
     let mut model = model(network(2000.0, 1.0, 2000.0, 64), 0.5, 0.0);
     assert_eq!(best(&model, Goal::Latency).cache_entries, 0, "one in ten thousand");
     model.workload.held = 1 << 9;
@@ -302,7 +303,7 @@ fn a_cache_pays_where_it_answers_and_costs_nothing() {
 }
 
 #[test]
-fn read_ahead_pays_where_it_is_likely_to_be_needed() {
+fn read_ahead_pays_if_it_is_likely_needed() {
     let long = model(network(2000.0, 50.0, 2000.0, 64), 0.9, 1.0);
     assert_ne!(best(&long, Goal::Latency).read_ahead, ReadAhead::Never);
     let busy = model(network(2000.0, 1.0, 2000.0, 1), 0.1, 0.5);
@@ -310,7 +311,7 @@ fn read_ahead_pays_where_it_is_likely_to_be_needed() {
 }
 
 #[test]
-fn neighbours_are_one_step_away_and_reach_as_far() {
+fn neighbours_are_one_step_away_with_the_same_probe_limit() {
     let space = space(0.5);
     for from in space.candidates() {
         for (name, to) in space.neighbours(&from) {

@@ -1,5 +1,5 @@
-//! Whatever files are missing, cut, or hold anything, and whatever a device says: there is a
-//! verdict or it is said that there is none, and nothing panics.
+//! For any missing, truncated or random files and any device facts, each check returns a verdict or
+//! reports that there is none, and nothing panics.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use crate::tree::Tree;
 use crate::ward::{HEALTHY, Ward};
 
-/// What is said of every machine, and of every device and active port.
+/// The checks of every machine; then those of every device and active port.
 const OF_MACHINE: [&str; 10] = [
     "cores",
     "load",
@@ -38,7 +38,7 @@ const OF_DEVICE: [&str; 7] = [
 ];
 const OF_PORT: [&str; 5] = ["link", "rate", "mtu", "gid", "sent-again"];
 
-/// What becomes of a file.
+/// The change to a file.
 #[derive(Clone, Debug)]
 enum Fate {
     Kept,
@@ -63,7 +63,7 @@ fn fate() -> impl Strategy<Value = Fate> {
     ]
 }
 
-/// The files below `root`, links not followed.
+/// Collects the files below `root` without following links.
 fn files(root: &Path, found: &mut Vec<PathBuf>) {
     let mut entries: Vec<_> =
         fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -84,7 +84,7 @@ fn befall(path: &Path, fate: &Fate) {
     match fate {
         Fate::Holds(bytes) => fs::write(path, bytes).unwrap(),
         Fate::Folder => fs::create_dir(path).unwrap(),
-        // Nothing but the topology is read by others, who take a device's files for files.
+        // Others read only the topology there, and would open a FIFO as a device's file.
         Fate::Pipe if path.to_string_lossy().contains("/sys/devices/") => {}
         Fate::Pipe => {
             let made = std::process::Command::new("mkfifo").arg(path).status();
@@ -153,7 +153,7 @@ fn facts() -> impl Strategy<Value = Facts> {
     )
 }
 
-/// Everything has a finding, in one line.
+/// Checks that every check has a finding, in one line.
 fn check(doctor: &Doctor, facts: Facts) -> Result<(), TestCaseError> {
     let active = facts.ports.iter().filter(|port| port.port.active).count();
     let device = Surveyed { name: "mlx5_0".to_owned(), facts: Ok(facts) };
@@ -178,7 +178,7 @@ fn check(doctor: &Doctor, facts: Facts) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn any_file_may_be_missing_or_hold_anything(
+    fn any_file_may_be_missing_or_random(
         fates in vec(fate(), 90),
         facts in facts(),
     ) {
@@ -192,14 +192,14 @@ proptest! {
     }
 
     #[test]
-    fn a_device_may_say_anything(facts in facts()) {
+    fn a_device_may_report_anything(facts in facts()) {
         let ward = Ward::healthy();
         check(&ward.doctor(), facts)?;
     }
 }
 
 #[test]
-fn nothing_at_all_is_not_seen() {
+fn an_empty_root_is_not_seen() {
     let tree = Tree::of("");
     let findings = Doctor::new(tree.root()).machine();
     assert_eq!(findings.len(), OF_MACHINE.len());

@@ -1,4 +1,4 @@
-//! What there is to say of RDMA devices and their ports, on hardware as it is found.
+//! Findings on RDMA devices and their ports.
 
 use probeline_doctor::Verdict::{Broken, Fine, LookAtThis, NotSeen};
 use probeline_doctor::{Facts, Finding, Survey, Verdict};
@@ -21,7 +21,7 @@ fn port(ward: Ward, check: &str, verdict: Verdict, parts: &[&str]) {
     ward.says("mlx5_0/1", check, verdict, parts);
 }
 
-/// What is found when the device's own facts are changed.
+/// Returns the findings after a change of the device's facts.
 fn changed(ward: &Ward, change: impl FnOnce(&mut Facts)) -> Vec<Finding> {
     let Survey::Devices(mut devices) = ward.survey() else { panic!("no devices") };
     change(devices[0].facts.as_mut().unwrap());
@@ -33,7 +33,7 @@ fn card(name: &str) -> String {
 }
 
 #[test]
-fn a_healthy_device_says_what_it_is() {
+fn a_healthy_device_has_fine_findings() {
     let ward = Ward::healthy();
     let findings = ward.findings();
     let says = |check, parts: &[&str]| expect(&findings, "mlx5_0", check, Fine, parts);
@@ -58,7 +58,7 @@ fn a_healthy_device_says_what_it_is() {
 }
 
 #[test]
-fn the_wrong_node_is_told() {
+fn the_wrong_node_is_reported() {
     let status = |cpus| format!("CapEff:\t0\nCpus_allowed_list:\t{cpus}\n");
     let on = |cpus| Ward::healthy().file("proc/self/status", status(cpus));
     let mend = "numactl --cpunodebind=1 --membind=1";
@@ -76,7 +76,7 @@ fn the_wrong_node_is_told() {
 }
 
 #[test]
-fn slots_that_hold_the_card_back_are_told() {
+fn slow_slots_are_reported() {
     let narrow = Ward::healthy().file(&card("current_link_width"), "8\n");
     device(narrow, "pcie-link", LookAtThis, &["x8 at 16 GT/s of x16", "126 Gbit/s at most"]);
     let slow = Ward::healthy().file(&card("current_link_speed"), "8.0 GT/s\n");
@@ -92,7 +92,7 @@ fn slots_that_hold_the_card_back_are_told() {
     }
 }
 
-/// A configuration space that root may read, with this device control register.
+/// Creates a configuration space that root may read, with this device control register.
 fn config(control: u16) -> [u8; 256] {
     let mut config = [0; 256];
     (config[0x06], config[0x34], config[0x60]) = (0x10, 0x60, 0x10);
@@ -101,7 +101,7 @@ fn config(control: u16) -> [u8; 256] {
 }
 
 #[test]
-fn requests_and_their_order_are_roots_to_see() {
+fn request_size_and_ordering_need_root() {
     device(Ward::healthy(), "read-request", NotSeen, &["root alone", "sudo lspci -vvs 0000:3b:00"]);
     device(Ward::healthy(), "relaxed-ordering", NotSeen, &["root alone"]);
     let with = |control| Ward::healthy().file(&card("config"), config(control));
@@ -128,7 +128,7 @@ fn requests_and_their_order_are_roots_to_see() {
 }
 
 #[test]
-fn an_iommu_that_translates_is_told() {
+fn a_translating_iommu_is_reported() {
     let kind = |kind| Ward::healthy().file("sys/kernel/iommu_groups/7/type", kind);
     device(kind("DMA-FQ\n"), "iommu", LookAtThis, &["translates addresses (DMA-FQ)", "iommu=pt"]);
     device(kind("DMA\n"), "iommu", LookAtThis, &[]);
@@ -140,7 +140,7 @@ fn an_iommu_that_translates_is_told() {
 }
 
 #[test]
-fn old_firmware_is_told_by_kind() {
+fn old_firmware_is_reported_by_generation() {
     let firmware = |version| Ward::healthy().device(|device| device.firmware = version);
     let mend = "older than 20.27.0090";
     device(firmware("20.24.1000"), "firmware", LookAtThis, &["of ConnectX-6", mend, "mlxup"]);
@@ -154,7 +154,7 @@ fn old_firmware_is_told_by_kind() {
 }
 
 #[test]
-fn drivers_with_quirks_are_told() {
+fn drivers_with_known_problems_are_reported() {
     let none =
         |module| Ward::healthy().driver(module).device(|device| device.atomics = IBV_ATOMIC_NONE);
     device(none("efa"), "driver", LookAtThis, &["no atomics", "notes/devices-without-atomics.md"]);
@@ -177,15 +177,15 @@ fn drivers_with_quirks_are_told() {
     );
 }
 
-/// Devices of software have no slot.
+/// Software devices have no slot.
 #[test]
-fn software_is_told_and_not_looked_for_on_the_bus() {
+fn software_devices_are_reported_and_have_no_slot() {
     let soft = |vendor| {
         let ward = Ward::healthy().without("sys/class/infiniband/mlx5_0/device");
         let ward = ward.file("sys/class/infiniband/mlx5_0/parent", "eth0\n");
         ward.device(|device| (device.vendor, device.firmware) = (vendor, ""))
     };
-    // Kernels before 5.0 have no number for it.
+    // Kernels before 5.0 have no vendor number for it.
     for vendor in [0xff_ffff, 0] {
         let findings = soft(vendor).findings();
         expect(&findings, "mlx5_0", "driver", LookAtThis, &["Soft-RoCE", "notes/soft-roce.md"]);
@@ -232,7 +232,7 @@ fn atomics_that_are_missing_or_wrong_are_broken() {
 }
 
 #[test]
-fn global_atomics_are_doubted_in_virtual_machines() {
+fn global_atomics_are_suspect_in_virtual_machines() {
     let global = || Ward::healthy().device(|device| device.atomics = IBV_ATOMIC_GLOB);
     device(global(), "atomics", Fine, &["atomic_cap GLOB"]);
     device(global(), "pci-atomics", Fine, &["none, or not told"]);
@@ -246,7 +246,7 @@ fn global_atomics_are_doubted_in_virtual_machines() {
 }
 
 #[test]
-fn few_reads_at_once_are_told() {
+fn few_outstanding_reads_are_reported() {
     let reads = |reads| Ward::healthy().device(|device| device.reads = reads);
     device(reads(4), "outstanding-reads", LookAtThis, &["4 asked", "at most 4 a roundtrip"]);
     device(reads(16), "outstanding-reads", Fine, &[]);
@@ -254,7 +254,7 @@ fn few_reads_at_once_are_told() {
 }
 
 #[test]
-fn a_link_that_is_down_is_broken_where_no_other_is_up() {
+fn a_link_that_is_down_is_broken_if_no_other_is_up() {
     let down = || Ward::healthy().device(|device| device.active = false);
     let findings = down().findings();
     expect(&findings, "mlx5_0/1", "link", Broken, &["down, Ethernet", "sudo ip link set ens1 up"]);
@@ -274,7 +274,7 @@ fn a_link_that_is_down_is_broken_where_no_other_is_up() {
 }
 
 #[test]
-fn rates_and_packets_that_are_small_are_told() {
+fn low_rates_and_small_mtus_are_reported() {
     let mtu = |mtu| Ward::healthy().device(|device| device.mtu = mtu);
     let parts = ["1024 B of 4096 B", "C is more than 128", "ip link set ens1 mtu 4200"];
     port(mtu(IBV_MTU_1024), "mtu", LookAtThis, &parts);
@@ -289,9 +289,9 @@ fn rates_and_packets_that_are_small_are_told() {
     port(lanes(77), "rate", NotSeen, &["cat /sys/class/infiniband/mlx5_0/ports/1/rate"]);
 }
 
-/// A ConnectX-6 carries 200 Gbit/s at most.
+/// The maximum rate of a ConnectX-6 is 200 Gbit/s.
 #[test]
-fn a_rate_is_held_against_what_such_cards_carry() {
+fn a_rate_is_compared_with_that_of_its_generation() {
     let link = |link| Ward::healthy().device(|device| device.link = link);
     let parts = ["10 Gbit/s over 4 lanes, of up to 200", "of ConnectX-6 carry", "ethtool ens1"];
     port(link((2, 1)), "rate", LookAtThis, &parts);
@@ -304,7 +304,7 @@ fn a_rate_is_held_against_what_such_cards_carry() {
 }
 
 #[test]
-fn addresses_that_peers_do_not_reach_are_broken() {
+fn gids_that_peers_cannot_use_are_broken() {
     let local = "fe80::1";
     let with = |gids: &[crate::stand_in::Gid]| {
         let gids = gids.to_vec();
@@ -315,7 +315,7 @@ fn addresses_that_peers_do_not_reach_are_broken() {
     let v2 = with(&[(local, IBV_GID_TYPE_ROCE_V2)]);
     port(v2, "gid", Broken, &["ip address add ADDRESS/PREFIX dev ens1"]);
     port(with(&[]), "gid", Broken, &["no address"]);
-    // To try the device itself any address is good.
+    // For the test of the device itself any address is sufficient.
     let v1 = with(&[(local, IBV_GID_TYPE_ROCE_V1)]);
     device(v1, "atomics-tried", Fine, &[]);
     let subnet = Ward::healthy().device(|device| {
@@ -326,7 +326,7 @@ fn addresses_that_peers_do_not_reach_are_broken() {
 }
 
 #[test]
-fn packets_that_were_sent_again_are_told() {
+fn retransmissions_are_reported() {
     let counters = "sys/class/infiniband/mlx5_0/ports/1/hw_counters";
     let some = Ward::healthy().file(&format!("{counters}/packet_seq_err"), "17\n");
     port(some, "sent-again", LookAtThis, &["packet_seq_err 17", "notes/lossy-ethernet.md"]);
@@ -341,9 +341,9 @@ fn a_device_that_may_not_be_opened_is_broken() {
     device(closed, "device", Broken, &["EACCES", "/dev/infiniband", "notes/no-device.md"]);
 }
 
-/// One whose completions never come, with time enough for the trial to end by itself.
+/// A device whose requests never complete, with enough time for the test to fail by itself.
 #[test]
-fn a_trial_that_never_ends_is_ended() {
+fn a_trial_that_hangs_times_out() {
     let silent = Ward::healthy().broken(|faults| faults.poll = Some(0));
     device(silent, "atomics-tried", Broken, &["never completed"]);
 }

@@ -1,4 +1,4 @@
-//! What there is to say of the machine itself.
+//! Findings on the machine itself.
 
 use probeline_doctor::Verdict::{Broken, Fine, LookAtThis, NotSeen};
 use probeline_doctor::{Doctor, Verdict};
@@ -14,17 +14,17 @@ fn machine(ward: Ward, check: &str, verdict: Verdict, parts: &[&str]) {
 }
 
 #[test]
-fn a_healthy_one_has_nothing_to_look_at() {
+fn a_healthy_machine_has_only_fine_findings() {
     let findings = Ward::healthy().findings();
     for finding in &findings {
         let unseen = ["firmware-settings", "lossless", "read-request", "relaxed-ordering"];
         let expected = if unseen.contains(&finding.check) { NotSeen } else { Fine };
-        // That one depends on the machine that this test runs on.
+        // This finding depends on the machine that runs the test.
         if finding.check != "dev-shm" {
             assert_eq!(finding.verdict, expected, "{}", finding.line(""));
         }
     }
-    // Each check once for each subject.
+    // Each check occurs once for each subject.
     for (place, finding) in findings.iter().enumerate() {
         let same = |other: &&probeline_doctor::Finding| {
             (other.check, &other.subject) == (finding.check, &finding.subject)
@@ -43,7 +43,7 @@ fn the_limit_of_locked_memory_matters_with_a_device() {
     machine(with("65536"), check, Broken, &["64 KiB at most", "ENOMEM", mend]);
     machine(with("8388608"), check, LookAtThis, &["8 MiB at most", mend, "notes/locked-memory.md"]);
     machine(with("unlimited"), check, Fine, &["no limit"]);
-    // Half of the memory and more is enough.
+    // Half of the memory is enough.
     machine(with("140000000000"), check, Fine, &["130 GiB"]);
     let capable = "CapEff:\t0000000000004000\nCpus_allowed_list:\t0-7\n";
     machine(with("65536").file(STATUS, capable), check, Fine, &["CAP_IPC_LOCK"]);
@@ -54,7 +54,7 @@ fn the_limit_of_locked_memory_matters_with_a_device() {
 }
 
 #[test]
-fn cores_that_are_few_or_rationed_are_told() {
+fn few_or_limited_cores_are_reported() {
     let allowed = |list: &str| format!("CapEff:\t0\nCpus_allowed_list:\t{list}\n");
     let with = |list: &str| Ward::healthy().file(STATUS, allowed(list));
     machine(with("4-7"), "cores", Fine, &["4 CPUs (4-7)"]);
@@ -72,9 +72,9 @@ fn cores_that_are_few_or_rationed_are_told() {
     machine(tenths(5000), "cores", LookAtThis, &["the time of less than 0.1 at most"]);
 }
 
-/// The least of all groups that the process is in counts, in version 2 and in version 1.
+/// The smallest limit of all groups that contain the process applies, in versions 2 and 1.
 #[test]
-fn limits_of_nested_groups_are_told() {
+fn limits_of_nested_groups_are_reported() {
     const OF_THIS_PROCESS: &str = "proc/self/cgroup";
     let v2 = |groups: &str| Ward::healthy().file(OF_THIS_PROCESS, groups);
     let job = |ward: Ward| ward.file("sys/fs/cgroup/slurm/job_7/cpu.max", "300000 100000\n");
@@ -102,7 +102,8 @@ fn limits_of_nested_groups_are_told() {
     let limit = "memory/jobs/7/memory.limit_in_bytes";
     machine(v1(limit, "209715200\n"), "memory", LookAtThis, &["may have 200 MiB"]);
     machine(v1(limit, "9223372036854771712\n"), "memory", Fine, &["238 GiB available"]);
-    // A container of version 1 has its own group on top, whatever the kernel calls it outside.
+    // In a container of version 1, the root of the mount is its own group, whatever its path
+    // outside.
     let outside = v2("3:cpu,cpuacct:/docker/0123\n")
         .file("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "150000\n")
         .file("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
@@ -110,7 +111,7 @@ fn limits_of_nested_groups_are_told() {
 }
 
 #[test]
-fn other_work_is_told() {
+fn other_load_is_reported() {
     let load = |text| Ward::healthy().file("proc/loadavg", text);
     machine(load("3.9 1 1 1/1 1\n"), "load", Fine, &["3.9 in the last minute, on 8 CPUs"]);
     machine(load("4.1 1 1 1/1 1\n"), "load", LookAtThis, &["top -o %CPU"]);
@@ -119,13 +120,14 @@ fn other_work_is_told() {
 }
 
 #[test]
-fn governors_that_save_power_are_told() {
+fn power_saving_governors_are_reported() {
     let slow = |cpus| {
         format!("{HEALTHY}\nsys/devices/system/cpu/{cpus}/cpufreq/scaling_governor: powersave")
     };
     let ward = Ward::of(&slow("cpu{2-4}"));
     machine(ward, "governor", LookAtThis, &["powersave on 3 of 8 CPUs", "cpupower frequency-set"]);
-    // Drivers that choose by themselves call it so, whatever they are told to prefer.
+    // Drivers that choose the frequency themselves report powersave, whatever their energy
+    // preference.
     let preferred =
         "\nsys/devices/system/cpu/cpu{0-7}/cpufreq/energy_performance_preference: performance";
     let ward = Ward::of(&(slow("cpu{0-7}") + preferred));
@@ -141,7 +143,7 @@ fn governors_that_save_power_are_told() {
 }
 
 #[test]
-fn slow_clocks_are_told() {
+fn slow_clocks_are_reported() {
     let clock = "sys/devices/system/clocksource/clocksource0/current_clocksource";
     let mend = "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current";
     machine(Ward::healthy().file(clock, "hpet\n"), "clock", LookAtThis, &["hpet", mend]);
@@ -155,7 +157,7 @@ fn slow_clocks_are_told() {
 }
 
 #[test]
-fn balancing_between_nodes_is_told() {
+fn numa_balancing_is_reported() {
     let path = "proc/sys/kernel/numa_balancing";
     let on = Ward::healthy().file(path, "1\n");
     machine(on, "numa-balancing", LookAtThis, &["on, over 2 nodes", "echo 0 | sudo tee"]);
@@ -166,7 +168,7 @@ fn balancing_between_nodes_is_told() {
 }
 
 #[test]
-fn pages_are_judged_for_devices_and_for_shared_memory() {
+fn pages_are_checked_for_devices_and_for_shared_memory() {
     let empty = HEALTHY.replace("hugepages: 512", "hugepages: 0");
     let transparent = |name: &str, choice: &str| {
         Ward::of(&empty).file(&format!("{TRANSPARENT}/{name}"), format!("{choice}\n"))
@@ -186,7 +188,7 @@ fn pages_are_judged_for_devices_and_for_shared_memory() {
 }
 
 #[test]
-fn memory_that_is_short_is_told() {
+fn low_memory_is_reported() {
     let little = Ward::healthy().file("proc/meminfo", "MemAvailable: 200000 kB\n");
     machine(little, "memory", LookAtThis, &["195 MiB available", "--table-size"]);
     let contained = Ward::healthy().file("sys/fs/cgroup/memory.max", "268435456\n");
@@ -204,9 +206,9 @@ fn old_kernels_move_pages_when_they_fork() {
     machine(kernel("GNU\n"), "fork", NotSeen, &["no version"]);
 }
 
-/// This one, whatever it is.
+/// Examines the machine that runs the test.
 #[test]
-fn a_real_machine_is_seen() {
+fn a_real_machine_is_examined() {
     let findings = Doctor::new("/").machine();
     for check in ["cores", "load", "memory", "huge-pages", "locked-memory", "clock"] {
         let finding = findings.iter().find(|finding| finding.check == check).unwrap();

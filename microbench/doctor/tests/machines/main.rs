@@ -1,5 +1,5 @@
-//! The doctor on machines that are made up: trees of files in place of `/`, and devices that stand
-//! in for real ones behind libibverbs' own functions.
+//! Tests of the doctor on simulated machines: trees of files in place of `/`, and devices that
+//! replace real ones behind libibverbs' own functions.
 
 mod any;
 mod devices;

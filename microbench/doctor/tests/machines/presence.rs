@@ -1,4 +1,4 @@
-//! Machines on which libibverbs lists no device, and why it does not.
+//! Machines on which libibverbs lists no device, and the reasons.
 
 use core::time::Duration;
 use std::sync::mpsc::channel;
@@ -9,7 +9,7 @@ use probeline_verbs::{LIBIBVERBS, LoadError, VerbFailed};
 
 use crate::ward::{HEALTHY, Ward, expect};
 
-/// The healthy machine with no trace of RDMA.
+/// Creates the healthy machine without RDMA.
 fn bare(more: &str) -> Ward {
     let lines = HEALTHY.lines().filter(|line| !line.contains("infiniband"));
     let files: Vec<&str> = lines.collect();
@@ -17,7 +17,7 @@ fn bare(more: &str) -> Ward {
 }
 
 #[test]
-fn without_a_card_shared_memory_is_what_there_is() {
+fn without_a_card_shared_memory_is_recommended() {
     let bus = "sys/bus/pci/devices/0000:00:00.0/class: 0x060000";
     let findings = bare(bus).findings();
     let parts = ["no RDMA device, and no card", "shm goes between", "just vm-test"];
@@ -28,7 +28,7 @@ fn without_a_card_shared_memory_is_what_there_is() {
 }
 
 #[test]
-fn soft_roce_is_offered_where_the_kernel_has_it() {
+fn soft_roce_is_recommended_if_the_kernel_has_it() {
     let module = "lib/modules/6.1.0-21-amd64/kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko.xz:";
     let soft = bare(&format!("{module}\nsys/class/net/lo/mtu: 1\nsys/class/net/ens5/mtu: 1"));
     let mend = "modprobe rdma_rxe; sudo rdma link add rxe0 type rxe netdev ens5";
@@ -38,9 +38,9 @@ fn soft_roce_is_offered_where_the_kernel_has_it() {
     bare(built_in).says("machine", "device", LookAtThis, &["for a trial with Soft-RoCE: sudo"]);
 }
 
-/// What has no files here may be there all the same.
+/// Something without files here may exist all the same.
 #[test]
-fn what_was_not_seen_is_not_denied() {
+fn modules_that_are_not_visible_may_exist() {
     let modules = "lib/modules/6.1.0-21-amd64/modules.builtin: kernel/fs/ext4/ext4.ko";
     let parts = ["no PCI bus", "this kernel has no Soft-RoCE"];
     bare(modules).says("machine", "device", LookAtThis, &parts);
@@ -51,7 +51,7 @@ fn what_was_not_seen_is_not_denied() {
 }
 
 #[test]
-fn a_card_without_its_module_is_told() {
+fn a_card_without_its_module_is_reported() {
     let at = "sys/bus/pci/devices/0000:65:00.0";
     let card = |vendor: &str, device: &str, class: &str| {
         bare(&format!("{at}/vendor: {vendor}\n{at}/device: {device}\n{at}/class: {class}"))
@@ -61,7 +61,7 @@ fn a_card_without_its_module_is_told() {
     says(card("0x15b3", "0x101b", "0x020000"), "sudo modprobe mlx5_ib ib_uverbs");
     says(card("0x15b3", "0x1007", "0x020000"), "sudo modprobe mlx4_ib ib_uverbs");
     says(card("0x1d0f", "0xefa1", "0x020000"), "sudo modprobe efa ib_uverbs");
-    // Many network cards do no RDMA.
+    // Many network cards have no RDMA.
     says(card("0x8086", "0x1521", "0x020000"), "no card that is known to be one");
     says(card("0x15b3", "what", "0x020000"), "no card that is known to be one");
     let lines = format!(
@@ -71,7 +71,7 @@ fn a_card_without_its_module_is_told() {
     says(bare(&lines), "given to virtual machines");
 }
 
-/// Each is the reason only if those before it are not.
+/// Each reason applies only if the previous ones do not.
 #[test]
 fn a_device_that_libibverbs_does_not_list_is_broken() {
     let unlisted = || Ward::healthy().unlisted();
@@ -82,7 +82,7 @@ fn a_device_that_libibverbs_does_not_list_is_broken() {
 }
 
 #[test]
-fn a_library_that_is_missing_is_broken_only_beside_a_device() {
+fn a_missing_library_is_broken_only_with_a_device() {
     let none = || {
         let questions = Questions::default();
         survey(|| Err(LoadError::Library(LIBIBVERBS)), &questions, Duration::from_secs(20))
@@ -101,7 +101,7 @@ fn a_library_that_fails_or_hangs_is_broken() {
     let findings = ward.doctor().examine(&Survey::NoList(failed));
     expect(&findings, "machine", "libibverbs", Broken, &["EPERM"]);
 
-    // Lives until this test ends.
+    // Lives until the end of this test.
     let (_end, ends) = channel::<()>();
     let hangs = move || {
         let _ = ends.recv();
@@ -114,7 +114,7 @@ fn a_library_that_fails_or_hangs_is_broken() {
 }
 
 #[test]
-fn one_device_is_looked_at_where_one_is_asked_for() {
+fn only_the_requested_device_is_examined() {
     let ward = Ward::healthy().second(|device| device.name = "mlx5_1");
     let Survey::Devices(all) = ward.survey() else { panic!("no devices") };
     assert_eq!(all.len(), 2);

@@ -1,4 +1,4 @@
-//! A machine to examine: its files, its devices, and what is wrong with both.
+//! A simulated machine: its files and devices, and the changes that break them.
 
 use core::time::Duration;
 use std::fs;
@@ -9,7 +9,7 @@ use probeline_verbs_sys::IBV_MTU_4096;
 use crate::stand_in::{Device, Fabric, Faults, Setup};
 use crate::tree::Tree;
 
-/// Longer than any answering device here takes, even on a busy machine.
+/// Longer than any device here takes to answer, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Two sockets with four cores each, and a ConnectX-6 for RoCE on the second.
@@ -50,13 +50,13 @@ pub(crate) const HEALTHY: &str = "\
     sys/devices/pci0000:3a/0000:3b:00.0/net/ens1/mtu: 4200
     ";
 
-/// Four lanes of HDR (InfiniBand specification, PortInfo).
+/// Link width and speed of four lanes of HDR (InfiniBand specification, PortInfo).
 const LINK_OF_200: (u8, u8) = (2, 64);
 
-/// Where the card is.
+/// The PCI folder of the card.
 pub(crate) const CARD: &str = "sys/devices/pci0000:3a/0000:3b:00.0";
 
-/// A machine, and its devices behind libibverbs.
+/// A simulated machine, and its devices behind libibverbs.
 pub(crate) struct Ward {
     tree: Tree,
     setup: Setup,
@@ -64,12 +64,12 @@ pub(crate) struct Ward {
 }
 
 impl Ward {
-    /// Nothing is wrong with it.
+    /// Creates a machine without problems.
     pub(crate) fn healthy() -> Self {
         Self::of(HEALTHY)
     }
 
-    /// One with these files, and what of `/proc` has several lines.
+    /// Creates a machine with these files and with the files of `/proc` that have several lines.
     pub(crate) fn of(files: &str) -> Self {
         let ward = Self {
             tree: Tree::of(files),
@@ -84,7 +84,7 @@ impl Ward {
             .file(&format!("{CARD}/config"), [0x5a; 64])
     }
 
-    /// With another content of a file.
+    /// Replaces the content of a file.
     pub(crate) fn file(self, path: &str, content: impl AsRef<[u8]>) -> Self {
         let path = self.tree.root().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -92,7 +92,7 @@ impl Ward {
         self
     }
 
-    /// Without a file, a link or a whole folder.
+    /// Removes a file, a link or a folder.
     pub(crate) fn without(self, path: &str) -> Self {
         let path = self.tree.root().join(path);
         if path.symlink_metadata().unwrap().is_dir() {
@@ -103,7 +103,7 @@ impl Ward {
         self
     }
 
-    /// With another driver of the card.
+    /// Replaces the driver of the card.
     pub(crate) fn driver(self, module: &str) -> Self {
         let link = format!("{CARD}/driver");
         let ward = self.without(&link);
@@ -112,13 +112,13 @@ impl Ward {
         ward
     }
 
-    /// With another first device.
+    /// Changes the first device.
     pub(crate) fn device(mut self, change: impl FnOnce(&mut Device)) -> Self {
         change(&mut self.setup.devices[0]);
         self
     }
 
-    /// With a second device like the first, changed.
+    /// Adds a second device: a changed copy of the first.
     pub(crate) fn second(mut self, change: impl FnOnce(&mut Device)) -> Self {
         let mut second = self.setup.devices[0].clone();
         change(&mut second);
@@ -126,13 +126,13 @@ impl Ward {
         self
     }
 
-    /// With no device behind libibverbs.
+    /// Removes the devices behind libibverbs.
     pub(crate) fn unlisted(mut self) -> Self {
         self.setup.devices.clear();
         self
     }
 
-    /// With devices that do wrong.
+    /// Injects faults into the devices.
     pub(crate) fn broken(mut self, break_it: fn(&mut Faults)) -> Self {
         self.break_it = break_it;
         self
@@ -142,7 +142,7 @@ impl Ward {
         Doctor::new(self.tree.root())
     }
 
-    /// What libibverbs says here.
+    /// Returns the survey of libibverbs here.
     pub(crate) fn survey(&self) -> Survey {
         self.survey_within(PATIENCE)
     }
@@ -161,14 +161,14 @@ impl Ward {
         self.doctor().examine(&self.survey())
     }
 
-    /// Checks what is found of `check` of `subject`: its verdict, and parts of its line.
+    /// Asserts the verdict of `check` of `subject`, and parts of its line.
     #[track_caller]
     pub(crate) fn says(&self, subject: &str, check: &str, verdict: Verdict, parts: &[&str]) {
         expect(&self.findings(), subject, check, verdict, parts);
     }
 }
 
-/// Checks that there is exactly one such finding, with this verdict and these parts in its line.
+/// Asserts that there is exactly one such finding, with this verdict and these parts in its line.
 #[track_caller]
 pub(crate) fn expect(
     findings: &[Finding],

@@ -15,15 +15,15 @@ fn rates(memory: &Memory) -> [f64; 6] {
     ]
 }
 
-/// Words that are all different, and some empty.
+/// Returns words that are all different, some of them empty.
 fn words(count: u64) -> Vec<AtomicU64> {
     (0..count).map(|n| AtomicU64::new(if n % 3 == 0 { 0 } else { n })).collect()
 }
 
 #[test]
-fn everything_is_measured_and_nothing_is_changed() {
+fn all_rates_are_measured_and_words_are_unchanged() {
     let all = words(1 << 16);
-    // Words, and whole lines only of them: one is begun in the middle.
+    // Only whole lines of these words are used, although the first one starts within a line.
     for from in 0..8 {
         let memory = measure(&all[from..], MOMENT).unwrap();
         assert!(rates(&memory).iter().all(|rate| rate.is_finite() && *rate > 0.0), "{memory:?}");
@@ -49,7 +49,7 @@ fn parts_are_measured_together() {
 fn tiny_memory_is_refused() {
     let all = words(1024 * 8 + 8);
     let lines = crate::lines::whole(&all);
-    // Of words from the middle of a line on, the first ones are no line.
+    // The words start within a line, so the first ones form no whole line.
     let begun = &lines.as_flattened()[1..];
     let too_small = |lines| Err(MemoryError::TooSmall { lines, least: 1024 });
     for (words, lines) in [(&begun[..0], 0), (&begun[..6], 0), (&begun[..1023 * 8 + 7], 1023)] {
@@ -61,7 +61,7 @@ fn tiny_memory_is_refused() {
 }
 
 #[test]
-fn a_measurement_takes_its_time() {
+fn a_measurement_takes_the_given_time() {
     let all = words(1 << 16);
     let each = Duration::from_millis(40);
     let start = std::time::Instant::now();

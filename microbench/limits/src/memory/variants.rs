@@ -20,14 +20,14 @@ const BLOCK: u32 = 1024;
 /// Rounds in which all variants take turns, so that no variant is judged by a moment in which other
 /// processes had the machine.
 const ROUNDS: u32 = 4;
-/// The rounds take 1/4 of the time. On a busy machine the fastest variant is the undisturbed one, so it
-/// is measured again for the rest of the time.
+/// The rounds take 1/4 of the time. On a busy machine the fastest variant is the undisturbed one,
+/// so it is measured again for the rest of the time.
 const ROUNDS_SHARE: u32 = 4;
 
 /// A variant, and its measured time.
 pub(super) struct Variant<'a> {
     ahead: Ahead,
-    /// Does [`BLOCK`] operations.
+    /// Executes [`BLOCK`] operations.
     block: Box<dyn FnMut() + 'a>,
     blocks: u32,
     took: Duration,
@@ -35,7 +35,7 @@ pub(super) struct Variant<'a> {
 
 /// The rate of the fastest variant.
 pub(super) struct Best {
-    /// Operations a second.
+    /// Operations per second.
     pub(super) rate: f64,
     pub(super) ahead: Ahead,
 }
@@ -68,8 +68,8 @@ impl<'a> Variant<'a> {
     }
 }
 
-/// The end of the next turn. All ends follow from the start of the first turn, so that cores that start
-/// together measure the same at the same time.
+/// The end of the next turn. All ends are computed from the start of the first turn, so that cores
+/// that start together measure the same operation at the same time.
 pub(super) struct Schedule(Instant);
 
 impl Schedule {
@@ -77,7 +77,8 @@ impl Schedule {
         Self(Instant::now())
     }
 
-    /// Tries all variants and measures the fastest, for `time` together; each turn is a block at least.
+    /// Tries all variants and measures the fastest, for `time` in total. Each turn executes at
+    /// least one block.
     pub(super) fn best(&mut self, variants: Vec<Variant<'_>>, time: Duration) -> Best {
         let each =
             time / ROUNDS_SHARE / ROUNDS / u32::try_from(variants.len()).unwrap_or(u32::MAX).max(1);
@@ -92,7 +93,7 @@ impl Schedule {
         })
     }
 
-    /// The fastest of the variants, each of which has the time `each` in each round.
+    /// Returns the fastest of the variants, each of which has the time `each` in each round.
     fn fastest<'a>(
         &mut self,
         mut variants: Vec<Variant<'a>>,
@@ -149,7 +150,7 @@ pub(super) fn reads_then_swaps<'a, L: Lines + 'a>(lines: L) -> Vec<Variant<'a>> 
     hints(lines, read_then_swap)
 }
 
-/// `operation` after each hint and at each distance.
+/// Returns the variants: `operation` with each hint and at each prefetch distance.
 fn hints<'a, L: Lines + 'a>(
     lines: L,
     operation: impl Fn(&AtomicU64) -> u64 + Copy + 'a,
@@ -175,8 +176,8 @@ fn distances<'a, L: Lines + 'a>(
     ]
 }
 
-/// Prefetches one line and does the operation on the line prefetched `AHEAD` lines before. This was never
-/// slower than a block of prefetches before a block of operations.
+/// Prefetches one line and executes the operation on the line prefetched `AHEAD` lines before. This
+/// was never slower than a block of prefetches before a block of operations.
 fn rolling<'a, const AHEAD: usize, L: Lines + 'a>(
     lines: L,
     ahead: Ahead,
@@ -204,7 +205,7 @@ fn load(word: &AtomicU64) -> u64 {
     word.load(Acquire)
 }
 
-/// Replaces 0 by 0; another value stays.
+/// Replaces 0 by 0; other values stay.
 #[inline(always)]
 fn swap(word: &AtomicU64) -> u64 {
     let (Ok(value) | Err(value)) = word.compare_exchange(0, 0, AcqRel, Acquire);
@@ -224,7 +225,7 @@ mod tests {
 
     use super::*;
 
-    /// Each turn runs one block if no time is left, so a measurement ends on a slow machine too.
+    /// Each turn runs one block if no time is left, so a measurement also ends on a slow machine.
     #[test]
     fn without_time_each_turn_executes_one_block() {
         let blocks = [const { Cell::new(0) }; 3];

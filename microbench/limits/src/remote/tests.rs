@@ -29,13 +29,13 @@ fn meter<'a>(engine: &'a mut Engine, plan: Plan<'a>) -> Meter<'a, Engine, fn(&En
     Meter::new(engine, now_ns, plan, 7).unwrap()
 }
 
-/// Of all kinds.
+/// Measures all kinds of operations.
 fn all(meter: &mut Meter<'_, Engine, fn(&Engine) -> u64>) -> Vec<Rate> {
     let kinds = meter.kinds().into_iter();
     kinds.map(|(operation, depth)| meter.rate(operation, depth).unwrap()).collect()
 }
 
-/// One after the other, the operations take a roundtrip each; and n at once n times as many.
+/// At depth 1 an operation takes a roundtrip; at depth n the rate is n times as high.
 #[test]
 fn roundtrips_and_rates_are_those_of_the_model() {
     let cluster = cluster(Model::simple(ROUNDTRIP_NS));
@@ -54,9 +54,9 @@ fn roundtrips_and_rates_are_those_of_the_model() {
     }
 }
 
-/// Nothing has to be measured for it: an engine with something in flight has no meter, and tells.
+/// `kinds` also works on an engine with operations in flight, which no meter accepts.
 #[test]
-fn kinds_are_told_without_a_meter() {
+fn kinds_need_no_meter() {
     let cluster = cluster(Model::simple(ROUNDTRIP_NS));
     let mut engine = cluster.engine(Owner(0)).unwrap();
     let of_meter = meter(&mut engine, plan(&[Owner(1)])).kinds();
@@ -71,10 +71,9 @@ fn kinds_are_told_without_a_meter() {
     assert_eq!(most.max(), Some(4), "{few:?}");
 }
 
-/// Words beyond the given ones hold something, and a swap of any of them would be an operation that
-/// brings no 0.
+/// Words outside of the given range are not 0, so a swap of any of them would not return 0.
 #[test]
-fn operations_keep_to_the_given_words_and_leave_them_as_they_are() {
+fn operations_access_only_the_given_words_and_keep_their_values() {
     let cluster = cluster(Model::simple(ROUNDTRIP_NS));
     let mut engine = cluster.engine(Owner(0)).unwrap();
     let peer = cluster.engine(Owner(1)).unwrap();
@@ -100,7 +99,7 @@ fn operations_keep_to_the_given_words_and_leave_them_as_they_are() {
 }
 
 #[test]
-fn one_seed_gives_one_trace_and_another_another() {
+fn the_trace_depends_on_the_seed_only() {
     let trace = |seed| {
         let cluster = cluster(Model::simple(ROUNDTRIP_NS));
         let mut engine = cluster.engine(Owner(0)).unwrap();
@@ -114,9 +113,9 @@ fn one_seed_gives_one_trace_and_another_another() {
     assert_ne!(trace(1), trace(2));
 }
 
-/// Half of them go to the own window, which takes a tenth of the time.
+/// Half of the operations go to the rank's own window, which takes a tenth of the time.
 #[test]
-fn owners_are_reached_alike() {
+fn owners_are_accessed_uniformly() {
     let cluster = cluster(Model::simple(ROUNDTRIP_NS));
     let mut engine = cluster.engine(Owner(0)).unwrap();
     let owners = [Owner(0), Owner(1)];
@@ -128,11 +127,11 @@ fn owners_are_reached_alike() {
 }
 
 #[test]
-fn a_measurement_ends_with_its_operations_or_its_time() {
+fn a_measurement_stops_after_its_operations_or_its_time() {
     let cluster = cluster(Model::simple(ROUNDTRIP_NS));
     let mut engine = cluster.engine(Owner(0)).unwrap();
     let owners = [Owner(1)];
-    // 128 take 256 us, and one more was posted before it was seen that they had.
+    // 128 operations take 256 us; one more is posted before the clock is read.
     for (operations, time_us, expected) in [(40, 1_000, 40), (u64::MAX, 256, 129), (1, 1, 1)] {
         let before = cluster.counters().posted;
         let time = Duration::from_micros(time_us);
@@ -144,7 +143,7 @@ fn a_measurement_ends_with_its_operations_or_its_time() {
 }
 
 #[test]
-fn a_lost_owner_ends_it() {
+fn a_lost_owner_stops_a_measurement() {
     let cluster = cluster(Model::simple(ROUNDTRIP_NS));
     let mut engine = cluster.engine(Owner(0)).unwrap();
     cluster.kill(Owner(1));
@@ -154,7 +153,7 @@ fn a_lost_owner_ends_it() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused() {
+fn invalid_measurements_are_refused() {
     let cluster = cluster(Model::simple(ROUNDTRIP_NS));
     let mut engine = cluster.engine(Owner(0)).unwrap();
     let owners = [Owner(1)];

@@ -1,4 +1,5 @@
-//! Simulated clusters: throughput, speedup and the limit they meet, by machines (paper Fig. 3).
+//! Plots of simulated clusters by machines: throughput, speedup and the nearest limit (paper Fig.
+//! 3).
 
 use super::{Chapter, distinct, of, rows};
 use crate::fields::Fields;
@@ -8,11 +9,11 @@ use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all, sort_by_x, span};
 use crate::run::Run;
 
 const MACHINES: &str = "machines";
-/// Without effect on what is not cut to whole microseconds.
+/// Parameters without effect on values that are not truncated to whole microseconds.
 const UNCUT: [&str; 1] = ["truncate_us"];
 
-/// Of runs of `simulate`: what `value` takes from the rows of a workload, a series for each number
-/// of ranks on a machine; `idle` are parameters without effect on it.
+/// Returns a series for each number of ranks on a machine from runs of `simulate`: the `value` of
+/// each row of a workload. `idle` are parameters without effect on it.
 pub(super) fn by_machines(
     runs: &[Run],
     workload: &str,
@@ -35,12 +36,12 @@ pub(super) fn by_machines(
     series
 }
 
-/// The name of a series with this many ranks on each machine.
+/// Names a series by its number of ranks on each machine.
 pub(super) fn ranks_name(ranks: u64) -> String {
     if ranks == 1 { "1 rank a machine".to_owned() } else { format!("{ranks} ranks a machine") }
 }
 
-/// The workloads that clusters were simulated with.
+/// Returns the workloads with which clusters were simulated.
 pub(super) fn workloads(runs: &[Run]) -> Vec<&str> {
     let used = of(runs, &["simulate"]);
     distinct(rows(&used).filter_map(|(_, row)| row.text("workload")))
@@ -50,7 +51,7 @@ fn millions(_: &Run, row: &Fields) -> Option<f64> {
     row.number("ops_per_s").filter(|rate| *rate > 0.0).map(|rate| rate / 1e6)
 }
 
-/// Throughput and speedup, a plot of each for each workload.
+/// Adds plots of throughput and speedup for each workload.
 pub(super) fn throughput(runs: &[Run], chapter: &mut Chapter) {
     let mut one_cluster = false;
     for workload in workloads(runs) {
@@ -87,8 +88,8 @@ fn rate_plot(workload: &str, series: Vec<Series>) -> Option<Plot> {
     .within_axes()
 }
 
-/// What the other clusters of a line stand beside, as the paper has it: the one with the fewest
-/// ranks that the same run has.
+/// The base of a line's speedups. As in the paper, it is the cluster of the same run with the
+/// fewest ranks.
 struct Base<'s> {
     line: &'s str,
     ranks: f64,
@@ -97,7 +98,7 @@ struct Base<'s> {
 }
 
 impl<'s> Base<'s> {
-    /// None for a line of one cluster, which stands beside nothing.
+    /// Returns the base, or `None` for a line of one cluster, which has no speedup.
     fn of(rates: &'s [Series], line: &'s str) -> Option<Self> {
         let of_line = || rates.iter().filter(|series| series.line == line);
         if of_line().map(|series| series.points.len()).sum::<usize>() < 2 {
@@ -118,7 +119,7 @@ impl<'s> Base<'s> {
     }
 }
 
-/// Of lines of several clusters.
+/// Plots the speedup of lines of several clusters.
 fn speedup_plot(workload: &str, rates: &[Series]) -> Option<Plot> {
     let lines = distinct(rates.iter().map(|series| series.line.as_str()));
     let bases: Vec<Base> = lines.into_iter().filter_map(|line| Base::of(rates, line)).collect();
@@ -145,7 +146,7 @@ fn speedup_plot(workload: &str, rates: &[Series]) -> Option<Plot> {
     .within_axes()
 }
 
-/// One cluster where it is that of all lines, else that of each.
+/// Names the base of all lines if they share it, otherwise that of each line.
 fn named(bases: &[Base]) -> String {
     match &distinct(bases.iter().map(Base::cluster))[..] {
         [one] => one.clone(),
@@ -156,7 +157,7 @@ fn named(bases: &[Base]) -> String {
     }
 }
 
-/// How much of the limit that is used most is used.
+/// Plots the utilization of the limit that is used most.
 pub(super) fn limits(runs: &[Run]) -> Vec<Plot> {
     let used = of(runs, &["simulate"]);
     let plot = |workload: &str| {
@@ -184,7 +185,7 @@ pub(super) fn limits(runs: &[Run]) -> Vec<Plot> {
     workloads(runs).into_iter().filter_map(plot).collect()
 }
 
-/// Which limits are met, or that none is and which ones are nearest.
+/// Names the limits that are met, or if there are none, the nearest ones.
 fn met_or_nearest(rows: &[&Fields]) -> String {
     let met = distinct(rows.iter().filter_map(|row| row.text("limit")));
     if !met.is_empty() {
@@ -204,7 +205,8 @@ mod tests {
     use super::*;
     use crate::run::made_up;
 
-    /// A run over a profile of this name, whose clusters do a million each rank.
+    /// Creates a run over a profile of this name, with a million operations per second for each
+    /// rank.
     fn run(number: usize, profile: &str, clusters: &[[u32; 2]]) -> Run {
         run_of(number, json!({ "profile": profile, "way": "paper" }), clusters)
     }
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_speedup_is_of_lines_of_several_clusters() {
+    fn a_speedup_needs_several_clusters() {
         let several = run(1, "one", &[[2, 1], [48, 1], [48, 16]]);
         let here = chapter(&[several.clone(), run(2, "two", &[[64, 16]])]);
         let plot = speedup(&here).unwrap();
@@ -252,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_is_told_only_where_it_is_shown() {
+    fn truncation_is_named_only_where_it_has_an_effect() {
         let runs = [(1, [2, 1], true), (2, [4, 1], false)].map(|(number, cluster, cut)| {
             run_of(
                 number,
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_by_themselves_have_none() {
+    fn single_clusters_have_no_speedup() {
         let here = chapter(&[run(1, "one", &[[48, 16]]), run(2, "two", &[[64, 16]])]);
         assert!(speedup(&here).is_none() && here.plots.len() == 1);
         assert!(here.missing[0].starts_with("Speedup of simulated clusters"), "{:?}", here.missing);

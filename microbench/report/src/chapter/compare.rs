@@ -1,4 +1,4 @@
-//! Every transport of a comparison beside the fastest.
+//! Plots every transport of a comparison relative to the fastest one.
 
 use super::{Chapter, distinct, of};
 use crate::fields::Fields;
@@ -25,7 +25,7 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
     }
 }
 
-/// Latencies and rates of one run.
+/// Plots latencies and rates of one run.
 fn plots(run: &Run) -> Vec<Plot> {
     let kinds = [
         (
@@ -50,7 +50,7 @@ fn plot(run: &Run, unit: &str, id: &str, title: &str, what: &str) -> Option<Plot
     let name = |row: &Fields| {
         let measured = row.text("measured")?.to_owned();
         Some(match row.text("owner").unwrap_or_default() {
-            // All work where a workload is measured.
+            // In a workload all ranks work.
             "" | "works" => measured,
             owner => format!("{measured}, {owner}"),
         })

@@ -1,4 +1,4 @@
-//! What a transport does at best, by operations in flight, and what memory does.
+//! Plots the maximum rates of a transport by operations in flight, and those of memory.
 
 use super::{Chapter, distinct, of, rows};
 use crate::fields::Fields;
@@ -6,7 +6,7 @@ use crate::origin::{Origins, transport};
 use crate::plot::{Axis, Form, Plot, Series, Table, all, sort_by_x};
 use crate::run::Run;
 
-/// Operations of a transport that are shown.
+/// The operations of a transport that the plots show.
 const SHOWN: [&str; 7] = [
     "READ 8 B",
     "READ 64 B",
@@ -92,7 +92,7 @@ fn of_memory(runs: &[&Run]) -> Option<Plot> {
         let Some(rate) = row.number("median_ops_per_s").filter(|rate| *rate > 0.0) else {
             continue;
         };
-        // Memory is the machine's, whatever transport the run had.
+        // Memory belongs to the machine, whatever transport the run used.
         let hue = match runs.len() {
             1 => hue,
             _ => format!("{hue}, {}", origins.name(run)),

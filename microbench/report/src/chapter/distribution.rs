@@ -1,4 +1,4 @@
-//! Latency distributions as percentile curves, from the histograms of the runs.
+//! Plots latency distributions as percentile curves, from the histograms of the runs.
 
 use super::{Chapter, distinct, rows};
 use crate::fields::Fields;
@@ -6,12 +6,12 @@ use crate::origin::{Origins, transport};
 use crate::plot::{Axis, Form, Plot, Series, Table, all, chunk_name};
 use crate::run::Run;
 
-/// Operations without a table that are shown, if they were measured.
+/// Operations without a table that the plots show, if they were measured.
 const ALONE: [&str; 6] =
     ["READ 8 B", "READ 64 B", "READ 4096 B", "WRITE 8 B", "CAS random word", "FAA random word"];
-/// The load factor that is shown beside the highest.
+/// The load factor that the plots show in addition to the highest.
 const MIDDLE: f64 = 0.5;
-/// Points of a curve that lie nearer than this share of both axes are one.
+/// Points of a curve that are closer than this share of both axes are merged.
 const NEAR: f64 = 1.0 / 300.0;
 
 pub(super) fn chapter(runs: &[Run]) -> Chapter {
@@ -46,7 +46,7 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
     }
 }
 
-/// The load factor nearest to the middle, and the highest.
+/// Returns the load factor nearest to the middle, and the highest.
 fn loads(runs: &[&Run]) -> Vec<f64> {
     let of_table = rows(runs).filter(|(_, row)| row.text("operation").is_some());
     let mut all = distinct(of_table.filter_map(|(_, row)| row.number("load_factor")));
@@ -58,7 +58,7 @@ fn loads(runs: &[&Run]) -> Vec<f64> {
     distinct(middle.into_iter().chain(all.last().copied()))
 }
 
-/// The one-sided operations by themselves.
+/// Plots the one-sided operations without a table.
 fn alone(runs: &[&Run]) -> Option<Plot> {
     let series = curves(runs, |row| {
         let name = row.text("operation")?;
@@ -87,7 +87,7 @@ fn of_table(runs: &[&Run], operation: &str, what: &str, load: f64) -> Option<Plo
     )
 }
 
-/// A series for each row that `pick` names, with its C.
+/// Returns a series for each row that `pick` names, with its C.
 fn curves(runs: &[&Run], pick: impl Fn(&Fields) -> Option<(String, Option<u32>)>) -> Vec<Series> {
     let used: Vec<&Run> =
         runs.iter().copied().filter(|run| run.rows.iter().any(|row| pick(row).is_some())).collect();
@@ -108,7 +108,8 @@ fn curves(runs: &[&Run], pick: impl Fn(&Fields) -> Option<(String, Option<u32>)>
     series
 }
 
-/// For each latency of a histogram: the share of operations that were faster, and the latency.
+/// Returns for each latency of a histogram the share of operations that were faster, and the
+/// latency.
 fn curve(row: &Fields) -> Option<Vec<[f64; 2]>> {
     let pairs = row.get("histogram")?.as_array()?;
     let pair = |pair: &serde_json::Value| Some([pair.get(0)?.as_f64()?, pair.get(1)?.as_f64()?]);
@@ -118,11 +119,11 @@ fn curve(row: &Fields) -> Option<Vec<[f64; 2]>> {
     let points = pairs.into_iter().map(|[ns, count]| {
         let share = before / total;
         before += count;
-        // Below the resolution of the clock: a logarithmic axis has no 0.
+        // The latency may be below the resolution of the clock. A logarithmic axis has no 0.
         [share, ns.max(1.0)]
     });
     let mut points: Vec<[f64; 2]> = points.collect();
-    // All but the slowest one were faster, or as fast.
+    // All operations except the slowest one took at most this time.
     let last = [1.0 - 1.0 / total.max(1.0), points.last()?[1]];
     points.extend((last[0] > points.last()?[0]).then_some(last));
     Some(points)
@@ -162,13 +163,13 @@ fn plot(id: String, title: String, what: &str, mut series: Vec<Series>) -> Optio
     .within_axes()
 }
 
-/// The latency that this share of operations did not exceed.
+/// Returns the latency that this share of operations did not exceed.
 fn value_at(points: &[[f64; 2]], share: f64) -> Option<f64> {
     let slower = points.iter().rev().find(|point| point[0] < share);
     slower.or(points.first()).map(|point| point[1])
 }
 
-/// Drops points that are too near to the one before to be seen; keeps both ends.
+/// Removes points that are too close to the previous one to be visible; keeps both ends.
 fn thinned(points: &[[f64; 2]], x: &Axis, y: &Axis) -> Vec<[f64; 2]> {
     let mut kept: Vec<[f64; 2]> = Vec::new();
     for (at, point) in points.iter().enumerate() {
@@ -209,7 +210,7 @@ mod tests {
     #[test]
     fn a_curve_goes_from_the_fastest_to_the_slowest() {
         let points = curve(&run().rows[0]).unwrap();
-        // The slowest is one by itself, so that its step is the end.
+        // The slowest operation is alone in its step, so the step is the end of the curve.
         let steps = [[0.0, 100.0], [0.6, 200.0], [0.999, 9_000.0], [0.9999, 9_999.0]];
         assert_eq!(points, steps);
         let same = made_up(

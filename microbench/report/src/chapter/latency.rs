@@ -1,4 +1,4 @@
-//! Latency and roundtrips against the load factor, by C (paper Fig. 2).
+//! Plots latency and roundtrips against the load factor, by C (paper Fig. 2).
 
 use super::{Chapter, of, rows};
 use crate::fields::Fields;
@@ -7,10 +7,10 @@ use crate::plot::{Axis, Form, Plot, Series, Table, all, chunk_name, sort_by_x};
 use crate::run::Run;
 
 const LOAD_FACTOR: &str = "load factor";
-/// Parameters of `simulate` that are of throughputs alone: a latency is that of blocking calls.
+/// Parameters of `simulate` that affect throughputs only: a latency is that of blocking calls.
 const IDLE: [&str; 4] = ["truncate_us", "throughput_chunk_buckets", "in_flight", "filled"];
 
-/// What a number of roundtrips is of.
+/// The two kinds of roundtrips.
 #[derive(Clone, Copy)]
 pub(super) enum Roundtrips {
     /// Chunk READs waited for.
@@ -19,13 +19,13 @@ pub(super) enum Roundtrips {
     Outgoing,
 }
 
-/// Which simulated clusters are meant.
+/// The simulated clusters that a plot includes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Clusters {
     All,
-    /// One machine of two ranks, and what was measured over shared memory.
+    /// One machine of two ranks, and measurements over shared memory.
     PapersOne,
-    /// Two machines of one rank, and what was measured otherwise.
+    /// Two machines of one rank, and measurements over other transports.
     PapersTwo,
 }
 
@@ -48,7 +48,7 @@ impl Clusters {
     }
 }
 
-/// Machines, and ranks on each; none of a row that was not simulated.
+/// Returns the machines and the ranks on each; `None` for a row that was not simulated.
 fn cluster(row: &Fields) -> Option<[u64; 2]> {
     Some([row.count("machines")?, row.count("ranks_per_machine")?])
 }
@@ -94,13 +94,14 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
     chapter
 }
 
-/// Mean latencies of `operation`, a series for each run and C. Simulated ones are of inserts.
+/// Returns mean latencies of `operation`, a series for each run and C. Simulated ones are of
+/// inserts.
 pub(super) fn latency(runs: &[Run], operation: &str, clusters: Clusters) -> Vec<Series> {
     let runs = of(runs, &["bench-latency", "simulate"]);
     by_chunk(&runs, |run, row| {
         let (this, name) = match run.command.as_str() {
             "bench-latency" => (row.text("operation")? == operation, "mean_ns"),
-            // At a given C and load factor a simulated row may also be one of throughput.
+            // A simulated row with a given C and load factor may also be a throughput.
             _ => (operation == "inserted" && row.text("workload").is_none(), "mean_latency_ns"),
         };
         let shown = this && clusters.have(run, row);
@@ -108,7 +109,7 @@ pub(super) fn latency(runs: &[Run], operation: &str, clusters: Clusters) -> Vec<
     })
 }
 
-/// Chunk READs of an insert; those of a table whose CPU reaches everything itself are none.
+/// Returns the chunk READs of an insert. A table whose CPU accesses all buckets itself has none.
 pub(super) fn roundtrips(runs: &[Run], kind: Roundtrips, clusters: Clusters) -> Vec<Series> {
     let name = match kind {
         Roundtrips::Effective => "effective_roundtrips",
@@ -123,7 +124,7 @@ pub(super) fn roundtrips(runs: &[Run], kind: Roundtrips, clusters: Clusters) -> 
     })
 }
 
-/// A series for each run and C, of what `value` takes from its rows.
+/// Returns a series for each run and C with the `value` of each row.
 fn by_chunk(runs: &[&Run], value: impl Fn(&Run, &Fields) -> Option<f64>) -> Vec<Series> {
     let used: Vec<&Run> = runs
         .iter()
@@ -148,7 +149,7 @@ fn by_chunk(runs: &[&Run], value: impl Fn(&Run, &Fields) -> Option<f64>) -> Vec<
         };
         one.join(&mut series);
     }
-    // By C, so that a colour means the same in every plot.
+    // Sorted by C, so that a colour means the same in every plot.
     series.sort_by_key(|series| series.chunk_buckets);
     sort_by_x(&mut series);
     series
@@ -203,7 +204,7 @@ fn roundtrips_plot(id: &str, title: &str, kind: Roundtrips, series: Vec<Series>)
     .within_axes()
 }
 
-/// Which runs have no READs to count, and why.
+/// Names the runs that have no READs to count, and states why.
 fn no_roundtrips(runs: &[Run]) -> Option<String> {
     let counts = |run: &&Run| {
         run.rows.iter().any(|row| row.number("effective_roundtrips").is_some_and(|n| n > 0.0))

@@ -1,4 +1,4 @@
-//! What share of its limit each measurement reaches: of the transport's, of the memory's.
+//! Plots each measurement as a share of the limit of the transport or of memory.
 
 use super::{Chapter, cluster, distinct, of, rows};
 use crate::fields::Fields;
@@ -34,7 +34,7 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
     chapter
 }
 
-/// Of workloads and explorations, a line each.
+/// Plots workloads and explorations, a line for each.
 fn rates(runs: &[Run]) -> Option<Plot> {
     let used = of(runs, &["bench-throughput", "explore"]);
     let share = |row: &Fields| row.number("limit_share").filter(|share| *share > 0.0);
@@ -80,7 +80,7 @@ fn counted(ranks: u64) -> String {
     if ranks == 1 { "1 rank".to_owned() } else { format!("{ranks} ranks") }
 }
 
-/// The floor's time by that of find-or-put, by load factor and C.
+/// Plots the floor's time / the time of find-or-put, by load factor and C.
 fn floors(runs: &[Run], operation: &str, title: &str) -> Option<Plot> {
     let used = of(runs, &["bench-latency"]);
     let value = |row: &Fields| {

@@ -14,7 +14,7 @@ use crate::fields::Fields;
 use crate::plot::Plot;
 use crate::run::Run;
 
-/// Plots that belong together.
+/// A group of related plots.
 pub(crate) struct Chapter {
     pub(crate) id: &'static str,
     pub(crate) title: &'static str,
@@ -24,7 +24,7 @@ pub(crate) struct Chapter {
     pub(crate) missing: Vec<String>,
 }
 
-/// All chapters, those without plots too.
+/// Returns all chapters, including those without plots.
 pub(crate) fn all(runs: &[Run]) -> Vec<Chapter> {
     vec![
         latency::chapter(runs),
@@ -38,17 +38,17 @@ pub(crate) fn all(runs: &[Run]) -> Vec<Chapter> {
     ]
 }
 
-/// Runs of these commands.
+/// Returns the runs of these commands.
 fn of<'a>(runs: &'a [Run], commands: &[&str]) -> Vec<&'a Run> {
     runs.iter().filter(|run| commands.contains(&run.command.as_str())).collect()
 }
 
-/// Each row with its run.
+/// Returns each row with its run.
 fn rows<'a>(runs: &[&'a Run]) -> impl Iterator<Item = (&'a Run, &'a Fields)> {
     runs.iter().flat_map(|run| run.rows.iter().map(move |row| (*run, row)))
 }
 
-/// The values in the order in which they come, each once.
+/// Returns the distinct values in the order of their first occurrence.
 fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut all = Vec::new();
     for value in values {
@@ -59,7 +59,7 @@ fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     all
 }
 
-/// The one in the middle, or the mean of two.
+/// Returns the median, or `None` for no values.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let upper = values.get(values.len() / 2)?;

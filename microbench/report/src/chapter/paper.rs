@@ -1,4 +1,4 @@
-//! The runs beside the paper's own figures.
+//! Compares the runs to the paper's figures.
 
 use super::latency::{Clusters, Roundtrips, latency, roundtrips};
 use super::{Chapter, cluster, distinct};
@@ -7,11 +7,11 @@ use crate::run::Run;
 use probeline_profile::paper::{self, Latency as LatencyFigure, SOURCE};
 
 const LOAD_FACTOR: &str = "load factor";
-/// By what name the paper's figures are filtered.
+/// The transport by which the page filters the paper's figures of one machine.
 const LOCAL: &str = "paper, 1 machine";
 const REMOTE: &str = "paper, 2 machines";
 const CLUSTER: &str = "paper, clusters";
-/// Load factors that are this near are the same.
+/// Load factors that differ by less than this are equal.
 const SAME: f64 = 1e-6;
 
 pub(super) fn chapter(runs: &[Run]) -> Chapter {
@@ -87,7 +87,7 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
     chapter
 }
 
-/// The figure at the C of a series and at this load factor.
+/// Returns the figure at the C of a series and at this load factor.
 fn figure(figures: &[LatencyFigure], series: &Series, load: f64) -> Option<LatencyFigure> {
     let same = |figure: &&LatencyFigure| {
         Some(figure.chunk_buckets) == series.chunk_buckets
@@ -96,7 +96,7 @@ fn figure(figures: &[LatencyFigure], series: &Series, load: f64) -> Option<Laten
     figures.iter().find(same).copied()
 }
 
-/// The paper's latencies at each C that is here, on one machine or two.
+/// Returns the paper's latencies at each C of the series `here`, on one machine or two.
 fn latency_figures(figures: &[LatencyFigure], here: &[Series], local: bool) -> Vec<Series> {
     let ns = |figure: &LatencyFigure| if local { figure.local_ns } else { figure.remote_ns };
     let name = if local { LOCAL } else { REMOTE };
@@ -129,7 +129,7 @@ fn of_paper(
     })
 }
 
-/// Both in one plot; none where the paper has nothing of the kind.
+/// Plots runs and the paper's figures in one plot, or returns `None` if the paper has none.
 fn beside(
     id: &str,
     title: &str,
@@ -157,7 +157,7 @@ fn beside(
     .within_axes()
 }
 
-/// The run by the paper, where both have a point.
+/// Returns the run's value / the paper's, at points that both have.
 fn ratio(
     id: &str,
     title: &str,
@@ -189,13 +189,13 @@ fn ratio(
     .within_axes()
 }
 
-/// Simulated clusters beside the paper's: a plot for each workload that the paper has, too.
+/// Plots simulated clusters and the paper's: a plot for each workload that the paper has.
 fn throughput(runs: &[Run]) -> Vec<Plot> {
     let figures = paper::throughputs();
     let plot = |workload: &str| {
         let here = cluster::by_machines(runs, workload, &[], |run, row| {
-            // What is cut to whole microseconds in the paper is so here, too, if that was asked
-            // for.
+            // The paper's values are truncated to whole microseconds; simulated ones are if that
+            // was requested.
             let asked = run.parameters.get("truncate_us").is_some_and(|asked| asked == true);
             let cut = asked.then(|| row.number("truncated_ops_per_s")).flatten();
             let rate = cut.or_else(|| row.number("ops_per_s"))?;
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
     use crate::run::made_up;
 
-    /// A run whose inserts take so many times what they take in the paper.
+    /// Creates a run whose inserts take `times` the paper's time.
     fn run(transport: &str, times: f64) -> Run {
         let row = |figure: &LatencyFigure| {
             let ns = if transport == "shm" { figure.local_ns } else { figure.remote_ns };
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn each_point_stands_beside_its_own_figure() {
+    fn each_point_is_compared_with_its_own_figure() {
         let (local, remote) = ("paper-latency-local", "paper-latency");
         for (transport, id, other, times) in
             [("shm", local, remote, 0.25), ("sim", remote, local, 2.0)]
@@ -284,9 +284,9 @@ mod tests {
         }
     }
 
-    /// Of one simulation with both clusters, each one's latencies.
+    /// One simulation has the latencies of both clusters.
     #[test]
-    fn a_simulated_machine_stands_beside_one_and_two_beside_two() {
+    fn simulated_machines_are_compared_with_as_many() {
         let row = |machines: u64, ns: f64| {
             json!({
                 "experiment": "latency", "machines": machines, "ranks_per_machine": 2 / machines,
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn simulated_clusters_are_cut_as_the_paper_is_if_asked() {
+    fn simulated_clusters_are_truncated_on_request() {
         let rows = json!([{
             "experiment": "throughput", "machines": 2, "ranks_per_machine": 16, "workload": "mixed",
             "chunk_buckets": 32, "ops_per_s": 9e6, "truncated_ops_per_s": 10e6,

@@ -1,4 +1,4 @@
-//! Throughput and speedup against the number of ranks (paper Fig. 3).
+//! Plots throughput and speedup against the number of ranks (paper Fig. 3).
 
 use super::{Chapter, cluster, median, of, rows};
 use crate::fields::Fields;
@@ -6,7 +6,7 @@ use crate::origin::{Origins, transport};
 use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all, sort_by_x};
 use crate::run::Run;
 
-/// What a run's ranks are, and not what it measures: runs that differ in these are one series.
+/// Parameters of the ranks. Runs that differ only in these form one series.
 pub(super) const AXES: [&str; 3] = ["ranks", "table_bytes", "buckets_per_rank"];
 const RANKS: &str = "ranks";
 
@@ -59,7 +59,7 @@ const WORKLOADS: &str = "Million find-or-puts a second by all ranks at once, in 
 const STATES: &str = "Million new states a second by all ranks at once, from the initial state to \
      the last, reading the net not included.";
 
-/// A series for each kind of run and thing measured.
+/// Returns a series for each kind of run and of measurement.
 fn rates(
     runs: &[Run],
     command: &str,
@@ -67,7 +67,7 @@ fn rates(
     hue: impl Fn(&Fields) -> Option<String>,
 ) -> Vec<Series> {
     let used = of(runs, &[command]);
-    // C is filtered by, so it is never part of what is summed up.
+    // The page filters by C, so runs of different C are never combined.
     let origins = Origins::grouped(&used, &AXES);
     let mut samples: Vec<Series> = Vec::new();
     for (run, row) in rows(&used) {
@@ -81,7 +81,7 @@ fn rates(
     samples.into_iter().map(medians).collect()
 }
 
-/// One point for each x: the median of what was measured there.
+/// Combines the values at each x into one point: their median.
 fn medians(series: Series) -> Series {
     let at_once = series.points.chunk_by(|one, other| one[0].total_cmp(&other[0]).is_eq());
     let middle = at_once.filter_map(|same| {
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!((guide.from, guide.to), ([1.0, 1.0], [4.0, 4.0]));
     }
 
-    /// Of the same ranks, with so many in flight.
+    /// Creates a run of the same ranks with this number of operations in flight.
     fn of_depth(number: usize, transport: &str, depth: &str, seed: u32, per_s: f64) -> Run {
         let row = json!({ "workload": "mixed", "ranks": 2, "median_ops_per_s": per_s });
         let parameters = json!({
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_differ_in_more_than_effort_are_no_one_point() {
+    fn runs_that_differ_in_more_than_effort_are_separate_points() {
         for transport in ["verbs", "ucx", "mpi", "shm"] {
             let runs = [
                 of_depth(1, transport, "1", 1, 62e6),
@@ -216,10 +216,10 @@ mod tests {
             ];
             let chapter = chapter(&runs);
             let series = &plot(&chapter, "throughput").series;
-            let told: Vec<(&str, &[[f64; 2]])> =
+            let found: Vec<(&str, &[[f64; 2]])> =
                 series.iter().map(|series| (&*series.line, &*series.points)).collect();
             let named = [1, 64].map(|depth| format!("{transport}, in flight {depth}"));
-            assert_eq!(told, [(&*named[0], &[[2.0, 62.0]][..]), (&*named[1], &[[2.0, 312.0]])]);
+            assert_eq!(found, [(&*named[0], &[[2.0, 62.0]][..]), (&*named[1], &[[2.0, 312.0]])]);
         }
     }
 

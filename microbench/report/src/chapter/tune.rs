@@ -1,4 +1,4 @@
-//! What `tune` expected of its candidates, what it recommended, and what was then measured.
+//! Plots the predictions of `tune` for its candidates, its recommendation, and the measurements.
 
 use serde_json::Value;
 
@@ -39,17 +39,17 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
 struct Tuned<'r> {
     run: &'r Run,
     recommended: &'r Fields,
-    /// All of them: what was expected, and what a sweep measured.
+    /// All candidates: their predictions, and the measurements of a sweep.
     candidates: Vec<Fields>,
 }
 
-/// What is read off a candidate.
+/// A value of a candidate that a plot shows.
 #[derive(Clone, Copy)]
 struct Measure {
     id: &'static str,
     name: &'static str,
     title: &'static str,
-    /// The fields of what was expected and of what was measured.
+    /// The fields of the prediction and of the measurement.
     fields: [&'static str; 2],
     scale: f64,
 }
@@ -69,7 +69,7 @@ const RATE: Measure = Measure {
     scale: 1e-6,
 };
 
-/// What a candidate differs in.
+/// A dimension of candidates.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Choice {
     ChunkBuckets,
@@ -110,7 +110,7 @@ impl<'r> Tuned<'r> {
         self.recommended.get("direct") == Some(&Value::Bool(true))
     }
 
-    /// Those that differ from the recommendation in nothing else than `free`.
+    /// Returns the candidates that differ from the recommendation only in `free`.
     fn alike<'a>(
         &self,
         rows: impl Iterator<Item = &'a Fields>,
@@ -125,11 +125,12 @@ impl<'r> Tuned<'r> {
         rows.filter(same).collect()
     }
 
-    /// Of each `hue`, a line of what was expected by `x` and one of what was measured; the
-    /// recommendation by itself.
+    /// Returns for each `hue` a line of predictions by `x` and one of measurements, and the
+    /// recommendation as a separate point.
     fn series(&self, x: Choice, hue: Choice, measure: Measure) -> Vec<Series> {
         let expected = self.alike(self.candidates.iter(), [x, hue]);
-        // What is beside the recommendation; the finalists of a sweep are among all that it swept.
+        // The neighbours of the recommendation. The finalists of a sweep are among its
+        // measurements.
         let beside = self.run.rows.iter().filter(|row| row.text("candidate") != Some("sweep"));
         let beside = self.alike(beside, [x, hue]);
         let swept = expected.iter().copied().filter(|row| row.number(measure.fields[1]).is_some());
@@ -168,7 +169,7 @@ impl<'r> Tuned<'r> {
     ) {
         let (Some(point), Some(name)) = (self.point(row, x, value), hue.name(row)) else { return };
         match all.iter_mut().find(|series| series.hue == name && series.line == line) {
-            // A row that stands beside the recommendation twice is the same.
+            // The same candidate may be in several rows.
             Some(same) if same.points.iter().any(|other| other[0].total_cmp(&point[0]).is_eq()) => {
             }
             Some(same) => same.points.push(point),
@@ -217,7 +218,7 @@ impl<'r> Tuned<'r> {
         .within_axes()
     }
 
-    /// The recommendation in words.
+    /// Describes the recommendation.
     fn others(&self) -> String {
         let count = |name| self.recommended.count(name).unwrap_or(0);
         let text = |name| self.recommended.text(name).unwrap_or("unknown");
@@ -235,9 +236,9 @@ impl<'r> Tuned<'r> {
         )
     }
 
-    /// What was measured of each candidate against what was expected of it.
+    /// Plots the measurement of each candidate against its prediction.
     fn met(&self, of: Measure) -> Option<Plot> {
-        // The name of each row's candidate, by what it is shown as.
+        // The name of each row's candidate in the legend.
         let kind = |name: &str| match name {
             RECOMMENDED => RECOMMENDED,
             "paper" => "the paper's algorithm",
@@ -284,7 +285,7 @@ impl<'r> Tuned<'r> {
         .within_axes()
     }
 
-    /// The rows of the run; what was swept is in the run's JSON.
+    /// Returns the table of the run's rows. The run's JSON has the measurements of a sweep.
     fn table(&self, of: Measure) -> Table {
         let rows = self.run.rows.iter().filter_map(|row| {
             let values = of.fields.map(|field| row.number(field));
@@ -300,14 +301,14 @@ impl<'r> Tuned<'r> {
     }
 }
 
-/// By C, by operations in flight, and how near the expectations were.
+/// Plots by C and by operations in flight, and measurements against predictions.
 fn plots(tuned: Tuned<'_>) -> Vec<Plot> {
     let goal = match tuned.run.parameters.text("goal") {
         Some("latency") => LATENCY,
         _ => RATE,
     };
     let mut plots = Vec::new();
-    // Where the CPU reaches all itself C is without effect.
+    // C has no effect if the CPU accesses all buckets itself.
     let hue = if tuned.is_direct() { Choice::Cache } else { Choice::ChunkBuckets };
     if !tuned.is_direct() {
         let title = format!("What C does: {}", goal.name);

@@ -1,4 +1,4 @@
-//! A run: machine, findings, parameters, notes and rows.
+//! The section of a run: machine, findings, parameters, notes and rows.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -8,9 +8,9 @@ use crate::headline::headline;
 use crate::origin::{cell, parameter};
 use crate::run::{Examined, Run};
 
-/// What is shown of rows, or of a list, at most: the file has all.
+/// Maximum rows, or elements of a list, that the page shows; the file has all.
 const MOST_ROWS: usize = 400;
-/// Columns that are shown elsewhere, or have one value for each round.
+/// Columns that another place of the page shows, or that have one value for each round.
 const NOT_SHOWN: [&str; 2] = ["histogram", "samples"];
 /// Commands whose rows have plots.
 const PLOTTED: [&str; 8] = [
@@ -21,11 +21,11 @@ const PLOTTED: [&str; 8] = [
     "limits",
     "compare",
     "simulate",
-    // Its findings are shown as such.
+    // The page shows its findings in a separate section.
     "doctor",
 ];
 
-/// One of all `runs`; what an earlier one says, too, is not said again.
+/// Returns the section of one of all `runs`. It omits what an earlier section contains.
 pub(super) fn run(run: &Run, runs: &[Run]) -> Markup {
     let earlier = || runs.iter().take_while(|other| other.number < run.number);
     let same_machine = earlier().find(|other| is_same_machine(run, other));
@@ -81,7 +81,7 @@ pub(super) fn run(run: &Run, runs: &[Run]) -> Markup {
     }
 }
 
-/// What changes from run to run on one machine.
+/// Facts that vary between runs on the same machine.
 const CHANGES: [&str; 1] = ["load_average"];
 
 fn is_same_machine(run: &Run, other: &Run) -> bool {
@@ -92,7 +92,7 @@ fn is_same_machine(run: &Run, other: &Run) -> bool {
     !run.machine.is_empty() && lasting(run) == lasting(other)
 }
 
-/// Whatever ranks each had there.
+/// Returns whether both runs have the same findings, regardless of the ranks on each machine.
 fn found_alike(run: &Run, other: &Run) -> bool {
     let found = |run: &Run| {
         let machines = run.doctor.iter().flatten();
@@ -127,7 +127,7 @@ fn parameters(parameters: &Fields) -> Markup {
     html! { ul.given { @for (name, value) in given { li { (parameter(name, value)) } } } }
 }
 
-/// What the doctor found on each machine.
+/// Returns the doctor's findings on each machine.
 fn doctor(run: &Run) -> Markup {
     let Some(machines) = &run.doctor else {
         return html! {
@@ -137,7 +137,7 @@ fn doctor(run: &Run) -> Markup {
     html! { @for machine in machines { (examined(machine, machines.len() > 1)) } }
 }
 
-/// One of several, or the only one; the worst first.
+/// Returns the findings on a machine, the worst first. `of_several` is whether the run has several.
 fn examined(machine: &Examined, of_several: bool) -> Markup {
     let findings = &machine.findings;
     let ranks = ranges(&machine.ranks);
@@ -165,7 +165,7 @@ fn examined(machine: &Examined, of_several: bool) -> Markup {
     }
 }
 
-/// Ranks as a person writes them: several in a row by the first and the last.
+/// Formats ranks; consecutive ones as a range.
 fn ranges(ranks: &[u32]) -> String {
     let mut ranks = ranks.to_vec();
     ranks.sort_unstable();
@@ -193,7 +193,7 @@ fn finding(finding: &Fields, verdict: &str) -> Markup {
     }
 }
 
-/// Fields that this page has no place for: lists of objects as tables, the rest in a line each.
+/// Returns the remaining fields: lists of objects as tables, the others in a line each.
 fn more(fields: &Fields) -> Markup {
     let is_table = |value: &Value| {
         value.as_array().is_some_and(|list| !list.is_empty() && list.iter().all(Value::is_object))
@@ -212,7 +212,7 @@ fn more(fields: &Fields) -> Markup {
     }
 }
 
-/// A value that is not too long for a line.
+/// Returns the value if it fits in a line.
 fn brief(value: &Value) -> String {
     let text = cell(value);
     match text.char_indices().nth(300) {
@@ -252,7 +252,7 @@ fn rows(rows: &[Fields]) -> Markup {
     }
 }
 
-/// A field's name in words.
+/// Returns the label of a field.
 fn label(name: &str) -> String {
     name.replace('_', " ")
 }

@@ -1,4 +1,4 @@
-//! A plot with its caption, its legend, and its numbers behind it.
+//! A plot with its caption, its legend and the table of its numbers.
 
 use maud::{Markup, PreEscaped, html};
 

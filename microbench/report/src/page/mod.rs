@@ -1,4 +1,4 @@
-//! The page: one file that needs nothing else.
+//! The page: one file that needs no other file.
 
 mod facts;
 mod figure;
@@ -14,7 +14,7 @@ use crate::run::Run;
 const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
 
-/// The whole page.
+/// Returns the whole page.
 pub(crate) fn page(
     title: &str,
     runs: &[Run],
@@ -34,7 +34,7 @@ pub(crate) fn page(
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) }
-                // Or a browser asks the server for one.
+                // Without this, a browser requests an icon from the server.
                 link rel="icon" href="data:,";
                 style { (PreEscaped(style_sheet())) (PreEscaped(STYLE)) }
             }
@@ -75,7 +75,7 @@ fn summary(runs: &[Run]) -> Markup {
     }
 }
 
-/// Boxes for each transport and each C; without a script there is nothing to choose.
+/// Returns check boxes for each transport and each C. Without a script there is no choice.
 fn filters(chapters: &[&Chapter]) -> Markup {
     let series =
         || chapters.iter().flat_map(|chapter| &chapter.plots).flat_map(|plot| &plot.series);
@@ -85,7 +85,7 @@ fn filters(chapters: &[&Chapter]) -> Markup {
             transports.push(&series.transport);
         }
     }
-    // What was measured here first.
+    // Transports measured here come before the paper's.
     transports.sort_by_key(|name| name.starts_with("paper"));
     let mut chunks: Vec<u32> = series().filter_map(|series| series.chunk_buckets).collect();
     chunks.sort_unstable();
@@ -138,7 +138,7 @@ fn section(chapter: &Chapter, dashes: &Dashes) -> Result<Markup, Error> {
     })
 }
 
-/// What is between backquotes as code.
+/// Marks up text between backquotes as code.
 fn with_code(text: &str) -> Markup {
     html! {
         @for (at, part) in text.split('`').enumerate() {

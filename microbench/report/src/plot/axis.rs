@@ -1,21 +1,21 @@
-//! An axis: what it shows, from where to where, and its ticks.
+//! The axis of a plot: its title, scale, range and ticks.
 
 use crate::number::plain;
 
-/// How values lie along an axis.
+/// The scale of an axis: how values map to places on a straight line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
     Linear,
-    /// Equal ratios are equally far apart.
+    /// Equal ratios have equal distances.
     Log,
-    /// Shares from 0 on, by how near they are to 1: 0.9, 0.99 and 0.999 are equally far apart.
+    /// Shares from 0 on, by their number of nines: 0.9, 0.99 and 0.999 have equal distances.
     Nines,
-    /// Names, one below the other: 0 is the first.
+    /// Names in a column; 0 is the first.
     Names,
 }
 
 impl Scale {
-    /// Where a value is, on a straight line.
+    /// Maps a value to its place on a straight line.
     pub(crate) fn place(self, value: f64) -> f64 {
         match self {
             Self::Linear => value,
@@ -35,27 +35,27 @@ impl Scale {
     }
 }
 
-/// Places are on a straight line, values are what they stand for.
+/// An axis. Places are positions on a straight line; values are what they represent.
 #[derive(Clone, Debug)]
 pub(crate) struct Axis {
-    /// What it shows, with its unit.
+    /// The quantity, with its unit.
     pub(crate) title: String,
     pub(crate) scale: Scale,
     /// The first and the last place.
     pub(crate) range: [f64; 2],
-    /// Places and what stands there.
+    /// Places and their labels.
     pub(crate) ticks: Vec<(f64, String)>,
 }
 
-/// What part of the range is left free beyond the outermost values.
+/// The share of the range that stays free beyond the outermost values.
 const ROOM: f64 = 0.03;
-/// How many times the smallest value the largest may be before an axis has equal ratios.
+/// The ratio of the largest value to the smallest from which an axis is logarithmic.
 const WIDE: f64 = 12.0;
-/// Ticks of an axis, about.
+/// The approximate number of ticks of an axis.
 const TICKS: f64 = 5.0;
 
 impl Axis {
-    /// From 0 to a little beyond the largest value.
+    /// Creates an axis from 0 to slightly beyond the largest value.
     pub(crate) fn from_zero(title: &str, values: impl Iterator<Item = f64>) -> Self {
         let most = values.fold(0.0, f64::max);
         let most = if most > 0.0 { most } else { 1.0 };
@@ -65,7 +65,7 @@ impl Axis {
         Self::new(title, Scale::Linear, [0.0, to], ticks.map(|value| (value, short(value))))
     }
 
-    /// From the smallest value to the largest, with a little room.
+    /// Creates an axis from the smallest value to the largest, with a small margin.
     pub(crate) fn between(title: &str, values: impl Iterator<Item = f64> + Clone) -> Self {
         let (least, most) = bounds(values);
         let width = if most > least { most - least } else { least.abs().max(1.0) };
@@ -74,7 +74,7 @@ impl Axis {
         Self::new(title, Scale::Linear, [from, to], ticks.map(|value| (value, short(value))))
     }
 
-    /// Equal ratios equally far apart, of values above 0.
+    /// Creates a logarithmic axis for values above 0.
     pub(crate) fn log(title: &str, values: impl Iterator<Item = f64> + Clone) -> Self {
         let (least, most) = bounds(values.filter(|value| *value > 0.0));
         let (from, to) = (least.log10(), most.log10());
@@ -85,7 +85,7 @@ impl Axis {
         Self::new(title, Scale::Log, range, ticks)
     }
 
-    /// From 0, or with equal ratios where the values differ much.
+    /// Creates an axis from 0, or a logarithmic one if the ratio of the values is large.
     pub(crate) fn fitting(title: &str, values: impl Iterator<Item = f64> + Clone) -> Self {
         let (least, most) = bounds(values.clone().filter(|value| *value > 0.0));
         match most > WIDE * least {
@@ -94,7 +94,7 @@ impl Axis {
         }
     }
 
-    /// Counts that are measured at a few places, each of which has a tick.
+    /// Creates an axis of counts with a tick for each value.
     pub(crate) fn counts(title: &str, values: impl Iterator<Item = f64> + Clone) -> Self {
         let mut at: Vec<f64> = values.clone().collect();
         at.sort_by(f64::total_cmp);
@@ -112,7 +112,7 @@ impl Axis {
         axis
     }
 
-    /// Shares from 0 to the largest, by their nines.
+    /// Creates an axis of shares from 0 to the largest, by their nines.
     pub(crate) fn nines(title: &str, values: impl Iterator<Item = f64>) -> Self {
         let most = values.map(|value| Scale::Nines.place(value)).fold(1.0, f64::max);
         let named = [
@@ -130,7 +130,7 @@ impl Axis {
         Self::new(title, Scale::Nines, [0.0, most * (1.0 + ROOM)], ticks.into_iter())
     }
 
-    /// Names, the first at the top.
+    /// Creates an axis of names, the first at the top.
     pub(crate) fn names(names: &[String]) -> Self {
         let ticks = names.iter().zip(0_u32..).map(|(name, at)| (-f64::from(at), name.clone()));
         let last = u32::try_from(names.len().saturating_sub(1)).unwrap_or(u32::MAX);
@@ -143,19 +143,19 @@ impl Axis {
         range: [f64; 2],
         ticks: impl Iterator<Item = (f64, String)>,
     ) -> Self {
-        // What rounding puts beyond an end is still the end.
+        // Includes values that rounding puts beyond an end.
         let slack = 1e-9 * (range[1] - range[0]);
         let within = |place: f64| place >= range[0] - slack && place <= range[1] + slack;
         let ticks = ticks.filter(|(place, _)| within(*place)).collect();
         Self { title: title.to_owned(), scale, range, ticks }
     }
 
-    /// Where a value is, from 0 at the first place to 1 at the last.
+    /// Returns the position of a value, from 0 at the first place to 1 at the last.
     pub(crate) fn share(&self, value: f64) -> f64 {
         (self.scale.place(value) - self.range[0]) / (self.range[1] - self.range[0])
     }
 
-    /// Whether a value can be shown.
+    /// Returns whether a value can be shown.
     pub(crate) fn holds(&self, value: f64) -> bool {
         (0.0..=1.0).contains(&self.share(value))
     }
@@ -168,7 +168,7 @@ fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
     if least.is_finite() { (least, most) } else { (1.0, 1.0) }
 }
 
-/// The step of 1, 2 or 5 times a power of ten that is not below this.
+/// Returns the smallest step of 1, 2 or 5 times a power of ten that is at least `least`.
 fn step(least: f64) -> f64 {
     let power = 10_f64.powf(least.log10().floor());
     let times = [1.0, 2.0, 5.0].into_iter().find(|times| times * power >= least * (1.0 - 1e-9));
@@ -178,12 +178,12 @@ fn step(least: f64) -> f64 {
 fn steps(from: f64, to: f64, step: f64) -> impl Iterator<Item = f64> {
     let first = (from / step).ceil();
     let count = ((to / step).floor() - first).clamp(0.0, 100.0);
-    // A small whole number.
+    // The number of steps is a small whole number.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     (0..=count as u32).map(move |at| (first + f64::from(at)) * step)
 }
 
-/// Powers of ten; with few of them, also 2 and 5 times those.
+/// Returns powers of ten; if there are few, also 2 and 5 times those.
 fn log_ticks([from, to]: [f64; 2]) -> Vec<f64> {
     let powers = |times: &[f64]| -> Vec<f64> {
         let all = steps(from.floor(), to.ceil(), 1.0);
@@ -195,13 +195,13 @@ fn log_ticks([from, to]: [f64; 2]) -> Vec<f64> {
     ticks.unwrap_or_else(|| steps_of_values(from, to))
 }
 
-/// Where ratios are so small that they are nearly differences.
+/// Returns evenly spaced ticks, for ranges so small that a logarithmic axis is nearly linear.
 fn steps_of_values(from: f64, to: f64) -> Vec<f64> {
     let (from, to) = (10_f64.powf(from), 10_f64.powf(to));
     steps(from, to, step((to - from) / TICKS)).collect()
 }
 
-/// With a prefix where the number is long.
+/// Formats a number, with a unit prefix if it is long.
 fn short(value: f64) -> String {
     match value {
         value if value >= 1e9 => format!("{}G", plain(value / 1e9)),
@@ -211,7 +211,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// The labels that do not touch the one before.
+/// Keeps the labels that do not touch the previous one.
 fn apart(ticks: impl Iterator<Item = (f64, String)>, range: &[f64; 2]) -> Vec<(f64, String)> {
     let least = 0.05 * (range[1] - range[0]);
     let mut kept: Vec<(f64, String)> = Vec::new();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_round_and_within() {
+    fn ticks_are_round_and_within_the_range() {
         let axis = Axis::from_zero("", [183.0, 97.0].into_iter());
         assert_eq!(labels(&axis), ["0", "50", "100", "150"]);
         assert!(axis.holds(0.0) && axis.holds(183.0) && !axis.holds(-1.0));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_has_an_axis_too() {
+    fn one_value_has_an_axis() {
         for axis in [
             Axis::from_zero("", [0.0].into_iter()),
             Axis::between("", [3.0].into_iter()),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn nines_are_equally_far_apart() {
+    fn nines_have_equal_distances() {
         let axis = Axis::nines("", [0.0, 0.999].into_iter());
         assert_eq!(labels(&axis), ["0", "50%", "90%", "99%", "99.9%"]);
         let at = |value| axis.share(value);

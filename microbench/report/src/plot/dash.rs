@@ -1,21 +1,21 @@
-//! Which kind of line stands for what, the same in all plots of a page.
+//! Assigns a dash pattern to each line, the same in all plots of a page.
 
 use super::{Form, Plot, Series};
 
-/// Lengths of strokes and gaps, in tenths; none for a line without gaps.
-/// Dots last, as a plot's guide has them.
+/// Lengths of strokes and gaps, in tenths of pixels; empty for a solid line. Dots are last, because
+/// the guide of a plot is dotted.
 pub(super) const DASHES: [&str; 5] = ["", "60 40", "100 30 20 30", "30 20", "15 30"];
 
-/// Names of lines, and the place of the dashes of each.
+/// The names of lines, each with the index of its dash pattern.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dashes(Vec<(String, usize)>);
 
 impl Dashes {
-    /// Of all plots of a page: a new name has the dashes that the fewest of the names have beside
-    /// which it stands in a plot; of these those of the name that says most nearly the same, or
-    /// those that the fewest have at all.
+    /// Assigns patterns to the lines of all plots of a page. A new name gets the pattern that the
+    /// fewest other names in its plots have. Of several such patterns, it takes the one of the most
+    /// similar name, then the one with the fewest uses.
     pub(crate) fn of<'p>(plots: impl Iterator<Item = &'p Plot>) -> Self {
-        // What has markers alone has no line.
+        // A plot of markers only has no lines.
         let plots: Vec<Vec<&str>> =
             plots.filter(|plot| plot.form != Form::Dots).map(|plot| lines(&plot.series)).collect();
         let mut dashes = Self::default();
@@ -41,8 +41,8 @@ impl Dashes {
         self.0.iter().find(|(other, _)| other == name).map(|(_, place)| *place)
     }
 
-    /// Of each series of a plot: its own on the page, but lines that have the same there have
-    /// others here, as long as there are any.
+    /// Returns the pattern of each series of a plot: that of the page. Lines with the same pattern
+    /// on the page get different ones here, as long as there are enough.
     pub(super) fn within(&self, all: &[Series]) -> Vec<&'static str> {
         let mut here: Vec<(&str, usize)> = Vec::new();
         for name in lines(all) {
@@ -60,15 +60,15 @@ impl Dashes {
     }
 }
 
-/// How much one name says beyond the other, if it says all of that: what a run is called depends on
-/// the runs beside it.
+/// Returns the length by which one name extends the other, or `None` if neither is a prefix of the
+/// other. The name of a run depends on the other runs in its plot.
 fn kinship(one: &str, other: &str) -> Option<usize> {
     let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
     let more = long.strip_prefix(short)?;
     more.starts_with(", ").then_some(more.len())
 }
 
-/// The names of lines, each once.
+/// Returns the distinct names of lines.
 fn lines(all: &[Series]) -> Vec<&str> {
     let mut lines: Vec<&str> = Vec::new();
     for series in all {
@@ -95,7 +95,7 @@ mod tests {
         let dashes = Dashes::of(plots.iter());
         let [both, three, one] = plots.each_ref().map(|plot| dashes.within(&plot.series));
         assert_eq!((both[0], both[1]), (one[0], three[1]));
-        // Four names have four kinds of lines, though two of them are never beside each other.
+        // Four names have four patterns, though two of them never share a plot.
         assert!(!three.contains(&both[0]), "{three:?}");
     }
 
@@ -109,13 +109,13 @@ mod tests {
         let dashes = Dashes::of(plots.iter());
         let [one, other, shm] = plots.each_ref().map(|plot| dashes.within(&plot.series));
         assert_eq!((other[2], other[1]), (one[1], one[2]));
-        // Of two that say as much the first is it.
+        // Of two names with the same similarity, the first one wins.
         assert!(shm[0] == one[0] && shm[1] != one[0], "{one:?} {shm:?}");
     }
 
     #[test]
-    fn lines_of_a_plot_differ_as_long_as_there_are_kinds() {
-        // Each is beside all others, so that no kind is left for the last two.
+    fn lines_of_a_plot_differ_while_patterns_suffice() {
+        // All share one plot, so there is no pattern left for the last two.
         let names = ["a", "b", "c", "d", "e", "f", "g"];
         let mut plots: Vec<Plot> =
             names.iter().flat_map(|a| names.map(|b| plot(&[a, b]))).collect();

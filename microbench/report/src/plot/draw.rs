@@ -1,5 +1,5 @@
-//! SVG of a plot. Every layer is drawn by the library on the same coordinates, so that a page can
-//! style and hide each by itself.
+//! Draws a plot as SVG. The library draws every layer on the same coordinates, so that a page can
+//! style and hide each layer separately.
 
 use core::fmt::Write;
 use core::ops::Range;
@@ -13,43 +13,43 @@ use super::legend::{EDGE, STROKE, marker_class};
 use super::{Axis, Dashes, Form, Look, Plot, Scale};
 use crate::error::Error;
 
-/// The library's coordinates are whole numbers; a tenth of a pixel is fine enough.
+/// Tenths of a pixel per pixel. The library's coordinates are whole numbers.
 const TENTHS: u32 = 10;
 const WIDTH: u32 = 440 * TENTHS;
 const HEIGHT: u32 = 290 * TENTHS;
-/// Of the area above the plot, where the title of the y axis is.
+/// The height above the plot area, for the title of the y axis.
 const TOP: u32 = 26 * TENTHS;
 const RIGHT: u32 = 26 * TENTHS;
 const BOTTOM: u32 = 42 * TENTHS;
 const LEFT: u32 = 46 * TENTHS;
-/// A line of names.
+/// The height of a line of names.
 const LINE: u32 = 19 * TENTHS;
-/// Of text, as the library counts it: by the line, which is 1.24 times the letters.
+/// The text size as the library defines it: the line height, 1.24 times the size of letters.
 const TEXT: u32 = 12 * TENTHS * 124 / 100;
 const THIN: u32 = 10;
 
-/// On white; a page has its own colours.
+/// Colours on white; a page has its own colours.
 const INK: RGBColor = RGBColor(0x1b, 0x1f, 0x24);
 const FAINT: RGBColor = RGBColor(0x57, 0x5e, 0x68);
 const GRID: RGBColor = RGBColor(0xe3, 0xe6, 0xea);
 
-/// The width of a letter where a page makes them largest.
+/// The width of a letter at the largest size of a page.
 const LETTER: u32 = 80;
-/// Letters of a name along an axis at most; the table behind a plot has all of it.
+/// Maximum letters of a name along an axis; the table of the plot has the whole name.
 const LONGEST_NAME: u32 = 30;
-/// The size of a title, and how many tenths of it a letter takes at most.
+/// The size of a title, and the maximum width of a letter in tenths of it.
 const TITLE_TEXT: usize = 140;
 const TITLE_TENTHS: usize = 7;
-/// What stands before a name of a legend, and a letter of it at its size.
+/// The width of the symbol before a name of a legend, and the width of a letter of the name.
 const KEY: usize = 430;
 const LEGEND_LETTER: usize = 62;
-/// How far markers of one line are apart at least, as a share of the x axis.
+/// Minimum distance of the markers of a line, as a share of the x axis.
 const APART: f64 = 0.035;
 const FAR_APART: f64 = 0.25;
 
 type Drawn<T> = Result<T, Box<dyn core::error::Error>>;
 
-/// Where things are, in tenths of pixels.
+/// Positions in tenths of pixels.
 struct Sheet {
     width: u32,
     height: u32,
@@ -69,7 +69,7 @@ impl Sheet {
     }
 }
 
-/// One plot as it goes into a page: `id`s and colours are the page's.
+/// Draws a plot for a page, which has its own `id`s and colours.
 pub(crate) fn draw(plot: &Plot, dashes: &Dashes) -> Result<String, Error> {
     let failed = |error: Box<dyn core::error::Error>| Error::Draw {
         plot: plot.id.clone(),
@@ -91,7 +91,7 @@ pub(crate) fn draw(plot: &Plot, dashes: &Dashes) -> Result<String, Error> {
     .into_string())
 }
 
-/// The same as a file of its own: with its title, a legend and a white ground.
+/// Draws a plot as a separate file, with its title, a legend and a white background.
 pub(crate) fn standalone(plot: &Plot, dashes: &Dashes) -> Result<String, Error> {
     let failed = |error: Box<dyn core::error::Error>| Error::Draw {
         plot: plot.id.clone(),
@@ -129,14 +129,14 @@ pub(crate) fn standalone(plot: &Plot, dashes: &Dashes) -> Result<String, Error> 
     .into_string())
 }
 
-/// The size at which a title is as wide as the picture, if it is not less.
+/// Returns the text size at which a title fits the width of the picture, at most the normal one.
 fn title_text(title: &str) -> usize {
     let letters = title.chars().count().max(1);
     let fits = (WIDTH as usize - 200) * 10 / (letters * TITLE_TENTHS);
     fits.min(TITLE_TEXT)
 }
 
-/// Grid, axes, guide and series, each a group.
+/// Draws grid, axes, guide and series, each as a group.
 fn layers(plot: &Plot, sheet: &Sheet, dashes: &Dashes) -> Drawn<String> {
     let mut out = String::new();
     write!(out, "<g class=\"grid\">{}</g>", layer(plot, sheet, Layer::Grid)?)?;
@@ -172,7 +172,7 @@ fn layers(plot: &Plot, sheet: &Sheet, dashes: &Dashes) -> Drawn<String> {
     Ok(out)
 }
 
-/// What is drawn by itself; series by their place.
+/// A layer that is drawn separately; series by their index.
 #[derive(Clone, Copy)]
 enum Layer {
     Grid,
@@ -182,7 +182,7 @@ enum Layer {
     Markers(usize, Look),
 }
 
-/// The shapes of one layer.
+/// Draws the shapes of one layer.
 fn layer(plot: &Plot, sheet: &Sheet, layer: Layer) -> Drawn<String> {
     let mut svg = String::new();
     {
@@ -257,7 +257,7 @@ fn layer(plot: &Plot, sheet: &Sheet, layer: Layer) -> Drawn<String> {
     Ok(inside(&svg))
 }
 
-/// An axis as the library takes one: places, and ticks with labels of ours.
+/// An axis as the library requires it: places, and ticks with labels of this crate.
 struct Places<'a>(&'a Axis);
 
 impl Ranged for Places<'_> {
@@ -266,7 +266,7 @@ impl Ranged for Places<'_> {
 
     fn map(&self, place: &f64, (first, last): (i32, i32)) -> i32 {
         let [from, to] = self.0.range;
-        // Axes hold their points; what no number can tell is at the first place.
+        // Values are within the axis. NaN maps to the first place.
         let share = ((place - from) / (to - from)).clamp(0.0, 1.0);
         #[allow(clippy::cast_possible_truncation)]
         let along = (share * f64::from(last - first)).round() as i32;
@@ -293,7 +293,7 @@ impl ValueFormatter<f64> for Places<'_> {
     }
 }
 
-/// As much of a name as there is room for.
+/// Truncates a name to the available width.
 fn cut(name: &str) -> String {
     match name.char_indices().nth(LONGEST_NAME as usize - 1) {
         Some((end, last)) if end + last.len_utf8() < name.len() => {
@@ -308,14 +308,15 @@ fn colour(look: Look) -> RGBColor {
     RGBColor(red, green, blue)
 }
 
-/// Each value holds until the next: what is between two was not measured.
+/// Converts points to steps: each value holds until the next one, since there is no measurement
+/// between.
 fn steps(points: &[[f64; 2]]) -> Vec<[f64; 2]> {
     let corners = points.windows(2).flat_map(|pair| [pair[0], [pair[1][0], pair[0][1]]]);
     corners.chain(points.last().copied()).collect()
 }
 
-/// Those of a line that are so far apart that their markers do not touch; the ends always. Those of
-/// a curve are few, and at other places for each colour, as curves lie on one another.
+/// Returns the points of a line whose markers do not touch, including both ends. A curve has few
+/// markers, at different places for each colour, because curves overlap.
 fn sparse(points: &[[f64; 2]], plot: &Plot, look: Look) -> Vec<[f64; 2]> {
     let (apart, first) = match plot.form {
         Form::Dots => return points.to_vec(),
@@ -333,12 +334,12 @@ fn sparse(points: &[[f64; 2]], plot: &Plot, look: Look) -> Vec<[f64; 2]> {
     kept
 }
 
-/// The marker's corners, and the first again.
+/// Returns the corners of the marker, with the first one repeated at the end.
 fn outline(look: Look) -> Vec<(i32, i32)> {
     look.marker.iter().chain(look.marker.first()).copied().collect()
 }
 
-/// What is between the tags of the whole picture.
+/// Returns the content of the outermost SVG element.
 fn inside(svg: &str) -> String {
     let begin = svg.find('>').map_or(0, |at| at + 1);
     let end = svg.rfind("</svg>").unwrap_or(svg.len());

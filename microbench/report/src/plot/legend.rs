@@ -1,4 +1,4 @@
-//! What a plot's colours, markers and kinds of line stand for.
+//! The legend of a plot: its colours, markers and dash patterns.
 
 use maud::{PreEscaped, html};
 
@@ -8,36 +8,36 @@ use super::{Dashes, Form, Look, Plot, Series};
 pub(super) const STROKE: u32 = 18;
 pub(super) const EDGE: u32 = 14;
 
-/// A line of a legend.
+/// An entry of a legend.
 #[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) name: String,
-    /// The places of the series that it is about.
+    /// The indices of the series that it describes.
     pub(crate) series: Vec<usize>,
     look: Look,
     about: About,
 }
 
-/// What stands before a name, in letters of it.
+/// The width of the symbol before a name, in letters.
 const KEY: usize = 7;
 
-/// Letters that entries take, one behind the other.
+/// Returns the width of the entries in one row, in letters.
 fn room(entries: &[Entry]) -> usize {
     entries.iter().map(|entry| KEY + entry.name.chars().count()).sum()
 }
 
-/// What of a series' look an entry explains.
+/// The aspect of a series' look that an entry explains.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum About {
     Everything,
     /// Colour and marker.
     Hue,
-    /// The kind of line, and whether markers are filled.
+    /// The dash pattern, and whether markers are filled.
     Line,
 }
 
 impl Plot {
-    /// An entry for each series or, where that needs less room, one for each hue and one for each
+    /// Returns an entry for each series or, if that is shorter, one for each hue and one for each
     /// line.
     pub(crate) fn legend(&self, dashes: &Dashes) -> Vec<Entry> {
         let looks = self.looks(dashes);
@@ -68,13 +68,13 @@ impl Plot {
 }
 
 impl Entry {
-    /// What stands before its name in a page.
+    /// Returns the symbol before the name, for a page.
     pub(crate) fn key(&self, form: Form) -> String {
         let class = match self.about {
             About::Line => "key".to_owned(),
             _ => format!("key s{}", self.look.colour),
         };
-        // A marker by itself needs less room.
+        // A marker alone needs less space.
         let short = self.about == About::Hue && form != Form::Curves;
         let view = if short { "80 0 120 120" } else { "0 0 280 120" };
         html! {
@@ -85,7 +85,7 @@ impl Entry {
         .into_string()
     }
 
-    /// A short line with a marker, 280 wide and 120 high.
+    /// Draws a short line with a marker, 280 wide and 120 high, in tenths of pixels.
     pub(super) fn shapes(&self, form: Form) -> String {
         let look = &self.look;
         let (red, green, blue) = look.rgb();
@@ -121,7 +121,7 @@ impl Entry {
     }
 }
 
-/// Of the group that a series' markers are in.
+/// Returns the class of the group that contains a series' markers.
 pub(super) fn marker_class(hollow: bool) -> &'static str {
     if hollow { "markers hollow" } else { "markers" }
 }
@@ -139,9 +139,10 @@ mod tests {
     const PAPERS: &str = "model das5-fdr";
     const BEYOND: &str = "model das5-fdr, beyond the paper";
 
-    /// As many series as names of hues and lines: each with both took two lines of a phone.
+    /// The series are as many as the names of hues and lines. Entries for each series took two
+    /// lines on a phone.
     #[test]
-    fn the_name_of_a_run_is_said_once() {
+    fn the_name_of_a_run_is_shown_once() {
         let split = [("C = 8", PAPERS), ("C = 8", BEYOND), ("C = 32", PAPERS), ("C = 32", BEYOND)];
         assert_eq!(names(&split), ["C = 8", "C = 32", PAPERS, BEYOND]);
         let few = ["C = 8, shm", "C = 32, ucx"];
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn every_series_is_in_the_legend_whole_or_by_both_of_its_halves() {
+    fn every_series_has_one_entry_or_two_partial_ones() {
         let split = made_up(&[("C = 8", PAPERS), ("C = 8", BEYOND), ("C = 32", BEYOND)]);
         let whole = made_up(&[("C = 8", PAPERS), ("C = 8", BEYOND)]);
         for (plot, times) in [(split, 2), (whole, 1)] {

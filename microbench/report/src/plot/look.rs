@@ -1,12 +1,12 @@
-//! How series look: a colour and a marker for what they are of, a kind of line for where it is
-//! from. Up to eight differ by more than colour.
+//! The looks of series: colour and marker for what was measured, dash pattern for its origin. Up to
+//! eight series differ by more than colour.
 
 use core::fmt::Write;
 
 use super::{Dashes, Series};
 
-/// Colours on white and on black, from Okabe and Ito's palette for all kinds of colour vision,
-/// made darker and lighter until each stands out.
+/// Colours on white and on black, from Okabe and Ito's palette for all kinds of colour vision, made
+/// darker and lighter until each has enough contrast.
 const COLOURS: [([u8; 3], [u8; 3]); 7] = [
     ([0x00, 0x5f, 0xa8], [0x62, 0xb4, 0xf2]),
     ([0xbe, 0x48, 0x00], [0xff, 0x92, 0x55]),
@@ -16,14 +16,14 @@ const COLOURS: [([u8; 3], [u8; 3]); 7] = [
     ([0x2e, 0x7d, 0x9c], [0x8f, 0xd9, 0xf0]),
     ([0x5b, 0x4b, 0xb5], [0xb7, 0xad, 0xff]),
 ];
-/// The page itself, in both.
+/// The background of the page, in both variants.
 const GROUND: ([u8; 3], [u8; 3]) = ([0xff, 0xff, 0xff], [0x12, 0x15, 0x19]);
 const INK: ([u8; 3], [u8; 3]) = ([0x1b, 0x1f, 0x24], [0xe6, 0xe9, 0xed]);
 const FAINT: ([u8; 3], [u8; 3]) = ([0x57, 0x5e, 0x68], [0xa3, 0xab, 0xb6]);
 const GRID: ([u8; 3], [u8; 3]) = ([0xe3, 0xe6, 0xea], [0x2b, 0x31, 0x39]);
 const RAISED: ([u8; 3], [u8; 3]) = ([0xf5, 0xf6, 0xf8], [0x1b, 0x20, 0x26]);
 
-/// Corners of the markers, by tenths from the middle.
+/// Corners of the markers, in tenths of pixels from the centre.
 const MARKERS: [&[(i32, i32)]; 8] = [
     &[
         (34, 0),
@@ -78,19 +78,19 @@ const MARKERS: [&[(i32, i32)]; 8] = [
     &[(-36, -36), (36, -36), (-36, 36), (36, 36)],
 ];
 
-/// How one series looks.
+/// The look of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
     pub(crate) colour: usize,
     pub(crate) marker: &'static [(i32, i32)],
     pub(crate) dash: &'static str,
-    /// Markers without a filling: of what others measured.
+    /// Whether markers are hollow, for measurements of others.
     pub(crate) hollow: bool,
 }
 
 impl Look {
-    /// Of each series, so that equal hues have equal colours and markers, and equal lines equal
-    /// dashes.
+    /// Returns the look of each series. Equal hues get equal colours and markers, and equal lines
+    /// get equal dash patterns.
     pub(crate) fn of(all: &[Series], dashes: &Dashes) -> Vec<Self> {
         let mut hues: Vec<&str> = Vec::new();
         let mut looks = Vec::new();
@@ -106,12 +106,12 @@ impl Look {
         looks
     }
 
-    /// From 0 to 1, another for each colour.
+    /// Returns a number from 0 to 1, different for each colour.
     pub(crate) fn phase(&self) -> f64 {
         self.colour as f64 / COLOURS.len() as f64
     }
 
-    /// Its colour on white.
+    /// Returns its colour on white.
     pub(crate) fn rgb(&self) -> (u8, u8, u8) {
         let [red, green, blue] = COLOURS[self.colour].0;
         (red, green, blue)
@@ -125,7 +125,7 @@ fn position<'a>(names: &mut Vec<&'a str>, name: &'a str) -> usize {
     })
 }
 
-/// The colours of the page and of series, on white and on black.
+/// Returns the style sheet of the page and of series, on white and on black.
 pub(crate) fn style_sheet() -> String {
     let colours = |dark: bool| {
         let pick = |pair: &([u8; 3], [u8; 3])| {
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
     use crate::plot::dash::DASHES;
 
-    /// Relative luminance, and from it the contrast (WCAG 2.2).
+    /// Computes the contrast from relative luminances (WCAG 2.2).
     fn contrast(one: [u8; 3], other: [u8; 3]) -> f64 {
         let luminance = |colour: [u8; 3]| {
             let [red, green, blue] = colour.map(|byte| {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_stands_out() {
+    fn colours_have_enough_contrast() {
         for (light, dark) in COLOURS {
             assert!(contrast(light, GROUND.0) >= 4.5, "{light:?}");
             assert!(contrast(dark, GROUND.1) >= 4.5, "{dark:?}");

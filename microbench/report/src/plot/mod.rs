@@ -1,4 +1,4 @@
-//! A plot as data: what is shown, and along which axes. [`draw`] makes SVG of it.
+//! Plots as data: their values and axes. [`draw`] converts them to SVG.
 
 mod axis;
 mod dash;
@@ -13,57 +13,57 @@ pub(crate) use draw::{draw, standalone};
 pub(crate) use look::{Look, style_sheet};
 pub(crate) use table::Table;
 
-/// Which way the points of a plot are shown.
+/// The form in which a plot shows its points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Markers, joined by lines.
+    /// Markers connected by lines.
     Lines,
     /// Steps of many points, few of which have markers.
     Curves,
-    /// Markers alone: of things without an order.
+    /// Markers only, for unordered items.
     Dots,
 }
 
 /// One plot.
 #[derive(Clone, Debug)]
 pub(crate) struct Plot {
-    /// Its name in the page and of its file: lower case letters, digits and dashes.
+    /// The `id` in the page and the name of its file: lower case letters, digits and dashes.
     pub(crate) id: String,
     pub(crate) title: String,
-    /// Units, and what is included.
+    /// Units, and what the values include.
     pub(crate) caption: String,
     pub(crate) form: Form,
     pub(crate) x: Axis,
     pub(crate) y: Axis,
     pub(crate) series: Vec<Series>,
-    /// A line for comparison: two points and what it is.
+    /// A reference line.
     pub(crate) guide: Option<Guide>,
     pub(crate) table: Table,
 }
 
-/// A line that nothing measured gave.
+/// A line that is not a measurement, with its name.
 #[derive(Clone, Debug)]
 pub(crate) struct Guide {
     pub(crate) from: [f64; 2],
     pub(crate) to: [f64; 2],
 }
 
-/// Points that belong together.
+/// A sequence of points.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
-    /// What its colour and its marker stand for.
+    /// The name that its colour and its marker represent.
     pub(crate) hue: String,
-    /// What its kind of line stands for.
+    /// The name that its dash pattern represents.
     pub(crate) line: String,
-    /// By which it is filtered.
+    /// The transport by which the page filters it.
     pub(crate) transport: String,
     pub(crate) chunk_buckets: Option<u32>,
-    /// By x.
+    /// The points, in ascending order of x.
     pub(crate) points: Vec<[f64; 2]>,
 }
 
 impl Series {
-    /// Adds its points to the one of `all` that has the same names and C, or adds itself.
+    /// Appends its points to the series of `all` with the same names and C, or appends itself.
     pub(crate) fn join(self, all: &mut Vec<Self>) {
         let alike = |other: &&mut Self| {
             (&other.hue, &other.line, other.chunk_buckets)
@@ -75,7 +75,7 @@ impl Series {
         }
     }
 
-    /// What the legend says, where the other series of its plot have these.
+    /// Returns the name for the legend of a plot with the series `all`.
     pub(crate) fn name(&self, all: &[Self]) -> String {
         let differs = |of: fn(&Self) -> &str| all.iter().any(|other| of(other) != of(self));
         let (hue, line) = (differs(|series| &series.hue), differs(|series| &series.line));
@@ -89,13 +89,13 @@ impl Series {
     }
 }
 
-/// The name of C as a series has it.
+/// Returns the name of C for a series.
 pub(crate) fn chunk_name(chunk_buckets: u32) -> String {
     format!("C = {chunk_buckets}")
 }
 
 impl Plot {
-    /// The points that both axes hold of each series, and only series that have any.
+    /// Keeps the points that both axes include, and the series that have any.
     pub(crate) fn within_axes(mut self) -> Option<Self> {
         for series in &mut self.series {
             series.points.retain(|[x, y]| self.x.holds(*x) && self.y.holds(*y));
@@ -104,7 +104,7 @@ impl Plot {
         (!self.series.is_empty()).then_some(self)
     }
 
-    /// How each series looks, in their order, where the page has these kinds of lines.
+    /// Returns the look of each series, in their order.
     pub(crate) fn looks(&self, dashes: &Dashes) -> Vec<Look> {
         Look::of(&self.series, dashes)
     }
@@ -117,17 +117,17 @@ pub(crate) fn sort_by_x(all: &mut [Series]) {
     }
 }
 
-/// The least and the greatest; the first is the larger one if there are none.
+/// Returns the minimum and the maximum; for no values, the first is the larger one.
 pub(crate) fn span(values: impl Iterator<Item = f64>) -> [f64; 2] {
     values.fold([f64::INFINITY, 0.0], |[least, most], value| [least.min(value), most.max(value)])
 }
 
-/// All x, or all y, of all series.
+/// Returns the x or the y values of all series.
 pub(crate) fn all(series: &[Series], at: usize) -> impl Iterator<Item = f64> + Clone {
     series.iter().flat_map(move |series| series.points.iter().map(move |point| point[at]))
 }
 
-/// A plot of series with these hues and lines, of one point each.
+/// Creates a plot of series with these hues and lines, of one point each.
 #[cfg(test)]
 fn made_up(series: &[(&str, &str)]) -> Plot {
     let one = |(hue, line): &(&str, &str)| Series {

@@ -1,16 +1,16 @@
-//! What stands behind a plot: its numbers.
+//! The table of a plot's numbers.
 
 use super::Series;
 use crate::number::{plain, significant};
 
-/// Rows of text; columns may belong to a series.
+/// Rows of text. Columns may belong to a series.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Table {
     pub(crate) head: Vec<Cell>,
     pub(crate) rows: Vec<Vec<Cell>>,
 }
 
-/// Text, and the place of the series that it belongs to.
+/// Text, and the index of the series that it belongs to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Cell {
     pub(crate) text: String,
@@ -36,7 +36,7 @@ impl From<String> for Cell {
 }
 
 impl Table {
-    /// A row for each x, a column for each series.
+    /// Creates a table with a row for each x and a column for each series.
     pub(crate) fn by_x(x_title: &str, series: &[Series]) -> Self {
         let mut places: Vec<f64> =
             series.iter().flat_map(|series| series.points.iter().map(|point| point[0])).collect();
@@ -52,7 +52,7 @@ impl Table {
         Self { head: Self::heads(x_title, series), rows: places.iter().map(row).collect() }
     }
 
-    /// A row for each name along y, a column for each series.
+    /// Creates a table with a row for each name along y and a column for each series.
     pub(crate) fn by_name(title: &str, names: &[String], series: &[Series]) -> Self {
         let row = |(name, at): (&String, u32)| {
             let cells = series.iter().enumerate().map(|(column, of)| {
@@ -65,7 +65,7 @@ impl Table {
         Self { head: Self::heads(title, series), rows: names.iter().zip(0..).map(row).collect() }
     }
 
-    /// A row for each of these places, with what each series has there.
+    /// Creates a table with a row for each of these places and a column for each series.
     pub(crate) fn at(
         title: &str,
         places: &[(f64, &str)],
@@ -81,7 +81,7 @@ impl Table {
         Self { head: Self::heads(title, series), rows: places.iter().map(row).collect() }
     }
 
-    /// A row for each name, with two values that belong to no series.
+    /// Creates a table with a row for each name, with two values that belong to no series.
     pub(crate) fn pairs(
         title: &str,
         heads: [&str; 2],

@@ -1,6 +1,6 @@
-//! A headless Chromium, told what to do by its DevTools protocol over two pipes.
+//! Drives a headless Chromium by its DevTools protocol over two pipes.
 
-// Each test file uses a part of it.
+// Each test file uses only a part of this module.
 #![allow(dead_code)]
 
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -19,18 +19,18 @@ use serde_json::{Value, json};
 
 /// The Debian package and its command.
 const CHROMIUM: &str = "chromium";
-/// Longer than any answer takes on a machine with other work.
+/// Longer than any response takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
-/// For all its processes to notice that it has ended.
+/// The time for all browser processes to exit after the main one.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A browser with one page; it ends with this.
+/// A browser with one page. Dropping it ends the browser.
 pub(crate) struct Browser {
     process: Child,
     orders: ChildStdin,
     messages: Receiver<Value>,
-    /// What came while something else was waited for.
+    /// Events that arrived while another message was expected.
     events: Vec<Value>,
     session: Option<String>,
     last: u64,
@@ -45,7 +45,7 @@ impl Browser {
         let data = format!("--user-data-dir={}", profile.display());
         let scratch = profile.join("tmp");
         fs::create_dir_all(&scratch).expect("a folder in the temporary one");
-        // The browser reads orders from descriptor 3 and writes answers to 4.
+        // The browser reads commands from descriptor 3 and writes responses to 4.
         let mut process = Command::new("sh")
             .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null", CHROMIUM, &data])
             .args(["--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu"])
@@ -85,7 +85,7 @@ impl Browser {
         }
     }
 
-    /// Gives an order and waits for what comes of it.
+    /// Sends a command and waits for its response.
     #[track_caller]
     pub(crate) fn order(&mut self, method: &str, parameters: Value) -> Value {
         self.last += 1;
@@ -114,7 +114,7 @@ impl Browser {
         self.messages.recv_timeout(until.saturating_duration_since(Instant::now())).ok()
     }
 
-    /// How large a window is, and whether dark is preferred.
+    /// Sets the size of the window, and whether dark colours are preferred.
     pub(crate) fn window(&mut self, width: u32, height: u32, dark: bool) {
         let metrics = json!({
             "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600
@@ -138,7 +138,7 @@ impl Browser {
         }
     }
 
-    /// What the page complained of, and what it asked for beyond itself.
+    /// Returns the errors of the page, and the requests other than for itself.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let complaint = |event: &Value| {
             let parameters = &event["params"];
@@ -161,7 +161,7 @@ impl Browser {
         self.events.iter().filter_map(complaint).collect()
     }
 
-    /// How many files the page asked for, itself included.
+    /// Returns the number of files that the page requested, including itself.
     pub(crate) fn requests(&self) -> usize {
         let asked = |event: &&Value| {
             let url = event["params"]["request"]["url"].as_str().unwrap_or_default();
@@ -170,7 +170,7 @@ impl Browser {
         self.events.iter().filter(asked).count()
     }
 
-    /// The value of an expression in the page.
+    /// Evaluates an expression in the page.
     #[track_caller]
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let ask = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
@@ -179,7 +179,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Clicks where the element of this selector is, as a person does.
+    /// Clicks at the position of the element with this selector.
     #[track_caller]
     pub(crate) fn click(&mut self, selector: &str) {
         let place = self.value(&format!(
@@ -195,11 +195,11 @@ impl Browser {
             });
             self.order("Input.dispatchMouseEvent", event);
         }
-        // What the page does about it, it does in a task of its own.
+        // The page reacts in a separate task.
         self.value("new Promise((done) => setTimeout(done, 30))");
     }
 
-    /// A picture of the whole page, written to a file.
+    /// Writes a picture of the whole page to a file.
     pub(crate) fn screenshot(&mut self, file: &Path) -> Vec<u8> {
         let ask = json!({ "format": "png", "captureBeyondViewport": true });
         let picture = self.order("Page.captureScreenshot", ask);
@@ -210,7 +210,7 @@ impl Browser {
         png
     }
 
-    /// Whether scripts run in pages that are loaded from now on.
+    /// Sets whether scripts run in pages that are loaded from now on.
     pub(crate) fn scripts(&mut self, run: bool) {
         self.order("Emulation.setScriptExecutionDisabled", json!({ "value": !run }));
     }
@@ -225,20 +225,20 @@ impl Drop for Browser {
     }
 }
 
-/// Removes a folder in which processes of the browser that notice its end may still write.
+/// Removes a folder in which exiting browser processes may still write.
 fn removed(folder: &Path) -> io::Result<()> {
     let until = Instant::now() + PATIENCE;
     loop {
         match fs::remove_dir_all(folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) if Instant::now() >= until => return Err(error),
-            // Until it is not there any more: a late one may have made it again.
+            // Repeats until the folder does not exist: a late process may have created it again.
             _ => thread::sleep(PAUSE),
         }
     }
 }
 
-/// Where pages and pictures are left for a person to look at.
+/// Returns the folder for pages and pictures that a person may inspect.
 pub(crate) fn artifacts() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let folder = target.join("report");

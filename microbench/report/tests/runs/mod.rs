@@ -1,6 +1,6 @@
-//! Runs that nobody made, whose numbers are known.
+//! Synthetic runs with known numbers.
 
-// Each test file uses a part of it.
+// Each test file uses only a part of this module.
 #![allow(dead_code)]
 
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 pub(crate) const LOADS: [f64; 4] = [0.1, 0.5, 0.7, 0.9];
 pub(crate) const CHUNKS: [u32; 3] = [8, 32, 128];
 
-/// A run of this command with these rows.
+/// Creates a run of this command with these rows.
 pub(crate) fn run(command: &str, transport: &str, parameters: Value, rows: Value) -> Value {
     let mut all = json!({ "transport": transport, "seed": 1 });
     for (name, value) in parameters.as_object().unwrap() {
@@ -33,7 +33,7 @@ pub(crate) fn run(command: &str, transport: &str, parameters: Value, rows: Value
     })
 }
 
-/// The mean latency of an insert, in nanoseconds, `times` that of the fastest.
+/// Returns the mean latency of an insert in nanoseconds, `times` that of the fastest.
 pub(crate) fn mean_ns(times: f64, c: u32, load: f64) -> f64 {
     times * (90.0 + f64::from(c) / 8.0 + 8.0 / f64::from(c) * 20.0 / (1.05 - load))
 }
@@ -129,7 +129,7 @@ pub(crate) fn compare() -> Value {
     run("compare", "", json!({ "chunk_buckets": 8 }), Value::from(rows))
 }
 
-/// Of clusters, in virtual time.
+/// Creates a run of simulated clusters.
 pub(crate) fn simulate() -> Value {
     let mut rows = Vec::new();
     for machines in [2_u32, 8, 48] {
@@ -156,16 +156,16 @@ pub(crate) fn simulate() -> Value {
     run
 }
 
-/// Operations in flight that a tuning chooses from.
+/// The operations in flight of the candidates.
 pub(crate) const DEPTHS: [u32; 4] = [1, 4, 16, 64];
 
-/// What a candidate takes, in nanoseconds of each rank: large C and few in flight take long.
+/// Returns the nanoseconds of a candidate on each rank: large C and small depths take long.
 pub(crate) fn tuned_ns(c: u32, depth: u32) -> f64 {
     (2000.0 + 4.0 * f64::from(c)) / f64::from(depth.min(16)) + 30.0
 }
 
-/// A recommendation of C = 32 with 16 in flight, where all takes `times` what was expected; with
-/// `swept`, all candidates were measured.
+/// Creates a run that recommends C = 32 with 16 in flight. Measurements are `times` the
+/// predictions. With `swept`, all candidates were measured.
 pub(crate) fn tune(goal: &str, times: f64, swept: bool) -> Value {
     let per_s = |ns: f64| 2e9 / ns;
     let one = |c: u32, depth: u32, cache: u32, measured: bool| {
@@ -210,7 +210,7 @@ pub(crate) fn tune(goal: &str, times: f64, swept: bool) -> Value {
     run
 }
 
-/// One of each, and several where ranks are compared; findings are of the last.
+/// Creates a run of each command, and several to compare ranks. The last has findings.
 pub(crate) fn all() -> Vec<Value> {
     let mut all = vec![latency("shm", 1.0), latency("verbs", 30.0)];
     for ranks in [1, 2, 4, 8] {
@@ -237,7 +237,7 @@ pub(crate) fn all() -> Vec<Value> {
     all
 }
 
-/// Files in a folder of their own, deleted when dropped.
+/// Files in a temporary folder, which is deleted when dropped.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -253,14 +253,14 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// Writes a file and gives its path.
+    /// Writes a file and returns its path.
     pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, content).unwrap();
         path
     }
 
-    /// A file for each run.
+    /// Writes a file for each run.
     pub(crate) fn runs(&self, runs: &[Value]) -> Vec<PathBuf> {
         let file =
             |(at, run): (usize, &Value)| self.file(&format!("run-{at}.json"), run.to_string());

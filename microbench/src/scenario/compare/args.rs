@@ -28,11 +28,11 @@ const MEET_S: u64 = 60;
 const MAX_READ_WORDS: u32 = 512;
 /// Operations of one batch call.
 pub(super) const BATCH: usize = 64;
-/// Operations of a batch in flight, unless the CPU does them itself.
+/// Operations of a batch in flight, unless the CPU executes them itself.
 const IN_FLIGHT: u32 = 32;
 
 #[derive(Args, Clone, Debug)]
-// The columns determine these; users cannot set them, but the ranks of a column get them.
+// The columns determine these options. Users cannot set them, but the ranks of a column get them.
 #[command(mut_arg("transport_asked", |option| option.hide(true)))]
 #[command(mut_arg("ucx_tls", |option| option.hide(true)))]
 #[command(mut_arg("table_size_asked", |option| option.help(TABLE_SIZE_HELP)))]
@@ -59,12 +59,13 @@ pub(crate) struct CompareArgs {
     #[arg(long = "ops", value_name = "N", value_parser = clap::value_parser!(u32).range(20..))]
     ops_asked: Option<u32>,
 
-    /// Longest time of each measurement of single operations and of rates, in seconds, 0.001 to 3600
-    /// [default: 0.05, or 0.5 in one job]. Workloads are measured to their end
+    /// Longest time of each measurement of single operations and of rates, in seconds, 0.001 to
+    /// 3600 [default: 0.05, or 0.5 in one job]. Workloads are measured to their end
     #[arg(long = "seconds-per-measurement", value_name = "SECONDS", value_parser = seconds)]
     seconds_asked: Option<f64>,
 
-    /// Time that a sleeping owner sleeps, in seconds, 0.001 to 3600 [default: 0.05, or 0.5 in one job]
+    /// Time that a sleeping owner sleeps, in seconds, 0.001 to 3600 [default: 0.05, or 0.5 in one
+    /// job]
     #[arg(long = "sleep", value_name = "SECONDS", value_parser = seconds)]
     sleep_asked: Option<f64>,
 
@@ -81,14 +82,14 @@ pub(crate) struct CompareArgs {
     #[arg(long, hide = true)]
     pub(super) serve: bool,
 
-    /// All columns are in one job, whose ranks may be on several machines.
+    /// Whether all columns are in one job, whose ranks may be on several machines.
     #[arg(skip)]
     pub(super) one_job: bool,
 
     #[command(flatten)]
     algorithm: AlgorithmArgs,
 
-    // Last: its headings in the help hold for all options after them.
+    // Last, because its headings in the help apply to all options after them.
     #[command(flatten)]
     pub(crate) job: JobArgs,
 }
@@ -105,18 +106,18 @@ impl CompareArgs {
             window_words: self.config().words() + Barrier::words(self.job.ranks),
             slots: Config::slots(IN_FLIGHT) + Barrier::SLOTS,
             slot_words: words.next_multiple_of(8),
-            // For each operation a READ and one READ ahead, each split in two.
+            // Each operation posts a READ and a read-ahead, and each of them may be split in two.
             depth: 4 * IN_FLIGHT,
         }
     }
 
-    /// A table over `engine`, whose windows are 0.
+    /// Opens a table over `engine`, whose windows are 0.
     pub(super) fn table<T: Timed>(&self, engine: T, config: Config) -> Result<MeansTable<T>> {
         let storage = vec![Operation::EMPTY; IN_FLIGHT as usize];
         Ok(Table::new(engine, config, storage)?.with_cache(Vec::new()))
     }
 
-    /// Storage for the outcomes of a batch; none for blocking calls.
+    /// Returns storage for the outcomes of a batch, or none for blocking calls.
     pub(super) fn outcomes(&self, batched: bool) -> Vec<BatchOutcome> {
         vec![Ok(probeline::table::Outcome::Absent); if batched { BATCH } else { 0 }]
     }
@@ -132,7 +133,7 @@ impl CompareArgs {
         }
     }
 
-    /// A rank alone has no peer.
+    /// A single rank has no peer.
     pub(super) fn check_ranks(&self) -> Result<()> {
         match self.job.ranks {
             0 | 1 => Err(Failure::usage(
@@ -142,7 +143,7 @@ impl CompareArgs {
         }
     }
 
-    /// Whether this process is a rank of a job that was started before.
+    /// Returns whether a launcher or a user has started this process as a rank of a job.
     pub(super) fn is_one_job(&self) -> Result<bool> {
         let (nodes, meeting) = (&self.job.nodes, &self.job.meeting);
         let one_job =
@@ -179,14 +180,14 @@ impl CompareArgs {
         }
     }
 
-    /// The transports of the columns.
+    /// Returns the transports of the columns.
     pub(super) fn transports(&self) -> Vec<TransportName> {
         let columns = self.columns();
         let names = columns.iter().map(|column| column.name.transport());
         names.filter_map(|name| TransportName::from_str(name, false).ok()).collect()
     }
 
-    /// The columns of the report, before anything is measured.
+    /// Returns the columns of the report, before any measurement.
     pub(super) fn columns(&self) -> Vec<Column> {
         if !self.columns.is_empty() {
             return self.columns.iter().map(|&name| Column::new(name, true)).collect();
@@ -195,7 +196,8 @@ impl CompareArgs {
         all.map(|&name| Column::new(name, false)).collect()
     }
 
-    /// The options that all columns' ranks get, because their own defaults may differ.
+    /// Returns the options that the ranks of all columns get, because their own defaults may
+    /// differ.
     pub(super) fn more(&self) -> Vec<String> {
         // A rank waits in the exchange while all other columns measure.
         let asleep = self.step_timeout * (2 + u64::try_from(self.columns().len()).unwrap_or(1));
@@ -251,7 +253,7 @@ impl CompareArgs {
         Duration::from_secs_f64(self.sleep_asked.unwrap_or(default))
     }
 
-    /// The longest time for the ranks of a column to open their engines.
+    /// Returns the longest time for the ranks of a column to open their engines.
     pub(super) fn meet_timeout(&self) -> Duration {
         Duration::from_secs(self.job.meeting.meet_timeout.unwrap_or(MEET_S))
     }

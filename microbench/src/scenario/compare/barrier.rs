@@ -1,5 +1,5 @@
-//! A barrier over the windows that polls the engine while it waits, because peers' operations may need
-//! the owner's polls to make progress.
+//! A barrier over the windows that polls the engine while it waits, because peers' operations may
+//! need the owner's polls to make progress.
 
 use core::sync::atomic::Ordering::Acquire;
 use core::time::Duration;
@@ -11,8 +11,8 @@ use crate::timed::Timed;
 
 /// How long a rank polls on after the barrier if a peer's last WRITE may need that to complete.
 const LINGER_NS: u64 = 5_000_000;
-/// Time between two READs of the own words in a barrier with a pause. Such a READ costs a device, or a
-/// CPU that emulates one, as much as that of a peer's words.
+/// Time between two READs of the own words in a barrier with a pause. Such a READ costs a device,
+/// or a CPU that emulates one, as much as that of a peer's words.
 const READ_NS: u64 = 20_000_000;
 /// Polls between two readings of the clock.
 const POLLS_PER_CLOCK: u32 = 64;
@@ -32,7 +32,7 @@ impl Barrier {
     /// Slots that it needs, each with a word for each owner.
     pub(super) const SLOTS: u32 = 2;
 
-    /// Words that it needs in each window.
+    /// Returns the number of words that it needs in each window.
     pub(super) fn words(owners: u32) -> u64 {
         u64::from(owners).next_multiple_of(8)
     }
@@ -43,7 +43,7 @@ impl Barrier {
         Self { first_word, slot, entered: 0, limit_ns }
     }
 
-    /// The deadline of an operation that is posted now.
+    /// Returns the deadline of an operation that is posted now.
     pub(super) fn until_ns<T: Timed>(&self, engine: &T) -> u64 {
         engine.now_ns().saturating_add(self.limit_ns)
     }
@@ -67,7 +67,7 @@ impl Barrier {
         let all = Local { slot: Slot(self.slot.0 + 1), start: 0, words: owners };
         loop {
             self.wait_by_loads(engine, pause)?;
-            // The contract does not say what a load sees before a barrier.
+            // The contract does not define the value of such a load before a barrier.
             engine.read(Token(0), Segment { start, words: owners }, all)?;
             wait(engine, until_ns)?;
             if engine.landed(all)?.iter().all(|&entered| entered >= self.entered) {
@@ -81,8 +81,8 @@ impl Barrier {
         poll_for(engine, if lingers { LINGER_NS } else { 0 })
     }
 
-    /// Polls until loads of this window show that all have entered, checked once per `pause`, or until
-    /// a READ is due.
+    /// Polls until loads of this window show that all have entered, checked once per `pause`, or
+    /// until a READ is due.
     fn wait_by_loads<T: Timed>(&self, engine: &mut T, pause: Duration) -> Result<()> {
         let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
         if pause_ns == 0 {

@@ -1,4 +1,4 @@
-//! One rank's part in the steps, over one engine.
+//! Measures the steps of the comparison on one rank, over one engine.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -23,8 +23,8 @@ use crate::scenario::throughput::Workload;
 use crate::scenario::{full, gather};
 use crate::timed::Timed;
 
-/// Hits in a row after which the table expects no insert: eight times the operations that its estimate
-/// of the share of inserts follows (64).
+/// Hits in a row after which the table expects no insert: eight times the operations that its
+/// estimate of the share of inserts follows (64).
 const SETTLE: usize = 512;
 /// The warm-up is a tenth of a measurement.
 const WARM_UP_SHARE: u64 = 10;
@@ -35,7 +35,7 @@ const FEW: u64 = 16;
 /// Pause of the barrier at the end of a measurement, for the ranks that do not measure.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// Between two steps the windows are 0 and no operation is in flight.
+/// The state of one rank. Between two steps the windows are 0 and no operation is in flight.
 pub(super) struct Bench<'a, T> {
     args: &'a CompareArgs,
     engine: T,
@@ -57,7 +57,7 @@ impl<'a, T: Timed> Bench<'a, T> {
         &self.engine
     }
 
-    /// Takes part in a step. All ranks call it with the same arguments; rank 0 gets the sample.
+    /// Takes part in a step. All ranks call it with the same arguments; rank 0 returns the sample.
     pub(super) fn measure(
         &mut self,
         step: Step,
@@ -92,8 +92,8 @@ impl<'a, T: Timed> Bench<'a, T> {
         Primitive { operation, owner, words, seed: self.args.job.seed ^ round }
     }
 
-    /// The longest time of a measurement: a quarter of the owner's sleep, so that operations that
-    /// complete in time have not waited for it.
+    /// Returns the longest time of a measurement: a quarter of the owner's sleep, so that
+    /// operations that complete in time have not waited for it.
     fn limit(&self, owner: OwnerDoes) -> Duration {
         match owner {
             OwnerDoes::Poll => self.args.time(),
@@ -121,7 +121,7 @@ impl<'a, T: Timed> Bench<'a, T> {
             chain.end_by(self.barrier.until_ns(&self.engine));
             let engine = &mut self.engine;
             let next = |engine: &mut T, _| chain.next(engine);
-            // A u32 on the command line.
+            // The command line limits the count to a u32.
             let items = 0..usize::try_from(count).unwrap_or(usize::MAX);
             match owner {
                 OwnerDoes::Poll => recorder.run(items, limit_ns, engine, next, T::now_ns)?,
@@ -155,7 +155,7 @@ impl<'a, T: Timed> Bench<'a, T> {
         Ok(sample)
     }
 
-    /// What the other ranks do while rank 0 measures, and the barrier after it.
+    /// Does what the other ranks do while rank 0 measures, and enters the barrier after it.
     fn finish(&mut self, owner: OwnerDoes) -> Result<()> {
         if !self.is_measuring() && owner == OwnerDoes::Sleep {
             thread::sleep(self.args.sleep());
@@ -163,8 +163,8 @@ impl<'a, T: Timed> Bench<'a, T> {
         self.barrier.enter(&mut self.engine, PAUSE)
     }
 
-    /// Whether an operation of this time waited for the owner, whose sleep starts a little before the
-    /// measurement.
+    /// Returns whether an operation of this time waited for the owner, whose sleep starts shortly
+    /// before the measurement.
     fn waited(&self, took_ns: u64, owner: OwnerDoes) -> bool {
         owner == OwnerDoes::Sleep && took_ns >= nanoseconds(self.args.sleep() / 4)
     }
@@ -176,7 +176,8 @@ impl<'a, T: Timed> Bench<'a, T> {
         Sample { waited_for_owner, some_waited_for_owner, ..Sample::of_latency(&latency) }
     }
 
-    /// find-or-put by rank 0 of data whose home is the next owner, new or in the table before.
+    /// Measures find-or-puts by rank 0 of keys whose home is the next owner and that are new or
+    /// already in the table.
     fn one_at_a_time(
         &mut self,
         owner: OwnerDoes,
@@ -196,7 +197,7 @@ impl<'a, T: Timed> Bench<'a, T> {
             if measures {
                 let before = if new { first } else { &data };
                 find_or_put_all(&mut table, before, &mut self.args.outcomes(true))?;
-                // Lets the table expect hits, after nothing but inserts.
+                // After inserts only, the table must first learn to expect hits.
                 for _ in 0..if new { 0 } else { SETTLE.div_ceil(data.len().max(1)) } {
                     find_or_put_all(&mut table, &data, &mut self.args.outcomes(true))?;
                 }
@@ -223,7 +224,7 @@ impl<'a, T: Timed> Bench<'a, T> {
         };
         let worked = work();
         let stats = *table.stats();
-        // After a failure too, because all ranks take part.
+        // Also after a failure, because all ranks take part.
         table.clear(exchange)?;
         table.into_transport();
         worked?;
@@ -238,7 +239,7 @@ impl<'a, T: Timed> Bench<'a, T> {
         Ok(measures.then(|| self.sample(&recorder, owner)))
     }
 
-    /// A workload by all ranks.
+    /// Measures a workload by all ranks.
     fn workload(
         &mut self,
         workload: Workload,
@@ -266,14 +267,14 @@ impl<'a, T: Timed> Bench<'a, T> {
         };
         let worked = work();
         let stats = *table.stats();
-        // After a failure too, because all ranks take part.
+        // Also after a failure, because all ranks take part.
         table.clear(exchange)?;
         table.into_transport();
         let [start_ns, end_ns] = *worked.as_ref().unwrap_or(&[0; 2]);
         let mine = [start_ns, end_ns, stats.inserted.operations, stats.full.operations];
         let ranks = gather(exchange, mine)?;
         worked?;
-        // All ranks begin together; clocks of different machines are not compared.
+        // All ranks start together. Clocks of different machines cannot be compared.
         let longest_ns = ranks.iter().map(|[start_ns, end_ns, ..]| end_ns - start_ns).max();
         let inserted = ranks.iter().map(|&[.., inserted, _]| inserted).sum();
         if ranks.iter().any(|&[.., full]| full > 0) {
@@ -294,8 +295,8 @@ struct Primitive {
     seed: u64,
 }
 
-/// Operations one at a time. The address of each depends on the result of the one before, as far as
-/// the CPU knows, so that they do not overlap.
+/// Operations one at a time. The address of each depends on the result of the previous one, as far
+/// as the CPU knows, so that they do not overlap.
 struct Chain {
     operation: Operation,
     owner: Owner,
@@ -314,7 +315,7 @@ impl Primitive {
         }
     }
 
-    /// An endless chain of them.
+    /// Returns an endless chain of this operation.
     fn chain(&self) -> Chain {
         Chain {
             operation: self.operation,
@@ -327,7 +328,7 @@ impl Primitive {
         }
     }
 
-    /// The rate with [`DEPTH`] in flight, or the engine's depth if that is less.
+    /// Measures the rate with [`DEPTH`] in flight, or the engine's depth if that is less.
     fn rate<T: Timed>(&self, engine: &mut T, time: Duration, operations: u64) -> Result<Sample> {
         let plan = Plan { owners: &[self.owner], words: self.words.clone(), time, operations };
         let mut meter = Meter::new(engine, T::now_ns, plan, self.seed)?;
@@ -343,7 +344,7 @@ impl Chain {
         self.until_ns = until_ns;
     }
 
-    /// Does the next one.
+    /// Executes the next operation.
     fn next<T: Timed>(&mut self, engine: &mut T) -> Result<()> {
         let index = after(self.result, self.rng.random_range(self.first..=self.last));
         let start = RemoteWord { owner: self.owner, index };
@@ -363,7 +364,7 @@ impl Chain {
     }
 }
 
-/// `count` data whose home is the next owner.
+/// Returns `count` keys whose home is the next owner.
 fn homed_at_peer<T: Timed>(table: &MeansTable<T>, seed: u64, count: u64) -> Result<Vec<u64>> {
     let layout = table.layout();
     let peer = peer(layout.owners());

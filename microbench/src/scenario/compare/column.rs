@@ -33,10 +33,10 @@ pub(super) enum ColumnName {
     Sim,
 }
 
-/// What starts the ranks.
+/// The command that starts the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Launcher {
-    /// This command.
+    /// This command itself.
     Own,
     /// mpirun of Open MPI, with these MCA parameters.
     OpenMpi(&'static [(&'static str, &'static str)]),
@@ -62,12 +62,12 @@ const OSC_UCX_INTRINSIC: &[(&str, &str)] = &[
 const OSC_RDMA: &[(&str, &str)] = &[("osc", "rdma"), ("btl_vader_single_copy_mechanism", "none")];
 
 impl ColumnName {
-    /// The name for `--columns`.
+    /// Returns the name for `--columns`.
     pub(super) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Options of its ranks.
+    /// Returns the options of its ranks.
     pub(super) fn options(self) -> &'static [&'static str] {
         match self {
             Self::Shm => &["--transport", "shm"],
@@ -81,12 +81,12 @@ impl ColumnName {
         }
     }
 
-    /// The transport of its ranks.
+    /// Returns the transport of its ranks.
     pub(super) fn transport(self) -> &'static str {
         self.options()[1]
     }
 
-    /// What starts its ranks.
+    /// Returns the launcher of its ranks.
     pub(super) fn launcher(self) -> Launcher {
         match self {
             Self::OscSm => Launcher::OpenMpi(&[("osc", "sm")]),
@@ -99,31 +99,31 @@ impl ColumnName {
         }
     }
 
-    /// Whether its time is real, so that it can be compared.
+    /// Returns whether its time is real, so that its results can be compared.
     pub(super) fn is_real(self) -> bool {
         self != Self::Sim
     }
 
-    /// Whether a launcher of MPI starts its ranks.
+    /// Returns whether an MPI launcher starts its ranks.
     pub(super) fn is_mpi(self) -> bool {
         self.launcher() != Launcher::Own
     }
 
-    /// Whether it can be in one job with other columns.
+    /// Returns whether it can be in one job with other columns.
     pub(super) fn shares_a_job(self) -> bool {
         !matches!(self, Self::ShmPosted | Self::Sim)
     }
 
-    /// Whether its operations reach other machines.
+    /// Returns whether its operations can access windows on other machines.
     pub(super) fn reaches_other_machines(self) -> bool {
         self.shares_a_job() && !matches!(self, Self::Shm | Self::UcxShm | Self::OscSm)
     }
 
-    /// What the lines about its transport must contain, one of each list; otherwise the library has
-    /// chosen another transport.
+    /// Returns lists of alternatives: the lines about the transport must contain one of each list.
+    /// Otherwise the library has chosen another transport.
     fn required(self) -> &'static [&'static [&'static str]] {
         match self {
-            // With a slash they are transports in use, not those of UCX_TLS.
+            // Names with a slash are transports in use, not entries of UCX_TLS.
             Self::UcxShm => &[&["posix/", "sysv/"]],
             Self::UcxTcp => &[&["tcp/"]],
             Self::UcxRc => &[&["rc_verbs/", "rc_mlx5/"]],
@@ -136,19 +136,19 @@ impl ColumnName {
         }
     }
 
-    /// What is missing in the lines about its transport; `None` if they are as they must be.
+    /// Returns what the lines about the transport lack, or `None` if they are as required.
     pub(super) fn lacks(self, transport: &[String]) -> Option<String> {
         let contains = |name: &&str| transport.iter().any(|line| line.contains(name));
         let missing = self.required().iter().find(|any| !any.iter().any(contains))?;
         Some(missing.join(" or "))
     }
 
-    /// Whether it is a component of Open MPI.
+    /// Returns whether it is a component of Open MPI.
     pub(super) fn is_osc(self) -> bool {
         matches!(self.launcher(), Launcher::OpenMpi(_))
     }
 
-    /// What the time of one operation includes, from post to completion.
+    /// States what the time of one operation includes, from post to completion.
     pub(super) fn includes(self) -> &'static str {
         match self {
             Self::Shm | Self::ShmPosted => {

@@ -65,7 +65,7 @@ impl Mpi {
         }
     }
 
-    /// The launcher, by the names that distributions and builds from source give it.
+    /// Returns the names that distributions and source builds give the launcher.
     fn launchers(self) -> [&'static str; 2] {
         match self {
             Self::Open => ["mpirun.openmpi", "mpirun"],
@@ -84,7 +84,8 @@ impl Mpi {
         })
     }
 
-    /// The build that was given for it, or the one beside this program's.
+    /// Returns the build from `--worker` for it, or the build in the folder next to that of this
+    /// program.
     fn worker(self, given: &[Worker]) -> Result<PathBuf, String> {
         if let Some(worker) = given.iter().find(|worker| worker.mpi == self) {
             let there = worker.path.is_file();
@@ -103,14 +104,15 @@ impl Mpi {
     }
 }
 
-/// Where the build for an MPI library is if this program is `exe`.
+/// Returns the path of the build for an MPI library if this program is `exe`.
 fn beside(exe: &Path, mpi: &str) -> Option<PathBuf> {
     let folder = exe.parent()?.parent()?;
     Some(folder.join(mpi).join("release").join(exe.file_name()?))
 }
 
-/// The command that starts rank 0 of a column, or a launcher that starts all ranks; otherwise
-/// what is missing. `given` are the options of this process, `more` what all columns get.
+/// Returns the command that starts rank 0 of a column, or a launcher that starts all ranks. The
+/// error states what is missing. `given` are the options of this process, `more` those for all
+/// columns.
 pub(super) fn command(
     column: ColumnName,
     ranks: u32,
@@ -125,7 +127,7 @@ pub(super) fn command(
         }
         Launcher::OpenMpi(parameters) => {
             let mut command = Command::new(Mpi::Open.launcher()?);
-            // As in all columns ranks pin themselves, and do not give way to others while they poll.
+            // In all columns, ranks pin themselves and do not yield while they poll.
             command.args(["--oversubscribe", "--bind-to", "none", "-n", &ranks.to_string()]);
             command.args(["--mca", "mpi_yield_when_idle", "0"]);
             for (name, value) in parameters {
@@ -145,8 +147,8 @@ pub(super) fn command(
     Ok(command)
 }
 
-/// The arguments that go on to the ranks of a column: not this command's own ones, nor those of
-/// other transports.
+/// Returns the arguments to pass on to the ranks of a column: neither this command's own options
+/// nor those of other transports.
 fn forwarded(given: &Options, column: ColumnName) -> Vec<OsString> {
     let of_column = |name: &str| {
         let transports = of_transport(name);
@@ -156,7 +158,7 @@ fn forwarded(given: &Options, column: ColumnName) -> Vec<OsString> {
     given.clone().only(|name| of_column(name) && !OWN_OPTIONS.contains(&name)).to_argv()
 }
 
-/// The transports that have an option, if not all have.
+/// Returns the transports that have an option, or `None` if all have it.
 fn of_transport(option: &str) -> Option<&'static [&'static str]> {
     match option {
         "device" | "ib-port" | "gid-index" | "pkey-index" | "service-level" | "traffic-class"
@@ -164,7 +166,7 @@ fn of_transport(option: &str) -> Option<&'static [&'static str]> {
         "sim-model" | "sim-roundtrip-ns" | "sim-profile" | "sim-ranks-per-machine" => {
             Some(&["sim"])
         }
-        // MPI brings its ranks together itself; the simulator has them in one process.
+        // MPI connects its ranks itself, and the simulator has all of them in one process.
         "exchange" | "secret-file" | "meet-timeout" => Some(&["shm", "verbs", "ucx"]),
         "pin" | "huge-pages" => Some(&["shm", "verbs", "ucx", "mpi"]),
         _ if option.starts_with("ucx-") => Some(&["ucx"]),

@@ -10,8 +10,8 @@ use super::worker::Capabilities;
 use crate::latency::Latency;
 use crate::scenario::latency::median;
 
-/// The result of one step over one column in one round; percentiles only if operations were timed one
-/// by one.
+/// The result of one step over one column in one round; percentiles only if operations were timed
+/// one by one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sample {
     pub(super) operations: u64,
@@ -23,11 +23,12 @@ pub(super) struct Sample {
     pub(super) p99_ns: Option<u64>,
     pub(super) p99_9_ns: Option<u64>,
     pub(super) max_ns: Option<u64>,
-    /// Share of find-or-puts that inserted.
+    /// The share of find-or-puts that inserted a key.
     pub(super) inserted_share: Option<f64>,
-    /// The owner slept, and operations did not complete before it woke up.
+    /// Whether the owner slept and most operations did not complete before it woke up.
     pub(super) waited_for_owner: bool,
-    /// The same of at least one in a hundred operations.
+    /// Whether the owner slept and at least one in a hundred operations did not complete before it
+    /// woke up.
     pub(super) some_waited_for_owner: bool,
 }
 
@@ -40,7 +41,7 @@ pub(super) enum Waited {
 }
 
 impl Waited {
-    /// What happened in at least half of the rounds.
+    /// Returns what happened in at least half of the rounds.
     pub(super) fn in_most(samples: &[Sample]) -> Self {
         let most = |waited: fn(&Sample) -> bool| {
             2 * samples.iter().filter(|sample| waited(sample)).count() >= samples.len()
@@ -55,12 +56,13 @@ impl Waited {
 }
 
 impl Sample {
-    /// The time of one operation: the median if they were timed one by one, otherwise the mean.
+    /// Returns the time of one operation: the median if they were timed individually, otherwise the
+    /// mean.
     pub(super) fn time_ns(&self) -> f64 {
         self.p50_ns.map_or(self.mean_ns, |ns| ns as f64).max(f64::MIN_POSITIVE)
     }
 
-    /// The sample of operations that were timed one by one.
+    /// Creates the sample of operations that were timed one by one.
     pub(super) fn of_latency(latency: &Latency) -> Self {
         Self {
             operations: latency.operations,
@@ -76,19 +78,19 @@ impl Sample {
         }
     }
 
-    /// The sample of a rate.
+    /// Creates the sample of a rate.
     pub(super) fn of_rate(operations: u64, ops_per_s: f64) -> Self {
         Self { operations, ops_per_s, mean_ns: 1e9 / ops_per_s, ..Self::default() }
     }
 }
 
-/// Median of the ratios of `samples` to `others`, by time, over the rounds that both have. Smaller is
-/// faster.
+/// Median of the ratios of `samples` to `others`, by time, over the rounds that both have. Smaller
+/// is faster.
 pub(super) fn ratio(samples: &[Sample], others: &[Sample]) -> Option<f64> {
     median(samples.iter().zip(others).map(|(one, other)| one.time_ns() / other.time_ns()).collect())
 }
 
-/// Median time of the rounds.
+/// Returns the median time over the rounds, in nanoseconds.
 pub(super) fn median_time_ns(samples: &[Sample]) -> Option<f64> {
     median(samples.iter().map(Sample::time_ns).collect())
 }
@@ -100,9 +102,9 @@ pub(super) struct Column {
     pub(super) requested: bool,
     /// What its engines can do; `None` until they are open.
     pub(super) capabilities: Option<Capabilities>,
-    /// How its transport was set up.
+    /// Lines about how its transport was set up.
     pub(super) transport: Vec<String>,
-    /// Why it has not measured everything.
+    /// The reason why it has not measured everything.
     pub(super) error: Option<String>,
     /// The samples of each step, by round.
     samples: Vec<Vec<Sample>>,
@@ -114,17 +116,17 @@ impl Column {
         Self { name, requested, capabilities: None, transport: Vec::new(), error: None, samples }
     }
 
-    /// Whether it can measure the next step.
+    /// Returns whether it can measure the next step.
     pub(super) fn is_up(&self) -> bool {
         self.capabilities.is_some() && self.error.is_none()
     }
 
-    /// Whether it was requested, or started, and has not measured everything.
+    /// Returns whether it was requested, or started, and has not measured everything.
     pub(super) fn has_failed(&self) -> bool {
         self.error.is_some() && (self.requested || self.capabilities.is_some())
     }
 
-    /// Whether it has measured anything.
+    /// Returns whether it has measured anything.
     pub(super) fn has_measured(&self) -> bool {
         self.samples.iter().any(|samples| !samples.is_empty())
     }
@@ -138,25 +140,25 @@ impl Column {
         self.samples[step].push(sample);
     }
 
-    /// The samples of a step by round, until the round in which the column failed.
+    /// Returns the samples of a step by round, until the round in which the column failed.
     pub(super) fn samples(&self, step: usize) -> &[Sample] {
         self.samples.get(step).map_or(&[], Vec::as_slice)
     }
 
-    /// The samples of a step.
+    /// Returns the samples of a step.
     pub(super) fn samples_of(&self, step: Step) -> &[Sample] {
         step.index().map_or(&[], |index| self.samples(index))
     }
 
-    /// Whether operations waited for a sleeping owner; `None` if that was not measured.
+    /// Returns whether operations waited for a sleeping owner; `None` if that was not measured.
     fn waited(&self, operation: Operation) -> Option<Waited> {
         let (place, owner) = (Place::Random, OwnerDoes::Sleep);
         let samples = self.samples_of(Step::Latency { operation, place, owner });
         (!samples.is_empty()).then(|| Waited::in_most(samples))
     }
 
-    /// The line of the report: transport, and whether operations waited for a sleeping owner; or the
-    /// error.
+    /// Returns the line of the report: transport, and whether operations waited for a sleeping
+    /// owner; or the error.
     pub(super) fn line(&self) -> String {
         let name = self.name.name();
         if let Some(error) = &self.error {
@@ -174,13 +176,13 @@ impl Column {
         format!("{name}: {}; {reads}, {swaps}", self.transport.join("; "))
     }
 
-    /// What the times of a measured column include.
+    /// Returns what the times of a measured column include.
     pub(super) fn includes(&self) -> Option<String> {
         let (name, includes) = (self.name.name(), self.name.includes());
         self.has_measured().then(|| format!("{name} includes: {includes}"))
     }
 
-    /// The column in the JSON.
+    /// Returns the column in the JSON.
     pub(super) fn value(&self) -> Value {
         let all = |operation| Some(self.waited(operation)? == Waited::All);
         let state = match &self.error {

@@ -1,5 +1,6 @@
-//! `compare`: one-sided operations and the table over every transport of the machine, side by side in
-//! one run. A column is a transport with its settings. The columns take turns at each step.
+//! `compare`: measures one-sided operations and the table over every transport of the machine in
+//! one run. A column is a transport with its settings. The columns are measured in turn at each
+//! step.
 
 mod args;
 mod barrier;
@@ -42,7 +43,7 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
     args.job.settle_columns(&transports, args.one_job, table_size, &chunk_buckets)?;
     args.check_ranks()?;
     let files = Files::of_job(&args.job)?;
-    // Before the run, which would show in the load.
+    // Created before the run, which would show in the reported load of the machine.
     let mut report = Report::new("compare");
     let (columns, doctor) = if args.one_job {
         let Some(compared) = one_job::compare_in_one_job(&args)? else { return Ok(()) };
@@ -82,15 +83,15 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
     }
 }
 
-/// The device of the column verbs, if that was measured.
+/// Returns the device of the column verbs, if that was measured.
 fn device(columns: &[Column]) -> Option<Device> {
     let verbs = columns.iter().find(|column| column.name == ColumnName::Verbs && column.is_up())?;
     Device::in_lines(&verbs.transport)
 }
 
-/// Measures every step over every column in each round, the columns by turns; each round starts with
-/// another column. `measure` gets column, step and round, and returns the sample or why the column has
-/// failed.
+/// Measures every step over every column in each round, the columns in turn. Each round starts with
+/// another column. `measure` receives column, step and round, and returns the sample or the reason
+/// why the column has failed.
 fn take_turns(
     args: &CompareArgs,
     columns: &mut [Column],
@@ -121,7 +122,7 @@ fn take_turns(
     }
 }
 
-/// The notes on the table; none if no column was measured.
+/// Returns the notes on the table, or none if no column was measured.
 fn notes(args: &CompareArgs, columns: &[Column]) -> Vec<Note> {
     if !columns.iter().any(Column::has_measured) {
         return Vec::new();

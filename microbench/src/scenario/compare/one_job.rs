@@ -79,7 +79,7 @@ pub(super) fn compare_in_one_job(args: &CompareArgs) -> Result<Option<Compared>>
     Ok(compared)
 }
 
-/// The same with columns of MPI: then the ranks meet over MPI.
+/// Takes part in a job with columns of MPI, whose ranks meet over MPI.
 #[cfg(feature = "mpi")]
 fn over_mpi(args: &CompareArgs, affinity: &Given, longest: Duration) -> Result<Option<Compared>> {
     let (_world, mut members) = crate::mpi_job::join(&args.job, Vec::new(), longest)?;
@@ -197,7 +197,7 @@ fn agree<'a>(
     Ok(Some(bench))
 }
 
-/// The error of the first rank that has failed, the same on all ranks.
+/// Returns the error of the first rank that has failed, the same on all ranks.
 fn first_error(mine: Option<String>, exchange: &mut dyn Exchange) -> Result<Option<String>> {
     let mut text = [0_u8; ERROR_BYTES];
     let error = mine.unwrap_or_default();
@@ -212,9 +212,9 @@ fn first_error(mine: Option<String>, exchange: &mut dyn Exchange) -> Result<Opti
     }))
 }
 
-/// This rank's part in the steps.
+/// The state with which a rank takes part in the steps.
 struct Ranks<'a, 'e> {
-    /// By column; `None` for a column that has failed.
+    /// The bench of each column; `None` for a column that has failed.
     benches: Vec<Option<Box<dyn AnyBench + 'a>>>,
     exchange: &'e mut dyn Exchange,
     watchdog: Watchdog,
@@ -223,7 +223,7 @@ struct Ranks<'a, 'e> {
 }
 
 impl Ranks<'_, '_> {
-    /// Rank 0: announces each step, and takes part in it.
+    /// Announces each step and takes part in it, on rank 0.
     fn lead(&mut self, args: &CompareArgs, columns: &mut [Column]) -> Result<()> {
         let steps = steps();
         let mut job_error = None;
@@ -251,7 +251,7 @@ impl Ranks<'_, '_> {
         }
     }
 
-    /// The other ranks: take part in each step that rank 0 announces.
+    /// Takes part in each step that rank 0 announces, on the other ranks.
     fn follow(&mut self) -> Result<()> {
         let steps = steps();
         loop {
@@ -266,8 +266,8 @@ impl Ranks<'_, '_> {
         }
     }
 
-    /// Takes part in a step of a column. A column that fails on one rank is dropped on all; its error
-    /// is the inner one.
+    /// Takes part in a step of a column. A column that fails on one rank is dropped on all; its
+    /// error is the inner one.
     fn measure(
         &mut self,
         column: usize,

@@ -20,9 +20,10 @@ use crate::progress::waiting;
 
 /// The longest time for the ranks to exit after the last step.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(15);
-/// The longest time for a launcher to end its ranks before it is killed.
+/// The longest time for a launcher to terminate its ranks before it is killed.
 const TERM_TIMEOUT: Duration = Duration::from_secs(2);
-/// Added to the time that the ranks allow themselves for a step, so that they can report what was late.
+/// Added to the time that the ranks allow themselves for a step, so that they can report what was
+/// late.
 const GRACE: Duration = Duration::from_secs(5);
 /// Time between two checks whether a process has exited.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -77,8 +78,8 @@ pub(super) fn compare_processes(args: &CompareArgs) -> Vec<Column> {
     columns
 }
 
-/// Rank 0 of a column, or the launcher that has started it. Dropping it ends the process and with it
-/// all ranks, which end with the process that has started them.
+/// Rank 0 of a column, or the launcher that has started it. Dropping it ends the process and with
+/// it all ranks, which end with the process that has started them.
 struct ColumnProcess {
     process: Child,
     /// `None` after the last request.
@@ -163,7 +164,7 @@ impl ColumnProcess {
         }
     }
 
-    /// An error with the first lines of standard error that say more.
+    /// Appends the first lines of standard error that explain the error.
     fn with_stderr(&self, error: String) -> String {
         let stderr = self.stderr.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if stderr.contains("has detected an attempt to run as root") {
@@ -185,7 +186,7 @@ impl Drop for ColumnProcess {
         if wait(&mut self.process, Duration::ZERO).is_some() {
             return;
         }
-        // A launcher ends its ranks on SIGTERM.
+        // A launcher terminates its ranks on SIGTERM.
         if let Some(pid) = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::TERM);
         }
@@ -201,11 +202,11 @@ fn unexpected(response: &Response) -> String {
     format!("its ranks are of another version: they answered {response:?}")
 }
 
-/// In place of a dozen lines of Open MPI's mpirun.
+/// Replaces a dozen lines that mpirun of Open MPI prints.
 const NO_ROOT: &str = "mpirun refuses to run as root: run it as another user or, in a container, set \
                        OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1";
 
-/// Whether a line is empty or the ruler above or below a launcher's message.
+/// Returns whether a line is empty or the ruler above or below a launcher's message.
 fn is_ruler(line: &str) -> bool {
     line.bytes().all(|byte| byte == b'-')
 }

@@ -1,4 +1,4 @@
-//! The rows of the report: one step over one column each; the table shows the columns side by side.
+//! The rows of the report, one for each step and column. The table shows the columns side by side.
 
 use probeline_results::{Column, Columns, Layout, Row};
 use serde::Serialize;
@@ -14,7 +14,7 @@ pub(crate) struct CompareRow {
     owner: &'static str,
     column: String,
     unit: &'static str,
-    /// Of the rounds' median times, or of their rates.
+    /// The median of the rounds' times or rates.
     median: f64,
     least: f64,
     most: f64,
@@ -27,7 +27,7 @@ pub(crate) struct CompareRow {
     samples: Vec<Sample>,
 }
 
-/// The rows of all columns, step by step.
+/// Returns the rows of all columns, step by step.
 pub(super) fn rows(columns: &[measured::Column]) -> Vec<CompareRow> {
     let mut rows = Vec::new();
     for (at, step) in steps().into_iter().enumerate() {
@@ -47,7 +47,7 @@ pub(super) fn rows(columns: &[measured::Column]) -> Vec<CompareRow> {
     rows
 }
 
-/// The samples of the fastest column.
+/// Returns the samples of the fastest column.
 fn fastest<'a>(
     columns: impl Iterator<Item = &'a measured::Column>,
     step: usize,
@@ -58,7 +58,8 @@ fn fastest<'a>(
 }
 
 impl CompareRow {
-    /// The row of the samples, if there are any, with their ratio to the fastest column's.
+    /// Creates the row of the samples, if there are any, with their ratio to those of the fastest
+    /// column.
     fn new(samples: &[Sample], fastest: Option<&[Sample]>, is_latency: bool) -> Option<Self> {
         let value = |sample: &Sample| if is_latency { sample.time_ns() } else { sample.ops_per_s };
         let mut values: Vec<f64> = samples.iter().map(value).collect();
@@ -83,7 +84,7 @@ impl CompareRow {
         })
     }
 
-    /// A latency with its p99, or a rate, and the ratio to the fastest column.
+    /// Formats a latency with its p99, or a rate, and the ratio to the fastest column.
     fn cell(&self) -> String {
         self.compared(match self.p99_ns {
             Some(p99) => format!("{} / {}", time(self.median), time(p99)),
@@ -91,7 +92,7 @@ impl CompareRow {
         })
     }
 
-    /// The cell without the p99.
+    /// Formats the cell without the p99.
     fn brief_cell(&self) -> String {
         self.compared(match self.unit {
             "ns" => time(self.median),
@@ -108,7 +109,7 @@ impl CompareRow {
         }
     }
 
-    /// The line of the table that it is a cell of.
+    /// Returns the line of the table that this cell is in.
     fn line(&self) -> [&str; 3] {
         [&self.measured, self.owner, self.unit]
     }
@@ -133,7 +134,7 @@ impl Row for CompareRow {
     }
 }
 
-/// The columns side by side, with a line for each step that `shown` accepts.
+/// Lays out the columns side by side, with a line for each step that `shown` accepts.
 fn side_by_side(
     rows: &[CompareRow],
     shown: impl Fn(&CompareRow) -> bool,
@@ -176,7 +177,7 @@ mod tests {
 
     #[test]
     fn ratios_are_of_the_same_round() {
-        // In the last round the machine was ten times slower for both.
+        // In the last round the machine is ten times slower for both.
         let columns = [
             column(ColumnName::OscSm, &[200, 210, 2_000]),
             column(ColumnName::Shm, &[100, 100, 1_000]),

@@ -1,4 +1,4 @@
-//! The steps: what is measured over every column.
+//! The steps: the measurements over every column.
 
 use probeline_limits::remote::Operation;
 
@@ -11,9 +11,9 @@ pub(super) enum Step {
     Latency { operation: Operation, place: Place, owner: OwnerDoes },
     /// [`DEPTH`] of them in flight.
     Rate { operation: Operation, place: Place, owner: OwnerDoes },
-    /// find-or-put of data that the table holds, one at a time.
+    /// find-or-put of keys in the table, one at a time.
     Found { owner: OwnerDoes },
-    /// find-or-put of new data, one at a time.
+    /// find-or-put of new keys, one at a time.
     Inserted { owner: OwnerDoes },
     /// find-or-puts of all ranks at the same time, by blocking calls or in batches.
     Workload { workload: Workload, batched: bool },
@@ -61,7 +61,7 @@ fn primitives() -> Vec<(Operation, Place)> {
     reads.into_iter().chain(atomics).chain(hot).collect()
 }
 
-/// All steps, in the order of the report.
+/// Returns all steps, in the order of the report.
 pub(super) fn steps() -> Vec<Step> {
     let mut steps = Vec::new();
     for owner in [OwnerDoes::Poll, OwnerDoes::Sleep] {
@@ -82,12 +82,12 @@ pub(super) fn steps() -> Vec<Step> {
 }
 
 impl Step {
-    /// The number of this step, which processes name it by.
+    /// Returns the number by which processes refer to this step.
     pub(super) fn index(self) -> Option<usize> {
         steps().iter().position(|step| *step == self)
     }
 
-    /// The name of the measurement in the report.
+    /// Returns the name of the measurement in the report.
     pub(super) fn name(self) -> String {
         match self {
             Self::Latency { operation, place, .. } | Self::Rate { operation, place, .. } => {
@@ -105,7 +105,7 @@ impl Step {
         }
     }
 
-    /// What the owner does, for the report; in a workload all ranks work.
+    /// Returns what the owner does, for the report; in a workload all ranks work.
     pub(super) fn owner(self) -> &'static str {
         match self {
             Self::Latency { owner, .. }
@@ -116,7 +116,7 @@ impl Step {
         }
     }
 
-    /// Whether the result is the time of one operation; otherwise it is a rate.
+    /// Returns whether the result is the time of one operation; otherwise it is a rate.
     pub(super) fn is_latency(self) -> bool {
         matches!(self, Self::Latency { .. } | Self::Found { .. } | Self::Inserted { .. })
     }

@@ -12,8 +12,8 @@ use crate::scenario::latency::median;
 use crate::scenario::throughput::Workload;
 use crate::units::{rate, time};
 
-/// Targets: find-or-puts a second over shm / those over the fastest component of Open MPI, two ranks,
-/// workload mixed.
+/// Targets: find-or-puts a second over shm / those over the fastest component of Open MPI, two
+/// ranks, workload mixed.
 const BLOCKING_TARGET: f64 = 5.0;
 const PIPELINED_TARGET: f64 = 15.0;
 /// Target: time of an insert over verbs / that over osc-ucx.
@@ -23,7 +23,7 @@ const fn mixed(batched: bool) -> Step {
     Step::Workload { workload: Workload::Mixed, batched }
 }
 
-/// The steps that the summary shows of each column, with their heads.
+/// Returns the steps that the summary shows of each column, with their heads.
 fn shown() -> [(&'static str, Step); 6] {
     let latency =
         |operation| Step::Latency { operation, place: Place::Random, owner: OwnerDoes::Poll };
@@ -37,7 +37,7 @@ fn shown() -> [(&'static str, Step); 6] {
     ]
 }
 
-/// The measured columns, the failed and absent ones, and the ratios with targets.
+/// States the measured columns, the failed and absent ones, and the ratios with targets.
 pub(super) fn lines(columns: &[Column], ranks: u32) -> Vec<String> {
     let mut lines = vec![format!("compare: {ranks} ranks, medians of rounds")];
     let measured: Vec<_> = columns.iter().filter(|column| column.has_measured()).collect();
@@ -67,7 +67,7 @@ fn cells(column: &Column) -> Vec<String> {
     [column.name.name()].into_iter().chain(shown().map(cell)).collect()
 }
 
-/// A line for each ratio whose columns were measured.
+/// Returns a line for each ratio whose columns were measured.
 fn targets(columns: &[Column], ranks: u32) -> Vec<String> {
     let mut lines = Vec::new();
     if ranks == 2 {
@@ -88,7 +88,7 @@ fn shm_by_open_mpi(columns: &[Column], batched: bool, target: f64) -> Option<Str
     let by_time =
         |one: &(f64, _, _), other: &(f64, _, _)| -> Ordering { one.0.total_cmp(&other.0) };
     let (_, fastest, samples) = timed.min_by(by_time)?;
-    // Of rates, hence the other way round than of times.
+    // The ratio is one of rates, so it is the inverse of one of times.
     let by_fastest = |name| ratio(samples, samples_of(columns, name, step)?);
     let shm = by_fastest(ColumnName::Shm)?;
     let posted = by_fastest(ColumnName::ShmPosted)

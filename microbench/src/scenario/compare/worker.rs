@@ -20,7 +20,7 @@ use crate::timed::Timed;
 /// Starts the line of a response, because libraries print to standard output too.
 const MARK: &str = "probeline-compare ";
 
-/// The step number by which rank 0 tells the others to finish.
+/// The step number that makes the other ranks finish.
 const FINISH: u64 = u64::MAX;
 
 /// A request to a column.
@@ -45,7 +45,7 @@ pub(super) enum Response {
     Failed(String),
 }
 
-/// What the engines of a column can do, and what they measure with.
+/// The capabilities of a column's engines, and the sizes that they measure with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Capabilities {
     /// Number of steps that its version knows.
@@ -81,7 +81,7 @@ impl Capabilities {
 }
 
 impl Request {
-    /// The request as a line.
+    /// Formats the request as a line.
     pub(super) fn line(self) -> String {
         // JSON can hold every request.
         serde_json::to_string(&self).unwrap_or_default()
@@ -106,7 +106,7 @@ impl Response {
         out.flush()
     }
 
-    /// The response in a line, if it is one.
+    /// Parses a line, if it is a response.
     pub(super) fn from_line(line: &str) -> Option<Self> {
         serde_json::from_str(line.strip_prefix(MARK)?).ok()
     }
@@ -114,7 +114,7 @@ impl Response {
 
 /// Runs this process as a rank of a column until there are no more requests.
 pub(super) fn serve(args: &CompareArgs) -> Result<()> {
-    // A launcher that is killed cannot end its ranks.
+    // A launcher that is killed cannot terminate its ranks.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let ended = job::run(&args.job, &Worker(args));
     let response = match &ended {
@@ -128,7 +128,7 @@ pub(super) fn serve(args: &CompareArgs) -> Result<()> {
     ended.map(drop)
 }
 
-/// Whether this process is rank 0: by its launcher, or because it has none.
+/// Returns whether this process is rank 0, as its launcher states or because it has none.
 fn is_rank_0() -> Result<bool> {
     Ok(probeline::exchange::Launch::from_env()?.is_none_or(|launch| launch.rank == 0))
 }
@@ -163,7 +163,7 @@ impl Scenario for Worker<'_> {
     }
 }
 
-/// Rank 0's part in one step.
+/// Takes part in one step on rank 0.
 fn lead<T: Timed>(
     bench: &mut Bench<'_, T>,
     (step, round): (usize, u64),
@@ -179,7 +179,7 @@ fn lead<T: Timed>(
     sample.ok_or_else(|| Failure::new("rank 0 has no sample: this is a bug"))
 }
 
-/// The other ranks' part in all steps.
+/// Takes part in all steps on the other ranks.
 fn follow<T: Timed>(bench: &mut Bench<'_, T>, exchange: &mut dyn Exchange) -> Result<()> {
     let steps: Vec<Step> = steps();
     loop {

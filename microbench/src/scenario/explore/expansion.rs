@@ -1,4 +1,4 @@
-//! The expansion of a level: batch calls look the successors of many states up in the table.
+//! Expands a level: batch calls look up the successors of many states in the table.
 
 use core::mem;
 
@@ -13,7 +13,7 @@ use crate::failure;
 use crate::means::MeansTable;
 use crate::timed::Timed;
 
-/// Arcs and states between two readings of the clock, which takes as long as several arcs.
+/// Arcs and states between two readings of the clock, which cost as much as several arcs.
 const CLOCK_INTERVAL: usize = 4_096;
 
 /// Counts of one rank.
@@ -43,8 +43,8 @@ pub(super) struct Expansion {
     rule: FiringRule,
     recent: RecentStates,
     batch: usize,
-    /// The successors of the next batch, of which there are `pending`, and room for those of one more
-    /// state.
+    /// The successors of the next batch, of which there are `pending`, and room for those of one
+    /// more state.
     successors: Vec<u64>,
     pending: usize,
     outcomes: Vec<Result<Outcome, OperationError>>,
@@ -64,8 +64,8 @@ impl Expansion {
         }
     }
 
-    /// Expands this rank's part of a level for about `round_ns`, and adds new states to the next level.
-    /// All successors have been looked up in the table when it returns.
+    /// Expands this rank's part of a level for about `round_ns`, and adds new states to the next
+    /// level. All successors have been looked up in the table when it returns.
     pub(super) fn expand<T: Timed>(
         &mut self,
         table: &mut MeansTable<T>,
@@ -101,8 +101,8 @@ impl Expansion {
         Ok(if self.put(table, frontier, counts)? { None } else { Some(Stop::Full) })
     }
 
-    /// Puts the pending successors in the table, and the new ones in the next level. Returns false if
-    /// the table was full for one of them.
+    /// Puts the pending successors in the table, and the new ones in the next level. Returns false
+    /// if the table was full for one of them.
     fn put<T: Timed>(
         &mut self,
         table: &mut MeansTable<T>,
@@ -133,7 +133,7 @@ impl Expansion {
     }
 }
 
-/// Puts each of `data` in the table by single calls.
+/// Puts each state of `data` in the table by single calls.
 fn put_each<T: Timed>(
     table: &mut MeansTable<T>,
     data: &[u64],
@@ -149,8 +149,8 @@ const EMPTY: u64 = u64::MAX;
 /// 2^64 divided by the golden ratio, odd (Knuth, TAOCP volume 3, section 6.4).
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The states that this rank has lately put in the table, one for each hash. The table never loses a
-/// state during an exploration, so they need not be put again: a cache without coherence.
+/// The states that this rank has lately put in the table, one for each hash. The table never loses
+/// a state during an exploration, so they need not be put again: a cache without coherence.
 struct RecentStates {
     entries: Box<[u64]>,
     /// Shifts a hash of 64 bits to the index of an entry.
@@ -164,8 +164,8 @@ impl RecentStates {
         Self { entries: entries.into(), shift: u64::BITS - states.max(1).ilog2() }
     }
 
-    /// Moves the states that it does not remember to the front, in order, and remembers them. Returns
-    /// their number.
+    /// Moves the states that it does not remember to the front, in order, and remembers them.
+    /// Returns their number.
     #[inline]
     fn filter_new(&mut self, states: &mut [u64]) -> usize {
         if self.entries.is_empty() {

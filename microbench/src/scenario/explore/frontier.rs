@@ -11,7 +11,7 @@ use crate::failure::Result;
 use crate::means::MeansTable;
 use crate::timed::Timed;
 
-/// Words of each window, behind the table, in which a rank exposes the states that it has found. A
+/// Words of each window, after the table, in which a rank exposes the states that it has found. A
 /// larger level is exposed in rounds.
 pub(super) const SHARE_WORDS: u64 = 1 << 16;
 /// States of one READ: 4 KiB, from which on bandwidth bounds the rate of READs.
@@ -59,8 +59,9 @@ impl Frontier {
         self.next.len() as u64
     }
 
-    /// Makes the next level the current one. `found` has the number of its states by rank; each rank
-    /// takes an equal share of all of them. All ranks call it, with a collective call in between.
+    /// Makes the next level the current one. `found` has the number of its states by rank; each
+    /// rank takes an equal share of all of them. All ranks call it, with a collective call in
+    /// between.
     pub(super) fn spread<T: Timed>(
         &mut self,
         table: &mut MeansTable<T>,
@@ -144,7 +145,7 @@ impl Frontier {
     }
 }
 
-/// The READs of `me`'s share of the states that each owner exposes from `first_word` on.
+/// Returns the READs of `me`'s share of the states that each owner exposes from `first_word` on.
 fn reads(exposed: &[u64], me: Owner, first_word: u64) -> Vec<Segment> {
     let (total, ranks) = (exposed.iter().sum::<u64>(), exposed.len() as u64);
     let (mut at, end) = (total * u64::from(me.0) / ranks, total * (u64::from(me.0) + 1) / ranks);

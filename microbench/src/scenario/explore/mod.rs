@@ -1,5 +1,5 @@
-//! `explore`: the reachable states of a Petri net, breadth first. The table is the set of visited
-//! states, for which the paper designed it (section 1).
+//! `explore`: explores the reachable states of a Petri net breadth first. The table is the set of
+//! visited states, which is the use that the paper designed it for (section 1).
 
 mod expansion;
 mod frontier;
@@ -44,12 +44,12 @@ pub(crate) struct ExploreArgs {
     #[command(flatten)]
     means: MeansArgs,
 
-    // Last: its headings in the help hold for all options after them.
+    // Last, because its headings in the help apply to all options after them.
     #[command(flatten)]
     pub(crate) job: JobArgs,
 }
 
-/// How successors are looked up in the table.
+/// How the table looks up successors.
 #[derive(Args, Clone, Copy, Debug)]
 struct ExpandArgs {
     /// Successors of one batch call, and those that the last state has beyond them; 1 makes single
@@ -87,7 +87,7 @@ impl ExploreArgs {
     }
 }
 
-/// A power of two, so that the top bits of a hash are an index.
+/// Parses a power of two, so that the top bits of a hash are an index.
 fn known_states(text: &str) -> core::result::Result<u32, String> {
     match text.parse::<u32>() {
         Ok(states)
@@ -114,7 +114,7 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     let packing = Packing::new(&net)?;
     let exploration = Exploration { args, net, packing };
     let args = &exploration.args;
-    // Before the run, which would show in the load.
+    // Created before the run, which would show in the reported load of the machine.
     let mut report = Report::new("explore");
     // The other ranks exit with success: a launcher would end rank 0 before its report if another
     // rank failed.
@@ -179,8 +179,8 @@ impl Scenario for Exploration {
         let start = engine.now_ns();
         let mut table = self.args.means.open(engine, self.config(), exchange)?;
         let mut packing = self.packing.clone();
-        // The window is new, so the table is empty. Each search widens a field for good, so there are
-        // at most 63.
+        // The window is new, so the table is empty. Each search widens a field for good, so there
+        // are at most 63.
         let ended = loop {
             match search(self, &mut table, &packing, exchange)? {
                 Searched::Ended(ended) => break ended,

@@ -89,13 +89,13 @@ row! {
 
 impl Row for ExploreRow {}
 
-/// The notes on the columns.
+/// Returns the notes on the columns.
 pub(super) fn notes(limit: Option<&TableLimit>) -> Vec<Note> {
     ExploreRow::notes().into_iter().chain(limit.map(|limit| limit.note().into())).collect()
 }
 
 impl ExploreRow {
-    /// The summary; `stopped_by` is the signal that stopped the exploration.
+    /// States the result; `stopped_by` is the signal that stopped the exploration.
     pub(super) fn summary(&self, stopped_by: Option<Interrupt>) -> Vec<String> {
         let stopped = stopped_by.map(|signal| {
             format!(
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_incomplete_result_says_so_first() {
+    fn an_incomplete_result_is_marked_first() {
         let row = ExploreRow { complete: false, levels: 12, states_not_expanded: 45_678, ..row() };
         let summary = row.summary(Interrupt::from_number(2));
         let first = "stopped by SIGINT after level 12: 2,546,432 states found, 45,678 of them not \

@@ -169,8 +169,8 @@ impl ProgressLine {
         Self { start, due: shown.then_some(start + QUIET_FOR), line: None }
     }
 
-    /// Updates the line: the ranks are at `level`, have found `states`, and have not expanded `open` of
-    /// them.
+    /// Updates the line: the ranks are at `level`, have found `states`, and have not expanded
+    /// `open` of them.
     fn set(&mut self, level: u64, states: u64, open: u64) {
         let now = Instant::now();
         if self.due.is_none_or(|due| now < due) {

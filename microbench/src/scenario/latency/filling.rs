@@ -1,5 +1,5 @@
-//! Filling the table between measurements, by its owners: without operations, so that it takes no
-//! time that depends on the transport.
+//! Fills the table between measurements by stores of the owners, without operations, so that the
+//! time does not depend on the transport.
 
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Release};
@@ -17,10 +17,12 @@ use crate::timed::Timed;
 /// Buckets in a cache line.
 const LINE_BUCKETS: u64 = LINE_WORDS as u64;
 
-/// Puts the data of these numbers into the table; all ranks call it, between two phases of
-/// operations. Each owner stores what has its home in its own part, where find-or-put would have
-/// put it: in the first empty bucket of its probe order. What finds none before that leaves the
-/// part, or jumps, goes the usual way.
+/// Puts the keys of these numbers into the table. All ranks call it between two phases of
+/// operations.
+///
+/// Each owner stores the keys whose home is in its window in the same bucket as find-or-put: the
+/// first empty one of the probe order. Keys whose probe order leaves the window or jumps
+/// before an empty bucket are inserted by find-or-put.
 pub(in crate::scenario) fn fill<T: Timed>(
     engine: &mut T,
     config: Config,
@@ -37,7 +39,7 @@ pub(in crate::scenario) fn fill<T: Timed>(
             left.push(data);
         }
     }
-    // No rank reads the table before this barrier; no owner stores after it.
+    // No rank reads the table before this barrier, and no owner stores after it.
     exchange.barrier()?;
     let mut full = 0;
     let mut ends = vec![Ok(Outcome::Absent); BATCH];
@@ -55,7 +57,7 @@ pub(in crate::scenario) fn fill<T: Timed>(
     Ok(())
 }
 
-/// Stores a bucket that belongs into this owner's part; whether there is nothing left to do.
+/// Stores a bucket that belongs in this owner's window. Returns whether the bucket is done with.
 fn store<T: Timed>(engine: &T, layout: Layout, config: &Config, bucket: Bucket) -> bool {
     let home = layout.home(bucket);
     if Owner(home.owner) != engine.geometry().me {
@@ -65,12 +67,12 @@ fn store<T: Timed>(engine: &T, layout: Layout, config: &Config, bucket: Bucket) 
         Probing::Linear | Probing::Lines => {
             u64::from(config.chunk_buckets) * u64::from(config.max_chunks)
         }
-        // The next line is anywhere.
+        // The next line is at a random place.
         Probing::Jump => LINE_BUCKETS,
     };
     let places = (0..reach).map(|nth| in_order(layout.probing(), home.index, nth));
     let within = places.take_while(|&at| at < layout.buckets_per_owner());
-    // A window is memory of this process, hence within a usize.
+    // A window is memory of this process, so its words fit a usize.
     let word = |at| engine.window().get(usize::try_from(layout.first_word() + at).ok()?);
     let Some(empty) = within.filter_map(word).find(|word| word.load(Acquire) == 0) else {
         return false;
@@ -79,8 +81,7 @@ fn store<T: Timed>(engine: &T, layout: Layout, config: &Config, bucket: Bucket) 
     true
 }
 
-/// Which bucket of a part is looked at as the `nth` from `home` on, as long as lines come one after
-/// the other.
+/// Returns the bucket of a window that is probed `nth` from `home` on, while lines are consecutive.
 fn in_order(probing: Probing, home: u64, nth: u64) -> u64 {
     if probing == Probing::Linear {
         return home + nth;
@@ -100,10 +101,10 @@ mod tests {
     use super::*;
     use crate::means::MeansTable;
 
-    /// What the owners have put is found, and all of it is there. One by one and by their owners,
-    /// the same buckets are occupied where these do not depend on who comes first.
+    /// find-or-put finds every key that the owners stored. Filling one by one and by owners
+    /// occupies the same buckets if these do not depend on the order of inserts.
     #[test]
-    fn owners_fill_as_operations_do() {
+    fn owners_store_keys_where_operations_find_them() {
         for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
             let config = Config { probing, chunk_buckets: 8, max_chunks: 1024, ..Config::new(512) };
             let shape = probeline::sim::Config {

@@ -1,4 +1,4 @@
-//! READ, WRITE, CAS and FAA by themselves, on words of the next owner that are no table yet.
+//! Measures READ, WRITE, CAS and FAA on words of the next owner before a table uses them.
 
 use core::hint::black_box;
 use core::time::Duration;
@@ -15,14 +15,14 @@ use crate::latency::Recorder;
 use crate::progress::Progress;
 use crate::timed::Timed;
 
-/// Rows at most: READs and WRITEs, a CAS and two FAAs.
+/// Maximum rows: READs and WRITEs, a CAS and two FAAs.
 pub(super) const ROWS: usize = 2 * WORDS.len() + 3;
 
-/// What is measured and where.
+/// The measurements and the words that they access.
 pub(super) struct Raw<'a, T> {
     pub(super) engine: &'a mut T,
     pub(super) limits: Limits,
-    /// Operations of each measurement.
+    /// Operations in each measurement.
     pub(super) operations: usize,
     pub(super) seed: u64,
     pub(super) progress: &'a mut Progress,
@@ -31,8 +31,9 @@ pub(super) struct Raw<'a, T> {
 }
 
 impl<T: Timed> Raw<'_, T> {
-    /// All of them, one after the other. Each operation goes where the last one's result says
-    /// (nowhere else, but the CPU cannot know), so that one waits for the other.
+    /// Measures all operations, one kind after the other. The address of each operation depends on
+    /// the result of the previous one (never in fact, but the CPU cannot know), so that they do not
+    /// overlap.
     pub(super) fn rows(mut self) -> Result<Vec<LatencyRow>> {
         let peer = peer(self.engine.geometry().owners);
         let words = self.engine.geometry().window_words;
@@ -43,7 +44,7 @@ impl<T: Timed> Raw<'_, T> {
         })?;
         for length in self.lengths() {
             let into = Local { slot: free_slot(), start: 0, words: length };
-            // As chunks of the table lie: on any word.
+            // Segments start at any word, as chunks of the table do.
             let most = words - u64::from(length);
             self.measure(&format!("READ {} B", length * 8), |engine, last| {
                 let index = after(last, rng.random_range(0..=most));
@@ -80,14 +81,14 @@ impl<T: Timed> Raw<'_, T> {
         Ok(self.rows)
     }
 
-    /// Those of [`WORDS`] that the windows and the engine take.
+    /// Returns the lengths of [`WORDS`] that the windows and the engine permit.
     fn lengths(&self) -> impl Iterator<Item = u32> + use<T> {
         let window = self.engine.geometry().window_words;
         let most = self.engine.caps().words_per_op;
         WORDS.into_iter().filter(move |&words| words <= most && u64::from(words) <= window)
     }
 
-    /// Measures `operation`, which gets the result of the one before.
+    /// Measures `operation`, which receives the result of the previous one.
     fn measure(
         &mut self,
         name: &str,
@@ -110,7 +111,7 @@ impl<T: Timed> Raw<'_, T> {
     }
 }
 
-/// The owner whose words these operations access.
+/// Returns the owner whose words these operations access.
 pub(in crate::scenario) fn peer(owners: u32) -> Owner {
     Owner(1 % owners)
 }
@@ -122,19 +123,19 @@ pub(super) fn read<T: Timed>(engine: &mut T, from: Segment) -> Result<u64> {
     finish(engine)
 }
 
-/// Polls until the one operation in flight has ended, which the transport bounds.
+/// Polls until the one operation in flight completes. The transport bounds the time.
 pub(super) fn finish<T: Timed>(engine: &mut T) -> Result<u64> {
     let mut end = [Completion::default()];
     while engine.poll(&mut end)? == 0 {}
     Ok(end[0].result?)
 }
 
-/// `index`, once `value` is known: the compiler and the CPU have to wait for it.
+/// Returns `index`, computed from `value`: the compiler and the CPU must wait for `value`.
 pub(in crate::scenario) fn after(value: u64, index: u64) -> u64 {
     index + (black_box(0) & value)
 }
 
-/// Reads an owner's whole window once, so that no measurement pays for a page's first use.
+/// Reads an owner's whole window once, so that no measurement includes page faults.
 fn touch<T: Timed>(engine: &mut T, owner: Owner) -> Result<()> {
     let geometry = *engine.geometry();
     let mut index = 0;

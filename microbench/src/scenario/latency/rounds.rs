@@ -1,4 +1,4 @@
-//! find-or-put at one C: rounds of measurements, each beside its floor in the same round.
+//! Measures find-or-put at one C in rounds. Each round measures the floor as well.
 
 use core::time::Duration;
 
@@ -18,29 +18,29 @@ use crate::means::{MeansTable, TableArgs};
 use crate::scenario::{OPERATIONS, too_few_chunks};
 use crate::timed::Timed;
 
-/// The least C.
+/// The minimum C.
 const LEAST_CHUNK: u32 = 8;
-/// Finds of random data for each entry of a cache before it is measured: entries that none of them
-/// comes to are one in seven.
+/// Finds of random keys per cache entry before a measurement. With two, one entry in seven stays
+/// unused.
 const FINDS_PER_ENTRY: usize = 2;
-/// Series at a load factor: inserted, found, and their floors.
+/// Series at a load factor: inserts, finds, and the floor of each.
 const SERIES: u32 = 4;
 
-/// A table that one rank measures, and what is in it.
+/// A table that one rank measures, and its contents.
 pub(super) struct Rounds<'a> {
     args: &'a TableArgs,
     config: Config,
     limits: Limits,
     rounds: u32,
     seed: u64,
-    /// The number of data in the table.
+    /// The number of keys in the table.
     held: u64,
     rng: SmallRng,
     floors: [Recorder; 2],
     round: Recorder,
 }
 
-/// An operation over all rounds.
+/// The measurements of one operation over all rounds.
 struct Series {
     recorder: Recorder,
     floors_ns: Vec<f64>,
@@ -54,12 +54,13 @@ impl Series {
         Ok(Self { recorder, floors_ns: Vec::new(), multiples: Vec::new(), stats: [0; 4] })
     }
 
-    /// Adds a round whose floor had this trimmed mean.
+    /// Adds a round. `floor_ns` is the trimmed mean of its floor.
     fn add(&mut self, round: &Recorder, floor_ns: Option<f64>, stats: &Stats) -> Result<()> {
         self.recorder.add(round)?;
         if let Some((took, floor)) = round.trimmed_mean_ns().zip(floor_ns) {
             self.floors_ns.push(floor);
-            // The simulator's time may stand still for a part of its own.
+            // In the simulator the floor may be 0, since virtual time does not advance for owned
+            // words.
             self.multiples.push(took / floor.max(1.0));
         }
         let total = stats.total();
@@ -91,7 +92,7 @@ impl Series {
 }
 
 impl<'a> Rounds<'a> {
-    /// Of a table of this configuration, which is empty.
+    /// Creates the state for an empty table of this configuration.
     pub(super) fn new(
         args: &'a TableArgs,
         config: Config,
@@ -117,7 +118,7 @@ impl<'a> Rounds<'a> {
         self.config.chunk_buckets
     }
 
-    /// Lets the owners fill the table up to `held` data. All ranks call this.
+    /// Has the owners fill the table up to `held` keys. All ranks call this.
     pub(super) fn prepare<T: Timed>(
         &mut self,
         engine: &mut T,
@@ -129,17 +130,17 @@ impl<'a> Rounds<'a> {
         fill(engine, self.config, self.seed, numbers, exchange)
     }
 
-    /// The longest time that `at` measures.
+    /// Returns the longest time that `at` measures.
     pub(super) fn longest(&self) -> Duration {
         SERIES * Duration::from_nanos(self.limits.measurement_ns)
     }
 
-    /// As `at` on another rank.
+    /// Updates the state as `at` on the measuring rank does.
     pub(super) fn skip(&mut self, target: u64) {
         self.held = target;
     }
 
-    /// Puts `measured` new data into the table, up to `target`, in rounds, and finds as many old
+    /// Inserts `measured` new keys in rounds, until the table has `target`, and finds as many old
     /// ones.
     pub(super) fn at<T: Timed>(
         &mut self,
@@ -148,7 +149,7 @@ impl<'a> Rounds<'a> {
         target: u64,
         measured: u64,
     ) -> Result<[LatencyRow; 2]> {
-        // Made here, so that what it goes by begins with this load factor.
+        // A new table for each load factor, so that its adaptive estimates start there.
         let mut table = self.args.again(engine, self.config, OPERATIONS)?;
         self.fill_cache(&mut table)?;
         let (mut inserted, mut found) = (Series::new(&self.limits)?, Series::new(&self.limits)?);
@@ -175,8 +176,7 @@ impl<'a> Rounds<'a> {
         nth(self.seed, self.rng.random_range(0..self.held))
     }
 
-    /// Finds as much of the data held as fills most of the cache, for as long as a measurement
-    /// takes at most.
+    /// Finds enough keys to fill most of the cache, for at most the time of a measurement.
     fn fill_cache<T: Timed>(&mut self, table: &mut MeansTable<&mut T>) -> Result<()> {
         let finds = if self.held == 0 { 0 } else { FINDS_PER_ENTRY * self.args.cache };
         let start_ns = table.transport().now_ns();
@@ -189,7 +189,7 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// The floors by themselves, of all load factors together.
+    /// Returns the floors, combined over all load factors.
     pub(super) fn floors(&self) -> [LatencyRow; 2] {
         let c = self.config.chunk_buckets;
         let read = format!("floor READ {} B", self.floor_words() * 8);
@@ -200,14 +200,15 @@ impl<'a> Rounds<'a> {
         })
     }
 
-    /// Words of the READ that an operation takes at least.
+    /// Returns the minimum words that the READ of an operation transfers.
     fn floor_words(&self) -> u32 {
         if self.args.adaptive_chunks { LEAST_CHUNK } else { self.config.chunk_buckets }
     }
 
-    /// The trimmed mean of a chunk READ by itself, with `claims` of a READ and then a CAS of its
-    /// first word, which leaves the word as it is. They go to the owners where `data` is looked
-    /// for, in that order, but elsewhere in their parts, so that no cache line is warm for it.
+    /// Returns the trimmed mean time in nanoseconds of a chunk READ without a table, or, with
+    /// `claims`, of a READ and then a CAS of its first word that leaves the word unchanged. The
+    /// accesses go to the owners where the search for `data` starts, in that order, but to other
+    /// words, so that the CPU's caches do not hold them.
     fn floor<T: Timed>(
         &mut self,
         table: &mut MeansTable<&mut T>,
@@ -237,7 +238,7 @@ impl<'a> Rounds<'a> {
         Ok(self.round.trimmed_mean_ns())
     }
 
-    /// Inserts new data, in their order, as many as the time allows.
+    /// Inserts new keys in order, as many as the time permits.
     fn insert<T: Timed>(&mut self, table: &mut MeansTable<&mut T>, data: &[u64]) -> Result<Stats> {
         let (config, mut held) = (self.config, self.held);
         let stats = self.operate(table, data, |table, data| {
@@ -247,7 +248,7 @@ impl<'a> Rounds<'a> {
         Ok(stats)
     }
 
-    /// Finds data that is there, as many as the time allows.
+    /// Finds keys in the table, as many as the time permits.
     fn find<T: Timed>(&mut self, table: &mut MeansTable<&mut T>, data: &[u64]) -> Result<Stats> {
         self.operate(table, data, |table, data| match table.find_or_put(data)? {
             Outcome::Found => Ok(()),
@@ -255,7 +256,7 @@ impl<'a> Rounds<'a> {
         })
     }
 
-    /// Measures `operation` on each datum; what that cost.
+    /// Measures `operation` on each key. Returns the table's statistics.
     fn operate<T: Timed>(
         &mut self,
         table: &mut MeansTable<&mut T>,
@@ -271,8 +272,8 @@ impl<'a> Rounds<'a> {
         Ok(*table.stats())
     }
 
-    /// Inserts up to `target` data in batches, without measuring: those that the time did not
-    /// suffice for.
+    /// Inserts keys in batches until the table has `target`, without measuring: those for which the
+    /// time of the rounds was too short.
     fn insert_rest<T: Timed>(&mut self, table: &mut MeansTable<&mut T>, target: u64) -> Result<()> {
         let owners = table.layout().owners();
         let mut many = batching(&mut **table.transport_mut()?, self.config)?;
@@ -291,7 +292,7 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// For each datum a whole chunk in the part of the owner where its search starts.
+/// Returns for each key a whole chunk of the owner where its search starts.
 fn chunks(layout: &Layout, words: u32, data: &[u64]) -> Result<Vec<Segment>> {
     let last = layout.buckets_per_owner() - u64::from(words);
     let chunk = |&data: &u64| {
@@ -303,13 +304,13 @@ fn chunks(layout: &Layout, words: u32, data: &[u64]) -> Result<Vec<Segment>> {
     data.iter().map(chunk).collect()
 }
 
-/// A table for batches over an engine whose windows hold one.
+/// Opens a table for batches over an engine whose windows already contain one.
 pub(super) fn batching<T: Timed>(engine: T, config: Config) -> Result<MeansTable<T>> {
     let storage = vec![Operation::EMPTY; FILLING as usize];
     Ok(Table::new(engine, config, storage)?.with_cache(Vec::new()))
 }
 
-/// Counts new data that was inserted.
+/// Counts an inserted key.
 fn inserted(config: &Config, owners: u32, outcome: Outcome, held: &mut u64) -> Result<()> {
     match outcome {
         Outcome::Inserted => {
@@ -321,7 +322,7 @@ fn inserted(config: &Config, owners: u32, outcome: Outcome, held: &mut u64) -> R
     }
 }
 
-/// The bound of a round with this many operations.
+/// Returns the bound of a round with this many operations.
 fn bound(limits: &Limits, operations: usize) -> Bound {
     Bound { warm_up: operations / WARM_UP_SHARE, limit_ns: limits.round_ns }
 }

@@ -1,4 +1,4 @@
-//! A line of the report: one operation, and where it stands beside its floor.
+//! A row of the report: one operation and its ratio to its floor.
 
 use probeline_results::format::{fixed, text};
 use probeline_results::{Layout, Row, one_line, row};
@@ -6,7 +6,7 @@ use probeline_results::{Layout, Row, one_line, row};
 use crate::latency::Latency;
 
 row! {
-    /// One operation, beside its floor.
+    /// The latencies of one operation and their ratio to its floor.
     pub(crate) struct LatencyRow {
         pub(super) operation: String => ("operation", text),
         pub(super) chunk_buckets: Option<u32> => ("C", text),
@@ -28,17 +28,17 @@ row! {
             fixed::<3>,
             note("the share of operations that the cache answered")
         ),
-        /// Latencies in nanoseconds and how many operations had each, rising.
+        /// Latencies in nanoseconds in ascending order, each with its number of operations.
         #[serde(serialize_with = "one_line")]
         pub(super) histogram: Vec<[u64; 2]>,
-        /// Whether the time limit came before the last operation.
+        /// Whether the time limit expired before the last operation.
         #[serde(skip)]
         pub(super) cut: bool,
     }
 }
 
 impl LatencyRow {
-    /// Of an operation without a table.
+    /// Creates the row of an operation without a table.
     pub(super) fn new(operation: &str, latency: Latency) -> Self {
         Self {
             operation: operation.to_owned(),

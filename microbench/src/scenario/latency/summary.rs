@@ -20,7 +20,7 @@ const MOST_CHUNK_BUCKETS: usize = 8;
 /// A cell for which there is no figure.
 const NONE: &str = "-";
 
-/// The measurements of the paper's authors that a run is compared with.
+/// The measurements of the paper's authors to which a run is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Paper {
     OneMachine,
@@ -28,7 +28,8 @@ pub(super) enum Paper {
 }
 
 impl Paper {
-    /// The authors' mean insert at the C and load factor of a row of inserts.
+    /// Returns the authors' mean time of an insert at the C and load factor of `row`, in
+    /// nanoseconds.
     pub(super) fn ns(self, row: &LatencyRow) -> Option<f64> {
         let (c, load_factor) = row.chunk_buckets.zip(row.load_factor)?;
         let same = |figure: &Figure| {
@@ -55,7 +56,7 @@ impl Paper {
 }
 
 impl LatencyArgs {
-    /// The paper's measurements that are comparable with this run on `machines`, if any.
+    /// Returns the paper's measurements that are comparable to this run on `machines`, if any.
     pub(super) fn paper(&self, machines: usize) -> Option<Paper> {
         let two_machines = match self.job.transport {
             TransportName::Shm => false,
@@ -68,7 +69,8 @@ impl LatencyArgs {
         comparable.then_some(if two_machines { Paper::TwoMachines } else { Paper::OneMachine })
     }
 
-    /// The title, and lines for READ, CAS, and find-or-put at two load factors and Cs.
+    /// Returns the title and lines for READ, CAS, and find-or-put at two load factors and two
+    /// values of C.
     pub(super) fn summary(&self, rows: &[LatencyRow], paper: Option<Paper>) -> Vec<String> {
         let title = format!(
             "bench-latency: {}, {} ranks, one operation at a time{}",
@@ -107,7 +109,7 @@ fn line(row: &LatencyRow, paper: Option<Paper>) -> Vec<String> {
     ]
 }
 
-/// The rows that the summary quotes.
+/// Returns the rows that the summary quotes.
 fn quoted(rows: &[LatencyRow]) -> Vec<&LatencyRow> {
     let of = |name: &&str| rows.iter().find(|row| row.operation == *name);
     let mut all: Vec<&LatencyRow> = OPERATIONS.iter().filter_map(of).collect();
@@ -126,7 +128,7 @@ fn is_of(row: &LatencyRow, operation: &str, chunk_buckets: u32) -> bool {
     row.operation == operation && row.chunk_buckets == Some(chunk_buckets)
 }
 
-/// The elements of `wanted` that `all` contains; others if there are none.
+/// Returns `wanted` if `all` contains it, otherwise as many elements that are spread over `all`.
 fn wanted<T: Copy + PartialEq>(all: &[T], wanted: &[T]) -> Vec<T> {
     match wanted.iter().all(|value| all.contains(value)) {
         true => wanted.to_vec(),
@@ -153,7 +155,7 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     distinct
 }
 
-/// The find-or-puts by C and load factor: p50 and x floor.
+/// Returns the table of find-or-puts by C and load factor: p50 and its ratio to the floor.
 pub(super) fn brief(rows: &[LatencyRow]) -> Layout {
     let load_factors = some_of(&load_factors(rows), MOST_LOAD_FACTORS);
     let at = load_factors.iter().map(|load_factor| format!("load {load_factor}"));
@@ -241,7 +243,7 @@ mod tests {
         assert_eq!(paper(&[&profile[..], &one].concat(), 1), None);
     }
 
-    /// The authors' result files have 286.67 ns on one machine and 3686 ns between two.
+    /// The authors' result files have 286.67 ns on one machine and 3686 ns between two machines.
     #[test]
     fn the_papers_figure_is_that_of_the_row() {
         let insert = row("inserted", Some(8), Some(0.5));

@@ -1,4 +1,4 @@
-//! The limit that find-or-puts stand beside, measured in their own run.
+//! The maximum rate of find-or-puts on this machine, measured in the run that reports it.
 
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
@@ -15,47 +15,47 @@ use crate::scenario::gather;
 use crate::timed::Timed;
 
 /// The time for each limit of memory: half a second for all, on all ranks at once. Ranks do not
-/// poll meanwhile, and a lost owner must be reported within a second.
+/// poll during this time, and a lost owner must be reported within a second.
 const MEMORY: Duration = Duration::from_millis(100);
 /// The time for each of four rates of a transport: 1.2 s for all.
 const TRANSPORT: Duration = Duration::from_millis(300);
 
-/// What the ranks of a job could do at best to the memory of its table, all of them at once.
+/// The maximum rates at which all ranks of a job together can access the memory of its table.
 #[derive(Clone, Debug)]
 pub(crate) struct TableLimit {
-    /// Of each rank, in operations a second: what a find takes at least, and an insert.
+    /// Operations per second of each rank: the minimal accesses of a find, and of an insert.
     ranks: Vec<[f64; 2]>,
     over: TransportName,
 }
 
 impl TableLimit {
-    /// The longest time that `measure` takes, give or take a little.
+    /// The longest time that `measure` takes, approximately.
     pub(crate) const LONGEST: Duration = Duration::from_millis(1_500);
 
-    /// Measures it with what the table will be made of: a table's words at the start of each
-    /// window, which are still 0 and stay so. All ranks call it before they open the table; all
-    /// have the same. `None` where the windows are too small to be measured.
+    /// Measures the limit on the words of the future table at the start of each window, which are 0
+    /// and stay 0. All ranks call it before they open the table, and all get the same result.
+    /// Returns `None` if the windows are too small to measure.
     pub(crate) fn measure<T: Timed>(
         engine: &mut T,
         config: &Config,
         job: &JobArgs,
         exchange: &mut dyn Exchange,
     ) -> Result<Option<Self>> {
-        // All at once, or a core would have the memory for itself.
+        // All ranks measure at once; one core alone would have the whole memory bandwidth.
         exchange.barrier()?;
         let mine = match job.transport {
             TransportName::Shm => of_memory(engine, config),
             _ => of_transport(engine, config, job)?,
         };
-        // Ranks open a table only after all have measured.
+        // A rank opens the table only after all ranks have measured.
         let all = gather(exchange, mine.unwrap_or_default().map(f64::to_bits))?;
         let ranks: Vec<_> = all.into_iter().map(|of_rank| of_rank.map(f64::from_bits)).collect();
         let measured = ranks.iter().flatten().all(|rate| *rate > 0.0);
         Ok(measured.then_some(Self { ranks, over: job.transport }))
     }
 
-    /// find-or-puts a second of all ranks together where this share of them inserts, 0 to 1, and
-    /// the others find.
+    /// Returns the find-or-puts per second of all ranks together if `inserted_share` of them, 0 to
+    /// 1, insert and the others find.
     pub(crate) fn per_second(&self, inserted_share: f64) -> f64 {
         let inserted = inserted_share.clamp(0.0, 1.0);
         let of_rank =
@@ -63,13 +63,13 @@ impl TableLimit {
         self.ranks.iter().map(of_rank).sum()
     }
 
-    /// The note of a report without a limit.
+    /// Returns the note of a report without a limit.
     pub(crate) fn none() -> String {
         "of limit: not measured; the table is too small to measure the limit of its memory"
             .to_owned()
     }
 
-    /// The note that defines the limit.
+    /// Returns the note that defines the limit.
     pub(crate) fn note(&self) -> String {
         let what = match self.over {
             TransportName::Shm => {
@@ -81,9 +81,9 @@ impl TableLimit {
     }
 }
 
-/// Reads and swaps of random lines of all windows by the CPU.
+/// Measures reads and swaps of random lines of all windows by the CPU.
 fn of_memory<T: Timed>(engine: &T, config: &Config) -> Option<[f64; 2]> {
-    // More than 32 GiB of a window are like 32 GiB of it.
+    // At most 32 GiB of a window are measured; more would not change the rate.
     let words = u32::try_from(config.words()).unwrap_or(u32::MAX);
     let window = |owner| {
         let start = RemoteWord { owner: Owner(owner), index: 0 };
@@ -94,7 +94,7 @@ fn of_memory<T: Timed>(engine: &T, config: &Config) -> Option<[f64; 2]> {
     Some([memory.prefetched_reads, memory.reads_then_swaps])
 }
 
-/// READs of a chunk and swaps of random words of all windows.
+/// Measures READs of a chunk and swaps of random words of all windows.
 fn of_transport<T: Timed>(
     engine: &mut T,
     config: &Config,
@@ -124,9 +124,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_and_inserts_take_their_time_one_after_the_other() {
+    fn times_of_finds_and_inserts_add_up() {
         let limit = TableLimit { ranks: vec![[40.0, 10.0]; 3], over: TransportName::Shm };
-        // 1/10 of a second for each insert and 1/40 for each find, by each of three ranks.
+        // Each of three ranks takes 1/10 s for an insert and 1/40 s for a find.
         for (inserted_share, expected) in [(0.0, 120.0), (1.0, 30.0), (0.5, 48.0)] {
             let per_second = limit.per_second(inserted_share);
             assert!((per_second - expected).abs() < 1e-9, "{inserted_share}: {per_second}");

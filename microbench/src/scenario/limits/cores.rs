@@ -1,4 +1,4 @@
-//! The memory's limits, by pages and by cores.
+//! Measures the limits of memory, by pages and by cores.
 
 use core::num::NonZero;
 use core::sync::atomic::AtomicU64;
@@ -16,16 +16,16 @@ use crate::note::{self, Missing};
 use crate::place::{self, Given};
 use crate::progress::Progress;
 
-/// Measurements of memory on each kind of cores in each round; one of them is shorter.
+/// Measurements of memory in each round for each number of cores, one of which is shorter.
 const MEASUREMENTS: u32 = 6;
 
-/// One CPU of each core that this process may use, and the nodes of their memory, if a container
-/// does not hide them.
+/// One CPU of each core that this process may use, and their memory nodes unless a container hides
+/// them.
 pub(super) struct Cores {
     given: Given,
-    /// `None` if only the existence of the core is known.
+    /// `None` if the core exists but its number is unknown.
     cpus: Vec<Option<CpuId>>,
-    /// At least one; `None` leaves the node to the kernel.
+    /// At least one element; `None` lets the kernel choose the node.
     nodes: Vec<Option<NodeId>>,
     /// Why the machine's topology is unknown.
     hidden: Option<String>,
@@ -55,12 +55,12 @@ impl Cores {
         Ok(Self { given, cpus, nodes, hidden })
     }
 
-    /// The nodes that the memory is spread over.
+    /// Returns the number of nodes over which the memory is spread.
     pub(super) fn nodes(&self) -> u64 {
         self.nodes.len() as u64
     }
 
-    /// The rows of all that was asked for, and what pages there were, in words.
+    /// Returns the rows of all requested pages and cores, and a line on the pages in use.
     pub(super) fn rows(&self, args: &LimitsArgs) -> Result<(Vec<LimitsRow>, Vec<String>)> {
         if let Some(hidden) = &self.hidden {
             note::say(Missing::Topology, 0, hidden);
@@ -91,19 +91,19 @@ impl Cores {
         Ok((rows, given))
     }
 
-    /// The CPUs that measure at once, once for each kind.
+    /// Returns the CPUs that measure at once, for each requested choice of cores.
     fn kinds(&self, names: &[CoresName]) -> Vec<&[Option<CpuId>]> {
         let cpus = |name: &CoresName| match name {
             CoresName::One => &self.cpus[..1],
             CoresName::All => &self.cpus[..],
         };
         let mut kinds: Vec<_> = names.iter().map(cpus).collect();
-        // On a machine with one core both are the same.
+        // On a machine with one core both choices are the same.
         kinds.dedup();
         kinds
     }
 
-    /// The memory in equal parts on all nodes, as that of a table is where ranks are on all.
+    /// Maps the memory in equal parts on all nodes, like the windows of ranks on all nodes.
     fn memory(&self, args: &LimitsArgs, pages: PagesName) -> Result<Vec<Mapping>> {
         let huge = match pages {
             PagesName::Base => HugePages::Never,
@@ -143,7 +143,7 @@ impl Cores {
         let gate = RwLock::new(());
         let measure = &|cpu| -> Result<Memory> {
             self.pin(cpu, args)?;
-            // Open once all threads are there, or one of them cannot be.
+            // The gate opens after all threads have started or one of them has failed to start.
             drop(gate.read());
             Ok(measure_parts(words, args.time())?)
         };
@@ -160,7 +160,7 @@ impl Cores {
     }
 }
 
-/// The pages in a word or two, where they are what they are called.
+/// Returns the name of the pages for a row.
 fn name(pages: Pages) -> String {
     match pages {
         Pages::Transparent { huge_bytes, mapped_bytes } if huge_bytes == mapped_bytes => {
@@ -173,7 +173,7 @@ fn name(pages: Pages) -> String {
     }
 }
 
-/// What pages there are.
+/// States the requested pages and those in use.
 fn line(asked: PagesName, pages: Pages) -> String {
     match (asked, pages) {
         (PagesName::Huge, Pages::Base { .. }) => {

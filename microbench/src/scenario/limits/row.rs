@@ -1,4 +1,4 @@
-//! One line of the report of limits.
+//! A row of the report of limits.
 
 use probeline_limits::memory::{Ahead, Memory};
 use probeline_limits::remote::{Operation, Rate};
@@ -10,7 +10,7 @@ use crate::report::aligned;
 use crate::units::{rate, time};
 
 row! {
-    /// What memory or transport do at best.
+    /// The maximum rate of an access to memory or of an operation of the transport.
     pub(crate) struct LimitsRow {
         limit: String => ("limit", text),
         of: String => ("of", text),
@@ -36,7 +36,7 @@ row! {
     }
 }
 
-/// A limit of the memory, and with which prefetches it was reached.
+/// A limit of memory: its name, its rate, and the best prefetch distance if it uses prefetches.
 type Limit = (&'static str, fn(&Memory) -> f64, Option<fn(&Memory) -> Ahead>);
 
 const LIMITS: [Limit; 6] = [
@@ -56,7 +56,7 @@ const LIMITS: [Limit; 6] = [
     ),
 ];
 
-/// The rows of memory `of` some kind, from what each core measured in each round.
+/// Returns the rows of memory of one kind, `of`, from the measurements of each core in each round.
 pub(super) fn of_memory(of: &str, rounds: &[Vec<Memory>]) -> Vec<LimitsRow> {
     let row = |&(limit, rate, by): &Limit| {
         let mut all: Vec<(f64, &[Memory])> =
@@ -82,7 +82,7 @@ pub(crate) struct OfTransport {
     pub(super) one_word: bool,
 }
 
-/// The name of an operation, as in `bench-latency`.
+/// Returns the name of an operation, as in `bench-latency`.
 pub(super) fn name(operation: Operation, one_word: bool) -> String {
     let place = if one_word { "one word" } else { "random word" };
     match operation {
@@ -92,7 +92,7 @@ pub(super) fn name(operation: Operation, one_word: bool) -> String {
     }
 }
 
-/// The rows of the transport, each round having measured the same.
+/// Returns the rows of the transport. All rounds must have the same measurements.
 pub(super) fn of_transport(job: &JobArgs, rounds: &[Vec<OfTransport>]) -> Vec<LimitsRow> {
     let Some(first) = rounds.first() else { return Vec::new() };
     let row = |(at, of_first): (usize, &OfTransport)| {
@@ -110,7 +110,7 @@ pub(super) fn of_transport(job: &JobArgs, rounds: &[Vec<OfTransport>]) -> Vec<Li
 }
 
 impl LimitsRow {
-    /// Of the rates of all rounds, rising, that `cores` reach together.
+    /// Summarizes the rates of all rounds, in ascending order, that `cores` achieve together.
     fn new(rising: impl ExactSizeIterator<Item = f64>, cores: f64) -> Self {
         let rates: Vec<f64> = rising.collect();
         let at = |place: usize| rates.get(place).copied().unwrap_or(0.0);
@@ -136,8 +136,8 @@ const QUOTED: [&str; 3] = ["READ 64 B", "CAS random word", "FAA random word"];
 /// Further limits of the transport in the short table.
 const BRIEF: [&str; 5] = ["READ 8 B", "READ 512 B", "READ 4096 B", "CAS one word", "FAA one word"];
 
-/// The memory limits on the largest number of cores with the last kind of pages; the transport's
-/// with one in flight and at the highest rate.
+/// States the memory limits on the largest number of cores with the last kind of pages, and the
+/// transport's limits with one operation in flight and at the highest rate.
 pub(super) fn summary(transport: &str, rows: &[LimitsRow]) -> Vec<String> {
     let mut lines = Vec::new();
     for limit in OF_MEMORY {
@@ -146,7 +146,8 @@ pub(super) fn summary(transport: &str, rows: &[LimitsRow]) -> Vec<String> {
         if let Some(row) = of.rfind(|row| row.cores == most) {
             let cores = most.unwrap_or(1);
             let what = format!("{limit}, {}, cores: {cores}", row.of);
-            // The others overlap: the time of one is not what a single operation takes.
+            // Other accesses overlap, so that the inverse of their rate is not the time of one
+            // access.
             let alone = limit.starts_with("dependent");
             let one = if alone { time(row.mean_ns) } else { "-".to_owned() };
             lines.push(vec![what, one, rate(row.median_ops_per_s), String::new()]);
@@ -166,7 +167,7 @@ pub(super) fn summary(transport: &str, rows: &[LimitsRow]) -> Vec<String> {
     ["limits: what memory and transport do at best".to_owned()].into_iter().chain(lines).collect()
 }
 
-/// The rows of an operation of the transport: with one in flight, and with the highest rate.
+/// Returns the rows of an operation of the transport with one in flight and at the highest rate.
 fn one_and_best<'r>(rows: &'r [LimitsRow], limit: &str) -> Option<[&'r LimitsRow; 2]> {
     let of = rows.iter().filter(|row| row.limit == limit && row.in_flight.is_some());
     let one = of.clone().find(|row| row.in_flight == Some(1))?;
@@ -175,8 +176,8 @@ fn one_and_best<'r>(rows: &'r [LimitsRow], limit: &str) -> Option<[&'r LimitsRow
 }
 
 impl Row for LimitsRow {
-    /// All memory limits; some operations of the transport, with one in flight and at the highest
-    /// rate.
+    /// Keeps all memory limits, and some operations of the transport with one in flight and at the
+    /// highest rate.
     fn brief(rows: &[Self]) -> Layout {
         let mut shown: Vec<Self> = rows.iter().filter(|row| row.cores.is_some()).cloned().collect();
         let mut limits: Vec<&str> = rows.iter().map(|row| &*row.limit).collect();

@@ -1,4 +1,4 @@
-//! Which runs a command line asks for.
+//! Translates the options of `simulate` into runs of the simulator.
 
 use probeline_profile::paper::{self, WORKLOADS};
 use probeline_profile::{MissingQuantity, Profile, Shape};
@@ -8,34 +8,37 @@ use super::{Experiment, SimulateArgs};
 use crate::failure::{Failure, Result};
 use crate::machine::heap_available;
 
-/// One run: rows of a table.
+/// One run of the simulator; a latency run yields several rows of the report, a throughput run one.
 pub(super) enum Run {
     Latency(LatencyPlan),
     Throughput(ThroughputPlan),
 }
 
-/// The largest cluster of the paper.
+/// The number of machines of the paper's largest cluster.
 pub(super) const PAPERS_MACHINES: u32 = 48;
-/// Where everything is within reach of the CPU.
+/// The number of machines on which a CPU can load every word of the table.
 const ONE: u32 = 1;
-/// Buckets of an owner in a latency run: as many for all owners together as for the paper's two.
+/// Buckets of each owner in a latency run: the same total for all owners as in the paper's runs
+/// with two.
 const LATENCY_BUCKETS: u64 = 1 << 22;
 const LEAST_BUCKETS: u64 = 1 << 12;
-/// Of each operation that a throughput's ranks begin, so that inserts change the load
-/// factor by a sixteenth at most; a multiple of 8.
+/// Buckets per operation that the ranks of a throughput run start. Inserts then change the load
+/// factor by 1/16 at most. A multiple of 8.
 const BUCKETS_OF_OPERATION: u64 = 16;
-/// How many times as long as to fill a bucket it takes to measure an insert of a rank alone, and an
-/// operation of many hundreds of ranks, which no cache holds all of: 1 and 3.3 us by 0.1.
+/// Cost of an operation relative to the cost of filling a bucket, which takes 0.1 us. An insert of
+/// a single rank takes about 1 us. An operation of hundreds of ranks takes about 3.3 us, because
+/// their data exceed every CPU cache.
 const INSERT_WEIGHT: f64 = 10.0;
 const OPERATION_WEIGHT: f64 = 33.0;
-/// What several runs at once may take together; one alone may take all there is.
+/// The maximum memory, in bytes, of all runs that execute at the same time. A run that executes
+/// alone may use all available memory.
 const MOST_BYTES_AT_ONCE: u64 = 8 << 30;
-/// More the simulator refuses, whatever they take.
+/// The simulator refuses more ranks, whatever their memory.
 const MOST_RANKS: u32 = 4096;
-/// The largest C is a part's at most; beyond that, READs would take more memory than the table.
+/// The maximum C. With a larger C, READs would need more memory than the table.
 const MOST_CHUNK_BUCKETS: u32 = 1 << 12;
 
-/// C as a part of the table takes it.
+/// Parses C, a multiple of 8.
 pub(super) fn chunk_buckets(text: &str) -> core::result::Result<u32, String> {
     match text.parse::<u32>() {
         Ok(c) if c.is_multiple_of(8) && (8..=MOST_CHUNK_BUCKETS).contains(&c) => Ok(c),
@@ -54,7 +57,7 @@ impl Run {
         }
     }
 
-    /// What the ranks' engines, operations, caches and parts of the table take.
+    /// Returns the memory in bytes of the ranks' engines, operations, caches and windows.
     fn bytes(&self) -> u64 {
         match self {
             Self::Latency(plan) => plan.bytes(),
@@ -69,7 +72,7 @@ impl Run {
         }
     }
 
-    /// About how much work it is, in data that a table is filled with.
+    /// Returns the estimated work of the run, in units of the time to fill one bucket.
     pub(super) fn weight(&self) -> f64 {
         match self {
             Self::Latency(plan) => {
@@ -123,10 +126,10 @@ impl SimulateArgs {
         Ok(runs)
     }
 
-    /// How many of these at the same time: many in flight, caches and parts of the table, each rank
-    /// its own, may take more than there is.
+    /// Returns the number of runs to execute at the same time. Operations in flight, caches and
+    /// windows of all ranks may need more memory than the machine has.
     pub(super) fn at_once(&self, runs: &[Run]) -> Result<usize> {
-        // What has too many ranks is refused for that.
+        // Runs with too many ranks are refused for that reason, not for their memory.
         let fewer = runs.iter().filter(|run| run.ranks() <= MOST_RANKS);
         let mut bytes: Vec<u64> = fewer.map(Run::bytes).collect();
         let available = heap_available().unwrap_or(u64::MAX);
@@ -144,7 +147,7 @@ impl SimulateArgs {
         )))
     }
 
-    /// Whether the profile says enough of the machines that are asked for.
+    /// Checks that the profile has the quantities that the requested machines need.
     fn check_machines(&self, profile: &Profile) -> Result<()> {
         let of = |machines| profile.model(Shape { machines, ranks_per_machine: 1 });
         let most = self.machines.iter().copied().max().unwrap_or(1);
@@ -177,7 +180,7 @@ impl SimulateArgs {
         Ok(())
     }
 
-    /// Beyond the paper, nobody's CPU serves another's operation.
+    /// Beyond the paper, no operation needs the CPU of another rank.
     fn model(
         &self,
         profile: &Profile,
@@ -203,7 +206,8 @@ impl SimulateArgs {
         Ok(plan)
     }
 
-    /// The paper measures latencies with two ranks, on a machine each and both on one.
+    /// Returns the requested clusters, or with `--paper` those of the paper's latencies: two ranks
+    /// on two machines, and two ranks on one.
     fn latency_shapes(&self) -> Vec<Shape> {
         if self.paper {
             return [2, 1]
@@ -237,8 +241,8 @@ impl SimulateArgs {
     }
 }
 
-/// How many runs may be under way together, where the largest come together; none where one alone
-/// does not fit. Puts the largest first.
+/// Returns the number of runs whose memory fits even if the largest ones coincide, or `None` if a
+/// single run does not fit. Sorts `bytes` in descending order.
 fn fit(bytes: &mut [u64], available: u64) -> Option<usize> {
     bytes.sort_unstable_by(|one, other| other.cmp(one));
     if bytes.first().is_some_and(|&most| most > available) {
@@ -266,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_run_at_once_where_the_two_largest_fit() {
+    fn two_run_at_once_if_the_two_largest_fit() {
         const GIB: u64 = 1 << 30;
         for (bytes, available, at_once) in [
             (&mut [][..], 0, Some(2)),
@@ -280,10 +284,10 @@ mod tests {
         }
     }
 
-    /// By how long they took: 0.8 s a latency on 768 ranks, 2.4 s with all load factors, and 1.1 s
-    /// a throughput.
+    /// Measured: 0.8 s for a latency on 768 ranks, 2.4 s with all load factors, and 1.1 s for a
+    /// throughput.
     #[test]
-    fn runs_weigh_what_they_take() {
+    fn weights_are_proportional_to_measured_times() {
         let das5 = Profile::built_in("das5-fdr").unwrap();
         let shape = Shape { machines: 48, ranks_per_machine: 16 };
         let mut plan = LatencyPlan::paper(&das5, shape, 32).unwrap();

@@ -1,4 +1,4 @@
-//! A row of the report: a latency or a throughput, beside the paper's.
+//! A row of the report: a latency or a throughput, and the paper's figure.
 
 use probeline_profile::Shape;
 use probeline_profile::paper;
@@ -7,17 +7,17 @@ use probeline_results::{Layout, Row, row};
 use probeline_simulate::{LatencyPlan, LatencyRow, Limit, ThroughputPlan, ThroughputRow, Way};
 
 row! {
-    /// A latency or a throughput, beside the paper's.
+    /// A latency or a throughput, and the paper's figure for it.
     pub(crate) struct SimulateRow {
         pub(super) experiment: String,
-        /// Of a throughput.
+        /// The workload of a throughput; `None` for a latency.
         pub(super) workload: Option<String> => {"what", SimulateRow::what},
         pub(super) machines: u32 => {"on", SimulateRow::cluster},
         pub(super) ranks_per_machine: u32,
         way: String => ("way", text, full()),
-        /// C; beyond the paper the most, of which each operation chooses its own.
+        /// C; beyond the paper the maximum, up to which each operation chooses its own C.
         chunk_buckets: u32 => {"C", SimulateRow::chunk_cell},
-        /// Of a throughput: what a READ brought.
+        /// The mean number of buckets that a READ transfers; throughputs only.
         mean_chunk_buckets: Option<f64> => (
             "mean C",
             fixed::<1>,
@@ -25,7 +25,7 @@ row! {
         ),
         load_factor: f64 => ("load", fixed::<2>),
         operations: u64,
-        /// Of them, those of a latency that found no room within M chunks.
+        /// The number of these operations that found no room within M chunks; latencies only.
         full: u64,
         pub(super) mean_latency_ns: f64 => ("mean ns", fixed::<0>),
         outgoing_roundtrips: f64 => ("out", fixed::<4>, full()),
@@ -35,41 +35,40 @@ row! {
             million,
             note("find-or-puts per second of all ranks")
         ),
-        /// With each operation cut to whole microseconds.
+        /// The throughput if each operation's time is truncated to whole microseconds.
         truncated_ops_per_s: Option<f64> => ("cut M op/s", million, full()),
         pub(super) paper_mean_latency_ns: Option<f64> => {"paper", SimulateRow::paper_cell},
         paper_outgoing_roundtrips: Option<f64>,
         pub(super) paper_ops_per_s: Option<f64>,
-        /// How many runs the paper's figure is the mean of.
+        /// The number of runs whose mean is the paper's figure.
         pub(super) paper_runs: Option<u32>,
-        /// Of the latency, or of the throughput: the model's by the paper's.
+        /// The model's mean latency or throughput divided by the paper's.
         pub(super) by_paper: Option<f64> => (
             "by paper",
             fixed::<3>,
             note("the model's figure / the authors' figure")
         ),
-        /// Of outgoing roundtrips.
+        /// The model's outgoing roundtrips divided by the paper's.
         pub(super) roundtrips_by_paper: Option<f64>,
-        /// Of a throughput: the limit that is met; where none is, roundtrips are what is waited
-        /// for.
+        /// The limit that a throughput is at. Without one, operations wait for roundtrips only.
         limit: Option<String> => {
             "limit",
             SimulateRow::limit_cell,
             note("resource of the profile used to 90 % or more; in brackets the most used one")
         },
-        /// The limit that is used most, met or not, and how much of it.
+        /// The limit with the highest utilization, whether the throughput is at it or not.
         nearest_limit: Option<String>,
         limit_used: Option<f64>,
-        /// A machine's READs and atomics a second.
+        /// READs and atomics per second of one machine.
         pub(super) nic_reads_per_s: Option<f64>,
         pub(super) nic_atomics_per_s: Option<f64>,
-        /// Whether `--one-roundtrip auto` has claimed nothing along with first READs.
+        /// Whether `--one-roundtrip auto` did not claim along with first READs.
         #[serde(skip)]
         pub(super) spares_claims: bool,
     }
 }
 
-/// Operations a second that two digits of millions cannot show.
+/// The rate, in operations per second, below which two decimals of millions are too coarse.
 const SLOW: f64 = 1e5;
 
 fn million(rate: &Option<f64>) -> String {
@@ -133,7 +132,8 @@ impl SimulateRow {
         let truncated = row.cut_ops_per_s.filter(|_| truncates);
         let paper_ops = figure.map(|figure| figure.ops_per_s);
         let (limit, name) = (row.limit.as_ref(), |limit: &Limit| limit.name.clone());
-        // Several in flight are compared as they are: nothing of theirs is cut.
+        // Runs with several operations in flight have no truncated rate and are compared as they
+        // are.
         let compared =
             if truncates && plan.way == Way::Paper { truncated } else { Some(row.ops_per_s) };
         Self {
@@ -146,7 +146,7 @@ impl SimulateRow {
             mean_chunk_buckets: row.mean_chunk_buckets,
             load_factor: f64::from(plan.load_percent) / 100.0,
             operations: row.operations,
-            // A throughput with one has no row.
+            // A throughput run in which an operation found no room fails and has no row.
             full: 0,
             mean_latency_ns: row.mean_ns,
             outgoing_roundtrips: row.outgoing_roundtrips,
@@ -170,18 +170,18 @@ impl SimulateRow {
 }
 
 /// The number of rows above which the short table omits details, and the load factors of the
-/// latencies that remain.
+/// latencies that it keeps.
 const MOST_BRIEF: usize = 30;
 const LOAD_FACTORS: [f64; 2] = [0.5, 0.9];
 
 impl SimulateRow {
-    /// C and load factor of a latency.
+    /// Returns C and the load factor of a latency.
     pub(super) fn cells_name(&self) -> String {
         let is = if self.is_adaptive() { "up to" } else { "=" };
         format!("C {is} {} at {:.2}", self.chunk_buckets, self.load_factor)
     }
 
-    /// Whether operations choose their C.
+    /// Returns whether operations choose their C.
     fn is_adaptive(&self) -> bool {
         self.way == "beyond"
     }
@@ -191,13 +191,13 @@ impl SimulateRow {
         format!("{most}{}", self.chunk_buckets)
     }
 
-    /// Whether it is a latency that is the other's too, with a C that its operations need no more
-    /// of, and beside the same figures of the paper.
+    /// Returns whether this latency equals that of `other`, which has a smaller maximum C. Then no
+    /// operation chose a larger C. The paper's figures must be the same as well.
     fn repeats(&self, other: &Self) -> bool {
         let found = |row: &Self| {
             let cluster = (row.machines, row.ranks_per_machine, row.operations, row.full);
             let means = [row.load_factor, row.mean_latency_ns, row.outgoing_roundtrips];
-            // The paper's are of its C, whatever operations choose here.
+            // The paper's figures belong to this C, whichever C operations choose here.
             let papers = (row.paper_mean_latency_ns, row.paper_outgoing_roundtrips);
             (row.workload.clone(), cluster, means, row.effective_roundtrips, papers)
         };
@@ -220,7 +220,7 @@ impl SimulateRow {
         }
     }
 
-    /// The limit that is reached, or the nearest one, in words.
+    /// Names the limit that the row is at, or else the nearest one.
     pub(super) fn verdict(&self) -> String {
         match self.nearest() {
             None => "no limit in the profile".to_owned(),
@@ -229,7 +229,7 @@ impl SimulateRow {
         }
     }
 
-    /// The limit that is met, or the nearest one in brackets.
+    /// Returns the limit that the row is at, or else the nearest one in brackets.
     fn limit_cell(&self) -> String {
         match self.nearest() {
             None if self.workload.is_some() => "none".to_owned(),
@@ -239,9 +239,9 @@ impl SimulateRow {
         }
     }
 
-    /// Whether a long report omits this row from the short table: latencies at other load factors
-    /// than the first and last ones of the paper's Table 1, and throughputs of fewer machines than
-    /// another row's.
+    /// Returns whether the short table of a long report omits this row: latencies at load factors
+    /// other than the first and last ones of the paper's Table 1, and throughputs for which another
+    /// row has more machines.
     pub(super) fn is_detail(&self, rows: &[Self]) -> bool {
         match self.workload {
             None => !LOAD_FACTORS.contains(&self.load_factor),
@@ -251,8 +251,8 @@ impl SimulateRow {
         }
     }
 
-    /// The limit that is used most, and how much of it in whole hundredths. These are cut, so that
-    /// none that is not met has 90 of them.
+    /// Returns the limit with the highest utilization, and the utilization in whole percent. It is
+    /// rounded down, so that 90 % appears only for a limit that counts as met.
     fn nearest(&self) -> Option<(&str, String)> {
         let (name, used) = self.nearest_limit.as_deref().zip(self.limit_used)?;
         let percent = (used * 100.0).floor();
@@ -260,21 +260,21 @@ impl SimulateRow {
         Some((name, used))
     }
 
-    /// How many of the operations found no room, 0 to 1.
+    /// Returns the share of the operations that found no room, 0 to 1.
     pub(super) fn full_share(&self) -> f64 {
         self.full as f64 / self.operations.max(1) as f64
     }
 }
 
-/// Omits latencies that repeat those of another row.
+/// Returns the rows without latencies that repeat another row.
 fn distinct(rows: &[SimulateRow]) -> Vec<SimulateRow> {
     let repeats = |row: &SimulateRow| rows.iter().any(|other| row.repeats(other));
     rows.iter().filter(|row| !repeats(row)).cloned().collect()
 }
 
 impl Row for SimulateRow {
-    /// Without latencies that a smaller C has as well, operations choosing no larger one, beside
-    /// the same figures.
+    /// Omits latencies that equal those of a smaller maximum C, because operations choose no larger
+    /// one.
     fn full(rows: &[Self]) -> Layout {
         Self::of_all_columns(&distinct(rows))
     }

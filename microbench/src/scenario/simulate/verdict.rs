@@ -9,8 +9,8 @@ use super::row::SimulateRow;
 use crate::report::some_of;
 use crate::units::{rate, time};
 
-/// The network of the paper's figures; C, M and the filling, in hundredths, of its throughputs, and
-/// M of its latencies.
+/// The profile of the paper's network; then C, M and the initial load factor, in percent, of the
+/// paper's throughputs, and M of its latencies.
 const PROFILE: &str = "das5-fdr";
 const PARAMETERS: (u32, u32, u32) = (32, 64, 1);
 /// Accepted deviations from the paper's figures.
@@ -25,8 +25,8 @@ const COMPARABLE: f64 = 0.1;
 const MOST_LINES: usize = 12;
 const MOST_QUOTED: usize = 6;
 
-/// How close the model is to the paper's figures, if the cluster is the paper's; then the simulated
-/// rows.
+/// Reports how close the model is to the paper's figures, if the cluster is the paper's; then the
+/// simulated rows.
 pub(super) fn summary(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]) -> Vec<String> {
     let title = format!("simulate: {}, way {}, virtual time", profile.name(), args.way().name());
     let fits = if of_the_papers(args, profile) { fits(rows) } else { Vec::new() };
@@ -39,7 +39,7 @@ pub(super) fn summary(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRo
     lines.take(MOST_LINES).collect()
 }
 
-/// The notes on the columns.
+/// Returns the notes on the columns.
 pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]) -> Vec<Note> {
     let mut notes = vec![
         Note::on(&["out", "eff"], "chunk READs that an operation posts and waits for"),
@@ -78,7 +78,7 @@ pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]
     notes
 }
 
-/// How many of the profile's numbers are of each kind.
+/// Counts the profile's quantities by kind.
 fn numbers(profile: &Profile) -> String {
     let kinds = [Kind::Fitted, Kind::Measured, Kind::Published, Kind::Assumed];
     let count = |kind: &Kind| profile.given().filter(|(_, given)| given.kind == *kind).count();
@@ -90,7 +90,7 @@ fn numbers(profile: &Profile) -> String {
     )
 }
 
-/// How close the model is to some of the paper's figures.
+/// How close the model is to a group of the paper's figures.
 struct Fit {
     line: String,
     missed: Option<String>,
@@ -117,8 +117,8 @@ fn fits(rows: &[SimulateRow]) -> Vec<Fit> {
     fits
 }
 
-/// Whether it is the paper's cluster, and what the paper's authors ran there: how near the model is
-/// says nothing of other networks and parameters.
+/// Returns whether the cluster and the parameters are the paper's. For other ones, the deviation
+/// from the paper's figures is meaningless.
 pub(super) fn of_the_papers(args: &SimulateArgs, profile: &Profile) -> bool {
     let given = (args.throughput_chunk_buckets, args.max_chunks, args.filled);
     profile.name() == PROFILE
@@ -127,7 +127,7 @@ pub(super) fn of_the_papers(args: &SimulateArgs, profile: &Profile) -> bool {
         && given == PARAMETERS
 }
 
-/// How many of the figures are near enough, and which are not.
+/// Counts the figures within the accepted deviation, and names the others.
 fn fit<'r>(
     what: &str,
     within: f64,
@@ -152,14 +152,14 @@ fn fit<'r>(
     Some(Fit { line, missed })
 }
 
-/// The first few of places.
+/// Joins the first [`MOST_NAMED`] places and counts the others.
 fn named(places: impl ExactSizeIterator<Item = String>) -> String {
     let others = places.len().saturating_sub(MOST_NAMED);
     let named = places.take(MOST_NAMED).collect::<Vec<_>>().join(", ");
     if others > 0 { format!("{named} and {others} others") } else { named }
 }
 
-/// Where inserts take two roundtrips because a NIC has too few atomics for one.
+/// Names the clusters where inserts take two roundtrips because NICs have too few atomics for one.
 fn spared(rows: &[SimulateRow]) -> Option<String> {
     let mut places: Vec<_> = rows
         .iter()
@@ -175,7 +175,7 @@ fn spared(rows: &[SimulateRow]) -> Option<String> {
     })
 }
 
-/// Where M chunks had no empty bucket, which mean values hide.
+/// Names the rows where operations found no room within M chunks, which mean values do not show.
 fn full(args: &SimulateArgs, rows: &[SimulateRow]) -> Option<String> {
     let full: Vec<_> = rows.iter().filter(|row| row.full_share() > 0.0).collect();
     let place =
@@ -187,7 +187,7 @@ fn full(args: &SimulateArgs, rows: &[SimulateRow]) -> Option<String> {
 }
 
 impl SimulateRow {
-    /// The result of this row, compared with the paper's figure.
+    /// States the result of this row, compared with the paper's figure.
     fn line(&self) -> String {
         let cluster = self.cluster();
         let Some((workload, ops_per_s)) = self.workload.as_ref().zip(self.ops_per_s) else {

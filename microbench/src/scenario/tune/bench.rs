@@ -1,4 +1,4 @@
-//! A table at one load factor, on which candidates take turns.
+//! A table at one load factor, on which the candidates are measured in turn.
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -17,11 +17,12 @@ use crate::scenario::latency::fill;
 use crate::scenario::{gather, too_few_chunks};
 use crate::timed::Timed;
 
-/// Operations in one call, where many are in flight.
+/// Operations in one call of the batch interface.
 const BATCH: usize = 1024;
-/// Inserts advance in steps of this share of the table; the load factor is that in the middle.
+/// Inserts advance the load factor in steps of this share of the table. The nominal load factor is
+/// in the middle of a step.
 const STEP: f64 = 0.02;
-/// One warm-up find for this many operations of a run.
+/// One warm-up find per this number of operations of a run.
 const WARM_UP_SHARE: usize = 10;
 
 pub(super) struct Bench<'e, T> {
@@ -31,18 +32,18 @@ pub(super) struct Bench<'e, T> {
     operations: usize,
     inserts: usize,
     ranks: u64,
-    /// Data in the table, and the window with no more than them.
+    /// Keys in the table, and the window of keys that are in the table after each restore.
     held: u64,
     window: Vec<u64>,
-    /// Inserted beyond them since, and how many there may be.
+    /// Keys inserted since then, and the maximum number of them.
     more: u64,
     most_more: u64,
     rng: SmallRng,
 }
 
 impl<'e, T: Timed> Bench<'e, T> {
-    /// Fills the table, which is empty, together with the other ranks: `operations` of each rank in
-    /// a run, [`most_operations`] at most, of which a share inserts.
+    /// Fills the empty table together with the other ranks. Each rank performs `operations`
+    /// operations in a run, at most [`most_operations`], of which `insert_share` are inserts.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
     pub(super) fn new(
         engine: &'e mut T,
@@ -81,16 +82,18 @@ impl<'e, T: Timed> Bench<'e, T> {
         self.held
     }
 
-    /// Inserts / operations: the requested share, to the nearest whole insert.
+    /// Returns inserts / operations: the requested share, to the nearest whole insert.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn insert_share(&self) -> f64 {
         self.inserts as f64 / self.operations.max(1) as f64
     }
 
-    /// Runs `candidates` in turn, in another order each round because each leaves its data in the
-    /// CPU's caches for the next. Returns, on all ranks, the lower quartile of the nanoseconds that
-    /// a rank takes for an operation: other load on the machine only adds time, sometimes to more
-    /// than half of the runs. The progress line shows `doing`.
+    /// Runs `candidates` in turn, in a different order each round, because each leaves its data in
+    /// the CPU's caches for the next one.
+    ///
+    /// Returns, on all ranks, the lower quartile of the time in nanoseconds that a rank takes for
+    /// an operation. Other load on the machine only adds time, sometimes in more than half of the
+    /// runs. The progress line shows `doing`.
     pub(super) fn rounds(
         &mut self,
         candidates: &[Candidate],
@@ -103,7 +106,7 @@ impl<'e, T: Timed> Bench<'e, T> {
         let steps = u64::from(rounds) * candidates.len() as u64;
         let mut progress = Progress::new(steps, exchange.me() == Owner(0));
         for round in 0..u64::from(rounds) {
-            // The same on all ranks.
+            // The seed makes the order the same on all ranks.
             order.shuffle(&mut SmallRng::seed_from_u64(self.seed ^ round << 32));
             for (nth, &at) in (0..).zip(&order) {
                 progress.set(round * candidates.len() as u64 + nth, doing);
@@ -161,7 +164,7 @@ impl<'e, T: Timed> Bench<'e, T> {
         Ok(Table::new(&mut *self.engine, config, storage)?.with_cache(cache))
     }
 
-    /// New data and data that is there, in any order.
+    /// Returns new keys and keys in the table, in random order.
     fn keys(&mut self, me: u64) -> Vec<u64> {
         let first = self.held + self.more + me;
         let ranks = self.ranks;
@@ -176,7 +179,7 @@ impl<'e, T: Timed> Bench<'e, T> {
         nth(self.seed, self.rng.random_range(0..self.held))
     }
 
-    /// Takes out what was inserted since the table was filled.
+    /// Removes the keys that were inserted since the table was filled.
     fn restore(&mut self, exchange: &mut dyn Exchange) -> Result<()> {
         exchange.barrier()?;
         for (word, was) in self.engine.window().iter().zip(&self.window) {
@@ -188,33 +191,33 @@ impl<'e, T: Timed> Bench<'e, T> {
     }
 }
 
-/// Operations of each rank in a run at most, so that all its inserts are of one step.
+/// Returns the maximum operations of each rank in a run, so that its inserts fit in one step.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
 pub(super) fn most_operations(buckets: u64, ranks: u32, insert_share: f64) -> u32 {
     if insert_share <= 0.0 {
         return u32::MAX;
     }
-    // The conversion ends at the largest number.
+    // The conversion saturates.
     (inserts_of_step(buckets, ranks.into()) as f64 / insert_share) as u32
 }
 
-/// Inserts of each rank in one step.
+/// Returns the inserts of each rank in one step.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
 fn inserts_of_step(buckets: u64, ranks: u64) -> u64 {
     (buckets as f64 * STEP) as u64 / ranks
 }
 
-/// The middle one; 0 of none.
+/// Returns the median, or 0 for no values.
 pub(super) fn median(values: Vec<f64>) -> f64 {
     quantile(values, 2)
 }
 
-/// The lower quartile; the least of three values or fewer, 0 of none.
+/// Returns the lower quartile: the minimum of up to three values, or 0 for no values.
 pub(super) fn lower_quartile(values: Vec<f64>) -> f64 {
     quantile(values, 4)
 }
 
-/// The value below which one in `one_in` is.
+/// Returns the quantile below which one value in `one_in` lies.
 fn quantile(mut values: Vec<f64>, one_in: usize) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / one_in).copied().unwrap_or(0.0)

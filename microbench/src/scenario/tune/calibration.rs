@@ -1,4 +1,4 @@
-//! Short runs of the table, which say what the transport does not.
+//! Short runs of the table that calibrate what measurements of the transport cannot show.
 
 use probeline::table::{FirstClaim, ReadAhead};
 use probeline::transport::Exchange;
@@ -10,12 +10,13 @@ use super::{CHUNK_BUCKETS, TuneArgs};
 use crate::failure::Result;
 use crate::timed::Timed;
 
-/// C of the short run with the next chunk always ahead.
+/// C of the short run that always reads the next chunk ahead.
 const AHEAD_CHUNK: u32 = 32;
 
 impl TuneArgs {
-    /// Has `model` know what short runs with each number in flight take; all of them. By the CPU
-    /// itself, all that goes by READs is the paper's algorithm, one operation at a time.
+    /// Calibrates `model` with short runs at each depth, and returns the runs. Where the CPU
+    /// executes a batch itself, the candidate that uses READs only is the paper's algorithm, one
+    /// operation at a time.
     pub(super) fn calibrate<T: Timed>(
         &self,
         model: &mut Model,
@@ -42,8 +43,9 @@ impl TuneArgs {
         Ok(all)
     }
 
-    /// The runs of a depth: plain, and with a cache; where the CPU does not reach all buckets, also
-    /// with each other C, with claims along with the first READ, and with the next chunk ahead.
+    /// Returns the runs of a depth: one plain and one with a cache. Unless the CPU can load all
+    /// buckets, also runs with each other C, with claims along with the first READ, and with
+    /// read-ahead.
     pub(super) fn calibration(&self, direct: bool, depth: u32) -> Vec<Candidate> {
         let space = self.space(direct);
         let of = |chunk_buckets| Candidate {
@@ -60,7 +62,8 @@ impl TuneArgs {
         let mut runs = vec![plain, Candidate { cache_entries: space.cache_entries, ..plain }];
         if !direct {
             runs.extend(others.map(of));
-            // Neither where a CPU has fetched all of the next chunk nor where it is hardly needed.
+            // With a smaller C a CPU has prefetched the whole next chunk, and with a larger one
+            // the next chunk is rarely needed.
             runs.push(Candidate { read_ahead: ReadAhead::Always, ..of(AHEAD_CHUNK) });
             runs.push(Candidate { first_claim: FirstClaim::On, ..plain });
         }

@@ -1,4 +1,4 @@
-//! The recommendation, by what contenders take as measured.
+//! Chooses the recommendation by measuring the candidates that the model ranks best.
 
 use probeline::transport::Exchange;
 use probeline_tune::{Candidate, Goal, Model, Timing};
@@ -10,7 +10,7 @@ use crate::scenario::gather;
 use crate::timed::Timed;
 
 impl TuneArgs {
-    /// The best as measured of the contenders, and what these took.
+    /// Returns the best contender by measurement, and the measured times of all contenders.
     pub(super) fn choose<T: Timed>(
         &self,
         model: &Model,
@@ -22,7 +22,7 @@ impl TuneArgs {
         let expected = model.times(all);
         let mut contenders = goal.contenders(&expected);
         if contenders.is_empty() {
-            // What is expected may be off: the bound is for what is measured.
+            // Predictions may be wrong, and the latency bound applies to measured values.
             contenders.extend(Goal::Latency.best(&expected));
         }
         let contenders = of_rank_0(&contenders, all, exchange)?;
@@ -44,7 +44,7 @@ fn too_late(measured: &[Timing]) -> Failure {
     ))
 }
 
-/// What rank 0 has: the model of another machine may round differently.
+/// Returns the candidates of rank 0. The model on another machine may round differently.
 fn of_rank_0(
     mine: &[Candidate],
     all: &[Candidate],

@@ -1,13 +1,13 @@
-//! Every candidate, as a report has them: what the model expects of it, and what a sweep measured;
-//! and what was measured of the transport.
+//! The JSON of every candidate (the model's prediction and the sweep's measurement) and of the
+//! measured rates of the transport.
 
 use probeline_tune::{Candidate, Model, Rates};
 use serde_json::{Value, json};
 
 use super::row::{ahead_name, claim_name};
 
-/// In the order of `all`; `swept` has the nanoseconds that a rank took for each operation, or
-/// nothing.
+/// Returns the candidates in the order of `all`. `swept` has the nanoseconds that a rank took for
+/// each operation, or is empty.
 pub(super) fn candidates(
     model: &Model,
     all: &[Candidate],
@@ -34,8 +34,8 @@ pub(super) fn candidates(
     all.iter().enumerate().map(one).collect()
 }
 
-/// What the transport takes without a table: READs by size, and compare-and-swaps, by how many are
-/// in flight.
+/// Returns the rates of the transport without a table: READs by size, and compare-and-swaps, each
+/// by the number in flight.
 pub(super) fn rates(rates: &Rates) -> Vec<Value> {
     let reads = rates.reads().map(|(words, depth, ns)| {
         json!({ "operation": "READ", "words": words, "in_flight": depth, "ns": ns })

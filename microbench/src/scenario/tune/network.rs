@@ -1,4 +1,4 @@
-//! What a profile is made of: the transport, measured by one rank alone and by all ranks at once.
+//! Measures the transport for a profile, with one rank alone and with all ranks at once.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -19,13 +19,13 @@ use crate::place;
 use crate::progress::Progress;
 use crate::timed::Timed;
 
-/// The longest READ, by which a link's bytes are counted.
+/// The longest READ, which measures the byte rate of a link.
 const LONGEST: Operation = Operation::Read { words: WORDS[WORDS.len() - 1] };
 const SHORTEST: Operation = Operation::Read { words: WORDS[0] };
 /// If atomics on one word reach less than this share of the rate on random words, the word is the
 /// bottleneck.
 const AS_FAST: f64 = 0.9;
-/// Options that name files, ranks and addresses.
+/// Options that name files, ranks or addresses.
 const PLACES: [&str; 9] =
     ["out", "profile-out", "json", "csv", "markdown", "rank", "rendezvous", "secret-file", "port"];
 /// The option that names a built-in network or a file.
@@ -38,28 +38,28 @@ struct Measurement {
     depth: u32,
     who: Who,
     place: Place,
-    /// Of all that measured together, in each round; then their median.
+    /// The rate of all measuring ranks together in each round; later their median.
     rounds: Vec<f64>,
     per_s: f64,
 }
 
-/// Who measures; the others wait.
+/// The ranks that measure; the others wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     First,
     All,
 }
 
-/// Which words.
+/// The words that operations access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Random ones of owners as far away as there are.
+    /// Random words of the most distant owners.
     Random,
-    /// The same one for all.
+    /// The same word for all ranks.
     OneWord,
 }
 
-/// The transport as a network.
+/// The transport's measured rates, from which a profile is made.
 #[derive(Clone, Debug)]
 pub(super) struct Network {
     all: Vec<Measurement>,
@@ -67,7 +67,7 @@ pub(super) struct Network {
     ranks: u32,
 }
 
-/// Measures together with the other ranks; the windows are not in use. Depths are those asked for.
+/// Measures together with the other ranks, at the requested depths. The windows must not be in use.
 pub(super) fn measure<T: Timed>(
     engine: &mut T,
     job: &JobArgs,
@@ -105,7 +105,7 @@ pub(super) fn measure<T: Timed>(
                 }
                 false => 0.0,
             };
-            // Rates are shared as whole numbers a second.
+            // Ranks exchange rates as whole numbers per second.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             let rates = gather(exchange, [mine as u64])?;
             #[allow(clippy::cast_precision_loss)]
@@ -134,7 +134,7 @@ fn measurements(depths: &[u32], by_cpu: bool) -> Vec<Measurement> {
         all.push(of(Operation::Swap, depth, Who::All, Place::Random));
         all.push(of(Operation::Swap, depth, Who::All, Place::OneWord));
         if by_cpu {
-            // What the CPU does itself takes no turns at a NIC.
+            // Words that the CPU accesses itself do not queue at a NIC.
             continue;
         }
         for operation in [SHORTEST, Operation::Swap] {
@@ -151,7 +151,7 @@ fn all_owners(machines: &[u64]) -> Vec<Owner> {
     (0..).zip(machines).map(|(owner, _)| Owner(owner)).collect()
 }
 
-/// The owners on other machines; on one machine, all others.
+/// Returns the owners on other machines, or on a single machine all other owners.
 fn far(machines: &[u64], me: Owner) -> Vec<Owner> {
     let mine = machines.get(me.0 as usize);
     let of = |apart: fn(Owner, &u64, Owner, Option<&u64>) -> bool| -> Vec<Owner> {
@@ -172,7 +172,7 @@ fn distinct(machines: &[u64]) -> u32 {
 }
 
 impl Network {
-    /// The best of all depths, or that of one.
+    /// Returns the best rate over all depths, or that of one depth.
     fn best(&self, operation: Operation, who: Who, place: Place, depth: Option<u32>) -> f64 {
         let of = self.all.iter().filter(|one| {
             (one.operation, one.who, one.place) == (operation, who, place)
@@ -181,7 +181,7 @@ impl Network {
         of.map(|one| one.per_s).fold(0.0, f64::max)
     }
 
-    /// What comes to each machine where all ranks measure at once.
+    /// Returns the rate of each machine while all ranks measure at once.
     fn share(&self, operation: Operation) -> f64 {
         self.best(operation, Who::All, Place::Random, None) / f64::from(self.machines.max(1))
     }
@@ -190,7 +190,7 @@ impl Network {
         1e9 / self.best(operation, Who::First, Place::Random, Some(1)).max(1e-3)
     }
 
-    /// As a profile, which is called as its file is.
+    /// Returns the profile, which takes the name of its file.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub(super) fn profile(&self, job: &JobArgs, file: &Path) -> Result<Profile> {
         let by_cpu = job.transport == TransportName::Shm;
@@ -238,7 +238,8 @@ impl Network {
         Ok(profile)
     }
 
-    /// What one rank and what a machine's ranks send at best; as much comes to each machine.
+    /// Sets the maximum rates that one rank and that one machine sends. A machine receives at the
+    /// rate at which it sends.
     fn set_rates(
         &self,
         set: &mut impl FnMut(
@@ -264,12 +265,12 @@ impl Network {
 
 const LONGEST_BYTES: u32 = 8 * WORDS[WORDS.len() - 1];
 
-/// Today in UTC, as in ISO 8601: 2026-11-21.
+/// Returns today's date in UTC in ISO 8601 format, such as 2026-11-21.
 fn today() -> String {
     jiff::tz::TimeZone::UTC.to_datetime(jiff::Timestamp::now()).date().to_string()
 }
 
-/// The command line of this command, without the options that name files and addresses.
+/// Returns the command line of this process without options that name files and addresses.
 fn command_line(options: &Options, simulated_profile: Option<&str>) -> String {
     let built_in = simulated_profile.is_some_and(|name| Profile::built_in(name).is_some());
     let keeps = |name: &str| match name {
@@ -291,14 +292,14 @@ mod tests {
     use crate::options::tests::parsed;
 
     #[test]
-    fn owners_are_as_far_away_as_there_are() {
+    fn the_most_distant_owners_are_chosen() {
         let far = |machines: &[u64], me| far(machines, Owner(me)).iter().map(|o| o.0).collect();
         let of: [Vec<u32>; 3] = [far(&[7, 7, 9, 9], 0), far(&[7, 7, 7], 1), far(&[7], 0)];
         assert_eq!(of, [vec![2, 3], vec![0, 2], vec![0]]);
     }
 
     #[test]
-    fn where_files_are_is_not_said() {
+    fn paths_of_files_are_omitted() {
         let said = |line: &str, profile| {
             let options = parsed(&line.split(' ').collect::<Vec<_>>()).unwrap();
             command_line(&options, profile)

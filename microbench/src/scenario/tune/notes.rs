@@ -1,4 +1,4 @@
-//! What is said of a recommendation besides its rows.
+//! The summary and the notes of a recommendation.
 
 use probeline_tune::Model;
 
@@ -9,7 +9,7 @@ use crate::units::{rate, time};
 use probeline_results::Note;
 
 impl TuneArgs {
-    /// The recommendation, its measured rate, and how that compares with the expected one.
+    /// States the recommendation, its measured rate, and the ratio of that to the prediction.
     pub(super) fn summary(&self, tuned: &Tuned) -> Vec<String> {
         let best = &tuned.recommended;
         let means = match best.direct {
@@ -119,7 +119,7 @@ impl TuneArgs {
         notes
     }
 
-    /// The candidates from which the recommendation was chosen.
+    /// Names the candidates from which the recommendation was chosen.
     fn chosen(&self, tuned: &Tuned) -> String {
         let times = tuned.contenders.iter().map(|(at, ns)| tuned.model.time_ns(at) / ns.max(1e-3));
         format!(
@@ -129,7 +129,7 @@ impl TuneArgs {
         )
     }
 
-    /// A note if the repeated run of the recommendation exceeded the latency limit.
+    /// Returns a note if the repeated run of the recommendation exceeded the latency limit.
     fn late(&self, tuned: &Tuned) -> Option<String> {
         let latency_us = tuned.rows.first()?.latency_ns() / 1e3;
         self.max_latency_us.filter(|most| latency_us > *most).map(|most| {
@@ -139,8 +139,8 @@ impl TuneArgs {
         })
     }
 
-    /// Where the model cannot be right. By the CPU itself, all that goes by READs is the paper's
-    /// algorithm, one operation at a time.
+    /// Returns a note if the model cannot be right. Where the CPU executes a batch itself, the
+    /// candidate that uses READs only is the paper's algorithm, one operation at a time.
     fn pinned(&self, model: &Model) -> Option<String> {
         let deepest = if self.direct() { PAPER_DEPTH } else { u32::MAX };
         let pinned = model.by_reads.range(..=deepest).filter(|(_, own)| own.pinned);
@@ -158,7 +158,7 @@ impl TuneArgs {
     }
 }
 
-/// The table's own work per operation, by the short runs.
+/// States the table's own work per operation, by the short runs.
 fn own(tuned: &Tuned) -> Option<String> {
     let best = &tuned.recommended;
     let by = if best.direct { &tuned.model.direct } else { &tuned.model.by_reads };
@@ -171,7 +171,7 @@ fn own(tuned: &Tuned) -> Option<String> {
     ))
 }
 
-/// The expectation for the recommendation without the short run that it repeats.
+/// States the prediction for the recommendation without the short run that it repeats.
 fn repetition(tuned: &Tuned) -> Option<String> {
     let best = &tuned.recommended;
     if best.direct {
@@ -187,7 +187,7 @@ fn repetition(tuned: &Tuned) -> Option<String> {
     ))
 }
 
-/// The least and the most of factors.
+/// Formats the minimum and the maximum of factors.
 fn extent(of: impl Iterator<Item = f64> + Clone) -> String {
     let [least, most] = [f64::min, f64::max].map(|one| of.clone().reduce(one).unwrap_or(1.0));
     format!("{least:.2} to {most:.2}")
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_add_up_is_said_where_it_predicts_something() {
+    fn runs_that_contradict_the_model_are_noted_if_they_affect_a_prediction() {
         let pinned = Own { pinned: true, ..Own::default() };
         let note = |direct: &str, depth: u32| {
             let tune = Command::try_parse_from(["tune", "--direct", direct]).unwrap().tune;

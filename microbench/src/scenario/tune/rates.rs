@@ -1,4 +1,4 @@
-//! The transport at hand: what READs and compare-and-swaps take, all ranks at once.
+//! Measures READs and compare-and-swaps of the transport, with all ranks at once.
 
 use core::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::progress::Progress;
 use crate::scenario::gather;
 use crate::timed::Timed;
 
-/// Rounds in which all kinds take turns.
+/// Rounds in which all kinds of operations are measured in turn.
 pub(super) const ROUNDS: u64 = 5;
-/// Operations of a measurement in the simulator, whose virtual time would take long.
+/// Operations of a measurement in the simulator, which would need long for a measurement by time.
 pub(super) const SIMULATED: u64 = 500;
 
-/// Measures READs by size and compare-and-swaps, at depths 1 to `deepest`, from the windows of all
-/// owners alike; the same on all ranks. The windows are not in use.
+/// Measures READs by size and compare-and-swaps, at depths 1 to `deepest`, uniformly over the
+/// windows of all owners. Returns the same on all ranks. The windows must not be in use.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
 pub(super) fn measure<T: Timed>(
     engine: &mut T,
@@ -44,7 +44,7 @@ pub(super) fn measure<T: Timed>(
         for (operation, depth, times) in &mut all {
             progress.expecting(done, "READs and claims without a table", time);
             exchange.barrier()?;
-            // Picoseconds of an operation: a whole number, for the exchange.
+            // The exchange transfers whole numbers, so this is in picoseconds.
             let ps = (1e12 / meter.rate(*operation, *depth)?.per_second) as u64;
             let sum: u64 = gather(exchange, [ps])?.iter().map(|[ps]| ps).sum();
             times.push(sum as f64 / 1e3 / owners.len() as f64);

@@ -1,4 +1,4 @@
-//! A candidate, what was expected of it and what was measured.
+//! A row of the report: a candidate, its prediction and its measurement.
 
 use probeline::table::{FirstClaim, ReadAhead};
 use probeline_results::format::{fixed, millions, on_off, text};
@@ -6,7 +6,7 @@ use probeline_results::{Row, row};
 use probeline_tune::{Candidate, Model};
 
 row! {
-    /// A candidate, with what the model expects of it and what was measured.
+    /// A candidate, the model's prediction and the measurement.
     pub(crate) struct TuneRow {
         candidate: String => ("candidate", text),
         chunk_buckets: u32 => ("C", text),
@@ -20,7 +20,7 @@ row! {
         expected_ops_per_s: f64 => ("expected M ops/s", millions, full()),
         latency_ns: f64 => ("measured ns", fixed::<1>),
         ops_per_s: f64 => ("M ops/s", millions),
-        /// Measured by expected throughput.
+        /// Measured / predicted throughput.
         times_expected: f64 => ("x expected", fixed::<3>),
     }
 }
@@ -47,7 +47,7 @@ pub(super) fn claim_name(claim: FirstClaim) -> &'static str {
 }
 
 impl TuneRow {
-    /// `ns` is what a rank took for each operation.
+    /// `ns` is the time in nanoseconds that a rank took for each operation.
     pub(super) fn new(
         what: &str,
         candidate: &Candidate,

@@ -1,4 +1,4 @@
-//! The recommendation beside others, as measured.
+//! Measures the recommendation together with other candidates.
 
 use std::collections::BTreeSet;
 
@@ -15,11 +15,12 @@ use crate::timed::Timed;
 
 /// The paper's C (section 4.2).
 const PAPER_CHUNK: u32 = 32;
-/// Its operations are blocking calls.
+/// The paper's operations are blocking calls.
 pub(super) const PAPER_DEPTH: u32 = 1;
 
 impl TuneArgs {
-    /// Runs the recommendation, what is beside it, the baseline and the best of the sweep.
+    /// Measures the recommendation, its neighbours, the baseline and the best candidates of the
+    /// sweep.
     pub(super) fn verify<T: Timed>(
         &self,
         model: Model,
@@ -57,7 +58,7 @@ impl TuneArgs {
         Ok(Tuned { model, calibration, recommended, contenders, rows, network, candidates, sweep })
     }
 
-    /// The recommendation, the paper's algorithm and the neighbours, with their names.
+    /// Returns the recommendation, the paper's algorithm and the neighbours, with their names.
     fn beside(&self, recommended: Candidate) -> (Vec<&'static str>, Vec<Candidate>) {
         let paper = Candidate {
             chunk_buckets: PAPER_CHUNK,
@@ -68,14 +69,15 @@ impl TuneArgs {
             cache_entries: 0,
             direct: false,
         };
-        // Expected is what it took before, so that it shows how the machine has changed since.
+        // The prediction of this row is the earlier measurement, so that a change of the machine
+        // shows.
         let before = self.calibration(recommended.direct, recommended.depth)[0];
         let first = [("recommended", recommended), (PAPER, paper), ("as calibrated", before)];
         let neighbours = self.space(recommended.direct).neighbours(&recommended);
         first.into_iter().chain(neighbours).unzip()
     }
 
-    /// The best of a sweep over all candidates that keep to the bound on the latency, without the
+    /// Returns the best candidates of a sweep that keep the latency bound, without the
     /// recommendation.
     fn finalists(
         &self,
@@ -101,8 +103,8 @@ impl TuneArgs {
     }
 }
 
-/// Of the candidates of which something else is expected than what a short run took: of how many
-/// the sweep measured 0.8 to 1.25 of the throughput that was expected, and how many they are.
+/// Counts the candidates whose measured / predicted throughput is within 0.8 to 1.25, and the
+/// total. It leaves out candidates whose prediction is a short run of themselves.
 fn as_expected(
     model: &Model,
     calibration: &[Timing],
@@ -117,7 +119,7 @@ fn as_expected(
     (ratios.iter().filter(|ratio| AS_EXPECTED.contains(ratio)).count(), ratios.len())
 }
 
-/// All candidates in turn: the nanoseconds that a rank takes for each operation.
+/// Measures all candidates in turn. Returns the nanoseconds that a rank takes for each operation.
 fn sweep<T: Timed>(
     all: &[Candidate],
     bench: &mut Bench<'_, T>,
