@@ -28,7 +28,7 @@ pub struct Caps {
     /// it.
     pub word_reads_whole: bool,
     /// An atomic takes effect after every WRITE that was posted before it to the same owner, if the
-    /// WRITE succeeds: whoever sees the atomic's effect sees the WRITE. RC queue pairs promise it
+    /// WRITE succeeds: a reader of the atomic's effect also reads the WRITE. RC queue pairs promise it
     /// (InfiniBand specification, volume 1, 10.8.3.3); UCX and MPI do not without a flush.
     ///
     /// Where it is false, wait for the WRITE's completion before posting the atomic.

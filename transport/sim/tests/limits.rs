@@ -11,7 +11,7 @@ use probeline_transport::{Completion, Token, Transport};
 
 const DEPTH: u32 = 32;
 const WORDS: u32 = 64;
-/// Operations of each owner, so many that those posted before the queues fill hardly count.
+/// Operations of each owner: enough that those posted before the queues fill do not matter.
 const OPS: u32 = 400;
 
 /// Draws a network of 2 to 4 nodes with 1 to 4 owners each, and all limits.
