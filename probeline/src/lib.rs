@@ -81,7 +81,7 @@
 //! | | [`transport`], [`pipeline`], [`table`] | core only |
 //! | `shm` (default) | `shm`: processes of one machine | Linux |
 //! | `sim` | `sim`: simulated owners in virtual time | alloc |
-//! | `verbs` | `verbs`: RDMA NICs | alloc; libibverbs at run time |
+//! | `verbs` | `verbs`: RDMA NICs; with `pin` it allocates the window | alloc; libibverbs at run time |
 //! | `ucx`, `mpi` | `ucx`, `mpi`: for comparison | libucp at run time; an MPI library to build |
 //! | `exchange` | `exchange`: the ranks of a job | std |
 //! | `pin`, `hwloc` | `pin`: cores, NUMA nodes, huge pages | Linux; libhwloc to build |
@@ -119,6 +119,10 @@ mod pages {
     struct Readme;
     #[doc = include_str!("../../docs/guide/embed.md")]
     struct Embed;
+    #[doc = include_str!("../../docs/guide/two-nodes.md")]
+    struct TwoNodes;
+    #[doc = include_str!("../../docs/guide/tune.md")]
+    struct Tune;
     #[doc = include_str!("../../docs/guide/write-a-transport.md")]
     struct WriteATransport;
     #[doc = include_str!("../../docs/guide/add-a-structure.md")]

@@ -12,7 +12,9 @@
 //! };
 //! # use probeline_transport::{Alone, Transport};
 //! # type Engine = &'static mut dyn Transport;
-//! # fn open(_: &Case, _: &mut impl Exchange) -> Result<Engine, Failure> { todo!() }
+//! # fn open(_: &Case, _: &mut impl Exchange) -> Result<Engine, Failure> {
+//! #     Err(Failure("the engine to test is opened here".into()))
+//! # }
 //! # fn members(_: u32) -> Vec<Alone> { vec![Alone] }
 //!
 //! #[global_allocator]
