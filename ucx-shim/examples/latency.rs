@@ -6,8 +6,8 @@
 //! The three take turns, one operation at a time. A row of the table shows the median of the
 //! rounds' medians, and the medians of the rounds' ratios. Each counts from the end of one
 //! operation to the end of the next, by the time stamp counter, into a ring of the size that
-//! ucx_perftest has. The transport's time includes its checks, tokens, slots and the watch over its
-//! peers, that of ucx_perftest its own accounts, and that of the bare loop nothing else. The other
+//! ucx_perftest has. The transport's time includes its checks, tokens, slots and peer watch; that of
+//! ucx_perftest includes its bookkeeping; that of the bare loop includes the calls alone. The other
 //! rank polls all the time, on another CPU if there are two. In the last column it is idle, and a
 //! thread sleeps until peers need it.
 //!

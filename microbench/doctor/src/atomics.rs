@@ -24,12 +24,14 @@ fn capability(subject: &Subject, facts: &Facts) -> Finding {
     const CHECK: &str = "atomics";
     match facts.atomics {
         AtomicCapability::None => Finding::broken(CHECK, subject, "none (atomic_cap NONE)")
-            .means("without a compare-and-swap nothing is inserted: engines do not open on it")
-            .mend(ANOTHER)
+            .consequence(
+                "without a compare-and-swap nothing is inserted: engines do not open on it",
+            )
+            .command(ANOTHER)
             .note(Note::DEVICES_WITHOUT_ATOMICS),
         AtomicCapability::Device => {
             Finding::fine(CHECK, subject, "with each other on this device (atomic_cap HCA)")
-                .means("an owner claims buckets of its own part through the device as well")
+                .consequence("an owner claims buckets of its own part through the device as well")
                 .note(Note::DEVICE_ATOMICS)
         }
         AtomicCapability::Global => {
@@ -49,7 +51,7 @@ fn trial(subject: &Subject, trial: &Trial) -> Finding {
         }
         Trial::NotTried(why) => {
             return Finding::not_seen(CHECK, subject, format!("not tried: {why}"))
-                .mend("probeline doctor")
+                .command("probeline doctor")
                 .note(Note::ATOMIC_BYTE_ORDER);
         }
         Trial::Failed(error) => error,
@@ -57,25 +59,25 @@ fn trial(subject: &Subject, trial: &Trial) -> Finding {
     let finding = Finding::broken(CHECK, subject, error.to_string());
     match error {
         OpenError::SelfTest { source: SelfTestFailed::ByteOrder { .. }, .. } => finding
-            .means("claims would be compared with the wrong bytes, and lost")
-            .mend(format!("a newer kernel, or {ANOTHER}"))
+            .consequence("claims would be compared with the wrong bytes, and lost")
+            .command(format!("a newer kernel, or {ANOTHER}"))
             .note(Note::ATOMIC_BYTE_ORDER),
         OpenError::SelfTest { source: SelfTestFailed::NoEffect { .. }, .. } => finding
-            .means("inserts would report success without storing anything")
-            .mend(format!("a newer driver or firmware, or {ANOTHER}"))
+            .consequence("inserts would report success without storing anything")
+            .command(format!("a newer driver or firmware, or {ANOTHER}"))
             .note(Note::DEVICES_WITHOUT_ATOMICS),
         OpenError::SelfTest { .. } => finding
-            .means("nothing that the table does on it could be relied on")
-            .mend(ANOTHER)
+            .consequence("nothing that the table does on it could be relied on")
+            .command(ANOTHER)
             .note(Note::DEVICES_WITHOUT_ATOMICS),
         // Opening registers only a few pages. The kernel reports a limit of 0 as EPERM.
         OpenError::Verb(failed) if [EPERM, ENOMEM].contains(&failed.errno) => finding
-            .means("not even a few pages could be locked, as for the smallest engine")
-            .mend("sudo prlimit --pid $$ --memlock=unlimited:unlimited")
+            .consequence("not even a few pages could be locked, as for the smallest engine")
+            .command("sudo prlimit --pid $$ --memlock=unlimited:unlimited")
             .note(Note::LOCKED_MEMORY),
         _ => finding
-            .means("no engine can be opened on it")
-            .mend("sudo dmesg | tail -50")
+            .consequence("no engine can be opened on it")
+            .command("sudo dmesg | tail -50")
             .note(Note::NO_DEVICE),
     }
 }
@@ -99,11 +101,11 @@ fn pci_atomics(root: &Root, subject: &Subject, facts: &Facts) -> Finding {
     let claimed = facts.atomics == AtomicCapability::Global || caps.compare_and_swap;
     let finding = if claimed && root.is_virtual() {
         Finding::look(CHECK, subject, format!("{seen}, in a virtual machine"))
-            .means(
+            .consequence(
                 "kernels have switched them on where no root port is seen to take them: do not \
                  rely on atomics being atomic with the CPU's",
             )
-            .mend("probeline bench-latency --transport verbs --direct off")
+            .command("probeline bench-latency --transport verbs --direct off")
     } else {
         Finding::fine(CHECK, subject, seen)
     };
@@ -117,14 +119,14 @@ fn outstanding(subject: &Subject, facts: &Facts) -> Finding {
     let seen = format!("{initiator} asked, {responder} answered at once on a queue pair");
     let finding = match least {
         0 => Finding::broken(CHECK, subject, seen)
-            .means("READs and atomics that are posted never complete")
-            .mend(format!("ibv_devinfo -v; a newer driver or firmware, or {ANOTHER}")),
+            .consequence("READs and atomics that are posted never complete")
+            .command(format!("ibv_devinfo -v; a newer driver or firmware, or {ANOTHER}")),
         1..USUAL_READS => Finding::look(CHECK, subject, seen)
-            .means(format!(
+            .consequence(format!(
                 "of more than {least} READs and claims in flight to one owner the others wait: the \
                  rate to one owner is at most {least} a roundtrip"
             ))
-            .mend("probeline tune --transport verbs, for how many in flight gain anything"),
+            .command("probeline tune --transport verbs, for how many in flight gain anything"),
         _ => Finding::fine(CHECK, subject, seen),
     };
     finding.note(Note::OUTSTANDING_READS)

@@ -32,7 +32,7 @@ fn cores(root: &Root) -> Finding {
     let cpus = match allowed(root) {
         Ok(cpus) => cpus,
         Err(unseen) => {
-            return Finding::not_seen(CHECK, machine, unseen).mend("nproc").note(Note::CORES);
+            return Finding::not_seen(CHECK, machine, unseen).command("nproc").note(Note::CORES);
         }
     };
     let count = cpus.len();
@@ -43,15 +43,15 @@ fn cores(root: &Root) -> Finding {
         Some(quota) if quota < as_f64(count) => {
             let seen = format!("{seen}, and the time of {} at most", tenths(quota));
             Finding::look(CHECK, machine, seen)
-                .means("ranks are stopped for the rest of each period once that is used up")
-                .mend(
+                .consequence("ranks are stopped for the rest of each period once that is used up")
+                .command(
                     "fewer ranks, or a larger quota: docker run --cpus, cpu.max or \
                      cpu.cfs_quota_us of the cgroup",
                 )
         }
         _ if count < 2 => Finding::look(CHECK, machine, seen)
-            .means(turns)
-            .mend("ask for more: taskset, the job's --cpus-per-task, the machine's settings"),
+            .consequence(turns)
+            .command("ask for more: taskset, the job's --cpus-per-task, the machine's settings"),
         _ => Finding::fine(CHECK, machine, seen),
     };
     finding.note(Note::CORES)
@@ -87,7 +87,7 @@ fn load(root: &Root) -> Finding {
             return Finding::not_seen(CHECK, machine, why).note(Note::CORES);
         }
         (Err(unseen), _) | (_, Err(unseen)) => {
-            return Finding::not_seen(CHECK, machine, unseen).mend("uptime").note(Note::CORES);
+            return Finding::not_seen(CHECK, machine, unseen).command("uptime").note(Note::CORES);
         }
     };
     let seen = format!("{load:.1} in the last minute, on {}", cpus_in_words(cpus));
@@ -96,8 +96,8 @@ fn load(root: &Root) -> Finding {
         return Finding::fine(CHECK, machine, seen).note(Note::CORES);
     }
     Finding::look(CHECK, machine, seen)
-        .means("others want the CPUs too: latencies contain waits for a core")
-        .mend("top -o %CPU")
+        .consequence("others want the CPUs too: latencies contain waits for a core")
+        .command("top -o %CPU")
         .note(Note::CORES)
 }
 
@@ -135,7 +135,7 @@ fn governor(root: &Root) -> Finding {
             "the kernel scales no frequencies, or does not show how"
         };
         return Finding::not_seen(CHECK, machine, why)
-            .mend("cpupower frequency-info, on the host")
+            .command("cpupower frequency-info, on the host")
             .note(Note::CPU_GOVERNOR);
     };
     let slow: Vec<_> = seen.iter().filter(|scaling| !scaling.is_quick()).collect();
@@ -146,8 +146,8 @@ fn governor(root: &Root) -> Finding {
     let all = cpus_in_words(seen.len());
     let words = format!("{} on {} of {all}", example.governor, slow.len());
     Finding::look(CHECK, machine, words)
-        .means("clocks rise only after a while of work: latencies vary from run to run")
-        .mend("sudo cpupower frequency-set --governor performance")
+        .consequence("clocks rise only after a while of work: latencies vary from run to run")
+        .command("sudo cpupower frequency-set --governor performance")
         .note(Note::CPU_GOVERNOR)
 }
 
@@ -170,14 +170,14 @@ fn clock(root: &Root) -> Finding {
     let others = root.text(&format!("{CLOCK}/available_clocksource")).unwrap_or_default();
     let better = others.split_whitespace().find(|name| QUICK_CLOCKS.contains(name));
     let finding = Finding::look(CHECK, machine, name)
-        .means("each reading is a system call, and each latency contains two of them")
+        .consequence("each reading is a system call, and each latency contains two of them")
         .note(Note::CLOCK_SOURCE);
     match better {
         Some(better) => {
-            finding.mend(format!("echo {better} | sudo tee /{CLOCK}/current_clocksource"))
+            finding.command(format!("echo {better} | sudo tee /{CLOCK}/current_clocksource"))
         }
         // The kernel has rejected the fast clock, or a boot option has.
-        None => finding.mend(
+        None => finding.command(
             "sudo dmesg | grep -i -e tsc -e clocksource, which says why there is no quicker one; \
              clocksource=tsc tsc=reliable on the kernel's command line where that was a mistake",
         ),
@@ -203,8 +203,10 @@ fn numa_balancing(root: &Root) -> Finding {
         (false, _) => Finding::fine(CHECK, machine, "off"),
         (true, 0 | 1) => Finding::fine(CHECK, machine, "on, and there is one node only"),
         (true, nodes) => Finding::look(CHECK, machine, format!("on, over {nodes} nodes"))
-            .means("the kernel unmaps pages now and then to see who uses them: page faults in runs")
-            .mend("echo 0 | sudo tee /proc/sys/kernel/numa_balancing"),
+            .consequence(
+                "the kernel unmaps pages now and then to see who uses them: page faults in runs",
+            )
+            .command("echo 0 | sudo tee /proc/sys/kernel/numa_balancing"),
     };
     finding.note(Note::NUMA_BALANCING)
 }

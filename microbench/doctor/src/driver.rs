@@ -76,49 +76,51 @@ pub(crate) fn check(root: &Root, driver: &Driver, subject: &Subject, facts: &Fac
         return match driver {
             Driver::SoftRoce => soft_roce(root, look(format!("{name}, no hardware"))),
             Driver::SoftIwarp => look(format!("{name}, no hardware"))
-                .means("it has no atomics, without which nothing is inserted")
-                .mend("rdma link add rxe0 type rxe netdev INTERFACE, Soft-RoCE in its place")
+                .consequence("it has no atomics, without which nothing is inserted")
+                .command("rdma link add rxe0 type rxe netdev INTERFACE, Soft-RoCE in its place")
                 .note(Note::DEVICES_WITHOUT_ATOMICS),
             _ => Finding::not_seen(CHECK, subject, "sysfs does not show its driver")
-                .mend("rdma link show; ls -l /sys/class/infiniband/*/device/driver"),
+                .command("rdma link show; ls -l /sys/class/infiniband/*/device/driver"),
         };
     };
     match module.as_str() {
         "mlx5_core" if facts.part == CONNECT_IB => look(format!("{name}, Connect-IB"))
-            .means(
+            .consequence(
                 "old kernels and firmware return the old values of atomics in big-endian order: \
                  see what its trial says",
             )
-            .mend(format!("probeline doctor --device {subject}"))
+            .command(format!("probeline doctor --device {subject}"))
             .note(Note::ATOMIC_BYTE_ORDER),
         "mlx4_core" => look(format!("{name}, ConnectX-3 or older"))
-            .means(
+            .consequence(
                 "all of its atomics together are limited to some 2.7 million a second, and it has \
                  no newer firmware to come",
             )
-            .mend("another card for more; probeline limits --transport verbs shows how many")
+            .command("another card for more; probeline limits --transport verbs shows how many")
             .note(Note::FIRMWARE_VERSION),
         "efa" | "mana" => look(name)
-            .means("it does READs and WRITEs and no atomics")
-            .mend(SOFTWARE_ATOMICS)
+            .consequence("it does READs and WRITEs and no atomics")
+            .command(SOFTWARE_ATOMICS)
             .note(Note::DEVICES_WITHOUT_ATOMICS),
         "ionic" | "ionic_rdma" | "pds_core" => look(name)
-            .means("some have reported atomics as done that changed nothing: see its trial")
-            .mend(format!("probeline doctor --device {subject}"))
+            .consequence("some have reported atomics as done that changed nothing: see its trial")
+            .command(format!("probeline doctor --device {subject}"))
             .note(Note::DEVICES_WITHOUT_ATOMICS),
         "bnxt_en" | "bnxt_re" | "qede" | "qedr" if facts.atomics == AtomicCapability::None => {
             look(name)
-                .means("it has atomics only where the PCI Express path to memory takes AtomicOps")
-                .mend("sudo lspci -vv | grep AtomicOps; another slot, or the firmware setup")
+                .consequence(
+                    "it has atomics only where the PCI Express path to memory takes AtomicOps",
+                )
+                .command("sudo lspci -vv | grep AtomicOps; another slot, or the firmware setup")
                 .note(Note::PCI_ATOMICS)
         }
         "erdma" if facts.atomics == AtomicCapability::None => look(name)
-            .means("this one has no atomics: they are a capability of the instance's device")
-            .mend(SOFTWARE_ATOMICS)
+            .consequence("this one has no atomics: they are a capability of the instance's device")
+            .command(SOFTWARE_ATOMICS)
             .note(Note::DEVICES_WITHOUT_ATOMICS),
         "ice" | "irdma" | "i40e" if facts.atomics == AtomicCapability::None => look(name)
-            .means("old ones of these have no atomics, newer ones with a newer kernel")
-            .mend(format!("a newer kernel; until then {SOFTWARE_ATOMICS}"))
+            .consequence("old ones of these have no atomics, newer ones with a newer kernel")
+            .command(format!("a newer kernel; until then {SOFTWARE_ATOMICS}"))
             .note(Note::DEVICES_WITHOUT_ATOMICS),
         _ => Finding::fine(CHECK, subject, name),
     }
@@ -131,11 +133,11 @@ fn soft_roce(root: &Root, finding: Finding) -> Finding {
     let tears = root.is_virtual() && flags.split(' ').any(|flag| flag == "erms");
     let words = if tears { ", and READs may bring torn words" } else { "" };
     finding
-        .means(format!(
+        .consequence(format!(
             "right, and good for trials; its speed is that of the kernel and says nothing of \
              RDMA{words}"
         ))
-        .mend("ibv_devices, and --device NAME where it shows a card")
+        .command("ibv_devices, and --device NAME where it shows a card")
         .note(Note::SOFT_ROCE)
 }
 
@@ -188,7 +190,7 @@ pub(crate) fn firmware(driver: &Driver, subject: &Subject, facts: &Facts) -> Fin
     }
     if version.is_empty() {
         return Finding::not_seen(CHECK, subject, "the driver names no version")
-            .mend("ethtool -i INTERFACE; cat /sys/class/infiniband/*/fw_ver")
+            .command("ethtool -i INTERFACE; cat /sys/class/infiniband/*/fw_ver")
             .note(Note::FIRMWARE_VERSION);
     }
     let fine = || Finding::fine(CHECK, subject, version).note(Note::FIRMWARE_VERSION);
@@ -204,11 +206,11 @@ pub(crate) fn firmware(driver: &Driver, subject: &Subject, facts: &Facts) -> Fin
         Some(Kind { name, least, .. }) if rest < *least => {
             let [minor, patch] = least;
             Finding::look(CHECK, subject, format!("{version}, of {name}"))
-                .means(format!(
+                .consequence(format!(
                     "older than {family}.{minor}.{patch:04}, the oldest that DPDK still supports: \
                      measure nothing before it is renewed"
                 ))
-                .mend("sudo mlxup, or mstflint with the card's image")
+                .command("sudo mlxup, or mstflint with the card's image")
                 .note(Note::FIRMWARE_VERSION)
         }
         Some(Kind { name, .. }) => {
@@ -235,11 +237,11 @@ pub(crate) fn settings(bus: Option<&str>, subject: &Subject) -> Finding {
         subject,
         format!("{names}: probeline does not read them"),
     )
-    .means(
+    .consequence(
         "with PCI_WR_ORDERING=1 the device reorders writes to any memory; the others change \
              rates and latencies",
     )
-    .mend(format!("sudo mlxconfig -d {device} query {names}"))
+    .command(format!("sudo mlxconfig -d {device} query {names}"))
     .note(Note::WRITE_ORDERING)
 }
 

@@ -86,13 +86,13 @@ impl Finding {
     }
 
     /// Sets the consequence for a table.
-    pub(crate) fn means(mut self, consequence: impl Into<String>) -> Self {
+    pub(crate) fn consequence(mut self, consequence: impl Into<String>) -> Self {
         self.consequence = Some(consequence.into());
         self
     }
 
     /// Sets the command that fixes or shows it.
-    pub(crate) fn mend(mut self, command: impl Into<String>) -> Self {
+    pub(crate) fn command(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());
         self
     }
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_finding_fits_in_one_line() {
         let port = Subject::Port("mlx5_0".to_owned(), 1);
-        let finding = Finding::look("mtu", &port, "1024\nB").means("slow").mend("ip link");
+        let finding = Finding::look("mtu", &port, "1024\nB").consequence("slow").command("ip link");
         let finding = finding.note(Note::MTU);
         let line = finding.line("notes/");
         assert_eq!(line, "look at this  mlx5_0/1, mtu: 1024 B; slow. Do: ip link (notes/mtu.md)");

@@ -142,12 +142,12 @@ fn unanswered(subject: &Subject, untold: &Untold) -> Finding {
     const CHECK: &str = "device";
     let finding = match untold {
         Untold::Failed(failed) => Finding::broken(CHECK, subject, failed.to_string())
-            .mend("ls -l /dev/infiniband; groups; in a container --device=/dev/infiniband"),
+            .command("ls -l /dev/infiniband; groups; in a container --device=/dev/infiniband"),
         Untold::Silent(patience) => {
             let seen =
                 format!("no answer within {} s, or none since another hangs", patience.as_secs());
-            Finding::broken(CHECK, subject, seen).mend("sudo dmesg | tail -50")
+            Finding::broken(CHECK, subject, seen).command("sudo dmesg | tail -50")
         }
     };
-    finding.means("nothing can go over it").note(Note::NO_DEVICE)
+    finding.consequence("nothing can go over it").note(Note::NO_DEVICE)
 }

@@ -23,14 +23,14 @@ pub(crate) fn check(root: &Root, registers: bool) -> Finding {
         Ok(limit) => limit,
         Err(unseen) => {
             return Finding::not_seen(CHECK, machine, unseen)
-                .means(LOCKS)
-                .mend("ulimit -l")
+                .consequence(LOCKS)
+                .command("ulimit -l")
                 .note(Note::LOCKED_MEMORY);
         }
     };
     if !registers {
         let seen = format!("{}, and no device to register it with", words(limit));
-        return Finding::fine(CHECK, machine, seen).means(LOCKS).note(Note::LOCKED_MEMORY);
+        return Finding::fine(CHECK, machine, seen).consequence(LOCKS).note(Note::LOCKED_MEMORY);
     }
     let Some(bytes) = limit else {
         return Finding::fine(CHECK, machine, words(limit)).note(Note::LOCKED_MEMORY);
@@ -42,15 +42,16 @@ pub(crate) fn check(root: &Root, registers: bool) -> Finding {
     let memory = root.memory("MemTotal").ok();
     let finding = match memory {
         _ if bytes < LEAST => Finding::broken(CHECK, machine, words(limit))
-            .means("registering even a small table's memory fails with ENOMEM"),
+            .consequence("registering even a small table's memory fails with ENOMEM"),
         // A table rarely uses more than half of the memory.
         Some(memory) if bytes >= memory / 2 => {
             return Finding::fine(CHECK, machine, words(limit)).note(Note::LOCKED_MEMORY);
         }
-        _ => Finding::look(CHECK, machine, words(limit))
-            .means("a larger table than that cannot be registered: opening it fails with ENOMEM"),
+        _ => Finding::look(CHECK, machine, words(limit)).consequence(
+            "a larger table than that cannot be registered: opening it fails with ENOMEM",
+        ),
     };
-    finding.mend(MEND).note(Note::LOCKED_MEMORY)
+    finding.command(MEND).note(Note::LOCKED_MEMORY)
 }
 
 /// Returns the bytes that may be locked; `None` without a limit.

@@ -25,7 +25,7 @@ fn available(root: &Root) -> Finding {
     let machine = &Subject::Machine;
     let available = match root.memory("MemAvailable") {
         Ok(bytes) => bytes,
-        Err(unseen) => return Finding::not_seen(CHECK, machine, unseen).mend("free -h"),
+        Err(unseen) => return Finding::not_seen(CHECK, machine, unseen).command("free -h"),
     };
     let limit = cgroup::memory(root);
     let seen = match limit {
@@ -42,8 +42,10 @@ fn available(root: &Root) -> Finding {
         return Finding::fine(CHECK, machine, seen);
     }
     Finding::look(CHECK, machine, seen)
-        .means("too little for the default table of most commands, and a table in swap is none")
-        .mend("a smaller table by --table-size")
+        .consequence(
+            "too little for the default table of most commands, and a table in swap is none",
+        )
+        .command("a smaller table by --table-size")
 }
 
 /// Returns the free huge pages of 2 MiB in all pools.
@@ -62,7 +64,7 @@ fn huge_pages(root: &Root) -> Finding {
     let path = format!("{TRANSPARENT}/enabled");
     let finding = pages(root, "huge-pages", &path, &["always", "madvise"]);
     finding.note(Note::HUGE_PAGES).unless_fine(|finding| {
-        finding.means(SMALL_PAGES).mend(format!("echo madvise | sudo tee /{path}"))
+        finding.consequence(SMALL_PAGES).command(format!("echo madvise | sudo tee /{path}"))
     })
 }
 
@@ -72,7 +74,7 @@ fn shared_huge_pages(root: &Root) -> Finding {
     let given = ["always", "within_size", "advise", "force"];
     let finding = pages(root, "shared-memory-pages", &path, &given);
     finding.note(Note::HUGE_PAGES).unless_fine(|finding| {
-        finding.means(SMALL_SHARED).mend(format!("echo advise | sudo tee /{path}"))
+        finding.consequence(SMALL_SHARED).command(format!("echo advise | sudo tee /{path}"))
     })
 }
 
@@ -109,7 +111,9 @@ fn dev_shm(root: &Root) -> Finding {
         return Finding::fine(CHECK, machine, free).note(Note::SHARED_MEMORY);
     }
     Finding::look(CHECK, machine, free)
-        .means("shm takes none of it, but UCX and MPI do, and end with a bus error when it is full")
-        .mend("sudo mount -o remount,size=50% /dev/shm, or docker run --shm-size=4g")
+        .consequence(
+            "shm takes none of it, but UCX and MPI do, and end with a bus error when it is full",
+        )
+        .command("sudo mount -o remount,size=50% /dev/shm, or docker run --shm-size=4g")
         .note(Note::SHARED_MEMORY)
 }

@@ -58,7 +58,7 @@ impl<'a> Slot<'a> {
         let subject = self.subject();
         let Some((now, most)) = self.lanes("current").zip(self.lanes("max")) else {
             return Finding::not_seen(CHECK, &subject, "sysfs shows no link of it")
-                .mend(format!("sudo lspci -vvs {} | grep LnkSta", self.address()))
+                .command(format!("sudo lspci -vvs {} | grep LnkSta", self.address()))
                 .note(Note::PCIE_LINK);
         };
         let seen = format!("x{} at {} GT/s", now.width, now.gigatransfers);
@@ -66,19 +66,21 @@ impl<'a> Slot<'a> {
             _ if now.width < most.width || now.gigatransfers < most.gigatransfers => {
                 let seen = format!("{seen} of x{} at {}", most.width, most.gigatransfers);
                 Finding::look(CHECK, &subject, seen)
-                    .means(format!(
+                    .consequence(format!(
                         "{:.0} Gbit/s at most, and more time for each READ",
                         now.gbit_s()
                     ))
-                    .mend(
+                    .command(
                         "another slot, or the slot's settings in the firmware setup (bifurcation)",
                     )
             }
             Some(port) if now.gbit_s() < port => {
                 let slot = format!("{seen}, {:.0} Gbit/s", now.gbit_s());
                 Finding::look(CHECK, &subject, slot)
-                    .means(format!("the port carries {port} Gbit/s, which this slot does not"))
-                    .mend("a slot of a later generation or with more lanes")
+                    .consequence(format!(
+                        "the port carries {port} Gbit/s, which this slot does not"
+                    ))
+                    .command("a slot of a later generation or with more lanes")
             }
             _ => Finding::fine(CHECK, &subject, seen),
         };
@@ -103,9 +105,9 @@ impl<'a> Slot<'a> {
             Ok(control) => control,
             Err(why) => {
                 let show = format!("sudo lspci -vvs {} | grep -A2 DevCtl:", self.address());
-                let not_seen = |check| Finding::not_seen(check, &subject, &why).mend(&show);
+                let not_seen = |check| Finding::not_seen(check, &subject, &why).command(&show);
                 let order = match self.root.owing_to_order() {
-                    Some(owing) => not_seen(ordering).means(format!("{owing} it bandwidth")),
+                    Some(owing) => not_seen(ordering).consequence(format!("{owing} it bandwidth")),
                     None => not_seen(ordering),
                 };
                 return [
@@ -123,10 +125,10 @@ impl<'a> Slot<'a> {
             None => Finding::not_seen(size, &subject, "a reserved code"),
             Some(bytes @ LEAST_REQUEST..) => Finding::fine(size, &subject, format!("{bytes} B")),
             Some(bytes) => Finding::look(size, &subject, format!("{bytes} B"))
-                .means(
+                .consequence(
                     "to answer a READ of a longer chunk the device asks the memory several times",
                 )
-                .mend(format!("sudo setpci -s {} CAP_EXP+8.w=5000:7000", self.address())),
+                .command(format!("sudo setpci -s {} CAP_EXP+8.w=5000:7000", self.address())),
         };
         let order = self.order(control >> 4 & 1 == 1);
         [request.note(Note::READ_REQUEST_SIZE), order.note(Note::WRITE_ORDERING)]
@@ -138,14 +140,16 @@ impl<'a> Slot<'a> {
         let seen = if relaxed { "allowed on the bus" } else { "not allowed on the bus" };
         let fine = || Finding::fine(CHECK, &self.subject(), seen);
         match (self.root.owing_to_order(), relaxed) {
-            (Some(owing), true) => fine().means(format!(
+            (Some(owing), true) => fine().consequence(format!(
                 "{owing} it bandwidth, and regions are registered without it: it takes \
                  PCI_WR_ORDERING=1"
             )),
             (Some(owing), false) => Finding::look(CHECK, &self.subject(), seen)
-                .means(format!("{owing} it bandwidth: what READs of long chunks bring is slower"))
-                .mend(format!("sudo setpci -s {} CAP_EXP+8.w=0010:0010", self.address())),
-            (None, _) => fine().means(
+                .consequence(format!(
+                    "{owing} it bandwidth: what READs of long chunks bring is slower"
+                ))
+                .command(format!("sudo setpci -s {} CAP_EXP+8.w=0010:0010", self.address())),
+            (None, _) => fine().consequence(
                 "regions are registered without it, and a claim waits for nothing it could pass",
             ),
         }
@@ -182,14 +186,16 @@ impl<'a> Slot<'a> {
             Ok("identity") => Finding::fine(CHECK, &subject, "passes addresses through (identity)"),
             Ok(kind @ ("DMA" | "DMA-FQ")) => {
                 Finding::look(CHECK, &subject, format!("translates addresses ({kind})"))
-                    .means("random buckets miss its cache of translations: time for every READ")
-                    .mend(pass)
+                    .consequence(
+                        "random buckets miss its cache of translations: time for every READ",
+                    )
+                    .command(pass)
             }
             Ok(kind) => {
                 Finding::not_seen(CHECK, &subject, format!("a type not known here: {kind}"))
             }
             Err(_) if passed() => Finding::fine(CHECK, &subject, "iommu=pt at boot"),
-            Err(unseen) => Finding::not_seen(CHECK, &subject, unseen).mend("cat /proc/cmdline"),
+            Err(unseen) => Finding::not_seen(CHECK, &subject, unseen).command("cat /proc/cmdline"),
         };
         finding.note(Note::IOMMU)
     }
@@ -206,15 +212,20 @@ pub(crate) fn node(root: &Root, device: &str) -> Finding {
         (Err(error), _) | (_, Err(error)) => Finding::not_seen(CHECK, &subject, error),
         (Ok(None), Ok(_)) if nodes == 1 => Finding::fine(CHECK, &subject, "there is one node only"),
         (Ok(None), Ok(_)) => Finding::not_seen(CHECK, &subject, "the machine does not say")
-            .mend("lstopo; numactl --hardware"),
+            .command("lstopo; numactl --hardware"),
         (Ok(Some(node)), Ok(topology)) => match (topology.node(node), cpu::allowed(root)) {
             (None, _) => Finding::not_seen(CHECK, &subject, format!("{node}, which is not online")),
             (_, Err(unseen)) => Finding::not_seen(CHECK, &subject, unseen),
             (Some(its), Ok(allowed)) if its.cpus.intersection(&allowed).is_empty() => {
                 let seen = format!("{node}, and this process may use CPUs {allowed} of others");
                 Finding::look(CHECK, &subject, seen)
-                    .means("each operation goes over the link between sockets, there and back")
-                    .mend(format!("numactl --cpunodebind={0} --membind={0} probeline ...", node.0))
+                    .consequence(
+                        "each operation goes over the link between sockets, there and back",
+                    )
+                    .command(format!(
+                        "numactl --cpunodebind={0} --membind={0} probeline ...",
+                        node.0
+                    ))
             }
             _ => Finding::fine(CHECK, &subject, format!("{node}, where this process may run")),
         },

@@ -78,9 +78,10 @@ impl Looked<'_> {
             return Finding::fine(CHECK, &subject, seen).note(Note::LINK_STATE);
         }
         let finding = if self.another {
-            Finding::look(CHECK, &subject, seen).means("another port is active, and would be used")
+            Finding::look(CHECK, &subject, seen)
+                .consequence("another port is active, and would be used")
         } else {
-            Finding::broken(CHECK, &subject, seen).means("no packet leaves or arrives")
+            Finding::broken(CHECK, &subject, seen).consequence("no packet leaves or arrives")
         };
         let mend = match port.state {
             _ if self.is_ethernet() => format!("sudo ip link set {} up", self.interface()),
@@ -89,7 +90,7 @@ impl Looked<'_> {
             }
             _ => "see that the cable is in at both ends; ibstat, iblinkinfo".to_owned(),
         };
-        finding.mend(mend).note(Note::LINK_STATE)
+        finding.command(mend).note(Note::LINK_STATE)
     }
 
     fn rate(&self) -> Finding {
@@ -97,7 +98,7 @@ impl Looked<'_> {
         let (port, subject) = (&self.facts.port, self.subject());
         let (Some(gbit_s), Some(lanes)) = (port.gbit_s(), port.lanes) else {
             return Finding::not_seen(CHECK, &subject, "codes that this program does not know")
-                .mend(format!("cat /{}", self.path("rate")))
+                .command(format!("cat /{}", self.path("rate")))
                 .note(Note::LINK_STATE);
         };
         let plural = if lanes == 1 { "" } else { "s" };
@@ -108,16 +109,16 @@ impl Looked<'_> {
         }
         if lanes == 1 && !self.is_ethernet() {
             return Finding::look(CHECK, &subject, seen)
-                .means(
+                .consequence(
                     "InfiniBand links have 4 lanes, or 2 where a port is split: some have failed",
                 )
-                .mend(format!("iblinkinfo; another cable; sudo mlxlink -d {}", self.device))
+                .command(format!("iblinkinfo; another cable; sudo mlxlink -d {}", self.device))
                 .note(Note::LINK_STATE);
         }
         let Some(kind) = self.kind else {
             let seen = format!("{seen}; whether that is all that it can");
             return Finding::not_seen(CHECK, &subject, seen)
-                .mend(self.show_rates())
+                .command(self.show_rates())
                 .note(Note::LINK_STATE);
         };
         let (most, share) = (kind.gbit_s, gbit_s / f64::from(kind.gbit_s));
@@ -126,15 +127,17 @@ impl Looked<'_> {
         } else if share < UNLIKELY {
             let seen = format!("{seen}, of up to {most} that cards of {} carry", kind.name);
             Finding::look(CHECK, &subject, seen)
-                .means("the card is a slow one, or its cable, module or switch held the link back")
-                .mend(self.show_rates())
+                .consequence(
+                    "the card is a slow one, or its cable, module or switch held the link back",
+                )
+                .command(self.show_rates())
         } else {
             let seen = format!(
                 "{seen}; whether that is all that this card can: of {} there are cards of up to \
                  {most}",
                 kind.name
             );
-            Finding::not_seen(CHECK, &subject, seen).mend(self.show_rates())
+            Finding::not_seen(CHECK, &subject, seen).command(self.show_rates())
         };
         finding.note(Note::LINK_STATE)
     }
@@ -166,10 +169,10 @@ impl Looked<'_> {
             false => "mtu=5 for the partition in opensm's partitions.conf".to_owned(),
         };
         Finding::look(CHECK, &subject, format!("{} of {}", port.mtu, port.max_mtu))
-            .means(format!(
+            .consequence(format!(
                 "what a READ brings comes in several packets where C is more than {buckets}"
             ))
-            .mend(mend)
+            .command(mend)
             .note(Note::MTU)
     }
 
@@ -186,17 +189,19 @@ impl Looked<'_> {
         let finding = Finding::broken(CHECK, &subject, error.to_string());
         let finding = match error {
             GidError::Unreadable(_) => finding
-                .means("no address can be chosen")
-                .mend(format!("grep . /{}; sudo dmesg | tail -50", self.path("gids/*"))),
-            GidError::Empty => {
-                finding.means("there is no address that peers could reach").mend(self.add_address())
-            }
-            GidError::OnlyLinkLocal => {
-                finding.means("engines open only with --gid-index N").mend(self.add_address())
-            }
+                .consequence("no address can be chosen")
+                .command(format!("grep . /{}; sudo dmesg | tail -50", self.path("gids/*"))),
+            GidError::Empty => finding
+                .consequence("there is no address that peers could reach")
+                .command(self.add_address()),
+            GidError::OnlyLinkLocal => finding
+                .consequence("engines open only with --gid-index N")
+                .command(self.add_address()),
             _ => finding
-                .means("RoCE v1 stays within one switch; engines open with --gid-index N only")
-                .mend(format!("cat /{}", self.path("gid_attrs/types/*"))),
+                .consequence(
+                    "RoCE v1 stays within one switch; engines open with --gid-index N only",
+                )
+                .command(format!("cat /{}", self.path("gid_attrs/types/*"))),
         };
         finding.note(Note::GIDS)
     }
@@ -216,7 +221,7 @@ impl Looked<'_> {
         if counted.is_empty() {
             let why = "the driver shows none of the counters that are known here";
             return Finding::not_seen(CHECK, &subject, why)
-                .mend(format!("ls /{}", self.path("hw_counters")))
+                .command(format!("ls /{}", self.path("hw_counters")))
                 .note(Note::LOSSY_ETHERNET);
         }
         let some = counted.iter().filter(|(_, count)| *count > 0);
@@ -226,16 +231,16 @@ impl Looked<'_> {
             return Finding::fine(CHECK, &subject, seen).note(Note::LOSSY_ETHERNET);
         }
         Finding::look(CHECK, &subject, format!("{} since the device came up", some.join(", ")))
-            .means("packets or their answers were lost: each costs a timeout of milliseconds")
-            .mend(format!("grep . /{}, before and after a run", self.path("hw_counters/*")))
+            .consequence("packets or their answers were lost: each costs a timeout of milliseconds")
+            .command(format!("grep . /{}, before and after a run", self.path("hw_counters/*")))
             .note(Note::LOSSY_ETHERNET)
     }
 
     fn lossless(&self) -> Finding {
         let why = "whether switch and card are set to lose no packet (PFC, ECN)";
         Finding::not_seen("lossless", &self.subject(), why)
-            .means("a lost packet costs a READ a timeout, and repeats READs behind it")
-            .mend(format!("mlnx_qos -i {}", self.interface()))
+            .consequence("a lost packet costs a READ a timeout, and repeats READs behind it")
+            .command(format!("mlnx_qos -i {}", self.interface()))
             .note(Note::LOSSY_ETHERNET)
     }
 }

@@ -23,12 +23,12 @@ pub(crate) fn checks(root: &Root, survey: &Survey) -> Vec<Finding> {
     match survey {
         Survey::NoLibrary(error) => vec![no_library(error, &kernel), without_device(root, &kernel)],
         Survey::NoList(failed) => {
-            let finding = broken_library(failed.to_string()).mend("ls -l /dev/infiniband");
+            let finding = broken_library(failed.to_string()).command("ls -l /dev/infiniband");
             vec![finding, without_device(root, &kernel)]
         }
         Survey::Silent(patience) => {
             let seen = format!("no answer within {} s", patience.as_secs());
-            vec![broken_library(seen).mend("sudo dmesg | tail -50").note(Note::NO_DEVICE)]
+            vec![broken_library(seen).command("sudo dmesg | tail -50").note(Note::NO_DEVICE)]
         }
         Survey::Devices(devices) if devices.is_empty() => {
             vec![loaded(), without_device(root, &kernel)]
@@ -42,7 +42,7 @@ fn loaded() -> Finding {
 }
 
 fn broken_library(seen: String) -> Finding {
-    Finding::broken("libibverbs", &Subject::Machine, seen).means(OVER_SHM)
+    Finding::broken("libibverbs", &Subject::Machine, seen).consequence(OVER_SHM)
 }
 
 fn no_library(error: &LoadError, kernel: &[String]) -> Finding {
@@ -53,7 +53,7 @@ fn no_library(error: &LoadError, kernel: &[String]) -> Finding {
         let seen = format!("{error}; the kernel has {}", kernel.join(", "));
         Finding::broken(CHECK, &Subject::Machine, seen)
     };
-    finding.means(OVER_SHM).mend(INSTALL).note(Note::NO_DEVICE)
+    finding.consequence(OVER_SHM).command(INSTALL).note(Note::NO_DEVICE)
 }
 
 fn found(devices: &[Surveyed]) -> Finding {
@@ -68,8 +68,8 @@ fn without_device(root: &Root, kernel: &[String]) -> Finding {
     if !kernel.is_empty() {
         let seen = format!("the kernel has {}, libibverbs shows none", kernel.join(", "));
         return Finding::broken(CHECK, machine, seen)
-            .means(OVER_SHM)
-            .mend(unlisted(root))
+            .consequence(OVER_SHM)
+            .command(unlisted(root))
             .note(Note::NO_DEVICE);
     }
     let cards: Vec<Card> = root.names(PCI).iter().filter_map(|at| Card::at(root, at)).collect();
@@ -85,7 +85,10 @@ fn without_device(root: &Root, kernel: &[String]) -> Finding {
             let seen = "no RDMA device, and no PCI bus to have a card on";
             Finding::look(CHECK, machine, seen)
         };
-        return finding.means(OVER_SHM).mend(trial_without_card(root)).note(Note::NO_DEVICE);
+        return finding
+            .consequence(OVER_SHM)
+            .command(trial_without_card(root))
+            .note(Note::NO_DEVICE);
     };
     let driver = card.driver.as_deref().unwrap_or("none");
     let seen = format!("no RDMA device, but a card at {} (driver {driver})", card.address);
@@ -93,7 +96,7 @@ fn without_device(root: &Root, kernel: &[String]) -> Finding {
         "vfio-pci" => "it is given to virtual machines: look inside the one that has it".to_owned(),
         _ => format!("sudo modprobe {} ib_uverbs", card.module),
     };
-    Finding::look(CHECK, machine, seen).means(OVER_SHM).mend(mend).note(Note::NO_DEVICE)
+    Finding::look(CHECK, machine, seen).consequence(OVER_SHM).command(mend).note(Note::NO_DEVICE)
 }
 
 /// Returns the action that makes libibverbs list a device that the kernel has.
@@ -203,10 +206,10 @@ fn fork(root: &Root) -> Finding {
         return Finding::fine(CHECK, machine, seen).note(Note::FORK);
     }
     Finding::look(CHECK, machine, format!("kernel {release}, older than 5.12"))
-        .means(
+        .consequence(
             "a process that forks gets new copies of pages that the device goes on writing the old \
              ones of",
         )
-        .mend("export RDMAV_FORK_SAFE=1")
+        .command("export RDMAV_FORK_SAFE=1")
         .note(Note::FORK)
 }

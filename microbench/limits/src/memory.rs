@@ -23,7 +23,7 @@ pub const MIN_BYTES: usize = MIN_LINES * LINE_BYTES;
 /// The rates of one thread, in operations per second, each on a random line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Memory {
-    /// Computing the address of an operation, and nothing else. All other rates include it.
+    /// Addresses computed, without an access. All other rates include this computation.
     pub indexes: f64,
     /// Reads whose address depends on the value of the previous read: blocking lookups.
     pub dependent_reads: f64,
