@@ -18,7 +18,7 @@ use core::task::{Context, Poll, Waker};
 
 use memory::Memory;
 use probeline_table::{
-    CacheEntry, ChunkChoice, Config, Finished, FirstClaim, Intent, Operation, OperationError,
+    CacheEntry, ChunkChoice, Config, Finished, OneRoundtrip, Intent, Operation, OperationError,
     Outcome, Probing, ReadAhead, ReadCost, Shared, Table, Tag,
 };
 use probeline_transport::Alone;
@@ -68,12 +68,12 @@ fn run() -> Option<()> {
     let chunks = Config { chunk_buckets: 8, max_chunks: 512, ..Config::paper(BUCKETS) };
     fill_and_query(chunks)?;
     let choice = ChunkChoice::Adaptive(ReadCost { base_ps: 2_000_000, bucket_ps: 5_000 });
-    let (ahead, claim) = (ReadAhead::Likely, FirstClaim::Auto);
+    let (ahead, claim) = (ReadAhead::Likely, OneRoundtrip::Auto);
     let hidden = Config {
         chunk_choice: choice,
         chunk_buckets: 32,
         read_ahead: ahead,
-        first_claim: claim,
+        one_roundtrip: claim,
         ..chunks
     };
     fill_and_query(hidden)?;

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
 use probeline::table::{
-    CacheEntry, ChunkChoice, Config, FirstClaim, Operation, OperationError, Outcome, Probing,
+    CacheEntry, ChunkChoice, Config, OneRoundtrip, Operation, OperationError, Outcome, Probing,
     ReadAhead, ReadCost, Table,
 };
 use probeline::transport::{Exchange, Owner};
@@ -44,9 +44,9 @@ pub(crate) struct AlgorithmArgs {
 
     /// When the home bucket is claimed along with the first READ, so that an insert takes one
     /// roundtrip; with --paper off
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = FirstClaimName::Auto)]
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = OneRoundtripName::Auto)]
     #[arg(default_value_if("paper", "true", "off"))]
-    one_roundtrip: FirstClaimName,
+    one_roundtrip: OneRoundtripName,
 
     /// Let the CPU load and claim the words that it can address itself [default: on; off with
     /// --paper and on the simulator, whose time stands still meanwhile]
@@ -142,7 +142,7 @@ impl ReadAheadName {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FirstClaimName {
+enum OneRoundtripName {
     /// As in the paper
     Off,
     On,
@@ -178,10 +178,10 @@ impl AlgorithmArgs {
             chunk_buckets: sizes.chunk_buckets,
             max_chunks: sizes.max_chunks,
             read_ahead: self.read_ahead.read_ahead(),
-            first_claim: match self.one_roundtrip {
-                FirstClaimName::Off => FirstClaim::Off,
-                FirstClaimName::On => FirstClaim::On,
-                FirstClaimName::Auto => FirstClaim::Auto,
+            one_roundtrip: match self.one_roundtrip {
+                OneRoundtripName::Off => OneRoundtrip::Off,
+                OneRoundtripName::On => OneRoundtrip::On,
+                OneRoundtripName::Auto => OneRoundtrip::Auto,
             },
             direct: self.direct.map_or(direct, |switch| switch == Switch::On),
             ..base
@@ -321,7 +321,7 @@ impl MeansArgs {
 pub(crate) fn of_algorithm(config: &Config) -> Vec<(&'static str, String)> {
     vec![
         ("read_ahead", format!("{:?}", config.read_ahead).to_lowercase()),
-        ("one_roundtrip", format!("{:?}", config.first_claim).to_lowercase()),
+        ("one_roundtrip", format!("{:?}", config.one_roundtrip).to_lowercase()),
         ("direct", config.direct.to_string()),
     ]
 }

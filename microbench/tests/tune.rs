@@ -204,7 +204,7 @@ fn tuning(scratch: &Scratch, in_flight: u32) -> String {
         chunk_buckets: 64,
         max_chunks: 77,
         read_ahead: probeline::table::ReadAhead::Always,
-        first_claim: probeline::table::FirstClaim::On,
+        one_roundtrip: probeline::table::OneRoundtrip::On,
         direct: false,
         in_flight,
         cache_entries: 16,
@@ -277,12 +277,13 @@ fn compare_uses_the_tuned_table() {
     let compare = ["compare", "--quick", "--columns", "sim", "--table-size", "1MiB"];
     // An insert takes one roundtrip of 2 us if the claim is posted along with the READ, otherwise
     // two.
-    for (first_claim, inserted_ns) in
-        [(probeline::table::FirstClaim::On, 2_000.0), (probeline::table::FirstClaim::Off, 4_000.0)]
-    {
+    for (one_roundtrip, inserted_ns) in [
+        (probeline::table::OneRoundtrip::On, 2_000.0),
+        (probeline::table::OneRoundtrip::Off, 4_000.0),
+    ] {
         let tuning = probeline::tuning::Tuning {
             chunk_buckets: 16,
-            first_claim,
+            one_roundtrip,
             direct: false,
             ..probeline::tuning::Tuning::default()
         };
@@ -294,7 +295,7 @@ fn compare_uses_the_tuned_table() {
         let rows = report["rows"].as_array().unwrap().iter();
         let inserted = rows.filter(|row| row["measured"] == "inserted");
         let inserted: Vec<f64> = inserted.map(|row| row["median"].as_f64().unwrap()).collect();
-        assert_eq!(inserted, [inserted_ns; 2], "{first_claim:?}");
+        assert_eq!(inserted, [inserted_ns; 2], "{one_roundtrip:?}");
     }
 }
 

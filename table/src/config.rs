@@ -4,7 +4,7 @@ use probeline_transport::{Caps, Geometry, Sizes};
 
 use crate::error::ConfigError;
 use crate::layout::HEADER_WORDS;
-use crate::policy::{ChunkChoice, FirstClaim, ReadAhead};
+use crate::policy::{ChunkChoice, OneRoundtrip, ReadAhead};
 use crate::probe::{LINE_BUCKETS, Probing};
 use crate::table::Operation;
 
@@ -42,7 +42,7 @@ pub struct Config {
     /// When to request the next chunk before the present one is scanned.
     pub read_ahead: ReadAhead,
     /// Whether a find-or-put claims the home bucket along with the first READ.
-    pub first_claim: FirstClaim,
+    pub one_roundtrip: OneRoundtrip,
     /// Whether the CPU itself loads the words that it can address, and claims buckets there if the
     /// transport's atomics are atomic with the CPU's.
     pub direct: bool,
@@ -57,7 +57,7 @@ impl Config {
     pub const fn new(buckets_per_owner: u64) -> Self {
         Self {
             read_ahead: ReadAhead::Likely,
-            first_claim: FirstClaim::Auto,
+            one_roundtrip: OneRoundtrip::Auto,
             direct: true,
             ..Self::paper(buckets_per_owner)
         }
@@ -78,7 +78,7 @@ impl Config {
             probing: Probing::Linear,
             chunk_choice: ChunkChoice::Fixed,
             read_ahead: ReadAhead::Always,
-            first_claim: FirstClaim::Off,
+            one_roundtrip: OneRoundtrip::Off,
             direct: false,
         }
     }

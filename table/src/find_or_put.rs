@@ -58,14 +58,14 @@ impl Intent {
 /// One find or find-or-put.
 ///
 /// The parts of its posts are 0 and 1 for the READs of the chunk in that landing slot, and `CLAIM`,
-/// `CONFIRM` and `FIRST_CLAIM` for its atomics.
+/// `CONFIRM` and `ONE_ROUNDTRIP` for its atomics.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(Hash))]
 pub struct FindOrPut {
     /// The wanted bucket, and the start of the chunk requested last.
     walk: Walk,
     stage: Stage,
-    first_claim: FirstClaimState,
+    one_roundtrip: OneRoundtripState,
     /// C of this operation.
     chunk_buckets: u32,
     /// The first chunk, counted from 0, at which the next one is requested before this one is
@@ -90,7 +90,7 @@ const CLAIM: u8 = 2;
 /// The part of a fetch-and-add of 0 on a possibly torn word.
 const CONFIRM: u8 = 3;
 /// The part of a claim of the home bucket along with the first READ.
-const FIRST_CLAIM: u8 = 4;
+const ONE_ROUNDTRIP: u8 = 4;
 
 /// Words that the CPU copies at once in place of a READ: two cache lines, on the stack.
 const PIECE_WORDS: u32 = 16;
@@ -102,7 +102,7 @@ enum Stage {
     /// Looks next at lines that the CPU can address.
     Walk,
     /// Claims the home bucket next, along with the first READ.
-    FirstClaim,
+    OneRoundtrip,
     /// Requests chunks and scans them.
     Scan,
     /// Claims the bucket at the cursor next.
@@ -115,7 +115,7 @@ enum Stage {
 
 /// The claim posted along with the first READ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum FirstClaimState {
+enum OneRoundtripState {
     None,
     InFlight,
     /// The bucket holds another key.
@@ -131,8 +131,8 @@ enum Decision {
     NextChunk,
     /// Scan the same chunk again: the cursor has advanced.
     Rescan,
-    /// Wait for the result of the first claim.
-    AwaitFirstClaim,
+    /// Wait for the result of the one-roundtrip claim.
+    AwaitOneRoundtrip,
     Claim,
     Confirm,
     Done(Outcome),
@@ -163,7 +163,7 @@ impl<C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut {
                         return Ok(Step::Wait);
                     }
                     match self.scan_landed(context, port)? {
-                        Decision::AwaitFirstClaim => return Ok(Step::Wait),
+                        Decision::AwaitOneRoundtrip => return Ok(Step::Wait),
                         decision => {
                             if let Some(outcome) = self.take(decision) {
                                 return Ok(Step::Done(self.end(outcome, context)));
@@ -194,11 +194,11 @@ impl<C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut {
                         }
                     },
                 },
-                Stage::FirstClaim => {
+                Stage::OneRoundtrip => {
                     // Reserve room for the READ as well, which is posted with it.
                     port.reserve(2)?;
                     let at = self.at_cursor(&context.layout);
-                    port.compare_and_swap(FIRST_CLAIM, at, 0, self.walk.bucket.word())?;
+                    port.compare_and_swap(ONE_ROUNDTRIP, at, 0, self.walk.bucket.word())?;
                     self.stage = Stage::Scan;
                 }
                 Stage::Claim => {
@@ -225,7 +225,7 @@ impl<C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut {
         let decision = match part {
             CLAIM => Some(self.on_claim(word)),
             CONFIRM => Some(self.on_confirm(word)),
-            FIRST_CLAIM => self.on_first_claim(word),
+            ONE_ROUNDTRIP => self.on_one_roundtrip(word),
             slot => {
                 let landing = &mut self.landing[usize::from(slot & 1)];
                 *landing = landing.saturating_sub(1);
@@ -270,7 +270,7 @@ impl FindOrPut {
     ) {
         self.walk.reset(bucket, intent, context.probe_limit, &context.layout);
         self.stage = Stage::Lookup;
-        self.first_claim = FirstClaimState::None;
+        self.one_roundtrip = OneRoundtripState::None;
         self.chunk = 0;
         self.requested = 0;
         self.landing[0] = 0;
@@ -300,11 +300,11 @@ impl FindOrPut {
     }
 
     /// A mutant for the model check: it trusts what the first READ shows of the bucket that the
-    /// first claim is on.
+    /// one-roundtrip claim is on.
     #[cfg(test)]
     pub(crate) fn believing_its_read<C>(mut self, context: &Context<C>) -> Self {
         (self.chunk_buckets, self.ahead_from) = context.policy.chunks();
-        (self.stage, self.first_claim) = (Stage::FirstClaim, FirstClaimState::Lost);
+        (self.stage, self.one_roundtrip) = (Stage::OneRoundtrip, OneRoundtripState::Lost);
         self
     }
 
@@ -312,7 +312,7 @@ impl FindOrPut {
         Self {
             walk,
             stage,
-            first_claim: FirstClaimState::None,
+            one_roundtrip: OneRoundtripState::None,
             chunk_buckets: LINE_BUCKETS,
             ahead_from: u32::MAX,
             chunk: 0,
@@ -333,13 +333,13 @@ impl FindOrPut {
         (self.chunk_buckets, self.ahead_from) = context.policy.chunks();
         // A CPU load returns at once, so a claim beside it saves nothing.
         let claims = self.walk.intent == Intent::FindOrPut
-            && context.policy.claims_first()
+            && context.policy.claims_in_one_roundtrip()
             && (context.direct == Direct::Off
                 || self.walk.line(transport, &context.layout).is_none());
-        (self.stage, self.first_claim) = if claims {
-            (Stage::FirstClaim, FirstClaimState::InFlight)
+        (self.stage, self.one_roundtrip) = if claims {
+            (Stage::OneRoundtrip, OneRoundtripState::InFlight)
         } else {
-            (Stage::Scan, FirstClaimState::None)
+            (Stage::Scan, OneRoundtripState::None)
         };
     }
 
@@ -447,7 +447,7 @@ impl FindOrPut {
                     self.cursor += 1;
                     continue;
                 }
-                _ if self.awaits_first_claim() => Decision::AwaitFirstClaim,
+                _ if self.awaits_one_roundtrip() => Decision::AwaitOneRoundtrip,
                 Sight::Wanted => Decision::Done(Outcome::Found),
                 Sight::Empty => self.on_empty(),
                 Sight::Unclear => {
@@ -459,29 +459,29 @@ impl FindOrPut {
         self.next_chunk()
     }
 
-    /// Returns whether the cursor is at the bucket of a first claim in flight. The READ may show
+    /// Returns whether the cursor is at the bucket of a one-roundtrip claim. The READ may show
     /// the effect of that claim, so only the claim's result decides.
     #[inline]
-    fn awaits_first_claim(&self) -> bool {
-        self.first_claim == FirstClaimState::InFlight
+    fn awaits_one_roundtrip(&self) -> bool {
+        self.one_roundtrip == OneRoundtripState::InFlight
             && self.chunk == 0
             && self.cursor == self.walk.passed
     }
 
-    /// Handles the word that the first claim found. Returns `None` if a READ has already shown
+    /// Handles what the one-roundtrip claim found. Returns `None` if a READ has already shown
     /// another key in that bucket: the claim failed, and its result changes nothing.
     ///
     /// A key lives in the first bucket of its probe order that was empty when it was inserted. A
     /// claim of the home bucket therefore inserts the key or returns the occupant.
     #[inline]
-    fn on_first_claim(&mut self, old: u64) -> Option<Decision> {
-        let awaited = self.awaits_first_claim();
-        self.first_claim = FirstClaimState::Lost;
+    fn on_one_roundtrip(&mut self, old: u64) -> Option<Decision> {
+        let awaited = self.awaits_one_roundtrip();
+        self.one_roundtrip = OneRoundtripState::Lost;
         if !awaited {
             return None;
         }
         if old == 0 || old == self.walk.bucket.word() {
-            self.first_claim = FirstClaimState::Decided;
+            self.one_roundtrip = OneRoundtripState::Decided;
         }
         Some(if old == 0 { Decision::Done(Outcome::Inserted) } else { self.on_occupant(old) })
     }
@@ -538,7 +538,7 @@ impl FindOrPut {
     #[inline]
     fn take(&mut self, decision: Decision) -> Option<Outcome> {
         self.stage = match decision {
-            Decision::NextChunk | Decision::Rescan | Decision::AwaitFirstClaim => Stage::Scan,
+            Decision::NextChunk | Decision::Rescan | Decision::AwaitOneRoundtrip => Stage::Scan,
             Decision::Claim => Stage::Claim,
             Decision::Confirm => Stage::Confirm,
             Decision::Done(outcome) => return Some(outcome),
@@ -550,12 +550,12 @@ impl FindOrPut {
     #[inline]
     fn end<C>(&mut self, outcome: Outcome, context: &mut Context<C>) -> Outcome {
         let buckets = self.buckets_before(self.chunk) + u64::from(self.cursor) + 1;
-        let decided = self.first_claim == FirstClaimState::Decided;
+        let decided = self.one_roundtrip == OneRoundtripState::Decided;
         self.cost.lines += self.walk.lines;
         self.cost.effective = if decided { 0 } else { self.chunk + 1 };
         self.cost.outgoing = self.requested;
-        self.cost.first_claims = u32::from(self.first_claim != FirstClaimState::None);
-        self.cost.first_claims_decided = u32::from(decided);
+        self.cost.one_roundtrip_claims = u32::from(self.one_roundtrip != OneRoundtripState::None);
+        self.cost.one_roundtrip_claims_decided = u32::from(decided);
         context.stats.count(outcome, &self.cost);
         let is_at_home = self.walk.left == context.probe_limit && buckets == 1;
         context.policy.ended(outcome, self.walk.intent, buckets, is_at_home);

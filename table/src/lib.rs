@@ -85,7 +85,7 @@ pub use error::{
 pub use find_or_put::{Intent, Outcome};
 pub use future::{Shared, TableFuture};
 pub use layout::{Layout, Position};
-pub use policy::{ChunkChoice, FirstClaim, ReadAhead};
+pub use policy::{ChunkChoice, OneRoundtrip, ReadAhead};
 pub use probe::Probing;
 pub use probeline_pipeline::Tag;
 pub use stats::{OutcomeStats, Stats};

@@ -32,7 +32,7 @@ use crate::direct::Direct;
 use crate::error::{OperationError, SubmitError};
 use crate::find_or_put::{FindOrPut, Intent, Outcome};
 use crate::layout::{Layout, Position};
-use crate::policy::FirstClaim;
+use crate::policy::OneRoundtrip;
 use crate::probe::{Probe, Probing};
 use crate::table::{Finished, Operation};
 use crate::walk::Walk;
@@ -69,7 +69,7 @@ enum Mutant {
     None,
     /// The operation assumes that words are whole, but they may tear.
     TrustsTornWords,
-    /// The operation trusts what the first READ shows of the bucket that its first claim is on.
+    /// The operation trusts what the first READ shows of the bucket that it claims along with it.
     BelievesRead,
     /// The cache stores words as they landed, even torn ones.
     LearnsTornWords,
@@ -95,7 +95,7 @@ struct Scenario {
     homes: [usize; KEYS.len()],
     scripts: &'static [&'static [Request]],
     /// The clients that claim along with the first READ.
-    claim_first: [bool; MOST_CLIENTS],
+    one_roundtrip: [bool; MOST_CLIENTS],
     /// What each client's CPU may do with the part of owner 0.
     direct: [Direct; MOST_CLIENTS],
     /// The first chunk at which the next one is read ahead.
@@ -183,8 +183,9 @@ impl Scenario {
         let trusts = !self.words_tear || self.mutant == Mutant::TrustsTornWords;
         let reaches = u32::from(self.direct[who] != Direct::Off);
         let wire = Wire::new(self.owners, part, 2 * self.storage as u32, reaches, trusts);
-        let first_claim = if self.claim_first[who] { FirstClaim::On } else { FirstClaim::Off };
-        let config = Config { first_claim, ..Config::paper(part as u64) };
+        let one_roundtrip =
+            if self.one_roundtrip[who] { OneRoundtrip::On } else { OneRoundtrip::Off };
+        let config = Config { one_roundtrip, ..Config::paper(part as u64) };
         let entries = Entries([CacheEntry::EMPTY; 8], self.cache_entries);
         let mut context = Context::new(&wire, self.layout(), &config, entries);
         context.policy.force(self.chunk as u32, self.ahead_from);
@@ -545,7 +546,7 @@ impl<'a> Checker<'a> {
         let client = world.client(who);
         let Request { intent, key } = self.scenario.scripts[who][usize::from(client.done)];
         let mut operation = FindOrPut::starting_at(self.scenario.walk(intent, key));
-        if self.scenario.mutant == Mutant::BelievesRead && self.scenario.claim_first[who] {
+        if self.scenario.mutant == Mutant::BelievesRead && self.scenario.one_roundtrip[who] {
             operation = operation.believing_its_read(client.driven.shared());
         }
         let wire = client.driven.transport_mut();

@@ -31,7 +31,7 @@ pub enum ReadAhead {
 /// If the home is empty, an insert then takes one roundtrip instead of two. Every other operation
 /// costs one atomic more. The setting has no effect if the CPU itself looks at the home first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FirstClaim {
+pub enum OneRoundtrip {
     /// Never, as in the paper.
     Off,
     /// Always.
@@ -49,7 +49,7 @@ pub enum FirstClaim {
 /// The state from which each operation's choices are made.
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
-    first_claim: FirstClaim,
+    one_roundtrip: OneRoundtrip,
     chooser: Chooser,
     inserts: Share,
     /// Fraction of occupied home buckets among keys that were absent: the load factor.
@@ -84,7 +84,12 @@ impl Policy {
                 Chooser::new(cost, config.chunk_buckets, config.read_ahead)
             }
         };
-        Self { first_claim: config.first_claim, chooser, inserts: Share(ONE), occupied: Share(0) }
+        Self {
+            one_roundtrip: config.one_roundtrip,
+            chooser,
+            inserts: Share(ONE),
+            occupied: Share(0),
+        }
     }
 
     /// Sets the load factor, 0 to 1.
@@ -117,11 +122,11 @@ impl Policy {
 
     /// Returns whether a find-or-put claims its home bucket along with the first READ.
     #[inline]
-    pub(crate) fn claims_first(&self) -> bool {
-        match self.first_claim {
-            FirstClaim::Off => false,
-            FirstClaim::On => true,
-            FirstClaim::Auto => {
+    pub(crate) fn claims_in_one_roundtrip(&self) -> bool {
+        match self.one_roundtrip {
+            OneRoundtrip::Off => false,
+            OneRoundtrip::On => true,
+            OneRoundtrip::Auto => {
                 let empty = u64::from(ONE.saturating_sub(self.occupied.0));
                 u64::from(self.inserts.0) * empty >= ONE_IN_FOUR
             }

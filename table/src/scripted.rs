@@ -157,7 +157,7 @@ fn an_operation_that_fails_while_it_waits_for_room_is_reported_once() {
     pipeline.transport_mut().fail(2, OpError::RetryExceeded);
     assert_eq!(poll(&mut pipeline), [(8, FAILED)], "though it waited for room");
     pipeline.transport_mut().end(0);
-    assert_eq!(poll(&mut pipeline), [], "the first claims");
+    assert_eq!(poll(&mut pipeline), [], "the one-roundtrip claims");
     pipeline.transport_mut().end(0);
     assert_eq!(poll(&mut pipeline), []);
     pipeline.transport_mut().end(0);
@@ -284,11 +284,11 @@ proptest! {
         depth in 2_u32..7,
         chunks in 1_u32..4,
         failures in prop_oneof![Just(0), Just(5_u8)],
-        claims_first: bool,
+        claims_in_one_roundtrip: bool,
         steps in prop::collection::vec((any::<u8>(), any::<prop::sample::Index>()), 1..400),
     ) {
         let mut pipeline = pipeline(2, 16, chunks, operations, depth);
-        if claims_first {
+        if claims_in_one_roundtrip {
             pipeline = claiming(pipeline);
         }
         let (mut running, mut inserted) = (BTreeSet::new(), BTreeSet::new());

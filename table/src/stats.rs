@@ -20,9 +20,9 @@ pub struct OutcomeStats {
     /// Fetch-and-adds of 0 that resolve a possibly torn word.
     pub confirms: u64,
     /// Compare-and-swaps posted along with the first READ; `claims` does not include them.
-    pub first_claims: u64,
-    /// The part of `first_claims` that decided the outcome of their operation.
-    pub first_claims_decided: u64,
+    pub one_roundtrip_claims: u64,
+    /// The part of `one_roundtrip_claims` that decided the outcome of their operation.
+    pub one_roundtrip_claims_decided: u64,
     /// Cache lines that the CPU looked at, or copied in place of a READ.
     pub lines: u64,
     /// Operations that the cache answered without an access to the table.
@@ -104,8 +104,8 @@ impl Stats {
         stats.claims += u64::from(cost.claims);
         stats.claims_lost += u64::from(cost.claims_lost);
         stats.confirms += u64::from(cost.confirms);
-        stats.first_claims += u64::from(cost.first_claims);
-        stats.first_claims_decided += u64::from(cost.first_claims_decided);
+        stats.one_roundtrip_claims += u64::from(cost.one_roundtrip_claims);
+        stats.one_roundtrip_claims_decided += u64::from(cost.one_roundtrip_claims_decided);
         stats.lines += u64::from(cost.lines);
     }
 }
@@ -135,8 +135,8 @@ pub(crate) struct Cost {
     pub(crate) claims: u32,
     pub(crate) claims_lost: u32,
     pub(crate) confirms: u32,
-    pub(crate) first_claims: u32,
-    pub(crate) first_claims_decided: u32,
+    pub(crate) one_roundtrip_claims: u32,
+    pub(crate) one_roundtrip_claims_decided: u32,
 }
 
 /// Costs do not influence behaviour: the model check treats operations that differ only in cost as
@@ -166,8 +166,8 @@ impl Cost {
         claims: 0,
         claims_lost: 0,
         confirms: 0,
-        first_claims: 0,
-        first_claims_decided: 0,
+        one_roundtrip_claims: 0,
+        one_roundtrip_claims_decided: 0,
     };
 }
 
@@ -182,8 +182,9 @@ impl OutcomeStats {
             claims: self.claims + other.claims,
             claims_lost: self.claims_lost + other.claims_lost,
             confirms: self.confirms + other.confirms,
-            first_claims: self.first_claims + other.first_claims,
-            first_claims_decided: self.first_claims_decided + other.first_claims_decided,
+            one_roundtrip_claims: self.one_roundtrip_claims + other.one_roundtrip_claims,
+            one_roundtrip_claims_decided: self.one_roundtrip_claims_decided
+                + other.one_roundtrip_claims_decided,
             lines: self.lines + other.lines,
             cache_hits: self.cache_hits + other.cache_hits,
         }

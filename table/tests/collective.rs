@@ -11,8 +11,8 @@ use common::means::{Setup, probed, setups};
 use common::{cache, content, home, own_words, storage};
 use probeline_sim::{Cluster, Rng, stage};
 use probeline_table::{
-    ChunkChoice, CollectiveError, Config, ConfigError, Finished, FirstClaim, Intent, Layout,
-    MAX_DATA, OpenError, Outcome, Probing, ReadAhead, ReadCost, Table, Tag,
+    ChunkChoice, CollectiveError, Config, ConfigError, Finished, Intent, Layout, MAX_DATA,
+    OneRoundtrip, OpenError, Outcome, Probing, ReadAhead, ReadCost, Table, Tag,
 };
 use probeline_transport::{Exchange, Owner, Transport};
 use proptest::prelude::*;
@@ -68,7 +68,7 @@ fn the_same_table_is_opened_by_all() {
         let options = Config {
             chunk_choice: ChunkChoice::Adaptive(ReadCost { base_ps: 1, bucket_ps: 1 }),
             read_ahead: ReadAhead::Never,
-            first_claim: FirstClaim::On,
+            one_roundtrip: OneRoundtrip::On,
             direct: true,
             ..steps
         };

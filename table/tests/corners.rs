@@ -21,7 +21,7 @@ use common::means::probed;
 use common::{content, own_words, probe_order, storage};
 use probeline_sim::{Cluster, Engine, Model, Order, Reach};
 use probeline_table::{
-    Bucket, Config, Finished, FirstClaim, Intent, Layout, Operation, OperationError, Outcome,
+    Bucket, Config, Finished, Intent, Layout, OneRoundtrip, Operation, OperationError, Outcome,
     Probing, ReadAhead, ReadCost, Shared, SubmitError, Table, Tag,
 };
 use probeline_transport::{
@@ -433,7 +433,7 @@ fn copying(reach: Reach, config: Config) -> Plain<Declared<Engine>> {
 const COPIES: Config = Config {
     chunk_buckets: 16,
     max_chunks: 4,
-    first_claim: FirstClaim::Off,
+    one_roundtrip: OneRoundtrip::Off,
     read_ahead: ReadAhead::Never,
     ..Config::new(256)
 };

@@ -9,13 +9,13 @@ use common::means::probed;
 use common::{CachedTable, cache, key, storage};
 use probeline_sim::Rng;
 use probeline_table::{
-    Config, Finished, FirstClaim, Intent, OperationError, Outcome, Probing, Stats, Table, Tag,
+    Config, Finished, Intent, OneRoundtrip, OperationError, Outcome, Probing, Stats, Table, Tag,
 };
 use probeline_transport::{AtomicScope, Exchange, Transport};
 
 /// A table that is too small for the keys, with a probe limit smaller than the table.
 const CONFIG: Config =
-    Config { chunk_buckets: 8, max_chunks: 6, first_claim: FirstClaim::On, ..Config::new(256) };
+    Config { chunk_buckets: 8, max_chunks: 6, one_roundtrip: OneRoundtrip::On, ..Config::new(256) };
 const KEYS: u64 = 600;
 const OWNERS: u32 = 2;
 
@@ -99,7 +99,7 @@ fn the_cpu_claims_if_the_scope_allows_it() {
         for (posts, stats) in &owners {
             assert_eq!(*posts, Posts::default());
             let total = stats.total();
-            assert_eq!((total.claims, total.first_claims), (0, 0));
+            assert_eq!((total.claims, total.one_roundtrip_claims), (0, 0));
             assert!(total.lines >= total.operations - total.cache_hits);
             assert_eq!(total.cache_hits > 0, cache_entries > 0);
         }
@@ -116,9 +116,9 @@ fn without_direct_everything_is_posted() {
         let (owners, len) = run(AtomicScope::Cpu, config, cache_entries);
         for (posts, stats) in &owners {
             let total = stats.total();
-            assert_eq!(posts.compare_and_swaps, total.claims + total.first_claims);
+            assert_eq!(posts.compare_and_swaps, total.claims + total.one_roundtrip_claims);
             assert!(posts.reads >= total.outgoing_roundtrips);
-            assert!(total.first_claims_decided > 0 && total.lines == 0);
+            assert!(total.one_roundtrip_claims_decided > 0 && total.lines == 0);
         }
         let inserted: u64 = owners.iter().map(|(_, stats)| stats.inserted.operations).sum();
         assert_eq!(inserted, len);

@@ -12,7 +12,7 @@ use common::job::{Sizes, on_shm};
 use common::means::probed;
 use common::{cache, storage};
 use probeline_table::{
-    CacheEntry, ChunkChoice, Config, Finished, FirstClaim, Intent, Operation, Outcome, Probing,
+    CacheEntry, ChunkChoice, Config, Finished, Intent, OneRoundtrip, Operation, Outcome, Probing,
     ReadAhead, ReadCost, Shared, SubmitError, Table, Tag,
 };
 use probeline_transport::Exchange;
@@ -35,7 +35,7 @@ const MEANS: Config = Config {
     probing: Probing::Lines,
     chunk_choice: ChunkChoice::Adaptive(ReadCost { base_ps: 1_000_000, bucket_ps: 1_000 }),
     read_ahead: ReadAhead::Likely,
-    first_claim: FirstClaim::On,
+    one_roundtrip: OneRoundtrip::On,
     ..CONFIG
 };
 /// More keys than buckets, so that some find the table full.

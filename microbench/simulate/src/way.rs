@@ -1,7 +1,7 @@
 //! How ranks execute operations: by the paper's algorithm, or with optimizations.
 
 use probeline_sim::Model;
-use probeline_table::{ChunkChoice, Config, FirstClaim, Probing, ReadAhead, ReadCost};
+use probeline_table::{ChunkChoice, Config, OneRoundtrip, Probing, ReadAhead, ReadCost};
 
 /// Storage for blocking calls: one operation, and some whose read-aheads may still complete.
 const BLOCKING: u32 = 4;
@@ -35,7 +35,7 @@ pub struct Optimizations {
     pub cache_entries: u32,
     /// When an operation claims its home bucket along with its first READ. This costs an atomic on
     /// each find.
-    pub first_claim: FirstClaim,
+    pub one_roundtrip: OneRoundtrip,
     /// When the next chunk is requested before the present one is scanned.
     pub read_ahead: ReadAhead,
 }
@@ -62,17 +62,17 @@ impl Way {
         }
     }
 
-    /// Returns the way to use if all ranks of the cluster work at once: [`FirstClaim::Auto`]
-    /// becomes off if atomics are the bottleneck. Each first claim costs an atomic and saves a
+    /// Returns the way to use if all ranks of the cluster work at once: [`OneRoundtrip::Auto`]
+    /// becomes off if atomics are the bottleneck. Each such claim costs an atomic and saves a
     /// roundtrip that other operations hide anyway.
     #[must_use]
     pub fn under_load(self, model: &Model) -> Self {
         match self {
             Self::Beyond(optimizations)
-                if optimizations.first_claim == FirstClaim::Auto
+                if optimizations.one_roundtrip == OneRoundtrip::Auto
                     && are_atomics_few(model, optimizations) =>
             {
-                Self::Beyond(Optimizations { first_claim: FirstClaim::Off, ..optimizations })
+                Self::Beyond(Optimizations { one_roundtrip: OneRoundtrip::Off, ..optimizations })
             }
             _ => self,
         }
@@ -117,7 +117,7 @@ impl Way {
 
 impl Optimizations {
     fn config(self, paper: Config) -> Config {
-        Config { read_ahead: self.read_ahead, first_claim: self.first_claim, ..paper }
+        Config { read_ahead: self.read_ahead, one_roundtrip: self.one_roundtrip, ..paper }
     }
 }
 
@@ -149,16 +149,21 @@ mod tests {
     /// A machine of 16 ranks, each with 16 operations of 4 us in flight: 64 million inserts per
     /// second.
     #[test]
-    fn first_claims_are_off_if_atomics_are_the_bottleneck() {
-        let way = |first_claim| {
+    fn one_roundtrip_is_off_if_atomics_are_the_bottleneck() {
+        let way = |one_roundtrip| {
             let read_ahead = ReadAhead::Likely;
-            Way::Beyond(Optimizations { in_flight: 16, cache_entries: 0, first_claim, read_ahead })
+            Way::Beyond(Optimizations {
+                in_flight: 16,
+                cache_entries: 0,
+                one_roundtrip,
+                read_ahead,
+            })
         };
         let model = |copies_per_s, atomics_per_s| {
             let nic = Nic { target: Rates { copies_per_s, atomics_per_s }, ..Nic::default() };
             Model { owners_per_node: 16, nic, ..Model::simple(2_000) }
         };
-        let (auto, off) = (way(FirstClaim::Auto), way(FirstClaim::Off));
+        let (auto, off) = (way(OneRoundtrip::Auto), way(OneRoundtrip::Off));
         for (reads_per_s, atomics_per_s, expected) in [
             (0, 0, auto),
             (0, 16 * 4_000_000, auto),
@@ -168,7 +173,7 @@ mod tests {
         ] {
             let model = model(reads_per_s, atomics_per_s);
             assert_eq!(auto.under_load(&model), expected, "{reads_per_s}, {atomics_per_s}");
-            assert_eq!(way(FirstClaim::On).under_load(&model), way(FirstClaim::On));
+            assert_eq!(way(OneRoundtrip::On).under_load(&model), way(OneRoundtrip::On));
         }
         let Way::Beyond(optimizations) = auto else { unreachable!() };
         assert_eq!(Way::Tuned(optimizations).under_load(&model(0, 1)), Way::Tuned(optimizations));

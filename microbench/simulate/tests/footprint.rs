@@ -3,7 +3,7 @@
 use probeline_profile::paper::Workload;
 use probeline_profile::{Profile, Shape};
 use probeline_simulate::{Optimizations, ThroughputPlan, Way, throughput};
-use probeline_table::{FirstClaim, ReadAhead};
+use probeline_table::{OneRoundtrip, ReadAhead};
 
 /// With many operations in flight, engines need more memory than the table.
 #[test]
@@ -14,7 +14,7 @@ fn a_cluster_uses_the_predicted_memory() {
     plan.way = Way::Beyond(Optimizations {
         in_flight: 1024,
         cache_entries: 4096,
-        first_claim: FirstClaim::Off,
+        one_roundtrip: OneRoundtrip::Off,
         read_ahead: ReadAhead::Likely,
     });
     plan.operations = 1100;

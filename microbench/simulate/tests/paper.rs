@@ -8,7 +8,7 @@ use probeline_simulate::{
     Error, LatencyPlan, Optimizations, ThroughputPlan, ThroughputRow, Way, each, latency,
     throughput,
 };
-use probeline_table::{FirstClaim, ReadAhead};
+use probeline_table::{OneRoundtrip, ReadAhead};
 
 fn das5() -> Profile {
     Profile::built_in("das5-fdr").unwrap()
@@ -117,8 +117,8 @@ fn nic_load_covers_the_same_period_as_throughput() {
 fn many_in_flight_do_not_exceed_the_nic_limit() {
     let shape = Shape { machines: 2, ranks_per_machine: 4 };
     let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::WriteIntensive).unwrap();
-    let (first_claim, read_ahead) = (FirstClaim::Off, ReadAhead::Likely);
-    let means = Optimizations { in_flight: 256, cache_entries: 0, first_claim, read_ahead };
+    let (one_roundtrip, read_ahead) = (OneRoundtrip::Off, ReadAhead::Likely);
+    let means = Optimizations { in_flight: 256, cache_entries: 0, one_roundtrip, read_ahead };
     (plan.way, plan.model) = (Way::Beyond(means), das5().model(shape).unwrap());
     (plan.operations, plan.buckets_per_owner) = (256, 1 << 16);
     let row = throughput(&plan, &quiet).unwrap();
@@ -132,9 +132,9 @@ fn many_in_flight_do_not_exceed_the_nic_limit() {
 #[test]
 fn optimizations_meet_the_rate_of_atomics() {
     let shape = Shape { machines: 8, ranks_per_machine: 16 };
-    let beyond = |first_claim| {
+    let beyond = |one_roundtrip| {
         let read_ahead = ReadAhead::Likely;
-        let means = Optimizations { in_flight: 16, cache_entries: 1024, first_claim, read_ahead };
+        let means = Optimizations { in_flight: 16, cache_entries: 1024, one_roundtrip, read_ahead };
         let row = run(shape, Workload::Mixed, Way::Beyond(means));
         let limit = row.limit.unwrap();
         assert!(limit.name == "NIC atomics rate" && limit.is_met(), "{limit:?}");
@@ -144,8 +144,8 @@ fn optimizations_meet_the_rate_of_atomics() {
     };
     let paper = run(shape, Workload::Mixed, Way::Paper);
     assert!(!paper.limit.as_ref().unwrap().is_met(), "{:?}", paper.limit);
-    let (off, on) = (beyond(FirstClaim::Off), beyond(FirstClaim::On));
-    assert_eq!(beyond(FirstClaim::Auto), off, "so few atomics are worth more than a roundtrip");
+    let (off, on) = (beyond(OneRoundtrip::Off), beyond(OneRoundtrip::On));
+    assert_eq!(beyond(OneRoundtrip::Auto), off, "so few atomics are worth more than a roundtrip");
     assert!(off > 1.2 * paper.ops_per_s, "{off}, {paper:?}");
     assert!((1.8..2.1).contains(&(off / on)), "{off}, {on}");
 }

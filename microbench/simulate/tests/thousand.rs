@@ -3,7 +3,7 @@
 use probeline_profile::paper::Workload;
 use probeline_profile::{Profile, Shape};
 use probeline_simulate::{Optimizations, ThroughputPlan, Way, throughput};
-use probeline_table::{FirstClaim, ReadAhead};
+use probeline_table::{OneRoundtrip, ReadAhead};
 
 /// A share of the 8 GiB that a run of this size may use.
 const MOST_KIB: u64 = 1 << 20;
@@ -17,7 +17,7 @@ fn a_thousand_owners_fit_in_a_gibibyte() {
         Way::Beyond(Optimizations {
             in_flight: 16,
             cache_entries: 4096,
-            first_claim: FirstClaim::Auto,
+            one_roundtrip: OneRoundtrip::Auto,
             read_ahead: ReadAhead::Likely,
         }),
     ] {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use clap::{ArgGroup, Args, ValueEnum, ValueHint, value_parser};
-use probeline::table::FirstClaim;
+use probeline::table::OneRoundtrip;
 use probeline_profile::paper::Workload;
 use probeline_profile::{Given, Kind, Profile, Quantity, UnknownQuantity};
 use probeline_simulate::{Optimizations, Way, each_at_once, latency, throughput};
@@ -81,9 +81,9 @@ pub(crate) struct SimulateArgs {
 
     /// When an operation claims its home bucket along with its first READ, with --beyond-paper or
     /// --tuning: saves an insert a roundtrip and costs a find an atomic
-    #[arg(long, value_enum, default_value_t = FirstClaimName::Auto, value_name = "WHEN")]
+    #[arg(long, value_enum, default_value_t = OneRoundtripName::Auto, value_name = "WHEN")]
     #[arg(requires = "beyond")]
-    one_roundtrip: FirstClaimName,
+    one_roundtrip: OneRoundtripName,
 
     /// When the next chunk is requested before the present one is scanned, with --beyond-paper or
     /// --tuning
@@ -159,7 +159,7 @@ enum Experiment {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FirstClaimName {
+enum OneRoundtripName {
     /// Where inserts are many and the table is not full; with --beyond-paper not where all ranks
     /// work and NICs have too few atomics for it
     Auto,
@@ -169,12 +169,12 @@ enum FirstClaimName {
     Off,
 }
 
-impl FirstClaimName {
-    fn first_claim(self) -> FirstClaim {
+impl OneRoundtripName {
+    fn one_roundtrip(self) -> OneRoundtrip {
         match self {
-            Self::Auto => FirstClaim::Auto,
-            Self::On => FirstClaim::On,
-            Self::Off => FirstClaim::Off,
+            Self::Auto => OneRoundtrip::Auto,
+            Self::On => OneRoundtrip::On,
+            Self::Off => OneRoundtrip::Off,
         }
     }
 }
@@ -294,7 +294,7 @@ impl SimulateArgs {
         Optimizations {
             in_flight: self.in_flight,
             cache_entries: self.cache,
-            first_claim: self.one_roundtrip.first_claim(),
+            one_roundtrip: self.one_roundtrip.one_roundtrip(),
             read_ahead: self.read_ahead.read_ahead(),
         }
     }

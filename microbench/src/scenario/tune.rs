@@ -354,7 +354,7 @@ impl TuneArgs {
             chunk_buckets: best.chunk_buckets,
             max_chunks: best.max_chunks,
             read_ahead: best.read_ahead,
-            first_claim: best.first_claim,
+            one_roundtrip: best.one_roundtrip,
             direct: best.direct,
             in_flight: best.depth,
             cache_entries: best.cache_entries as usize,

@@ -1,6 +1,6 @@
 //! Configurations of a table, and the set to choose from.
 
-use probeline_table::{FirstClaim, ReadAhead};
+use probeline_table::{OneRoundtrip, ReadAhead};
 
 /// A configuration of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct Candidate {
     /// When the next chunk is requested before the current one is scanned.
     pub read_ahead: ReadAhead,
     /// Whether the home bucket is claimed along with the first READ.
-    pub first_claim: FirstClaim,
+    pub one_roundtrip: OneRoundtrip,
     /// Operations in flight of each rank; 1 selects blocking calls.
     pub depth: u32,
     /// Entries of each rank's cache; 0 for no cache.
@@ -38,7 +38,7 @@ pub struct Space {
 }
 
 const AHEAD: [ReadAhead; 3] = [ReadAhead::Likely, ReadAhead::Never, ReadAhead::Always];
-const CLAIM: [FirstClaim; 2] = [FirstClaim::Off, FirstClaim::On];
+const CLAIM: [OneRoundtrip; 2] = [OneRoundtrip::Off, OneRoundtrip::On];
 /// The value in the file if C has no effect: the paper's.
 const ANY_CHUNK: u32 = 32;
 
@@ -65,7 +65,7 @@ impl Space {
             chunk_buckets: ANY_CHUNK,
             max_chunks: self.max_chunks(ANY_CHUNK),
             read_ahead: ReadAhead::Likely,
-            first_claim: FirstClaim::Auto,
+            one_roundtrip: OneRoundtrip::Auto,
             depth,
             cache_entries,
             direct: true,
@@ -74,12 +74,12 @@ impl Space {
 
     fn by_reads(&self, depth: u32, cache_entries: u32) -> impl Iterator<Item = Candidate> {
         let kinds = CLAIM.iter().flat_map(|claim| AHEAD.iter().map(move |ahead| (claim, ahead)));
-        kinds.flat_map(move |(&first_claim, &read_ahead)| {
+        kinds.flat_map(move |(&one_roundtrip, &read_ahead)| {
             self.chunk_buckets.iter().map(move |&chunk_buckets| Candidate {
                 chunk_buckets,
                 max_chunks: self.max_chunks(chunk_buckets),
                 read_ahead,
-                first_claim,
+                one_roundtrip,
                 depth,
                 cache_entries,
                 direct: false,
@@ -111,8 +111,8 @@ impl Space {
             for read_ahead in AHEAD.into_iter().filter(|ahead| *ahead != from.read_ahead) {
                 all.push(("read-ahead", Candidate { read_ahead, ..*from }));
             }
-            for first_claim in CLAIM.into_iter().filter(|claim| *claim != from.first_claim) {
-                all.push(("one-roundtrip", Candidate { first_claim, ..*from }));
+            for one_roundtrip in CLAIM.into_iter().filter(|claim| *claim != from.one_roundtrip) {
+                all.push(("one-roundtrip", Candidate { one_roundtrip, ..*from }));
             }
         }
         for (name, depth) in steps(&self.depths, from.depth, ["depth less", "depth more"]) {

@@ -28,7 +28,7 @@ const DIMENSIONS: [fn(&Candidate) -> u32; 5] = [
     |candidate| candidate.chunk_buckets,
     |candidate| candidate.depth,
     |candidate| candidate.read_ahead as u32,
-    |candidate| candidate.first_claim as u32,
+    |candidate| candidate.one_roundtrip as u32,
     |candidate| candidate.cache_entries,
 ];
 
@@ -46,8 +46,8 @@ impl Goal {
         let near = || costs.iter().filter(|(_, cost)| *cost <= least * (1.0 + TOLD_APART));
         let (first, _) = near().next()?;
         let plain = |candidate: &Candidate| {
-            (candidate.cache_entries, candidate.depth, candidate.first_claim)
-                == (first.cache_entries, first.depth, first.first_claim)
+            (candidate.cache_entries, candidate.depth, candidate.one_roundtrip)
+                == (first.cache_entries, first.depth, first.one_roundtrip)
         };
         let alike = near().filter(|(candidate, _)| plain(candidate));
         let best = alike.min_by(|(_, one), (_, other)| one.total_cmp(other));

@@ -3,7 +3,7 @@
 use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
 
-use probeline_table::{FirstClaim, ReadAhead};
+use probeline_table::{OneRoundtrip, ReadAhead};
 
 use crate::fit::{Fit, LEAST_FACTOR, MOST_FACTOR};
 use crate::rates::between;
@@ -42,7 +42,7 @@ pub struct Own {
     /// executes both, 0 if a device executes them in parallel.
     pub one_by_one: f64,
     /// Additional nanoseconds of an operation that claims along with its first READ.
-    pub first_claim_ns: f64,
+    pub one_roundtrip_claim_ns: f64,
     /// Additional nanoseconds of each operation if there is a cache.
     pub cache_ns: f64,
     /// Measured time of a plain run / its time by all other fields, by C: effects that the
@@ -61,7 +61,7 @@ impl Default for Own {
             next_factor: 1.0,
             ahead_factor: 1.0,
             one_by_one: 1.0,
-            first_claim_ns: 0.0,
+            one_roundtrip_claim_ns: 0.0,
             cache_ns: 0.0,
             plain_factors: BTreeMap::new(),
             pinned: false,
@@ -137,14 +137,14 @@ impl Reads {
     }
 }
 
-fn claims_first(candidate: &Candidate) -> bool {
-    candidate.first_claim == FirstClaim::On
+fn claims_in_one_roundtrip(candidate: &Candidate) -> bool {
+    candidate.one_roundtrip == OneRoundtrip::On
 }
 
 /// Returns whether the candidate waits for each request before it posts the next one.
 fn is_plain(candidate: &Candidate) -> bool {
     let ahead = candidate.read_ahead != ReadAhead::Never;
-    !ahead && !claims_first(candidate) && candidate.cache_entries == 0
+    !ahead && !claims_in_one_roundtrip(candidate) && candidate.cache_entries == 0
 }
 
 impl Model {
@@ -172,8 +172,9 @@ impl Model {
 
     /// Returns the time of an operation that the cache does not answer.
     fn by_reads_ns(&self, candidate: &Candidate, own: &Own) -> f64 {
-        let first_claim_ns = if claims_first(candidate) { own.first_claim_ns } else { 0.0 };
-        let ns = own.call_ns + self.transport_ns(candidate, own) + first_claim_ns;
+        let one_roundtrip_claim_ns =
+            if claims_in_one_roundtrip(candidate) { own.one_roundtrip_claim_ns } else { 0.0 };
+        let ns = own.call_ns + self.transport_ns(candidate, own) + one_roundtrip_claim_ns;
         own.plain_factor(candidate) * ns.max(self.least_ns(candidate, own))
     }
 
@@ -221,9 +222,9 @@ impl Model {
             false => self.plainly(runs.iter().copied().filter(|(run, _)| is_plain(run))),
         };
         let find = |of: fn(&Candidate) -> bool| runs.iter().copied().find(|(run, _)| of(run));
-        if let Some((claims, ns)) = find(claims_first) {
+        if let Some((claims, ns)) = find(claims_in_one_roundtrip) {
             let ns = ns / own.plain_factor(claims);
-            (own.one_by_one, own.first_claim_ns) = self.claims_along(claims, ns, &own);
+            (own.one_by_one, own.one_roundtrip_claim_ns) = self.claims_along(claims, ns, &own);
         }
         if let Some((ahead, ns)) = find(|run| run.read_ahead == ReadAhead::Always) {
             let factor = self.ahead_factor(ahead, ns / own.plain_factor(ahead), &own);
@@ -336,8 +337,9 @@ impl Model {
     }
 
     fn work_ns(&self, candidate: &Candidate, demand: &Demand, own: &Own) -> f64 {
-        let at_once =
-            |ahead: u32| candidate.depth * (1 + ahead + u32::from(claims_first(candidate)));
+        let at_once = |ahead: u32| {
+            candidate.depth * (1 + ahead + u32::from(claims_in_one_roundtrip(candidate)))
+        };
         let read = |ahead| self.rates.read_ns(candidate.chunk_buckets, at_once(ahead));
         let paired = own.ahead_factor * demand.reads_paired.random(own);
         let reads = demand.reads_alone.random(own) * read(0) + paired * read(1);
@@ -402,11 +404,11 @@ impl Demand {
         buckets: u32,
         share: f64,
     ) {
-        if claims_first(candidate) {
+        if claims_in_one_roundtrip(candidate) {
             self.swaps_posted += share;
             self.swaps_first += share;
         }
-        if claims_first(candidate) && inserts && buckets == 1 {
+        if claims_in_one_roundtrip(candidate) && inserts && buckets == 1 {
             self.both_waited += share;
             let ahead = u32::from(ahead_from == 0 && candidate.max_chunks > 1);
             self.reads_alone.add(share, 1 - ahead, true);

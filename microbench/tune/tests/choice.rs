@@ -1,6 +1,6 @@
 //! Choices on synthetic networks.
 
-use probeline_table::{FirstClaim, ReadAhead};
+use probeline_table::{OneRoundtrip, ReadAhead};
 use probeline_tune::{Candidate, Goal, Lengths, Model, Rates, Space, Workload, reach};
 
 const BUCKETS: u64 = 1 << 24;
@@ -51,11 +51,11 @@ fn c_is_large_if_size_costs_nothing() {
 #[test]
 fn expensive_claims_are_not_posted_with_finds() {
     let dear = model(network(1000.0, 1.0, 9000.0, 64), 0.5, 0.05);
-    assert_eq!(best(&dear, ANY).first_claim, FirstClaim::Off);
-    assert_eq!(best(&dear, Goal::Latency).first_claim, FirstClaim::Off);
+    assert_eq!(best(&dear, ANY).one_roundtrip, OneRoundtrip::Off);
+    assert_eq!(best(&dear, Goal::Latency).one_roundtrip, OneRoundtrip::Off);
     // Claims cost as much as a READ, and most inserts find their home bucket empty.
     let cheap = model(network(2000.0, 1.0, 2000.0, 64), 0.1, 1.0);
-    assert_eq!(best(&cheap, Goal::Latency).first_claim, FirstClaim::On);
+    assert_eq!(best(&cheap, Goal::Latency).one_roundtrip, OneRoundtrip::On);
 }
 
 #[test]
@@ -99,22 +99,22 @@ fn claims_are_serialized_if_runs_show_it() {
         let mut made = model(network(2000.0, 2.0, 2000.0, 8), 0.5, 0.5);
         let truth = probeline_tune::Own { one_by_one, ..probeline_tune::Own::default() };
         made.by_reads.insert(32, truth);
-        let of = |chunk_buckets, first_claim| Candidate {
+        let of = |chunk_buckets, one_roundtrip| Candidate {
             chunk_buckets,
             max_chunks: 64,
             read_ahead: ReadAhead::Never,
-            first_claim,
+            one_roundtrip,
             depth: 32,
             cache_entries: 0,
             direct: false,
         };
-        let runs = [(8, FirstClaim::Off), (8, FirstClaim::Off), (128, FirstClaim::Off)];
-        let runs = runs.into_iter().chain([(8, FirstClaim::On)]);
+        let runs = [(8, OneRoundtrip::Off), (8, OneRoundtrip::Off), (128, OneRoundtrip::Off)];
+        let runs = runs.into_iter().chain([(8, OneRoundtrip::On)]);
         let runs: Vec<Candidate> = runs.map(|(c, claim)| of(c, claim)).collect();
         let ns: Vec<f64> = runs.iter().map(|run| made.time_ns(run)).collect();
         let own = made.calibrated(&runs, &ns);
         assert!((own.one_by_one - one_by_one).abs() < 0.01, "{own:?}");
-        let other = of(64, FirstClaim::On);
+        let other = of(64, OneRoundtrip::On);
         let took = made.time_ns(&other);
         made.by_reads.insert(32, own.clone());
         assert!((made.time_ns(&other) / took - 1.0).abs() < 0.01, "{own:?}");
@@ -132,7 +132,7 @@ fn later_reads_have_their_own_factor() {
             chunk_buckets,
             max_chunks: 1 << 10,
             read_ahead: ReadAhead::Never,
-            first_claim: FirstClaim::Off,
+            one_roundtrip: OneRoundtrip::Off,
             depth: 8,
             cache_entries: 0,
             direct: false,
@@ -159,7 +159,7 @@ fn values_out_of_range_are_pinned() {
         chunk_buckets,
         max_chunks: 1 << 10,
         read_ahead,
-        first_claim: FirstClaim::Off,
+        one_roundtrip: OneRoundtrip::Off,
         depth: 1,
         cache_entries: 0,
         direct: false,
@@ -226,7 +226,7 @@ fn the_model_reproduces_calibrated_runs() {
             chunk_buckets,
             max_chunks: 1 << 10,
             read_ahead: ReadAhead::Never,
-            first_claim: FirstClaim::Off,
+            one_roundtrip: OneRoundtrip::Off,
             depth: 1,
             cache_entries: 0,
             direct: false,
@@ -251,7 +251,7 @@ fn a_disturbed_run_affects_only_its_own_c() {
     let made = model(network(150.0, 1.5, 180.0, 2), 0.9, 0.5);
     let plain = |candidate: &Candidate| {
         let ahead = candidate.read_ahead != ReadAhead::Never;
-        let claims = candidate.first_claim != FirstClaim::Off;
+        let claims = candidate.one_roundtrip != OneRoundtrip::Off;
         !ahead && !claims && candidate.cache_entries == 0
     };
     let all: Vec<_> = space(0.9).candidates().into_iter().filter(|one| one.depth == 1).collect();
@@ -279,7 +279,7 @@ fn a_c_without_a_run_is_interpolated() {
     made.by_reads
         .insert(1, probeline_tune::Own { next_factor: 0.5, ..probeline_tune::Own::default() });
     let all = space(0.9).candidates().into_iter().filter(|one| {
-        let plain = (one.read_ahead, one.first_claim) == (ReadAhead::Never, FirstClaim::Off);
+        let plain = (one.read_ahead, one.one_roundtrip) == (ReadAhead::Never, OneRoundtrip::Off);
         one.depth == 1 && plain && one.cache_entries == 0
     });
     let mut runs: Vec<_> = all.map(|run| (run, made.time_ns(&run))).collect();

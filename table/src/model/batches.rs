@@ -189,7 +189,7 @@ fn batches() {
         is_right("a ring", calm, &[0, 1, 0], &[]);
         is_right("a ring", calm, &[0, 1], &[1]);
         is_right("a ring", Scenario { storage: 1, ..calm }, &[0, 1, 2], &[2, 0]);
-        is_right("claims first", Scenario { claim_first: [true; 3], ..calm }, &[0, 1], &[1]);
+        is_right("claims first", Scenario { one_roundtrip: [true; 3], ..calm }, &[0, 1], &[1]);
         is_right("cached", Scenario { cache_entries: 4, ..calm }, &[0, 1, 0], &[]);
     }
 }

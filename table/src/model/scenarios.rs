@@ -33,7 +33,7 @@ pub(super) const PAPER: Scenario = Scenario {
     filled: &[],
     homes: [0; KEYS.len()],
     scripts: &[],
-    claim_first: [false; 3],
+    one_roundtrip: [false; 3],
     direct: [Direct::Off; 3],
     ahead_from: 0,
     storage: 1,
@@ -71,11 +71,11 @@ fn check_all(switched: Scenario) {
 }
 
 fn report(name: &str, switched: Scenario, result: Result<(usize, f64), String>) {
-    let Scenario { words_tear, failures, claim_first, cache_entries, .. } = switched;
+    let Scenario { words_tear, failures, one_roundtrip, cache_entries, .. } = switched;
     let (states, executions) = result.unwrap_or_else(|violation| panic!("{name}: {violation}"));
     println!(
         "{name}: {states} states, {executions:.3e} executions (torn words: {words_tear}, failing \
-         claims: {failures}, first claims: {claim_first:?}, cache entries: {cache_entries})"
+         claims: {failures}, one roundtrip: {one_roundtrip:?}, cache entries: {cache_entries})"
     );
 }
 
@@ -99,24 +99,24 @@ fn whole_words_and_a_failing_claim() {
     check_all(Scenario { failures: 1, ..PAPER });
 }
 
-/// First claims by all clients, and by one client only.
+/// One-roundtrip claims by all clients, and by one client only.
 const WHO: [[bool; 3]; 2] = [[true; 3], [true, false, false]];
 
 #[test]
-fn first_claims() {
-    for claim_first in WHO {
-        check_all(Scenario { claim_first, ..PAPER });
-        check_all(Scenario { claim_first, ahead_from: u32::MAX, ..PAPER });
-        check_all(Scenario { claim_first, words_tear: true, ..PAPER });
+fn one_roundtrip_claims() {
+    for one_roundtrip in WHO {
+        check_all(Scenario { one_roundtrip, ..PAPER });
+        check_all(Scenario { one_roundtrip, ahead_from: u32::MAX, ..PAPER });
+        check_all(Scenario { one_roundtrip, words_tear: true, ..PAPER });
     }
 }
 
 /// Without the scenario of three keys and three clients, which has millions of worlds more.
 #[test]
-fn failing_first_claims_with_a_late_effect() {
-    for claim_first in WHO {
+fn failing_one_roundtrip_claims_with_a_late_effect() {
+    for one_roundtrip in WHO {
         for words_tear in [false, true] {
-            let switched = Scenario { claim_first, words_tear, failures: 1, ..PAPER };
+            let switched = Scenario { one_roundtrip, words_tear, failures: 1, ..PAPER };
             for (name, (scripts, shapes)) in
                 ALL.into_iter().filter(|(name, _)| *name != "three keys")
             {
@@ -137,8 +137,8 @@ const LIKE: (Scripts, &[Shape]) = (&[&[put(2), find(0)], &[put(1)]], SHAPES);
 
 #[test]
 fn caches() {
-    for (claim_first, words_tear) in [([false; 3], true), ([true; 3], false), ([true; 3], true)] {
-        let cached = Scenario { claim_first, words_tear, clears: !words_tear, ..PAPER };
+    for (one_roundtrip, words_tear) in [([false; 3], true), ([true; 3], false), ([true; 3], true)] {
+        let cached = Scenario { one_roundtrip, words_tear, clears: !words_tear, ..PAPER };
         // One entry for all buckets, and more entries than buckets.
         for cache_entries in [1, 4] {
             let switched = Scenario { cache_entries, ..cached };
@@ -163,10 +163,10 @@ fn lines_probed_with_wrap_around() {
         scripts: &[&[put(0), put(1), put(2)], &[put(2), find(0)]],
         ..PAPER
     };
-    for claim_first in [[false; 3], [true; 3], [true, false, false]] {
+    for one_roundtrip in [[false; 3], [true; 3], [true, false, false]] {
         for cache_entries in [0, 8] {
             for homes in [[6, 7, 6], [7, 5, 2], [0, 1, 7]] {
-                let line = Scenario { claim_first, cache_entries, homes, ..LINE };
+                let line = Scenario { one_roundtrip, cache_entries, homes, ..LINE };
                 report("a line", line, Checker::check(&line));
                 let torn = Scenario { words_tear: true, ..line };
                 report("a line", torn, Checker::check(&torn));
@@ -184,7 +184,7 @@ fn two_owners_and_storage_for_two() {
         (two, "two owners"),
         (Scenario { words_tear: true, ..two }, "two owners"),
         (Scenario { storage: 2, ..two }, "two owners, storage for two"),
-        (Scenario { storage: 2, claim_first: [true; 3], ..PAPER }, "storage for two"),
+        (Scenario { storage: 2, one_roundtrip: [true; 3], ..PAPER }, "storage for two"),
         (Scenario { storage: 2, failures: 1, ..PAPER }, "storage for two"),
     ] {
         const SHORT: [Scripts; 2] =
@@ -225,7 +225,7 @@ fn the_direct_path_beside_posts() {
                 let direct = [direct, Direct::Off, Direct::Off];
                 let one = Scenario { homes, direct, cache_entries, ..lines };
                 report("a line of the CPU's", one, Checker::check(&one));
-                let claiming = Scenario { claim_first: [true; 3], ..one };
+                let claiming = Scenario { one_roundtrip: [true; 3], ..one };
                 report("a line of the CPU's", claiming, Checker::check(&claiming));
                 let both = Scenario { direct: [direct[0]; 3], failures: 1, ..one };
                 report("a line of the CPUs'", both, Checker::check(&both));
@@ -256,7 +256,7 @@ fn misreported_claims_are_detected() {
 #[test]
 fn trusting_a_read_beside_its_claim_is_detected() {
     let mutant = Mutant::BelievesRead;
-    is_detected(CROSSED, Scenario { mutant, claim_first: [true; 3], ..PAPER });
+    is_detected(CROSSED, Scenario { mutant, one_roundtrip: [true; 3], ..PAPER });
 }
 
 #[test]

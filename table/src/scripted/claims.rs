@@ -5,11 +5,11 @@ use core::sync::atomic::Ordering::SeqCst;
 use super::script::C;
 use super::*;
 use crate::config::Config;
-use crate::policy::{FirstClaim, Policy};
+use crate::policy::{OneRoundtrip, Policy};
 
 /// Makes the operations of `pipeline` claim the home bucket along with the first READ.
 pub(super) fn claiming(mut pipeline: Scripted) -> Scripted {
-    let config = Config { first_claim: FirstClaim::On, chunk_buckets: C, ..Config::paper(16) };
+    let config = Config { one_roundtrip: OneRoundtrip::On, chunk_buckets: C, ..Config::paper(16) };
     pipeline.shared_mut().policy = Policy::new(&config);
     pipeline
 }
@@ -25,14 +25,14 @@ fn an_insert_takes_one_roundtrip() {
     pipeline.transport_mut().end(0);
     assert_eq!(poll(&mut pipeline), []);
     let inserted = pipeline.shared().stats.inserted;
-    assert_eq!((inserted.first_claims, inserted.first_claims_decided), (1, 1));
+    assert_eq!((inserted.one_roundtrip_claims, inserted.one_roundtrip_claims_decided), (1, 1));
     assert_eq!((inserted.claims, inserted.effective_roundtrips), (0, 0));
     put(&mut pipeline, 8, 1).unwrap();
 }
 
 /// The READ executes after the claim took effect, or executes twice, and shows the claimed bucket.
 #[test]
-fn a_first_claim_is_not_found_by_its_own_read() {
+fn an_insert_in_one_roundtrip_is_not_found_by_its_own_read() {
     let mut pipeline = claiming(pipeline(1, 16, 1, 1, 8));
     put(&mut pipeline, 7, 1).unwrap();
     pipeline.transport_mut().end(0);
@@ -44,7 +44,7 @@ fn a_first_claim_is_not_found_by_its_own_read() {
 }
 
 #[test]
-fn an_operation_that_has_failed_is_not_revived_by_its_first_claim() {
+fn an_operation_that_has_failed_is_not_revived_by_its_claim() {
     let mut pipeline = claiming(pipeline(1, 16, 2, 1, 2));
     let [other, data] = [0, 1].map(|nth| at_home(&pipeline, 0, nth));
     pipeline.transport_mut().windows[0][0].store(bucket(other).word(), SeqCst);
@@ -59,7 +59,7 @@ fn an_operation_that_has_failed_is_not_revived_by_its_first_claim() {
 }
 
 #[test]
-fn an_insert_by_the_first_claim_stands_when_the_read_fails() {
+fn an_insert_in_one_roundtrip_stands_when_the_read_fails() {
     let mut pipeline = claiming(pipeline(1, 16, 2, 1, 2));
     put(&mut pipeline, 7, 1).unwrap();
     pipeline.transport_mut().end(0);

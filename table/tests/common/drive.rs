@@ -2,7 +2,7 @@
 
 use probeline_sim::{Cluster, Engine, Rng};
 use probeline_table::{
-    Bucket, Finished, FirstClaim, Intent, OperationError, Outcome, OutcomeStats, Probing, Stats,
+    Bucket, Finished, Intent, OneRoundtrip, OperationError, Outcome, OutcomeStats, Probing, Stats,
     SubmitError, Table, Tag,
 };
 use probeline_transport::{Exchange, ExchangeError, Fault, Owner, PostError, Transport};
@@ -400,7 +400,8 @@ impl<T: Transport> Drive<T> {
 fn is_right_of_paper(stats: &Stats, max_chunks: u32) -> bool {
     let parts = [stats.found, stats.inserted, stats.full, stats.absent];
     let beyond = |part: &OutcomeStats| {
-        [part.first_claims, part.first_claims_decided, part.lines, part.cache_hits] != [0; 4]
+        [part.one_roundtrip_claims, part.one_roundtrip_claims_decided, part.lines, part.cache_hits]
+            != [0; 4]
     };
     !parts.iter().any(beyond)
         && parts.iter().all(|part| {
@@ -422,29 +423,31 @@ fn is_right(stats: &Stats, setup: &Setup, reaches: bool) -> bool {
     // An adaptive C may be as small as 8, and linear walks may stop between two chunks.
     let most_chunks = u64::from(config.chunk_buckets) * u64::from(config.max_chunks) / 8 + 1;
     let costs = parts.iter().all(|part| {
-        let without_read = part.first_claims_decided + part.cache_hits + part.lines;
+        let without_read = part.one_roundtrip_claims_decided + part.cache_hits + part.lines;
         part.operations <= part.effective_roundtrips + without_read
             && part.effective_roundtrips <= part.outgoing_roundtrips
             && part.outgoing_roundtrips <= part.operations * most_chunks
-            && part.first_claims_decided <= part.first_claims
-            && part.first_claims <= part.operations
+            && part.one_roundtrip_claims_decided <= part.one_roundtrip_claims
+            && part.one_roundtrip_claims <= part.operations
             && part.cache_hits <= part.operations
             && part.lines <= part.operations * most_chunks
     });
-    let by_claim = inserted.claims - inserted.claims_lost + inserted.first_claims_decided;
+    let by_claim = inserted.claims - inserted.claims_lost + inserted.one_roundtrip_claims_decided;
     let claims = by_claim <= inserted.operations
         && inserted.operations <= by_claim + inserted.lines
         && found.claims == found.claims_lost
-        && [full.claims, full.first_claims_decided] == [full.claims_lost, 0]
-        && [absent.claims, absent.first_claims] == [0; 2]
+        && [full.claims, full.one_roundtrip_claims_decided] == [full.claims_lost, 0]
+        && [absent.claims, absent.one_roundtrip_claims] == [0; 2]
         && [inserted.cache_hits, full.cache_hits, absent.cache_hits] == [0; 3];
     let total = stats.total();
-    let switched_off = (config.first_claim != FirstClaim::Off || total.first_claims == 0)
+    let switched_off = (config.one_roundtrip != OneRoundtrip::Off
+        || total.one_roundtrip_claims == 0)
         && ((config.direct && reaches) || total.lines == 0)
         && (cache_entries > 0 || total.cache_hits == 0);
-    let always_on = config.first_claim != FirstClaim::On
+    let always_on = config.one_roundtrip != OneRoundtrip::On
         || config.direct
-        || [inserted.first_claims, full.first_claims] == [inserted.operations, full.operations];
+        || [inserted.one_roundtrip_claims, full.one_roundtrip_claims]
+            == [inserted.operations, full.operations];
     let jumps = config.probing != Probing::Jump || config.chunk_buckets == 8;
     costs && claims && switched_off && always_on && jumps
 }

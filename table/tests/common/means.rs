@@ -2,7 +2,7 @@
 //! or none.
 
 use probeline_sim::Rng;
-use probeline_table::{ChunkChoice, Config, FirstClaim, Probing, ReadAhead, ReadCost};
+use probeline_table::{ChunkChoice, Config, OneRoundtrip, Probing, ReadAhead, ReadCost};
 
 /// The stream of a seed that the choices are drawn from.
 const STREAM: u64 = 400;
@@ -41,7 +41,7 @@ impl Setup {
         let config = Config {
             chunk_choice: pick(rng, &[ChunkChoice::Fixed, adaptive]),
             read_ahead: pick(rng, &[ReadAhead::Always, ReadAhead::Likely, ReadAhead::Never]),
-            first_claim: pick(rng, &[FirstClaim::Off, FirstClaim::On, FirstClaim::Auto]),
+            one_roundtrip: pick(rng, &[OneRoundtrip::Off, OneRoundtrip::On, OneRoundtrip::Auto]),
             direct: pick(rng, &[false, true]),
             ..config
         };

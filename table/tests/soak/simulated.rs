@@ -114,8 +114,8 @@ fn a_hundred_seeds_with_all_faults() {
             sums.deaths,
             costs.confirms,
             costs.claims_lost,
-            costs.first_claims_decided,
-            costs.first_claims - costs.first_claims_decided,
+            costs.one_roundtrip_claims_decided,
+            costs.one_roundtrip_claims - costs.one_roundtrip_claims_decided,
             costs.lines,
             costs.cache_hits,
         ];

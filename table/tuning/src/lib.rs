@@ -29,7 +29,7 @@ use std::path::Path;
 
 use probeline_settings::quoted;
 pub use probeline_settings::{LoadError, ParseError};
-use probeline_table::{Config, FirstClaim, ReadAhead};
+use probeline_table::{Config, OneRoundtrip, ReadAhead};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
@@ -48,7 +48,7 @@ pub struct Tuning {
     /// When to request the next chunk before the present one is scanned.
     pub read_ahead: ReadAhead,
     /// Whether to claim the home bucket along with the first READ.
-    pub first_claim: FirstClaim,
+    pub one_roundtrip: OneRoundtrip,
     /// Whether the CPU loads and claims the buckets that it can address.
     pub direct: bool,
     /// Number of operations in flight of each rank; 1 selects blocking calls.
@@ -87,7 +87,7 @@ impl Default for Tuning {
             chunk_buckets: config.chunk_buckets,
             max_chunks: config.max_chunks,
             read_ahead: config.read_ahead,
-            first_claim: config.first_claim,
+            one_roundtrip: config.one_roundtrip,
             direct: config.direct,
             in_flight: 32,
             cache_entries: 0,
@@ -119,7 +119,7 @@ impl Tuning {
             chunk_buckets: table.chunk_buckets,
             max_chunks: table.max_chunks,
             read_ahead: table.read_ahead,
-            first_claim: table.one_roundtrip,
+            one_roundtrip: table.one_roundtrip,
             direct: table.direct,
             in_flight: rank.in_flight,
             cache_entries: rank.cache_entries as usize,
@@ -135,7 +135,7 @@ impl Tuning {
             chunk_buckets: self.chunk_buckets,
             max_chunks: self.max_chunks,
             read_ahead: self.read_ahead,
-            first_claim: self.first_claim,
+            one_roundtrip: self.one_roundtrip,
             direct: self.direct,
             ..Config::new(buckets_per_owner)
         }
@@ -159,13 +159,13 @@ impl Tuning {
         }
     }
 
-    /// Returns `first_claim` as the file and the option `--one-roundtrip` spell it.
+    /// Returns `one_roundtrip` as the file and the option `--one-roundtrip` spell it.
     #[must_use]
     pub const fn one_roundtrip_name(&self) -> &'static str {
-        match self.first_claim {
-            FirstClaim::Off => "off",
-            FirstClaim::On => "on",
-            FirstClaim::Auto => "auto",
+        match self.one_roundtrip {
+            OneRoundtrip::Off => "off",
+            OneRoundtrip::On => "on",
+            OneRoundtrip::Auto => "auto",
         }
     }
 
@@ -252,8 +252,8 @@ struct TableKeys {
     max_chunks: u32,
     #[serde(with = "ReadAheadNames")]
     read_ahead: ReadAhead,
-    #[serde(with = "FirstClaimNames")]
-    one_roundtrip: FirstClaim,
+    #[serde(with = "OneRoundtripNames")]
+    one_roundtrip: OneRoundtrip,
     direct: bool,
 }
 
@@ -275,8 +275,8 @@ enum ReadAheadNames {
 }
 
 #[derive(Deserialize)]
-#[serde(remote = "FirstClaim", rename_all = "lowercase")]
-enum FirstClaimNames {
+#[serde(remote = "OneRoundtrip", rename_all = "lowercase")]
+enum OneRoundtripNames {
     Off,
     On,
     Auto,

@@ -1,13 +1,13 @@
 //! Tests of tuning files: a written tuning is read back, and an invalid text is rejected with its
 //! line.
 
-use probeline_table::{FirstClaim, ReadAhead};
+use probeline_table::{OneRoundtrip, ReadAhead};
 use probeline_tuning::{Expected, Tuning};
 use proptest::prelude::*;
 
 fn tunings() -> impl Strategy<Value = Tuning> {
     let ahead = prop::sample::select(vec![ReadAhead::Always, ReadAhead::Likely, ReadAhead::Never]);
-    let claim = prop::sample::select(vec![FirstClaim::Off, FirstClaim::On, FirstClaim::Auto]);
+    let claim = prop::sample::select(vec![OneRoundtrip::Off, OneRoundtrip::On, OneRoundtrip::Auto]);
     let expected = (0.0..=1.0, 0.0..=1.0, 0.0..1e15, 0.0..1e15).prop_map(
         |(load_factor, insert_share, latency_ns, ops_per_s)| Expected {
             load_factor,
@@ -22,7 +22,7 @@ fn tunings() -> impl Strategy<Value = Tuning> {
             origin,
             (lines, max_chunks, in_flight, cache),
             read_ahead,
-            first_claim,
+            one_roundtrip,
             direct,
             expected,
         )| {
@@ -31,7 +31,7 @@ fn tunings() -> impl Strategy<Value = Tuning> {
                 chunk_buckets: 8 * lines,
                 max_chunks,
                 read_ahead,
-                first_claim,
+                one_roundtrip,
                 direct,
                 in_flight,
                 cache_entries: cache.map_or(0, |power| 1 << power),

@@ -19,7 +19,7 @@ use clap::{ArgAction, Parser};
 use probeline_limits::remote;
 use probeline_sim::{Cluster, Engine, Model};
 use probeline_table::{
-    Bucket, CacheEntry, ChunkChoice, Config, FirstClaim, MAX_DATA, Operation, Outcome, ReadAhead,
+    Bucket, CacheEntry, ChunkChoice, Config, MAX_DATA, OneRoundtrip, Operation, Outcome, ReadAhead,
     ReadCost, Table,
 };
 use probeline_transport::{Owner, RemoteWord, Transport};
@@ -154,10 +154,10 @@ fn paper(scale: Scale, chunk_buckets: u32) -> Config {
 /// are 1311 ns apart and a claim waits for nothing; the paper's latencies do not show whether claims
 /// take the turns of READs too, so the ratios are given for both.
 fn claims(scale: Scale) -> Result<Vec<Figure>> {
-    const CLAIMS: [FirstClaim; 3] = [FirstClaim::Off, FirstClaim::On, FirstClaim::Auto];
+    const CLAIMS: [OneRoundtrip; 3] = [OneRoundtrip::Off, OneRoundtrip::On, OneRoundtrip::Auto];
     let all = [false, true].map(|shares_turns| CLAIMS.map(|claim| (shares_turns, claim)));
-    let means = each(all.as_flattened(), |&(shares_turns, first_claim)| {
-        let config = Config { first_claim, ..paper(scale, 8) };
+    let means = each(all.as_flattened(), |&(shares_turns, one_roundtrip)| {
+        let config = Config { one_roundtrip, ..paper(scale, 8) };
         let mut job = Job::open(scale, config, 0, shares_turns)?;
         job.fill(CLAIM_LOAD - 2 * STEP)?;
         // Lets the automatic choice see the table.

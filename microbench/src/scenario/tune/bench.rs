@@ -155,7 +155,7 @@ impl<'e, T: Timed> Bench<'e, T> {
             chunk_buckets: candidate.chunk_buckets,
             max_chunks: candidate.max_chunks,
             read_ahead: candidate.read_ahead,
-            first_claim: candidate.first_claim,
+            one_roundtrip: candidate.one_roundtrip,
             direct: candidate.direct,
             ..self.config
         };

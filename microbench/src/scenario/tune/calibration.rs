@@ -1,6 +1,6 @@
 //! Short runs of the table that calibrate what measurements of the transport cannot show.
 
-use probeline::table::{FirstClaim, ReadAhead};
+use probeline::table::{OneRoundtrip, ReadAhead};
 use probeline::transport::Exchange;
 use probeline_tune::{Candidate, Model, Timing};
 
@@ -52,7 +52,7 @@ impl TuneArgs {
             chunk_buckets,
             max_chunks: space.max_chunks(chunk_buckets),
             read_ahead: ReadAhead::Never,
-            first_claim: FirstClaim::Off,
+            one_roundtrip: OneRoundtrip::Off,
             depth,
             cache_entries: 0,
             direct,
@@ -65,7 +65,7 @@ impl TuneArgs {
             // With a smaller C a CPU has prefetched the whole next chunk, and with a larger one
             // the next chunk is rarely needed.
             runs.push(Candidate { read_ahead: ReadAhead::Always, ..of(AHEAD_CHUNK) });
-            runs.push(Candidate { first_claim: FirstClaim::On, ..plain });
+            runs.push(Candidate { one_roundtrip: OneRoundtrip::On, ..plain });
         }
         runs
     }

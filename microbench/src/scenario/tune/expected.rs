@@ -21,7 +21,7 @@ pub(super) fn candidates(
             "chunk_buckets": candidate.chunk_buckets,
             "max_chunks": candidate.max_chunks,
             "read_ahead": ahead_name(candidate.read_ahead),
-            "one_roundtrip": claim_name(candidate.first_claim),
+            "one_roundtrip": claim_name(candidate.one_roundtrip),
             "in_flight": candidate.depth,
             "cache_entries": candidate.cache_entries,
             "direct": candidate.direct,

@@ -19,7 +19,7 @@ impl TuneArgs {
                 best.chunk_buckets,
                 best.max_chunks,
                 ahead_name(best.read_ahead),
-                claim_name(best.first_claim)
+                claim_name(best.one_roundtrip)
             ),
         };
         let cache = match best.cache_entries {

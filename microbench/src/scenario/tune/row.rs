@@ -1,6 +1,6 @@
 //! A row of the report: a candidate, its prediction and its measurement.
 
-use probeline::table::{FirstClaim, ReadAhead};
+use probeline::table::{OneRoundtrip, ReadAhead};
 use probeline_results::format::{fixed, millions, on_off, text};
 use probeline_results::{Row, row};
 use probeline_tune::{Candidate, Model};
@@ -38,11 +38,11 @@ pub(super) fn ahead_name(ahead: ReadAhead) -> &'static str {
     }
 }
 
-pub(super) fn claim_name(claim: FirstClaim) -> &'static str {
+pub(super) fn claim_name(claim: OneRoundtrip) -> &'static str {
     match claim {
-        FirstClaim::Off => "off",
-        FirstClaim::On => "on",
-        FirstClaim::Auto => "auto",
+        OneRoundtrip::Off => "off",
+        OneRoundtrip::On => "on",
+        OneRoundtrip::Auto => "auto",
     }
 }
 
@@ -62,7 +62,7 @@ impl TuneRow {
             chunk_buckets: candidate.chunk_buckets,
             max_chunks: candidate.max_chunks,
             read_ahead: ahead_name(candidate.read_ahead).to_owned(),
-            one_roundtrip: claim_name(candidate.first_claim).to_owned(),
+            one_roundtrip: claim_name(candidate.one_roundtrip).to_owned(),
             in_flight: candidate.depth,
             cache_entries: candidate.cache_entries,
             direct: candidate.direct,

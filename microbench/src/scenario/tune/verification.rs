@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use probeline::table::{FirstClaim, ReadAhead};
+use probeline::table::{OneRoundtrip, ReadAhead};
 use probeline::transport::Exchange;
 use probeline_tune::{Candidate, Goal, Model, Timing};
 
@@ -64,7 +64,7 @@ impl TuneArgs {
             chunk_buckets: PAPER_CHUNK,
             max_chunks: self.space(false).max_chunks(PAPER_CHUNK),
             read_ahead: ReadAhead::Always,
-            first_claim: FirstClaim::Off,
+            one_roundtrip: OneRoundtrip::Off,
             depth: PAPER_DEPTH,
             cache_entries: 0,
             direct: false,
