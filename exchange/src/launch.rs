@@ -4,7 +4,6 @@
 //! `PMIX_RANK`, Hydra's process manager for `PMI_*` and `MPI_LOCAL*`, srun(1) ("Output
 //! Environment Variables"). All but Slurm's were also checked under the launchers.
 
-use core::error::Error;
 use core::fmt;
 use std::env;
 
@@ -245,55 +244,24 @@ impl Variables<'_> {
     }
 }
 
+/// The advice of every [`LaunchError`].
+const ADVICE: &str = "unset the variables of an earlier launch, or give rank and size as options";
+
 /// The reason why the variables of a launcher are inconsistent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum LaunchError {
     /// A variable is not a number from 0 to 4294967295.
-    NotANumber {
-        /// The variable.
-        variable: &'static str,
-        /// Its value.
-        value: String,
-    },
+    #[error("the environment has {variable}={value:?}, which is not a number: {ADVICE}")]
+    NotANumber { variable: &'static str, value: String },
     /// Only one of two variables that belong together is set.
-    HalfSet {
-        /// The variable that is set.
-        set: &'static str,
-        /// The variable that is not.
-        unset: &'static str,
-    },
+    #[error("the environment has {set} and no {unset}: {ADVICE}")]
+    HalfSet { set: &'static str, unset: &'static str },
     /// The rank is not below the size.
-    RankOutOfRange {
-        /// The variable of the rank.
-        variable: &'static str,
-        /// The rank.
-        rank: u32,
-        /// The variable of the size.
-        size_variable: &'static str,
-        /// The size.
-        size: u32,
-    },
+    #[error("the environment has {variable}={rank} and {size_variable}={size}: {ADVICE}")]
+    RankOutOfRange { variable: &'static str, rank: u32, size_variable: &'static str, size: u32 },
 }
-
-impl fmt::Display for LaunchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotANumber { variable, value } => {
-                write!(f, "the environment has {variable}={value:?}, which is not a number")?;
-            }
-            Self::HalfSet { set, unset } => {
-                write!(f, "the environment has {set} and no {unset}")?;
-            }
-            Self::RankOutOfRange { variable, rank, size_variable, size } => {
-                write!(f, "the environment has {variable}={rank} and {size_variable}={size}")?;
-            }
-        }
-        f.write_str(": unset the variables of an earlier launch, or give rank and size as options")
-    }
-}
-
-impl Error for LaunchError {}
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,5 @@
 //! The secret that the ranks of a job share, from a file or the environment. It is never printed.
 
-use core::error::Error;
 use core::fmt;
 use std::env;
 use std::fs::File;
@@ -93,60 +92,32 @@ impl fmt::Debug for Secret {
 }
 
 /// The reason why there is no usable secret.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum SecretError {
     /// The environment has no [`SECRET_VARIABLE`].
+    #[error("no secret is given: set {SECRET_VARIABLE} for all ranks, or give a secret file")]
     Unset,
     /// The file cannot be read.
-    File {
-        /// Its path.
-        path: PathBuf,
-        /// The cause.
-        error: io::Error,
-    },
+    #[error("cannot read the secret file {}: {error}", .path.display())]
+    File { path: PathBuf, error: io::Error },
     /// Other users may read or write the file.
-    Exposed {
-        /// Its path.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
+    #[error(
+        "the secret file {0} has mode {mode:03o}, so other users may read it: chmod 600 {0}",
+        .path.display()
+    )]
+    Exposed { path: PathBuf, mode: u32 },
     /// The length is not between 16 and 4096 bytes.
-    Length {
-        /// The length.
-        bytes: usize,
-    },
+    #[error(
+        "the secret has {bytes} bytes instead of {MIN_BYTES} to {MAX_BYTES}: create one with \
+         openssl rand -hex 32"
+    )]
+    Length { bytes: usize },
     /// The system has no random bytes.
+    #[error("the system has no random bytes: check getrandom(2)")]
     NoRandom,
 }
-
-impl fmt::Display for SecretError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unset => write!(
-                f,
-                "no secret is given: set {SECRET_VARIABLE} for all ranks, or give a secret file"
-            ),
-            Self::File { path, error } => {
-                write!(f, "cannot read the secret file {}: {error}", path.display())
-            }
-            Self::Exposed { path, mode } => write!(
-                f,
-                "the secret file {0} has mode {mode:03o}, so other users may read it: chmod 600 {0}",
-                path.display()
-            ),
-            Self::Length { bytes } => write!(
-                f,
-                "the secret has {bytes} bytes instead of {MIN_BYTES} to {MAX_BYTES}: create one with \
-                 openssl rand -hex 32"
-            ),
-            Self::NoRandom => f.write_str("the system has no random bytes: check getrandom(2)"),
-        }
-    }
-}
-
-impl Error for SecretError {}
 
 #[cfg(test)]
 mod tests {

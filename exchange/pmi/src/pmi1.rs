@@ -3,8 +3,6 @@
 //! A line is `cmd=NAME` followed by `key=value` words. Every request has one answer. Source:
 //! simple_pmi.c of MPICH, and the answers of MPICH's launcher.
 
-use core::error::Error;
-use core::fmt;
 use core::time::Duration;
 use std::env;
 use std::io::{self, ErrorKind, Read, Write};
@@ -216,83 +214,46 @@ impl Answer {
 }
 
 /// The reason why a call of PMI-1 failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum Pmi1Error {
     /// The environment has no [`DESCRIPTOR_VARIABLE`].
+    #[error(
+        "{DESCRIPTOR_VARIABLE} is not set: start this with mpiexec of MPICH or with srun \
+         --mpi=pmi2"
+    )]
     Unset,
     /// The variable is not the number of an open socket.
-    NotOpen {
-        /// Its value.
-        value: String,
-        /// The cause.
-        error: io::Error,
-    },
+    #[error(
+        "{DESCRIPTOR_VARIABLE}={value} is not a socket of a launcher ({error}): start the command \
+         directly by the launcher, or unset the variable"
+    )]
+    NotOpen { value: String, error: io::Error },
     /// A value is longer than the launcher accepts.
-    TooLong {
-        /// Its length.
-        bytes: usize,
-        /// The maximum length.
-        max_bytes: usize,
-    },
+    #[error(
+        "a value of {bytes} bytes is longer than the {max_bytes} bytes that the launcher accepts: \
+         use PMIx, or give --rendezvous"
+    )]
+    TooLong { bytes: usize, max_bytes: usize },
     /// The launcher did not answer in time.
+    #[error("the launcher did not answer in time: read its output")]
     TimedOut,
     /// The launcher has closed the connection.
+    #[error("the launcher has closed its socket: read its output")]
     Closed,
     /// The answer is not PMI-1.
-    Garbage {
-        /// The answer.
-        line: String,
-    },
+    #[error(
+        "the launcher does not speak PMI-1, it answered {line:?}: use PMIx, or give --rendezvous"
+    )]
+    Garbage { line: String },
     /// The launcher refused the request.
-    Refused {
-        /// Its answer.
-        line: String,
-    },
+    #[error("the launcher refused a request: {line:?}")]
+    Refused { line: String },
     /// The socket failed.
-    Io(io::Error),
+    #[error("the socket to the launcher failed: {0}")]
+    Io(#[from] io::Error),
 }
-
-impl From<io::Error> for Pmi1Error {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl fmt::Display for Pmi1Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unset => write!(
-                f,
-                "{DESCRIPTOR_VARIABLE} is not set: start this with mpiexec of MPICH or with srun \
-                 --mpi=pmi2"
-            ),
-            Self::NotOpen { value, error } => write!(
-                f,
-                "{DESCRIPTOR_VARIABLE}={value} is not a socket of a launcher ({error}): start the \
-                 command directly by the launcher, or unset the variable"
-            ),
-            Self::TooLong { bytes, max_bytes } => write!(
-                f,
-                "a value of {bytes} bytes is longer than the {max_bytes} bytes that the launcher \
-                 accepts: use PMIx, or give --rendezvous"
-            ),
-            Self::TimedOut => f.write_str("the launcher did not answer in time: read its output"),
-            Self::Closed => f.write_str("the launcher has closed its socket: read its output"),
-            Self::Garbage { line } => {
-                write!(
-                    f,
-                    "the launcher does not speak PMI-1, it answered {line:?}: use PMIx, or give \
-                     --rendezvous"
-                )
-            }
-            Self::Refused { line } => write!(f, "the launcher refused a request: {line:?}"),
-            Self::Io(error) => write!(f, "the socket to the launcher failed: {error}"),
-        }
-    }
-}
-
-impl Error for Pmi1Error {}
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,7 @@
 //! A client of PMIx that uses libpmix: put, fence and get.
 
-use core::error::Error;
 use core::ffi::{CStr, c_char, c_void};
-use core::{fmt, ptr, slice};
+use core::{ptr, slice};
 
 use probeline_dylib::LoadError;
 
@@ -213,51 +212,29 @@ impl Drop for Value {
 }
 
 /// The reason why a call of PMIx failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum PmixError {
     /// libpmix cannot be loaded.
+    #[error(transparent)]
     Load(LoadError),
     /// No launcher with a PMIx server has started this process.
+    #[error(
+        "this process has no PMIx server: start it with mpirun of Open MPI or with srun \
+         --mpi=pmix"
+    )]
     NoServer,
     /// A call failed.
-    Status {
-        /// The call.
-        call: &'static str,
-        /// A negative number of pmix_common.h.
-        status: i32,
-        /// Its text.
-        words: &'static str,
-    },
+    #[error(
+        "{call} failed: {words} ({status}): read the output of the launcher and of the other \
+         ranks"
+    )]
+    Status { call: &'static str, status: i32, words: &'static str },
     /// A value has an unexpected type.
-    Type {
-        /// Its key.
-        key: &'static str,
-    },
+    #[error("the PMIx value {key} has an unexpected type: start the same build everywhere")]
+    Type { key: &'static str },
 }
-
-impl fmt::Display for PmixError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Load(error) => error.fmt(f),
-            Self::NoServer => f.write_str(
-                "this process has no PMIx server: start it with mpirun of Open MPI or with srun \
-                 --mpi=pmix",
-            ),
-            Self::Status { call, status, words } => write!(
-                f,
-                "{call} failed: {words} ({status}): read the output of the launcher and of the other \
-                 ranks"
-            ),
-            Self::Type { key } => write!(
-                f,
-                "the PMIx value {key} has an unexpected type: start the same build everywhere"
-            ),
-        }
-    }
-}
-
-impl Error for PmixError {}
 
 #[cfg(test)]
 mod tests {
