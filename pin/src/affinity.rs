@@ -1,8 +1,6 @@
 //! The CPUs that this process may use, and pinning a thread to one of them.
 
-use core::error::Error;
 use core::ffi::c_ulong;
-use core::fmt;
 
 use core_affinity::CoreId;
 
@@ -121,61 +119,26 @@ fn mask_of(cpus: &CpuSet) -> Vec<c_ulong> {
 }
 
 /// The reason why the affinity mask could not be read or changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum AffinityError {
     /// The mask could not be read.
-    List {
-        /// The error of sched_getaffinity(2) or sched_setaffinity(2).
-        errno: i32,
-    },
+    #[error("cannot read the affinity mask: {}", Errno(*.errno))]
+    List { errno: i32 },
     /// This process may not use the CPU.
-    NotAllowed {
-        /// The CPU.
-        cpu: CpuId,
-    },
+    #[error("cannot pin to {cpu}: this process may not use it; check taskset and the job's cpuset")]
+    NotAllowed { cpu: CpuId },
     /// The kernel refused the CPU: it went offline, or left the process's cpuset.
-    Pin {
-        /// The CPU.
-        cpu: CpuId,
-        /// The error of sched_getaffinity(2) or sched_setaffinity(2).
-        errno: i32,
-    },
+    #[error("cannot pin to {cpu}: {}", Errno(*.errno))]
+    Pin { cpu: CpuId, errno: i32 },
     /// The kernel accepted the CPU, but the mask is another one.
-    Elsewhere {
-        /// The requested CPU.
-        cpu: CpuId,
-        /// The mask.
-        now: CpuSet,
-    },
+    #[error("pinned to {cpu}, but the thread may run on {now}; another program changed its mask")]
+    Elsewhere { cpu: CpuId, now: CpuSet },
     /// The kernel refused the allowed CPUs.
-    Unpin {
-        /// The error of sched_getaffinity(2) or sched_setaffinity(2).
-        errno: i32,
-    },
+    #[error("cannot restore the affinity mask: {}", Errno(*.errno))]
+    Unpin { errno: i32 },
 }
-
-impl fmt::Display for AffinityError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::List { errno } => write!(f, "cannot read the affinity mask: {}", Errno(*errno)),
-            Self::NotAllowed { cpu } => write!(
-                f,
-                "cannot pin to {cpu}: this process may not use it; check taskset and the job's cpuset"
-            ),
-            Self::Pin { cpu, errno } => write!(f, "cannot pin to {cpu}: {}", Errno(*errno)),
-            Self::Elsewhere { cpu, now } => write!(
-                f,
-                "pinned to {cpu}, but the thread may run on {now}; another program changed its mask"
-            ),
-            Self::Unpin { errno } => {
-                write!(f, "cannot restore the affinity mask: {}", Errno(*errno))
-            }
-        }
-    }
-}
-
-impl Error for AffinityError {}
 
 #[cfg(test)]
 mod tests {

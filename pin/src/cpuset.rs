@@ -1,6 +1,5 @@
 //! Sets of CPUs, and the kernel's list format of them.
 
-use core::error::Error;
 use core::fmt;
 use core::str::FromStr;
 use std::collections::BTreeSet;
@@ -143,37 +142,20 @@ impl fmt::Display for CpuSet {
 }
 
 /// The reason why a text is not a CPU list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum CpuListError {
     /// A CPU number contains something other than decimal digits.
+    #[error("a malformed cpu list: write it as 0-3,8")]
     NotANumber,
     /// A range that ends before it starts.
-    Reversed {
-        /// Its start.
-        first: u32,
-        /// Its end.
-        last: u32,
-    },
+    #[error("the cpu range {first}-{last} is reversed: write {last}-{first}")]
+    Reversed { first: u32, last: u32 },
     /// A number of [`CpuSet::MAX_CPUS`] or more.
+    #[error("a cpu number is too large: the largest is {}", CpuSet::MAX_CPUS - 1)]
     TooLarge,
 }
-
-impl fmt::Display for CpuListError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotANumber => f.write_str("a malformed cpu list: write it as 0-3,8"),
-            Self::Reversed { first, last } => {
-                write!(f, "the cpu range {first}-{last} is reversed: write {last}-{first}")
-            }
-            Self::TooLarge => {
-                write!(f, "a cpu number is too large: the largest is {}", CpuSet::MAX_CPUS - 1)
-            }
-        }
-    }
-}
-
-impl Error for CpuListError {}
 
 #[cfg(test)]
 mod tests {

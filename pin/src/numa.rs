@@ -1,6 +1,5 @@
 //! NUMA memory policy by system call: binds pages to a node, and reads the node of a page.
 
-use core::error::Error;
 use core::ffi::{c_int, c_long, c_uint, c_ulong};
 use core::fmt;
 use core::ptr::NonNull;
@@ -131,21 +130,23 @@ impl fmt::Display for PolicyRefused {
 }
 
 /// The reason why the node of a page is unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum NumaError {
     /// The kernel has no NUMA support, or a container's seccomp filter hides it.
-    Unavailable {
-        /// `ENOSYS` or `EPERM`.
-        errno: i32,
-    },
+    #[error(
+        "cannot determine the node of a page: {}; in a container, allow get_mempolicy or grant \
+         CAP_SYS_NICE",
+        Errno(*.errno)
+    )]
+    Unavailable { errno: i32 },
     /// No page is mapped at the address.
+    #[error("no page is mapped at the address")]
     NotMapped,
     /// Any other error of the system call.
-    System {
-        /// `errno`.
-        errno: i32,
-    },
+    #[error("cannot determine the node of a page: {}", Errno(*.errno))]
+    System { errno: i32 },
 }
 
 impl NumaError {
@@ -157,25 +158,6 @@ impl NumaError {
         }
     }
 }
-
-impl fmt::Display for NumaError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unavailable { errno } => write!(
-                f,
-                "cannot determine the node of a page: {}; in a container, allow get_mempolicy or \
-                 grant CAP_SYS_NICE",
-                Errno(*errno)
-            ),
-            Self::NotMapped => f.write_str("no page is mapped at the address"),
-            Self::System { errno } => {
-                write!(f, "cannot determine the node of a page: {}", Errno(*errno))
-            }
-        }
-    }
-}
-
-impl Error for NumaError {}
 
 #[cfg(test)]
 mod tests {

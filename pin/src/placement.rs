@@ -1,8 +1,5 @@
 //! Chooses the CPU and the node of each rank of this machine.
 
-use core::error::Error;
-use core::fmt;
-
 use crate::cpuset::{CpuId, CpuSet};
 use crate::numa::NodeId;
 use crate::topology::{Node, Topology};
@@ -176,41 +173,23 @@ fn fill(ranks: usize, room: &[usize]) -> Vec<usize> {
 }
 
 /// The reason why ranks cannot be placed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum PlacementError {
     /// None of the allowed CPUs is in the topology.
+    #[error(
+        "none of the cpus that this process may use is online: compare taskset -p with the \
+         topology"
+    )]
     NoCpu,
     /// The topology has no such node.
-    UnknownNode {
-        /// The requested node.
-        node: NodeId,
-    },
+    #[error("this machine has no {node}: choose one of the topology")]
+    UnknownNode { node: NodeId },
     /// More ranks than [`MAX_RANKS`].
-    TooManyRanks {
-        /// The requested number.
-        ranks: u32,
-    },
+    #[error("{ranks} ranks on one machine are more than {MAX_RANKS}: start fewer")]
+    TooManyRanks { ranks: u32 },
 }
-
-impl fmt::Display for PlacementError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoCpu => f.write_str(
-                "none of the cpus that this process may use is online: compare taskset -p with the \
-                 topology",
-            ),
-            Self::UnknownNode { node } => {
-                write!(f, "this machine has no {node}: choose one of the topology")
-            }
-            Self::TooManyRanks { ranks } => {
-                write!(f, "{ranks} ranks on one machine are more than {MAX_RANKS}: start fewer")
-            }
-        }
-    }
-}
-
-impl Error for PlacementError {}
 
 #[cfg(test)]
 mod tests {

@@ -2,8 +2,6 @@
 //! `ABI/stable/sysfs-devices-node`, `ABI/stable/sysfs-devices-system-cpu`,
 //! `admin-guide/cputopology`.
 
-use core::error::Error;
-use core::fmt;
 use core::str::FromStr;
 use std::fs;
 use std::io;
@@ -293,28 +291,22 @@ fn bus_node(class_entry: &Path) -> Result<Option<i64>, TopologyError> {
 }
 
 /// The reason why the topology of a machine or the node of a device cannot be read from sysfs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum TopologyError {
     /// A file could not be read.
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The error of the read.
-        errno: i32,
-    },
+    #[error("cannot read {}: {}", .path.display(), Errno(*.errno))]
+    Read { path: PathBuf, errno: i32 },
     /// The content of a file is malformed.
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// Its expected content.
-        expected: &'static str,
-    },
+    #[error("{} does not contain {expected}", .path.display())]
+    Malformed { path: PathBuf, expected: &'static str },
     /// No RDMA device or network interface has this name.
-    NoSuchDevice {
-        /// The name.
-        name: String,
-    },
+    #[error(
+        "no RDMA device or network interface has the name {name}: list them with rdma link and ip \
+         link"
+    )]
+    NoSuchDevice { name: String },
 }
 
 impl TopologyError {
@@ -326,25 +318,3 @@ impl TopologyError {
         Self::Malformed { path: path.into(), expected }
     }
 }
-
-impl fmt::Display for TopologyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Read { path, errno } => {
-                write!(f, "cannot read {}: {}", path.display(), Errno(*errno))
-            }
-            Self::Malformed { path, expected } => {
-                write!(f, "{} does not contain {expected}", path.display())
-            }
-            Self::NoSuchDevice { name } => {
-                write!(
-                    f,
-                    "no RDMA device or network interface has the name {name}: list them with rdma link \
-                 and ip link"
-                )
-            }
-        }
-    }
-}
-
-impl Error for TopologyError {}
