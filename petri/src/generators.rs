@@ -3,7 +3,6 @@
 //! Their structure, and therefore their numbers of states and arcs, equal those of the Model
 //! Checking Contest's nets of the same names (<https://mcc.lip6.fr>).
 
-use core::error::Error;
 use core::fmt;
 
 use crate::{Arc, Net, NetError, Place, Transition};
@@ -152,49 +151,25 @@ impl Builder {
 }
 
 /// The reason why a name is not that of a built-in model.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum BuiltInError {
     /// No family has this name.
-    UnknownFamily {
-        /// The unknown name.
-        name: String,
-    },
+    #[error(
+        "there is no built-in model '{name}' and no such file; the built-in models are \
+         {BuiltInModels}"
+    )]
+    UnknownFamily { name: String },
     /// N is not a number between the family's bounds.
-    Size {
-        /// The family.
-        name: &'static str,
-        /// The text after the colon.
-        size: String,
-        /// The smallest N.
-        min: u64,
-        /// The largest N.
-        max: u64,
-    },
+    #[error(
+        "'{size}' is not a size of {name}: N is {min} to {max}; the built-in models are \
+         {BuiltInModels}"
+    )]
+    Size { name: &'static str, size: String, min: u64, max: u64 },
     /// The family built an invalid net.
+    #[error(transparent)]
     Net(NetError),
 }
-
-impl fmt::Display for BuiltInError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownFamily { name } => {
-                write!(
-                    f,
-                    "there is no built-in model '{name}' and no such file; the built-in models are {BuiltInModels}"
-                )
-            }
-            Self::Size { name, size, min, max } => {
-                write!(
-                    f,
-                    "'{size}' is not a size of {name}: N is {min} to {max}; the built-in models are {BuiltInModels}"
-                )
-            }
-            Self::Net(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for BuiltInError {}
 
 /// Displays the list of the built-in models.
 pub(crate) struct BuiltInModels;

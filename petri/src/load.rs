@@ -1,7 +1,5 @@
 //! Loads a net by name: a built-in model or a PNML file.
 
-use core::error::Error;
-use core::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -51,74 +49,38 @@ fn read_bounded(file: &File) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// The reason why a model cannot be loaded.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum LoadError {
     /// The name is not that of a built-in model.
+    #[error(transparent)]
     BuiltIn(BuiltInError),
     /// The file does not exist.
-    Missing {
-        /// Its path.
-        path: String,
-    },
+    #[error("{path}: there is no such file; name a PNML file or a built-in model: {BuiltInModels}")]
+    Missing { path: String },
     /// The file cannot be read.
+    #[error("{path}: {error}")]
     Read {
-        /// Its path.
         path: String,
-        /// The error of the operating system.
+        #[source]
         error: io::Error,
     },
     /// The file is longer than [`MAX_FILE_BYTES`].
-    TooLong {
-        /// Its path.
-        path: String,
-    },
+    #[error("{path}: the file is longer than {} MiB", MAX_FILE_BYTES >> 20)]
+    TooLong { path: String },
     /// The file is not UTF-8.
-    NotUtf8 {
-        /// Its path.
-        path: String,
-        /// The line of the first byte that is not UTF-8, counted from 1.
-        line: usize,
-    },
+    #[error(
+        "{path}:{line}: the file is not UTF-8 text; unpack it if it is an archive, else convert \
+         it with iconv -t UTF-8"
+    )]
+    NotUtf8 { path: String, line: usize },
     /// The file does not describe a place/transition net.
+    #[error("{path}:{error}")]
     Pnml {
-        /// Its path.
         path: String,
-        /// The error and its line.
+        #[source]
         error: PnmlError,
     },
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BuiltIn(error) => error.fmt(f),
-            Self::Missing { path } => write!(
-                f,
-                "{path}: there is no such file; name a PNML file or a built-in model: {BuiltInModels}"
-            ),
-            Self::Read { path, error } => write!(f, "{path}: {error}"),
-            Self::TooLong { path } => {
-                write!(f, "{path}: the file is longer than {} MiB", MAX_FILE_BYTES >> 20)
-            }
-            Self::NotUtf8 { path, line } => write!(
-                f,
-                "{path}:{line}: the file is not UTF-8 text; unpack it if it is an archive, \
-                 else convert it with iconv -t UTF-8"
-            ),
-            Self::Pnml { path, error } => write!(f, "{path}:{error}"),
-        }
-    }
-}
-
-impl Error for LoadError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::BuiltIn(error) => Some(error),
-            Self::Read { error, .. } => Some(error),
-            Self::Pnml { error, .. } => Some(error),
-            _ => None,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! A place/transition net: its places hold tokens, its transitions move them.
 
-use core::error::Error;
 use core::fmt;
 
 use crate::load::{self, LoadError};
@@ -208,52 +207,25 @@ impl fmt::Display for Place {
 }
 
 /// The reason why places and transitions do not form a net.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
 pub enum NetError {
     /// There is no place, so there is no state.
+    #[error("the net has no place: there is no state to explore")]
     NoPlace,
     /// There are more than 2^32 transitions, which are numbered in 32 bits.
+    #[error("the net has more than 2^32 transitions")]
     TooManyTransitions,
     /// A place starts with more than [`MAX_TOKENS`].
-    TooManyTokens {
-        /// The place's identifier.
-        place: String,
-    },
+    #[error("place {place} starts with more than {MAX_TOKENS} tokens")]
+    TooManyTokens { place: String },
     /// The arcs between a place and this transition have weight 0 or more than [`MAX_TOKENS`].
-    Weight {
-        /// The transition's identifier.
-        transition: String,
-    },
+    #[error("the weight between a place and transition {transition} is not in 1..={MAX_TOKENS}")]
+    Weight { transition: String },
     /// An arc of this transition refers to a place that the net does not have.
-    UnknownPlace {
-        /// The transition's identifier.
-        transition: String,
-    },
+    #[error("an arc of transition {transition} refers to a place that the net does not have")]
+    UnknownPlace { transition: String },
 }
-
-impl fmt::Display for NetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoPlace => f.write_str("the net has no place: there is no state to explore"),
-            Self::TooManyTransitions => f.write_str("the net has more than 2^32 transitions"),
-            Self::TooManyTokens { place } => {
-                write!(f, "place {place} starts with more than {MAX_TOKENS} tokens")
-            }
-            Self::Weight { transition } => write!(
-                f,
-                "the weight between a place and transition {transition} is not in 1..={MAX_TOKENS}"
-            ),
-            Self::UnknownPlace { transition } => {
-                write!(
-                    f,
-                    "an arc of transition {transition} refers to a place that the net does not have"
-                )
-            }
-        }
-    }
-}
-
-impl Error for NetError {}
 
 #[cfg(test)]
 mod tests {

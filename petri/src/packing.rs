@@ -4,8 +4,6 @@
 //! small, firing a transition overflows a field later, and [`Packing::grown`] gives a wider layout.
 
 use core::cmp::Reverse;
-use core::error::Error;
-use core::fmt;
 
 use crate::bounds::upper_bounds;
 use crate::probe::{Budget, probe};
@@ -182,7 +180,13 @@ fn fullest(net: &Net, seen: &[u64], bounds: &[Option<u64>], widths: &[u32]) -> O
 }
 
 /// The error of a net whose markings do not fit [`STATE_BITS`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a state needs at least {needed_bits} bits, and {STATE_BITS} fit a packed state; take a \
+     smaller instance of the model (a net without a bound on its tokens has none); the widest \
+     places are {}",
+    .widest.iter().map(|(place, bits)| format!("{place} ({bits})")).collect::<Vec<_>>().join(", ")
+)]
 pub struct PackingError {
     /// Bits that the markings seen so far need.
     pub needed_bits: u64,
@@ -200,23 +204,6 @@ impl PackingError {
         Self { needed_bits, widest }
     }
 }
-
-impl fmt::Display for PackingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let places: Vec<_> =
-            self.widest.iter().map(|(place, bits)| format!("{place} ({bits})")).collect();
-        write!(
-            f,
-            "a state needs at least {} bits, and {STATE_BITS} fit a packed state; take a smaller \
-             instance of the model (a net without a bound on its tokens has none); the widest \
-             places are {}",
-            self.needed_bits,
-            places.join(", ")
-        )
-    }
-}
-
-impl Error for PackingError {}
 
 #[cfg(test)]
 mod tests {

@@ -7,9 +7,6 @@
 //! hide it.) A few Boolean operations on operands and result show which bits borrow or carry
 //! (Warren, Hacker's Delight, 2nd edition, section 2-16).
 
-use core::error::Error;
-use core::fmt;
-
 use crate::packing::Field;
 use crate::{Net, Packing, Transition};
 
@@ -225,25 +222,14 @@ fn top(field: Field) -> u64 {
 }
 
 /// A marking that does not fit a packing: a place holds more tokens than its field can.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("place {place} (from 0) holds {tokens} tokens, more than its field; grow the packing")]
 pub struct Overflow {
     /// Index of the place in [`Net::places`].
     pub place: usize,
     /// The tokens that it holds.
     pub tokens: u64,
 }
-
-impl fmt::Display for Overflow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { place, tokens } = self;
-        write!(
-            f,
-            "place {place} (from 0) holds {tokens} tokens, more than its field; grow the packing"
-        )
-    }
-}
-
-impl Error for Overflow {}
 
 #[cfg(test)]
 mod tests {

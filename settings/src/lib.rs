@@ -5,8 +5,6 @@
 //! check is checked afterwards, on [`Spanned`] values, with [`ParseError::at`].
 #![forbid(unsafe_code)]
 
-use core::error::Error;
-use core::fmt;
 use core::ops::Range;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
@@ -19,7 +17,8 @@ pub use toml::Spanned;
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// A text does not have the expected content.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {message}")]
 pub struct ParseError {
     /// The line of the error, from 1.
     pub line: usize,
@@ -35,41 +34,15 @@ impl ParseError {
     }
 }
 
-impl fmt::Display for ParseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.message)
-    }
-}
-
-impl Error for ParseError {}
-
 /// A file cannot be loaded.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file cannot be read.
-    Read(PathBuf, io::Error),
+    #[error("cannot read {path}: {1}; give another file", path = .0.display())]
+    Read(PathBuf, #[source] io::Error),
     /// Its text does not have the expected content.
-    Parse(PathBuf, ParseError),
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Read(path, error) => {
-                write!(f, "cannot read {}: {error}; give another file", path.display())
-            }
-            Self::Parse(path, error) => write!(f, "{}, {error}", path.display()),
-        }
-    }
-}
-
-impl Error for LoadError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Read(_, error) => Some(error),
-            Self::Parse(_, error) => Some(error),
-        }
-    }
+    #[error("{path}, {1}", path = .0.display())]
+    Parse(PathBuf, #[source] ParseError),
 }
 
 /// Parses a text.
