@@ -4,6 +4,7 @@
 mod common;
 
 use core::error::Error;
+use std::sync::LazyLock;
 
 use common::storage;
 use probeline_sim::{Cluster, Engine};
@@ -14,23 +15,13 @@ use probeline_table::{
 use probeline_transport::{Owner, Transport};
 
 /// Windows of 19 lines and 3 words, and 7 slots of 48 words.
-const SIM: probeline_sim::Config = probeline_sim::Config {
-    owners: 2,
+static SIM: LazyLock<probeline_sim::Config> = LazyLock::new(|| probeline_sim::Config {
     window_words: 155,
     slots: 7,
     slot_words: 48,
     depth: 2,
-    seed: 0,
-    order: probeline_sim::Order::ByTime,
-    model: probeline_sim::Model::instant(),
-    faults: probeline_sim::Faults::none(),
-    scatter_reads: false,
-    word_reads_whole: true,
-    write_then_atomic: false,
-    atomics: probeline_transport::AtomicScope::Cpu,
-    direct_reach: probeline_sim::Reach::Own,
-    trace_events: 0,
-};
+    ..probeline_sim::Config::default()
+});
 const CONFIG: Config =
     Config { first_word: 8, chunk_buckets: 48, max_chunks: 1, ..Config::paper(136) };
 
@@ -67,7 +58,7 @@ fn limits<V: Copy>(
 fn the_first_word_begins_a_line() {
     let refused = |found| (found, ConfigError::FirstWord { found });
     limits(
-        |first_word| new(SIM, Config { first_word, ..CONFIG }, 1),
+        |first_word| new(*SIM, Config { first_word, ..CONFIG }, 1),
         &[0, 8],
         &[refused(1), refused(7), refused(9), refused(u64::MAX)],
         &["first word", "multiple of 8"],
@@ -77,7 +68,7 @@ fn the_first_word_begins_a_line() {
 #[test]
 fn buckets_fit_the_windows() {
     let make =
-        |buckets_per_owner| new(SIM, Config { buckets_per_owner, chunk_buckets: 8, ..CONFIG }, 1);
+        |buckets_per_owner| new(*SIM, Config { buckets_per_owner, chunk_buckets: 8, ..CONFIG }, 1);
     let refused = |found| (found, ConfigError::Buckets { found, most: 136 });
     limits(
         make,
@@ -88,7 +79,7 @@ fn buckets_fit_the_windows() {
     let nowhere = |first_word| Config { first_word, buckets_per_owner: 8, ..CONFIG };
     for first_word in [144, 152, u64::MAX - 7] {
         let none = ConfigError::Buckets { found: 8, most: 0 };
-        assert_eq!(new(SIM, nowhere(first_word), 1).err(), Some(none), "{first_word}");
+        assert_eq!(new(*SIM, nowhere(first_word), 1).err(), Some(none), "{first_word}");
     }
 }
 
@@ -97,14 +88,14 @@ fn a_chunk_fits_a_part_and_a_slot() {
     let refused = |most| move |found| (found, ConfigError::ChunkBuckets { found, most });
     let slot = refused(48);
     limits(
-        |chunk_buckets| new(SIM, Config { chunk_buckets, ..CONFIG }, 1),
+        |chunk_buckets| new(*SIM, Config { chunk_buckets, ..CONFIG }, 1),
         &[8, 16, 40, 48],
         &[slot(0), slot(1), slot(7), slot(12), slot(56), slot(u32::MAX)],
         &["C is", "8 to 48", "multiple of 8"],
     );
     let part = refused(24);
     limits(
-        |chunk_buckets| new(SIM, Config { chunk_buckets, buckets_per_owner: 24, ..CONFIG }, 1),
+        |chunk_buckets| new(*SIM, Config { chunk_buckets, buckets_per_owner: 24, ..CONFIG }, 1),
         &[8, 16, 24],
         &[part(0), part(20), part(32)],
         &["8 to 24"],
@@ -115,7 +106,7 @@ fn a_chunk_fits_a_part_and_a_slot() {
 fn chunks_are_one_to_65536() {
     let refused = |found| (found, ConfigError::MaxChunks { found, most: 65_536 });
     limits(
-        |max_chunks| new(SIM, Config { max_chunks, ..CONFIG }, 1),
+        |max_chunks| new(*SIM, Config { max_chunks, ..CONFIG }, 1),
         &[1, 2, 65_535, 65_536],
         &[refused(0), refused(65_537), refused(u32::MAX)],
         &["M is", "1 to 65536"],
@@ -127,7 +118,7 @@ fn operations_have_two_slots_each() {
     let refused =
         |found| (found, ConfigError::Operations { found: found as usize, most: SIM.slots / 2 });
     limits(
-        |operations| new(SIM, CONFIG, operations),
+        |operations| new(*SIM, CONFIG, operations),
         &[1, 2, 3],
         &[refused(0), refused(4), refused(100)],
         &["storage for", "1 to 3", "two slots"],
@@ -137,7 +128,7 @@ fn operations_have_two_slots_each() {
 #[test]
 fn the_transport_holds_the_two_reads_of_a_chunk() {
     limits(
-        |depth| new(probeline_sim::Config { depth, ..SIM }, CONFIG, 1),
+        |depth| new(probeline_sim::Config { depth, ..*SIM }, CONFIG, 1),
         &[2, 3],
         &[(1, ConfigError::Depth { found: 1 })],
         &["depth is 1", "at least 2"],
@@ -149,7 +140,7 @@ fn the_papers_parameters_are_the_default() {
     let config = Config::new(1_000);
     assert_eq!((config.first_word, config.chunk_buckets, config.max_chunks), (0, 32, 32));
     assert_eq!((config.words(), Config::slots(5)), (1_008, 10));
-    let table = new(SIM, CONFIG, 1).unwrap();
+    let table = new(*SIM, CONFIG, 1).unwrap();
     assert_eq!(*table.config(), CONFIG);
     let layout = table.layout();
     assert_eq!((layout.owners(), layout.buckets_per_owner(), layout.first_word()), (2, 136, 16));
@@ -157,7 +148,7 @@ fn the_papers_parameters_are_the_default() {
 
 #[test]
 fn data_beyond_63_bits_changes_nothing() {
-    let mut table = new(SIM, CONFIG, 1).unwrap();
+    let mut table = new(*SIM, CONFIG, 1).unwrap();
     let too_large = DataOutOfRange::new(1 << 63);
     assert!(too_large.to_string().contains(&format!("0 to {MAX_DATA}")), "{too_large}");
     for data in [1 << 63, u64::MAX] {
@@ -181,7 +172,7 @@ fn data_beyond_63_bits_changes_nothing() {
 
 #[test]
 fn a_busy_table_completes_its_operations() {
-    let mut table = new(SIM, CONFIG, 3).unwrap();
+    let mut table = new(*SIM, CONFIG, 3).unwrap();
     for tag in 0..3 {
         table.submit(Tag(tag), tag, Intent::FindOrPut).unwrap();
     }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 
 use probeline_transport::Owner;
-use spin::{Mutex, MutexGuard};
+use spin::Mutex;
 
 use crate::fabric::{Fabric, Windows};
 use crate::{Config, ConfigError, Counters, Engine, Moment, OpenError};
@@ -31,23 +31,9 @@ pub struct Cluster {
 
 /// The state that the handles and engines of a cluster share.
 pub(crate) struct Shared {
-    config: Config,
-    windows: Windows,
-    fabric: Mutex<Fabric>,
-}
-
-impl Shared {
-    pub(crate) fn fabric(&self) -> MutexGuard<'_, Fabric> {
-        self.fabric.lock()
-    }
-
-    pub(crate) fn config(&self) -> &Config {
-        &self.config
-    }
-
-    pub(crate) fn window(&self, owner: Owner) -> &[AtomicU64] {
-        &self.windows[owner.0 as usize]
-    }
+    pub(crate) config: Config,
+    pub(crate) windows: Windows,
+    pub(crate) fabric: Mutex<Fabric>,
 }
 
 impl Cluster {
@@ -82,21 +68,21 @@ impl Cluster {
     }
 
     fn open(&self, owner: Owner, turn: Option<Arc<dyn Turn>>) -> Result<Engine, OpenError> {
-        self.shared.fabric().take(owner)?;
+        self.shared.fabric.lock().take(owner)?;
         Engine::new(owner, Arc::clone(&self.shared), turn)
     }
 
     /// The configuration that the cluster was created with.
     #[must_use]
     pub fn config(&self) -> &Config {
-        self.shared.config()
+        &self.shared.config
     }
 
     /// Kills `owner` at its present time: its own engine is flushed and dead, and the other engines
     /// report it as lost after what they have in flight. Does nothing if the owner is unknown or
     /// already lost.
     pub fn kill(&self, owner: Owner) {
-        self.shared.fabric().lose(owner);
+        self.shared.fabric.lock().lose(owner);
     }
 
     /// Returns the owner whose poll reports something first, and the virtual time of that poll.
@@ -104,26 +90,26 @@ impl Cluster {
     /// order of virtual time.
     #[must_use]
     pub fn next_delivery(&self) -> Option<(Owner, u64)> {
-        self.shared.fabric().next_delivery()
+        self.shared.fabric.lock().next_delivery()
     }
 
     /// The latest virtual time at which any engine has polled, in nanoseconds. All effects up to
     /// that time have happened.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
-        self.shared.fabric().now_ns
+        self.shared.fabric.lock().now_ns
     }
 
     /// Advances every engine to `at_ns`, unless it is later already, as a barrier does. All effects
     /// up to that time have happened.
     pub fn meet(&self, at_ns: u64) {
-        self.shared.fabric().meet(at_ns);
+        self.shared.fabric.lock().meet(at_ns);
     }
 
     /// Applies every outstanding effect, late ones included, and returns the time of the last one
     /// in nanoseconds. Completions remain to be polled.
     pub fn settle(&self) -> u64 {
-        let mut fabric = self.shared.fabric();
+        let mut fabric = self.shared.fabric.lock();
         fabric.settle();
         fabric.now_ns
     }
@@ -131,24 +117,24 @@ impl Cluster {
     /// The counts of all events so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.shared.fabric().counters
+        self.shared.fabric.lock().counters
     }
 
     /// A hash of every event so far: its time, owner, operation, word and value. Two runs with the
     /// same hash did the same.
     #[must_use]
     pub fn trace_hash(&self) -> u64 {
-        self.shared.fabric().trace.hash()
+        self.shared.fabric.lock().trace.hash()
     }
 
     /// The last [`Config::trace_events`] events, oldest first.
     #[must_use]
     pub fn trace(&self) -> Vec<Moment> {
-        self.shared.fabric().trace.moments()
+        self.shared.fabric.lock().trace.moments()
     }
 
     #[cfg(feature = "std")]
     pub(crate) fn clock_ns(&self, owner: Owner) -> u64 {
-        self.shared.fabric().clock_ns(owner)
+        self.shared.fabric.lock().clock_ns(owner)
     }
 }

@@ -1,9 +1,7 @@
 //! The configuration of a cluster, and the errors of creating one.
 
-use core::error::Error;
-use core::fmt;
-
 use probeline_transport::{AtomicScope, Caps, Geometry, MAX_OWNERS, Owner};
+use thiserror::Error;
 
 use crate::faults::ALL_PPM;
 use crate::{Faults, Model};
@@ -117,7 +115,6 @@ impl Config {
             return Err(ConfigError::SlotNotInLines { slot_words: self.slot_words });
         }
         within("words in all", self.total_words(), 1, MAX_TOTAL_WORDS)?;
-        within("owners_per_node", self.model.owners_per_node.into(), 1, u32::MAX.into())?;
         self.check_faults()
     }
 
@@ -129,7 +126,7 @@ impl Config {
         within("repeated_read_ppm", f.repeated_read_ppm.into(), 0, ALL_PPM.into())?;
         within("torn_read_ppm", f.torn_read_ppm.into(), 0, ALL_PPM.into())?;
         within("slow_ppm", f.slow_ppm.into(), 0, ALL_PPM.into())?;
-        within("slow_factor", f.slow_factor.into(), 1, u32::MAX.into())?;
+        within("slow_factor", f.slow_factor.into(), f.slow_ppm.min(1).into(), u32::MAX.into())?;
         let after_ops = f.death.map_or(1, |death| death.after_ops);
         within("death.after_ops", after_ops, 1, u64::MAX)
     }
@@ -178,9 +175,10 @@ fn within(field: &'static str, value: u64, least: u64, most: u64) -> Result<(), 
 }
 
 /// Why a cluster cannot be created from a [`Config`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// A value is too small or too large.
+    #[error("{field} is {value}; make it {least} to {most}")]
     OutOfRange {
         /// The name of the field.
         field: &'static str,
@@ -192,53 +190,26 @@ pub enum ConfigError {
         most: u64,
     },
     /// The slot size is not a multiple of a line of 8 words.
+    #[error("slot_words is {slot_words}; make it a multiple of 8")]
     SlotNotInLines {
         /// Words in a slot.
         slot_words: u32,
     },
 }
 
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::OutOfRange { field, value, least, most } => {
-                write!(f, "{field} is {value}; make it {least} to {most}")
-            }
-            Self::SlotNotInLines { slot_words } => {
-                write!(f, "slot_words is {slot_words}; make it a multiple of 8")
-            }
-        }
-    }
-}
-
-impl Error for ConfigError {}
-
 /// Why an engine cannot be opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
     /// There is no such owner.
+    #[error("there is no {0}")]
     UnknownOwner(Owner),
     /// The owner's engine was opened before; it can be opened only once.
+    #[error("the engine of {0} was taken before; make a new cluster")]
     Taken(Owner),
     /// The memory for the slots cannot be allocated.
+    #[error("no memory for the slots; choose fewer or shorter ones")]
     OutOfMemory,
 }
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownOwner(owner) => write!(f, "there is no {owner}"),
-            Self::Taken(owner) => {
-                write!(f, "the engine of {owner} was taken before; make a new cluster")
-            }
-            Self::OutOfMemory => {
-                f.write_str("no memory for the slots; choose fewer or shorter ones")
-            }
-        }
-    }
-}
-
-impl Error for OpenError {}
 
 #[cfg(test)]
 mod tests {
@@ -258,11 +229,7 @@ mod tests {
             sized("slot_words", Config { slot_words: 0, ..good }),
             sized("depth", Config { depth: 0, ..good }),
             sized("words in all", Config { owners: 4_096, window_words: 1 << 32, ..good }),
-            sized(
-                "owners_per_node",
-                Config { model: Model { owners_per_node: 0, ..Model::instant() }, ..good },
-            ),
-            sized("slow_factor", Config { faults: Faults { slow_factor: 0, ..faults }, ..good }),
+            sized("slow_factor", Config { faults: Faults { slow_ppm: 1, ..faults }, ..good }),
             sized(
                 "the sum of the error ppm",
                 Config {

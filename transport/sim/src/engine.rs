@@ -40,28 +40,28 @@ impl Engine {
         shared: Arc<Shared>,
         turn: Option<Arc<dyn Turn>>,
     ) -> Result<Self, OpenError> {
-        let geometry = shared.config().geometry(me);
+        let geometry = shared.config.geometry(me);
         let slots = Slots::for_cpu(geometry.slots, geometry.slot_words);
         let slots = slots.ok_or(OpenError::OutOfMemory)?;
-        Ok(Self { caps: shared.config().caps(), geometry, slots, in_flight: 0, shared, turn })
+        Ok(Self { caps: shared.config.caps(), geometry, slots, in_flight: 0, shared, turn })
     }
 
     /// This engine's virtual time, in nanoseconds.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
-        self.shared.fabric().clock_ns(self.geometry.me)
+        self.shared.fabric.lock().clock_ns(self.geometry.me)
     }
 
     /// The virtual time at which the next poll reports something, if nothing is posted before, in
     /// nanoseconds. A driver that polls several engines from one thread orders them by it.
     #[must_use]
     pub fn next_poll_ns(&self) -> u64 {
-        self.shared.fabric().poll_until_ns(self.geometry.me)
+        self.shared.fabric.lock().poll_until_ns(self.geometry.me)
     }
 
     /// Advances the engine's clock by `ns` nanoseconds of work of the caller's CPU.
     pub fn spend(&mut self, ns: u64) {
-        self.shared.fabric().spend(self.geometry.me, ns);
+        self.shared.fabric.lock().spend(self.geometry.me, ns);
     }
 
     fn copy(
@@ -71,7 +71,7 @@ impl Engine {
         remote: Segment,
         local: Local,
     ) -> Result<(), PostError> {
-        let mut fabric = self.shared.fabric();
+        let mut fabric = self.shared.fabric.lock();
         if fabric.is_closed(self.geometry.me) {
             return Err(PostError::Closed);
         }
@@ -90,7 +90,7 @@ impl Engine {
     }
 
     fn atomic(&mut self, token: Token, action: Action, at: RemoteWord) -> Result<(), PostError> {
-        let mut fabric = self.shared.fabric();
+        let mut fabric = self.shared.fabric.lock();
         if fabric.is_closed(self.geometry.me) {
             return Err(PostError::Closed);
         }
@@ -147,7 +147,7 @@ impl Transport for Engine {
 
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
         let me = self.geometry.me;
-        let mut fabric = self.shared.fabric();
+        let mut fabric = self.shared.fabric.lock();
         if let Some(fault) = fabric.fault(me) {
             return Err(fault);
         }
@@ -158,7 +158,7 @@ impl Transport for Engine {
         if let Some(turn) = &self.turn {
             drop(fabric);
             turn.yield_until(me, until_ns);
-            fabric = self.shared.fabric();
+            fabric = self.shared.fabric.lock();
             if let Some(fault) = fabric.fault(me) {
                 return Err(fault);
             }
@@ -178,17 +178,17 @@ impl Transport for Engine {
     }
 
     fn window(&self) -> &[AtomicU64] {
-        self.shared.window(self.geometry.me)
+        &self.shared.windows[self.geometry.me.0 as usize]
     }
 
     fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
         self.geometry.check_segment(at).ok()?;
-        let reached = match self.shared.config().direct_reach {
+        let reached = match self.shared.config.direct_reach {
             Reach::None => false,
             Reach::Own => at.start.owner == self.geometry.me,
             Reach::All => true,
         };
-        reached.then(|| run(self.shared.window(at.start.owner), at))
+        reached.then(|| run(&self.shared.windows[at.start.owner.0 as usize], at))
     }
 }
 
@@ -200,7 +200,7 @@ unsafe impl StableMemory for Engine {}
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.shared.fabric().close(self.geometry.me);
+        self.shared.fabric.lock().close(self.geometry.me);
     }
 }
 
@@ -227,7 +227,7 @@ mod tests {
         engine.read(Token(0), from, landing).unwrap();
         assert_eq!(engine.slots.words(landing), Some(&[POISON; 4][..]));
         assert_eq!(engine.landed(landing), Err(SlotError::Busy));
-        engine.shared.fabric().settle();
+        engine.shared.fabric.lock().settle();
         assert_eq!(engine.slots.words(landing), Some(&[POISON; 4][..]), "read, not yet completed");
 
         assert_eq!(engine.poll(&mut [Completion::default()]), Ok(1));

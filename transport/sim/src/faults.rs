@@ -10,7 +10,7 @@ use crate::{Kind, Rng};
 /// All three kinds of error carry the same status, so that a caller cannot distinguish them. A READ
 /// that fails leaves its landing range poisoned. Owners are not lost at random but when an engine
 /// is dropped, or by [`Cluster::kill`](crate::Cluster::kill).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// The operation takes effect and completes in error.
     pub error_done_ppm: u32,
@@ -29,7 +29,7 @@ pub struct Faults {
     pub torn_read_ppm: u32,
     /// The roundtrip takes `slow_factor` times as long.
     pub slow_ppm: u32,
-    /// The factor of slow roundtrips, at least 1.
+    /// The factor of slow roundtrips, at least 1 if there are any.
     pub slow_factor: u32,
     /// The engine that dies, if any.
     pub death: Option<Death>,
@@ -54,18 +54,8 @@ pub(crate) const ALL_PPM: u32 = 1_000_000;
 impl Faults {
     /// No faults.
     #[must_use]
-    pub const fn none() -> Self {
-        Self {
-            error_done_ppm: 0,
-            error_undone_ppm: 0,
-            error_late_ppm: 0,
-            late_ns: 0,
-            repeated_read_ppm: 0,
-            torn_read_ppm: 0,
-            slow_ppm: 0,
-            slow_factor: 1,
-            death: None,
-        }
+    pub fn none() -> Self {
+        Self::default()
     }
 
     /// A random choice of faults with random weights, the same for the same seed. It leaves some
@@ -88,12 +78,6 @@ impl Faults {
                 after_ops: 1 << rng.below(14),
             }),
         }
-    }
-}
-
-impl Default for Faults {
-    fn default() -> Self {
-        Self::none()
     }
 }
 

@@ -37,7 +37,6 @@ extern crate std;
 
 mod cluster;
 mod config;
-mod counters;
 mod engine;
 mod fabric;
 mod faults;
@@ -45,17 +44,15 @@ mod footprint;
 mod model;
 mod network;
 mod oortwijn2015;
+mod queue;
 mod record;
 mod rng;
 #[cfg(feature = "std")]
 pub mod stage;
-mod station;
 mod trace;
-mod turns;
 
 pub use cluster::{Cluster, Turn};
 pub use config::{Config, ConfigError, OpenError, Order, Reach};
-pub use counters::Counters;
 pub use engine::{Engine, POISON};
 pub use faults::{DEATH_STATUS, Death, Faults};
 pub use model::{
@@ -64,4 +61,4 @@ pub use model::{
 pub use network::WORD_GROUPS;
 pub use record::Kind;
 pub use rng::Rng;
-pub use trace::{Moment, What};
+pub use trace::{Counters, Moment, What};

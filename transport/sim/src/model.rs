@@ -17,10 +17,8 @@ pub struct Cost {
 /// any queueing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Roundtrips {
-    /// A READ.
+    /// A READ, or a WRITE of as many words.
     pub read: Cost,
-    /// A WRITE.
-    pub write: Cost,
     /// A compare-and-swap or a fetch-and-add, in nanoseconds.
     pub atomic_ns: u64,
 }
@@ -139,7 +137,7 @@ pub struct Sockets {
 /// There are two kinds of turns. Those of `initiator` and `target` belong to one rank, as the turns
 /// of its software or its queue pair do. Those of [`nic`](Self::nic) are shared by the ranks of a
 /// node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Model {
     /// CPU time of each post, in nanoseconds.
     pub post_ns: u64,
@@ -150,7 +148,7 @@ pub struct Model {
     pub idle_poll_ns: u64,
     /// Nanoseconds from the last owner's arrival at a barrier or all-gather until all owners leave.
     pub barrier_ns: u64,
-    /// Owners on one node, at least 1: owners 0 to n-1 are on the first node, and so on.
+    /// Owners on one node: owners 0 to n-1 are on the first node, and so on. 0 counts as 1.
     pub owners_per_node: u32,
     /// Roundtrips between owners of one node, including an owner's operations on itself.
     pub local: Roundtrips,
@@ -193,43 +191,21 @@ pub struct Model {
 impl Model {
     /// A model in which nothing takes time.
     #[must_use]
-    pub const fn instant() -> Self {
-        let free = Cost { base_ns: 0, word_ps: 0 };
-        let none = Roundtrips { read: free, write: free, atomic_ns: 0 };
-        let unlimited = Rates { copies_per_s: 0, atomics_per_s: 0 };
-        Self {
-            post_ns: 0,
-            completion_ns: 0,
-            idle_poll_ns: 0,
-            barrier_ns: 0,
-            owners_per_node: 1,
-            local: none,
-            local_by_cpu: false,
-            local_prefetched: Prefetched { beyond_words: 0, word_ps: 0 },
-            remote: none,
-            remote_long: LongReads { beyond_words: 0, more_ns: 0 },
-            jitter: Jitter::None,
-            neighbour_ns: 0,
-            sockets: Sockets { ranks_each: 0, neighbour_ns: 0 },
-            switches: Switches { nodes_each: 0, count: 0, further_ns: 0 },
-            idle_owner_ns: 0,
-            initiator: unlimited,
-            target: unlimited,
-            nic: Nic::UNLIMITED,
-            atomic_word_ns: 0,
-        }
+    pub fn instant() -> Self {
+        Self::default()
     }
 
     /// A model in which every operation and barrier between owners takes `remote_roundtrip_ns`, an
     /// owner's operation on its own window takes a tenth of that, and nothing else takes time.
     #[must_use]
-    pub const fn simple(remote_roundtrip_ns: u64) -> Self {
+    pub fn simple(remote_roundtrip_ns: u64) -> Self {
+        let all = |base_ns| Roundtrips { read: Cost { base_ns, word_ps: 0 }, atomic_ns: base_ns };
         Self {
             idle_poll_ns: remote_roundtrip_ns / 64,
             barrier_ns: remote_roundtrip_ns,
-            local: alike(remote_roundtrip_ns / 10),
-            remote: alike(remote_roundtrip_ns),
-            ..Self::instant()
+            local: all(remote_roundtrip_ns / 10),
+            remote: all(remote_roundtrip_ns),
+            ..Self::default()
         }
     }
 
@@ -239,20 +215,16 @@ impl Model {
     pub fn roundtrip_ns(&self, kind: Kind, words: u32, from: Owner, to: Owner) -> u64 {
         let local = self.is_local(from, to);
         let trips = if local { &self.local } else { &self.remote };
-        let trip_ns = match kind {
-            Kind::Read if self.is_by_cpu(from, to) => {
-                self.local_prefetched.read_ns(&trips.read, words)
-            }
-            Kind::Read => trips.read.of(words),
-            Kind::Write => trips.write.of(words),
-            Kind::CompareAndSwap | Kind::FetchAdd => trips.atomic_ns,
-        };
-        if local {
-            return trip_ns;
+        let is_read = kind == Kind::Read;
+        if kind.is_atomic() {
+            trips.atomic_ns
+        } else if is_read && self.is_by_cpu(from, to) {
+            self.local_prefetched.read_ns(&trips.read, words)
+        } else {
+            let long = is_read && !local && words > self.remote_long.beyond_words;
+            let long_ns = if long { self.remote_long.more_ns } else { 0 };
+            trips.read.of(words).saturating_add(long_ns)
         }
-        let long = kind == Kind::Read && words > self.remote_long.beyond_words;
-        let long_ns = if long { self.remote_long.more_ns } else { 0 };
-        trip_ns.saturating_add(long_ns)
     }
 
     /// Whether both owners are on one node.
@@ -280,19 +252,10 @@ impl Model {
     }
 }
 
-impl Nic {
-    const UNLIMITED: Self = {
-        let unlimited = Rates { copies_per_s: 0, atomics_per_s: 0 };
-        let never = Fall { knee: 0, halved_by: 0 };
-        Self {
-            initiator: unlimited,
-            target: unlimited,
-            bytes_per_s: 0,
-            header_bytes: 0,
-            outstanding: never,
-            connections: never,
-        }
-    };
+impl Rates {
+    pub(crate) fn of(&self, kind: Kind) -> u64 {
+        if kind.is_atomic() { self.atomics_per_s } else { self.copies_per_s }
+    }
 }
 
 impl Fall {
@@ -304,17 +267,6 @@ impl Fall {
         }
         turn_ps.saturating_add(turn_ps.saturating_mul(excess) / u64::from(self.halved_by))
     }
-}
-
-impl Default for Model {
-    fn default() -> Self {
-        Self::instant()
-    }
-}
-
-const fn alike(roundtrip_ns: u64) -> Roundtrips {
-    let cost = Cost { base_ns: roundtrip_ns, word_ps: 0 };
-    Roundtrips { read: cost, write: cost, atomic_ns: roundtrip_ns }
 }
 
 impl Cost {

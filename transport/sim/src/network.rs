@@ -5,9 +5,8 @@ use alloc::vec;
 
 use probeline_transport::{Owner, RemoteWord};
 
-use crate::model::{Jitter, Rates, Switches};
-use crate::station::Station;
-use crate::turns::{PS_PER_S, Turns, turn_ps};
+use crate::model::{Jitter, Switches};
+use crate::queue::{PerKind, Station, Turns};
 use crate::{Kind, Model, Rng};
 
 /// The times at which one operation takes effect and at which its completion can be polled.
@@ -46,8 +45,8 @@ pub(crate) struct Network {
 
 /// The queues that belong to one owner.
 struct OwnerQueues {
-    initiator: Turns,
-    target: Turns,
+    initiator: PerKind<Turns>,
+    target: PerKind<Turns>,
     /// The time at which the owner's CPU can execute its next own operation.
     cpu_free_ns: u64,
     /// The time at which each group of this owner's words takes the next atomic, in nanoseconds.
@@ -57,32 +56,26 @@ struct OwnerQueues {
 /// The NIC that the owners of a node share.
 #[derive(Default)]
 struct SharedNic {
-    initiator: Sides,
-    target: Sides,
+    initiator: PerKind<Station>,
+    target: PerKind<Station>,
     inward: Station,
     outward: Station,
     /// The number of operations in flight of the node's ranks that use this NIC.
     outstanding: u64,
 }
 
-#[derive(Default)]
-struct Sides {
-    copies: Station,
-    atomics: Station,
-}
-
 /// Words of one owner whose indices are equal modulo this number block each other's atomics. It is
 /// a power of two far above the operations in flight on one window, and costs 4 KiB for each owner.
 pub const WORD_GROUPS: usize = 512;
-/// An atomic sends two words and receives one.
 const WORD_BYTES: u64 = probeline_transport::WORD_BYTES as u64;
+const PS_PER_S: u64 = 1_000_000_000_000;
 
 impl Network {
     pub(crate) fn new(model: Model, owners: u32, rng: Rng) -> Self {
         let groups = if model.atomic_word_ns == 0 { 0 } else { WORD_GROUPS };
         let queue = || OwnerQueues {
-            initiator: Turns::default(),
-            target: Turns::default(),
+            initiator: PerKind::default(),
+            target: PerKind::default(),
             cpu_free_ns: 0,
             words_free_ns: vec![0; groups].into_boxed_slice(),
         };
@@ -106,44 +99,50 @@ impl Network {
     /// Schedules an operation: gives it its turns and returns its times.
     pub(crate) fn schedule(&mut self, start: Start) -> Times {
         let Start { kind, words, from, to, now_ns, .. } = start;
-        let by_cpu = self.model.is_by_cpu(from, to.owner);
         let trip_ns = self.trip_ns(&start);
         self.in_flight[from.0 as usize] += 1;
-        let jitter_ns = if by_cpu { 0 } else { self.jitter_ns() };
+        if self.model.is_by_cpu(from, to.owner) {
+            return self.schedule_on_cpu(&start, trip_ns);
+        }
+        let jitter_ns = self.jitter_ns();
         let out_ns = (trip_ns / 2).saturating_add(self.rng.up_to(jitter_ns));
-        let both_ns = trip_ns.saturating_add(jitter_ns);
+        let back_ns = trip_ns.saturating_add(jitter_ns) - out_ns;
         let (out_bytes, back_bytes) = self.bytes(kind, words);
 
-        let (initiator, target) = if by_cpu {
-            (Rates::default(), Rates::default())
-        } else {
-            (self.model.initiator, self.model.target)
-        };
-        let queue = &mut self.queues[from.0 as usize];
-        let mut sent_ns = if by_cpu { now_ns.max(queue.cpu_free_ns) } else { now_ns };
-        sent_ns = queue.initiator.take(kind, &initiator, sent_ns);
-        if !by_cpu {
-            sent_ns = self.send(from, kind, out_bytes, sent_ns);
-        }
-        let mut arrived_ns = sent_ns.saturating_add(out_ns);
-        if !by_cpu {
-            arrived_ns = self.arrive(to.owner, kind, out_bytes, arrived_ns);
-        }
-        let queue = &mut self.queues[to.owner.0 as usize];
-        let served_ns = queue.target.take(kind, &target, arrived_ns);
-        let effect_ns = match kind {
-            Kind::Read | Kind::Write => served_ns,
-            Kind::CompareAndSwap | Kind::FetchAdd => {
-                queue.take_word(to.index, self.model.atomic_word_ns, served_ns)
-            }
-        };
-        let answered_ns =
-            if by_cpu { effect_ns } else { self.answer(from, to.owner, back_bytes, effect_ns) };
-        let done_ns = answered_ns.saturating_add(both_ns - out_ns);
-        if by_cpu {
-            self.queues[from.0 as usize].cpu_free_ns = done_ns;
-        }
+        let turn_ps = per_s_ps(1, self.model.initiator.of(kind));
+        let posted_ns = self.queue(from).initiator.of(kind).take(turn_ps, now_ns);
+        let sent_ns = self.send(from, kind, out_bytes, posted_ns);
+        let arrived_ns = self.arrive(to.owner, kind, out_bytes, sent_ns.saturating_add(out_ns));
+        let turn_ps = per_s_ps(1, self.model.target.of(kind));
+        let served_ns = self.queue(to.owner).target.of(kind).take(turn_ps, arrived_ns);
+        let effect_ns = self.take_word(kind, to, served_ns);
+        let answered_ns = self.answer(from, to.owner, back_bytes, effect_ns);
+        Times { effect_ns, done_ns: answered_ns.saturating_add(back_ns) }
+    }
+
+    /// Schedules loads and stores, which the CPU executes one after the other.
+    fn schedule_on_cpu(&mut self, start: &Start, trip_ns: u64) -> Times {
+        let &Start { kind, from, to, now_ns, .. } = start;
+        let start_ns = now_ns.max(self.queue(from).cpu_free_ns);
+        let effect_ns = self.take_word(kind, to, start_ns.saturating_add(trip_ns / 2));
+        let done_ns = effect_ns.saturating_add(trip_ns - trip_ns / 2);
+        self.queue(from).cpu_free_ns = done_ns;
         Times { effect_ns, done_ns }
+    }
+
+    /// The time at which an operation that is served at `now_ns` takes effect: an atomic waits for
+    /// its word.
+    fn take_word(&mut self, kind: Kind, to: RemoteWord, now_ns: u64) -> u64 {
+        let word_ns = self.model.atomic_word_ns;
+        let group = usize::try_from(to.index % WORD_GROUPS as u64).unwrap_or(0);
+        match self.queue(to.owner).words_free_ns.get_mut(group) {
+            Some(free_ns) if kind.is_atomic() => {
+                let start_ns = now_ns.max(*free_ns);
+                *free_ns = start_ns.saturating_add(word_ns);
+                start_ns
+            }
+            _ => now_ns,
+        }
     }
 
     /// Removes a completed operation from the counts in flight.
@@ -159,6 +158,10 @@ impl Network {
     /// The number of operations that the NIC of the owner's node has in flight.
     pub(crate) fn outstanding(&self, owner: Owner) -> u64 {
         self.nics[self.model.node(owner) as usize].outstanding
+    }
+
+    fn queue(&mut self, owner: Owner) -> &mut OwnerQueues {
+        &mut self.queues[owner.0 as usize]
     }
 
     fn nic(&mut self, owner: Owner) -> &mut SharedNic {
@@ -187,13 +190,11 @@ impl Network {
         }
         let ranks = self.model.owners_per_node.max(1);
         let first = self.model.node(from) * ranks;
-        let busy = |owner: &u32| {
-            *owner != from.0 && self.in_flight.get(*owner as usize).is_some_and(|&count| count > 0)
-        };
-        (first..first.saturating_add(ranks)).filter(busy).fold(0, |sum: u64, owner| {
+        let busy = (first..).zip(self.in_flight.iter().skip(first as usize).take(ranks as usize));
+        let busy = busy.filter(|&(owner, &count)| owner != from.0 && count > 0);
+        busy.fold(0, |sum: u64, (owner, _)| {
             let near = self.model.share_socket(from.0, owner);
-            let more_ns = of_node_ns.saturating_add(if near { of_socket_ns } else { 0 });
-            sum.saturating_add(more_ns)
+            sum.saturating_add(of_node_ns).saturating_add(if near { of_socket_ns } else { 0 })
         })
     }
 
@@ -206,15 +207,16 @@ impl Network {
         u64::from(self.model.node(owner)) * u64::from(count) / self.nodes
     }
 
-    /// The bytes on the wire of the request and of the response.
+    /// The bytes on the wire of the request and of the response. An atomic sends two words and
+    /// receives one.
     fn bytes(&self, kind: Kind, words: u32) -> (u64, u64) {
-        let header = u64::from(self.model.nic.header_bytes);
-        let data = u64::from(words) * WORD_BYTES;
-        match kind {
-            Kind::Read => (header, header + data),
-            Kind::Write => (header + data, header),
-            Kind::CompareAndSwap | Kind::FetchAdd => (header + 2 * WORD_BYTES, header + WORD_BYTES),
-        }
+        let (out_words, back_words) = match kind {
+            Kind::Read => (0, words.into()),
+            Kind::Write => (words.into(), 0),
+            Kind::CompareAndSwap | Kind::FetchAdd => (2, 1),
+        };
+        let bytes = |words: u64| u64::from(self.model.nic.header_bytes) + words * WORD_BYTES;
+        (bytes(out_words), bytes(back_words))
     }
 
     /// Sends a request out through the initiator's NIC; returns the time it leaves, in nanoseconds.
@@ -222,25 +224,25 @@ impl Network {
         let (limits, connections) = (self.model.nic, self.connections);
         let nic = self.nic(from);
         nic.outstanding += 1;
-        let turn_ps = turn_ps(&limits.initiator, kind);
+        let turn_ps = per_s_ps(1, limits.initiator.of(kind));
         let turn_ps = limits.outstanding.stretch(turn_ps, nic.outstanding);
         let turn_ps = limits.connections.stretch(turn_ps, connections);
         let turn_ns = nic.initiator.of(kind).take(turn_ps, now_ns);
-        nic.outward.take(wire_ps(limits.bytes_per_s, bytes), turn_ns)
+        nic.outward.take(per_s_ps(bytes, limits.bytes_per_s), turn_ns)
     }
 
     /// Receives a request at the target's NIC; returns the time it is taken, in nanoseconds.
     fn arrive(&mut self, to: Owner, kind: Kind, bytes: u64, now_ns: u64) -> u64 {
         let (limits, connections) = (self.model.nic, self.connections);
         let nic = self.nic(to);
-        let arrived_ns = nic.inward.take(wire_ps(limits.bytes_per_s, bytes), now_ns);
-        let turn_ps = limits.connections.stretch(turn_ps(&limits.target, kind), connections);
+        let arrived_ns = nic.inward.take(per_s_ps(bytes, limits.bytes_per_s), now_ns);
+        let turn_ps = limits.connections.stretch(per_s_ps(1, limits.target.of(kind)), connections);
         nic.target.of(kind).take(turn_ps, arrived_ns)
     }
 
     /// Sends the response back over both links; returns the time it arrives, in nanoseconds.
     fn answer(&mut self, from: Owner, to: Owner, bytes: u64, now_ns: u64) -> u64 {
-        let wire_ps = wire_ps(self.model.nic.bytes_per_s, bytes);
+        let wire_ps = per_s_ps(bytes, self.model.nic.bytes_per_s);
         let sent_ns = self.nic(to).outward.take(wire_ps, now_ns);
         self.nic(from).inward.take(wire_ps, sent_ns)
     }
@@ -254,33 +256,15 @@ impl Network {
     }
 }
 
-fn wire_ps(bytes_per_s: u64, bytes: u64) -> u64 {
-    if bytes_per_s == 0 { 0 } else { (bytes * PS_PER_S).div_ceil(bytes_per_s) }
-}
-
-impl Sides {
-    fn of(&mut self, kind: Kind) -> &mut Station {
-        match kind {
-            Kind::Read | Kind::Write => &mut self.copies,
-            Kind::CompareAndSwap | Kind::FetchAdd => &mut self.atomics,
-        }
-    }
-}
-
-impl OwnerQueues {
-    fn take_word(&mut self, index: u64, word_ns: u64, now_ns: u64) -> u64 {
-        let group = usize::try_from(index % WORD_GROUPS as u64).unwrap_or(0);
-        let Some(free_ns) = self.words_free_ns.get_mut(group) else { return now_ns };
-        let start_ns = now_ns.max(*free_ns);
-        *free_ns = start_ns.saturating_add(word_ns);
-        start_ns
-    }
+/// The time of `count` items at a rate, 0 if the rate is unlimited.
+fn per_s_ps(count: u64, per_s: u64) -> u64 {
+    if per_s == 0 { 0 } else { count.saturating_mul(PS_PER_S).div_ceil(per_s) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Cost, Fall, Nic, Sockets};
+    use crate::model::{Cost, Fall, Nic, Rates, Sockets};
 
     const AT: RemoteWord = RemoteWord { owner: Owner(1), index: 3 };
 

@@ -46,20 +46,16 @@ impl Model {
     /// take no CPU time; a claim does not wait for READs posted before it; only the rate of READs
     /// is limited.
     #[must_use]
-    pub const fn oortwijn2015() -> Self {
+    pub fn oortwijn2015() -> Self {
         Self {
             idle_poll_ns: 50,
             barrier_ns: REMOTE_ATOMIC_NS,
-            local: alike(LOCAL_READ, LOCAL_ATOMIC_NS),
+            local: Roundtrips { read: LOCAL_READ, atomic_ns: LOCAL_ATOMIC_NS },
             local_by_cpu: true,
             local_prefetched: LOCAL_PREFETCHED,
-            remote: alike(REMOTE_READ, REMOTE_ATOMIC_NS),
+            remote: Roundtrips { read: REMOTE_READ, atomic_ns: REMOTE_ATOMIC_NS },
             initiator: Rates { copies_per_s: READS_PER_S, atomics_per_s: 0 },
-            ..Self::instant()
+            ..Self::default()
         }
     }
-}
-
-const fn alike(copy: Cost, atomic_ns: u64) -> Roundtrips {
-    Roundtrips { read: copy, write: copy, atomic_ns }
 }

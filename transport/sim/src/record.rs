@@ -25,6 +25,12 @@ pub enum Kind {
     FetchAdd,
 }
 
+impl Kind {
+    pub(crate) fn is_atomic(self) -> bool {
+        matches!(self, Self::CompareAndSwap | Self::FetchAdd)
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -241,11 +247,8 @@ impl Record {
 
     /// The result that the completion carries.
     pub(crate) fn result(&self) -> Result<u64, OpError> {
-        match (self.error, self.post.action.kind()) {
-            (Some(error), _) => Err(error),
-            (None, Kind::Read | Kind::Write) => Ok(0),
-            (None, Kind::CompareAndSwap | Kind::FetchAdd) => Ok(self.value),
-        }
+        let is_atomic = self.post.action.kind().is_atomic();
+        self.error.map_or(Ok(if is_atomic { self.value } else { 0 }), Err)
     }
 }
 

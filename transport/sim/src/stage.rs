@@ -6,11 +6,8 @@
 //! repeat a run step by step. A body must not wait for another body in a way that the stage does
 //! not see.
 
-mod call;
 mod exchange;
 
-use core::error::Error;
-use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::io;
 use std::panic::resume_unwind;
@@ -19,10 +16,11 @@ use std::thread;
 use std::vec::Vec;
 
 use probeline_transport::{ExchangeError, Owner};
+use thiserror::Error;
 
-use crate::stage::call::Call;
 use crate::{Cluster, Engine, OpenError, Turn};
 
+use exchange::Call;
 pub use exchange::StageExchange;
 
 /// Runs `body` once for each owner of `cluster`, with its engine and its exchange, and returns the
@@ -51,9 +49,10 @@ where
         for (owner, engine) in engines {
             let registration = Registration { stage: Arc::clone(stage), owner };
             let act = move || {
-                let exchange =
-                    StageExchange::new(Arc::clone(&registration.stage), registration.owner);
-                registration.stage.wait_for_turn(registration.owner).then(|| body(engine, exchange))
+                let Registration { stage, owner } = &registration;
+                let exchange = StageExchange::new(Arc::clone(stage), *owner);
+                let may_run = !stage.wait(stage.lock(), *owner).cancelled;
+                may_run.then(|| body(engine, exchange))
             };
             match thread::Builder::new().spawn_scoped(scope, act) {
                 Ok(thread) => threads.push(thread),
@@ -63,7 +62,7 @@ where
                 }
             }
         }
-        stage.begin();
+        stage.hand_over(&mut stage.lock());
         let joined: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
         let results =
             joined.into_iter().map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)));
@@ -72,29 +71,14 @@ where
 }
 
 /// Why [`run`] did not run any body.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 pub enum StageError {
     /// An engine cannot be opened.
-    Open(OpenError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// The operating system cannot start a thread.
+    #[error("no thread for an owner: {0}; use fewer owners")]
     Thread(io::Error),
-}
-
-impl fmt::Display for StageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Open(error) => error.fmt(f),
-            Self::Thread(error) => write!(f, "no thread for an owner: {error}; use fewer owners"),
-        }
-    }
-}
-
-impl Error for StageError {}
-
-impl From<OpenError> for StageError {
-    fn from(error: OpenError) -> Self {
-        Self::Open(error)
-    }
 }
 
 /// The scheduler of the bodies: their states, and which one runs.
@@ -102,14 +86,14 @@ struct Stage {
     cluster: Cluster,
     /// The earliest time of the waiting owners; the running owner need not hand over before it.
     horizon_ns: AtomicU64,
-    cast: Mutex<Cast>,
+    schedule: Mutex<Schedule>,
     /// One condition variable for each owner, so that a hand-over wakes one thread.
     turns: Vec<Condvar>,
 }
 
 /// The scheduling state of all owners.
-struct Cast {
-    actors: Vec<Actor>,
+struct Schedule {
+    bodies: Vec<Body>,
     /// The owner that runs; none before the first body and after the last.
     running: Option<usize>,
     /// No body may run.
@@ -123,19 +107,18 @@ struct Cast {
 }
 
 /// The scheduling state of one owner.
-struct Actor {
+struct Body {
     /// The time at which it can continue.
     at_ns: u64,
     /// The number of its last turn.
     last_turn: u64,
-    place: Place,
+    state: State,
     /// The result of its last collective call. Each owner keeps its own, because a faster owner may
     /// have left the stage before this one takes the result.
     outcome: Result<(), ExchangeError>,
 }
 
-/// What an owner does, as far as scheduling is concerned.
-enum Place {
+enum State {
     Ready,
     /// In a collective call that not all owners have made yet.
     Called(Call),
@@ -145,14 +128,14 @@ enum Place {
 impl Stage {
     fn new(cluster: Cluster) -> Self {
         let owners = cluster.config().owners;
-        let actor = |owner| Actor {
+        let body = |owner| Body {
             at_ns: cluster.clock_ns(Owner(owner)),
             last_turn: 0,
-            place: Place::Ready,
+            state: State::Ready,
             outcome: Ok(()),
         };
-        let cast = Cast {
-            actors: (0..owners).map(actor).collect(),
+        let schedule = Schedule {
+            bodies: (0..owners).map(body).collect(),
             running: None,
             cancelled: false,
             given: 0,
@@ -162,46 +145,41 @@ impl Stage {
         Self {
             cluster,
             horizon_ns: AtomicU64::new(0),
-            cast: Mutex::new(cast),
+            schedule: Mutex::new(schedule),
             turns: (0..owners).map(|_| Condvar::new()).collect(),
         }
     }
 
-    /// Locks the cast. Bodies hold no lock while they run, so a panic leaves no partial state.
-    fn cast(&self) -> MutexGuard<'_, Cast> {
-        self.cast.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn begin(&self) {
-        self.hand_over(&mut self.cast());
+    /// Locks the schedule. Bodies hold no lock while they run, so a panic leaves no partial state.
+    fn lock(&self) -> MutexGuard<'_, Schedule> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn cancel(&self) {
-        self.cast().cancelled = true;
+        self.lock().cancelled = true;
         self.turns.iter().for_each(Condvar::notify_one);
     }
 
-    /// Waits for the first turn of `owner`; returns whether its body may run.
-    fn wait_for_turn(&self, owner: Owner) -> bool {
-        !self.wait(self.cast(), owner).cancelled
-    }
-
-    fn wait<'a>(&self, mut cast: MutexGuard<'a, Cast>, owner: Owner) -> MutexGuard<'a, Cast> {
+    /// Waits for the next turn of `owner`, or until the stage is cancelled.
+    fn wait<'a>(
+        &self,
+        schedule: MutexGuard<'a, Schedule>,
+        owner: Owner,
+    ) -> MutexGuard<'a, Schedule> {
         let me = owner.0 as usize;
-        while cast.running != Some(me) && !cast.cancelled {
-            cast = self.turns[me].wait(cast).unwrap_or_else(PoisonError::into_inner);
-        }
-        cast
+        let waits = |schedule: &mut Schedule| schedule.running != Some(me) && !schedule.cancelled;
+        self.turns[me].wait_while(schedule, waits).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives the turn to the earliest owner that is ready, if there is one.
-    fn hand_over(&self, cast: &mut Cast) {
-        let before = cast.running;
-        cast.running = cast.earliest(None);
-        let Some(next) = cast.running else { return };
-        cast.given += 1;
-        cast.actors[next].last_turn = cast.given;
-        let horizon_ns = cast.earliest(Some(next)).map_or(u64::MAX, |i| cast.actors[i].at_ns);
+    fn hand_over(&self, schedule: &mut Schedule) {
+        let before = schedule.running;
+        schedule.running = schedule.earliest(None);
+        let Some(next) = schedule.running else { return };
+        schedule.given += 1;
+        schedule.bodies[next].last_turn = schedule.given;
+        let second = schedule.earliest(Some(next));
+        let horizon_ns = second.map_or(u64::MAX, |second| schedule.bodies[second].at_ns);
         self.horizon_ns.store(horizon_ns, Relaxed);
         if before != Some(next) {
             self.turns[next].notify_one();
@@ -210,13 +188,13 @@ impl Stage {
 
     /// Marks the body of `owner` as returned: collective calls of the other owners now fail.
     fn leave(&self, owner: Owner) {
-        let mut cast = self.cast();
+        let mut schedule = self.lock();
         let me = owner.0 as usize;
-        cast.actors[me].place = Place::Ended;
+        schedule.bodies[me].state = State::Ended;
         let at_ns = self.cluster.clock_ns(owner);
-        cast.end_calls(Err(ExchangeError::OwnerLost(owner)), at_ns);
-        if cast.running == Some(me) {
-            self.hand_over(&mut cast);
+        schedule.end_calls(Err(ExchangeError::OwnerLost(owner)), at_ns);
+        if schedule.running == Some(me) {
+            self.hand_over(&mut schedule);
         }
     }
 }
@@ -228,36 +206,34 @@ impl Turn for Stage {
             return;
         }
         let me = owner.0 as usize;
-        let mut cast = self.cast();
+        let mut schedule = self.lock();
         // An engine that outlived its body is polled outside the stage, without turns.
-        if cast.running != Some(me) {
-            return;
+        if schedule.running == Some(me) {
+            schedule.bodies[me].at_ns = until_ns;
+            self.hand_over(&mut schedule);
+            drop(self.wait(schedule, owner));
         }
-        cast.actors[me].at_ns = until_ns;
-        self.hand_over(&mut cast);
-        drop(self.wait(cast, owner));
     }
 }
 
-impl Cast {
+impl Schedule {
     fn earliest(&self, but: Option<usize>) -> Option<usize> {
-        let actors = self.actors.iter().enumerate();
-        actors
-            .filter(|(i, actor)| matches!(actor.place, Place::Ready) && Some(*i) != but)
-            .min_by_key(|(_, actor)| (actor.at_ns, actor.last_turn))
-            .map(|(i, _)| i)
+        let ready = self
+            .bodies
+            .iter()
+            .enumerate()
+            .filter(|(owner, body)| matches!(body.state, State::Ready) && Some(*owner) != but);
+        ready.min_by_key(|(_, body)| (body.at_ns, body.last_turn)).map(|(owner, _)| owner)
     }
 
     /// Completes the collective calls of all owners with `outcome`, at `at_ns` or later.
     fn end_calls(&mut self, outcome: Result<(), ExchangeError>, at_ns: u64) {
-        if let (None, Err(error)) = (self.broken, outcome) {
-            self.broken = Some(error);
-        }
-        for actor in &mut self.actors {
-            if let Place::Called(_) = actor.place {
-                actor.place = Place::Ready;
-                actor.at_ns = actor.at_ns.max(at_ns);
-                actor.outcome = outcome;
+        self.broken = self.broken.or(outcome.err());
+        for body in &mut self.bodies {
+            if let State::Called(_) = body.state {
+                body.state = State::Ready;
+                body.at_ns = body.at_ns.max(at_ns);
+                body.outcome = outcome;
             }
         }
     }

@@ -1,11 +1,9 @@
 //! Conversion of a profile to the simulator's model.
 
-use core::error::Error;
-use core::fmt;
-
 use probeline_sim::{
     Cost, Fall, Jitter, LongReads, Model, Nic, Prefetched, Rates, Roundtrips, Sockets, Switches,
 };
+use thiserror::Error;
 
 use crate::{Profile, Quantity};
 
@@ -134,8 +132,8 @@ impl Profile {
     /// The roundtrips of a table of the file, if it has all of them.
     fn trips(&self, section: &str) -> Option<Roundtrips> {
         let of = |key| self.value(&format!("{section}.{key}"));
-        let copy = Cost { base_ns: of("read_base_ns")?, word_ps: of("read_word_ps")? };
-        Some(Roundtrips { read: copy, write: copy, atomic_ns: of("atomic_ns")? })
+        let read = Cost { base_ns: of("read_base_ns")?, word_ps: of("read_word_ps")? };
+        Some(Roundtrips { read, atomic_ns: of("atomic_ns")? })
     }
 
     fn count(&self, name: &str) -> u32 {
@@ -147,7 +145,12 @@ impl Profile {
 const IDLE_POLL_NS: u64 = 50;
 
 /// A profile lacks required quantities.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "the profile {profile} lacks required quantities: {}. Measure them and add them to a copy of \
+     the profile, or assume values",
+    self.listed()
+)]
 pub struct MissingQuantity {
     /// The profile's name.
     pub profile: String,
@@ -155,17 +158,13 @@ pub struct MissingQuantity {
     pub missing: Vec<&'static [&'static str]>,
 }
 
-impl fmt::Display for MissingQuantity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the profile {} lacks required quantities: ", self.profile)?;
-        for (at, group) in self.missing.iter().enumerate() {
+impl MissingQuantity {
+    fn listed(&self) -> String {
+        let groups = self.missing.iter().map(|group| {
             let about = group.first().and_then(|name| Quantity::named(name));
             let about = about.map_or("", |quantity| quantity.about);
-            let separator = if at == 0 { "" } else { "; " };
-            write!(f, "{separator}{} ({about})", group.join(" or "))?;
-        }
-        write!(f, ". Measure them and add them to a copy of the profile, or assume values")
+            format!("{} ({about})", group.join(" or "))
+        });
+        groups.collect::<Vec<_>>().join("; ")
     }
 }
-
-impl Error for MissingQuantity {}

@@ -1,7 +1,6 @@
 //! The quantities of a profile.
 
-use core::error::Error;
-use core::fmt;
+use thiserror::Error;
 
 /// A quantity's name and description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,20 +88,17 @@ impl Quantity {
 }
 
 /// There is no quantity of this name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("there is no quantity {0:?}; give one of {names}", names = names())]
 pub struct UnknownQuantity(pub String);
 
-impl fmt::Display for UnknownQuantity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = QUANTITIES.iter().map(|quantity| quantity.name).collect();
-        write!(f, "there is no quantity {:?}; give one of {}", self.0, names.join(", "))
-    }
+fn names() -> String {
+    QUANTITIES.iter().map(|quantity| quantity.name).collect::<Vec<_>>().join(", ")
 }
 
-impl Error for UnknownQuantity {}
-
 /// A value is out of a quantity's range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{name} is {value}: give a whole number from {min} to {max}{}", self.advice())]
 pub struct ValueError {
     /// The quantity's name.
     pub name: &'static str,
@@ -114,15 +110,9 @@ pub struct ValueError {
     pub max: u64,
 }
 
-impl fmt::Display for ValueError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, value, min, max } = self;
-        write!(f, "{name} is {value}: give a whole number from {min} to {max}")?;
-        if *value == 0 && name.ends_with("_per_s") {
-            write!(f, ", or leave it out if there is no such limit")?;
-        }
-        Ok(())
+impl ValueError {
+    fn advice(&self) -> &'static str {
+        let is_rate = self.value == 0 && self.name.ends_with("_per_s");
+        if is_rate { ", or leave it out if there is no such limit" } else { "" }
     }
 }
-
-impl Error for ValueError {}

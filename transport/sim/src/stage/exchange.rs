@@ -5,8 +5,7 @@ use std::vec::Vec;
 
 use probeline_transport::{Exchange, ExchangeError, Owner};
 
-use super::call::{Call, Kind, gather};
-use super::{Cast, Place, Stage};
+use super::{Schedule, Stage, State};
 
 /// The exchange of one owner on a stage.
 ///
@@ -28,17 +27,17 @@ impl StageExchange {
     fn call(&self, call: Call, take: impl FnOnce(&[u8])) -> Result<(), ExchangeError> {
         let stage = &self.stage;
         let me = self.me.0 as usize;
-        let mut cast = stage.cast();
-        if let Some(error) = cast.broken {
+        let mut schedule = stage.lock();
+        if let Some(error) = schedule.broken {
             return Err(error);
         }
-        cast.actors[me].at_ns = stage.cluster.clock_ns(self.me);
-        cast.actors[me].place = Place::Called(call);
-        stage.meet_if_all_called(&mut cast);
-        stage.hand_over(&mut cast);
-        let cast = stage.wait(cast, self.me);
-        cast.actors[me].outcome?;
-        take(&cast.gathered);
+        schedule.bodies[me].at_ns = stage.cluster.clock_ns(self.me);
+        schedule.bodies[me].state = State::Called(call);
+        stage.meet_if_all_called(&mut schedule);
+        stage.hand_over(&mut schedule);
+        let schedule = stage.wait(schedule, self.me);
+        schedule.bodies[me].outcome?;
+        take(&schedule.gathered);
         Ok(())
     }
 }
@@ -76,24 +75,65 @@ impl Exchange for StageExchange {
 
 impl Stage {
     /// Completes the call for all owners once the last one has made it.
-    fn meet_if_all_called(&self, cast: &mut Cast) {
-        let latest_ns = cast.actors.iter().map(|actor| actor.at_ns).max().unwrap_or(0);
-        let calls: Vec<&Call> = cast.actors.iter().filter_map(|actor| actor.place.call()).collect();
-        if calls.len() < cast.actors.len() {
-            return;
-        }
+    fn meet_if_all_called(&self, schedule: &mut Schedule) {
+        let calls = schedule.bodies.iter().map(|body| match &body.state {
+            State::Called(call) => Some(call),
+            State::Ready | State::Ended => None,
+        });
+        let Some(calls) = calls.collect::<Option<Vec<_>>>() else { return };
+        let latest_ns = schedule.bodies.iter().map(|body| body.at_ns).max().unwrap_or(0);
         let leave_ns = latest_ns.saturating_add(self.cluster.config().model.barrier_ns);
         self.cluster.meet(leave_ns);
-        let outcome = gather(&calls).map(|gathered| cast.gathered = gathered);
-        cast.end_calls(outcome, leave_ns);
+        let outcome = gather(&calls).map(|gathered| schedule.gathered = gathered);
+        schedule.end_calls(outcome, leave_ns);
     }
 }
 
-impl Place {
-    fn call(&self) -> Option<&Call> {
-        match self {
-            Self::Called(call) => Some(call),
-            Self::Ready | Self::Ended => None,
+/// The kind and the arguments of one owner's collective call.
+pub(super) struct Call {
+    kind: Kind,
+    /// The contribution; empty for a barrier.
+    mine: Vec<u8>,
+    /// The length of the result buffer, in bytes.
+    room: usize,
+}
+
+/// The kinds of collective calls.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Barrier,
+    AllGather,
+    AllToAll,
+}
+
+/// Concatenates the contributions of all owners to a call, in the order of owners.
+fn gather(calls: &[&Call]) -> Result<Vec<u8>, ExchangeError> {
+    let Some(first) = calls.first() else { return Ok(Vec::new()) };
+    let each = first.mine.len();
+    let mut gathered = Vec::new();
+    for (owner, call) in (0..).map(Owner).zip(calls) {
+        if call.kind != first.kind {
+            // The owners wait in different calls, so neither call can complete.
+            return Err(ExchangeError::TimedOut { after_s: 0, missing: Some(owner) });
         }
+        same_length(owner, call.mine.len(), each)?;
+        match call.kind {
+            Kind::Barrier => {}
+            Kind::AllGather => same_length(owner, call.room, each * calls.len())?,
+            Kind::AllToAll => {
+                same_length(owner, call.room, each)?;
+                same_length(owner, each, each / calls.len() * calls.len())?;
+            }
+        }
+        gathered.extend_from_slice(&call.mine);
     }
+    Ok(gathered)
+}
+
+fn same_length(owner: Owner, found: usize, expected: usize) -> Result<(), ExchangeError> {
+    if found == expected {
+        return Ok(());
+    }
+    let bytes = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
+    Err(ExchangeError::LengthDiffers { owner, expected: bytes(expected), found: bytes(found) })
 }

@@ -1,4 +1,41 @@
-//! A first-come, first-served queue whose arrivals are only roughly in the order of time.
+//! Queues at a NIC: the turns of one rank, and the backlog that the ranks of a node share.
+
+use crate::Kind;
+
+const PS_PER_NS: u64 = 1_000;
+
+/// One value for READs and WRITEs together, and one for atomics.
+#[derive(Default)]
+pub(crate) struct PerKind<T> {
+    copies: T,
+    atomics: T,
+}
+
+impl<T> PerKind<T> {
+    pub(crate) fn of(&mut self, kind: Kind) -> &mut T {
+        if kind.is_atomic() { &mut self.atomics } else { &mut self.copies }
+    }
+}
+
+/// The time at which one side of a rank takes its next operation, in picoseconds, because the
+/// interval of a rate of many millions a second is not a whole number of nanoseconds.
+#[derive(Default)]
+pub(crate) struct Turns {
+    free_ps: u64,
+}
+
+impl Turns {
+    /// The time at which an operation that is ready at `now_ns` is taken, for `turn_ps`.
+    pub(crate) fn take(&mut self, turn_ps: u64, now_ns: u64) -> u64 {
+        if turn_ps == 0 {
+            return now_ns;
+        }
+        let start_ps = now_ns.saturating_mul(PS_PER_NS).max(self.free_ps);
+        self.free_ps = start_ps.saturating_add(turn_ps);
+        // Picoseconds saturate after 213 days, nanoseconds do not.
+        start_ps.div_ceil(PS_PER_NS).max(now_ns)
+    }
+}
 
 /// The backlog of one part of a shared NIC.
 ///
@@ -12,8 +49,6 @@ pub(crate) struct Station {
     at_ns: u64,
     work_ps: u64,
 }
-
-const PS_PER_NS: u64 = 1_000;
 
 impl Station {
     /// The time at which service of `service_ps` picoseconds starts for an arrival at `now_ns`.
