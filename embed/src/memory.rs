@@ -6,7 +6,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use probeline_transport::{
-    AtomicScope, Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Segment,
+    AtomicScope, Caps, Completion, Fault, Geometry, Local, Owner, PostError, Request, Segment,
     Slot, SlotError, Token, Transport,
 };
 
@@ -20,12 +20,31 @@ const DEPTH: usize = 16;
 #[repr(align(64))]
 struct SlotWords([u64; SLOT_WORDS]);
 
+struct Slots([SlotWords; SLOTS]);
+
+impl Slots {
+    /// Returns the words of `at`; an empty slice unless `at` lies in a slot.
+    fn get(&self, at: Local) -> &[u64] {
+        let slot = self.0.get(at.slot.0 as usize);
+        slot.and_then(|slot| slot.0.get(Self::range(at))).unwrap_or_default()
+    }
+
+    fn get_mut(&mut self, at: Local) -> &mut [u64] {
+        let slot = self.0.get_mut(at.slot.0 as usize);
+        slot.and_then(|slot| slot.0.get_mut(Self::range(at))).unwrap_or_default()
+    }
+
+    fn range(at: Local) -> core::ops::Range<usize> {
+        at.start as usize..at.start as usize + at.words as usize
+    }
+}
+
 /// A transport that executes an operation when it is posted and reports it at the next poll.
 pub(crate) struct Memory {
     caps: Caps,
     geometry: Geometry,
     window: [AtomicU64; WINDOW_WORDS],
-    slots: [SlotWords; SLOTS],
+    slots: Slots,
     /// The completions not yet reported, in the order of their posts, each with the slot of its
     /// operation.
     completions: [(Completion, Option<Slot>); DEPTH],
@@ -53,19 +72,11 @@ impl Memory {
                 slot_words: SLOT_WORDS as u32,
             },
             window: [const { AtomicU64::new(0) }; WINDOW_WORDS],
-            slots: [SlotWords([0; SLOT_WORDS]); SLOTS],
+            slots: Slots([SlotWords([0; SLOT_WORDS]); SLOTS]),
             completions: [(Completion { token: Token(0), result: Ok(0) }, None); DEPTH],
             first: 0,
             count: 0,
         }
-    }
-
-    fn slot_range(at: Local) -> core::ops::Range<usize> {
-        at.start as usize..at.start as usize + at.words as usize
-    }
-
-    fn has_room(&self) -> Result<(), PostError> {
-        if self.count < DEPTH { Ok(()) } else { Err(PostError::Full) }
     }
 
     fn complete(&mut self, token: Token, old: u64, slot: Option<Slot>) {
@@ -107,53 +118,35 @@ impl Transport for Memory {
         self.count as u32
     }
 
-    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
-        self.has_room()?;
-        self.geometry.check_copy(&self.caps, from, into)?;
-        let slot = self.slots.get_mut(into.slot.0 as usize);
-        let landing = slot.and_then(|slot| slot.0.get_mut(Self::slot_range(into)));
-        for (word, bucket) in landing.into_iter().flatten().zip(words_of(&self.window, from)) {
-            *word = bucket.load(Acquire);
+    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
+        self.geometry.check(&self.caps, &request)?;
+        if self.count == DEPTH {
+            return Err(PostError::Full);
         }
-        self.complete(token, 0, Some(into.slot));
-        Ok(())
-    }
-
-    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
-        self.has_room()?;
-        self.geometry.check_copy(&self.caps, to, from)?;
-        let slot = self.slots.get(from.slot.0 as usize);
-        let staged = slot.and_then(|slot| slot.0.get(Self::slot_range(from)));
-        for (word, bucket) in staged.into_iter().flatten().zip(words_of(&self.window, to)) {
-            bucket.store(*word, Release);
-        }
-        self.complete(token, 0, Some(from.slot));
-        Ok(())
-    }
-
-    fn compare_and_swap(
-        &mut self,
-        token: Token,
-        at: RemoteWord,
-        expected: u64,
-        desired: u64,
-    ) -> Result<(), PostError> {
-        self.has_room()?;
-        self.geometry.check_word(at)?;
-        if let [word] = words_of(&self.window, Segment { start: at, words: 1 }) {
-            let (Ok(old) | Err(old)) = word.compare_exchange(expected, desired, AcqRel, Acquire);
-            self.complete(token, old, None);
-        }
-        Ok(())
-    }
-
-    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
-        self.has_room()?;
-        self.geometry.check_word(at)?;
-        if let [word] = words_of(&self.window, Segment { start: at, words: 1 }) {
-            let old = word.fetch_add(addend, AcqRel);
-            self.complete(token, old, None);
-        }
+        let words = words_of(&self.window, request.remote());
+        let old = match request {
+            Request::Read { into, .. } => {
+                for (landing, word) in self.slots.get_mut(into).iter_mut().zip(words) {
+                    *landing = word.load(Acquire);
+                }
+                0
+            }
+            Request::Write { from, .. } => {
+                for (staged, word) in self.slots.get(from).iter().zip(words) {
+                    word.store(*staged, Release);
+                }
+                0
+            }
+            Request::CompareAndSwap { expected, desired, .. } => words.first().map_or(0, |word| {
+                let (Ok(old) | Err(old)) =
+                    word.compare_exchange(expected, desired, AcqRel, Acquire);
+                old
+            }),
+            Request::FetchAdd { addend, .. } => {
+                words.first().map_or(0, |word| word.fetch_add(addend, AcqRel))
+            }
+        };
+        self.complete(token, old, request.local().map(|local| local.slot));
         Ok(())
     }
 
@@ -174,14 +167,12 @@ impl Transport for Memory {
 
     fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
         self.check_slot(at)?;
-        let slot = self.slots.get(at.slot.0 as usize);
-        slot.and_then(|slot| slot.0.get(Self::slot_range(at))).ok_or(SlotError::OutOfRange)
+        Ok(self.slots.get(at))
     }
 
     fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
         self.check_slot(at)?;
-        let slot = self.slots.get_mut(at.slot.0 as usize);
-        slot.and_then(|slot| slot.0.get_mut(Self::slot_range(at))).ok_or(SlotError::OutOfRange)
+        Ok(self.slots.get_mut(at))
     }
 
     fn window(&self) -> &[AtomicU64] {

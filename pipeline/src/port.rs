@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicU64;
 
 use probeline_transport::{
-    Caps, Local, PostError, RemoteWord, Segment, Slot, SlotError, Token, Transport,
+    Caps, Local, PostError, RemoteWord, Request, Segment, Slot, SlotError, Token, Transport,
 };
 
 use crate::machine::Stop;
@@ -46,34 +46,41 @@ impl<T: Transport> Port<'_, T> {
         Slot(self.first_slot + nth)
     }
 
-    /// Posts a READ of `from` into `into`, a range of one of the operation's slots.
+    /// Posts an operation; a READ or WRITE uses one of the operation's slots.
     ///
     /// # Errors
     /// [`Stop`]: no room, or the error with which the transport refuses the post.
+    #[inline(always)]
+    pub fn post(&mut self, part: u8, request: Request) -> Result<(), Stop> {
+        self.reserve(1)?;
+        self.transport.post(Token(self.token | u64::from(part)), request)?;
+        self.room -= 1;
+        self.posted += 1;
+        Ok(())
+    }
+
+    /// Posts a READ of `from` into `into`, a range of one of the operation's slots.
+    ///
+    /// # Errors
+    /// As for [`post`](Self::post).
     #[inline]
     pub fn read(&mut self, part: u8, from: Segment, into: Local) -> Result<(), Stop> {
-        self.reserve(1)?;
-        self.transport.read(self.token(part), from, into)?;
-        self.count();
-        Ok(())
+        self.post(part, Request::Read { from, into })
     }
 
     /// Posts a WRITE of `from`, a range of one of the operation's slots, to `to`.
     ///
     /// # Errors
-    /// As for [`read`](Self::read).
+    /// As for [`post`](Self::post).
     #[inline]
     pub fn write(&mut self, part: u8, from: Local, to: Segment) -> Result<(), Stop> {
-        self.reserve(1)?;
-        self.transport.write(self.token(part), from, to)?;
-        self.count();
-        Ok(())
+        self.post(part, Request::Write { from, to })
     }
 
     /// Posts a compare-and-swap.
     ///
     /// # Errors
-    /// As for [`read`](Self::read).
+    /// As for [`post`](Self::post).
     #[inline]
     pub fn compare_and_swap(
         &mut self,
@@ -82,22 +89,16 @@ impl<T: Transport> Port<'_, T> {
         expected: u64,
         desired: u64,
     ) -> Result<(), Stop> {
-        self.reserve(1)?;
-        self.transport.compare_and_swap(self.token(part), at, expected, desired)?;
-        self.count();
-        Ok(())
+        self.post(part, Request::CompareAndSwap { at, expected, desired })
     }
 
     /// Posts a fetch-and-add.
     ///
     /// # Errors
-    /// As for [`read`](Self::read).
+    /// As for [`post`](Self::post).
     #[inline]
     pub fn fetch_add(&mut self, part: u8, at: RemoteWord, addend: u64) -> Result<(), Stop> {
-        self.reserve(1)?;
-        self.transport.fetch_add(self.token(part), at, addend)?;
-        self.count();
-        Ok(())
+        self.post(part, Request::FetchAdd { at, addend })
     }
 
     /// Returns the words that READs have written to a range of one of the operation's slots.
@@ -137,17 +138,6 @@ impl<T: Transport> Port<'_, T> {
     #[must_use]
     pub fn transport(&self) -> &T {
         self.transport
-    }
-
-    #[inline]
-    fn token(&self, part: u8) -> Token {
-        Token(self.token | u64::from(part))
-    }
-
-    #[inline]
-    fn count(&mut self) {
-        self.room -= 1;
-        self.posted += 1;
     }
 }
 

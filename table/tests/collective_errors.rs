@@ -205,8 +205,7 @@ impl<T> Refusing<T> {
 }
 
 impl<T: Transport> Transport for Refusing<T> {
-    forward_transport!(inner: caps, geometry, in_flight, read, write, compare_and_swap, fetch_add);
-    forward_transport!(inner: poll, direct, kick);
+    forward_transport!(inner: caps, geometry, in_flight, post, kick, poll, direct);
 
     fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
         if self.is_refused(Call::Landed) {

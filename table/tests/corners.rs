@@ -25,8 +25,7 @@ use probeline_table::{
     Probing, ReadAhead, ReadCost, Shared, SubmitError, Table, Tag,
 };
 use probeline_transport::{
-    AtomicScope, Completion, Fault, Local, Owner, PostError, RemoteWord, Segment, Token, Transport,
-    forward_transport,
+    AtomicScope, Completion, Fault, Owner, PostError, Request, Token, Transport, forward_transport,
 };
 
 type Plain<T> = Table<T, Vec<Operation>>;
@@ -165,12 +164,6 @@ impl<T> DoorbellCounter<T> {
         Self { inner, posts: 0, unrung: 0, rings: 0 }
     }
 
-    fn count(&mut self, posted: Result<(), PostError>) -> Result<(), PostError> {
-        self.posts += u32::from(posted.is_ok());
-        self.unrung += u32::from(posted.is_ok());
-        posted
-    }
-
     fn ring(&mut self) {
         self.rings += u32::from(self.unrung > 0);
         self.unrung = 0;
@@ -180,30 +173,11 @@ impl<T> DoorbellCounter<T> {
 impl<T: Transport> Transport for DoorbellCounter<T> {
     forward_transport!(inner: caps, geometry, in_flight, landed, staged, window, direct);
 
-    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
-        let posted = self.inner.read(token, from, into);
-        self.count(posted)
-    }
-
-    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
-        let posted = self.inner.write(token, from, to);
-        self.count(posted)
-    }
-
-    fn compare_and_swap(
-        &mut self,
-        token: Token,
-        at: RemoteWord,
-        expected: u64,
-        desired: u64,
-    ) -> Result<(), PostError> {
-        let posted = self.inner.compare_and_swap(token, at, expected, desired);
-        self.count(posted)
-    }
-
-    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
-        let posted = self.inner.fetch_add(token, at, addend);
-        self.count(posted)
+    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
+        self.inner.post(token, request)?;
+        self.posts += 1;
+        self.unrung += 1;
+        Ok(())
     }
 
     fn kick(&mut self) {

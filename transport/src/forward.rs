@@ -15,8 +15,8 @@ use crate::Transport;
 /// }
 ///
 /// impl<T: Transport> Transport for CountsPolls<T> {
-///     forward_transport!(inner: caps, geometry, in_flight, read, write, compare_and_swap);
-///     forward_transport!(inner: fetch_add, kick, landed, staged, window, direct);
+///     forward_transport!(inner: caps, geometry, in_flight, post, kick);
+///     forward_transport!(inner: landed, staged, window, direct);
 ///
 ///     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
 ///         self.polls += 1;
@@ -47,49 +47,14 @@ macro_rules! forward_transport {
             ($($deref)* self $($field)*).in_flight()
         }
     };
-    (@read [$($deref:tt)*] [$($field:tt)*]) => {
-        #[inline]
-        fn read(
+    (@post [$($deref:tt)*] [$($field:tt)*]) => {
+        #[inline(always)]
+        fn post(
             &mut self,
             token: $crate::Token,
-            from: $crate::Segment,
-            into: $crate::Local,
+            request: $crate::Request,
         ) -> Result<(), $crate::PostError> {
-            ($($deref)* self $($field)*).read(token, from, into)
-        }
-    };
-    (@write [$($deref:tt)*] [$($field:tt)*]) => {
-        #[inline]
-        fn write(
-            &mut self,
-            token: $crate::Token,
-            from: $crate::Local,
-            to: $crate::Segment,
-        ) -> Result<(), $crate::PostError> {
-            ($($deref)* self $($field)*).write(token, from, to)
-        }
-    };
-    (@compare_and_swap [$($deref:tt)*] [$($field:tt)*]) => {
-        #[inline]
-        fn compare_and_swap(
-            &mut self,
-            token: $crate::Token,
-            at: $crate::RemoteWord,
-            expected: u64,
-            desired: u64,
-        ) -> Result<(), $crate::PostError> {
-            ($($deref)* self $($field)*).compare_and_swap(token, at, expected, desired)
-        }
-    };
-    (@fetch_add [$($deref:tt)*] [$($field:tt)*]) => {
-        #[inline]
-        fn fetch_add(
-            &mut self,
-            token: $crate::Token,
-            at: $crate::RemoteWord,
-            addend: u64,
-        ) -> Result<(), $crate::PostError> {
-            ($($deref)* self $($field)*).fetch_add(token, at, addend)
+            ($($deref)* self $($field)*).post(token, request)
         }
     };
     (@kick [$($deref:tt)*] [$($field:tt)*]) => {
@@ -135,10 +100,7 @@ impl<T: Transport + ?Sized> Transport for &mut T {
     forward_transport!(@caps [**] []);
     forward_transport!(@geometry [**] []);
     forward_transport!(@in_flight [**] []);
-    forward_transport!(@read [**] []);
-    forward_transport!(@write [**] []);
-    forward_transport!(@compare_and_swap [**] []);
-    forward_transport!(@fetch_add [**] []);
+    forward_transport!(@post [**] []);
     forward_transport!(@kick [**] []);
     forward_transport!(@poll [**] []);
     forward_transport!(@landed [**] []);

@@ -23,7 +23,7 @@ mod error;
 mod exchange;
 mod forward;
 mod own;
-mod post;
+mod request;
 mod splitter;
 
 pub use address::{Local, Owner, RemoteWord, Segment, Slot};
@@ -32,6 +32,7 @@ pub use completion::{Completion, Token};
 pub use error::{ExchangeError, Fault, OpError, PostError, SlotError};
 pub use exchange::{Alone, Exchange, all_gather_u64};
 pub use own::{OwnRead, read_own};
+pub use request::Request;
 pub use splitter::{Channel, Pending, SplitError, Splitter, StableMemory};
 
 use core::marker::PhantomData;
@@ -88,43 +89,59 @@ pub trait Transport {
     /// [`Caps::depth`].
     fn in_flight(&self) -> u32;
 
-    /// Posts a READ of `from` into the slot range `into` of the same length.
+    /// Posts an operation, which completes with `token`.
     ///
-    /// Two READs in flight may land in one slot if their ranges do not overlap. Overlapping ranges
-    /// receive wrong data, and nothing worse.
+    /// An engine refuses a request that [`Geometry::check`] refuses. Inline this method into its
+    /// callers: the kind of the request is almost always a constant there.
     ///
     /// # Errors
     /// [`PostError::Full`] only if `depth` operations are in flight; an acceptable request is
     /// refused for no other reason while the engine lives. [`PostError::OutOfRange`] or
     /// [`PostError::UnknownOwner`] if the request can never be accepted; an engine at its depth may
     /// answer [`PostError::Full`] to that, too. [`PostError::Closed`] if the engine is dead.
-    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError>;
+    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError>;
 
-    /// Posts a WRITE of the slot range `from` to `to`, of the same length.
+    /// Posts a [`Request::Read`].
     ///
     /// # Errors
-    /// As for [`read`](Self::read).
-    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError>;
+    /// As for [`post`](Self::post).
+    #[inline]
+    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
+        self.post(token, Request::Read { from, into })
+    }
 
-    /// Posts a compare-and-swap: if the word at `at` equals `expected`, it becomes `desired`. If the
-    /// comparison fails, the word is not written, not even with its old value. The completion
-    /// carries the old value in both cases.
+    /// Posts a [`Request::Write`].
     ///
     /// # Errors
-    /// As for [`read`](Self::read).
+    /// As for [`post`](Self::post).
+    #[inline]
+    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
+        self.post(token, Request::Write { from, to })
+    }
+
+    /// Posts a [`Request::CompareAndSwap`].
+    ///
+    /// # Errors
+    /// As for [`post`](Self::post).
+    #[inline]
     fn compare_and_swap(
         &mut self,
         token: Token,
         at: RemoteWord,
         expected: u64,
         desired: u64,
-    ) -> Result<(), PostError>;
+    ) -> Result<(), PostError> {
+        self.post(token, Request::CompareAndSwap { at, expected, desired })
+    }
 
-    /// Posts a fetch-and-add, wrapping at 2^64. The completion carries the word's old value.
+    /// Posts a [`Request::FetchAdd`].
     ///
     /// # Errors
-    /// As for [`read`](Self::read).
-    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError>;
+    /// As for [`post`](Self::post).
+    #[inline]
+    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
+        self.post(token, Request::FetchAdd { at, addend })
+    }
 
     /// Rings the doorbell for everything posted so far. [`poll`](Self::poll) implies it.
     fn kick(&mut self);

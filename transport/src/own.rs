@@ -2,7 +2,7 @@
 
 use core::sync::atomic::AtomicU64;
 
-use crate::{AtomicScope, Local, PostError, RemoteWord, Segment, Token, Transport};
+use crate::{AtomicScope, Local, PostError, RemoteWord, Request, Segment, Token, Transport};
 
 /// How [`read_own`] reads.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub enum OwnRead<'t> {
 /// has to read the words: a READ of the own window is posted.
 ///
 /// # Errors
-/// As for [`Transport::read`], also where no READ is needed, except for [`PostError::Full`].
+/// As for [`Transport::post`], also where no READ is needed, except for [`PostError::Full`].
 pub fn read_own<T: Transport + ?Sized>(
     transport: &mut T,
     token: Token,
@@ -30,10 +30,11 @@ pub fn read_own<T: Transport + ?Sized>(
 ) -> Result<OwnRead<'_>, PostError> {
     let start = RemoteWord { owner: transport.geometry().me, index: first_word };
     let from = Segment { start, words: into.words };
-    transport.geometry().check_copy(transport.caps(), from, into)?;
+    let request = Request::Read { from, into };
+    transport.geometry().check(transport.caps(), &request)?;
     let coherent = transport.caps().atomics == AtomicScope::Cpu;
     if !coherent || transport.direct(from).is_none() {
-        transport.read(token, from, into)?;
+        transport.post(token, request)?;
         return Ok(OwnRead::Posted);
     }
     T::direct(transport, from).map(OwnRead::Words).ok_or(PostError::OutOfRange)

@@ -8,8 +8,8 @@ use core::fmt;
 use core::sync::atomic::AtomicU64;
 
 use crate::{
-    Caps, Completion, Fault, Geometry, Local, OpError, PostError, RemoteWord, Segment, Sizes, Slot,
-    SlotError, Token, Transport,
+    Caps, Completion, Fault, Geometry, Local, OpError, PostError, RemoteWord, Request, Segment,
+    Sizes, Slot, SlotError, Token, Transport,
 };
 
 /// An engine whose memory can be seen by one channel while another channel posts and polls.
@@ -192,13 +192,19 @@ impl Part {
     }
 }
 
-impl<T> Shared<'_, T> {
+impl<'e, T> Shared<'e, T> {
+    /// Takes the engine for a call; `None` only after a call of the engine panicked.
+    #[inline]
+    fn take(&self) -> Option<&'e mut T> {
+        let engine = self.engine.take();
+        debug_assert!(engine.is_some(), "the engine panicked in an earlier call");
+        engine
+    }
+
     /// Calls the engine; `None` only after a call of the engine panicked.
     #[inline]
     fn with<R>(&self, call: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let engine = self.engine.take();
-        debug_assert!(engine.is_some(), "the engine panicked in an earlier call");
-        let engine = engine?;
+        let engine = self.take()?;
         let result = call(engine);
         self.engine.set(Some(engine));
         Some(result)
@@ -262,43 +268,38 @@ pub struct Channel<'s, 'e, T> {
 }
 
 impl<T: StableMemory> Channel<'_, '_, T> {
-    /// Posts under an entry's token if the channel has room.
-    #[inline]
-    fn post(
-        &self,
-        token: Token,
-        post: impl FnOnce(&mut T, Token) -> Result<(), PostError>,
-    ) -> Result<(), PostError> {
-        let part = self.part;
-        let index = part.free.get();
-        if index == NONE {
-            return Err(PostError::Full);
-        }
-        let entry = self.shared.entry(index).ok_or(PostError::Closed)?;
-        let engine_token = Token(self.tag | u64::from(index));
-        self.shared.with(|engine| post(engine, engine_token)).unwrap_or(Err(PostError::Closed))?;
-        let Pending { next, .. } = entry.get();
-        part.free.set(next);
-        part.in_flight.set(part.in_flight.get() + 1);
-        entry.set(Pending { completion: Completion { token, result: Ok(0) }, next: NONE });
-        Ok(())
-    }
-
-    /// Where a checked word of this channel's windows is in the engine's.
-    #[inline]
-    fn word(&self, at: RemoteWord) -> RemoteWord {
-        RemoteWord { index: at.index + self.part.first_word, ..at }
-    }
-
+    /// Where a checked segment of this channel's windows is in the engine's.
     #[inline]
     fn segment(&self, at: Segment) -> Segment {
         Segment { start: self.word(at.start), ..at }
+    }
+
+    #[inline]
+    fn word(&self, at: RemoteWord) -> RemoteWord {
+        RemoteWord { index: at.index + self.part.first_word, ..at }
     }
 
     /// Where a checked slot range of this channel is in the engine's slots.
     #[inline]
     fn local(&self, at: Local) -> Local {
         Local { slot: Slot(at.slot.0 + self.part.first_slot), ..at }
+    }
+
+    /// A checked request, with the engine's addresses.
+    #[inline(always)]
+    fn engine_request(&self, request: Request) -> Request {
+        match request {
+            Request::Read { from, into } => {
+                Request::Read { from: self.segment(from), into: self.local(into) }
+            }
+            Request::Write { from, to } => {
+                Request::Write { from: self.local(from), to: self.segment(to) }
+            }
+            Request::CompareAndSwap { at, expected, desired } => {
+                Request::CompareAndSwap { at: self.word(at), expected, desired }
+            }
+            Request::FetchAdd { at, addend } => Request::FetchAdd { at: self.word(at), addend },
+        }
     }
 
     #[inline]
@@ -342,38 +343,27 @@ impl<T: StableMemory> Transport for Channel<'_, '_, T> {
         self.part.in_flight.get()
     }
 
-    #[inline]
-    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
-        self.part.geometry.check_copy(&self.part.caps, from, into)?;
-        let (from, into) = (self.segment(from), self.local(into));
-        self.post(token, |engine, token| engine.read(token, from, into))
-    }
-
-    #[inline]
-    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
-        self.part.geometry.check_copy(&self.part.caps, to, from)?;
-        let (from, to) = (self.local(from), self.segment(to));
-        self.post(token, |engine, token| engine.write(token, from, to))
-    }
-
-    #[inline]
-    fn compare_and_swap(
-        &mut self,
-        token: Token,
-        at: RemoteWord,
-        expected: u64,
-        desired: u64,
-    ) -> Result<(), PostError> {
-        self.part.geometry.check_word(at)?;
-        let at = self.word(at);
-        self.post(token, |engine, token| engine.compare_and_swap(token, at, expected, desired))
-    }
-
-    #[inline]
-    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
-        self.part.geometry.check_word(at)?;
-        let at = self.word(at);
-        self.post(token, |engine, token| engine.fetch_add(token, at, addend))
+    #[inline(always)]
+    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
+        let part = self.part;
+        part.geometry.check(&part.caps, &request)?;
+        let index = part.free.get();
+        if index == NONE {
+            return Err(PostError::Full);
+        }
+        let entry = self.shared.entry(index).ok_or(PostError::Closed)?;
+        let engine_token = Token(self.tag | u64::from(index));
+        let request = self.engine_request(request);
+        // Not by `with`: a closure would not be inlined, and the request's kind not known in it.
+        let engine = self.shared.take().ok_or(PostError::Closed)?;
+        let posted = engine.post(engine_token, request);
+        self.shared.engine.set(Some(engine));
+        posted?;
+        let Pending { next, .. } = entry.get();
+        part.free.set(next);
+        part.in_flight.set(part.in_flight.get() + 1);
+        entry.set(Pending { completion: Completion { token, result: Ok(0) }, next: NONE });
+        Ok(())
     }
 
     #[inline]

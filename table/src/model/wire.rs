@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::SeqCst;
 
 use probeline_transport::{
     AtomicScope, Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord,
-    Segment, Slot, SlotError, Token, Transport,
+    Request, Segment, Slot, SlotError, Token, Transport,
 };
 
 use super::batches::Choices;
@@ -157,15 +157,6 @@ impl Wire {
             |(_, posted)| matches!(posted.action, Action::Read { into, .. } if into.slot == slot),
         )
     }
-
-    fn post(&mut self, token: Token, action: Action) -> Result<(), PostError> {
-        if self.in_flight() == self.caps.depth {
-            return Err(PostError::Full);
-        }
-        let free = self.posted.iter_mut().find(|posted| posted.is_none());
-        *free.ok_or(PostError::Full)? = Some(Posted { token, action, request: self.request });
-        Ok(())
-    }
 }
 
 impl Clone for Wire {
@@ -203,36 +194,33 @@ impl Transport for Wire {
         (self.posted().count() + self.completed.iter().len()) as u32
     }
 
-    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
-        self.geometry.check_copy(&self.caps, from, into)?;
-        let occupied = |at: &usize| self.memory[*at].load(SeqCst) != 0;
-        let occupied = (0..MOST_BUCKETS).filter(occupied).map(|at| 1 << at).sum();
-        for at in into.start..into.start + into.words {
-            self.landed[into.slot.0 as usize] &= !(1 << at);
+    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
+        self.geometry.check(&self.caps, &request)?;
+        let action = match request {
+            Request::Read { from, into } => {
+                let occupied = |at: &usize| self.memory[*at].load(SeqCst) != 0;
+                let occupied = (0..MOST_BUCKETS).filter(occupied).map(|at| 1 << at).sum();
+                for at in into.start..into.start + into.words {
+                    self.landed[into.slot.0 as usize] &= !(1 << at);
+                }
+                Action::Read { from, into, occupied }
+            }
+            Request::Write { .. } => unreachable!("operations write nothing"),
+            Request::CompareAndSwap { at, expected, desired } => {
+                assert_eq!(expected, 0, "claims are on empty buckets");
+                Action::CompareAndSwap { at: self.index(at), desired }
+            }
+            Request::FetchAdd { at, addend } => {
+                assert_eq!(addend, 0, "confirmations change nothing");
+                Action::FetchAdd { at: self.index(at) }
+            }
+        };
+        if self.in_flight() == self.caps.depth {
+            return Err(PostError::Full);
         }
-        self.post(token, Action::Read { from, into, occupied })
-    }
-
-    fn write(&mut self, _: Token, _: Local, _: Segment) -> Result<(), PostError> {
-        unreachable!("operations write nothing")
-    }
-
-    fn compare_and_swap(
-        &mut self,
-        token: Token,
-        at: RemoteWord,
-        expected: u64,
-        desired: u64,
-    ) -> Result<(), PostError> {
-        self.geometry.check_word(at)?;
-        assert_eq!(expected, 0, "claims are on empty buckets");
-        self.post(token, Action::CompareAndSwap { at: self.index(at), desired })
-    }
-
-    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
-        self.geometry.check_word(at)?;
-        assert_eq!(addend, 0, "confirmations change nothing");
-        self.post(token, Action::FetchAdd { at: self.index(at) })
+        let free = self.posted.iter_mut().find(|posted| posted.is_none());
+        *free.ok_or(PostError::Full)? = Some(Posted { token, action, request: self.request });
+        Ok(())
     }
 
     fn kick(&mut self) {}

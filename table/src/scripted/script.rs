@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use probeline_pipeline::Pipeline;
 use probeline_transport::{
     AtomicScope, Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord,
-    Segment, Slot, SlotError, Token, Transport,
+    Request, Segment, Slot, SlotError, Token, Transport,
 };
 
 use crate::cache::CacheEntry;
@@ -19,13 +19,6 @@ use crate::table::Operation;
 
 pub(super) const C: u32 = 8;
 
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Action {
-    Read { from: Segment, into: Local },
-    CompareAndSwap { at: RemoteWord, expected: u64, desired: u64 },
-    FetchAdd { at: RemoteWord, addend: u64 },
-}
-
 /// A transport on which posts take effect and complete only when the test decides, in the order
 /// that it decides.
 pub(super) struct Script {
@@ -33,8 +26,8 @@ pub(super) struct Script {
     geometry: Geometry,
     pub(super) windows: Vec<Vec<AtomicU64>>,
     slots: Vec<Vec<u64>>,
-    pub(super) posted: Vec<(Token, Action)>,
-    pub(super) ended: VecDeque<(Completion, Action)>,
+    pub(super) posted: Vec<(Token, Request)>,
+    pub(super) ended: VecDeque<(Completion, Request)>,
     /// The number of further posts to accept, and the error that refuses the next one.
     pub(super) refuse: Option<(u32, PostError)>,
     fault: Option<Fault>,
@@ -47,10 +40,10 @@ pub(super) struct Script {
 impl Script {
     /// Lets the `nth` post in flight take effect and complete.
     pub(super) fn end(&mut self, nth: usize) {
-        let (token, action) = self.posted.remove(nth);
+        let (token, request) = self.posted.remove(nth);
         let word = |at: RemoteWord| &self.windows[at.owner.0 as usize][index(at.index)];
-        let value = match action {
-            Action::Read { from, into } => {
+        let value = match request {
+            Request::Read { from, into } => {
                 for i in 0..from.words {
                     let at = RemoteWord { index: from.start.index + u64::from(i), ..from.start };
                     let value = word(at).load(SeqCst);
@@ -58,19 +51,20 @@ impl Script {
                 }
                 0
             }
-            Action::CompareAndSwap { at, expected, desired } => {
+            Request::Write { .. } => unreachable!("the pipeline writes nothing"),
+            Request::CompareAndSwap { at, expected, desired } => {
                 match word(at).compare_exchange(expected, desired, SeqCst, SeqCst) {
                     Ok(old) | Err(old) => old,
                 }
             }
-            Action::FetchAdd { at, addend } => word(at).fetch_add(addend, SeqCst),
+            Request::FetchAdd { at, addend } => word(at).fetch_add(addend, SeqCst),
         };
-        self.ended.push_back((Completion { token, result: Ok(value) }, action));
+        self.ended.push_back((Completion { token, result: Ok(value) }, request));
     }
 
     pub(super) fn fail(&mut self, nth: usize, error: OpError) {
-        let (token, action) = self.posted.remove(nth);
-        self.ended.push_back((Completion { token, result: Err(error) }, action));
+        let (token, request) = self.posted.remove(nth);
+        self.ended.push_back((Completion { token, result: Err(error) }, request));
     }
 
     pub(super) fn die(&mut self, fault: Fault) {
@@ -80,31 +74,10 @@ impl Script {
         }
     }
 
-    fn accept(&mut self, token: Token, action: Action) -> Result<(), PostError> {
-        if self.fault.is_some() {
-            return Err(PostError::Closed);
-        }
-        if self.in_flight() == self.caps.depth {
-            return Err(PostError::Full);
-        }
-        match &mut self.refuse {
-            Some((0, error)) => {
-                let error = *error;
-                self.refuse = None;
-                return Err(error);
-            }
-            Some((more, _)) => *more -= 1,
-            None => {}
-        }
-        self.posted.push((token, action));
-        Ok(())
-    }
-
     fn is_busy(&self, slot: Slot) -> bool {
-        let on_slot =
-            |action: &Action| matches!(action, Action::Read { into, .. } if into.slot == slot);
-        self.posted.iter().any(|(_, action)| on_slot(action))
-            || self.ended.iter().any(|(_, action)| on_slot(action))
+        let on_slot = |request: &Request| request.local().is_some_and(|local| local.slot == slot);
+        self.posted.iter().any(|(_, request)| on_slot(request))
+            || self.ended.iter().any(|(_, request)| on_slot(request))
     }
 }
 
@@ -121,29 +94,25 @@ impl Transport for Script {
         u32::try_from(self.posted.len() + self.ended.len()).unwrap()
     }
 
-    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
-        self.geometry.check_copy(&self.caps, from, into)?;
-        self.accept(token, Action::Read { from, into })
-    }
-
-    fn write(&mut self, _: Token, _: Local, _: Segment) -> Result<(), PostError> {
-        unreachable!("the pipeline writes nothing")
-    }
-
-    fn compare_and_swap(
-        &mut self,
-        token: Token,
-        at: RemoteWord,
-        expected: u64,
-        desired: u64,
-    ) -> Result<(), PostError> {
-        self.geometry.check_word(at)?;
-        self.accept(token, Action::CompareAndSwap { at, expected, desired })
-    }
-
-    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
-        self.geometry.check_word(at)?;
-        self.accept(token, Action::FetchAdd { at, addend })
+    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
+        self.geometry.check(&self.caps, &request)?;
+        if self.fault.is_some() {
+            return Err(PostError::Closed);
+        }
+        if self.in_flight() == self.caps.depth {
+            return Err(PostError::Full);
+        }
+        match &mut self.refuse {
+            Some((0, error)) => {
+                let error = *error;
+                self.refuse = None;
+                return Err(error);
+            }
+            Some((more, _)) => *more -= 1,
+            None => {}
+        }
+        self.posted.push((token, request));
+        Ok(())
     }
 
     fn kick(&mut self) {}

@@ -1,8 +1,6 @@
 //! An engine with capabilities declared by the test, which counts its posts.
 
-use probeline_transport::{
-    Caps, Local, PostError, RemoteWord, Segment, Token, Transport, forward_transport,
-};
+use probeline_transport::{Caps, PostError, Request, Token, Transport, forward_transport};
 
 pub(crate) struct Declared<T> {
     inner: T,
@@ -27,37 +25,20 @@ impl<T: Transport> Declared<T> {
 }
 
 impl<T: Transport> Transport for Declared<T> {
-    forward_transport!(inner: geometry, in_flight, write, poll, landed, staged, window, direct);
+    forward_transport!(inner: geometry, in_flight, kick, poll, landed, staged, window, direct);
 
     fn caps(&self) -> &Caps {
         &self.caps
     }
 
-    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
-        let posted = self.inner.read(token, from, into);
-        self.posts.reads += u64::from(posted.is_ok());
-        posted
-    }
-
-    fn compare_and_swap(
-        &mut self,
-        token: Token,
-        at: RemoteWord,
-        expected: u64,
-        desired: u64,
-    ) -> Result<(), PostError> {
-        let posted = self.inner.compare_and_swap(token, at, expected, desired);
-        self.posts.compare_and_swaps += u64::from(posted.is_ok());
-        posted
-    }
-
-    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
-        let posted = self.inner.fetch_add(token, at, addend);
-        self.posts.fetch_adds += u64::from(posted.is_ok());
-        posted
-    }
-
-    fn kick(&mut self) {
-        self.inner.kick();
+    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
+        self.inner.post(token, request)?;
+        match request {
+            Request::Read { .. } => self.posts.reads += 1,
+            Request::Write { .. } => {}
+            Request::CompareAndSwap { .. } => self.posts.compare_and_swaps += 1,
+            Request::FetchAdd { .. } => self.posts.fetch_adds += 1,
+        }
+        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-use probeline_transport::{Owner, Slot, Token};
+use probeline_transport::{Owner, Request, Slot, Token};
 
 /// An accepted operation.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +14,20 @@ pub struct Operation {
     pub owner: Owner,
     /// The kind, with the slot that a copy keeps busy.
     pub kind: Kind,
+}
+
+impl Operation {
+    /// The operation that `request` starts.
+    #[inline]
+    #[must_use]
+    pub fn new(token: Token, request: &Request) -> Self {
+        let kind = match *request {
+            Request::Read { into, .. } => Kind::Read(into.slot),
+            Request::Write { from, .. } => Kind::Write(from.slot),
+            Request::CompareAndSwap { .. } | Request::FetchAdd { .. } => Kind::Atomic,
+        };
+        Self { token, owner: request.owner(), kind }
+    }
 }
 
 /// The kind of an operation.

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU64, fence};
 use probeline_engine::{CpuMemory, Ring, Slots};
 use probeline_pin::{Pages, PolicyRefused};
 use probeline_transport::{
-    Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Segment, SlotError,
+    Caps, Completion, Fault, Geometry, Local, Owner, PostError, Request, Segment, SlotError,
     StableMemory, Token, Transport,
 };
 
@@ -86,35 +86,34 @@ impl Engine {
         self.windows.get(self.geometry.me.0 as usize)
     }
 
-    /// Refuses an operation that cannot be accepted now or ever; `request` is the check of the
-    /// request itself.
-    #[inline]
-    fn admit(&self, request: Result<(), PostError>) -> Result<(), PostError> {
-        if self.lost.is_some() {
-            return Err(PostError::Closed);
+    /// Executes a checked request and returns the old value of an atomic's word, otherwise 0;
+    /// `None` if its ranges do not exist.
+    #[inline(always)]
+    fn execute(&mut self, request: Request) -> Option<u64> {
+        let words = words_of(&self.windows, request.remote())?;
+        match request {
+            Request::Read { into, .. } => {
+                for (target, source) in self.slots.words_mut(into)?.iter_mut().zip(words) {
+                    *target = source.load(SeqCst);
+                }
+                Some(0)
+            }
+            Request::Write { from, .. } => {
+                for (target, source) in words.iter().zip(self.slots.words(from)?) {
+                    target.store(*source, Release);
+                }
+                // Drains the store buffer before later operations load: see the crate's memory
+                // order.
+                fence(SeqCst);
+                Some(0)
+            }
+            Request::CompareAndSwap { expected, desired, .. } => {
+                let swapped = words.first()?.compare_exchange(expected, desired, SeqCst, SeqCst);
+                let (Ok(value) | Err(value)) = swapped;
+                Some(value)
+            }
+            Request::FetchAdd { addend, .. } => Some(words.first()?.fetch_add(addend, SeqCst)),
         }
-        request?;
-        if self.done.len() >= self.caps.depth { Err(PostError::Full) } else { Ok(()) }
-    }
-
-    #[inline]
-    fn admit_copy(&self, remote: Segment, local: Local) -> Result<(), PostError> {
-        self.admit(self.geometry.check_copy(&self.caps, remote, local))
-    }
-
-    /// The word at `at`, if an atomic on it is accepted.
-    #[inline]
-    fn admit_atomic(&self, at: RemoteWord) -> Result<&AtomicU64, PostError> {
-        self.admit(self.geometry.check_word(at))?;
-        let segment = words_of(&self.windows, Segment { start: at, words: 1 });
-        segment.and_then(<[_]>::first).ok_or(PostError::OutOfRange)
-    }
-
-    /// Queues the completion of a READ or WRITE. Its slot is busy until `poll` reports it.
-    #[inline]
-    fn copied(&mut self, token: Token, local: Local) {
-        self.slots.hold_until(local.slot, self.done.pushed() + 1);
-        self.done.push(Done { token, value: 0 });
     }
 
     /// Checks whether the next owner is alive. Checking this owner itself is harmless.
@@ -135,7 +134,7 @@ impl Engine {
 }
 
 /// The words of `at`; `None` if it is not within a window.
-#[inline]
+#[inline(always)]
 fn words_of(windows: &[Window], at: Segment) -> Option<&[AtomicU64]> {
     let window = windows.get(at.start.owner.0 as usize)?;
     let start = usize::try_from(at.start.index).ok()?;
@@ -156,49 +155,19 @@ impl Transport for Engine {
         self.done.len()
     }
 
-    #[inline]
-    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
-        self.admit_copy(from, into)?;
-        let source = words_of(&self.windows, from).ok_or(PostError::OutOfRange)?;
-        let target = self.slots.words_mut(into).ok_or(PostError::OutOfRange)?;
-        for (target, source) in target.iter_mut().zip(source) {
-            *target = source.load(SeqCst);
+    #[inline(always)]
+    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
+        if self.lost.is_some() {
+            return Err(PostError::Closed);
         }
-        self.copied(token, into);
-        Ok(())
-    }
-
-    #[inline]
-    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
-        self.admit_copy(to, from)?;
-        let source = self.slots.words(from).ok_or(PostError::OutOfRange)?;
-        let target = words_of(&self.windows, to).ok_or(PostError::OutOfRange)?;
-        for (target, source) in target.iter().zip(source) {
-            target.store(*source, Release);
+        self.geometry.check(&self.caps, &request)?;
+        if self.done.len() >= self.caps.depth {
+            return Err(PostError::Full);
         }
-        // Drains the store buffer before later operations load: see the crate's memory order.
-        fence(SeqCst);
-        self.copied(token, from);
-        Ok(())
-    }
-
-    #[inline]
-    fn compare_and_swap(
-        &mut self,
-        token: Token,
-        at: RemoteWord,
-        expected: u64,
-        desired: u64,
-    ) -> Result<(), PostError> {
-        let word = self.admit_atomic(at)?;
-        let (Ok(value) | Err(value)) = word.compare_exchange(expected, desired, SeqCst, SeqCst);
-        self.done.push(Done { token, value });
-        Ok(())
-    }
-
-    #[inline]
-    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
-        let value = self.admit_atomic(at)?.fetch_add(addend, SeqCst);
+        let value = self.execute(request).ok_or(PostError::OutOfRange)?;
+        if let Some(local) = request.local() {
+            self.slots.hold_until(local.slot, self.done.pushed() + 1);
+        }
         self.done.push(Done { token, value });
         Ok(())
     }

@@ -5,12 +5,12 @@ use core::sync::atomic::AtomicU64;
 
 use probeline_engine::{CpuMemory, Slots};
 use probeline_transport::{
-    Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Segment, SlotError,
+    Caps, Completion, Fault, Geometry, Local, Owner, PostError, Request, Segment, SlotError,
     StableMemory, Token, Transport,
 };
 
 use crate::cluster::{Shared, Turn};
-use crate::record::{Action, Post, run};
+use crate::record::run;
 use crate::{OpenError, Reach};
 
 /// The value of the landing words of a READ from its post to its completion, and after an error. It
@@ -63,47 +63,6 @@ impl Engine {
     pub fn spend(&mut self, ns: u64) {
         self.shared.fabric.lock().spend(self.geometry.me, ns);
     }
-
-    fn copy(
-        &mut self,
-        token: Token,
-        action: Action,
-        remote: Segment,
-        local: Local,
-    ) -> Result<(), PostError> {
-        let mut fabric = self.shared.fabric.lock();
-        if fabric.is_closed(self.geometry.me) {
-            return Err(PostError::Closed);
-        }
-        self.geometry.check_copy(&self.caps, remote, local)?;
-        if self.in_flight == self.caps.depth {
-            return Err(PostError::Full);
-        }
-        let payload = match action {
-            Action::Write => self.slots.words(local).ok_or(PostError::OutOfRange)?,
-            _ => &[],
-        };
-        fabric.accept(self.geometry.me, Post { token, action, remote, local }, payload)?;
-        self.slots.hold(local.slot);
-        self.in_flight += 1;
-        Ok(())
-    }
-
-    fn atomic(&mut self, token: Token, action: Action, at: RemoteWord) -> Result<(), PostError> {
-        let mut fabric = self.shared.fabric.lock();
-        if fabric.is_closed(self.geometry.me) {
-            return Err(PostError::Closed);
-        }
-        self.geometry.check_word(at)?;
-        if self.in_flight == self.caps.depth {
-            return Err(PostError::Full);
-        }
-        let remote = Segment { start: at, words: 1 };
-        let post = Post { token, action, remote, local: Local::default() };
-        fabric.accept(self.geometry.me, post, &[])?;
-        self.in_flight += 1;
-        Ok(())
-    }
 }
 
 impl Transport for Engine {
@@ -119,28 +78,28 @@ impl Transport for Engine {
         self.in_flight
     }
 
-    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
-        self.copy(token, Action::Read, from, into)?;
-        self.slots.words_mut(into).ok_or(PostError::OutOfRange)?.fill(POISON);
+    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
+        let mut fabric = self.shared.fabric.lock();
+        if fabric.is_closed(self.geometry.me) {
+            return Err(PostError::Closed);
+        }
+        self.geometry.check(&self.caps, &request)?;
+        if self.in_flight == self.caps.depth {
+            return Err(PostError::Full);
+        }
+        let payload = match request {
+            Request::Write { from, .. } => self.slots.words(from).ok_or(PostError::OutOfRange)?,
+            _ => &[],
+        };
+        fabric.accept(self.geometry.me, (token, request), payload)?;
+        if let Request::Read { into, .. } = request {
+            self.slots.words_mut(into).ok_or(PostError::OutOfRange)?.fill(POISON);
+        }
+        if let Some(local) = request.local() {
+            self.slots.hold(local.slot);
+        }
+        self.in_flight += 1;
         Ok(())
-    }
-
-    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
-        self.copy(token, Action::Write, to, from)
-    }
-
-    fn compare_and_swap(
-        &mut self,
-        token: Token,
-        at: RemoteWord,
-        expected: u64,
-        desired: u64,
-    ) -> Result<(), PostError> {
-        self.atomic(token, Action::CompareAndSwap { expected, desired }, at)
-    }
-
-    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
-        self.atomic(token, Action::FetchAdd { addend }, at)
     }
 
     fn kick(&mut self) {}
@@ -206,7 +165,7 @@ impl Drop for Engine {
 
 #[cfg(test)]
 mod tests {
-    use probeline_transport::Slot;
+    use probeline_transport::{RemoteWord, Slot};
 
     use super::*;
     use crate::{Cluster, Config, Model};

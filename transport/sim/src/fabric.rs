@@ -8,11 +8,13 @@ use core::cmp::Reverse;
 use core::sync::atomic::AtomicU64;
 
 use probeline_engine::{CpuMemory, Slots};
-use probeline_transport::{Completion, Fault, OpError, Owner, PostError, RemoteWord};
+use probeline_transport::{
+    Completion, Fault, OpError, Owner, PostError, RemoteWord, Request, Segment, Token,
+};
 
 use crate::faults::{DEATH_STATUS, Dice, End, Fate};
 use crate::network::{Network, Start};
-use crate::record::{Action, Post, Record};
+use crate::record::Record;
 use crate::rng::streams;
 use crate::trace::{Trace, digest};
 use crate::{Config, Counters, Kind, Moment, OpenError, Order, Rng, What};
@@ -148,24 +150,23 @@ impl Fabric {
     pub(crate) fn accept(
         &mut self,
         me: Owner,
-        post: Post,
+        (token, request): (Token, Request),
         payload: &[u64],
     ) -> Result<(), PostError> {
-        let kind = post.action.kind();
+        let kind = Kind::of(&request);
         let member = &mut self.members[me.0 as usize];
         // A record is free: at most `depth` are in flight and at most `depth` are late.
         let Some(index) = member.free.pop() else { return Err(PostError::Full) };
         member.posted += 1;
-        let to = post.remote.start;
+        let Segment { start: to, words } = request.remote();
         let by_cpu = self.network.model().is_by_cpu(me, to.owner);
         let post_ns = if by_cpu { 0 } else { self.network.model().post_ns };
         member.now_ns = member.now_ns.saturating_add(post_ns);
         let now_ns = member.now_ns;
-        self.note(now_ns, me, What::Posted(kind), to, post.token.0);
+        self.note(now_ns, me, What::Posted(kind), to, token.0);
 
         let fate = self.throw(me, kind);
         let owner_idle = self.member(to.owner).in_flight.is_empty();
-        let words = post.remote.words;
         let factor = fate.factor;
         let start = Start { kind, words, from: me, to, now_ns, factor, owner_idle };
         let times = self.network.schedule(start);
@@ -179,7 +180,7 @@ impl Fabric {
         if fate.repeated {
             done_ns = done_ns.saturating_add(self.dice.repeated_after_ns(done_ns - now_ns));
         }
-        self.records[index as usize].start(me, post, done_ns, payload);
+        self.records[index as usize].start(me, (token, request), done_ns, payload);
         self.plan(index, fate, now_ns, effect_ns, behind);
         self.queue(me, index, done_ns);
         self.die_if_due(me);
@@ -195,9 +196,9 @@ impl Fabric {
         let each = self.records.len() / self.members.len();
         let mine = &self.records[me.0 as usize * each..][..each];
         let succeeds = |record: &&Record| record.scheduled && record.error.is_none();
-        let writes = mine.iter().filter(succeeds).filter(|record| {
-            record.post.action.kind() == Kind::Write && record.post.remote.start.owner == owner
-        });
+        let writes = mine.iter().filter(succeeds);
+        let writes =
+            writes.filter(|record| record.kind() == Kind::Write && record.word().owner == owner);
         writes.map(|write| write.due).max().unwrap_or_default()
     }
 
@@ -228,7 +229,7 @@ impl Fabric {
     /// Schedules the first event of a record, if it has any, no earlier than `behind`.
     fn plan(&mut self, index: u32, fate: Fate, now_ns: u64, effect_ns: u64, behind: (u64, u64)) {
         let record = &mut self.records[index as usize];
-        let read = record.post.action.kind() == Kind::Read;
+        let read = record.kind() == Kind::Read;
         record.late = fate.end == End::ErrorLate;
         if fate.end != End::Fine {
             record.error = Some(OpError::RetryExceeded);
@@ -322,9 +323,9 @@ impl Fabric {
         let record = &mut self.records[event.record as usize];
         let owner = record.owner;
         if !record.cancelled {
-            let word = record.post.remote.start;
+            let word = record.word();
             let window = &self.windows[word.owner.0 as usize];
-            if let Action::Read = record.post.action {
+            if record.kind() == Kind::Read {
                 let (word, value) = record.sample(window, &mut self.chance);
                 let next_ns = record.next_sample_ns(event.at_ns, &mut self.chance);
                 let more = record.samples_left > 0;
@@ -335,7 +336,7 @@ impl Fabric {
                     return;
                 }
             } else {
-                let kind = record.post.action.kind();
+                let kind = record.kind();
                 let old = record.apply(window);
                 self.counters.late_effects += u64::from(!record.unreported);
                 self.note(event.at_ns, owner, What::Applied(kind), word, old);
@@ -387,12 +388,12 @@ impl Fabric {
     /// Counts a completion by its kind; returns whether it came from a NIC.
     fn count_kind(&mut self, record: u32) -> bool {
         let record = &self.records[record as usize];
-        let Post { action, remote, .. } = record.post;
+        let remote = record.request.remote();
         if self.network.model().is_by_cpu(record.owner, remote.start.owner) {
             self.counters.by_cpu += 1;
             return false;
         }
-        match action.kind() {
+        match record.kind() {
             Kind::Read => self.counters.reads += 1,
             Kind::Write => self.counters.writes += 1,
             Kind::CompareAndSwap | Kind::FetchAdd => self.counters.atomics += 1,
@@ -404,25 +405,24 @@ impl Fabric {
     /// Creates the completion of one operation; the words of a READ land.
     fn report(&mut self, index: u32, at_ns: u64, slots: &mut Slots<CpuMemory>) -> Completion {
         let record = &mut self.records[index as usize];
-        let Post { token, action, remote, local } = record.post;
-        let kind = action.kind();
+        let (token, request, kind) = (record.token, record.request, record.kind());
         let result = record.result();
         let mut value = result.unwrap_or(0);
         if result.is_ok() && kind == Kind::Read {
             self.counters.torn_words += record.tear(&mut self.dice);
-            let landing = slots.words_mut(local);
+            let landing = request.local().and_then(|into| slots.words_mut(into));
             debug_assert!(landing.is_some(), "the post was checked");
             landing.into_iter().for_each(|landing| landing.copy_from_slice(record.words()));
             value = digest(record.words());
         }
-        if local.words > 0 {
+        if let Some(local) = request.local() {
             slots.release(local.slot);
         }
         record.unreported = false;
         let owner = record.owner;
-        self.network.release(owner, remote.start.owner);
+        self.network.release(owner, request.owner());
         let what = if result.is_ok() { What::Completed(kind) } else { What::Failed(kind) };
-        self.note(at_ns, owner, what, remote.start, value);
+        self.note(at_ns, owner, what, request.remote().start, value);
         self.free_if_over(index);
         Completion { token, result }
     }
@@ -463,8 +463,7 @@ impl Fabric {
             }
             record.error = Some(OpError::Flushed);
             record.done_ns = now_ns;
-            record.cancelled =
-                record.post.action.kind() == Kind::Read || self.dice.flushed_undone();
+            record.cancelled = record.kind() == Kind::Read || self.dice.flushed_undone();
             self.counters.flushed += 1;
         }
         self.note(now_ns, me, What::Ended, RemoteWord { owner: me, index: 0 }, 0);
@@ -489,7 +488,7 @@ impl Fabric {
         while let Some(Reverse(due)) = self.member(owner).in_flight.pop() {
             let record = &mut self.records[due.record as usize];
             record.unreported = false;
-            self.network.release(owner, record.post.remote.start.owner);
+            self.network.release(owner, record.word().owner);
             self.free_if_over(due.record);
         }
     }

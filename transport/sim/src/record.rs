@@ -6,7 +6,7 @@ use core::fmt;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-use probeline_transport::{Local, OpError, Owner, RemoteWord, Segment, Token};
+use probeline_transport::{OpError, Owner, RemoteWord, Request, Segment, Token};
 
 use crate::faults::Dice;
 use crate::trace::digest;
@@ -42,40 +42,22 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The operation and its operands.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Action {
-    Read,
-    Write,
-    CompareAndSwap { expected: u64, desired: u64 },
-    FetchAdd { addend: u64 },
-}
-
-impl Action {
-    pub(crate) fn kind(self) -> Kind {
-        match self {
-            Self::Read => Kind::Read,
-            Self::Write => Kind::Write,
-            Self::CompareAndSwap { .. } => Kind::CompareAndSwap,
-            Self::FetchAdd { .. } => Kind::FetchAdd,
+impl Kind {
+    pub(crate) fn of(request: &Request) -> Self {
+        match request {
+            Request::Read { .. } => Self::Read,
+            Request::Write { .. } => Self::Write,
+            Request::CompareAndSwap { .. } => Self::CompareAndSwap,
+            Request::FetchAdd { .. } => Self::FetchAdd,
         }
     }
 }
 
-/// An operation as it is posted.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Post {
-    pub(crate) token: Token,
-    pub(crate) action: Action,
-    pub(crate) remote: Segment,
-    /// The default value for an atomic.
-    pub(crate) local: Local,
-}
-
-/// An accepted operation: its post, its planned events and its words.
+/// An accepted operation: its request, its planned events and its words.
 pub(crate) struct Record {
     pub(crate) owner: Owner,
-    pub(crate) post: Post,
+    pub(crate) token: Token,
+    pub(crate) request: Request,
     pub(crate) done_ns: u64,
     /// The position of its first event in the order of events.
     pub(crate) due: (u64, u64),
@@ -109,12 +91,8 @@ impl Record {
         let in_order = if config.scatter_reads { config.slot_words } else { 0 };
         Self {
             owner: Owner(0),
-            post: Post {
-                token: Token(0),
-                action: Action::Read,
-                remote: Segment::default(),
-                local: Local::default(),
-            },
+            token: Token(0),
+            request: Request::FetchAdd { at: RemoteWord::default(), addend: 0 },
             done_ns: 0,
             due: (0, 0),
             error: None,
@@ -131,9 +109,16 @@ impl Record {
         }
     }
 
-    pub(crate) fn start(&mut self, owner: Owner, post: Post, done_ns: u64, payload: &[u64]) {
+    pub(crate) fn start(
+        &mut self,
+        owner: Owner,
+        (token, request): (Token, Request),
+        done_ns: u64,
+        payload: &[u64],
+    ) {
         self.owner = owner;
-        self.post = post;
+        self.token = token;
+        self.request = request;
         self.done_ns = done_ns;
         self.error = None;
         self.value = 0;
@@ -158,8 +143,17 @@ impl Record {
         }
     }
 
+    pub(crate) fn kind(&self) -> Kind {
+        Kind::of(&self.request)
+    }
+
+    /// The first word of a window that it accesses.
+    pub(crate) fn word(&self) -> RemoteWord {
+        self.request.remote().start
+    }
+
     fn len(&self) -> u32 {
-        self.post.remote.words
+        self.request.remote().words
     }
 
     /// Draws the time of the next sample, `from_ns` at the earliest. The remaining samples share
@@ -173,8 +167,8 @@ impl Record {
     /// Samples one word, or all, from `window`; returns the first sampled word and a digest.
     pub(crate) fn sample(&mut self, window: &[AtomicU64], rng: &mut Rng) -> (RemoteWord, u64) {
         self.samples_left -= 1;
-        let start = self.post.remote.start;
-        let source = run(window, self.post.remote);
+        let start = self.word();
+        let source = run(window, self.request.remote());
         if self.order.is_empty() {
             let into =
                 if self.torn && self.samples_left == 0 { &mut self.later } else { &mut self.words };
@@ -201,24 +195,24 @@ impl Record {
 
     /// Applies a WRITE or an atomic to `window` and returns the old value of the first word.
     pub(crate) fn apply(&mut self, window: &[AtomicU64]) -> u64 {
-        let target = run(window, self.post.remote);
-        debug_assert_eq!(target.len(), self.post.remote.words as usize, "a post is checked");
+        let target = run(window, self.request.remote());
+        debug_assert_eq!(target.len(), self.len() as usize, "a post is checked");
         let Some(first) = target.first() else { return 0 };
-        let old = match self.post.action {
-            Action::Read => first.load(Acquire),
-            Action::Write => {
+        let old = match self.request {
+            Request::Read { .. } => first.load(Acquire),
+            Request::Write { .. } => {
                 let old = first.load(Acquire);
                 for (to, &word) in target.iter().zip(&self.words) {
                     to.store(word, Release);
                 }
                 old
             }
-            Action::CompareAndSwap { expected, desired } => {
+            Request::CompareAndSwap { expected, desired, .. } => {
                 match first.compare_exchange(expected, desired, AcqRel, Acquire) {
                     Ok(old) | Err(old) => old,
                 }
             }
-            Action::FetchAdd { addend } => first.fetch_add(addend, AcqRel),
+            Request::FetchAdd { addend, .. } => first.fetch_add(addend, AcqRel),
         };
         self.value = old;
         old
@@ -247,8 +241,8 @@ impl Record {
 
     /// The result that the completion carries.
     pub(crate) fn result(&self) -> Result<u64, OpError> {
-        let is_atomic = self.post.action.kind().is_atomic();
-        self.error.map_or(Ok(if is_atomic { self.value } else { 0 }), Err)
+        let value = if self.kind().is_atomic() { self.value } else { 0 };
+        self.error.map_or(Ok(value), Err)
     }
 }
 
@@ -262,16 +256,15 @@ pub(crate) fn run(window: &[AtomicU64], at: Segment) -> &[AtomicU64] {
 mod tests {
     use alloc::vec::Vec;
 
-    use probeline_transport::Slot;
+    use probeline_transport::{Local, Slot};
 
     use super::*;
 
     fn read_of(words: u32, repeated: bool, config: &Config) -> Record {
         let mut record = Record::new(config);
-        let remote = Segment { start: RemoteWord { owner: Owner(0), index: 4 }, words };
-        let local = Local { slot: Slot(0), start: 0, words };
-        let post = Post { token: Token(1), action: Action::Read, remote, local };
-        record.start(Owner(0), post, 1_000, &[]);
+        let from = Segment { start: RemoteWord { owner: Owner(0), index: 4 }, words };
+        let into = Local { slot: Slot(0), start: 0, words };
+        record.start(Owner(0), (Token(1), Request::Read { from, into }), 1_000, &[]);
         record.plan_samples(repeated, config.tears());
         record
     }

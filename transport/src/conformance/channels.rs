@@ -55,8 +55,8 @@ struct Beside<A, B, C> {
 }
 
 impl<A: Transport, B: Transport, C: Transport> Transport for Beside<A, B, C> {
-    forward_transport!(tested: caps, geometry, in_flight, read, write, compare_and_swap);
-    forward_transport!(tested: fetch_add, kick, landed, staged, window, direct);
+    forward_transport!(tested: caps, geometry, in_flight, post, kick);
+    forward_transport!(tested: landed, staged, window, direct);
 
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
         self.busy.turn();

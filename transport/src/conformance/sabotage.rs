@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::{Acquire, Release};
 use std::collections::VecDeque;
 
 use crate::{
-    Completion, Fault, Local, PostError, RemoteWord, Segment, SlotError, Token, Transport,
+    Completion, Fault, Local, PostError, RemoteWord, Request, Segment, SlotError, Token, Transport,
     forward_transport,
 };
 
@@ -90,21 +90,13 @@ impl Rule {
     ];
 }
 
-/// The operation behind a token, needed to falsify its completion.
-#[derive(Clone, Copy)]
-enum Posted {
-    Read { into: Local },
-    Write,
-    CompareAndSwap { expected: u64 },
-    FetchAdd { addend: u64 },
-}
-
 /// An engine that breaks one [`Rule`] of the contract. Landing slots are copies, so that the words
 /// of a READ can be falsified too.
 pub struct Sabotage<T> {
     inner: T,
     rule: Rule,
-    posted: Vec<(Token, Posted)>,
+    /// The operations in flight, needed to falsify their completions.
+    posted: Vec<(Token, Request)>,
     /// The landing ranges of completed READs whose slot is still busy, so their words are not
     /// copied.
     landing: Vec<Local>,
@@ -115,7 +107,7 @@ pub struct Sabotage<T> {
     extra: VecDeque<Completion>,
     held: Option<Completion>,
     /// The WRITE to be posted after the next atomic.
-    delayed: Option<(Token, Local, Segment)>,
+    delayed: Option<(Token, Request)>,
     /// The word of the last FAA, and its value after that FAA.
     loaded: Option<(RemoteWord, u64)>,
     completed: u64,
@@ -161,35 +153,52 @@ impl<T: Transport> Sabotage<T> {
         self.broken(Rule::FullTooEarly) && self.inner.in_flight() + 1 == self.inner.caps().depth
     }
 
-    fn note(
-        &mut self,
-        token: Token,
-        what: Posted,
-        outcome: Result<(), PostError>,
-    ) -> Result<(), PostError> {
-        match outcome {
-            Ok(()) => self.posted.push((token, what)),
-            Err(_) if self.broken(Rule::RefusalCompletes) && self.extra.is_empty() => {
-                self.extra.push_back(Completion { token, result: Ok(0) });
+    /// Posts `request`, falsified if the rule requires it.
+    fn post_falsified(&mut self, token: Token, request: Request) -> Result<(), PostError> {
+        let posted = match (self.rule, request) {
+            (Rule::OwnerWraps, Request::Read { mut from, into }) => {
+                from.start.owner.0 %= self.inner.geometry().owners;
+                Request::Read { from, into }
             }
-            Err(_) => {}
-        }
-        self.kicked = false;
-        outcome
+            (Rule::WriteIsLost, Request::Write { to, .. }) => {
+                Request::FetchAdd { at: to.start, addend: 0 }
+            }
+            (Rule::SwapExpectedAndDesired, Request::CompareAndSwap { at, expected, desired }) => {
+                Request::CompareAndSwap { at, expected: desired, desired: expected }
+            }
+            (Rule::FaaAddsTwice, Request::FetchAdd { at, addend }) => {
+                Request::FetchAdd { at, addend: addend.wrapping_mul(2) }
+            }
+            (Rule::FaaIsSplit, Request::FetchAdd { at, addend }) => self.split(at, addend),
+            _ => request,
+        };
+        self.inner.post(token, posted)
+    }
+
+    /// Loads early and stores now what a FAA adds, if the CPU can, and returns a FAA of the rest.
+    fn split(&mut self, at: RemoteWord, addend: u64) -> Request {
+        let Some([word]) = self.inner.direct(Segment { start: at, words: 1 }) else {
+            return Request::FetchAdd { at, addend };
+        };
+        let early = self.loaded.filter(|(loaded, _)| *loaded == at).map(|(_, old)| old);
+        let sum = early.unwrap_or_else(|| word.load(Acquire)).wrapping_add(addend);
+        word.store(sum, Release);
+        self.loaded = Some((at, sum));
+        Request::FetchAdd { at, addend: 0 }
     }
 
     fn falsify(&mut self, mut completion: Completion) -> Option<Completion> {
         self.completed += 1;
         let known = self.posted.iter().position(|(token, _)| *token == completion.token);
         let what = known.map(|at| self.posted.remove(at).1);
-        if let Some(Posted::Read { into }) = what {
+        if let Some(Request::Read { into, .. }) = what {
             self.landing.push(into);
         }
         match (self.rule, what) {
-            (Rule::CasReportsExpected, Some(Posted::CompareAndSwap { expected })) => {
+            (Rule::CasReportsExpected, Some(Request::CompareAndSwap { expected, .. })) => {
                 completion.result = Ok(expected);
             }
-            (Rule::FaaReportsSum, Some(Posted::FetchAdd { addend })) => {
+            (Rule::FaaReportsSum, Some(Request::FetchAdd { addend, .. })) => {
                 completion.result = completion.result.map(|old| old.wrapping_add(addend));
             }
             (Rule::CutToken, _) => completion.token.0 &= 0xffff_ffff,
@@ -240,71 +249,28 @@ impl<T: Transport> Sabotage<T> {
 impl<T: Transport> Transport for Sabotage<T> {
     forward_transport!(inner: caps, geometry, in_flight, staged, window, direct);
 
-    fn read(&mut self, token: Token, mut from: Segment, into: Local) -> Result<(), PostError> {
+    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
         if self.full_early() {
             return Err(PostError::Full);
         }
-        if self.broken(Rule::OwnerWraps) {
-            from.start.owner.0 %= self.inner.geometry().owners;
-        }
-        let outcome = self.inner.read(token, from, into);
-        self.note(token, Posted::Read { into }, outcome)
-    }
-
-    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
-        if self.full_early() {
-            return Err(PostError::Full);
-        }
-        if self.broken(Rule::AtomicOvertakesWrite) {
-            self.delayed = Some((token, from, to));
+        if self.broken(Rule::AtomicOvertakesWrite) && matches!(request, Request::Write { .. }) {
+            self.delayed = Some((token, request));
             return Ok(());
         }
-        let outcome = if self.broken(Rule::WriteIsLost) {
-            self.inner.fetch_add(token, to.start, 0)
-        } else {
-            self.inner.write(token, from, to)
-        };
-        self.note(token, Posted::Write, outcome)
-    }
-
-    fn compare_and_swap(
-        &mut self,
-        token: Token,
-        at: RemoteWord,
-        expected: u64,
-        desired: u64,
-    ) -> Result<(), PostError> {
-        if self.full_early() {
-            return Err(PostError::Full);
+        let outcome = self.post_falsified(token, request);
+        let delayed = self.delayed.take_if(|_| matches!(request, Request::FetchAdd { .. }));
+        if let Some((token, write)) = delayed {
+            self.inner.post(token, write)?;
         }
-        let outcome = if self.broken(Rule::SwapExpectedAndDesired) {
-            self.inner.compare_and_swap(token, at, desired, expected)
-        } else {
-            self.inner.compare_and_swap(token, at, expected, desired)
-        };
-        self.note(token, Posted::CompareAndSwap { expected }, outcome)
-    }
-
-    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
-        if self.full_early() {
-            return Err(PostError::Full);
-        }
-        let word = self.inner.direct(Segment { start: at, words: 1 });
-        let outcome = match (self.rule, word) {
-            (Rule::FaaAddsTwice, _) => self.inner.fetch_add(token, at, addend.wrapping_mul(2)),
-            (Rule::FaaIsSplit, Some([word])) => {
-                let early = self.loaded.filter(|(loaded, _)| *loaded == at).map(|(_, old)| old);
-                let sum = early.unwrap_or_else(|| word.load(Acquire)).wrapping_add(addend);
-                word.store(sum, Release);
-                self.loaded = Some((at, sum));
-                self.inner.fetch_add(token, at, 0)
+        match outcome {
+            Ok(()) => self.posted.push((token, request)),
+            Err(_) if self.broken(Rule::RefusalCompletes) && self.extra.is_empty() => {
+                self.extra.push_back(Completion { token, result: Ok(0) });
             }
-            _ => self.inner.fetch_add(token, at, addend),
-        };
-        if let Some((token, from, to)) = self.delayed.take() {
-            self.inner.write(token, from, to)?;
+            Err(_) => {}
         }
-        self.note(token, Posted::FetchAdd { addend }, outcome)
+        self.kicked = false;
+        outcome
     }
 
     fn kick(&mut self) {

@@ -8,8 +8,8 @@ use std::thread;
 
 use probeline_engine::{Kind, Operation, Slots, lost_owner, lost_word, own_words};
 use probeline_transport::{
-    Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Segment,
-    SlotError, StableMemory, Token, Transport,
+    Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Request,
+    Segment, SlotError, StableMemory, Token, Transport,
 };
 
 use super::error::SUCCESS;
@@ -82,70 +82,6 @@ impl Engine {
     #[must_use]
     pub fn info(&self) -> &Info {
         &self.info
-    }
-
-    /// The window, unless an operation cannot be accepted now or, by `check`, ever.
-    #[inline(always)]
-    fn admit(
-        &self,
-        check: impl FnOnce(&Self) -> Result<(), PostError>,
-    ) -> Result<&Window, PostError> {
-        if self.fault.is_some() {
-            return Err(PostError::Closed);
-        }
-        check(self)?;
-        if self.in_flight.is_full() {
-            return Err(PostError::Full);
-        }
-        self.window.as_ref().ok_or(PostError::Closed)
-    }
-
-    /// Posts a READ or WRITE, which `start` starts.
-    #[inline]
-    fn copy(
-        &mut self,
-        token: Token,
-        remote: Segment,
-        local: Local,
-        kind: Kind,
-        start: impl FnOnce(&Window, *mut u64) -> c_int,
-    ) -> Result<(), PostError> {
-        let window = self.admit(|this| this.geometry.check_copy(&this.caps, remote, local))?;
-        let code = start(window, self.slots.address(local));
-        let owner = remote.start.owner;
-        self.in_flight.push(Operation { token, owner, kind });
-        self.slots.hold_until(local.slot, self.in_flight.posted());
-        self.check_call(owner, code);
-        Ok(())
-    }
-
-    /// Posts an atomic with up to two operands, which `start` starts.
-    #[inline]
-    fn atomic(
-        &mut self,
-        token: Token,
-        at: RemoteWord,
-        operands: [u64; 2],
-        start: impl FnOnce(&Window, *mut u64, [*const u64; 2]) -> c_int,
-    ) -> Result<(), PostError> {
-        let window = self.admit(|this| this.geometry.check_word(at))?;
-        let [result, first, second] = self.operands.at(self.in_flight.next_place());
-        // SAFETY: the words of a place whose last operation has ended.
-        unsafe {
-            first.write(operands[0]);
-            second.write(operands[1]);
-        }
-        let code = start(window, result, [first.cast_const(), second.cast_const()]);
-        self.in_flight.push(Operation { token, owner: at.owner, kind: Kind::Atomic });
-        self.check_call(at.owner, code);
-        Ok(())
-    }
-
-    #[inline]
-    fn check_call(&mut self, owner: Owner, code: c_int) {
-        if code != SUCCESS {
-            self.fail(owner, code);
-        }
     }
 
     /// Sets the engine's fault because MPI has failed in a call for `owner`. MPI may still access
@@ -276,46 +212,49 @@ impl Transport for Engine {
         self.in_flight.len()
     }
 
-    #[inline]
-    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
-        let RemoteWord { owner, index } = from.start;
-        self.copy(token, from, into, Kind::Read(into.slot), |window, to| {
+    #[inline(always)]
+    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
+        if self.fault.is_some() {
+            return Err(PostError::Closed);
+        }
+        self.geometry.check(&self.caps, &request)?;
+        if self.in_flight.is_full() {
+            return Err(PostError::Full);
+        }
+        let window = self.window.as_ref().ok_or(PostError::Closed)?;
+        let Segment { start: RemoteWord { owner, index }, words } = request.remote();
+        let place = self.in_flight.next_place();
+        let code = match request {
             // SAFETY: a checked range of a slot, which stays busy until a flush of `owner` has
             // ended the operation. The caller makes sure that no other operation in flight uses the
             // range; if one does, MPI writes the words of either.
-            unsafe { window.get(to, from.words, owner, index) }
-        })
-    }
-
-    #[inline]
-    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
-        let RemoteWord { owner, index } = to.start;
-        self.copy(token, to, from, Kind::Write(from.slot), |window, words| {
-            // SAFETY: as for `read`.
-            unsafe { window.put(words, from.words, owner, index) }
-        })
-    }
-
-    #[inline]
-    fn compare_and_swap(
-        &mut self,
-        token: Token,
-        at: RemoteWord,
-        expected: u64,
-        desired: u64,
-    ) -> Result<(), PostError> {
-        self.atomic(token, at, [desired, expected], |window, result, operands| {
-            // SAFETY: words of this operation alone, until a flush of its owner has ended it.
-            unsafe { window.compare_and_swap(result, operands, at.owner, at.index) }
-        })
-    }
-
-    #[inline]
-    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
-        self.atomic(token, at, [addend, 0], |window, result, [addend, _]| {
-            // SAFETY: as for `compare_and_swap`.
-            unsafe { window.fetch_add(result, addend, at.owner, at.index) }
-        })
+            Request::Read { into, .. } => unsafe {
+                window.get(self.slots.address(into), words, owner, index)
+            },
+            // SAFETY: as for a READ.
+            Request::Write { from, .. } => unsafe {
+                window.put(self.slots.address(from), words, owner, index)
+            },
+            // SAFETY: the words of a place whose last operation has ended, and of this operation
+            // alone until a flush of `owner` has ended it.
+            Request::CompareAndSwap { expected, desired, .. } => unsafe {
+                let (result, operands) = self.operands.fill(place, [desired, expected]);
+                window.compare_and_swap(result, operands, owner, index)
+            },
+            // SAFETY: as for a compare-and-swap.
+            Request::FetchAdd { addend, .. } => unsafe {
+                let (result, [addend, _]) = self.operands.fill(place, [addend, 0]);
+                window.fetch_add(result, addend, owner, index)
+            },
+        };
+        self.in_flight.push(Operation::new(token, &request));
+        if let Some(local) = request.local() {
+            self.slots.hold_until(local.slot, self.in_flight.posted());
+        }
+        if code != SUCCESS {
+            self.fail(owner, code);
+        }
+        Ok(())
     }
 
     /// Does nothing: posts start operations.

@@ -154,6 +154,25 @@ impl Operands {
         [first, first.wrapping_add(1), first.wrapping_add(2)]
     }
 
+    /// Stores the operands of an atomic; returns the pointers to its result and to them.
+    ///
+    /// # Safety
+    /// The last operation at `place` has ended.
+    #[inline]
+    pub(super) unsafe fn fill(
+        &self,
+        place: usize,
+        operands: [u64; 2],
+    ) -> (*mut u64, [*const u64; 2]) {
+        let [result, first, second] = self.at(place);
+        // SAFETY: words of this memory, because places are; MPI does not use them, by the contract.
+        unsafe {
+            first.write(operands[0]);
+            second.write(operands[1]);
+        }
+        (result, [first.cast_const(), second.cast_const()])
+    }
+
     /// The result of the operation at `place`, which has completed.
     #[inline]
     pub(super) fn result(&self, place: usize) -> u64 {

@@ -10,12 +10,11 @@ use std::rc::Rc;
 
 use probeline_engine::{Deadline, Kind, Ledger, Operation, Ring, Slots, own_words};
 use probeline_transport::{
-    Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Segment,
-    SlotError, StableMemory, Token, Transport,
+    Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Request,
+    Segment, SlotError, StableMemory, Token, Transport,
 };
 use probeline_ucx_sys::{
-    UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_CSWAP, UCS_OK, Ucp, ucp_atomic_op_t, ucs_status_ptr_t,
-    ucs_status_t,
+    UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_CSWAP, UCS_OK, Ucp, ucs_status_ptr_t, ucs_status_t,
 };
 
 use super::Info;
@@ -123,13 +122,13 @@ impl Engine {
         &self.info
     }
 
-    /// The index of the next operation, unless it cannot be accepted now or, by `check`, ever.
+    /// The index of the next operation, unless `request` cannot be accepted now or ever.
     #[inline(always)]
-    fn admit(&self, check: impl Fn(&Self) -> Result<(), PostError>) -> Result<u32, PostError> {
+    fn admit(&self, request: &Request) -> Result<u32, PostError> {
         if self.room == 0 {
-            return Err(self.refusal(check(self)));
+            return Err(self.refusal(self.geometry.check(&self.caps, request)));
         }
-        check(self)?;
+        self.geometry.check(&self.caps, request)?;
         Ok(self.in_flight.next())
     }
 
@@ -140,11 +139,6 @@ impl Engine {
             (None, Err(error)) => error,
             (None, Ok(())) => PostError::Full,
         }
-    }
-
-    #[inline]
-    fn peer(&self, owner: Owner) -> Result<&Peer, PostError> {
-        self.parts.peers.get(owner.0 as usize).ok_or(PostError::UnknownOwner)
     }
 
     /// Processes the result of a post: null if the operation has completed successfully, as most do
@@ -196,25 +190,6 @@ impl Engine {
         let inserted = self.in_flight.insert(operation);
         debug_assert_eq!(inserted, Some(index), "there was room");
         self.parts.pool.track(index, result);
-    }
-
-    #[inline(always)]
-    fn atomic(
-        &mut self,
-        token: Token,
-        at: RemoteWord,
-        code: ucp_atomic_op_t,
-        [operand, swap]: [u64; 2],
-    ) -> Result<(), PostError> {
-        let index = self.admit(|this| this.geometry.check_word(at))?;
-        let peer = self.peer(at.owner)?;
-        let result = self.parts.pool.atomic(index, operand, swap, |operand, params| {
-            // SAFETY: a checked word; the pool keeps operand and result until the operation has
-            // ended or the worker is destroyed.
-            unsafe { peer.atomic(&self.ucp, (code, operand), peer.word(at.index), params) }
-        });
-        self.posted(index, result, Operation { token, owner: at.owner, kind: Kind::Atomic });
-        Ok(())
     }
 
     /// The completion of the operation in flight `index`; `None` for control operations, and for
@@ -356,53 +331,46 @@ impl Transport for Engine {
     }
 
     #[inline(always)]
-    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
-        let index = self.admit(|this| this.geometry.check_copy(&this.caps, from, into))?;
-        let RemoteWord { owner, index: word } = from.start;
-        let peer = self.peer(owner)?;
-        let landing = (self.parts.slots.address(into), from.words as usize);
-        let result = self.parts.pool.copy(index, |params| {
-            // SAFETY: checked ranges; the slot stays busy until the operation has ended, and lives
-            // until the worker is destroyed.
-            unsafe { peer.get(&self.ucp, landing, peer.word(word), params) }
-        });
-        self.posted(index, result, Operation { token, owner, kind: Kind::Read(into.slot) });
+    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
+        let index = self.admit(&request)?;
+        let Segment { start: RemoteWord { owner, index: word }, words } = request.remote();
+        let peer = self.parts.peers.get(owner.0 as usize).ok_or(PostError::UnknownOwner)?;
+        let Parts { slots, pool, .. } = &*self.parts;
+        let atomic = |code, operand, swap| {
+            pool.atomic(index, operand, swap, |operand, params| {
+                // SAFETY: a checked word; the pool keeps operand and result until the operation has
+                // ended or the worker is destroyed.
+                unsafe { peer.atomic(&self.ucp, (code, operand), peer.word(word), params) }
+            })
+        };
+        let result = match request {
+            Request::Read { into, .. } => {
+                let landing = (slots.address(into), words as usize);
+                pool.copy(index, |params| {
+                    // SAFETY: checked ranges; the slot stays busy until the operation has ended,
+                    // and lives until the worker is destroyed.
+                    unsafe { peer.get(&self.ucp, landing, peer.word(word), params) }
+                })
+            }
+            Request::Write { from, .. } => {
+                let staged = (slots.address(from).cast_const(), words as usize);
+                // A put completes when its slot can be reused; the flush completes when the words
+                // have arrived.
+                pool.copy_and_flush(
+                    index,
+                    // SAFETY: as for a READ.
+                    |params| unsafe { peer.put(&self.ucp, staged, peer.word(word), params) },
+                    // SAFETY: the parameters are those of the pool.
+                    |params| unsafe { peer.flush(&self.ucp, params) },
+                )
+            }
+            Request::CompareAndSwap { expected, desired, .. } => {
+                atomic(UCP_ATOMIC_OP_CSWAP, expected, desired)
+            }
+            Request::FetchAdd { addend, .. } => atomic(UCP_ATOMIC_OP_ADD, addend, 0),
+        };
+        self.posted(index, result, Operation::new(token, &request));
         Ok(())
-    }
-
-    #[inline]
-    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
-        let index = self.admit(|this| this.geometry.check_copy(&this.caps, to, from))?;
-        let RemoteWord { owner, index: word } = to.start;
-        let peer = self.peer(owner)?;
-        let staged = (self.parts.slots.address(from).cast_const(), to.words as usize);
-        // A put completes when its slot can be reused; the flush completes when the words have
-        // arrived.
-        let result = self.parts.pool.copy_and_flush(
-            index,
-            // SAFETY: as in `read`.
-            |params| unsafe { peer.put(&self.ucp, staged, peer.word(word), params) },
-            // SAFETY: the parameters are those of the pool.
-            |params| unsafe { peer.flush(&self.ucp, params) },
-        );
-        self.posted(index, result, Operation { token, owner, kind: Kind::Write(from.slot) });
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn compare_and_swap(
-        &mut self,
-        token: Token,
-        at: RemoteWord,
-        expected: u64,
-        desired: u64,
-    ) -> Result<(), PostError> {
-        self.atomic(token, at, UCP_ATOMIC_OP_CSWAP, [expected, desired])
-    }
-
-    #[inline(always)]
-    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
-        self.atomic(token, at, UCP_ATOMIC_OP_ADD, [addend, 0])
     }
 
     /// Progresses the worker once: UCP has no doorbell.

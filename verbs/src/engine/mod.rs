@@ -51,10 +51,10 @@ use core::fmt;
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
-use probeline_engine::{Deadline, Kind, Ledger, Operation, monotonic_now, own_words};
+use probeline_engine::{Deadline, Ledger, Operation, monotonic_now, own_words};
 use probeline_transport::{
-    Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Segment,
-    SlotError, StableMemory, Token, Transport,
+    Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Request,
+    Segment, SlotError, StableMemory, Token, Transport,
 };
 
 use crate::{LocalRange, PostFailed, RemoteAddress, WorkCompletion, WorkRequest};
@@ -148,67 +148,19 @@ impl Engine {
         self.policy_refused
     }
 
-    /// Refuses an operation that cannot be accepted now or ever; `request` is the check of the
-    /// request itself.
+    /// The work request of a WRITE, which carries its words if they are few.
     #[inline]
-    fn admit(&self, request: Result<(), PostError>) -> Result<(), PostError> {
-        if self.fault.is_some() {
-            return Err(PostError::Closed);
-        }
-        request?;
-        if self.ledger.is_full() { Err(PostError::Full) } else { Ok(()) }
-    }
-
-    /// Accepts a READ or WRITE and appends its request to the next doorbell.
-    #[inline]
-    fn copy(
-        &mut self,
-        token: Token,
-        remote: Segment,
-        (local, kind): (Local, Kind),
-        request: impl FnOnce(&Self, u64, RemoteAddress, LocalRange) -> WorkRequest,
-    ) -> Result<(), PostError> {
-        self.admit(self.geometry.check_copy(&self.caps, remote, local))?;
-        let owner = remote.start.owner;
-        let at = self.window_address(owner, remote.start.index, remote.words)?;
-        let range = self.parts.private.slot_range(local).ok_or(PostError::OutOfRange)?;
-        let operation = Operation { token, owner, kind };
-        let index = self.ledger.insert(operation).ok_or(PostError::Full)?;
-        self.parts.private.hold(local.slot);
-        let request = request(self, index.into(), at, range);
-        self.push(owner, &request);
-        Ok(())
-    }
-
-    /// Accepts an atomic and appends its request to the next doorbell.
-    #[inline]
-    fn atomic(
-        &mut self,
-        token: Token,
-        at: RemoteWord,
-        request: impl FnOnce(u64, RemoteAddress, LocalRange) -> WorkRequest,
-    ) -> Result<(), PostError> {
-        self.admit(self.geometry.check_word(at))?;
-        let address = self.window_address(at.owner, at.index, 1)?;
-        let operation = Operation { token, owner: at.owner, kind: Kind::Atomic };
-        let index = self.ledger.insert(operation).ok_or(PostError::Full)?;
-        let Some(into) = self.parts.private.result_range(index) else {
-            self.ledger.remove(index);
-            return Err(PostError::Full);
-        };
-        self.push(at.owner, &request(index.into(), address, into));
-        Ok(())
-    }
-
-    #[inline]
-    fn window_address(
+    fn write_request(
         &self,
-        owner: Owner,
-        index: u64,
-        words: u32,
-    ) -> Result<RemoteAddress, PostError> {
-        let connection = self.parts.connections.get(owner.0 as usize);
-        connection.ok_or(PostError::UnknownOwner)?.window(index, words).ok_or(PostError::OutOfRange)
+        id: u64,
+        from: Local,
+        range: LocalRange,
+        to: RemoteAddress,
+    ) -> WorkRequest {
+        let copies = self.parts.private.inline_words(from, self.link.inline_words);
+        let words = copies.as_ref().and_then(|words| words.get(..from.words as usize));
+        let inline = words.and_then(|words| WorkRequest::write_inline(id, words, to));
+        inline.unwrap_or_else(|| WorkRequest::write(id, range, to))
     }
 
     /// Appends a request to the next doorbell; rings the doorbell first if its list is full.
@@ -280,39 +232,39 @@ impl Transport for Engine {
         self.ledger.len()
     }
 
-    #[inline]
-    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
-        self.copy(token, from, (into, Kind::Read(into.slot)), |_, id, from, into| {
-            WorkRequest::read(id, from, into)
-        })
-    }
-
-    #[inline]
-    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
-        self.copy(token, to, (from, Kind::Write(from.slot)), |engine, id, to, range| {
-            let copies = engine.parts.private.inline_words(from, engine.link.inline_words);
-            let words = copies.as_ref().and_then(|words| words.get(..from.words as usize));
-            let inline = words.and_then(|words| WorkRequest::write_inline(id, words, to));
-            inline.unwrap_or_else(|| WorkRequest::write(id, range, to))
-        })
-    }
-
-    #[inline]
-    fn compare_and_swap(
-        &mut self,
-        token: Token,
-        at: RemoteWord,
-        expected: u64,
-        desired: u64,
-    ) -> Result<(), PostError> {
-        self.atomic(token, at, |id, at, into| {
-            WorkRequest::compare_and_swap(id, at, expected, desired, into)
-        })
-    }
-
-    #[inline]
-    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
-        self.atomic(token, at, |id, at, into| WorkRequest::fetch_add(id, at, addend, into))
+    #[inline(always)]
+    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
+        if self.fault.is_some() {
+            return Err(PostError::Closed);
+        }
+        self.geometry.check(&self.caps, &request)?;
+        let Segment { start: RemoteWord { owner, index }, words } = request.remote();
+        let connection = self.parts.connections.get(owner.0 as usize);
+        let connection = connection.ok_or(PostError::UnknownOwner)?;
+        let remote = connection.window(index, words).ok_or(PostError::OutOfRange)?;
+        let index = self.ledger.insert(Operation::new(token, &request)).ok_or(PostError::Full)?;
+        let local = match request.local() {
+            Some(local) => self.parts.private.slot_range(local),
+            None => self.parts.private.result_range(index),
+        };
+        let Some(local) = local else {
+            self.ledger.remove(index);
+            return Err(PostError::OutOfRange);
+        };
+        let id = index.into();
+        let work_request = match request {
+            Request::Read { .. } => WorkRequest::read(id, remote, local),
+            Request::Write { from, .. } => self.write_request(id, from, local, remote),
+            Request::CompareAndSwap { expected, desired, .. } => {
+                WorkRequest::compare_and_swap(id, remote, expected, desired, local)
+            }
+            Request::FetchAdd { addend, .. } => WorkRequest::fetch_add(id, remote, addend, local),
+        };
+        if let Some(local) = request.local() {
+            self.parts.private.hold(local.slot);
+        }
+        self.push(owner, &work_request);
+        Ok(())
     }
 
     #[inline]

@@ -1,9 +1,7 @@
 //! A simulated engine in which claims may wait for READs at the initiator's NIC.
 
 use probeline_sim::Engine;
-use probeline_transport::{
-    Local, Owner, PostError, RemoteWord, Segment, Token, Transport, forward_transport,
-};
+use probeline_transport::{Owner, PostError, Request, Token, Transport, forward_transport};
 
 /// A simulated engine in which claims may take the turns of READs at the NIC. In the model the two
 /// have turns of their own.
@@ -42,30 +40,9 @@ impl Nic {
 impl Transport for Nic {
     forward_transport!(engine: caps, geometry, in_flight, kick, poll, landed, staged, window, direct);
 
-    fn read(&mut self, token: Token, from: Segment, into: Local) -> Result<(), PostError> {
-        self.wait_for_turn(from.start.owner);
-        self.engine.read(token, from, into)
-    }
-
-    fn write(&mut self, token: Token, from: Local, to: Segment) -> Result<(), PostError> {
-        self.wait_for_turn(to.start.owner);
-        self.engine.write(token, from, to)
-    }
-
-    fn compare_and_swap(
-        &mut self,
-        token: Token,
-        at: RemoteWord,
-        expected: u64,
-        desired: u64,
-    ) -> Result<(), PostError> {
-        self.wait_for_turn(at.owner);
-        self.engine.compare_and_swap(token, at, expected, desired)
-    }
-
-    fn fetch_add(&mut self, token: Token, at: RemoteWord, addend: u64) -> Result<(), PostError> {
-        self.wait_for_turn(at.owner);
-        self.engine.fetch_add(token, at, addend)
+    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
+        self.wait_for_turn(request.owner());
+        self.engine.post(token, request)
     }
 }
 
@@ -73,7 +50,7 @@ impl Transport for Nic {
 #[cfg(test)]
 #[allow(dead_code, unused_imports)]
 mod tests {
-    use probeline_transport::{Completion, Slot};
+    use probeline_transport::{Completion, Local, RemoteWord, Segment, Slot};
 
     use super::super::engines;
     use super::*;
