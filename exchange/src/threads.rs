@@ -1,14 +1,14 @@
 //! An exchange of threads of one process: a mutex, a condition variable and a bounded wait.
 
 use core::fmt;
+use core::mem;
 use core::time::Duration;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use probeline_transport::{Exchange, ExchangeError, Owner};
 use rustix::io::Errno;
 
-use crate::limits::{check_equal_lengths, check_result, deadline, part_bytes, whole_seconds};
+use crate::limits::{check_equal_lengths, check_result, part_bytes, whole_seconds};
 
 /// The default time limit of a call: longer than a phase of any test, and short enough that a
 /// missing member causes an error and not a hang.
@@ -42,15 +42,13 @@ pub fn threads(owners: u32) -> Vec<Thread> {
 /// As [`threads`]; a call waits at most `limit`.
 #[must_use]
 pub fn threads_within(owners: u32, limit: Duration) -> Vec<Thread> {
-    let shared = Arc::new(Shared {
-        owners,
-        round: Mutex::new(Round {
-            finished: 0,
-            given: [vec![None; owners as usize], vec![None; owners as usize]],
-            ended: None,
-        }),
-        changed: Condvar::new(),
-    });
+    let round = Round {
+        finished: 0,
+        given: vec![None; owners as usize],
+        result: Arc::default(),
+        ended: None,
+    };
+    let shared = Arc::new(Shared { owners, round: Mutex::new(round), changed: Condvar::new() });
     (0..owners).map(|me| Thread { me: Owner(me), limit, shared: Arc::clone(&shared) }).collect()
 }
 
@@ -60,58 +58,42 @@ struct Shared {
     changed: Condvar,
 }
 
+/// All contributions to a call, by owner.
+type Contributions = Arc<Vec<Vec<u8>>>;
+
 struct Round {
     /// The number of calls that all members have made.
     finished: u64,
-    /// Contributions by owner to the present call and to the previous one, which slow members may
-    /// still read: no member is two calls ahead of another.
-    given: [Vec<Option<Given>>; 2],
+    /// Contributions to the present call, by owner.
+    given: Vec<Option<(Call, Vec<u8>)>>,
+    /// The result of the last finished call. It stays until all members have made the next call, so
+    /// until every member has taken it.
+    result: Contributions,
     /// The first error, which ends the job.
     ended: Option<ExchangeError>,
 }
 
-/// A contribution.
-#[derive(Clone)]
-struct Given {
-    to: Call,
-    bytes: Vec<u8>,
-}
-
 impl Round {
-    fn given(&mut self, call: u64) -> &mut [Option<Given>] {
-        &mut self.given[usize::from(call % 2 == 1)]
-    }
-
-    /// An owner that has not made `call`.
-    fn missing(&mut self, call: u64) -> Option<Owner> {
-        let absent = self.given(call).iter().position(Option::is_none)?;
+    /// An owner that has not made the present call.
+    fn missing(&self) -> Option<Owner> {
+        let absent = self.given.iter().position(Option::is_none)?;
         u32::try_from(absent).ok().map(Owner)
     }
 
-    /// Adds a contribution, and finishes `call` if it is the last one.
-    fn arrive(&mut self, call: u64, me: Owner, mine: Given) {
-        self.given(call)[me.0 as usize] = Some(mine);
-        if self.missing(call).is_some() {
-            return;
-        }
-        match self.agree(call) {
-            Ok(()) => {
-                self.finished += 1;
-                self.given(call + 1).fill(None);
-            }
-            Err(error) => self.ended = Some(error),
-        }
-    }
-
-    /// Checks that all members have made the same call.
-    fn agree(&mut self, call: u64) -> Result<(), ExchangeError> {
-        let given = || self.given[usize::from(call % 2 == 1)].iter().flatten();
-        let mut calls = given().map(|given| given.to);
-        let first = calls.next();
-        if calls.any(|call| Some(call) != first) {
+    /// Finishes the present call, in which every member has contributed.
+    ///
+    /// # Errors
+    /// The members have made different calls.
+    fn finish(&mut self) -> Result<(), ExchangeError> {
+        let given = self.given.iter_mut().filter_map(mem::take);
+        let (calls, contributions): (Vec<_>, Vec<_>) = given.unzip();
+        if calls.windows(2).any(|pair| pair[0] != pair[1]) {
             return Err(ExchangeError::System { errno: Errno::PROTO.raw_os_error() });
         }
-        check_equal_lengths(given().map(|given| given.bytes.len()))
+        check_equal_lengths(contributions.iter().map(Vec::len))?;
+        self.result = Arc::new(contributions);
+        self.finished += 1;
+        Ok(())
     }
 }
 
@@ -121,48 +103,38 @@ impl Shared {
         self.round.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn end(&self, error: ExchangeError) {
-        self.lock().ended.get_or_insert(error);
+    /// Ends the job with `error`, unless it has ended. Returns the error with which it ended.
+    fn end(&self, error: ExchangeError) -> ExchangeError {
+        let first = *self.lock().ended.get_or_insert(error);
         self.changed.notify_all();
+        first
     }
 }
 
 impl Thread {
-    /// Makes the present call: waits until all members have made it, and reads all contributions.
-    fn meet(
-        &self,
-        to: Call,
-        mine: &[u8],
-        mut take: impl FnMut(&[u8]),
-    ) -> Result<(), ExchangeError> {
-        let until = deadline(self.limit);
+    /// Makes the present call: waits until all members have made it.
+    fn meet(&self, call: Call, mine: &[u8]) -> Result<Contributions, ExchangeError> {
         let mut round = self.shared.lock();
         if let Some(error) = round.ended {
             return Err(error);
         }
-        let call = round.finished;
-        round.arrive(call, self.me, Given { to, bytes: mine.to_vec() });
-        if round.finished > call || round.ended.is_some() {
+        let present = round.finished;
+        round.given[self.me.0 as usize] = Some((call, mine.to_vec()));
+        if round.missing().is_none() {
+            round.ended = round.finish().err();
             self.shared.changed.notify_all();
         }
+        let waits = |round: &mut Round| round.finished == present && round.ended.is_none();
+        let woken = self.shared.changed.wait_timeout_while(round, self.limit, waits);
+        round = woken.unwrap_or_else(PoisonError::into_inner).0;
         // A finished call succeeds, even if an error ended the job after it.
-        while round.finished == call {
-            if let Some(error) = round.ended {
-                return Err(error);
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                let missing = round.missing(call);
-                let after_s = whole_seconds(self.limit);
-                round.ended = Some(ExchangeError::TimedOut { after_s, missing });
-                self.shared.changed.notify_all();
-                continue;
-            }
-            let woken = self.shared.changed.wait_timeout(round, left);
-            round = woken.unwrap_or_else(PoisonError::into_inner).0;
+        if round.finished > present {
+            return Ok(Arc::clone(&round.result));
         }
-        round.given(call).iter().flatten().for_each(|given| take(&given.bytes));
-        Ok(())
+        let missing = round.missing();
+        drop(round);
+        let after_s = whole_seconds(self.limit);
+        Err(self.shared.end(ExchangeError::TimedOut { after_s, missing }))
     }
 }
 
@@ -176,37 +148,31 @@ impl Exchange for Thread {
     }
 
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        if let Err(error) = check_result(self.me, self.owners(), mine.len(), all.len()) {
-            self.shared.end(error);
-            return Err(error);
+        let checked = check_result(self.me, self.owners(), mine.len(), all.len());
+        checked.inspect_err(|error| {
+            self.shared.end(*error);
+        })?;
+        let given = self.meet(Call::AllGather, mine)?;
+        for (place, given) in all.chunks_exact_mut(mine.len().max(1)).zip(given.iter()) {
+            place.copy_from_slice(given);
         }
-        let mut places = all.chunks_exact_mut(mine.len().max(1));
-        self.meet(Call::AllGather, mine, |given| {
-            if let Some(place) = places.next() {
-                place.copy_from_slice(given);
-            }
-        })
+        Ok(())
     }
 
     fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
-        let each = match part_bytes(self.me, self.owners(), mine.len(), theirs.len()) {
-            Ok(each) => each,
-            Err(error) => {
-                self.shared.end(error);
-                return Err(error);
-            }
-        };
-        let start = self.me.0 as usize * each;
-        let mut places = theirs.chunks_exact_mut(each.max(1));
-        self.meet(Call::AllToAll, mine, |given| {
-            if let Some(place) = places.next() {
-                place.copy_from_slice(&given[start..start + each]);
-            }
-        })
+        let each = part_bytes(self.me, self.owners(), mine.len(), theirs.len());
+        let each = each.inspect_err(|error| {
+            self.shared.end(*error);
+        })?;
+        let given = self.meet(Call::AllToAll, mine)?;
+        for (place, given) in theirs.chunks_exact_mut(each.max(1)).zip(given.iter()) {
+            place.copy_from_slice(&given[self.me.0 as usize * each..][..each]);
+        }
+        Ok(())
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {
-        self.meet(Call::AllGather, &[], |_| {})
+        self.meet(Call::AllGather, &[]).map(drop)
     }
 }
 
@@ -226,6 +192,7 @@ impl fmt::Debug for Thread {
 mod tests {
     use std::sync::Barrier;
     use std::thread;
+    use std::time::Instant;
 
     use super::*;
 
