@@ -1,93 +1,12 @@
-//! The key-value store of a launcher's server, in which ranks publish texts before they have met.
+//! What rank 0 publishes by a launcher's server before the ranks have met.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::ffi::CString;
 use std::net::TcpListener;
-use std::time::Instant;
-
-use probeline_pmi::{Pmi1, Pmix, PmixError};
 
 use crate::error::JoinError;
 use crate::machine::addresses;
 use crate::secret::Secret;
 use crate::spawn::listen_on_loopback;
-
-/// The key-value store of one job.
-pub(crate) trait KvStore: Sized {
-    /// Publishes a text of this rank, once for each key: printable, without space or `=`.
-    fn put(&mut self, key: &str, text: &str) -> Result<(), JoinError>;
-
-    /// Waits for all ranks. Texts put before it can be read after it.
-    fn fence(&mut self) -> Result<(), JoinError>;
-
-    /// Returns the text of `rank`; `None` if the rank exited without publishing one.
-    fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, JoinError>;
-
-    /// Closes the store. Returns a client that has to be finalized when the job ends, because the
-    /// launcher ignores failures of this process after that.
-    fn close(self) -> Result<Option<Pmi1>, JoinError>;
-}
-
-/// The store of PMIx, whose calls have no time limit.
-impl KvStore for Pmix {
-    fn put(&mut self, key: &str, text: &str) -> Result<(), JoinError> {
-        Ok(Pmix::put(self, &pmix_key(key), text.as_bytes())?)
-    }
-
-    fn fence(&mut self) -> Result<(), JoinError> {
-        Ok(Pmix::fence(self)?)
-    }
-
-    fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, JoinError> {
-        let Some(text) = Pmix::get(self, rank, &pmix_key(key))? else { return Ok(None) };
-        let text = String::from_utf8(text);
-        text.map(Some).map_err(|_| PmixError::Type { key: "of another rank" }.into())
-    }
-
-    fn close(self) -> Result<Option<Pmi1>, JoinError> {
-        self.finalize()?;
-        Ok(None)
-    }
-}
-
-/// Returns the key for PMIx, which stores keys per rank.
-fn pmix_key(key: &str) -> CString {
-    // The keys of this crate contain no NUL.
-    CString::new(format!("probeline.{key}")).unwrap_or_default()
-}
-
-/// The store of PMI-1, whose keys belong to the whole job.
-pub(crate) struct Pmi1Store {
-    client: Pmi1,
-    rank: u32,
-    until: Instant,
-}
-
-impl Pmi1Store {
-    /// Connects `rank` to the launcher. All calls fail at the instant `until` if they still wait.
-    pub(crate) fn connect(rank: u32, until: Instant) -> Result<Self, JoinError> {
-        Ok(Self { client: Pmi1::from_env(until)?, rank, until })
-    }
-}
-
-impl KvStore for Pmi1Store {
-    fn put(&mut self, key: &str, text: &str) -> Result<(), JoinError> {
-        Ok(self.client.put(&format!("probeline-{key}-{}", self.rank), text, self.until)?)
-    }
-
-    fn fence(&mut self) -> Result<(), JoinError> {
-        Ok(self.client.barrier(self.until)?)
-    }
-
-    fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, JoinError> {
-        Ok(self.client.get(&format!("probeline-{key}-{rank}"), self.until)?)
-    }
-
-    /// mpiexec of MPICH ignores the failure of a rank that has finalized.
-    fn close(self) -> Result<Option<Pmi1>, JoinError> {
-        Ok(Some(self.client))
-    }
-}
 
 /// The maximum number of addresses of a card: the others try each in turn, and all fit the shortest
 /// value that a launcher accepts, 900 bytes of PMI-1.

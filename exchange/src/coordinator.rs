@@ -24,10 +24,11 @@ use crate::pending::{
 use crate::refusal::{Refusal, Refusals};
 use crate::secret::SecretError;
 use crate::socket::{Socket, wait};
-use crate::spec::{Difference, JobSpec};
+use crate::spec::{JobSpec, parse_join};
+use crate::tcp::Tcp;
 
 #[cfg(test)]
-#[allow(dead_code, reason = "open_files.rs runs some of these tests")]
+#[allow(dead_code, reason = "open_files_tests.rs runs some of these tests")]
 #[path = "tests/coordinator.rs"]
 pub(crate) mod tests;
 
@@ -38,8 +39,8 @@ const TICK: Duration = Duration::from_millis(20);
 /// The time limit for sending the last messages to refused connections, after the rendezvous.
 const DRAIN_REFUSED_LIMIT: Duration = Duration::from_millis(500);
 
-/// Admits ranks 1.. at `listener`, and returns their links in that order. Calls `check` at least
-/// every [`TICK`]; its error ends the rendezvous.
+/// Meets ranks 1.. at `listener`. Calls `check` at least every [`TICK`]; its error ends the
+/// rendezvous.
 ///
 /// # Errors
 /// The reason why the job cannot start, which every rank that has joined receives.
@@ -47,12 +48,12 @@ pub(crate) fn admit_ranks(
     listener: &TcpListener,
     spec: &JobSpec,
     check: &mut dyn FnMut() -> Result<(), JoinError>,
-) -> Result<Vec<Link>, JoinError> {
-    admit_and_count(listener, spec, check).map(|(links, _)| links)
+) -> Result<Tcp, JoinError> {
+    admit_and_count(listener, spec, check).map(|(links, _)| Tcp::new(spec, links))
 }
 
-/// As [`admit_ranks`], and also returns the connections that were refused until all ranks had
-/// joined.
+/// As [`admit_ranks`]. Returns the links to the ranks, in their order, and the connections that were
+/// refused until all ranks had joined.
 pub(crate) fn admit_and_count(
     listener: &TcpListener,
     spec: &JobSpec,
@@ -136,7 +137,7 @@ impl<'a> Coordinator<'a> {
         JoinError::Missing {
             ranks: absent.map(|(rank, _)| rank).collect(),
             after_s: whole_seconds(self.spec.limits.rendezvous),
-            refusals: self.refusals,
+            refusals: self.refusals.clone(),
         }
     }
 
@@ -310,7 +311,7 @@ impl<'a> Coordinator<'a> {
                     Err(error) => self.refuse(until, refusal(error)?, socket),
                 }
             }
-            Stage::Joining(mut link) => match link.receive_join() {
+            Stage::Joining(mut link) => match link.receive() {
                 Ok(None) => {
                     pending.stage = Stage::Joining(link);
                     self.keep(pending);
@@ -344,48 +345,33 @@ impl<'a> Coordinator<'a> {
         self.pending.push(Pending::new(until, Stage::Refused(socket)));
     }
 
-    /// Refuses a peer that knows the secret, by a frame.
-    fn refuse_by(&mut self, until: Instant, mut link: Link, kind: Kind, payload: &[u8]) {
-        link.send(kind, payload);
-        link.flush();
-        self.pending.push(Pending::new(until, Stage::Refused(link.socket)));
-    }
-
-    /// Admits a peer that knows the secret, if its rank, size and parameters fit.
+    /// Admits a peer that knows the secret, if its rank, size and parameters fit. Otherwise sends it
+    /// this rank's specification, in which it finds the reason.
     fn admit(&mut self, until: Instant, mut link: Link, join: &[u8]) -> Result<(), JoinError> {
         let Some((rank, size, parameters)) = parse_join(join) else {
             self.refuse(until, Refusal::Garbage, link.socket);
             return Ok(());
         };
-        let JobSpec { size: mine, parameters: my_parameters, .. } = self.spec;
-        if size != *mine {
-            self.refuse_by(until, link, Kind::SizeDiffers, &mine.to_le_bytes());
-            return Err(JoinError::SizeDiffers { peer: rank, mine: *mine, theirs: size });
-        }
-        if let Some(difference) = Difference::between(my_parameters, parameters) {
-            self.refuse_by(until, link, Kind::ParametersDiffer, my_parameters.as_bytes());
-            return Err(JoinError::ParametersDiffer { peer: rank, difference });
-        }
+        let agreed = self.spec.compare(rank, size, parameters);
         let place = rank.checked_sub(1).and_then(|index| self.members.get_mut(index as usize));
         match place {
-            None => {
-                self.refusals.add(Refusal::OutOfRange);
-                self.refuse_by(until, link, Kind::RankOutOfRange, &[]);
-            }
-            Some(Some(_)) => {
-                self.refusals.add(Refusal::RankTaken);
-                self.refuse_by(until, link, Kind::RankTaken, &[]);
-            }
-            Some(place) => {
+            Some(place @ None) if agreed.is_ok() => {
                 // The member waits as long as this rank does, to receive the names of missing
                 // ranks.
                 let left = self.until.saturating_duration_since(Instant::now());
                 link.owner = Owner(rank);
                 link.send(Kind::Admitted, &whole_seconds(left).to_le_bytes());
                 *place = Some(link);
+                return Ok(());
             }
+            None if agreed.is_ok() => self.refusals.add(Refusal::OutOfRange),
+            Some(_) if agreed.is_ok() => self.refusals.add(Refusal::RankTaken),
+            _ => {}
         }
-        Ok(())
+        link.send(Kind::Refused, &self.spec.join_payload());
+        link.flush();
+        self.pending.push(Pending::new(until, Stage::Refused(link.socket)));
+        agreed
     }
 
     /// Sends the result of the rendezvous to the members.
@@ -399,7 +385,7 @@ impl<'a> Coordinator<'a> {
                 }
             }
             // A member may begin its first call immediately.
-            link.pump();
+            link.flush();
         }
     }
 
@@ -430,28 +416,33 @@ impl<'a> Coordinator<'a> {
     }
 }
 
-/// Whether accept(2) failed for one connection, which was closed or had a network error.
+/// Whether accept(2) failed for one connection: it was closed, had a network error, or a firewall
+/// rejected it (`EPERM`).
 fn is_of_one_connection(error: &io::Error) -> bool {
-    let Some(errno) = Errno::from_io_error(error) else { return false };
-    let network = [
-        Errno::NETDOWN,
-        Errno::PROTO,
-        Errno::NOPROTOOPT,
-        Errno::HOSTDOWN,
-        Errno::NONET,
-        Errno::HOSTUNREACH,
-        Errno::OPNOTSUPP,
-        Errno::NETUNREACH,
-    ];
-    // A firewall rejects with EPERM.
-    [Errno::CONNABORTED, Errno::INTR, Errno::PERM].contains(&errno) || network.contains(&errno)
+    matches!(
+        Errno::from_io_error(error),
+        Some(
+            Errno::CONNABORTED
+                | Errno::INTR
+                | Errno::PERM
+                | Errno::NETDOWN
+                | Errno::PROTO
+                | Errno::NOPROTOOPT
+                | Errno::HOSTDOWN
+                | Errno::NONET
+                | Errno::HOSTUNREACH
+                | Errno::OPNOTSUPP
+                | Errno::NETUNREACH
+        )
+    )
 }
 
 /// Whether accept(2) failed because a descriptor or memory was lacking.
 fn is_shortage(error: &io::Error) -> bool {
-    Errno::from_io_error(error).is_some_and(|errno| {
-        [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].contains(&errno)
-    })
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
+    )
 }
 
 /// Discards received bytes, and ends the stream once everything is sent; the peer closes then.
@@ -472,12 +463,4 @@ fn refusal(error: HandshakeError) -> Result<Refusal, JoinError> {
         HandshakeError::Replayed => Refusal::Replayed,
         HandshakeError::NoRandom => return Err(SecretError::NoRandom.into()),
     })
-}
-
-/// Rank, size and parameters.
-fn parse_join(payload: &[u8]) -> Option<(u32, u32, &str)> {
-    let (rank, rest) = payload.split_first_chunk()?;
-    let (size, parameters) = rest.split_first_chunk()?;
-    let parameters = core::str::from_utf8(parameters).ok()?;
-    Some((u32::from_le_bytes(*rank), u32::from_le_bytes(*size), parameters))
 }

@@ -7,11 +7,11 @@ use std::process::ExitStatus;
 
 use probeline_pmi::{Pmi1Error, PmixError};
 
+use crate::difference::Difference;
 use crate::launch::{Launch, LaunchError, Server};
 use crate::limits::{MAX_PARAMETERS_BYTES, MAX_RANKS};
 use crate::refusal::Refusals;
 use crate::secret::{SECRET_VARIABLE, SecretError};
-use crate::spec::Difference;
 
 /// The reason why a rank could not join its job.
 #[derive(Debug, thiserror::Error)]
@@ -195,17 +195,18 @@ mod tests {
     #[test]
     fn missing_ranks_and_refusals_are_listed() {
         let mut refusals = Refusals::default();
-        let message = |ranks: &[u32], refusals| {
+        let message = |ranks: &[u32], refusals: &Refusals| {
+            let refusals = refusals.clone();
             JoinError::Missing { ranks: ranks.to_vec(), after_s: 60, refusals }.to_string()
         };
-        assert!(message(&[3], refusals).starts_with("rank 3 did not come within 60 s. "));
+        assert!(message(&[3], &refusals).starts_with("rank 3 did not come within 60 s. "));
         let many: Vec<_> = (1..=18).collect();
-        assert!(message(&many, refusals).contains(" 15, 16 and 2 more did not come"));
+        assert!(message(&many, &refusals).contains(" 15, 16 and 2 more did not come"));
         refusals.add(Refusal::WrongSecret);
         refusals.add(Refusal::WrongSecret);
         refusals.add(Refusal::Garbage);
         assert_eq!(refusals.total(), 3);
-        let message = message(&[1, 3], refusals);
+        let message = message(&[1, 3], &refusals);
         assert!(
             message.starts_with(
                 "ranks 1, 3 did not come within 60 s; 1 connection refused: not a rank of any job; \

@@ -11,7 +11,7 @@ use probeline_pmi::Pmi1;
 use probeline_transport::{Exchange, ExchangeError, Owner};
 
 use crate::error::JoinError;
-use crate::launch::{Launch, Server};
+use crate::launch::{Launch, Launcher, Server};
 use crate::limits::{Limits, deadline};
 use crate::rendezvous::Rendezvous;
 use crate::secret::Secret;
@@ -109,7 +109,7 @@ pub fn join(options: Options) -> Result<Job, JoinError> {
         let secret = secret.map_or_else(Secret::from_env, Ok)?;
         rendezvous.meet(&JobSpec { rank, size, parameters, secret, limits })
     };
-    if let Some(launch) = Launch::by_probeline()? {
+    if let Some(launch) = Launch::by(Launcher::Probeline)? {
         let tcp = meet(launch.rank, launch.size, None, &spawned_rendezvous()?, parameters)?;
         return Ok(Job { tcp, children: None, launch: Some(launch), pmi: None });
     }

@@ -128,7 +128,7 @@ impl Launch {
     /// # Errors
     /// [`LaunchError`] if the variables are inconsistent.
     pub fn from_env() -> Result<Option<Self>, LaunchError> {
-        Self::from_lookup(|name| env::var_os(name).map(|value| value.to_string_lossy().into()))
+        Self::from_lookup(variable)
     }
 
     /// As [`from_env`](Self::from_env), with variables from `lookup`.
@@ -138,109 +138,95 @@ impl Launch {
     pub fn from_lookup(
         lookup: impl Fn(&'static str) -> Option<String>,
     ) -> Result<Option<Self>, LaunchError> {
-        let variables = Variables(&lookup);
-        let launches = [Variables::probeline, Variables::open_mpi, Variables::pmi, Variables::pmix];
-        for launch in launches {
-            if let Some(launch) = launch(&variables)? {
-                return Ok(Some(launch));
-            }
-        }
-        variables.slurm()
+        let launchers = [
+            Launcher::Probeline,
+            Launcher::OpenMpi,
+            Launcher::Pmi,
+            Launcher::Pmix,
+            Launcher::Slurm,
+        ];
+        let mut launchers = launchers.into_iter();
+        launchers.find_map(|launcher| launcher.launch(&lookup).transpose()).transpose()
     }
 
-    /// The place given by rank 0 of a job that spawns its ranks, even if other variables are set.
-    pub(crate) fn by_probeline() -> Result<Option<Self>, LaunchError> {
-        let lookup = |name| env::var_os(name).map(|value| value.to_string_lossy().into());
-        Variables(&lookup).probeline()
-    }
-
-    /// The place given by a launcher that speaks PMI, even if other variables are set.
-    pub(crate) fn by_pmi() -> Result<Option<Self>, LaunchError> {
-        let lookup = |name| env::var_os(name).map(|value| value.to_string_lossy().into());
-        Variables(&lookup).pmi()
+    /// The place given by this launcher, even if variables of others are set.
+    pub(crate) fn by(launcher: Launcher) -> Result<Option<Self>, LaunchError> {
+        launcher.launch(&variable)
     }
 }
 
+fn variable(name: &'static str) -> Option<String> {
+    env::var_os(name).map(|value| value.to_string_lossy().into())
+}
+
 /// A lookup of environment variables.
-struct Variables<'a>(&'a dyn Fn(&'static str) -> Option<String>);
+type Lookup<'a> = &'a dyn Fn(&'static str) -> Option<String>;
 
-impl Variables<'_> {
-    fn number(&self, variable: &'static str) -> Result<Option<u32>, LaunchError> {
-        let Some(value) = (self.0)(variable) else { return Ok(None) };
-        let number = value.parse().map(Some);
-        number.map_err(|_| LaunchError::NotANumber { variable, value })
-    }
-
-    /// The place in a job, if one of the variables of rank and size is set.
-    fn launch(
-        &self,
-        launcher: Launcher,
-        rank_variable: &'static str,
-        size_variable: &'static str,
-        local_rank: &'static str,
-        local_size: Option<&'static str>,
-    ) -> Result<Option<Launch>, LaunchError> {
-        let (rank, size) = match (self.number(rank_variable)?, self.number(size_variable)?) {
+impl Launcher {
+    /// The place in a job of this launcher, if one of the variables of rank and size is set.
+    fn launch(self, lookup: Lookup<'_>) -> Result<Option<Launch>, LaunchError> {
+        let number = |variable| match lookup(variable) {
+            None => Ok(None),
+            Some(value) => match value.parse::<u32>() {
+                Ok(number) => Ok(Some(number)),
+                Err(_) => Err(LaunchError::NotANumber { variable, value }),
+            },
+        };
+        let (rank_variable, size_variable, local_rank, local_size) = self.variables(lookup);
+        let may_have_started = match self {
+            Self::Slurm => {
+                let step = number("SLURM_STEP_ID")?;
+                step.is_some_and(|step| step < SLURM_FIRST_RESERVED_STEP)
+            }
+            _ => true,
+        };
+        // Slurm sets the size also in shells.
+        let needs_rank = matches!(self, Self::Pmix | Self::Slurm);
+        if !may_have_started || needs_rank && lookup(rank_variable).is_none() {
+            return Ok(None);
+        }
+        let (rank, size) = match (number(rank_variable)?, number(size_variable)?) {
             (None, None) => return Ok(None),
             (Some(rank), Some(size)) => (rank, size),
-            (Some(_), None) => {
-                return Err(LaunchError::HalfSet { set: rank_variable, unset: size_variable });
-            }
-            (None, Some(_)) => {
-                return Err(LaunchError::HalfSet { set: size_variable, unset: rank_variable });
+            (rank, _) => {
+                let [set, unset] = match rank {
+                    Some(_) => [rank_variable, size_variable],
+                    None => [size_variable, rank_variable],
+                };
+                return Err(LaunchError::HalfSet { set, unset });
             }
         };
         if rank >= size {
-            return Err(LaunchError::RankOutOfRange {
-                variable: rank_variable,
-                rank,
-                size_variable,
-                size,
-            });
+            let variable = rank_variable;
+            return Err(LaunchError::RankOutOfRange { variable, rank, size_variable, size });
         }
-        let local_rank = self.number(local_rank)?;
-        let local_size = local_size.map_or(Ok(None), |variable| self.number(variable))?;
-        Ok(Some(Launch { launcher, rank, size, local_rank, local_size }))
+        let local_rank = number(local_rank)?;
+        let local_size = local_size.map_or(Ok(None), number)?;
+        Ok(Some(Launch { launcher: self, rank, size, local_rank, local_size }))
     }
 
-    /// All ranks of such a job are on this machine.
-    fn probeline(&self) -> Result<Option<Launch>, LaunchError> {
-        let (rank, size) = (RANK_VARIABLE, RANKS_VARIABLE);
-        self.launch(Launcher::Probeline, rank, size, rank, Some(size))
-    }
-
-    fn open_mpi(&self) -> Result<Option<Launch>, LaunchError> {
-        let (rank, size) = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
-        let (local_rank, local_size) = ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
-        self.launch(Launcher::OpenMpi, rank, size, local_rank, Some(local_size))
-    }
-
-    fn pmi(&self) -> Result<Option<Launch>, LaunchError> {
-        let (local_rank, local_size) = ("MPI_LOCALRANKID", "MPI_LOCALNRANKS");
-        self.launch(Launcher::Pmi, "PMI_RANK", "PMI_SIZE", local_rank, Some(local_size))
-    }
-
-    /// PMIx has no variable for the size; `srun --mpi=pmix` sets Slurm's.
-    fn pmix(&self) -> Result<Option<Launch>, LaunchError> {
-        if (self.0)("PMIX_RANK").is_none() {
-            return Ok(None);
+    /// The variables of rank and size, and of rank and size on this machine.
+    fn variables(
+        self,
+        lookup: Lookup<'_>,
+    ) -> (&'static str, &'static str, &'static str, Option<&'static str>) {
+        // The other one may be the size of the whole job.
+        const SLURM_STEP_SIZE: &str = "SLURM_STEP_NUM_TASKS";
+        let slurm_size = lookup(SLURM_STEP_SIZE).map_or("SLURM_NTASKS", |_| SLURM_STEP_SIZE);
+        match self {
+            // All ranks of such a job are on this machine.
+            Self::Probeline => (RANK_VARIABLE, RANKS_VARIABLE, RANK_VARIABLE, Some(RANKS_VARIABLE)),
+            Self::OpenMpi => (
+                "OMPI_COMM_WORLD_RANK",
+                "OMPI_COMM_WORLD_SIZE",
+                "OMPI_COMM_WORLD_LOCAL_RANK",
+                Some("OMPI_COMM_WORLD_LOCAL_SIZE"),
+            ),
+            Self::Pmi => ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", Some("MPI_LOCALNRANKS")),
+            // PMIx has no variable for the size; `srun --mpi=pmix` sets Slurm's.
+            Self::Pmix => ("PMIX_RANK", slurm_size, "SLURM_LOCALID", None),
+            Self::Slurm => ("SLURM_PROCID", slurm_size, "SLURM_LOCALID", None),
         }
-        self.launch(Launcher::Pmix, "PMIX_RANK", self.slurm_size(), "SLURM_LOCALID", None)
-    }
-
-    fn slurm(&self) -> Result<Option<Launch>, LaunchError> {
-        let started_by_srun =
-            self.number("SLURM_STEP_ID")?.is_some_and(|step| step < SLURM_FIRST_RESERVED_STEP);
-        if !started_by_srun || (self.0)("SLURM_PROCID").is_none() {
-            return Ok(None);
-        }
-        self.launch(Launcher::Slurm, "SLURM_PROCID", self.slurm_size(), "SLURM_LOCALID", None)
-    }
-
-    /// The variable with the size of the step; `SLURM_NTASKS` may be that of the whole job.
-    fn slurm_size(&self) -> &'static str {
-        const STEP: &str = "SLURM_STEP_NUM_TASKS";
-        if (self.0)(STEP).is_some() { STEP } else { "SLURM_NTASKS" }
     }
 }
 

@@ -24,11 +24,12 @@
 //! This crate is not used on the data path.
 #![forbid(unsafe_code)]
 
+mod business_card;
 mod coordinator;
+mod difference;
 mod error;
 mod handshake;
 mod job;
-mod kv_store;
 mod launch;
 mod limits;
 mod link;
@@ -47,6 +48,7 @@ mod tcp;
 mod tests;
 mod threads;
 
+pub use difference::Difference;
 pub use error::JoinError;
 pub use job::{Job, Options, RanksFailed, Start, join};
 pub use launch::{Launch, LaunchError, Launcher, Server};
@@ -55,5 +57,4 @@ pub use machine::{addresses, host_name, machine_id};
 pub use refusal::{Refusal, Refusals};
 pub use rendezvous::Rendezvous;
 pub use secret::{SECRET_VARIABLE, Secret, SecretError};
-pub use spec::Difference;
 pub use threads::{THREADS_LIMIT, Thread, threads, threads_within};

@@ -19,7 +19,7 @@ use std::time::Instant;
 use probeline_transport::Owner;
 use snow::TransportState;
 
-use crate::limits::{MAX_PARAMETERS_BYTES, MAX_RESULT_BYTES, deadline};
+use crate::limits::{MAX_PARAMETERS_BYTES, deadline};
 use crate::socket::{Interest, Socket, wait};
 
 /// The maximum plaintext of a record.
@@ -50,14 +50,8 @@ pub(crate) enum Kind {
     Join,
     /// To a member: admitted; the seconds that rank 0 waits for the others.
     Admitted,
-    /// To a member: refused; rank 0's size.
-    SizeDiffers,
-    /// To a member: refused; rank 0's parameters.
-    ParametersDiffer,
-    /// To a member: refused, because the job has no such rank.
-    RankOutOfRange,
-    /// To a member: refused, because the rank has joined before.
-    RankTaken,
+    /// To a member: refused; rank 0's rank, size and parameters, which show the reason.
+    Refused,
     /// To a member: all ranks have joined.
     Start,
     /// To a member: the rendezvous failed; the error's text.
@@ -75,13 +69,10 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 10] = [
         Self::Join,
         Self::Admitted,
-        Self::SizeDiffers,
-        Self::ParametersDiffer,
-        Self::RankOutOfRange,
-        Self::RankTaken,
+        Self::Refused,
         Self::Start,
         Self::Failed,
         Self::AllGather,
@@ -112,8 +103,8 @@ pub(crate) struct Link {
     unsent: VecDeque<(Arc<Vec<u8>>, Range<usize>)>,
     /// Received plaintext, from the start of a frame.
     received: Vec<u8>,
-    /// The maximum payload of a collective call that this link accepts.
-    max_payload: usize,
+    /// The maximum payload that this link accepts: at first that of a rendezvous.
+    pub(crate) max_payload: usize,
 }
 
 impl Link {
@@ -124,12 +115,8 @@ impl Link {
             session: Box::new(session),
             unsent: VecDeque::new(),
             received: Vec::new(),
-            max_payload: MAX_RESULT_BYTES,
+            max_payload: MAX_JOIN_BYTES,
         }
-    }
-
-    pub(crate) fn set_max_payload(&mut self, bytes: usize) {
-        self.max_payload = bytes;
     }
 
     /// Queues a frame for sending.
@@ -197,21 +184,11 @@ impl Link {
         true
     }
 
-    /// Takes the next frame of the rendezvous; `None` until it is complete.
-    pub(crate) fn receive_join(&mut self) -> Result<Option<Frame>, BadFrame> {
-        self.receive_within(MAX_JOIN_BYTES)
-    }
-
-    /// Takes the next frame of a collective call; `None` until it is complete.
-    pub(crate) fn receive(&mut self) -> Result<Option<Frame>, BadFrame> {
-        self.receive_within(self.max_payload)
-    }
-
     /// Takes the next frame; `None` until it is complete.
     ///
     /// # Errors
     /// [`BadFrame`] as soon as the bytes cannot become a frame of at most `max_payload` bytes.
-    fn receive_within(&mut self, max_payload: usize) -> Result<Option<Frame>, BadFrame> {
+    pub(crate) fn receive(&mut self) -> Result<Option<Frame>, BadFrame> {
         self.open_records()?;
         let Some((header, rest)) = self.received.split_first_chunk::<HEADER_BYTES>() else {
             return Ok(None);
@@ -219,7 +196,7 @@ impl Link {
         let [code, length @ ..] = *header;
         let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == code).ok_or(BadFrame)?;
         let length = u32::from_le_bytes(length) as usize;
-        if length > max_payload {
+        if length > self.max_payload {
             return Err(BadFrame);
         }
         let Some(payload) = rest.get(..length) else {
@@ -339,7 +316,7 @@ mod tests {
         [far, near].map(|stream| {
             let mut link =
                 Link::new(Owner(0), Socket::new(stream).unwrap(), sessions.next().unwrap());
-            link.set_max_payload(MAX_PAYLOAD);
+            link.max_payload = MAX_PAYLOAD;
             link
         })
     }

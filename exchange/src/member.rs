@@ -17,7 +17,8 @@ use crate::link::{BadFrame, Frame, Kind, Link, RENDEZVOUS_BYTES};
 use crate::pending::DRAIN_LIMIT;
 use crate::secret::SecretError;
 use crate::socket::{Socket, wait};
-use crate::spec::{Difference, JobSpec};
+use crate::spec::{JobSpec, parse_join};
+use crate::tcp::Tcp;
 
 /// The mean time between two attempts to connect to rank 0, which may start later than this rank.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
@@ -44,7 +45,8 @@ enum AttemptError {
     Final(JoinError),
 }
 
-/// Joins rank 0 at one of `addresses`, to which `address` resolves.
+/// Joins rank 0 at one of `addresses`, to which `address` resolves. Tries one after the other. If
+/// rank 0 is at none of them, the error names another program that listens at one.
 ///
 /// # Errors
 /// The reason why the job cannot start.
@@ -52,16 +54,22 @@ pub(crate) fn join_rank_0(
     address: &str,
     addresses: &[SocketAddr],
     spec: &JobSpec,
-) -> Result<Link, JoinError> {
+) -> Result<Tcp, JoinError> {
     let until = deadline(spec.limits.rendezvous);
     loop {
-        let last = match try_all(address, addresses, spec, until) {
-            Ok(link) => return Ok(link),
-            Err(AttemptError::Final(error) | AttemptError::OtherProgram(error)) => {
-                return Err(error);
+        let mut last = "there is no address".to_owned();
+        let mut other_program = None;
+        for at in addresses {
+            match attempt(address, *at, spec, until) {
+                Ok(link) => return Ok(Tcp::new(spec, vec![link])),
+                Err(AttemptError::Final(error)) => return Err(error),
+                Err(AttemptError::OtherProgram(error)) => other_program = Some(error),
+                Err(AttemptError::Retry(error)) => last = error,
             }
-            Err(AttemptError::Retry(last)) => last,
-        };
+        }
+        if let Some(error) = other_program {
+            return Err(error);
+        }
         if Instant::now() + RETRY_PAUSE >= until {
             let (address, after_s) = (address.to_owned(), whole_seconds(spec.limits.rendezvous));
             return Err(JoinError::Unreachable { address, after_s, last });
@@ -77,27 +85,6 @@ fn random_pause() -> Duration {
     // If there is no random number, the handshake reports that error.
     let _ = getrandom::fill(&mut byte);
     RETRY_PAUSE / 2 + RETRY_PAUSE * u32::from(byte[0]) / 256
-}
-
-/// Tries one address after the other. If rank 0 is at none of them, the error names another program
-/// that listens at one.
-fn try_all(
-    address: &str,
-    addresses: &[SocketAddr],
-    spec: &JobSpec,
-    until: Instant,
-) -> Result<Link, AttemptError> {
-    let mut last = AttemptError::Retry("there is no address".to_owned());
-    for at in addresses {
-        match (attempt(address, *at, spec, until), &last) {
-            (Err(AttemptError::Retry(_)), AttemptError::OtherProgram(_)) => {}
-            (Err(error @ (AttemptError::Retry(_) | AttemptError::OtherProgram(_))), _) => {
-                last = error;
-            }
-            (result, _) => return result,
-        }
-    }
-    Err(last)
 }
 
 fn attempt(
@@ -152,31 +139,25 @@ fn handshake_error(error: HandshakeError, address: &str) -> AttemptError {
 /// Sends rank, size and parameters. Returns the time for which rank 0 waits for the other ranks, in
 /// seconds.
 fn request_admission(spec: &JobSpec, link: &mut Link, until: Instant) -> Result<u32, AttemptError> {
-    let mut join = spec.rank.to_le_bytes().to_vec();
-    join.extend(spec.size.to_le_bytes());
-    join.extend(spec.parameters.as_bytes());
-    link.send(Kind::Join, &join);
+    link.send(Kind::Join, &spec.join_payload());
     let Frame { kind, payload } = next_frame(link, until)?;
-    let number = payload.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
-    match (kind, number) {
-        (Kind::Admitted, Some(wait_s)) => Ok(wait_s),
-        _ => Err(AttemptError::Final(refused(spec, kind, number, &payload))),
+    match (kind, payload.first_chunk()) {
+        (Kind::Admitted, Some(wait_s)) => Ok(u32::from_le_bytes(*wait_s)),
+        (Kind::Refused, _) => Err(AttemptError::Final(refusal(spec, &payload))),
+        _ => Err(AttemptError::Final(JoinError::Left { rank: 0 })),
     }
 }
 
-fn refused(spec: &JobSpec, kind: Kind, number: Option<u32>, payload: &[u8]) -> JoinError {
+/// The reason for which rank 0, which has the specification `theirs`, refused this rank.
+fn refusal(spec: &JobSpec, theirs: &[u8]) -> JoinError {
     let JobSpec { rank, size, .. } = *spec;
-    let unknown = JoinError::Left { rank: 0 };
-    match (kind, number) {
-        (Kind::SizeDiffers, Some(theirs)) => JoinError::SizeDiffers { peer: 0, mine: size, theirs },
-        (Kind::ParametersDiffer, _) => {
-            let theirs = String::from_utf8_lossy(payload);
-            Difference::between(&spec.parameters, &theirs)
-                .map_or(unknown, |difference| JoinError::ParametersDiffer { peer: 0, difference })
-        }
-        (Kind::RankOutOfRange, _) => JoinError::RankOutOfRange { rank, size },
-        (Kind::RankTaken, _) => JoinError::RankTaken { rank },
-        _ => unknown,
+    let Some((_, their_size, parameters)) = parse_join(theirs) else {
+        return JoinError::Left { rank: 0 };
+    };
+    match spec.compare(0, their_size, parameters) {
+        Err(error) => error,
+        Ok(()) if !(1..size).contains(&rank) => JoinError::RankOutOfRange { rank, size },
+        Ok(()) => JoinError::RankTaken { rank },
     }
 }
 
@@ -193,7 +174,7 @@ fn wait_for_start(link: &mut Link, until: Instant) -> Result<(), AttemptError> {
 
 fn next_frame(link: &mut Link, until: Instant) -> Result<Frame, AttemptError> {
     loop {
-        match link.receive_join() {
+        match link.receive() {
             Ok(Some(frame)) => return Ok(frame),
             Ok(None) => {
                 link.flush();

@@ -5,11 +5,12 @@
 #![allow(dead_code, unused_imports, unreachable_pub, reason = "most tests run elsewhere")]
 #![forbid(unsafe_code)]
 
+mod business_card;
 mod coordinator;
+mod difference;
 mod error;
 mod handshake;
 mod job;
-mod kv_store;
 mod launch;
 mod limits;
 mod link;
@@ -31,12 +32,12 @@ use std::panic::catch_unwind;
 use std::{env, process};
 
 use coordinator::tests as descriptors;
+use difference::Difference;
 use job::{Job, Options, join};
 use launch::Launch;
 use limits::{Limits, MAX_ALL_TO_ALL_BYTES, MAX_PARAMETERS_BYTES, MAX_RESULT_BYTES};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use secret::Secret;
-use spec::Difference;
 use tests::{flood, large};
 use threads::{THREADS_LIMIT, threads};
 

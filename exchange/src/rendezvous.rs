@@ -7,7 +7,6 @@ use std::net::{TcpListener, ToSocketAddrs};
 
 use crate::coordinator::admit_ranks;
 use crate::error::JoinError;
-use crate::limits::{MAX_PARAMETERS_BYTES, MAX_RANKS};
 use crate::member::join_rank_0;
 use crate::spec::JobSpec;
 use crate::tcp::Tcp;
@@ -24,22 +23,6 @@ pub struct Rendezvous {
     pub allow_remote: bool,
 }
 
-/// Checks a job's size, rank and parameters.
-pub(crate) fn check(spec: &JobSpec) -> Result<(), JoinError> {
-    let JobSpec { rank, size, .. } = *spec;
-    if !(1..=MAX_RANKS).contains(&size) {
-        return Err(JoinError::Size { size });
-    }
-    if rank >= size {
-        return Err(JoinError::RankOutOfRange { rank, size });
-    }
-    let bytes = spec.parameters.len();
-    if bytes > MAX_PARAMETERS_BYTES {
-        return Err(JoinError::ParametersTooLong { bytes });
-    }
-    Ok(())
-}
-
 impl Rendezvous {
     /// Meets the other ranks of the job.
     ///
@@ -50,17 +33,17 @@ impl Rendezvous {
     /// The reason why the job cannot start, within the time limit on rank 0. A rank that has joined
     /// waits as long as rank 0 does, to receive the numbers of the missing ranks.
     pub(crate) fn meet(&self, spec: &JobSpec) -> Result<Tcp, JoinError> {
-        check(spec)?;
+        spec.check()?;
         let addresses = self.resolve()?;
         if spec.size == 1 {
             return Ok(Tcp::new(spec, vec![]));
         }
         if spec.rank > 0 {
-            return Ok(Tcp::new(spec, vec![join_rank_0(&self.address, &addresses, spec)?]));
+            return join_rank_0(&self.address, &addresses, spec);
         }
         let listener = TcpListener::bind(&addresses[..])
             .map_err(|error| JoinError::Listen { address: self.address.clone(), error })?;
-        Ok(Tcp::new(spec, admit_ranks(&listener, spec, &mut || Ok(()))?))
+        admit_ranks(&listener, spec, &mut || Ok(()))
     }
 
     /// The addresses of the host, all of them allowed.
@@ -82,8 +65,6 @@ impl Rendezvous {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Limits;
-    use crate::secret::Secret;
 
     fn resolve(address: &str, allow_remote: bool) -> Result<Vec<SocketAddr>, JoinError> {
         Rendezvous { address: address.to_owned(), allow_remote }.resolve()
@@ -104,22 +85,6 @@ mod tests {
         {
             assert!(resolve(address, false).is_ok(), "{address}");
         }
-    }
-
-    #[test]
-    fn impossible_jobs_are_refused() {
-        let check = |rank, size, bytes| {
-            let secret = Secret::new(vec![7; 16]).unwrap();
-            let parameters = "x".repeat(bytes);
-            check(&JobSpec { rank, size, parameters, secret, limits: Limits::default() })
-        };
-        assert!(check(0, 1, MAX_PARAMETERS_BYTES).is_ok());
-        assert!(check(MAX_RANKS - 1, MAX_RANKS, 0).is_ok());
-        assert!(matches!(check(0, 0, 0), Err(JoinError::Size { size: 0 })));
-        assert!(matches!(check(0, MAX_RANKS + 1, 0), Err(JoinError::Size { .. })));
-        assert!(matches!(check(2, 2, 0), Err(JoinError::RankOutOfRange { rank: 2, size: 2 })));
-        let long = check(0, 1, MAX_PARAMETERS_BYTES + 1);
-        assert!(matches!(long, Err(JoinError::ParametersTooLong { .. })));
     }
 
     #[test]

@@ -6,16 +6,15 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Instant;
 
-use probeline_pmi::{Pmi1, Pmi1Error, Pmix};
+use probeline_pmi::{KvStore, Pmi1, Pmi1Error, Pmix};
 
+use crate::business_card::BusinessCard;
 use crate::coordinator::admit_ranks;
 use crate::error::JoinError;
-use crate::kv_store::{BusinessCard, KvStore, Pmi1Store};
-use crate::launch::{Launch, Server};
+use crate::launch::{Launch, Launcher, Server};
 use crate::limits::{Limits, deadline, whole_seconds};
 use crate::machine::loopback_id;
 use crate::member::join_rank_0;
-use crate::rendezvous::check;
 use crate::secret::{Secret, SecretError};
 use crate::spec::JobSpec;
 use crate::tcp::Tcp;
@@ -32,8 +31,7 @@ pub(crate) fn join_by(
     limits: Limits,
 ) -> Result<(Tcp, Option<Pmi1>), JoinError> {
     let until = deadline(limits.rendezvous);
-    let mut place = look_up_within(server, secret.clone(), limits, until)?;
-    let pmi = place.pmi.take();
+    let (place, pmi) = look_up_within(server, secret.clone(), limits, until)?;
     let rendezvous = until.saturating_duration_since(Instant::now());
     Ok((place.meet(parameters, secret, Limits { rendezvous, ..limits })?, pmi))
 }
@@ -45,7 +43,7 @@ fn look_up_within(
     secret: Option<Secret>,
     limits: Limits,
     until: Instant,
-) -> Result<Place, JoinError> {
+) -> Result<(Place, Option<Pmi1>), JoinError> {
     let (sender, receiver) = channel();
     let run = move || {
         // Fails after the time limit, when the result is not needed.
@@ -62,18 +60,29 @@ fn look_up_within(
     }
 }
 
-fn look_up(server: Server, secret: Option<Secret>, until: Instant) -> Result<Place, JoinError> {
+/// Returns this rank's place, and the connection to be finalized when the job ends.
+fn look_up(
+    server: Server,
+    secret: Option<Secret>,
+    until: Instant,
+) -> Result<(Place, Option<Pmi1>), JoinError> {
     let machine = loopback_id()
         .map_err(|error| JoinError::System { doing: "identifying this machine", error })?;
     match server {
         Server::Pmix => {
-            let client = Pmix::init()?;
+            let mut client = Pmix::init()?;
             let (rank, size) = (client.rank(), client.job_size()?);
-            exchange_cards(client, &machine, rank, size, secret)
+            let place = exchange_cards(&mut client, &machine, rank, size, secret)?;
+            client.finalize()?;
+            Ok((place, None))
         }
         Server::Pmi => {
-            let Launch { rank, size, .. } = Launch::by_pmi()?.ok_or(Pmi1Error::Unset)?;
-            exchange_cards(Pmi1Store::connect(rank, until)?, &machine, rank, size, secret)
+            let launch = Launch::by(Launcher::Pmi)?;
+            let Launch { rank, size, .. } = launch.ok_or(Pmi1Error::Unset)?;
+            let mut client = Pmi1::from_env(rank, until)?;
+            let place = exchange_cards(&mut client, &machine, rank, size, secret)?;
+            // Not finalized yet: mpiexec of MPICH ignores the failure of a rank that has finalized.
+            Ok((place, Some(client)))
         }
     }
 }
@@ -90,8 +99,6 @@ struct Place {
     card: BusinessCard,
     /// Of rank 0.
     listener: Option<TcpListener>,
-    /// The connection to be finalized when the job ends.
-    pmi: Option<Pmi1>,
 }
 
 impl Place {
@@ -101,15 +108,14 @@ impl Place {
         given: Option<Secret>,
         limits: Limits,
     ) -> Result<Tcp, JoinError> {
-        let Self { rank, size, card: BusinessCard { secret, addresses }, listener, .. } = self;
+        let Self { rank, size, card: BusinessCard { secret, addresses }, listener } = self;
         let secret = given.or(secret).ok_or(SecretError::Unset)?;
         let spec = JobSpec { rank, size, parameters, secret, limits };
-        check(&spec)?;
-        let links = match listener {
-            Some(listener) => admit_ranks(&listener, &spec, &mut || Ok(()))?,
-            None => vec![join_rank_0(&list(&addresses), &addresses, &spec)?],
-        };
-        Ok(Tcp::new(&spec, links))
+        spec.check()?;
+        match listener {
+            Some(listener) => admit_ranks(&listener, &spec, &mut || Ok(())),
+            None => join_rank_0(&list(&addresses), &addresses, &spec),
+        }
     }
 }
 
@@ -119,36 +125,33 @@ fn list(addresses: &[SocketAddr]) -> String {
 
 /// Publishes what other ranks need, and reads rank 0's business card. Rank 0 reads the machines of
 /// all ranks first, because they decide where it listens.
-fn exchange_cards(
-    mut store: impl KvStore,
+fn exchange_cards<S: KvStore>(
+    store: &mut S,
     machine: &str,
     rank: u32,
     size: u32,
     given: Option<Secret>,
-) -> Result<Place, JoinError> {
+) -> Result<Place, JoinError>
+where
+    JoinError: From<S::Error>,
+{
     store.put(MACHINE, machine)?;
     store.fence()?;
     let mut listener = None;
     if rank == 0 {
         let secret = given.is_none().then(Secret::random).transpose()?;
-        let one_machine = is_one_machine(&mut store, machine, size)?;
+        let mut one_machine = true;
+        for rank in 0..size {
+            let other = store.get(rank, MACHINE)?.ok_or(JoinError::Left { rank })?;
+            one_machine &= other == machine;
+        }
         let (listening, card) = BusinessCard::listen(one_machine, secret)?;
         store.put(BUSINESS_CARD, &card.to_text())?;
         listener = Some(listening);
     }
     store.fence()?;
     let text = store.get(0, BUSINESS_CARD)?.ok_or(JoinError::Left { rank: 0 })?;
-    let card = BusinessCard::from_text(&text)?;
-    Ok(Place { rank, size, card, listener, pmi: store.close()? })
-}
-
-fn is_one_machine(store: &mut impl KvStore, machine: &str, size: u32) -> Result<bool, JoinError> {
-    let mut same = true;
-    for rank in 0..size {
-        let other = store.get(rank, MACHINE)?.ok_or(JoinError::Left { rank })?;
-        same &= other == machine;
-    }
-    Ok(same)
+    Ok(Place { rank, size, card: BusinessCard::from_text(&text)?, listener })
 }
 
 #[cfg(test)]
@@ -178,6 +181,8 @@ mod tests {
     }
 
     impl KvStore for ThreadStore {
+        type Error = JoinError;
+
         fn put(&mut self, key: &str, text: &str) -> Result<(), JoinError> {
             let key = (self.rank, key.to_owned());
             assert_eq!(self.texts.lock().unwrap().insert(key, text.to_owned()), None);
@@ -192,10 +197,6 @@ mod tests {
         fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, JoinError> {
             Ok(self.texts.lock().unwrap().get(&(rank, key.to_owned())).cloned())
         }
-
-        fn close(self) -> Result<Option<Pmi1>, JoinError> {
-            Ok(None)
-        }
     }
 
     const LIMIT: Duration = Duration::from_secs(10);
@@ -208,11 +209,11 @@ mod tests {
         let limits = Limits { rendezvous: LIMIT, collective: LIMIT };
         let size = u32::try_from(N).unwrap();
         let ranks = ThreadStore::of(size).zip(machines.into_iter().zip(given));
-        let start = |(store, (machine, given)): (ThreadStore, (&'static str, Option<&str>))| {
+        let start = |(mut store, (machine, given)): (ThreadStore, (&'static str, Option<&str>))| {
             let given = given.map(|text| Secret::new(text.into()).unwrap());
             thread::spawn(move || {
                 let rank = store.rank;
-                let place = exchange_cards(store, machine, rank, size, given.clone())?;
+                let place = exchange_cards(&mut store, machine, rank, size, given.clone())?;
                 let one_machine = place.card.addresses.iter().all(|at| at.ip().is_loopback());
                 assert_eq!(place.card.secret.is_none(), given.is_some() && rank == 0);
                 let mut tcp = place.meet(String::new(), given, limits)?;
@@ -247,8 +248,8 @@ mod tests {
     #[test]
     fn the_error_names_a_rank_that_has_published_nothing() {
         let mut stores = ThreadStore::of(2);
-        let (first, mut second) = (stores.next().unwrap(), stores.next().unwrap());
-        let rank_0 = thread::spawn(move || exchange_cards(first, "a", 0, 2, None));
+        let (mut first, mut second) = (stores.next().unwrap(), stores.next().unwrap());
+        let rank_0 = thread::spawn(move || exchange_cards(&mut first, "a", 0, 2, None));
         second.fence().unwrap();
         let place = rank_0.join().unwrap();
         assert!(matches!(place, Err(JoinError::Left { rank: 1 })), "{place:?}");

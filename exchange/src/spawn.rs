@@ -21,7 +21,7 @@ use crate::error::JoinError;
 use crate::launch::{LaunchError, RANK_VARIABLE, RANKS_VARIABLE};
 use crate::limits::{Limits, deadline};
 use crate::pending::raise_descriptor_limit;
-use crate::rendezvous::{Rendezvous, check};
+use crate::rendezvous::Rendezvous;
 use crate::secret::{SECRET_VARIABLE, Secret};
 use crate::spec::JobSpec;
 use crate::tcp::Tcp;
@@ -51,7 +51,7 @@ pub(crate) fn spawn(
 ) -> Result<(Tcp, Children), JoinError> {
     let secret = Secret::random()?;
     let spec = JobSpec { rank: 0, size: ranks, parameters, secret, limits };
-    check(&spec)?;
+    spec.check()?;
     raise_descriptor_limit(ranks)?;
     let (listener, address) = listen_on_loopback()?;
     let mut children = Children { running: Vec::new() };
@@ -60,12 +60,11 @@ pub(crate) fn spawn(
             .map_err(|error| JoinError::Spawn { rank, error })?;
         children.running.push(Running { rank, process, status: None });
     }
-    let links = admit_ranks(&listener, &spec, &mut || children.check());
-    let links = links.map_err(|error| match error {
-        JoinError::Left { rank } => children.explain(rank),
-        other => other,
-    })?;
-    Ok((Tcp::new(&spec, links), children))
+    match admit_ranks(&listener, &spec, &mut || children.check()) {
+        Ok(tcp) => Ok((tcp, children)),
+        Err(JoinError::Left { rank }) => Err(children.explain(rank)),
+        Err(error) => Err(error),
+    }
 }
 
 /// Listens at a free port of 127.0.0.1.

@@ -1,9 +1,8 @@
-//! The specification with which a rank joins its job, and the comparison of the parameters of two
-//! ranks.
+//! The specification with which a rank joins its job.
 
-use core::fmt;
-
-use crate::limits::Limits;
+use crate::difference::Difference;
+use crate::error::JoinError;
+use crate::limits::{Limits, MAX_PARAMETERS_BYTES, MAX_RANKS};
 use crate::secret::Secret;
 
 /// The specification with which a rank joins its job.
@@ -19,94 +18,68 @@ pub(crate) struct JobSpec {
     pub(crate) limits: Limits,
 }
 
-/// The first field in which the parameters of two ranks differ.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
-    /// The field's name.
-    pub field: String,
-    /// The value on this rank; `None` if the field is absent.
-    pub mine: Option<String>,
-    /// The value on the other rank.
-    pub theirs: Option<String>,
-}
-
-impl Difference {
-    /// The first field that differs, in the order of `mine`; `None` if the texts are equal.
-    #[must_use]
-    pub fn between(mine: &str, theirs: &str) -> Option<Self> {
-        if mine == theirs {
-            return None;
+impl JobSpec {
+    /// Checks size, rank and length of the parameters.
+    pub(crate) fn check(&self) -> Result<(), JoinError> {
+        let (rank, size, bytes) = (self.rank, self.size, self.parameters.len());
+        if !(1..=MAX_RANKS).contains(&size) {
+            return Err(JoinError::Size { size });
         }
-        let names = fields(mine).chain(fields(theirs)).map(|(name, _)| name);
-        let differs = |name: &&str| value(mine, name) != value(theirs, name);
-        let owned = |value: Option<&str>| value.map(str::to_owned);
-        Some(match { names }.find(differs) {
-            Some(name) => Self {
-                field: name.to_owned(),
-                mine: owned(value(mine, name)),
-                theirs: owned(value(theirs, name)),
-            },
-            // The same fields in another order, or one of them repeated.
-            None => Self {
-                field: "the order of the parameters".to_owned(),
-                mine: owned(Some(mine)),
-                theirs: owned(Some(theirs)),
-            },
-        })
+        if rank >= size {
+            return Err(JoinError::RankOutOfRange { rank, size });
+        }
+        if bytes > MAX_PARAMETERS_BYTES {
+            return Err(JoinError::ParametersTooLong { bytes });
+        }
+        Ok(())
+    }
+
+    /// The payload of a frame that asks for admission or refuses it: rank, size and parameters.
+    pub(crate) fn join_payload(&self) -> Vec<u8> {
+        let (rank, size) = (self.rank.to_le_bytes(), self.size.to_le_bytes());
+        [&rank[..], &size, self.parameters.as_bytes()].concat()
+    }
+
+    /// Compares size and parameters with those of the rank `peer`.
+    ///
+    /// # Errors
+    /// [`JoinError::SizeDiffers`] or [`JoinError::ParametersDiffer`].
+    pub(crate) fn compare(&self, peer: u32, size: u32, theirs: &str) -> Result<(), JoinError> {
+        if size != self.size {
+            return Err(JoinError::SizeDiffers { peer, mine: self.size, theirs: size });
+        }
+        match Difference::between(&self.parameters, theirs) {
+            Some(difference) => Err(JoinError::ParametersDiffer { peer, difference }),
+            None => Ok(()),
+        }
     }
 }
 
-fn fields(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.split_whitespace().map(|field| field.split_once('=').unwrap_or((field, "")))
-}
-
-fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    fields(text).find(|(found, _)| *found == name).map(|(_, value)| value)
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let side = |value: &Option<String>| match value {
-            Some(value) => format!("{value:?}"),
-            None => "not given".to_owned(),
-        };
-        write!(f, "{} is {} here and {} there", self.field, side(&self.mine), side(&self.theirs))
-    }
+/// Parses a [`JobSpec::join_payload`].
+pub(crate) fn parse_join(payload: &[u8]) -> Option<(u32, u32, &str)> {
+    let (rank, rest) = payload.split_first_chunk()?;
+    let (size, parameters) = rest.split_first_chunk()?;
+    let parameters = core::str::from_utf8(parameters).ok()?;
+    Some((u32::from_le_bytes(*rank), u32::from_le_bytes(*size), parameters))
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
-    fn message(mine: &str, theirs: &str) -> String {
-        Difference::between(mine, theirs).map(|found| found.to_string()).unwrap_or_default()
-    }
-
     #[test]
-    fn the_first_field_that_differs_is_named_with_both_values() {
-        assert_eq!(message("c=32 m=64", "c=32 m=64"), "");
-        assert_eq!(message("c=32 m=64 b=1", "c=32 m=16 b=2"), "m is \"64\" here and \"16\" there");
-        assert_eq!(message("c=32 m=64", "c=32"), "m is \"64\" here and not given there");
-        assert_eq!(message("c=32", "c=32 m=64"), "m is not given here and \"64\" there");
-        assert_eq!(message("c=32 fast", "c=32"), "fast is \"\" here and not given there");
-        assert_eq!(
-            message("a=1 b=2", "b=2 a=1"),
-            "the order of the parameters is \"a=1 b=2\" here and \"b=2 a=1\" there"
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn texts_differ_if_and_only_if_a_difference_is_found(
-            mine in "[ab=1 ]{0,8}", theirs in "[ab=1 ]{0,8}"
-        ) {
-            let found = Difference::between(&mine, &theirs);
-            prop_assert_eq!(found.is_none(), mine == theirs);
-            if let Some(found) = found {
-                prop_assert_ne!(found.mine, found.theirs);
-            }
-        }
+    fn impossible_jobs_are_refused() {
+        let check = |rank, size, bytes| {
+            let secret = Secret::new(vec![7; 16]).unwrap();
+            let parameters = "x".repeat(bytes);
+            JobSpec { rank, size, parameters, secret, limits: Limits::default() }.check()
+        };
+        assert!(check(0, 1, MAX_PARAMETERS_BYTES).is_ok());
+        assert!(check(MAX_RANKS - 1, MAX_RANKS, 0).is_ok());
+        assert!(matches!(check(0, 0, 0), Err(JoinError::Size { size: 0 })));
+        assert!(matches!(check(0, MAX_RANKS + 1, 0), Err(JoinError::Size { .. })));
+        assert!(matches!(check(2, 2, 0), Err(JoinError::RankOutOfRange { rank: 2, size: 2 })));
+        let long = check(0, 1, MAX_PARAMETERS_BYTES + 1);
+        assert!(matches!(long, Err(JoinError::ParametersTooLong { .. })));
     }
 }

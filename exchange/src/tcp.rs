@@ -50,10 +50,11 @@ pub(crate) struct Tcp {
 impl Tcp {
     pub(crate) fn new(spec: &JobSpec, mut links: Vec<Link>) -> Self {
         let (me, owners, limit) = (Owner(spec.rank), spec.size, spec.limits.collective);
-        if me == Owner(0) {
-            let bound = max_contribution_bytes(owners);
-            links.iter_mut().for_each(|link| link.set_max_payload(bound));
-        }
+        let max_payload = match me {
+            Owner(0) => max_contribution_bytes(owners),
+            _ => MAX_RESULT_BYTES,
+        };
+        links.iter_mut().for_each(|link| link.max_payload = max_payload);
         Self {
             me,
             owners,
@@ -263,7 +264,7 @@ impl Tcp {
     /// Sends the error with which the job ended to the others.
     fn abort(&mut self, error: ExchangeError) {
         for link in &mut self.links {
-            link.send(Kind::Abort, &encode_error(error));
+            link.send(Kind::Abort, encode_error(error).as_flattened());
         }
         // A rank that does not receive the abort sees the connection end.
         let _ = flush_all(&mut self.links, ABORT_LIMIT);
@@ -359,38 +360,31 @@ impl fmt::Debug for Tcp {
     }
 }
 
-/// An encoded `ExchangeError`: a code and three integers.
-const ERROR_BYTES: usize = 13;
+/// An encoded `ExchangeError`: a code and three fields, all little endian.
+type EncodedError = [[u8; 4]; 4];
 
 /// The encoding of an unknown rank, which is larger than the rank of any job.
 const NO_RANK: u32 = u32::MAX;
 
 /// Encodes an error; an unknown one becomes a protocol error.
-pub(crate) fn encode_error(error: ExchangeError) -> [u8; ERROR_BYTES] {
-    let (code, fields) = match error {
-        ExchangeError::OwnerLost(owner) => (1, [owner.0, 0, 0]),
+pub(crate) fn encode_error(error: ExchangeError) -> EncodedError {
+    let system = |errno: i32| [4, errno.cast_unsigned(), 0, 0];
+    let words = match error {
+        ExchangeError::OwnerLost(owner) => [1, owner.0, 0, 0],
         ExchangeError::TimedOut { after_s, missing } => {
-            (2, [after_s, missing.map_or(NO_RANK, |owner| owner.0), 0])
+            [2, after_s, missing.map_or(NO_RANK, |owner| owner.0), 0]
         }
-        ExchangeError::LengthDiffers { owner, expected, found } => (3, [owner.0, expected, found]),
-        ExchangeError::System { errno } => (4, [errno.cast_unsigned(), 0, 0]),
-        _ => (4, [Errno::PROTO.raw_os_error().cast_unsigned(), 0, 0]),
+        ExchangeError::LengthDiffers { owner, expected, found } => [3, owner.0, expected, found],
+        ExchangeError::System { errno } => system(errno),
+        _ => system(Errno::PROTO.raw_os_error()),
     };
-    let mut bytes = [code; ERROR_BYTES];
-    for (bytes, field) in bytes[1..].chunks_exact_mut(4).zip(fields) {
-        bytes.copy_from_slice(&field.to_le_bytes());
-    }
-    bytes
+    words.map(u32::to_le_bytes)
 }
 
 /// Decodes an error; `None` if the bytes are not an encoded error.
 fn decode_error(bytes: &[u8]) -> Option<ExchangeError> {
-    let [code, fields @ ..] = *<&[u8; ERROR_BYTES]>::try_from(bytes).ok()?;
-    let field = |index: usize| {
-        let bytes = fields.get(4 * index..)?.first_chunk()?;
-        Some(u32::from_le_bytes(*bytes))
-    };
-    let (first, second, third) = (field(0)?, field(1)?, field(2)?);
+    let (words, []) = bytes.as_chunks() else { return None };
+    let [code, first, second, third] = EncodedError::try_from(words).ok()?.map(u32::from_le_bytes);
     Some(match code {
         1 => ExchangeError::OwnerLost(Owner(first)),
         2 => ExchangeError::TimedOut {
@@ -417,7 +411,7 @@ mod tests {
             ExchangeError::LengthDiffers { owner, expected: 8, found: u32::MAX },
             ExchangeError::System { errno: -5 },
         ] {
-            assert_eq!(decode_error(&encode_error(error)), Some(error));
+            assert_eq!(decode_error(encode_error(error).as_flattened()), Some(error));
         }
     }
 
@@ -425,7 +419,7 @@ mod tests {
     fn other_bytes_are_not_an_error() {
         assert_eq!(decode_error(&[]), None);
         assert_eq!(decode_error(&[1; 12]), None);
-        assert_eq!(decode_error(&[1; 14]), None);
-        assert_eq!(decode_error(&[9; 13]), None);
+        assert_eq!(decode_error(&[1; 17]), None);
+        assert_eq!(decode_error(&[9; 16]), None);
     }
 }

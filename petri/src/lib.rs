@@ -36,6 +36,7 @@ mod bounds;
 mod generators;
 mod load;
 #[cfg(test)]
+#[path = "tests/naive.rs"]
 mod naive;
 mod net;
 mod packing;

@@ -17,3 +17,31 @@ mod pmix;
 pub use pmi1::{DESCRIPTOR_VARIABLE, Pmi1, Pmi1Error};
 pub use pmix::{NAMESPACE_VARIABLE, Pmix, PmixError};
 pub use probeline_dylib::LoadError;
+
+/// The key-value store of a job, in which its processes publish texts before they have met.
+pub trait KvStore {
+    /// The error of a call.
+    type Error;
+
+    /// Puts a value of this process, which all processes can get after the next fence.
+    ///
+    /// Put each key only once: some launchers refuse a second value, and others keep the first one.
+    /// Key and value are printable, without spaces and `=`; a key has at most 40 bytes.
+    ///
+    /// # Errors
+    /// The value is too long, the launcher refused it, or it does not answer.
+    fn put(&mut self, key: &str, value: &str) -> Result<(), Self::Error>;
+
+    /// Waits until all processes of the job have called `fence`.
+    ///
+    /// # Errors
+    /// The launcher does not answer.
+    fn fence(&mut self) -> Result<(), Self::Error>;
+
+    /// Returns the value that the process `rank` put before the last fence; `None` if there is none,
+    /// because the process has ended.
+    ///
+    /// # Errors
+    /// The launcher does not answer, or the value is not a text.
+    fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, Self::Error>;
+}

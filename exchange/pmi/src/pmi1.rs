@@ -10,6 +10,8 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
+use crate::KvStore;
+
 /// The environment variable with the descriptor of the socket to the launcher.
 pub const DESCRIPTOR_VARIABLE: &str = "PMI_FD";
 
@@ -28,13 +30,16 @@ const MAX_KEY_BYTES: usize = 63;
 
 /// The connection of this process to a launcher that speaks PMI-1.
 ///
-/// A call waits at most until the instant `until`. After an error the connection is unusable. No
-/// other code of the process, such as an MPI library, may use the same socket. Dropping the
+/// A call waits at most until the instant given to [`from_env`](Self::from_env). After an error the
+/// connection is unusable. No other code of the process, such as an MPI library, may use the same socket. Dropping the
 /// connection does not finalize it. A launcher treats a process that exits without
 /// [`finalize`](Self::finalize) as failed.
 #[derive(Debug)]
 pub struct Pmi1 {
     stream: UnixStream,
+    rank: u32,
+    /// The time limit of every call.
+    until: Instant,
     /// Received bytes, from the start of an answer.
     unread: Vec<u8>,
     /// The name of the job's key-value store.
@@ -44,90 +49,56 @@ pub struct Pmi1 {
 }
 
 impl Pmi1 {
-    /// Connects to the launcher through the socket that the environment names.
+    /// Connects `rank` to the launcher through the socket that the environment names.
     ///
     /// # Errors
     /// [`Pmi1Error::Unset`] or [`Pmi1Error::NotOpen`] if no such launcher started this process.
-    pub fn from_env(until: Instant) -> Result<Self, Pmi1Error> {
+    pub fn from_env(rank: u32, until: Instant) -> Result<Self, Pmi1Error> {
         let value = env::var(DESCRIPTOR_VARIABLE).map_err(|_| Pmi1Error::Unset)?;
         let not_open = |error: io::Error| Pmi1Error::NotOpen { value: value.clone(), error };
         let number = value.parse().map_err(|_| not_open(ErrorKind::InvalidInput.into()))?;
         let stream = copy_of(number).map(UnixStream::from).map_err(not_open)?;
-        Self::new(stream, until)
+        Self::new(stream, rank, until)
     }
 
-    /// Connects to the launcher at the other end of `stream`.
-    ///
-    /// # Errors
-    /// [`Pmi1Error`]: the peer is not a launcher, or did not answer in time.
-    pub fn new(stream: UnixStream, until: Instant) -> Result<Self, Pmi1Error> {
+    /// Connects `rank` to the launcher at the other end of `stream`.
+    fn new(stream: UnixStream, rank: u32, until: Instant) -> Result<Self, Pmi1Error> {
         stream.set_nonblocking(false)?;
-        let space = String::new();
-        let mut client = Self { stream, unread: Vec::new(), space, max_value_bytes: 0 };
-        client.ask("cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init", until)?;
-        let maxes = client.ask("cmd=get_maxes\n", "maxes", until)?;
-        client.space = client.ask("cmd=get_my_kvsname\n", "my_kvsname", until)?.word("kvsname")?;
-        let key = [b'k'; MAX_KEY_BYTES];
-        let others = client.put_request(&String::from_utf8_lossy(&key), "").len();
+        let (unread, space) = (Vec::new(), String::new());
+        let mut client = Self { stream, rank, until, unread, space, max_value_bytes: 0 };
+        client.ask("cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init")?;
+        let maxes = client.ask("cmd=get_maxes\n", "maxes")?;
+        client.space = client.ask("cmd=get_my_kvsname\n", "my_kvsname")?.word("kvsname")?;
+        let others = client.put_request(&"k".repeat(MAX_KEY_BYTES), "").len();
         // Both limits include the NUL of a string in C.
         let most = maxes.number("vallen_max")?.min(MAX_REQUEST_BYTES.saturating_sub(others));
         client.max_value_bytes = most.saturating_sub(1);
         Ok(client)
     }
 
-    /// Puts a value, which all processes can get after the next barrier.
-    ///
-    /// Put each key only once: some launchers refuse a second value, and others keep the first one.
-    /// The key has at most 63 bytes. Key and value are printable, without spaces and `=`.
-    ///
-    /// # Errors
-    /// [`Pmi1Error::TooLong`], [`Pmi1Error::Refused`], or an error of the connection.
-    pub fn put(&mut self, key: &str, value: &str, until: Instant) -> Result<(), Pmi1Error> {
-        let (bytes, max_bytes) = (value.len(), self.max_value_bytes);
-        if bytes > max_bytes {
-            return Err(Pmi1Error::TooLong { bytes, max_bytes });
-        }
-        let request = self.put_request(key, value);
-        self.ask(&request, "put_result", until).map(drop)
-    }
-
     fn put_request(&self, key: &str, value: &str) -> String {
         format!("cmd=put kvsname={} key={key} value={value}\n", self.space)
     }
 
-    /// Waits until all processes of the job have called `barrier`.
-    ///
-    /// # Errors
-    /// An error of the connection.
-    pub fn barrier(&mut self, until: Instant) -> Result<(), Pmi1Error> {
-        self.ask("cmd=barrier_in\n", "barrier_out", until).map(drop)
+    /// The key in the store, whose keys belong to the whole job.
+    fn key_of(rank: u32, key: &str) -> String {
+        format!("probeline-{key}-{rank}")
     }
 
-    /// Returns the value that was put with `key` before the last barrier; `None` if there is none.
-    ///
-    /// # Errors
-    /// An error of the connection.
-    pub fn get(&mut self, key: &str, until: Instant) -> Result<Option<String>, Pmi1Error> {
-        let request = format!("cmd=get kvsname={} key={key}\n", self.space);
-        match self.ask(&request, "get_result", until) {
-            Ok(answer) => answer.word("value").map(Some),
-            Err(Pmi1Error::Refused { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Finalizes the client. After that the launcher accepts that this process exits with status 0.
+    /// Finalizes the client, within a time limit of its own. After that the launcher accepts that this
+    /// process exits with status 0.
     ///
     /// # Errors
     /// An error of the connection.
     pub fn finalize(&mut self, until: Instant) -> Result<(), Pmi1Error> {
-        self.ask("cmd=finalize\n", "finalize_ack", until).map(drop)
+        self.until = until;
+        self.ask("cmd=finalize\n", "finalize_ack").map(drop)
     }
 
     /// Sends a request and reads its answer.
-    fn ask(&mut self, request: &str, answer: &str, until: Instant) -> Result<Answer, Pmi1Error> {
-        self.send(request.as_bytes(), until)?;
-        let answered = Answer(self.line(until)?);
+    fn ask(&mut self, request: &str, answer: &str) -> Result<Answer, Pmi1Error> {
+        self.send(request.as_bytes())?;
+        let answered = Answer(self.line()?);
         if answered.word("cmd")? != answer {
             return Err(Pmi1Error::Garbage { line: answered.0 });
         }
@@ -138,9 +109,9 @@ impl Pmi1 {
         }
     }
 
-    fn send(&mut self, mut bytes: &[u8], until: Instant) -> Result<(), Pmi1Error> {
+    fn send(&mut self, mut bytes: &[u8]) -> Result<(), Pmi1Error> {
         while !bytes.is_empty() {
-            self.stream.set_write_timeout(Some(time_left(until)?))?;
+            self.stream.set_write_timeout(Some(time_left(self.until)?))?;
             match self.stream.write(bytes) {
                 Ok(sent) => bytes = &bytes[sent..],
                 Err(error) => retried(error)?,
@@ -150,7 +121,7 @@ impl Pmi1 {
     }
 
     /// Reads the next line, and returns it without its newline.
-    fn line(&mut self, until: Instant) -> Result<String, Pmi1Error> {
+    fn line(&mut self) -> Result<String, Pmi1Error> {
         let mut bytes = [0; READ_BYTES];
         loop {
             if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
@@ -160,12 +131,38 @@ impl Pmi1 {
             if self.unread.len() > MAX_LINE_BYTES {
                 return Err(Pmi1Error::Garbage { line: "a line without newline".to_owned() });
             }
-            self.stream.set_read_timeout(Some(time_left(until)?))?;
+            self.stream.set_read_timeout(Some(time_left(self.until)?))?;
             match self.stream.read(&mut bytes) {
                 Ok(0) => return Err(Pmi1Error::Closed),
                 Ok(read) => self.unread.extend_from_slice(&bytes[..read]),
                 Err(error) => retried(error)?,
             }
+        }
+    }
+}
+
+impl KvStore for Pmi1 {
+    type Error = Pmi1Error;
+
+    fn put(&mut self, key: &str, value: &str) -> Result<(), Pmi1Error> {
+        let (bytes, max_bytes) = (value.len(), self.max_value_bytes);
+        if bytes > max_bytes {
+            return Err(Pmi1Error::TooLong { bytes, max_bytes });
+        }
+        let request = self.put_request(&Self::key_of(self.rank, key), value);
+        self.ask(&request, "put_result").map(drop)
+    }
+
+    fn fence(&mut self) -> Result<(), Pmi1Error> {
+        self.ask("cmd=barrier_in\n", "barrier_out").map(drop)
+    }
+
+    fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, Pmi1Error> {
+        let key = Self::key_of(rank, key);
+        match self.ask(&format!("cmd=get kvsname={} key={key}\n", self.space), "get_result") {
+            Ok(answer) => answer.word("value").map(Some),
+            Err(Pmi1Error::Refused { .. }) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 }
@@ -291,7 +288,7 @@ mod tests {
 
     fn greeted(answers: &[&str]) -> (Pmi1, thread::JoinHandle<Vec<String>>) {
         let (stream, server) = launcher(&[&GREETING, answers].concat());
-        (Pmi1::new(stream, Instant::now() + LIMIT).unwrap(), server)
+        (Pmi1::new(stream, 7, Instant::now() + LIMIT).unwrap(), server)
     }
 
     #[test]
@@ -305,12 +302,12 @@ mod tests {
         ]);
         let until = Instant::now() + LIMIT;
         let most = 1024 - 1 - "cmd=put kvsname=kvs_7 key= value=\n".len() - 63;
-        let result = client.put("a", &"0".repeat(most + 1), until);
+        let result = client.put("a", &"0".repeat(most + 1));
         assert!(matches!(result, Err(Pmi1Error::TooLong { max_bytes, .. }) if max_bytes == most));
-        client.put("a", "0a0b", until).unwrap();
-        client.barrier(until).unwrap();
-        assert_eq!(client.get("a", until).unwrap().as_deref(), Some("0a0b"));
-        assert_eq!(client.get("b", until).unwrap(), None);
+        client.put("a", "0a0b").unwrap();
+        client.fence().unwrap();
+        assert_eq!(client.get(7, "a").unwrap().as_deref(), Some("0a0b"));
+        assert_eq!(client.get(6, "a").unwrap(), None);
         client.finalize(until).unwrap();
         drop(client);
         let asked = server.join().unwrap();
@@ -320,10 +317,10 @@ mod tests {
                 "cmd=init pmi_version=1 pmi_subversion=1",
                 "cmd=get_maxes",
                 "cmd=get_my_kvsname",
-                "cmd=put kvsname=kvs_7 key=a value=0a0b",
+                "cmd=put kvsname=kvs_7 key=probeline-a-7 value=0a0b",
                 "cmd=barrier_in",
-                "cmd=get kvsname=kvs_7 key=a",
-                "cmd=get kvsname=kvs_7 key=b",
+                "cmd=get kvsname=kvs_7 key=probeline-a-7",
+                "cmd=get kvsname=kvs_7 key=probeline-a-6",
                 "cmd=finalize",
             ]
         );
@@ -333,7 +330,8 @@ mod tests {
     fn waiting_for_a_silent_launcher_is_bounded() {
         let (mut client, _server) = greeted(&[]);
         let start = Instant::now();
-        let result = client.barrier(start + SECOND / 5);
+        client.until = start + SECOND / 5;
+        let result = client.fence();
         assert!(matches!(result, Err(Pmi1Error::TimedOut)), "{result:?}");
         assert!((SECOND / 5..LIMIT).contains(&start.elapsed()), "{:?}", start.elapsed());
     }
@@ -348,10 +346,11 @@ mod tests {
             there
         });
         let until = Instant::now() + LIMIT;
-        let mut client = Pmi1::new(here, until).unwrap();
+        let mut client = Pmi1::new(here, 7, until).unwrap();
         let _launcher = greet.join().unwrap();
         // More bytes than the socket buffers hold.
-        let result = client.send(&vec![b'0'; 4 << 20], Instant::now() + SECOND / 5);
+        client.until = Instant::now() + SECOND / 5;
+        let result = client.send(&vec![b'0'; 4 << 20]);
         assert!(matches!(result, Err(Pmi1Error::TimedOut)), "{result:?}");
         assert!(Instant::now() < until);
     }
@@ -361,13 +360,13 @@ mod tests {
     fn a_launcher_that_exits_is_detected_immediately() {
         let (here, there) = UnixStream::pair().unwrap();
         drop(there);
-        let result = Pmi1::new(here, Instant::now() + LIMIT);
+        let result = Pmi1::new(here, 7, Instant::now() + LIMIT);
         let broken = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
         assert!(matches!(&result, Err(Pmi1Error::Io(error)) if broken(error)), "{result:?}");
 
         let (here, there) = UnixStream::pair().unwrap();
         let ends = thread::spawn(move || BufReader::new(there).lines().next());
-        let result = Pmi1::new(here, Instant::now() + LIMIT);
+        let result = Pmi1::new(here, 7, Instant::now() + LIMIT);
         assert!(matches!(result, Err(Pmi1Error::Closed)), "{result:?}");
         assert!(ends.join().unwrap().is_some());
     }
@@ -377,11 +376,11 @@ mod tests {
         let long = "x".repeat(2 * MAX_LINE_BYTES);
         for answer in ["HTTP/1.0 400 Bad Request", "cmd=maxes rc=0", "", &long] {
             let (stream, _server) = launcher(&[answer]);
-            let result = Pmi1::new(stream, Instant::now() + LIMIT);
+            let result = Pmi1::new(stream, 7, Instant::now() + LIMIT);
             assert!(matches!(result, Err(Pmi1Error::Garbage { .. })), "{answer:.20}: {result:?}");
         }
         let (stream, _server) = launcher(&["cmd=response_to_init pmi_version=2 rc=-1"]);
-        let result = Pmi1::new(stream, Instant::now() + LIMIT);
+        let result = Pmi1::new(stream, 7, Instant::now() + LIMIT);
         assert!(matches!(result, Err(Pmi1Error::Refused { .. })), "{result:?}");
     }
 

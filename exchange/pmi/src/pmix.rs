@@ -2,9 +2,11 @@
 
 use core::ffi::{CStr, c_char, c_void};
 use core::{ptr, slice};
+use std::ffi::CString;
 
 use probeline_dylib::LoadError;
 
+use crate::KvStore;
 use crate::bindings::{
     KEY_BYTES, NSPACE_BYTES, PMIX_BOOL, PMIX_BYTE_OBJECT, PMIX_COLLECT_DATA, PMIX_ERR_NOT_FOUND,
     PMIX_ERR_UNREACH, PMIX_GLOBAL, PMIX_IMMEDIATE, PMIX_JOB_SIZE, PMIX_RANK_WILDCARD, PMIX_SUCCESS,
@@ -62,50 +64,6 @@ impl Pmix {
         value.number().ok_or(PmixError::Type { key: "pmix.job.size" })
     }
 
-    /// Puts a value, which all processes can get after the next [`fence`](Self::fence). Put each
-    /// key only once: some servers keep the first value.
-    ///
-    /// # Errors
-    /// [`PmixError::Status`].
-    pub fn put(&self, key: &CStr, value: &[u8]) -> Result<(), PmixError> {
-        let bo = pmix_byte_object_t {
-            bytes: value.as_ptr().cast::<c_char>().cast_mut(),
-            size: value.len(),
-        };
-        let mut value = pmix_value_t { type_: PMIX_BYTE_OBJECT, data: data(bo) };
-        // SAFETY: the key ends in NUL; libpmix copies the value and does not write to its bytes,
-        // which live until the call returns.
-        let status = unsafe { (self.calls.PMIx_Put)(PMIX_GLOBAL, key.as_ptr(), &raw mut value) };
-        self.check("PMIx_Put", status)
-    }
-
-    /// Waits until all processes of the job have called `fence`. Values that were put before the
-    /// fence can be read after it. PMIx 4 does not wait for a process that has died.
-    ///
-    /// # Errors
-    /// [`PmixError::Status`], for example if the server has exited.
-    pub fn fence(&self) -> Result<(), PmixError> {
-        // SAFETY: PMIx_Commit takes no arguments.
-        let status = unsafe { (self.calls.PMIx_Commit)() };
-        self.check("PMIx_Commit", status)?;
-        let directive = true_directive(PMIX_COLLECT_DATA);
-        // SAFETY: a null array selects all processes, and `directive` lives until the call returns.
-        let status = unsafe { (self.calls.PMIx_Fence)(ptr::null(), 0, &raw const directive, 1) };
-        self.check("PMIx_Fence", status)
-    }
-
-    /// Returns the value that `rank` put before the last fence; `None` if there is none.
-    ///
-    /// # Errors
-    /// [`PmixError::Status`], or [`PmixError::Type`] for a value of another type.
-    pub fn get(&self, rank: u32, key: &CStr) -> Result<Option<Vec<u8>>, PmixError> {
-        let Some(value) = self.value(rank, key, &[true_directive(PMIX_IMMEDIATE)])? else {
-            return Ok(None);
-        };
-        let bytes = value.bytes().ok_or(PmixError::Type { key: "of another" })?;
-        Ok(Some(bytes.to_vec()))
-    }
-
     /// Finalizes the client. After that the launcher accepts that this process exits with status 0.
     ///
     /// # Errors
@@ -145,6 +103,47 @@ impl Pmix {
         let words = words.to_str().unwrap_or("");
         Err(PmixError::Status { call, status, words })
     }
+}
+
+impl KvStore for Pmix {
+    type Error = PmixError;
+
+    fn put(&mut self, key: &str, value: &str) -> Result<(), PmixError> {
+        let bo = pmix_byte_object_t {
+            bytes: value.as_ptr().cast::<c_char>().cast_mut(),
+            size: value.len(),
+        };
+        let mut value = pmix_value_t { type_: PMIX_BYTE_OBJECT, data: data(bo) };
+        let key = key_of(key);
+        // SAFETY: the key ends in NUL; libpmix copies the value and does not write to its bytes,
+        // which live until the call returns.
+        let status = unsafe { (self.calls.PMIx_Put)(PMIX_GLOBAL, key.as_ptr(), &raw mut value) };
+        self.check("PMIx_Put", status)
+    }
+
+    /// PMIx 4 does not wait for a process that has died.
+    fn fence(&mut self) -> Result<(), PmixError> {
+        // SAFETY: PMIx_Commit takes no arguments.
+        let status = unsafe { (self.calls.PMIx_Commit)() };
+        self.check("PMIx_Commit", status)?;
+        let directive = true_directive(PMIX_COLLECT_DATA);
+        // SAFETY: a null array selects all processes, and `directive` lives until the call returns.
+        let status = unsafe { (self.calls.PMIx_Fence)(ptr::null(), 0, &raw const directive, 1) };
+        self.check("PMIx_Fence", status)
+    }
+
+    fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, PmixError> {
+        let directives = [true_directive(PMIX_IMMEDIATE)];
+        let Some(value) = self.value(rank, &key_of(key), &directives)? else { return Ok(None) };
+        let text = value.bytes().and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
+        text.map(Some).ok_or(PmixError::Type { key: "of another rank" })
+    }
+}
+
+/// The key in the server, which stores keys per rank.
+fn key_of(key: &str) -> CString {
+    // A key has no NUL.
+    CString::new(format!("probeline.{key}")).unwrap_or_default()
 }
 
 /// Returns the union with all bytes initialized.

@@ -301,7 +301,7 @@ fn all_ranks_receive_the_abort_of_a_member() {
     let error = ExchangeError::System { errno: 5 };
     let results = run(ranks(3, LIMIT), |mut rank| {
         if rank.me() == Owner(2) {
-            rank.links[0].send(Kind::Abort, &encode_error(error));
+            rank.links[0].send(Kind::Abort, encode_error(error).as_flattened());
             flush_all(&mut rank.links, LIMIT).unwrap();
             return Err(error);
         }

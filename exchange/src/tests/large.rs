@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::handshake::tests::sessions;
-use crate::limits::{MAX_ALL_TO_ALL_BYTES, MAX_RANKS};
+use crate::limits::{MAX_ALL_TO_ALL_BYTES, MAX_RANKS, MAX_RESULT_BYTES};
 use crate::link::wait_for;
 
 /// The number of open files: both sides of each connection are in this process.
@@ -28,6 +28,7 @@ fn star(size: u32) -> (Tcp, Vec<Link>) {
     }
     let mut spec = spec(0, size);
     spec.limits.collective = 5 * LIMIT;
+    far.iter_mut().for_each(|link| link.max_payload = MAX_RESULT_BYTES);
     (Tcp::new(&spec, near), far)
 }
 

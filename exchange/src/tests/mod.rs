@@ -1,10 +1,10 @@
 //! Tests over sockets, and the code that they share.
 
-#[allow(dead_code, unused_imports, reason = "open_files.rs runs some of these tests")]
+#[allow(dead_code, unused_imports, reason = "open_files_tests.rs runs some of these tests")]
 mod collective;
-#[allow(dead_code, reason = "open_files.rs runs most of these tests")]
+#[allow(dead_code, reason = "open_files_tests.rs runs most of these tests")]
 pub(crate) mod flood;
-#[allow(dead_code, reason = "open_files.rs runs this test")]
+#[allow(dead_code, reason = "open_files_tests.rs runs this test")]
 pub(crate) mod large;
 mod rendezvous;
 mod strangers;
@@ -69,15 +69,11 @@ type Joining = JoinHandle<Result<Tcp, JoinError>>;
 fn start_rank_0(spec: JobSpec) -> (SocketAddr, Joining) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let admit = move || Ok(Tcp::new(&spec, admit_ranks(&listener, &spec, &mut || Ok(()))?));
-    (address, thread::spawn(admit))
+    (address, thread::spawn(move || admit_ranks(&listener, &spec, &mut || Ok(()))))
 }
 
 fn start_member(address: SocketAddr, spec: JobSpec) -> Joining {
-    thread::spawn(move || {
-        let link = join_rank_0(&address.to_string(), &[address], &spec)?;
-        Ok(Tcp::new(&spec, vec![link]))
-    })
+    thread::spawn(move || join_rank_0(&address.to_string(), &[address], &spec))
 }
 
 fn join(address: SocketAddr, spec: JobSpec) -> Result<Tcp, JoinError> {
@@ -153,14 +149,14 @@ fn handshaken(address: SocketAddr, spec: &JobSpec) -> (Socket, TransportState) {
 fn admitted(address: SocketAddr, spec: &JobSpec) -> Link {
     let (socket, session) = handshaken(address, spec);
     let mut link = Link::new(Owner(0), socket, session);
-    link.send(Kind::Join, &join_payload(spec));
+    link.send(Kind::Join, &spec.join_payload());
     assert_eq!(next_frame(&mut link).kind, Kind::Admitted);
     link
 }
 
 fn next_frame(link: &mut Link) -> Frame {
     loop {
-        if let Some(frame) = link.receive_join().unwrap() {
+        if let Some(frame) = link.receive().unwrap() {
             return frame;
         }
         link.flush();
@@ -173,11 +169,6 @@ fn next_frame(link: &mut Link) -> Frame {
 fn receives_failure(mut link: Link, error: &JoinError) {
     let Frame { kind, payload } = next_frame(&mut link);
     assert_eq!((kind, payload), (Kind::Failed, error.to_string().into_bytes()));
-}
-
-fn join_payload(spec: &JobSpec) -> Vec<u8> {
-    let (rank, size) = (spec.rank.to_le_bytes(), spec.size.to_le_bytes());
-    [&rank[..], &size, spec.parameters.as_bytes()].concat()
 }
 
 fn pump_until(socket: &mut Socket, done: impl Fn(&Socket) -> bool) {

@@ -236,7 +236,7 @@ fn a_slow_peer_delays_no_rank_and_joins() {
 fn a_member_cut_off_anywhere_disturbs_no_other() {
     let (address, rank_0) = start_rank_0(spec(0, 2));
     let spec = spec(1, 2);
-    let join_bytes = 2 + 5 + join_payload(&spec).len() + 16;
+    let join_bytes = 2 + 5 + spec.join_payload().len() + 16;
     for cut in 0..=FIRST_BYTES {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(&first_message(&spec)[..cut]).unwrap();
@@ -244,7 +244,7 @@ fn a_member_cut_off_anywhere_disturbs_no_other() {
     for cut in 0..join_bytes {
         let (socket, session) = handshaken(address, &spec);
         let mut link = Link::new(Owner(0), socket, session);
-        link.send(Kind::Join, &join_payload(&spec));
+        link.send(Kind::Join, &spec.join_payload());
         while link.seal_record() {}
         assert_eq!(link.socket.outgoing.len(), join_bytes);
         link.socket.outgoing.truncate(cut);
