@@ -1,7 +1,6 @@
-//! The machine as hwloc reports it: the topology, and also caches and devices.
+//! The caches and devices of a machine, as hwloc reports them. Its nodes and cores are those of sysfs.
 
 use core::error::Error;
-use core::fmt;
 use std::collections::BTreeSet;
 
 use hwlocality::Topology as Hwloc;
@@ -13,14 +12,11 @@ use hwlocality::object::types::{CacheType, OSDeviceType, ObjectType};
 use hwlocality::topology::builder::{BuildFlags, TypeFilter};
 
 use crate::errno::Errno;
-use crate::{Core, CpuId, CpuSet, Node, NodeId, Topology};
+use crate::{CpuId, CpuSet, NodeId};
 
-/// A machine as hwloc describes it.
+/// The caches and devices of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survey {
-    /// The nodes and cores. hwloc omits nodes without memory and their CPUs, and does not report
-    /// free huge pages. It always reports a node, so [`Topology::reports_numa`] is true.
-    pub topology: Topology,
     /// The CPU caches, from the first level up.
     pub caches: Vec<Cache>,
     /// The important devices: network, RDMA, storage, GPU.
@@ -89,68 +85,12 @@ pub fn survey() -> Result<Survey, HwlocError> {
         .with_cpu_icache_type_filter(TypeFilter::KeepAll)?
         .with_io_type_filter(TypeFilter::KeepImportant)?
         .build()?;
-    survey_of(&hwloc)
+    Ok(survey_of(&hwloc))
 }
 
-fn survey_of(hwloc: &Hwloc) -> Result<Survey, HwlocError> {
-    let topology = Topology {
-        nodes: nodes(hwloc)?,
-        cores: cores(hwloc),
-        l3_groups: hwloc.objects_with_type(ObjectType::L3Cache).map(cpus).collect(),
-        reports_numa: true,
-    };
-    let devices = hwloc.os_devices().filter_map(|object| device(object, &topology)).collect();
-    Ok(Survey { caches: caches(hwloc), devices, topology })
-}
-
-fn nodes(hwloc: &Hwloc) -> Result<Vec<Node>, HwlocError> {
-    let mut nodes = Vec::new();
-    for object in hwloc.objects_with_type(ObjectType::NUMANode) {
-        let Some(id) = node_id(object) else {
-            continue;
-        };
-        let Some(ObjectAttributes::NUMANode(numa)) = object.attributes() else {
-            continue;
-        };
-        // hwloc reports a neighbour's CPUs for memory without CPUs; they have their own node.
-        let own = hwloc.objects_with_type(ObjectType::PU).filter(|pu| home(pu) == Some(id));
-        nodes.push(Node {
-            id,
-            cpus: own.filter_map(os_number).map(CpuId).collect(),
-            memory_bytes: Some(numa.local_memory().map_or(0, u64::from)),
-            huge_pages: Vec::new(),
-            distances: distances(hwloc, id)?,
-        });
-    }
-    nodes.sort_by_key(|node| node.id);
-    Ok(nodes)
-}
-
-/// The distances from one node, by the firmware's table.
-fn distances(hwloc: &Hwloc, from: NodeId) -> Result<Vec<(NodeId, u32)>, HwlocError> {
-    let matrices = hwloc.distances_with_name("NUMALatency")?;
-    let Some(matrix) = matrices.first() else {
-        return Ok(Vec::new());
-    };
-    let ids: Vec<Option<NodeId>> = matrix.objects().map(|node| node.and_then(node_id)).collect();
-    let mut row = Vec::new();
-    for ((sender, receiver), distance) in matrix.enumerate_distances() {
-        if ids[sender] == Some(from) {
-            row.extend(ids[receiver].zip(u32::try_from(distance).ok()));
-        }
-    }
-    row.sort_unstable();
-    Ok(row)
-}
-
-fn cores(hwloc: &Hwloc) -> Vec<Core> {
-    let core = |object: &TopologyObject| {
-        let package = object.first_ancestor_with_type(ObjectType::Package);
-        Some(Core { cpus: cpus(object), node: home(object)?, package: package.and_then(os_number) })
-    };
-    let mut cores: Vec<Core> = hwloc.objects_with_type(ObjectType::Core).filter_map(core).collect();
-    cores.sort_by_key(|core| (core.node, core.cpus.first()));
-    cores
+fn survey_of(hwloc: &Hwloc) -> Survey {
+    let devices = hwloc.os_devices().filter_map(|object| device(hwloc, object)).collect();
+    Survey { caches: caches(hwloc), devices }
 }
 
 fn caches(hwloc: &Hwloc) -> Vec<Cache> {
@@ -172,7 +112,7 @@ fn caches(hwloc: &Hwloc) -> Vec<Cache> {
     caches
 }
 
-fn device(object: &TopologyObject, topology: &Topology) -> Option<Device> {
+fn device(hwloc: &Hwloc, object: &TopologyObject) -> Option<Device> {
     let Some(ObjectAttributes::OSDevice(device)) = object.attributes() else {
         return None;
     };
@@ -185,8 +125,9 @@ fn device(object: &TopologyObject, topology: &Topology) -> Option<Device> {
     };
     // The CPUs nearest to the device; if they are of several nodes, its node is unknown.
     let nearby = object.first_non_io_ancestor().map(cpus).unwrap_or_default();
-    let nodes: BTreeSet<NodeId> =
-        nearby.iter().filter_map(|cpu| topology.node_of_cpu(cpu)).collect();
+    let near = |unit: &&TopologyObject| cpus(unit).iter().all(|cpu| nearby.contains(cpu));
+    let units = hwloc.objects_with_type(ObjectType::PU).filter(near);
+    let nodes: BTreeSet<NodeId> = units.filter_map(home).collect();
     Some(Device {
         name: object.name()?.to_string_lossy().into_owned(),
         kind,
@@ -210,14 +151,6 @@ fn home(object: &TopologyObject) -> Option<NodeId> {
     u32::try_from(usize::from(node)).ok().map(NodeId)
 }
 
-fn node_id(object: &TopologyObject) -> Option<NodeId> {
-    os_number(object).map(NodeId)
-}
-
-fn os_number(object: &TopologyObject) -> Option<u32> {
-    u32::try_from(object.os_index()?).ok()
-}
-
 fn cpus(object: &TopologyObject) -> CpuSet {
     let Some(set) = object.cpuset() else {
         return CpuSet::default();
@@ -226,7 +159,8 @@ fn cpus(object: &TopologyObject) -> CpuSet {
 }
 
 /// A call of hwloc failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("hwloc failed in {call}{}", .errno.map_or(String::new(), |e| format!(": {}", Errno(e))))]
 pub struct HwlocError {
     /// The function of the library.
     pub call: &'static str,
@@ -250,25 +184,82 @@ impl<E: Error> From<HybridError<E>> for HwlocError {
     }
 }
 
-impl fmt::Display for HwlocError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.errno {
-            Some(errno) => write!(f, "hwloc failed in {}: {}", self.call, Errno(errno)),
-            None => write!(f, "hwloc failed in {}", self.call),
-        }
-    }
-}
-
-impl Error for HwlocError {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{device_node, place};
+    use crate::{Core, Node, Topology, device_node};
     use std::path::Path;
 
-    fn synthetic(description: &str) -> Survey {
-        survey_of(&Hwloc::builder().from_synthetic(description).unwrap().build().unwrap()).unwrap()
+    /// The nodes and cores as hwloc reports them. It omits nodes without memory and their CPUs, and
+    /// does not report free huge pages.
+    fn topology(hwloc: &Hwloc) -> Topology {
+        let l3_groups = hwloc.objects_with_type(ObjectType::L3Cache).map(cpus).collect();
+        let nodes = nodes(hwloc).unwrap();
+        Topology { nodes, cores: cores(hwloc), l3_groups, reports_numa: true }
+    }
+
+    fn nodes(hwloc: &Hwloc) -> Result<Vec<Node>, HwlocError> {
+        let mut nodes = Vec::new();
+        for object in hwloc.objects_with_type(ObjectType::NUMANode) {
+            let Some(id) = node_id(object) else {
+                continue;
+            };
+            let Some(ObjectAttributes::NUMANode(numa)) = object.attributes() else {
+                continue;
+            };
+            // hwloc reports a neighbour's CPUs for memory without CPUs; they have their own node.
+            let own = hwloc.objects_with_type(ObjectType::PU).filter(|pu| home(pu) == Some(id));
+            nodes.push(Node {
+                id,
+                cpus: own.filter_map(os_number).map(CpuId).collect(),
+                memory_bytes: Some(numa.local_memory().map_or(0, u64::from)),
+                huge_pages: Vec::new(),
+                distances: distances(hwloc, id)?,
+            });
+        }
+        nodes.sort_by_key(|node| node.id);
+        Ok(nodes)
+    }
+
+    /// The distances from one node, by the firmware's table.
+    fn distances(hwloc: &Hwloc, from: NodeId) -> Result<Vec<(NodeId, u32)>, HwlocError> {
+        let matrices = hwloc.distances_with_name("NUMALatency")?;
+        let Some(matrix) = matrices.first() else {
+            return Ok(Vec::new());
+        };
+        let ids: Vec<Option<NodeId>> =
+            matrix.objects().map(|node| node.and_then(node_id)).collect();
+        let mut row = Vec::new();
+        for ((sender, receiver), distance) in matrix.enumerate_distances() {
+            if ids[sender] == Some(from) {
+                row.extend(ids[receiver].zip(u32::try_from(distance).ok()));
+            }
+        }
+        row.sort_unstable();
+        Ok(row)
+    }
+
+    fn cores(hwloc: &Hwloc) -> Vec<Core> {
+        let core = |object: &TopologyObject| {
+            let package = object.first_ancestor_with_type(ObjectType::Package);
+            Some(Core {
+                cpus: cpus(object),
+                node: home(object)?,
+                package: package.and_then(os_number),
+            })
+        };
+        let mut cores: Vec<Core> =
+            hwloc.objects_with_type(ObjectType::Core).filter_map(core).collect();
+        cores.sort_by_key(|core| (core.node, core.cpus.first()));
+        cores
+    }
+
+    fn node_id(object: &TopologyObject) -> Option<NodeId> {
+        os_number(object).map(NodeId)
+    }
+
+    fn os_number(object: &TopologyObject) -> Option<u32> {
+        u32::try_from(object.os_index()?).ok()
     }
 
     /// Removes what only one of the two reports: nodes without memory, huge pages, and the distance
@@ -288,9 +279,12 @@ mod tests {
     #[test]
     fn hwloc_and_sysfs_agree_about_this_machine() {
         let sys = Path::new("/sys");
-        let (hwloc, sysfs) = (survey().unwrap(), Topology::from_sysfs(sys).unwrap());
-        assert_eq!(common(hwloc.topology), common(sysfs));
-        for device in hwloc.devices.iter().filter(|device| device.kind == DeviceKind::Network) {
+        let hwloc = Hwloc::builder().with_flags(BuildFlags::INCLUDE_DISALLOWED).unwrap();
+        let hwloc = topology(&hwloc.build().unwrap());
+        assert_eq!(common(hwloc), common(Topology::from_sysfs(sys).unwrap()));
+        for device in
+            survey().unwrap().devices.iter().filter(|device| device.kind == DeviceKind::Network)
+        {
             // On a machine with one node, hwloc reports that node also for a card without one.
             let node = device_node(sys, &device.name).unwrap();
             assert!(node.is_none() || node == device.node, "{device:?} {node:?}");
@@ -298,30 +292,26 @@ mod tests {
     }
 
     #[test]
-    fn packages_nodes_and_threads_are_distinguished() {
-        let survey = synthetic("Package:2 [NUMANode(memory=1GB)] L3:2 Core:2 PU:2");
-        let topology = &survey.topology;
-        assert_eq!((topology.nodes().len(), topology.cores().len()), (2, 8));
-        assert_eq!(topology.nodes()[1].cpus.to_string(), "8-15");
-        assert_eq!(topology.cores()[4].cpus.to_string(), "8-9");
-        assert_eq!(topology.cores()[4].package, Some(1));
-        assert_eq!(topology.l3_groups().len(), 4);
-        assert_eq!(survey.caches.iter().filter(|cache| cache.level == 3).count(), 4);
-        let placements = place(topology, &topology.cpus(), 2, None).unwrap();
-        assert_eq!(placements.iter().map(|p| p.cpu.0).collect::<Vec<_>>(), [0, 8]);
+    fn each_package_has_its_caches() {
+        let description = "Package:2 [NUMANode(memory=1GB)] L3:2 Core:2 PU:2";
+        let hwloc = Hwloc::builder().from_synthetic(description).unwrap().build().unwrap();
+        let caches = survey_of(&hwloc).caches;
+        let level_3 = caches.iter().filter(|cache| cache.level == 3);
+        let cpus: Vec<String> = level_3.map(|cache| cache.cpus.to_string()).collect();
+        assert_eq!(cpus, ["0-3", "4-7", "8-11", "12-15"]);
     }
 
     #[test]
-    fn nodes_of_hbm_get_no_cpus() {
+    fn processing_units_near_hbm_belong_to_dram() {
         // Firmware numbers the DRAM of all packages first, then the HBM.
         let hbm = "Package:2 [NUMANode(memory=4GB indexes=0,2,1,3)] [NUMANode(memory=1GB)] PU:2";
         let cxl = "[NUMANode(memory=4GB)] Package:2 [NUMANode(memory=1GB)] PU:2";
         for (description, expected) in
             [(hbm, ["0-1", "2-3", "", ""].as_slice()), (cxl, &["0-1", "2-3", ""])]
         {
-            let survey = synthetic(description);
-            let nodes = survey.topology.nodes().iter();
-            let cpus: Vec<String> = nodes.map(|node| node.cpus.to_string()).collect();
+            let hwloc = Hwloc::builder().from_synthetic(description).unwrap().build().unwrap();
+            let nodes = nodes(&hwloc).unwrap();
+            let cpus: Vec<String> = nodes.iter().map(|node| node.cpus.to_string()).collect();
             assert_eq!(cpus, expected, "{description}");
         }
     }

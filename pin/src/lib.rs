@@ -10,9 +10,9 @@
 //! continue unpinned.
 //!
 //! The default build needs no system library: it reads sysfs and makes system calls. The feature
-//! `hwloc` adds `hwloc::survey`, hwloc's view of the same topology with caches and devices. It needs
-//! libhwloc and libudev with their headers, and pkg-config. It uses `hwlocality`, because the better
-//! known `hwloc2` (2.2.0) cannot list NUMA nodes, and safe calls of it corrupt memory.
+//! `hwloc` adds `hwloc::survey`, which lists caches and devices. It needs libhwloc and libudev with
+//! their headers, and pkg-config. It uses `hwlocality`, because the better known `hwloc2` (2.2.0)
+//! cannot list NUMA nodes, and safe calls of it corrupt memory.
 
 mod affinity;
 mod cpuset;

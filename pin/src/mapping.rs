@@ -142,7 +142,7 @@ impl Mapping {
 
     /// Memory in hugetlb pages, from a file also for private use, because fallocate(2) works on it.
     fn hugetlb(bytes: usize, policy: &MemoryPolicy) -> Result<(Self, OwnedFd), MappingError> {
-        let no_huge = |reason| MappingError::NoHugePages { bytes, hugetlb_errno: 0, reason };
+        let no_huge = |reason| MappingError::NoHugePages { bytes, hugetlb_errno: None, reason };
         if policy.huge == HugePages::Never {
             return Err(no_huge(NoHuge::NotAsked));
         }
@@ -185,7 +185,7 @@ impl Mapping {
             }
             _ => {
                 let reason = plan.reason.unwrap_or(NoHuge::NotGiven);
-                Err(MappingError::NoHugePages { bytes, hugetlb_errno: 0, reason })
+                Err(MappingError::NoHugePages { bytes, hugetlb_errno: None, reason })
             }
         }
     }
@@ -295,7 +295,7 @@ impl Plan {
         let huge = match (policy.huge, transparent_bytes(setting)) {
             (HugePages::Never, _) => Err(None),
             (HugePages::Require, Err(reason)) => {
-                return Err(MappingError::NoHugePages { bytes, hugetlb_errno: 0, reason });
+                return Err(MappingError::NoHugePages { bytes, hugetlb_errno: None, reason });
             }
             (HugePages::Try, Err(reason)) => Err(Some(reason)),
             (HugePages::Try, Ok(huge)) if bytes < huge => Err(Some(NoHuge::Small)),

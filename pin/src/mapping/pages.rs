@@ -37,20 +37,26 @@ pub enum Pages {
 }
 
 /// The reason why a mapping has no huge pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoHuge {
     /// They were not requested.
+    #[error("huge pages were not requested")]
     NotAsked,
     /// The mapping is smaller than one huge page.
+    #[error("less than one huge page")]
     Small,
     /// The kernel has no transparent huge pages.
+    #[error("no free hugetlb page, no transparent huge pages")]
     Absent,
     /// No hugetlb page was free, and transparent ones are off for private memory.
+    #[error("no free hugetlb page, and {THP}/{PRIVATE_THP} is off")]
     PrivateOff,
     /// No hugetlb page was free, and transparent ones are off for shared memory.
+    #[error("no free hugetlb page, and {THP}/{SHARED_THP} is off")]
     SharedOff,
     /// No hugetlb page was free, and the kernel provided no transparent ones: memory is fragmented
     /// or short.
+    #[error("no free hugetlb page, and the kernel provided no transparent one")]
     NotGiven,
 }
 
@@ -109,17 +115,16 @@ impl fmt::Display for Pages {
     }
 }
 
-impl fmt::Display for NoHuge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl NoHuge {
+    /// An alternative to more hugetlb pages.
+    pub(super) fn alternative(self) -> &'static str {
         match self {
-            Self::NotAsked => f.write_str("huge pages were not requested"),
-            Self::Small => f.write_str("less than one huge page"),
-            Self::Absent => f.write_str("no free hugetlb page, no transparent huge pages"),
-            Self::PrivateOff => write!(f, "no free hugetlb page, and {THP}/{PRIVATE_THP} is off"),
-            Self::SharedOff => write!(f, "no free hugetlb page, and {THP}/{SHARED_THP} is off"),
-            Self::NotGiven => {
-                f.write_str("no free hugetlb page, and the kernel provided no transparent one")
+            Self::SharedOff => {
+                ", or `echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled`"
             }
+            Self::PrivateOff => ", or `echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`",
+            Self::NotGiven => ", or `sysctl vm.compact_memory=1` and try again",
+            Self::NotAsked | Self::Small | Self::Absent => "",
         }
     }
 }

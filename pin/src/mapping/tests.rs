@@ -326,7 +326,8 @@ fn errors_have_advice() {
     let call = |errno| MappingError::Call { call: "mmap", bytes: 8, errno };
     assert!(text(call(libc::ENOMEM)).contains("request less"));
     assert!(text(call(libc::EMFILE)).contains("ulimit -n"));
-    let no_huge = |reason| MappingError::NoHugePages { bytes: 3 * MIB, hugetlb_errno: 12, reason };
+    let no_huge =
+        |reason| MappingError::NoHugePages { bytes: 3 * MIB, hugetlb_errno: Some(12), reason };
     assert!(text(no_huge(NoHuge::SharedOff)).contains("add 2 to `sysctl vm.nr_hugepages`"));
     assert!(text(no_huge(NoHuge::SharedOff)).contains("advise >"));
     assert!(text(no_huge(NoHuge::PrivateOff)).contains("madvise >"));
