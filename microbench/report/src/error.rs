@@ -1,17 +1,16 @@
 //! The errors of a report.
 
-use core::error::Error as StdError;
-use core::fmt;
 use std::io;
 use std::path::PathBuf;
 
 use probeline_results::SCHEMA;
 
 /// The file that causes the error, what is wrong with it, and what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The file cannot be read.
+    #[error("{} cannot be read: {source}; give files that a command wrote with --json", .file.display())]
     Read {
         /// The file.
         file: PathBuf,
@@ -19,11 +18,21 @@ pub enum Error {
         source: io::Error,
     },
     /// The path is a folder, a FIFO or a device.
+    #[error(
+        "{} is no file, but a folder, a pipe or a device, whose end may never come: write its \
+         content to a file, and give that",
+        .file.display()
+    )]
     NotAFile {
         /// The path.
         file: PathBuf,
     },
     /// The file has more bytes than a run can have.
+    #[error(
+        "{} has more than {} MiB, which no run has; give a file that a command wrote with --json",
+        .file.display(),
+        .most >> 20
+    )]
     TooLarge {
         /// The file.
         file: PathBuf,
@@ -31,11 +40,17 @@ pub enum Error {
         most: u64,
     },
     /// The file is empty.
+    #[error(
+        "{} is empty: the run has not ended or did not succeed; run its command again with --json \
+         {0}",
+        .file.display()
+    )]
     Empty {
         /// The file.
         file: PathBuf,
     },
     /// The content of the file is not JSON.
+    #[error("{} is not JSON ({source}); give a file that a command wrote with --json", .file.display())]
     NotJson {
         /// The file.
         file: PathBuf,
@@ -43,6 +58,10 @@ pub enum Error {
         source: serde_json::Error,
     },
     /// The JSON is not a run of a command.
+    #[error(
+        "{} is JSON, but not of a run ({source}); give a file that a command wrote with --json",
+        .file.display()
+    )]
     NotARun {
         /// The file.
         file: PathBuf,
@@ -50,6 +69,11 @@ pub enum Error {
         source: serde_json::Error,
     },
     /// The file was written by a build with another schema of the JSON.
+    #[error(
+        "{} has schema {schema}, and this build reads schema {SCHEMA}: make the report with the \
+         probeline that made the run",
+        .file.display()
+    )]
     OtherSchema {
         /// The file.
         file: PathBuf,
@@ -57,6 +81,10 @@ pub enum Error {
         schema: u64,
     },
     /// The run has no rows, or no findings of the doctor.
+    #[error(
+        "{} is a run of {command} without results: run it again, or leave the file out",
+        .file.display()
+    )]
     NoRows {
         /// The file.
         file: PathBuf,
@@ -64,6 +92,11 @@ pub enum Error {
         command: String,
     },
     /// No row of the run has a field that rows of its command have.
+    #[error(
+        "{} is a run of {command}, but no row has {field} in a form that can be shown: run it again \
+         with --json {0}, or leave the file out",
+        .file.display()
+    )]
     NoField {
         /// The file.
         file: PathBuf,
@@ -73,100 +106,17 @@ pub enum Error {
         field: &'static str,
     },
     /// No file was given.
+    #[error("no run was given: name files that a command wrote with --json")]
     NoRuns,
     /// A file of the report cannot be written.
+    #[error(
+        "{} cannot be written: {source}; name a file in an existing folder with write permission",
+        .file.display()
+    )]
     Write {
         /// The file or folder.
         file: PathBuf,
         /// The error of the system.
         source: io::Error,
     },
-    /// A plot cannot be drawn.
-    Draw {
-        /// The name of the plot.
-        plot: String,
-        /// The error of the plotting library.
-        reason: String,
-    },
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Read { file, source } => {
-                write!(
-                    f,
-                    "{} cannot be read: {source}; give files that a command wrote with --json",
-                    file.display()
-                )
-            }
-            Self::NotAFile { file } => write!(
-                f,
-                "{} is no file, but a folder, a pipe or a device, whose end may never come: write \
-                 what it holds to a file, and give that",
-                file.display()
-            ),
-            Self::TooLarge { file, most } => write!(
-                f,
-                "{} has more than {} MiB, which no run has; give a file that a command wrote with \
-                 --json",
-                file.display(),
-                most >> 20
-            ),
-            Self::Empty { file } => write!(
-                f,
-                "{} is empty: the run has not ended or did not succeed; run its command again with \
-                 --json {0}",
-                file.display()
-            ),
-            Self::NotJson { file, source } => write!(
-                f,
-                "{} is not JSON ({source}); give a file that a command wrote with --json",
-                file.display()
-            ),
-            Self::NotARun { file, source } => write!(
-                f,
-                "{} is JSON, but not of a run ({source}); give a file that a command wrote with \
-                 --json",
-                file.display()
-            ),
-            Self::OtherSchema { file, schema } => write!(
-                f,
-                "{} has schema {schema}, and this build reads schema {SCHEMA}: make the report with \
-                 the probeline that made the run",
-                file.display()
-            ),
-            Self::NoRows { file, command } => write!(
-                f,
-                "{} is a run of {command} without results: run it again, or leave the file out",
-                file.display()
-            ),
-            Self::NoField { file, command, field } => write!(
-                f,
-                "{} is a run of {command}, but no row has {field} in a form that can be shown: run \
-                 it again with --json {0}, or leave the file out",
-                file.display()
-            ),
-            Self::NoRuns => {
-                f.write_str("no run was given: name files that a command wrote with --json")
-            }
-            Self::Write { file, source } => write!(
-                f,
-                "{} cannot be written: {source}; name a file in a folder that is there and that \
-                 you may write to",
-                file.display()
-            ),
-            Self::Draw { plot, reason } => write!(f, "the plot {plot} cannot be drawn: {reason}"),
-        }
-    }
-}
-
-impl StdError for Error {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match self {
-            Self::Read { source, .. } | Self::Write { source, .. } => Some(source),
-            Self::NotJson { source, .. } | Self::NotARun { source, .. } => Some(source),
-            _ => None,
-        }
-    }
 }

@@ -1,9 +1,8 @@
 //! Summarizes each run in one sentence.
 
-use crate::fields::Fields;
 use crate::number::{bytes, rate, significant, time};
 use crate::origin::transport;
-use crate::run::Run;
+use crate::run::{Fields, Run};
 use crate::simulated;
 
 /// Returns the sentence.
@@ -51,8 +50,9 @@ fn tally(run: &Run) -> String {
 fn latency(run: &Run) -> Option<String> {
     let of = |operation: &str| {
         let rows = run.rows.iter().filter(|row| row.text("operation") == Some(operation));
-        rows.filter(|row| row.number("load_factor").is_some())
-            .min_by(|one, other| distance(one).total_cmp(&distance(other)))
+        rows.filter(|row| row.number("load_factor").is_some()).min_by(|one, other| {
+            one.distance_from_papers().total_cmp(&other.distance_from_papers())
+        })
     };
     let inserted = of("inserted")?;
     let mean = time(inserted.number("mean_ns")?);
@@ -67,13 +67,6 @@ fn latency(run: &Run) -> Option<String> {
         inserted.number("load_factor")?,
         inserted.chunk_buckets()?
     ))
-}
-
-/// Returns the distance of a row from load factor 0.5 and C = 8, which are the values in the paper.
-pub(crate) fn distance(row: &Fields) -> f64 {
-    let load = row.number("load_factor").unwrap_or(0.0);
-    let chunk_buckets = row.chunk_buckets().map_or(f64::INFINITY, f64::from);
-    (load - 0.5).abs() * 1e6 + chunk_buckets
 }
 
 fn throughput(run: &Run) -> Option<String> {

@@ -7,14 +7,12 @@
 
 mod chapter;
 mod error;
-mod fields;
 mod headline;
 mod number;
 mod origin;
 mod page;
 mod plot;
 mod run;
-mod shape;
 mod simulated;
 mod slug;
 
@@ -22,6 +20,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 pub use error::Error;
+
+use probeline_results::printable;
 
 use chapter::Chapter;
 use plot::{Dashes, Plot};
@@ -57,18 +57,18 @@ impl Report {
     }
 
     /// Returns the page.
-    pub fn html(&self, title: &str) -> Result<String, Error> {
-        let page = page::page(title, &self.runs, &self.chapters, &self.dashes())?;
-        Ok(probeline_results::printable::lines(&page).into_owned())
+    pub fn html(&self, title: &str) -> String {
+        let page = page::page(title, &self.runs, &self.chapters, &self.dashes());
+        printable::lines(&page).into_owned()
     }
 
     /// Returns the name, without an extension, and the SVG of each plot.
-    pub fn svgs(&self) -> Result<Vec<(String, String)>, Error> {
+    pub fn svgs(&self) -> Vec<(String, String)> {
         let dashes = self.dashes();
         let svg = |plot: &Plot| {
-            let svg = plot::standalone(plot, &dashes)?;
+            let svg = plot::standalone(plot, &dashes);
             // XML cannot represent most control characters (XML 1.0, 2.2).
-            Ok((plot.id.clone(), probeline_results::printable::lines(&svg).into_owned()))
+            (plot.id.clone(), printable::lines(&svg).into_owned())
         };
         self.plots().map(svg).collect()
     }
@@ -90,7 +90,7 @@ impl Report {
             move |source| Error::Write { file, source }
         };
         fs::create_dir_all(folder).map_err(failed(folder))?;
-        let svgs = self.svgs()?;
+        let svgs = self.svgs();
         for (name, svg) in &svgs {
             let file = folder.join(format!("{name}.svg"));
             fs::write(&file, svg).map_err(failed(&file))?;

@@ -1,4 +1,4 @@
-//! Reads a run from the JSON that its command wrote.
+//! A run of a command, read from the JSON that the command wrote.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -7,13 +7,62 @@ use std::path::Path;
 use probeline_results::SCHEMA;
 use serde::Deserialize;
 use serde_json::error::Category;
+use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::fields::Fields;
-use crate::shape;
+
+use Field::{Number, Text};
 
 /// The maximum size of a file: a run of all cells of Fig. 2 with their histograms has some MiB.
 const MAX_BYTES: u64 = 64 << 20;
+
+/// The largest number that is shown: 10^30 ns are two thousand times the age of the universe.
+/// Arithmetic on such numbers stays finite.
+const MAX_NUMBER: f64 = 1e30;
+
+/// Names and values in the order of the file.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub(crate) struct Fields(Map<String, Value>);
+
+impl Fields {
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns a number that a plot can show.
+    pub(crate) fn number(&self, name: &str) -> Option<f64> {
+        self.get(name)?.as_f64().filter(|number| number.abs() <= MAX_NUMBER)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.get(name)?.as_str()
+    }
+
+    pub(crate) fn count(&self, name: &str) -> Option<u64> {
+        self.get(name)?.as_u64()
+    }
+
+    /// Returns the distance of a row from load factor 0.5 and C = 8, which are the values in the
+    /// paper.
+    pub(crate) fn distance_from_papers(&self) -> f64 {
+        let load = self.number("load_factor").unwrap_or(0.0);
+        let chunk_buckets = self.chunk_buckets().map_or(f64::INFINITY, f64::from);
+        (load - 0.5).abs() * 1e6 + chunk_buckets
+    }
+
+    /// Returns C, if the row has one.
+    pub(crate) fn chunk_buckets(&self) -> Option<u32> {
+        u32::try_from(self.count("chunk_buckets")?).ok()
+    }
+}
 
 /// The result of one command.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -83,16 +132,17 @@ impl Run {
         if self.schema != u64::from(SCHEMA) {
             return Err(Error::OtherSchema { file, schema: self.schema });
         }
-        let nothing = if command == "doctor" {
-            self.doctor.is_none()
-        } else {
-            self.rows.is_empty() && (shape::is_known(&command) || self.more.is_empty())
+        let known = NEEDED.iter().find(|(name, _)| *name == command);
+        let empty = match &*command {
+            "doctor" => self.doctor.is_none(),
+            _ => self.rows.is_empty() && (known.is_some() || self.more.is_empty()),
         };
-        if nothing {
+        if empty {
             return Err(Error::NoRows { file, command });
         }
-        match shape::lacking(self) {
-            Some(field) => Err(Error::NoField { file, command, field }),
+        let mut fields = known.map_or(&[][..], |(_, fields)| fields).iter();
+        match fields.find(|field| !self.rows.iter().any(|row| field.is_in(row))) {
+            Some(field) => Err(Error::NoField { file, command, field: field.name() }),
             None => Ok(()),
         }
     }
@@ -118,6 +168,45 @@ impl Run {
     /// Returns C of the row, or of the whole run.
     pub(crate) fn chunk_buckets(&self, row: &Fields) -> Option<u32> {
         row.chunk_buckets().or_else(|| self.parameters.chunk_buckets())
+    }
+}
+
+/// A field and its type.
+#[derive(Clone, Copy)]
+enum Field {
+    Text(&'static str),
+    Number(&'static str),
+}
+
+/// The fields that the page needs of each command's rows; `doctor` has findings and no rows.
+const NEEDED: [(&str, &[Field]); 10] = [
+    ("bench-latency", &[Text("operation"), Number("mean_ns")]),
+    ("bench-throughput", &[Text("workload"), Number("ranks"), Number("median_ops_per_s")]),
+    (
+        "roundtrips",
+        &[Number("chunk_buckets"), Number("load_factor"), Number("effective_roundtrips")],
+    ),
+    ("explore", &[Text("model"), Number("ranks"), Number("states_per_s")]),
+    ("limits", &[Text("limit"), Number("median_ops_per_s")]),
+    ("compare", &[Text("measured"), Text("column"), Number("median")]),
+    ("simulate", &[Number("machines"), Number("mean_latency_ns")]),
+    ("tune", &[Text("candidate"), Number("ops_per_s")]),
+    ("topology", &[Number("rank")]),
+    ("doctor", &[]),
+];
+
+impl Field {
+    fn name(self) -> &'static str {
+        match self {
+            Text(name) | Number(name) => name,
+        }
+    }
+
+    fn is_in(self, row: &Fields) -> bool {
+        match self {
+            Text(name) => row.text(name).is_some(),
+            Number(name) => row.number(name).is_some(),
+        }
     }
 }
 

@@ -2,10 +2,8 @@
 
 use serde_json::Value;
 
-use crate::fields::Fields;
-use crate::headline::distance;
 use crate::number::{rate, significant, time};
-use crate::run::Run;
+use crate::run::{Fields, Run};
 
 /// Accepted deviations from the paper's figures, as in the command's own notes.
 const NEAR: [(&str, &str, f64); 3] = [
@@ -62,11 +60,10 @@ fn does(machines: u64, ranks: u64, ops_per_s: f64) -> String {
 }
 
 fn latency(run: &Run) -> Option<String> {
-    let row = run
-        .rows
-        .iter()
-        .filter(|row| row.number("load_factor").is_some())
-        .min_by(|one, other| distance(one).total_cmp(&distance(other)))?;
+    let row =
+        run.rows.iter().filter(|row| row.number("load_factor").is_some()).min_by(
+            |one, other| one.distance_from_papers().total_cmp(&other.distance_from_papers()),
+        )?;
     Some(format!(
         "{}, an insert at load factor {} and C = {} takes {} in virtual time{}",
         way(run),

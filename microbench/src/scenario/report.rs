@@ -38,7 +38,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let mut lines = Vec::new();
     let mut page = None;
     if let Some(html) = &args.html {
-        let text = waiting("drawing the page", true, || report.html(&args.title))?;
+        let text = waiting("drawing the page", true, || report.html(&args.title));
         if html.as_os_str() == STANDARD_OUTPUT {
             page = Some(text);
         } else {

@@ -1,14 +1,13 @@
 //! Plots of simulated clusters by machines: throughput, speedup and the nearest limit (paper Fig.
 //! 3).
 
-use super::{Chapter, distinct, of, rows};
-use crate::fields::Fields;
+use super::{Sample, distinct, ranks_name, rows, series};
 use crate::number::plain;
-use crate::origin::{Origins, transport};
-use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all, sort_by_x, span};
-use crate::run::Run;
+use crate::origin::Origins;
+use crate::plot::{Form, Guide, Kind, Plot, Series, Spec};
+use crate::run::{Fields, Run};
 
-const MACHINES: &str = "machines";
+const COMMANDS: [&str; 1] = ["simulate"];
 /// Parameters without effect on values that are not truncated to whole microseconds.
 const UNCUT: [&str; 1] = ["truncate_us"];
 
@@ -20,72 +19,63 @@ pub(super) fn by_machines(
     idle: &[&str],
     value: impl Fn(&Run, &Fields) -> Option<f64>,
 ) -> Vec<Series> {
-    let used: Vec<&Run> = of(runs, &["simulate"]);
-    let of_workload = |row: &Fields| row.text("workload") == Some(workload);
-    let used: Vec<&Run> = used.into_iter().filter(|run| run.rows.iter().any(of_workload)).collect();
-    let origins = Origins::unique(&used, idle);
-    let mut series: Vec<Series> = Vec::new();
-    for (run, row) in rows(&used).filter(|(_, row)| of_workload(row)) {
-        let point = (|| Some([row.number("machines")?, value(run, row)?]))();
-        let (Some(point), Some(ranks)) = (point, row.count("ranks_per_machine")) else { continue };
-        let (hue, line) = (ranks_name(ranks), origins.name(run));
-        let (transport, chunk_buckets) = (transport(run), run.chunk_buckets(row));
-        Series { hue, line, transport, chunk_buckets, points: vec![point] }.join(&mut series);
-    }
-    sort_by_x(&mut series);
-    series
+    series(
+        runs,
+        &COMMANDS,
+        |used| Origins::unique(used, idle),
+        |run, row| {
+            row.text("workload").filter(|of| *of == workload)?;
+            let point = [row.number("machines")?, value(run, row)?];
+            let sample = Sample::new(of_each(row.count("ranks_per_machine")?), point);
+            Some(Sample { chunk_buckets: run.chunk_buckets(row), ..sample })
+        },
+    )
 }
 
 /// Names a series by its number of ranks on each machine.
-pub(super) fn ranks_name(ranks: u64) -> String {
-    if ranks == 1 { "1 rank a machine".to_owned() } else { format!("{ranks} ranks a machine") }
+pub(super) fn of_each(ranks: u64) -> String {
+    format!("{} a machine", ranks_name(ranks))
 }
 
 /// Returns the workloads with which clusters were simulated.
 pub(super) fn workloads(runs: &[Run]) -> Vec<&str> {
-    let used = of(runs, &["simulate"]);
-    distinct(rows(&used).filter_map(|(_, row)| row.text("workload")))
+    distinct(rows(runs, &COMMANDS).filter_map(|(_, row)| row.text("workload")))
 }
 
 fn millions(_: &Run, row: &Fields) -> Option<f64> {
     row.number("ops_per_s").filter(|rate| *rate > 0.0).map(|rate| rate / 1e6)
 }
 
+/// Completes the description of a plot by machines.
+pub(super) fn spec([id, title, caption]: [String; 3], y: (&'static str, Kind)) -> Spec {
+    let (x, form, guide) = (("machines", Kind::Counts), Form::Lines, Guide::None);
+    Spec { id, title, caption, form, x, y, guide }
+}
+
 /// Adds plots of throughput and speedup for each workload.
-pub(super) fn throughput(runs: &[Run], chapter: &mut Chapter) {
+pub(super) fn throughput(runs: &[Run], plots: &mut Vec<Plot>, missing: &mut Vec<String>) {
     let mut one_cluster = false;
     for workload in workloads(runs) {
-        let series = by_machines(runs, workload, &UNCUT, millions);
-        let speedup = speedup_plot(workload, &series);
-        one_cluster |= speedup.is_none() && !series.is_empty();
-        chapter.plots.extend(rate_plot(workload, series));
-        chapter.plots.extend(speedup);
+        let rates = by_machines(runs, workload, &UNCUT, millions);
+        let speedup = speedup_plot(workload, &rates);
+        let texts = [
+            format!("simulated-{workload}"),
+            format!("Throughput of simulated clusters, {workload}"),
+            "Million find-or-puts a second of all ranks of all machines, in virtual time, without \
+             truncation."
+                .to_owned(),
+        ];
+        let rates = spec(texts, ("million a second", Kind::Fitting)).plot(rates);
+        one_cluster |= rates.is_some() && speedup.is_none();
+        plots.extend(rates.into_iter().chain(speedup));
     }
     if one_cluster {
-        chapter.missing.push(
+        missing.push(
             "Speedup of simulated clusters: each run here is of one cluster. Several, as of \
              `probeline simulate --machines 2,8,48 --json FILE`, add it."
                 .to_owned(),
         );
     }
-}
-
-fn rate_plot(workload: &str, series: Vec<Series>) -> Option<Plot> {
-    Plot {
-        id: format!("simulated-{workload}"),
-        title: format!("Throughput of simulated clusters, {workload}"),
-        caption:
-            "Million find-or-puts a second of all ranks of all machines, in virtual time, with \
-                  no truncation."
-                .to_owned(),
-        form: Form::Lines,
-        x: Axis::counts(MACHINES, all(&series, 0)),
-        y: Axis::fitting("million a second", all(&series, 1)),
-        table: Table::by_x(MACHINES, &series),
-        guide: None,
-        series,
-    }
-    .within_axes()
 }
 
 /// The base of a line's speedups. As in the paper, it is the cluster of the same run with the
@@ -125,25 +115,17 @@ fn speedup_plot(workload: &str, rates: &[Series]) -> Option<Plot> {
     let bases: Vec<Base> = lines.into_iter().filter_map(|line| Base::of(rates, line)).collect();
     let scaled = rates.iter().filter_map(|series| {
         let base = bases.iter().find(|base| base.line == series.line)?;
-        let points = series.points.iter().map(|[machines, rate]| [*machines, rate / base.rate]);
-        Some(Series { points: points.collect(), ..series.clone() })
+        series.map(|[_, rate]| Some(rate / base.rate))
     });
-    let series: Vec<Series> = scaled.collect();
-    Plot {
-        id: format!("simulated-{workload}-speedup"),
-        title: format!("Speedup of simulated clusters, {workload}"),
-        caption: format!(
+    let texts = [
+        format!("simulated-{workload}-speedup"),
+        format!("Speedup of simulated clusters, {workload}"),
+        format!(
             "Times the throughput of the cluster with the fewest ranks of the same run, here {}.",
             named(&bases)
         ),
-        form: Form::Lines,
-        x: Axis::counts(MACHINES, all(&series, 0)),
-        y: Axis::fitting("times", all(&series, 1)),
-        table: Table::by_x(MACHINES, &series),
-        guide: None,
-        series,
-    }
-    .within_axes()
+    ];
+    spec(texts, ("times", Kind::Fitting)).plot(scaled.collect())
 }
 
 /// Names the base of all lines if they share it, otherwise that of each line.
@@ -158,31 +140,23 @@ fn named(bases: &[Base]) -> String {
 }
 
 /// Plots the utilization of the limit that is used most.
-pub(super) fn limits(runs: &[Run]) -> Vec<Plot> {
-    let used = of(runs, &["simulate"]);
-    let plot = |workload: &str| {
+pub(super) fn limits(runs: &[Run]) -> impl Iterator<Item = Plot> {
+    workloads(runs).into_iter().filter_map(|workload| {
         let series = by_machines(runs, workload, &UNCUT, |_, row| row.number("limit_used"));
-        let of_workload = rows(&used).filter(|(_, row)| row.text("workload") == Some(workload));
-        let of_workload: Vec<&Fields> = of_workload.map(|(_, row)| row).collect();
-        let [first, last] = span(all(&series, 0));
-        Plot {
-            id: format!("limit-simulated-{workload}"),
-            title: format!("Simulated clusters as a share of their limit, {workload}"),
-            caption: format!(
-                "How much of the limit that is used most each machine uses; at 1 nothing more can be \
-                 had from it. {}.",
-                met_or_nearest(&of_workload)
+        let of_workload = rows(runs, &COMMANDS).map(|(_, row)| row);
+        let of_workload = of_workload.filter(|row| row.text("workload") == Some(workload));
+        let texts = [
+            format!("limit-simulated-{workload}"),
+            format!("Simulated clusters as a share of their limit, {workload}"),
+            format!(
+                "The utilization of the limit that each machine uses most; at 1 the machine is at \
+                 its limit. {}.",
+                met_or_nearest(&of_workload.collect::<Vec<_>>())
             ),
-            form: Form::Lines,
-            x: Axis::counts(MACHINES, all(&series, 0)),
-            y: Axis::from_zero("of the limit", all(&series, 1).chain([1.0])),
-            table: Table::by_x(MACHINES, &series),
-            guide: (first < last).then_some(Guide { from: [first, 1.0], to: [last, 1.0] }),
-            series,
-        }
-        .within_axes()
-    };
-    workloads(runs).into_iter().filter_map(plot).collect()
+        ];
+        let spec = spec(texts, ("of the limit", Kind::FromZero));
+        Spec { guide: Guide::Level, ..spec }.plot(series)
+    })
 }
 
 /// Names the limits that are met, or if there are none, the nearest ones.
@@ -203,6 +177,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::chapter::Chapter;
     use crate::run::made_up;
 
     /// Creates a run over a profile of this name, with a million operations per second for each
@@ -226,10 +201,9 @@ mod tests {
     }
 
     fn chapter(runs: &[Run]) -> Chapter {
-        let (plots, missing) = (Vec::new(), Vec::new());
-        let mut chapter = Chapter { id: "", title: "", lead: String::new(), plots, missing };
-        throughput(runs, &mut chapter);
-        chapter
+        let (mut plots, mut missing) = (Vec::new(), Vec::new());
+        throughput(runs, &mut plots, &mut missing);
+        Chapter { id: "", title: "", lead: String::new(), plots, missing }
     }
 
     fn speedup(chapter: &Chapter) -> Option<&Plot> {

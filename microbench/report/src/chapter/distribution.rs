@@ -1,10 +1,9 @@
 //! Plots latency distributions as percentile curves, from the histograms of the runs.
 
-use super::{Chapter, distinct, rows};
-use crate::fields::Fields;
-use crate::origin::{Origins, transport};
-use crate::plot::{Axis, Form, Plot, Series, Table, all, chunk_name};
-use crate::run::Run;
+use super::{Chapter, Sample, distinct, series};
+use crate::origin::Origins;
+use crate::plot::{Axis, Form, Guide, Kind, Plot, Series, Spec, Table, chunk_name};
+use crate::run::{Fields, Run};
 
 /// Operations without a table that the plots show, if they were measured.
 const ALONE: [&str; 6] =
@@ -13,56 +12,53 @@ const ALONE: [&str; 6] =
 const MIDDLE: f64 = 0.5;
 /// Points of a curve that are closer than this share of both axes are merged.
 const NEAR: f64 = 1.0 / 300.0;
+/// The rows of the tables.
+const PERCENTILES: [(f64, &str); 7] = [
+    (0.0, "min"),
+    (0.5, "50%"),
+    (0.9, "90%"),
+    (0.99, "99%"),
+    (0.999, "99.9%"),
+    (0.9999, "99.99%"),
+    (1.0, "max"),
+];
 
 pub(super) fn chapter(runs: &[Run]) -> Chapter {
-    let with_histograms: Vec<&Run> =
-        runs.iter().filter(|run| run.rows.iter().any(|row| curve(row).is_some())).collect();
-    let mut plots = Vec::new();
-    plots.extend(alone(&with_histograms));
-    let loads = loads(&with_histograms);
-    for (operation, what) in [("inserted", "an insert"), ("found", "a find-or-put that finds")] {
-        for &load in &loads {
-            plots.extend(of_table(&with_histograms, operation, what, load));
-        }
-    }
-    let mut missing = Vec::new();
-    if plots.is_empty() {
-        missing.push(
-            "Latency distributions: no run here has histograms. `probeline \
-             bench-latency --json FILE` makes one that has."
-                .to_owned(),
-        );
-    }
-    Chapter {
-        id: "distribution",
-        title: "Latency distributions",
-        lead:
+    let loads = loads(runs);
+    let operations = [("inserted", "an insert"), ("found", "a find-or-put that finds")];
+    let of_table = operations.into_iter().flat_map(|(operation, what)| {
+        loads.iter().filter_map(move |&load| of_table(runs, operation, what, load))
+    });
+    Chapter::new(
+        [
+            "distribution",
+            "Latency distributions",
             "Percentile curves: the further right, the rarer and the slower. Each nine is as wide \
-               as the last. A flat curve means that nearly all operations take the same time. Of \
-               load factors the one nearest to 0.5 and the highest are shown; the files have all."
-                .to_owned(),
-        plots,
-        missing,
-    }
+             as the previous one. A flat curve means that nearly all operations take the same time. \
+             Of load factors the one nearest to 0.5 and the highest are shown; the files have all.",
+        ],
+        alone(runs).into_iter().chain(of_table),
+        "Latency distributions: no run here has histograms. `probeline bench-latency --json FILE` \
+         makes one that has.",
+    )
 }
 
 /// Returns the load factor nearest to the middle, and the highest.
-fn loads(runs: &[&Run]) -> Vec<f64> {
-    let of_table = rows(runs).filter(|(_, row)| row.text("operation").is_some());
-    let mut all = distinct(of_table.filter_map(|(_, row)| row.number("load_factor")));
+fn loads(runs: &[Run]) -> Vec<f64> {
+    let rows = runs.iter().flat_map(|run| &run.rows).filter(|row| curve(row).is_some());
+    let of_table = rows.filter(|row| row.text("operation").is_some());
+    let mut all = distinct(of_table.filter_map(|row| row.number("load_factor")));
     all.sort_by(f64::total_cmp);
-    let middle = all
-        .iter()
-        .copied()
-        .min_by(|one, other| (one - MIDDLE).abs().total_cmp(&(other - MIDDLE).abs()));
+    let off = |load: &f64| (load - MIDDLE).abs();
+    let middle = all.iter().copied().min_by(|one, other| off(one).total_cmp(&off(other)));
     distinct(middle.into_iter().chain(all.last().copied()))
 }
 
 /// Plots the one-sided operations without a table.
-fn alone(runs: &[&Run]) -> Option<Plot> {
+fn alone(runs: &[Run]) -> Option<Plot> {
     let series = curves(runs, |row| {
-        let name = row.text("operation")?;
-        ALONE.contains(&name).then(|| (name.to_owned(), None))
+        let name = row.text("operation").filter(|name| ALONE.contains(name))?;
+        Some((name.to_owned(), None))
     });
     plot(
         "distribution-one-sided".to_owned(),
@@ -73,7 +69,7 @@ fn alone(runs: &[&Run]) -> Option<Plot> {
     )
 }
 
-fn of_table(runs: &[&Run], operation: &str, what: &str, load: f64) -> Option<Plot> {
+fn of_table(runs: &[Run], operation: &str, what: &str, load: f64) -> Option<Plot> {
     let series = curves(runs, |row| {
         let this = row.text("operation")? == operation && row.number("load_factor")? == load;
         let chunk_buckets = row.chunk_buckets()?;
@@ -82,30 +78,23 @@ fn of_table(runs: &[&Run], operation: &str, what: &str, load: f64) -> Option<Plo
     plot(
         format!("distribution-{operation}-{:02.0}", load * 100.0),
         format!("Latency of {what} at load factor {load}"),
-        "One find-or-put at a time, each timed by itself, seen by rank 0",
+        "One find-or-put at a time, each timed by itself, measured by rank 0",
         series,
     )
 }
 
 /// Returns a series for each row that `pick` names, with its C.
-fn curves(runs: &[&Run], pick: impl Fn(&Fields) -> Option<(String, Option<u32>)>) -> Vec<Series> {
-    let used: Vec<&Run> =
-        runs.iter().copied().filter(|run| run.rows.iter().any(|row| pick(row).is_some())).collect();
-    let origins = Origins::unique(&used, &[]);
-    let one = |(run, row): (&Run, &Fields)| {
-        let (hue, chunk_buckets) = pick(row)?;
-        let points = curve(row)?;
-        Some(Series {
-            hue,
-            line: origins.name(run),
-            transport: transport(run),
-            chunk_buckets,
-            points,
-        })
-    };
-    let mut series: Vec<Series> = rows(&used).filter_map(one).collect();
-    series.sort_by_key(|series| series.chunk_buckets);
-    series
+fn curves(runs: &[Run], pick: impl Fn(&Fields) -> Option<(String, Option<u32>)>) -> Vec<Series> {
+    let commands = distinct(runs.iter().map(|run| run.command.as_str()));
+    series(
+        runs,
+        &commands,
+        |used| Origins::unique(used, &[]),
+        |_, row| {
+            let (hue, chunk_buckets) = pick(row)?;
+            Some(Sample { hue, of_line: String::new(), chunk_buckets, points: curve(row)? })
+        },
+    )
 }
 
 /// Returns for each latency of a histogram the share of operations that were faster, and the
@@ -129,24 +118,8 @@ fn curve(row: &Fields) -> Option<Vec<[f64; 2]>> {
     Some(points)
 }
 
-fn plot(id: String, title: String, what: &str, mut series: Vec<Series>) -> Option<Plot> {
-    let x = Axis::nines("share of operations that were faster", all(&series, 0));
-    let y = Axis::log("ns", all(&series, 1));
-    let places = [
-        (0.0, "min"),
-        (0.5, "50%"),
-        (0.9, "90%"),
-        (0.99, "99%"),
-        (0.999, "99.9%"),
-        (0.9999, "99.99%"),
-        (1.0, "max"),
-    ];
-    let table =
-        Table::at("percentile", &places, &series, |series, share| value_at(&series.points, share));
-    for series in &mut series {
-        series.points = thinned(&series.points, &x, &y);
-    }
-    Plot {
+fn plot(id: String, title: String, what: &str, series: Vec<Series>) -> Option<Plot> {
+    let spec = Spec {
         id,
         title,
         caption: format!(
@@ -154,13 +127,19 @@ fn plot(id: String, title: String, what: &str, mut series: Vec<Series>) -> Optio
              latencies below the clock's resolution are shown as 1 ns."
         ),
         form: Form::Curves,
-        x,
-        y,
-        series,
-        guide: None,
-        table,
+        x: ("share of operations that were faster", Kind::Nines),
+        y: ("ns", Kind::Log),
+        guide: Guide::None,
+    };
+    let mut plot = spec.plot(series)?;
+    let percentiles = PERCENTILES.into_iter().map(|(share, name)| (share, name.to_owned()));
+    plot.table = Table::at("percentile", percentiles, &plot.series, |series, share| {
+        value_at(&series.points, share)
+    });
+    for series in &mut plot.series {
+        series.points = thinned(&series.points, &plot.x, &plot.y);
     }
-    .within_axes()
+    Some(plot)
 }
 
 /// Returns the latency that this share of operations did not exceed.
@@ -247,7 +226,8 @@ mod tests {
     fn thinning_keeps_the_ends_and_the_shape() {
         let points: Vec<[f64; 2]> =
             (0..10_000).map(|at| f64::from(at) / 10_000.0).map(|x| [x, 100.0 + x]).collect();
-        let (x, y) = (Axis::nines("", [0.9999].into_iter()), Axis::log("", [1e2, 1e6].into_iter()));
+        let x = Axis::new("", &Kind::Nines, &[0.9999]);
+        let y = Axis::new("", &Kind::Log, &[1e2, 1e6]);
         let kept = thinned(&points, &x, &y);
         assert!((50..=400).contains(&kept.len()), "{}", kept.len());
         assert_eq!((kept.first(), kept.last()), (points.first(), points.last()));

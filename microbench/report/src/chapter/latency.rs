@@ -1,12 +1,11 @@
 //! Plots latency and roundtrips against the load factor, by C (paper Fig. 2).
 
-use super::{Chapter, of, rows};
-use crate::fields::Fields;
+use super::{Chapter, Sample, of, series};
 use crate::origin::{Origins, transport};
-use crate::plot::{Axis, Form, Plot, Series, Table, all, chunk_name, sort_by_x};
-use crate::run::Run;
+use crate::plot::{Form, Guide, Kind, Series, Spec};
+use crate::run::{Fields, Run};
 
-const LOAD_FACTOR: &str = "load factor";
+pub(super) const LOAD_FACTOR: (&str, Kind) = ("load factor", Kind::Between);
 /// Parameters of `simulate` that affect throughputs only: a latency is that of blocking calls.
 const IDLE: [&str; 4] = ["truncate_us", "throughput_chunk_buckets", "in_flight", "filled"];
 
@@ -30,9 +29,6 @@ pub(super) enum Clusters {
 }
 
 impl Clusters {
-    /// The two clusters on which the paper's latencies were measured.
-    pub(super) const PAPERS: [Self; 2] = [Self::PapersOne, Self::PapersTwo];
-
     fn have(self, run: &Run, row: &Fields) -> bool {
         let one = match cluster(row) {
             Some([1, 2]) => true,
@@ -54,42 +50,27 @@ fn cluster(row: &Fields) -> Option<[u64; 2]> {
 }
 
 pub(super) fn chapter(runs: &[Run]) -> Chapter {
-    let mut chapter = Chapter {
-        id: "latency",
-        title: "Latency and roundtrips by load factor",
-        lead: "How long one find-or-put takes, and how many chunk READs it needs, as the table fills. \
-               C is the number of buckets that one READ brings."
-            .to_owned(),
-        plots: Vec::new(),
-        missing: Vec::new(),
+    let latency_plot = |(operation, id, title): (&str, &str, &str)| {
+        latency_spec(id, title, operation).plot(latency(runs, operation, Clusters::All))
     };
-    let measured = [
+    let latencies = [
         ("inserted", "latency-inserted", "Mean latency of an insert"),
         ("found", "latency-found", "Mean latency of a find-or-put that finds"),
     ];
-    for (operation, id, title) in measured {
-        let series = latency(runs, operation, Clusters::All);
-        chapter.plots.extend(latency_plot(id, title, operation, series));
-    }
-    if chapter.plots.is_empty() {
-        chapter.missing.push(
-            "Latency by load factor: no run of bench-latency is here. \
-             `probeline bench-latency --json FILE` makes one."
-                .to_owned(),
-        );
-    }
-    let kinds = [
-        (Roundtrips::Effective, "roundtrips-effective", "Roundtrips that an insert waits for"),
-        (Roundtrips::Outgoing, "roundtrips-outgoing", "Chunk READs that an insert posts"),
-    ];
-    for (kind, id, title) in kinds {
-        chapter.plots.extend(roundtrips_plot(
-            id,
-            title,
-            kind,
-            roundtrips(runs, kind, Clusters::All),
-        ));
-    }
+    let mut chapter = Chapter::new(
+        [
+            "latency",
+            "Latency and roundtrips by load factor",
+            "How long one find-or-put takes, and how many chunk READs it needs, as the table fills. \
+             C is the number of buckets that one READ transfers.",
+        ],
+        latencies.into_iter().filter_map(latency_plot),
+        "Latency by load factor: no run of bench-latency is here. `probeline bench-latency --json \
+         FILE` makes one.",
+    );
+    let kinds = [Roundtrips::Effective, Roundtrips::Outgoing];
+    let plots = kinds.map(|kind| kind.spec().plot(roundtrips(runs, kind, Clusters::All)));
+    chapter.plots.extend(plots.into_iter().flatten());
     chapter.missing.extend(no_roundtrips(runs));
     chapter
 }
@@ -97,15 +78,13 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
 /// Returns mean latencies of `operation`, a series for each run and C. Simulated ones are of
 /// inserts.
 pub(super) fn latency(runs: &[Run], operation: &str, clusters: Clusters) -> Vec<Series> {
-    let runs = of(runs, &["bench-latency", "simulate"]);
-    by_chunk(&runs, |run, row| {
+    by_chunk(runs, &["bench-latency", "simulate"], clusters, |run, row| {
         let (this, name) = match run.command.as_str() {
             "bench-latency" => (row.text("operation")? == operation, "mean_ns"),
             // A simulated row with a given C and load factor may also be a throughput.
             _ => (operation == "inserted" && row.text("workload").is_none(), "mean_latency_ns"),
         };
-        let shown = this && clusters.have(run, row);
-        shown.then(|| row.number(name)).flatten()
+        this.then(|| row.number(name)).flatten()
     })
 }
 
@@ -115,93 +94,74 @@ pub(super) fn roundtrips(runs: &[Run], kind: Roundtrips, clusters: Clusters) -> 
         Roundtrips::Effective => "effective_roundtrips",
         Roundtrips::Outgoing => "outgoing_roundtrips",
     };
-    let runs = of(runs, &["roundtrips", "bench-latency", "simulate"]);
-    by_chunk(&runs, |run, row| {
+    by_chunk(runs, &["roundtrips", "bench-latency", "simulate"], clusters, |_, row| {
         let insert = row.text("operation").unwrap_or("inserted") == "inserted";
         let counted = row.number(name).filter(|count| *count > 0.0);
-        let shown = insert && row.text("workload").is_none() && clusters.have(run, row);
-        shown.then_some(counted).flatten()
+        counted.filter(|_| insert && row.text("workload").is_none())
     })
 }
 
-/// Returns a series for each run and C with the `value` of each row.
-fn by_chunk(runs: &[&Run], value: impl Fn(&Run, &Fields) -> Option<f64>) -> Vec<Series> {
-    let used: Vec<&Run> = runs
-        .iter()
-        .copied()
-        .filter(|run| run.rows.iter().any(|row| value(run, row).is_some()))
-        .collect();
-    let origins = Origins::unique(&used, &IDLE);
-    let mut series: Vec<Series> = Vec::new();
-    for (run, row) in rows(&used) {
-        let point = (|| Some([row.number("load_factor")?, value(run, row)?]))();
-        let (Some(point), Some(chunk_buckets)) = (point, run.chunk_buckets(row)) else { continue };
-        let line = match cluster(row) {
-            Some([machines, ranks]) => format!("{}, {machines} x {ranks}", origins.name(run)),
-            None => origins.name(run),
-        };
-        let one = Series {
-            hue: chunk_name(chunk_buckets),
-            line,
-            transport: transport(run),
-            chunk_buckets: Some(chunk_buckets),
-            points: vec![point],
-        };
-        one.join(&mut series);
-    }
-    // Sorted by C, so that a colour means the same in every plot.
-    series.sort_by_key(|series| series.chunk_buckets);
-    sort_by_x(&mut series);
-    series
+/// Returns a series for each run, cluster and C with the `value` of each row.
+fn by_chunk(
+    runs: &[Run],
+    commands: &[&str],
+    clusters: Clusters,
+    value: impl Fn(&Run, &Fields) -> Option<f64>,
+) -> Vec<Series> {
+    series(
+        runs,
+        commands,
+        |used| Origins::unique(used, &IDLE),
+        |run, row| {
+            let value = value(run, row).filter(|_| clusters.have(run, row))?;
+            let sample = Sample::of_chunk(run, row, [row.number("load_factor")?, value])?;
+            let of_line = cluster(row).map(|[machines, ranks]| format!(", {machines} x {ranks}"));
+            Some(Sample { of_line: of_line.unwrap_or_default(), ..sample })
+        },
+    )
 }
 
-fn latency_plot(id: &str, title: &str, operation: &str, series: Vec<Series>) -> Option<Plot> {
+fn latency_spec(id: &str, title: &str, operation: &str) -> Spec {
     let included = match operation {
-        "inserted" => "new data, from 0.02 below the load factor up to it",
-        _ => "data that is there",
+        "inserted" => "new keys, from 0.02 below the load factor up to it",
+        _ => "keys that the table contains",
     };
-    Plot {
+    Spec {
         id: id.to_owned(),
         title: title.to_owned(),
         caption: format!(
-            "Nanoseconds from the call of one find-or-put to its result, one at a time, seen by \
-             rank 0; {included}. It goes to all owners alike, the own part included. Means of whole \
-             batches; of a simulated run, of virtual time."
+            "Nanoseconds from the call of one find-or-put to its result, one at a time, measured by \
+             rank 0; {included}. They go to all owners equally, its own part included. Means of \
+             whole batches; of a simulated run, of virtual time."
         ),
         form: Form::Lines,
-        x: Axis::between(LOAD_FACTOR, all(&series, 0)),
-        y: Axis::fitting("mean, ns", all(&series, 1)),
-        table: Table::by_x(LOAD_FACTOR, &series),
-        guide: None,
-        series,
+        x: LOAD_FACTOR,
+        y: ("mean, ns", Kind::Fitting),
+        guide: Guide::None,
     }
-    .within_axes()
 }
 
-fn roundtrips_plot(id: &str, title: &str, kind: Roundtrips, series: Vec<Series>) -> Option<Plot> {
-    let caption = match kind {
-        Roundtrips::Effective => {
-            "Chunk READs that an insert waits for before it finds its bucket (the paper's \
-             roundtrips), mean of the inserts from 0.02 below the load factor up to it. The claim is \
-             one more."
+impl Roundtrips {
+    fn spec(self) -> Spec {
+        let [id, title, caption] = match self {
+            Self::Effective => [
+                "roundtrips-effective",
+                "Roundtrips that an insert waits for",
+                "Chunk READs that an insert waits for before it finds its bucket (the paper's \
+                 roundtrips), mean of the inserts from 0.02 below the load factor up to it. The \
+                 claim is one more.",
+            ],
+            Self::Outgoing => [
+                "roundtrips-outgoing",
+                "Chunk READs that an insert posts",
+                "Chunk READs posted, including those read ahead and not waited for, mean of the \
+                 same inserts.",
+            ],
         }
-        Roundtrips::Outgoing => {
-            "Chunk READs posted, those read ahead and not waited for included, mean of the same \
-             inserts."
-        }
-    };
-    Plot {
-        id: id.to_owned(),
-        title: title.to_owned(),
-        caption: caption.to_owned(),
-        form: Form::Lines,
-        x: Axis::between(LOAD_FACTOR, all(&series, 0)),
-        y: Axis::from_zero("READs per insert", all(&series, 1)),
-        table: Table::by_x(LOAD_FACTOR, &series),
-        guide: None,
-        series,
+        .map(str::to_owned);
+        let (x, y) = (LOAD_FACTOR, ("READs per insert", Kind::FromZero));
+        Spec { id, title, caption, form: Form::Lines, x, y, guide: Guide::None }
     }
-    .within_axes()
 }
 
 /// Names the runs that have no READs to count, and states why.
@@ -223,8 +183,8 @@ fn no_roundtrips(runs: &[Run]) -> Option<String> {
         .collect();
     (!direct.is_empty()).then(|| {
         format!(
-            "Roundtrips of run {}: its CPU reaches the whole table itself, so that no chunk READ is \
-             posted. `--direct off` or `--paper` has them.",
+            "Roundtrips of run {}: its CPU accesses the whole table itself, so that it posts no chunk \
+             READ. `--direct off` or `--paper` has them.",
             direct.join(", ")
         )
     })

@@ -10,9 +10,9 @@ mod paper;
 mod throughput;
 mod tune;
 
-use crate::fields::Fields;
-use crate::plot::Plot;
-use crate::run::Run;
+use crate::origin::{Origins, transport};
+use crate::plot::{Plot, Series, chunk_name};
+use crate::run::{Fields, Run};
 
 /// A group of related plots.
 pub(crate) struct Chapter {
@@ -38,14 +38,89 @@ pub(crate) fn all(runs: &[Run]) -> Vec<Chapter> {
     ]
 }
 
-/// Returns the runs of these commands.
-fn of<'a>(runs: &'a [Run], commands: &[&str]) -> Vec<&'a Run> {
-    runs.iter().filter(|run| commands.contains(&run.command.as_str())).collect()
+impl Chapter {
+    /// Creates a chapter. If it has no plot, `missing` says which run adds one.
+    fn new(
+        [id, title, lead]: [&'static str; 3],
+        plots: impl IntoIterator<Item = Plot>,
+        missing: &str,
+    ) -> Self {
+        let plots: Vec<Plot> = plots.into_iter().collect();
+        let missing = if plots.is_empty() { vec![missing.to_owned()] } else { Vec::new() };
+        Self { id, title, lead: lead.to_owned(), plots, missing }
+    }
 }
 
-/// Returns each row with its run.
-fn rows<'a>(runs: &[&'a Run]) -> impl Iterator<Item = (&'a Run, &'a Fields)> {
-    runs.iter().flat_map(|run| run.rows.iter().map(move |row| (*run, row)))
+/// What a row contributes to a plot.
+struct Sample {
+    /// What was measured: the name that colour and marker represent.
+    hue: String,
+    /// Extends the name of the run, which the dash pattern represents.
+    of_line: String,
+    chunk_buckets: Option<u32>,
+    points: Vec<[f64; 2]>,
+}
+
+impl Sample {
+    /// A value of the C of the row.
+    fn of_chunk(run: &Run, row: &Fields, point: [f64; 2]) -> Option<Self> {
+        let chunk_buckets = run.chunk_buckets(row)?;
+        let hue = chunk_name(chunk_buckets);
+        Some(Self { chunk_buckets: Some(chunk_buckets), ..Self::new(hue, point) })
+    }
+
+    fn new(hue: String, point: [f64; 2]) -> Self {
+        Self { hue, of_line: String::new(), chunk_buckets: None, points: vec![point] }
+    }
+}
+
+/// Returns the series of the rows that have a sample. `names` gets the runs with such rows.
+/// Series are sorted by C, so that a colour means the same in every plot.
+fn series(
+    runs: &[Run],
+    commands: &[&str],
+    names: impl Fn(&[&Run]) -> Origins,
+    mut sample: impl FnMut(&Run, &Fields) -> Option<Sample>,
+) -> Vec<Series> {
+    let samples = rows(runs, commands).filter_map(|(run, row)| Some((run, sample(run, row)?)));
+    let samples: Vec<(&Run, Sample)> = samples.collect();
+    let origins = names(&distinct(samples.iter().map(|(run, _)| *run)));
+    let mut all: Vec<Series> = Vec::new();
+    for (run, sample) in samples {
+        let Sample { hue, of_line, chunk_buckets, points } = sample;
+        let line = origins.name(run) + &of_line;
+        Series { hue, line, transport: transport(run), chunk_buckets, points }.join(&mut all);
+    }
+    for series in &mut all {
+        series.points.sort_by(|one, other| one[0].total_cmp(&other[0]));
+    }
+    all.sort_by_key(|series| series.chunk_buckets);
+    all
+}
+
+/// Names along an axis, in the order of their first use.
+#[derive(Default)]
+struct Names(Vec<String>);
+
+impl Names {
+    /// Returns the place of a name on its axis.
+    fn place(&mut self, name: String) -> f64 {
+        let at = self.0.iter().position(|other| *other == name).unwrap_or_else(|| {
+            self.0.push(name);
+            self.0.len() - 1
+        });
+        at as f64
+    }
+}
+
+/// Returns each row of the runs of these commands.
+fn rows<'r>(runs: &'r [Run], commands: &[&str]) -> impl Iterator<Item = (&'r Run, &'r Fields)> {
+    of(runs, commands).into_iter().flat_map(|run| run.rows.iter().map(move |row| (run, row)))
+}
+
+/// Returns the runs of these commands.
+fn of<'r>(runs: &'r [Run], commands: &[&str]) -> Vec<&'r Run> {
+    runs.iter().filter(|run| commands.contains(&run.command.as_str())).collect()
 }
 
 /// Returns the distinct values in the order of their first occurrence.
@@ -59,10 +134,7 @@ fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     all
 }
 
-/// Returns the median, or `None` for no values.
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    let upper = values.get(values.len() / 2)?;
-    let lower = values.get((values.len() - 1) / 2)?;
-    Some(f64::midpoint(*lower, *upper))
+/// Counts ranks in words.
+fn ranks_name(ranks: u64) -> String {
+    if ranks == 1 { "1 rank".to_owned() } else { format!("{ranks} ranks") }
 }

@@ -1,199 +1,168 @@
 //! Compares the runs to the paper's figures.
 
-use super::latency::{Clusters, Roundtrips, latency, roundtrips};
-use super::{Chapter, cluster, distinct};
-use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all, chunk_name, span};
-use crate::run::Run;
-use probeline_profile::paper::{self, Latency as LatencyFigure, SOURCE};
+use probeline_profile::paper::{self, Latency as Figure, SOURCE};
 
-const LOAD_FACTOR: &str = "load factor";
-/// The transport by which the page filters the paper's figures of one machine.
+use super::latency::{Clusters, LOAD_FACTOR, Roundtrips, latency, roundtrips};
+use super::{Chapter, cluster, distinct};
+use crate::plot::{Form, Guide, Kind, Plot, Series, Spec, chunk_name};
+use crate::run::Run;
+
+/// The transports by which the page filters the paper's figures.
 const LOCAL: &str = "paper, 1 machine";
 const REMOTE: &str = "paper, 2 machines";
 const CLUSTER: &str = "paper, clusters";
 /// Load factors that differ by less than this are equal.
 const SAME: f64 = 1e-6;
+/// C of the paper's throughputs.
+const THROUGHPUT_CHUNK_BUCKETS: u32 = 32;
+
+/// A group of the paper's figures by C and load factor, and the runs' values.
+struct Compared {
+    /// Name and title of the plot of both.
+    id: &'static str,
+    title: &'static str,
+    here: Vec<Series>,
+    paper: &'static str,
+    value: fn(&Figure) -> f64,
+}
 
 pub(super) fn chapter(runs: &[Run]) -> Chapter {
-    let mut chapter = Chapter {
-        id: "paper",
-        title: "Beside the paper's figures",
-        lead: format!(
-            "Hollow markers are the paper's: {SOURCE}. A latency over shared memory, or simulated \
-             on one machine, stands beside the paper's on one machine, all others beside those on two."
-        ),
-        plots: Vec::new(),
-        missing: Vec::new(),
-    };
-    let figures = paper::latencies();
-    let latencies = Clusters::PAPERS.map(|clusters| latency(runs, "inserted", clusters));
-    for (here, local) in latencies.iter().zip([true, false]) {
-        let (id, title) = match local {
-            true => ("paper-latency-local", "Mean latency of an insert, on one machine"),
-            false => ("paper-latency", "Mean latency of an insert, on two machines or as if"),
-        };
-        chapter.plots.extend(beside(
-            id,
-            title,
-            "mean, ns",
-            "Nanoseconds of one insert at a time; the paper's are means of three runs on 1 GB of \
-             each process.",
-            here,
-            &latency_figures(&figures, here, local),
-        ));
-    }
-    chapter.plots.extend(ratio(
-        "paper-latency-ratio",
-        "Mean latency by the paper's",
-        "Of the run by the paper's at the same C and load factor; below 1 is faster than the paper.",
-        &latencies.concat(),
-        |series, load| {
-            let figure = figure(&figures, series, load)?;
-            let local = latencies[0].iter().any(|other| other.line == series.line);
-            Some(if local { figure.local_ns } else { figure.remote_ns })
+    let latencies = [
+        Compared {
+            id: "paper-latency-local",
+            title: "Mean latency of an insert, on one machine",
+            here: latency(runs, "inserted", Clusters::PapersOne),
+            paper: LOCAL,
+            value: |figure| figure.local_ns,
         },
-    ));
-    let trips = Clusters::PAPERS.map(|at| roundtrips(runs, Roundtrips::Effective, at)).concat();
-    chapter.plots.extend(beside(
-        "paper-roundtrips",
-        "Roundtrips of an insert, here and in the paper",
+        Compared {
+            id: "paper-latency",
+            title: "Mean latency of an insert, on two machines or as if",
+            here: latency(runs, "inserted", Clusters::PapersTwo),
+            paper: REMOTE,
+            value: |figure| figure.remote_ns,
+        },
+    ];
+    let trips = [Clusters::PapersOne, Clusters::PapersTwo]
+        .map(|clusters| roundtrips(runs, Roundtrips::Effective, clusters));
+    let trips = [Compared {
+        id: "paper-roundtrips",
+        title: "Roundtrips of an insert, here and in the paper",
+        here: trips.concat(),
+        paper: REMOTE,
+        value: |figure| figure.effective_roundtrips,
+    }];
+    let latencies = group(
+        &latencies,
+        "mean, ns",
+        "Nanoseconds of one insert at a time; the paper's are means of three runs on 1 GB of each \
+         process.",
+        [
+            "paper-latency-ratio",
+            "Mean latency, here / in the paper",
+            "The run's divided by the paper's at the same C and load factor; below 1 is faster than \
+             the paper.",
+        ],
+    );
+    let trips = group(
+        &trips,
         "READs waited for",
         "Chunk READs that an insert waits for; the same on one machine and on two.",
-        &trips,
-        &roundtrip_figures(&figures, &trips),
-    ));
-    chapter.plots.extend(ratio(
-        "paper-roundtrips-ratio",
-        "Roundtrips by the paper's",
-        "Of the run by the paper's at the same C and load factor; below 1 are fewer READs.",
-        &trips,
-        |series, load| Some(figure(&figures, series, load)?.effective_roundtrips),
-    ));
-    if chapter.plots.is_empty() {
+        [
+            "paper-roundtrips-ratio",
+            "Roundtrips, here / in the paper",
+            "The run's divided by the paper's at the same C and load factor; below 1 are fewer READs.",
+        ],
+    );
+    let mut chapter = Chapter::new(
+        ["paper", "Beside the paper's figures", ""],
+        latencies.into_iter().chain(trips),
+        "Latency and roundtrips beside the paper's: they need inserts by load factor. `probeline \
+         bench-latency --json FILE` makes a run that has them.",
+    );
+    chapter.lead = format!(
+        "Hollow markers are the paper's: {SOURCE}. A latency over shared memory, or simulated on one \
+         machine, stands beside the paper's on one machine, all others beside those on two."
+    );
+    let throughputs = throughput(runs);
+    if throughputs.is_empty() {
         chapter.missing.push(
-            "Latency and roundtrips beside the paper's: they need inserts by load factor. \
-             `probeline bench-latency --json FILE` makes a run that has them."
-                .to_owned(),
-        );
-    }
-    match throughput(runs) {
-        plots if plots.is_empty() => chapter.missing.push(
             "Throughput beside the paper's: its figures are of 2 machines and more, and \
              no run here is of as many. `probeline simulate --json FILE` makes one in virtual time."
                 .to_owned(),
-        ),
-        plots => chapter.plots.extend(plots),
+        );
     }
+    chapter.plots.extend(throughputs);
     chapter
 }
 
-/// Returns the figure at the C of a series and at this load factor.
-fn figure(figures: &[LatencyFigure], series: &Series, load: f64) -> Option<LatencyFigure> {
-    let same = |figure: &&LatencyFigure| {
-        Some(figure.chunk_buckets) == series.chunk_buckets
-            && (figure.load_factor() - load).abs() < SAME
-    };
-    figures.iter().find(same).copied()
+/// Plots values beside the paper's figures, and the run's value / the paper's in one more plot.
+fn group(all: &[Compared], y: &'static str, caption: &str, ratio: [&str; 3]) -> Vec<Plot> {
+    let figures = paper::latencies();
+    let mut plots: Vec<Plot> =
+        all.iter().filter_map(|compared| compared.plot(&figures, y, caption)).collect();
+    let ratios = all.iter().flat_map(|compared| compared.ratios(&figures)).collect();
+    let y = ("times the paper's", Kind::Between);
+    plots.extend(by_load_factor(ratio, y, Guide::Level).plot(ratios));
+    plots
 }
 
-/// Returns the paper's latencies at each C of the series `here`, on one machine or two.
-fn latency_figures(figures: &[LatencyFigure], here: &[Series], local: bool) -> Vec<Series> {
-    let ns = |figure: &LatencyFigure| if local { figure.local_ns } else { figure.remote_ns };
-    let name = if local { LOCAL } else { REMOTE };
-    let chunks = distinct(here.iter().filter_map(|series| series.chunk_buckets));
-    chunks.into_iter().filter_map(|c| of_paper(figures, name, c, ns)).collect()
+fn by_load_factor(texts: [&str; 3], y: (&'static str, Kind), guide: Guide) -> Spec {
+    let [id, title, caption] = texts.map(str::to_owned);
+    Spec { id, title, caption, form: Form::Lines, x: LOAD_FACTOR, y, guide }
 }
 
-fn roundtrip_figures(figures: &[LatencyFigure], here: &[Series]) -> Vec<Series> {
-    let chunks = distinct(here.iter().filter_map(|series| series.chunk_buckets));
-    let of_chunk =
-        |c| of_paper(figures, REMOTE, c, |figure: &LatencyFigure| figure.effective_roundtrips);
-    chunks.into_iter().filter_map(of_chunk).collect()
-}
-
-fn of_paper(
-    figures: &[LatencyFigure],
-    name: &str,
-    chunk_buckets: u32,
-    value: impl Fn(&LatencyFigure) -> f64,
-) -> Option<Series> {
-    let figures = figures.iter().filter(|figure| figure.chunk_buckets == chunk_buckets);
-    let points: Vec<[f64; 2]> =
-        figures.map(|figure| [figure.load_factor(), value(figure)]).collect();
-    (!points.is_empty()).then(|| Series {
-        hue: chunk_name(chunk_buckets),
-        line: name.to_owned(),
-        transport: name.to_owned(),
-        chunk_buckets: Some(chunk_buckets),
-        points,
-    })
-}
-
-/// Plots runs and the paper's figures in one plot, or returns `None` if the paper has none.
-fn beside(
-    id: &str,
-    title: &str,
-    y: &str,
-    caption: &str,
-    here: &[Series],
-    papers: &[Series],
-) -> Option<Plot> {
-    if papers.is_empty() {
-        return None;
+impl Compared {
+    /// Plots the runs' values and the paper's at the same C, if the paper has any.
+    fn plot(&self, figures: &[Figure], y: &'static str, caption: &str) -> Option<Plot> {
+        let papers = self.papers(figures);
+        if papers.is_empty() {
+            return None;
+        }
+        let mut series = [&self.here[..], &papers].concat();
+        series.sort_by_key(|series| series.chunk_buckets);
+        let texts = [self.id, self.title, caption];
+        by_load_factor(texts, (y, Kind::Fitting), Guide::None).plot(series)
     }
-    let mut series = [here, papers].concat();
-    series.sort_by_key(|series| series.chunk_buckets);
-    Plot {
-        id: id.to_owned(),
-        title: title.to_owned(),
-        caption: caption.to_owned(),
-        form: Form::Lines,
-        x: Axis::between(LOAD_FACTOR, all(&series, 0)),
-        y: Axis::fitting(y, all(&series, 1)),
-        table: Table::by_x(LOAD_FACTOR, &series),
-        guide: None,
-        series,
-    }
-    .within_axes()
-}
 
-/// Returns the run's value / the paper's, at points that both have.
-fn ratio(
-    id: &str,
-    title: &str,
-    caption: &str,
-    here: &[Series],
-    paper: impl Fn(&Series, f64) -> Option<f64>,
-) -> Option<Plot> {
-    let by_paper = |series: &Series| {
-        let points = series.points.iter();
-        let points: Vec<[f64; 2]> = points
-            .filter_map(|[load, value]| Some([*load, value / paper(series, *load)?]))
-            .collect();
-        (!points.is_empty()).then(|| Series { points, ..series.clone() })
-    };
-    let series: Vec<Series> = here.iter().filter_map(by_paper).collect();
-    let loads = || all(&series, 0);
-    let [first, last] = span(loads());
-    Plot {
-        id: id.to_owned(),
-        title: title.to_owned(),
-        caption: caption.to_owned(),
-        form: Form::Lines,
-        x: Axis::between(LOAD_FACTOR, loads()),
-        y: Axis::between("times the paper's", all(&series, 1).chain([1.0])),
-        table: Table::by_x(LOAD_FACTOR, &series),
-        guide: (first <= last).then_some(Guide { from: [first, 1.0], to: [last, 1.0] }),
-        series,
+    /// Returns the paper's values at each C of the runs.
+    fn papers(&self, figures: &[Figure]) -> Vec<Series> {
+        let chunks = distinct(self.here.iter().filter_map(|series| series.chunk_buckets));
+        let of_chunk = |chunk_buckets: u32| Series {
+            hue: chunk_name(chunk_buckets),
+            line: self.paper.to_owned(),
+            transport: self.paper.to_owned(),
+            chunk_buckets: Some(chunk_buckets),
+            points: figures
+                .iter()
+                .filter(|figure| figure.chunk_buckets == chunk_buckets)
+                .map(|figure| [figure.load_factor(), (self.value)(figure)])
+                .collect(),
+        };
+        let all = chunks.into_iter().map(of_chunk);
+        all.filter(|series| !series.points.is_empty()).collect()
     }
-    .within_axes()
+
+    /// Returns the run's value / the paper's, at points that both have.
+    fn ratios(&self, figures: &[Figure]) -> impl Iterator<Item = Series> {
+        self.here.iter().filter_map(|series| {
+            let of_chunk =
+                figures.iter().filter(|of| Some(of.chunk_buckets) == series.chunk_buckets);
+            series.map(|[load, value]| {
+                let mut same = of_chunk.clone().filter(|of| (of.load_factor() - load).abs() < SAME);
+                Some(value / (self.value)(same.next()?))
+            })
+        })
+    }
 }
 
 /// Plots simulated clusters and the paper's: a plot for each workload that the paper has.
 fn throughput(runs: &[Run]) -> Vec<Plot> {
     let figures = paper::throughputs();
     let plot = |workload: &str| {
-        let here = cluster::by_machines(runs, workload, &[], |run, row| {
+        let figures = figures.iter().filter(|figure| figure.workload.name() == workload);
+        figures.clone().next()?;
+        let mut series = cluster::by_machines(runs, workload, &[], |run, row| {
             // The paper's values are truncated to whole microseconds; simulated ones are if that
             // was requested.
             let asked = run.parameters.get("truncate_us").is_some_and(|asked| asked == true);
@@ -201,36 +170,27 @@ fn throughput(runs: &[Run]) -> Vec<Plot> {
             let rate = cut.or_else(|| row.number("ops_per_s"))?;
             (rate > 0.0).then_some(rate / 1e6)
         });
-        let mut series = here.clone();
-        for hue in distinct(here.iter().map(|series| series.hue.as_str())) {
-            let same = figures.iter().filter(|figure| {
-                figure.workload.name() == workload
-                    && cluster::ranks_name(u64::from(figure.ranks_per_machine)) == hue
-            });
+        for hue in distinct(series.iter().map(|series| series.hue.clone())) {
+            let same = figures
+                .clone()
+                .filter(|figure| cluster::of_each(u64::from(figure.ranks_per_machine)) == hue);
             let points = same.map(|figure| [f64::from(figure.machines), figure.ops_per_s / 1e6]);
             let (line, transport) = (CLUSTER.to_owned(), CLUSTER.to_owned());
-            let (hue, points) = (hue.to_owned(), points.collect());
-            series.push(Series { hue, line, transport, chunk_buckets: Some(32), points });
+            let (chunk_buckets, points) = (Some(THROUGHPUT_CHUNK_BUCKETS), points.collect());
+            series.push(Series { hue, line, transport, chunk_buckets, points });
         }
-        Plot {
-            id: format!("paper-throughput-{workload}"),
-            title: format!("Throughput by machines, {workload}, here and in the paper"),
-            caption: "Million find-or-puts a second of all ranks of all machines. The paper's \
-                      program cut each operation's time to whole microseconds, which makes its \
-                      figures larger than what was done; a simulated run has the same cut if \
-                      --truncate-us or --paper was asked for."
+        let texts = [
+            format!("paper-throughput-{workload}"),
+            format!("Throughput by machines, {workload}, here and in the paper"),
+            "Million find-or-puts a second of all ranks of all machines. The paper's program \
+             truncated each operation's time to whole microseconds, which makes its figures larger \
+             than the true rate; a simulated run has the same truncation with --truncate-us or \
+             --paper."
                 .to_owned(),
-            form: Form::Lines,
-            x: Axis::counts("machines", all(&series, 0)),
-            y: Axis::fitting("million a second", all(&series, 1)),
-            table: Table::by_x("machines", &series),
-            guide: None,
-            series,
-        }
-        .within_axes()
+        ];
+        cluster::spec(texts, ("million a second", Kind::Fitting)).plot(series)
     };
-    let papers = |workload: &&str| figures.iter().any(|figure| figure.workload.name() == *workload);
-    cluster::workloads(runs).into_iter().filter(papers).filter_map(plot).collect()
+    cluster::workloads(runs).into_iter().filter_map(plot).collect()
 }
 
 #[cfg(test)]
@@ -238,11 +198,12 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::plot::values;
     use crate::run::made_up;
 
     /// Creates a run whose inserts take `times` the paper's time.
     fn run(transport: &str, times: f64) -> Run {
-        let row = |figure: &LatencyFigure| {
+        let row = |figure: &Figure| {
             let ns = if transport == "shm" { figure.local_ns } else { figure.remote_ns };
             json!({
                 "operation": "inserted", "chunk_buckets": figure.chunk_buckets,
@@ -275,9 +236,9 @@ mod tests {
             for (id, expected) in [("paper-latency-ratio", times), ("paper-roundtrips-ratio", 1.0)]
             {
                 let ratios = plot(id).unwrap();
-                assert_eq!(all(&ratios.series, 1).count(), 5 * 46);
+                assert_eq!(values(&ratios.series, 1).len(), 5 * 46);
                 assert!(
-                    all(&ratios.series, 1).all(|ratio| (ratio - expected).abs() < 1e-9),
+                    values(&ratios.series, 1).iter().all(|ratio| (ratio - expected).abs() < 1e-9),
                     "{id}"
                 );
             }
@@ -293,7 +254,7 @@ mod tests {
                 "chunk_buckets": 32, "load_factor": 0.5, "mean_latency_ns": ns,
             })
         };
-        let at = |figure: &&LatencyFigure| {
+        let at = |figure: &&Figure| {
             figure.chunk_buckets == 32 && (figure.load_factor() - 0.5).abs() < SAME
         };
         let figure = paper::latencies().iter().find(at).copied().unwrap();
@@ -307,7 +268,7 @@ mod tests {
         for id in ["paper-latency-local", "paper-latency"] {
             assert_eq!(plot(id).series.len(), 2, "{id}");
         }
-        let ratios: Vec<f64> = all(&plot("paper-latency-ratio").series, 1).collect();
+        let ratios = values(&plot("paper-latency-ratio").series, 1);
         assert!(ratios.iter().zip([3.0, 2.0]).all(|(ratio, is)| (ratio - is).abs() < 1e-9));
     }
 

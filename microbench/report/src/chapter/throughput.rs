@@ -1,137 +1,129 @@
 //! Plots throughput and speedup against the number of ranks (paper Fig. 3).
 
-use super::{Chapter, cluster, median, of, rows};
-use crate::fields::Fields;
-use crate::origin::{Origins, transport};
-use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all, sort_by_x};
+use super::{Chapter, Sample, cluster, series};
+use crate::origin::Origins;
+use crate::plot::{Form, Guide, Kind, Series, Spec};
 use crate::run::Run;
 
 /// Parameters of the ranks. Runs that differ only in these form one series.
 pub(super) const AXES: [&str; 3] = ["ranks", "table_bytes", "buckets_per_rank"];
-const RANKS: &str = "ranks";
+
+/// A command whose rates are plotted by ranks.
+struct Rate {
+    command: &'static str,
+    /// The fields of the rate and of what was measured.
+    fields: [&'static str; 2],
+    id: &'static str,
+    what: &'static str,
+    caption: &'static str,
+}
+
+const RATES: [Rate; 2] = [
+    Rate {
+        command: "bench-throughput",
+        fields: ["median_ops_per_s", "workload"],
+        id: "throughput",
+        what: "find-or-puts",
+        caption: "Million find-or-puts a second by all ranks at once, in a table that is empty at \
+                  first; the median of a run's repetitions, and of several runs of the same ranks.",
+    },
+    Rate {
+        command: "explore",
+        fields: ["states_per_s", "model"],
+        id: "exploration",
+        what: "states explored",
+        caption: "Million new states a second by all ranks at once, from the initial state to the \
+                  last, without the time to read the net.",
+    },
+];
 
 pub(super) fn chapter(runs: &[Run]) -> Chapter {
-    let mut chapter = Chapter {
-        id: "throughput",
-        title: "Throughput and speedup by ranks",
-        lead: "Operations a second of all ranks together, and how many times that of the fewest ranks \
-               it is."
-            .to_owned(),
-        plots: Vec::new(),
-        missing: Vec::new(),
-    };
-    let puts = rates(runs, "bench-throughput", "median_ops_per_s", |row| {
-        row.text("workload").map(str::to_owned)
-    });
-    let states = rates(runs, "explore", "states_per_s", |row| row.text("model").map(str::to_owned));
-    let kinds = [
-        ("throughput", "find-or-puts", WORKLOADS, puts),
-        ("exploration", "states explored", STATES, states),
-    ];
-    for (id, what, caption, series) in kinds {
-        if series.is_empty() {
-            continue;
-        }
-        let speedup = speedup_plot(id, what, &series);
-        chapter.plots.extend(rate_plot(id, what, caption, series));
-        if speedup.is_none() {
-            chapter.missing.push(format!(
+    let (mut plots, mut missing) = (Vec::new(), Vec::new());
+    for kind in RATES {
+        let rates = rates(runs, &kind);
+        let speedup = kind.spec(true).plot(rates.iter().filter_map(speedups).collect());
+        let what = kind.what;
+        let rates = kind.spec(false).plot(rates);
+        if rates.is_some() && speedup.is_none() {
+            missing.push(format!(
                 "Speedup of {what}: all runs of one kind here have the same number of ranks. Runs \
                  with other `--ranks`, and all else the same, add it."
             ));
         }
-        chapter.plots.extend(speedup);
+        plots.extend(rates.into_iter().chain(speedup));
     }
-    cluster::throughput(runs, &mut chapter);
-    if chapter.plots.is_empty() {
-        chapter.missing.push(
-            "Throughput and speedup by ranks: no run of bench-throughput or explore is here. \
-             `probeline bench-throughput --ranks N --json FILE` makes one; one for each N shows how \
-             it scales."
-                .to_owned(),
-        );
-    }
+    cluster::throughput(runs, &mut plots, &mut missing);
+    let mut chapter = Chapter::new(
+        [
+            "throughput",
+            "Throughput and speedup by ranks",
+            "Operations a second of all ranks together, and how many times that of the fewest ranks \
+             it is.",
+        ],
+        plots,
+        "Throughput and speedup by ranks: no run of bench-throughput or explore is here. `probeline \
+         bench-throughput --ranks N --json FILE` makes one; one for each N shows how it scales.",
+    );
+    chapter.missing.extend(missing);
     chapter
 }
 
-const WORKLOADS: &str = "Million find-or-puts a second by all ranks at once, in a table that is \
-     empty at first; the median of a run's repetitions, and of several runs of the same ranks.";
-const STATES: &str = "Million new states a second by all ranks at once, from the initial state to \
-     the last, reading the net not included.";
-
-/// Returns a series for each kind of run and of measurement.
-fn rates(
-    runs: &[Run],
-    command: &str,
-    field: &str,
-    hue: impl Fn(&Fields) -> Option<String>,
-) -> Vec<Series> {
-    let used = of(runs, &[command]);
+/// Returns a series for each kind of run and of measurement. Several values of the same ranks
+/// become their median.
+fn rates(runs: &[Run], kind: &Rate) -> Vec<Series> {
     // The page filters by C, so runs of different C are never combined.
-    let origins = Origins::grouped(&used, &AXES);
-    let mut samples: Vec<Series> = Vec::new();
-    for (run, row) in rows(&used) {
-        let point = (|| Some([row.number("ranks")?, row.number(field)? / 1e6]))();
-        let (Some(point), Some(hue)) = (point, hue(row)) else { continue };
-        let (line, chunk_buckets) = (origins.name(run), run.chunk_buckets(row));
-        let (transport, points) = (transport(run), vec![point]);
-        Series { hue, line, transport, chunk_buckets, points }.join(&mut samples);
-    }
-    sort_by_x(&mut samples);
+    let grouped = |used: &[&Run]| Origins::grouped(used, &AXES);
+    let samples = series(runs, &[kind.command], grouped, |run, row| {
+        let [rate, what] = kind.fields;
+        let point = [row.number("ranks")?, row.number(rate)? / 1e6];
+        let sample = Sample::new(row.text(what)?.to_owned(), point);
+        Some(Sample { chunk_buckets: run.chunk_buckets(row), ..sample })
+    });
     samples.into_iter().map(medians).collect()
 }
 
 /// Combines the values at each x into one point: their median.
-fn medians(series: Series) -> Series {
-    let at_once = series.points.chunk_by(|one, other| one[0].total_cmp(&other[0]).is_eq());
-    let middle = at_once.filter_map(|same| {
-        Some([same.first()?[0], median(same.iter().map(|point| point[1]).collect())?])
-    });
-    Series { points: middle.collect(), ..series }
+fn medians(mut series: Series) -> Series {
+    let points = &mut series.points;
+    points.sort_by(|one, other| one[0].total_cmp(&other[0]).then(one[1].total_cmp(&other[1])));
+    let at_once = points.chunk_by(|one, other| one[0].total_cmp(&other[0]).is_eq());
+    let middle = |same: &[[f64; 2]]| {
+        let [upper, lower] = [same.len() / 2, (same.len() - 1) / 2].map(|at| same[at][1]);
+        [same[0][0], f64::midpoint(lower, upper)]
+    };
+    series.points = at_once.map(middle).collect();
+    series
 }
 
-fn rate_plot(id: &str, what: &str, caption: &str, series: Vec<Series>) -> Option<Plot> {
-    Plot {
-        id: id.to_owned(),
-        title: capital(&format!("{what} a second")),
-        caption: caption.to_owned(),
-        form: Form::Lines,
-        x: Axis::counts(RANKS, all(&series, 0)),
-        y: Axis::fitting("million a second", all(&series, 1)),
-        table: Table::by_x(RANKS, &series),
-        guide: None,
-        series,
-    }
-    .within_axes()
+/// Returns the rates of several numbers of ranks, divided by that of the fewest.
+fn speedups(rates: &Series) -> Option<Series> {
+    let [[_, first], _, ..] = rates.points[..] else { return None };
+    rates.map(|[_, rate]| Some(rate / first))
 }
 
-fn speedup_plot(id: &str, what: &str, rates: &[Series]) -> Option<Plot> {
-    let scaled = rates.iter().filter(|series| series.points.len() > 1).map(|series| {
-        let first = series.points[0][1];
-        let points = series.points.iter().map(|[ranks, rate]| [*ranks, rate / first]).collect();
-        Series { points, ..series.clone() }
-    });
-    let series: Vec<Series> = scaled.collect();
-    let fewest = all(&series, 0).fold(f64::INFINITY, f64::min);
-    let most = all(&series, 0).fold(0.0, f64::max);
-    if series.is_empty() {
-        return None;
+impl Rate {
+    fn spec(&self, speedup: bool) -> Spec {
+        let Self { id, what, caption, .. } = self;
+        let (id, title, caption, y) = match speedup {
+            false => ((*id).to_owned(), format!("{what} a second"), *caption, "million a second"),
+            true => (
+                format!("{id}-speedup"),
+                format!("speedup of {what}"),
+                "Times the throughput of the fewest ranks of the same series. On the dotted line \
+                 each rank adds as much as those before.",
+                "times",
+            ),
+        };
+        Spec {
+            id,
+            title: capital(&title),
+            caption: caption.to_owned(),
+            form: Form::Lines,
+            x: ("ranks", Kind::Counts),
+            y: (y, Kind::Fitting),
+            guide: if speedup { Guide::Proportional } else { Guide::None },
+        }
     }
-    let ideal = most / fewest;
-    Plot {
-        id: format!("{id}-speedup"),
-        title: capital(&format!("speedup of {what}")),
-        caption: "Times the throughput of the fewest ranks of the same series. On the dotted line \
-                  each rank adds as much as those before."
-            .to_owned(),
-        form: Form::Lines,
-        x: Axis::counts(RANKS, all(&series, 0)),
-        y: Axis::fitting("times", all(&series, 1).chain([1.0, ideal])),
-        table: Table::by_x(RANKS, &series),
-        guide: Some(Guide { from: [fewest, 1.0], to: [most, ideal] }),
-        series,
-    }
-    .within_axes()
 }
 
 fn capital(text: &str) -> String {
@@ -145,6 +137,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::plot::Plot;
     use crate::run::made_up;
 
     fn run(number: usize, transport: &str, ranks: u32, batch: u32, per_s: f64) -> Run {
@@ -187,8 +180,7 @@ mod tests {
         let speedup = plot(&chapter, "throughput-speedup");
         assert_eq!(speedup.series.len(), 1);
         assert_eq!(speedup.series[0].points, [[1.0, 1.0], [4.0, 3.4]]);
-        let guide = speedup.guide.as_ref().unwrap();
-        assert_eq!((guide.from, guide.to), ([1.0, 1.0], [4.0, 4.0]));
+        assert_eq!(speedup.guide, Some([[1.0, 1.0], [4.0, 4.0]]));
     }
 
     /// Creates a run of the same ranks with this number of operations in flight.

@@ -3,36 +3,26 @@
 use serde_json::Value;
 
 use super::{Chapter, of};
-use crate::fields::Fields;
 use crate::origin::transport;
-use crate::plot::{Axis, Form, Guide, Plot, Series, Table, all, chunk_name, sort_by_x, span};
-use crate::run::Run;
+use crate::plot::{Form, Guide, Kind, Plot, Series, Spec, Table, chunk_name};
+use crate::run::{Fields, Run};
 
 const EXPECTED: &str = "expected";
 const MEASURED: &str = "measured";
 const RECOMMENDED: &str = "recommended";
 
 pub(super) fn chapter(runs: &[Run]) -> Chapter {
-    let used = of(runs, &["tune"]);
-    let plots: Vec<Plot> = used.iter().filter_map(|run| Tuned::of(run)).flat_map(plots).collect();
-    let mut missing = Vec::new();
-    if plots.is_empty() {
-        missing.push(
-            "What a network and a workload want: no run of tune is here. `probeline tune --json \
-             FILE` makes one, with --sweep also of what all candidates do."
-                .to_owned(),
-        );
-    }
-    Chapter {
-        id: "tune",
-        title: "What was recommended, and what came of it",
-        lead:
-            "What the model of tune expects of C, of operations in flight and of everything else \
-               that it chooses from, beside what was then measured."
-                .to_owned(),
-        plots,
-        missing,
-    }
+    Chapter::new(
+        [
+            "tune",
+            "Recommended parameters and their measurements",
+            "The model's predictions for C, operations in flight and the other parameters that tune \
+             chooses, beside the measurements.",
+        ],
+        of(runs, &["tune"]).into_iter().filter_map(Tuned::of).flat_map(plots),
+        "What a network and a workload want: no run of tune is here. `probeline tune --json FILE` \
+         makes one, with --sweep also of what all candidates do.",
+    )
 }
 
 /// One run of `tune`.
@@ -49,6 +39,8 @@ struct Measure {
     id: &'static str,
     name: &'static str,
     title: &'static str,
+    /// The titles of the axes of predictions and of measurements.
+    axes: [&'static str; 2],
     /// The fields of the prediction and of the measurement.
     fields: [&'static str; 2],
     scale: f64,
@@ -58,6 +50,7 @@ const LATENCY: Measure = Measure {
     id: "latency",
     name: "time of an operation",
     title: "mean, ns",
+    axes: ["expected: mean, ns", "measured: mean, ns"],
     fields: ["expected_latency_ns", "latency_ns"],
     scale: 1.0,
 };
@@ -65,6 +58,7 @@ const RATE: Measure = Measure {
     id: "rate",
     name: "operations a second",
     title: "million a second",
+    axes: ["expected: million a second", "measured: million a second"],
     fields: ["expected_ops_per_s", "ops_per_s"],
     scale: 1e-6,
 };
@@ -147,16 +141,25 @@ impl<'r> Tuned<'r> {
                 self.add(&mut all, row, [x, hue], (field, measure.scale), line);
             }
         }
-        sort_by_x(&mut all);
+        for series in &mut all {
+            series.points.sort_by(|one, other| one[0].total_cmp(&other[0]));
+        }
         let point = self.point(self.recommended, x, (of_measured, measure.scale));
-        all.extend(point.map(|point| Series {
-            hue: RECOMMENDED.to_owned(),
-            line: MEASURED.to_owned(),
-            transport: transport(self.run),
-            chunk_buckets: self.recommended.chunk_buckets(),
-            points: vec![point],
-        }));
+        let chunk_buckets = self.recommended.chunk_buckets();
+        let one = |point| self.one(RECOMMENDED, MEASURED, chunk_buckets, vec![point]);
+        all.extend(point.map(one));
         all
+    }
+
+    fn one(
+        &self,
+        hue: &str,
+        line: &str,
+        chunk_buckets: Option<u32>,
+        points: Vec<[f64; 2]>,
+    ) -> Series {
+        let (hue, line, transport) = (hue.to_owned(), line.to_owned(), transport(self.run));
+        Series { hue, line, transport, chunk_buckets, points }
     }
 
     fn add(
@@ -173,13 +176,10 @@ impl<'r> Tuned<'r> {
             Some(same) if same.points.iter().any(|other| other[0].total_cmp(&point[0]).is_eq()) => {
             }
             Some(same) => same.points.push(point),
-            None => all.push(Series {
-                hue: name,
-                line: line.to_owned(),
-                transport: transport(self.run),
-                chunk_buckets: (hue == Choice::ChunkBuckets).then(|| row.chunk_buckets()).flatten(),
-                points: vec![point],
-            }),
+            None => {
+                let chunk_buckets = row.chunk_buckets().filter(|_| hue == Choice::ChunkBuckets);
+                all.push(self.one(&name, line, chunk_buckets, vec![point]));
+            }
         }
     }
 
@@ -192,30 +192,26 @@ impl<'r> Tuned<'r> {
         &self,
         id: &str,
         title: &str,
-        x: (Choice, &str),
+        x: (Choice, &'static str),
         hue: Choice,
         of: Measure,
     ) -> Option<Plot> {
-        let series = self.series(x.0, hue, of);
-        let x_title = x.1;
-        Plot {
+        Spec {
             id: format!("tune-{}-{id}", self.run.number),
             title: title.to_owned(),
             caption: format!(
-                "Run {}: {}, as expected and as measured by all ranks at once; all else is as \
+                "Run {}: {}, as predicted and as measured by all ranks at once; all else is as \
                  recommended: {}.",
                 self.run.number,
                 of.name,
                 self.others()
             ),
             form: Form::Lines,
-            x: Axis::counts(x_title, all(&series, 0)),
-            y: Axis::fitting(of.title, all(&series, 1)),
-            table: Table::by_x(x_title, &series),
-            guide: None,
-            series,
+            x: (x.1, Kind::Counts),
+            y: (of.title, Kind::Fitting),
+            guide: Guide::None,
         }
-        .within_axes()
+        .plot(self.series(x.0, hue, of))
     }
 
     /// Describes the recommendation.
@@ -252,37 +248,27 @@ impl<'r> Tuned<'r> {
             let point = [expected? * of.scale, measured? * of.scale];
             point.iter().all(|value| *value > 0.0).then_some(point)
         };
-        let series = |hue: &str, points: Vec<[f64; 2]>| Series {
-            hue: hue.to_owned(),
-            line: String::new(),
-            transport: transport(self.run),
-            chunk_buckets: None,
-            points,
-        };
-        let mut all_of = vec![series("swept", self.candidates.iter().filter_map(point).collect())];
+        let swept = self.candidates.iter().filter_map(point).collect();
+        let mut series = vec![self.one("swept", "", None, swept)];
         for hue in kinds {
             let is = |row: &&Fields| row.text("candidate").map(kind) == Some(hue);
             let rows = self.run.rows.iter().filter(is);
-            all_of.push(series(hue, rows.filter_map(point).collect()));
+            series.push(self.one(hue, "", None, rows.filter_map(point).collect()));
         }
-        let both = all(&all_of, 0).chain(all(&all_of, 1));
-        let ends = span(both.clone());
-        Plot {
+        let spec = Spec {
             id: format!("tune-{}-met", self.run.number),
-            title: "How near the expectations were".to_owned(),
+            title: "How near the predictions were".to_owned(),
             caption: format!(
-                "Run {}: {} as measured against what the model expected; on the line both are the \
+                "Run {}: {} as measured against the model's prediction; on the line both are the \
                  same. swept: all candidates, each measured a few times.",
                 self.run.number, of.name
             ),
             form: Form::Dots,
-            x: Axis::log(&format!("expected: {}", of.title), both.clone()),
-            y: Axis::log(&format!("measured: {}", of.title), both),
-            table: self.table(of),
-            guide: (ends[0] < ends[1]).then_some(Guide { from: [ends[0]; 2], to: [ends[1]; 2] }),
-            series: all_of,
-        }
-        .within_axes()
+            x: (of.axes[0], Kind::Log),
+            y: (of.axes[1], Kind::Log),
+            guide: Guide::Diagonal,
+        };
+        Some(Plot { table: self.table(of), ..spec.plot(series)? })
     }
 
     /// Returns the table of the run's rows. The run's JSON has the measurements of a sweep.
@@ -297,7 +283,7 @@ impl<'r> Tuned<'r> {
             );
             Some((name, [values[0]? * of.scale, values[1]? * of.scale]))
         });
-        Table::pairs("candidate", [EXPECTED, MEASURED], rows)
+        Table::pairs(["candidate", EXPECTED, MEASURED], rows)
     }
 }
 

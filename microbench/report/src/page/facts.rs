@@ -3,10 +3,9 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::fields::Fields;
 use crate::headline::headline;
 use crate::origin::{cell, parameter};
-use crate::run::{Examined, Run};
+use crate::run::{Examined, Fields, Run};
 
 /// Maximum rows, or elements of a list, that the page shows; the file has all.
 const MOST_ROWS: usize = 400;

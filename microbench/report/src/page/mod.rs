@@ -1,32 +1,21 @@
 //! The page: one file that needs no other file.
 
 mod facts;
-mod figure;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::chapter::Chapter;
-use crate::error::Error;
 use crate::headline::headline;
-use crate::plot::{Dashes, style_sheet};
+use crate::plot::{Dashes, Plot, Table, draw, style_sheet};
 use crate::run::Run;
 
 const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
 
 /// Returns the whole page.
-pub(crate) fn page(
-    title: &str,
-    runs: &[Run],
-    chapters: &[Chapter],
-    dashes: &Dashes,
-) -> Result<String, Error> {
+pub(crate) fn page(title: &str, runs: &[Run], chapters: &[Chapter], dashes: &Dashes) -> String {
     let shown: Vec<&Chapter> =
         chapters.iter().filter(|chapter| !chapter.plots.is_empty()).collect();
-    let mut sections = Vec::new();
-    for chapter in &shown {
-        sections.push(section(chapter, dashes)?);
-    }
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -46,7 +35,7 @@ pub(crate) fn page(
                 (filters(&shown))
                 (contents(&shown))
                 main {
-                    @for section in &sections { (section) }
+                    @for chapter in &shown { (section(chapter, dashes)) }
                     (left_out(chapters))
                     section id="runs" {
                         h2 { "The runs" }
@@ -60,7 +49,7 @@ pub(crate) fn page(
             }
         }
     };
-    Ok(page.into_string())
+    page.into_string()
 }
 
 fn summary(runs: &[Run]) -> Markup {
@@ -124,18 +113,70 @@ fn contents(chapters: &[&Chapter]) -> Markup {
     }
 }
 
-fn section(chapter: &Chapter, dashes: &Dashes) -> Result<Markup, Error> {
-    let mut figures = Vec::new();
-    for plot in &chapter.plots {
-        figures.push(figure::figure(plot, dashes)?);
-    }
-    Ok(html! {
+fn section(chapter: &Chapter, dashes: &Dashes) -> Markup {
+    html! {
         section id=(format!("about-{}", chapter.id)) {
             h2 { (chapter.title) }
             p.lead { (chapter.lead) }
-            div.figures { @for figure in &figures { (figure) } }
+            div.figures { @for plot in &chapter.plots { (figure(plot, dashes)) } }
         }
-    })
+    }
+}
+
+fn figure(plot: &Plot, dashes: &Dashes) -> Markup {
+    html! {
+        figure id=(plot.id) {
+            h3 { (plot.title) }
+            div.plot { (draw(plot, dashes)) p.empty hidden { "Nothing is chosen." } }
+            (legend(plot, dashes))
+            figcaption { (plot.caption) }
+            details {
+                summary { "The numbers" }
+                (table(&plot.table))
+            }
+        }
+    }
+}
+
+fn legend(plot: &Plot, dashes: &Dashes) -> Markup {
+    let places =
+        |series: &[usize]| series.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    html! {
+        ul.legend {
+            @for entry in plot.legend(dashes) {
+                li data-series=(places(&entry.series)) {
+                    (entry.key(plot.form))
+                    (entry.name)
+                }
+            }
+        }
+    }
+}
+
+fn table(table: &Table) -> Markup {
+    let class = |series: Option<usize>| series.map(|at| format!("k{at}"));
+    html! {
+        div.table {
+            table {
+                thead {
+                    tr { @for cell in &table.head { th scope="col" class=[class(cell.series)] { (cell.text) } } }
+                }
+                tbody {
+                    @for row in &table.rows {
+                        tr {
+                            @for (at, cell) in row.iter().enumerate() {
+                                @if at == 0 {
+                                    th scope="row" { (cell.text) }
+                                } @else {
+                                    td class=[class(cell.series)] { (cell.text) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Marks up text between backquotes as code.

@@ -24,15 +24,27 @@ impl Scale {
             Self::Names => -value,
         }
     }
+}
 
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Linear => "linear",
-            Self::Log => "log",
-            Self::Nines => "nines",
-            Self::Names => "names",
-        }
-    }
+/// How an axis gets its scale and its range from the values of a plot.
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    /// From 0 to slightly beyond the largest value.
+    FromZero,
+    /// From the smallest value to the largest, with a small margin.
+    Between,
+    /// Logarithmic, for values above 0.
+    Log,
+    /// Logarithmic, for ratios; includes 1 and 2.
+    Ratios,
+    /// From 0, or logarithmic if the ratio of the values is large.
+    Fitting,
+    /// Counts, with a tick for each value.
+    Counts,
+    /// Shares from 0 to the largest, by their nines.
+    Nines,
+    /// Names, the first at the top. Values are their indices.
+    Names(Vec<String>),
 }
 
 /// An axis. Places are positions on a straight line; values are what they represent.
@@ -42,7 +54,7 @@ pub(crate) struct Axis {
     pub(crate) title: String,
     pub(crate) scale: Scale,
     /// The first and the last place.
-    pub(crate) range: [f64; 2],
+    range: [f64; 2],
     /// Places and their labels.
     pub(crate) ticks: Vec<(f64, String)>,
 }
@@ -51,108 +63,67 @@ pub(crate) struct Axis {
 const ROOM: f64 = 0.03;
 /// The ratio of the largest value to the smallest from which an axis is logarithmic.
 const WIDE: f64 = 12.0;
+/// The ratio of the largest count to the smallest from which their axis is logarithmic.
+const WIDE_COUNTS: f64 = 8.0;
+/// The maximum number of counts that all get a tick.
+const MOST_COUNTS: usize = 9;
 /// The approximate number of ticks of an axis.
 const TICKS: f64 = 5.0;
+const NINES: [(f64, &str); 9] = [
+    (0.0, "0"),
+    (0.5, "50%"),
+    (0.9, "90%"),
+    (0.99, "99%"),
+    (0.999, "99.9%"),
+    (0.9999, "99.99%"),
+    (0.999_99, "99.999%"),
+    (0.999_999, "99.9999%"),
+    (0.999_999_9, "99.99999%"),
+];
 
 impl Axis {
-    /// Creates an axis from 0 to slightly beyond the largest value.
-    pub(crate) fn from_zero(title: &str, values: impl Iterator<Item = f64>) -> Self {
-        let most = values.fold(0.0, f64::max);
-        let most = if most > 0.0 { most } else { 1.0 };
-        let step = step(most / TICKS);
-        let to = most * (1.0 + ROOM);
-        let ticks = steps(0.0, to, step);
-        Self::new(title, Scale::Linear, [0.0, to], ticks.map(|value| (value, short(value))))
-    }
-
-    /// Creates an axis from the smallest value to the largest, with a small margin.
-    pub(crate) fn between(title: &str, values: impl Iterator<Item = f64> + Clone) -> Self {
-        let (least, most) = bounds(values);
-        let width = if most > least { most - least } else { least.abs().max(1.0) };
-        let (from, to) = (least - ROOM * width, most + ROOM * width);
-        let ticks = steps(from, to, step(width / TICKS));
-        Self::new(title, Scale::Linear, [from, to], ticks.map(|value| (value, short(value))))
-    }
-
-    /// Creates a logarithmic axis for values above 0.
-    pub(crate) fn log(title: &str, values: impl Iterator<Item = f64> + Clone) -> Self {
-        let (least, most) = bounds(values.filter(|value| *value > 0.0));
-        let (from, to) = (least.log10(), most.log10());
-        let room = ROOM * (to - from).max(0.3);
-        let range = [from - room, to + room];
-        let ticks: Vec<f64> = log_ticks(range);
-        let ticks = ticks.into_iter().map(|value| (value.log10(), short(value)));
-        Self::new(title, Scale::Log, range, ticks)
-    }
-
-    /// Creates an axis from 0, or a logarithmic one if the ratio of the values is large.
-    pub(crate) fn fitting(title: &str, values: impl Iterator<Item = f64> + Clone) -> Self {
-        let (least, most) = bounds(values.clone().filter(|value| *value > 0.0));
-        match most > WIDE * least {
-            true => Self::log(title, values),
-            false => Self::from_zero(title, values),
-        }
-    }
-
-    /// Creates an axis of counts with a tick for each value.
-    pub(crate) fn counts(title: &str, values: impl Iterator<Item = f64> + Clone) -> Self {
-        let mut at: Vec<f64> = values.clone().collect();
-        at.sort_by(f64::total_cmp);
-        at.dedup();
-        let (least, most) = bounds(values.clone());
-        let mut axis = if most > 8.0 * least {
-            Self::log(title, values)
-        } else {
-            Self::between(title, values)
+    /// Creates an axis that includes these values.
+    pub(crate) fn new(title: &str, kind: &Kind, values: &[f64]) -> Self {
+        let (least, most) = bounds(values.iter().copied());
+        let positive = bounds(values.iter().copied().filter(|value| *value > 0.0));
+        let (scale, range, ticks) = match kind {
+            Kind::Fitting if most > WIDE * positive.0 => log(positive),
+            Kind::FromZero | Kind::Fitting => from_zero(most),
+            Kind::Between => between(least, most),
+            Kind::Counts if most > WIDE_COUNTS * least => counts(values, log(positive)),
+            Kind::Counts => counts(values, between(least, most)),
+            Kind::Log => log(positive),
+            Kind::Ratios => log((positive.0.min(1.0), positive.1.max(2.0))),
+            Kind::Nines => {
+                let last = Scale::Nines.place(most).max(1.0);
+                let ticks = NINES.map(|(value, name)| (Scale::Nines.place(value), name.to_owned()));
+                (Scale::Nines, [0.0, last * (1.0 + ROOM)], ticks.to_vec())
+            }
+            Kind::Names(names) => {
+                let ticks = names.iter().zip(0_u32..);
+                let ticks: Vec<_> =
+                    ticks.map(|(name, at)| (-f64::from(at), name.clone())).collect();
+                let last = ticks.last().map_or(0.0, |(place, _)| *place);
+                (Scale::Names, [last - 0.6, 0.6], ticks)
+            }
         };
-        if at.len() <= 9 {
-            axis.ticks =
-                apart(at.iter().map(|&value| (axis.scale.place(value), plain(value))), &axis.range);
-        }
-        axis
-    }
-
-    /// Creates an axis of shares from 0 to the largest, by their nines.
-    pub(crate) fn nines(title: &str, values: impl Iterator<Item = f64>) -> Self {
-        let most = values.map(|value| Scale::Nines.place(value)).fold(1.0, f64::max);
-        let named = [
-            (0.0, "0"),
-            (0.5, "50%"),
-            (0.9, "90%"),
-            (0.99, "99%"),
-            (0.999, "99.9%"),
-            (0.9999, "99.99%"),
-            (0.999_99, "99.999%"),
-            (0.999_999, "99.9999%"),
-            (0.999_999_9, "99.99999%"),
-        ];
-        let ticks = named.map(|(value, name)| (Scale::Nines.place(value), name.to_owned()));
-        Self::new(title, Scale::Nines, [0.0, most * (1.0 + ROOM)], ticks.into_iter())
-    }
-
-    /// Creates an axis of names, the first at the top.
-    pub(crate) fn names(names: &[String]) -> Self {
-        let ticks = names.iter().zip(0_u32..).map(|(name, at)| (-f64::from(at), name.clone()));
-        let last = u32::try_from(names.len().saturating_sub(1)).unwrap_or(u32::MAX);
-        Self::new("", Scale::Names, [-f64::from(last) - 0.6, 0.6], ticks)
-    }
-
-    fn new(
-        title: &str,
-        scale: Scale,
-        range: [f64; 2],
-        ticks: impl Iterator<Item = (f64, String)>,
-    ) -> Self {
-        // Includes values that rounding puts beyond an end.
+        let title = if scale == Scale::Names { "" } else { title };
+        let mut axis = Self { title: title.to_owned(), scale, range, ticks: Vec::new() };
+        // Includes ticks that rounding puts beyond an end.
         let slack = 1e-9 * (range[1] - range[0]);
         let within = |place: f64| place >= range[0] - slack && place <= range[1] + slack;
-        let ticks = ticks.filter(|(place, _)| within(*place)).collect();
-        Self { title: title.to_owned(), scale, range, ticks }
+        axis.ticks = ticks.into_iter().filter(|(place, _)| within(*place)).collect();
+        axis
     }
 
     /// Returns the position of a value, from 0 at the first place to 1 at the last.
     pub(crate) fn share(&self, value: f64) -> f64 {
-        (self.scale.place(value) - self.range[0]) / (self.range[1] - self.range[0])
+        self.share_of_place(self.scale.place(value))
+    }
+
+    /// Returns the position of a place, from 0 at the first one to 1 at the last.
+    pub(crate) fn share_of_place(&self, place: f64) -> f64 {
+        (place - self.range[0]) / (self.range[1] - self.range[0])
     }
 
     /// Returns whether a value can be shown.
@@ -161,6 +132,53 @@ impl Axis {
     }
 }
 
+/// A scale, a range of places, and ticks.
+type Marked = (Scale, [f64; 2], Vec<(f64, String)>);
+
+fn from_zero(most: f64) -> Marked {
+    let most = if most > 0.0 { most } else { 1.0 };
+    linear(0.0, most * (1.0 + ROOM), most)
+}
+
+fn between(least: f64, most: f64) -> Marked {
+    let width = if most > least { most - least } else { least.abs().max(1.0) };
+    linear(least - ROOM * width, most + ROOM * width, width)
+}
+
+fn linear(from: f64, to: f64, width: f64) -> Marked {
+    let ticks = steps(from, to, step(width / TICKS)).map(|value| (value, short(value)));
+    (Scale::Linear, [from, to], ticks.collect())
+}
+
+fn log((least, most): (f64, f64)) -> Marked {
+    let (from, to) = (least.log10(), most.log10());
+    let room = ROOM * (to - from).max(0.3);
+    let range = [from - room, to + room];
+    let ticks = log_ticks(range).into_iter().map(|value| (value.log10(), short(value)));
+    (Scale::Log, range, ticks.collect())
+}
+
+/// Gives each of a few counts a tick.
+fn counts(values: &[f64], (scale, range, ticks): Marked) -> Marked {
+    let mut each = values.to_vec();
+    each.sort_by(f64::total_cmp);
+    each.dedup();
+    if each.len() > MOST_COUNTS {
+        return (scale, range, ticks);
+    }
+    // Labels that would touch the previous one are left out.
+    let apart = 0.05 * (range[1] - range[0]);
+    let mut ticks: Vec<(f64, String)> = Vec::new();
+    for value in each {
+        let place = scale.place(value);
+        if ticks.last().is_none_or(|(last, _)| place - last >= apart) {
+            ticks.push((place, plain(value)));
+        }
+    }
+    (scale, range, ticks)
+}
+
+/// Returns the smallest and the largest value, or 1 and 1 for no values.
 fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (least, most) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
         (least.min(value), most.max(value))
@@ -192,13 +210,11 @@ fn log_ticks([from, to]: [f64; 2]) -> Vec<f64> {
     };
     let sets: [&[f64]; 3] = [&[1.0], &[1.0, 2.0, 5.0], &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0]];
     let ticks = sets.into_iter().map(powers).find(|ticks| ticks.len() >= 3);
-    ticks.unwrap_or_else(|| steps_of_values(from, to))
-}
-
-/// Returns evenly spaced ticks, for ranges so small that a logarithmic axis is nearly linear.
-fn steps_of_values(from: f64, to: f64) -> Vec<f64> {
-    let (from, to) = (10_f64.powf(from), 10_f64.powf(to));
-    steps(from, to, step((to - from) / TICKS)).collect()
+    ticks.unwrap_or_else(|| {
+        // In a range this small a logarithmic axis is nearly linear.
+        let (from, to) = (10_f64.powf(from), 10_f64.powf(to));
+        steps(from, to, step((to - from) / TICKS)).collect()
+    })
 }
 
 /// Formats a number, with a unit prefix if it is long.
@@ -211,21 +227,13 @@ fn short(value: f64) -> String {
     }
 }
 
-/// Keeps the labels that do not touch the previous one.
-fn apart(ticks: impl Iterator<Item = (f64, String)>, range: &[f64; 2]) -> Vec<(f64, String)> {
-    let least = 0.05 * (range[1] - range[0]);
-    let mut kept: Vec<(f64, String)> = Vec::new();
-    for tick in ticks {
-        if kept.last().is_none_or(|last| tick.0 - last.0 >= least) {
-            kept.push(tick);
-        }
-    }
-    kept
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn of(kind: &Kind, values: &[f64]) -> Axis {
+        Axis::new("", kind, values)
+    }
 
     fn labels(axis: &Axis) -> Vec<&str> {
         axis.ticks.iter().map(|(_, label)| label.as_str()).collect()
@@ -233,27 +241,28 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_within_the_range() {
-        let axis = Axis::from_zero("", [183.0, 97.0].into_iter());
+        let axis = of(&Kind::FromZero, &[183.0, 97.0]);
         assert_eq!(labels(&axis), ["0", "50", "100", "150"]);
         assert!(axis.holds(0.0) && axis.holds(183.0) && !axis.holds(-1.0));
-        let axis = Axis::between("", [0.1, 0.92].into_iter());
+        let axis = of(&Kind::Between, &[0.1, 0.92]);
         assert_eq!(labels(&axis), ["0.2", "0.4", "0.6", "0.8"]);
-        let axis = Axis::log("", [95.0, 41_000.0].into_iter());
+        let axis = of(&Kind::Log, &[95.0, 41_000.0]);
         assert_eq!(labels(&axis), ["100", "1000", "10k"]);
-        let axis = Axis::log("", [95.0, 410.0].into_iter());
+        let axis = of(&Kind::Log, &[95.0, 410.0]);
         assert_eq!(labels(&axis), ["100", "150", "200", "300", "400"]);
     }
 
     #[test]
     fn one_value_has_an_axis() {
         for axis in [
-            Axis::from_zero("", [0.0].into_iter()),
-            Axis::between("", [3.0].into_iter()),
-            Axis::log("", [7.0].into_iter()),
-            Axis::counts("", [2.0].into_iter()),
-            Axis::fitting("", core::iter::empty()),
-            Axis::nines("", [0.0].into_iter()),
-            Axis::names(&["one".to_owned()]),
+            of(&Kind::FromZero, &[0.0]),
+            of(&Kind::Between, &[3.0]),
+            of(&Kind::Log, &[7.0]),
+            of(&Kind::Counts, &[2.0]),
+            of(&Kind::Fitting, &[]),
+            of(&Kind::Nines, &[0.0]),
+            of(&Kind::Names(vec!["one".to_owned()]), &[0.0]),
+            of(&Kind::Ratios, &[1.0]),
         ] {
             assert!(axis.range[0] < axis.range[1] && !axis.ticks.is_empty(), "{axis:?}");
         }
@@ -261,14 +270,14 @@ mod tests {
 
     #[test]
     fn counts_have_a_tick_each() {
-        let axis = Axis::counts("", [1.0, 2.0, 4.0, 768.0].into_iter());
+        let axis = of(&Kind::Counts, &[1.0, 2.0, 4.0, 768.0]);
         assert_eq!((labels(&axis), axis.scale), (vec!["1", "2", "4", "768"], Scale::Log));
-        assert_eq!(Axis::counts("", [1.0, 2.0, 4.0].into_iter()).scale, Scale::Linear);
+        assert_eq!(of(&Kind::Counts, &[1.0, 2.0, 4.0]).scale, Scale::Linear);
     }
 
     #[test]
     fn nines_have_equal_distances() {
-        let axis = Axis::nines("", [0.0, 0.999].into_iter());
+        let axis = of(&Kind::Nines, &[0.0, 0.999]);
         assert_eq!(labels(&axis), ["0", "50%", "90%", "99%", "99.9%"]);
         let at = |value| axis.share(value);
         assert!((at(0.99) - at(0.9) - (at(0.999) - at(0.99))).abs() < 1e-9);

@@ -1,42 +1,33 @@
-//! Draws a plot as SVG. The library draws every layer on the same coordinates, so that a page can
-//! style and hide each layer separately.
+//! Draws a plot as SVG, in tenths of pixels. Each layer is a group that a page styles and hides.
 
-use core::fmt::Write;
-use core::ops::Range;
+use maud::{Markup, html};
 
-use maud::{PreEscaped, html};
-use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use super::look::{FAINT, GRID, INK, Look, line, marker, markers, polyline};
+use super::{Dashes, Form, Plot, Scale};
 
-use super::legend::{EDGE, STROKE, marker_class};
-use super::{Axis, Dashes, Form, Look, Plot, Scale};
-use crate::error::Error;
-
-/// Tenths of a pixel per pixel. The library's coordinates are whole numbers.
-const TENTHS: u32 = 10;
-const WIDTH: u32 = 440 * TENTHS;
-const HEIGHT: u32 = 290 * TENTHS;
+/// Tenths of a pixel per pixel.
+const TENTHS: i32 = 10;
+const WIDTH: i32 = 440 * TENTHS;
+const HEIGHT: i32 = 290 * TENTHS;
 /// The height above the plot area, for the title of the y axis.
-const TOP: u32 = 26 * TENTHS;
-const RIGHT: u32 = 26 * TENTHS;
-const BOTTOM: u32 = 42 * TENTHS;
-const LEFT: u32 = 46 * TENTHS;
-/// The height of a line of names.
-const LINE: u32 = 19 * TENTHS;
-/// The text size as the library defines it: the line height, 1.24 times the size of letters.
-const TEXT: u32 = 12 * TENTHS * 124 / 100;
-const THIN: u32 = 10;
+const TOP: i32 = 26 * TENTHS;
+const RIGHT: i32 = WIDTH - 26 * TENTHS;
+/// The height below the plot area, for the labels and the title of the x axis.
+const BELOW: i32 = 42 * TENTHS;
+const LEFT: i32 = 46 * TENTHS;
+/// The height of a line of names, and the maximum number of lines.
+const LINE: i32 = 19 * TENTHS;
+const MOST_LINES: usize = 200;
+const TEXT: i32 = 12 * TENTHS;
+const TICK: i32 = 4 * TENTHS;
 
-/// Colours on white; a page has its own colours.
-const INK: RGBColor = RGBColor(0x1b, 0x1f, 0x24);
-const FAINT: RGBColor = RGBColor(0x57, 0x5e, 0x68);
-const GRID: RGBColor = RGBColor(0xe3, 0xe6, 0xea);
+/// Thickness of axes.
+const THIN: i32 = 10;
 
 /// The width of a letter at the largest size of a page.
-const LETTER: u32 = 80;
+const LETTER: i32 = 80;
 /// Maximum letters of a name along an axis; the table of the plot has the whole name.
-const LONGEST_NAME: u32 = 30;
+const LONGEST_NAME: usize = 30;
 /// The size of a title, and the maximum width of a letter in tenths of it.
 const TITLE_TEXT: usize = 140;
 const TITLE_TENTHS: usize = 7;
@@ -47,86 +38,109 @@ const LEGEND_LETTER: usize = 62;
 const APART: f64 = 0.035;
 const FAR_APART: f64 = 0.25;
 
-type Drawn<T> = Result<T, Box<dyn core::error::Error>>;
-
-/// Positions in tenths of pixels.
-struct Sheet {
-    width: u32,
-    height: u32,
-    left: u32,
+/// The place of the plot area in a picture of a plot.
+struct Sheet<'p> {
+    plot: &'p Plot,
+    left: i32,
+    bottom: i32,
 }
 
-impl Sheet {
-    fn of(plot: &Plot) -> Self {
+impl<'p> Sheet<'p> {
+    fn of(plot: &'p Plot) -> Self {
         if plot.y.scale != Scale::Names {
-            return Self { width: WIDTH, height: HEIGHT, left: LEFT };
+            return Self { plot, left: LEFT, bottom: HEIGHT - BELOW };
         }
         let longest = plot.y.ticks.iter().map(|(_, name)| name.chars().count()).max();
-        let lines = u32::try_from(plot.y.ticks.len()).unwrap_or(u32::MAX).min(200);
-        let letters = u32::try_from(longest.unwrap_or(0)).unwrap_or(u32::MAX);
-        let names = letters.min(LONGEST_NAME) * LETTER;
-        Self { width: WIDTH, height: TOP + BOTTOM + (lines + 1) * LINE, left: names + 160 }
+        let letters = small(longest.unwrap_or(0).min(LONGEST_NAME));
+        let lines = small(plot.y.ticks.len().min(MOST_LINES)) + 1;
+        Self { plot, left: letters * LETTER + 160, bottom: TOP + lines * LINE }
     }
+
+    fn height(&self) -> i32 {
+        self.bottom + BELOW
+    }
+
+    /// Returns the position of a share of the x axis.
+    fn x(&self, share: f64) -> i32 {
+        along(share, self.left, RIGHT)
+    }
+
+    /// Returns the position of a share of the y axis.
+    fn y(&self, share: f64) -> i32 {
+        along(share, self.bottom, TOP)
+    }
+
+    fn point(&self, [x, y]: [f64; 2]) -> (i32, i32) {
+        (self.x(self.plot.x.share(x)), self.y(self.plot.y.share(y)))
+    }
+
+    fn x_ticks(&self) -> impl Iterator<Item = (i32, &str)> {
+        let ticks = self.plot.x.ticks.iter();
+        ticks.map(|(place, label)| (self.x(self.plot.x.share_of_place(*place)), label.as_str()))
+    }
+
+    fn y_ticks(&self) -> impl Iterator<Item = (i32, &str)> {
+        let ticks = self.plot.y.ticks.iter();
+        ticks.map(|(place, label)| (self.y(self.plot.y.share_of_place(*place)), label.as_str()))
+    }
+}
+
+/// Converts a number that is limited above.
+fn small(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// Returns the position of a share between two positions, rounded. NaN is at the first.
+#[allow(clippy::cast_possible_truncation)]
+fn along(share: f64, first: i32, last: i32) -> i32 {
+    first + (share.clamp(0.0, 1.0) * f64::from(last - first)).round() as i32
 }
 
 /// Draws a plot for a page, which has its own `id`s and colours.
-pub(crate) fn draw(plot: &Plot, dashes: &Dashes) -> Result<String, Error> {
-    let failed = |error: Box<dyn core::error::Error>| Error::Draw {
-        plot: plot.id.clone(),
-        reason: error.to_string(),
-    };
+pub(crate) fn draw(plot: &Plot, dashes: &Dashes) -> Markup {
     let sheet = Sheet::of(plot);
-    let layers = layers(plot, &sheet, dashes).map_err(failed)?;
-    let area = [sheet.left, TOP, sheet.width - RIGHT, sheet.height - BOTTOM];
-    let area = area.map(|edge| edge.to_string()).join(" ");
-    let range = |axis: &Axis| format!("{} {}", axis.range[0], axis.range[1]);
-    Ok(html! {
-        svg viewBox=(format!("0 0 {} {}", sheet.width, sheet.height)) role="img"
-            aria-label=(plot.title) data-area=(area)
-            data-x-scale=(plot.x.scale.name()) data-x-range=(range(&plot.x))
-            data-y-scale=(plot.y.scale.name()) data-y-range=(range(&plot.y)) {
-            (PreEscaped(layers))
+    html! {
+        svg viewBox=(format!("0 0 {WIDTH} {}", sheet.height())) role="img" aria-label=(plot.title)
+            data-area=(format!("{} {TOP} {RIGHT} {}", sheet.left, sheet.bottom))
+            data-x-scale=[(plot.x.scale == Scale::Linear).then_some("linear")] {
+            (layers(&sheet, dashes))
         }
     }
-    .into_string())
 }
 
 /// Draws a plot as a separate file, with its title, a legend and a white background.
-pub(crate) fn standalone(plot: &Plot, dashes: &Dashes) -> Result<String, Error> {
-    let failed = |error: Box<dyn core::error::Error>| Error::Draw {
-        plot: plot.id.clone(),
-        reason: error.to_string(),
-    };
+pub(crate) fn standalone(plot: &Plot, dashes: &Dashes) -> String {
     let sheet = Sheet::of(plot);
-    let layers = layers(plot, &sheet, dashes).map_err(failed)?;
     let legend = plot.legend(dashes);
     let widest = legend.iter().map(|entry| entry.name.chars().count()).max().unwrap_or(0);
-    let columns = sheet.width as usize / (KEY + widest * LEGEND_LETTER);
+    let columns = WIDTH as usize / (KEY + widest * LEGEND_LETTER);
     let columns = columns.clamp(1, legend.len().clamp(1, 4));
-    let column = sheet.width as usize / columns;
-    let (head, line) = (30 * TENTHS as usize, 18 * TENTHS as usize);
-    let bottom = head + sheet.height as usize;
+    let column = WIDTH as usize / columns;
+    let (head, line) = (30 * TENTHS, 18 * TENTHS as usize);
+    let bottom = (head + sheet.height()) as usize;
     let height = bottom + legend.len().div_ceil(columns) * line + 100;
     let place = |at: usize| {
         format!("translate({} {})", at % columns * column + 100, bottom + at / columns * line)
     };
-    Ok(html! {
-        svg xmlns="http://www.w3.org/2000/svg" width=(sheet.width / TENTHS) height=(height / TENTHS as usize)
-            viewBox=(format!("0 0 {} {height}", sheet.width)) font-family="sans-serif" {
+    html! {
+        svg xmlns="http://www.w3.org/2000/svg" width=(WIDTH / TENTHS)
+            height=(height / TENTHS as usize) viewBox=(format!("0 0 {WIDTH} {height}"))
+            font-family="sans-serif" {
             title { (plot.title) }
             desc { (plot.caption) }
-            rect width=(sheet.width) height=(height) fill="#ffffff" {}
-            text x="100" y="200" font-size=(title_text(&plot.title)) font-weight="bold" fill="#1b1f24" { (plot.title) }
-            g transform=(format!("translate(0 {head})")) { (PreEscaped(layers)) }
+            rect width=(WIDTH) height=(height) fill="#ffffff" {}
+            text x="100" y="200" font-size=(title_text(&plot.title)) font-weight="bold"
+                fill=(INK.0) { (plot.title) }
+            g transform=(format!("translate(0 {head})")) { (layers(&sheet, dashes)) }
             @for (at, entry) in legend.iter().enumerate() {
                 g transform=(place(at)) {
-                    (PreEscaped(entry.shapes(plot.form)))
-                    text x="330" y="95" font-size="110" fill="#1b1f24" { (entry.name) }
+                    (entry.shapes(plot.form))
+                    text x="330" y="95" font-size="110" fill=(INK.0) { (entry.name) }
                 }
             }
         }
     }
-    .into_string())
+    .into_string()
 }
 
 /// Returns the text size at which a title fits the width of the picture, at most the normal one.
@@ -137,165 +151,68 @@ fn title_text(title: &str) -> usize {
 }
 
 /// Draws grid, axes, guide and series, each as a group.
-fn layers(plot: &Plot, sheet: &Sheet, dashes: &Dashes) -> Drawn<String> {
-    let mut out = String::new();
-    write!(out, "<g class=\"grid\">{}</g>", layer(plot, sheet, Layer::Grid)?)?;
-    write!(out, "<g class=\"axes\">{}</g>", layer(plot, sheet, Layer::Axes)?)?;
-    if plot.guide.is_some() {
-        let guide = layer(plot, sheet, Layer::Guide)?;
-        write!(out, "<g class=\"guide\" stroke-dasharray=\"20 25\">{guide}</g>")?;
-    }
-    for (at, (series, look)) in plot.series.iter().zip(plot.looks(dashes)).enumerate() {
-        let line = match plot.form {
-            Form::Dots => String::new(),
-            _ => layer(plot, sheet, Layer::Line(at, look))?,
-        };
-        let markers = layer(plot, sheet, Layer::Markers(at, look))?;
-        let chunk_buckets = series.chunk_buckets.map(|c| c.to_string()).unwrap_or_default();
-        let group = html! {
+fn layers(sheet: &Sheet<'_>, dashes: &Dashes) -> Markup {
+    let plot = sheet.plot;
+    let looks = Look::of(&plot.series, dashes);
+    let grid = |points: [(i32, i32); 2]| polyline(points, GRID.0, THIN);
+    let guide = plot.guide.map(|points| points.map(|point| sheet.point(point)));
+    html! {
+        g class="grid" {
+            @for (y, _) in sheet.y_ticks() { (grid([(sheet.left, y), (RIGHT, y)])) }
+            @for (x, _) in sheet.x_ticks() { (grid([(x, sheet.bottom), (x, TOP)])) }
+        }
+        (axes(sheet))
+        @if let Some(points) = guide {
+            g class="guide" stroke-dasharray="20 25" { (polyline(points, FAINT.0, THIN)) }
+        }
+        @for (at, (series, look)) in plot.series.iter().zip(&looks).enumerate() {
             g class=(format!("series k{at} s{}", look.colour)) data-transport=(series.transport)
-                data-c=(chunk_buckets) {
+                data-c=(series.chunk_buckets.map(|c| c.to_string()).unwrap_or_default()) {
                 title { (series.name(&plot.series)) }
-                @if !line.is_empty() {
-                    g class="line" stroke-linejoin="round"
-                        stroke-dasharray=[(!look.dash.is_empty()).then_some(look.dash)] {
-                        (PreEscaped(line))
+                @if plot.form != Form::Dots {
+                    (line(look, look.rgb(), path(sheet, &series.points)))
+                }
+                (markers(look.hollow, html! {
+                    @for point in sparse(&series.points, plot, look) {
+                        (marker(look, look.hollow, sheet.point(point)))
                     }
-                }
-                @if !markers.is_empty() {
-                    g class=(marker_class(look.hollow)) { (PreEscaped(markers)) }
-                }
-            }
-        };
-        out.push_str(&group.into_string());
-    }
-    Ok(out)
-}
-
-/// A layer that is drawn separately; series by their index.
-#[derive(Clone, Copy)]
-enum Layer {
-    Grid,
-    Axes,
-    Guide,
-    Line(usize, Look),
-    Markers(usize, Look),
-}
-
-/// Draws the shapes of one layer.
-fn layer(plot: &Plot, sheet: &Sheet, layer: Layer) -> Drawn<String> {
-    let mut svg = String::new();
-    {
-        let root =
-            SVGBackend::with_string(&mut svg, (sheet.width, sheet.height)).into_drawing_area();
-        let mut chart = ChartBuilder::on(&root);
-        chart.margin_top(TOP).margin_right(RIGHT);
-        chart.x_label_area_size(BOTTOM).y_label_area_size(sheet.left);
-        let mut chart = chart.build_cartesian_2d(Places(&plot.x), Places(&plot.y))?;
-        let place = |[x, y]: [f64; 2]| (plot.x.scale.place(x), plot.y.scale.place(y));
-        let ([x0, x1], [y0, y1]) = (plot.x.range, plot.y.range);
-        match layer {
-            Layer::Grid => {
-                let thin = GRID.stroke_width(THIN);
-                let across = plot.y.ticks.iter().map(|tick| [(x0, tick.0), (x1, tick.0)]);
-                let up = plot.x.ticks.iter().map(|tick| [(tick.0, y0), (tick.0, y1)]);
-                chart.draw_series(across.chain(up).map(|line| PathElement::new(line, thin)))?;
-            }
-            Layer::Axes => {
-                let text = ("sans-serif", TEXT).into_font().color(&FAINT);
-                chart
-                    .configure_mesh()
-                    .disable_mesh()
-                    .axis_style(FAINT.stroke_width(THIN))
-                    .label_style(text.clone())
-                    .axis_desc_style(("sans-serif", TEXT).into_font().color(&INK))
-                    .set_all_tick_mark_size(4 * TENTHS)
-                    .x_desc(plot.x.title.clone())
-                    .draw()?;
-                let style = ("sans-serif", TEXT)
-                    .into_font()
-                    .color(&INK)
-                    .pos(Pos::new(HPos::Left, VPos::Top));
-                let at = (6 * i32::try_from(TENTHS)?, 5 * i32::try_from(TENTHS)?);
-                root.draw(&Text::new(plot.y.title.clone(), at, style))?;
-            }
-            Layer::Guide => {
-                if let Some(guide) = &plot.guide {
-                    let line = vec![place(guide.from), place(guide.to)];
-                    chart.draw_series([PathElement::new(line, FAINT.stroke_width(THIN))])?;
-                }
-            }
-            Layer::Line(at, look) => {
-                let points = &plot.series[at].points;
-                let points = match plot.form {
-                    Form::Curves => steps(points),
-                    _ => points.clone(),
-                };
-                let points: Vec<(f64, f64)> = points.into_iter().map(place).collect();
-                let style = colour(look).stroke_width(STROKE);
-                chart.draw_series([PathElement::new(points, style)])?;
-            }
-            Layer::Markers(at, look) => {
-                let marked = sparse(&plot.series[at].points, plot, look);
-                let points = || marked.iter().map(|point| place(*point));
-                let filling = if look.hollow { WHITE } else { colour(look) }.filled();
-                let corners = look.marker.to_vec();
-                let filled =
-                    |point| EmptyElement::at(point) + Polygon::new(corners.clone(), filling);
-                chart.draw_series(points().map(filled))?;
-                if look.hollow {
-                    let style = colour(look).stroke_width(EDGE);
-                    let edge = outline(look);
-                    let edged =
-                        |point| EmptyElement::at(point) + PathElement::new(edge.clone(), style);
-                    chart.draw_series(points().map(edged))?;
-                }
+                }))
             }
         }
-        root.present()?;
-    }
-    Ok(inside(&svg))
-}
-
-/// An axis as the library requires it: places, and ticks with labels of this crate.
-struct Places<'a>(&'a Axis);
-
-impl Ranged for Places<'_> {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, place: &f64, (first, last): (i32, i32)) -> i32 {
-        let [from, to] = self.0.range;
-        // Values are within the axis. NaN maps to the first place.
-        let share = ((place - from) / (to - from)).clamp(0.0, 1.0);
-        #[allow(clippy::cast_possible_truncation)]
-        let along = (share * f64::from(last - first)).round() as i32;
-        first + along
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
-        self.0.ticks.iter().map(|(place, _)| *place).collect()
-    }
-
-    fn range(&self) -> Range<f64> {
-        self.0.range[0]..self.0.range[1]
     }
 }
 
-impl ValueFormatter<f64> for Places<'_> {
-    fn format(at: &f64) -> String {
-        at.to_string()
-    }
-
-    fn format_ext(&self, at: &f64) -> String {
-        let tick = self.0.ticks.iter().find(|(place, _)| place.total_cmp(at).is_eq());
-        tick.map_or_else(String::new, |(_, label)| cut(label))
+/// Draws both axes with their ticks, labels and titles. The page colours the last text as a title.
+fn axes(sheet: &Sheet<'_>) -> Markup {
+    let (left, bottom) = (sheet.left, sheet.bottom);
+    let axis = |points: [(i32, i32); 2]| polyline(points, FAINT.0, THIN);
+    let text = |(x, y), dy: &str, anchor: &str, colour: &str, text: &str| {
+        html! {
+            text x=(x) y=(y) dy=(dy) text-anchor=(anchor) font-size=(TEXT) fill=(colour) { (text) }
+        }
+    };
+    let middle = i32::midpoint(left, RIGHT);
+    html! {
+        g class="axes" {
+            (text((middle, sheet.height()), "-0.5ex", "middle", INK.0, &sheet.plot.x.title))
+            (axis([(left, TOP), (left, bottom)]))
+            @for (y, label) in sheet.y_ticks() {
+                (text((left - 2 * TICK, y), "0.5ex", "end", FAINT.0, &cut(label)))
+                (axis([(left - TICK, y), (left, y)]))
+            }
+            (axis([(left, bottom), (RIGHT, bottom)]))
+            @for (x, label) in sheet.x_ticks() {
+                (text((x, bottom + 2 * TICK), "0.76em", "middle", FAINT.0, &cut(label)))
+                (axis([(x, bottom), (x, bottom + TICK)]))
+            }
+            (text((60, 50), "0.76em", "start", INK.0, &sheet.plot.y.title))
+        }
     }
 }
 
 /// Truncates a name to the available width.
 fn cut(name: &str) -> String {
-    match name.char_indices().nth(LONGEST_NAME as usize - 1) {
+    match name.char_indices().nth(LONGEST_NAME - 1) {
         Some((end, last)) if end + last.len_utf8() < name.len() => {
             format!("{}\u{2026}", &name[..end])
         }
@@ -303,21 +220,22 @@ fn cut(name: &str) -> String {
     }
 }
 
-fn colour(look: Look) -> RGBColor {
-    let (red, green, blue) = look.rgb();
-    RGBColor(red, green, blue)
-}
-
-/// Converts points to steps: each value holds until the next one, since there is no measurement
-/// between.
-fn steps(points: &[[f64; 2]]) -> Vec<[f64; 2]> {
-    let corners = points.windows(2).flat_map(|pair| [pair[0], [pair[1][0], pair[0][1]]]);
-    corners.chain(points.last().copied()).collect()
+/// Returns the corners of a line. A curve has steps: each value holds until the next one, since
+/// there is no measurement between.
+fn path(sheet: &Sheet<'_>, points: &[[f64; 2]]) -> Vec<(i32, i32)> {
+    let mut path = Vec::new();
+    for (at, &point) in points.iter().enumerate() {
+        if let (Form::Curves, Some(before)) = (sheet.plot.form, at.checked_sub(1)) {
+            path.push(sheet.point([point[0], points[before][1]]));
+        }
+        path.push(sheet.point(point));
+    }
+    path
 }
 
 /// Returns the points of a line whose markers do not touch, including both ends. A curve has few
 /// markers, at different places for each colour, because curves overlap.
-fn sparse(points: &[[f64; 2]], plot: &Plot, look: Look) -> Vec<[f64; 2]> {
+fn sparse(points: &[[f64; 2]], plot: &Plot, look: &Look) -> Vec<[f64; 2]> {
     let (apart, first) = match plot.form {
         Form::Dots => return points.to_vec(),
         Form::Lines => (APART, f64::NEG_INFINITY),
@@ -332,16 +250,4 @@ fn sparse(points: &[[f64; 2]], plot: &Plot, look: Look) -> Vec<[f64; 2]> {
         }
     }
     kept
-}
-
-/// Returns the corners of the marker, with the first one repeated at the end.
-fn outline(look: Look) -> Vec<(i32, i32)> {
-    look.marker.iter().chain(look.marker.first()).copied().collect()
-}
-
-/// Returns the content of the outermost SVG element.
-fn inside(svg: &str) -> String {
-    let begin = svg.find('>').map_or(0, |at| at + 1);
-    let end = svg.rfind("</svg>").unwrap_or(svg.len());
-    svg[begin..end].trim().to_owned()
 }

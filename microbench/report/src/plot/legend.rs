@@ -1,12 +1,9 @@
 //! The legend of a plot: its colours, markers and dash patterns.
 
-use maud::{PreEscaped, html};
+use maud::{Markup, html};
 
-use super::{Dashes, Form, Look, Plot, Series};
-
-/// Thickness of lines, in tenths of pixels.
-pub(super) const STROKE: u32 = 18;
-pub(super) const EDGE: u32 = 14;
+use super::look::{FAINT, Look, hollow_circle, line, marker, markers};
+use super::{Dashes, Form, Plot, Series};
 
 /// An entry of a legend.
 #[derive(Clone)]
@@ -40,7 +37,7 @@ impl Plot {
     /// Returns an entry for each series or, if that is shorter, one for each hue and one for each
     /// line.
     pub(crate) fn legend(&self, dashes: &Dashes) -> Vec<Entry> {
-        let looks = self.looks(dashes);
+        let looks = Look::of(&self.series, dashes);
         let hues = self.grouped(&looks, |series| &series.hue, About::Hue);
         let lines = self.grouped(&looks, |series| &series.line, About::Line);
         let (several, split) = (hues.len() > 1 && lines.len() > 1, [hues, lines].concat());
@@ -69,7 +66,7 @@ impl Plot {
 
 impl Entry {
     /// Returns the symbol before the name, for a page.
-    pub(crate) fn key(&self, form: Form) -> String {
+    pub(crate) fn key(&self, form: Form) -> Markup {
         let class = match self.about {
             About::Line => "key".to_owned(),
             _ => format!("key s{}", self.look.colour),
@@ -77,53 +74,31 @@ impl Entry {
         // A marker alone needs less space.
         let short = self.about == About::Hue && form != Form::Curves;
         let view = if short { "80 0 120 120" } else { "0 0 280 120" };
-        html! {
-            svg class=(class) viewBox=(view) aria-hidden="true" {
-                (PreEscaped(self.shapes(form)))
-            }
-        }
-        .into_string()
+        html! { svg class=(class) viewBox=(view) aria-hidden="true" { (self.shapes(form)) } }
     }
 
     /// Draws a short line with a marker, 280 wide and 120 high, in tenths of pixels.
-    pub(super) fn shapes(&self, form: Form) -> String {
+    pub(super) fn shapes(&self, form: Form) -> Markup {
         let look = &self.look;
-        let (red, green, blue) = look.rgb();
-        let colour = match self.about {
-            About::Line => "#575E68".to_owned(),
-            _ => format!("#{red:02X}{green:02X}{blue:02X}"),
-        };
-        let corners = look.marker.iter().map(|(x, y)| format!("{},{}", 140 + x, 60 + y));
-        let corners = corners.collect::<Vec<_>>().join(" ");
-        let dash = Some(look.dash).filter(|dash| self.about != About::Hue && !dash.is_empty());
-        let line = form != Form::Dots && (self.about != About::Hue || form == Form::Curves);
-        let marker = self.about != About::Line || look.hollow;
-        let hollow = look.hollow && self.about != About::Hue;
+        let middle = (140, 60);
+        let (solid, ends) = (Look { dash: "", ..*look }, [(0, 60), (280, 60)]);
         html! {
-            @if line {
-                g class="line" stroke-dasharray=[dash] {
-                    polyline fill="none" stroke=(colour) stroke-width=(STROKE) points="0,60 280,60" {}
+            @match self.about {
+                About::Everything => {
+                    @if form != Form::Dots { (line(look, look.rgb(), ends)) }
+                    (markers(look.hollow, marker(look, look.hollow, middle)))
                 }
-            }
-            @if marker {
-                g class=(marker_class(hollow)) {
-                    @if self.about == About::Line {
-                        circle cx="140" cy="60" r="34" fill="#ffffff" stroke=(colour)
-                            stroke-width=(EDGE) {}
-                    } @else {
-                        polygon points=(corners) fill=(if hollow { "#ffffff" } else { &colour })
-                            stroke=(colour) stroke-width=(EDGE) {}
-                    }
+                About::Hue => {
+                    @if form == Form::Curves { (line(&solid, look.rgb(), ends)) }
+                    (markers(false, marker(look, false, middle)))
+                }
+                About::Line => {
+                    @if form != Form::Dots { (line(look, FAINT.0, ends)) }
+                    @if look.hollow { (markers(true, hollow_circle(middle))) }
                 }
             }
         }
-        .into_string()
     }
-}
-
-/// Returns the class of the group that contains a series' markers.
-pub(super) fn marker_class(hollow: bool) -> &'static str {
-    if hollow { "markers hollow" } else { "markers" }
 }
 
 #[cfg(test)]

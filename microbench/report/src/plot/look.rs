@@ -1,88 +1,53 @@
 //! The looks of series: colour and marker for what was measured, dash pattern for its origin. Up to
 //! eight series differ by more than colour.
 
-use core::fmt::Write;
+use maud::{Markup, html};
 
 use super::{Dashes, Series};
 
-/// Colours on white and on black, from Okabe and Ito's palette for all kinds of colour vision, made
-/// darker and lighter until each has enough contrast.
-const COLOURS: [([u8; 3], [u8; 3]); 7] = [
-    ([0x00, 0x5f, 0xa8], [0x62, 0xb4, 0xf2]),
-    ([0xbe, 0x48, 0x00], [0xff, 0x92, 0x55]),
-    ([0x00, 0x7a, 0x5c], [0x3f, 0xcb, 0x9f]),
-    ([0xa6, 0x47, 0x7f], [0xea, 0x9c, 0xc6]),
-    ([0x8a, 0x66, 0x00], [0xe8, 0xbd, 0x42]),
-    ([0x2e, 0x7d, 0x9c], [0x8f, 0xd9, 0xf0]),
-    ([0x5b, 0x4b, 0xb5], [0xb7, 0xad, 0xff]),
-];
-/// The background of the page, in both variants.
-const GROUND: ([u8; 3], [u8; 3]) = ([0xff, 0xff, 0xff], [0x12, 0x15, 0x19]);
-const INK: ([u8; 3], [u8; 3]) = ([0x1b, 0x1f, 0x24], [0xe6, 0xe9, 0xed]);
-const FAINT: ([u8; 3], [u8; 3]) = ([0x57, 0x5e, 0x68], [0xa3, 0xab, 0xb6]);
-const GRID: ([u8; 3], [u8; 3]) = ([0xe3, 0xe6, 0xea], [0x2b, 0x31, 0x39]);
-const RAISED: ([u8; 3], [u8; 3]) = ([0xf5, 0xf6, 0xf8], [0x1b, 0x20, 0x26]);
+/// A colour on white and on black.
+type Colour = (&'static str, &'static str);
 
+/// The colours of series, from Okabe and Ito's palette for all kinds of colour vision, made darker
+/// and lighter until each has enough contrast.
+const COLOURS: [Colour; 7] = [
+    ("#005fa8", "#62b4f2"),
+    ("#be4800", "#ff9255"),
+    ("#007a5c", "#3fcb9f"),
+    ("#a6477f", "#ea9cc6"),
+    ("#8a6600", "#e8bd42"),
+    ("#2e7d9c", "#8fd9f0"),
+    ("#5b4bb5", "#b7adff"),
+];
+/// The background of the page.
+const GROUND: Colour = ("#ffffff", "#121519");
+pub(super) const INK: Colour = ("#1b1f24", "#e6e9ed");
+pub(super) const FAINT: Colour = ("#575e68", "#a3abb6");
+pub(super) const GRID: Colour = ("#e3e6ea", "#2b3139");
+const RAISED: Colour = ("#f5f6f8", "#1b2026");
+
+/// Thickness of lines and of the edges of markers, in tenths of pixels.
+const STROKE: i32 = 18;
+const EDGE: i32 = 14;
 /// Corners of the markers, in tenths of pixels from the centre.
-const MARKERS: [&[(i32, i32)]; 8] = [
-    &[
-        (34, 0),
-        (31, 13),
-        (24, 24),
-        (13, 31),
-        (0, 34),
-        (-13, 31),
-        (-24, 24),
-        (-31, 13),
-        (-34, 0),
-        (-31, -13),
-        (-24, -24),
-        (-13, -31),
-        (0, -34),
-        (13, -31),
-        (24, -24),
-        (31, -13),
-    ],
-    &[(-30, -30), (30, -30), (30, 30), (-30, 30)],
-    &[(0, -42), (37, 27), (-37, 27)],
-    &[(0, -44), (44, 0), (0, 44), (-44, 0)],
-    &[(0, 42), (37, -27), (-37, -27)],
-    &[
-        (-12, -38),
-        (12, -38),
-        (12, -12),
-        (38, -12),
-        (38, 12),
-        (12, 12),
-        (12, 38),
-        (-12, 38),
-        (-12, 12),
-        (-38, 12),
-        (-38, -12),
-        (-12, -12),
-    ],
-    &[
-        (0, -17),
-        (25, -42),
-        (42, -25),
-        (17, 0),
-        (42, 25),
-        (25, 42),
-        (0, 17),
-        (-25, 42),
-        (-42, 25),
-        (-17, 0),
-        (-42, -25),
-        (-25, -42),
-    ],
-    &[(-36, -36), (36, -36), (-36, 36), (36, 36)],
+const MARKERS: [&str; 8] = [
+    "34,0 31,13 24,24 13,31 0,34 -13,31 -24,24 -31,13 -34,0 -31,-13 -24,-24 -13,-31 \
+     0,-34 13,-31 24,-24 31,-13",
+    "-30,-30 30,-30 30,30 -30,30",
+    "0,-42 37,27 -37,27",
+    "0,-44 44,0 0,44 -44,0",
+    "0,42 37,-27 -37,-27",
+    "-12,-38 12,-38 12,-12 38,-12 38,12 12,12 12,38 -12,38 -12,12 -38,12 -38,-12 -12,-12",
+    "0,-17 25,-42 42,-25 17,0 42,25 25,42 0,17 -25,42 -42,25 -17,0 -42,-25 -25,-42",
+    "-36,-36 36,-36 -36,36 36,36",
 ];
 
 /// The look of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
     pub(crate) colour: usize,
-    pub(crate) marker: &'static [(i32, i32)],
+    /// The corners of its markers.
+    pub(super) marker: &'static str,
     pub(crate) dash: &'static str,
     /// Whether markers are hollow, for measurements of others.
     pub(crate) hollow: bool,
@@ -112,9 +77,8 @@ impl Look {
     }
 
     /// Returns its colour on white.
-    pub(crate) fn rgb(&self) -> (u8, u8, u8) {
-        let [red, green, blue] = COLOURS[self.colour].0;
-        (red, green, blue)
+    pub(super) fn rgb(&self) -> &'static str {
+        COLOURS[self.colour].0
     }
 }
 
@@ -125,38 +89,67 @@ fn position<'a>(names: &mut Vec<&'a str>, name: &'a str) -> usize {
     })
 }
 
+pub(super) fn polyline(
+    points: impl IntoIterator<Item = (i32, i32)>,
+    colour: &str,
+    thickness: i32,
+) -> Markup {
+    let points: Vec<String> = points.into_iter().map(|(x, y)| format!("{x},{y}")).collect();
+    html! {
+        polyline fill="none" stroke=(colour) stroke-width=(thickness) points=(points.join(" ")) {}
+    }
+}
+
+/// Draws the line of a series with its dash pattern.
+pub(super) fn line(
+    look: &Look,
+    colour: &str,
+    points: impl IntoIterator<Item = (i32, i32)>,
+) -> Markup {
+    html! {
+        g class="line" stroke-linejoin="round"
+            stroke-dasharray=[(!look.dash.is_empty()).then_some(look.dash)] {
+            (polyline(points, colour, STROKE))
+        }
+    }
+}
+
+/// Groups the markers of a series.
+pub(super) fn markers(hollow: bool, markers: Markup) -> Markup {
+    html! { g class=(if hollow { "markers hollow" } else { "markers" }) { (markers) } }
+}
+
+pub(super) fn marker(look: &Look, hollow: bool, (x, y): (i32, i32)) -> Markup {
+    let (fill, edge) = if hollow { ("#ffffff", Some(look.rgb())) } else { (look.rgb(), None) };
+    html! {
+        polygon transform=(format!("translate({x} {y})")) points=(look.marker) fill=(fill)
+            stroke=[edge] stroke-width=[edge.map(|_| EDGE)] {}
+    }
+}
+
+/// Draws the hollow marker that stands for those of all colours.
+pub(super) fn hollow_circle((x, y): (i32, i32)) -> Markup {
+    html! { circle cx=(x) cy=(y) r="34" fill="#ffffff" stroke=(FAINT.0) stroke-width=(EDGE) {} }
+}
+
 /// Returns the style sheet of the page and of series, on white and on black.
 pub(crate) fn style_sheet() -> String {
-    let colours = |dark: bool| {
-        let pick = |pair: &([u8; 3], [u8; 3])| {
-            let [red, green, blue] = if dark { pair.1 } else { pair.0 };
-            format!("#{red:02x}{green:02x}{blue:02x}")
-        };
-        let named = [
-            ("ground", &GROUND),
-            ("ink", &INK),
-            ("faint", &FAINT),
-            ("grid", &GRID),
-            ("raised", &RAISED),
-        ];
-        let mut rules = String::new();
-        for (name, pair) in named {
-            let _ = write!(rules, "--{name}:{};", pick(pair));
-        }
-        for (at, pair) in COLOURS.iter().enumerate() {
-            let _ = write!(rules, "--s{at}:{};", pick(pair));
-        }
-        rules
+    let page =
+        [("ground", GROUND), ("ink", INK), ("faint", FAINT), ("grid", GRID), ("raised", RAISED)];
+    let rules = |of: fn(Colour) -> &'static str| -> String {
+        let page = page.map(|(name, colour)| format!("--{name}:{};", of(colour)));
+        let series = COLOURS.iter().enumerate();
+        let series = series.map(|(at, &colour)| format!("--s{at}:{};", of(colour)));
+        page.into_iter().chain(series).collect()
     };
-    let mut sheet = format!(
-        ":root{{color-scheme:light dark;{}}}\n@media (prefers-color-scheme:dark){{:root{{{}}}}}\n",
-        colours(false),
-        colours(true)
-    );
-    for at in 0..COLOURS.len() {
-        let _ = writeln!(sheet, ".s{at}{{--series:var(--s{at})}}");
-    }
-    sheet
+    let series = (0..COLOURS.len()).map(|at| format!(".s{at}{{--series:var(--s{at})}}\n"));
+    format!(
+        ":root{{color-scheme:light dark;{}}}\n\
+         @media (prefers-color-scheme:dark){{:root{{{}}}}}\n{}",
+        rules(|colour| colour.0),
+        rules(|colour| colour.1),
+        series.collect::<String>()
+    )
 }
 
 #[cfg(test)]
@@ -165,10 +158,10 @@ mod tests {
     use crate::plot::dash::DASHES;
 
     /// Computes the contrast from relative luminances (WCAG 2.2).
-    fn contrast(one: [u8; 3], other: [u8; 3]) -> f64 {
-        let luminance = |colour: [u8; 3]| {
-            let [red, green, blue] = colour.map(|byte| {
-                let share = f64::from(byte) / 255.0;
+    fn contrast(one: &str, other: &str) -> f64 {
+        let luminance = |colour: &str| {
+            let [red, green, blue] = [1, 3, 5].map(|at| {
+                let share = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
                 if share <= 0.040_45 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
             });
             0.2126 * red + 0.7152 * green + 0.0722 * blue

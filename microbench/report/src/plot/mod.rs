@@ -7,10 +7,10 @@ mod legend;
 mod look;
 mod table;
 
-pub(crate) use axis::{Axis, Scale};
+pub(crate) use axis::{Axis, Kind, Scale};
 pub(crate) use dash::Dashes;
 pub(crate) use draw::{draw, standalone};
-pub(crate) use look::{Look, style_sheet};
+pub(crate) use look::style_sheet;
 pub(crate) use table::Table;
 
 /// The form in which a plot shows its points.
@@ -24,28 +24,95 @@ pub(crate) enum Form {
     Dots,
 }
 
-/// One plot.
-#[derive(Clone, Debug)]
-pub(crate) struct Plot {
-    /// The `id` in the page and the name of its file: lower case letters, digits and dashes.
+/// What a plot shows, without its values.
+pub(crate) struct Spec {
+    /// The `id` in the page and the name of its file.
     pub(crate) id: String,
     pub(crate) title: String,
     /// Units, and what the values include.
     pub(crate) caption: String,
     pub(crate) form: Form,
+    /// The titles and kinds of both axes. Names have their title in the table alone.
+    pub(crate) x: (&'static str, Kind),
+    pub(crate) y: (&'static str, Kind),
+    pub(crate) guide: Guide,
+}
+
+/// A dotted line that is not a measurement. The axes include it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guide {
+    None,
+    /// y = 1.
+    Level,
+    /// x = 1, beside names.
+    Upright,
+    /// From 1 at the smallest x in proportion to x.
+    Proportional,
+    /// y = x.
+    Diagonal,
+}
+
+/// One plot.
+#[derive(Clone, Debug)]
+pub(crate) struct Plot {
+    pub(crate) id: String,
+    pub(crate) title: String,
+    pub(crate) caption: String,
+    pub(crate) form: Form,
     pub(crate) x: Axis,
     pub(crate) y: Axis,
     pub(crate) series: Vec<Series>,
-    /// A reference line.
-    pub(crate) guide: Option<Guide>,
+    /// The ends of the guide.
+    pub(crate) guide: Option<[[f64; 2]; 2]>,
     pub(crate) table: Table,
 }
 
-/// A line that is not a measurement, with its name.
-#[derive(Clone, Debug)]
-pub(crate) struct Guide {
-    pub(crate) from: [f64; 2],
-    pub(crate) to: [f64; 2],
+impl Spec {
+    /// Returns the plot of the series. It has the points that both axes include, and the series
+    /// that have any. Returns `None` if there are none.
+    pub(crate) fn plot(self, mut series: Vec<Series>) -> Option<Plot> {
+        let Self { id, title, caption, form, x: (x_title, x_kind), y: (y_title, y_kind), guide } =
+            self;
+        let (mut xs, mut ys) = (values(&series, 0), values(&series, 1));
+        let guide = guide.ends(&mut xs, &mut ys);
+        let x = Axis::new(x_title, &x_kind, &xs);
+        let y = Axis::new(y_title, &y_kind, &ys);
+        for series in &mut series {
+            series.points.retain(|point| x.holds(point[0]) && y.holds(point[1]));
+        }
+        series.retain(|series| !series.points.is_empty());
+        let table = match &y_kind {
+            Kind::Names(names) => Table::by_name(y_title, names, &series),
+            _ => Table::by_x(x_title, values(&series, 0), &series),
+        };
+        let plot = Plot { id, title, caption, form, x, y, series, guide, table };
+        (!plot.series.is_empty()).then_some(plot)
+    }
+}
+
+impl Guide {
+    /// Returns the ends of the guide, and adds to both axes the values that it needs.
+    fn ends(self, xs: &mut Vec<f64>, ys: &mut Vec<f64>) -> Option<[[f64; 2]; 2]> {
+        let [first, last] = span(xs);
+        let ends = match self {
+            Self::None => return None,
+            Self::Level => [[first, 1.0], [last, 1.0]],
+            // Half a line of names beyond the first and the last.
+            Self::Upright => [[1.0, -0.5], [1.0, span(ys)[1] + 0.5]],
+            Self::Proportional => [[first, 1.0], [last, last / first]],
+            Self::Diagonal => {
+                xs.append(&mut ys.clone());
+                ys.clone_from(xs);
+                let [first, last] = span(xs);
+                return (first < last).then_some([[first; 2], [last; 2]]);
+            }
+        };
+        match self {
+            Self::Upright => xs.push(1.0),
+            _ => ys.extend(ends.map(|end| end[1])),
+        }
+        (self == Self::Upright || first < last).then_some(ends)
+    }
 }
 
 /// A sequence of points.
@@ -87,6 +154,20 @@ impl Series {
             _ => format!("{}, {}", self.hue, self.line),
         }
     }
+
+    /// Returns the y of the point with this x, or with `along` = 1 the x of the point with this y.
+    fn beside(&self, along: usize, at: f64) -> Option<f64> {
+        let point = self.points.iter().find(|point| point[along].total_cmp(&at).is_eq());
+        point.map(|point| point[1 - along])
+    }
+
+    /// Replaces each value by `value` of the point, and drops points without one. Returns `None`
+    /// if no point has one.
+    pub(crate) fn map(&self, value: impl Fn([f64; 2]) -> Option<f64>) -> Option<Self> {
+        let points = self.points.iter().filter_map(|&point| Some([point[0], value(point)?]));
+        let points: Vec<[f64; 2]> = points.collect();
+        (!points.is_empty()).then(|| Self { points, ..self.clone() })
+    }
 }
 
 /// Returns the name of C for a series.
@@ -94,37 +175,15 @@ pub(crate) fn chunk_name(chunk_buckets: u32) -> String {
     format!("C = {chunk_buckets}")
 }
 
-impl Plot {
-    /// Keeps the points that both axes include, and the series that have any.
-    pub(crate) fn within_axes(mut self) -> Option<Self> {
-        for series in &mut self.series {
-            series.points.retain(|[x, y]| self.x.holds(*x) && self.y.holds(*y));
-        }
-        self.series.retain(|series| !series.points.is_empty());
-        (!self.series.is_empty()).then_some(self)
-    }
-
-    /// Returns the look of each series, in their order.
-    pub(crate) fn looks(&self, dashes: &Dashes) -> Vec<Look> {
-        Look::of(&self.series, dashes)
-    }
-}
-
-/// Sorts the points of each series by x.
-pub(crate) fn sort_by_x(all: &mut [Series]) {
-    for series in all {
-        series.points.sort_by(|one, other| one[0].total_cmp(&other[0]));
-    }
-}
-
 /// Returns the minimum and the maximum; for no values, the first is the larger one.
-pub(crate) fn span(values: impl Iterator<Item = f64>) -> [f64; 2] {
-    values.fold([f64::INFINITY, 0.0], |[least, most], value| [least.min(value), most.max(value)])
+fn span(values: &[f64]) -> [f64; 2] {
+    let (least, most) = (f64::INFINITY, 0.0);
+    values.iter().fold([least, most], |[least, most], value| [least.min(*value), most.max(*value)])
 }
 
 /// Returns the x or the y values of all series.
-pub(crate) fn all(series: &[Series], at: usize) -> impl Iterator<Item = f64> + Clone {
-    series.iter().flat_map(move |series| series.points.iter().map(move |point| point[at]))
+pub(crate) fn values(series: &[Series], at: usize) -> Vec<f64> {
+    series.iter().flat_map(|series| series.points.iter().map(|point| point[at])).collect()
 }
 
 /// Creates a plot of series with these hues and lines, of one point each.
@@ -137,16 +196,8 @@ fn made_up(series: &[(&str, &str)]) -> Plot {
         chunk_buckets: None,
         points: vec![[1.0, 1.0]],
     };
-    let axis = Axis::between("", [1.0].into_iter());
-    Plot {
-        id: String::new(),
-        title: String::new(),
-        caption: String::new(),
-        form: Form::Lines,
-        x: axis.clone(),
-        y: axis,
-        series: series.iter().map(one).collect(),
-        guide: None,
-        table: Table::default(),
-    }
+    let (id, title, caption) = (String::new(), String::new(), String::new());
+    let (x, y) = (("", Kind::Between), ("", Kind::Between));
+    let spec = Spec { id, title, caption, form: Form::Lines, x, y, guide: Guide::None };
+    spec.plot(series.iter().map(one).collect()).unwrap()
 }
