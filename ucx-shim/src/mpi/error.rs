@@ -1,15 +1,15 @@
 //! Failed calls of MPI, and failures to start MPI or to open an engine.
 
-use core::error::Error;
 use core::ffi::CStr;
-use core::fmt;
 
 use ::mpi::ffi;
 use probeline_engine::SetupError;
 use probeline_transport::ExchangeError;
+use thiserror::Error;
 
 /// A call of MPI failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{call} failed with code {code}: {text}{}", self.advice())]
 pub struct MpiError {
     /// The call.
     pub call: &'static str,
@@ -35,127 +35,72 @@ impl MpiError {
         let text = CStr::from_bytes_until_nul(&text).unwrap_or_default();
         Err(Self { call, code, text: text.to_string_lossy().into_owned() })
     }
+
+    fn advice(&self) -> &'static str {
+        // Open MPI's error if no component, or an unsuitable one, is selected.
+        if self.call == "MPI_Win_allocate" && self.text.contains("MPI_ERR_WIN") {
+            "; the selected one-sided component probably does not connect all ranks: choose \
+             another, `mpirun --mca osc sm` on one machine, `--mca osc ucx` over a network"
+        } else {
+            ""
+        }
+    }
 }
 
 /// `MPI_SUCCESS`, which the standard makes 0.
 pub(super) const SUCCESS: i32 = 0;
 
-impl fmt::Display for MpiError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} failed with code {}: {}", self.call, self.code, self.text)
-    }
-}
-
-impl Error for MpiError {}
-
 /// The reason why MPI could not be started.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InitError {
     /// This process has or had a [`World`](super::World), or other code has started MPI.
+    #[error(
+        "MPI was started in this process before, and can be started only once: keep one World and \
+         lend it"
+    )]
     Second,
     /// A call of MPI failed.
-    Mpi(MpiError),
-}
-
-impl fmt::Display for InitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Second => f.write_str(
-                "MPI was started in this process before, and can be started only once: \
-                 keep one World and lend it",
-            ),
-            Self::Mpi(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for InitError {}
-
-impl From<MpiError> for InitError {
-    fn from(error: MpiError) -> Self {
-        Self::Mpi(error)
-    }
+    #[error(transparent)]
+    Mpi(#[from] MpiError),
 }
 
 /// The reason why an engine could not be opened. If one owner fails, all do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The owners cannot open engines together.
-    Setup(SetupError),
+    #[error(transparent)]
+    Setup(#[from] SetupError),
     /// A call of MPI failed.
-    Mpi(MpiError),
+    #[error(transparent)]
+    Mpi(#[from] MpiError),
     /// The window is not of the unified memory model.
+    #[error(
+        "the window's memory model is not MPI_WIN_UNIFIED but {model}: choose another one-sided \
+         component or a machine with coherent memory"
+    )]
     NotUnified {
         /// The library's number for the model of the window.
         model: i32,
     },
     /// The component that implements windows aborts the process at the first compare-and-swap.
+    #[error(
+        "Open MPI's osc rdma over {carrier} ends the process at its first MPI_Compare_and_swap: \
+         give mpirun `--mca osc sm` (one machine) or `--mca osc ucx`{}",
+        carrier_advice(carrier)
+    )]
     AtomicsCrash {
         /// The transport under osc rdma.
         carrier: String,
     },
 }
 
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Setup(error) => error.fmt(f),
-            Self::Mpi(error) => {
-                error.fmt(f)?;
-                // Open MPI's error if no component, or an unsuitable one, is selected.
-                if error.call == "MPI_Win_allocate" && error.text.contains("MPI_ERR_WIN") {
-                    f.write_str(
-                        "; the selected one-sided component probably does not connect all ranks: \
-                         choose another, `mpirun --mca osc sm` on one machine, `--mca osc ucx` over \
-                         a network",
-                    )?;
-                }
-                Ok(())
-            }
-            Self::NotUnified { model } => write!(
-                f,
-                "the window's memory model is not MPI_WIN_UNIFIED but {model}: \
-                 choose another one-sided component or a machine with coherent memory"
-            ),
-            Self::AtomicsCrash { carrier } => {
-                write!(
-                    f,
-                    "Open MPI's osc rdma over {carrier} ends the process at its first \
-                     MPI_Compare_and_swap: give mpirun `--mca osc sm` (one machine) or \
-                     `--mca osc ucx`"
-                )?;
-                if carrier.starts_with("btl vader") {
-                    f.write_str(
-                        ", or `--mca btl_vader_single_copy_mechanism none`, with which it selects \
-                         another component",
-                    )?;
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
-impl Error for OpenError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Setup(error) => error.source(),
-            _ => None,
-        }
-    }
-}
-
-impl From<MpiError> for OpenError {
-    fn from(error: MpiError) -> Self {
-        Self::Mpi(error)
-    }
-}
-
-impl From<SetupError> for OpenError {
-    fn from(error: SetupError) -> Self {
-        Self::Setup(error)
+fn carrier_advice(carrier: &str) -> &'static str {
+    if carrier.starts_with("btl vader") {
+        ", or `--mca btl_vader_single_copy_mechanism none`, with which it selects another component"
+    } else {
+        ""
     }
 }
 

@@ -1,8 +1,6 @@
 //! Failed calls of UCP, failed operations, and failures to open an engine.
 
-use core::error::Error;
 use core::ffi::CStr;
-use core::fmt;
 use std::io;
 
 use probeline_engine::SetupError;
@@ -13,9 +11,11 @@ use probeline_ucx_sys::{
     UCS_ERR_NO_MEMORY, UCS_ERR_NOT_CONNECTED, UCS_ERR_SHMEM_SEGMENT, UCS_ERR_UNREACHABLE,
     UCS_ERR_UNSUPPORTED, UCS_OK, Ucp, ucs_status_t,
 };
+use thiserror::Error;
 
 /// A call of UCP failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{call} failed with status {status}, {}{}", .description.to_string_lossy(), self.advice())]
 pub struct CallFailed {
     /// The call.
     pub call: &'static str,
@@ -43,13 +43,9 @@ impl CallFailed {
         let description = unsafe { CStr::from_ptr((ucp.ucs_status_string)(status)) };
         Self { call, status, description }
     }
-}
 
-impl fmt::Display for CallFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let description = self.description.to_str().unwrap_or("no description");
-        write!(f, "{} failed with status {}, {description}", self.call, self.status)?;
-        f.write_str(match self.status {
+    fn advice(&self) -> &'static str {
+        match self.status {
             UCS_ERR_NO_DEVICE => {
                 "; this machine has none of the transports and devices that UCX may use (UCX_TLS, \
                  UCX_NET_DEVICES): `ucx_info -d` (Debian: ucx-utils) lists what it has"
@@ -66,11 +62,9 @@ impl fmt::Display for CallFailed {
             UCS_ERR_IO_ERROR | UCS_ERR_BUSY => "; UCX_LOG_LEVEL=info shows more",
             UCS_ERR_UNSUPPORTED => "; another transport may support it: `ucx_info -d`",
             _ => "; UCX_LOG_LEVEL=info may show why",
-        })
+        }
     }
 }
-
-impl Error for CallFailed {}
 
 /// The contract's name for the status of a failed operation.
 #[cold]
@@ -86,14 +80,17 @@ pub(super) fn op_error(status: ucs_status_t) -> OpError {
 }
 
 /// The reason why an engine could not be opened. If one owner fails, all do.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// libucp could not be loaded.
+    #[error(transparent)]
     Library(LoadError),
     /// The owners cannot open engines together.
-    Setup(SetupError),
+    #[error(transparent)]
+    Setup(#[from] SetupError),
     /// UCX refused the value of a setting.
+    #[error("UCX refuses {value:?} for UCX_{variable}: `ucx_info -cf` explains the values")]
     Setting {
         /// The variable, without `UCX_`.
         variable: &'static str,
@@ -101,6 +98,10 @@ pub enum OpenError {
         value: String,
     },
     /// A variable of the environment contradicts the builder.
+    #[error(
+        "the environment sets {variable}={set}, but {asked} was requested: unset the variable, or \
+         request the same value"
+    )]
     Contradiction {
         /// The variable.
         variable: String,
@@ -110,10 +111,16 @@ pub enum OpenError {
         asked: String,
     },
     /// The builder sets a GID index, and UCX uses no transport with GIDs.
+    #[error(
+        "a GID index was requested, but UCX uses no InfiniBand or RoCE transport: choose one, such \
+         as rc, or leave the index out"
+    )]
     NoGid,
     /// A call of UCP failed.
-    Call(CallFailed),
+    #[error(transparent)]
+    Call(#[from] CallFailed),
     /// UCX cannot connect to an owner.
+    #[error("cannot connect to {owner} over the transports {tls}: {source}")]
     NoConnection {
         /// The owner.
         owner: Owner,
@@ -123,6 +130,10 @@ pub enum OpenError {
         source: CallFailed,
     },
     /// The first operations on an owner's window did not complete in time.
+    #[error(
+        "{owner} did not answer within {after_s} s: check that it is running, that the device \
+         reaches it (UCX_NET_DEVICES), and over RoCE that the GID does (UCX_IB_GID_INDEX)"
+    )]
     TimedOut {
         /// The owner.
         owner: Owner,
@@ -130,6 +141,7 @@ pub enum OpenError {
         after_s: u64,
     },
     /// The first operation on an owner's window failed.
+    #[error("the first operation on the window of {owner} failed: {source}")]
     FirstFailed {
         /// The owner.
         owner: Owner,
@@ -137,6 +149,10 @@ pub enum OpenError {
         source: CallFailed,
     },
     /// The sum of the values that all owners added to a word of this owner is wrong.
+    #[error(
+        "atomics lose updates: {expected} owners added 1 to a word, which is {found} now; choose \
+         the other atomic mode, or other transports"
+    )]
     SelfTest {
         /// The number of owners, each of which added 1.
         expected: u64,
@@ -144,6 +160,11 @@ pub enum OpenError {
         found: u64,
     },
     /// The process of an owner on this machine cannot be watched.
+    #[error(
+        "cannot watch {owner}, process {pid}: {}; run all owners of a machine as one user in one \
+         PID namespace, on Linux 5.3 or newer, and allow pidfd_open in containers",
+        io::Error::from_raw_os_error(*errno)
+    )]
     Watch {
         /// The owner.
         owner: Owner,
@@ -153,83 +174,13 @@ pub enum OpenError {
         errno: i32,
     },
     /// A thread for peers' operations, or for watching their processes, could not be started.
+    #[error(
+        "cannot start a thread: {}; raise `ulimit -u`, or choose the caller's progress, which \
+         needs one thread less",
+        io::Error::from_raw_os_error(*errno)
+    )]
     Thread {
         /// The error of the system.
         errno: i32,
     },
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let strerror = |errno: &i32| io::Error::from_raw_os_error(*errno);
-        match self {
-            Self::Library(error) => error.fmt(f),
-            Self::Setup(error) => error.fmt(f),
-            Self::Setting { variable, value } => write!(
-                f,
-                "UCX refuses {value:?} for UCX_{variable}: `ucx_info -cf` explains the values"
-            ),
-            Self::Contradiction { variable, set, asked } => write!(
-                f,
-                "the environment sets {variable}={set}, but {asked} was requested: unset the \
-                 variable, or request the same value"
-            ),
-            Self::NoGid => f.write_str(
-                "a GID index was requested, but UCX uses no InfiniBand or RoCE transport: choose \
-                 one, such as rc, or leave the index out",
-            ),
-            Self::Call(failed) => failed.fmt(f),
-            Self::NoConnection { owner, tls, source } => {
-                write!(f, "cannot connect to {owner} over the transports {tls}: {source}")
-            }
-            Self::TimedOut { owner, after_s } => write!(
-                f,
-                "{owner} did not answer within {after_s} s: check that it is running, that the \
-                 device reaches it (UCX_NET_DEVICES), and over RoCE that the GID does \
-                 (UCX_IB_GID_INDEX)"
-            ),
-            Self::FirstFailed { owner, source } => {
-                write!(f, "the first operation on the window of {owner} failed: {source}")
-            }
-            Self::SelfTest { expected, found } => write!(
-                f,
-                "atomics lose updates: {expected} owners added 1 to a word, which is {found} now; \
-                 choose the other atomic mode, or other transports"
-            ),
-            Self::Watch { owner, pid, errno } => write!(
-                f,
-                "cannot watch {owner}, process {pid}: {}; run all owners of a machine as one user \
-                 in one PID namespace, on Linux 5.3 or newer, and allow pidfd_open in containers",
-                strerror(errno)
-            ),
-            Self::Thread { errno } => write!(
-                f,
-                "cannot start a thread: {}; raise `ulimit -u`, or choose the caller's progress, \
-                 which needs one thread less",
-                strerror(errno)
-            ),
-        }
-    }
-}
-
-impl Error for OpenError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Setup(error) => error.source(),
-            Self::NoConnection { source, .. } | Self::FirstFailed { source, .. } => Some(source),
-            _ => None,
-        }
-    }
-}
-
-impl From<CallFailed> for OpenError {
-    fn from(failed: CallFailed) -> Self {
-        Self::Call(failed)
-    }
-}
-
-impl From<SetupError> for OpenError {
-    fn from(error: SetupError) -> Self {
-        Self::Setup(error)
-    }
 }

@@ -62,7 +62,7 @@ impl Parts {
     /// Stops the threads, and leaks the workers with everything that they use.
     pub(super) fn leak(mut self) {
         self.progress_thread = None;
-        self.watch = Watch::nothing();
+        self.watch = Watch::default();
         core::mem::forget(self);
     }
 }

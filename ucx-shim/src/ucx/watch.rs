@@ -1,10 +1,9 @@
 //! Detects lost owners: by the exit of their processes, failed endpoints, and their notifications.
 
 use core::hash::Hasher;
-use core::mem;
-use core::sync::atomic::Ordering::{Acquire, Release};
-use core::sync::atomic::{AtomicBool, AtomicU64};
-use core::time::Duration;
+use core::mem::{self, MaybeUninit};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Release;
 use std::fs;
 use std::hash::DefaultHasher;
 use std::os::fd::OwnedFd;
@@ -14,7 +13,8 @@ use std::thread::{self, JoinHandle};
 
 use probeline_engine::{Deadline, lost_owner, lost_word};
 use probeline_transport::{Fault, Owner};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, write};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -23,65 +23,55 @@ use super::{Engine, OpenError};
 
 /// The stack size of the watching thread, which makes one system call.
 const STACK_BYTES: usize = 64 << 10;
-/// The time between two polls of each process alone, while poll(2) of all processes fails.
-const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// What epoll returns for the eventfd; for a process it returns the number of its owner.
+const WAKE: u64 = u64::MAX;
 
 /// Detects the exit of a process on this machine. UCX does not report it: shared-memory transports
 /// would continue with the memory that a dead owner left.
 ///
-/// A thread sleeps in poll(2) until a process exits, so the data path only loads a word. poll(2)
-/// fails if the limit of open files was lowered below the number of processes, or without memory.
-/// The thread then polls the processes one at a time, every [`RETRY_INTERVAL`].
+/// A thread sleeps in epoll_wait(2) until a process exits, so the data path only loads a word.
+/// (poll(2) would fail if the limit of open files were lowered below the number of processes.)
 ///
 /// Dropping this stops the thread. A process that was forked from the one that created this has no
 /// such thread; dropping its copy does not affect the other process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Watch {
-    shared: Arc<Shared>,
+    /// 0, or [`lost_word`] of the first owner whose process has exited.
+    ended: Arc<AtomicU64>,
     /// `None` if no process is watched.
     watcher: Option<Watcher>,
-}
-
-/// The state that the thread shares with the engine.
-#[derive(Debug, Default)]
-struct Shared {
-    /// 0, or [`lost_word`] of the first owner whose process has exited.
-    ended: AtomicU64,
-    /// Whether the thread must exit.
-    leave: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Watcher {
     thread: JoinHandle<()>,
     /// The eventfd that wakes the thread.
-    wake: Arc<OwnedFd>,
+    wake: OwnedFd,
     /// The process that has the thread.
     pid: u32,
 }
 
 impl Watch {
-    /// Watches no process.
-    pub(super) fn nothing() -> Self {
-        Self { shared: Arc::default(), watcher: None }
-    }
-
     /// Watches the processes of these owners.
     pub(super) fn of(processes: impl Iterator<Item = (Owner, u32)>) -> Result<Self, OpenError> {
         let owners: Vec<_> = processes
             .map(|(owner, pid)| Ok((owner, open(owner, pid)?)))
             .collect::<Result<_, OpenError>>()?;
-        let mut watch = Self::nothing();
+        let mut watch = Self::default();
         if owners.is_empty() {
             return Ok(watch);
         }
         let failed = |errno| OpenError::Thread { errno };
-        let wake = event().map_err(|errno| failed(errno.raw_os_error()))?;
-        let (of_thread, shared) = (Arc::clone(&wake), Arc::clone(&watch.shared));
+        let (epoll, wake) = events(&owners).map_err(|errno| failed(errno.raw_os_error()))?;
+        let ended = Arc::clone(&watch.ended);
         let thread = thread::Builder::new()
             .name("ucx-watch".into())
             .stack_size(STACK_BYTES)
-            .spawn(move || sleep_until_one_ends(&of_thread, &owners, &shared))
+            .spawn(move || {
+                // A process whose descriptor is closed is watched no longer.
+                let _processes = owners;
+                wait_for_exit(&epoll, &ended);
+            })
             .map_err(|error| failed(error.raw_os_error().unwrap_or(0)))?;
         watch.watcher = Some(Watcher { thread, wake, pid: process::id() });
         Ok(watch)
@@ -90,7 +80,7 @@ impl Watch {
     /// Returns an owner whose process has exited.
     #[inline]
     pub(super) fn ended(&self) -> Option<Owner> {
-        lost_owner(&self.shared.ended, u32::MAX)
+        lost_owner(&self.ended, u32::MAX)
     }
 }
 
@@ -101,51 +91,41 @@ impl Drop for Watch {
         if pid != process::id() {
             return mem::forget(thread);
         }
-        self.shared.leave.store(true, Release);
         // The write cannot fail: the counter of the eventfd is 0.
         let _ = write(&wake, &1_u64.to_ne_bytes());
-        thread.thread().unpark();
         // The thread cannot panic; after a panic it would have exited too.
         let _ = thread.join();
     }
 }
 
-/// Sleeps until `wake` is readable, so that the thread must exit, or until the first of `owners`
-/// has exited. In the second case stores that owner.
-fn sleep_until_one_ends(wake: &OwnedFd, owners: &[(Owner, OwnedFd)], shared: &Shared) {
-    let processes = owners.iter().map(|(_, process)| process);
-    let descriptors = [wake].into_iter().chain(processes);
-    let mut descriptors: Vec<_> = descriptors.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
-    while !shared.leave.load(Acquire) {
-        let failed = poll_ready(&mut descriptors, None).is_err();
-        if failed {
-            for one in descriptors.chunks_mut(1) {
-                // After an error the descriptor is not ready.
-                let _ = poll_ready(one, Some(&Timespec::default()));
+/// An epoll instance for the processes of the owners and for an eventfd, which becomes readable by
+/// a write.
+fn events(owners: &[(Owner, OwnedFd)]) -> Result<(OwnedFd, OwnedFd), Errno> {
+    let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+    let wake = eventfd(0, EventfdFlags::CLOEXEC)?;
+    epoll::add(&epoll, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
+    for (owner, process) in owners {
+        epoll::add(&epoll, process, EventData::new_u64(owner.0.into()), EventFlags::IN)?;
+    }
+    Ok((epoll, wake))
+}
+
+/// Sleeps until the thread must end, or until the first process has exited, whose owner it stores.
+fn wait_for_exit(epoll: &OwnedFd, ended: &AtomicU64) {
+    let mut events = [MaybeUninit::uninit()];
+    loop {
+        match epoll::wait(epoll, &mut events, None) {
+            Ok(([event], _)) => {
+                if let Ok(owner) = u32::try_from(event.data.u64()) {
+                    ended.store(lost_word(Owner(owner)), Release);
+                }
+                return;
             }
-        }
-        let mut ready = descriptors.iter().map(|descriptor| !descriptor.revents().is_empty());
-        if ready.next() == Some(true) {
-            return;
-        }
-        if let Some((_, (owner, _))) = ready.zip(owners).find(|(ready, _)| *ready) {
-            return shared.ended.store(lost_word(*owner), Release);
-        }
-        if failed {
-            thread::park_timeout(RETRY_INTERVAL);
+            // A signal, or another wait for a spurious event.
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return debug_assert!(false, "epoll_wait: {errno}"),
         }
     }
-}
-
-/// poll(2), after which no descriptor is ready if it failed.
-fn poll_ready(descriptors: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> Result<usize, Errno> {
-    descriptors.iter_mut().for_each(PollFd::clear_revents);
-    poll(descriptors, timeout)
-}
-
-/// An eventfd, which becomes readable by a write.
-fn event() -> Result<Arc<OwnedFd>, Errno> {
-    eventfd(0, EventfdFlags::CLOEXEC).map(Arc::new)
 }
 
 fn open(owner: Owner, pid: u32) -> Result<OwnedFd, OpenError> {
@@ -204,11 +184,9 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use std::env;
+    use core::time::Duration;
     use std::process::{Child, Command, Stdio};
     use std::time::Instant;
-
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     use super::*;
 
@@ -272,57 +250,6 @@ mod tests {
         let mut lives = Victim::start();
         drop(lives.watch());
         assert!(lives.0.try_wait().unwrap().is_none());
-    }
-
-    /// Runs the test of this name again, in a process of its own, which it may damage. Returns
-    /// whether this process is that one.
-    fn is_alone(name: &str) -> bool {
-        const ALONE: &str = "PROBELINE_TEST_ALONE";
-        if env::var_os(ALONE).is_some() {
-            return true;
-        }
-        let name = format!("{}::{name}", module_path!().split_once("::").unwrap().1);
-        let mut alone = Command::new(env::current_exe().unwrap());
-        alone.args(["--exact", &name, "--nocapture"]).env(ALONE, "1");
-        let mut alone = alone.stdout(Stdio::null()).spawn().unwrap();
-        let ended = wait_until(|| alone.try_wait().unwrap().is_some());
-        if !ended {
-            alone.kill().unwrap();
-        }
-        assert!(alone.wait().unwrap().success(), "ended by itself: {ended}");
-        false
-    }
-
-    /// A watch whose thread starts with this limit of open files.
-    fn watch_with_limit(process: &Victim, files: u64) -> Watch {
-        let owners = [(Owner(3), open(Owner(3), process.0.id()).unwrap())];
-        let (shared, wake) = (Arc::<Shared>::default(), event().unwrap());
-        let (of_thread, result) = (Arc::clone(&wake), Arc::clone(&shared));
-        let limit = Rlimit { current: Some(files), ..getrlimit(Resource::Nofile) };
-        setrlimit(Resource::Nofile, limit).unwrap();
-        let thread = thread::spawn(move || sleep_until_one_ends(&of_thread, &owners, &result));
-        Watch { shared, watcher: Some(Watcher { thread, wake, pid: process::id() }) }
-    }
-
-    /// poll(2) of the eventfd and one process fails with EINVAL.
-    #[test]
-    fn the_end_of_a_process_is_reported_with_a_low_limit_of_open_files() {
-        if !is_alone("the_end_of_a_process_is_reported_with_a_low_limit_of_open_files") {
-            return;
-        }
-        let mut dies = Victim::start();
-        let watch = watch_with_limit(&dies, 1);
-        assert_eq!(watch.ended(), None);
-        dies.kill();
-        assert!(reports_owner_3(&watch));
-    }
-
-    /// Every poll(2) fails with EINVAL.
-    #[test]
-    fn a_watch_that_cannot_poll_ends_its_thread() {
-        if is_alone("a_watch_that_cannot_poll_ends_its_thread") {
-            drop(watch_with_limit(&Victim::start(), 0));
-        }
     }
 
     #[test]
