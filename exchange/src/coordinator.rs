@@ -36,6 +36,8 @@ pub(crate) mod tests;
 /// again.
 const TICK: Duration = Duration::from_millis(20);
 
+const WAITING: &str = "waiting for the other ranks";
+
 /// The time limit for sending the last messages to refused connections, after the rendezvous.
 const DRAIN_REFUSED_LIMIT: Duration = Duration::from_millis(500);
 
@@ -59,12 +61,12 @@ pub(crate) fn admit_and_count(
     spec: &JobSpec,
     check: &mut dyn FnMut() -> Result<(), JoinError>,
 ) -> Result<(Vec<Link>, Refusals), JoinError> {
-    let system = |error| JoinError::System { doing: "listening for the other ranks", error };
+    const LISTENING: &str = "listening for the other ranks";
     raise_descriptor_limit(spec.size)?;
-    listener.set_nonblocking(true).map_err(system)?;
+    listener.set_nonblocking(true).map_err(JoinError::system(LISTENING))?;
     // Calls listen(2) again, because std chose a shorter queue.
     let longer = rustix::net::listen(listener, LISTEN_BACKLOG.cast_signed());
-    longer.map_err(|errno| system(errno.into()))?;
+    longer.map_err(JoinError::system(LISTENING))?;
     let mut coordinator = Coordinator::new(listener, spec, deadline(spec.limits.rendezvous));
     let result = coordinator.run(check);
     coordinator.announce(&result);
@@ -152,7 +154,7 @@ impl<'a> Coordinator<'a> {
         let pending = self.pending.iter_mut().map(|one| (&*one.socket()).into());
         let listener = can_accept.then(|| self.listener.into());
         let ready = wait(members.chain(pending).chain(listener), until)
-            .map_err(|error| JoinError::System { doing: "waiting for the other ranks", error })?;
+            .map_err(JoinError::system(WAITING))?;
         let mut ready = ready.into_iter();
         for link in self.members.iter_mut().flatten() {
             if ready.next() == Some(true) {
@@ -220,9 +222,7 @@ impl<'a> Coordinator<'a> {
                         break;
                     }
                 }
-                Err(error) => {
-                    return Err(JoinError::System { doing: "accepting the other ranks", error });
-                }
+                Err(error) => return Err(JoinError::system("accepting the other ranks")(error)),
             }
         }
         Ok(())
@@ -230,9 +230,8 @@ impl<'a> Coordinator<'a> {
 
     /// Whether the listen queue has a connection.
     fn has_waiting_connection(&self) -> Result<bool, JoinError> {
-        let ready = wait([self.listener.into()], Instant::now())
-            .map_err(|error| JoinError::System { doing: "waiting for the other ranks", error })?;
-        Ok(ready == [true])
+        let ready = wait([self.listener.into()], Instant::now());
+        Ok(ready.map_err(JoinError::system(WAITING))? == [true])
     }
 
     /// Evicts a connection to free a descriptor, and postpones accepting. Returns whether a

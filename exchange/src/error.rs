@@ -167,6 +167,13 @@ pub enum JoinError {
     Pmi(#[from] Pmi1Error),
 }
 
+impl JoinError {
+    /// Returns how to report the error of a system call.
+    pub(crate) fn system<E: Into<io::Error>>(doing: &'static str) -> impl Fn(E) -> Self {
+        move |error| Self::System { doing, error: error.into() }
+    }
+}
+
 /// The maximum number of missing ranks that a message lists.
 const MAX_LISTED_RANKS: usize = 16;
 

@@ -1,7 +1,5 @@
 //! The entry point of an application: joins its job, however this process was started.
 
-use core::error::Error;
-use core::fmt;
 use core::time::Duration;
 use std::env;
 use std::ffi::OsString;
@@ -193,26 +191,19 @@ impl Job {
 }
 
 /// Ranks started by this process that failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: read its output", .ranks.iter().map(outcome).collect::<Vec<_>>().join("; "))]
 pub struct RanksFailed {
     /// Each rank with its exit status; `None` if it was still running and was killed.
     pub ranks: Vec<(u32, Option<ExitStatus>)>,
 }
 
-impl fmt::Display for RanksFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (rank, status)) in self.ranks.iter().enumerate() {
-            let separator = if index == 0 { "" } else { "; " };
-            match status {
-                Some(status) => write!(f, "{separator}rank {rank} failed ({status})")?,
-                None => write!(f, "{separator}rank {rank} did not end in time and was killed")?,
-            }
-        }
-        f.write_str(": read its output")
+fn outcome((rank, status): &(u32, Option<ExitStatus>)) -> String {
+    match status {
+        Some(status) => format!("rank {rank} failed ({status})"),
+        None => format!("rank {rank} did not end in time and was killed"),
     }
 }
-
-impl Error for RanksFailed {}
 
 impl Exchange for Job {
     fn me(&self) -> Owner {

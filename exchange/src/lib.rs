@@ -24,7 +24,6 @@
 //! This crate is not used on the data path.
 #![forbid(unsafe_code)]
 
-mod business_card;
 mod coordinator;
 mod difference;
 mod error;

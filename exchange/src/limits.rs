@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use probeline_transport::{ExchangeError, MAX_OWNERS, Owner};
+use probeline_transport::{Exchange, ExchangeError, MAX_OWNERS, Owner};
 
 /// The maximum number of ranks: each is an owner, and rank 0 polls a socket to each of them.
 pub const MAX_RANKS: u32 = MAX_OWNERS;
@@ -58,19 +58,6 @@ pub(crate) fn whole_seconds(limit: Duration) -> u32 {
     u32::try_from(limit.as_millis().div_ceil(1000)).unwrap_or(u32::MAX)
 }
 
-/// Returns a length as errors report it.
-pub(crate) fn saturated(length: usize) -> u32 {
-    u32::try_from(length).unwrap_or(u32::MAX)
-}
-
-/// Checks that contributions, in the order of owners, are as long as the first.
-pub(crate) fn check_equal_lengths(
-    mut lengths: impl Iterator<Item = usize>,
-) -> Result<(), ExchangeError> {
-    let Some(first) = lengths.next() else { return Ok(()) };
-    (1..).zip(lengths).try_for_each(|(owner, length)| check_length(Owner(owner), length, first))
-}
-
 /// Checks the length of the bytes that `owner` has contributed.
 pub(crate) fn check_length(
     owner: Owner,
@@ -80,29 +67,28 @@ pub(crate) fn check_length(
     if found == expected {
         return Ok(());
     }
-    let (expected, found) = (saturated(expected), saturated(found));
+    let [expected, found] =
+        [expected, found].map(|length| u32::try_from(length).unwrap_or(u32::MAX));
     Err(ExchangeError::LengthDiffers { owner, expected, found })
 }
 
-/// Checks that `all` bytes hold the contributions of `owners`, each as long as `mine`.
+/// Checks that `all` bytes hold the contributions of all owners, each as long as `mine`.
 pub(crate) fn check_result(
-    me: Owner,
-    owners: u32,
+    exchange: &impl Exchange,
     mine: usize,
     all: usize,
 ) -> Result<(), ExchangeError> {
-    check_length(me, mine.saturating_mul(owners as usize), all)
+    check_length(exchange.me(), mine.saturating_mul(exchange.owners() as usize), all)
 }
 
-/// Checks that `mine` and `theirs` hold a part for each of `owners`. Returns the length of a part.
+/// Checks that `mine` and `theirs` hold a part for each owner. Returns the length of a part.
 pub(crate) fn part_bytes(
-    me: Owner,
-    owners: u32,
+    exchange: &impl Exchange,
     mine: usize,
     theirs: usize,
 ) -> Result<usize, ExchangeError> {
-    let each = mine / owners.max(1) as usize;
-    check_result(me, owners, each, theirs)?;
-    check_result(me, owners, each, mine)?;
+    let each = mine / exchange.owners().max(1) as usize;
+    check_result(exchange, each, theirs)?;
+    check_result(exchange, each, mine)?;
     Ok(each)
 }

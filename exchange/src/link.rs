@@ -56,29 +56,24 @@ pub(crate) enum Kind {
     Start,
     /// To a member: the rendezvous failed; the error's text.
     Failed,
-    /// To rank 0: a contribution to an all-gather.
+    /// To rank 0: a contribution to an all-gather. To a member: all contributions.
     AllGather,
-    /// To a member: all contributions.
-    AllGatherResult,
-    /// To rank 0: a contribution to an all-to-all, one part for each rank.
+    /// To rank 0: a contribution to an all-to-all, one part for each rank. To a member: the parts of
+    /// all ranks for this member.
     AllToAll,
-    /// To a member: the parts of all ranks for this member.
-    AllToAllResult,
     /// Either way: the job ended; an `ExchangeError`.
     Abort,
 }
 
 impl Kind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 8] = [
         Self::Join,
         Self::Admitted,
         Self::Refused,
         Self::Start,
         Self::Failed,
         Self::AllGather,
-        Self::AllGatherResult,
         Self::AllToAll,
-        Self::AllToAllResult,
         Self::Abort,
     ];
 }
@@ -273,14 +268,9 @@ pub(crate) fn wait_for(links: &[Link], until: Instant) -> io::Result<Vec<bool>> 
     wait(links.iter().map(Link::interest), until)
 }
 
-/// Sleeps until an event of `links` or `until`, and moves the bytes of the links that have one.
-///
-/// # Errors
-/// The error of poll(2).
-pub(crate) fn pump_ready(links: &mut [Link], until: Instant) -> io::Result<()> {
-    let ready = wait_for(links, until)?;
-    links.iter_mut().zip(ready).filter(|(_, ready)| *ready).for_each(|(link, _)| link.pump());
-    Ok(())
+/// Moves the bytes of the links that are ready.
+pub(crate) fn pump_ready(links: &mut [Link], ready: &[bool]) {
+    links.iter_mut().zip(ready).filter(|(_, ready)| **ready).for_each(|(link, _)| link.pump());
 }
 
 /// Sends all queued bytes, as far as `limit` allows.
@@ -291,7 +281,8 @@ pub(crate) fn flush_all(links: &mut [Link], limit: Duration) -> io::Result<()> {
     let until = deadline(limit);
     links.iter_mut().for_each(Link::pump);
     while links.iter().any(Link::has_unsent) && Instant::now() < until {
-        pump_ready(links, until)?;
+        let ready = wait_for(links, until)?;
+        pump_ready(links, &ready);
     }
     Ok(())
 }

@@ -5,7 +5,6 @@
 #![allow(dead_code, unused_imports, unreachable_pub, reason = "most tests run elsewhere")]
 #![forbid(unsafe_code)]
 
-mod business_card;
 mod coordinator;
 mod difference;
 mod error;

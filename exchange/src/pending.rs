@@ -132,7 +132,7 @@ pub(crate) fn raise_descriptor_limit(size: u32) -> Result<(), JoinError> {
     let limit = Rlimit { current: Some(raised), maximum };
     match setrlimit(Resource::Nofile, limit) {
         Err(errno) if current.is_some_and(|limit| limit < needed) => {
-            Err(JoinError::System { doing: "raising the limit of open files", error: errno.into() })
+            Err(JoinError::system("raising the limit of open files")(errno))
         }
         // Without the increase, connections are evicted sooner.
         _ => Ok(()),

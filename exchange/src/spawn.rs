@@ -101,10 +101,8 @@ pub(crate) fn spawned_rendezvous() -> Result<Rendezvous, JoinError> {
         value.ok_or(LaunchError::HalfSet { set: RANK_VARIABLE, unset: variable })
     };
     let parent = read(PARENT_VARIABLE)?;
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|errno| JoinError::System {
-        doing: "asking the kernel to end this process with rank 0",
-        error: errno.into(),
-    })?;
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(JoinError::system("asking the kernel to end this process with rank 0"))?;
     // Rank 0 may have ended before; then this process has another parent.
     let alive = getppid().is_some_and(|pid| pid.as_raw_pid().to_string() == parent);
     if !alive {

@@ -93,40 +93,23 @@ impl Tcp {
         result
     }
 
-    fn gather(&mut self, mine: &[u8], all: &mut [u8], until: Instant) -> Result<(), ExchangeError> {
-        check_result(self.me, self.owners, mine.len(), all.len())?;
-        check_at_most(all.len(), MAX_RESULT_BYTES)?;
-        if self.me != Owner(0) {
-            let kinds = [Kind::AllGather, Kind::AllGatherResult];
-            return self.contribute(kinds, mine, all, until);
-        }
-        let each = mine.len();
-        all[..each].copy_from_slice(mine);
-        self.collect(Kind::AllGather, each, until, |owner, bytes| {
-            all[owner.0 as usize * each..][..each].copy_from_slice(bytes);
-        })?;
-        let result = Arc::new(all.to_vec());
-        for link in &mut self.links {
-            link.send_shared(Kind::AllGatherResult, &result, 0..all.len());
-        }
-        self.distribute(until)
-    }
-
-    fn transpose(
+    /// Gives each rank, as `out`, the parts of `each` bytes that all ranks have for it in `mine`: one
+    /// part for all of them in an all-gather, one for each in an all-to-all.
+    fn collective(
         &mut self,
+        kind: Kind,
+        each: usize,
         mine: &[u8],
-        theirs: &mut [u8],
+        out: &mut [u8],
         until: Instant,
     ) -> Result<(), ExchangeError> {
-        let each = part_bytes(self.me, self.owners, mine.len(), theirs.len())?;
-        check_at_most(mine.len(), max_contribution_bytes(self.owners))?;
         if self.me != Owner(0) {
-            let kinds = [Kind::AllToAll, Kind::AllToAllResult];
-            return self.contribute(kinds, mine, theirs, until);
+            return self.contribute(kind, mine, out, until);
         }
-        // The parts for the first rank in the order of their senders, then those for the next rank.
-        let row = mine.len();
-        let mut parts = vec![0; row * self.owners as usize];
+        // A row for all ranks, or for each rank; in a row the parts in the order of their senders.
+        let row = out.len();
+        let rows = mine.len() / each.max(1);
+        let mut parts = vec![0; rows * row];
         let mut store = |Owner(from): Owner, bytes: &[u8]| {
             let rows = parts.chunks_exact_mut(row.max(1));
             for (row, part) in rows.zip(bytes.chunks_exact(each.max(1))) {
@@ -134,12 +117,12 @@ impl Tcp {
             }
         };
         store(Owner(0), mine);
-        self.collect(Kind::AllToAll, row, until, store)?;
-        theirs.copy_from_slice(&parts[..row]);
+        self.collect(kind, mine.len(), until, store)?;
+        out.copy_from_slice(&parts[..row]);
         let parts = Arc::new(parts);
         for link in &mut self.links {
-            let start = link.owner.0 as usize * row;
-            link.send_shared(Kind::AllToAllResult, &parts, start..start + row);
+            let start = if rows > 1 { link.owner.0 as usize * row } else { 0 };
+            link.send_shared(kind, &parts, start..start + row);
         }
         self.distribute(until)
     }
@@ -190,22 +173,22 @@ impl Tcp {
     /// Other ranks: sends the contribution, and waits for the result.
     fn contribute(
         &mut self,
-        [contribution, result]: [Kind; 2],
+        kind: Kind,
         mine: &[u8],
         all: &mut [u8],
         until: Instant,
     ) -> Result<(), ExchangeError> {
         for link in &mut self.links {
-            link.send(contribution, mine);
+            link.send(kind, mine);
             link.pump();
         }
-        let received = self.receive(result, all, until);
+        let received = self.receive(kind, all, until);
         let Err(timeout @ ExchangeError::TimedOut { after_s, missing: None }) = received else {
             return received;
         };
         // Rank 0 knows which rank is missing. If it does not answer, rank 0 itself is missing.
         self.abort(timeout);
-        match self.receive(result, all, deadline(ANSWER_LIMIT)) {
+        match self.receive(kind, all, deadline(ANSWER_LIMIT)) {
             Ok(()) | Err(ExchangeError::TimedOut { missing: None, .. }) => {
                 Err(ExchangeError::TimedOut { after_s, missing: Some(Owner(0)) })
             }
@@ -213,17 +196,12 @@ impl Tcp {
         }
     }
 
-    fn receive(
-        &mut self,
-        result: Kind,
-        all: &mut [u8],
-        until: Instant,
-    ) -> Result<(), ExchangeError> {
+    fn receive(&mut self, call: Kind, all: &mut [u8], until: Instant) -> Result<(), ExchangeError> {
         loop {
             for link in &mut self.links {
                 let lost = ExchangeError::OwnerLost(link.owner);
                 match link.receive() {
-                    Ok(Some(Frame { kind, payload })) if kind == result => {
+                    Ok(Some(Frame { kind, payload })) if kind == call => {
                         check_length(link.owner, payload.len(), all.len())?;
                         all.copy_from_slice(&payload);
                         return Ok(());
@@ -242,11 +220,7 @@ impl Tcp {
     /// Sleeps until an event, and moves bytes.
     fn turn(&mut self, until: Instant, missing: Option<Owner>) -> Result<(), ExchangeError> {
         let ready = self.wait(until, missing)?;
-        self.links
-            .iter_mut()
-            .zip(ready)
-            .filter(|(_, ready)| *ready)
-            .for_each(|(link, _)| link.pump());
+        pump_ready(&mut self.links, &ready);
         Ok(())
     }
 
@@ -323,11 +297,19 @@ impl Exchange for Tcp {
     }
 
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        self.call(|tcp, until| tcp.gather(mine, all, until))
+        self.call(|tcp, until| {
+            check_result(tcp, mine.len(), all.len())?;
+            check_at_most(all.len(), MAX_RESULT_BYTES)?;
+            tcp.collective(Kind::AllGather, mine.len(), mine, all, until)
+        })
     }
 
     fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
-        self.call(|tcp, until| tcp.transpose(mine, theirs, until))
+        self.call(|tcp, until| {
+            let each = part_bytes(tcp, mine.len(), theirs.len())?;
+            check_at_most(mine.len(), max_contribution_bytes(tcp.owners))?;
+            tcp.collective(Kind::AllToAll, each, mine, theirs, until)
+        })
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {
@@ -343,7 +325,9 @@ impl Drop for Tcp {
             return;
         }
         // Notices connections that have ended, without waiting.
-        let _ = pump_ready(&mut self.links, Instant::now());
+        if let Ok(ready) = wait_for(&self.links, Instant::now()) {
+            pump_ready(&mut self.links, &ready);
+        }
         if let Some(lost) = self.links.iter().find(|link| link.socket.closed).map(|l| l.owner) {
             self.abort(ExchangeError::OwnerLost(lost));
         }

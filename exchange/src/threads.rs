@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use probeline_transport::{Exchange, ExchangeError, Owner};
 use rustix::io::Errno;
 
-use crate::limits::{check_equal_lengths, check_result, part_bytes, whole_seconds};
+use crate::limits::{check_length, check_result, part_bytes, whole_seconds};
 
 /// The default time limit of a call: longer than a phase of any test, and short enough that a
 /// missing member causes an error and not a hang.
@@ -90,7 +90,10 @@ impl Round {
         if calls.windows(2).any(|pair| pair[0] != pair[1]) {
             return Err(ExchangeError::System { errno: Errno::PROTO.raw_os_error() });
         }
-        check_equal_lengths(contributions.iter().map(Vec::len))?;
+        let expected = contributions.first().map_or(0, Vec::len);
+        for (owner, bytes) in (0..).map(Owner).zip(&contributions) {
+            check_length(owner, bytes.len(), expected)?;
+        }
         self.result = Arc::new(contributions);
         self.finished += 1;
         Ok(())
@@ -148,7 +151,7 @@ impl Exchange for Thread {
     }
 
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        let checked = check_result(self.me, self.owners(), mine.len(), all.len());
+        let checked = check_result(self, mine.len(), all.len());
         checked.inspect_err(|error| {
             self.shared.end(*error);
         })?;
@@ -160,7 +163,7 @@ impl Exchange for Thread {
     }
 
     fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
-        let each = part_bytes(self.me, self.owners(), mine.len(), theirs.len());
+        let each = part_bytes(self, mine.len(), theirs.len());
         let each = each.inspect_err(|error| {
             self.shared.end(*error);
         })?;

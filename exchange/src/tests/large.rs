@@ -58,12 +58,12 @@ fn numbers_to(to: u32) -> Vec<u8> {
 /// Makes one call of all ranks except rank 0, and checks their results.
 fn play(
     links: &mut [Link],
-    [contribution, result]: [Kind; 2],
+    kind: Kind,
     contribution_of: impl Fn(u32) -> Vec<u8>,
     expected: impl Fn(u32) -> Vec<u8>,
 ) {
     for (rank, link) in (1..).zip(&mut *links) {
-        link.send(contribution, &contribution_of(rank));
+        link.send(kind, &contribution_of(rank));
         link.pump();
     }
     let until = Instant::now() + 5 * LIMIT;
@@ -76,7 +76,7 @@ fn play(
         {
             link.pump();
             if let Some(frame) = link.receive().unwrap() {
-                assert!(frame.kind == result && frame.payload == expected(rank));
+                assert!(frame.kind == kind && frame.payload == expected(rank));
                 missing -= 1;
             }
         }
@@ -88,13 +88,8 @@ pub(crate) fn the_largest_job_exchanges_its_connection_information() {
     let (mut rank_0, mut links) = star(MAX_RANKS);
     let others = thread::spawn(move || {
         let all = records();
-        play(
-            &mut links,
-            [Kind::AllGather, Kind::AllGatherResult],
-            |rank| record(rank).to_vec(),
-            |_| all.clone(),
-        );
-        play(&mut links, [Kind::AllToAll, Kind::AllToAllResult], numbers_from, numbers_to);
+        play(&mut links, Kind::AllGather, |rank| record(rank).to_vec(), |_| all.clone());
+        play(&mut links, Kind::AllToAll, numbers_from, numbers_to);
         links
     });
     let start = Instant::now();
