@@ -97,9 +97,7 @@ fn caches(hwloc: &Hwloc) -> Vec<Cache> {
     let mut caches = Vec::new();
     let depths = NormalDepth::iter_range(NormalDepth::MIN, hwloc.depth());
     for object in depths.flat_map(|depth| hwloc.objects_at_depth(depth)) {
-        let Some(ObjectAttributes::Cache(cache)) = object.attributes() else {
-            continue;
-        };
+        let Some(ObjectAttributes::Cache(cache)) = object.attributes() else { continue };
         let kind = match cache.cache_type() {
             CacheType::Data => CacheKind::Data,
             CacheType::Instruction => CacheKind::Instruction,
@@ -113,9 +111,7 @@ fn caches(hwloc: &Hwloc) -> Vec<Cache> {
 }
 
 fn device(hwloc: &Hwloc, object: &TopologyObject) -> Option<Device> {
-    let Some(ObjectAttributes::OSDevice(device)) = object.attributes() else {
-        return None;
-    };
+    let Some(ObjectAttributes::OSDevice(device)) = object.attributes() else { return None };
     let kind = match device.device_type() {
         OSDeviceType::Network => DeviceKind::Network,
         OSDeviceType::OpenFabrics => DeviceKind::Rdma,
@@ -137,9 +133,7 @@ fn device(hwloc: &Hwloc, object: &TopologyObject) -> Option<Device> {
 }
 
 fn pci_address(object: &TopologyObject) -> Option<String> {
-    let Some(ObjectAttributes::PCIDevice(pci)) = object.attributes() else {
-        return None;
-    };
+    let Some(ObjectAttributes::PCIDevice(pci)) = object.attributes() else { return None };
     let (domain, bus) = (pci.domain(), pci.bus_id());
     Some(format!("{domain:04x}:{bus:02x}:{:02x}.{}", pci.bus_device(), pci.function()))
 }
@@ -152,9 +146,7 @@ fn home(object: &TopologyObject) -> Option<NodeId> {
 }
 
 fn cpus(object: &TopologyObject) -> CpuSet {
-    let Some(set) = object.cpuset() else {
-        return CpuSet::default();
-    };
+    let Some(set) = object.cpuset() else { return CpuSet::default() };
     set.iter_set().filter_map(|cpu| u32::try_from(usize::from(cpu)).ok()).map(CpuId).collect()
 }
 
@@ -201,12 +193,8 @@ mod tests {
     fn nodes(hwloc: &Hwloc) -> Result<Vec<Node>, HwlocError> {
         let mut nodes = Vec::new();
         for object in hwloc.objects_with_type(ObjectType::NUMANode) {
-            let Some(id) = node_id(object) else {
-                continue;
-            };
-            let Some(ObjectAttributes::NUMANode(numa)) = object.attributes() else {
-                continue;
-            };
+            let Some(id) = node_id(object) else { continue };
+            let Some(ObjectAttributes::NUMANode(numa)) = object.attributes() else { continue };
             // hwloc reports a neighbour's CPUs for memory without CPUs; they have their own node.
             let own = hwloc.objects_with_type(ObjectType::PU).filter(|pu| home(pu) == Some(id));
             nodes.push(Node {
@@ -224,9 +212,7 @@ mod tests {
     /// The distances from one node, by the firmware's table.
     fn distances(hwloc: &Hwloc, from: NodeId) -> Result<Vec<(NodeId, u32)>, HwlocError> {
         let matrices = hwloc.distances_with_name("NUMALatency")?;
-        let Some(matrix) = matrices.first() else {
-            return Ok(Vec::new());
-        };
+        let Some(matrix) = matrices.first() else { return Ok(Vec::new()) };
         let ids: Vec<Option<NodeId>> =
             matrix.objects().map(|node| node.and_then(node_id)).collect();
         let mut row = Vec::new();

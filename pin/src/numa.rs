@@ -44,9 +44,7 @@ const MPOL_F_ADDR: c_uint = 2;
 pub(crate) fn bind_range(start: NonNull<u8>, bytes: usize, node: NodeId) -> Result<(), i32> {
     let bit = node.0 as usize;
     let mut mask: [c_ulong; MAX_NODES / WORD_BITS] = [0; MAX_NODES / WORD_BITS];
-    let Some(word) = mask.get_mut(bit / WORD_BITS) else {
-        return Err(libc::EINVAL);
-    };
+    let Some(word) = mask.get_mut(bit / WORD_BITS) else { return Err(libc::EINVAL) };
     *word = 1 << (bit % WORD_BITS);
     // SAFETY: the kernel reads MAX_NODES bits of `mask`, which outlives the call. It changes
     // neither contents nor access rights of the range.

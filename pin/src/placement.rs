@@ -52,24 +52,22 @@ pub fn place(
     if ranks > MAX_RANKS {
         return Err(PlacementError::TooManyRanks { ranks });
     }
-    let order: Vec<&Node> = match near {
+    let nodes: Vec<&Node> = match near {
         None => topology.nodes().iter().collect(),
         Some(id) if topology.node(id).is_some() => topology.nodes_by_distance(id),
         Some(node) => return Err(PlacementError::UnknownNode { node }),
     };
-    let node_cpus: Vec<NodeCpus> =
-        order.iter().map(|node| NodeCpus::of(topology, node.id, allowed)).collect();
-    let total: usize = node_cpus.iter().map(|node_cpus| node_cpus.cpus.len()).sum();
-    if total == 0 {
-        return Err(PlacementError::NoCpu);
-    }
-    let blocks = block_sizes(&node_cpus, ranks as usize, total, near.is_none());
+    let nodes: Vec<NodeCpus> =
+        nodes.iter().map(|node| NodeCpus::of(topology, node.id, allowed)).collect();
+    let blocks = block_sizes(&nodes, ranks as usize, near.is_none())?;
     let mut placements = Vec::with_capacity(ranks as usize);
-    for (node_cpus, &block) in node_cpus.iter().zip(&blocks) {
-        let memory = topology.memory_near(node_cpus.node);
-        placements.extend((0..block).map(|rank| {
-            let (cpu, node) = (node_cpus.cpus[rank % node_cpus.cpus.len()].cpu, node_cpus.node);
-            Placement { cpu, node, memory, sharing: node_cpus.sharing(rank, block) }
+    for (NodeCpus { node, cpus }, block) in nodes.iter().zip(blocks) {
+        let memory = topology.memory_near(*node);
+        placements.extend((0..block).map(|rank| Placement {
+            cpu: cpus[rank % cpus.len()].cpu,
+            node: *node,
+            memory,
+            sharing: sharing(cpus, rank, block),
         }));
     }
     Ok(placements)
@@ -93,83 +91,45 @@ struct NodeCpu {
 
 impl NodeCpus {
     fn of(topology: &Topology, node: NodeId, allowed: &CpuSet) -> Self {
+        let cores = topology.cores().iter().enumerate().filter(|(_, core)| core.node == node);
         let mut cpus = Vec::new();
-        for (core, threads) in topology.cores().iter().enumerate() {
-            if threads.node == node {
-                let threads = threads.cpus.intersection(allowed);
-                cpus.extend(threads.iter().enumerate().map(|(thread, cpu)| NodeCpu {
-                    thread,
-                    core,
-                    cpu,
-                }));
-            }
+        for (core, threads) in cores {
+            let threads = threads.cpus.intersection(allowed);
+            let threads = threads.iter().enumerate();
+            cpus.extend(threads.map(|(thread, cpu)| NodeCpu { thread, core, cpu }));
         }
         cpus.sort_by_key(|one| (one.thread, one.cpu));
         Self { node, cpus }
     }
-
-    /// The number of cores with a thread of this index.
-    fn threads(&self, thread: usize) -> usize {
-        self.cpus.iter().filter(|one| one.thread == thread).count()
-    }
-
-    /// Whether the rank of index `rank` shares its core, if this node has `block` ranks.
-    fn sharing(&self, rank: usize, block: usize) -> Sharing {
-        let cpus = self.cpus.len();
-        if rank >= cpus || rank + cpus < block {
-            return Sharing::Cpu;
-        }
-        let core = self.cpus[rank].core;
-        let ranks_on_core = self.cpus.iter().take(block).filter(|one| one.core == core).count();
-        if ranks_on_core > 1 { Sharing::Core } else { Sharing::Alone }
-    }
 }
 
-/// The number of ranks of each node.
-fn block_sizes(node_cpus: &[NodeCpus], ranks: usize, total: usize, even: bool) -> Vec<usize> {
-    let rounds = ranks / total;
-    let mut left = ranks % total;
-    let mut blocks: Vec<usize> =
-        node_cpus.iter().map(|node_cpus| rounds * node_cpus.cpus.len()).collect();
-    // Each pass fills the next thread of every core; all passes together have `total` CPUs.
-    let mut thread = 0;
-    while left > 0 {
-        let room: Vec<usize> =
-            node_cpus.iter().map(|node_cpus| node_cpus.threads(thread)).collect();
-        let shares = if even { spread(left, &room) } else { fill(left, &room) };
-        for (block, share) in blocks.iter_mut().zip(shares) {
-            *block += share;
-            left -= share;
-        }
-        thread += 1;
+/// Whether the rank of index `rank` shares its core, if the node of these CPUs has `block` ranks.
+fn sharing(cpus: &[NodeCpu], rank: usize, block: usize) -> Sharing {
+    if rank >= cpus.len() || rank + cpus.len() < block {
+        return Sharing::Cpu;
     }
-    blocks
+    let on_core = cpus.iter().take(block).filter(|one| one.core == cpus[rank].core).count();
+    if on_core > 1 { Sharing::Core } else { Sharing::Alone }
 }
 
-/// Distributes ranks one by one over the nodes that have room.
-fn spread(ranks: usize, room: &[usize]) -> Vec<usize> {
-    let mut left = ranks.min(room.iter().sum());
-    let mut shares = vec![0; room.len()];
-    while left > 0 {
-        for (share, room) in shares.iter_mut().zip(room) {
-            if left > 0 && *share < *room {
-                *share += 1;
-                left -= 1;
-            }
+/// The number of ranks of each node. Ranks fill the first thread of every core before the second;
+/// the nodes get them in turn if `even`, one after the other otherwise.
+fn block_sizes(nodes: &[NodeCpus], ranks: usize, even: bool) -> Result<Vec<usize>, PlacementError> {
+    let mut order = Vec::new();
+    for (node, NodeCpus { cpus, .. }) in nodes.iter().enumerate() {
+        for (index, one) in cpus.iter().enumerate() {
+            let first = cpus.partition_point(|other| other.thread < one.thread);
+            order.push((one.thread, if even { index - first } else { 0 }, node));
         }
     }
-    shares
-}
-
-/// Fills one node after the other.
-fn fill(ranks: usize, room: &[usize]) -> Vec<usize> {
-    let mut left = ranks;
-    let mut take = |room: &usize| {
-        let share = left.min(*room);
-        left -= share;
-        share
+    order.sort_unstable();
+    let (rounds, rest) = match order.len() {
+        0 => return Err(PlacementError::NoCpu),
+        cpus => (ranks / cpus, ranks % cpus),
     };
-    room.iter().map(&mut take).collect()
+    let mut blocks: Vec<usize> = nodes.iter().map(|node| rounds * node.cpus.len()).collect();
+    order[..rest].iter().for_each(|(_, _, node)| blocks[*node] += 1);
+    Ok(blocks)
 }
 
 /// The reason why ranks cannot be placed.

@@ -93,9 +93,7 @@ fn online(system: &Path, cpus: CpuSet) -> Result<CpuSet, TopologyError> {
 
 /// Reads a line such as `Node 0 MemTotal:  8386460 kB`.
 fn memory_bytes(path: &Path) -> Result<Option<u64>, TopologyError> {
-    let Some(text) = text(path)? else {
-        return Ok(None);
-    };
+    let Some(text) = text(path)? else { return Ok(None) };
     let total = text.lines().find_map(|line| line.split_once("MemTotal:"));
     let kib = total.and_then(|(_, size)| size.trim().strip_suffix("kB")?.trim().parse().ok());
     match kib.and_then(|kib: u64| kib.checked_mul(1024)) {
@@ -106,9 +104,7 @@ fn memory_bytes(path: &Path) -> Result<Option<u64>, TopologyError> {
 
 /// Reads one number for each online node, in ascending order of nodes.
 fn distances(path: &Path, ids: &[NodeId]) -> Result<Vec<(NodeId, u32)>, TopologyError> {
-    let Some(text) = text(path)? else {
-        return Ok(Vec::new());
-    };
+    let Some(text) = text(path)? else { return Ok(Vec::new()) };
     let distances: Result<Vec<u32>, _> = text.split_whitespace().map(str::parse).collect();
     match distances {
         Ok(distances) if distances.len() == ids.len() => {
@@ -167,9 +163,7 @@ fn read_cores(system: &Path, node: &Node, cores: &mut Vec<Core>) -> Result<(), T
 fn read_l3_groups(system: &Path, cores: &[Core]) -> Result<Vec<CpuSet>, TopologyError> {
     let mut groups: Vec<CpuSet> = Vec::new();
     for core in cores {
-        let Some(cpu) = core.cpus.first() else {
-            continue;
-        };
+        let Some(cpu) = core.cpus.first() else { continue };
         if groups.iter().any(|group| group.contains(cpu)) {
             continue;
         }
@@ -205,9 +199,7 @@ fn number<T: FromStr>(path: &Path) -> Result<Option<T>, TopologyError> {
 }
 
 fn parsed<T: FromStr>(path: &Path, expected: &'static str) -> Result<Option<T>, TopologyError> {
-    let Some(text) = text(path)? else {
-        return Ok(None);
-    };
+    let Some(text) = text(path)? else { return Ok(None) };
     match text.trim().parse() {
         Ok(value) => Ok(Some(value)),
         Err(_) => Err(TopologyError::malformed(path, expected)),
@@ -221,9 +213,7 @@ fn text(path: &Path) -> Result<Option<String>, TopologyError> {
 
 /// The names in a directory; none if it does not exist.
 fn file_names(dir: &Path) -> Result<Vec<String>, TopologyError> {
-    let Some(entries) = found(dir, fs::read_dir(dir))? else {
-        return Ok(Vec::new());
-    };
+    let Some(entries) = found(dir, fs::read_dir(dir))? else { return Ok(Vec::new()) };
     let mut names = Vec::new();
     for entry in entries {
         let name = found(dir, entry.map(|entry| entry.file_name()))?;

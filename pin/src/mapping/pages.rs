@@ -2,8 +2,7 @@
 //! why they are not huge.
 
 use core::fmt;
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader};
+use std::{fs, io};
 
 use crate::errno::Errno;
 
@@ -70,9 +69,7 @@ const THP: &str = "/sys/kernel/mm/transparent_hugepage";
 pub(super) fn transparent_bytes(setting: &str) -> Result<usize, NoHuge> {
     let read = |name: &str| fs::read_to_string(format!("{THP}/{name}")).ok();
     let bytes = read("hpage_pmd_size").and_then(|text| text.trim().parse().ok());
-    let (Some(bytes), Some(chosen)) = (bytes, read(setting)) else {
-        return Err(NoHuge::Absent);
-    };
+    let (Some(bytes), Some(chosen)) = (bytes, read(setting)) else { return Err(NoHuge::Absent) };
     if chosen.contains("[never]") || chosen.contains("[deny]") {
         return Err(if setting == SHARED_THP { NoHuge::SharedOff } else { NoHuge::PrivateOff });
     }
@@ -140,23 +137,21 @@ pub(super) struct Area {
 
 /// The area of this process that holds `address`.
 pub(super) fn area_at(address: usize) -> io::Result<Area> {
-    parse(BufReader::new(File::open("/proc/self/smaps")?), address)
+    parse(&fs::read("/proc/self/smaps")?, address).ok_or(io::ErrorKind::NotFound.into())
 }
 
-fn parse(smaps: impl BufRead, address: usize) -> io::Result<Area> {
-    let mut area = None;
-    for line in smaps.split(b'\n') {
-        let line = line?;
-        // The file name may not be UTF-8.
-        let line = String::from_utf8_lossy(&line);
-        match (range(&line), area.as_mut()) {
-            (Some(range), None) if range.contains(&address) => area = Some(Area::default()),
-            (Some(_), Some(_)) => break,
-            (None, Some(area)) => take_field(&line, area),
-            _ => {}
+fn parse(smaps: &[u8], address: usize) -> Option<Area> {
+    // The names of mapped files may not be UTF-8.
+    let smaps = String::from_utf8_lossy(smaps);
+    let holds = |line: &&str| range(line).is_some_and(|range| range.contains(&address));
+    let mut area = Area::default();
+    for line in smaps.lines().skip_while(|line| !holds(line)).skip(1) {
+        if range(line).is_some() {
+            break;
         }
+        area.take_field(line);
     }
-    area.filter(|area| area.page_bytes > 0).ok_or(io::ErrorKind::NotFound.into())
+    Some(area).filter(|area| area.page_bytes > 0)
 }
 
 /// Parses the addresses on the first line of an area: `7f0c00000000-7f0c00200000 rw-s ...`.
@@ -166,17 +161,17 @@ fn range(line: &str) -> Option<core::ops::Range<usize>> {
     Some(hex(start)?..hex(end)?)
 }
 
-/// Reads a line like `KernelPageSize:        4 kB` into `area`.
-fn take_field(line: &str, area: &mut Area) {
-    let Some((name, value)) = line.split_once(':') else { return };
-    let Some(kib) = value.split_ascii_whitespace().next().and_then(|kib| kib.parse().ok()) else {
-        return;
-    };
-    let bytes = usize::saturating_mul(kib, 1024);
-    match name {
-        "KernelPageSize" => area.page_bytes = bytes,
-        "AnonHugePages" | "ShmemPmdMapped" => area.huge_bytes += bytes,
-        _ => {}
+impl Area {
+    /// Reads a line like `KernelPageSize:        4 kB`.
+    fn take_field(&mut self, line: &str) {
+        let Some((name, value)) = line.split_once(':') else { return };
+        let kib = value.trim().strip_suffix(" kB").and_then(|kib| kib.parse().ok());
+        let bytes = usize::saturating_mul(kib.unwrap_or(0), 1024);
+        match name {
+            "KernelPageSize" => self.page_bytes = bytes,
+            "AnonHugePages" | "ShmemPmdMapped" => self.huge_bytes += bytes,
+            _ => {}
+        }
     }
 }
 
@@ -199,7 +194,7 @@ AnonHugePages:         0 kB
 
     #[test]
     fn finds_the_area_that_holds_the_address() {
-        let at = |address| parse(SMAPS, address).ok();
+        let at = |address| parse(SMAPS, address);
         let shared = Area { page_bytes: 4096, huge_bytes: 2 << 20 };
         assert_eq!(at(0x7f00_0000_0000), Some(shared));
         assert_eq!(at(0x7f00_001f_ffff), Some(shared));
@@ -208,8 +203,8 @@ AnonHugePages:         0 kB
 
     #[test]
     fn an_unmapped_or_undescribed_address_is_an_error() {
-        assert!(parse(SMAPS, 0x7f00_0060_0000).is_err());
-        assert!(parse(SMAPS, 0x7f00_0040_0000).is_err());
+        assert!(parse(SMAPS, 0x7f00_0060_0000).is_none());
+        assert!(parse(SMAPS, 0x7f00_0040_0000).is_none());
     }
 
     #[test]

@@ -65,9 +65,7 @@ impl Drop for Tree {
 /// Expands the braces of a path. Parses the list itself, because the tests also cover the parser of
 /// this crate.
 fn expanded(path: &str) -> Vec<String> {
-    let Some((before, rest)) = path.split_once('{') else {
-        return vec![path.into()];
-    };
+    let Some((before, rest)) = path.split_once('{') else { return vec![path.into()] };
     let (list, after) = rest.split_once('}').unwrap();
     let bounds = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
