@@ -46,7 +46,15 @@ pub(crate) fn parse(text: &str) -> Result<Net, PnmlError> {
     };
     let document =
         Document::parse_with_options(text, options).map_err(|error| malformed(text, error))?;
-    let mut reader = Reader::new(&document);
+    let mut reader = Reader {
+        document: &document,
+        objects: HashMap::new(),
+        places: Vec::new(),
+        transitions: Vec::new(),
+        references: Vec::new(),
+        resolved: Vec::new(),
+        arcs: Vec::new(),
+    };
     let net = reader.net()?;
     reader.collect(net)?;
     reader.resolve_references()?;
@@ -110,18 +118,6 @@ struct Reader<'a, 'input> {
 }
 
 impl<'a, 'input> Reader<'a, 'input> {
-    fn new(document: &'a Document<'input>) -> Self {
-        Self {
-            document,
-            objects: HashMap::new(),
-            places: Vec::new(),
-            transitions: Vec::new(),
-            references: Vec::new(),
-            resolved: Vec::new(),
-            arcs: Vec::new(),
-        }
-    }
-
     /// Finds the only net and checks its type.
     fn net(&self) -> Result<Node<'a, 'input>, PnmlError> {
         let root = self.document.root_element();
