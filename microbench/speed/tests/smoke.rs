@@ -34,7 +34,7 @@ fn everything_is_measured() {
     assert_eq!(json["command"], "bench-speed");
     assert_eq!(json["table_bytes"], 1 << 20);
     let rates = list(&json, "rates");
-    for rate in rates {
+    for rate in rates.iter().chain(list(&json, "limits")) {
         let rounds = list(rate, "ops_per_s");
         assert_eq!(rounds.len(), 2, "{rate}");
         assert!(rounds.iter().all(|round| round.as_f64().unwrap() > 0.0), "{rate}");
@@ -45,7 +45,7 @@ fn everything_is_measured() {
     // Finds and inserts at two load factors, by one thread and by two where it is shared.
     let peers = ["hashbrown", "dashmap", "papaya", "scc HashSet", "scc HashIndex"];
     assert_eq!(peers.map(of), [4, 8, 8, 8, 8]);
-    assert_eq!(list(&json, "limits").len(), 3 * 2 * 2);
+    assert_eq!(list(&json, "limits").len(), 3 * 2 * 2 * 3);
     assert_eq!(list(&json, "peers").len(), 5 * 2);
     let figures = list(&json, "figures");
     assert_eq!(figures.len(), 15 * 2);

@@ -9,7 +9,7 @@
 mod nic;
 
 use core::num::NonZero;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::io::Write;
 use std::process::ExitCode;
@@ -298,24 +298,8 @@ fn read_cost(seed: u64) -> Result<ReadCost> {
 
 /// Runs each of `all` on a cluster of its own, as many at a time as there are CPUs.
 fn each<I: Sync, O: Send>(all: &[I], run: impl Fn(&I) -> Result<O> + Sync) -> Result<Vec<O>> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Relaxed);
-            let Some(one) = all.get(at) else { return Ok(done) };
-            done.push((at, run(one)?));
-        }
-    };
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(all.len());
-    let mut done: Vec<(usize, O)> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let panicked = |_| Err("a thread panicked: see its message above".into());
-        let done = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked));
-        done.collect::<Result<Vec<_>>>().map(|done| done.into_iter().flatten().collect())
-    })?;
-    done.sort_by_key(|(at, _)| *at);
-    Ok(done.into_iter().map(|(_, one)| one).collect())
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    probeline_simulate::each_at_once(all, threads, run)
 }
 
 /// A table of which one owner works, and how many data it holds.

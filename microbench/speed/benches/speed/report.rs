@@ -8,13 +8,12 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
-use super::plan::{LOADS, Limits, MAX_PEER_LOAD, Measured, What, Work, median};
-use super::sets::{CONCURRENT, Hashbrown, Set};
+use super::plan::{LIMITS, LOADS, MAX_PEER_LOAD, Measured, Rate, What, Work};
+use super::sets::{HASHBROWN, KINDS};
 use super::{Args, Result};
 
 /// The share of the time that other processes may have the CPUs without a note.
 const MAX_PREEMPTED: f64 = 0.02;
-
 /// Two ranks have at least this many times the rate of one, if the machine's limit does.
 const SCALING: f64 = 1.6;
 
@@ -33,177 +32,132 @@ pub(crate) struct Figure {
     pub(crate) met: Option<bool>,
 }
 
-/// The rates of one probe order by one number of ranks at one load factor.
+/// The rate by which a rate of the table is divided.
+#[derive(Clone, Copy, PartialEq)]
+enum By {
+    /// That of the memory: batched finds by prefetched reads, batched inserts by prefetched
+    /// read-then-CAS.
+    Limit,
+    /// Single calls.
+    Blocking,
+    /// Single calls of another set, in the rounds in which both took turns if there are such.
+    Set(&'static str),
+    /// Single calls of the fastest set that threads share.
+    BestSet,
+    /// One rank. Two should have as many times its rate as the limit allows, at most [`SCALING`].
+    OneRank,
+    /// That of dependent reads: the ratio is one of times.
+    DependentReads,
+}
+
+/// A ratio: ranks, name, operation, divisor, targets at the two load factors.
+type Line = (usize, &'static str, Work, By, [Option<f64>; LOADS.len()]);
+
+const NONE: [Option<f64>; 2] = [None; 2];
+const FASTER: [Option<f64>; 2] = [Some(3.0), Some(1.0)];
+
+use Work::{FindBatch, Hit, InsertBatch};
+
+const LINES: [Line; 15] = [
+    (1, "batched finds / prefetched reads", FindBatch, By::Limit, [Some(0.75), Some(0.35)]),
+    (
+        1,
+        "batched inserts / prefetched read-then-CAS",
+        InsertBatch,
+        By::Limit,
+        [Some(0.6), Some(0.12)],
+    ),
+    (1, "batched finds / blocking finds", FindBatch, By::Blocking, [Some(2.5), None]),
+    (1, "batched inserts / blocking inserts", InsertBatch, By::Blocking, [Some(2.5), None]),
+    (1, "batched finds / finds of the best concurrent set", FindBatch, By::BestSet, FASTER),
+    (1, "batched inserts / inserts of the best concurrent set", InsertBatch, By::BestSet, FASTER),
+    (1, "batched finds / finds of hashbrown", FindBatch, By::Set(HASHBROWN), [Some(1.0), None]),
+    (
+        1,
+        "batched inserts / inserts of hashbrown",
+        InsertBatch,
+        By::Set(HASHBROWN),
+        [Some(1.0), None],
+    ),
+    (1, "time of a hit / time of a dependent read", Hit, By::DependentReads, [Some(1.3); 2]),
+    (2, "batched finds / prefetched reads", FindBatch, By::Limit, NONE),
+    (2, "batched inserts / prefetched read-then-CAS", InsertBatch, By::Limit, NONE),
+    (2, "batched finds / finds of the best concurrent set", FindBatch, By::BestSet, FASTER),
+    (2, "batched inserts / inserts of the best concurrent set", InsertBatch, By::BestSet, FASTER),
+    (2, "batched finds / those of one rank", FindBatch, By::OneRank, NONE),
+    (2, "batched inserts / those of one rank", InsertBatch, By::OneRank, NONE),
+];
+
+/// The rates of one system by one number of threads at one load factor.
 #[derive(Clone, Copy)]
 struct Point<'a> {
     measured: &'a Measured,
-    order: &'static str,
+    system: &'static str,
     threads: usize,
     load: f64,
 }
 
 impl Point<'_> {
-    fn rate(&self, work: Work) -> Option<f64> {
-        let Self { order: system, threads, load, .. } = *self;
-        self.measured.rate(What { system, beside: None, threads, load, work })
+    fn rate(self, work: Work, beside: Option<&'static str>) -> Option<f64> {
+        let Self { system, threads, load, .. } = self;
+        self.measured.rate(What { system, beside, threads, load, work })
     }
 
-    fn limit(&self, of: fn(&Limits) -> &Vec<f64>) -> Option<f64> {
-        median(of(self.measured.limits(self.order, self.threads, self.load)?))
+    fn limit(self, work: Work) -> Option<f64> {
+        let limit = if work == FindBatch { Work::PrefetchedReads } else { Work::ReadsThenSwaps };
+        self.rate(limit, None)
     }
 
-    /// Batched finds by prefetched reads, or batched inserts by prefetched read-then-CAS.
-    fn by_limit(&self, work: Work) -> Option<f64> {
-        let limit = match work {
-            Work::FindBatch => self.limit(|limits| &limits.prefetched_reads)?,
-            _ => self.limit(|limits| &limits.reads_then_swaps)?,
-        };
-        Some(self.rate(work)? / limit)
-    }
-
-    fn by_blocking(&self, work: Work) -> Option<f64> {
-        Some(self.rate(work)? / self.rate(one_at_a_time(work))?)
-    }
-
-    /// Batched by another set, in the rounds in which both took turns if there are such.
-    fn by_set(&self, set: &'static str, work: Work) -> Option<f64> {
-        let Self { order: system, threads, load, .. } = *self;
-        let what = What { system, beside: Some(set), threads, load, work };
-        let rate = self.measured.rate(what).or_else(|| self.rate(work))?;
-        Some(rate / Point { order: set, ..*self }.rate(one_at_a_time(work))?)
-    }
-
-    /// Batched by the fastest set that threads share.
-    fn by_best_set(&self, work: Work) -> Option<f64> {
-        let rate = |set| Point { order: set, ..*self }.rate(one_at_a_time(work));
-        let sets = CONCURRENT.into_iter().filter_map(|set| Some((rate(set)?, set)));
-        let (_, best) = sets.max_by(|one, other| one.0.total_cmp(&other.0))?;
-        self.by_set(best, work)
-    }
-
-    /// Dependent memory accesses that take as long as one operation.
-    fn accesses(&self, work: Work) -> Option<f64> {
-        Some(self.limit(|limits| &limits.dependent_reads)? / self.rate(work)?)
-    }
-
-    /// Two ranks by one.
-    fn scaling(&self, work: Work) -> Option<f64> {
-        Some(self.rate(work)? / Point { threads: 1, ..*self }.rate(work)?)
-    }
-
-    /// What two ranks by one should be: as the machine's limit scales, and [`SCALING`] at most.
-    fn scaling_target(&self, work: Work) -> Option<f64> {
-        let one = Point { threads: 1, ..*self };
-        let limit = |point: &Point<'_>| Some(point.rate(work)? / point.by_limit(work)?);
-        Some((limit(self)? / limit(&one)?).min(SCALING))
-    }
-}
-
-/// The work in single calls.
-fn one_at_a_time(work: Work) -> Work {
-    match work {
-        Work::FindBatch => Work::Find,
-        Work::InsertBatch => Work::Insert,
-        work => work,
-    }
-}
-
-/// What a ratio should be.
-#[derive(Clone, Copy)]
-enum Target {
-    None,
-    AtLeast(f64),
-    AtMost(f64),
-    /// What two ranks can be by one on this machine.
-    Scaling(Work),
-}
-
-impl Target {
-    fn value(self, point: &Point<'_>) -> Option<f64> {
-        match self {
-            Self::None => None,
-            Self::AtLeast(value) | Self::AtMost(value) => Some(value),
-            Self::Scaling(work) => point.scaling_target(work),
-        }
-    }
-}
-
-/// A ratio: ranks, name, targets at the two load factors, value.
-type Line = (usize, &'static str, [Target; LOADS.len()], fn(&Point<'_>) -> Option<f64>);
-
-use Target::{AtLeast, AtMost, Scaling};
-use Work::{FindBatch, Hit, InsertBatch};
-
-const LINES: [Line; 15] = [
-    (1, "batched finds / prefetched reads", [AtLeast(0.75), AtLeast(0.35)], |at| {
-        at.by_limit(FindBatch)
-    }),
-    (1, "batched inserts / prefetched read-then-CAS", [AtLeast(0.6), AtLeast(0.12)], |at| {
-        at.by_limit(InsertBatch)
-    }),
-    (1, "batched finds / blocking finds", [AtLeast(2.5), Target::None], |at| {
-        at.by_blocking(FindBatch)
-    }),
-    (1, "batched inserts / blocking inserts", [AtLeast(2.5), Target::None], |at| {
-        at.by_blocking(InsertBatch)
-    }),
-    (1, "batched finds / finds of the best concurrent set", [AtLeast(3.0), AtLeast(1.0)], |at| {
-        at.by_best_set(FindBatch)
-    }),
-    (
-        1,
-        "batched inserts / inserts of the best concurrent set",
-        [AtLeast(3.0), AtLeast(1.0)],
-        |at| at.by_best_set(InsertBatch),
-    ),
-    (1, "batched finds / finds of hashbrown", [AtLeast(1.0), Target::None], |at| {
-        at.by_set(Hashbrown::NAME, FindBatch)
-    }),
-    (1, "batched inserts / inserts of hashbrown", [AtLeast(1.0), Target::None], |at| {
-        at.by_set(Hashbrown::NAME, InsertBatch)
-    }),
-    (1, "time of a hit / time of a dependent read", [AtMost(1.3), AtMost(1.3)], |at| {
-        at.accesses(Hit)
-    }),
-    (2, "batched finds / prefetched reads", [Target::None; 2], |at| at.by_limit(FindBatch)),
-    (2, "batched inserts / prefetched read-then-CAS", [Target::None; 2], |at| {
-        at.by_limit(InsertBatch)
-    }),
-    (2, "batched finds / finds of the best concurrent set", [AtLeast(3.0), AtLeast(1.0)], |at| {
-        at.by_best_set(FindBatch)
-    }),
-    (
-        2,
-        "batched inserts / inserts of the best concurrent set",
-        [AtLeast(3.0), AtLeast(1.0)],
-        |at| at.by_best_set(InsertBatch),
-    ),
-    (2, "batched finds / those of one rank", [Scaling(FindBatch); 2], |at| at.scaling(FindBatch)),
-    (2, "batched inserts / those of one rank", [Scaling(InsertBatch); 2], |at| {
-        at.scaling(InsertBatch)
-    }),
-];
-
-/// All ratios that were measured.
-pub(crate) fn figures(args: &Args, measured: &Measured) -> Vec<Figure> {
-    let at_loads = |line: &Line| {
-        let &(threads, name, targets, ratio) = line;
-        LOADS.into_iter().zip(targets).map(move |(load, target)| {
-            let point = |order| Point { measured, order, threads, load };
-            let orders = args.probing.iter().map(|order| point(order.name));
-            let ratios: Vec<_> = orders.map(|point| ratio(&point)).collect();
-            let is_at_most = matches!(target, AtMost(_));
-            let target = args.probing.first().and_then(|order| target.value(&point(order.name)));
-            let met = target.map(|target| is_met(ratios[0], target, is_at_most));
-            Figure { name, threads, load, target, is_at_most, ratios, met }
+    fn ratio(self, work: Work, by: By) -> Option<f64> {
+        let single = if work == FindBatch { Work::Find } else { Work::Insert };
+        let rate = self.rate(work, None)?;
+        let one = Point { threads: 1, ..self };
+        Some(match by {
+            By::Limit => rate / self.limit(work)?,
+            By::Blocking => rate / self.rate(single, None)?,
+            By::OneRank => rate / one.rate(work, None)?,
+            By::DependentReads => self.rate(Work::DependentReads, None)? / rate,
+            By::Set(set) => {
+                let of_set = Point { system: set, ..self }.rate(single, None)?;
+                self.rate(work, Some(set)).unwrap_or(rate) / of_set
+            }
+            By::BestSet => {
+                let sets = KINDS.into_iter().filter(|kind| kind.is_concurrent).filter_map(|kind| {
+                    Some((Point { system: kind.name, ..self }.rate(single, None)?, kind.name))
+                });
+                let (_, best) = sets.max_by(|one, other| one.0.total_cmp(&other.0))?;
+                self.ratio(work, By::Set(best))?
+            }
         })
-    };
-    let all = LINES.iter().flat_map(at_loads);
-    all.filter(|figure| figure.ratios.iter().any(Option::is_some)).collect()
+    }
+
+    fn figure(args: &Args, measured: &Measured, line: &Line, at: usize) -> Figure {
+        let &(threads, name, work, by, targets) = line;
+        let load = LOADS[at];
+        let point = |system| Point { measured, system, threads, load };
+        let orders = args.probing.iter().map(|order| order.name());
+        let ratios: Vec<_> = orders.clone().map(|order| point(order).ratio(work, by)).collect();
+        let scaling = orders.take(1).find_map(|order| {
+            let one = Point { threads: 1, ..point(order) };
+            Some((point(order).limit(work)? / one.limit(work)?).min(SCALING))
+        });
+        let target = if by == By::OneRank { scaling } else { targets[at] };
+        let is_at_most = by == By::DependentReads;
+        let met =
+            target.map(|target| is_met(ratios.first().copied().flatten(), target, is_at_most));
+        Figure { name, threads, load, target, is_at_most, ratios, met }
+    }
 }
 
 fn is_met(ratio: Option<f64>, target: f64, is_at_most: bool) -> bool {
     ratio.is_some_and(|ratio| if is_at_most { ratio <= target } else { ratio >= target })
+}
+
+/// Returns all ratios that were measured.
+pub(crate) fn figures(args: &Args, measured: &Measured) -> Vec<Figure> {
+    let figure = |line| (0..LOADS.len()).map(move |at| Point::figure(args, measured, line, at));
+    let all = LINES.iter().flat_map(figure);
+    all.filter(|figure| figure.ratios.iter().any(Option::is_some)).collect()
 }
 
 #[derive(Serialize)]
@@ -256,11 +210,18 @@ pub(crate) fn publish(
     let (size, seconds) = (args.table_size >> 20, args.seconds.as_secs_f64());
     let head =
         format!("{cpu}\ntable of {size} MiB; medians of {} rounds of {seconds} s", args.rounds);
+    let rates_head =
+        ["set", "load", "threads", "find", "hit", "insert", "batched find", "batched insert"];
+    let work = [Work::Find, Hit, Work::Insert, FindBatch, InsertBatch];
+    let limits_head =
+        ["windows of", "load", "threads", "dependent reads", "prefetched", "read, then CAS"];
+    let of_sets = rates(&rates_head, measured, &measured.rates, &work);
+    let limits = rates(&limits_head, measured, &measured.limits, &LIMITS);
     Ok([
         head + "\n" + &measured.windows.join("\n"),
         format!("Ratios\n{}", ratios(args, figures)),
-        format!("Million operations a second\n{}", rates(measured)),
-        format!("Limits of the memory, million operations a second\n{}", limits(measured)),
+        format!("Million operations a second\n{of_sets}"),
+        format!("Limits of the memory, million operations a second\n{limits}"),
         notes.join("\n"),
     ]
     .join("\n\n"))
@@ -286,12 +247,8 @@ fn number(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
 }
 
-fn millions(value: Option<f64>) -> String {
-    number(value.map(|value| value / 1e6))
-}
-
 fn ratios(args: &Args, figures: &[Figure]) -> String {
-    let orders = args.probing.iter().map(|order| order.name);
+    let orders = args.probing.iter().map(|order| order.name());
     let head: Vec<&str> =
         ["ratio", "ranks", "load"].into_iter().chain(orders).chain(["target", ""]).collect();
     let row = |figure: &Figure| {
@@ -306,30 +263,17 @@ fn ratios(args: &Args, figures: &[Figure]) -> String {
     table(&head, figures.iter().map(row))
 }
 
-fn rates(measured: &Measured) -> String {
-    const WORK: [Work; 5] = [Work::Find, Hit, Work::Insert, FindBatch, InsertBatch];
-    let head =
-        ["set", "load", "threads", "find", "hit", "insert", "batched find", "batched insert"];
-    let finds = measured.rates.iter().map(|rate| rate.what);
-    let finds = finds.filter(|what| what.work == Work::Find && what.beside.is_none());
+/// Formats `rates` of these kinds of work, a line for each system, load factor and number of
+/// threads; `all` has them in the order of the first kind.
+fn rates(head: &[&str], measured: &Measured, all: &[Rate], work: &[Work]) -> String {
+    let first = all.iter().map(|rate| rate.what);
+    let first = first.filter(|what| what.beside.is_none() && work.first() == Some(&what.work));
     let row = |what: What| {
         let row = vec![what.system.to_owned(), what.load.to_string(), what.threads.to_string()];
-        let rates = WORK.map(|work| millions(measured.rate(What { work, ..what })));
-        row.into_iter().chain(rates).collect()
+        let millions = |&work| measured.rate(What { work, ..what }).map(|rate| rate / 1e6);
+        row.into_iter().chain(work.iter().map(|work| number(millions(work)))).collect()
     };
-    table(&head, finds.map(row))
-}
-
-fn limits(measured: &Measured) -> String {
-    let row = |limits: &Limits| {
-        let mut row =
-            vec![limits.system.to_owned(), limits.load.to_string(), limits.threads.to_string()];
-        let all = [&limits.dependent_reads, &limits.prefetched_reads, &limits.reads_then_swaps];
-        row.extend(all.map(|rates| millions(median(rates))));
-        row
-    };
-    let head = ["windows of", "load", "threads", "dependent reads", "prefetched", "read, then CAS"];
-    table(&head, measured.limits.iter().map(row))
+    table(head, first.map(row))
 }
 
 fn notes(args: &Args, measured: &Measured) -> Vec<String> {
@@ -341,7 +285,7 @@ fn notes(args: &Args, measured: &Measured) -> Vec<String> {
             .to_owned(),
     ];
     if let Some(first) = args.probing.first() {
-        notes.push(format!("Targets: judged by the probe order {}.", first.name));
+        notes.push(format!("Targets: judged by the probe order {}.", first.name()));
     }
     if measured.preempted_share > MAX_PREEMPTED {
         notes.push(format!(
@@ -367,9 +311,9 @@ fn notes(args: &Args, measured: &Measured) -> Vec<String> {
             "Other sets have 1/{table_buckets} of the table's buckets, which is in their favour."
         ));
     }
-    for peer in &measured.peers {
+    notes.extend(measured.peers.iter().map(|peer| {
         let few = peer.huge_bytes < peer.private_bytes / 4;
-        notes.push(format!(
+        format!(
             "{} for load {}: {} million keys; {} MiB of private memory, {} MiB of it on huge pages{}",
             peer.system,
             peer.load,
@@ -377,8 +321,8 @@ fn notes(args: &Args, measured: &Measured) -> Vec<String> {
             peer.private_bytes >> 20,
             peer.huge_bytes >> 20,
             if few { ", FEW, which is in the table's favour" } else { "" }
-        ));
-    }
+        )
+    }));
     notes
 }
 

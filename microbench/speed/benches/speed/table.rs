@@ -5,17 +5,15 @@ use core::sync::atomic::{AtomicU64, fence};
 
 use probeline_pin::{HugePages, MemoryPolicy, NodeId, Pages};
 use probeline_table::{Bucket, Config, Operation, OperationError, Outcome, Probing, Table};
-use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Sizes, Transport};
+use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport};
 
 use super::Result;
-use super::keys;
 use super::plan::Work;
-use super::team::STEP;
+use super::team::{BLOCK, number};
 
 /// Buckets that an operation searches before it returns `Full`. At a load factor of 0.92 the longest
 /// run of occupied buckets in a linear probe is some thousands long.
 const MAX_PROBED: u32 = 1 << 15;
-
 /// Operations in flight: hardly any, because the CPU loads all words itself.
 const OPERATIONS: u32 = 2;
 
@@ -41,24 +39,22 @@ impl Rank {
         let chunk_buckets = u32::try_from(buckets_per_owner).unwrap_or(u32::MAX).min(chunk_buckets);
         let max_chunks = MAX_PROBED / chunk_buckets;
         let config = Config { probing, chunk_buckets, max_chunks, ..defaults };
-        let engine = probeline_shm::Builder::new(
-            Sizes::new(config.words())
-                .with_slots(Config::slots(OPERATIONS), chunk_buckets)
-                .with_depth(2 * OPERATIONS),
-        )
-        .memory(MemoryPolicy { node, huge: HugePages::Try })
-        .open(exchange)?;
+        let engine = probeline_shm::Builder::new(config.words())
+            .slots(Config::slots(OPERATIONS), chunk_buckets)
+            .depth(2 * OPERATIONS)
+            .memory(MemoryPolicy { node, huge: HugePages::Try })
+            .open(exchange)?;
         let operations = vec![Operation::EMPTY; OPERATIONS as usize];
         let table = Table::open(engine, config, operations, exchange)?;
-        Ok(Self { table, outcomes: vec![Ok(Outcome::Absent); STEP] })
+        Ok(Self { table, outcomes: vec![Ok(Outcome::Absent); BLOCK] })
     }
 
-    /// The pages of this rank's window.
+    /// Returns the pages of this rank's window.
     pub(crate) fn pages(&self) -> Pages {
         self.table.transport().pages()
     }
 
-    /// The windows of all owners.
+    /// Returns the windows of all owners.
     pub(crate) fn windows(&self) -> Result<Vec<&[AtomicU64]>> {
         let engine = self.table.transport();
         let geometry = engine.geometry();
@@ -81,7 +77,7 @@ impl Rank {
         let part = usize::try_from(layout.buckets_per_owner()).unwrap_or(usize::MAX);
         for word in self.table.transport().window().iter().skip(first).take(part) {
             let bucket = Bucket::from_word(word.load(Relaxed));
-            if bucket.is_some_and(|bucket| keys::number(bucket.data()) >= count) {
+            if bucket.is_some_and(|bucket| number(bucket.data()) >= count) {
                 word.store(0, Relaxed);
             }
         }
@@ -91,22 +87,17 @@ impl Rank {
     /// Does `work` with all keys; returns how many had the expected outcome.
     pub(crate) fn work(&mut self, work: Work, keys: &[u64]) -> usize {
         let Self { table, outcomes } = self;
-        let expected = match work {
-            Work::Find => return keys.iter().filter(|key| table.find(**key) == Ok(true)).count(),
-            Work::Hit | Work::FindBatch => Outcome::Found,
-            Work::Insert | Work::InsertBatch => Outcome::Inserted,
-        };
-        if let Work::Hit | Work::Insert = work {
-            return keys.iter().filter(|key| table.find_or_put(**key) == Ok(expected)).count();
-        }
         let Some(outcomes) = outcomes.get_mut(..keys.len()) else { return 0 };
-        let done = match work {
-            Work::FindBatch => table.find_batch(keys, outcomes),
-            _ => table.find_or_put_batch(keys, outcomes),
+        let (done, expected) = match work {
+            Work::Find => return keys.iter().filter(|key| table.find(**key) == Ok(true)).count(),
+            Work::Hit | Work::Insert => {
+                let expected = if work == Work::Hit { Outcome::Found } else { Outcome::Inserted };
+                return keys.iter().filter(|key| table.find_or_put(**key) == Ok(expected)).count();
+            }
+            Work::FindBatch => (table.find_batch(keys, outcomes), Outcome::Found),
+            _ => (table.find_or_put_batch(keys, outcomes), Outcome::Inserted),
         };
-        if done.is_err() {
-            return 0;
-        }
-        outcomes.iter().filter(|outcome| **outcome == Ok(expected)).count()
+        let is_expected = |outcome: &&core::result::Result<_, _>| **outcome == Ok(expected);
+        if done.is_ok() { outcomes.iter().filter(is_expected).count() } else { 0 }
     }
 }
