@@ -5,12 +5,12 @@
 
 mod variants;
 
-use core::error::Error;
 use core::fmt;
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
 use probeline_transport::LINE_BYTES;
+use thiserror::Error;
 
 use crate::lines::{Lines, whole};
 use variants::{Schedule, dependent_reads, independent_reads, indexes};
@@ -75,9 +75,10 @@ impl fmt::Display for Ahead {
 }
 
 /// Why memory cannot be measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum MemoryError {
     /// The memory has too few whole lines.
+    #[error("{lines} lines of 64 bytes are too few to be measured: {least} are needed")]
     TooSmall {
         /// Lines of the memory, or of the smallest of several parts.
         lines: usize,
@@ -85,15 +86,6 @@ pub enum MemoryError {
         least: usize,
     },
 }
-
-impl fmt::Display for MemoryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::TooSmall { lines, least } = self;
-        write!(f, "{lines} lines of 64 bytes are too few to be measured: {least} are needed")
-    }
-}
-
-impl Error for MemoryError {}
 
 /// Measures the whole lines of `words`: five rates for `per_measurement` each and one for a tenth
 /// of it, or a few milliseconds longer if that is too short for a block of operations.

@@ -1,8 +1,6 @@
 //! The limits of a transport: READs, compare-and-swaps and fetch-and-adds of random words, by size
 //! and by operations in flight, without a table.
 
-use core::error::Error;
-use core::fmt;
 use core::hint::black_box;
 use core::ops::Range;
 use core::time::Duration;
@@ -11,6 +9,7 @@ use probeline_transport::{
     Completion, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Slot, SlotError,
     Token, Transport,
 };
+use thiserror::Error;
 
 use crate::random::Random;
 
@@ -19,7 +18,6 @@ pub const WORDS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 /// Operations between two readings of the clock.
 const BLOCK: u64 = 32;
-/// Completions of one poll.
 const COMPLETIONS: usize = 64;
 
 /// The words that operations access, and the time of a measurement.
@@ -64,26 +62,6 @@ pub struct Rate {
     pub per_second: f64,
 }
 
-/// Returns the kinds of operations and depths that can be measured: READs of those sizes in
-/// [`WORDS`] that fit one READ, a slot and `words`, and both atomics, each at depth 1, 2, 4 and so
-/// on up to the engine's.
-#[must_use]
-pub fn kinds<T: Transport>(engine: &T, words: &Range<u64>) -> Vec<(Operation, u32)> {
-    let (caps, geometry) = (engine.caps(), engine.geometry());
-    let max = caps.words_per_op.min(geometry.slot_words);
-    let given = words.end.saturating_sub(words.start);
-    let sizes = WORDS.into_iter().filter(|&words| words <= max && u64::from(words) <= given);
-    let depths: Vec<u32> = depths(deepest(engine)).collect();
-    let at_depths = |operation| depths.iter().map(move |&depth| (operation, depth));
-    let reads = sizes.map(|words| Operation::Read { words });
-    reads.chain([Operation::Swap, Operation::Add]).flat_map(at_depths).collect()
-}
-
-/// Returns the maximum depth: each READ needs a slot.
-fn deepest<T: Transport>(engine: &T) -> u32 {
-    engine.caps().depth.min(engine.geometry().slots)
-}
-
 /// Returns 1, 2, 4 and so on, and the maximum depth.
 fn depths(deepest: u32) -> impl Iterator<Item = u32> {
     let powers = (0..u32::BITS).map(|power| 1 << power);
@@ -123,16 +101,24 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
         }
     }
 
-    /// Returns the [`kinds`] of its engine and words.
+    /// Returns the kinds of operations and depths that can be measured: READs of those sizes in
+    /// [`WORDS`] that fit one READ, a slot and the words, and both atomics, each at depth 1, 2, 4
+    /// and so on up to the engine's.
     #[must_use]
     pub fn kinds(&self) -> Vec<(Operation, u32)> {
-        kinds(self.engine, &self.plan.words)
+        let given = self.plan.words.end - self.plan.words.start;
+        let max = self.engine.caps().words_per_op.min(self.engine.geometry().slot_words);
+        let sizes = WORDS.into_iter().filter(|&words| words <= max && u64::from(words) <= given);
+        let depths: Vec<u32> = depths(self.deepest()).collect();
+        let at_depths = |operation| depths.iter().map(move |&depth| (operation, depth));
+        let reads = sizes.map(|words| Operation::Read { words });
+        reads.chain([Operation::Swap, Operation::Add]).flat_map(at_depths).collect()
     }
 
     /// Returns the maximum depth: each READ needs a slot.
     #[must_use]
     pub fn deepest(&self) -> u32 {
-        deepest(self.engine)
+        self.engine.caps().depth.min(self.engine.geometry().slots)
     }
 
     /// Keeps `depth` operations in flight until the plan's time or operations are over, then waits
@@ -224,11 +210,17 @@ fn per_second(operations: u64, took_ns: u64) -> f64 {
 }
 
 /// Why a transport cannot be measured.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RemoteError {
     /// The plan has no owner.
+    #[error("the plan has no owner: give one or more")]
     NoOwners,
     /// The plan has no words, or words beyond a window.
+    #[error(
+        "words {} to {} are not within a window of {window_words} words",
+        words.start,
+        words.end
+    )]
     Words {
         /// The words of the plan.
         words: Range<u64>,
@@ -236,8 +228,13 @@ pub enum RemoteError {
         window_words: u64,
     },
     /// Other operations are in flight.
+    #[error("{0} operations are in flight: poll until they complete first")]
     InFlight(u32),
     /// The depth is 0, or more than the engine's depth or slots.
+    #[error(
+        "{depth} operations cannot be in flight: take 1 to {deepest}, or open the engine with a \
+         larger depth and as many slots"
+    )]
     Depth {
         /// The requested depth.
         depth: u32,
@@ -245,74 +242,17 @@ pub enum RemoteError {
         deepest: u32,
     },
     /// The engine refused an operation.
-    Post(PostError),
+    #[error("the transport refused an operation: {0}")]
+    Post(#[from] PostError),
     /// An operation failed.
-    Operation(OpError),
+    #[error("an operation failed: {0}")]
+    Operation(#[from] OpError),
     /// The slot of a READ cannot be read.
-    Slot(SlotError),
+    #[error("the slot of a READ cannot be read: {0}")]
+    Slot(#[from] SlotError),
     /// The engine is dead.
-    Fault(Fault),
-}
-
-impl fmt::Display for RemoteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoOwners => f.write_str("the plan has no owner: give one or more"),
-            Self::Words { words, window_words } => write!(
-                f,
-                "words {} to {} are not within a window of {window_words} words",
-                words.start, words.end
-            ),
-            Self::InFlight(count) => {
-                write!(f, "{count} operations are in flight: poll until they complete first")
-            }
-            Self::Depth { depth, deepest } => write!(
-                f,
-                "{depth} operations cannot be in flight: take 1 to {deepest}, or open the engine with a \
-                 larger depth and as many slots"
-            ),
-            Self::Post(error) => write!(f, "the transport refused an operation: {error}"),
-            Self::Operation(error) => write!(f, "an operation failed: {error}"),
-            Self::Slot(error) => write!(f, "the slot of a READ cannot be read: {error}"),
-            Self::Fault(fault) => write!(f, "the transport is dead: {fault}; start the job again"),
-        }
-    }
-}
-
-impl Error for RemoteError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Post(error) => Some(error),
-            Self::Operation(error) => Some(error),
-            Self::Slot(error) => Some(error),
-            Self::Fault(fault) => Some(fault),
-            _ => None,
-        }
-    }
-}
-
-impl From<PostError> for RemoteError {
-    fn from(error: PostError) -> Self {
-        Self::Post(error)
-    }
-}
-
-impl From<OpError> for RemoteError {
-    fn from(error: OpError) -> Self {
-        Self::Operation(error)
-    }
-}
-
-impl From<SlotError> for RemoteError {
-    fn from(error: SlotError) -> Self {
-        Self::Slot(error)
-    }
-}
-
-impl From<Fault> for RemoteError {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
-    }
+    #[error("the transport is dead: {0}; start the job again")]
+    Fault(#[from] Fault),
 }
 
 #[cfg(test)]

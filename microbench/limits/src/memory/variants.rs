@@ -33,9 +33,7 @@ pub(super) struct Variant<'a> {
     took: Duration,
 }
 
-/// The rate of the fastest variant.
 pub(super) struct Best {
-    /// Operations per second.
     pub(super) rate: f64,
     pub(super) ahead: Ahead,
 }

@@ -54,16 +54,11 @@ fn roundtrips_and_rates_are_those_of_the_model() {
     }
 }
 
-/// `kinds` also works on an engine with operations in flight, which no meter accepts.
 #[test]
-fn kinds_need_no_meter() {
+fn reads_fit_the_given_words() {
     let cluster = cluster(Model::simple(ROUNDTRIP_NS));
     let mut engine = cluster.engine(Owner(0)).unwrap();
-    let of_meter = meter(&mut engine, plan(&[Owner(1)])).kinds();
-    let word = Segment { start: RemoteWord { owner: Owner(1), index: 0 }, words: 1 };
-    engine.read(Token(1), word, Local { words: 1, ..Local::default() }).unwrap();
-    assert_eq!(kinds(&engine, &(0..WINDOW)), of_meter);
-    let few = kinds(&engine, &(3..7));
+    let few = meter(&mut engine, Plan { words: 3..7, ..plan(&[Owner(1)]) }).kinds();
     let most = few.iter().filter_map(|(operation, _)| match operation {
         Operation::Read { words } => Some(*words),
         _ => None,
